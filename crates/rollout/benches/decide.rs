@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use criterion::{Criterion, criterion_group, criterion_main};
 use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet};
-use rollout::{Memory, Moment, Scene, Settings, decide};
+use rollout::{Moment, RolloutState, Scene, Settings, decide};
 use serde_json::{Value, json};
 use view::{Autoscaler, Controller, DisruptionBudget, ObjectKey, Pod, View, WellKnown};
 
@@ -102,10 +102,10 @@ fn decisions(criterion: &mut Criterion) {
         };
         // Also where nothing is measured in earnest: `cargo test -p rollout --bench decide`.
         let began = Instant::now();
-        let mut memory = Memory::default();
-        let actions = decide(&scene, &mut memory, &settings, now).actions.len();
+        let mut state = RolloutState::default();
+        let actions = decide(&scene, &mut state, &settings, now).actions.len();
         let (first, began) = (began.elapsed(), Instant::now());
-        let again = decide(&scene, &mut memory, &settings, now).actions.len();
+        let again = decide(&scene, &mut state, &settings, now).actions.len();
         println!("{name}: {first:?} at first, {:?} again", began.elapsed());
         assert_eq!(
             [actions, again],
@@ -116,10 +116,17 @@ fn decisions(criterion: &mut Criterion) {
             }
         );
         group.bench_function(name, |bencher| {
-            bencher.iter(|| decide(black_box(&scene), &mut Memory::default(), &settings, now));
+            bencher.iter(|| {
+                decide(
+                    black_box(&scene),
+                    &mut RolloutState::default(),
+                    &settings,
+                    now,
+                )
+            });
         });
         group.bench_function(format!("{name}, and nothing changed"), |bencher| {
-            bencher.iter(|| decide(black_box(&scene), &mut memory, &settings, now));
+            bencher.iter(|| decide(black_box(&scene), &mut state, &settings, now));
         });
     }
     group.finish();
@@ -152,7 +159,7 @@ fn passes_after_one_change(criterion: &mut Criterion) {
                 wall,
                 steady: Duration::from_mins(1),
             };
-            let mut memory = Memory::default();
+            let mut state = RolloutState::default();
             let mut pass = || {
                 view.pods.apply(states.next().expect("it cycles"));
                 (now.wall, now.steady) = (now.wall + PAUSE, now.steady + PAUSE);
@@ -161,7 +168,7 @@ fn passes_after_one_change(criterion: &mut Criterion) {
                     recommendations: &recommendations,
                     halt: None,
                 };
-                decide(black_box(&scene), &mut memory, &settings, now)
+                decide(black_box(&scene), &mut state, &settings, now)
             };
             pass();
             group.bench_function(format!("{workloads} autoscalers, {name}"), |bencher| {

@@ -15,13 +15,13 @@ use super::action::SkipReason;
 use super::group::{Disruption, Standing};
 use super::index::{BudgetId, Covered, Index};
 use super::members::standing;
-use super::memory::Memory;
 use super::moment::Moment;
+use super::state::RolloutState;
 
 /// What is left of the budgets.
 pub(super) struct Budgets<'a> {
     index: &'a Index,
-    memory: &'a Memory,
+    state: &'a RolloutState,
     now: Moment,
     /// Of the budgets that were asked for.
     counts: HashMap<BudgetId<'a>, Count>,
@@ -38,10 +38,10 @@ struct Count {
 
 impl<'a> Budgets<'a> {
     /// The budgets with what is on its way counted as done.
-    pub(super) fn of(index: &'a Index, memory: &'a Memory, now: Moment) -> Self {
+    pub(super) fn of(index: &'a Index, state: &'a RolloutState, now: Moment) -> Self {
         Self {
             index,
-            memory,
+            state,
             now,
             counts: HashMap::new(),
         }
@@ -106,7 +106,7 @@ impl<'a> Budgets<'a> {
     fn count(&mut self, id: BudgetId<'a>) -> &mut Count {
         let Self {
             index,
-            memory,
+            state,
             now,
             counts,
         } = self;
@@ -119,7 +119,7 @@ impl<'a> Budgets<'a> {
                 let Some(running) = pod.running.as_deref() else {
                     continue;
                 };
-                let pending = memory.pending(&pod.uid);
+                let pending = state.pending(&pod.uid);
                 let is_evicted =
                     pending.is_some_and(|pending| pending.disruption == Disruption::Eviction);
                 let serves =

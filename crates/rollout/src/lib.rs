@@ -12,7 +12,7 @@
 //! * `boost.rs`, `revert.rs`: CPU to start with, and memory that was taken too much of
 //! * `hold.rs`, `window.rs`, `settling.rs`: when pods are left alone
 //! * `preemption.rs`: evictions that make room for a pending resize
-//! * `memory.rs`: what is on its way and not seen yet, and what was refused
+//! * `state.rs`: what is on its way and not seen yet, and what was refused
 //! * `act.rs`: what comes out
 
 mod action;
@@ -25,7 +25,6 @@ mod in_place;
 mod index;
 mod ledger;
 mod members;
-mod memory;
 mod moment;
 mod observed;
 mod pass;
@@ -41,6 +40,7 @@ mod seen;
 mod settings;
 mod settling;
 mod size;
+mod state;
 mod strength;
 mod turn;
 #[cfg(test)]
@@ -60,7 +60,6 @@ pub use action::{
 };
 pub use group::Disruption;
 pub use hold::{Held, Hold};
-pub use memory::Memory;
 pub use moment::Moment;
 pub use pause::{Holding, Pulse, Signs, hold, is_current};
 pub use preemption::{PreemptionMethod, PreemptionPlan};
@@ -68,6 +67,7 @@ pub use resize_patch::Annotations;
 pub use revert::{RESIZED_FROM, REVERTED_AT};
 pub use seen::Seen;
 pub use settings::{PreemptionMode, Settings};
+pub use state::RolloutState;
 pub use window::{MAINTENANCE_WINDOW, Window, WindowError};
 
 /// Recommendations by the unique identifiers of autoscalers.
@@ -129,9 +129,14 @@ pub struct Tally {
     pub resizable: usize,
 }
 
-/// What is to be done now. Only what has changed since the last call with this `memory` is decided
-/// about, and what is due by now; everything after [`Memory::forget_decisions`]. `memory` forgets
+/// What is to be done now. Only what has changed since the last call with this `state` is decided
+/// about, and what is due by now; everything after [`RolloutState::forget_decisions`]. `state` forgets
 /// what the view shows.
-pub fn decide(scene: &Scene<'_>, memory: &mut Memory, settings: &Settings, now: Moment) -> Plan {
-    pass::pass(scene, memory, settings, now)
+pub fn decide(
+    scene: &Scene<'_>,
+    state: &mut RolloutState,
+    settings: &Settings,
+    now: Moment,
+) -> Plan {
+    pass::pass(scene, state, settings, now)
 }

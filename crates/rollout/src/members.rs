@@ -5,10 +5,10 @@ use std::collections::BTreeMap;
 use view::{Phase, Pod, Running};
 
 use super::group::{Disruption, Group, Standing, required_replicas};
-use super::memory::{Memory, Pending};
 use super::pass::Matched;
 use super::settings::Settings;
 use super::size::sized;
+use super::state::{PendingAction, RolloutState};
 use super::strength::{OwnerName, Strength, owner_name};
 
 /// A pod of an autoscaler.
@@ -20,7 +20,7 @@ pub(super) struct Member<'a> {
     /// Which group it is in; none if the group is left alone.
     pub(super) group: Option<usize>,
     /// What is under way for it and not seen yet.
-    pub(super) pending: Option<Pending>,
+    pub(super) pending: Option<PendingAction>,
 }
 
 /// The groups that are dealt with, and all pods.
@@ -35,7 +35,7 @@ pub(super) type KeepsSmall<'a> = dyn Fn(&[Member<'_>]) -> bool + 'a;
 /// The pods of one autoscaler.
 pub(super) fn members<'a>(
     matched: &Matched<'a>,
-    memory: &Memory,
+    state: &RolloutState,
     settings: &Settings,
     keeps_small: &KeepsSmall,
 ) -> Members<'a> {
@@ -44,7 +44,7 @@ pub(super) fn members<'a>(
         let Some(running) = pod.running.as_deref() else {
             continue;
         };
-        let pending = memory.pending(&pod.uid);
+        let pending = state.pending(&pod.uid);
         let standing = standing(pod, running, pending);
         by_owner
             .entry(owner_name(pod.owner.as_ref()))
@@ -126,7 +126,7 @@ fn group(
 
 /// What a pod does now. While a container of it is being restarted, or is about to be, it does not
 /// serve.
-pub(super) fn standing(pod: &Pod, running: &Running, pending: Option<Pending>) -> Standing {
+pub(super) fn standing(pod: &Pod, running: &Running, pending: Option<PendingAction>) -> Standing {
     if pod.phase == Phase::Pending {
         return Standing::Pending;
     }

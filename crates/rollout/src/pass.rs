@@ -9,10 +9,10 @@ use super::decisions::{Decision, Decisions};
 use super::hold::hold;
 use super::index::{Controlled, Index};
 use super::ledger::Ledger;
-use super::memory::Memory;
 use super::moment::Moment;
 use super::preemption::plan_preemptions;
 use super::settings::{PreemptionMode, Settings};
+use super::state::RolloutState;
 use super::strength::{OwnerName, Strength};
 use super::turn::{Context, Turn};
 use super::{Plan, Scene};
@@ -57,31 +57,28 @@ impl<'a> Matched<'a> {
 /// See [`super::decide`].
 pub(super) fn pass(
     scene: &Scene<'_>,
-    memory: &mut Memory,
+    state: &mut RolloutState,
     settings: &Settings,
     now: Moment,
 ) -> Plan {
     let view = scene.view;
     // Pods make room for pods of other namespaces.
     if scene.halt.is_some() || settings.preemption != PreemptionMode::Off {
-        memory.forget_decisions();
+        state.forget_decisions();
     }
-    let changes = memory.seen.changes(view, scene.recommendations);
-    memory.observe(&changes.pods, view, now);
-    memory.settling.look(view, &changes, settings.settling, now);
-    memory.forget_autoscalers(&changes.autoscalers);
+    let changes = state.seen.changes(view, scene.recommendations);
+    state.observe(&changes.pods, view, now);
+    state.settling.look(view, &changes, settings.settling, now);
+    state.forget_autoscalers(&changes.autoscalers);
     if scene.halt.is_some() {
         return Plan::default();
     }
-    let known = memory
-        .decisions
-        .take()
-        .filter(|known| known.keeps_time(now));
+    let known = state.decisions.take().filter(|known| known.keeps_time(now));
     let is_whole = known.is_none();
     let mut decisions = known.unwrap_or_else(|| Decisions::new(Index::of(view, settings), now));
     if is_whole {
-        memory.forget_gone(view);
-        memory.windows = std::mem::take(&mut memory.windows).next();
+        state.forget_missing_autoscalers(view);
+        state.windows = std::mem::take(&mut state.windows).next();
     } else {
         decisions.index.update(view, &changes, settings);
         decisions.mark_due(now);
@@ -99,16 +96,16 @@ pub(super) fn pass(
         all.iter()
             .flat_map(|matched| matched.controlled.owners.iter().cloned()),
     );
-    memory
+    state
         .sizes
         .note(&mut all, (!is_whole).then_some(released), view, now);
     // Even where there are no pods, so that what is known of windows is kept.
-    let windows = &mut memory.windows;
+    let windows = &mut state.windows;
     let holds = all
         .iter()
         .map(|matched| hold(&matched.controlled.autoscaler, view, windows, now));
     let holds: Vec<_> = holds.collect();
-    let mut ledger = Ledger::new(Budgets::of(index, memory, now));
+    let mut ledger = Ledger::new(Budgets::of(index, state, now));
     let mut decided = Vec::with_capacity(all.len());
     for (matched, hold) in all.iter().zip(holds) {
         let Matched {
@@ -122,7 +119,7 @@ pub(super) fn pass(
             Turn::take(
                 Context {
                     scene,
-                    memory,
+                    state,
                     settings,
                     now,
                 },
@@ -143,7 +140,7 @@ pub(super) fn pass(
             .filter_map(|(_, _, decision)| decision.as_ref())
             .flat_map(Decision::actions);
         let taken: BTreeSet<String> = actions.map(|action| action.pod_uid.clone()).collect();
-        plan_preemptions(&mut ledger, taken, view, memory, settings.preemption, now);
+        plan_preemptions(&mut ledger, taken, view, state, settings.preemption, now);
     }
     let Ledger {
         plan: preemptions,
@@ -161,14 +158,14 @@ pub(super) fn pass(
     }
     decisions.index.clear_budgets();
     for (autoscaler, uid, attempt) in infeasible {
-        if memory.note_infeasible(&autoscaler, &uid, &attempt) {
+        if state.record_infeasible(&autoscaler, &uid, &attempt) {
             decisions
                 .index
                 .mark_autoscaler(&autoscaler.namespace, &autoscaler.name);
         }
     }
     let mut plan = decisions.plan(now);
-    memory.decisions = Some(decisions);
+    state.decisions = Some(decisions);
     plan.decided = count;
     plan.actions.extend(preemptions.actions);
     plan.preemptions = preemptions.preemptions;

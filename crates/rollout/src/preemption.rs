@@ -37,9 +37,9 @@ use view::{ObjectKey, Pod, Running, View};
 use super::action::{Action, ActionKind, ActionReason};
 use super::group::{Disruption, Standing};
 use super::ledger::Ledger;
-use super::memory::Memory;
 use super::moment::Moment;
 use super::settings::PreemptionMode;
+use super::state::RolloutState;
 
 use amount::{Amount, missing_on_node};
 use victims::select_victims;
@@ -100,16 +100,16 @@ pub(super) fn plan_preemptions(
     ledger: &mut Ledger,
     mut taken: BTreeSet<String>,
     view: &View,
-    memory: &Memory,
+    state: &RolloutState,
     mode: PreemptionMode,
     now: Moment,
 ) {
-    let is_backing_off = |pod: &Pod| memory.pause_left(&pod.uid, now).is_some();
+    let is_backing_off = |pod: &Pod| state.backoff_left(&pod.uid, now).is_some();
     for pending in std::mem::take(&mut ledger.pending_resizes) {
         if taken.contains(&pending.pod.pod.uid) {
             continue;
         }
-        let missing = missing_on_node(&pending.pod, view, memory, &taken);
+        let missing = missing_on_node(&pending.pod, view, state, &taken);
         let planned = missing
             .filter(|missing| *missing != Amount::default())
             .and_then(|missing| method(&pending, missing, ledger, &taken, &is_backing_off));

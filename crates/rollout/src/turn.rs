@@ -19,12 +19,12 @@ use super::hold::{Held, Hold};
 use super::index::Controlled;
 use super::ledger::Ledger;
 use super::members::{Member, Members, members};
-use super::memory::Memory;
 use super::moment::Moment;
 use super::pass::Matched;
 use super::priority::{Priority, quick_oom};
 use super::resizing::Resizing;
 use super::settings::{PreemptionMode, Settings};
+use super::state::RolloutState;
 use super::{Scene, Tally, boost, requirements, size};
 
 /// Added to a time that has to be exceeded, not only reached.
@@ -34,7 +34,7 @@ const MOMENT: Duration = Duration::from_millis(1);
 #[derive(Clone, Copy)]
 pub(super) struct Context<'a> {
     pub(super) scene: &'a Scene<'a>,
-    pub(super) memory: &'a Memory,
+    pub(super) state: &'a RolloutState,
     pub(super) settings: &'a Settings,
     pub(super) now: Moment,
 }
@@ -100,7 +100,7 @@ impl<'a> Turn<'a> {
                 .scene
                 .view
                 .namespace_limits(&autoscaler.key.namespace);
-            let settles_in = context.memory.settling.left(&autoscaler.key, context.now);
+            let settles_in = context.state.settling.left(&autoscaler.key, context.now);
             let mut turn = Self {
                 context,
                 autoscaler,
@@ -254,13 +254,13 @@ impl<'a> Turn<'a> {
     }
 
     fn waited(&self, member: &Member) -> Duration {
-        let Context { memory, now, .. } = self.context;
+        let Context { state, now, .. } = self.context;
         let since = member
             .running
             .resizes
             .first()
             .and_then(|condition| condition.since);
-        let waited = memory
+        let waited = state
             .resizing_for(&member.pod.uid, now)
             .max(since.map_or(Duration::ZERO, |since| now.since(since)));
         let patience = Resizing::of(member.running).patience();
@@ -281,8 +281,8 @@ impl<'a> Turn<'a> {
     fn rests(&self, member: &Member, ledger: &mut Ledger) -> Result<(), SkipReason> {
         let Some(left) = self
             .context
-            .memory
-            .pause_left(&member.pod.uid, self.context.now)
+            .state
+            .backoff_left(&member.pod.uid, self.context.now)
         else {
             return Ok(());
         };
@@ -353,7 +353,7 @@ fn of<'a>(context: Context<'a>, matched: &Matched<'a>, mode: EffectiveUpdateMode
                 .iter()
                 .any(|member| boost::is_boosted(member.running))
     };
-    members(matched, context.memory, context.settings, &keeps_small)
+    members(matched, context.state, context.settings, &keeps_small)
 }
 
 /// What is recommended: what was heard last, else what the object says.

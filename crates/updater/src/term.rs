@@ -12,8 +12,8 @@ use std::time::Duration;
 
 use feed::Subscription;
 use rollout::{
-    Action, ActionKind, ActionOutcome, ActionReason, Halt, Holding, Memory, Moment, Plan,
-    PreemptionMode, PreemptionPlan, Pulse, Scene, Settings, Signs, Skip, SkipReason, decide, hold,
+    Action, ActionKind, ActionOutcome, ActionReason, Halt, Holding, Moment, Plan, PreemptionMode,
+    PreemptionPlan, Pulse, RolloutState, Scene, Settings, Signs, Skip, SkipReason, decide, hold,
     is_current,
 };
 use runtime::ApiServerClock;
@@ -92,7 +92,7 @@ pub(crate) struct Term {
     writer: PodWriter,
     tell: Tell,
     started: Instant,
-    memory: Memory,
+    state: RolloutState,
     preemptions: Vec<PreemptionPlan>,
     ear: Ear,
     /// Whether the feed has told something since the last pass.
@@ -138,7 +138,7 @@ impl Term {
             writer,
             tell,
             started: now,
-            memory: Memory::default(),
+            state: RolloutState::default(),
             preemptions: Vec::new(),
             ear: Ear::default(),
             feed_changed: true,
@@ -224,7 +224,7 @@ impl Term {
         let began = Instant::now();
         let now = self.moment();
         if self.whole_due <= began {
-            self.memory.forget_decisions();
+            self.state.forget_decisions();
             self.whole_due = began + self.rules.interval;
         }
         let (plan, halt, stands_until) = block_in_place(|| {
@@ -247,7 +247,7 @@ impl Term {
                 recommendations: self.ear.over(&view),
                 halt,
             };
-            let plan = decide(&scene, &mut self.memory, &self.rules.settings, now);
+            let plan = decide(&scene, &mut self.state, &self.rules.settings, now);
             if halt.is_none() {
                 self.tell.metrics.planned(&plan, &view, &mut self.classes);
                 say_infeasible(
@@ -376,7 +376,7 @@ impl Term {
     }
 
     fn go(&mut self, action: Arc<Action>) {
-        self.memory.begin(&action, self.moment());
+        self.state.begin(&action, self.moment());
         let autoscaler = self
             .senses
             .view
@@ -385,7 +385,7 @@ impl Term {
             .get(&action.autoscaler)
             .cloned();
         if let Some(autoscaler) = &autoscaler
-            && let Some(kill) = self.memory.unrecorded_oom_kill(&action)
+            && let Some(kill) = self.state.unrecorded_oom_kill(&action)
         {
             for news in News::oom_killed(&action, kill, autoscaler) {
                 self.tell.events.tell(news);
@@ -403,7 +403,7 @@ impl Term {
         // it.
         let Some(outcome) = outcome else { return };
         let now = self.moment();
-        self.memory.end(&action, &outcome, now);
+        self.state.end(&action, &outcome, now);
         self.tell
             .metrics
             .acted(&action, &outcome, &mut self.classes);

@@ -6,8 +6,8 @@ use view::{Asked, Pod, View};
 
 use super::EvictablePod;
 use crate::group::Disruption;
-use crate::memory::Memory;
 use crate::size::sized;
+use crate::state::RolloutState;
 
 /// CPU in millicores and memory in bytes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -49,7 +49,7 @@ impl Amount {
 pub(super) fn missing_on_node(
     pending: &EvictablePod,
     view: &View,
-    memory: &Memory,
+    state: &RolloutState,
     taken: &BTreeSet<String>,
 ) -> Option<Amount> {
     let name = pending.running.node.as_ref()?;
@@ -59,7 +59,7 @@ pub(super) fn missing_on_node(
         limits: node.allocatable,
     });
     let stays = |pod: &Pod| {
-        let is_evicted = memory.pending_disruption(&pod.uid) == Some(Disruption::Eviction);
+        let is_evicted = state.pending_disruption(&pod.uid) == Some(Disruption::Eviction);
         let is_here = pod
             .running
             .as_ref()

@@ -29,10 +29,7 @@ impl Turn<'_> {
         let may = self
             .group(member)
             .is_some_and(|group| group.allows(resize.disruption, member.standing));
-        let refused_ago = self
-            .context
-            .memory
-            .refused_ago(&member.pod.uid, &patch, now);
+        let refused_ago = self.context.state.refused_ago(&member.pod.uid, &patch, now);
         let rests_for = refused_ago
             .and_then(|ago| REFUSED_PAUSE.checked_sub(ago))
             .filter(|left| !left.is_zero());
@@ -72,7 +69,7 @@ impl Turn<'_> {
             let patch = resize_patch::resize(member.running, &resize.wanted);
             let recently = self
                 .context
-                .memory
+                .state
                 .refused_ago(&member.pod.uid, &patch, self.context.now)
                 .is_some();
             let may = !recently && resize.is_change && self.rests(member, ledger).is_ok();

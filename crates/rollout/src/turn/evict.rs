@@ -35,17 +35,17 @@ impl Turn<'_> {
         }
         self.rests(candidate.member, ledger)?;
         if pending.is_none() {
-            let Context { memory, now, .. } = self.context;
-            let in_vain_for =
-                memory.in_vain_for(&self.autoscaler.key, &pod.uid, &self.recommendation, now);
-            if let Some(left) = in_vain_for {
+            let Context { state, now, .. } = self.context;
+            let ineffective_pause =
+                state.ineffective_pause(&self.autoscaler.key, &pod.uid, &self.recommendation, now);
+            if let Some(left) = ineffective_pause {
                 ledger.wake_in(left);
                 return Err(SkipReason::EvictionIneffective);
             }
             let shows_for = candidate
                 .oom_kill
                 .as_ref()
-                .and_then(|_| memory.oom_kill_shows_for(&pod.uid, now));
+                .and_then(|_| state.oom_kill_exposure_left(&pod.uid, now));
             if let Some(left) = shows_for {
                 ledger.wake_in(left);
                 return Err(SkipReason::RecentOomKill);

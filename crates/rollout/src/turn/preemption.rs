@@ -71,7 +71,7 @@ impl<'a> Turn<'a> {
     /// Whether the pod's own VPA object lets it be evicted for another pod.
     fn allows_preemption(&self, member: &Member, own: &Recommendation) -> bool {
         let Context {
-            memory,
+            state,
             settings,
             now,
             ..
@@ -79,8 +79,8 @@ impl<'a> Turn<'a> {
         member.pending.is_none()
             && !self.is_boosted(member)
             && requirements::admit(member.running, own, self.spec, settings.native_sidecars)
-            && memory
-                .in_vain_for(
+            && state
+                .ineffective_pause(
                     &self.autoscaler.key,
                     &member.pod.uid,
                     &self.recommendation,

@@ -117,7 +117,7 @@ impl Turn<'_> {
             has_recommendation: self.has_recommendation,
             is_cached: self
                 .context
-                .memory
+                .state
                 .is_infeasible(&member.pod.uid, &self.recommendation),
             waited: self.waited(member),
             disruption,
@@ -172,11 +172,11 @@ impl Turn<'_> {
         patch: &Patch,
         ledger: &mut Ledger,
     ) -> Option<SkipReason> {
-        let Context { memory, now, .. } = self.context;
+        let Context { state, now, .. } = self.context;
         if qos::would_change(member.running, &resize.wanted) {
             return Some(SkipReason::QosClass);
         }
-        if let Some(ago) = memory.refused_ago(&member.pod.uid, patch, now) {
+        if let Some(ago) = state.refused_ago(&member.pod.uid, patch, now) {
             if self.mode == EffectiveUpdateMode::InPlaceOrRecreate {
                 return Some(SkipReason::ResizeRejected);
             }
@@ -187,7 +187,7 @@ impl Turn<'_> {
             }
         }
         let node_capacity = self.node_capacity(member.running)?;
-        let known = memory.is_infeasible_for_capacity(
+        let known = state.is_infeasible_for_capacity(
             &self.autoscaler.key,
             node_capacity,
             &self.recommendation,

@@ -12,9 +12,9 @@ use view::{Phase, Pod};
 use super::{Attempts, autoscaler, pod, recommendation, running};
 use crate::group::{Disruption, Group, Standing, required_replicas};
 use crate::in_place::{InPlace, Question, may_evict};
-use crate::memory::is_any_lower;
 use crate::resizing::Resizing;
 use crate::settings::Settings;
+use crate::state::is_any_lower;
 
 #[derive(Deserialize)]
 struct Case {

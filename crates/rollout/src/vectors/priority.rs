@@ -7,9 +7,9 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::{Attempts, at, autoscaler, limits, pod, recommendation, running};
-use crate::memory::is_any_lower;
 use crate::priority::{Priority, quick_oom};
 use crate::settings::Settings;
+use crate::state::is_any_lower;
 use crate::{requirements, size};
 
 #[derive(Deserialize)]

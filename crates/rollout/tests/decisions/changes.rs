@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use rollout::{ActionOutcome, Halt, Memory};
+use rollout::{ActionOutcome, Halt, RolloutState};
 use serde_json::json;
 use view::{DisruptionBudget, ObjectKey};
 
@@ -18,8 +18,8 @@ const GROUPS: usize = 1_000;
 
 /// The number of VPA objects about which the next pass decides.
 #[track_caller]
-fn check(world: &World, memory: &mut Memory, expected: usize) {
-    assert_eq!(world.decide(memory).decided, expected);
+fn check(world: &World, state: &mut RolloutState, expected: usize) {
+    assert_eq!(world.decide(state).decided, expected);
 }
 
 #[test]
@@ -28,31 +28,31 @@ fn only_what_changed_among_a_thousand_groups_is_decided_about() {
     for index in 0..GROUPS {
         world.deployment(&format!("web{index}"), 2, &json!({}));
     }
-    let mut memory = Memory::default();
-    let plan = world.decide(&mut memory);
+    let mut state = RolloutState::default();
+    let plan = world.decide(&mut state);
     assert_eq!((plan.decided, plan.actions.len()), (GROUPS, GROUPS));
-    check(&world, &mut memory, 0);
+    check(&world, &mut state, 0);
     world.pod("web7", "web7-1", &json!({"ready": false}));
-    check(&world, &mut memory, 1);
+    check(&world, &mut state, 1);
     world.delete("web7-1");
-    check(&world, &mut memory, 1);
+    check(&world, &mut state, 1);
     world.recommend("web8", "2");
-    check(&world, &mut memory, 1);
+    check(&world, &mut state, 1);
     world.scale("web9", 3);
-    check(&world, &mut memory, 1);
-    memory.begin(&plan.actions[10], world.now);
-    check(&world, &mut memory, 1);
-    memory.end(
+    check(&world, &mut state, 1);
+    state.begin(&plan.actions[10], world.now);
+    check(&world, &mut state, 1);
+    state.end(
         &plan.actions[10],
         &ActionOutcome::TooManyRequests { retry_after: None },
         world.now,
     );
-    check(&world, &mut memory, 1);
-    check(&world, &mut memory, 0);
+    check(&world, &mut state, 1);
+    check(&world, &mut state, 0);
     let pause = Duration::from_secs(1);
     (world.now.steady, world.now.wall) = (world.now.steady + pause, world.now.wall + pause);
-    check(&world, &mut memory, 1);
-    let plan = world.decide(&mut memory);
+    check(&world, &mut state, 1);
+    let plan = world.decide(&mut state);
     assert_eq!(
         (plan.decided, plan.tallies.len(), plan.actions.len()),
         (0, GROUPS, GROUPS - 2),
@@ -73,12 +73,12 @@ fn what_shares_a_budget_is_decided_about_together() {
         &[],
         world.now.wall,
     )));
-    let mut memory = Memory::default();
-    check(&world, &mut memory, 3);
+    let mut state = RolloutState::default();
+    check(&world, &mut state, 3);
     world.pod("web", "web-0", &json!({"ready": false}));
-    check(&world, &mut memory, 2);
+    check(&world, &mut state, 2);
     world.pod("job", "job-0", &json!({"ready": false}));
-    check(&world, &mut memory, 1);
+    check(&world, &mut state, 1);
     world.view.disruption_budgets.apply(Arc::new(budget(
         "all",
         "app in (web,api)",
@@ -86,24 +86,24 @@ fn what_shares_a_budget_is_decided_about_together() {
         &[],
         world.now.wall,
     )));
-    check(&world, &mut memory, 2);
+    check(&world, &mut state, 2);
 }
 
 #[test]
 fn everything_is_decided_about_after_a_halt_and_when_that_is_asked_for() {
     let mut world = World::new();
     world.deployment("web", 2, &json!({}));
-    let mut memory = Memory::default();
-    check(&world, &mut memory, 1);
-    check(&world, &mut memory, 0);
+    let mut state = RolloutState::default();
+    check(&world, &mut state, 1);
+    check(&world, &mut state, 0);
     world.halt = Some(Halt::WebhookGone);
-    check(&world, &mut memory, 0);
+    check(&world, &mut state, 0);
     world.halt = None;
-    check(&world, &mut memory, 1);
-    memory.forget_decisions();
-    check(&world, &mut memory, 1);
+    check(&world, &mut state, 1);
+    state.forget_decisions();
+    check(&world, &mut state, 1);
     world.now.wall += Duration::from_hours(1);
-    check(&world, &mut memory, 1);
+    check(&world, &mut state, 1);
 }
 
 fn budget(

@@ -6,7 +6,9 @@ mod preemption;
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1;
-use rollout::{Action, ActionKind, ActionOutcome, Hold, MAINTENANCE_WINDOW, Memory, SkipReason};
+use rollout::{
+    Action, ActionKind, ActionOutcome, Hold, MAINTENANCE_WINDOW, RolloutState, SkipReason,
+};
 use serde_json::{Value, json};
 use view::Node;
 
@@ -46,9 +48,9 @@ fn requested(action: &Action) -> Vec<(String, String)> {
         .collect()
 }
 
-fn decided(world: &World, memory: &mut Memory) -> Vec<Vec<(String, String)>> {
+fn decided(world: &World, state: &mut RolloutState) -> Vec<Vec<(String, String)>> {
     world
-        .decide(memory)
+        .decide(state)
         .actions
         .iter()
         .map(|action| requested(action))
@@ -58,13 +60,13 @@ fn decided(world: &World, memory: &mut Memory) -> Vec<Vec<(String, String)>> {
 /// Decides, and reports the same outcome of everything.
 fn round(
     world: &World,
-    memory: &mut Memory,
+    state: &mut RolloutState,
     outcome: &ActionOutcome,
 ) -> Vec<Vec<(String, String)>> {
-    let plan = world.decide(memory);
+    let plan = world.decide(state);
     for action in &plan.actions {
-        memory.begin(action, world.now);
-        memory.end(action, outcome, world.now);
+        state.begin(action, world.now);
+        state.end(action, outcome, world.now);
     }
     plan.actions
         .iter()
@@ -98,10 +100,10 @@ fn pending(reason: &str, since: &str) -> Value {
 fn a_pod_is_resized_once_and_then_waited_for() {
     for mode in ["InPlaceOrRecreate", "InPlace"] {
         let mut world = world(mode, 1);
-        let mut memory = Memory::default();
-        assert_eq!(round(&world, &mut memory, &ACCEPTED), [to_a_core()]);
+        let mut state = RolloutState::default();
+        assert_eq!(round(&world, &mut state, &ACCEPTED), [to_a_core()]);
         assert!(
-            decided(&world, &mut memory).is_empty(),
+            decided(&world, &mut state).is_empty(),
             "the view does not show it yet"
         );
         world.pod_with("web", "web-0", &json!({"cpu": "1"}), |pod| {
@@ -111,7 +113,7 @@ fn a_pod_is_resized_once_and_then_waited_for() {
                 "resources": {"requests": {"cpu": "100m", "memory": "100Mi"}},
             }]);
         });
-        let plan = world.decide(&mut memory);
+        let plan = world.decide(&mut state);
         assert!(plan.actions.is_empty(), "the kubelet is not there yet");
         assert_eq!(World::reasons(&plan), [SkipReason::ResizePending]);
     }
@@ -119,22 +121,22 @@ fn a_pod_is_resized_once_and_then_waited_for() {
 
 #[test]
 fn what_the_api_server_refuses_is_evicted_or_tried_later() {
-    let mut memory = Memory::default();
+    let mut state = RolloutState::default();
     let recreate = world("InPlaceOrRecreate", 1);
     assert_eq!(
-        round(&recreate, &mut memory, &ActionOutcome::Rejected),
+        round(&recreate, &mut state, &ActionOutcome::Rejected),
         [to_a_core()]
     );
-    assert_eq!(decided(&recreate, &mut memory), [evict()]);
+    assert_eq!(decided(&recreate, &mut state), [evict()]);
 
-    let (mut memory, mut in_place) = (Memory::default(), world("InPlace", 1));
+    let (mut state, mut in_place) = (RolloutState::default(), world("InPlace", 1));
     assert_eq!(
-        round(&in_place, &mut memory, &ActionOutcome::Rejected),
+        round(&in_place, &mut state, &ActionOutcome::Rejected),
         [to_a_core()]
     );
-    assert!(decided(&in_place, &mut memory).is_empty());
+    assert!(decided(&in_place, &mut state).is_empty());
     in_place.now.steady += Duration::from_mins(1);
-    assert_eq!(decided(&in_place, &mut memory), [to_a_core()]);
+    assert_eq!(decided(&in_place, &mut state), [to_a_core()]);
 }
 
 #[test]
@@ -145,7 +147,7 @@ fn a_resize_that_gets_nowhere_becomes_an_eviction() {
             add_condition(pod, condition.clone());
         });
         assert_eq!(
-            decided(&world, &mut Memory::default()),
+            decided(&world, &mut RolloutState::default()),
             expected,
             "{condition}"
         );
@@ -165,12 +167,12 @@ fn in_place_only_never_evicts_and_waits_for_room() {
     let asked = |pod: &mut Value| add_condition(pod, pending("Deferred", "2026-01-01T08:00:00Z"));
     world.pod_with("web", "web-0", &json!({}), asked);
     assert_eq!(
-        decided(&world, &mut Memory::default()),
+        decided(&world, &mut RolloutState::default()),
         [to_a_core()],
         "what is asked for now replaces what waits"
     );
     world.pod_with("web", "web-0", &json!({"cpu": "1"}), asked);
-    assert!(decided(&world, &mut Memory::default()).is_empty());
+    assert!(decided(&world, &mut RolloutState::default()).is_empty());
 }
 
 #[test]
@@ -183,20 +185,20 @@ fn a_restart_needs_the_budgets_that_an_eviction_needs() {
         });
     }
     assert_eq!(
-        decided(&world, &mut Memory::default()).len(),
+        decided(&world, &mut RolloutState::default()).len(),
         2,
         "half of them"
     );
     world.settings.in_place_skips_budget = true;
     assert_eq!(
-        decided(&world, &mut Memory::default()).len(),
+        decided(&world, &mut RolloutState::default()).len(),
         2,
         "not what disrupts nothing"
     );
     world.budget("web", 1);
-    assert_eq!(decided(&world, &mut Memory::default()).len(), 1);
+    assert_eq!(decided(&world, &mut RolloutState::default()).len(), 1);
     world.budget("web", 0);
-    assert_eq!(decided(&world, &mut Memory::default()).len(), 0);
+    assert_eq!(decided(&world, &mut RolloutState::default()).len(), 0);
 }
 
 /// Resizes of memory restart the container.
@@ -215,36 +217,36 @@ fn a_resize_that_the_kubelet_refused_is_replaced_only_within_the_budget() {
     };
     world.pod_with("web", "web-0", &json!({}), refused);
     world.pod("web", "web-1", &json!({"cpu": "1", "ready": false}));
-    let plan = world.decide(&mut Memory::default());
+    let plan = world.decide(&mut RolloutState::default());
     assert_eq!(
         (plan.actions.len(), World::reasons(&plan)),
         (0, vec![SkipReason::EvictionTolerance]),
         "only one of two serves"
     );
     world.pod("web", "web-1", &json!({"cpu": "1"}));
-    assert_eq!(decided(&world, &mut Memory::default()), [to_a_core()]);
+    assert_eq!(decided(&world, &mut RolloutState::default()), [to_a_core()]);
 }
 
 #[test]
 fn a_resize_that_meets_too_many_requests_is_tried_again_later() {
     let mut world = world("InPlaceOrRecreate", 1);
-    let mut memory = Memory::default();
+    let mut state = RolloutState::default();
     assert_eq!(
         round(
             &world,
-            &mut memory,
+            &mut state,
             &ActionOutcome::TooManyRequests { retry_after: None }
         ),
         [to_a_core()]
     );
-    let plan = world.decide(&mut memory);
+    let plan = world.decide(&mut state);
     assert_eq!(
         (plan.actions.len(), World::reasons(&plan)),
         (0, vec![SkipReason::BackingOff])
     );
     assert_eq!(plan.wake_in, Some(Duration::from_secs(1)));
     world.now.steady += Duration::from_secs(1);
-    assert_eq!(decided(&world, &mut memory), [to_a_core()]);
+    assert_eq!(decided(&world, &mut state), [to_a_core()]);
 }
 
 #[test]
@@ -255,19 +257,19 @@ fn nothing_is_looked_at_every_second_for_what_only_a_change_can_help() {
         add_condition(pod, pending("Deferred", "2026-01-01T08:00:00Z"));
     });
     world.pod("web", "web-1", &json!({"cpu": "1", "ready": false}));
-    let plan = world.decide(&mut Memory::default());
+    let plan = world.decide(&mut RolloutState::default());
     assert_eq!(
         (World::reasons(&plan), plan.wake_in),
         (vec![SkipReason::ResizePending], None)
     );
 
     world.pod("web", "web-0", &json!({}));
-    let mut memory = Memory::default();
+    let mut state = RolloutState::default();
     assert_eq!(
-        round(&world, &mut memory, &ActionOutcome::Rejected),
+        round(&world, &mut state, &ActionOutcome::Rejected),
         [to_a_core()]
     );
-    let plan = world.decide(&mut memory);
+    let plan = world.decide(&mut state);
     assert_eq!(
         (World::reasons(&plan), plan.wake_in),
         (vec![SkipReason::EvictionTolerance], None)
@@ -283,13 +285,13 @@ fn nodes_that_have_as_much_are_not_tried_again() {
         .view
         .nodes
         .apply(std::sync::Arc::new(Node::trim(node)));
-    let mut memory = Memory::default();
+    let mut state = RolloutState::default();
     assert_eq!(
-        round(&world, &mut memory, &ActionOutcome::Infeasible).len(),
+        round(&world, &mut state, &ActionOutcome::Infeasible).len(),
         1,
         "one may be taken at a time"
     );
-    let plan = world.decide(&mut memory);
+    let plan = world.decide(&mut state);
     assert!(plan.actions.is_empty());
     assert_eq!(World::reasons(&plan), [SkipReason::KnownInfeasible]);
 }
@@ -304,12 +306,12 @@ fn a_resize_never_changes_the_quality_of_service() {
     let mut world_ = world("InPlace", 1);
     best_effort(&mut world_);
     assert_eq!(
-        World::reasons(&world_.decide(&mut Memory::default())),
+        World::reasons(&world_.decide(&mut RolloutState::default())),
         [SkipReason::QosClass]
     );
     let mut world_ = world("InPlaceOrRecreate", 1);
     best_effort(&mut world_);
-    assert_eq!(decided(&world_, &mut Memory::default()), [evict()]);
+    assert_eq!(decided(&world_, &mut RolloutState::default()), [evict()]);
 }
 
 #[test]
@@ -317,7 +319,7 @@ fn nothing_is_done_outside_the_maintenance_window() {
     let mut world = world("Recreate", 1);
     let mut check = |annotation: &str, actions: usize| {
         world.annotate("web", MAINTENANCE_WINDOW, annotation);
-        let plan = world.decide(&mut Memory::default());
+        let plan = world.decide(&mut RolloutState::default());
         assert_eq!(plan.actions.len(), actions, "{annotation}");
         plan.held.first().map(|held| held.hold.clone())
     };

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use rollout::{ActionOutcome, Memory};
+use rollout::{ActionOutcome, RolloutState};
 use serde_json::json;
 
 use super::world::World;
@@ -11,16 +11,16 @@ use super::{ACCEPTED, carry_out, evicted};
 
 /// Runs as many passes as evict anything, each of which sees the evictions of the one before as
 /// done, and nothing replaced. Returns the number of pods evicted in each.
-fn evictions(world: &mut World, memory: &mut Memory) -> Vec<usize> {
+fn evictions(world: &mut World, state: &mut RolloutState) -> Vec<usize> {
     let mut passes = Vec::new();
     loop {
-        let plan = world.decide(memory);
+        let plan = world.decide(state);
         if plan.actions.is_empty() {
             return passes;
         }
-        carry_out(world, memory, &plan, &ACCEPTED);
+        carry_out(world, state, &plan, &ACCEPTED);
         assert_eq!(
-            world.decide(memory).actions,
+            world.decide(state).actions,
             [],
             "the evictions are under way"
         );
@@ -35,88 +35,88 @@ fn evictions(world: &mut World, memory: &mut Memory) -> Vec<usize> {
 
 #[test]
 fn a_scale_counts_only_for_the_pods_that_it_was_read_with() {
-    let (mut world, mut memory) = (World::new(), Memory::default());
+    let (mut world, mut state) = (World::new(), RolloutState::default());
     world.clone_set("web", 4);
     world.pods_of("CloneSet", "web", 4..10);
     assert_eq!(
-        evictions(&mut world, &mut memory),
+        evictions(&mut world, &mut state),
         [0_usize; 0],
         "the scale may be out of date"
     );
     world.read_scale("web", 10);
-    assert_eq!(evictions(&mut world, &mut memory), [5]);
+    assert_eq!(evictions(&mut world, &mut state), [5]);
     world.pods_of("CloneSet", "web", 10..12);
-    assert_eq!(evictions(&mut world, &mut memory), [0_usize; 0]);
+    assert_eq!(evictions(&mut world, &mut state), [0_usize; 0]);
     world.read_scale("web", 10);
-    assert_eq!(evictions(&mut world, &mut memory), [2]);
+    assert_eq!(evictions(&mut world, &mut state), [2]);
 }
 
 #[test]
 fn a_scale_that_wants_fewer_pods_than_there_are_lets_no_more_go_than_it_tolerates() {
-    let (mut world, mut memory) = (World::new(), Memory::default());
+    let (mut world, mut state) = (World::new(), RolloutState::default());
     world.clone_set("web", 10);
     world.read_scale("web", 4);
-    assert_eq!(evictions(&mut world, &mut memory), [2], "half of four");
+    assert_eq!(evictions(&mut world, &mut state), [2], "half of four");
     world.read_scale("web", 4);
     assert_eq!(
-        evictions(&mut world, &mut memory),
+        evictions(&mut world, &mut state),
         [0_usize; 0],
         "two were lost while there were too many"
     );
     world.read_scale("web", 10);
-    assert_eq!(evictions(&mut world, &mut memory), [3], "half of ten");
+    assert_eq!(evictions(&mut world, &mut state), [3], "half of ten");
 }
 
 #[test]
 fn a_parallel_job_loses_half_of_its_pods_until_they_are_replaced() {
-    let (mut world, mut memory) = (World::new(), Memory::default());
+    let (mut world, mut state) = (World::new(), RolloutState::default());
     world.job("batch", &json!({"parallelism": 10, "completions": 100}), 20);
     world.pods_of("Job", "batch", 0..10);
-    assert_eq!(evictions(&mut world, &mut memory), [5]);
+    assert_eq!(evictions(&mut world, &mut state), [5]);
     world.pods_of("Job", "batch", 10..12);
-    assert_eq!(evictions(&mut world, &mut memory), [2], "two are replaced");
+    assert_eq!(evictions(&mut world, &mut state), [2], "two are replaced");
 }
 
 #[test]
 fn the_last_pods_of_a_job_are_half_of_those_that_it_still_wants() {
-    let (mut world, mut memory) = (World::new(), Memory::default());
+    let (mut world, mut state) = (World::new(), RolloutState::default());
     world.job("batch", &json!({"parallelism": 10, "completions": 100}), 96);
     world.pods_of("Job", "batch", 0..4);
-    assert_eq!(evictions(&mut world, &mut memory), [2]);
+    assert_eq!(evictions(&mut world, &mut state), [2]);
 }
 
 #[test]
 fn a_scale_down_under_way_lets_no_more_pods_go_than_those_that_stay_tolerate() {
-    let (mut world, mut memory) = (World::new(), Memory::default());
+    let (mut world, mut state) = (World::new(), RolloutState::default());
     world.deployment("web", 10, &json!({}));
     world.scale("web", 5);
-    assert_eq!(evictions(&mut world, &mut memory), [2]);
+    assert_eq!(evictions(&mut world, &mut state), [2]);
     // The controller chose five others, and replaces what is missing of the five that it wants.
     for number in 5..10 {
         world.delete(&format!("web-{number}"));
     }
-    assert_eq!(evictions(&mut world, &mut memory), [0_usize; 0]);
+    assert_eq!(evictions(&mut world, &mut state), [0_usize; 0]);
     world.pod("web", "web-10", &json!({}));
     world.pod("web", "web-11", &json!({}));
-    let plan = world.decide(&mut memory);
+    let plan = world.decide(&mut state);
     assert_eq!(
         (plan.actions.len(), plan.wake_in),
         (0, Some(Duration::from_secs(30))),
         "it may delete more"
     );
     world.now.steady += Duration::from_secs(30);
-    assert_eq!(evictions(&mut world, &mut memory), [2]);
+    assert_eq!(evictions(&mut world, &mut state), [2]);
 }
 
 #[test]
 fn pods_beyond_those_wanted_for_long_are_taken_to_stay() {
-    let (mut world, mut memory) = (World::new(), Memory::default());
+    let (mut world, mut state) = (World::new(), RolloutState::default());
     world.deployment("web", 10, &json!({}));
     world.scale("web", 5);
-    assert_eq!(evictions(&mut world, &mut memory), [2]);
+    assert_eq!(evictions(&mut world, &mut state), [2]);
     world.now.steady += Duration::from_mins(5);
     assert_eq!(
-        evictions(&mut world, &mut memory),
+        evictions(&mut world, &mut state),
         [2],
         "none was replaced or deleted"
     );
@@ -124,14 +124,14 @@ fn pods_beyond_those_wanted_for_long_are_taken_to_stay() {
 
 #[test]
 fn evictions_under_way_when_a_scale_down_comes_count_among_its_losses() {
-    let (mut world, mut memory) = (World::new(), Memory::default());
+    let (mut world, mut state) = (World::new(), RolloutState::default());
     world.deployment("web", 10, &json!({}));
-    let plan = world.decide(&mut memory);
+    let plan = world.decide(&mut state);
     assert_eq!(evicted(&plan).len(), 5);
-    carry_out(&world, &mut memory, &plan, &ACCEPTED);
+    carry_out(&world, &mut state, &plan, &ACCEPTED);
     world.scale("web", 5);
     assert_eq!(
-        world.decide(&mut memory).actions,
+        world.decide(&mut state).actions,
         [],
         "the controller may delete the other five"
     );
@@ -139,26 +139,26 @@ fn evictions_under_way_when_a_scale_down_comes_count_among_its_losses() {
         world.delete(name);
     }
     assert_eq!(
-        world.decide(&mut memory).actions,
+        world.decide(&mut state).actions,
         [],
         "it may have chosen them before it saw the evictions"
     );
     world.now.steady += Duration::from_secs(30);
-    assert_eq!(evictions(&mut world, &mut memory), [2]);
+    assert_eq!(evictions(&mut world, &mut state), [2]);
 }
 
 #[test]
 fn a_scale_down_counts_even_where_the_pods_are_seen_to_have_gone_at_the_same_time() {
-    let (mut world, mut memory) = (World::new(), Memory::default());
+    let (mut world, mut state) = (World::new(), RolloutState::default());
     world.deployment("web", 10, &json!({}));
-    let plan = world.decide(&mut memory);
-    carry_out(&world, &mut memory, &plan, &ACCEPTED);
+    let plan = world.decide(&mut state);
+    carry_out(&world, &mut state, &plan, &ACCEPTED);
     world.scale("web", 6);
     for name in evicted(&plan) {
         world.delete(name);
     }
     assert_eq!(
-        world.decide(&mut memory).actions,
+        world.decide(&mut state).actions,
         [],
         "four of the last five may be about to go"
     );
@@ -166,42 +166,42 @@ fn a_scale_down_counts_even_where_the_pods_are_seen_to_have_gone_at_the_same_tim
 
 #[test]
 fn an_eviction_of_which_nothing_was_heard_is_not_asked_for_again_when_others_went_since() {
-    let (mut world, mut memory) = (World::new(), Memory::default());
+    let (mut world, mut state) = (World::new(), RolloutState::default());
     world.deployment("web", 4, &json!({}));
-    let plan = world.decide(&mut memory);
+    let plan = world.decide(&mut state);
     assert_eq!(evicted(&plan), ["web-0", "web-1"]);
-    carry_out(&world, &mut memory, &plan, &ActionOutcome::Unknown);
+    carry_out(&world, &mut state, &plan, &ActionOutcome::Unknown);
     world.delete("web-2");
     world.now.steady += Duration::from_secs(1);
     assert_eq!(
-        world.decide(&mut memory).actions,
+        world.decide(&mut state).actions,
         [],
         "one of four may be left"
     );
     world.pod("web", "web-4", &json!({}));
-    assert_eq!(evicted(&world.decide(&mut memory)), ["web-0", "web-1"]);
+    assert_eq!(evicted(&world.decide(&mut state)), ["web-0", "web-1"]);
 }
 
 #[test]
 fn a_refusal_does_not_take_back_an_attempt_of_which_nothing_was_heard() {
-    let (mut world, mut memory) = (World::new(), Memory::default());
+    let (mut world, mut state) = (World::new(), RolloutState::default());
     world.deployment("web", 2, &json!({}));
-    let plan = world.decide(&mut memory);
-    carry_out(&world, &mut memory, &plan, &ActionOutcome::Unknown);
+    let plan = world.decide(&mut state);
+    carry_out(&world, &mut state, &plan, &ActionOutcome::Unknown);
     world.now.steady += Duration::from_secs(1);
-    let plan = world.decide(&mut memory);
+    let plan = world.decide(&mut state);
     assert_eq!(evicted(&plan), ["web-0"]);
     carry_out(
         &world,
-        &mut memory,
+        &mut state,
         &plan,
         &ActionOutcome::TooManyRequests { retry_after: None },
     );
     assert_eq!(
-        world.decide(&mut memory).actions,
+        world.decide(&mut state).actions,
         [],
         "the first attempt may have been carried out"
     );
     world.now.steady += Duration::from_mins(2);
-    assert_eq!(evicted(&world.decide(&mut memory)), ["web-0"], "it was not");
+    assert_eq!(evicted(&world.decide(&mut state)), ["web-0"], "it was not");
 }

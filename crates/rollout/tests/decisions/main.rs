@@ -11,7 +11,7 @@ mod world;
 
 use std::time::Duration;
 
-use rollout::{ActionKind, ActionOutcome, ActionReason, Halt, Memory, Plan, SkipReason};
+use rollout::{ActionKind, ActionOutcome, ActionReason, Halt, Plan, RolloutState, SkipReason};
 use serde_json::json;
 
 use world::World;
@@ -27,10 +27,10 @@ fn evicted(plan: &Plan) -> Vec<&str> {
 
 /// Carries out the first `count` acts in the name of the memory alone: the cluster does not show it
 /// yet.
-fn carry_out(world: &World, memory: &mut Memory, plan: &Plan, outcome: &ActionOutcome) {
+fn carry_out(world: &World, state: &mut RolloutState, plan: &Plan, outcome: &ActionOutcome) {
     for action in &plan.actions {
-        memory.begin(action, world.now);
-        memory.end(action, outcome, world.now);
+        state.begin(action, world.now);
+        state.end(action, outcome, world.now);
     }
 }
 
@@ -40,28 +40,24 @@ const ACCEPTED: ActionOutcome = ActionOutcome::Accepted { generation: None };
 fn half_of_a_deployment_is_evicted_and_the_rest_once_that_is_back() {
     let mut world = World::new();
     world.deployment("web", 4, &json!({}));
-    let mut memory = Memory::default();
-    let plan = world.decide(&mut memory);
+    let mut state = RolloutState::default();
+    let plan = world.decide(&mut state);
     assert_eq!(evicted(&plan), ["web-0", "web-1"]);
     assert!(
         plan.actions
             .iter()
             .all(|action| action.reason == ActionReason::OutsideBounds)
     );
-    carry_out(&world, &mut memory, &plan, &ACCEPTED);
-    assert_eq!(
-        world.decide(&mut memory).actions,
-        [],
-        "two are on their way"
-    );
+    carry_out(&world, &mut state, &plan, &ACCEPTED);
+    assert_eq!(world.decide(&mut state).actions, [], "two are on their way");
 
     world.delete("web-0");
     world.delete("web-1");
-    assert_eq!(world.decide(&mut memory).actions, [], "two are gone");
+    assert_eq!(world.decide(&mut state).actions, [], "two are gone");
     world.pod("web", "web-4", &json!({"ready": false, "cpu": "1"}));
     world.pod("web", "web-5", &json!({"ready": true, "cpu": "1"}));
     assert_eq!(
-        evicted(&world.decide(&mut memory)),
+        evicted(&world.decide(&mut state)),
         ["web-2"],
         "one of two replacements is ready"
     );
@@ -71,32 +67,32 @@ fn half_of_a_deployment_is_evicted_and_the_rest_once_that_is_back() {
 fn a_refused_eviction_is_tried_again_later() {
     let mut world = World::new();
     world.deployment("web", 2, &json!({}));
-    let mut memory = Memory::default();
-    let plan = world.decide(&mut memory);
+    let mut state = RolloutState::default();
+    let plan = world.decide(&mut state);
     carry_out(
         &world,
-        &mut memory,
+        &mut state,
         &plan,
         &ActionOutcome::TooManyRequests { retry_after: None },
     );
-    let plan = world.decide(&mut memory);
+    let plan = world.decide(&mut state);
     assert_eq!(evicted(&plan), ["web-1"], "the other one may go meanwhile");
     assert_eq!(plan.wake_in, Some(Duration::from_secs(1)));
     world.now.steady += Duration::from_secs(1);
-    assert_eq!(evicted(&world.decide(&mut memory)), ["web-0"]);
+    assert_eq!(evicted(&world.decide(&mut state)), ["web-0"]);
 }
 
 #[test]
 fn an_eviction_of_which_nothing_was_heard_holds_its_place() {
     let mut world = World::new();
     world.deployment("web", 2, &json!({}));
-    let mut memory = Memory::default();
-    let plan = world.decide(&mut memory);
-    carry_out(&world, &mut memory, &plan, &ActionOutcome::Unknown);
-    assert_eq!(world.decide(&mut memory).actions, []);
+    let mut state = RolloutState::default();
+    let plan = world.decide(&mut state);
+    carry_out(&world, &mut state, &plan, &ActionOutcome::Unknown);
+    assert_eq!(world.decide(&mut state).actions, []);
     world.now.steady += Duration::from_secs(1);
     assert_eq!(
-        evicted(&world.decide(&mut memory)),
+        evicted(&world.decide(&mut state)),
         ["web-0"],
         "only the same one"
     );
@@ -107,8 +103,8 @@ fn no_budget_is_asked_in_vain() {
     let mut world = World::new();
     world.deployment("web", 4, &json!({}));
     world.budget("web", 1);
-    let mut memory = Memory::default();
-    let plan = world.decide(&mut memory);
+    let mut state = RolloutState::default();
+    let plan = world.decide(&mut state);
     assert_eq!(evicted(&plan), ["web-0"]);
     assert_eq!(
         plan.skips
@@ -121,15 +117,15 @@ fn no_budget_is_asked_in_vain() {
             SkipReason::DisruptionBudget
         ]
     );
-    carry_out(&world, &mut memory, &plan, &ACCEPTED);
+    carry_out(&world, &mut state, &plan, &ACCEPTED);
     assert_eq!(
-        world.decide(&mut memory).actions,
+        world.decide(&mut state).actions,
         [],
         "the budget's status does not show it yet"
     );
     world.budget("web-too", 4);
     assert_eq!(
-        World::reasons(&world.decide(&mut Memory::default())),
+        World::reasons(&world.decide(&mut RolloutState::default())),
         [SkipReason::MultipleBudgets]
     );
 }
@@ -138,9 +134,12 @@ fn no_budget_is_asked_in_vain() {
 fn a_workload_that_is_too_small_is_left_alone() {
     let mut world = World::new();
     world.deployment("web", 1, &json!({}));
-    assert_eq!(world.decide(&mut Memory::default()).actions, []);
+    assert_eq!(world.decide(&mut RolloutState::default()).actions, []);
     world.autoscaler("web", &json!({"minReplicas": 1}));
-    assert_eq!(evicted(&world.decide(&mut Memory::default())), ["web-0"]);
+    assert_eq!(
+        evicted(&world.decide(&mut RolloutState::default())),
+        ["web-0"]
+    );
 }
 
 #[test]
@@ -149,7 +148,7 @@ fn nothing_is_done_while_everything_is_halted() {
     world.deployment("web", 2, &json!({}));
     for halt in [Halt::Stopped, Halt::WebhookGone, Halt::ViewStale] {
         world.halt = Some(halt);
-        assert_eq!(world.decide(&mut Memory::default()).actions, []);
+        assert_eq!(world.decide(&mut RolloutState::default()).actions, []);
     }
 }
 
@@ -157,19 +156,19 @@ fn nothing_is_done_while_everything_is_halted() {
 fn pods_that_come_back_as_they_were_are_left_alone_for_longer_and_longer() {
     let mut world = World::new();
     world.deployment("web", 1, &json!({"minReplicas": 1}));
-    let mut memory = Memory::default();
+    let mut state = RolloutState::default();
     // Nobody sizes new pods, and each is ready at once.
     let mut replace = |world: &mut World, waits_seconds: u64| {
-        let plan = world.decide(&mut memory);
+        let plan = world.decide(&mut state);
         let [gone] = evicted(&plan)[..] else {
             panic!("one eviction: {plan:?}")
         };
         let next = format!("{gone}x");
-        carry_out(world, &mut memory, &plan, &ACCEPTED);
+        carry_out(world, &mut state, &plan, &ACCEPTED);
         world.delete(gone);
         world.now.steady += Duration::from_millis(1);
         world.pod("web", &next, &json!({}));
-        let plan = world.decide(&mut memory);
+        let plan = world.decide(&mut state);
         assert_eq!(
             (evicted(&plan).len(), World::reasons(&plan)),
             (0, vec![SkipReason::EvictionIneffective])
@@ -187,16 +186,16 @@ fn pods_that_come_back_as_they_were_are_left_alone_for_longer_and_longer() {
     ] {
         replace(&mut world, waits_seconds);
     }
-    assert_eq!(evicted(&world.decide(&mut memory)).len(), 1);
+    assert_eq!(evicted(&world.decide(&mut state)).len(), 1);
 }
 
 /// Evicts the only pod, which comes back as it was.
-fn evict_in_vain(world: &mut World, memory: &mut Memory) {
-    let plan = world.decide(memory);
+fn evict_in_vain(world: &mut World, state: &mut RolloutState) {
+    let plan = world.decide(state);
     let [gone] = evicted(&plan)[..] else {
         panic!("one eviction: {plan:?}")
     };
-    carry_out(world, memory, &plan, &ACCEPTED);
+    carry_out(world, state, &plan, &ACCEPTED);
     world.delete(gone);
     world.now.steady += Duration::from_millis(1);
     world.pod("web", &format!("{gone}x"), &json!({}));
@@ -206,11 +205,11 @@ fn evict_in_vain(world: &mut World, memory: &mut Memory) {
 fn a_bound_that_moves_with_time_is_no_other_recommendation() {
     let mut world = World::new();
     world.deployment("web", 1, &json!({"minReplicas": 1}));
-    let mut memory = Memory::default();
-    evict_in_vain(&mut world, &mut memory);
+    let mut state = RolloutState::default();
+    evict_in_vain(&mut world, &mut state);
     world.bound("web", "901m");
     assert_eq!(
-        World::reasons(&world.decide(&mut memory)),
+        World::reasons(&world.decide(&mut state)),
         [SkipReason::EvictionIneffective]
     );
 }
@@ -219,24 +218,24 @@ fn a_bound_that_moves_with_time_is_no_other_recommendation() {
 fn another_recommendation_is_tried_at_once_and_does_not_end_the_pauses() {
     let mut world = World::new();
     world.deployment("web", 1, &json!({"minReplicas": 1}));
-    let mut memory = Memory::default();
-    evict_in_vain(&mut world, &mut memory);
+    let mut state = RolloutState::default();
+    evict_in_vain(&mut world, &mut state);
     for expected in [2, 4] {
         world.now.steady += world
-            .decide(&mut memory)
+            .decide(&mut state)
             .wake_in
             .expect("it is looked at again");
-        evict_in_vain(&mut world, &mut memory);
+        evict_in_vain(&mut world, &mut state);
         let left = world
-            .decide(&mut memory)
+            .decide(&mut state)
             .wake_in
             .map(|left| left + Duration::from_millis(1));
         assert_eq!(left, Some(Duration::from_secs(expected)));
     }
     world.recommend("web", "2");
-    evict_in_vain(&mut world, &mut memory);
+    evict_in_vain(&mut world, &mut state);
     let left = world
-        .decide(&mut memory)
+        .decide(&mut state)
         .wake_in
         .map(|left| left + Duration::from_millis(1));
     assert_eq!(
@@ -245,9 +244,9 @@ fn another_recommendation_is_tried_at_once_and_does_not_end_the_pauses() {
         "as long as the pause that was cut short"
     );
     world.now.steady += Duration::from_hours(2);
-    evict_in_vain(&mut world, &mut memory);
+    evict_in_vain(&mut world, &mut state);
     let left = world
-        .decide(&mut memory)
+        .decide(&mut state)
         .wake_in
         .map(|left| left + Duration::from_millis(1));
     assert_eq!(left, Some(Duration::from_secs(1)), "a new series");
@@ -257,15 +256,15 @@ fn another_recommendation_is_tried_at_once_and_does_not_end_the_pauses() {
 fn pods_that_are_made_while_something_else_is_recommended_are_evicted_at_once() {
     let mut world = World::new();
     world.deployment("web", 1, &json!({"minReplicas": 1}));
-    let mut memory = Memory::default();
-    let plan = world.decide(&mut memory);
-    carry_out(&world, &mut memory, &plan, &ACCEPTED);
+    let mut state = RolloutState::default();
+    let plan = world.decide(&mut state);
+    carry_out(&world, &mut state, &plan, &ACCEPTED);
     world.delete("web-0");
     world.now.steady += Duration::from_millis(1);
     world.pod("web", "web-1", &json!({"cpu": "1"}));
-    assert_eq!(world.decide(&mut memory).actions, []);
+    assert_eq!(world.decide(&mut state).actions, []);
     world.recommend("web", "2");
-    assert_eq!(evicted(&world.decide(&mut memory)), ["web-1"]);
+    assert_eq!(evicted(&world.decide(&mut state)), ["web-1"]);
 }
 
 #[test]
@@ -273,7 +272,7 @@ fn the_conditions_of_owners_are_told_as_the_reason() {
     let mut world = World::new();
     let less = json!([{"resources": ["cpu"], "changeRequirement": "TargetLowerThanRequests"}]);
     world.deployment("web", 2, &json!({"evictionRequirements": less}));
-    let plan = world.decide(&mut Memory::default());
+    let plan = world.decide(&mut RolloutState::default());
     assert_eq!(
         (evicted(&plan).len(), World::reasons(&plan)),
         (0, vec![SkipReason::EvictionRequirements])
@@ -286,7 +285,7 @@ fn a_closing_window_is_waited_for() {
     world.deployment("web", 1, &json!({}));
     world.annotate("web", rollout::MAINTENANCE_WINDOW, "30 11 * * *; for=1h");
     assert_eq!(
-        world.decide(&mut Memory::default()).wake_in,
+        world.decide(&mut RolloutState::default()).wake_in,
         Some(Duration::from_mins(30))
     );
 }

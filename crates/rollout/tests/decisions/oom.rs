@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use rollout::{ActionKind, ActionOutcome, ActionReason, Memory, QuickOomKill, SkipReason};
+use rollout::{ActionKind, ActionOutcome, ActionReason, QuickOomKill, RolloutState, SkipReason};
 use serde_json::{Value, json};
 
 use super::world::World;
@@ -23,15 +23,15 @@ fn a_kill_shows_for_a_second_before_its_pod_is_evicted() {
     let mut world = World::new();
     world.workload("web", 1, &json!({"minReplicas": 1}));
     world.pod_with("web", "web-0", &json!({}), killed);
-    let mut memory = Memory::default();
-    let plan = world.decide(&mut memory);
+    let mut state = RolloutState::default();
+    let plan = world.decide(&mut state);
     assert_eq!(
         (plan.actions.len(), World::reasons(&plan)),
         (0, vec![SkipReason::RecentOomKill])
     );
     assert_eq!(plan.wake_in, Some(Duration::from_secs(1)));
     world.now.steady += Duration::from_secs(1);
-    let plan = world.decide(&mut memory);
+    let plan = world.decide(&mut state);
     assert_eq!(
         (evicted(&plan), plan.actions[0].reason),
         (vec!["web-0"], ActionReason::QuickOom)
@@ -43,8 +43,8 @@ fn each_kill_shows_for_a_second() {
     let mut world = World::new();
     world.workload("web", 1, &json!({"minReplicas": 1}));
     world.pod_with("web", "web-0", &json!({}), killed);
-    let mut memory = Memory::default();
-    world.decide(&mut memory);
+    let mut state = RolloutState::default();
+    world.decide(&mut state);
     world.now.steady += Duration::from_secs(1);
     world.pod_with("web", "web-0", &json!({}), |pod| {
         killed(pod);
@@ -52,11 +52,11 @@ fn each_kill_shows_for_a_second() {
             json!("2026-01-01T12:00:00Z");
     });
     assert_eq!(
-        World::reasons(&world.decide(&mut memory)),
+        World::reasons(&world.decide(&mut state)),
         [SkipReason::RecentOomKill]
     );
     world.now.steady += Duration::from_secs(1);
-    assert_eq!(evicted(&world.decide(&mut memory)), ["web-0"]);
+    assert_eq!(evicted(&world.decide(&mut state)), ["web-0"]);
 }
 
 #[test]
@@ -72,7 +72,7 @@ fn a_pod_that_stays_is_resized_at_once_and_says_what_was_killed() {
         pod["spec"]["containers"][0]["resources"] =
             json!({"requests": {"cpu": "1", "memory": "60Mi"}, "limits": {"memory": "80Mi"}});
     });
-    let plan = world.decide(&mut Memory::default());
+    let plan = world.decide(&mut RolloutState::default());
     let [action] = plan.actions.as_slice() else {
         panic!("one act: {plan:?}")
     };
@@ -97,24 +97,24 @@ fn killed_pods_that_come_back_as_they_were_are_left_alone_for_longer_and_longer(
     let mut world = World::new();
     world.workload("web", 1, &json!({"minReplicas": 1}));
     world.pod_with("web", "web", &json!({}), killed);
-    let mut memory = Memory::default();
-    world.decide(&mut memory);
+    let mut state = RolloutState::default();
+    world.decide(&mut state);
     world.now.steady += Duration::from_secs(1);
     for waits_seconds in [1, 2, 4, 8, 16] {
-        let plan = world.decide(&mut memory);
+        let plan = world.decide(&mut state);
         let [gone] = evicted(&plan)[..] else {
             panic!("one eviction: {plan:?}")
         };
         let next = format!("{gone}x");
         assert_eq!(plan.actions[0].reason, ActionReason::QuickOom);
-        carry_out(&world, &mut memory, &plan, &ACCEPTED);
+        carry_out(&world, &mut state, &plan, &ACCEPTED);
         world.delete(gone);
         world.now.steady += Duration::from_millis(1);
         world.pod_with("web", &next, &json!({}), killed);
         // Its kill is seen by others meanwhile.
-        world.decide(&mut memory);
+        world.decide(&mut state);
         world.now.steady += Duration::from_millis(waits_seconds * 1000 - 2);
-        let plan = world.decide(&mut memory);
+        let plan = world.decide(&mut state);
         assert_eq!(
             (evicted(&plan).len(), World::reasons(&plan)),
             (0, vec![SkipReason::EvictionIneffective]),
@@ -129,21 +129,21 @@ fn each_kill_is_recorded_once_although_its_eviction_is_refused() {
     let mut world = World::new();
     world.workload("web", 1, &json!({"minReplicas": 1}));
     world.pod_with("web", "web-0", &json!({}), killed);
-    let mut memory = Memory::default();
-    world.decide(&mut memory);
-    let records = |world: &mut World, memory: &mut Memory| {
+    let mut state = RolloutState::default();
+    world.decide(&mut state);
+    let records = |world: &mut World, state: &mut RolloutState| {
         world.now.steady += Duration::from_mins(1);
-        let plan = world.decide(memory);
+        let plan = world.decide(state);
         let [action] = plan.actions.as_slice() else {
             panic!("one act: {plan:?}")
         };
-        let is_recorded = memory.unrecorded_oom_kill(action).is_some();
-        memory.begin(action, world.now);
-        memory.end(action, &ActionOutcome::Rejected, world.now);
+        let is_recorded = state.unrecorded_oom_kill(action).is_some();
+        state.begin(action, world.now);
+        state.end(action, &ActionOutcome::Rejected, world.now);
         is_recorded
     };
     assert_eq!(
-        [(); 3].map(|()| records(&mut world, &mut memory)),
+        [(); 3].map(|()| records(&mut world, &mut state)),
         [true, false, false]
     );
     world.pod_with("web", "web-0", &json!({}), |pod| {
@@ -151,9 +151,9 @@ fn each_kill_is_recorded_once_although_its_eviction_is_refused() {
         pod["status"]["containerStatuses"][0]["lastState"]["terminated"]["finishedAt"] =
             json!("2026-01-01T12:00:00Z");
     });
-    world.decide(&mut memory);
+    world.decide(&mut state);
     assert_eq!(
-        [(); 2].map(|()| records(&mut world, &mut memory)),
+        [(); 2].map(|()| records(&mut world, &mut state)),
         [true, false],
         "there is another kill"
     );

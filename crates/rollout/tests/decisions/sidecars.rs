@@ -1,6 +1,6 @@
 //! Init containers that go on running.
 
-use rollout::{ActionKind, Memory, SkipReason};
+use rollout::{ActionKind, RolloutState, SkipReason};
 use serde_json::{Value, json};
 
 use super::evicted;
@@ -30,13 +30,13 @@ fn a_sidecar_outside_its_bounds_makes_its_pod_a_candidate_where_it_is_sized() {
     for (observed, expected) in [(None, 1), (Some("app, mesh"), 1), (Some("app"), 0)] {
         let mut world = world("Recreate", observed);
         assert_eq!(
-            evicted(&world.decide(&mut Memory::default())).len(),
+            evicted(&world.decide(&mut RolloutState::default())).len(),
             expected,
             "{observed:?}"
         );
         world.settings.native_sidecars = false;
         assert_eq!(
-            evicted(&world.decide(&mut Memory::default())).len(),
+            evicted(&world.decide(&mut RolloutState::default())).len(),
             0,
             "{observed:?}"
         );
@@ -45,7 +45,7 @@ fn a_sidecar_outside_its_bounds_makes_its_pod_a_candidate_where_it_is_sized() {
 
 #[test]
 fn a_sidecar_is_resized_where_it_runs() {
-    let plan = world("InPlaceOrRecreate", None).decide(&mut Memory::default());
+    let plan = world("InPlaceOrRecreate", None).decide(&mut RolloutState::default());
     let [action] = plan.actions.as_slice() else {
         panic!("one act: {plan:?}")
     };
@@ -84,7 +84,7 @@ fn a_sidecar_that_restarts_makes_its_pod_wait_for_room_only_where_it_is_sized() 
                 "resizePolicy": [{"resourceName": "memory", "restartPolicy": "RestartContainer"}],
             }]);
         });
-        let plan = world.decide(&mut Memory::default());
+        let plan = world.decide(&mut RolloutState::default());
         let resizes = plan
             .actions
             .iter()

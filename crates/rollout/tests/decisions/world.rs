@@ -13,7 +13,7 @@ use view::{
     Autoscaler, Controller, DisruptionBudget, ObjectKey, Pod, Scale, ScaleKey, View, WellKnown,
 };
 
-use rollout::{Halt, Memory, Moment, Plan, Scene, Settings, SkipReason, decide};
+use rollout::{Halt, Moment, Plan, RolloutState, Scene, Settings, SkipReason, decide};
 
 pub(super) struct World {
     pub(super) view: View,
@@ -44,13 +44,13 @@ impl World {
         }
     }
 
-    pub(super) fn decide(&self, memory: &mut Memory) -> Plan {
+    pub(super) fn decide(&self, state: &mut RolloutState) -> Plan {
         let scene = Scene {
             view: &self.view,
             recommendations: &self.heard,
             halt: self.halt,
         };
-        decide(&scene, memory, &self.settings, self.now)
+        decide(&scene, state, &self.settings, self.now)
     }
 
     /// A Deployment of so many pods with an autoscaler that recommends a whole core.

@@ -1,7 +1,7 @@
 //! Two updaters before the same cluster: one decides about what changed, the other one always about
 //! everything.
 
-use rollout::{Action, ActionKind, ActionOutcome, Memory, Plan, RESIZED_FROM, REVERTED_AT};
+use rollout::{Action, ActionKind, ActionOutcome, Plan, RESIZED_FROM, REVERTED_AT, RolloutState};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -10,9 +10,9 @@ use super::super::world::World;
 pub(super) struct Pair {
     pub(super) world: World,
     pub(super) plan: Plan,
-    memory: Memory,
+    state: RolloutState,
     /// The memory that always decides about everything.
-    whole: Memory,
+    whole: RolloutState,
 }
 
 impl Pair {
@@ -20,8 +20,8 @@ impl Pair {
         Self {
             world,
             plan: Plan::default(),
-            memory: Memory::default(),
-            whole: Memory::default(),
+            state: RolloutState::default(),
+            whole: RolloutState::default(),
         }
     }
 
@@ -29,7 +29,7 @@ impl Pair {
     pub(super) fn pass(&mut self) -> Vec<String> {
         self.whole.forget_decisions();
         let expected = outline(&self.world.decide(&mut self.whole));
-        self.plan = self.world.decide(&mut self.memory);
+        self.plan = self.world.decide(&mut self.state);
         let plan = outline(&self.plan);
         let differs = |line: &&String| !plan.contains(line) || !expected.contains(line);
         let differing: Vec<_> = plan.iter().chain(&expected).filter(differs).collect();
@@ -42,12 +42,12 @@ impl Pair {
     }
 
     pub(super) fn begin(&mut self, action: &Action) {
-        self.memory.begin(action, self.world.now);
+        self.state.begin(action, self.world.now);
         self.whole.begin(action, self.world.now);
     }
 
     pub(super) fn end(&mut self, action: &Action, outcome: &ActionOutcome) {
-        self.memory.end(action, outcome, self.world.now);
+        self.state.end(action, outcome, self.world.now);
         self.whole.end(action, outcome, self.world.now);
     }
 

@@ -9,8 +9,8 @@ use model::Recommendation;
 use rand::Rng as _;
 use rand::rngs::StdRng;
 use rollout::{
-    Action, ActionKind, ActionOutcome, Disruption, Holding, Memory, Pulse, Scene, Settings, Signs,
-    decide, hold,
+    Action, ActionKind, ActionOutcome, Disruption, Holding, Pulse, RolloutState, Scene, Settings,
+    Signs, decide, hold,
 };
 use view::{Freshness, Phase, Resource, View, WellKnown};
 
@@ -38,9 +38,9 @@ struct Request {
 }
 
 pub(super) struct UpdaterModel {
-    memory: Memory,
+    state: RolloutState,
     /// The memory of an updater that decides about everything in each pass.
-    whole: Memory,
+    whole: RolloutState,
     pub(super) settings: Settings,
     view: View,
     heard: BTreeMap<String, Arc<Recommendation>>,
@@ -71,8 +71,8 @@ impl UpdaterModel {
         let view = View::default();
         let heard = cluster.recommendations();
         let mut model = Self {
-            memory: Memory::default(),
-            whole: Memory::default(),
+            state: RolloutState::default(),
+            whole: RolloutState::default(),
             settings,
             view,
             heard,
@@ -221,21 +221,21 @@ impl UpdaterModel {
             recommendations: &self.heard,
             halt,
         };
-        let plan = decide(&scene, &mut self.memory, &self.settings, cluster.now);
+        let plan = decide(&scene, &mut self.state, &self.settings, cluster.now);
         self.whole.forget_decisions();
         let whole = decide(&scene, &mut self.whole, &self.settings, cluster.now);
         assert_eq!(
             (&plan.actions, &plan.skips, &plan.tallies),
             (&whole.actions, &whole.skips, &whole.tallies)
         );
-        let before = self.memory.clone();
+        let before = self.state.clone();
         for action in plan.actions {
             self.check_size(cluster, &action, &before);
             if trouble && rng.random_bool(0.3) {
                 // It has to wait for the rate limit, and the plan is dropped.
                 continue;
             }
-            self.memory.begin(&action, cluster.now);
+            self.state.begin(&action, cluster.now);
             self.whole.begin(&action, cluster.now);
             let fate = match rng.random_range(0..20) {
                 0..=2 if trouble => Fate::DoneUnheard,
@@ -268,7 +268,7 @@ impl UpdaterModel {
     }
 
     /// No workload that is too small loses a pod.
-    fn check_size(&self, cluster: &ClusterModel, action: &Action, before: &Memory) {
+    fn check_size(&self, cluster: &ClusterModel, action: &Action, before: &RolloutState) {
         let is_running = self
             .view
             .pods
@@ -324,7 +324,7 @@ impl UpdaterModel {
                 Fate::TooManyRequests => ActionOutcome::TooManyRequests { retry_after: None },
             };
             cluster.count.refused += u64::from(fate != Fate::Served);
-            self.memory.end(&action, &outcome, cluster.now);
+            self.state.end(&action, &outcome, cluster.now);
             self.whole.end(&action, &outcome, cluster.now);
         }
     }

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use rollout::{ActionKind, ActionReason, Memory, RESIZED_FROM, REVERTED_AT, SkipReason};
+use rollout::{ActionKind, ActionReason, RESIZED_FROM, REVERTED_AT, RolloutState, SkipReason};
 use serde_json::{Value, json};
 
 use super::{decided, requested, restarting, to_a_core, world};
@@ -32,13 +32,13 @@ fn cpu_to_start_with_is_taken_back_when_its_time_is_over() {
     };
     world.boost("web", 60);
     boost(&mut world, "2026-01-01T11:59:30Z");
-    let plan = world.decide(&mut Memory::default());
+    let plan = world.decide(&mut RolloutState::default());
     assert_eq!(
         (plan.actions.len(), plan.wake_in),
         (0, Some(Duration::from_secs(30)))
     );
     boost(&mut world, "2026-01-01T11:58:30Z");
-    let plan = world.decide(&mut Memory::default());
+    let plan = world.decide(&mut RolloutState::default());
     let [action] = plan.actions.as_slice() else {
         panic!("one act: {plan:?}")
     };
@@ -59,7 +59,7 @@ fn a_pod_killed_after_it_lost_memory_gets_it_back_and_keeps_it() {
         pod["spec"]["containers"][0]["resources"] =
             json!({"requests": {"cpu": "100m", "memory": "300Mi"}});
     });
-    let plan = world.decide(&mut Memory::default());
+    let plan = world.decide(&mut RolloutState::default());
     let [action] = plan.actions.as_slice() else {
         panic!("one act: {plan:?}")
     };
@@ -83,7 +83,7 @@ fn a_pod_killed_after_it_lost_memory_gets_it_back_and_keeps_it() {
         json!({"plimsoll.dev/resized-from": note}),
         "100Mi",
     );
-    let plan = world.decide(&mut Memory::default());
+    let plan = world.decide(&mut RolloutState::default());
     let [action] = plan.actions.as_slice() else {
         panic!("one act: {plan:?}")
     };
@@ -100,7 +100,7 @@ fn a_pod_killed_after_it_lost_memory_gets_it_back_and_keeps_it() {
         json!({REVERTED_AT: "2026-01-01T12:01:00Z"}),
         "300Mi",
     );
-    let plan = world.decide(&mut Memory::default());
+    let plan = world.decide(&mut RolloutState::default());
     assert!(plan.actions.is_empty(), "{plan:?}");
     assert_eq!(World::reasons(&plan), [SkipReason::RecentlyReverted]);
 }
@@ -125,7 +125,7 @@ fn memory_is_given_back_with_a_restart_only_within_the_budget() {
     killed(&mut world, "100Mi", restarting);
     world.pod("web", "web-1", &json!({"cpu": "1", "ready": false}));
     assert_eq!(
-        decided(&world, &mut Memory::default()).len(),
+        decided(&world, &mut RolloutState::default()).len(),
         0,
         "it is the only one that serves"
     );
@@ -134,7 +134,7 @@ fn memory_is_given_back_with_a_restart_only_within_the_budget() {
         pod["status"]["conditions"][0]["status"] = json!("False");
     });
     assert_eq!(
-        decided(&world, &mut Memory::default()).len(),
+        decided(&world, &mut RolloutState::default()).len(),
         1,
         "it does not serve anyhow"
     );
@@ -144,7 +144,7 @@ fn memory_is_given_back_with_a_restart_only_within_the_budget() {
 fn a_pod_that_got_more_than_it_had_gets_nothing_back_and_begins_anew() {
     let mut world = world("InPlaceOrRecreate", 1);
     killed(&mut world, "400Mi", |_| ());
-    let plan = world.decide(&mut Memory::default());
+    let plan = world.decide(&mut RolloutState::default());
     let [action] = plan.actions.as_slice() else {
         panic!("one act: {plan:?}")
     };

@@ -1,7 +1,7 @@
 //! Neighbours that make room for a resize.
 
 use k8s_openapi::api::core::v1;
-use rollout::{ActionOutcome, ActionReason, Memory, PreemptionMethod, PreemptionMode};
+use rollout::{ActionOutcome, ActionReason, PreemptionMethod, PreemptionMode, RolloutState};
 use serde_json::{Value, json};
 use view::Node;
 
@@ -34,7 +34,7 @@ fn room_is_made_by_the_least_important_neighbour_within_its_budget() {
         .nodes
         .apply(std::sync::Arc::new(Node::trim(node)));
     let check = |world: &World, actions: usize, preemptions: &[PreemptionMethod]| {
-        let plan = world.decide(&mut Memory::default());
+        let plan = world.decide(&mut RolloutState::default());
         assert_eq!(
             plan.actions
                 .iter()
@@ -58,15 +58,15 @@ fn room_is_made_by_the_least_important_neighbour_within_its_budget() {
     check(&world, 0, std::slice::from_ref(&batch));
     world.settings.preemption = PreemptionMode::On;
     check(&world, 1, &[batch]);
-    let mut memory = Memory::default();
-    let plan = world.decide(&mut memory);
+    let mut state = RolloutState::default();
+    let plan = world.decide(&mut state);
     for action in plan
         .actions
         .iter()
         .filter(|action| action.reason == ActionReason::Preemption)
     {
-        memory.begin(action, world.now);
-        memory.end(
+        state.begin(action, world.now);
+        state.end(
             action,
             &ActionOutcome::TooManyRequests { retry_after: None },
             world.now,
@@ -74,7 +74,7 @@ fn room_is_made_by_the_least_important_neighbour_within_its_budget() {
     }
     assert_eq!(
         world
-            .decide(&mut memory)
+            .decide(&mut state)
             .preemptions
             .first()
             .map(|preemption| preemption.method.clone()),
@@ -118,7 +118,7 @@ fn of_neighbours_under_one_budget_one_at_a_time_goes() {
         .apply(std::sync::Arc::new(Node::trim(node)));
     world.settings.preemption = PreemptionMode::On;
     let made = |world: &World| {
-        let plan = world.decide(&mut Memory::default());
+        let plan = world.decide(&mut RolloutState::default());
         (
             plan.preemptions.len(),
             plan.actions
@@ -175,9 +175,9 @@ fn fill(world: &mut World, change: impl Fn(&mut Value)) {
     }
 }
 
-fn made(world: &World, memory: &mut Memory) -> usize {
+fn made(world: &World, state: &mut RolloutState) -> usize {
     world
-        .decide(memory)
+        .decide(state)
         .actions
         .iter()
         .filter(|action| action.reason == ActionReason::Preemption)
@@ -188,14 +188,14 @@ fn made(world: &World, memory: &mut Memory) -> usize {
 fn a_neighbour_goes_only_where_its_own_vpa_object_lets_it_go() {
     let mut world = crowded();
     fill(&mut world, |_| ());
-    assert_eq!(made(&world, &mut Memory::default()), 1);
+    assert_eq!(made(&world, &mut RolloutState::default()), 1);
     let less = json!([{"resources": ["cpu"], "changeRequirement": "TargetLowerThanRequests"}]);
     world.autoscaler(
         "batch",
         &json!({"minReplicas": 1, "evictionRequirements": less}),
     );
     assert_eq!(
-        made(&world, &mut Memory::default()),
+        made(&world, &mut RolloutState::default()),
         0,
         "its requirement does not hold"
     );
@@ -210,7 +210,7 @@ fn a_neighbour_with_a_startup_boost_stays() {
             json!({"vpaCpuStartupBoost/app": "{\"requests\":{\"cpu\":\"100m\"}}"});
         pod["status"]["conditions"][0]["lastTransitionTime"] = json!("2026-01-01T11:59:30Z");
     });
-    assert_eq!(made(&world, &mut Memory::default()), 0);
+    assert_eq!(made(&world, &mut RolloutState::default()), 0);
 }
 
 #[test]
@@ -220,7 +220,11 @@ fn a_neighbour_in_another_namespace_goes_only_for_a_pod_of_higher_priority() {
         world.namespace = "bank".to_owned();
         world.workload("batch", 3, &json!({"minReplicas": 1}));
         fill(&mut world, |pod| pod["spec"]["priority"] = json!(priority));
-        assert_eq!(made(&world, &mut Memory::default()), expected, "{priority}");
+        assert_eq!(
+            made(&world, &mut RolloutState::default()),
+            expected,
+            "{priority}"
+        );
     }
 }
 
@@ -228,17 +232,17 @@ fn a_neighbour_in_another_namespace_goes_only_for_a_pod_of_higher_priority() {
 fn a_neighbour_that_comes_back_to_the_same_node_is_left_alone_for_longer_and_longer() {
     let mut world = crowded();
     fill(&mut world, |_| ());
-    let mut memory = Memory::default();
+    let mut state = RolloutState::default();
     let mut came_back = Vec::new();
     for round in 0..30 {
-        let plan = world.decide(&mut memory);
+        let plan = world.decide(&mut state);
         for action in plan
             .actions
             .iter()
             .filter(|action| action.reason == ActionReason::Preemption)
         {
-            memory.begin(action, world.now);
-            memory.end(
+            state.begin(action, world.now);
+            state.end(
                 action,
                 &ActionOutcome::Accepted { generation: None },
                 world.now,

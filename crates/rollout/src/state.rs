@@ -48,9 +48,9 @@ const OOM_KILL_SHOWS: Duration = Duration::from_secs(1);
 
 /// What is remembered, by the pods' unique identifiers.
 #[derive(Debug, Clone, Default)]
-pub struct Memory {
-    flights: HashMap<String, Flight>,
-    pauses: HashMap<String, Pause>,
+pub struct RolloutState {
+    in_flight: HashMap<String, InFlight>,
+    backoffs: HashMap<String, Backoff>,
     /// Since when pods are seen resizing.
     resizing_since: HashMap<String, Duration>,
     /// What was recommended when a pod's node could not hold it.
@@ -66,7 +66,7 @@ pub struct Memory {
     /// The end of the last OOM kill of each pod that was recorded in events.
     recorded_oom_kills: HashMap<String, Timestamp>,
     /// The evictions on behalf of autoscalers.
-    evicted: HashMap<ObjectKey, Evicted>,
+    evictions: HashMap<ObjectKey, EvictionSeries>,
     /// What was found out of maintenance windows.
     pub(super) windows: Windows,
     /// What changed a short time ago.
@@ -83,21 +83,21 @@ pub struct Memory {
 /// Evictions on behalf of one autoscaler for one recommendation. Pods that are new since they began
 /// were made while it stood.
 #[derive(Debug, Clone)]
-struct Evicted {
+struct EvictionSeries {
     recommendation: Arc<Recommendation>,
     since: Duration,
     last: Duration,
     /// How often pods came back as they were.
-    vain: u32,
+    ineffective: u32,
 }
 
-impl Evicted {
+impl EvictionSeries {
     /// Until when pods that came back as they were are left alone.
     fn until(&self) -> Duration {
-        let pause = VAIN_PAUSE
-            .saturating_mul(1 << self.vain.min(12))
+        let back_off = VAIN_PAUSE
+            .saturating_mul(1 << self.ineffective.min(12))
             .min(LONGEST_VAIN_PAUSE);
-        self.last.saturating_add(pause)
+        self.last.saturating_add(back_off)
     }
 
     /// Whether the pause has been over for so long that the next eviction begins a new series.
@@ -108,7 +108,7 @@ impl Evicted {
 
 /// An act that the view does not show yet.
 #[derive(Debug, Clone)]
-struct Flight {
+struct InFlight {
     pod: ObjectKey,
     disruption: Disruption,
     stage: Stage,
@@ -126,21 +126,21 @@ enum Stage {
 }
 
 #[derive(Debug, Clone, Copy)]
-struct Pause {
+struct Backoff {
     until: Duration,
-    refusals: u32,
+    failures: u32,
 }
 
 /// What is known of an act on one pod that the view does not show yet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Pending {
+pub(super) struct PendingAction {
     /// What the workload loses by it.
     pub(super) disruption: Disruption,
     /// Whether it may be tried again: nobody knows whether it happened.
     pub(super) may_retry: bool,
 }
 
-impl Memory {
+impl RolloutState {
     /// Has the next pass decide about everything, whether it changed or not.
     pub fn forget_decisions(&mut self) {
         self.decisions = None;
@@ -149,20 +149,20 @@ impl Memory {
     /// An act is about to be tried. From now on it counts.
     pub fn begin(&mut self, action: &Action, now: Moment) {
         let unknown_since = self
-            .flights
+            .in_flight
             .get(&action.pod_uid)
-            .and_then(Flight::unknown_since);
+            .and_then(InFlight::unknown_since);
         let (pod, disruption) = (action.pod.clone(), action.disruption);
-        let flight = Flight {
+        let in_flight = InFlight {
             pod,
             disruption,
             stage: Stage::Begun,
             since: now.steady,
             unknown_since,
         };
-        self.flights.insert(action.pod_uid.clone(), flight);
+        self.in_flight.insert(action.pod_uid.clone(), in_flight);
         if action.kind == ActionKind::Evict {
-            self.note_eviction(action, now);
+            self.record_eviction(action, now);
         }
     }
 
@@ -186,49 +186,49 @@ impl Memory {
         (recorded != Some(kill.ended_at)).then_some(kill)
     }
 
-    fn note_eviction(&mut self, action: &Action, now: Moment) {
-        let is_vain = self
-            .came_back(&action.autoscaler, &action.pod_uid, &action.recommendation)
+    fn record_eviction(&mut self, action: &Action, now: Moment) {
+        let is_ineffective = self
+            .series_of_replacement(&action.autoscaler, &action.pod_uid, &action.recommendation)
             .is_some();
         let known = self
-            .evicted
+            .evictions
             .get_mut(&action.autoscaler)
             .filter(|known| !known.is_over(now));
         match known {
             Some(known) if same_targets(&known.recommendation, &action.recommendation) => {
                 // Those that go together count once.
-                known.vain = known
-                    .vain
-                    .saturating_add(u32::from(is_vain && known.until() <= now.steady));
+                known.ineffective = known
+                    .ineffective
+                    .saturating_add(u32::from(is_ineffective && known.until() <= now.steady));
                 known.last = now.steady;
             }
             known => {
                 // Another recommendation is tried at once. A pause that it cut short goes on with
                 // the next one.
-                let vain = known
+                let ineffective = known
                     .filter(|known| known.until() > now.steady)
-                    .map_or(0, |known| known.vain);
+                    .map_or(0, |known| known.ineffective);
                 let recommendation = Arc::clone(&action.recommendation);
-                let evicted = Evicted {
+                let evictions = EvictionSeries {
                     recommendation,
                     since: now.steady,
                     last: now.steady,
-                    vain,
+                    ineffective,
                 };
-                self.evicted.insert(action.autoscaler.clone(), evicted);
+                self.evictions.insert(action.autoscaler.clone(), evictions);
             }
         }
     }
 
     /// The evictions for this recommendation, if the pod is new since they began.
-    fn came_back(
+    fn series_of_replacement(
         &self,
         autoscaler: &ObjectKey,
         uid: &str,
         recommendation: &Recommendation,
-    ) -> Option<&Evicted> {
+    ) -> Option<&EvictionSeries> {
         let known = self
-            .evicted
+            .evictions
             .get(autoscaler)
             .filter(|known| same_targets(&known.recommendation, recommendation))?;
         self.first_seen
@@ -239,7 +239,7 @@ impl Memory {
 
     /// The rest of the pause before another eviction of a pod that was made while the same was
     /// recommended. It would change nothing where the webhook does not size new pods.
-    pub(super) fn in_vain_for(
+    pub(super) fn ineffective_pause(
         &self,
         autoscaler: &ObjectKey,
         uid: &str,
@@ -247,7 +247,7 @@ impl Memory {
         now: Moment,
     ) -> Option<Duration> {
         let left = self
-            .came_back(autoscaler, uid, recommendation)?
+            .series_of_replacement(autoscaler, uid, recommendation)?
             .until()
             .checked_sub(now.steady)?;
         (!left.is_zero()).then_some(left)
@@ -259,8 +259,8 @@ impl Memory {
         let uid = &action.pod_uid;
         match outcome {
             ActionOutcome::Accepted { generation } => {
-                self.pauses.remove(uid);
-                self.move_on(
+                self.backoffs.remove(uid);
+                self.set_stage(
                     uid,
                     Stage::Accepted {
                         generation: *generation,
@@ -269,27 +269,27 @@ impl Memory {
                 );
             }
             ActionOutcome::PodGone => {
-                self.move_on(uid, Stage::Accepted { generation: None }, now);
+                self.set_stage(uid, Stage::Accepted { generation: None }, now);
             }
             ActionOutcome::Unknown => {
-                self.pause(uid, None, now);
-                self.move_on(uid, Stage::Unknown, now);
+                self.back_off(uid, None, now);
+                self.set_stage(uid, Stage::Unknown, now);
             }
             ActionOutcome::TooManyRequests { retry_after } => {
-                self.pause(uid, *retry_after, now);
-                self.was_refused(uid);
+                self.back_off(uid, *retry_after, now);
+                self.retract(uid);
             }
             ActionOutcome::Infeasible | ActionOutcome::Rejected => {
-                self.was_refused(uid);
+                self.retract(uid);
                 match &action.kind {
-                    ActionKind::Evict => self.pause(uid, None, now),
+                    ActionKind::Evict => self.back_off(uid, None, now),
                     ActionKind::Resize { patch, attempt, .. } => {
-                        if self.is_there(uid) {
+                        if self.knows_pod(uid) {
                             self.refused
                                 .insert(uid.clone(), (patch.clone(), now.steady));
                         }
                         if *outcome == ActionOutcome::Infeasible {
-                            self.note_infeasible(&action.autoscaler, uid, attempt);
+                            self.record_infeasible(&action.autoscaler, uid, attempt);
                         }
                     }
                 }
@@ -298,7 +298,7 @@ impl Memory {
     }
 
     /// A pod's node can never hold what is recommended. Returns whether that was not known.
-    pub(super) fn note_infeasible(
+    pub(super) fn record_infeasible(
         &mut self,
         autoscaler: &ObjectKey,
         uid: &str,
@@ -308,7 +308,7 @@ impl Memory {
             known.is_some_and(|known| known == attempt.recommendation)
         };
         let mut is_new = false;
-        if self.is_there(uid) {
+        if self.knows_pod(uid) {
             is_new = !is_known(
                 self.infeasible
                     .insert(uid.to_owned(), Arc::clone(&attempt.recommendation)),
@@ -367,47 +367,50 @@ impl Memory {
         {
             self.infeasible_by_capacity
                 .retain(|(autoscaler, _), _| *autoscaler != gone.key);
-            self.evicted.remove(&gone.key);
+            self.evictions.remove(&gone.key);
         }
     }
 
-    fn move_on(&mut self, uid: &str, stage: Stage, now: Moment) {
-        if let Some(flight) = self.flights.get_mut(uid) {
-            (flight.stage, flight.since) = (stage, now.steady);
+    fn set_stage(&mut self, uid: &str, stage: Stage, now: Moment) {
+        if let Some(in_flight) = self.in_flight.get_mut(uid) {
+            (in_flight.stage, in_flight.since) = (stage, now.steady);
         }
     }
 
     /// A refusal takes back what was begun, but not an attempt before it that may have happened.
-    fn was_refused(&mut self, uid: &str) {
-        let Some(mut flight) = self.flights.remove(uid) else {
+    fn retract(&mut self, uid: &str) {
+        let Some(mut in_flight) = self.in_flight.remove(uid) else {
             return;
         };
-        if let Some(since) = flight.unknown_since {
-            (flight.stage, flight.since) = (Stage::Unknown, since);
-            self.flights.insert(uid.to_owned(), flight);
+        if let Some(since) = in_flight.unknown_since {
+            (in_flight.stage, in_flight.since) = (Stage::Unknown, since);
+            self.in_flight.insert(uid.to_owned(), in_flight);
         }
     }
 
     /// Whether the last pass saw this pod. Nothing is noted about one that is gone.
-    fn is_there(&self, uid: &str) -> bool {
+    fn knows_pod(&self, uid: &str) -> bool {
         self.first_seen.contains_key(uid)
     }
 
-    fn pause(&mut self, uid: &str, at_least: Option<Duration>, now: Moment) {
-        if !self.is_there(uid) {
+    fn back_off(&mut self, uid: &str, at_least: Option<Duration>, now: Moment) {
+        if !self.knows_pod(uid) {
             return;
         }
-        let refusals = self.pauses.get(uid).map_or(0, |pause| pause.refusals);
-        let pause = FIRST_PAUSE
-            .saturating_mul(1 << refusals.min(10))
+        let failures = self
+            .backoffs
+            .get(uid)
+            .map_or(0, |back_off| back_off.failures);
+        let back_off = FIRST_PAUSE
+            .saturating_mul(1 << failures.min(10))
             .min(LONGEST_PAUSE)
             .max(at_least.unwrap_or_default().min(LONGEST_ASKED));
-        let until = now.steady.saturating_add(pause);
-        self.pauses.insert(
+        let until = now.steady.saturating_add(back_off);
+        self.backoffs.insert(
             uid.to_owned(),
-            Pause {
+            Backoff {
                 until,
-                refusals: refusals.saturating_add(1),
+                failures: failures.saturating_add(1),
             },
         );
     }
@@ -445,20 +448,20 @@ impl Memory {
             }
         }
         let decisions = &mut self.decisions;
-        self.flights.retain(|uid, flight| {
+        self.in_flight.retain(|uid, in_flight| {
             // As long as it lasts, time alone may change what is decided.
             if let Some(decisions) = decisions {
-                decisions.index.mark_pod(&flight.pod);
+                decisions.index.mark_pod(&in_flight.pod);
             }
-            let pod = view.pods.get(&flight.pod).filter(|pod| pod.uid == *uid);
+            let pod = view.pods.get(&in_flight.pod).filter(|pod| pod.uid == *uid);
             pod.and_then(|pod| live(pod))
-                .is_some_and(|running| !flight.is_over(running, now))
+                .is_some_and(|running| !in_flight.is_over(running, now))
         });
     }
 
     fn forget(&mut self, uid: &str) {
-        self.flights.remove(uid);
-        self.pauses.remove(uid);
+        self.in_flight.remove(uid);
+        self.backoffs.remove(uid);
         self.resizing_since.remove(uid);
         self.infeasible.remove(uid);
         self.refused.remove(uid);
@@ -468,15 +471,15 @@ impl Memory {
     }
 
     /// Forgets what was noted about autoscalers after they were gone.
-    pub(super) fn forget_gone(&mut self, view: &View) {
+    pub(super) fn forget_missing_autoscalers(&mut self, view: &View) {
         self.infeasible_by_capacity
             .retain(|(autoscaler, _), _| view.autoscalers.get(autoscaler).is_some());
-        self.evicted
+        self.evictions
             .retain(|autoscaler, _| view.autoscalers.get(autoscaler).is_some());
     }
 
     /// How long the status of a pod's last OOM kill is still to be there for others to see.
-    pub(super) fn oom_kill_shows_for(&self, uid: &str, now: Moment) -> Option<Duration> {
+    pub(super) fn oom_kill_exposure_left(&self, uid: &str, now: Moment) -> Option<Duration> {
         let (_, seen) = self.oom_kills.get(uid)?;
         let left = seen
             .saturating_add(OOM_KILL_SHOWS)
@@ -485,11 +488,11 @@ impl Memory {
     }
 
     /// What is under way for a pod.
-    pub(super) fn pending(&self, uid: &str) -> Option<Pending> {
-        let flight = self.flights.get(uid)?;
-        Some(Pending {
-            disruption: flight.disruption,
-            may_retry: matches!(flight.stage, Stage::Unknown),
+    pub(super) fn pending(&self, uid: &str) -> Option<PendingAction> {
+        let in_flight = self.in_flight.get(uid)?;
+        Some(PendingAction {
+            disruption: in_flight.disruption,
+            may_retry: matches!(in_flight.stage, Stage::Unknown),
         })
     }
 
@@ -499,13 +502,13 @@ impl Memory {
     }
 
     /// How long a pod is still left alone after a refusal.
-    pub(super) fn pause_left(&self, uid: &str, now: Moment) -> Option<Duration> {
-        let left = self.pauses.get(uid)?.until.checked_sub(now.steady)?;
+    pub(super) fn backoff_left(&self, uid: &str, now: Moment) -> Option<Duration> {
+        let left = self.backoffs.get(uid)?.until.checked_sub(now.steady)?;
         (!left.is_zero()).then_some(left)
     }
 }
 
-impl Flight {
+impl InFlight {
     fn unknown_since(&self) -> Option<Duration> {
         if matches!(self.stage, Stage::Unknown) {
             Some(self.since)
