@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use criterion::{Criterion, criterion_group, criterion_main};
 use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet};
-use rollout::{Moment, RolloutState, Scene, Settings, decide};
+use rollout::{ClockReading, RolloutState, Scene, Settings, decide};
 use serde_json::{Value, json};
 use view::{Autoscaler, Controller, DisruptionBudget, ObjectKey, Pod, View, WellKnown};
 
@@ -96,9 +96,9 @@ fn decisions(criterion: &mut Criterion) {
             halt: None,
         };
         let wall = "2026-01-01T12:00:00Z".parse().expect("a time");
-        let now = Moment {
+        let now = ClockReading {
             wall,
-            steady: Duration::from_mins(1),
+            monotonic: Duration::from_mins(1),
         };
         // Also where nothing is measured in earnest: `cargo test -p rollout --bench decide`.
         let began = Instant::now();
@@ -155,14 +155,14 @@ fn passes_after_one_change(criterion: &mut Criterion) {
             let mut states = [Arc::new(unready), ready].into_iter().cycle();
             let (recommendations, settings) = (BTreeMap::new(), Settings::default());
             let wall = "2026-01-01T12:00:00Z".parse().expect("a time");
-            let mut now = Moment {
+            let mut now = ClockReading {
                 wall,
-                steady: Duration::from_mins(1),
+                monotonic: Duration::from_mins(1),
             };
             let mut state = RolloutState::default();
             let mut pass = || {
                 view.pods.apply(states.next().expect("it cycles"));
-                (now.wall, now.steady) = (now.wall + PAUSE, now.steady + PAUSE);
+                (now.wall, now.monotonic) = (now.wall + PAUSE, now.monotonic + PAUSE);
                 let scene = Scene {
                     view: &view,
                     recommendations: &recommendations,

@@ -10,7 +10,7 @@ use serde::Deserialize;
 use sizing::ContainerSize;
 use view::Running;
 
-use super::moment::Moment;
+use super::clock::ClockReading;
 
 /// What the annotation of a container begins with; its name follows.
 const PREFIX: &str = "vpaCpuStartupBoost/";
@@ -57,7 +57,7 @@ pub(super) fn is_expired(
     running: &Running,
     spec: &VerticalPodAutoscalerSpec,
     container: &str,
-    now: Moment,
+    now: ClockReading,
 ) -> bool {
     let duration = duration(spec, container);
     running
@@ -70,7 +70,7 @@ pub(super) fn is_expired(
 pub(super) fn expires_in(
     running: &Running,
     spec: &VerticalPodAutoscalerSpec,
-    now: Moment,
+    now: ClockReading,
 ) -> Option<Duration> {
     let ready_for = now.since(running.ready_since?);
     let lasting = boosted(running).filter(|container| !is_expired(running, spec, container, now));

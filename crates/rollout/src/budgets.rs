@@ -12,17 +12,17 @@ use std::collections::HashMap;
 use view::{Phase, Pod, Running};
 
 use super::action::SkipReason;
+use super::clock::ClockReading;
 use super::group::{Disruption, Standing};
 use super::index::{BudgetId, Covered, Index};
 use super::members::standing;
-use super::moment::Moment;
 use super::state::RolloutState;
 
 /// What is left of the budgets.
 pub(super) struct Budgets<'a> {
     index: &'a Index,
     state: &'a RolloutState,
-    now: Moment,
+    now: ClockReading,
     /// Of the budgets that were asked for.
     counts: HashMap<BudgetId<'a>, Count>,
 }
@@ -38,7 +38,7 @@ struct Count {
 
 impl<'a> Budgets<'a> {
     /// The budgets with what is on its way counted as done.
-    pub(super) fn of(index: &'a Index, state: &'a RolloutState, now: Moment) -> Self {
+    pub(super) fn of(index: &'a Index, state: &'a RolloutState, now: ClockReading) -> Self {
         Self {
             index,
             state,

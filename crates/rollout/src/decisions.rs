@@ -8,8 +8,8 @@ use jiff::SignedDuration;
 
 use super::Plan;
 use super::action::Action;
+use super::clock::ClockReading;
 use super::index::{Index, Order};
-use super::moment::Moment;
 
 /// The difference between the two clocks that counts as a jump of one of them. What is due by the
 /// wall clock is then due at another time by the steady one.
@@ -20,7 +20,7 @@ const JUMP: SignedDuration = SignedDuration::from_secs(1);
 pub(super) struct Decisions {
     pub(super) index: Index,
     by_autoscaler: BTreeMap<Order, Decision>,
-    began: Moment,
+    began: ClockReading,
 }
 
 /// The decision about one autoscaler.
@@ -35,10 +35,10 @@ pub(super) struct Decision {
 
 impl Decision {
     /// A decision, and whether time alone may change it at any moment.
-    pub(super) fn new(plan: Plan, changes_with_time: bool, now: Moment) -> Self {
+    pub(super) fn new(plan: Plan, changes_with_time: bool, now: ClockReading) -> Self {
         let due = plan
             .wake_in
-            .map(|wake_in| now.steady.saturating_add(wake_in));
+            .map(|wake_in| now.monotonic.saturating_add(wake_in));
         Self {
             plan,
             due,
@@ -54,7 +54,7 @@ impl Decision {
 
 impl Decisions {
     /// No decisions yet.
-    pub(super) fn new(index: Index, now: Moment) -> Self {
+    pub(super) fn new(index: Index, now: ClockReading) -> Self {
         Self {
             index,
             by_autoscaler: BTreeMap::new(),
@@ -63,18 +63,19 @@ impl Decisions {
     }
 
     /// Whether both clocks have gone on by the same since the first of the decisions.
-    pub(super) fn keeps_time(&self, now: Moment) -> bool {
-        let steady = SignedDuration::try_from(now.steady.saturating_sub(self.began.steady))
-            .unwrap_or(SignedDuration::MAX);
+    pub(super) fn keeps_time(&self, now: ClockReading) -> bool {
+        let monotonic =
+            SignedDuration::try_from(now.monotonic.saturating_sub(self.began.monotonic))
+                .unwrap_or(SignedDuration::MAX);
         let apart = now
             .wall
             .duration_since(self.began.wall)
-            .saturating_sub(steady);
+            .saturating_sub(monotonic);
         apart.abs() < JUMP
     }
 
     /// Marks the autoscalers about which another decision is due although nothing changed.
-    pub(super) fn mark_due(&mut self, now: Moment) {
+    pub(super) fn mark_due(&mut self, now: ClockReading) {
         for (
             (_, name, namespace),
             Decision {
@@ -84,7 +85,7 @@ impl Decisions {
             },
         ) in &self.by_autoscaler
         {
-            if *changes_with_time || due.is_some_and(|due| due <= now.steady) {
+            if *changes_with_time || due.is_some_and(|due| due <= now.monotonic) {
                 self.index.mark_autoscaler(namespace, name);
             }
         }
@@ -104,7 +105,7 @@ impl Decisions {
     }
 
     /// All decisions together.
-    pub(super) fn plan(&self, now: Moment) -> Plan {
+    pub(super) fn plan(&self, now: ClockReading) -> Plan {
         let mut all = Plan::default();
         for Decision { plan, due, .. } in self.by_autoscaler.values() {
             all.actions.extend(plan.actions.iter().cloned());
@@ -112,7 +113,7 @@ impl Decisions {
             all.held.extend(plan.held.iter().cloned());
             all.tallies.extend(plan.tallies.iter().cloned());
             all.wake_in = due
-                .map(|due| due.saturating_sub(now.steady))
+                .map(|due| due.saturating_sub(now.monotonic))
                 .into_iter()
                 .chain(all.wake_in)
                 .min();

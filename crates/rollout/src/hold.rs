@@ -6,7 +6,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use view::{Autoscaler, ObjectKey, View};
 
-use super::moment::Moment;
+use super::clock::ClockReading;
 use super::window::{MAINTENANCE_WINDOW, Window, WindowError};
 
 /// An autoscaler whose pods are left alone.
@@ -100,7 +100,7 @@ pub(super) fn hold(
     autoscaler: &Autoscaler,
     view: &View,
     windows: &mut Windows,
-    now: Moment,
+    now: ClockReading,
 ) -> Result<Option<Duration>, Hold> {
     if is_frozen(autoscaler) {
         return Err(Hold::Frozen);

@@ -18,6 +18,7 @@
 mod action;
 mod boost;
 mod budgets;
+mod clock;
 mod decisions;
 mod group;
 mod hold;
@@ -25,7 +26,6 @@ mod in_place;
 mod index;
 mod ledger;
 mod members;
-mod moment;
 mod observed;
 mod pass;
 mod pause;
@@ -58,9 +58,9 @@ pub use action::{
     Action, ActionKind, ActionOutcome, ActionReason, NodeCapacity, QuickOomKill, ResizeAttempt,
     Skip, SkipReason,
 };
+pub use clock::ClockReading;
 pub use group::Disruption;
 pub use hold::{Held, Hold};
-pub use moment::Moment;
 pub use pause::{Holding, Pulse, Signs, hold, is_current};
 pub use preemption::{PreemptionMethod, PreemptionPlan};
 pub use resize_patch::Annotations;
@@ -136,7 +136,7 @@ pub fn decide(
     scene: &Scene<'_>,
     state: &mut RolloutState,
     settings: &Settings,
-    now: Moment,
+    now: ClockReading,
 ) -> Plan {
     pass::pass(scene, state, settings, now)
 }

@@ -5,11 +5,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use super::budgets::Budgets;
+use super::clock::ClockReading;
 use super::decisions::{Decision, Decisions};
 use super::hold::hold;
 use super::index::{Controlled, Index};
 use super::ledger::Ledger;
-use super::moment::Moment;
 use super::preemption::plan_preemptions;
 use super::settings::{PreemptionMode, Settings};
 use super::state::RolloutState;
@@ -59,7 +59,7 @@ pub(super) fn pass(
     scene: &Scene<'_>,
     state: &mut RolloutState,
     settings: &Settings,
-    now: Moment,
+    now: ClockReading,
 ) -> Plan {
     let view = scene.view;
     // Pods make room for pods of other namespaces.

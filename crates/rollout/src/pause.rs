@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use view::{ObjectKey, View};
 
 use super::Halt;
-use super::moment::Moment;
+use super::clock::ClockReading;
 
 /// When nothing is done at all, with every name filled in.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -31,20 +31,20 @@ impl Pulse {
         &mut self,
         last: Timestamp,
         timeout: Duration,
-        now: Moment,
+        now: ClockReading,
     ) -> Option<Duration> {
         let heard_at = match self.heard {
             Some((heard, at)) if heard == last => at,
-            _ => now.steady,
+            _ => now.monotonic,
         };
         self.heard = Some((last, heard_at));
         let left =
             Duration::try_from(last.checked_add(timeout).ok()?.duration_since(now.wall)).ok()?;
         let until = now
-            .steady
+            .monotonic
             .saturating_add(left)
             .min(heard_at.saturating_add(timeout));
-        (until > now.steady).then_some(until)
+        (until > now.monotonic).then_some(until)
     }
 }
 
@@ -69,7 +69,7 @@ pub fn hold(
     signs: &Signs<'_>,
     holding: &Holding,
     pulse: &mut Pulse,
-    now: Moment,
+    now: ClockReading,
 ) -> Result<Option<Duration>, Halt> {
     let Signs {
         view,
@@ -111,10 +111,10 @@ mod tests {
         Timestamp::from_second(1_000_000 + second).expect("in range")
     }
 
-    fn moment() -> Moment {
-        Moment {
+    fn clocks() -> ClockReading {
+        ClockReading {
             wall: wall(0),
-            steady: Duration::ZERO,
+            monotonic: Duration::ZERO,
         }
     }
 
@@ -141,15 +141,15 @@ mod tests {
         let (view, start, mut pulse) = (View::default(), Duration::from_hours(1), Pulse::default());
         let found: Vec<_> = webhooks
             .iter()
-            .map(|(webhook, at, steady)| {
+            .map(|(webhook, at, monotonic)| {
                 let signs = Signs {
                     view: &view,
                     control: &view,
                     webhook,
                 };
-                let now = Moment {
+                let now = ClockReading {
                     wall: wall(*at),
-                    steady: start + Duration::from_secs(*steady),
+                    monotonic: start + Duration::from_secs(*monotonic),
                 };
                 let until = hold(&signs, &holding(), &mut pulse, now);
                 until.map(|until| until.map_or(0, |until| (until - start).as_secs()))
@@ -197,7 +197,7 @@ mod tests {
                 control,
                 webhook: &lease,
             };
-            hold(&signs, &holding(), &mut Pulse::default(), moment()).err()
+            hold(&signs, &holding(), &mut Pulse::default(), clocks()).err()
         };
         let set = |view: &mut View, resource: Resource, synced: bool, is_stale: bool| {
             let stale_since = is_stale.then(|| wall(0));
@@ -248,7 +248,7 @@ mod tests {
                 control,
                 webhook: &lease,
             };
-            hold(&signs, &holding(), &mut Pulse::default(), moment()).err()
+            hold(&signs, &holding(), &mut Pulse::default(), clocks()).err()
         };
         assert_eq!(found(&control), None);
         control.switches.apply(Arc::new(Switch {

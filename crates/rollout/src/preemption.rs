@@ -35,9 +35,9 @@ use model::Recommendation;
 use view::{ObjectKey, Pod, Running, View};
 
 use super::action::{Action, ActionKind, ActionReason};
+use super::clock::ClockReading;
 use super::group::{Disruption, Standing};
 use super::ledger::Ledger;
-use super::moment::Moment;
 use super::settings::PreemptionMode;
 use super::state::RolloutState;
 
@@ -102,7 +102,7 @@ pub(super) fn plan_preemptions(
     view: &View,
     state: &RolloutState,
     mode: PreemptionMode,
-    now: Moment,
+    now: ClockReading,
 ) {
     let is_backing_off = |pod: &Pod| state.backoff_left(&pod.uid, now).is_some();
     for pending in std::mem::take(&mut ledger.pending_resizes) {

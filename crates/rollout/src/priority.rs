@@ -12,7 +12,7 @@ use jiff::Timestamp;
 use model::{ContainerRecommendation, Recommendation, ResourceName};
 use view::{Container, Pod, Running, Termination};
 
-use super::moment::Moment;
+use super::clock::ClockReading;
 use super::observed::Observed;
 use super::settings::Settings;
 use super::size::{requests, sized};
@@ -105,7 +105,7 @@ impl Priority {
         pod: &Pod,
         quick_oom: bool,
         settings: &Settings,
-        now: Moment,
+        now: ClockReading,
     ) -> bool {
         if self.outside || quick_oom {
             return !(quick_oom && self.difference == 0.0);
@@ -122,7 +122,7 @@ impl Priority {
         &self,
         pod: &Pod,
         settings: &Settings,
-        now: Moment,
+        now: ClockReading,
     ) -> Option<Duration> {
         let waits = !self.outside && self.difference >= settings.update_threshold;
         now.until(
@@ -147,7 +147,7 @@ pub(super) fn quick_oom<'a>(
     running: &Running,
     spec: &VerticalPodAutoscalerSpec,
     settings: &Settings,
-    now: Moment,
+    now: ClockReading,
 ) -> Option<(&'a str, Duration, Timestamp)> {
     let own = spec
         .update_policy

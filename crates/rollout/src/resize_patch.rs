@@ -14,7 +14,7 @@ use sizing::ContainerSize;
 use view::{Running, Specified};
 
 use super::boost;
-use super::moment::Moment;
+use super::clock::ClockReading;
 use super::size::{places, sized};
 
 /// Says that the pod's size is not that of its creation.
@@ -32,7 +32,7 @@ pub(super) fn wanted(
     running: &Running,
     spec: &VerticalPodAutoscalerSpec,
     sizes: Vec<ContainerSize>,
-    now: Moment,
+    now: ClockReading,
 ) -> Wanted {
     let is_off = spec.effective_update_mode() == EffectiveUpdateMode::Off;
     let wanted = |(container, size): (&Specified, ContainerSize)| {
@@ -91,7 +91,7 @@ pub(super) fn resize(running: &Running, wanted: &Wanted) -> Patch {
 pub(super) fn annotate(
     running: &Running,
     spec: &VerticalPodAutoscalerSpec,
-    now: Moment,
+    now: ClockReading,
 ) -> Annotations {
     let over = boost::boosted(running)
         .filter(|container| boost::is_expired(running, spec, container, now));
@@ -156,9 +156,9 @@ mod tests {
         let annotations = annotate(
             &seen,
             &spec,
-            Moment {
+            ClockReading {
                 wall,
-                steady: std::time::Duration::ZERO,
+                monotonic: std::time::Duration::ZERO,
             },
         );
         let mut pod = json!({"metadata": {"name": "web-0", "annotations": {"cni.example.com/address": "10.0.0.1"}}});

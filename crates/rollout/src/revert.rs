@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use sizing::ContainerSize;
 use view::{Pod, Running};
 
-use super::moment::Moment;
+use super::clock::ClockReading;
 use super::priority::{OOM_KILLED, recommended};
 use super::resize_patch::{Annotations, Wanted};
 
@@ -67,7 +67,12 @@ impl ResizedFrom {
 /// What the annotation should say of a resize: the memory of the containers that get less of it;
 /// none if none does. What was written down before stays, as long as no kill has answered it: it is
 /// what was known to be enough.
-pub(super) fn note(pod: &Pod, running: &Running, wanted: &Wanted, now: Moment) -> Option<String> {
+pub(super) fn note(
+    pod: &Pod,
+    running: &Running,
+    wanted: &Wanted,
+    now: ClockReading,
+) -> Option<String> {
     let is_open = |known: ResizedFrom| {
         known
             .containers
@@ -170,7 +175,7 @@ pub(super) fn takes_memory(running: &Running, wanted: &Wanted) -> bool {
 }
 
 /// The annotations of a pod once it has back what it had.
-pub(super) fn annotate(now: Moment) -> Annotations {
+pub(super) fn annotate(now: ClockReading) -> Annotations {
     [
         (REVERTED_AT.to_owned(), Some(now.wall.to_string())),
         (RESIZED_FROM.to_owned(), None),
@@ -179,7 +184,7 @@ pub(super) fn annotate(now: Moment) -> Annotations {
 }
 
 /// For how long a pod still keeps what it got back.
-pub(super) fn keeps_for(running: &Running, now: Moment) -> Option<Duration> {
+pub(super) fn keeps_for(running: &Running, now: ClockReading) -> Option<Duration> {
     let at = running
         .annotations
         .get(REVERTED_AT)?

@@ -10,8 +10,8 @@ use std::time::Duration;
 
 use view::{Autoscaler, Change, Entry, LimitRange, ObjectKey, Quota, View};
 
+use super::clock::ClockReading;
 use super::index::same_budget;
-use super::moment::Moment;
 use super::seen::Changes;
 
 /// The longest hold by changes in a row, in settling times.
@@ -34,8 +34,11 @@ struct Changing {
 }
 
 impl Changing {
-    fn left(self, now: Moment) -> Option<Duration> {
-        let left = self.settled_at.min(self.ends_at).checked_sub(now.steady)?;
+    fn left(self, now: ClockReading) -> Option<Duration> {
+        let left = self
+            .settled_at
+            .min(self.ends_at)
+            .checked_sub(now.monotonic)?;
         (!left.is_zero()).then_some(left)
     }
 }
@@ -43,14 +46,20 @@ impl Changing {
 impl Settling {
     /// Notes what changed since the last look. At the first one everything is new: the age of a VPA
     /// object counts then, so that a restart delays no object but those that were just made.
-    pub(super) fn look(&mut self, view: &View, changes: &Changes, settling: Duration, now: Moment) {
+    pub(super) fn look(
+        &mut self,
+        view: &View,
+        changes: &Changes,
+        settling: Duration,
+        now: ClockReading,
+    ) {
         if settling.is_zero() || !view.is_synced() {
             return;
         }
         self.changed_autoscalers
-            .retain(|_, changing| changing.settled_at > now.steady);
+            .retain(|_, changing| changing.settled_at > now.monotonic);
         self.changed_namespaces
-            .retain(|_, changing| changing.settled_at > now.steady);
+            .retain(|_, changing| changing.settled_at > now.monotonic);
         if !std::mem::replace(&mut self.has_looked, true) {
             for autoscaler in view.autoscalers.iter() {
                 let age = age(autoscaler, now);
@@ -96,7 +105,7 @@ impl Settling {
     }
 
     /// How long the pods of this VPA object still wait.
-    pub(super) fn left(&self, autoscaler: &ObjectKey, now: Moment) -> Option<Duration> {
+    pub(super) fn left(&self, autoscaler: &ObjectKey, now: ClockReading) -> Option<Duration> {
         let own = self.changed_autoscalers.get(autoscaler);
         let namespace = self.changed_namespaces.get(&autoscaler.namespace);
         own.into_iter()
@@ -107,7 +116,7 @@ impl Settling {
 }
 
 /// The age of a VPA object; one without a time is old.
-fn age(autoscaler: &Autoscaler, now: Moment) -> Duration {
+fn age(autoscaler: &Autoscaler, now: ClockReading) -> Duration {
     let created = autoscaler.object.metadata.creation_timestamp.as_ref();
     created.map_or(Duration::MAX, |created| now.since(created.0))
 }
@@ -117,18 +126,18 @@ fn note<K: std::hash::Hash + Eq>(
     key: K,
     time: Duration,
     age: Duration,
-    now: Moment,
+    now: ClockReading,
 ) {
     let left = time.saturating_sub(age);
     if left.is_zero() {
         return;
     }
-    let ends_at = now.steady.saturating_add(time.saturating_mul(LONGEST));
+    let ends_at = now.monotonic.saturating_add(time.saturating_mul(LONGEST));
     let changes = settling.entry(key).or_insert(Changing {
-        settled_at: now.steady,
+        settled_at: now.monotonic,
         ends_at,
     });
-    changes.settled_at = now.steady.saturating_add(left);
+    changes.settled_at = now.monotonic.saturating_add(left);
 }
 
 /// The keys of objects that are new, are gone or are not the same as before.

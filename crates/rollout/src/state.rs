@@ -15,10 +15,10 @@ use model::{ContainerRecommendation, Recommendation};
 use view::{Autoscaler, Change, ObjectKey, Pod, Running, View};
 
 use super::action::{Action, ActionKind, ActionOutcome, NodeCapacity, QuickOomKill, ResizeAttempt};
+use super::clock::ClockReading;
 use super::decisions::Decisions;
 use super::group::Disruption;
 use super::hold::Windows;
-use super::moment::Moment;
 use super::priority;
 use super::resizing::Resizing;
 use super::seen::SeenObjects;
@@ -101,8 +101,8 @@ impl EvictionSeries {
     }
 
     /// Whether the pause has been over for so long that the next eviction begins a new series.
-    fn is_over(&self, now: Moment) -> bool {
-        self.until().saturating_add(LONGEST_VAIN_PAUSE) <= now.steady
+    fn is_over(&self, now: ClockReading) -> bool {
+        self.until().saturating_add(LONGEST_VAIN_PAUSE) <= now.monotonic
     }
 }
 
@@ -147,7 +147,7 @@ impl RolloutState {
     }
 
     /// An act is about to be tried. From now on it counts.
-    pub fn begin(&mut self, action: &Action, now: Moment) {
+    pub fn begin(&mut self, action: &Action, now: ClockReading) {
         let unknown_since = self
             .in_flight
             .get(&action.pod_uid)
@@ -157,7 +157,7 @@ impl RolloutState {
             pod,
             disruption,
             stage: Stage::Begun,
-            since: now.steady,
+            since: now.monotonic,
             unknown_since,
         };
         self.in_flight.insert(action.pod_uid.clone(), in_flight);
@@ -186,7 +186,7 @@ impl RolloutState {
         (recorded != Some(kill.ended_at)).then_some(kill)
     }
 
-    fn record_eviction(&mut self, action: &Action, now: Moment) {
+    fn record_eviction(&mut self, action: &Action, now: ClockReading) {
         let is_ineffective = self
             .series_of_replacement(&action.autoscaler, &action.pod_uid, &action.recommendation)
             .is_some();
@@ -199,20 +199,20 @@ impl RolloutState {
                 // Those that go together count once.
                 known.ineffective = known
                     .ineffective
-                    .saturating_add(u32::from(is_ineffective && known.until() <= now.steady));
-                known.last = now.steady;
+                    .saturating_add(u32::from(is_ineffective && known.until() <= now.monotonic));
+                known.last = now.monotonic;
             }
             known => {
                 // Another recommendation is tried at once. A pause that it cut short goes on with
                 // the next one.
                 let ineffective = known
-                    .filter(|known| known.until() > now.steady)
+                    .filter(|known| known.until() > now.monotonic)
                     .map_or(0, |known| known.ineffective);
                 let recommendation = Arc::clone(&action.recommendation);
                 let evictions = EvictionSeries {
                     recommendation,
-                    since: now.steady,
-                    last: now.steady,
+                    since: now.monotonic,
+                    last: now.monotonic,
                     ineffective,
                 };
                 self.evictions.insert(action.autoscaler.clone(), evictions);
@@ -244,17 +244,17 @@ impl RolloutState {
         autoscaler: &ObjectKey,
         uid: &str,
         recommendation: &Recommendation,
-        now: Moment,
+        now: ClockReading,
     ) -> Option<Duration> {
         let left = self
             .series_of_replacement(autoscaler, uid, recommendation)?
             .until()
-            .checked_sub(now.steady)?;
+            .checked_sub(now.monotonic)?;
         (!left.is_zero()).then_some(left)
     }
 
     /// What came of an act.
-    pub fn end(&mut self, action: &Action, outcome: &ActionOutcome, now: Moment) {
+    pub fn end(&mut self, action: &Action, outcome: &ActionOutcome, now: ClockReading) {
         self.mark(action);
         let uid = &action.pod_uid;
         match outcome {
@@ -286,7 +286,7 @@ impl RolloutState {
                     ActionKind::Resize { patch, attempt, .. } => {
                         if self.knows_pod(uid) {
                             self.refused
-                                .insert(uid.clone(), (patch.clone(), now.steady));
+                                .insert(uid.clone(), (patch.clone(), now.monotonic));
                         }
                         if *outcome == ActionOutcome::Infeasible {
                             self.record_infeasible(&action.autoscaler, uid, attempt);
@@ -346,16 +346,21 @@ impl RolloutState {
     }
 
     /// How long ago the API server refused this resize.
-    pub(super) fn refused_ago(&self, uid: &str, resize: &Patch, now: Moment) -> Option<Duration> {
+    pub(super) fn refused_ago(
+        &self,
+        uid: &str,
+        resize: &Patch,
+        now: ClockReading,
+    ) -> Option<Duration> {
         let (refused, at) = self.refused.get(uid)?;
-        (refused == resize).then(|| now.steady.saturating_sub(*at))
+        (refused == resize).then(|| now.monotonic.saturating_sub(*at))
     }
 
     /// For how long a pod has been seen resizing.
-    pub(super) fn resizing_for(&self, uid: &str, now: Moment) -> Duration {
+    pub(super) fn resizing_for(&self, uid: &str, now: ClockReading) -> Duration {
         self.resizing_since
             .get(uid)
-            .map_or(Duration::ZERO, |since| now.steady.saturating_sub(*since))
+            .map_or(Duration::ZERO, |since| now.monotonic.saturating_sub(*since))
     }
 
     /// Forgets what is about autoscalers that are gone.
@@ -371,9 +376,9 @@ impl RolloutState {
         }
     }
 
-    fn set_stage(&mut self, uid: &str, stage: Stage, now: Moment) {
+    fn set_stage(&mut self, uid: &str, stage: Stage, now: ClockReading) {
         if let Some(in_flight) = self.in_flight.get_mut(uid) {
-            (in_flight.stage, in_flight.since) = (stage, now.steady);
+            (in_flight.stage, in_flight.since) = (stage, now.monotonic);
         }
     }
 
@@ -393,7 +398,7 @@ impl RolloutState {
         self.first_seen.contains_key(uid)
     }
 
-    fn back_off(&mut self, uid: &str, at_least: Option<Duration>, now: Moment) {
+    fn back_off(&mut self, uid: &str, at_least: Option<Duration>, now: ClockReading) {
         if !self.knows_pod(uid) {
             return;
         }
@@ -405,7 +410,7 @@ impl RolloutState {
             .saturating_mul(1 << failures.min(10))
             .min(LONGEST_PAUSE)
             .max(at_least.unwrap_or_default().min(LONGEST_ASKED));
-        let until = now.steady.saturating_add(back_off);
+        let until = now.monotonic.saturating_add(back_off);
         self.backoffs.insert(
             uid.to_owned(),
             Backoff {
@@ -417,7 +422,7 @@ impl RolloutState {
 
     /// Takes over what changed pods show, and forgets what is about pods that are gone or on their
     /// way out.
-    pub(super) fn observe(&mut self, pods: &[Change<Pod>], view: &View, now: Moment) {
+    pub(super) fn observe(&mut self, pods: &[Change<Pod>], view: &View, now: ClockReading) {
         for Change { old, new } in pods {
             let new = new.as_ref().and_then(|pod| Some((pod, live(pod)?)));
             if let Some(gone) = old
@@ -427,14 +432,16 @@ impl RolloutState {
                 self.forget(&gone.uid);
             }
             let Some((pod, running)) = new else { continue };
-            self.first_seen.entry(pod.uid.clone()).or_insert(now.steady);
+            self.first_seen
+                .entry(pod.uid.clone())
+                .or_insert(now.monotonic);
             if let Some(at) = last_oom_kill(pod) {
                 let known = self
                     .oom_kills
                     .entry(pod.uid.clone())
-                    .or_insert((at, now.steady));
+                    .or_insert((at, now.monotonic));
                 if known.0 != at {
-                    *known = (at, now.steady);
+                    *known = (at, now.monotonic);
                 }
             } else {
                 self.oom_kills.remove(&pod.uid);
@@ -444,7 +451,7 @@ impl RolloutState {
             } else {
                 self.resizing_since
                     .entry(pod.uid.clone())
-                    .or_insert(now.steady);
+                    .or_insert(now.monotonic);
             }
         }
         let decisions = &mut self.decisions;
@@ -479,11 +486,11 @@ impl RolloutState {
     }
 
     /// How long the status of a pod's last OOM kill is still to be there for others to see.
-    pub(super) fn oom_kill_exposure_left(&self, uid: &str, now: Moment) -> Option<Duration> {
+    pub(super) fn oom_kill_exposure_left(&self, uid: &str, now: ClockReading) -> Option<Duration> {
         let (_, seen) = self.oom_kills.get(uid)?;
         let left = seen
             .saturating_add(OOM_KILL_SHOWS)
-            .checked_sub(now.steady)?;
+            .checked_sub(now.monotonic)?;
         (!left.is_zero()).then_some(left)
     }
 
@@ -502,8 +509,8 @@ impl RolloutState {
     }
 
     /// How long a pod is still left alone after a refusal.
-    pub(super) fn backoff_left(&self, uid: &str, now: Moment) -> Option<Duration> {
-        let left = self.backoffs.get(uid)?.until.checked_sub(now.steady)?;
+    pub(super) fn backoff_left(&self, uid: &str, now: ClockReading) -> Option<Duration> {
+        let left = self.backoffs.get(uid)?.until.checked_sub(now.monotonic)?;
         (!left.is_zero()).then_some(left)
     }
 }
@@ -518,8 +525,8 @@ impl InFlight {
     }
 
     /// Whether the view shows what came of it, or nothing will come of it any more.
-    fn is_over(&self, running: &Running, now: Moment) -> bool {
-        let waited = now.steady.saturating_sub(self.since);
+    fn is_over(&self, running: &Running, now: ClockReading) -> bool {
+        let waited = now.monotonic.saturating_sub(self.since);
         match (self.stage, self.disruption) {
             (Stage::Unknown, _) => waited >= UNKNOWN_SETTLES,
             // An eviction is over when the pod is gone.

@@ -11,7 +11,7 @@ use std::time::Duration;
 use model::Workload;
 use view::{ObjectName, Owner, PodSet, Scale, ScaleKey, View, WellKnown};
 
-use super::moment::Moment;
+use super::clock::ClockReading;
 use super::pass::Matched;
 
 /// The time that a controller is given to delete pods, once there are no more than wanted. Built-in
@@ -58,7 +58,7 @@ impl Sizes {
         all: &mut [Matched<'_>],
         released: Option<Vec<String>>,
         view: &View,
-        now: Moment,
+        now: ClockReading,
     ) {
         let mut before: HashMap<String, Size> = match released {
             Some(owners) => owners
@@ -67,7 +67,7 @@ impl Sizes {
                 .collect(),
             None => std::mem::take(&mut self.by_owner),
         };
-        let last = std::mem::replace(&mut self.last, now.steady);
+        let last = std::mem::replace(&mut self.last, now.monotonic);
         let mut live_by_scale: HashMap<&str, HashMap<ScaleKey, PodSet>> = HashMap::new();
         for Matched {
             controlled,
@@ -112,11 +112,17 @@ impl Sizes {
 }
 
 impl Size {
-    fn next(before: Option<Self>, configured: i64, live: i64, last: Duration, now: Moment) -> Self {
+    fn next(
+        before: Option<Self>,
+        configured: i64,
+        live: i64,
+        last: Duration,
+        now: ClockReading,
+    ) -> Self {
         let shrinks = live > configured
             || before.is_some_and(|before| configured < before.strength.configured);
         let shrunk_at = if shrinks {
-            Some(now.steady)
+            Some(now.monotonic)
         } else {
             before.and_then(|before| before.shrunk_at)
         };
@@ -147,21 +153,21 @@ impl Size {
     }
 
     /// Whether what went may still be replaced, or more may still be deleted.
-    fn holds(&self, live: i64, most_at: Duration, now: Moment) -> bool {
+    fn holds(&self, live: i64, most_at: Duration, now: ClockReading) -> bool {
         if live > self.strength.configured {
-            return now.steady.saturating_sub(most_at) < SURPLUS_SETTLES;
+            return now.monotonic.saturating_sub(most_at) < SURPLUS_SETTLES;
         }
         self.shrunk_at
-            .is_some_and(|at| now.steady.saturating_sub(at) < SHRINK_SETTLES)
+            .is_some_and(|at| now.monotonic.saturating_sub(at) < SHRINK_SETTLES)
     }
 
-    fn settles_in(&self, now: Moment) -> Option<Duration> {
+    fn settles_in(&self, now: ClockReading) -> Option<Duration> {
         let settled_at = self
             .shrunk_at
             .filter(|_| self.strength.most > self.strength.configured)?
             + SHRINK_SETTLES;
         settled_at
-            .checked_sub(now.steady)
+            .checked_sub(now.monotonic)
             .filter(|left| !left.is_zero())
     }
 }

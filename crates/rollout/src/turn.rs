@@ -14,12 +14,12 @@ use model::{NamespaceLimits, Recommendation};
 use view::{Autoscaler, Running};
 
 use super::action::{Action, ActionKind, ActionReason, QuickOomKill, Skip, SkipReason};
+use super::clock::ClockReading;
 use super::group::{Disruption, Group, Standing};
 use super::hold::{Held, Hold};
 use super::index::Controlled;
 use super::ledger::Ledger;
 use super::members::{Member, Members, members};
-use super::moment::Moment;
 use super::pass::Matched;
 use super::priority::{Priority, quick_oom};
 use super::resizing::Resizing;
@@ -28,7 +28,7 @@ use super::state::RolloutState;
 use super::{Scene, Tally, boost, requirements, size};
 
 /// Added to a time that has to be exceeded, not only reached.
-const MOMENT: Duration = Duration::from_millis(1);
+const EPSILON: Duration = Duration::from_millis(1);
 
 /// What every turn looks at.
 #[derive(Clone, Copy)]
@@ -36,7 +36,7 @@ pub(super) struct Context<'a> {
     pub(super) scene: &'a Scene<'a>,
     pub(super) state: &'a RolloutState,
     pub(super) settings: &'a Settings,
-    pub(super) now: Moment,
+    pub(super) now: ClockReading,
 }
 
 /// One autoscaler's turn.
@@ -204,7 +204,7 @@ impl<'a> Turn<'a> {
                 if let Some(((_, _, ended_at), counts_for)) =
                     quick_oom.zip(settings.quick_oom_counts_for)
                 {
-                    self.due_in(now.until(ended_at, counts_for + MOMENT));
+                    self.due_in(now.until(ended_at, counts_for + EPSILON));
                 }
                 let oom_kill = quick_oom.map(|kill| size::oom_kill(kill, member.running, &own));
                 let candidate = Candidate {
@@ -266,7 +266,7 @@ impl<'a> Turn<'a> {
         let patience = Resizing::of(member.running).patience();
         self.due_in(
             patience
-                .and_then(|patience| (patience + MOMENT).checked_sub(waited))
+                .and_then(|patience| (patience + EPSILON).checked_sub(waited))
                 .filter(|left| !left.is_zero()),
         );
         waited

@@ -14,7 +14,7 @@ use model::{NamespaceLimits, Recommendation};
 use serde_json::Value;
 use view::{LimitRange, Pod, Running, View};
 
-use crate::moment::Moment;
+use crate::clock::ClockReading;
 
 /// The recordings have no target.
 fn autoscaler(mut object: Value) -> VerticalPodAutoscaler {
@@ -50,10 +50,10 @@ fn limits(ranges: Option<Vec<Value>>) -> NamespaceLimits {
     view.namespace_limits("default")
 }
 
-fn at(wall: Timestamp) -> Moment {
-    let steady =
+fn at(wall: Timestamp) -> ClockReading {
+    let monotonic =
         Duration::try_from(wall.duration_since(Timestamp::UNIX_EPOCH)).expect("after 1970");
-    Moment { wall, steady }
+    ClockReading { wall, monotonic }
 }
 
 /// Recommendations as the recordings have them, by unique identifier of a pod.

@@ -12,9 +12,9 @@ use std::time::Duration;
 
 use feed::Subscription;
 use rollout::{
-    Action, ActionKind, ActionOutcome, ActionReason, Halt, Holding, Moment, Plan, PreemptionMode,
-    PreemptionPlan, Pulse, RolloutState, Scene, Settings, Signs, Skip, SkipReason, decide, hold,
-    is_current,
+    Action, ActionKind, ActionOutcome, ActionReason, ClockReading, Halt, Holding, Plan,
+    PreemptionMode, PreemptionPlan, Pulse, RolloutState, Scene, Settings, Signs, Skip, SkipReason,
+    decide, hold, is_current,
 };
 use runtime::ApiServerClock;
 use runtime::throttle::Throttle;
@@ -212,17 +212,17 @@ impl Term {
         self.due = Some(self.due.map_or(time, |due| due.min(time)));
     }
 
-    fn moment(&self) -> Moment {
-        Moment {
+    fn read_clocks(&self) -> ClockReading {
+        ClockReading {
             wall: self.senses.clock.timestamp(),
-            steady: self.started.elapsed(),
+            monotonic: self.started.elapsed(),
         }
     }
 
     /// Decides anew.
     fn pass(&mut self) {
         let began = Instant::now();
-        let now = self.moment();
+        let now = self.read_clocks();
         if self.whole_due <= began {
             self.state.forget_decisions();
             self.whole_due = began + self.rules.interval;
@@ -376,7 +376,7 @@ impl Term {
     }
 
     fn go(&mut self, action: Arc<Action>) {
-        self.state.begin(&action, self.moment());
+        self.state.begin(&action, self.read_clocks());
         let autoscaler = self
             .senses
             .view
@@ -402,7 +402,7 @@ impl Term {
         // What was not sent is not known to the API server; the term is over, and its memory with
         // it.
         let Some(outcome) = outcome else { return };
-        let now = self.moment();
+        let now = self.read_clocks();
         self.state.end(&action, &outcome, now);
         self.tell
             .metrics

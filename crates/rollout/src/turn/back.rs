@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use super::resize::{REFUSED_PAUSE, Resize};
-use super::{MOMENT, Member, Turn};
+use super::{EPSILON, Member, Turn};
 use crate::action::{Action, ActionKind, ActionReason};
 use crate::ledger::Ledger;
 use crate::resizing::Resizing;
@@ -20,7 +20,9 @@ impl Turn<'_> {
         let now = self.context.now;
         let is_over = boost::boosted(member.running)
             .any(|name| boost::is_expired(member.running, self.spec, name, now));
-        self.due_in(boost::expires_in(member.running, self.spec, now).map(|left| left.max(MOMENT)));
+        self.due_in(
+            boost::expires_in(member.running, self.spec, now).map(|left| left.max(EPSILON)),
+        );
         if !is_over || member.pending.is_some() || Resizing::of(member.running) != Resizing::No {
             return None;
         }

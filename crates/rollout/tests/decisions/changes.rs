@@ -50,7 +50,7 @@ fn only_what_changed_among_a_thousand_groups_is_decided_about() {
     check(&world, &mut state, 1);
     check(&world, &mut state, 0);
     let pause = Duration::from_secs(1);
-    (world.now.steady, world.now.wall) = (world.now.steady + pause, world.now.wall + pause);
+    (world.now.monotonic, world.now.wall) = (world.now.monotonic + pause, world.now.wall + pause);
     check(&world, &mut state, 1);
     let plan = world.decide(&mut state);
     assert_eq!(

@@ -135,7 +135,7 @@ fn what_the_api_server_refuses_is_evicted_or_tried_later() {
         [to_a_core()]
     );
     assert!(decided(&in_place, &mut state).is_empty());
-    in_place.now.steady += Duration::from_mins(1);
+    in_place.now.monotonic += Duration::from_mins(1);
     assert_eq!(decided(&in_place, &mut state), [to_a_core()]);
 }
 
@@ -245,7 +245,7 @@ fn a_resize_that_meets_too_many_requests_is_tried_again_later() {
         (0, vec![SkipReason::BackingOff])
     );
     assert_eq!(plan.wake_in, Some(Duration::from_secs(1)));
-    world.now.steady += Duration::from_secs(1);
+    world.now.monotonic += Duration::from_secs(1);
     assert_eq!(decided(&world, &mut state), [to_a_core()]);
 }
 

@@ -29,7 +29,7 @@ fn evictions(world: &mut World, state: &mut RolloutState) -> Vec<usize> {
         for name in names {
             world.delete(name);
         }
-        world.now.steady += Duration::from_secs(1);
+        world.now.monotonic += Duration::from_secs(1);
     }
 }
 
@@ -104,7 +104,7 @@ fn a_scale_down_under_way_lets_no_more_pods_go_than_those_that_stay_tolerate() {
         (0, Some(Duration::from_secs(30))),
         "it may delete more"
     );
-    world.now.steady += Duration::from_secs(30);
+    world.now.monotonic += Duration::from_secs(30);
     assert_eq!(evictions(&mut world, &mut state), [2]);
 }
 
@@ -114,7 +114,7 @@ fn pods_beyond_those_wanted_for_long_are_taken_to_stay() {
     world.deployment("web", 10, &json!({}));
     world.scale("web", 5);
     assert_eq!(evictions(&mut world, &mut state), [2]);
-    world.now.steady += Duration::from_mins(5);
+    world.now.monotonic += Duration::from_mins(5);
     assert_eq!(
         evictions(&mut world, &mut state),
         [2],
@@ -143,7 +143,7 @@ fn evictions_under_way_when_a_scale_down_comes_count_among_its_losses() {
         [],
         "it may have chosen them before it saw the evictions"
     );
-    world.now.steady += Duration::from_secs(30);
+    world.now.monotonic += Duration::from_secs(30);
     assert_eq!(evictions(&mut world, &mut state), [2]);
 }
 
@@ -172,7 +172,7 @@ fn an_eviction_of_which_nothing_was_heard_is_not_asked_for_again_when_others_wen
     assert_eq!(evicted(&plan), ["web-0", "web-1"]);
     carry_out(&world, &mut state, &plan, &ActionOutcome::Unknown);
     world.delete("web-2");
-    world.now.steady += Duration::from_secs(1);
+    world.now.monotonic += Duration::from_secs(1);
     assert_eq!(
         world.decide(&mut state).actions,
         [],
@@ -188,7 +188,7 @@ fn a_refusal_does_not_take_back_an_attempt_of_which_nothing_was_heard() {
     world.deployment("web", 2, &json!({}));
     let plan = world.decide(&mut state);
     carry_out(&world, &mut state, &plan, &ActionOutcome::Unknown);
-    world.now.steady += Duration::from_secs(1);
+    world.now.monotonic += Duration::from_secs(1);
     let plan = world.decide(&mut state);
     assert_eq!(evicted(&plan), ["web-0"]);
     carry_out(
@@ -202,6 +202,6 @@ fn a_refusal_does_not_take_back_an_attempt_of_which_nothing_was_heard() {
         [],
         "the first attempt may have been carried out"
     );
-    world.now.steady += Duration::from_mins(2);
+    world.now.monotonic += Duration::from_mins(2);
     assert_eq!(evicted(&world.decide(&mut state)), ["web-0"], "it was not");
 }

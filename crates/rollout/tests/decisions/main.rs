@@ -78,7 +78,7 @@ fn a_refused_eviction_is_tried_again_later() {
     let plan = world.decide(&mut state);
     assert_eq!(evicted(&plan), ["web-1"], "the other one may go meanwhile");
     assert_eq!(plan.wake_in, Some(Duration::from_secs(1)));
-    world.now.steady += Duration::from_secs(1);
+    world.now.monotonic += Duration::from_secs(1);
     assert_eq!(evicted(&world.decide(&mut state)), ["web-0"]);
 }
 
@@ -90,7 +90,7 @@ fn an_eviction_of_which_nothing_was_heard_holds_its_place() {
     let plan = world.decide(&mut state);
     carry_out(&world, &mut state, &plan, &ActionOutcome::Unknown);
     assert_eq!(world.decide(&mut state).actions, []);
-    world.now.steady += Duration::from_secs(1);
+    world.now.monotonic += Duration::from_secs(1);
     assert_eq!(
         evicted(&world.decide(&mut state)),
         ["web-0"],
@@ -166,7 +166,7 @@ fn pods_that_come_back_as_they_were_are_left_alone_for_longer_and_longer() {
         let next = format!("{gone}x");
         carry_out(world, &mut state, &plan, &ACCEPTED);
         world.delete(gone);
-        world.now.steady += Duration::from_millis(1);
+        world.now.monotonic += Duration::from_millis(1);
         world.pod("web", &next, &json!({}));
         let plan = world.decide(&mut state);
         assert_eq!(
@@ -179,7 +179,7 @@ fn pods_that_come_back_as_they_were_are_left_alone_for_longer_and_longer() {
             Duration::from_secs(waits_seconds),
             "{next}"
         );
-        world.now.steady += left;
+        world.now.monotonic += left;
     };
     for waits_seconds in [
         1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 3600, 3600,
@@ -197,7 +197,7 @@ fn evict_in_vain(world: &mut World, state: &mut RolloutState) {
     };
     carry_out(world, state, &plan, &ACCEPTED);
     world.delete(gone);
-    world.now.steady += Duration::from_millis(1);
+    world.now.monotonic += Duration::from_millis(1);
     world.pod("web", &format!("{gone}x"), &json!({}));
 }
 
@@ -221,7 +221,7 @@ fn another_recommendation_is_tried_at_once_and_does_not_end_the_pauses() {
     let mut state = RolloutState::default();
     evict_in_vain(&mut world, &mut state);
     for expected in [2, 4] {
-        world.now.steady += world
+        world.now.monotonic += world
             .decide(&mut state)
             .wake_in
             .expect("it is looked at again");
@@ -243,7 +243,7 @@ fn another_recommendation_is_tried_at_once_and_does_not_end_the_pauses() {
         Some(Duration::from_secs(4)),
         "as long as the pause that was cut short"
     );
-    world.now.steady += Duration::from_hours(2);
+    world.now.monotonic += Duration::from_hours(2);
     evict_in_vain(&mut world, &mut state);
     let left = world
         .decide(&mut state)
@@ -260,7 +260,7 @@ fn pods_that_are_made_while_something_else_is_recommended_are_evicted_at_once() 
     let plan = world.decide(&mut state);
     carry_out(&world, &mut state, &plan, &ACCEPTED);
     world.delete("web-0");
-    world.now.steady += Duration::from_millis(1);
+    world.now.monotonic += Duration::from_millis(1);
     world.pod("web", "web-1", &json!({"cpu": "1"}));
     assert_eq!(world.decide(&mut state).actions, []);
     world.recommend("web", "2");

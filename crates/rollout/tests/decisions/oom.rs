@@ -30,7 +30,7 @@ fn a_kill_shows_for_a_second_before_its_pod_is_evicted() {
         (0, vec![SkipReason::RecentOomKill])
     );
     assert_eq!(plan.wake_in, Some(Duration::from_secs(1)));
-    world.now.steady += Duration::from_secs(1);
+    world.now.monotonic += Duration::from_secs(1);
     let plan = world.decide(&mut state);
     assert_eq!(
         (evicted(&plan), plan.actions[0].reason),
@@ -45,7 +45,7 @@ fn each_kill_shows_for_a_second() {
     world.pod_with("web", "web-0", &json!({}), killed);
     let mut state = RolloutState::default();
     world.decide(&mut state);
-    world.now.steady += Duration::from_secs(1);
+    world.now.monotonic += Duration::from_secs(1);
     world.pod_with("web", "web-0", &json!({}), |pod| {
         killed(pod);
         pod["status"]["containerStatuses"][0]["lastState"]["terminated"]["finishedAt"] =
@@ -55,7 +55,7 @@ fn each_kill_shows_for_a_second() {
         World::reasons(&world.decide(&mut state)),
         [SkipReason::RecentOomKill]
     );
-    world.now.steady += Duration::from_secs(1);
+    world.now.monotonic += Duration::from_secs(1);
     assert_eq!(evicted(&world.decide(&mut state)), ["web-0"]);
 }
 
@@ -99,7 +99,7 @@ fn killed_pods_that_come_back_as_they_were_are_left_alone_for_longer_and_longer(
     world.pod_with("web", "web", &json!({}), killed);
     let mut state = RolloutState::default();
     world.decide(&mut state);
-    world.now.steady += Duration::from_secs(1);
+    world.now.monotonic += Duration::from_secs(1);
     for waits_seconds in [1, 2, 4, 8, 16] {
         let plan = world.decide(&mut state);
         let [gone] = evicted(&plan)[..] else {
@@ -109,18 +109,18 @@ fn killed_pods_that_come_back_as_they_were_are_left_alone_for_longer_and_longer(
         assert_eq!(plan.actions[0].reason, ActionReason::QuickOom);
         carry_out(&world, &mut state, &plan, &ACCEPTED);
         world.delete(gone);
-        world.now.steady += Duration::from_millis(1);
+        world.now.monotonic += Duration::from_millis(1);
         world.pod_with("web", &next, &json!({}), killed);
         // Its kill is seen by others meanwhile.
         world.decide(&mut state);
-        world.now.steady += Duration::from_millis(waits_seconds * 1000 - 2);
+        world.now.monotonic += Duration::from_millis(waits_seconds * 1000 - 2);
         let plan = world.decide(&mut state);
         assert_eq!(
             (evicted(&plan).len(), World::reasons(&plan)),
             (0, vec![SkipReason::EvictionIneffective]),
             "{next}"
         );
-        world.now.steady += Duration::from_millis(2);
+        world.now.monotonic += Duration::from_millis(2);
     }
 }
 
@@ -132,7 +132,7 @@ fn each_kill_is_recorded_once_although_its_eviction_is_refused() {
     let mut state = RolloutState::default();
     world.decide(&mut state);
     let records = |world: &mut World, state: &mut RolloutState| {
-        world.now.steady += Duration::from_mins(1);
+        world.now.monotonic += Duration::from_mins(1);
         let plan = world.decide(state);
         let [action] = plan.actions.as_slice() else {
             panic!("one act: {plan:?}")

@@ -30,7 +30,7 @@ fn waits(world: &mut World, state: &mut RolloutState) -> Option<Duration> {
         .wake_in
         .filter(|_| World::reasons(&plan) == [SkipReason::Settling]);
     assert_eq!(plan.actions.is_empty(), waits.is_some(), "{plan:?}");
-    world.now.steady += waits.unwrap_or_default();
+    world.now.monotonic += waits.unwrap_or_default();
     assert_eq!(evicted(&world.decide(state)).len(), 1);
     waits
 }
@@ -117,7 +117,7 @@ fn changes_that_go_on_hold_pods_for_a_minute() {
                 .is_empty()
                 .then_some(second),
         );
-        world.now.steady += Duration::from_secs(1);
+        world.now.monotonic += Duration::from_secs(1);
     }
     assert_eq!(held, (0..60).collect::<Vec<_>>());
 }
@@ -128,7 +128,7 @@ fn the_time_passes_while_everything_is_halted() {
     world.autoscaler("web", &json!({"updateMode": "Recreate"}));
     world.halt = Some(Halt::WebhookGone);
     world.decide(&mut state);
-    world.now.steady += TIME;
+    world.now.monotonic += TIME;
     world.halt = None;
     assert_eq!(waits(&mut world, &mut state), None);
 }
@@ -149,11 +149,11 @@ fn quick_oom_kills_and_startup_boosts_that_are_over_do_not_wait() {
     world.delete("web-1");
     world.decide(&mut state);
     // Pods that went while the group shrank count as lost until then.
-    world.now.steady += Duration::from_mins(1);
+    world.now.monotonic += Duration::from_mins(1);
     world.autoscaler("web", &json!({"minReplicas": 1}));
     world.pod_with("web", "web-0", &json!({}), killed);
     world.decide(&mut state);
-    world.now.steady += Duration::from_secs(1);
+    world.now.monotonic += Duration::from_secs(1);
     let plan = world.decide(&mut state);
     assert_eq!(
         (evicted(&plan), plan.actions[0].reason),

@@ -13,7 +13,7 @@ use view::{
     Autoscaler, Controller, DisruptionBudget, ObjectKey, Pod, Scale, ScaleKey, View, WellKnown,
 };
 
-use rollout::{Halt, Moment, Plan, RolloutState, Scene, Settings, SkipReason, decide};
+use rollout::{ClockReading, Halt, Plan, RolloutState, Scene, Settings, SkipReason, decide};
 
 pub(super) struct World {
     pub(super) view: View,
@@ -21,7 +21,7 @@ pub(super) struct World {
     pub(super) halt: Option<Halt>,
     /// What came over the feed, by the unique identifiers of autoscalers.
     pub(super) heard: BTreeMap<String, Arc<Recommendation>>,
-    pub(super) now: Moment,
+    pub(super) now: ClockReading,
     /// Where what follows is made.
     pub(super) namespace: String,
 }
@@ -29,9 +29,9 @@ pub(super) struct World {
 impl World {
     pub(super) fn new() -> Self {
         let wall = "2026-01-01T12:00:00Z".parse().expect("a time");
-        let now = Moment {
+        let now = ClockReading {
             wall,
-            steady: Duration::from_secs(100),
+            monotonic: Duration::from_secs(100),
         };
         let (view, settings, namespace) = (View::default(), Settings::default(), "shop".to_owned());
         Self {

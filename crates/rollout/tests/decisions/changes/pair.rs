@@ -54,7 +54,7 @@ impl Pair {
     /// Time passes by both clocks.
     pub(super) fn wait(&mut self, pause: Duration) {
         self.world.now.wall += pause;
-        self.world.now.steady += pause;
+        self.world.now.monotonic += pause;
     }
 }
 

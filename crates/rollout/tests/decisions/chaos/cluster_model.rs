@@ -17,7 +17,7 @@ use model::{
 };
 use rand::Rng as _;
 use rand::rngs::StdRng;
-use rollout::Moment;
+use rollout::ClockReading;
 use serde_json::json;
 use view::{
     Container, Controller, DisruptionBudget, ObjectKey, Owner, Phase, Pod, Running, Scale, ScaleKey,
@@ -145,7 +145,7 @@ pub(super) struct ClusterModel {
     pub(super) budget_events: Vec<Event>,
     /// Changes of scales so far.
     scales: usize,
-    pub(super) now: Moment,
+    pub(super) now: ClockReading,
     pub(super) world: World,
     pub(super) tolerance: f64,
     next: usize,
@@ -348,7 +348,7 @@ impl ClusterModel {
     /// work.
     pub(super) fn step(&mut self, rng: &mut StdRng) {
         let pause = Duration::from_millis(rng.random_range(50..3000));
-        self.now.steady += pause;
+        self.now.monotonic += pause;
         self.now.wall += pause;
         let names: Vec<String> = self.pods.keys().cloned().collect();
         for name in names {

@@ -250,7 +250,7 @@ fn a_neighbour_that_comes_back_to_the_same_node_is_left_alone_for_longer_and_lon
             world.view.pods.delete(&action.pod);
             came_back.push(round);
         }
-        world.now.steady += std::time::Duration::from_secs(1);
+        world.now.monotonic += std::time::Duration::from_secs(1);
         let missing = 3 - world
             .view
             .pods
