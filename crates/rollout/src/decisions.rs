@@ -110,7 +110,7 @@ impl Decisions {
         for Decision { plan, due, .. } in self.by_autoscaler.values() {
             all.actions.extend(plan.actions.iter().cloned());
             all.skips.extend(plan.skips.iter().cloned());
-            all.held.extend(plan.held.iter().cloned());
+            all.paused.extend(plan.paused.iter().cloned());
             all.tallies.extend(plan.tallies.iter().cloned());
             all.wake_in = due
                 .map(|due| due.saturating_sub(now.monotonic))

@@ -10,7 +10,7 @@
 //! * `in_place.rs`, `resizing.rs`, `resize_patch.rs`, `qos.rs`, `size.rs`: whether and how a pod is
 //!   resized where it runs
 //! * `boost.rs`, `revert.rs`: CPU to start with, and memory that was taken too much of
-//! * `hold.rs`, `window.rs`, `settling.rs`: when pods are left alone
+//! * `vpa_pause.rs`, `maintenance_window.rs`, `settling.rs`: when pods are left alone
 //! * `preemption.rs`: evictions that make room for a pending resize
 //! * `state.rs`: what is on its way and not seen yet, and what was refused
 //! * `act.rs`: what comes out
@@ -21,10 +21,10 @@ mod budgets;
 mod clock;
 mod decisions;
 mod group;
-mod hold;
 mod in_place;
 mod index;
 mod ledger;
+mod maintenance_window;
 mod members;
 mod observed;
 mod pass;
@@ -45,7 +45,7 @@ mod strength;
 mod turn;
 #[cfg(test)]
 mod vectors;
-mod window;
+mod vpa_pause;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -60,7 +60,7 @@ pub use action::{
 };
 pub use clock::ClockReading;
 pub use group::Disruption;
-pub use hold::{Held, Hold};
+pub use maintenance_window::{MAINTENANCE_WINDOW, MaintenanceWindow, WindowError};
 pub use pause::{Holding, Pulse, Signs, hold, is_current};
 pub use preemption::{PreemptionMethod, PreemptionPlan};
 pub use resize_patch::Annotations;
@@ -68,7 +68,7 @@ pub use revert::{RESIZED_FROM, REVERTED_AT};
 pub use seen::Seen;
 pub use settings::{PreemptionMode, Settings};
 pub use state::RolloutState;
-pub use window::{MAINTENANCE_WINDOW, Window, WindowError};
+pub use vpa_pause::{PausedVpa, VpaPauseReason};
 
 /// Recommendations by the unique identifiers of autoscalers.
 pub type Recommendations = BTreeMap<String, Arc<Recommendation>>;
@@ -104,7 +104,7 @@ pub struct Plan {
     /// Which pods want another size and do not get it.
     pub skips: Vec<Arc<Skip>>,
     /// Autoscalers whose pods are left alone. Times count from the pass that decided so.
-    pub held: Vec<Arc<Held>>,
+    pub paused: Vec<Arc<PausedVpa>>,
     /// How room is made for pods that wait for it, or could be.
     pub preemptions: Vec<PreemptionPlan>,
     /// What was found, by autoscaler.

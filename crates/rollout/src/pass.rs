@@ -7,7 +7,6 @@ use std::time::Duration;
 use super::budgets::Budgets;
 use super::clock::ClockReading;
 use super::decisions::{Decision, Decisions};
-use super::hold::hold;
 use super::index::{Controlled, Index};
 use super::ledger::Ledger;
 use super::preemption::plan_preemptions;
@@ -15,6 +14,7 @@ use super::settings::{PreemptionMode, Settings};
 use super::state::RolloutState;
 use super::strength::{OwnerName, Strength};
 use super::turn::{Context, Turn};
+use super::vpa_pause::check_pause;
 use super::{Plan, Scene};
 
 /// An autoscaler that is decided about.
@@ -101,13 +101,13 @@ pub(super) fn pass(
         .note(&mut all, (!is_whole).then_some(released), view, now);
     // Even where there are no pods, so that what is known of windows is kept.
     let windows = &mut state.windows;
-    let holds = all
+    let pauses = all
         .iter()
-        .map(|matched| hold(&matched.controlled.autoscaler, view, windows, now));
-    let holds: Vec<_> = holds.collect();
+        .map(|matched| check_pause(&matched.controlled.autoscaler, view, windows, now));
+    let pauses: Vec<_> = pauses.collect();
     let mut ledger = Ledger::new(Budgets::of(index, state, now));
     let mut decided = Vec::with_capacity(all.len());
-    for (matched, hold) in all.iter().zip(holds) {
+    for (matched, pause) in all.iter().zip(pauses) {
         let Matched {
             controlled,
             owners,
@@ -124,7 +124,7 @@ pub(super) fn pass(
                     now,
                 },
                 matched,
-                hold,
+                pause,
                 &mut ledger,
             );
             if let Some(settles_in) = settles_in {

@@ -18,12 +18,12 @@ use super::action::{Action, ActionKind, ActionOutcome, NodeCapacity, QuickOomKil
 use super::clock::ClockReading;
 use super::decisions::Decisions;
 use super::group::Disruption;
-use super::hold::Windows;
 use super::priority;
 use super::resizing::Resizing;
 use super::seen::SeenObjects;
 use super::settling::Settling;
 use super::strength::Sizes;
+use super::vpa_pause::WindowCache;
 
 /// After how long without an answer an act is taken not to have happened, when the pod is still
 /// there.
@@ -68,7 +68,7 @@ pub struct RolloutState {
     /// The evictions on behalf of autoscalers.
     evictions: HashMap<ObjectKey, EvictionSeries>,
     /// What was found out of maintenance windows.
-    pub(super) windows: Windows,
+    pub(super) windows: WindowCache,
     /// What changed a short time ago.
     pub(super) settling: Settling,
     /// The sizes of groups when they were last known.

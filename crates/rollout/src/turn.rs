@@ -16,7 +16,6 @@ use view::{Autoscaler, Running};
 use super::action::{Action, ActionKind, ActionReason, QuickOomKill, Skip, SkipReason};
 use super::clock::ClockReading;
 use super::group::{Disruption, Group, Standing};
-use super::hold::{Held, Hold};
 use super::index::Controlled;
 use super::ledger::Ledger;
 use super::members::{Member, Members, members};
@@ -25,6 +24,7 @@ use super::priority::{Priority, quick_oom};
 use super::resizing::Resizing;
 use super::settings::{PreemptionMode, Settings};
 use super::state::RolloutState;
+use super::vpa_pause::{PausedVpa, VpaPauseReason};
 use super::{Scene, Tally, boost, requirements, size};
 
 /// Added to a time that has to be exceeded, not only reached.
@@ -69,7 +69,7 @@ impl<'a> Turn<'a> {
     pub(super) fn take(
         context: Context<'a>,
         matched: &Matched<'a>,
-        hold: Result<Option<Duration>, Hold>,
+        pause: Result<Option<Duration>, VpaPauseReason>,
         ledger: &mut Ledger<'a>,
     ) {
         let Controlled {
@@ -83,13 +83,13 @@ impl<'a> Turn<'a> {
             evictable: 0,
             resizable: 0,
         };
-        if let Ok(Some(due)) | Err(Hold::OutsideWindow { opens_in: due }) = hold {
+        if let Ok(Some(due)) | Err(VpaPauseReason::OutsideWindow { opens_in: due }) = pause {
             ledger.wake_in(due);
         }
-        if let Err(hold) = hold {
-            ledger.plan.held.push(Arc::new(Held {
+        if let Err(reason) = pause {
+            ledger.plan.paused.push(Arc::new(PausedVpa {
                 autoscaler: autoscaler.key.clone(),
-                hold,
+                reason,
             }));
         } else {
             let recommendation = recommendation_of(context.scene, autoscaler);

@@ -21,7 +21,7 @@ use view::{ObjectKey, View};
 
 use classes::{Class, LARGEST, mode, size_class};
 use reasons::{
-    EVICTION_ERROR, RESIZE_ERROR, RESIZE_INFEASIBLE, UNBOOST_ERROR, held, held_object,
+    EVICTION_ERROR, RESIZE_ERROR, RESIZE_INFEASIBLE, UNBOOST_ERROR, held, paused_vpa,
     resize_failure, skipped,
 };
 
@@ -48,7 +48,7 @@ pub struct Metrics {
     infeasible: IntCounterVec,
     skipped: IntGaugeVec,
     held: IntGaugeVec,
-    held_objects: IntGaugeVec,
+    paused_vpas: IntGaugeVec,
     flying: IntGauge,
     waiting: IntGauge,
     steps: HistogramVec,
@@ -137,7 +137,7 @@ impl Metrics {
                 "Pods that want another size and do not get it now.",
                 &["reason"],
             )?,
-            held_objects: gauge(
+            paused_vpas: gauge(
                 "held_vpas",
                 "VPA objects whose pods are left alone for now.",
                 &["reason"],
@@ -177,7 +177,7 @@ impl Metrics {
             Box::new(self.infeasible.clone()),
             Box::new(self.skipped.clone()),
             Box::new(self.held.clone()),
-            Box::new(self.held_objects.clone()),
+            Box::new(self.paused_vpas.clone()),
             Box::new(self.flying.clone()),
             Box::new(self.waiting.clone()),
             Box::new(self.steps.clone()),
@@ -225,7 +225,7 @@ impl Metrics {
             &self.evictable,
             &self.with_evictable,
             &self.skipped,
-            &self.held_objects,
+            &self.paused_vpas,
         ] {
             gauge.reset();
         }
@@ -298,8 +298,8 @@ impl Metrics {
                 .with_label_values(&size)
                 .add(with_resizable);
         }
-        for (reason, held) in counts(plan.held.iter().map(|held| held_object(&held.hold))) {
-            self.held_objects.with_label_values(&[reason]).set(held);
+        for (reason, held) in counts(plan.paused.iter().map(|held| paused_vpa(&held.reason))) {
+            self.paused_vpas.with_label_values(&[reason]).set(held);
         }
         for (reason, count) in counts(plan.skips.iter().map(|skip| skipped(skip.reason))) {
             self.skipped.with_label_values(&[reason]).set(count);
@@ -424,7 +424,7 @@ impl Metrics {
             &self.with_evictable,
             &self.with_evicted,
             &self.skipped,
-            &self.held_objects,
+            &self.paused_vpas,
         ] {
             gauge.reset();
         }

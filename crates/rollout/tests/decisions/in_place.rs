@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use k8s_openapi::api::core::v1;
 use rollout::{
-    Action, ActionKind, ActionOutcome, Hold, MAINTENANCE_WINDOW, RolloutState, SkipReason,
+    Action, ActionKind, ActionOutcome, MAINTENANCE_WINDOW, RolloutState, SkipReason, VpaPauseReason,
 };
 use serde_json::{Value, json};
 use view::Node;
@@ -321,16 +321,16 @@ fn nothing_is_done_outside_the_maintenance_window() {
         world.annotate("web", MAINTENANCE_WINDOW, annotation);
         let plan = world.decide(&mut RolloutState::default());
         assert_eq!(plan.actions.len(), actions, "{annotation}");
-        plan.held.first().map(|held| held.hold.clone())
+        plan.paused.first().map(|held| held.reason.clone())
     };
     assert_eq!(check("0 12 * * *; for=1h", 1), None);
     let opens_in = Duration::from_hours(1);
     assert_eq!(
         check("0 13 * * *; for=1h", 0),
-        Some(Hold::OutsideWindow { opens_in })
+        Some(VpaPauseReason::OutsideWindow { opens_in })
     );
     assert!(matches!(
         check("whenever", 0),
-        Some(Hold::UnreadableWindow(_))
+        Some(VpaPauseReason::InvalidWindow(_))
     ));
 }

@@ -1,6 +1,6 @@
 //! Why something failed or is not done, as labels.
 
-use rollout::{Action, ActionOutcome, ActionReason, Halt, Hold, SkipReason};
+use rollout::{Action, ActionOutcome, ActionReason, Halt, SkipReason, VpaPauseReason};
 
 pub(super) const EVICTION_ERROR: &str = "EvictionError";
 pub(super) const RESIZE_ERROR: &str = "InPlaceUpdateError";
@@ -33,11 +33,11 @@ pub(super) fn skipped(reason: SkipReason) -> &'static str {
     }
 }
 
-pub(super) fn held_object(hold: &Hold) -> &'static str {
+pub(super) fn paused_vpa(hold: &VpaPauseReason) -> &'static str {
     match hold {
-        Hold::Frozen => "frozen",
-        Hold::OutsideWindow { .. } => "outside_window",
-        Hold::UnreadableWindow(_) => "unreadable_window",
+        VpaPauseReason::RecommendationFrozen => "frozen",
+        VpaPauseReason::OutsideWindow { .. } => "outside_window",
+        VpaPauseReason::InvalidWindow(_) => "unreadable_window",
     }
 }
 

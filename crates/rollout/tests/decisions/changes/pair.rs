@@ -70,11 +70,11 @@ fn outline(plan: &Plan) -> Vec<String> {
         }
         format!("{action:?}")
     };
-    let held = plan.held.iter().map(|held| {
+    let held = plan.paused.iter().map(|held| {
         format!(
             "{} {:?}",
             held.autoscaler,
-            std::mem::discriminant(&held.hold)
+            std::mem::discriminant(&held.reason)
         )
     });
     let skips = plan.skips.iter().map(|skip| format!("{skip:?}"));

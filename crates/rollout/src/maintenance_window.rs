@@ -44,7 +44,7 @@ pub enum WindowError {
 
 /// A window that opens again and again.
 #[derive(Debug, Clone)]
-pub struct Window {
+pub struct MaintenanceWindow {
     opens: Cron,
     zone: TimeZone,
     /// For how long something may be begun.
@@ -62,7 +62,7 @@ const LONGEST_TEXT: usize = 256;
 /// Years that are searched for the next opening. February 29th comes within eight.
 const YEARS: i64 = 8;
 
-impl std::str::FromStr for Window {
+impl std::str::FromStr for MaintenanceWindow {
     type Err = WindowError;
 
     fn from_str(text: &str) -> Result<Self, WindowError> {
@@ -106,7 +106,7 @@ fn duration(name: &'static str, text: &str) -> Result<Duration, WindowError> {
     in_range.ok_or_else(|| WindowError::Duration(name, text.to_owned()))
 }
 
-impl Window {
+impl MaintenanceWindow {
     /// For how long something may still be begun; or after how long it may, [`Duration::MAX`] where
     /// it never may again.
     pub fn open_for(&self, now: Timestamp) -> Result<Duration, Duration> {
@@ -174,7 +174,7 @@ mod tests {
 
     /// In how many minutes it is open.
     fn check(window: &str, now: &str, expected: Option<u64>) {
-        let window: Window = window.parse().expect("a window");
+        let window: MaintenanceWindow = window.parse().expect("a window");
         let opens_in = window.open_for(now.parse().expect("a time")).err();
         assert_eq!(opens_in, expected.map(Duration::from_mins), "{now}");
     }
@@ -213,7 +213,7 @@ mod tests {
 
     #[test]
     fn it_is_known_when_it_closes() {
-        let window: Window = NIGHTS.parse().expect("a window");
+        let window: MaintenanceWindow = NIGHTS.parse().expect("a window");
         let left = |now: &str| window.open_for(now.parse().expect("a time")).ok();
         assert_eq!(left("2026-01-03T01:00:00Z"), Some(Duration::from_mins(225)));
         assert_eq!(left("2026-01-03T04:44:59Z"), Some(Duration::from_secs(1)));
@@ -233,7 +233,7 @@ mod tests {
             Some(731 * 24 * 60),
         );
         check("0 0 29 2 *; for=24h", "2028-02-29T23:00:00Z", None);
-        let never: Window = "0 0 31 2 *; for=24h".parse().expect("a window");
+        let never: MaintenanceWindow = "0 0 31 2 *; for=24h".parse().expect("a window");
         assert_eq!(
             never.open_for("2026-02-28T00:00:00Z".parse().expect("a time")),
             Err(Duration::MAX)
@@ -245,7 +245,7 @@ mod tests {
     #[test]
     fn an_opening_is_searched_for_in_the_next_eight_years_only() {
         let opens_in = |text: &str| {
-            let window: Window = text.parse().expect("a window");
+            let window: MaintenanceWindow = text.parse().expect("a window");
             window.open_for("2026-01-03T00:00:00Z".parse().expect("a time"))
         };
         assert_eq!(
@@ -258,7 +258,7 @@ mod tests {
     #[test]
     fn what_cannot_be_read_is_named() {
         let error = |text: &str| {
-            text.parse::<Window>()
+            text.parse::<MaintenanceWindow>()
                 .map(drop)
                 .expect_err("no window")
                 .to_string()

@@ -7,41 +7,41 @@ use jiff::Timestamp;
 use view::{Autoscaler, ObjectKey, View};
 
 use super::clock::ClockReading;
-use super::window::{MAINTENANCE_WINDOW, Window, WindowError};
+use super::maintenance_window::{MAINTENANCE_WINDOW, MaintenanceWindow, WindowError};
 
 /// An autoscaler whose pods are left alone.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Held {
+pub struct PausedVpa {
     /// The autoscaler.
     pub autoscaler: ObjectKey,
     /// Why.
-    pub hold: Hold,
+    pub reason: VpaPauseReason,
 }
 
 /// Why.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Hold {
+pub enum VpaPauseReason {
     /// Its recommendation is frozen for want of usage.
-    Frozen,
+    RecommendationFrozen,
     /// Its maintenance window is closed.
     OutsideWindow {
         /// After how long it opens.
         opens_in: Duration,
     },
     /// Its maintenance window cannot be read; it counts as closed.
-    UnreadableWindow(WindowError),
+    InvalidWindow(WindowError),
 }
 
 /// When windows open or close, by their texts, for as long as that holds: a text is not parsed and
 /// searched again in each pass.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Windows {
-    known: HashMap<String, (Timestamp, Result<Duration, Hold>)>,
+pub(super) struct WindowCache {
+    known: HashMap<String, (Timestamp, Result<Duration, VpaPauseReason>)>,
     /// From before the last pass over everything. What is not asked for again is forgotten.
-    before: HashMap<String, (Timestamp, Result<Duration, Hold>)>,
+    before: HashMap<String, (Timestamp, Result<Duration, VpaPauseReason>)>,
 }
 
-impl Windows {
+impl WindowCache {
     /// The same, from where what is not asked for again is forgotten the next time.
     pub(super) fn next(self) -> Self {
         Self {
@@ -51,7 +51,7 @@ impl Windows {
     }
 
     /// For how long something may still be begun, or why not.
-    fn open_for(&mut self, text: &str, now: Timestamp) -> Result<Duration, Hold> {
+    fn open_for(&mut self, text: &str, now: Timestamp) -> Result<Duration, VpaPauseReason> {
         if !self.known.contains_key(text)
             && let Some((text, known)) = self.before.remove_entry(text)
         {
@@ -65,12 +65,12 @@ impl Windows {
             return found;
         }
         let found = text
-            .parse::<Window>()
-            .map_err(Hold::UnreadableWindow)
+            .parse::<MaintenanceWindow>()
+            .map_err(VpaPauseReason::InvalidWindow)
             .and_then(|window| {
                 window
                     .open_for(now)
-                    .map_err(|opens_in| Hold::OutsideWindow { opens_in })
+                    .map_err(|opens_in| VpaPauseReason::OutsideWindow { opens_in })
             });
         self.known.insert(text.to_owned(), (now, found.clone()));
         found
@@ -79,16 +79,16 @@ impl Windows {
 
 /// What was found at some time, if it still holds.
 fn still(
-    found: &Result<Duration, Hold>,
+    found: &Result<Duration, VpaPauseReason>,
     at: Timestamp,
     now: Timestamp,
-) -> Option<Result<Duration, Hold>> {
+) -> Option<Result<Duration, VpaPauseReason>> {
     let passed = Duration::try_from(now.duration_since(at)).ok()?;
     let left = |due: Duration| due.checked_sub(passed).filter(|left| !left.is_zero());
     match found {
         Ok(closes_in) => left(*closes_in).map(Ok),
-        Err(Hold::OutsideWindow { opens_in }) if *opens_in < Duration::MAX => {
-            left(*opens_in).map(|opens_in| Err(Hold::OutsideWindow { opens_in }))
+        Err(VpaPauseReason::OutsideWindow { opens_in }) if *opens_in < Duration::MAX => {
+            left(*opens_in).map(|opens_in| Err(VpaPauseReason::OutsideWindow { opens_in }))
         }
         Err(_) => Some(found.clone()),
     }
@@ -96,14 +96,14 @@ fn still(
 
 /// Why an autoscaler's pods are left alone; or after how long they are, where a maintenance window
 /// closes then.
-pub(super) fn hold(
+pub(super) fn check_pause(
     autoscaler: &Autoscaler,
     view: &View,
-    windows: &mut Windows,
+    windows: &mut WindowCache,
     now: ClockReading,
-) -> Result<Option<Duration>, Hold> {
+) -> Result<Option<Duration>, VpaPauseReason> {
     if is_frozen(autoscaler) {
-        return Err(Hold::Frozen);
+        return Err(VpaPauseReason::RecommendationFrozen);
     }
     let own = autoscaler
         .object
@@ -161,16 +161,15 @@ mod tests {
 
     /// For how many minutes it is open, or in how many it opens, at one time after the other.
     fn check(text: &str, expected: &[(&str, Result<u64, u64>)]) {
-        let mut windows = Windows::default();
+        let mut windows = WindowCache::default();
         for (at, expected) in expected {
             windows = windows.next();
             let found = windows.open_for(text, at.parse().expect("a time"));
-            let expected =
-                expected
-                    .map(Duration::from_mins)
-                    .map_err(|minutes| Hold::OutsideWindow {
-                        opens_in: Duration::from_mins(minutes),
-                    });
+            let expected = expected.map(Duration::from_mins).map_err(|minutes| {
+                VpaPauseReason::OutsideWindow {
+                    opens_in: Duration::from_mins(minutes),
+                }
+            });
             assert_eq!(found, expected, "{at}");
         }
     }
@@ -193,11 +192,11 @@ mod tests {
 
     #[test]
     fn a_day_that_never_comes_is_searched_for_once() {
-        let (mut windows, mut now) = (Windows::default(), Timestamp::UNIX_EPOCH);
+        let (mut windows, mut now) = (WindowCache::default(), Timestamp::UNIX_EPOCH);
         for _ in 0..10_000 {
             windows = windows.next();
             now += Duration::from_secs(1);
-            let never = Hold::OutsideWindow {
+            let never = VpaPauseReason::OutsideWindow {
                 opens_in: Duration::MAX,
             };
             assert_eq!(windows.open_for("0 0 31 2 *; for=1h", now), Err(never));
@@ -206,7 +205,7 @@ mod tests {
 
     #[test]
     fn windows_that_nobody_asks_for_are_forgotten() {
-        let mut windows = Windows::default();
+        let mut windows = WindowCache::default();
         assert!(windows.open_for("whenever", Timestamp::UNIX_EPOCH).is_err());
         windows = windows.next();
         assert_eq!((windows.known.len(), windows.before.len()), (0, 1));
