@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use criterion::{Criterion, criterion_group, criterion_main};
 use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet};
-use rollout::{ClockReading, RolloutState, Scene, Settings, decide};
+use rollout::{ClockReading, RolloutState, Settings, Snapshot, decide};
 use serde_json::{Value, json};
 use view::{Autoscaler, Controller, DisruptionBudget, ObjectKey, Pod, View, WellKnown};
 
@@ -90,10 +90,10 @@ fn decisions(criterion: &mut Criterion) {
             workload(&mut view, &format!("web{index}"), cpu, PODS_EACH);
         }
         let (recommendations, settings) = (BTreeMap::new(), Settings::default());
-        let scene = Scene {
+        let snapshot = Snapshot {
             view: &view,
             recommendations: &recommendations,
-            halt: None,
+            pause: None,
         };
         let wall = "2026-01-01T12:00:00Z".parse().expect("a time");
         let now = ClockReading {
@@ -103,9 +103,9 @@ fn decisions(criterion: &mut Criterion) {
         // Also where nothing is measured in earnest: `cargo test -p rollout --bench decide`.
         let began = Instant::now();
         let mut state = RolloutState::default();
-        let actions = decide(&scene, &mut state, &settings, now).actions.len();
+        let actions = decide(&snapshot, &mut state, &settings, now).actions.len();
         let (first, began) = (began.elapsed(), Instant::now());
-        let again = decide(&scene, &mut state, &settings, now).actions.len();
+        let again = decide(&snapshot, &mut state, &settings, now).actions.len();
         println!("{name}: {first:?} at first, {:?} again", began.elapsed());
         assert_eq!(
             [actions, again],
@@ -118,7 +118,7 @@ fn decisions(criterion: &mut Criterion) {
         group.bench_function(name, |bencher| {
             bencher.iter(|| {
                 decide(
-                    black_box(&scene),
+                    black_box(&snapshot),
                     &mut RolloutState::default(),
                     &settings,
                     now,
@@ -126,7 +126,7 @@ fn decisions(criterion: &mut Criterion) {
             });
         });
         group.bench_function(format!("{name}, and nothing changed"), |bencher| {
-            bencher.iter(|| decide(black_box(&scene), &mut state, &settings, now));
+            bencher.iter(|| decide(black_box(&snapshot), &mut state, &settings, now));
         });
     }
     group.finish();
@@ -163,12 +163,12 @@ fn passes_after_one_change(criterion: &mut Criterion) {
             let mut pass = || {
                 view.pods.apply(states.next().expect("it cycles"));
                 (now.wall, now.monotonic) = (now.wall + PAUSE, now.monotonic + PAUSE);
-                let scene = Scene {
+                let snapshot = Snapshot {
                     view: &view,
                     recommendations: &recommendations,
-                    halt: None,
+                    pause: None,
                 };
-                decide(black_box(&scene), &mut state, &settings, now)
+                decide(black_box(&snapshot), &mut state, &settings, now)
             };
             pass();
             group.bench_function(format!("{workloads} autoscalers, {name}"), |bencher| {

@@ -61,7 +61,7 @@ pub use action::{
 pub use clock::ClockReading;
 pub use group::Disruption;
 pub use maintenance_window::{MAINTENANCE_WINDOW, MaintenanceWindow, WindowError};
-pub use pause::{Holding, Pulse, Signs, hold, is_current};
+pub use pause::{PausePolicy, Preconditions, WebhookLiveness, check_preconditions, is_current};
 pub use preemption::{PreemptionMethod, PreemptionPlan};
 pub use resize_patch::Annotations;
 pub use revert::{RESIZED_FROM, REVERTED_AT};
@@ -75,23 +75,23 @@ pub type Recommendations = BTreeMap<String, Arc<Recommendation>>;
 
 /// What is seen.
 #[derive(Debug, Clone, Copy)]
-pub struct Scene<'a> {
+pub struct Snapshot<'a> {
     /// The cluster.
     pub view: &'a View,
     /// Recommendations that are newer than those in the status of the autoscalers, by the
     /// autoscalers' unique identifiers.
     pub recommendations: &'a Recommendations,
     /// Why nothing at all may be done, if so.
-    pub halt: Option<Halt>,
+    pub pause: Option<PauseReason>,
 }
 
 /// Why nothing at all may be done.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Halt {
+pub enum PauseReason {
     /// Somebody threw the switch that stops everything.
     Stopped,
     /// The webhook does not say that it lives: evicted pods would come back as they were.
-    WebhookGone,
+    WebhookLeaseExpired,
     /// What is seen of the cluster may be out of date, or from before this replica took the lead.
     ViewStale,
 }
@@ -133,10 +133,10 @@ pub struct Tally {
 /// about, and what is due by now; everything after [`RolloutState::forget_decisions`]. `state` forgets
 /// what the view shows.
 pub fn decide(
-    scene: &Scene<'_>,
+    snapshot: &Snapshot<'_>,
     state: &mut RolloutState,
     settings: &Settings,
     now: ClockReading,
 ) -> Plan {
-    pass::pass(scene, state, settings, now)
+    pass::pass(snapshot, state, settings, now)
 }

@@ -15,7 +15,7 @@ use super::state::RolloutState;
 use super::strength::{OwnerName, Strength};
 use super::turn::{Context, Turn};
 use super::vpa_pause::check_pause;
-use super::{Plan, Scene};
+use super::{Plan, Snapshot};
 
 /// An autoscaler that is decided about.
 pub(super) struct Matched<'a> {
@@ -56,21 +56,21 @@ impl<'a> Matched<'a> {
 
 /// See [`super::decide`].
 pub(super) fn pass(
-    scene: &Scene<'_>,
+    snapshot: &Snapshot<'_>,
     state: &mut RolloutState,
     settings: &Settings,
     now: ClockReading,
 ) -> Plan {
-    let view = scene.view;
+    let view = snapshot.view;
     // Pods make room for pods of other namespaces.
-    if scene.halt.is_some() || settings.preemption != PreemptionMode::Off {
+    if snapshot.pause.is_some() || settings.preemption != PreemptionMode::Off {
         state.forget_decisions();
     }
-    let changes = state.seen.changes(view, scene.recommendations);
+    let changes = state.seen.changes(view, snapshot.recommendations);
     state.observe(&changes.pods, view, now);
     state.settling.look(view, &changes, settings.settling, now);
     state.forget_autoscalers(&changes.autoscalers);
-    if scene.halt.is_some() {
+    if snapshot.pause.is_some() {
         return Plan::default();
     }
     let known = state.decisions.take().filter(|known| known.keeps_time(now));
@@ -118,7 +118,7 @@ pub(super) fn pass(
         let decision = (!controlled.pods.is_empty()).then(|| {
             Turn::take(
                 Context {
-                    scene,
+                    snapshot,
                     state,
                     settings,
                     now,

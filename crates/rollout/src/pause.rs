@@ -5,29 +5,29 @@ use std::time::Duration;
 use jiff::Timestamp;
 use view::{ObjectKey, View};
 
-use super::Halt;
+use super::PauseReason;
 use super::clock::ClockReading;
 
 /// When nothing is done at all, with every name filled in.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Holding {
+pub struct PausePolicy {
     /// The webhook's Lease and how long it stands; none where it does not matter.
-    pub heartbeat: Option<(ObjectKey, Duration)>,
+    pub webhook_lease: Option<(ObjectKey, Duration)>,
     /// The `ConfigMap` that stops everything, where there is such a switch.
-    pub stop: Option<ObjectKey>,
+    pub stop_config_map: Option<ObjectKey>,
 }
 
 /// When the webhook was last heard. Both clocks count: the cluster's times are compared with the
 /// wall clock, and nothing that was heard stands for longer than the timeout by the steady one,
 /// whatever becomes of the wall clock.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Pulse {
+pub struct WebhookLiveness {
     heard: Option<(Timestamp, Duration)>,
 }
 
-impl Pulse {
+impl WebhookLiveness {
     /// Until when the webhook is taken to live, by the steady clock; nothing when it is not.
-    fn stands_until(
+    fn alive_until(
         &mut self,
         last: Timestamp,
         timeout: Duration,
@@ -49,7 +49,7 @@ impl Pulse {
 }
 
 /// What is known besides the workloads: whether the view is whole, the switch, the webhook.
-pub struct Signs<'a> {
+pub struct Preconditions<'a> {
     /// Workloads.
     pub view: &'a View,
     /// The switch.
@@ -65,36 +65,36 @@ pub fn is_current(view: &View) -> bool {
 
 /// Until when something may be done, where the webhook has a say in it; or why nothing may be at
 /// this moment.
-pub fn hold(
-    signs: &Signs<'_>,
-    holding: &Holding,
-    pulse: &mut Pulse,
+pub fn check_preconditions(
+    preconditions: &Preconditions<'_>,
+    policy: &PausePolicy,
+    liveness: &mut WebhookLiveness,
     now: ClockReading,
-) -> Result<Option<Duration>, Halt> {
-    let Signs {
+) -> Result<Option<Duration>, PauseReason> {
+    let Preconditions {
         view,
         control,
         webhook,
-    } = signs;
-    if holding
-        .stop
+    } = preconditions;
+    if policy
+        .stop_config_map
         .as_ref()
         .is_some_and(|key| control.switches.get(key).is_some())
     {
-        return Err(Halt::Stopped);
+        return Err(PauseReason::Stopped);
     }
     if !is_current(view) || !is_current(control) {
-        return Err(Halt::ViewStale);
+        return Err(PauseReason::ViewStale);
     }
-    let Some((key, timeout)) = &holding.heartbeat else {
+    let Some((key, timeout)) = &policy.webhook_lease else {
         return Ok(None);
     };
     let last = webhook
         .heartbeats
         .get(key)
         .and_then(|heartbeat| heartbeat.created_at.max(heartbeat.renewed_at));
-    let until = last.and_then(|last| pulse.stands_until(last, *timeout, now));
-    until.map(Some).ok_or(Halt::WebhookGone)
+    let until = last.and_then(|last| liveness.alive_until(last, *timeout, now));
+    until.map(Some).ok_or(PauseReason::WebhookLeaseExpired)
 }
 
 #[cfg(test)]
@@ -118,10 +118,10 @@ mod tests {
         }
     }
 
-    fn holding() -> Holding {
-        Holding {
-            heartbeat: Some((ObjectKey::new("system", "webhook"), TIMEOUT)),
-            stop: Some(ObjectKey::new("system", "stop")),
+    fn policy() -> PausePolicy {
+        PausePolicy {
+            webhook_lease: Some((ObjectKey::new("system", "webhook"), TIMEOUT)),
+            stop_config_map: Some(ObjectKey::new("system", "stop")),
         }
     }
 
@@ -137,12 +137,16 @@ mod tests {
     }
 
     /// What holds at some moments, each given by both clocks, in seconds.
-    fn check(webhooks: &[(&View, i64, u64)], expected: &[Result<u64, Halt>]) {
-        let (view, start, mut pulse) = (View::default(), Duration::from_hours(1), Pulse::default());
+    fn check(webhooks: &[(&View, i64, u64)], expected: &[Result<u64, PauseReason>]) {
+        let (view, start, mut liveness) = (
+            View::default(),
+            Duration::from_hours(1),
+            WebhookLiveness::default(),
+        );
         let found: Vec<_> = webhooks
             .iter()
             .map(|(webhook, at, monotonic)| {
-                let signs = Signs {
+                let preconditions = Preconditions {
                     view: &view,
                     control: &view,
                     webhook,
@@ -151,7 +155,7 @@ mod tests {
                     wall: wall(*at),
                     monotonic: start + Duration::from_secs(*monotonic),
                 };
-                let until = hold(&signs, &holding(), &mut pulse, now);
+                let until = check_preconditions(&preconditions, &policy(), &mut liveness, now);
                 until.map(|until| until.map_or(0, |until| (until - start).as_secs()))
             })
             .collect();
@@ -160,7 +164,7 @@ mod tests {
 
     #[test]
     fn the_webhook_lives_for_a_while_after_its_lease_was_made_or_renewed() {
-        let none = Err(Halt::WebhookGone);
+        let none = Err(PauseReason::WebhookLeaseExpired);
         check(&[(&View::default(), 0, 0)], &[none]);
         check(
             &[(&webhook(0, None), 10, 0), (&webhook(0, None), 60, 50)],
@@ -180,11 +184,11 @@ mod tests {
         let lease = webhook(0, None);
         check(
             &[(&lease, 0, 0), (&lease, -3600, 30), (&lease, -3600, 60)],
-            &[Ok(60), Ok(60), Err(Halt::WebhookGone)],
+            &[Ok(60), Ok(60), Err(PauseReason::WebhookLeaseExpired)],
         );
         check(
             &[(&lease, 0, 0), (&lease, 3600, 1)],
-            &[Ok(60), Err(Halt::WebhookGone)],
+            &[Ok(60), Err(PauseReason::WebhookLeaseExpired)],
         );
     }
 
@@ -192,12 +196,18 @@ mod tests {
     fn a_hold_is_lifted_only_when_every_watch_is_current() {
         let lease = webhook(0, None);
         let found = |view: &View, control: &View| {
-            let signs = Signs {
+            let preconditions = Preconditions {
                 view,
                 control,
                 webhook: &lease,
             };
-            hold(&signs, &holding(), &mut Pulse::default(), clocks()).err()
+            check_preconditions(
+                &preconditions,
+                &policy(),
+                &mut WebhookLiveness::default(),
+                clocks(),
+            )
+            .err()
         };
         let set = |view: &mut View, resource: Resource, synced: bool, is_stale: bool| {
             let stale_since = is_stale.then(|| wall(0));
@@ -214,21 +224,21 @@ mod tests {
         set(&mut view, Resource::Pods, false, false);
         assert_eq!(
             found(&view, &current),
-            Some(Halt::ViewStale),
+            Some(PauseReason::ViewStale),
             "no list was read"
         );
         set(&mut view, Resource::Pods, true, true);
         set(&mut view, Resource::DisruptionBudgets, true, true);
-        assert_eq!(found(&view, &current), Some(Halt::ViewStale));
+        assert_eq!(found(&view, &current), Some(PauseReason::ViewStale));
         set(&mut view, Resource::Pods, true, false);
         assert_eq!(
             found(&view, &current),
-            Some(Halt::ViewStale),
+            Some(PauseReason::ViewStale),
             "the budgets may have changed"
         );
         assert_eq!(
             found(&current, &view),
-            Some(Halt::ViewStale),
+            Some(PauseReason::ViewStale),
             "the switch may be on"
         );
         set(&mut view, Resource::DisruptionBudgets, true, false);
@@ -243,17 +253,23 @@ mod tests {
             key: ObjectKey::new("system", "other"),
         }));
         let found = |control: &View| {
-            let signs = Signs {
+            let preconditions = Preconditions {
                 view: &view,
                 control,
                 webhook: &lease,
             };
-            hold(&signs, &holding(), &mut Pulse::default(), clocks()).err()
+            check_preconditions(
+                &preconditions,
+                &policy(),
+                &mut WebhookLiveness::default(),
+                clocks(),
+            )
+            .err()
         };
         assert_eq!(found(&control), None);
         control.switches.apply(Arc::new(Switch {
             key: ObjectKey::new("system", "stop"),
         }));
-        assert_eq!(found(&control), Some(Halt::Stopped));
+        assert_eq!(found(&control), Some(PauseReason::Stopped));
     }
 }

@@ -25,7 +25,7 @@ use super::resizing::Resizing;
 use super::settings::{PreemptionMode, Settings};
 use super::state::RolloutState;
 use super::vpa_pause::{PausedVpa, VpaPauseReason};
-use super::{Scene, Tally, boost, requirements, size};
+use super::{Snapshot, Tally, boost, requirements, size};
 
 /// Added to a time that has to be exceeded, not only reached.
 const EPSILON: Duration = Duration::from_millis(1);
@@ -33,7 +33,7 @@ const EPSILON: Duration = Duration::from_millis(1);
 /// What every turn looks at.
 #[derive(Clone, Copy)]
 pub(super) struct Context<'a> {
-    pub(super) scene: &'a Scene<'a>,
+    pub(super) snapshot: &'a Snapshot<'a>,
     pub(super) state: &'a RolloutState,
     pub(super) settings: &'a Settings,
     pub(super) now: ClockReading,
@@ -92,12 +92,12 @@ impl<'a> Turn<'a> {
                 reason,
             }));
         } else {
-            let recommendation = recommendation_of(context.scene, autoscaler);
+            let recommendation = recommendation_of(context.snapshot, autoscaler);
             let has_recommendation = recommendation.is_some();
             let recommendation = recommendation.unwrap_or_default();
             let Members { groups, members } = of(context, matched, mode);
             let limits = context
-                .scene
+                .snapshot
                 .view
                 .namespace_limits(&autoscaler.key.namespace);
             let settles_in = context.state.settling.left(&autoscaler.key, context.now);
@@ -357,8 +357,8 @@ fn of<'a>(context: Context<'a>, matched: &Matched<'a>, mode: EffectiveUpdateMode
 }
 
 /// What is recommended: what was heard last, else what the object says.
-fn recommendation_of(scene: &Scene, autoscaler: &Autoscaler) -> Option<Arc<Recommendation>> {
-    if let Some(heard) = scene.recommendations.get(autoscaler.uid()) {
+fn recommendation_of(snapshot: &Snapshot, autoscaler: &Autoscaler) -> Option<Arc<Recommendation>> {
+    if let Some(heard) = snapshot.recommendations.get(autoscaler.uid()) {
         return Some(Arc::clone(heard));
     }
     let status = autoscaler.object.status.as_ref()?;

@@ -4,7 +4,7 @@
 mod upstream;
 
 use anyhow::Context as _;
-use rollout::{Holding, PreemptionMode, Settings};
+use rollout::{PausePolicy, PreemptionMode, Settings};
 use runtime::duration::positive_duration;
 use runtime::gates::{CPU_STARTUP_BOOST, IN_PLACE, PER_VPA_CONFIG, SUITE};
 use runtime::{CommonArgs, FeatureGates, GoDuration, LeaderElectionArgs, NamespaceArgs, Program};
@@ -33,13 +33,13 @@ pub struct Args {
     pub election: LeaderElectionArgs,
     /// Flags that say which pods are changed.
     #[command(flatten)]
-    pub choice: ChoiceArgs,
+    pub rollout: RolloutArgs,
     /// Flags that say how fast.
     #[command(flatten)]
-    pub pace: PaceArgs,
+    pub rate_limits: RateLimitArgs,
     /// Flags that say when nothing is done at all.
     #[command(flatten)]
-    pub hold: HoldArgs,
+    pub pause: PauseArgs,
     /// Flags of the feed of recommendations.
     #[command(flatten)]
     pub feed: FeedReaderArgs,
@@ -54,7 +54,7 @@ pub struct Args {
 
 /// Flags that say which pods are changed.
 #[derive(Debug, Clone, clap::Args)]
-pub struct ChoiceArgs {
+pub struct RolloutArgs {
     /// Workloads with fewer live pods are left alone, unless their VPA object says otherwise.
     #[arg(long, default_value_t = 2, value_name = "COUNT")]
     pub min_replicas: i64,
@@ -119,7 +119,7 @@ impl From<MakeRoomArg> for PreemptionMode {
 
 /// Flags that say how fast pods are changed.
 #[derive(Debug, Clone, clap::Args)]
-pub struct PaceArgs {
+pub struct RateLimitArgs {
     /// Evictions per second, on average; resizes have as many of their own. Zero or less means no
     /// limit.
     #[arg(long, default_value_t = -1.0, value_name = "EVICTIONS")]
@@ -141,7 +141,7 @@ pub struct PaceArgs {
 
 /// Flags that say when nothing is done at all.
 #[derive(Debug, Clone, clap::Args)]
-pub struct HoldArgs {
+pub struct PauseArgs {
     /// Do nothing unless the webhook shows by its Lease that it lives: pods would start with their
     /// old size.
     #[arg(long, default_value_t = true)]
@@ -166,7 +166,7 @@ pub struct HoldArgs {
     pub stop_config_map_namespace: String,
 }
 
-impl ChoiceArgs {
+impl RolloutArgs {
     /// The settings of decisions.
     pub fn settings(self) -> anyhow::Result<Settings> {
         let Self {
@@ -200,7 +200,7 @@ impl ChoiceArgs {
     }
 }
 
-impl PaceArgs {
+impl RateLimitArgs {
     /// The limits, and how much is asked for at the same time.
     pub fn limits(&self) -> (Limits, usize) {
         let Self {
@@ -225,9 +225,9 @@ fn limit(per_second: f64, burst: u32) -> Option<(f64, u32)> {
     (per_second.is_finite() && per_second > 0.0).then_some((per_second, burst))
 }
 
-impl HoldArgs {
+impl PauseArgs {
     /// What holds everything. `own_namespace` is the environment variable NAMESPACE.
-    pub fn holding(self, own_namespace: Option<String>) -> Holding {
+    pub fn policy(self, own_namespace: Option<String>) -> PausePolicy {
         let Self {
             use_admission_controller_status,
             admission_controller_status_lease_name,
@@ -253,10 +253,10 @@ impl HoldArgs {
             admission_controller_status_lease_namespace,
             admission_controller_status_lease_name,
         );
-        Holding {
-            heartbeat: use_admission_controller_status
+        PausePolicy {
+            webhook_lease: use_admission_controller_status
                 .then_some((lease, admission_controller_status_lease_timeout.0)),
-            stop: (!stop_config_map_name.is_empty())
+            stop_config_map: (!stop_config_map_name.is_empty())
                 .then(|| key(stop_config_map_namespace, stop_config_map_name)),
         }
     }
@@ -284,7 +284,7 @@ mod tests {
         let mut expected = Settings::default();
         change(&mut expected);
         let args = parse(line).expect(line);
-        assert_eq!(args.choice.settings().expect(line), expected, "{line}");
+        assert_eq!(args.rollout.settings().expect(line), expected, "{line}");
     }
 
     #[test]
@@ -333,7 +333,7 @@ mod tests {
 
     #[test]
     fn rates_of_zero_or_less_mean_no_limit() {
-        let limits = |line: &str| parse(line).expect(line).pace.limits();
+        let limits = |line: &str| parse(line).expect(line).rate_limits.limits();
         assert_eq!(
             limits(""),
             (
@@ -362,40 +362,40 @@ mod tests {
 
     #[test]
     fn leases_and_switches_are_looked_for_where_the_updater_runs() {
-        let holding =
-            |line: &str, own: &str| parse(line).expect(line).hold.holding(Some(own.to_owned()));
+        let policy =
+            |line: &str, own: &str| parse(line).expect(line).pause.policy(Some(own.to_owned()));
         let minute = Duration::from_mins(1);
-        let expected = |namespace: &str| Holding {
-            heartbeat: Some((
+        let expected = |namespace: &str| PausePolicy {
+            webhook_lease: Some((
                 ObjectKey::new(namespace, "vpa-admission-controller"),
                 minute,
             )),
-            stop: Some(ObjectKey::new(namespace, "plimsoll-stop")),
+            stop_config_map: Some(ObjectKey::new(namespace, "plimsoll-stop")),
         };
-        assert_eq!(holding("", ""), expected("kube-system"));
-        assert_eq!(holding("", "plimsoll-system"), expected("plimsoll-system"));
-        let own = holding(
+        assert_eq!(policy("", ""), expected("kube-system"));
+        assert_eq!(policy("", "plimsoll-system"), expected("plimsoll-system"));
+        let own = policy(
             "--admission-controller-status-lease-namespace=a --admission-controller-status-lease-name=b \
              --admission-controller-status-lease-timeout=5s --stop-config-map-namespace=c --stop-config-map-name=d",
             "x",
         );
-        let heartbeat = Some((ObjectKey::new("a", "b"), Duration::from_secs(5)));
+        let webhook_lease = Some((ObjectKey::new("a", "b"), Duration::from_secs(5)));
         assert_eq!(
             own,
-            Holding {
-                heartbeat,
-                stop: Some(ObjectKey::new("c", "d"))
+            PausePolicy {
+                webhook_lease,
+                stop_config_map: Some(ObjectKey::new("c", "d"))
             }
         );
-        let none = holding(
+        let none = policy(
             "--use-admission-controller-status=false --stop-config-map-name=",
             "x",
         );
         assert_eq!(
             none,
-            Holding {
-                heartbeat: None,
-                stop: None
+            PausePolicy {
+                webhook_lease: None,
+                stop_config_map: None
             }
         );
     }
@@ -415,7 +415,7 @@ mod tests {
         assert!(
             parse("--feature-gates=Nonsense=true")
                 .expect("a text")
-                .choice
+                .rollout
                 .settings()
                 .is_err()
         );

@@ -16,7 +16,7 @@ use prometheus::core::Collector;
 use prometheus::{
     HistogramOpts, HistogramVec, IntCounterVec, IntGauge, IntGaugeVec, Opts, Registry,
 };
-use rollout::{Action, ActionKind, ActionOutcome, Halt, Plan};
+use rollout::{Action, ActionKind, ActionOutcome, PauseReason, Plan};
 use view::{ObjectKey, View};
 
 use classes::{Class, LARGEST, mode, size_class};
@@ -186,8 +186,12 @@ impl Metrics {
 
     /// A rate needs a first value, also of what never happens.
     fn start_at_zero(&self) {
-        for halt in [Halt::Stopped, Halt::WebhookGone, Halt::ViewStale] {
-            self.held.with_label_values(&[held(halt)]);
+        for pause in [
+            PauseReason::Stopped,
+            PauseReason::WebhookLeaseExpired,
+            PauseReason::ViewStale,
+        ] {
+            self.held.with_label_values(&[held(pause)]);
         }
         for power in 0..LARGEST {
             for gauge in [&self.resizable, &self.with_resizable, &self.with_resized] {
@@ -197,11 +201,15 @@ impl Metrics {
     }
 
     /// Nothing is done, and why; or something may be.
-    pub(crate) fn held(&self, halt: Option<Halt>) {
-        for reason in [Halt::Stopped, Halt::WebhookGone, Halt::ViewStale] {
+    pub(crate) fn held(&self, pause: Option<PauseReason>) {
+        for reason in [
+            PauseReason::Stopped,
+            PauseReason::WebhookLeaseExpired,
+            PauseReason::ViewStale,
+        ] {
             self.held
                 .with_label_values(&[held(reason)])
-                .set(i64::from(halt == Some(reason)));
+                .set(i64::from(pause == Some(reason)));
         }
     }
 

@@ -25,9 +25,9 @@ pub async fn run(args: Args, chassis: Chassis) -> anyhow::Result<()> {
     let Args {
         common,
         election,
-        choice,
-        pace,
-        hold,
+        rollout,
+        rate_limits,
+        pause,
         feed,
         updater_interval,
         namespaces,
@@ -38,11 +38,11 @@ pub async fn run(args: Args, chassis: Chassis) -> anyhow::Result<()> {
         ignored,
         shard: Shard::default(),
     };
-    let (limits, concurrency) = pace.limits();
+    let (limits, concurrency) = rate_limits.limits();
     let requests = Throttle::new(common.kube_api_qps, common.kube_api_burst);
     let rules = Rules {
-        settings: choice.settings()?,
-        holding: hold.holding(std::env::var("NAMESPACE").ok()),
+        settings: rollout.settings()?,
+        policy: pause.policy(std::env::var("NAMESPACE").ok()),
         limits,
         concurrency,
         interval: updater_interval.0,
@@ -96,11 +96,11 @@ pub async fn run(args: Args, chassis: Chassis) -> anyhow::Result<()> {
             .namespaces()
             .nodes();
         let mut control = Watches::new(chassis.client.clone(), scope.clone());
-        if let Some(key) = &rules.holding.stop {
+        if let Some(key) = &rules.policy.stop_config_map {
             control = control.switch(key);
         }
         let mut webhook = Watches::new(chassis.client.clone(), scope.clone());
-        if let Some((key, _)) = &rules.holding.heartbeat {
+        if let Some((key, _)) = &rules.policy.webhook_lease {
             webhook = webhook.heartbeat(key);
         }
         let senses = Senses {

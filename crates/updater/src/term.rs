@@ -12,9 +12,9 @@ use std::time::Duration;
 
 use feed::Subscription;
 use rollout::{
-    Action, ActionKind, ActionOutcome, ActionReason, ClockReading, Halt, Holding, Plan,
-    PreemptionMode, PreemptionPlan, Pulse, RolloutState, Scene, Settings, Signs, Skip, SkipReason,
-    decide, hold, is_current,
+    Action, ActionKind, ActionOutcome, ActionReason, ClockReading, PausePolicy, PauseReason, Plan,
+    Preconditions, PreemptionMode, PreemptionPlan, RolloutState, Settings, Skip, SkipReason,
+    Snapshot, WebhookLiveness, check_preconditions, decide, is_current,
 };
 use runtime::ApiServerClock;
 use runtime::throttle::Throttle;
@@ -61,7 +61,7 @@ pub(crate) struct Senses {
 #[derive(Debug, Clone)]
 pub(crate) struct Rules {
     pub(crate) settings: Settings,
-    pub(crate) holding: Holding,
+    pub(crate) policy: PausePolicy,
     pub(crate) limits: Limits,
     pub(crate) concurrency: usize,
     pub(crate) interval: Duration,
@@ -97,7 +97,7 @@ pub(crate) struct Term {
     ear: Ear,
     /// Whether the feed has told something since the last pass.
     feed_changed: bool,
-    pulse: Pulse,
+    liveness: WebhookLiveness,
     classes: Classes,
     evictions: Pace,
     resizes: Pace,
@@ -112,12 +112,12 @@ pub(crate) struct Term {
     /// When the next one may begin.
     rested: Instant,
     /// Until when the webhook is taken to live, where that matters.
-    stands_until: Option<Instant>,
+    alive_until: Option<Instant>,
     /// When something that waits may go on.
     turn: Option<Instant>,
     /// Since when there has always been something to do.
     round: Option<Round>,
-    said: Option<Halt>,
+    said: Option<PauseReason>,
 }
 
 /// An act that was tried, its autoscaler when it began, and its outcome; none if it was not sent.
@@ -142,7 +142,7 @@ impl Term {
             preemptions: Vec::new(),
             ear: Ear::default(),
             feed_changed: true,
-            pulse: Pulse::default(),
+            liveness: WebhookLiveness::default(),
             classes: Classes::default(),
             evictions,
             resizes,
@@ -152,7 +152,7 @@ impl Term {
             due: Some(now),
             whole_due: now,
             rested: now,
-            stands_until: None,
+            alive_until: None,
             turn: None,
             round: None,
             said: None,
@@ -227,7 +227,7 @@ impl Term {
             self.state.forget_decisions();
             self.whole_due = began + self.rules.interval;
         }
-        let (plan, halt, stands_until) = block_in_place(|| {
+        let (plan, pause, alive_until) = block_in_place(|| {
             self.listen();
             let view = self.senses.view.borrow_and_update();
             let (control, webhook) = (
@@ -235,20 +235,21 @@ impl Term {
                 self.senses.webhook.borrow_and_update(),
             );
             self.tell.metrics.step("ListPods", began.elapsed());
-            let signs = Signs {
+            let preconditions = Preconditions {
                 view: &view,
                 control: &control,
                 webhook: &webhook,
             };
-            let held = hold(&signs, &self.rules.holding, &mut self.pulse, now);
-            let (halt, stands_until) = (held.err(), held.ok().flatten());
-            let scene = Scene {
+            let held =
+                check_preconditions(&preconditions, &self.rules.policy, &mut self.liveness, now);
+            let (pause, alive_until) = (held.err(), held.ok().flatten());
+            let snapshot = Snapshot {
                 view: &view,
                 recommendations: self.ear.over(&view),
-                halt,
+                pause,
             };
-            let plan = decide(&scene, &mut self.state, &self.rules.settings, now);
-            if halt.is_none() {
+            let plan = decide(&snapshot, &mut self.state, &self.rules.settings, now);
+            if pause.is_none() {
                 self.tell.metrics.planned(&plan, &view, &mut self.classes);
                 say_infeasible(
                     &plan.skips,
@@ -258,11 +259,11 @@ impl Term {
                     &self.classes,
                 );
             }
-            (plan, halt, stands_until)
+            (plan, pause, alive_until)
         });
         let ended = Instant::now();
         self.tell.metrics.step("FilterPods", ended - began);
-        self.say(halt);
+        self.say(pause);
         let Plan {
             actions,
             preemptions,
@@ -284,8 +285,8 @@ impl Term {
             self.whole_due.min(began + wake_in)
         }));
         // The webhook may fall silent without anything that changes.
-        self.stands_until = stands_until.map(|until| self.started + until);
-        if let Some(until) = self.stands_until {
+        self.alive_until = alive_until.map(|until| self.started + until);
+        if let Some(until) = self.alive_until {
             self.due_at(until);
         }
         self.due = self.due.map(|due| due.max(self.rested));
@@ -303,15 +304,15 @@ impl Term {
         self.preemptions = preemptions;
     }
 
-    fn say(&mut self, halt: Option<Halt>) {
-        self.tell.metrics.held(halt);
-        if self.said != halt {
-            if let Some(halt) = halt {
-                tracing::warn!(reason = ?halt, "no pod is moved");
+    fn say(&mut self, pause: Option<PauseReason>) {
+        self.tell.metrics.held(pause);
+        if self.said != pause {
+            if let Some(pause) = pause {
+                tracing::warn!(reason = ?pause, "no pod is moved");
             } else {
                 tracing::info!("pods are moved");
             }
-            self.said = halt;
+            self.said = pause;
         }
     }
 
@@ -320,7 +321,7 @@ impl Term {
         self.turn = None;
         let mut held_back = VecDeque::new();
         let now = Instant::now();
-        if self.stands_until.is_some_and(|until| until <= now) {
+        if self.alive_until.is_some_and(|until| until <= now) {
             self.waiting.clear();
         }
         while self.running.len() < self.rules.concurrency {

@@ -222,7 +222,12 @@ impl Turn<'_> {
 
     /// What the pod's node has.
     fn node_capacity(&self, running: &Running) -> Option<NodeCapacity> {
-        let node = self.context.scene.view.nodes.get(running.node.as_ref()?)?;
+        let node = self
+            .context
+            .snapshot
+            .view
+            .nodes
+            .get(running.node.as_ref()?)?;
         Some(NodeCapacity {
             cpu: node.allocatable.cpu,
             memory: node.allocatable.memory,

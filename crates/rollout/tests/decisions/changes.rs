@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use rollout::{ActionOutcome, Halt, RolloutState};
+use rollout::{ActionOutcome, PauseReason, RolloutState};
 use serde_json::json;
 use view::{DisruptionBudget, ObjectKey};
 
@@ -96,9 +96,9 @@ fn everything_is_decided_about_after_a_halt_and_when_that_is_asked_for() {
     let mut state = RolloutState::default();
     check(&world, &mut state, 1);
     check(&world, &mut state, 0);
-    world.halt = Some(Halt::WebhookGone);
+    world.pause = Some(PauseReason::WebhookLeaseExpired);
     check(&world, &mut state, 0);
-    world.halt = None;
+    world.pause = None;
     check(&world, &mut state, 1);
     state.forget_decisions();
     check(&world, &mut state, 1);

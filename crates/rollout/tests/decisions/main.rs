@@ -11,7 +11,9 @@ mod world;
 
 use std::time::Duration;
 
-use rollout::{ActionKind, ActionOutcome, ActionReason, Halt, Plan, RolloutState, SkipReason};
+use rollout::{
+    ActionKind, ActionOutcome, ActionReason, PauseReason, Plan, RolloutState, SkipReason,
+};
 use serde_json::json;
 
 use world::World;
@@ -146,8 +148,12 @@ fn a_workload_that_is_too_small_is_left_alone() {
 fn nothing_is_done_while_everything_is_halted() {
     let mut world = World::new();
     world.deployment("web", 2, &json!({}));
-    for halt in [Halt::Stopped, Halt::WebhookGone, Halt::ViewStale] {
-        world.halt = Some(halt);
+    for pause in [
+        PauseReason::Stopped,
+        PauseReason::WebhookLeaseExpired,
+        PauseReason::ViewStale,
+    ] {
+        world.pause = Some(pause);
         assert_eq!(world.decide(&mut RolloutState::default()).actions, []);
     }
 }

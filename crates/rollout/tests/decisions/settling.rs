@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use model::ResourceList;
-use rollout::{ActionReason, Halt, RolloutState, SkipReason};
+use rollout::{ActionReason, PauseReason, RolloutState, SkipReason};
 use serde_json::json;
 use view::{LimitRange, ObjectKey, Quota};
 
@@ -126,10 +126,10 @@ fn changes_that_go_on_hold_pods_for_a_minute() {
 fn the_time_passes_while_everything_is_halted() {
     let (mut world, mut state) = world();
     world.autoscaler("web", &json!({"updateMode": "Recreate"}));
-    world.halt = Some(Halt::WebhookGone);
+    world.pause = Some(PauseReason::WebhookLeaseExpired);
     world.decide(&mut state);
     world.now.monotonic += TIME;
-    world.halt = None;
+    world.pause = None;
     assert_eq!(waits(&mut world, &mut state), None);
 }
 

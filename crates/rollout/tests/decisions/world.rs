@@ -13,12 +13,14 @@ use view::{
     Autoscaler, Controller, DisruptionBudget, ObjectKey, Pod, Scale, ScaleKey, View, WellKnown,
 };
 
-use rollout::{ClockReading, Halt, Plan, RolloutState, Scene, Settings, SkipReason, decide};
+use rollout::{
+    ClockReading, PauseReason, Plan, RolloutState, Settings, SkipReason, Snapshot, decide,
+};
 
 pub(super) struct World {
     pub(super) view: View,
     pub(super) settings: Settings,
-    pub(super) halt: Option<Halt>,
+    pub(super) pause: Option<PauseReason>,
     /// What came over the feed, by the unique identifiers of autoscalers.
     pub(super) heard: BTreeMap<String, Arc<Recommendation>>,
     pub(super) now: ClockReading,
@@ -37,7 +39,7 @@ impl World {
         Self {
             view,
             settings,
-            halt: None,
+            pause: None,
             heard: BTreeMap::new(),
             now,
             namespace,
@@ -45,12 +47,12 @@ impl World {
     }
 
     pub(super) fn decide(&self, state: &mut RolloutState) -> Plan {
-        let scene = Scene {
+        let snapshot = Snapshot {
             view: &self.view,
             recommendations: &self.heard,
-            halt: self.halt,
+            pause: self.pause,
         };
-        decide(&scene, state, &self.settings, self.now)
+        decide(&snapshot, state, &self.settings, self.now)
     }
 
     /// A Deployment of so many pods with an autoscaler that recommends a whole core.

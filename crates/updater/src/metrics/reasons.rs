@@ -1,6 +1,6 @@
 //! Why something failed or is not done, as labels.
 
-use rollout::{Action, ActionOutcome, ActionReason, Halt, SkipReason, VpaPauseReason};
+use rollout::{Action, ActionOutcome, ActionReason, PauseReason, SkipReason, VpaPauseReason};
 
 pub(super) const EVICTION_ERROR: &str = "EvictionError";
 pub(super) const RESIZE_ERROR: &str = "InPlaceUpdateError";
@@ -41,10 +41,10 @@ pub(super) fn paused_vpa(hold: &VpaPauseReason) -> &'static str {
     }
 }
 
-pub(super) fn held(halt: Halt) -> &'static str {
-    match halt {
-        Halt::Stopped => "stopped",
-        Halt::WebhookGone => "webhook_gone",
-        Halt::ViewStale => "view_stale",
+pub(super) fn held(pause: PauseReason) -> &'static str {
+    match pause {
+        PauseReason::Stopped => "stopped",
+        PauseReason::WebhookLeaseExpired => "webhook_gone",
+        PauseReason::ViewStale => "view_stale",
     }
 }

@@ -106,7 +106,7 @@ fn a_replica_that_lost_the_lead_says_nothing_of_what_it_knew() {
         &ActionOutcome::Accepted { generation: None },
         &mut classes,
     );
-    metrics.held(Some(Halt::Stopped));
+    metrics.held(Some(PauseReason::Stopped));
     metrics.queue(1, 1);
     assert_ne!(shown(), before);
     metrics.stand_down();

@@ -12,7 +12,7 @@ use view::{
     WellKnown,
 };
 
-use rollout::{Action, ActionOutcome, Halt, MAINTENANCE_WINDOW, REVERTED_AT};
+use rollout::{Action, ActionOutcome, MAINTENANCE_WINDOW, PauseReason, REVERTED_AT};
 
 use super::super::oom::killed;
 use super::super::world::World;
@@ -194,7 +194,7 @@ impl Scenario {
                 let hour = Duration::from_hours(1);
                 world.now.wall = if b < 8 { world.now.wall + hour } else { world.now.wall - hour };
             }
-            29 => world.halt = (b < 4).then_some(Halt::ViewStale),
+            29 => world.pause = (b < 4).then_some(PauseReason::ViewStale),
             30..=35 => {
                 let Some(action) = self.pair.plan.actions.get(usize::from(a) % self.pair.plan.actions.len().max(1)) else {
                     return;

@@ -9,8 +9,8 @@ use model::Recommendation;
 use rand::Rng as _;
 use rand::rngs::StdRng;
 use rollout::{
-    Action, ActionKind, ActionOutcome, Disruption, Holding, Pulse, RolloutState, Scene, Settings,
-    Signs, decide, hold,
+    Action, ActionKind, ActionOutcome, Disruption, PausePolicy, Preconditions, RolloutState,
+    Settings, Snapshot, WebhookLiveness, check_preconditions, decide,
 };
 use view::{Freshness, Phase, Resource, View, WellKnown};
 
@@ -202,28 +202,34 @@ impl UpdaterModel {
             return;
         }
         let nothing = View::default();
-        let signs = Signs {
+        let preconditions = Preconditions {
             view: &self.view,
             control: &nothing,
             webhook: &nothing,
         };
-        let holding = Holding {
-            heartbeat: None,
-            stop: None,
+        let policy = PausePolicy {
+            webhook_lease: None,
+            stop_config_map: None,
         };
-        let halt = hold(&signs, &holding, &mut Pulse::default(), cluster.now).err();
+        let pause = check_preconditions(
+            &preconditions,
+            &policy,
+            &mut WebhookLiveness::default(),
+            cluster.now,
+        )
+        .err();
         let known = Known {
             events: self.seen_pods.max(self.resumed_at),
             scales: self.scales,
         };
-        let scene = Scene {
+        let snapshot = Snapshot {
             view: &self.view,
             recommendations: &self.heard,
-            halt,
+            pause,
         };
-        let plan = decide(&scene, &mut self.state, &self.settings, cluster.now);
+        let plan = decide(&snapshot, &mut self.state, &self.settings, cluster.now);
         self.whole.forget_decisions();
-        let whole = decide(&scene, &mut self.whole, &self.settings, cluster.now);
+        let whole = decide(&snapshot, &mut self.whole, &self.settings, cluster.now);
         assert_eq!(
             (&plan.actions, &plan.skips, &plan.tallies),
             (&whole.actions, &whole.skips, &whole.tallies)
