@@ -8,7 +8,7 @@ use super::budgets::Budgets;
 use super::clock::ClockReading;
 use super::decisions::{Decision, Decisions};
 use super::index::{Controlled, Index};
-use super::ledger::Ledger;
+use super::plan_builder::PlanBuilder;
 use super::preemption::plan_preemptions;
 use super::settings::{PreemptionMode, Settings};
 use super::state::RolloutState;
@@ -105,7 +105,7 @@ pub(super) fn pass(
         .iter()
         .map(|matched| check_pause(&matched.controlled.autoscaler, view, windows, now));
     let pauses: Vec<_> = pauses.collect();
-    let mut ledger = Ledger::new(Budgets::of(index, state, now));
+    let mut builder = PlanBuilder::new(Budgets::of(index, state, now));
     let mut decided = Vec::with_capacity(all.len());
     for (matched, pause) in all.iter().zip(pauses) {
         let Matched {
@@ -125,12 +125,12 @@ pub(super) fn pass(
                 },
                 matched,
                 pause,
-                &mut ledger,
+                &mut builder,
             );
             if let Some(settles_in) = settles_in {
-                ledger.wake_in(*settles_in);
+                builder.wake_within(*settles_in);
             }
-            Decision::new(std::mem::take(&mut ledger.plan), *changes_with_time, now)
+            Decision::new(std::mem::take(&mut builder.plan), *changes_with_time, now)
         });
         decided.push((controlled.order.clone(), owners.clone(), decision));
     }
@@ -140,13 +140,13 @@ pub(super) fn pass(
             .filter_map(|(_, _, decision)| decision.as_ref())
             .flat_map(Decision::actions);
         let taken: BTreeSet<String> = actions.map(|action| action.pod_uid.clone()).collect();
-        plan_preemptions(&mut ledger, taken, view, state, settings.preemption, now);
+        plan_preemptions(&mut builder, taken, view, state, settings.preemption, now);
     }
-    let Ledger {
+    let PlanBuilder {
         plan: preemptions,
         infeasible,
         ..
-    } = ledger;
+    } = builder;
 
     for autoscaler in &gone {
         decisions.remove(autoscaler);

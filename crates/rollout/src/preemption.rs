@@ -37,7 +37,7 @@ use view::{ObjectKey, Pod, Running, View};
 use super::action::{Action, ActionKind, ActionReason};
 use super::clock::ClockReading;
 use super::group::{Disruption, Standing};
-use super::ledger::Ledger;
+use super::plan_builder::PlanBuilder;
 use super::settings::PreemptionMode;
 use super::state::RolloutState;
 
@@ -97,7 +97,7 @@ pub enum PreemptionMethod {
 /// Plans preemptions for all pending resizes, and with [`PreemptionMode::On`] their evictions.
 /// `taken` are the unique identifiers of pods with an action in this pass.
 pub(super) fn plan_preemptions(
-    ledger: &mut Ledger,
+    builder: &mut PlanBuilder,
     mut taken: BTreeSet<String>,
     view: &View,
     state: &RolloutState,
@@ -105,27 +105,27 @@ pub(super) fn plan_preemptions(
     now: ClockReading,
 ) {
     let is_backing_off = |pod: &Pod| state.backoff_left(&pod.uid, now).is_some();
-    for pending in std::mem::take(&mut ledger.pending_resizes) {
+    for pending in std::mem::take(&mut builder.pending_resizes) {
         if taken.contains(&pending.pod.pod.uid) {
             continue;
         }
         let missing = missing_on_node(&pending.pod, view, state, &taken);
         let planned = missing
             .filter(|missing| *missing != Amount::default())
-            .and_then(|missing| method(&pending, missing, ledger, &taken, &is_backing_off));
+            .and_then(|missing| method(&pending, missing, builder, &taken, &is_backing_off));
         let Some((method, evictions)) = planned else {
             continue;
         };
         if mode == PreemptionMode::On {
             for eviction in evictions {
-                if !eviction.reserve(ledger) {
+                if !eviction.reserve(builder) {
                     break;
                 }
                 taken.insert(eviction.pod.uid.clone());
-                ledger.plan.actions.push(Arc::new(eviction.into_action()));
+                builder.plan.actions.push(Arc::new(eviction.into_action()));
             }
         }
-        ledger.plan.preemptions.push(PreemptionPlan {
+        builder.plan.preemptions.push(PreemptionPlan {
             autoscaler: pending.pod.autoscaler,
             pod: pending.pod.pod.key.clone(),
             pod_uid: pending.pod.pod.uid.clone(),
@@ -139,22 +139,22 @@ pub(super) fn plan_preemptions(
 fn method<'a>(
     pending: &PendingResize<'a>,
     missing: Amount,
-    ledger: &mut Ledger<'a>,
+    builder: &mut PlanBuilder<'a>,
     taken: &BTreeSet<String>,
     is_backing_off: &dyn Fn(&Pod) -> bool,
 ) -> Option<(PreemptionMethod, Vec<EvictablePod<'a>>)> {
     let victims = if pending.fits_empty_node {
-        select_victims(&pending.pod, missing, ledger, taken, is_backing_off)
+        select_victims(&pending.pod, missing, builder, taken, is_backing_off)
     } else {
         None
     };
     let moves =
-        pending.may_move && !is_backing_off(pending.pod.pod) && pending.pod.is_evictable(ledger);
+        pending.may_move && !is_backing_off(pending.pod.pod) && pending.pod.is_evictable(builder);
     match victims {
         Some(chosen) if chosen.len() <= 1 || !moves => {
             let evictions: Vec<EvictablePod> = chosen
                 .into_iter()
-                .map(|index| ledger.victims[index].pod.clone())
+                .map(|index| builder.victims[index].pod.clone())
                 .collect();
             let keys = evictions.iter().map(|eviction| eviction.pod.key.clone());
             Some((PreemptionMethod::Victims(keys.collect()), evictions))
@@ -166,27 +166,27 @@ fn method<'a>(
 
 impl EvictablePod<'_> {
     /// Whether its group and the disruption budgets that cover it allow its eviction.
-    fn is_evictable(&self, ledger: &mut Ledger) -> bool {
-        let group = self.group.and_then(|index| ledger.groups.get(index));
+    fn is_evictable(&self, builder: &mut PlanBuilder) -> bool {
+        let group = self.group.and_then(|index| builder.groups.get(index));
         group.is_some_and(|group| group.allows(Disruption::Eviction, self.standing))
-            && ledger
+            && builder
                 .budgets
                 .refusal(Disruption::Eviction, self.pod, self.running)
                 .is_none()
     }
 
     /// Takes the eviction from its budgets and its group; `false` if a budget does not allow it.
-    fn reserve(&self, ledger: &mut Ledger) -> bool {
-        let refusal = ledger
+    fn reserve(&self, builder: &mut PlanBuilder) -> bool {
+        let refusal = builder
             .budgets
             .refusal(Disruption::Eviction, self.pod, self.running);
         if refusal.is_some() {
             return false;
         }
-        ledger
+        builder
             .budgets
             .spend(Disruption::Eviction, self.pod, self.running);
-        if let Some(group) = self.group.and_then(|index| ledger.groups.get_mut(index)) {
+        if let Some(group) = self.group.and_then(|index| builder.groups.get_mut(index)) {
             group.take(Disruption::Eviction, self.standing);
         }
         true

@@ -17,9 +17,9 @@ use super::action::{Action, ActionKind, ActionReason, QuickOomKill, Skip, SkipRe
 use super::clock::ClockReading;
 use super::group::{Disruption, Group, Standing};
 use super::index::Controlled;
-use super::ledger::Ledger;
 use super::members::{Member, Members, members};
 use super::pass::Matched;
+use super::plan_builder::PlanBuilder;
 use super::priority::{Priority, quick_oom};
 use super::resizing::Resizing;
 use super::settings::{PreemptionMode, Settings};
@@ -70,7 +70,7 @@ impl<'a> Turn<'a> {
         context: Context<'a>,
         matched: &Matched<'a>,
         pause: Result<Option<Duration>, VpaPauseReason>,
-        ledger: &mut Ledger<'a>,
+        builder: &mut PlanBuilder<'a>,
     ) {
         let Controlled {
             autoscaler, pods, ..
@@ -84,10 +84,10 @@ impl<'a> Turn<'a> {
             resizable: 0,
         };
         if let Ok(Some(due)) | Err(VpaPauseReason::OutsideWindow { opens_in: due }) = pause {
-            ledger.wake_in(due);
+            builder.wake_within(due);
         }
         if let Err(reason) = pause {
-            ledger.plan.paused.push(Arc::new(PausedVpa {
+            builder.plan.paused.push(Arc::new(PausedVpa {
                 autoscaler: autoscaler.key.clone(),
                 reason,
             }));
@@ -113,23 +113,23 @@ impl<'a> Turn<'a> {
                 groups,
                 due: Cell::new(None),
             };
-            turn.plan_actions(&members, &mut tally, ledger);
+            turn.plan_actions(&members, &mut tally, builder);
             if let Some(due) = turn.due.get() {
-                ledger.wake_in(due);
+                builder.wake_within(due);
             }
             if context.settings.preemption != PreemptionMode::Off {
-                turn.record_preemption_candidates(&members, ledger);
+                turn.record_preemption_candidates(&members, builder);
             }
         }
-        ledger.plan.tallies.push(Arc::new(tally));
+        builder.plan.tallies.push(Arc::new(tally));
     }
 
-    fn plan_actions(&mut self, members: &[Member], tally: &mut Tally, ledger: &mut Ledger) {
+    fn plan_actions(&mut self, members: &[Member], tally: &mut Tally, builder: &mut PlanBuilder) {
         let (boosted, others): (Vec<&Member>, Vec<&Member>) =
             members.iter().partition(|member| self.is_boosted(member));
         for member in boosted {
-            if let Some(action) = self.take_boost_back(member, ledger) {
-                ledger.plan.actions.push(Arc::new(action));
+            if let Some(action) = self.take_boost_back(member, builder) {
+                builder.plan.actions.push(Arc::new(action));
             }
         }
         match self.mode {
@@ -138,22 +138,22 @@ impl<'a> Turn<'a> {
             EffectiveUpdateMode::Recreate => {
                 let candidates = self.candidates(
                     others.into_iter().filter(|member| self.may_evict(member)),
-                    ledger,
+                    builder,
                 );
                 tally.evictable = candidates.len();
                 for candidate in candidates {
-                    let outcome = self.evict(&candidate, ledger);
-                    self.enter(&candidate, outcome, ledger);
+                    let outcome = self.evict(&candidate, builder);
+                    self.enter(&candidate, outcome, builder);
                 }
             }
             EffectiveUpdateMode::InPlace if !self.context.settings.in_place => {}
             EffectiveUpdateMode::InPlace | EffectiveUpdateMode::InPlaceOrRecreate => {
-                let others = self.revert_killed(others, ledger);
-                let candidates = self.candidates(others.into_iter(), ledger);
+                let others = self.revert_killed(others, builder);
+                let candidates = self.candidates(others.into_iter(), builder);
                 tally.resizable = candidates.len();
                 for candidate in candidates {
-                    let outcome = self.resize_or_evict(&candidate, ledger);
-                    self.enter(&candidate, outcome, ledger);
+                    let outcome = self.resize_or_evict(&candidate, builder);
+                    self.enter(&candidate, outcome, builder);
                 }
             }
         }
@@ -164,18 +164,18 @@ impl<'a> Turn<'a> {
         &self,
         candidate: &Candidate,
         outcome: Result<Action, SkipReason>,
-        ledger: &mut Ledger,
+        builder: &mut PlanBuilder,
     ) {
         let pod = candidate.member.pod;
         match outcome {
-            Ok(action) => ledger.plan.actions.push(Arc::new(action)),
+            Ok(action) => builder.plan.actions.push(Arc::new(action)),
             Err(reason) => {
                 let skip = Skip {
                     autoscaler: self.autoscaler.key.clone(),
                     pod: pod.key.clone(),
                     reason,
                 };
-                ledger.plan.skips.push(Arc::new(skip));
+                builder.plan.skips.push(Arc::new(skip));
             }
         }
     }
@@ -184,7 +184,7 @@ impl<'a> Turn<'a> {
     fn candidates<'m>(
         &self,
         members: impl Iterator<Item = &'m Member<'m>>,
-        ledger: &mut Ledger,
+        builder: &mut PlanBuilder,
     ) -> Vec<Candidate<'m>> {
         let Context { settings, now, .. } = self.context;
         let mut candidates: Vec<Candidate> = members
@@ -214,12 +214,12 @@ impl<'a> Turn<'a> {
                     oom_kill,
                 };
                 if let Some(left) = self.settles_in.filter(|_| reason != ActionReason::QuickOom) {
-                    ledger.wake_in(left);
-                    self.enter(&candidate, Err(SkipReason::Settling), ledger);
+                    builder.wake_within(left);
+                    self.enter(&candidate, Err(SkipReason::Settling), builder);
                     return None;
                 }
                 if !requirements::admit(member.running, &own, self.spec, settings.native_sidecars) {
-                    self.enter(&candidate, Err(SkipReason::EvictionRequirements), ledger);
+                    self.enter(&candidate, Err(SkipReason::EvictionRequirements), builder);
                     return None;
                 }
                 Some(candidate)
@@ -278,7 +278,7 @@ impl<'a> Turn<'a> {
     }
 
     /// An error while the pod is left alone after a refusal.
-    fn rests(&self, member: &Member, ledger: &mut Ledger) -> Result<(), SkipReason> {
+    fn rests(&self, member: &Member, builder: &mut PlanBuilder) -> Result<(), SkipReason> {
         let Some(left) = self
             .context
             .state
@@ -286,7 +286,7 @@ impl<'a> Turn<'a> {
         else {
             return Ok(());
         };
-        ledger.wake_in(left);
+        builder.wake_within(left);
         Err(SkipReason::BackingOff)
     }
 
@@ -295,7 +295,7 @@ impl<'a> Turn<'a> {
         &mut self,
         member: &Member,
         disruption: Disruption,
-        ledger: &mut Ledger,
+        builder: &mut PlanBuilder,
     ) -> Result<(), SkipReason> {
         let stops_serving = disruption == Disruption::Restart
             && member.standing == (Standing::Running { serves: true });
@@ -306,13 +306,15 @@ impl<'a> Turn<'a> {
         {
             return Err(SkipReason::EvictionTolerance);
         }
-        if let Some(reason) = ledger
+        if let Some(reason) = builder
             .budgets
             .refusal(disruption, member.pod, member.running)
         {
             return Err(reason);
         }
-        ledger.budgets.spend(disruption, member.pod, member.running);
+        builder
+            .budgets
+            .spend(disruption, member.pod, member.running);
         if let Some(group) = member.group.and_then(|index| self.groups.get_mut(index)) {
             group.take(disruption, member.standing);
         }

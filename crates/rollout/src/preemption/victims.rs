@@ -7,7 +7,7 @@ use view::Pod;
 
 use super::amount::Amount;
 use super::{EvictablePod, Victim};
-use crate::ledger::Ledger;
+use crate::plan_builder::PlanBuilder;
 
 /// The most victims for one pending resize.
 const MAX_VICTIMS: usize = 8;
@@ -25,28 +25,28 @@ struct Candidate {
 pub(super) fn select_victims(
     pending: &EvictablePod,
     missing: Amount,
-    ledger: &mut Ledger,
+    builder: &mut PlanBuilder,
     taken: &BTreeSet<String>,
     is_backing_off: &dyn Fn(&Pod) -> bool,
 ) -> Option<Vec<usize>> {
     let (mut groups, mut budgets) = (BTreeSet::new(), BTreeSet::new());
     let (mut indices, mut candidates) = (Vec::new(), Vec::new());
-    for index in 0..ledger.victims.len() {
+    for index in 0..builder.victims.len() {
         let Victim {
             pod: victim,
             shrinks,
-        } = &ledger.victims[index];
+        } = &builder.victims[index];
         let (victim, shrinks) = (victim.clone(), *shrinks);
         let may_go = is_less_important(&victim, pending)
             && !taken.contains(&victim.pod.uid)
             && !is_backing_off(victim.pod)
-            && victim.is_evictable(ledger)
+            && victim.is_evictable(builder)
             && victim.group != pending.group
             && !groups.contains(&victim.group);
         if !may_go {
             continue;
         }
-        let covering = ledger.budgets.covering(victim.pod);
+        let covering = builder.budgets.covering(victim.pod);
         if covering.iter().any(|budget| budgets.contains(budget)) {
             continue;
         }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::resize::{REFUSED_PAUSE, Resize};
 use super::{EPSILON, Member, Turn};
 use crate::action::{Action, ActionKind, ActionReason};
-use crate::ledger::Ledger;
+use crate::plan_builder::PlanBuilder;
 use crate::resizing::Resizing;
 use crate::{boost, resize_patch, revert};
 
@@ -15,7 +15,7 @@ impl Turn<'_> {
     pub(super) fn take_boost_back(
         &mut self,
         member: &Member,
-        ledger: &mut Ledger,
+        builder: &mut PlanBuilder,
     ) -> Option<Action> {
         let now = self.context.now;
         let is_over = boost::boosted(member.running)
@@ -38,8 +38,8 @@ impl Turn<'_> {
         self.due_in(rests_for);
         if !may
             || rests_for.is_some()
-            || self.rests(member, ledger).is_err()
-            || self.spend(member, resize.disruption, ledger).is_err()
+            || self.rests(member, builder).is_err()
+            || self.spend(member, resize.disruption, builder).is_err()
         {
             return None;
         }
@@ -56,7 +56,7 @@ impl Turn<'_> {
     pub(super) fn revert_killed<'m>(
         &mut self,
         members: Vec<&'m Member<'m>>,
-        ledger: &mut Ledger,
+        builder: &mut PlanBuilder,
     ) -> Vec<&'m Member<'m>> {
         let mut others = Vec::with_capacity(members.len());
         for member in members {
@@ -74,8 +74,8 @@ impl Turn<'_> {
                 .state
                 .refused_ago(&member.pod.uid, &patch, self.context.now)
                 .is_some();
-            let may = !recently && resize.is_change && self.rests(member, ledger).is_ok();
-            if may && self.spend(member, resize.disruption, ledger).is_ok() {
+            let may = !recently && resize.is_change && self.rests(member, builder).is_ok();
+            if may && self.spend(member, resize.disruption, builder).is_ok() {
                 let annotations = revert::annotate(self.context.now);
                 let kind = ActionKind::Resize {
                     patch,
@@ -83,7 +83,7 @@ impl Turn<'_> {
                     attempt: self.attempt(member.running),
                 };
                 let action = self.action(member, kind, ActionReason::Revert, resize.disruption);
-                ledger.plan.actions.push(Arc::new(action));
+                builder.plan.actions.push(Arc::new(action));
             } else {
                 others.push(member);
             }

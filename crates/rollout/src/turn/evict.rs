@@ -3,7 +3,7 @@
 use super::{Candidate, Context, Disruption, Member, Turn};
 use crate::action::{Action, ActionKind, SkipReason};
 use crate::in_place;
-use crate::ledger::Ledger;
+use crate::plan_builder::PlanBuilder;
 
 impl Turn<'_> {
     /// Whether the pod may be evicted as far as its group is concerned. One of which nobody knows
@@ -22,7 +22,7 @@ impl Turn<'_> {
     pub(super) fn evict(
         &mut self,
         candidate: &Candidate,
-        ledger: &mut Ledger,
+        builder: &mut PlanBuilder,
     ) -> Result<Action, SkipReason> {
         let Member {
             pod,
@@ -33,13 +33,13 @@ impl Turn<'_> {
         if !self.may_evict(candidate.member) {
             return Err(SkipReason::EvictionTolerance);
         }
-        self.rests(candidate.member, ledger)?;
+        self.rests(candidate.member, builder)?;
         if pending.is_none() {
             let Context { state, now, .. } = self.context;
             let ineffective_pause =
                 state.ineffective_pause(&self.autoscaler.key, &pod.uid, &self.recommendation, now);
             if let Some(left) = ineffective_pause {
-                ledger.wake_in(left);
+                builder.wake_within(left);
                 return Err(SkipReason::EvictionIneffective);
             }
             let shows_for = candidate
@@ -47,11 +47,11 @@ impl Turn<'_> {
                 .as_ref()
                 .and_then(|_| state.oom_kill_exposure_left(&pod.uid, now));
             if let Some(left) = shows_for {
-                ledger.wake_in(left);
+                builder.wake_within(left);
                 return Err(SkipReason::RecentOomKill);
             }
-            self.spend(candidate.member, Disruption::Eviction, ledger)?;
-        } else if let Some(reason) = ledger.budgets.refusal_again(pod, running) {
+            self.spend(candidate.member, Disruption::Eviction, builder)?;
+        } else if let Some(reason) = builder.budgets.refusal_again(pod, running) {
             return Err(reason);
         }
         let action = self.action(

@@ -6,7 +6,7 @@ use api::vpa::EffectiveUpdateMode;
 use model::Recommendation;
 
 use super::{Context, Member, Turn};
-use crate::ledger::Ledger;
+use crate::plan_builder::PlanBuilder;
 use crate::preemption::{EvictablePod, PendingResize, Victim};
 use crate::priority::Priority;
 use crate::requirements;
@@ -18,12 +18,12 @@ impl<'a> Turn<'a> {
     pub(super) fn record_preemption_candidates(
         self,
         members: &[Member<'a>],
-        ledger: &mut Ledger<'a>,
+        builder: &mut PlanBuilder<'a>,
     ) {
         if self.settles_in.is_some() {
             return;
         }
-        let first = ledger.groups.len();
+        let first = builder.groups.len();
         let evicts = matches!(
             self.mode,
             EffectiveUpdateMode::Recreate | EffectiveUpdateMode::InPlaceOrRecreate
@@ -48,7 +48,7 @@ impl<'a> Turn<'a> {
             let own = self.own_recommendation(running);
             let resizing = Resizing::of(running);
             if matches!(resizing, Resizing::Deferred | Resizing::Infeasible) {
-                ledger.pending_resizes.push(PendingResize {
+                builder.pending_resizes.push(PendingResize {
                     pod: evictable,
                     fits_empty_node: resizing == Resizing::Deferred,
                     may_move: evicts && self.allows_preemption(member, &own),
@@ -59,13 +59,13 @@ impl<'a> Turn<'a> {
                 && self.allows_preemption(member, &own)
             {
                 let priority = Priority::of(running, &own, self.context.settings.native_sidecars);
-                ledger.victims.push(Victim {
+                builder.victims.push(Victim {
                     pod: evictable,
                     shrinks: !priority.scale_up,
                 });
             }
         }
-        ledger.groups.extend(self.groups);
+        builder.groups.extend(self.groups);
     }
 
     /// Whether the pod's own VPA object lets it be evicted for another pod.

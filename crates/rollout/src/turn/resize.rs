@@ -10,7 +10,7 @@ use view::Running;
 use super::{Candidate, Context, Disruption, Group, Member, Turn};
 use crate::action::{Action, ActionKind, NodeCapacity, ResizeAttempt, SkipReason};
 use crate::in_place::{InPlace, Question};
-use crate::ledger::Ledger;
+use crate::plan_builder::PlanBuilder;
 use crate::resize_patch::{self, Wanted};
 use crate::resizing::Resizing;
 use crate::{qos, revert, size};
@@ -47,12 +47,12 @@ impl Turn<'_> {
     pub(super) fn resize_or_evict(
         &mut self,
         candidate: &Candidate,
-        ledger: &mut Ledger,
+        builder: &mut PlanBuilder,
     ) -> Result<Action, SkipReason> {
         let member = candidate.member;
         match member.pending {
             Some(pending) if pending.disruption == Disruption::Eviction => {
-                return self.evict(candidate, ledger);
+                return self.evict(candidate, builder);
             }
             Some(_) => return Err(SkipReason::ResizePending),
             None => {}
@@ -68,13 +68,13 @@ impl Turn<'_> {
             .question(member, resize.disruption)
             .answer(self.context.settings)
         {
-            InPlace::Approved => self.resize(candidate, &resize, ledger),
-            InPlace::Evict => self.evict(candidate, ledger),
+            InPlace::Approved => self.resize(candidate, &resize, builder),
+            InPlace::Evict => self.evict(candidate, builder),
             InPlace::InfeasibleCached => Err(SkipReason::KnownInfeasible),
-            InPlace::Infeasible if resize.is_change => self.resize(candidate, &resize, ledger),
+            InPlace::Infeasible if resize.is_change => self.resize(candidate, &resize, builder),
             InPlace::Infeasible => {
                 let attempt = self.attempt(member.running);
-                ledger.infeasible.push((
+                builder.infeasible.push((
                     self.autoscaler.key.clone(),
                     member.pod.uid.clone(),
                     attempt,
@@ -89,7 +89,7 @@ impl Turn<'_> {
             {
                 let allows = |group: &Group| group.allows(resize.disruption, member.standing);
                 if self.group(member).is_some_and(allows) {
-                    self.resize(candidate, &resize, ledger)
+                    self.resize(candidate, &resize, builder)
                 } else {
                     Err(SkipReason::EvictionTolerance)
                 }
@@ -101,7 +101,8 @@ impl Turn<'_> {
                     .patience()
                     .filter(|_| !resizing.is_given_up(waited))
                 {
-                    ledger.wake_in(patience.saturating_sub(waited).max(Duration::from_secs(1)));
+                    builder
+                        .wake_within(patience.saturating_sub(waited).max(Duration::from_secs(1)));
                 }
                 Err(SkipReason::ResizePending)
             }
@@ -129,23 +130,23 @@ impl Turn<'_> {
         &mut self,
         candidate: &Candidate,
         resize: &Resize,
-        ledger: &mut Ledger,
+        builder: &mut PlanBuilder,
     ) -> Result<Action, SkipReason> {
         let member = candidate.member;
         if !resize.is_change {
             return Err(SkipReason::ResizePending);
         }
-        self.rests(member, ledger)?;
+        self.rests(member, builder)?;
         let patch = resize_patch::resize(member.running, &resize.wanted);
-        if let Some(reason) = self.obstacle(member, resize, &patch, ledger) {
+        if let Some(reason) = self.obstacle(member, resize, &patch, builder) {
             let evicts = self.mode == EffectiveUpdateMode::InPlaceOrRecreate;
             return if evicts {
-                self.evict(candidate, ledger)
+                self.evict(candidate, builder)
             } else {
                 Err(reason)
             };
         }
-        self.spend(member, resize.disruption, ledger)?;
+        self.spend(member, resize.disruption, builder)?;
         let mut annotations = resize_patch::annotate(member.running, self.spec, self.context.now);
         if let Some(note) =
             revert::note(member.pod, member.running, &resize.wanted, self.context.now)
@@ -170,7 +171,7 @@ impl Turn<'_> {
         member: &Member,
         resize: &Resize,
         patch: &Patch,
-        ledger: &mut Ledger,
+        builder: &mut PlanBuilder,
     ) -> Option<SkipReason> {
         let Context { state, now, .. } = self.context;
         if qos::would_change(member.running, &resize.wanted) {
@@ -182,7 +183,7 @@ impl Turn<'_> {
             }
             let left = REFUSED_PAUSE.saturating_sub(ago);
             if !left.is_zero() {
-                ledger.wake_in(left);
+                builder.wake_within(left);
                 return Some(SkipReason::ResizeRejected);
             }
         }

@@ -1,4 +1,4 @@
-//! What a pass has put down so far.
+//! The results of a pass so far.
 
 use std::time::Duration;
 
@@ -10,21 +10,21 @@ use super::budgets::Budgets;
 use super::group::Group;
 use super::preemption::{PendingResize, Victim};
 
-/// What a pass has put down so far.
-pub(super) struct Ledger<'a> {
+/// Collects the results of a pass.
+pub(super) struct PlanBuilder<'a> {
     pub(super) budgets: Budgets<'a>,
     pub(super) plan: Plan,
-    /// Pods, by autoscaler and unique identifier, whose nodes can never hold what is recommended.
+    /// Resizes that the kubelet found infeasible: VPA object, pod UID and attempt.
     pub(super) infeasible: Vec<(ObjectKey, String, ResizeAttempt)>,
-    /// Pods that wait for room on their nodes.
+    /// Resizes that wait for room on their nodes.
     pub(super) pending_resizes: Vec<PendingResize<'a>>,
-    /// Pods that may be evicted for others.
+    /// Pods that may be evicted for pending resizes of others.
     pub(super) victims: Vec<Victim<'a>>,
-    /// The groups of all turns.
+    /// The groups of all VPA objects, where preemption is on.
     pub(super) groups: Vec<Group>,
 }
 
-impl<'a> Ledger<'a> {
+impl<'a> PlanBuilder<'a> {
     pub(super) fn new(budgets: Budgets<'a>) -> Self {
         Self {
             budgets,
@@ -36,8 +36,8 @@ impl<'a> Ledger<'a> {
         }
     }
 
-    /// Something is due after so long.
-    pub(super) fn wake_in(&mut self, after: Duration) {
+    /// Makes the plan's `wake_in` at most `after`.
+    pub(super) fn wake_within(&mut self, after: Duration) {
         let sooner = self.plan.wake_in.map_or(after, |known| known.min(after));
         self.plan.wake_in = Some(sooner);
     }
