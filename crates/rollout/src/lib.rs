@@ -42,9 +42,9 @@ mod settling;
 mod size;
 mod state;
 mod strength;
-mod turn;
 #[cfg(test)]
 mod vectors;
+mod vpa_pass;
 mod vpa_pause;
 
 use std::collections::BTreeMap;

@@ -13,7 +13,7 @@ use super::preemption::plan_preemptions;
 use super::settings::{PreemptionMode, Settings};
 use super::state::RolloutState;
 use super::strength::{OwnerName, Strength};
-use super::turn::{Context, Turn};
+use super::vpa_pass::{PassContext, VpaPass};
 use super::vpa_pause::check_pause;
 use super::{Plan, Snapshot};
 
@@ -116,8 +116,8 @@ pub(super) fn pass(
             ..
         } = matched;
         let decision = (!controlled.pods.is_empty()).then(|| {
-            Turn::take(
-                Context {
+            VpaPass::run(
+                PassContext {
                     snapshot,
                     state,
                     settings,

@@ -32,7 +32,7 @@ pub(super) fn limits(container: &Specified) -> Option<&ResourceList> {
 }
 
 /// The recommendation for this pod, to compare its requests with.
-pub(super) fn own_recommendation(
+pub(super) fn pod_recommendation(
     recommendation: &Recommendation,
     running: &Running,
     spec: &VerticalPodAutoscalerSpec,

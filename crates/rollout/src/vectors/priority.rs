@@ -70,7 +70,7 @@ fn vectors_priority() {
         let attempts = case.infeasible_attempts.unwrap_or_default();
         let (mut found, mut accepted) = (Vec::new(), Vec::new());
         for pod in case.pods.into_iter().map(pod) {
-            let own = size::own_recommendation(
+            let own = size::pod_recommendation(
                 &recommendation,
                 running(&pod),
                 &autoscaler.spec,

@@ -1,9 +1,9 @@
 //! One autoscaler's turn in a pass.
 
-mod back;
 mod evict;
 mod preemption;
 mod resize;
+mod restore;
 
 use std::cell::Cell;
 use std::sync::Arc;
@@ -32,7 +32,7 @@ const EPSILON: Duration = Duration::from_millis(1);
 
 /// What every turn looks at.
 #[derive(Clone, Copy)]
-pub(super) struct Context<'a> {
+pub(super) struct PassContext<'a> {
     pub(super) snapshot: &'a Snapshot<'a>,
     pub(super) state: &'a RolloutState,
     pub(super) settings: &'a Settings,
@@ -40,8 +40,8 @@ pub(super) struct Context<'a> {
 }
 
 /// One autoscaler's turn.
-pub(super) struct Turn<'a> {
-    context: Context<'a>,
+pub(super) struct VpaPass<'a> {
+    context: PassContext<'a>,
     autoscaler: &'a Autoscaler,
     spec: &'a VerticalPodAutoscalerSpec,
     mode: EffectiveUpdateMode,
@@ -53,7 +53,7 @@ pub(super) struct Turn<'a> {
     settles_in: Option<Duration>,
     groups: Vec<Group>,
     /// After how long time alone may change the decision.
-    due: Cell<Option<Duration>>,
+    recheck_in: Cell<Option<Duration>>,
 }
 
 /// A pod that wants another size.
@@ -64,10 +64,10 @@ struct Candidate<'a> {
     oom_kill: Option<QuickOomKill>,
 }
 
-impl<'a> Turn<'a> {
+impl<'a> VpaPass<'a> {
     /// Takes the turn.
-    pub(super) fn take(
-        context: Context<'a>,
+    pub(super) fn run(
+        context: PassContext<'a>,
         matched: &Matched<'a>,
         pause: Result<Option<Duration>, VpaPauseReason>,
         builder: &mut PlanBuilder<'a>,
@@ -101,7 +101,7 @@ impl<'a> Turn<'a> {
                 .view
                 .namespace_limits(&autoscaler.key.namespace);
             let settles_in = context.state.settling.left(&autoscaler.key, context.now);
-            let mut turn = Self {
+            let mut pass = Self {
                 context,
                 autoscaler,
                 spec,
@@ -111,14 +111,14 @@ impl<'a> Turn<'a> {
                 limits,
                 settles_in,
                 groups,
-                due: Cell::new(None),
+                recheck_in: Cell::new(None),
             };
-            turn.plan_actions(&members, &mut tally, builder);
-            if let Some(due) = turn.due.get() {
+            pass.plan_actions(&members, &mut tally, builder);
+            if let Some(due) = pass.recheck_in.get() {
                 builder.wake_within(due);
             }
             if context.settings.preemption != PreemptionMode::Off {
-                turn.record_preemption_candidates(&members, builder);
+                pass.record_preemption_candidates(&members, builder);
             }
         }
         builder.plan.tallies.push(Arc::new(tally));
@@ -128,7 +128,7 @@ impl<'a> Turn<'a> {
         let (boosted, others): (Vec<&Member>, Vec<&Member>) =
             members.iter().partition(|member| self.is_boosted(member));
         for member in boosted {
-            if let Some(action) = self.take_boost_back(member, builder) {
+            if let Some(action) = self.unboost(member, builder) {
                 builder.plan.actions.push(Arc::new(action));
             }
         }
@@ -143,24 +143,24 @@ impl<'a> Turn<'a> {
                 tally.evictable = candidates.len();
                 for candidate in candidates {
                     let outcome = self.evict(&candidate, builder);
-                    self.enter(&candidate, outcome, builder);
+                    self.record(&candidate, outcome, builder);
                 }
             }
             EffectiveUpdateMode::InPlace if !self.context.settings.in_place => {}
             EffectiveUpdateMode::InPlace | EffectiveUpdateMode::InPlaceOrRecreate => {
-                let others = self.revert_killed(others, builder);
+                let others = self.revert_oom_killed(others, builder);
                 let candidates = self.candidates(others.into_iter(), builder);
                 tally.resizable = candidates.len();
                 for candidate in candidates {
                     let outcome = self.resize_or_evict(&candidate, builder);
-                    self.enter(&candidate, outcome, builder);
+                    self.record(&candidate, outcome, builder);
                 }
             }
         }
     }
 
     /// Puts down what is done, or why it is not.
-    fn enter(
+    fn record(
         &self,
         candidate: &Candidate,
         outcome: Result<Action, SkipReason>,
@@ -186,10 +186,10 @@ impl<'a> Turn<'a> {
         members: impl Iterator<Item = &'m Member<'m>>,
         builder: &mut PlanBuilder,
     ) -> Vec<Candidate<'m>> {
-        let Context { settings, now, .. } = self.context;
+        let PassContext { settings, now, .. } = self.context;
         let mut candidates: Vec<Candidate> = members
             .filter_map(|member| {
-                let own = self.own_recommendation(member.running);
+                let own = self.pod_recommendation(member.running);
                 let priority = Priority::of(member.running, &own, settings.native_sidecars);
                 let quick_oom = quick_oom(member.pod, member.running, self.spec, settings, now);
                 let reason = match (quick_oom, priority.outside) {
@@ -198,13 +198,13 @@ impl<'a> Turn<'a> {
                     (None, false) => ActionReason::Drift,
                 };
                 if !priority.is_enough(member.pod, quick_oom.is_some(), settings, now) {
-                    self.due_in(priority.enough_in(member.pod, settings, now));
+                    self.recheck_in(priority.enough_in(member.pod, settings, now));
                     return None;
                 }
                 if let Some(((_, _, ended_at), counts_for)) =
                     quick_oom.zip(settings.quick_oom_counts_for)
                 {
-                    self.due_in(now.until(ended_at, counts_for + EPSILON));
+                    self.recheck_in(now.until(ended_at, counts_for + EPSILON));
                 }
                 let oom_kill = quick_oom.map(|kill| size::oom_kill(kill, member.running, &own));
                 let candidate = Candidate {
@@ -215,11 +215,11 @@ impl<'a> Turn<'a> {
                 };
                 if let Some(left) = self.settles_in.filter(|_| reason != ActionReason::QuickOom) {
                     builder.wake_within(left);
-                    self.enter(&candidate, Err(SkipReason::Settling), builder);
+                    self.record(&candidate, Err(SkipReason::Settling), builder);
                     return None;
                 }
                 if !requirements::admit(member.running, &own, self.spec, settings.native_sidecars) {
-                    self.enter(&candidate, Err(SkipReason::EvictionRequirements), builder);
+                    self.record(&candidate, Err(SkipReason::EvictionRequirements), builder);
                     return None;
                 }
                 Some(candidate)
@@ -231,9 +231,9 @@ impl<'a> Turn<'a> {
     }
 
     /// The recommendation for one pod.
-    fn own_recommendation(&self, running: &Running) -> Recommendation {
+    fn pod_recommendation(&self, running: &Running) -> Recommendation {
         let native_sidecars = self.context.settings.native_sidecars;
-        size::own_recommendation(
+        size::pod_recommendation(
             &self.recommendation,
             running,
             self.spec,
@@ -253,8 +253,8 @@ impl<'a> Turn<'a> {
         self.groups.get(member.group?)
     }
 
-    fn waited(&self, member: &Member) -> Duration {
-        let Context { state, now, .. } = self.context;
+    fn resizing_for(&self, member: &Member) -> Duration {
+        let PassContext { state, now, .. } = self.context;
         let since = member
             .running
             .resizes
@@ -264,7 +264,7 @@ impl<'a> Turn<'a> {
             .resizing_for(&member.pod.uid, now)
             .max(since.map_or(Duration::ZERO, |since| now.since(since)));
         let patience = Resizing::of(member.running).patience();
-        self.due_in(
+        self.recheck_in(
             patience
                 .and_then(|patience| (patience + EPSILON).checked_sub(waited))
                 .filter(|left| !left.is_zero()),
@@ -273,12 +273,13 @@ impl<'a> Turn<'a> {
     }
 
     /// Time alone may change the decision after so long.
-    fn due_in(&self, after: Option<Duration>) {
-        self.due.set(after.into_iter().chain(self.due.get()).min());
+    fn recheck_in(&self, after: Option<Duration>) {
+        self.recheck_in
+            .set(after.into_iter().chain(self.recheck_in.get()).min());
     }
 
     /// An error while the pod is left alone after a refusal.
-    fn rests(&self, member: &Member, builder: &mut PlanBuilder) -> Result<(), SkipReason> {
+    fn check_backoff(&self, member: &Member, builder: &mut PlanBuilder) -> Result<(), SkipReason> {
         let Some(left) = self
             .context
             .state
@@ -291,7 +292,7 @@ impl<'a> Turn<'a> {
     }
 
     /// Takes the pod out of its group and out of the budgets that cover it, if these allow it.
-    fn spend(
+    fn reserve(
         &mut self,
         member: &Member,
         disruption: Disruption,
@@ -343,7 +344,11 @@ impl<'a> Turn<'a> {
 
 /// The pods of an autoscaler. Groups with too few pods are dealt with where something can be done
 /// that disrupts nothing.
-fn of<'a>(context: Context<'a>, matched: &Matched<'a>, mode: EffectiveUpdateMode) -> Members<'a> {
+fn of<'a>(
+    context: PassContext<'a>,
+    matched: &Matched<'a>,
+    mode: EffectiveUpdateMode,
+) -> Members<'a> {
     let in_place = matches!(
         mode,
         EffectiveUpdateMode::InPlace | EffectiveUpdateMode::InPlaceOrRecreate

@@ -1,11 +1,11 @@
 //! Evicting a pod that wants another size.
 
-use super::{Candidate, Context, Disruption, Member, Turn};
+use super::{Candidate, Disruption, Member, PassContext, VpaPass};
 use crate::action::{Action, ActionKind, SkipReason};
 use crate::in_place;
 use crate::plan_builder::PlanBuilder;
 
-impl Turn<'_> {
+impl VpaPass<'_> {
     /// Whether the pod may be evicted as far as its group is concerned. One of which nobody knows
     /// whether it was may be tried again: it counts already.
     pub(super) fn may_evict(&self, member: &Member) -> bool {
@@ -13,7 +13,7 @@ impl Turn<'_> {
             Some(pending) if pending.disruption == Disruption::Eviction => pending.may_retry,
             Some(_) => false,
             None => {
-                let waited = self.waited(member);
+                let waited = self.resizing_for(member);
                 in_place::may_evict(self.group(member), member.standing, member.running, waited)
             }
         }
@@ -33,9 +33,9 @@ impl Turn<'_> {
         if !self.may_evict(candidate.member) {
             return Err(SkipReason::EvictionTolerance);
         }
-        self.rests(candidate.member, builder)?;
+        self.check_backoff(candidate.member, builder)?;
         if pending.is_none() {
-            let Context { state, now, .. } = self.context;
+            let PassContext { state, now, .. } = self.context;
             let ineffective_pause =
                 state.ineffective_pause(&self.autoscaler.key, &pod.uid, &self.recommendation, now);
             if let Some(left) = ineffective_pause {
@@ -50,7 +50,7 @@ impl Turn<'_> {
                 builder.wake_within(left);
                 return Err(SkipReason::RecentOomKill);
             }
-            self.spend(candidate.member, Disruption::Eviction, builder)?;
+            self.reserve(candidate.member, Disruption::Eviction, builder)?;
         } else if let Some(reason) = builder.budgets.refusal_again(pod, running) {
             return Err(reason);
         }

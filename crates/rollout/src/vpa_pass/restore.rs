@@ -4,23 +4,19 @@
 use std::sync::Arc;
 
 use super::resize::{REFUSED_PAUSE, Resize};
-use super::{EPSILON, Member, Turn};
+use super::{EPSILON, Member, VpaPass};
 use crate::action::{Action, ActionKind, ActionReason};
 use crate::plan_builder::PlanBuilder;
 use crate::resizing::Resizing;
 use crate::{boost, resize_patch, revert};
 
-impl Turn<'_> {
+impl VpaPass<'_> {
     /// A pod whose boost is over gets the size that it would have without.
-    pub(super) fn take_boost_back(
-        &mut self,
-        member: &Member,
-        builder: &mut PlanBuilder,
-    ) -> Option<Action> {
+    pub(super) fn unboost(&mut self, member: &Member, builder: &mut PlanBuilder) -> Option<Action> {
         let now = self.context.now;
         let is_over = boost::boosted(member.running)
             .any(|name| boost::is_expired(member.running, self.spec, name, now));
-        self.due_in(
+        self.recheck_in(
             boost::expires_in(member.running, self.spec, now).map(|left| left.max(EPSILON)),
         );
         if !is_over || member.pending.is_some() || Resizing::of(member.running) != Resizing::No {
@@ -32,14 +28,14 @@ impl Turn<'_> {
             .group(member)
             .is_some_and(|group| group.allows(resize.disruption, member.standing));
         let refused_ago = self.context.state.refused_ago(&member.pod.uid, &patch, now);
-        let rests_for = refused_ago
+        let retry_in = refused_ago
             .and_then(|ago| REFUSED_PAUSE.checked_sub(ago))
             .filter(|left| !left.is_zero());
-        self.due_in(rests_for);
+        self.recheck_in(retry_in);
         if !may
-            || rests_for.is_some()
-            || self.rests(member, builder).is_err()
-            || self.spend(member, resize.disruption, builder).is_err()
+            || retry_in.is_some()
+            || self.check_backoff(member, builder).is_err()
+            || self.reserve(member, resize.disruption, builder).is_err()
         {
             return None;
         }
@@ -53,14 +49,14 @@ impl Turn<'_> {
     }
 
     /// Gives pods back what they had before they were resized and killed; gives the others.
-    pub(super) fn revert_killed<'m>(
+    pub(super) fn revert_oom_killed<'m>(
         &mut self,
         members: Vec<&'m Member<'m>>,
         builder: &mut PlanBuilder,
     ) -> Vec<&'m Member<'m>> {
         let mut others = Vec::with_capacity(members.len());
         for member in members {
-            let own = self.own_recommendation(member.running);
+            let own = self.pod_recommendation(member.running);
             let back = revert::wanted_back(member.pod, member.running, &own);
             let Some(back) = back.filter(|_| member.pending.is_none() && member.group.is_some())
             else {
@@ -74,8 +70,8 @@ impl Turn<'_> {
                 .state
                 .refused_ago(&member.pod.uid, &patch, self.context.now)
                 .is_some();
-            let may = !recently && resize.is_change && self.rests(member, builder).is_ok();
-            if may && self.spend(member, resize.disruption, builder).is_ok() {
+            let may = !recently && resize.is_change && self.check_backoff(member, builder).is_ok();
+            if may && self.reserve(member, resize.disruption, builder).is_ok() {
                 let annotations = revert::annotate(self.context.now);
                 let kind = ActionKind::Resize {
                     patch,

@@ -7,7 +7,7 @@ use api::vpa::EffectiveUpdateMode;
 use json_patch::Patch;
 use view::Running;
 
-use super::{Candidate, Context, Disruption, Group, Member, Turn};
+use super::{Candidate, Disruption, Group, Member, PassContext, VpaPass};
 use crate::action::{Action, ActionKind, NodeCapacity, ResizeAttempt, SkipReason};
 use crate::in_place::{InPlace, Question};
 use crate::plan_builder::PlanBuilder;
@@ -43,7 +43,7 @@ impl Resize {
     }
 }
 
-impl Turn<'_> {
+impl VpaPass<'_> {
     pub(super) fn resize_or_evict(
         &mut self,
         candidate: &Candidate,
@@ -60,7 +60,7 @@ impl Turn<'_> {
         let resize = self.wanted(member);
         let keeps_for = revert::keeps_for(member.running, self.context.now);
         if keeps_for.is_some() && revert::takes_memory(member.running, &resize.wanted) {
-            self.due_in(keeps_for);
+            self.recheck_in(keeps_for);
             return Err(SkipReason::RecentlyReverted);
         }
         let resizing = Resizing::of(member.running);
@@ -96,7 +96,7 @@ impl Turn<'_> {
             }
             InPlace::Deferred if resizing == Resizing::No => Err(SkipReason::EvictionTolerance),
             InPlace::Deferred => {
-                let waited = self.waited(member);
+                let waited = self.resizing_for(member);
                 if let Some(patience) = resizing
                     .patience()
                     .filter(|_| !resizing.is_given_up(waited))
@@ -120,7 +120,7 @@ impl Turn<'_> {
                 .context
                 .state
                 .is_infeasible(&member.pod.uid, &self.recommendation),
-            waited: self.waited(member),
+            waited: self.resizing_for(member),
             disruption,
         }
     }
@@ -136,7 +136,7 @@ impl Turn<'_> {
         if !resize.is_change {
             return Err(SkipReason::ResizePending);
         }
-        self.rests(member, builder)?;
+        self.check_backoff(member, builder)?;
         let patch = resize_patch::resize(member.running, &resize.wanted);
         if let Some(reason) = self.obstacle(member, resize, &patch, builder) {
             let evicts = self.mode == EffectiveUpdateMode::InPlaceOrRecreate;
@@ -146,7 +146,7 @@ impl Turn<'_> {
                 Err(reason)
             };
         }
-        self.spend(member, resize.disruption, builder)?;
+        self.reserve(member, resize.disruption, builder)?;
         let mut annotations = resize_patch::annotate(member.running, self.spec, self.context.now);
         if let Some(note) =
             revert::note(member.pod, member.running, &resize.wanted, self.context.now)
@@ -173,7 +173,7 @@ impl Turn<'_> {
         patch: &Patch,
         builder: &mut PlanBuilder,
     ) -> Option<SkipReason> {
-        let Context { state, now, .. } = self.context;
+        let PassContext { state, now, .. } = self.context;
         if qos::would_change(member.running, &resize.wanted) {
             return Some(SkipReason::QosClass);
         }

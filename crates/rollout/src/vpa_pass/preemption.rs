@@ -5,14 +5,14 @@ use std::sync::Arc;
 use api::vpa::EffectiveUpdateMode;
 use model::Recommendation;
 
-use super::{Context, Member, Turn};
+use super::{Member, PassContext, VpaPass};
 use crate::plan_builder::PlanBuilder;
 use crate::preemption::{EvictablePod, PendingResize, Victim};
 use crate::priority::Priority;
 use crate::requirements;
 use crate::resizing::Resizing;
 
-impl<'a> Turn<'a> {
+impl<'a> VpaPass<'a> {
     /// Puts down the pods that wait for room, and those that could make it. Neither counts while
     /// something was just changed.
     pub(super) fn record_preemption_candidates(
@@ -45,7 +45,7 @@ impl<'a> Turn<'a> {
                 standing: *standing,
                 group,
             };
-            let own = self.own_recommendation(running);
+            let own = self.pod_recommendation(running);
             let resizing = Resizing::of(running);
             if matches!(resizing, Resizing::Deferred | Resizing::Infeasible) {
                 builder.pending_resizes.push(PendingResize {
@@ -70,7 +70,7 @@ impl<'a> Turn<'a> {
 
     /// Whether the pod's own VPA object lets it be evicted for another pod.
     fn allows_preemption(&self, member: &Member, own: &Recommendation) -> bool {
-        let Context {
+        let PassContext {
             state,
             settings,
             now,
