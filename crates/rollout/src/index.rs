@@ -15,7 +15,7 @@ use view::{
     Scale, View,
 };
 
-use super::seen::Changes;
+use super::changes::ClusterChanges;
 use super::settings::Settings;
 
 use namespace::Namespace;
@@ -53,7 +53,7 @@ impl Index {
     }
 
     /// Takes over what has changed, and marks what it is about.
-    pub(super) fn update(&mut self, view: &View, changes: &Changes, settings: &Settings) {
+    pub(super) fn update(&mut self, view: &View, changes: &ClusterChanges, settings: &Settings) {
         for namespace in to_read(changes) {
             if let Some(before) = self.namespaces.remove(namespace) {
                 self.gone.extend(
@@ -225,7 +225,7 @@ impl Index {
 
 /// The namespaces in which the index may be another one: not only numbers and statuses have
 /// changed.
-fn to_read(changes: &Changes) -> BTreeSet<&str> {
+fn to_read(changes: &ClusterChanges) -> BTreeSet<&str> {
     fn sides<T>(change: &Change<T>) -> impl Iterator<Item = &Arc<T>> {
         change.old.iter().chain(&change.new)
     }
@@ -314,7 +314,7 @@ fn same_annotations(old: &Object, new: &Object) -> bool {
 }
 
 /// The owners of pods whose number of replicas may be another one, by namespace.
-fn owners(changes: &Changes) -> HashMap<&str, HashSet<OwnerKey>> {
+fn owners(changes: &ClusterChanges) -> HashMap<&str, HashSet<OwnerKey>> {
     let mut owners: HashMap<&str, HashSet<OwnerKey>> = HashMap::new();
     for (kind, change) in &changes.controllers {
         if let Some(controller) = &change.new {

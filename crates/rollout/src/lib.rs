@@ -18,6 +18,7 @@
 mod action;
 mod boost;
 mod budgets;
+mod changes;
 mod clock;
 mod decisions;
 mod group;
@@ -36,7 +37,6 @@ mod requirements;
 mod resize_patch;
 mod resizing;
 mod revert;
-mod seen;
 mod settings;
 mod settling;
 mod size;
@@ -58,6 +58,7 @@ pub use action::{
     Action, ActionKind, ActionOutcome, ActionReason, NodeCapacity, QuickOomKill, ResizeAttempt,
     Skip, SkipReason,
 };
+pub use changes::ChangeTracker;
 pub use clock::ClockReading;
 pub use group::Disruption;
 pub use maintenance_window::{MAINTENANCE_WINDOW, MaintenanceWindow, WindowError};
@@ -65,7 +66,6 @@ pub use pause::{PausePolicy, Preconditions, WebhookLiveness, check_preconditions
 pub use preemption::{PreemptionMethod, PreemptionPlan};
 pub use resize_patch::Annotations;
 pub use revert::{RESIZED_FROM, REVERTED_AT};
-pub use seen::Seen;
 pub use settings::{PreemptionMode, Settings};
 pub use state::RolloutState;
 pub use vpa_pause::{PausedVpa, VpaPauseReason};

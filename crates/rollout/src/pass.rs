@@ -66,7 +66,7 @@ pub(super) fn pass(
     if snapshot.pause.is_some() || settings.preemption != PreemptionMode::Off {
         state.forget_decisions();
     }
-    let changes = state.seen.changes(view, snapshot.recommendations);
+    let changes = state.change_tracker.changes(view, snapshot.recommendations);
     state.observe(&changes.pods, view, now);
     state.settling.look(view, &changes, settings.settling, now);
     state.forget_autoscalers(&changes.autoscalers);

@@ -10,9 +10,9 @@ use std::time::Duration;
 
 use view::{Autoscaler, Change, Entry, LimitRange, ObjectKey, Quota, View};
 
+use super::changes::ClusterChanges;
 use super::clock::ClockReading;
 use super::index::same_budget;
-use super::seen::Changes;
 
 /// The longest hold by changes in a row, in settling times.
 const LONGEST: u32 = 6;
@@ -49,7 +49,7 @@ impl Settling {
     pub(super) fn look(
         &mut self,
         view: &View,
-        changes: &Changes,
+        changes: &ClusterChanges,
         settling: Duration,
         now: ClockReading,
     ) {

@@ -15,12 +15,12 @@ use model::{ContainerRecommendation, Recommendation};
 use view::{Autoscaler, Change, ObjectKey, Pod, Running, View};
 
 use super::action::{Action, ActionKind, ActionOutcome, NodeCapacity, QuickOomKill, ResizeAttempt};
+use super::changes::ClusterChangeTracker;
 use super::clock::ClockReading;
 use super::decisions::Decisions;
 use super::group::Disruption;
 use super::priority;
 use super::resizing::Resizing;
-use super::seen::SeenObjects;
 use super::settling::Settling;
 use super::strength::Sizes;
 use super::vpa_pause::WindowCache;
@@ -74,7 +74,7 @@ pub struct RolloutState {
     /// The sizes of groups when they were last known.
     pub(super) sizes: Sizes,
     /// The objects at the last pass.
-    pub(super) seen: SeenObjects,
+    pub(super) change_tracker: ClusterChangeTracker,
     /// The decisions that hold until something changes. None where everything is to be decided
     /// about.
     pub(super) decisions: Option<Decisions>,

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use feed::Subscription;
-use rollout::{Recommendations, Seen};
+use rollout::{ChangeTracker, Recommendations};
 use view::{Autoscaler, Change, View};
 
 /// The last state of the feed.
@@ -14,7 +14,7 @@ pub(crate) struct Ear {
     /// Whether it differs from the one at the last pass.
     has_changed: bool,
     /// The objects at the last pass.
-    seen: Seen<Autoscaler>,
+    seen: ChangeTracker<Autoscaler>,
     heard: Recommendations,
     /// The values that these are copies of.
     sources: BTreeMap<String, Arc<feed::Recommendation>>,

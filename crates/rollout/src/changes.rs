@@ -1,4 +1,4 @@
-//! The objects at the last pass, and what has changed since.
+//! Changes of the cluster between two passes.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -9,19 +9,19 @@ use view::{
     Quota, ReadScale, View, WellKnown,
 };
 
-/// The objects of one kind at the last pass, in the order of their keys.
+/// Finds changes in a table: the objects of one kind at the last call, in the order of their keys.
 #[derive(Debug, Clone)]
-pub struct Seen<T>(Vec<Arc<T>>);
+pub struct ChangeTracker<T>(Vec<Arc<T>>);
 
-impl<T> Default for Seen<T> {
+impl<T> Default for ChangeTracker<T> {
     fn default() -> Self {
         Self(Vec::new())
     }
 }
 
-impl<T: Entry> Seen<T> {
-    /// The differences to `now`, which is in the order of its keys. The effort for objects that
-    /// stay is one comparison of pointers.
+impl<T: Entry> ChangeTracker<T> {
+    /// The changes since the last call. `now` must be in the order of its keys. An object that stays
+    /// costs one comparison of pointers.
     pub fn changes<'a>(&mut self, now: impl Iterator<Item = &'a Arc<T>>) -> Vec<Change<T>>
     where
         T: 'a,
@@ -58,24 +58,24 @@ impl<T: Entry> Seen<T> {
     }
 }
 
-/// Everything that decisions are made from, as it was at the last pass.
+/// Finds changes in all tables that decisions are made from.
 #[derive(Debug, Clone, Default)]
-pub(super) struct SeenObjects {
-    pods: Seen<Pod>,
-    autoscalers: Seen<Autoscaler>,
-    controllers: BTreeMap<WellKnown, Seen<Controller>>,
-    scales: Seen<ReadScale>,
-    limit_ranges: Seen<LimitRange>,
-    quotas: Seen<Quota>,
-    budgets: Seen<DisruptionBudget>,
-    namespaces: Seen<Namespace>,
-    nodes: Seen<Node>,
+pub(super) struct ClusterChangeTracker {
+    pods: ChangeTracker<Pod>,
+    autoscalers: ChangeTracker<Autoscaler>,
+    controllers: BTreeMap<WellKnown, ChangeTracker<Controller>>,
+    scales: ChangeTracker<ReadScale>,
+    limit_ranges: ChangeTracker<LimitRange>,
+    quotas: ChangeTracker<Quota>,
+    budgets: ChangeTracker<DisruptionBudget>,
+    namespaces: ChangeTracker<Namespace>,
+    nodes: ChangeTracker<Node>,
     recommendations: BTreeMap<String, Arc<Recommendation>>,
 }
 
-/// The differences between two passes.
+/// The changes between two passes.
 #[derive(Debug)]
-pub(super) struct Changes {
+pub(super) struct ClusterChanges {
     pub(super) pods: Vec<Change<Pod>>,
     pub(super) autoscalers: Vec<Change<Autoscaler>>,
     pub(super) controllers: Vec<(WellKnown, Change<Controller>)>,
@@ -85,18 +85,18 @@ pub(super) struct Changes {
     pub(super) budgets: Vec<Change<DisruptionBudget>>,
     pub(super) namespaces: Vec<Change<Namespace>>,
     pub(super) nodes: Vec<Change<Node>>,
-    /// Unique identifiers of the autoscalers for which another recommendation came over the feed,
-    /// or none any more.
+    /// Unique identifiers of the VPA objects whose recommendation in the feed was added, changed or
+    /// removed.
     pub(super) recommendations: BTreeSet<String>,
 }
 
-impl SeenObjects {
-    /// What has changed since the last call.
+impl ClusterChangeTracker {
+    /// The changes since the last call.
     pub(super) fn changes(
         &mut self,
         view: &View,
         recommendations: &BTreeMap<String, Arc<Recommendation>>,
-    ) -> Changes {
+    ) -> ClusterChanges {
         let mut controllers = Vec::new();
         for kind in WellKnown::ALL {
             let seen = self.controllers.entry(kind).or_default();
@@ -106,7 +106,7 @@ impl SeenObjects {
                     .map(|change| (kind, change)),
             );
         }
-        Changes {
+        ClusterChanges {
             pods: self.pods.changes(view.pods.iter()),
             autoscalers: self.autoscalers.changes(view.autoscalers.iter()),
             controllers,
@@ -165,7 +165,7 @@ mod tests {
         fn every_difference_is_found(
             contents in proptest::collection::vec(proptest::collection::btree_map(0u8..8, 0u8..3, 0..8), 1..6),
         ) {
-            let (mut table, mut seen) = (view::Table::default(), Seen::default());
+            let (mut table, mut seen) = (view::Table::default(), ChangeTracker::default());
             let mut replay = BTreeMap::new();
             for content in contents {
                 table.reset(content.iter().map(|(key, value)| Arc::new(Thing(*key, *value))).collect());
