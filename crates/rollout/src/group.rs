@@ -68,12 +68,12 @@ pub(super) fn required_replicas(of_autoscaler: Option<i32>, settings: &Settings)
 }
 
 impl Group {
-    /// The group of these pods. Those that were evicted and are still seen count as gone. `most` is
+    /// The group of these pods. Those that were evicted and are still seen count as gone. `peak` is
     /// the largest number of live pods since the group shrinks.
     pub(super) fn new(
         standings: impl IntoIterator<Item = Standing>,
         configured: i64,
-        most: i64,
+        peak: i64,
         required: i64,
         tolerance: f64,
     ) -> Self {
@@ -94,7 +94,7 @@ impl Group {
             running,
             serving,
             below_min_replicas: pending + running < required,
-            surplus: (most - configured).max(0),
+            surplus: (peak - configured).max(0),
             taken: 0,
             taken_serving: 0,
         }
@@ -247,13 +247,13 @@ mod tests {
             required in 0i64..6,
             tolerance in prop_oneof![Just(0.0), Just(0.5), 0.0f64..=1.0],
         ) {
-            let most = pods.len() as i64 + lost;
+            let peak = pods.len() as i64 + lost;
             let standings = pods.iter().map(|(standing, _)| *standing);
-            let mut group = Group::new(standings, configured, most, required, tolerance);
+            let mut group = Group::new(standings, configured, peak, required, tolerance);
             let (mut running, mut serving) = (group.running, group.serving);
             let allowed = ((configured as f64 * tolerance) as i64).max(1);
             // Whichever pods of the surplus their controller deletes.
-            let at_least = configured.max(most) - allowed;
+            let at_least = configured.max(peak) - allowed;
             for (standing, disruption) in pods.iter().copied() {
                 if !group.allows(disruption, standing) {
                     continue;
@@ -265,7 +265,7 @@ mod tests {
                 if disruption != Disruption::Resize {
                     prop_assert!(pods.len() as i64 >= required);
                     serving -= i64::from(serves);
-                    prop_assert!(!serves || serving >= at_least, "{serving} of {most} serve, {configured} are wanted");
+                    prop_assert!(!serves || serving >= at_least, "{serving} of {peak} serve, {configured} are wanted");
                 }
             }
         }

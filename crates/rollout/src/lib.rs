@@ -22,6 +22,7 @@ mod changes;
 mod clock;
 mod decisions;
 mod group;
+mod group_size;
 mod in_place;
 mod index;
 mod maintenance_window;
@@ -41,7 +42,6 @@ mod settings;
 mod settling;
 mod size;
 mod state;
-mod strength;
 #[cfg(test)]
 mod vectors;
 mod vpa_pass;

@@ -5,11 +5,11 @@ use std::collections::BTreeMap;
 use view::{Phase, Pod, Running};
 
 use super::group::{Disruption, Group, Standing, required_replicas};
+use super::group_size::{GroupSize, OwnerName, owner_name};
 use super::pass::Matched;
 use super::settings::Settings;
 use super::size::sized;
 use super::state::{PendingAction, RolloutState};
-use super::strength::{OwnerName, Strength, owner_name};
 
 /// A pod of an autoscaler.
 #[derive(Clone)]
@@ -71,9 +71,9 @@ pub(super) fn members<'a>(
     };
     for (owner, mut members) in by_owner {
         let group = matched
-            .strengths
+            .group_sizes
             .get(&owner)
-            .map(|strength| group(&members, *strength, required, settings));
+            .map(|size| group(&members, *size, required, settings));
         let are_enough = members.len() as i64 >= required;
         for member in &mut members {
             if let Some(pending) = &mut member.pending {
@@ -100,7 +100,7 @@ pub(super) fn members<'a>(
 /// The group as numbers.
 fn group(
     members: &[Member],
-    Strength { configured, most }: Strength,
+    GroupSize { configured, peak }: GroupSize,
     required: i64,
     settings: &Settings,
 ) -> Group {
@@ -114,7 +114,7 @@ fn group(
     let mut group = Group::new(
         standings,
         configured,
-        most,
+        peak,
         required,
         settings.eviction_tolerance,
     );

@@ -7,12 +7,12 @@ use std::time::Duration;
 use super::budgets::Budgets;
 use super::clock::ClockReading;
 use super::decisions::{Decision, Decisions};
+use super::group_size::{GroupSize, OwnerName};
 use super::index::{Controlled, Index};
 use super::plan_builder::PlanBuilder;
 use super::preemption::plan_preemptions;
 use super::settings::{PreemptionMode, Settings};
 use super::state::RolloutState;
-use super::strength::{OwnerName, Strength};
 use super::vpa_pass::{PassContext, VpaPass};
 use super::vpa_pause::check_pause;
 use super::{Plan, Snapshot};
@@ -22,7 +22,7 @@ pub(super) struct Matched<'a> {
     /// The autoscaler with its pods.
     pub(super) controlled: &'a Controlled,
     /// The number of pods that each group should have, by owner; a group without one is left alone.
-    pub(super) strengths: BTreeMap<OwnerName<'a>, Strength>,
+    pub(super) group_sizes: BTreeMap<OwnerName<'a>, GroupSize>,
     /// Unique identifiers of the owners.
     pub(super) owners: Vec<String>,
     /// The time after which one of its groups has settled.
@@ -46,7 +46,7 @@ impl<'a> Matched<'a> {
         let changes_with_time = covering.into_iter().any(is_disrupted);
         Self {
             controlled,
-            strengths: BTreeMap::new(),
+            group_sizes: BTreeMap::new(),
             owners: Vec::new(),
             settles_in: None,
             changes_with_time,
@@ -97,8 +97,8 @@ pub(super) fn pass(
             .flat_map(|matched| matched.controlled.owners.iter().cloned()),
     );
     state
-        .sizes
-        .note(&mut all, (!is_whole).then_some(released), view, now);
+        .group_sizes
+        .update(&mut all, (!is_whole).then_some(released), view, now);
     // Even where there are no pods, so that what is known of windows is kept.
     let windows = &mut state.windows;
     let pauses = all

@@ -19,10 +19,10 @@ use super::changes::ClusterChangeTracker;
 use super::clock::ClockReading;
 use super::decisions::Decisions;
 use super::group::Disruption;
+use super::group_size::GroupSizes;
 use super::priority;
 use super::resizing::Resizing;
 use super::settling::Settling;
-use super::strength::Sizes;
 use super::vpa_pause::WindowCache;
 
 /// After how long without an answer an act is taken not to have happened, when the pod is still
@@ -72,7 +72,7 @@ pub struct RolloutState {
     /// What changed a short time ago.
     pub(super) settling: Settling,
     /// The sizes of groups when they were last known.
-    pub(super) sizes: Sizes,
+    pub(super) group_sizes: GroupSizes,
     /// The objects at the last pass.
     pub(super) change_tracker: ClusterChangeTracker,
     /// The decisions that hold until something changes. None where everything is to be decided

@@ -16,62 +16,62 @@ use super::pass::Matched;
 
 /// The time that a controller is given to delete pods, once there are no more than wanted. Built-in
 /// ones take a second or two.
-const SHRINK_SETTLES: Duration = Duration::from_secs(30);
+const SCALE_DOWN_GRACE: Duration = Duration::from_secs(30);
 /// The time after which pods that went while there were too many are taken to be gone for good,
 /// where there still are.
-const SURPLUS_SETTLES: Duration = Duration::from_mins(5);
+const SURPLUS_GRACE: Duration = Duration::from_mins(5);
 
 /// Kind and name of the owner of a group; none for pods without an owner.
 pub(super) type OwnerName<'a> = Option<(&'a str, &'a str)>;
 
 /// The number of pods that a group should have, and the number that it had.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Strength {
+pub(super) struct GroupSize {
     /// The number of pods that it should have.
     pub(super) configured: i64,
     /// The largest number of live pods since the group shrinks; the number of live pods where it
     /// does not.
-    pub(super) most: i64,
+    pub(super) peak: i64,
 }
 
 /// The sizes of all groups when they were last known, by the unique identifiers of their owners.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Sizes {
-    by_owner: HashMap<String, Size>,
+pub(super) struct GroupSizes {
+    by_owner: HashMap<String, SizeRecord>,
     /// The last pass.
-    last: Duration,
+    last_pass: Duration,
 }
 
 #[derive(Debug, Clone, Copy)]
-struct Size {
-    strength: Strength,
+struct SizeRecord {
+    size: GroupSize,
     /// The last time with as many live pods as `most`; none where that is the last pass.
-    most_at: Option<Duration>,
-    shrunk_at: Option<Duration>,
+    peak_at: Option<Duration>,
+    scaled_down_at: Option<Duration>,
 }
 
-impl Sizes {
+impl GroupSizes {
     /// Enters the strengths of the groups of `all`. Groups of the `released` owners that are not
     /// among them are forgotten; without `released`, all other groups are.
-    pub(super) fn note(
+    pub(super) fn update(
         &mut self,
         all: &mut [Matched<'_>],
         released: Option<Vec<String>>,
         view: &View,
         now: ClockReading,
     ) {
-        let mut before: HashMap<String, Size> = match released {
+        let mut before: HashMap<String, SizeRecord> = match released {
             Some(owners) => owners
                 .iter()
                 .filter_map(|uid| self.by_owner.remove_entry(uid))
                 .collect(),
             None => std::mem::take(&mut self.by_owner),
         };
-        let last = std::mem::replace(&mut self.last, now.monotonic);
+        let last_pass = std::mem::replace(&mut self.last_pass, now.monotonic);
         let mut live_by_scale: HashMap<&str, HashMap<ScaleKey, PodSet>> = HashMap::new();
         for Matched {
             controlled,
-            strengths,
+            group_sizes,
             owners,
             settles_in,
             changes_with_time,
@@ -93,56 +93,56 @@ impl Sizes {
                 let namespace = controlled.autoscaler.key.namespace.as_str();
                 let Some(configured) = configured(view, &mut live_by_scale, namespace, owner)
                 else {
-                    let known = known.map(|known| Size {
-                        most_at: known.most_at.or(Some(last)),
+                    let known = known.map(|known| SizeRecord {
+                        peak_at: known.peak_at.or(Some(last_pass)),
                         ..known
                     });
                     self.by_owner
                         .extend(known.map(|known| (owner.uid.clone(), known)));
                     continue;
                 };
-                let size = Size::next(known, configured, live, last, now);
-                *settles_in = size.settles_in(now).into_iter().chain(*settles_in).min();
-                *changes_with_time |= live > configured || size.strength.most > live;
-                strengths.insert(name, size.strength);
-                self.by_owner.insert(owner.uid.clone(), size);
+                let record = SizeRecord::next(known, configured, live, last_pass, now);
+                *settles_in = record.settles_in(now).into_iter().chain(*settles_in).min();
+                *changes_with_time |= live > configured || record.size.peak > live;
+                group_sizes.insert(name, record.size);
+                self.by_owner.insert(owner.uid.clone(), record);
             }
         }
     }
 }
 
-impl Size {
+impl SizeRecord {
     fn next(
         before: Option<Self>,
         configured: i64,
         live: i64,
-        last: Duration,
+        last_pass: Duration,
         now: ClockReading,
     ) -> Self {
-        let shrinks = live > configured
-            || before.is_some_and(|before| configured < before.strength.configured);
-        let shrunk_at = if shrinks {
+        let scales_down =
+            live > configured || before.is_some_and(|before| configured < before.size.configured);
+        let scaled_down_at = if scales_down {
             Some(now.monotonic)
         } else {
-            before.and_then(|before| before.shrunk_at)
+            before.and_then(|before| before.scaled_down_at)
         };
         let unsettled = Self {
-            strength: Strength {
+            size: GroupSize {
                 configured,
-                most: live,
+                peak: live,
             },
-            most_at: None,
-            shrunk_at,
+            peak_at: None,
+            scaled_down_at,
         };
         match before {
-            Some(before) if before.strength.most > live => {
-                let (most, most_at) = (before.strength.most, before.most_at.unwrap_or(last));
+            Some(before) if before.size.peak > live => {
+                let (peak, peak_at) = (before.size.peak, before.peak_at.unwrap_or(last_pass));
                 let held = Self {
-                    strength: Strength { configured, most },
-                    most_at: Some(most_at),
-                    shrunk_at,
+                    size: GroupSize { configured, peak },
+                    peak_at: Some(peak_at),
+                    scaled_down_at,
                 };
-                if held.holds(live, most_at, now) {
+                if held.holds(live, peak_at, now) {
                     held
                 } else {
                     unsettled
@@ -153,19 +153,19 @@ impl Size {
     }
 
     /// Whether what went may still be replaced, or more may still be deleted.
-    fn holds(&self, live: i64, most_at: Duration, now: ClockReading) -> bool {
-        if live > self.strength.configured {
-            return now.monotonic.saturating_sub(most_at) < SURPLUS_SETTLES;
+    fn holds(&self, live: i64, peak_at: Duration, now: ClockReading) -> bool {
+        if live > self.size.configured {
+            return now.monotonic.saturating_sub(peak_at) < SURPLUS_GRACE;
         }
-        self.shrunk_at
-            .is_some_and(|at| now.monotonic.saturating_sub(at) < SHRINK_SETTLES)
+        self.scaled_down_at
+            .is_some_and(|at| now.monotonic.saturating_sub(at) < SCALE_DOWN_GRACE)
     }
 
     fn settles_in(&self, now: ClockReading) -> Option<Duration> {
         let settled_at = self
-            .shrunk_at
-            .filter(|_| self.strength.most > self.strength.configured)?
-            + SHRINK_SETTLES;
+            .scaled_down_at
+            .filter(|_| self.size.peak > self.size.configured)?
+            + SCALE_DOWN_GRACE;
         settled_at
             .checked_sub(now.monotonic)
             .filter(|left| !left.is_zero())
