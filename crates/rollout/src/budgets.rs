@@ -13,9 +13,9 @@ use view::{Phase, Pod, Running};
 
 use super::action::SkipReason;
 use super::clock::ClockReading;
-use super::group::{Disruption, Standing};
+use super::group::{Disruption, PodAvailability};
 use super::index::{BudgetId, Covered, Index};
-use super::members::standing;
+use super::members::availability;
 use super::state::RolloutState;
 
 /// What is left of the budgets.
@@ -24,16 +24,16 @@ pub(super) struct Budgets<'a> {
     state: &'a RolloutState,
     now: ClockReading,
     /// Of the budgets that were asked for.
-    counts: HashMap<BudgetId<'a>, Count>,
+    usages: HashMap<BudgetId<'a>, BudgetUsage>,
 }
 
 /// The pods of one budget, as numbers.
 #[derive(Debug, Clone, Copy, Default)]
-struct Count {
+struct BudgetUsage {
     /// Disruptions that its status does not show yet.
-    spent: i64,
+    unobserved: i64,
     /// Pods that serve, less those taken.
-    serving: i64,
+    available: i64,
 }
 
 impl<'a> Budgets<'a> {
@@ -43,7 +43,7 @@ impl<'a> Budgets<'a> {
             index,
             state,
             now,
-            counts: HashMap::new(),
+            usages: HashMap::new(),
         }
     }
 
@@ -75,7 +75,7 @@ impl<'a> Budgets<'a> {
 
     /// The reason not to repeat an eviction that counts already, but may not have happened; none if
     /// it may be repeated.
-    pub(super) fn refusal_again(&mut self, pod: &Pod, running: &Running) -> Option<SkipReason> {
+    pub(super) fn retry_refusal(&mut self, pod: &Pod, running: &Running) -> Option<SkipReason> {
         if pod.phase == Phase::Pending || !is_ready(running) {
             return None;
         }
@@ -84,7 +84,7 @@ impl<'a> Budgets<'a> {
                 .index
                 .budget(id)
                 .map(|covered| i64::from(covered.budget.desired_healthy));
-            desired.is_some_and(|desired| self.count(id).serving >= desired)
+            desired.is_some_and(|desired| self.usage(id).available >= desired)
         });
         (!is_allowed).then_some(SkipReason::DisruptionBudget)
     }
@@ -97,23 +97,26 @@ impl<'a> Budgets<'a> {
         if !is_ready(running) {
             return budget.allows(false);
         }
-        let Count { spent, serving } = *self.count(id);
-        let is_enough = serving > i64::from(budget.desired_healthy);
-        budget.is_current() && i64::from(budget.disruptions_allowed) > spent && is_enough
+        let BudgetUsage {
+            unobserved,
+            available,
+        } = *self.usage(id);
+        let is_enough = available > i64::from(budget.desired_healthy);
+        budget.is_current() && i64::from(budget.disruptions_allowed) > unobserved && is_enough
     }
 
     /// The count of one budget. What is on its way counts as done.
-    fn count(&mut self, id: BudgetId<'a>) -> &mut Count {
+    fn usage(&mut self, id: BudgetId<'a>) -> &mut BudgetUsage {
         let Self {
             index,
             state,
             now,
-            counts,
+            usages,
         } = self;
-        counts.entry(id).or_insert_with(|| {
-            let mut count = Count::default();
+        usages.entry(id).or_insert_with(|| {
+            let mut usage = BudgetUsage::default();
             let Some(Covered { budget, pods }) = index.budget(id) else {
-                return count;
+                return usage;
             };
             for pod in pods.values() {
                 let Some(running) = pod.running.as_deref() else {
@@ -122,20 +125,20 @@ impl<'a> Budgets<'a> {
                 let pending = state.pending(&pod.uid);
                 let is_evicted =
                     pending.is_some_and(|pending| pending.disruption == Disruption::Eviction);
-                let serves =
-                    standing(pod, running, pending) == (Standing::Running { serves: true });
-                count.serving += i64::from(serves && !is_evicted);
-                let is_spent =
+                let is_available = availability(pod, running, pending)
+                    == (PodAvailability::Running { available: true });
+                usage.available += i64::from(is_available && !is_evicted);
+                let is_unobserved =
                     pending.is_some_and(|pending| is_disruption(pending.disruption, pod, running));
-                count.spent +=
-                    i64::from(is_spent && !budget.is_disrupting(&pod.key.name, now.wall));
+                usage.unobserved +=
+                    i64::from(is_unobserved && !budget.is_disrupting(&pod.key.name, now.wall));
             }
-            count
+            usage
         })
     }
 
     /// Counts what is done to a pod.
-    pub(super) fn spend(&mut self, disruption: Disruption, pod: &Pod, running: &Running) {
+    pub(super) fn reserve(&mut self, disruption: Disruption, pod: &Pod, running: &Running) {
         if !is_disruption(disruption, pod, running) {
             return;
         }
@@ -143,9 +146,9 @@ impl<'a> Budgets<'a> {
             let budget = self.index.budget(id).map(|covered| &covered.budget);
             let shows =
                 budget.is_some_and(|budget| budget.is_disrupting(&pod.key.name, self.now.wall));
-            let count = self.count(id);
-            count.serving -= 1;
-            count.spent += i64::from(!shows);
+            let usage = self.usage(id);
+            usage.available -= 1;
+            usage.unobserved += i64::from(!shows);
         }
     }
 }

@@ -16,13 +16,13 @@ use super::settings::Settings;
 
 /// What a pod of the group does now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Standing {
+pub(super) enum PodAvailability {
     /// It is bound to a node, but has not started.
     Pending,
     /// It runs.
     Running {
         /// Whether it serves: it is ready, and no restart of ours is still to come.
-        serves: bool,
+        available: bool,
     },
 }
 
@@ -49,16 +49,16 @@ pub(super) struct Group {
     /// Pods that run.
     pub(super) running: i64,
     /// Pods that serve.
-    pub(super) serving: i64,
+    pub(super) available_pods: i64,
     /// Whether there are so few that only resizes are allowed that disrupt nothing.
     pub(super) below_min_replicas: bool,
     /// Pods beyond those configured that there were at most since the group shrinks: those that
     /// went since count as lost.
     surplus: i64,
     /// Running pods that were taken and still count as running.
-    taken: i64,
+    reserved: i64,
     /// Those of them that served.
-    taken_serving: i64,
+    reserved_available: i64,
 }
 
 /// The least number of live pods for which a group is dealt with: what the autoscaler says, else
@@ -71,19 +71,19 @@ impl Group {
     /// The group of these pods. Those that were evicted and are still seen count as gone. `peak` is
     /// the largest number of live pods since the group shrinks.
     pub(super) fn new(
-        standings: impl IntoIterator<Item = Standing>,
+        availabilities: impl IntoIterator<Item = PodAvailability>,
         configured: i64,
         peak: i64,
         required: i64,
         tolerance: f64,
     ) -> Self {
-        let (mut pending, mut running, mut serving) = (0, 0, 0);
-        for standing in standings {
-            match standing {
-                Standing::Pending => pending += 1,
-                Standing::Running { serves } => {
+        let (mut pending, mut running, mut available_pods) = (0, 0, 0);
+        for availability in availabilities {
+            match availability {
+                PodAvailability::Pending => pending += 1,
+                PodAvailability::Running { available } => {
                     running += 1;
-                    serving += i64::from(serves);
+                    available_pods += i64::from(available);
                 }
             }
         }
@@ -92,54 +92,55 @@ impl Group {
             tolerance: (configured as f64 * tolerance) as i64,
             pending,
             running,
-            serving,
+            available_pods,
             below_min_replicas: pending + running < required,
             surplus: (peak - configured).max(0),
-            taken: 0,
-            taken_serving: 0,
+            reserved: 0,
+            reserved_available: 0,
         }
     }
 
     /// Upstream's rule: whether one more running pod may be taken.
-    pub(super) fn has_room(&self) -> bool {
-        let enough = self.running - self.taken > self.configured - self.tolerance;
-        enough || (self.configured == self.running && self.tolerance == 0 && self.taken == 0)
+    pub(super) fn tolerates_one_less_running(&self) -> bool {
+        let enough = self.running - self.reserved > self.configured - self.tolerance;
+        enough || (self.configured == self.running && self.tolerance == 0 && self.reserved == 0)
     }
 
     /// Whether this may be done to a pod that stands so.
-    pub(super) fn allows(&self, disruption: Disruption, standing: Standing) -> bool {
-        let Standing::Running { serves } = standing else {
+    pub(super) fn allows(&self, disruption: Disruption, availability: PodAvailability) -> bool {
+        let PodAvailability::Running { available } = availability else {
             return disruption == Disruption::Eviction;
         };
-        let keeps_serving =
-            disruption == Disruption::Resize || !serves || self.one_less_may_serve();
-        self.has_room()
-            && keeps_serving
+        let keeps_available =
+            disruption == Disruption::Resize || !available || self.tolerates_one_more_unavailable();
+        self.tolerates_one_less_running()
+            && keeps_available
             && (disruption == Disruption::Resize || !self.below_min_replicas)
     }
 
     /// Our rule: whether enough pods serve when one more does not.
-    fn one_less_may_serve(&self) -> bool {
-        self.away() < self.tolerance.max(1)
+    fn tolerates_one_more_unavailable(&self) -> bool {
+        self.unavailable() < self.tolerance.max(1)
     }
 
     /// Whether an eviction that counts already, but may not have happened, may be asked for again:
     /// others may have gone since.
-    pub(super) fn allows_again(&self, standing: Standing) -> bool {
-        standing != (Standing::Running { serves: true }) || self.away() <= self.tolerance.max(1)
+    pub(super) fn allows_retry(&self, availability: PodAvailability) -> bool {
+        availability != (PodAvailability::Running { available: true })
+            || self.unavailable() <= self.tolerance.max(1)
     }
 
-    fn away(&self) -> i64 {
-        self.configured - (self.serving - self.surplus - self.taken_serving)
+    fn unavailable(&self) -> i64 {
+        self.configured - (self.available_pods - self.surplus - self.reserved_available)
     }
 
     /// Counts what is done, or is on its way.
-    pub(super) fn take(&mut self, disruption: Disruption, standing: Standing) {
-        let Standing::Running { serves } = standing else {
+    pub(super) fn reserve(&mut self, disruption: Disruption, availability: PodAvailability) {
+        let PodAvailability::Running { available } = availability else {
             return;
         };
-        self.taken += 1;
-        self.taken_serving += i64::from(serves && disruption != Disruption::Resize);
+        self.reserved += 1;
+        self.reserved_available += i64::from(available && disruption != Disruption::Resize);
     }
 }
 
@@ -149,20 +150,20 @@ mod tests {
 
     use super::*;
 
-    const UP: Standing = Standing::Running { serves: true };
-    const DOWN: Standing = Standing::Running { serves: false };
+    const UP: PodAvailability = PodAvailability::Running { available: true };
+    const DOWN: PodAvailability = PodAvailability::Running { available: false };
 
     /// How many of the pods can be evicted one after the other, in their order.
-    fn check(pods: &[(usize, Standing)], configured: i64, expected: usize) {
-        let pods: Vec<Standing> = pods
+    fn check(pods: &[(usize, PodAvailability)], configured: i64, expected: usize) {
+        let pods: Vec<PodAvailability> = pods
             .iter()
-            .flat_map(|(count, standing)| std::iter::repeat_n(*standing, *count))
+            .flat_map(|(count, availability)| std::iter::repeat_n(*availability, *count))
             .collect();
         let mut group = Group::new(pods.iter().copied(), configured, pods.len() as i64, 1, 0.5);
         let mut evicted = 0;
         for pod in &pods {
             if group.allows(Disruption::Eviction, *pod) {
-                group.take(Disruption::Eviction, *pod);
+                group.reserve(Disruption::Eviction, *pod);
                 evicted += 1;
             }
         }
@@ -181,8 +182,8 @@ mod tests {
 
     #[test]
     fn pods_that_have_not_started_may_always_go() {
-        check(&[(3, Standing::Pending)], 3, 3);
-        check(&[(2, Standing::Pending), (5, UP)], 10, 2);
+        check(&[(3, PodAvailability::Pending)], 3, 3);
+        check(&[(2, PodAvailability::Pending), (5, UP)], 10, 2);
     }
 
     #[test]
@@ -200,7 +201,7 @@ mod tests {
         check(&[(5, UP), (5, DOWN)], 10, 5);
         let mut group = Group::new([DOWN, UP, UP, UP], 4, 4, 1, 0.5);
         assert!(group.allows(Disruption::Eviction, UP));
-        group.take(Disruption::Eviction, UP);
+        group.reserve(Disruption::Eviction, UP);
         assert!(
             !group.allows(Disruption::Eviction, UP),
             "two of four are away"
@@ -220,9 +221,9 @@ mod tests {
         assert!(!group.allows(Disruption::Eviction, UP) && group.allows(Disruption::Resize, UP));
     }
 
-    fn standing() -> impl Strategy<Value = Standing> {
+    fn availability() -> impl Strategy<Value = PodAvailability> {
         prop_oneof![
-            1 => Just(Standing::Pending),
+            1 => Just(PodAvailability::Pending),
             2 => Just(DOWN),
             6 => Just(UP),
         ]
@@ -241,31 +242,31 @@ mod tests {
         /// and nothing that disrupts is done where too few pods are.
         #[test]
         fn never_more_are_away_than_are_tolerated(
-            pods in proptest::collection::vec((standing(), disruption()), 0..20),
+            pods in proptest::collection::vec((availability(), disruption()), 0..20),
             configured in 1i64..20,
             lost in 0i64..5,
             required in 0i64..6,
             tolerance in prop_oneof![Just(0.0), Just(0.5), 0.0f64..=1.0],
         ) {
             let peak = pods.len() as i64 + lost;
-            let standings = pods.iter().map(|(standing, _)| *standing);
-            let mut group = Group::new(standings, configured, peak, required, tolerance);
-            let (mut running, mut serving) = (group.running, group.serving);
+            let availabilities = pods.iter().map(|(availability, _)| *availability);
+            let mut group = Group::new(availabilities, configured, peak, required, tolerance);
+            let (mut running, mut available_pods) = (group.running, group.available_pods);
             let allowed = ((configured as f64 * tolerance) as i64).max(1);
             // Whichever pods of the surplus their controller deletes.
             let at_least = configured.max(peak) - allowed;
-            for (standing, disruption) in pods.iter().copied() {
-                if !group.allows(disruption, standing) {
+            for (availability, disruption) in pods.iter().copied() {
+                if !group.allows(disruption, availability) {
                     continue;
                 }
-                group.take(disruption, standing);
-                let Standing::Running { serves } = standing else { continue };
+                group.reserve(disruption, availability);
+                let PodAvailability::Running { available } = availability else { continue };
                 running -= 1;
                 prop_assert!(running >= configured - allowed, "{running} of {configured} run on");
                 if disruption != Disruption::Resize {
                     prop_assert!(pods.len() as i64 >= required);
-                    serving -= i64::from(serves);
-                    prop_assert!(!serves || serving >= at_least, "{serving} of {peak} serve, {configured} are wanted");
+                    available_pods -= i64::from(available);
+                    prop_assert!(!available || available_pods >= at_least, "{available_pods} of {peak} serve, {configured} are wanted");
                 }
             }
         }

@@ -8,7 +8,7 @@ use std::time::Duration;
 use api::vpa::EffectiveUpdateMode;
 use view::Running;
 
-use super::group::{Disruption, Group, Standing};
+use super::group::{Disruption, Group, PodAvailability};
 use super::resizing::Resizing;
 use super::settings::Settings;
 use super::size::sized;
@@ -33,7 +33,7 @@ pub(super) enum InPlace {
 pub(super) struct Question<'a> {
     pub(super) mode: EffectiveUpdateMode,
     pub(super) running: &'a Running,
-    pub(super) standing: Standing,
+    pub(super) availability: PodAvailability,
     /// None where the group is left alone.
     pub(super) group: Option<&'a Group>,
     pub(super) has_recommendation: bool,
@@ -52,8 +52,8 @@ impl Question<'_> {
         if in_place_only && !settings.in_place {
             return InPlace::Deferred;
         }
-        let (Some(group), Standing::Running { .. }, true) =
-            (self.group, self.standing, self.has_recommendation)
+        let (Some(group), PodAvailability::Running { .. }, true) =
+            (self.group, self.availability, self.has_recommendation)
         else {
             return InPlace::Deferred;
         };
@@ -65,7 +65,7 @@ impl Question<'_> {
             Resizing::Infeasible if in_place_only => return InPlace::Infeasible,
             _ if in_place_only => return InPlace::Deferred,
             resizing => {
-                let may_go = group.allows(Disruption::Eviction, self.standing);
+                let may_go = group.allows(Disruption::Eviction, self.availability);
                 return if may_go && resizing.is_given_up(self.waited) {
                     InPlace::Evict
                 } else {
@@ -76,7 +76,7 @@ impl Question<'_> {
         if settings.in_place_skips_budget && !may_restart(self.running, settings.native_sidecars) {
             return InPlace::Approved;
         }
-        if group.allows(self.disruption, self.standing) {
+        if group.allows(self.disruption, self.availability) {
             InPlace::Approved
         } else {
             InPlace::Deferred
@@ -87,14 +87,15 @@ impl Question<'_> {
 /// Whether a pod may be evicted, as far as its group and a resize that is under way are concerned.
 pub(super) fn may_evict(
     group: Option<&Group>,
-    standing: Standing,
+    availability: PodAvailability,
     running: &Running,
     waited: Duration,
 ) -> bool {
     let resizing = Resizing::of(running);
-    let waits =
-        standing != Standing::Pending && resizing != Resizing::No && !resizing.is_given_up(waited);
-    !waits && group.is_some_and(|group| group.allows(Disruption::Eviction, standing))
+    let waits = availability != PodAvailability::Pending
+        && resizing != Resizing::No
+        && !resizing.is_given_up(waited);
+    !waits && group.is_some_and(|group| group.allows(Disruption::Eviction, availability))
 }
 
 /// Whether any resize might restart a container.

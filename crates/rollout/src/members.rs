@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use view::{Phase, Pod, Running};
 
-use super::group::{Disruption, Group, Standing, required_replicas};
+use super::group::{Disruption, Group, PodAvailability, required_replicas};
 use super::group_size::{GroupSize, OwnerName, owner_name};
 use super::pass::Matched;
 use super::settings::Settings;
@@ -16,7 +16,7 @@ use super::state::{PendingAction, RolloutState};
 pub(super) struct Member<'a> {
     pub(super) pod: &'a Pod,
     pub(super) running: &'a Running,
-    pub(super) standing: Standing,
+    pub(super) availability: PodAvailability,
     /// Which group it is in; none if the group is left alone.
     pub(super) group: Option<usize>,
     /// What is under way for it and not seen yet.
@@ -45,14 +45,14 @@ pub(super) fn members<'a>(
             continue;
         };
         let pending = state.pending(&pod.uid);
-        let standing = standing(pod, running, pending);
+        let availability = availability(pod, running, pending);
         by_owner
             .entry(owner_name(pod.owner.as_ref()))
             .or_default()
             .push(Member {
                 pod,
                 running,
-                standing,
+                availability,
                 group: None,
                 pending,
             });
@@ -79,7 +79,7 @@ pub(super) fn members<'a>(
             if let Some(pending) = &mut member.pending {
                 let allows = group
                     .as_ref()
-                    .is_some_and(|group| group.allows_again(member.standing));
+                    .is_some_and(|group| group.allows_retry(member.availability));
                 pending.may_retry = pending.may_retry && are_enough && allows;
             }
         }
@@ -110,29 +110,33 @@ fn group(
             .is_some_and(|pending| pending.disruption == Disruption::Eviction)
     };
     let present: Vec<&Member> = members.iter().filter(|member| !evicted(member)).collect();
-    let standings = present.iter().map(|member| member.standing);
+    let availabilities = present.iter().map(|member| member.availability);
     let mut group = Group::new(
-        standings,
+        availabilities,
         configured,
         peak,
         required,
         settings.eviction_tolerance,
     );
     for member in present.iter().filter(|member| member.pending.is_some()) {
-        group.take(Disruption::Resize, member.standing);
+        group.reserve(Disruption::Resize, member.availability);
     }
     group
 }
 
 /// What a pod does now. While a container of it is being restarted, or is about to be, it does not
 /// serve.
-pub(super) fn standing(pod: &Pod, running: &Running, pending: Option<PendingAction>) -> Standing {
+pub(super) fn availability(
+    pod: &Pod,
+    running: &Running,
+    pending: Option<PendingAction>,
+) -> PodAvailability {
     if pod.phase == Phase::Pending {
-        return Standing::Pending;
+        return PodAvailability::Pending;
     }
     let restarts = pending.is_some_and(|pending| pending.disruption == Disruption::Restart);
-    Standing::Running {
-        serves: running.ready_since.is_some() && !restarts && !awaits_restart(running),
+    PodAvailability::Running {
+        available: running.ready_since.is_some() && !restarts && !awaits_restart(running),
     }
 }
 

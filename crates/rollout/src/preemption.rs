@@ -36,7 +36,7 @@ use view::{ObjectKey, Pod, Running, View};
 
 use super::action::{Action, ActionKind, ActionReason};
 use super::clock::ClockReading;
-use super::group::{Disruption, Standing};
+use super::group::{Disruption, PodAvailability};
 use super::plan_builder::PlanBuilder;
 use super::settings::PreemptionMode;
 use super::state::RolloutState;
@@ -51,7 +51,7 @@ pub(super) struct EvictablePod<'a> {
     pub(super) recommendation: Arc<Recommendation>,
     pub(super) pod: &'a Pod,
     pub(super) running: &'a Running,
-    pub(super) standing: Standing,
+    pub(super) availability: PodAvailability,
     /// Index of its group in the plan; `None` if the group is left alone.
     pub(super) group: Option<usize>,
 }
@@ -168,7 +168,7 @@ impl EvictablePod<'_> {
     /// Whether its group and the disruption budgets that cover it allow its eviction.
     fn is_evictable(&self, builder: &mut PlanBuilder) -> bool {
         let group = self.group.and_then(|index| builder.groups.get(index));
-        group.is_some_and(|group| group.allows(Disruption::Eviction, self.standing))
+        group.is_some_and(|group| group.allows(Disruption::Eviction, self.availability))
             && builder
                 .budgets
                 .refusal(Disruption::Eviction, self.pod, self.running)
@@ -185,9 +185,9 @@ impl EvictablePod<'_> {
         }
         builder
             .budgets
-            .spend(Disruption::Eviction, self.pod, self.running);
+            .reserve(Disruption::Eviction, self.pod, self.running);
         if let Some(group) = self.group.and_then(|index| builder.groups.get_mut(index)) {
-            group.take(Disruption::Eviction, self.standing);
+            group.reserve(Disruption::Eviction, self.availability);
         }
         true
     }

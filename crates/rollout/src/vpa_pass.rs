@@ -15,7 +15,7 @@ use view::{Autoscaler, Running};
 
 use super::action::{Action, ActionKind, ActionReason, QuickOomKill, Skip, SkipReason};
 use super::clock::ClockReading;
-use super::group::{Disruption, Group, Standing};
+use super::group::{Disruption, Group, PodAvailability};
 use super::index::Controlled;
 use super::members::{Member, Members, members};
 use super::pass::Matched;
@@ -299,11 +299,11 @@ impl<'a> VpaPass<'a> {
         builder: &mut PlanBuilder,
     ) -> Result<(), SkipReason> {
         let stops_serving = disruption == Disruption::Restart
-            && member.standing == (Standing::Running { serves: true });
+            && member.availability == (PodAvailability::Running { available: true });
         if stops_serving
             && !self
                 .group(member)
-                .is_some_and(|group| group.allows(disruption, member.standing))
+                .is_some_and(|group| group.allows(disruption, member.availability))
         {
             return Err(SkipReason::EvictionTolerance);
         }
@@ -315,9 +315,9 @@ impl<'a> VpaPass<'a> {
         }
         builder
             .budgets
-            .spend(disruption, member.pod, member.running);
+            .reserve(disruption, member.pod, member.running);
         if let Some(group) = member.group.and_then(|index| self.groups.get_mut(index)) {
-            group.take(disruption, member.standing);
+            group.reserve(disruption, member.availability);
         }
         Ok(())
     }

@@ -10,7 +10,7 @@ use serde_json::Value;
 use view::{Phase, Pod};
 
 use super::{Attempts, autoscaler, pod, recommendation, running};
-use crate::group::{Disruption, Group, Standing, required_replicas};
+use crate::group::{Disruption, Group, PodAvailability, required_replicas};
 use crate::in_place::{InPlace, Question, may_evict};
 use crate::resizing::Resizing;
 use crate::settings::Settings;
@@ -78,11 +78,11 @@ fn owner_name(pod: &Pod) -> OwnerName {
 }
 
 /// The recordings do not say that running pods are ready, which upstream does not ask.
-fn standing(pod: &Pod) -> Standing {
+fn availability(pod: &Pod) -> PodAvailability {
     if pod.phase == Phase::Pending {
-        Standing::Pending
+        PodAvailability::Pending
     } else {
-        Standing::Running { serves: true }
+        PodAvailability::Running { available: true }
     }
 }
 
@@ -105,24 +105,24 @@ impl Case {
     }
 
     fn groups(&self, pods: &[Pod], required: i64, keeps_small: bool) -> BTreeMap<OwnerName, Group> {
-        let mut by_owner: BTreeMap<OwnerName, Vec<Standing>> = BTreeMap::new();
+        let mut by_owner: BTreeMap<OwnerName, Vec<PodAvailability>> = BTreeMap::new();
         for pod in pods {
             by_owner
                 .entry(owner_name(pod))
                 .or_default()
-                .push(standing(pod));
+                .push(availability(pod));
         }
-        let group = |(owner, standings): (OwnerName, Vec<Standing>)| {
-            let configured = self.configured(&owner, standings.len() as i64)?;
+        let group = |(owner, availabilities): (OwnerName, Vec<PodAvailability>)| {
+            let configured = self.configured(&owner, availabilities.len() as i64)?;
             // Upstream knows no number for owners of other kinds; here those are left alone unless
             // their scale says it.
             let most = if configured > 0 {
-                standings.len() as i64
+                availabilities.len() as i64
             } else {
                 0
             };
             let group = Group::new(
-                standings,
+                availabilities,
                 configured,
                 most,
                 required,
@@ -204,13 +204,13 @@ fn vectors_disruption() {
                     .iter()
                     .find(|pod| pod.key.name == step.pod)
                     .expect("a pod");
-                let (standing, running) = (standing(pod), running(pod));
+                let (availability, running) = (availability(pod), running(pod));
                 // Upstream remembers when it first asked whether a resizing pod may be evicted.
                 let asks = case.flow == "evict" || mode == EffectiveUpdateMode::InPlaceOrRecreate;
                 let mut waited = Duration::ZERO;
                 let group = groups.get(&owner_name(pod));
                 let is_asked = asks
-                    && standing != Standing::Pending
+                    && availability != PodAvailability::Pending
                     && group.is_some()
                     && Resizing::of(running) != Resizing::No;
                 if is_asked
@@ -233,7 +233,7 @@ fn vectors_disruption() {
                     let answer = Question {
                         mode,
                         running,
-                        standing,
+                        availability,
                         group,
                         has_recommendation: recommendation.is_some(),
                         is_cached: attempts.get(&pod.uid).is_some_and(|known| {
@@ -251,19 +251,19 @@ fn vectors_disruption() {
                         groups
                             .get_mut(&owner_name(pod))
                             .expect("a group")
-                            .take(Disruption::Resize, standing);
+                            .reserve(Disruption::Resize, availability);
                     }
                 }
                 if case.flow == "evict" || found.decision.as_deref() == Some("InPlaceEvict") {
                     let group = groups.get(&owner_name(pod));
-                    let may = may_evict(group, standing, running, waited);
+                    let may = may_evict(group, availability, running, waited);
                     found.can_evict = Some(may);
                     if may {
                         found.evicted = true;
                         groups
                             .get_mut(&owner_name(pod))
                             .expect("a group")
-                            .take(Disruption::Eviction, standing);
+                            .reserve(Disruption::Eviction, availability);
                     }
                 }
                 if is_surplus_kept(&found, step, groups.get(&owner_name(pod))) {

@@ -14,7 +14,12 @@ impl VpaPass<'_> {
             Some(_) => false,
             None => {
                 let waited = self.resizing_for(member);
-                in_place::may_evict(self.group(member), member.standing, member.running, waited)
+                in_place::may_evict(
+                    self.group(member),
+                    member.availability,
+                    member.running,
+                    waited,
+                )
             }
         }
     }
@@ -51,7 +56,7 @@ impl VpaPass<'_> {
                 return Err(SkipReason::RecentOomKill);
             }
             self.reserve(candidate.member, Disruption::Eviction, builder)?;
-        } else if let Some(reason) = builder.budgets.refusal_again(pod, running) {
+        } else if let Some(reason) = builder.budgets.retry_refusal(pod, running) {
             return Err(reason);
         }
         let action = self.action(

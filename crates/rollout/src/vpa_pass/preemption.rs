@@ -32,7 +32,7 @@ impl<'a> VpaPass<'a> {
             let Member {
                 pod,
                 running,
-                standing,
+                availability,
                 group,
                 pending: _,
             } = member;
@@ -42,7 +42,7 @@ impl<'a> VpaPass<'a> {
                 recommendation: Arc::clone(&self.recommendation),
                 pod,
                 running,
-                standing: *standing,
+                availability: *availability,
                 group,
             };
             let own = self.pod_recommendation(running);

@@ -87,7 +87,7 @@ impl VpaPass<'_> {
                     && resizing == Resizing::Deferred
                     && resize.is_change =>
             {
-                let allows = |group: &Group| group.allows(resize.disruption, member.standing);
+                let allows = |group: &Group| group.allows(resize.disruption, member.availability);
                 if self.group(member).is_some_and(allows) {
                     self.resize(candidate, &resize, builder)
                 } else {
@@ -113,7 +113,7 @@ impl VpaPass<'_> {
         Question {
             mode: self.mode,
             running: member.running,
-            standing: member.standing,
+            availability: member.availability,
             group: self.group(member),
             has_recommendation: self.has_recommendation,
             is_cached: self

@@ -26,7 +26,7 @@ impl VpaPass<'_> {
         let patch = resize_patch::resize(member.running, &resize.wanted);
         let may = self
             .group(member)
-            .is_some_and(|group| group.allows(resize.disruption, member.standing));
+            .is_some_and(|group| group.allows(resize.disruption, member.availability));
         let refused_ago = self.context.state.refused_ago(&member.pod.uid, &patch, now);
         let retry_in = refused_ago
             .and_then(|ago| REFUSED_PAUSE.checked_sub(ago))
