@@ -1,6 +1,6 @@
-//! One decision about 10,000 pods in one namespace, under 1,000 autoscalers and as many budgets. It
+//! One decision about 10,000 pods in one namespace, under 1,000 VPA objects and as many budgets. It
 //! should take less than 200 ms. Passes after a change of one pod, with two pods for each
-//! autoscaler, should take less than 1 ms with 1,000 autoscalers, and less than 20 ms with 10,000.
+//! VPA object, should take less than 1 ms with 1,000 VPA objects, and less than 20 ms with 10,000.
 //!
 //! `cargo bench -p rollout`.
 
@@ -19,7 +19,7 @@ const WORKLOADS: usize = 1000;
 const PODS_EACH: usize = 10;
 /// The time between two passes.
 const PAUSE: Duration = Duration::from_millis(100);
-/// Autoscalers with two pods each, for passes after a change of one pod.
+/// VPA objects with two pods each, for passes after a change of one pod.
 const SIZES: [usize; 2] = [1_000, 10_000];
 
 fn owner(kind: &str, name: &str) -> Value {
@@ -46,7 +46,7 @@ fn workload(view: &mut View, name: &str, cpu: &str, pods: usize) {
         "spec": {"targetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": name}},
         "status": {"recommendation": {"containerRecommendations": [recommended("app"), recommended("side")]}},
     });
-    let object = api::vpa::parse(object).expect("an autoscaler");
+    let object = api::vpa::parse(object).expect("a VPA object");
     view.autoscalers.apply(Arc::new(Autoscaler {
         key: ObjectKey::new("shop", name),
         object,
@@ -79,7 +79,7 @@ fn workload(view: &mut View, name: &str, cpu: &str, pods: usize) {
 
 fn decisions(criterion: &mut Criterion) {
     let mut group =
-        criterion.benchmark_group("10,000 pods under 1,000 autoscalers in one namespace");
+        criterion.benchmark_group("10,000 pods under 1,000 VPA objects in one namespace");
     group.sample_size(20);
     for (name, cpu) in [
         ("every pod wants another size", "100m"),
@@ -171,7 +171,7 @@ fn passes_after_one_change(criterion: &mut Criterion) {
                 decide(black_box(&snapshot), &mut state, &settings, now)
             };
             pass();
-            group.bench_function(format!("{workloads} autoscalers, {name}"), |bencher| {
+            group.bench_function(format!("{workloads} VPA objects, {name}"), |bencher| {
                 bencher.iter(&mut pass);
             });
         }

@@ -15,7 +15,7 @@ use super::resize_patch::Annotations;
 #[derive(Debug, Clone, PartialEq)]
 pub struct Action {
     /// The VPA object that asks for it.
-    pub autoscaler: ObjectKey,
+    pub vpa: ObjectKey,
     /// The pod.
     pub pod: ObjectKey,
     /// The pod's unique identifier. A later pod of the same name is another pod.
@@ -137,7 +137,7 @@ pub enum ActionOutcome {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Skip {
     /// The pod's VPA object.
-    pub autoscaler: ObjectKey,
+    pub vpa: ObjectKey,
     /// The pod.
     pub pod: ObjectKey,
     /// The reason.

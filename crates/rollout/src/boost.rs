@@ -22,7 +22,7 @@ struct Original {
     limits: Option<ResourceList>,
 }
 
-/// Whether an autoscaler boosts anything.
+/// Whether a VPA object boosts anything.
 pub(super) fn is_asked_for(spec: &VerticalPodAutoscalerSpec) -> bool {
     let policies = spec
         .resource_policy

@@ -62,7 +62,7 @@ impl<T: Entry> ChangeTracker<T> {
 #[derive(Debug, Clone, Default)]
 pub(super) struct ClusterChangeTracker {
     pods: ChangeTracker<Pod>,
-    autoscalers: ChangeTracker<Autoscaler>,
+    vpas: ChangeTracker<Autoscaler>,
     controllers: BTreeMap<WellKnown, ChangeTracker<Controller>>,
     scales: ChangeTracker<ReadScale>,
     limit_ranges: ChangeTracker<LimitRange>,
@@ -77,7 +77,7 @@ pub(super) struct ClusterChangeTracker {
 #[derive(Debug)]
 pub(super) struct ClusterChanges {
     pub(super) pods: Vec<Change<Pod>>,
-    pub(super) autoscalers: Vec<Change<Autoscaler>>,
+    pub(super) vpas: Vec<Change<Autoscaler>>,
     pub(super) controllers: Vec<(WellKnown, Change<Controller>)>,
     pub(super) scales: Vec<Change<ReadScale>>,
     pub(super) limit_ranges: Vec<Change<LimitRange>>,
@@ -108,7 +108,7 @@ impl ClusterChangeTracker {
         }
         ClusterChanges {
             pods: self.pods.changes(view.pods.iter()),
-            autoscalers: self.autoscalers.changes(view.autoscalers.iter()),
+            vpas: self.vpas.changes(view.autoscalers.iter()),
             controllers,
             scales: self.scales.changes(view.scales()),
             limit_ranges: self.limit_ranges.changes(view.limit_ranges.iter()),

@@ -15,15 +15,15 @@ use super::index::{Index, Order};
 /// wall clock is then due at another time by the steady one.
 const JUMP: SignedDuration = SignedDuration::from_secs(1);
 
-/// The decisions about all autoscalers with pods, and what they were made from.
+/// The decisions about all VPA objects with pods, and what they were made from.
 #[derive(Debug, Clone)]
 pub(super) struct Decisions {
     pub(super) index: Index,
-    by_autoscaler: BTreeMap<Order, Decision>,
+    by_vpa: BTreeMap<Order, Decision>,
     began: ClockReading,
 }
 
-/// The decision about one autoscaler.
+/// The decision about one VPA object.
 #[derive(Debug, Clone)]
 pub(super) struct Decision {
     plan: Plan,
@@ -57,7 +57,7 @@ impl Decisions {
     pub(super) fn new(index: Index, now: ClockReading) -> Self {
         Self {
             index,
-            by_autoscaler: BTreeMap::new(),
+            by_vpa: BTreeMap::new(),
             began: now,
         }
     }
@@ -74,7 +74,7 @@ impl Decisions {
         apart.abs() < JUMP
     }
 
-    /// Marks the autoscalers about which another decision is due although nothing changed.
+    /// Marks the VPA objects about which another decision is due although nothing changed.
     pub(super) fn mark_due(&mut self, now: ClockReading) {
         for (
             (_, name, namespace),
@@ -83,31 +83,31 @@ impl Decisions {
                 changes_with_time,
                 ..
             },
-        ) in &self.by_autoscaler
+        ) in &self.by_vpa
         {
             if *changes_with_time || due.is_some_and(|due| due <= now.monotonic) {
-                self.index.mark_autoscaler(namespace, name);
+                self.index.mark_vpa(namespace, name);
             }
         }
     }
 
-    /// Replaces the decision about one autoscaler. None for one without pods.
-    pub(super) fn replace(&mut self, autoscaler: Order, decision: Option<Decision>) {
+    /// Replaces the decision about one VPA object. None for one without pods.
+    pub(super) fn replace(&mut self, vpa: Order, decision: Option<Decision>) {
         match decision {
-            Some(decision) => drop(self.by_autoscaler.insert(autoscaler, decision)),
-            None => drop(self.by_autoscaler.remove(&autoscaler)),
+            Some(decision) => drop(self.by_vpa.insert(vpa, decision)),
+            None => drop(self.by_vpa.remove(&vpa)),
         }
     }
 
-    /// Forgets the decision about an autoscaler.
-    pub(super) fn remove(&mut self, autoscaler: &Order) {
-        self.by_autoscaler.remove(autoscaler);
+    /// Forgets the decision about a VPA object.
+    pub(super) fn remove(&mut self, vpa: &Order) {
+        self.by_vpa.remove(vpa);
     }
 
     /// All decisions together.
     pub(super) fn plan(&self, now: ClockReading) -> Plan {
         let mut all = Plan::default();
-        for Decision { plan, due, .. } in self.by_autoscaler.values() {
+        for Decision { plan, due, .. } in self.by_vpa.values() {
             all.actions.extend(plan.actions.iter().cloned());
             all.skips.extend(plan.skips.iter().cloned());
             all.paused.extend(plan.paused.iter().cloned());

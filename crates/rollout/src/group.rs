@@ -1,4 +1,4 @@
-//! How many pods of one controller may be away: the pods of one autoscaler that have the same
+//! How many pods of one controller may be away: the pods of one VPA object that have the same
 //! direct owner, so that the old and the new `ReplicaSet` of a rollout are two groups.
 //!
 //! Two rules, and both must hold. Upstream's goes by pods that run: more than
@@ -61,10 +61,10 @@ pub(super) struct Group {
     reserved_available: i64,
 }
 
-/// The least number of live pods for which a group is dealt with: what the autoscaler says, else
+/// The least number of live pods for which a group is dealt with: what the VPA object says, else
 /// the flag.
-pub(super) fn required_replicas(of_autoscaler: Option<i32>, settings: &Settings) -> i64 {
-    of_autoscaler.map_or(settings.min_replicas, i64::from)
+pub(super) fn required_replicas(of_vpa: Option<i32>, settings: &Settings) -> i64 {
+    of_vpa.map_or(settings.min_replicas, i64::from)
 }
 
 impl Group {

@@ -90,7 +90,7 @@ impl GroupSizes {
                 let known = before
                     .remove(&owner.uid)
                     .or_else(|| self.by_owner.get(&owner.uid).copied());
-                let namespace = controlled.autoscaler.key.namespace.as_str();
+                let namespace = controlled.vpa.key.namespace.as_str();
                 let Some(configured) = configured(view, &mut live_by_scale, namespace, owner)
                 else {
                     let known = known.map(|known| SizeRecord {

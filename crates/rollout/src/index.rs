@@ -1,4 +1,4 @@
-//! Which pods each autoscaler controls and which ones each budget covers, kept from pass to pass.
+//! Which pods each VPA object controls and which ones each budget covers, kept from pass to pass.
 //!
 //! All that belongs together is in one namespace. A change of a pod, of a status or of a number of
 //! replicas marks what it is about. After any other change the namespace is read anew. What is
@@ -21,18 +21,18 @@ use super::settings::Settings;
 use namespace::Namespace;
 pub(super) use namespace::{BudgetId, Controlled, Covered};
 
-/// The order in which autoscalers are decided about: by time of creation, then by name and
+/// The order in which VPA objects are decided about: by time of creation, then by name and
 /// namespace. The API server keeps whole seconds.
 pub(super) type Order = (Option<Timestamp>, String, String);
 
 /// Kind and name of the owner of pods.
 type OwnerKey = (String, String);
 
-/// All namespaces with autoscalers that count.
+/// All namespaces with VPA objects that count.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Index {
     namespaces: BTreeMap<String, Namespace>,
-    /// Autoscalers that are not in the index any more.
+    /// VPA objects that are not in the index any more.
     gone: Vec<Order>,
     /// Unique identifiers of the owners of their pods.
     released: Vec<String>,
@@ -43,8 +43,8 @@ impl Index {
     pub(super) fn of(view: &View, settings: &Settings) -> Self {
         let mut index = Self::default();
         let mut last = None;
-        for autoscaler in view.autoscalers.iter() {
-            let namespace = autoscaler.key.namespace.as_str();
+        for vpa in view.autoscalers.iter() {
+            let namespace = vpa.key.namespace.as_str();
             if last.replace(namespace) != Some(namespace) {
                 index.read(namespace, view, settings);
             }
@@ -58,26 +58,22 @@ impl Index {
             if let Some(before) = self.namespaces.remove(namespace) {
                 self.gone.extend(
                     before
-                        .autoscalers
+                        .vpas
                         .iter()
                         .map(|controlled| controlled.order.clone()),
                 );
                 self.released.extend(
                     before
-                        .autoscalers
+                        .vpas
                         .into_iter()
                         .flat_map(|controlled| controlled.owners),
                 );
             }
             self.read(namespace, view, settings);
         }
-        for autoscaler in changes
-            .autoscalers
-            .iter()
-            .filter_map(|change| change.new.as_ref())
-        {
-            if let Some(namespace) = self.namespaces.get_mut(&autoscaler.key.namespace) {
-                namespace.set_autoscaler(autoscaler);
+        for vpa in changes.vpas.iter().filter_map(|change| change.new.as_ref()) {
+            if let Some(namespace) = self.namespaces.get_mut(&vpa.key.namespace) {
+                namespace.set_vpa(vpa);
             }
         }
         for budget in changes
@@ -132,11 +128,8 @@ impl Index {
                 .for_each(|namespace| namespace.mark_if(is_there));
         }
         if !changes.recommendations.is_empty() {
-            let has_another = |controlled: &Controlled| {
-                changes
-                    .recommendations
-                    .contains(controlled.autoscaler.uid())
-            };
+            let has_another =
+                |controlled: &Controlled| changes.recommendations.contains(controlled.vpa.uid());
             self.namespaces
                 .values_mut()
                 .for_each(|namespace| namespace.mark_if(has_another));
@@ -149,17 +142,17 @@ impl Index {
         }
     }
 
-    /// Marks the autoscaler of a pod and the budgets that cover it.
+    /// Marks the VPA object of a pod and the budgets that cover it.
     pub(super) fn mark_pod(&mut self, key: &ObjectKey) {
         if let Some(namespace) = self.namespaces.get_mut(&key.namespace) {
             namespace.mark_pod(&key.name);
         }
     }
 
-    /// Marks an autoscaler.
-    pub(super) fn mark_autoscaler(&mut self, namespace: &str, name: &str) {
+    /// Marks a VPA object.
+    pub(super) fn mark_vpa(&mut self, namespace: &str, name: &str) {
         if let Some(found) = self.namespaces.get_mut(namespace) {
-            found.mark_autoscaler(name);
+            found.mark_vpa(name);
         }
     }
 
@@ -169,7 +162,7 @@ impl Index {
         self.namespaces.values_mut().for_each(Namespace::close);
     }
 
-    /// The marked autoscalers, in their order.
+    /// The marked VPA objects, in their order.
     pub(super) fn marked(&self) -> Vec<&Controlled> {
         let mut marked: Vec<&Controlled> = self
             .namespaces
@@ -180,7 +173,7 @@ impl Index {
         marked
     }
 
-    /// Takes the autoscalers that are not in the index any more, and the unique identifiers of the
+    /// Takes the VPA objects that are not in the index any more, and the unique identifiers of the
     /// owners of their pods.
     pub(super) fn take_gone(&mut self) -> (Vec<Order>, Vec<String>) {
         (
@@ -189,7 +182,7 @@ impl Index {
         )
     }
 
-    /// Notes whose pods an autoscaler controls, by the unique identifiers of the owners, and
+    /// Notes whose pods a VPA object controls, by the unique identifiers of the owners, and
     /// removes its mark.
     pub(super) fn decided(&mut self, (_, name, namespace): &Order, owners: Vec<String>) {
         if let Some(found) = self.namespaces.get_mut(namespace) {
@@ -232,8 +225,8 @@ fn to_read(changes: &ClusterChanges) -> BTreeSet<&str> {
     fn differ<T>(change: &Change<T>, is_same: impl Fn(&T, &T) -> bool) -> bool {
         !matches!((&change.old, &change.new), (Some(old), Some(new)) if is_same(old, new))
     }
-    let autoscalers = changes
-        .autoscalers
+    let vpas = changes
+        .vpas
         .iter()
         .filter(|change| differ(change, same_specification))
         .flat_map(sides);
@@ -266,8 +259,7 @@ fn to_read(changes: &ClusterChanges) -> BTreeSet<&str> {
         .iter()
         .flat_map(sides)
         .map(|quota| quota.key.namespace.as_str());
-    autoscalers
-        .map(|autoscaler| autoscaler.key.namespace.as_str())
+    vpas.map(|vpa| vpa.key.namespace.as_str())
         .chain(controllers.map(|controller| controller.key.namespace.as_str()))
         .chain(scales.map(|scale| scale.key.namespace.as_str()))
         .chain(budgets.map(|budget| budget.key.namespace.as_str()))
@@ -278,7 +270,7 @@ fn to_read(changes: &ClusterChanges) -> BTreeSet<&str> {
 }
 
 fn same_specification(old: &Autoscaler, new: &Autoscaler) -> bool {
-    let made = |autoscaler: &Autoscaler| autoscaler.object.metadata.creation_timestamp.clone();
+    let made = |vpa: &Autoscaler| vpa.object.metadata.creation_timestamp.clone();
     old.uid() == new.uid() && made(old) == made(new) && old.object.spec == new.object.spec
 }
 

@@ -2,7 +2,7 @@
 //! seen of the cluster, what is remembered, and the time. No input or output here.
 //!
 //! * `seen.rs`: what changed since the pass before
-//! * `index.rs`: which pods are under which autoscaler, and what a change is about
+//! * `index.rs`: which pods are under which VPA object, and what a change is about
 //! * `decisions.rs`: what was decided, which holds until something changes
 //! * `priority.rs`, `requirements.rs`, `observed.rs`: which of them want another size, and how
 //!   badly
@@ -70,7 +70,7 @@ pub use settings::{PreemptionMode, Settings};
 pub use state::RolloutState;
 pub use vpa_pause::{PausedVpa, VpaPauseReason};
 
-/// Recommendations by the unique identifiers of autoscalers.
+/// Recommendations by the unique identifiers of VPA objects.
 pub type Recommendations = BTreeMap<String, Arc<Recommendation>>;
 
 /// What is seen.
@@ -78,8 +78,8 @@ pub type Recommendations = BTreeMap<String, Arc<Recommendation>>;
 pub struct Snapshot<'a> {
     /// The cluster.
     pub view: &'a View,
-    /// Recommendations that are newer than those in the status of the autoscalers, by the
-    /// autoscalers' unique identifiers.
+    /// Recommendations that are newer than those in the status of the VPA objects, by the
+    /// VPA objects' unique identifiers.
     pub recommendations: &'a Recommendations,
     /// Why nothing at all may be done, if so.
     pub pause: Option<PauseReason>,
@@ -103,24 +103,24 @@ pub struct Plan {
     pub actions: Vec<Arc<Action>>,
     /// Which pods want another size and do not get it.
     pub skips: Vec<Arc<Skip>>,
-    /// Autoscalers whose pods are left alone. Times count from the pass that decided so.
+    /// VPA objects whose pods are left alone. Times count from the pass that decided so.
     pub paused: Vec<Arc<PausedVpa>>,
     /// How room is made for pods that wait for it, or could be.
     pub preemptions: Vec<PreemptionPlan>,
-    /// What was found, by autoscaler.
+    /// What was found, by VPA object.
     pub tallies: Vec<Arc<Tally>>,
     /// After how long something is due although nothing changed.
     pub wake_in: Option<Duration>,
-    /// The number of autoscalers that this pass decided about. What was decided about the others
+    /// The number of VPA objects that this pass decided about. What was decided about the others
     /// holds.
     pub decided: usize,
 }
 
-/// What was found of one autoscaler.
+/// What was found of one VPA object.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Tally {
-    /// The autoscaler.
-    pub autoscaler: ObjectKey,
+    /// The VPA object.
+    pub vpa: ObjectKey,
     /// Pods under it.
     pub controlled: usize,
     /// Pods that may be evicted.

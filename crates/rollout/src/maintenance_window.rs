@@ -1,4 +1,4 @@
-//! Maintenance windows: when the pods of an autoscaler, or of a namespace, may be changed.
+//! Maintenance windows: when the pods of a VPA object, or of a namespace, may be changed.
 //!
 //! Written in an annotation as `CRON; for=DURATION; zone=ZONE; end-buffer=DURATION`, for example
 //! `0 2 * * SAT; for=4h; zone=Europe/Berlin; end-buffer=15m`: it opens when the cron says, in that
@@ -15,7 +15,7 @@ use jiff::tz::TimeZone;
 use jiff::{Timestamp, ToSpan};
 use sizing::parse_crane_duration;
 
-/// The annotation, of an autoscaler or of a namespace. The autoscaler's stands before that of its
+/// The annotation, of a VPA object or of a namespace. The VPA object's stands before that of its
 /// namespace.
 pub const MAINTENANCE_WINDOW: &str = "plimsoll.dev/maintenance-window";
 

@@ -1,4 +1,4 @@
-//! The pods of one autoscaler with what they do now, in groups by their direct owner.
+//! The pods of one VPA object with what they do now, in groups by their direct owner.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ use super::settings::Settings;
 use super::size::sized;
 use super::state::{PendingAction, RolloutState};
 
-/// A pod of an autoscaler.
+/// A pod of a VPA object.
 #[derive(Clone)]
 pub(super) struct Member<'a> {
     pub(super) pod: &'a Pod,
@@ -32,7 +32,7 @@ pub(super) struct Members<'a> {
 /// Whether a group with too few pods is dealt with all the same, as far as nothing is disrupted.
 pub(super) type KeepsSmall<'a> = dyn Fn(&[Member<'_>]) -> bool + 'a;
 
-/// The pods of one autoscaler.
+/// The pods of one VPA object.
 pub(super) fn members<'a>(
     matched: &Matched<'a>,
     state: &RolloutState,
@@ -57,13 +57,7 @@ pub(super) fn members<'a>(
                 pending,
             });
     }
-    let policy = matched
-        .controlled
-        .autoscaler
-        .object
-        .spec
-        .update_policy
-        .as_ref();
+    let policy = matched.controlled.vpa.object.spec.update_policy.as_ref();
     let required = required_replicas(policy.and_then(|policy| policy.min_replicas), settings);
     let mut all = Members {
         groups: Vec::new(),

@@ -1,4 +1,4 @@
-//! One pass: upstream's `RunOnce`, without its requests, over the autoscalers about which something
+//! One pass: upstream's `RunOnce`, without its requests, over the VPA objects about which something
 //! has changed.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -17,9 +17,9 @@ use super::vpa_pass::{PassContext, VpaPass};
 use super::vpa_pause::check_pause;
 use super::{Plan, Snapshot};
 
-/// An autoscaler that is decided about.
+/// A VPA object that is decided about.
 pub(super) struct Matched<'a> {
-    /// The autoscaler with its pods.
+    /// The VPA object with its pods.
     pub(super) controlled: &'a Controlled,
     /// The number of pods that each group should have, by owner; a group without one is left alone.
     pub(super) group_sizes: BTreeMap<OwnerName<'a>, GroupSize>,
@@ -69,7 +69,7 @@ pub(super) fn pass(
     let changes = state.change_tracker.changes(view, snapshot.recommendations);
     state.observe(&changes.pods, view, now);
     state.settling.look(view, &changes, settings.settling, now);
-    state.forget_autoscalers(&changes.autoscalers);
+    state.forget_vpas(&changes.vpas);
     if snapshot.pause.is_some() {
         return Plan::default();
     }
@@ -77,7 +77,7 @@ pub(super) fn pass(
     let is_whole = known.is_none();
     let mut decisions = known.unwrap_or_else(|| Decisions::new(Index::of(view, settings), now));
     if is_whole {
-        state.forget_missing_autoscalers(view);
+        state.forget_missing_vpas(view);
         state.windows = std::mem::take(&mut state.windows).next();
     } else {
         decisions.index.update(view, &changes, settings);
@@ -103,7 +103,7 @@ pub(super) fn pass(
     let windows = &mut state.windows;
     let pauses = all
         .iter()
-        .map(|matched| check_pause(&matched.controlled.autoscaler, view, windows, now));
+        .map(|matched| check_pause(&matched.controlled.vpa, view, windows, now));
     let pauses: Vec<_> = pauses.collect();
     let mut builder = PlanBuilder::new(Budgets::of(index, state, now));
     let mut decided = Vec::with_capacity(all.len());
@@ -148,20 +148,18 @@ pub(super) fn pass(
         ..
     } = builder;
 
-    for autoscaler in &gone {
-        decisions.remove(autoscaler);
+    for vpa in &gone {
+        decisions.remove(vpa);
     }
     let count = decided.len();
-    for (autoscaler, owners, decision) in decided {
-        decisions.index.decided(&autoscaler, owners);
-        decisions.replace(autoscaler, decision);
+    for (vpa, owners, decision) in decided {
+        decisions.index.decided(&vpa, owners);
+        decisions.replace(vpa, decision);
     }
     decisions.index.clear_budgets();
-    for (autoscaler, uid, attempt) in infeasible {
-        if state.record_infeasible(&autoscaler, &uid, &attempt) {
-            decisions
-                .index
-                .mark_autoscaler(&autoscaler.namespace, &autoscaler.name);
+    for (vpa, uid, attempt) in infeasible {
+        if state.record_infeasible(&vpa, &uid, &attempt) {
+            decisions.index.mark_vpa(&vpa.namespace, &vpa.name);
         }
     }
     let mut plan = decisions.plan(now);

@@ -47,7 +47,7 @@ use victims::select_victims;
 /// A pod that may be evicted for the sake of a resize.
 #[derive(Clone)]
 pub(super) struct EvictablePod<'a> {
-    pub(super) autoscaler: ObjectKey,
+    pub(super) vpa: ObjectKey,
     pub(super) recommendation: Arc<Recommendation>,
     pub(super) pod: &'a Pod,
     pub(super) running: &'a Running,
@@ -76,7 +76,7 @@ pub(super) struct Victim<'a> {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PreemptionPlan {
     /// The VPA object of the pending pod.
-    pub autoscaler: ObjectKey,
+    pub vpa: ObjectKey,
     /// The pending pod.
     pub pod: ObjectKey,
     /// The pending pod's unique identifier.
@@ -126,7 +126,7 @@ pub(super) fn plan_preemptions(
             }
         }
         builder.plan.preemptions.push(PreemptionPlan {
-            autoscaler: pending.pod.autoscaler,
+            vpa: pending.pod.vpa,
             pod: pending.pod.pod.key.clone(),
             pod_uid: pending.pod.pod.uid.clone(),
             method,
@@ -194,7 +194,7 @@ impl EvictablePod<'_> {
 
     fn into_action(self) -> Action {
         Action {
-            autoscaler: self.autoscaler,
+            vpa: self.vpa,
             pod: self.pod.key.clone(),
             pod_uid: self.pod.uid.clone(),
             kind: ActionKind::Evict,

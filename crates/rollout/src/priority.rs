@@ -154,7 +154,7 @@ pub(super) fn quick_oom<'a>(
         .as_ref()
         .and_then(|policy| policy.evict_after_oom_seconds);
     let own = own
-        .filter(|_| settings.per_autoscaler)
+        .filter(|_| settings.per_vpa_config)
         .and_then(|seconds| u64::try_from(seconds).ok());
     let threshold = own.map_or(settings.quick_oom, Duration::from_secs);
     let observed = Observed::of(running);

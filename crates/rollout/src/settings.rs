@@ -7,7 +7,7 @@ use std::time::Duration;
 #[allow(clippy::struct_excessive_bools)]
 #[derive(Debug, Clone, PartialEq)]
 pub struct Settings {
-    /// Workloads with fewer live pods are left alone, unless their autoscaler says otherwise
+    /// Workloads with fewer live pods are left alone, unless their VPA object says otherwise
     /// (`--min-replicas`).
     pub min_replicas: i64,
     /// The share of a workload's pods that may be away at a time (`--eviction-tolerance`).
@@ -23,7 +23,7 @@ pub struct Settings {
     pub quick_oom: Duration,
     /// For how long such a kill counts; upstream: for ever.
     pub quick_oom_counts_for: Option<Duration>,
-    /// Pods wait for this long after a change of their autoscaler, or of the limit ranges, quotas
+    /// Pods wait for this long after a change of their VPA object, or of the limit ranges, quotas
     /// and disruption budgets of its namespace; upstream: no time (`--settling-time`).
     pub settling: Duration,
     /// Resizes that restart nothing need no budget (`--in-place-skip-disruption-budget`).
@@ -37,7 +37,7 @@ pub struct Settings {
     /// The feature gate `CPUStartupBoost`.
     pub startup_boost: bool,
     /// The feature gate `PerVPAConfig`.
-    pub per_autoscaler: bool,
+    pub per_vpa_config: bool,
 }
 
 /// What is done for pods that their nodes have no room for.
@@ -67,7 +67,7 @@ impl Default for Settings {
             preemption: PreemptionMode::Off,
             in_place: false,
             startup_boost: false,
-            per_autoscaler: false,
+            per_vpa_config: false,
         }
     }
 }

@@ -21,7 +21,7 @@ const LONGEST: u32 = 6;
 #[derive(Debug, Clone, Default)]
 pub(super) struct Settling {
     has_looked: bool,
-    changed_autoscalers: HashMap<ObjectKey, Changing>,
+    changed_vpas: HashMap<ObjectKey, Changing>,
     changed_namespaces: HashMap<String, Changing>,
 }
 
@@ -56,20 +56,14 @@ impl Settling {
         if settling.is_zero() || !view.is_synced() {
             return;
         }
-        self.changed_autoscalers
+        self.changed_vpas
             .retain(|_, changing| changing.settled_at > now.monotonic);
         self.changed_namespaces
             .retain(|_, changing| changing.settled_at > now.monotonic);
         if !std::mem::replace(&mut self.has_looked, true) {
-            for autoscaler in view.autoscalers.iter() {
-                let age = age(autoscaler, now);
-                note(
-                    &mut self.changed_autoscalers,
-                    autoscaler.key.clone(),
-                    settling,
-                    age,
-                    now,
-                );
+            for vpa in view.autoscalers.iter() {
+                let age = age(vpa, now);
+                note(&mut self.changed_vpas, vpa.key.clone(), settling, age, now);
             }
             return;
         }
@@ -77,9 +71,9 @@ impl Settling {
         let same_spec = |before: &Autoscaler, after: &Autoscaler| {
             before.uid() == after.uid() && before.object.spec == after.object.spec
         };
-        for key in changed(&changes.autoscalers, same_spec) {
+        for key in changed(&changes.vpas, same_spec) {
             note(
-                &mut self.changed_autoscalers,
+                &mut self.changed_vpas,
                 key.clone(),
                 settling,
                 Duration::ZERO,
@@ -105,9 +99,9 @@ impl Settling {
     }
 
     /// How long the pods of this VPA object still wait.
-    pub(super) fn left(&self, autoscaler: &ObjectKey, now: ClockReading) -> Option<Duration> {
-        let own = self.changed_autoscalers.get(autoscaler);
-        let namespace = self.changed_namespaces.get(&autoscaler.namespace);
+    pub(super) fn left(&self, vpa: &ObjectKey, now: ClockReading) -> Option<Duration> {
+        let own = self.changed_vpas.get(vpa);
+        let namespace = self.changed_namespaces.get(&vpa.namespace);
         own.into_iter()
             .chain(namespace)
             .filter_map(|changes| changes.left(now))
@@ -116,8 +110,8 @@ impl Settling {
 }
 
 /// The age of a VPA object; one without a time is old.
-fn age(autoscaler: &Autoscaler, now: ClockReading) -> Duration {
-    let created = autoscaler.object.metadata.creation_timestamp.as_ref();
+fn age(vpa: &Autoscaler, now: ClockReading) -> Duration {
+    let created = vpa.object.metadata.creation_timestamp.as_ref();
     created.map_or(Duration::MAX, |created| now.since(created.0))
 }
 

@@ -1,4 +1,4 @@
-//! What one pod would get: the recommendation of its autoscaler held to what this pod may have.
+//! What one pod would get: the recommendation of its VPA object held to what this pod may have.
 //!
 //! The mathematics are in `sizing`; this joins the pod, the policy and the namespace.
 

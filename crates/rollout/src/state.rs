@@ -55,7 +55,7 @@ pub struct RolloutState {
     resizing_since: HashMap<String, Duration>,
     /// What was recommended when a pod's node could not hold it.
     infeasible: HashMap<String, Arc<Recommendation>>,
-    /// The same for the pods of an autoscaler on any node that has as much.
+    /// The same for the pods of a VPA object on any node that has as much.
     infeasible_by_capacity: HashMap<(ObjectKey, NodeCapacity), Arc<Recommendation>>,
     /// Resizes that the API server refused.
     refused: HashMap<String, (Patch, Duration)>,
@@ -65,7 +65,7 @@ pub struct RolloutState {
     oom_kills: HashMap<String, (Timestamp, Duration)>,
     /// The end of the last OOM kill of each pod that was recorded in events.
     recorded_oom_kills: HashMap<String, Timestamp>,
-    /// The evictions on behalf of autoscalers.
+    /// The evictions on behalf of VPA objects.
     evictions: HashMap<ObjectKey, EvictionSeries>,
     /// What was found out of maintenance windows.
     pub(super) windows: WindowCache,
@@ -80,7 +80,7 @@ pub struct RolloutState {
     pub(super) decisions: Option<Decisions>,
 }
 
-/// Evictions on behalf of one autoscaler for one recommendation. Pods that are new since they began
+/// Evictions on behalf of one VPA object for one recommendation. Pods that are new since they began
 /// were made while it stood.
 #[derive(Debug, Clone)]
 struct EvictionSeries {
@@ -172,7 +172,7 @@ impl RolloutState {
             decisions.index.mark_pod(&action.pod);
             decisions
                 .index
-                .mark_autoscaler(&action.autoscaler.namespace, &action.autoscaler.name);
+                .mark_vpa(&action.vpa.namespace, &action.vpa.name);
         }
     }
 
@@ -188,11 +188,11 @@ impl RolloutState {
 
     fn record_eviction(&mut self, action: &Action, now: ClockReading) {
         let is_ineffective = self
-            .series_of_replacement(&action.autoscaler, &action.pod_uid, &action.recommendation)
+            .series_of_replacement(&action.vpa, &action.pod_uid, &action.recommendation)
             .is_some();
         let known = self
             .evictions
-            .get_mut(&action.autoscaler)
+            .get_mut(&action.vpa)
             .filter(|known| !known.is_over(now));
         match known {
             Some(known) if same_targets(&known.recommendation, &action.recommendation) => {
@@ -215,7 +215,7 @@ impl RolloutState {
                     last: now.monotonic,
                     ineffective,
                 };
-                self.evictions.insert(action.autoscaler.clone(), evictions);
+                self.evictions.insert(action.vpa.clone(), evictions);
             }
         }
     }
@@ -223,13 +223,13 @@ impl RolloutState {
     /// The evictions for this recommendation, if the pod is new since they began.
     fn series_of_replacement(
         &self,
-        autoscaler: &ObjectKey,
+        vpa: &ObjectKey,
         uid: &str,
         recommendation: &Recommendation,
     ) -> Option<&EvictionSeries> {
         let known = self
             .evictions
-            .get(autoscaler)
+            .get(vpa)
             .filter(|known| same_targets(&known.recommendation, recommendation))?;
         self.first_seen
             .get(uid)
@@ -241,13 +241,13 @@ impl RolloutState {
     /// recommended. It would change nothing where the webhook does not size new pods.
     pub(super) fn ineffective_pause(
         &self,
-        autoscaler: &ObjectKey,
+        vpa: &ObjectKey,
         uid: &str,
         recommendation: &Recommendation,
         now: ClockReading,
     ) -> Option<Duration> {
         let left = self
-            .series_of_replacement(autoscaler, uid, recommendation)?
+            .series_of_replacement(vpa, uid, recommendation)?
             .until()
             .checked_sub(now.monotonic)?;
         (!left.is_zero()).then_some(left)
@@ -289,7 +289,7 @@ impl RolloutState {
                                 .insert(uid.clone(), (patch.clone(), now.monotonic));
                         }
                         if *outcome == ActionOutcome::Infeasible {
-                            self.record_infeasible(&action.autoscaler, uid, attempt);
+                            self.record_infeasible(&action.vpa, uid, attempt);
                         }
                     }
                 }
@@ -300,7 +300,7 @@ impl RolloutState {
     /// A pod's node can never hold what is recommended. Returns whether that was not known.
     pub(super) fn record_infeasible(
         &mut self,
-        autoscaler: &ObjectKey,
+        vpa: &ObjectKey,
         uid: &str,
         attempt: &ResizeAttempt,
     ) -> bool {
@@ -315,7 +315,7 @@ impl RolloutState {
             );
         }
         if let Some(node_capacity) = attempt.node_capacity {
-            let key = (autoscaler.clone(), node_capacity);
+            let key = (vpa.clone(), node_capacity);
             is_new |= !is_known(
                 self.infeasible_by_capacity
                     .insert(key, Arc::clone(&attempt.recommendation)),
@@ -332,16 +332,16 @@ impl RolloutState {
             .is_some_and(|known| !is_any_lower(recommendation, known))
     }
 
-    /// The same for any pod of an autoscaler on nodes of this shape.
+    /// The same for any pod of a VPA object on nodes of this shape.
     pub(super) fn is_infeasible_for_capacity(
         &self,
-        autoscaler: &ObjectKey,
+        vpa: &ObjectKey,
         node_capacity: NodeCapacity,
         recommendation: &Recommendation,
     ) -> bool {
         let known = self
             .infeasible_by_capacity
-            .get(&(autoscaler.clone(), node_capacity));
+            .get(&(vpa.clone(), node_capacity));
         known.is_some_and(|known| !is_any_lower(recommendation, known))
     }
 
@@ -363,15 +363,15 @@ impl RolloutState {
             .map_or(Duration::ZERO, |since| now.monotonic.saturating_sub(*since))
     }
 
-    /// Forgets what is about autoscalers that are gone.
-    pub(super) fn forget_autoscalers(&mut self, autoscalers: &[Change<Autoscaler>]) {
-        for gone in autoscalers
+    /// Forgets what is about VPA objects that are gone.
+    pub(super) fn forget_vpas(&mut self, vpas: &[Change<Autoscaler>]) {
+        for gone in vpas
             .iter()
             .filter(|change| change.new.is_none())
             .filter_map(|change| change.old.as_ref())
         {
             self.infeasible_by_capacity
-                .retain(|(autoscaler, _), _| *autoscaler != gone.key);
+                .retain(|(vpa, _), _| *vpa != gone.key);
             self.evictions.remove(&gone.key);
         }
     }
@@ -477,12 +477,12 @@ impl RolloutState {
         self.recorded_oom_kills.remove(uid);
     }
 
-    /// Forgets what was noted about autoscalers after they were gone.
-    pub(super) fn forget_missing_autoscalers(&mut self, view: &View) {
+    /// Forgets what was noted about VPA objects after they were gone.
+    pub(super) fn forget_missing_vpas(&mut self, view: &View) {
         self.infeasible_by_capacity
-            .retain(|(autoscaler, _), _| view.autoscalers.get(autoscaler).is_some());
+            .retain(|(vpa, _), _| view.autoscalers.get(vpa).is_some());
         self.evictions
-            .retain(|autoscaler, _| view.autoscalers.get(autoscaler).is_some());
+            .retain(|vpa, _| view.autoscalers.get(vpa).is_some());
     }
 
     /// How long the status of a pod's last OOM kill is still to be there for others to see.

@@ -17,16 +17,15 @@ use view::{LimitRange, Pod, Running, View};
 use crate::clock::ClockReading;
 
 /// The recordings have no target.
-fn autoscaler(mut object: Value) -> VerticalPodAutoscaler {
+fn vpa(mut object: Value) -> VerticalPodAutoscaler {
     object["spec"]["targetRef"] = serde_json::json!({"kind": "Deployment", "name": "web"});
     object["apiVersion"] = "autoscaling.k8s.io/v1".into();
     object["kind"] = "VerticalPodAutoscaler".into();
-    api::vpa::parse(object).expect("an autoscaler")
+    api::vpa::parse(object).expect("a VPA object")
 }
 
-fn recommendation(autoscaler: &VerticalPodAutoscaler) -> Option<Recommendation> {
-    autoscaler
-        .status
+fn recommendation(vpa: &VerticalPodAutoscaler) -> Option<Recommendation> {
+    vpa.status
         .as_ref()?
         .recommendation
         .clone()

@@ -1,4 +1,4 @@
-//! One autoscaler's turn in a pass.
+//! One VPA object's turn in a pass.
 
 mod evict;
 mod preemption;
@@ -39,10 +39,10 @@ pub(super) struct PassContext<'a> {
     pub(super) now: ClockReading,
 }
 
-/// One autoscaler's turn.
+/// One VPA object's turn.
 pub(super) struct VpaPass<'a> {
     context: PassContext<'a>,
-    autoscaler: &'a Autoscaler,
+    vpa: &'a Autoscaler,
     spec: &'a VerticalPodAutoscalerSpec,
     mode: EffectiveUpdateMode,
     /// Empty where there is none, which is told by `has_recommendation`.
@@ -72,13 +72,11 @@ impl<'a> VpaPass<'a> {
         pause: Result<Option<Duration>, VpaPauseReason>,
         builder: &mut PlanBuilder<'a>,
     ) {
-        let Controlled {
-            autoscaler, pods, ..
-        } = matched.controlled;
-        let spec = &autoscaler.object.spec;
+        let Controlled { vpa, pods, .. } = matched.controlled;
+        let spec = &vpa.object.spec;
         let mode = spec.effective_update_mode();
         let mut tally = Tally {
-            autoscaler: autoscaler.key.clone(),
+            vpa: vpa.key.clone(),
             controlled: pods.len(),
             evictable: 0,
             resizable: 0,
@@ -88,22 +86,19 @@ impl<'a> VpaPass<'a> {
         }
         if let Err(reason) = pause {
             builder.plan.paused.push(Arc::new(PausedVpa {
-                autoscaler: autoscaler.key.clone(),
+                vpa: vpa.key.clone(),
                 reason,
             }));
         } else {
-            let recommendation = recommendation_of(context.snapshot, autoscaler);
+            let recommendation = recommendation_of(context.snapshot, vpa);
             let has_recommendation = recommendation.is_some();
             let recommendation = recommendation.unwrap_or_default();
             let Members { groups, members } = of(context, matched, mode);
-            let limits = context
-                .snapshot
-                .view
-                .namespace_limits(&autoscaler.key.namespace);
-            let settles_in = context.state.settling.left(&autoscaler.key, context.now);
+            let limits = context.snapshot.view.namespace_limits(&vpa.key.namespace);
+            let settles_in = context.state.settling.left(&vpa.key, context.now);
             let mut pass = Self {
                 context,
-                autoscaler,
+                vpa,
                 spec,
                 mode,
                 recommendation,
@@ -171,7 +166,7 @@ impl<'a> VpaPass<'a> {
             Ok(action) => builder.plan.actions.push(Arc::new(action)),
             Err(reason) => {
                 let skip = Skip {
-                    autoscaler: self.autoscaler.key.clone(),
+                    vpa: self.vpa.key.clone(),
                     pod: pod.key.clone(),
                     reason,
                 };
@@ -330,7 +325,7 @@ impl<'a> VpaPass<'a> {
         disruption: Disruption,
     ) -> Action {
         Action {
-            autoscaler: self.autoscaler.key.clone(),
+            vpa: self.vpa.key.clone(),
             pod: member.pod.key.clone(),
             pod_uid: member.pod.uid.clone(),
             kind,
@@ -342,7 +337,7 @@ impl<'a> VpaPass<'a> {
     }
 }
 
-/// The pods of an autoscaler. Groups with too few pods are dealt with where something can be done
+/// The pods of a VPA object. Groups with too few pods are dealt with where something can be done
 /// that disrupts nothing.
 fn of<'a>(
     context: PassContext<'a>,
@@ -364,11 +359,11 @@ fn of<'a>(
 }
 
 /// What is recommended: what was heard last, else what the object says.
-fn recommendation_of(snapshot: &Snapshot, autoscaler: &Autoscaler) -> Option<Arc<Recommendation>> {
-    if let Some(heard) = snapshot.recommendations.get(autoscaler.uid()) {
+fn recommendation_of(snapshot: &Snapshot, vpa: &Autoscaler) -> Option<Arc<Recommendation>> {
+    if let Some(heard) = snapshot.recommendations.get(vpa.uid()) {
         return Some(Arc::clone(heard));
     }
-    let status = autoscaler.object.status.as_ref()?;
+    let status = vpa.object.status.as_ref()?;
     status
         .recommendation
         .clone()

@@ -1,4 +1,4 @@
-//! Why the pods of one autoscaler are left as they are for now.
+//! Why the pods of one VPA object are left as they are for now.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -9,11 +9,11 @@ use view::{Autoscaler, ObjectKey, View};
 use super::clock::ClockReading;
 use super::maintenance_window::{MAINTENANCE_WINDOW, MaintenanceWindow, WindowError};
 
-/// An autoscaler whose pods are left alone.
+/// A VPA object whose pods are left alone.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PausedVpa {
-    /// The autoscaler.
-    pub autoscaler: ObjectKey,
+    /// The VPA object.
+    pub vpa: ObjectKey,
     /// Why.
     pub reason: VpaPauseReason,
 }
@@ -94,24 +94,24 @@ fn still(
     }
 }
 
-/// Why an autoscaler's pods are left alone; or after how long they are, where a maintenance window
+/// Why a VPA object's pods are left alone; or after how long they are, where a maintenance window
 /// closes then.
 pub(super) fn check_pause(
-    autoscaler: &Autoscaler,
+    vpa: &Autoscaler,
     view: &View,
     windows: &mut WindowCache,
     now: ClockReading,
 ) -> Result<Option<Duration>, VpaPauseReason> {
-    if is_frozen(autoscaler) {
+    if is_frozen(vpa) {
         return Err(VpaPauseReason::RecommendationFrozen);
     }
-    let own = autoscaler
+    let own = vpa
         .object
         .metadata
         .annotations
         .as_ref()
         .and_then(|all| all.get(MAINTENANCE_WINDOW));
-    let namespace = view.namespaces.get(&autoscaler.key.namespace);
+    let namespace = view.namespaces.get(&vpa.key.namespace);
     let Some(written) = own.or_else(|| namespace?.annotations.get(MAINTENANCE_WINDOW)) else {
         return Ok(None);
     };
@@ -119,8 +119,8 @@ pub(super) fn check_pause(
 }
 
 /// Whether the recommendation does not move because usage is missing, as a condition says.
-fn is_frozen(autoscaler: &Autoscaler) -> bool {
-    let conditions = autoscaler
+fn is_frozen(vpa: &Autoscaler) -> bool {
+    let conditions = vpa
         .object
         .status
         .iter()
@@ -144,12 +144,12 @@ mod tests {
             "spec": {"targetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web"}},
             "status": {"conditions": [{"type": kind, "status": status}]},
         });
-        let object = api::vpa::parse(object).expect("an autoscaler");
-        let autoscaler = Autoscaler {
+        let object = api::vpa::parse(object).expect("a VPA object");
+        let vpa = Autoscaler {
             key: ObjectKey::new("shop", "web"),
             object,
         };
-        assert_eq!(is_frozen(&autoscaler), expected, "{kind} is {status}");
+        assert_eq!(is_frozen(&vpa), expected, "{kind} is {status}");
     }
 
     #[test]

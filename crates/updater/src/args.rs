@@ -194,7 +194,7 @@ impl RolloutArgs {
             preemption: make_room.into(),
             in_place: gates.enabled(IN_PLACE),
             startup_boost: gates.enabled(CPU_STARTUP_BOOST),
-            per_autoscaler: gates.enabled(PER_VPA_CONFIG),
+            per_vpa_config: gates.enabled(PER_VPA_CONFIG),
             ..Settings::default()
         })
     }
@@ -327,7 +327,7 @@ mod tests {
             settings.startup_boost = true;
         });
         check("--feature-gates=PerVPAConfig=true", |settings| {
-            settings.per_autoscaler = true;
+            settings.per_vpa_config = true;
         });
     }
 

@@ -25,9 +25,9 @@ pub(crate) struct News {
 
 impl News {
     /// A pod was evicted.
-    pub(crate) fn evicted(pod: &ObjectKey, uid: &str, autoscaler: &Autoscaler) -> [Self; 2] {
+    pub(crate) fn evicted(pod: &ObjectKey, uid: &str, vpa: &Autoscaler) -> [Self; 2] {
         let note = "Pod was evicted by VPA Updater to apply resource recommendation.";
-        let of_autoscaler = format!(
+        let of_vpa = format!(
             "VPA Updater evicted Pod {} to apply resource recommendation.",
             pod.name
         );
@@ -38,17 +38,13 @@ impl News {
                 "Evict",
                 note.to_owned(),
             ),
-            Self::normal(autoscaler.reference(), "EvictedPod", "Evict", of_autoscaler),
+            Self::normal(vpa.reference(), "EvictedPod", "Evict", of_vpa),
         ]
     }
 
     /// A container was OOM killed soon after its start, and its pod is to be evicted or resized for
     /// that.
-    pub(crate) fn oom_killed(
-        action: &Action,
-        kill: &QuickOomKill,
-        autoscaler: &Autoscaler,
-    ) -> [Self; 2] {
+    pub(crate) fn oom_killed(action: &Action, kill: &QuickOomKill, vpa: &Autoscaler) -> [Self; 2] {
         let QuickOomKill {
             container,
             ran_for,
@@ -71,11 +67,7 @@ impl News {
             amount(limit.as_ref()),
             amount(target.as_ref()),
         );
-        [
-            pod_reference(&action.pod, &action.pod_uid),
-            autoscaler.reference(),
-        ]
-        .map(|about| Self {
+        [pod_reference(&action.pod, &action.pod_uid), vpa.reference()].map(|about| Self {
             kind: EventType::Warning,
             ..Self::normal(about, "OOMKilled", event_action, note.clone())
         })
@@ -251,9 +243,9 @@ mod tests {
             "spec": {"targetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web"}},
         });
         let key = ObjectKey::new("shop", "web");
-        let autoscaler = Autoscaler {
+        let vpa = Autoscaler {
             key: key.clone(),
-            object: api::vpa::parse(object).expect("an autoscaler"),
+            object: api::vpa::parse(object).expect("a VPA object"),
         };
         let kill = QuickOomKill {
             container: "app".to_owned(),
@@ -264,7 +256,7 @@ mod tests {
             target: "300Mi".parse().ok(),
         };
         let action = Action {
-            autoscaler: key,
+            vpa: key,
             pod: ObjectKey::new("shop", "web-0"),
             pod_uid: "uid-0".to_owned(),
             kind: ActionKind::Evict,
@@ -273,7 +265,7 @@ mod tests {
             disruption: Disruption::Eviction,
             oom_kill: Some(kill.clone()),
         };
-        let [pod, object] = News::oom_killed(&action, &kill, &autoscaler);
+        let [pod, object] = News::oom_killed(&action, &kill, &vpa);
         assert_eq!(
             (pod.about.uid.as_deref(), object.about.uid.as_deref()),
             (Some("uid-0"), Some("uid-web"))

@@ -47,10 +47,10 @@ impl Ear {
         if std::mem::take(&mut self.has_changed) {
             view.autoscalers
                 .iter()
-                .for_each(|autoscaler| self.set(autoscaler.uid(), of(&following, autoscaler)));
+                .for_each(|vpa| self.set(vpa.uid(), of(&following, vpa)));
         } else {
             let others = changes.iter().filter_map(|change| change.new.as_ref());
-            others.for_each(|autoscaler| self.set(autoscaler.uid(), of(&following, autoscaler)));
+            others.for_each(|vpa| self.set(vpa.uid(), of(&following, vpa)));
         }
         self.following = Some(following);
         &self.heard
@@ -75,16 +75,13 @@ impl Ear {
 }
 
 /// What the feed tells of an object, if that goes before its status.
-fn of<'a>(
-    following: &'a Subscription,
-    autoscaler: &Autoscaler,
-) -> Option<&'a Arc<feed::Recommendation>> {
-    let status = autoscaler.object.status.as_ref();
+fn of<'a>(following: &'a Subscription, vpa: &Autoscaler) -> Option<&'a Arc<feed::Recommendation>> {
+    let status = vpa.object.status.as_ref();
     let written = status.and_then(|status| status.recommendation.as_ref());
     let is_written = written.is_some_and(|written| !written.container_recommendations.is_empty());
     let generation = status.map_or(0, |status| status.observed_generation);
     following
-        .over_status(autoscaler.uid(), generation, is_written)
+        .over_status(vpa.uid(), generation, is_written)
         .map(|heard| &heard.value)
 }
 
@@ -103,7 +100,7 @@ mod tests {
             "spec": {"targetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web"}},
             "status": status,
         });
-        let object = api::vpa::parse(object).expect("an autoscaler");
+        let object = api::vpa::parse(object).expect("a VPA object");
         let mut view = View::default();
         view.autoscalers.apply(Arc::new(Autoscaler {
             key: ObjectKey::new("shop", "web"),

@@ -242,19 +242,15 @@ impl Metrics {
         }
         let mut sums: BTreeMap<Class, [i64; 5]> = BTreeMap::new();
         for tally in &plan.tallies {
-            let mode = view
-                .autoscalers
-                .get(&tally.autoscaler)
-                .map_or("", |autoscaler| {
-                    mode(
-                        autoscaler
-                            .object
-                            .spec
-                            .update_policy
-                            .as_ref()
-                            .and_then(|policy| policy.update_mode),
-                    )
-                });
+            let mode = view.autoscalers.get(&tally.vpa).map_or("", |vpa| {
+                mode(
+                    vpa.object
+                        .spec
+                        .update_policy
+                        .as_ref()
+                        .and_then(|policy| policy.update_mode),
+                )
+            });
             let class = Class {
                 size: size_class(tally.controlled),
                 mode,
@@ -271,15 +267,15 @@ impl Metrics {
             *with_evictable += i64::from(tally.evictable > 0);
             *resizable += count(tally.resizable);
             *with_resizable += i64::from(tally.resizable > 0);
-            if classes.of.get(&tally.autoscaler) != Some(&class) {
-                classes.of.insert(tally.autoscaler.clone(), class);
+            if classes.of.get(&tally.vpa) != Some(&class) {
+                classes.of.insert(tally.vpa.clone(), class);
                 if classes
                     .known
-                    .entry(tally.autoscaler.clone())
+                    .entry(tally.vpa.clone())
                     .or_default()
                     .insert(class)
                 {
-                    self.remember(&tally.autoscaler, class);
+                    self.remember(&tally.vpa, class);
                 }
             }
         }
@@ -365,35 +361,28 @@ impl Metrics {
     }
 
     /// A pod is not resized, since its node was too small for it before.
-    pub(crate) fn infeasible(&self, autoscaler: &ObjectKey, classes: &Classes) {
-        if let Some(class) = classes.of.get(autoscaler) {
+    pub(crate) fn infeasible(&self, vpa: &ObjectKey, classes: &Classes) {
+        if let Some(class) = classes.of.get(vpa) {
             let size = class.size.to_string();
-            let labels = [
-                size.as_str(),
-                autoscaler.name.as_str(),
-                autoscaler.namespace.as_str(),
-            ];
+            let labels = [size.as_str(), vpa.name.as_str(), vpa.namespace.as_str()];
             self.infeasible.with_label_values(&labels).inc();
         }
     }
 
     /// What came of an act.
     pub(crate) fn acted(&self, action: &Action, outcome: &ActionOutcome, classes: &mut Classes) {
-        let Some(Class { size, mode }) = classes.of.get(&action.autoscaler).copied() else {
+        let Some(Class { size, mode }) = classes.of.get(&action.vpa).copied() else {
             return;
         };
         let size = size.to_string();
-        let (name, namespace) = (
-            action.autoscaler.name.as_str(),
-            action.autoscaler.namespace.as_str(),
-        );
+        let (name, namespace) = (action.vpa.name.as_str(), action.vpa.namespace.as_str());
         match (&action.kind, outcome) {
             (_, ActionOutcome::PodGone) => {}
             (ActionKind::Evict, ActionOutcome::Accepted { .. }) => {
                 self.evicted
                     .with_label_values(&[size.as_str(), mode, name, namespace])
                     .inc();
-                if classes.evicted.insert(action.autoscaler.clone()) {
+                if classes.evicted.insert(action.vpa.clone()) {
                     self.with_evicted
                         .with_label_values(&[size.as_str(), mode])
                         .inc();
@@ -408,7 +397,7 @@ impl Metrics {
                 self.resized
                     .with_label_values(&[size.as_str(), name, namespace])
                     .inc();
-                if classes.resized.insert(action.autoscaler.clone()) {
+                if classes.resized.insert(action.vpa.clone()) {
                     self.with_resized.with_label_values(&[size.as_str()]).inc();
                 }
             }

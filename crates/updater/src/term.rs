@@ -120,7 +120,7 @@ pub(crate) struct Term {
     said: Option<PauseReason>,
 }
 
-/// An act that was tried, its autoscaler when it began, and its outcome; none if it was not sent.
+/// An act that was tried, its VPA object when it began, and its outcome; none if it was not sent.
 type Done = (Arc<Action>, Option<Arc<Autoscaler>>, Option<ActionOutcome>);
 
 struct Round {
@@ -378,28 +378,28 @@ impl Term {
 
     fn go(&mut self, action: Arc<Action>) {
         self.state.begin(&action, self.read_clocks());
-        let autoscaler = self
+        let vpa = self
             .senses
             .view
             .borrow()
             .autoscalers
-            .get(&action.autoscaler)
+            .get(&action.vpa)
             .cloned();
-        if let Some(autoscaler) = &autoscaler
+        if let Some(vpa) = &vpa
             && let Some(kill) = self.state.unrecorded_oom_kill(&action)
         {
-            for news in News::oom_killed(&action, kill, autoscaler) {
+            for news in News::oom_killed(&action, kill, vpa) {
                 self.tell.events.tell(news);
             }
         }
         let writer = self.writer.clone();
         self.running.spawn(async move {
             let outcome = writer.execute(&action).await;
-            (action, autoscaler, outcome)
+            (action, vpa, outcome)
         });
     }
 
-    fn done(&mut self, (action, autoscaler, outcome): Done) {
+    fn done(&mut self, (action, vpa, outcome): Done) {
         // What was not sent is not known to the API server; the term is over, and its memory with
         // it.
         let Some(outcome) = outcome else { return };
@@ -408,15 +408,15 @@ impl Term {
         self.tell
             .metrics
             .acted(&action, &outcome, &mut self.classes);
-        match (&action.kind, &outcome, autoscaler) {
-            (ActionKind::Evict, ActionOutcome::Accepted { .. }, Some(autoscaler)) => {
-                tracing::info!(pod = %action.pod, autoscaler = %action.autoscaler, reason = ?action.reason, "evicted a pod");
-                for news in News::evicted(&action.pod, &action.pod_uid, &autoscaler) {
+        match (&action.kind, &outcome, vpa) {
+            (ActionKind::Evict, ActionOutcome::Accepted { .. }, Some(vpa)) => {
+                tracing::info!(pod = %action.pod, vpa = %action.vpa, reason = ?action.reason, "evicted a pod");
+                for news in News::evicted(&action.pod, &action.pod_uid, &vpa) {
                     self.tell.events.tell(news);
                 }
             }
             (ActionKind::Resize { .. }, ActionOutcome::Accepted { .. }, _) => {
-                tracing::info!(pod = %action.pod, autoscaler = %action.autoscaler, reason = ?action.reason, "resized a pod");
+                tracing::info!(pod = %action.pod, vpa = %action.vpa, reason = ?action.reason, "resized a pod");
                 self.tell
                     .events
                     .tell(News::resized(&action.pod, &action.pod_uid));
@@ -448,7 +448,7 @@ fn say_infeasible(
             .filter(|skip| skip.reason == SkipReason::KnownInfeasible)
     };
     for skip in infeasible().filter(|skip| !known.contains(&skip.pod)) {
-        metrics.infeasible(&skip.autoscaler, classes);
+        metrics.infeasible(&skip.vpa, classes);
         if let Some(pod) = view.pods.get(&skip.pod) {
             events.tell(News::skipped(&skip.pod, &pod.uid));
         }

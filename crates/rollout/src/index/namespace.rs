@@ -1,7 +1,7 @@
-//! One namespace: its autoscalers with their pods, its budgets with theirs, and what is marked.
+//! One namespace: its VPA objects with their pods, its budgets with theirs, and what is marked.
 //!
-//! Pods find their autoscaler by the target's name, not by trying all: the effort grows with the
-//! number of pods and of autoscalers, not with their product. Source: upstream
+//! Pods find their VPA object by the target's name, not by trying all: the effort grows with the
+//! number of pods and of VPA objects, not with their product. Source: upstream
 //! `pkg/utils/vpa/api.go` (`GetControllingVPAForPod`).
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -15,12 +15,12 @@ use super::Order;
 use crate::boost;
 use crate::settings::Settings;
 
-/// An autoscaler with its live pods.
+/// A VPA object with its live pods.
 #[derive(Debug, Clone)]
 pub(crate) struct Controlled {
-    /// The autoscaler.
-    pub(crate) autoscaler: Arc<Autoscaler>,
-    /// Its place among all autoscalers.
+    /// The VPA object.
+    pub(crate) vpa: Arc<Autoscaler>,
+    /// Its place among all VPA objects.
     pub(crate) order: Order,
     /// Pods that are bound to a node and are not being deleted, by name.
     pub(crate) pods: BTreeMap<String, Arc<Pod>>,
@@ -41,10 +41,10 @@ pub(crate) struct Covered {
 /// Names a budget: its namespace, and its place there.
 pub(crate) type BudgetId<'a> = (&'a str, usize);
 
-/// The autoscaler that controls a pod, and the budgets that cover it.
+/// The VPA object that controls a pod, and the budgets that cover it.
 #[derive(Debug, Clone, Default)]
 struct Place {
-    autoscaler: Option<usize>,
+    vpa: Option<usize>,
     budgets: Vec<usize>,
 }
 
@@ -52,7 +52,7 @@ struct Place {
 #[derive(Debug, Clone, Default)]
 pub(super) struct Namespace {
     /// In their order.
-    pub(super) autoscalers: Vec<Controlled>,
+    pub(super) vpas: Vec<Controlled>,
     pub(super) budgets: Vec<Covered>,
     by_name: HashMap<String, usize>,
     /// By kind and name of the target.
@@ -69,38 +69,34 @@ pub(super) struct Namespace {
 }
 
 impl Namespace {
-    /// Reads a namespace. None without autoscalers whose pods may be changed.
+    /// Reads a namespace. None without VPA objects whose pods may be changed.
     pub(super) fn of(name: &str, view: &View, settings: &Settings) -> Option<Self> {
-        let mut autoscalers: Vec<Controlled> = within(&view.autoscalers, name)
-            .filter(|autoscaler| changes_pods(autoscaler, settings))
-            .filter_map(
-                |autoscaler| match target::resolve(view, &autoscaler.target()) {
-                    target::Resolution::Pods(selector) => {
-                        Some(Controlled::new(autoscaler, selector))
-                    }
-                    target::Resolution::Unsupported { .. } | target::Resolution::Waiting(_) => None,
-                },
-            )
+        let mut vpas: Vec<Controlled> = within(&view.autoscalers, name)
+            .filter(|vpa| changes_pods(vpa, settings))
+            .filter_map(|vpa| match target::resolve(view, &vpa.target()) {
+                target::Resolution::Pods(selector) => Some(Controlled::new(vpa, selector)),
+                target::Resolution::Unsupported { .. } | target::Resolution::Waiting(_) => None,
+            })
             .collect();
-        if autoscalers.is_empty() {
+        if vpas.is_empty() {
             return None;
         }
-        autoscalers.sort_unstable_by(|a, b| a.order.cmp(&b.order));
+        vpas.sort_unstable_by(|a, b| a.order.cmp(&b.order));
         let budgets = within(&view.disruption_budgets, name);
         let budgets = budgets.map(|budget| Covered {
             budget: Arc::clone(budget),
             pods: BTreeMap::new(),
         });
-        let marked = (0..autoscalers.len()).collect();
+        let marked = (0..vpas.len()).collect();
         let mut namespace = Self {
-            autoscalers,
+            vpas,
             budgets: budgets.collect(),
             marked,
             ..Self::default()
         };
-        for (index, Controlled { autoscaler, .. }) in namespace.autoscalers.iter().enumerate() {
-            namespace.by_name.insert(autoscaler.key.name.clone(), index);
-            let target = &autoscaler.object.spec.target_ref;
+        for (index, Controlled { vpa, .. }) in namespace.vpas.iter().enumerate() {
+            namespace.by_name.insert(vpa.key.name.clone(), index);
+            let target = &vpa.object.spec.target_ref;
             let names = namespace.by_target.entry(target.kind.clone()).or_default();
             names.entry(target.name.clone()).or_default().push(index);
         }
@@ -133,7 +129,7 @@ impl Namespace {
         Some(namespace)
     }
 
-    /// The autoscalers that point at the topmost controller above the pods of an owner, the oldest
+    /// The VPA objects that point at the topmost controller above the pods of an owner, the oldest
     /// first.
     fn candidates(&self, view: &View, namespace: &str, owner: &Owner) -> &[usize] {
         let Owner {
@@ -157,10 +153,10 @@ impl Namespace {
         found.map_or(&[], Vec::as_slice)
     }
 
-    /// Where a pod belongs: under the first of these autoscalers that selects it.
+    /// Where a pod belongs: under the first of these VPA objects that selects it.
     fn place(&self, pod: &Pod, candidates: &[usize]) -> Place {
         let selects = |index: &&usize| {
-            self.autoscalers
+            self.vpas
                 .get(**index)
                 .is_some_and(|found| found.selector.matches(&pod.labels))
         };
@@ -185,17 +181,14 @@ impl Namespace {
                 })
             });
         Place {
-            autoscaler: candidates.iter().find(selects).copied(),
+            vpa: candidates.iter().find(selects).copied(),
             budgets: budgets.collect(),
         }
     }
 
     fn enter(&mut self, pod: &Arc<Pod>, place: Place) {
         let name = &pod.key.name;
-        if let Some(controlled) = place
-            .autoscaler
-            .and_then(|index| self.autoscalers.get_mut(index))
-        {
+        if let Some(controlled) = place.vpa.and_then(|index| self.vpas.get_mut(index)) {
             controlled.pods.insert(name.clone(), Arc::clone(pod));
         }
         for index in &place.budgets {
@@ -208,10 +201,7 @@ impl Namespace {
 
     fn leave(&mut self, name: &str) -> Option<Place> {
         let place = self.places.remove(name)?;
-        if let Some(controlled) = place
-            .autoscaler
-            .and_then(|index| self.autoscalers.get_mut(index))
-        {
+        if let Some(controlled) = place.vpa.and_then(|index| self.vpas.get_mut(index)) {
             controlled.pods.remove(name);
         }
         for index in &place.budgets {
@@ -253,11 +243,11 @@ impl Namespace {
         self.mark_pod(&new.key.name);
     }
 
-    /// Replaces an autoscaler that has another status, and marks it.
-    pub(super) fn set_autoscaler(&mut self, autoscaler: &Arc<Autoscaler>) {
-        let index = self.by_name.get(&autoscaler.key.name).copied();
-        if let Some(controlled) = index.and_then(|index| self.autoscalers.get_mut(index)) {
-            controlled.autoscaler = Arc::clone(autoscaler);
+    /// Replaces a VPA object that has another status, and marks it.
+    pub(super) fn set_vpa(&mut self, vpa: &Arc<Autoscaler>) {
+        let index = self.by_name.get(&vpa.key.name).copied();
+        if let Some(controlled) = index.and_then(|index| self.vpas.get_mut(index)) {
+            controlled.vpa = Arc::clone(vpa);
             self.marked.extend(index);
         }
     }
@@ -272,23 +262,19 @@ impl Namespace {
     }
 
     pub(super) fn mark_pod(&mut self, name: &str) {
-        if let Some(Place {
-            autoscaler,
-            budgets,
-        }) = self.places.get(name)
-        {
-            self.marked.extend(autoscaler);
+        if let Some(Place { vpa, budgets }) = self.places.get(name) {
+            self.marked.extend(vpa);
             self.marked_budgets.extend(budgets);
         }
     }
 
-    pub(super) fn mark_autoscaler(&mut self, name: &str) {
+    pub(super) fn mark_vpa(&mut self, name: &str) {
         self.marked.extend(self.by_name.get(name));
     }
 
     pub(super) fn mark_if(&mut self, is_due: impl Fn(&Controlled) -> bool) {
         let due = self
-            .autoscalers
+            .vpas
             .iter()
             .enumerate()
             .filter(|(_, controlled)| is_due(controlled));
@@ -297,10 +283,10 @@ impl Namespace {
 
     /// Marks all that shares a budget with what is marked.
     pub(super) fn close(&mut self) {
-        let mut autoscalers: Vec<usize> = self.marked.iter().copied().collect();
+        let mut vpas: Vec<usize> = self.marked.iter().copied().collect();
         let mut budgets: Vec<usize> = self.marked_budgets.iter().copied().collect();
         loop {
-            if let Some(controlled) = autoscalers.pop().map(|index| self.autoscalers.get(index)) {
+            if let Some(controlled) = vpas.pop().map(|index| self.vpas.get(index)) {
                 let names = controlled
                     .into_iter()
                     .flat_map(|controlled| controlled.pods.keys());
@@ -310,8 +296,8 @@ impl Namespace {
                 budgets.extend(covering.filter(|index| self.marked_budgets.insert(**index)));
             } else if let Some(covered) = budgets.pop().map(|index| self.budgets.get(index)) {
                 let names = covered.into_iter().flat_map(|covered| covered.pods.keys());
-                let controlling = names.filter_map(|name| self.places.get(name)?.autoscaler);
-                autoscalers.extend(controlling.filter(|index| self.marked.insert(*index)));
+                let controlling = names.filter_map(|name| self.places.get(name)?.vpa);
+                vpas.extend(controlling.filter(|index| self.marked.insert(*index)));
             } else {
                 break;
             }
@@ -319,18 +305,16 @@ impl Namespace {
     }
 
     pub(super) fn marked(&self) -> impl Iterator<Item = &Controlled> {
-        self.marked
-            .iter()
-            .filter_map(|index| self.autoscalers.get(*index))
+        self.marked.iter().filter_map(|index| self.vpas.get(*index))
     }
 
-    /// Notes the owners of the pods of an autoscaler, and removes its mark.
+    /// Notes the owners of the pods of a VPA object, and removes its mark.
     pub(super) fn decided(&mut self, name: &str, owners: Vec<String>) {
         let Some(index) = self.by_name.get(name) else {
             return;
         };
         self.marked.remove(index);
-        if let Some(controlled) = self.autoscalers.get_mut(*index) {
+        if let Some(controlled) = self.vpas.get_mut(*index) {
             controlled.owners = owners;
         }
     }
@@ -346,9 +330,9 @@ impl Namespace {
 }
 
 impl Controlled {
-    fn new(autoscaler: &Arc<Autoscaler>, selector: Selector) -> Self {
-        let ObjectKey { namespace, name } = autoscaler.key.clone();
-        let created = autoscaler
+    fn new(vpa: &Arc<Autoscaler>, selector: Selector) -> Self {
+        let ObjectKey { namespace, name } = vpa.key.clone();
+        let created = vpa
             .object
             .metadata
             .creation_timestamp
@@ -356,7 +340,7 @@ impl Controlled {
             .map(|time| time.0);
         let order = (created, name, namespace);
         Self {
-            autoscaler: Arc::clone(autoscaler),
+            vpa: Arc::clone(vpa),
             order,
             pods: BTreeMap::new(),
             owners: Vec::new(),
@@ -365,9 +349,9 @@ impl Controlled {
     }
 }
 
-/// Whether an autoscaler may change pods that run.
-fn changes_pods(autoscaler: &Autoscaler, settings: &Settings) -> bool {
-    let spec = &autoscaler.object.spec;
+/// Whether a VPA object may change pods that run.
+fn changes_pods(vpa: &Autoscaler, settings: &Settings) -> bool {
+    let spec = &vpa.object.spec;
     let is_passive = matches!(
         spec.effective_update_mode(),
         EffectiveUpdateMode::Off | EffectiveUpdateMode::Initial

@@ -9,7 +9,7 @@ use serde::Deserialize;
 use serde_json::Value;
 use view::{Phase, Pod};
 
-use super::{Attempts, autoscaler, pod, recommendation, running};
+use super::{Attempts, pod, recommendation, running, vpa};
 use crate::group::{Disruption, Group, PodAvailability, required_replicas};
 use crate::in_place::{InPlace, Question, may_evict};
 use crate::resizing::Resizing;
@@ -156,9 +156,9 @@ fn vectors_disruption() {
         .into_iter()
         .enumerate()
     {
-        let autoscaler = autoscaler(std::mem::take(&mut case.vpa));
-        let recommendation = recommendation(&autoscaler);
-        let mode = autoscaler.spec.effective_update_mode();
+        let vpa = vpa(std::mem::take(&mut case.vpa));
+        let recommendation = recommendation(&vpa);
+        let mode = vpa.spec.effective_update_mode();
         let pods: Vec<Pod> = case.pods.take().into_iter().flatten().map(pod).collect();
         let settings = Settings {
             min_replicas: case.min_replicas,
@@ -166,7 +166,7 @@ fn vectors_disruption() {
             in_place: case.gate_in_place,
             ..Settings::default()
         };
-        let own = autoscaler
+        let own = vpa
             .spec
             .update_policy
             .as_ref()

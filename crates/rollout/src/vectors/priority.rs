@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::{Attempts, at, autoscaler, limits, pod, recommendation, running};
+use super::{Attempts, at, limits, pod, recommendation, running, vpa};
 use crate::priority::{Priority, quick_oom};
 use crate::settings::Settings;
 use crate::state::is_any_lower;
@@ -53,8 +53,8 @@ fn vectors_priority() {
         .into_iter()
         .enumerate()
     {
-        let autoscaler = autoscaler(case.vpa);
-        let recommendation = recommendation(&autoscaler).unwrap_or_default();
+        let vpa = vpa(case.vpa);
+        let recommendation = recommendation(&vpa).unwrap_or_default();
         let limits = limits(case.limit_ranges);
         let settings = Settings {
             update_threshold: case.pod_update_threshold,
@@ -62,37 +62,25 @@ fn vectors_priority() {
             quick_oom: Duration::from_nanos(case.oom_threshold_ns),
             quick_oom_counts_for: None,
             in_place: case.gate_in_place,
-            per_autoscaler: case.gate_per_vpa_config,
+            per_vpa_config: case.gate_per_vpa_config,
             ..Settings::default()
         };
-        let in_place =
-            autoscaler.spec.effective_update_mode() == api::vpa::EffectiveUpdateMode::InPlace;
+        let in_place = vpa.spec.effective_update_mode() == api::vpa::EffectiveUpdateMode::InPlace;
         let attempts = case.infeasible_attempts.unwrap_or_default();
         let (mut found, mut accepted) = (Vec::new(), Vec::new());
         for pod in case.pods.into_iter().map(pod) {
-            let own = size::pod_recommendation(
-                &recommendation,
-                running(&pod),
-                &autoscaler.spec,
-                &limits,
-                false,
-            );
+            let own =
+                size::pod_recommendation(&recommendation, running(&pod), &vpa.spec, &limits, false);
             let priority = Priority::of(running(&pod), &own, false);
-            let quick_oom = quick_oom(
-                &pod,
-                running(&pod),
-                &autoscaler.spec,
-                &settings,
-                at(case.now),
-            )
-            .is_some();
+            let quick_oom =
+                quick_oom(&pod, running(&pod), &vpa.spec, &settings, at(case.now)).is_some();
             let attempt = attempts
                 .get(&pod.uid)
                 .filter(|_| in_place && settings.in_place);
             let known = attempt.is_some_and(|attempt| !is_any_lower(&own, attempt));
             let is_accepted =
                 !known && priority.is_enough(&pod, quick_oom, &settings, at(case.now));
-            let admitted = requirements::admit(running(&pod), &own, &autoscaler.spec, false);
+            let admitted = requirements::admit(running(&pod), &own, &vpa.spec, false);
             found.push(ExpectedPod {
                 pod: pod.key.name.clone(),
                 accepted: is_accepted,

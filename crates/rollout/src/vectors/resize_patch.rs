@@ -5,7 +5,7 @@ use model::Quantity;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::{at, autoscaler, limits, pod, recommendation, running};
+use super::{at, limits, pod, recommendation, running, vpa};
 use crate::{resize_patch, size};
 
 #[derive(Deserialize)]
@@ -52,10 +52,10 @@ fn vectors_resize_patch() {
         .into_iter()
         .enumerate()
     {
-        let autoscaler = autoscaler(case.vpa);
+        let vpa = vpa(case.vpa);
         let (pod, limits) = (pod(case.pod), limits(case.limit_ranges));
-        let (running, spec) = (running(&pod), &autoscaler.spec);
-        let recommendation = recommendation(&autoscaler);
+        let (running, spec) = (running(&pod), &vpa.spec);
+        let recommendation = recommendation(&vpa);
         let sizes = size::sizes(recommendation.as_ref(), running, spec, &limits, false);
         let wanted = resize_patch::wanted(running, spec, sizes, now);
         let resize = resize_patch::resize(running, &wanted);

@@ -42,7 +42,7 @@ impl VpaPass<'_> {
         if pending.is_none() {
             let PassContext { state, now, .. } = self.context;
             let ineffective_pause =
-                state.ineffective_pause(&self.autoscaler.key, &pod.uid, &self.recommendation, now);
+                state.ineffective_pause(&self.vpa.key, &pod.uid, &self.recommendation, now);
             if let Some(left) = ineffective_pause {
                 builder.wake_within(left);
                 return Err(SkipReason::EvictionIneffective);

@@ -1,4 +1,4 @@
-//! Which of an autoscaler's pods wait for room on their nodes, and which could make room by moving.
+//! Which of a VPA object's pods wait for room on their nodes, and which could make room by moving.
 
 use std::sync::Arc;
 
@@ -38,7 +38,7 @@ impl<'a> VpaPass<'a> {
             } = member;
             let group = group.map(|index| first + index);
             let evictable = EvictablePod {
-                autoscaler: self.autoscaler.key.clone(),
+                vpa: self.vpa.key.clone(),
                 recommendation: Arc::clone(&self.recommendation),
                 pod,
                 running,
@@ -80,12 +80,7 @@ impl<'a> VpaPass<'a> {
             && !self.is_boosted(member)
             && requirements::admit(member.running, own, self.spec, settings.native_sidecars)
             && state
-                .ineffective_pause(
-                    &self.autoscaler.key,
-                    &member.pod.uid,
-                    &self.recommendation,
-                    now,
-                )
+                .ineffective_pause(&self.vpa.key, &member.pod.uid, &self.recommendation, now)
                 .is_none()
     }
 }

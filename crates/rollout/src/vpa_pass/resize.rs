@@ -74,11 +74,9 @@ impl VpaPass<'_> {
             InPlace::Infeasible if resize.is_change => self.resize(candidate, &resize, builder),
             InPlace::Infeasible => {
                 let attempt = self.attempt(member.running);
-                builder.infeasible.push((
-                    self.autoscaler.key.clone(),
-                    member.pod.uid.clone(),
-                    attempt,
-                ));
+                builder
+                    .infeasible
+                    .push((self.vpa.key.clone(), member.pod.uid.clone(), attempt));
                 Err(SkipReason::KnownInfeasible)
             }
             // What waits for room can be asked anew; what is being done is let be done.
@@ -188,11 +186,8 @@ impl VpaPass<'_> {
             }
         }
         let node_capacity = self.node_capacity(member.running)?;
-        let known = state.is_infeasible_for_capacity(
-            &self.autoscaler.key,
-            node_capacity,
-            &self.recommendation,
-        );
+        let known =
+            state.is_infeasible_for_capacity(&self.vpa.key, node_capacity, &self.recommendation);
         known.then_some(SkipReason::KnownInfeasible)
     }
 

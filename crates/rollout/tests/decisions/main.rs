@@ -137,7 +137,7 @@ fn a_workload_that_is_too_small_is_left_alone() {
     let mut world = World::new();
     world.deployment("web", 1, &json!({}));
     assert_eq!(world.decide(&mut RolloutState::default()).actions, []);
-    world.autoscaler("web", &json!({"minReplicas": 1}));
+    world.vpa("web", &json!({"minReplicas": 1}));
     assert_eq!(
         evicted(&world.decide(&mut RolloutState::default())),
         ["web-0"]

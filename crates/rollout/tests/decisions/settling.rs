@@ -68,7 +68,7 @@ fn a_change_of_the_specification_counts_and_one_of_the_status_does_not() {
     let (mut world, mut state) = world();
     world.bound("web", "800m");
     assert_eq!(waits(&mut world, &mut state), None);
-    world.autoscaler("web", &json!({"updateMode": "Recreate"}));
+    world.vpa("web", &json!({"updateMode": "Recreate"}));
     assert_eq!(waits(&mut world, &mut state), Some(TIME));
 }
 
@@ -109,7 +109,7 @@ fn changes_that_go_on_hold_pods_for_a_minute() {
     let (mut world, mut state) = world();
     let mut held = Vec::new();
     for second in 0..120 {
-        world.autoscaler("web", &json!({"minReplicas": 1 + second % 2}));
+        world.vpa("web", &json!({"minReplicas": 1 + second % 2}));
         held.extend(
             world
                 .decide(&mut state)
@@ -125,7 +125,7 @@ fn changes_that_go_on_hold_pods_for_a_minute() {
 #[test]
 fn the_time_passes_while_everything_is_halted() {
     let (mut world, mut state) = world();
-    world.autoscaler("web", &json!({"updateMode": "Recreate"}));
+    world.vpa("web", &json!({"updateMode": "Recreate"}));
     world.pause = Some(PauseReason::WebhookLeaseExpired);
     world.decide(&mut state);
     world.now.monotonic += TIME;
@@ -137,7 +137,7 @@ fn the_time_passes_while_everything_is_halted() {
 fn no_time_is_waited_for_where_the_flag_is_zero() {
     let (mut world, mut state) = world();
     world.settings.settling = Duration::ZERO;
-    world.autoscaler("web", &json!({"updateMode": "Recreate"}));
+    world.vpa("web", &json!({"updateMode": "Recreate"}));
     assert_eq!(waits(&mut world, &mut state), None);
 }
 
@@ -150,7 +150,7 @@ fn quick_oom_kills_and_startup_boosts_that_are_over_do_not_wait() {
     world.decide(&mut state);
     // Pods that went while the group shrank count as lost until then.
     world.now.monotonic += Duration::from_mins(1);
-    world.autoscaler("web", &json!({"minReplicas": 1}));
+    world.vpa("web", &json!({"minReplicas": 1}));
     world.pod_with("web", "web-0", &json!({}), killed);
     world.decide(&mut state);
     world.now.monotonic += Duration::from_secs(1);

@@ -21,7 +21,7 @@ pub(super) struct World {
     pub(super) view: View,
     pub(super) settings: Settings,
     pub(super) pause: Option<PauseReason>,
-    /// What came over the feed, by the unique identifiers of autoscalers.
+    /// What came over the feed, by the unique identifiers of VPA objects.
     pub(super) heard: BTreeMap<String, Arc<Recommendation>>,
     pub(super) now: ClockReading,
     /// Where what follows is made.
@@ -55,7 +55,7 @@ impl World {
         decide(&snapshot, state, &self.settings, self.now)
     }
 
-    /// A Deployment of so many pods with an autoscaler that recommends a whole core.
+    /// A Deployment of so many pods with a VPA object that recommends a whole core.
     pub(super) fn deployment(&mut self, name: &str, replicas: i32, update_policy: &Value) {
         self.workload(name, replicas, update_policy);
         for index in 0..replicas {
@@ -77,7 +77,7 @@ impl World {
         self.view
             .controllers_mut(WellKnown::ReplicaSet)
             .apply(Arc::new(Controller::from(set)));
-        self.autoscaler(name, update_policy);
+        self.vpa(name, update_policy);
     }
 
     /// Changes `replicas` of the `ReplicaSet` of a Deployment.
@@ -96,7 +96,7 @@ impl World {
     pub(super) fn clone_set(&mut self, name: &str, replicas: usize) {
         self.pods_of("CloneSet", name, 0..replicas);
         self.read_scale(name, replicas as i32);
-        self.autoscaler_of("apps.kruise.io/v1alpha1", "CloneSet", name, &json!({}));
+        self.vpa_of("apps.kruise.io/v1alpha1", "CloneSet", name, &json!({}));
     }
 
     /// Reads the scale subresource of a `CloneSet` again.
@@ -135,7 +135,7 @@ impl World {
         self.view
             .controllers_mut(WellKnown::Job)
             .apply(Arc::new(Controller::from(job)));
-        self.autoscaler_of("batch/v1", "Job", name, &json!({}));
+        self.vpa_of("batch/v1", "Job", name, &json!({}));
     }
 
     /// Pods of an owner of another kind than `ReplicaSet`, numbered from `numbers`.
@@ -153,11 +153,11 @@ impl World {
         }
     }
 
-    pub(super) fn autoscaler(&mut self, name: &str, update_policy: &Value) {
-        self.autoscaler_of("apps/v1", "Deployment", name, update_policy);
+    pub(super) fn vpa(&mut self, name: &str, update_policy: &Value) {
+        self.vpa_of("apps/v1", "Deployment", name, update_policy);
     }
 
-    pub(super) fn autoscaler_of(
+    pub(super) fn vpa_of(
         &mut self,
         api_version: &str,
         kind: &str,
@@ -175,7 +175,7 @@ impl World {
             },
             "status": {"recommendation": {"containerRecommendations": [recommended]}},
         });
-        let object = api::vpa::parse(object).expect("an autoscaler");
+        let object = api::vpa::parse(object).expect("a VPA object");
         self.view.autoscalers.apply(Arc::new(Autoscaler {
             key: ObjectKey::new(&self.namespace, name),
             object,
@@ -220,61 +220,61 @@ impl World {
         self.view.pods.apply(Arc::new(pod));
     }
 
-    pub(super) fn change_autoscaler(&mut self, name: &str, change: impl FnOnce(&mut Autoscaler)) {
-        let autoscaler = self
+    pub(super) fn change_vpa(&mut self, name: &str, change: impl FnOnce(&mut Autoscaler)) {
+        let vpa = self
             .view
             .autoscalers
             .get(&ObjectKey::new(&self.namespace, name))
             .expect("it is there");
-        let mut autoscaler = autoscaler.as_ref().clone();
-        change(&mut autoscaler);
-        self.view.autoscalers.apply(Arc::new(autoscaler));
+        let mut vpa = vpa.as_ref().clone();
+        change(&mut vpa);
+        self.view.autoscalers.apply(Arc::new(vpa));
     }
 
     /// So much CPU is recommended from now on, and no other.
     pub(super) fn recommend(&mut self, name: &str, cpu: &str) {
-        self.change_autoscaler(name, |autoscaler| {
-            let mut object = serde_json::to_value(&autoscaler.object).expect("an autoscaler");
+        self.change_vpa(name, |vpa| {
+            let mut object = serde_json::to_value(&vpa.object).expect("a VPA object");
             let container = &mut object["status"]["recommendation"]["containerRecommendations"][0];
             for bound in ["target", "lowerBound", "upperBound"] {
                 container[bound]["cpu"] = json!(cpu);
             }
-            autoscaler.object = api::vpa::parse(object).expect("an autoscaler");
+            vpa.object = api::vpa::parse(object).expect("a VPA object");
         });
     }
 
     pub(super) fn made_at(&mut self, name: &str, time: &str) {
         let time = serde_json::from_value(json!(time)).expect("a time");
-        self.change_autoscaler(name, |autoscaler| {
-            autoscaler.object.metadata.creation_timestamp = Some(time);
+        self.change_vpa(name, |vpa| {
+            vpa.object.metadata.creation_timestamp = Some(time);
         });
     }
 
     /// The same target with another lower bound.
     pub(super) fn bound(&mut self, name: &str, cpu: &str) {
-        self.change_autoscaler(name, |autoscaler| {
-            let mut object = serde_json::to_value(&autoscaler.object).expect("an autoscaler");
+        self.change_vpa(name, |vpa| {
+            let mut object = serde_json::to_value(&vpa.object).expect("a VPA object");
             object["status"]["recommendation"]["containerRecommendations"][0]["lowerBound"]["cpu"] =
                 json!(cpu);
-            autoscaler.object = api::vpa::parse(object).expect("an autoscaler");
+            vpa.object = api::vpa::parse(object).expect("a VPA object");
         });
     }
 
     /// So much CPU is recommended for one more container.
     pub(super) fn recommend_also(&mut self, name: &str, container: &str, cpu: &str) {
-        self.change_autoscaler(name, |autoscaler| {
-            let mut object = serde_json::to_value(&autoscaler.object).expect("an autoscaler");
+        self.change_vpa(name, |vpa| {
+            let mut object = serde_json::to_value(&vpa.object).expect("a VPA object");
             let all = object["status"]["recommendation"]["containerRecommendations"].as_array_mut().expect("a list");
             let list = json!({"cpu": cpu, "memory": "100Mi"});
             all.push(json!({"containerName": container, "target": list, "lowerBound": list, "upperBound": list}));
-            autoscaler.object = api::vpa::parse(object).expect("an autoscaler");
+            vpa.object = api::vpa::parse(object).expect("a VPA object");
         });
     }
 
     pub(super) fn annotate(&mut self, name: &str, key: &str, value: &str) {
         let annotations = BTreeMap::from([(key.to_owned(), value.to_owned())]);
-        self.change_autoscaler(name, |autoscaler| {
-            autoscaler.object.metadata.annotations = Some(annotations);
+        self.change_vpa(name, |vpa| {
+            vpa.object.metadata.annotations = Some(annotations);
         });
     }
 
@@ -282,8 +282,8 @@ impl World {
     pub(super) fn boost(&mut self, name: &str, seconds: i32) {
         let boost = json!({"cpu": {"type": "Factor", "factor": 2, "durationSeconds": seconds}});
         let boost = serde_json::from_value(boost).expect("a boost");
-        self.change_autoscaler(name, |autoscaler| {
-            autoscaler.object.spec.startup_boost = Some(boost);
+        self.change_vpa(name, |vpa| {
+            vpa.object.spec.startup_boost = Some(boost);
         });
     }
 

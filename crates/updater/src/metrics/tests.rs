@@ -15,7 +15,7 @@ fn web() -> ObjectKey {
 
 fn plan(pods: usize) -> Plan {
     let tally = Tally {
-        autoscaler: web(),
+        vpa: web(),
         controlled: pods,
         evictable: pods,
         resizable: 0,
@@ -28,7 +28,7 @@ fn plan(pods: usize) -> Plan {
 
 fn eviction() -> Action {
     Action {
-        autoscaler: web(),
+        vpa: web(),
         pod: ObjectKey::new("shop", "web-0"),
         pod_uid: "uid".to_owned(),
         kind: ActionKind::Evict,
@@ -59,7 +59,7 @@ fn what_was_counted_stays_for_as_long_as_the_object_whatever_becomes_of_its_pods
         "metadata": {"namespace": "shop", "name": "web"},
         "spec": {"targetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web"}},
     });
-    let object = api::vpa::parse(object).expect("an autoscaler");
+    let object = api::vpa::parse(object).expect("a VPA object");
     let mut view = View::default();
     view.autoscalers
         .apply(Arc::new(Autoscaler { key: web(), object }));

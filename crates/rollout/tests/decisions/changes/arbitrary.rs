@@ -88,7 +88,7 @@ impl Scenario {
         let (name, world) = (format!("{app}-{}", a % 5), &mut self.pair.world);
         let cpu = ["100m", "1", "900m", "3"][usize::from(b) % 4];
         let key = |name: &str| ObjectKey::new(namespace, name);
-        let has_autoscaler = world.view.autoscalers.get(&key(app)).is_some();
+        let has_vpa = world.view.autoscalers.get(&key(app)).is_some();
         match change {
             0..=2 => pod(world, app, &name, &json!({"cpu": cpu, "ready": b < 8}), |_| ()),
             3 => world.delete(&name),
@@ -116,20 +116,20 @@ impl Scenario {
                 1 => pod["metadata"]["ownerReferences"] = json!([]),
                 _ => pod["status"]["phase"] = json!("Pending"),
             }),
-            10 if has_autoscaler => world.recommend(app, ["1", "2", "3"][usize::from(a) % 3]),
+            10 if has_vpa => world.recommend(app, ["1", "2", "3"][usize::from(a) % 3]),
             11 => match (app, b % 4) {
                 (_, 0) => drop(world.view.autoscalers.delete(&key(app))),
-                ("set", _) => world.autoscaler_of("apps.kruise.io/v1alpha1", "CloneSet", app, &policy(a, b)),
-                _ => world.autoscaler(app, &policy(a, b)),
+                ("set", _) => world.vpa_of("apps.kruise.io/v1alpha1", "CloneSet", app, &policy(a, b)),
+                _ => world.vpa(app, &policy(a, b)),
             },
-            12 if has_autoscaler => world.annotate(app, MAINTENANCE_WINDOW, WINDOWS[usize::from(a) % 3]),
-            13 if has_autoscaler => world.made_at(app, &format!("2026-01-01T11:00:0{}Z", a % 10)),
-            14 if has_autoscaler => world.boost(app, i32::from(a)),
-            15 if has_autoscaler => world.change_autoscaler(app, |autoscaler| {
-                let mut object = serde_json::to_value(&autoscaler.object).expect("an autoscaler");
+            12 if has_vpa => world.annotate(app, MAINTENANCE_WINDOW, WINDOWS[usize::from(a) % 3]),
+            13 if has_vpa => world.made_at(app, &format!("2026-01-01T11:00:0{}Z", a % 10)),
+            14 if has_vpa => world.boost(app, i32::from(a)),
+            15 if has_vpa => world.change_vpa(app, |vpa| {
+                let mut object = serde_json::to_value(&vpa.object).expect("a VPA object");
                 object["status"]["conditions"] =
                     json!([{"type": "SourceStale", "status": if b < 8 { "True" } else { "False" }}]);
-                autoscaler.object = api::vpa::parse(object).expect("an autoscaler");
+                vpa.object = api::vpa::parse(object).expect("a VPA object");
             }),
             16 if app == "set" && b > 12 => {
                 let [group, kind] = ["apps.kruise.io", "CloneSet"].map(str::to_owned);
@@ -145,7 +145,7 @@ impl Scenario {
                 }
             }
             17 if b < 4 => drop(world.view.controllers_mut(WellKnown::ReplicaSet).delete(&key(app))),
-            17 if app != "set" && has_autoscaler => world.workload(app, 3, &policy(a, b)),
+            17 if app != "set" && has_vpa => world.workload(app, 3, &policy(a, b)),
             18 if b == 0 => drop(world.view.disruption_budgets.delete(&ObjectKey::new("shop", format!("b{}", a % 3)))),
             18 => {
                 let disrupted: &[String] = if b > 12 { std::slice::from_ref(&name) } else { &[] };

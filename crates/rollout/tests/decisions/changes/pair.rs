@@ -70,13 +70,10 @@ fn outline(plan: &Plan) -> Vec<String> {
         }
         format!("{action:?}")
     };
-    let held = plan.paused.iter().map(|held| {
-        format!(
-            "{} {:?}",
-            held.autoscaler,
-            std::mem::discriminant(&held.reason)
-        )
-    });
+    let held = plan
+        .paused
+        .iter()
+        .map(|held| format!("{} {:?}", held.vpa, std::mem::discriminant(&held.reason)));
     let skips = plan.skips.iter().map(|skip| format!("{skip:?}"));
     let tallies = plan.tallies.iter().map(|tally| format!("{tally:?}"));
     plan.actions

@@ -170,7 +170,7 @@ fn pauses_of_evictions_in_vain() {
 #[test]
 fn settling() {
     check(small_pods(), |pair| {
-        pair.world.autoscaler("web", &json!({"minReplicas": 1}));
+        pair.world.vpa("web", &json!({"minReplicas": 1}));
     });
 }
 

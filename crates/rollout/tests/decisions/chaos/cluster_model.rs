@@ -185,9 +185,9 @@ impl ClusterModel {
                         &json!({"parallelism": replicas, "completions": to_succeed}),
                         0,
                     );
-                    world.autoscaler_of("batch/v1", "Job", &name, &policy);
+                    world.vpa_of("batch/v1", "Job", &name, &policy);
                 }
-                Kind::CloneSet => world.autoscaler_of(kind.name().0, "CloneSet", &name, &policy),
+                Kind::CloneSet => world.vpa_of(kind.name().0, "CloneSet", &name, &policy),
             }
             let desired_healthy = rng
                 .random_bool(0.5)
@@ -307,7 +307,7 @@ impl ClusterModel {
         }
     }
 
-    /// What is recommended now, by autoscaler.
+    /// What is recommended now, by VPA object.
     pub(super) fn recommendations(&self) -> BTreeMap<String, Arc<Recommendation>> {
         let list =
             |cpu: i64| ResourceList::of(Cpu::from_millicores(cpu), Memory::from_bytes(100 << 20));

@@ -85,8 +85,8 @@ impl UpdaterModel {
             resumed_at: 0,
             paused: 0,
         };
-        for autoscaler in cluster.world.view.autoscalers.iter() {
-            model.view.autoscalers.apply(Arc::clone(autoscaler));
+        for vpa in cluster.world.view.autoscalers.iter() {
+            model.view.autoscalers.apply(Arc::clone(vpa));
         }
         for kind in [WellKnown::Deployment, WellKnown::ReplicaSet, WellKnown::Job] {
             for controller in cluster.world.view.controllers(kind) {
@@ -296,10 +296,10 @@ impl UpdaterModel {
             .filter(|pod| {
                 pod.owner
                     .as_ref()
-                    .is_some_and(|owner| owner.name == action.autoscaler.name)
+                    .is_some_and(|owner| owner.name == action.vpa.name)
             })
             .count();
-        let least = cluster.min_replicas(&action.autoscaler.name);
+        let least = cluster.min_replicas(&action.vpa.name);
         assert!(
             live >= least,
             "{live} of {least} are too few for {action:?}"

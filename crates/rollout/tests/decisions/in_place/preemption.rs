@@ -82,7 +82,7 @@ fn room_is_made_by_the_least_important_neighbour_within_its_budget() {
         "that one rests"
     );
     world.settings.min_replicas = 3;
-    world.autoscaler("batch", &json!({}));
+    world.vpa("batch", &json!({}));
     check(
         &world,
         1,
@@ -90,7 +90,7 @@ fn room_is_made_by_the_least_important_neighbour_within_its_budget() {
             "shop", "bank-0",
         )])],
     );
-    world.autoscaler("bank", &json!({}));
+    world.vpa("bank", &json!({}));
     check(&world, 1, &[PreemptionMethod::Itself]);
     world.delete("batch-0");
     check(&world, 0, &[]);
@@ -190,7 +190,7 @@ fn a_neighbour_goes_only_where_its_own_vpa_object_lets_it_go() {
     fill(&mut world, |_| ());
     assert_eq!(made(&world, &mut RolloutState::default()), 1);
     let less = json!([{"resources": ["cpu"], "changeRequirement": "TargetLowerThanRequests"}]);
-    world.autoscaler(
+    world.vpa(
         "batch",
         &json!({"minReplicas": 1, "evictionRequirements": less}),
     );
