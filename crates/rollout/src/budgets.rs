@@ -14,7 +14,7 @@ use view::{Phase, Pod, Running};
 use super::action::SkipReason;
 use super::clock::ClockReading;
 use super::group::{Disruption, PodAvailability};
-use super::index::{BudgetId, Covered, Index};
+use super::index::{BudgetId, BudgetPods, Index};
 use super::members::availability;
 use super::state::RolloutState;
 
@@ -83,7 +83,7 @@ impl<'a> Budgets<'a> {
             let desired = self
                 .index
                 .budget(id)
-                .map(|covered| i64::from(covered.budget.desired_healthy));
+                .map(|budget_pods| i64::from(budget_pods.budget.desired_healthy));
             desired.is_some_and(|desired| self.usage(id).available >= desired)
         });
         (!is_allowed).then_some(SkipReason::DisruptionBudget)
@@ -91,7 +91,7 @@ impl<'a> Budgets<'a> {
 
     /// Whether one budget lets a pod go.
     fn allows(&mut self, id: BudgetId<'a>, running: &Running) -> bool {
-        let Some(Covered { budget, .. }) = self.index.budget(id) else {
+        let Some(BudgetPods { budget, .. }) = self.index.budget(id) else {
             return false;
         };
         if !is_ready(running) {
@@ -115,7 +115,7 @@ impl<'a> Budgets<'a> {
         } = self;
         usages.entry(id).or_insert_with(|| {
             let mut usage = BudgetUsage::default();
-            let Some(Covered { budget, pods }) = index.budget(id) else {
+            let Some(BudgetPods { budget, pods }) = index.budget(id) else {
                 return usage;
             };
             for pod in pods.values() {
@@ -143,7 +143,7 @@ impl<'a> Budgets<'a> {
             return;
         }
         for id in self.covering(pod) {
-            let budget = self.index.budget(id).map(|covered| &covered.budget);
+            let budget = self.index.budget(id).map(|budget_pods| &budget_pods.budget);
             let shows =
                 budget.is_some_and(|budget| budget.is_disrupting(&pod.key.name, self.now.wall));
             let usage = self.usage(id);

@@ -12,7 +12,7 @@ use model::Workload;
 use view::{ObjectName, Owner, PodSet, Scale, ScaleKey, View, WellKnown};
 
 use super::clock::ClockReading;
-use super::pass::Matched;
+use super::pass::VpaInput;
 
 /// The time that a controller is given to delete pods, once there are no more than wanted. Built-in
 /// ones take a second or two.
@@ -55,12 +55,12 @@ impl GroupSizes {
     /// among them are forgotten; without `released`, all other groups are.
     pub(super) fn update(
         &mut self,
-        all: &mut [Matched<'_>],
-        released: Option<Vec<String>>,
+        all: &mut [VpaInput<'_>],
+        removed_owners: Option<Vec<String>>,
         view: &View,
         now: ClockReading,
     ) {
-        let mut before: HashMap<String, SizeRecord> = match released {
+        let mut before: HashMap<String, SizeRecord> = match removed_owners {
             Some(owners) => owners
                 .iter()
                 .filter_map(|uid| self.by_owner.remove_entry(uid))
@@ -69,20 +69,16 @@ impl GroupSizes {
         };
         let last_pass = std::mem::replace(&mut self.last_pass, now.monotonic);
         let mut live_by_scale: HashMap<&str, HashMap<ScaleKey, PodSet>> = HashMap::new();
-        for Matched {
-            controlled,
+        for VpaInput {
+            vpa_pods,
             group_sizes,
             owners,
             settles_in,
-            changes_with_time,
+            is_time_dependent,
         } in all
         {
             let mut live: BTreeMap<OwnerName, (&Owner, i64)> = BTreeMap::new();
-            for owner in controlled
-                .pods
-                .values()
-                .filter_map(|pod| pod.owner.as_ref())
-            {
+            for owner in vpa_pods.pods.values().filter_map(|pod| pod.owner.as_ref()) {
                 live.entry(owner_name(Some(owner))).or_insert((owner, 0)).1 += 1;
             }
             for (name, (owner, live)) in live {
@@ -90,7 +86,7 @@ impl GroupSizes {
                 let known = before
                     .remove(&owner.uid)
                     .or_else(|| self.by_owner.get(&owner.uid).copied());
-                let namespace = controlled.vpa.key.namespace.as_str();
+                let namespace = vpa_pods.vpa.key.namespace.as_str();
                 let Some(configured) = configured(view, &mut live_by_scale, namespace, owner)
                 else {
                     let known = known.map(|known| SizeRecord {
@@ -103,7 +99,7 @@ impl GroupSizes {
                 };
                 let record = SizeRecord::next(known, configured, live, last_pass, now);
                 *settles_in = record.settles_in(now).into_iter().chain(*settles_in).min();
-                *changes_with_time |= live > configured || record.size.peak > live;
+                *is_time_dependent |= live > configured || record.size.peak > live;
                 group_sizes.insert(name, record.size);
                 self.by_owner.insert(owner.uid.clone(), record);
             }

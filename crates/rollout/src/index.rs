@@ -19,11 +19,11 @@ use super::changes::ClusterChanges;
 use super::settings::Settings;
 
 use namespace::Namespace;
-pub(super) use namespace::{BudgetId, Controlled, Covered};
+pub(super) use namespace::{BudgetId, BudgetPods, VpaPods};
 
 /// The order in which VPA objects are decided about: by time of creation, then by name and
 /// namespace. The API server keeps whole seconds.
-pub(super) type Order = (Option<Timestamp>, String, String);
+pub(super) type VpaOrder = (Option<Timestamp>, String, String);
 
 /// Kind and name of the owner of pods.
 type OwnerKey = (String, String);
@@ -33,20 +33,20 @@ type OwnerKey = (String, String);
 pub(super) struct Index {
     namespaces: BTreeMap<String, Namespace>,
     /// VPA objects that are not in the index any more.
-    gone: Vec<Order>,
+    removed: Vec<VpaOrder>,
     /// Unique identifiers of the owners of their pods.
-    released: Vec<String>,
+    removed_owners: Vec<String>,
 }
 
 impl Index {
     /// The index of all namespaces, with everything marked.
-    pub(super) fn of(view: &View, settings: &Settings) -> Self {
+    pub(super) fn build(view: &View, settings: &Settings) -> Self {
         let mut index = Self::default();
         let mut last = None;
         for vpa in view.autoscalers.iter() {
             let namespace = vpa.key.namespace.as_str();
             if last.replace(namespace) != Some(namespace) {
-                index.read(namespace, view, settings);
+                index.rebuild(namespace, view, settings);
             }
         }
         index
@@ -54,22 +54,14 @@ impl Index {
 
     /// Takes over what has changed, and marks what it is about.
     pub(super) fn update(&mut self, view: &View, changes: &ClusterChanges, settings: &Settings) {
-        for namespace in to_read(changes) {
+        for namespace in namespaces_to_rebuild(changes) {
             if let Some(before) = self.namespaces.remove(namespace) {
-                self.gone.extend(
-                    before
-                        .vpas
-                        .iter()
-                        .map(|controlled| controlled.order.clone()),
-                );
-                self.released.extend(
-                    before
-                        .vpas
-                        .into_iter()
-                        .flat_map(|controlled| controlled.owners),
-                );
+                self.removed
+                    .extend(before.vpas.iter().map(|vpa_pods| vpa_pods.order.clone()));
+                self.removed_owners
+                    .extend(before.vpas.into_iter().flat_map(|vpa_pods| vpa_pods.owners));
             }
-            self.read(namespace, view, settings);
+            self.rebuild(namespace, view, settings);
         }
         for vpa in changes.vpas.iter().filter_map(|change| change.new.as_ref()) {
             if let Some(namespace) = self.namespaces.get_mut(&vpa.key.namespace) {
@@ -95,8 +87,8 @@ impl Index {
         }
         for (namespace, owners) in owners(changes) {
             if let Some(namespace) = self.namespaces.get_mut(namespace) {
-                namespace.mark_if(|controlled| {
-                    controlled
+                namespace.mark_if(|vpa_pods| {
+                    vpa_pods
                         .pods
                         .values()
                         .filter_map(|pod| pod.owner.as_ref())
@@ -116,8 +108,8 @@ impl Index {
             .map(|node| node.name.as_str())
             .collect();
         if !nodes.is_empty() {
-            let is_there = |controlled: &Controlled| {
-                let names = controlled
+            let is_there = |vpa_pods: &VpaPods| {
+                let names = vpa_pods
                     .pods
                     .values()
                     .filter_map(|pod| pod.running.as_ref()?.node.as_deref());
@@ -129,15 +121,15 @@ impl Index {
         }
         if !changes.recommendations.is_empty() {
             let has_another =
-                |controlled: &Controlled| changes.recommendations.contains(controlled.vpa.uid());
+                |vpa_pods: &VpaPods| changes.recommendations.contains(vpa_pods.vpa.uid());
             self.namespaces
                 .values_mut()
                 .for_each(|namespace| namespace.mark_if(has_another));
         }
     }
 
-    fn read(&mut self, name: &str, view: &View, settings: &Settings) {
-        if let Some(namespace) = Namespace::of(name, view, settings) {
+    fn rebuild(&mut self, name: &str, view: &View, settings: &Settings) {
+        if let Some(namespace) = Namespace::build(name, view, settings) {
             self.namespaces.insert(name.to_owned(), namespace);
         }
     }
@@ -158,13 +150,15 @@ impl Index {
 
     /// Marks all that shares a budget with what is marked: what one pod takes of a budget, another
     /// one does not get.
-    pub(super) fn close(&mut self) {
-        self.namespaces.values_mut().for_each(Namespace::close);
+    pub(super) fn expand_marks(&mut self) {
+        self.namespaces
+            .values_mut()
+            .for_each(Namespace::expand_marks);
     }
 
     /// The marked VPA objects, in their order.
-    pub(super) fn marked(&self) -> Vec<&Controlled> {
-        let mut marked: Vec<&Controlled> = self
+    pub(super) fn marked(&self) -> Vec<&VpaPods> {
+        let mut marked: Vec<&VpaPods> = self
             .namespaces
             .values()
             .flat_map(Namespace::marked)
@@ -175,18 +169,18 @@ impl Index {
 
     /// Takes the VPA objects that are not in the index any more, and the unique identifiers of the
     /// owners of their pods.
-    pub(super) fn take_gone(&mut self) -> (Vec<Order>, Vec<String>) {
+    pub(super) fn take_removed(&mut self) -> (Vec<VpaOrder>, Vec<String>) {
         (
-            std::mem::take(&mut self.gone),
-            std::mem::take(&mut self.released),
+            std::mem::take(&mut self.removed),
+            std::mem::take(&mut self.removed_owners),
         )
     }
 
     /// Notes whose pods a VPA object controls, by the unique identifiers of the owners, and
     /// removes its mark.
-    pub(super) fn decided(&mut self, (_, name, namespace): &Order, owners: Vec<String>) {
+    pub(super) fn mark_decided(&mut self, (_, name, namespace): &VpaOrder, owners: Vec<String>) {
         if let Some(found) = self.namespaces.get_mut(namespace) {
-            found.decided(name, owners);
+            found.mark_decided(name, owners);
         }
     }
 
@@ -211,14 +205,14 @@ impl Index {
     }
 
     /// A budget with the pods that it covers.
-    pub(super) fn budget(&self, (namespace, index): BudgetId<'_>) -> Option<&Covered> {
+    pub(super) fn budget(&self, (namespace, index): BudgetId<'_>) -> Option<&BudgetPods> {
         self.namespaces.get(namespace)?.budgets.get(index)
     }
 }
 
 /// The namespaces in which the index may be another one: not only numbers and statuses have
 /// changed.
-fn to_read(changes: &ClusterChanges) -> BTreeSet<&str> {
+fn namespaces_to_rebuild(changes: &ClusterChanges) -> BTreeSet<&str> {
     fn sides<T>(change: &Change<T>) -> impl Iterator<Item = &Arc<T>> {
         change.old.iter().chain(&change.new)
     }

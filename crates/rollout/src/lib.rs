@@ -20,7 +20,7 @@ mod boost;
 mod budgets;
 mod changes;
 mod clock;
-mod decisions;
+mod decision_cache;
 mod group;
 mod group_size;
 mod in_place;

@@ -6,7 +6,7 @@ use view::{Phase, Pod, Running};
 
 use super::group::{Disruption, Group, PodAvailability, required_replicas};
 use super::group_size::{GroupSize, OwnerName, owner_name};
-use super::pass::Matched;
+use super::pass::VpaInput;
 use super::settings::Settings;
 use super::size::sized;
 use super::state::{PendingAction, RolloutState};
@@ -34,13 +34,13 @@ pub(super) type KeepsSmall<'a> = dyn Fn(&[Member<'_>]) -> bool + 'a;
 
 /// The pods of one VPA object.
 pub(super) fn members<'a>(
-    matched: &Matched<'a>,
+    input: &VpaInput<'a>,
     state: &RolloutState,
     settings: &Settings,
     keeps_small: &KeepsSmall,
 ) -> Members<'a> {
     let mut by_owner: BTreeMap<OwnerName, Vec<Member>> = BTreeMap::new();
-    for pod in matched.controlled.pods.values() {
+    for pod in input.vpa_pods.pods.values() {
         let Some(running) = pod.running.as_deref() else {
             continue;
         };
@@ -57,14 +57,14 @@ pub(super) fn members<'a>(
                 pending,
             });
     }
-    let policy = matched.controlled.vpa.object.spec.update_policy.as_ref();
+    let policy = input.vpa_pods.vpa.object.spec.update_policy.as_ref();
     let required = required_replicas(policy.and_then(|policy| policy.min_replicas), settings);
     let mut all = Members {
         groups: Vec::new(),
-        members: Vec::with_capacity(matched.controlled.pods.len()),
+        members: Vec::with_capacity(input.vpa_pods.pods.len()),
     };
     for (owner, mut members) in by_owner {
-        let group = matched
+        let group = input
             .group_sizes
             .get(&owner)
             .map(|size| group(&members, *size, required, settings));

@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use super::budgets::Budgets;
 use super::clock::ClockReading;
-use super::decisions::{Decision, Decisions};
+use super::decision_cache::{DecisionCache, VpaDecision};
 use super::group_size::{GroupSize, OwnerName};
-use super::index::{Controlled, Index};
+use super::index::{Index, VpaPods};
 use super::plan_builder::PlanBuilder;
 use super::preemption::plan_preemptions;
 use super::settings::{PreemptionMode, Settings};
@@ -18,9 +18,9 @@ use super::vpa_pause::check_pause;
 use super::{Plan, Snapshot};
 
 /// A VPA object that is decided about.
-pub(super) struct Matched<'a> {
+pub(super) struct VpaInput<'a> {
     /// The VPA object with its pods.
-    pub(super) controlled: &'a Controlled,
+    pub(super) vpa_pods: &'a VpaPods,
     /// The number of pods that each group should have, by owner; a group without one is left alone.
     pub(super) group_sizes: BTreeMap<OwnerName<'a>, GroupSize>,
     /// Unique identifiers of the owners.
@@ -28,12 +28,12 @@ pub(super) struct Matched<'a> {
     /// The time after which one of its groups has settled.
     pub(super) settles_in: Option<Duration>,
     /// Whether the decision may be another one in each pass although nothing changes.
-    pub(super) changes_with_time: bool,
+    pub(super) is_time_dependent: bool,
 }
 
-impl<'a> Matched<'a> {
-    fn new(controlled: &'a Controlled, index: &Index) -> Self {
-        let covering = controlled
+impl<'a> VpaInput<'a> {
+    fn new(vpa_pods: &'a VpaPods, index: &Index) -> Self {
+        let covering = vpa_pods
             .pods
             .values()
             .flat_map(|pod| index.covering(&pod.key));
@@ -41,15 +41,15 @@ impl<'a> Matched<'a> {
         let is_disrupted = |id| {
             index
                 .budget(id)
-                .is_some_and(|covered| !covered.budget.disrupted.is_empty())
+                .is_some_and(|budget_pods| !budget_pods.budget.disrupted.is_empty())
         };
-        let changes_with_time = covering.into_iter().any(is_disrupted);
+        let is_time_dependent = covering.into_iter().any(is_disrupted);
         Self {
-            controlled,
+            vpa_pods,
             group_sizes: BTreeMap::new(),
             owners: Vec::new(),
             settles_in: None,
-            changes_with_time,
+            is_time_dependent,
         }
     }
 }
@@ -73,49 +73,53 @@ pub(super) fn pass(
     if snapshot.pause.is_some() {
         return Plan::default();
     }
-    let known = state.decisions.take().filter(|known| known.keeps_time(now));
-    let is_whole = known.is_none();
-    let mut decisions = known.unwrap_or_else(|| Decisions::new(Index::of(view, settings), now));
-    if is_whole {
+    let known = state
+        .decisions
+        .take()
+        .filter(|known| known.clocks_agree(now));
+    let is_full = known.is_none();
+    let mut decisions =
+        known.unwrap_or_else(|| DecisionCache::new(Index::build(view, settings), now));
+    if is_full {
         state.forget_missing_vpas(view);
         state.windows = std::mem::take(&mut state.windows).next();
     } else {
         decisions.index.update(view, &changes, settings);
         decisions.mark_due(now);
     }
-    decisions.index.close();
-    let (gone, mut released) = decisions.index.take_gone();
+    decisions.index.expand_marks();
+    let (removed, mut removed_owners) = decisions.index.take_removed();
 
     let index = &decisions.index;
-    let mut all: Vec<Matched> = index
+    let mut all: Vec<VpaInput> = index
         .marked()
         .into_iter()
-        .map(|controlled| Matched::new(controlled, index))
+        .map(|vpa_pods| VpaInput::new(vpa_pods, index))
         .collect();
-    released.extend(
+    removed_owners.extend(
         all.iter()
-            .flat_map(|matched| matched.controlled.owners.iter().cloned()),
+            .flat_map(|input| input.vpa_pods.owners.iter().cloned()),
     );
     state
         .group_sizes
-        .update(&mut all, (!is_whole).then_some(released), view, now);
+        .update(&mut all, (!is_full).then_some(removed_owners), view, now);
     // Even where there are no pods, so that what is known of windows is kept.
     let windows = &mut state.windows;
     let pauses = all
         .iter()
-        .map(|matched| check_pause(&matched.controlled.vpa, view, windows, now));
+        .map(|input| check_pause(&input.vpa_pods.vpa, view, windows, now));
     let pauses: Vec<_> = pauses.collect();
     let mut builder = PlanBuilder::new(Budgets::of(index, state, now));
     let mut decided = Vec::with_capacity(all.len());
-    for (matched, pause) in all.iter().zip(pauses) {
-        let Matched {
-            controlled,
+    for (input, pause) in all.iter().zip(pauses) {
+        let VpaInput {
+            vpa_pods,
             owners,
             settles_in,
-            changes_with_time,
+            is_time_dependent,
             ..
-        } = matched;
-        let decision = (!controlled.pods.is_empty()).then(|| {
+        } = input;
+        let decision = (!vpa_pods.pods.is_empty()).then(|| {
             VpaPass::run(
                 PassContext {
                     snapshot,
@@ -123,22 +127,22 @@ pub(super) fn pass(
                     settings,
                     now,
                 },
-                matched,
+                input,
                 pause,
                 &mut builder,
             );
             if let Some(settles_in) = settles_in {
                 builder.wake_within(*settles_in);
             }
-            Decision::new(std::mem::take(&mut builder.plan), *changes_with_time, now)
+            VpaDecision::new(std::mem::take(&mut builder.plan), *is_time_dependent, now)
         });
-        decided.push((controlled.order.clone(), owners.clone(), decision));
+        decided.push((vpa_pods.order.clone(), owners.clone(), decision));
     }
     if settings.preemption != PreemptionMode::Off {
         let actions = decided
             .iter()
             .filter_map(|(_, _, decision)| decision.as_ref())
-            .flat_map(Decision::actions);
+            .flat_map(VpaDecision::actions);
         let taken: BTreeSet<String> = actions.map(|action| action.pod_uid.clone()).collect();
         plan_preemptions(&mut builder, taken, view, state, settings.preemption, now);
     }
@@ -148,12 +152,12 @@ pub(super) fn pass(
         ..
     } = builder;
 
-    for vpa in &gone {
+    for vpa in &removed {
         decisions.remove(vpa);
     }
     let count = decided.len();
     for (vpa, owners, decision) in decided {
-        decisions.index.decided(&vpa, owners);
+        decisions.index.mark_decided(&vpa, owners);
         decisions.replace(vpa, decision);
     }
     decisions.index.clear_budgets();

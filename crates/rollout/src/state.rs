@@ -17,7 +17,7 @@ use view::{Autoscaler, Change, ObjectKey, Pod, Running, View};
 use super::action::{Action, ActionKind, ActionOutcome, NodeCapacity, QuickOomKill, ResizeAttempt};
 use super::changes::ClusterChangeTracker;
 use super::clock::ClockReading;
-use super::decisions::Decisions;
+use super::decision_cache::DecisionCache;
 use super::group::Disruption;
 use super::group_size::GroupSizes;
 use super::priority;
@@ -77,7 +77,7 @@ pub struct RolloutState {
     pub(super) change_tracker: ClusterChangeTracker,
     /// The decisions that hold until something changes. None where everything is to be decided
     /// about.
-    pub(super) decisions: Option<Decisions>,
+    pub(super) decisions: Option<DecisionCache>,
 }
 
 /// Evictions on behalf of one VPA object for one recommendation. Pods that are new since they began

@@ -16,9 +16,9 @@ use view::{Autoscaler, Running};
 use super::action::{Action, ActionKind, ActionReason, QuickOomKill, Skip, SkipReason};
 use super::clock::ClockReading;
 use super::group::{Disruption, Group, PodAvailability};
-use super::index::Controlled;
+use super::index::VpaPods;
 use super::members::{Member, Members, members};
-use super::pass::Matched;
+use super::pass::VpaInput;
 use super::plan_builder::PlanBuilder;
 use super::priority::{Priority, quick_oom};
 use super::resizing::Resizing;
@@ -68,11 +68,11 @@ impl<'a> VpaPass<'a> {
     /// Takes the turn.
     pub(super) fn run(
         context: PassContext<'a>,
-        matched: &Matched<'a>,
+        input: &VpaInput<'a>,
         pause: Result<Option<Duration>, VpaPauseReason>,
         builder: &mut PlanBuilder<'a>,
     ) {
-        let Controlled { vpa, pods, .. } = matched.controlled;
+        let VpaPods { vpa, pods, .. } = input.vpa_pods;
         let spec = &vpa.object.spec;
         let mode = spec.effective_update_mode();
         let mut tally = Tally {
@@ -93,7 +93,7 @@ impl<'a> VpaPass<'a> {
             let recommendation = recommendation_of(context.snapshot, vpa);
             let has_recommendation = recommendation.is_some();
             let recommendation = recommendation.unwrap_or_default();
-            let Members { groups, members } = of(context, matched, mode);
+            let Members { groups, members } = of(context, input, mode);
             let limits = context.snapshot.view.namespace_limits(&vpa.key.namespace);
             let settles_in = context.state.settling.left(&vpa.key, context.now);
             let mut pass = Self {
@@ -341,7 +341,7 @@ impl<'a> VpaPass<'a> {
 /// that disrupts nothing.
 fn of<'a>(
     context: PassContext<'a>,
-    matched: &Matched<'a>,
+    input: &VpaInput<'a>,
     mode: EffectiveUpdateMode,
 ) -> Members<'a> {
     let in_place = matches!(
@@ -355,7 +355,7 @@ fn of<'a>(
                 .iter()
                 .any(|member| boost::is_boosted(member.running))
     };
-    members(matched, context.state, context.settings, &keeps_small)
+    members(input, context.state, context.settings, &keeps_small)
 }
 
 /// What is recommended: what was heard last, else what the object says.

@@ -11,17 +11,17 @@ use api::vpa::EffectiveUpdateMode;
 use model::{Requirement, Selector, Workload};
 use view::{Autoscaler, DisruptionBudget, Entry, ObjectKey, Owner, Pod, Table, View, target};
 
-use super::Order;
+use super::VpaOrder;
 use crate::boost;
 use crate::settings::Settings;
 
 /// A VPA object with its live pods.
 #[derive(Debug, Clone)]
-pub(crate) struct Controlled {
+pub(crate) struct VpaPods {
     /// The VPA object.
     pub(crate) vpa: Arc<Autoscaler>,
     /// Its place among all VPA objects.
-    pub(crate) order: Order,
+    pub(crate) order: VpaOrder,
     /// Pods that are bound to a node and are not being deleted, by name.
     pub(crate) pods: BTreeMap<String, Arc<Pod>>,
     /// Unique identifiers of the owners of these pods at the last decision.
@@ -31,7 +31,7 @@ pub(crate) struct Controlled {
 
 /// A budget with the live pods that it covers.
 #[derive(Debug, Clone)]
-pub(crate) struct Covered {
+pub(crate) struct BudgetPods {
     /// The budget.
     pub(crate) budget: Arc<DisruptionBudget>,
     /// Its pods, by name.
@@ -43,7 +43,7 @@ pub(crate) type BudgetId<'a> = (&'a str, usize);
 
 /// The VPA object that controls a pod, and the budgets that cover it.
 #[derive(Debug, Clone, Default)]
-struct Place {
+struct PodMembership {
     vpa: Option<usize>,
     budgets: Vec<usize>,
 }
@@ -52,8 +52,8 @@ struct Place {
 #[derive(Debug, Clone, Default)]
 pub(super) struct Namespace {
     /// In their order.
-    pub(super) vpas: Vec<Controlled>,
-    pub(super) budgets: Vec<Covered>,
+    pub(super) vpas: Vec<VpaPods>,
+    pub(super) budgets: Vec<BudgetPods>,
     by_name: HashMap<String, usize>,
     /// By kind and name of the target.
     by_target: HashMap<String, HashMap<String, Vec<usize>>>,
@@ -63,18 +63,18 @@ pub(super) struct Namespace {
     /// Budgets that demand no certain label.
     unlabelled: Vec<usize>,
     /// By the name of the pod.
-    places: HashMap<String, Place>,
+    memberships: HashMap<String, PodMembership>,
     marked: BTreeSet<usize>,
     marked_budgets: BTreeSet<usize>,
 }
 
 impl Namespace {
     /// Reads a namespace. None without VPA objects whose pods may be changed.
-    pub(super) fn of(name: &str, view: &View, settings: &Settings) -> Option<Self> {
-        let mut vpas: Vec<Controlled> = within(&view.autoscalers, name)
-            .filter(|vpa| changes_pods(vpa, settings))
+    pub(super) fn build(name: &str, view: &View, settings: &Settings) -> Option<Self> {
+        let mut vpas: Vec<VpaPods> = in_namespace(&view.autoscalers, name)
+            .filter(|vpa| updates_pods(vpa, settings))
             .filter_map(|vpa| match target::resolve(view, &vpa.target()) {
-                target::Resolution::Pods(selector) => Some(Controlled::new(vpa, selector)),
+                target::Resolution::Pods(selector) => Some(VpaPods::new(vpa, selector)),
                 target::Resolution::Unsupported { .. } | target::Resolution::Waiting(_) => None,
             })
             .collect();
@@ -82,8 +82,8 @@ impl Namespace {
             return None;
         }
         vpas.sort_unstable_by(|a, b| a.order.cmp(&b.order));
-        let budgets = within(&view.disruption_budgets, name);
-        let budgets = budgets.map(|budget| Covered {
+        let budgets = in_namespace(&view.disruption_budgets, name);
+        let budgets = budgets.map(|budget| BudgetPods {
             budget: Arc::clone(budget),
             pods: BTreeMap::new(),
         });
@@ -94,17 +94,17 @@ impl Namespace {
             marked,
             ..Self::default()
         };
-        for (index, Controlled { vpa, .. }) in namespace.vpas.iter().enumerate() {
+        for (index, VpaPods { vpa, .. }) in namespace.vpas.iter().enumerate() {
             namespace.by_name.insert(vpa.key.name.clone(), index);
             let target = &vpa.object.spec.target_ref;
             let names = namespace.by_target.entry(target.kind.clone()).or_default();
             names.entry(target.name.clone()).or_default().push(index);
         }
-        for (index, Covered { budget, .. }) in namespace.budgets.iter().enumerate() {
+        for (index, BudgetPods { budget, .. }) in namespace.budgets.iter().enumerate() {
             namespace
                 .budgets_by_name
                 .insert(budget.key.name.clone(), index);
-            let indices = match one_label(budget) {
+            let indices = match required_label(budget) {
                 Some((key, value)) => namespace
                     .by_label
                     .entry(key.to_owned())
@@ -123,8 +123,8 @@ impl Namespace {
                     .or_insert_with(|| namespace.candidates(view, name, owner).to_vec()),
                 None => &[],
             };
-            let place = namespace.place(pod, candidates);
-            namespace.enter(pod, place);
+            let membership = namespace.membership(pod, candidates);
+            namespace.insert_pod(pod, membership);
         }
         Some(namespace)
     }
@@ -154,7 +154,7 @@ impl Namespace {
     }
 
     /// Where a pod belongs: under the first of these VPA objects that selects it.
-    fn place(&self, pod: &Pod, candidates: &[usize]) -> Place {
+    fn membership(&self, pod: &Pod, candidates: &[usize]) -> PodMembership {
         let selects = |index: &&usize| {
             self.vpas
                 .get(**index)
@@ -172,7 +172,7 @@ impl Namespace {
                 let selector = self
                     .budgets
                     .get(*index)
-                    .map(|covered| &covered.budget.selector);
+                    .map(|budget_pods| &budget_pods.budget.selector);
                 // One whose selector cannot be read may cover any pod.
                 selector.is_some_and(|selector| {
                     selector
@@ -180,36 +180,36 @@ impl Namespace {
                         .map_or(true, |selector| selector.matches(&pod.labels))
                 })
             });
-        Place {
+        PodMembership {
             vpa: candidates.iter().find(selects).copied(),
             budgets: budgets.collect(),
         }
     }
 
-    fn enter(&mut self, pod: &Arc<Pod>, place: Place) {
+    fn insert_pod(&mut self, pod: &Arc<Pod>, membership: PodMembership) {
         let name = &pod.key.name;
-        if let Some(controlled) = place.vpa.and_then(|index| self.vpas.get_mut(index)) {
-            controlled.pods.insert(name.clone(), Arc::clone(pod));
+        if let Some(vpa_pods) = membership.vpa.and_then(|index| self.vpas.get_mut(index)) {
+            vpa_pods.pods.insert(name.clone(), Arc::clone(pod));
         }
-        for index in &place.budgets {
-            if let Some(covered) = self.budgets.get_mut(*index) {
-                covered.pods.insert(name.clone(), Arc::clone(pod));
+        for index in &membership.budgets {
+            if let Some(budget_pods) = self.budgets.get_mut(*index) {
+                budget_pods.pods.insert(name.clone(), Arc::clone(pod));
             }
         }
-        self.places.insert(name.clone(), place);
+        self.memberships.insert(name.clone(), membership);
     }
 
-    fn leave(&mut self, name: &str) -> Option<Place> {
-        let place = self.places.remove(name)?;
-        if let Some(controlled) = place.vpa.and_then(|index| self.vpas.get_mut(index)) {
-            controlled.pods.remove(name);
+    fn remove_pod(&mut self, name: &str) -> Option<PodMembership> {
+        let membership = self.memberships.remove(name)?;
+        if let Some(vpa_pods) = membership.vpa.and_then(|index| self.vpas.get_mut(index)) {
+            vpa_pods.pods.remove(name);
         }
-        for index in &place.budgets {
-            if let Some(covered) = self.budgets.get_mut(*index) {
-                covered.pods.remove(name);
+        for index in &membership.budgets {
+            if let Some(budget_pods) = self.budgets.get_mut(*index) {
+                budget_pods.pods.remove(name);
             }
         }
-        Some(place)
+        Some(membership)
     }
 
     /// Puts a pod where it belongs now, and marks where it was and is.
@@ -222,32 +222,32 @@ impl Namespace {
         let mut before = None;
         if let Some(old) = old {
             self.mark_pod(&old.key.name);
-            before = self.leave(&old.key.name);
+            before = self.remove_pod(&old.key.name);
         }
         let Some(new) = new.filter(|pod| pod.is_live()) else {
             return;
         };
         let belongs_there = |old: &&Arc<Pod>| old.owner == new.owner && old.labels == new.labels;
-        let place = before
+        let membership = before
             .filter(|_| old.is_some_and(|old| belongs_there(&old)))
             .unwrap_or_else(|| {
                 let owner = new.owner.as_ref();
-                self.place(
+                self.membership(
                     new,
                     owner.map_or(&[], |owner| {
                         self.candidates(view, &new.key.namespace, owner)
                     }),
                 )
             });
-        self.enter(new, place);
+        self.insert_pod(new, membership);
         self.mark_pod(&new.key.name);
     }
 
     /// Replaces a VPA object that has another status, and marks it.
     pub(super) fn set_vpa(&mut self, vpa: &Arc<Autoscaler>) {
         let index = self.by_name.get(&vpa.key.name).copied();
-        if let Some(controlled) = index.and_then(|index| self.vpas.get_mut(index)) {
-            controlled.vpa = Arc::clone(vpa);
+        if let Some(vpa_pods) = index.and_then(|index| self.vpas.get_mut(index)) {
+            vpa_pods.vpa = Arc::clone(vpa);
             self.marked.extend(index);
         }
     }
@@ -255,14 +255,14 @@ impl Namespace {
     /// Replaces a budget that has another status, and marks it.
     pub(super) fn set_budget(&mut self, budget: &Arc<DisruptionBudget>) {
         let index = self.budgets_by_name.get(&budget.key.name).copied();
-        if let Some(covered) = index.and_then(|index| self.budgets.get_mut(index)) {
-            covered.budget = Arc::clone(budget);
+        if let Some(budget_pods) = index.and_then(|index| self.budgets.get_mut(index)) {
+            budget_pods.budget = Arc::clone(budget);
             self.marked_budgets.extend(index);
         }
     }
 
     pub(super) fn mark_pod(&mut self, name: &str) {
-        if let Some(Place { vpa, budgets }) = self.places.get(name) {
+        if let Some(PodMembership { vpa, budgets }) = self.memberships.get(name) {
             self.marked.extend(vpa);
             self.marked_budgets.extend(budgets);
         }
@@ -272,31 +272,33 @@ impl Namespace {
         self.marked.extend(self.by_name.get(name));
     }
 
-    pub(super) fn mark_if(&mut self, is_due: impl Fn(&Controlled) -> bool) {
+    pub(super) fn mark_if(&mut self, is_due: impl Fn(&VpaPods) -> bool) {
         let due = self
             .vpas
             .iter()
             .enumerate()
-            .filter(|(_, controlled)| is_due(controlled));
+            .filter(|(_, vpa_pods)| is_due(vpa_pods));
         self.marked.extend(due.map(|(index, _)| index));
     }
 
     /// Marks all that shares a budget with what is marked.
-    pub(super) fn close(&mut self) {
+    pub(super) fn expand_marks(&mut self) {
         let mut vpas: Vec<usize> = self.marked.iter().copied().collect();
         let mut budgets: Vec<usize> = self.marked_budgets.iter().copied().collect();
         loop {
-            if let Some(controlled) = vpas.pop().map(|index| self.vpas.get(index)) {
-                let names = controlled
+            if let Some(vpa_pods) = vpas.pop().map(|index| self.vpas.get(index)) {
+                let names = vpa_pods
                     .into_iter()
-                    .flat_map(|controlled| controlled.pods.keys());
+                    .flat_map(|vpa_pods| vpa_pods.pods.keys());
                 let covering = names
-                    .filter_map(|name| self.places.get(name))
-                    .flat_map(|place| &place.budgets);
+                    .filter_map(|name| self.memberships.get(name))
+                    .flat_map(|membership| &membership.budgets);
                 budgets.extend(covering.filter(|index| self.marked_budgets.insert(**index)));
-            } else if let Some(covered) = budgets.pop().map(|index| self.budgets.get(index)) {
-                let names = covered.into_iter().flat_map(|covered| covered.pods.keys());
-                let controlling = names.filter_map(|name| self.places.get(name)?.vpa);
+            } else if let Some(budget_pods) = budgets.pop().map(|index| self.budgets.get(index)) {
+                let names = budget_pods
+                    .into_iter()
+                    .flat_map(|budget_pods| budget_pods.pods.keys());
+                let controlling = names.filter_map(|name| self.memberships.get(name)?.vpa);
                 vpas.extend(controlling.filter(|index| self.marked.insert(*index)));
             } else {
                 break;
@@ -304,18 +306,18 @@ impl Namespace {
         }
     }
 
-    pub(super) fn marked(&self) -> impl Iterator<Item = &Controlled> {
+    pub(super) fn marked(&self) -> impl Iterator<Item = &VpaPods> {
         self.marked.iter().filter_map(|index| self.vpas.get(*index))
     }
 
     /// Notes the owners of the pods of a VPA object, and removes its mark.
-    pub(super) fn decided(&mut self, name: &str, owners: Vec<String>) {
+    pub(super) fn mark_decided(&mut self, name: &str, owners: Vec<String>) {
         let Some(index) = self.by_name.get(name) else {
             return;
         };
         self.marked.remove(index);
-        if let Some(controlled) = self.vpas.get_mut(*index) {
-            controlled.owners = owners;
+        if let Some(vpa_pods) = self.vpas.get_mut(*index) {
+            vpa_pods.owners = owners;
         }
     }
 
@@ -325,11 +327,11 @@ impl Namespace {
 
     /// The budgets that cover a pod.
     pub(super) fn covering(&self, pod: &str) -> Option<&[usize]> {
-        Some(&self.places.get(pod)?.budgets)
+        Some(&self.memberships.get(pod)?.budgets)
     }
 }
 
-impl Controlled {
+impl VpaPods {
     fn new(vpa: &Arc<Autoscaler>, selector: Selector) -> Self {
         let ObjectKey { namespace, name } = vpa.key.clone();
         let created = vpa
@@ -350,7 +352,7 @@ impl Controlled {
 }
 
 /// Whether a VPA object may change pods that run.
-fn changes_pods(vpa: &Autoscaler, settings: &Settings) -> bool {
+fn updates_pods(vpa: &Autoscaler, settings: &Settings) -> bool {
     let spec = &vpa.object.spec;
     let is_passive = matches!(
         spec.effective_update_mode(),
@@ -360,7 +362,7 @@ fn changes_pods(vpa: &Autoscaler, settings: &Settings) -> bool {
 }
 
 /// The objects of one namespace.
-fn within<'a, T: Entry<Key = ObjectKey>>(
+fn in_namespace<'a, T: Entry<Key = ObjectKey>>(
     table: &'a Table<T>,
     namespace: &str,
 ) -> impl Iterator<Item = &'a Arc<T>> {
@@ -369,7 +371,7 @@ fn within<'a, T: Entry<Key = ObjectKey>>(
 }
 
 /// A label without which the selector holds for no pod.
-fn one_label(budget: &DisruptionBudget) -> Option<(&str, &str)> {
+fn required_label(budget: &DisruptionBudget) -> Option<(&str, &str)> {
     budget
         .selector
         .as_ref()

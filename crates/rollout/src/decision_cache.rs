@@ -9,40 +9,40 @@ use jiff::SignedDuration;
 use super::Plan;
 use super::action::Action;
 use super::clock::ClockReading;
-use super::index::{Index, Order};
+use super::index::{Index, VpaOrder};
 
 /// The difference between the two clocks that counts as a jump of one of them. What is due by the
 /// wall clock is then due at another time by the steady one.
-const JUMP: SignedDuration = SignedDuration::from_secs(1);
+const CLOCK_JUMP: SignedDuration = SignedDuration::from_secs(1);
 
 /// The decisions about all VPA objects with pods, and what they were made from.
 #[derive(Debug, Clone)]
-pub(super) struct Decisions {
+pub(super) struct DecisionCache {
     pub(super) index: Index,
-    by_vpa: BTreeMap<Order, Decision>,
+    by_vpa: BTreeMap<VpaOrder, VpaDecision>,
     began: ClockReading,
 }
 
 /// The decision about one VPA object.
 #[derive(Debug, Clone)]
-pub(super) struct Decision {
+pub(super) struct VpaDecision {
     plan: Plan,
     /// When another decision is due although nothing changed, by the steady clock.
     due: Option<Duration>,
     /// Whether another decision is due in each pass.
-    changes_with_time: bool,
+    is_time_dependent: bool,
 }
 
-impl Decision {
+impl VpaDecision {
     /// A decision, and whether time alone may change it at any moment.
-    pub(super) fn new(plan: Plan, changes_with_time: bool, now: ClockReading) -> Self {
+    pub(super) fn new(plan: Plan, is_time_dependent: bool, now: ClockReading) -> Self {
         let due = plan
             .wake_in
             .map(|wake_in| now.monotonic.saturating_add(wake_in));
         Self {
             plan,
             due,
-            changes_with_time,
+            is_time_dependent,
         }
     }
 
@@ -52,7 +52,7 @@ impl Decision {
     }
 }
 
-impl Decisions {
+impl DecisionCache {
     /// No decisions yet.
     pub(super) fn new(index: Index, now: ClockReading) -> Self {
         Self {
@@ -63,7 +63,7 @@ impl Decisions {
     }
 
     /// Whether both clocks have gone on by the same since the first of the decisions.
-    pub(super) fn keeps_time(&self, now: ClockReading) -> bool {
+    pub(super) fn clocks_agree(&self, now: ClockReading) -> bool {
         let monotonic =
             SignedDuration::try_from(now.monotonic.saturating_sub(self.began.monotonic))
                 .unwrap_or(SignedDuration::MAX);
@@ -71,28 +71,28 @@ impl Decisions {
             .wall
             .duration_since(self.began.wall)
             .saturating_sub(monotonic);
-        apart.abs() < JUMP
+        apart.abs() < CLOCK_JUMP
     }
 
     /// Marks the VPA objects about which another decision is due although nothing changed.
     pub(super) fn mark_due(&mut self, now: ClockReading) {
         for (
             (_, name, namespace),
-            Decision {
+            VpaDecision {
                 due,
-                changes_with_time,
+                is_time_dependent,
                 ..
             },
         ) in &self.by_vpa
         {
-            if *changes_with_time || due.is_some_and(|due| due <= now.monotonic) {
+            if *is_time_dependent || due.is_some_and(|due| due <= now.monotonic) {
                 self.index.mark_vpa(namespace, name);
             }
         }
     }
 
     /// Replaces the decision about one VPA object. None for one without pods.
-    pub(super) fn replace(&mut self, vpa: Order, decision: Option<Decision>) {
+    pub(super) fn replace(&mut self, vpa: VpaOrder, decision: Option<VpaDecision>) {
         match decision {
             Some(decision) => drop(self.by_vpa.insert(vpa, decision)),
             None => drop(self.by_vpa.remove(&vpa)),
@@ -100,14 +100,14 @@ impl Decisions {
     }
 
     /// Forgets the decision about a VPA object.
-    pub(super) fn remove(&mut self, vpa: &Order) {
+    pub(super) fn remove(&mut self, vpa: &VpaOrder) {
         self.by_vpa.remove(vpa);
     }
 
     /// All decisions together.
     pub(super) fn plan(&self, now: ClockReading) -> Plan {
         let mut all = Plan::default();
-        for Decision { plan, due, .. } in self.by_vpa.values() {
+        for VpaDecision { plan, due, .. } in self.by_vpa.values() {
             all.actions.extend(plan.actions.iter().cloned());
             all.skips.extend(plan.skips.iter().cloned());
             all.paused.extend(plan.paused.iter().cloned());
