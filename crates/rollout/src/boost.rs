@@ -23,7 +23,7 @@ struct Original {
 }
 
 /// Whether a VPA object boosts anything.
-pub(super) fn is_asked_for(spec: &VerticalPodAutoscalerSpec) -> bool {
+pub(super) fn is_configured(spec: &VerticalPodAutoscalerSpec) -> bool {
     let policies = spec
         .resource_policy
         .iter()

@@ -9,13 +9,13 @@ use api::vpa::EffectiveUpdateMode;
 use view::Running;
 
 use super::group::{Disruption, Group, PodAvailability};
-use super::resizing::Resizing;
+use super::resize_status::ResizeStatus;
 use super::settings::Settings;
-use super::size::sized;
+use super::size::sized_containers;
 
 /// The answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum InPlace {
+pub(super) enum InPlaceDecision {
     /// Resize it.
     Approved,
     /// Wait.
@@ -30,7 +30,7 @@ pub(super) enum InPlace {
 
 /// What the answer depends on.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Question<'a> {
+pub(super) struct InPlaceRequest<'a> {
     pub(super) mode: EffectiveUpdateMode,
     pub(super) running: &'a Running,
     pub(super) availability: PodAvailability,
@@ -38,48 +38,48 @@ pub(super) struct Question<'a> {
     pub(super) group: Option<&'a Group>,
     pub(super) has_recommendation: bool,
     /// Whether such a size is known to be infeasible.
-    pub(super) is_cached: bool,
+    pub(super) is_known_infeasible: bool,
     /// For how long it has been resizing.
-    pub(super) waited: Duration,
+    pub(super) resizing_for: Duration,
     /// What a resize would do.
     pub(super) disruption: Disruption,
 }
 
-impl Question<'_> {
+impl InPlaceRequest<'_> {
     /// The answer.
-    pub(super) fn answer(&self, settings: &Settings) -> InPlace {
+    pub(super) fn decide(&self, settings: &Settings) -> InPlaceDecision {
         let in_place_only = self.mode == EffectiveUpdateMode::InPlace;
         if in_place_only && !settings.in_place {
-            return InPlace::Deferred;
+            return InPlaceDecision::Deferred;
         }
         let (Some(group), PodAvailability::Running { .. }, true) =
             (self.group, self.availability, self.has_recommendation)
         else {
-            return InPlace::Deferred;
+            return InPlaceDecision::Deferred;
         };
-        if in_place_only && self.is_cached {
-            return InPlace::InfeasibleCached;
+        if in_place_only && self.is_known_infeasible {
+            return InPlaceDecision::InfeasibleCached;
         }
-        match Resizing::of(self.running) {
-            Resizing::No => {}
-            Resizing::Infeasible if in_place_only => return InPlace::Infeasible,
-            _ if in_place_only => return InPlace::Deferred,
+        match ResizeStatus::of(self.running) {
+            ResizeStatus::NotResizing => {}
+            ResizeStatus::Infeasible if in_place_only => return InPlaceDecision::Infeasible,
+            _ if in_place_only => return InPlaceDecision::Deferred,
             resizing => {
                 let may_go = group.allows(Disruption::Eviction, self.availability);
-                return if may_go && resizing.is_given_up(self.waited) {
-                    InPlace::Evict
+                return if may_go && resizing.has_timed_out(self.resizing_for) {
+                    InPlaceDecision::Evict
                 } else {
-                    InPlace::Deferred
+                    InPlaceDecision::Deferred
                 };
             }
         }
         if settings.in_place_skips_budget && !may_restart(self.running, settings.native_sidecars) {
-            return InPlace::Approved;
+            return InPlaceDecision::Approved;
         }
         if group.allows(self.disruption, self.availability) {
-            InPlace::Approved
+            InPlaceDecision::Approved
         } else {
-            InPlace::Deferred
+            InPlaceDecision::Deferred
         }
     }
 }
@@ -89,16 +89,16 @@ pub(super) fn may_evict(
     group: Option<&Group>,
     availability: PodAvailability,
     running: &Running,
-    waited: Duration,
+    resizing_for: Duration,
 ) -> bool {
-    let resizing = Resizing::of(running);
+    let resizing = ResizeStatus::of(running);
     let waits = availability != PodAvailability::Pending
-        && resizing != Resizing::No
-        && !resizing.is_given_up(waited);
+        && resizing != ResizeStatus::NotResizing
+        && !resizing.has_timed_out(resizing_for);
     !waits && group.is_some_and(|group| group.allows(Disruption::Eviction, availability))
 }
 
 /// Whether any resize might restart a container.
 fn may_restart(running: &Running, native_sidecars: bool) -> bool {
-    sized(running, native_sidecars).any(|container| !container.restarts_for.is_empty())
+    sized_containers(running, native_sidecars).any(|container| !container.restarts_for.is_empty())
 }

@@ -8,7 +8,7 @@ use super::group::{Disruption, Group, PodAvailability, required_replicas};
 use super::group_size::{GroupSize, OwnerName, owner_name};
 use super::pass::VpaInput;
 use super::settings::Settings;
-use super::size::sized;
+use super::size::sized_containers;
 use super::state::{PendingAction, RolloutState};
 
 /// A pod of a VPA object.
@@ -139,7 +139,7 @@ fn awaits_restart(running: &Running) -> bool {
     let is_seen = running.observed_generation >= running.generation;
     let is_over = is_seen && !running.resizes.iter().any(|condition| condition.holds);
     !is_over
-        && sized(running, true).any(|container| {
+        && sized_containers(running, true).any(|container| {
             let Some([requests, limits]) = &container.reported else {
                 return false;
             };

@@ -13,9 +13,9 @@ use model::{ContainerRecommendation, Recommendation, ResourceName};
 use view::{Container, Pod, Running, Termination};
 
 use super::clock::ClockReading;
-use super::observed::Observed;
+use super::observed_containers::ObservedContainers;
 use super::settings::Settings;
-use super::size::{requests, sized};
+use super::size::{requests, sized_containers};
 
 /// The word of the kubelet for a kill for want of memory.
 pub(super) const OOM_KILLED: &str = "OOMKilled";
@@ -32,7 +32,7 @@ pub(super) struct Priority {
 }
 
 /// The recommendation for one container.
-pub(super) fn recommended<'a>(
+pub(super) fn container_recommendation<'a>(
     recommendation: &'a Recommendation,
     name: &str,
 ) -> Option<&'a ContainerRecommendation> {
@@ -49,13 +49,14 @@ impl Priority {
         recommendation: &Recommendation,
         native_sidecars: bool,
     ) -> Self {
-        let observed = Observed::of(running);
+        let observed = ObservedContainers::of(running);
         let mut sums: Vec<(&ResourceName, i64, i64)> = Vec::new();
         let mut priority = Self::default();
-        for container in
-            sized(running, native_sidecars).filter(|container| observed.includes(&container.name))
+        for container in sized_containers(running, native_sidecars)
+            .filter(|container| observed.includes(&container.name))
         {
-            let Some(recommended) = recommended(recommendation, &container.name) else {
+            let Some(recommended) = container_recommendation(recommendation, &container.name)
+            else {
                 continue;
             };
             for (name, target) in recommended.target.iter() {
@@ -157,7 +158,7 @@ pub(super) fn quick_oom<'a>(
         .filter(|_| settings.per_vpa_config)
         .and_then(|seconds| u64::try_from(seconds).ok());
     let threshold = own.map_or(settings.quick_oom, Duration::from_secs);
-    let observed = Observed::of(running);
+    let observed = ObservedContainers::of(running);
     pod.containers.iter().find_map(|container| {
         let policy = spec.container_policy(&container.name);
         let is_off =

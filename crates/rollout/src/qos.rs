@@ -7,7 +7,7 @@ use model::{ResourceList, ResourceName};
 use view::{Running, Specified};
 
 use super::resize_patch::Wanted;
-use super::size::sized;
+use super::size::sized_containers;
 
 /// The classes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -25,16 +25,18 @@ pub(super) fn would_change(running: &Running, wanted: &Wanted) -> bool {
         .iter()
         .filter(|container| !container.is_sidecar)
         .map(asked);
-    let before = sized(running, true).map(asked);
-    let after = sized(running, true).enumerate().map(|(index, container)| {
-        let Some(size) = wanted.get(index).and_then(Option::as_ref) else {
-            return asked(container);
-        };
-        [
-            over(container.requests.as_ref(), &size.requests),
-            over(container.limits.as_ref(), &size.limits),
-        ]
-    });
+    let before = sized_containers(running, true).map(asked);
+    let after = sized_containers(running, true)
+        .enumerate()
+        .map(|(index, container)| {
+            let Some(size) = wanted.get(index).and_then(Option::as_ref) else {
+                return asked(container);
+            };
+            [
+                over(container.requests.as_ref(), &size.requests),
+                over(container.limits.as_ref(), &size.limits),
+            ]
+        });
     class(init.clone().chain(before)) != class(init.chain(after))
 }
 

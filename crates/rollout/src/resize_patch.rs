@@ -15,7 +15,7 @@ use view::{Running, Specified};
 
 use super::boost;
 use super::clock::ClockReading;
-use super::size::{places, sized};
+use super::size::{container_paths, sized_containers};
 
 /// Says that the pod's size is not that of its creation.
 const UPDATED: &str = "vpaInPlaceUpdated";
@@ -54,13 +54,17 @@ pub(super) fn wanted(
         }
         (!is_off).then_some(size)
     };
-    sized(running, true).zip(sizes).map(wanted).collect()
+    sized_containers(running, true)
+        .zip(sizes)
+        .map(wanted)
+        .collect()
 }
 
 /// The patch of the subresource `resize`.
 pub(super) fn resize(running: &Running, wanted: &Wanted) -> Patch {
     let mut operations = Vec::new();
-    for ((list, index), (container, size)) in places(running).zip(sized(running, true).zip(wanted))
+    for ((list, index), (container, size)) in
+        container_paths(running).zip(sized_containers(running, true).zip(wanted))
     {
         let Some(size) = size else { continue };
         let index = index.to_string();
@@ -112,7 +116,7 @@ pub(super) fn changes<'a>(
     running: &'a Running,
     wanted: &'a Wanted,
 ) -> impl Iterator<Item = (&'a Specified, &'a ResourceName, &'a Quantity)> {
-    let sized = sized(running, true)
+    let sized = sized_containers(running, true)
         .zip(wanted)
         .filter_map(|(container, size)| Some((container, size.as_ref()?)));
     sized.flat_map(|(container, size)| {

@@ -13,7 +13,7 @@ use sizing::ContainerSize;
 use view::{Pod, Running};
 
 use super::clock::ClockReading;
-use super::priority::{OOM_KILLED, recommended};
+use super::priority::{OOM_KILLED, container_recommendation};
 use super::resize_patch::{Annotations, Wanted};
 
 /// What containers asked for before they got less memory.
@@ -147,7 +147,7 @@ pub(super) fn wanted_back(
                     container.limits.as_ref().unwrap_or(&NOTHING),
                 )
                 .is_empty();
-            let target = recommended(recommendation, &container.name)
+            let target = container_recommendation(recommendation, &container.name)
                 .and_then(|recommended| recommended.target.get(&ResourceName::Memory));
             let had_request = had.requests.get(&ResourceName::Memory);
             let is_less = target.is_none_or(|target| had_request.is_none_or(|had| target < had));

@@ -11,7 +11,7 @@ use sizing::{ContainerSize, PodContainer, Target, cap_for_pod, pod_sizes};
 use view::{Running, Specified};
 
 use super::action::QuickOomKill;
-use super::priority::recommended;
+use super::priority::container_recommendation;
 
 static NOTHING: ResourceList = ResourceList::new();
 
@@ -39,7 +39,7 @@ pub(super) fn pod_recommendation(
     namespace: &NamespaceLimits,
     native_sidecars: bool,
 ) -> Recommendation {
-    let sized = sized(running, native_sidecars);
+    let sized = sized_containers(running, native_sidecars);
     cap_for_pod(recommendation, &containers(sized, spec), namespace).recommendation
 }
 
@@ -52,7 +52,7 @@ pub(super) fn sizes(
     namespace: &NamespaceLimits,
     native_sidecars: bool,
 ) -> Vec<ContainerSize> {
-    let sized = sized(running, native_sidecars);
+    let sized = sized_containers(running, native_sidecars);
     match recommendation {
         Some(recommendation) => pod_sizes(
             &Target::all(recommendation),
@@ -65,7 +65,10 @@ pub(super) fn sizes(
 
 /// The containers that are sized: those of `spec.containers`, then native sidecars where these are
 /// sized too.
-pub(super) fn sized(running: &Running, native_sidecars: bool) -> impl Iterator<Item = &Specified> {
+pub(super) fn sized_containers(
+    running: &Running,
+    native_sidecars: bool,
+) -> impl Iterator<Item = &Specified> {
     let sidecars = running
         .init_containers
         .iter()
@@ -75,7 +78,7 @@ pub(super) fn sized(running: &Running, native_sidecars: bool) -> impl Iterator<I
 
 /// Where [`sized`] containers with native sidecars are in the specification: the list, and the
 /// index in it.
-pub(super) fn places(running: &Running) -> impl Iterator<Item = (&'static str, usize)> {
+pub(super) fn container_paths(running: &Running) -> impl Iterator<Item = (&'static str, usize)> {
     let sidecars = running
         .init_containers
         .iter()
@@ -107,7 +110,9 @@ pub(super) fn oom_kill(
         ended_at,
         request: memory(specified.and_then(requests)),
         limit: memory(specified.and_then(limits)),
-        target: memory(recommended(own, container).map(|recommended| &recommended.target)),
+        target: memory(
+            container_recommendation(own, container).map(|recommended| &recommended.target),
+        ),
     }
 }
 

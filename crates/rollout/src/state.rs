@@ -21,7 +21,7 @@ use super::decision_cache::DecisionCache;
 use super::group::Disruption;
 use super::group_size::GroupSizes;
 use super::priority;
-use super::resizing::Resizing;
+use super::resize_status::ResizeStatus;
 use super::settling::Settling;
 use super::vpa_pause::WindowCache;
 
@@ -446,7 +446,7 @@ impl RolloutState {
             } else {
                 self.oom_kills.remove(&pod.uid);
             }
-            if Resizing::of(running) == Resizing::No {
+            if ResizeStatus::of(running) == ResizeStatus::NotResizing {
                 self.resizing_since.remove(&pod.uid);
             } else {
                 self.resizing_since

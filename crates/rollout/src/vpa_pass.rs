@@ -21,11 +21,11 @@ use super::members::{Member, Members, members};
 use super::pass::VpaInput;
 use super::plan_builder::PlanBuilder;
 use super::priority::{Priority, quick_oom};
-use super::resizing::Resizing;
+use super::resize_status::ResizeStatus;
 use super::settings::{PreemptionMode, Settings};
 use super::state::RolloutState;
 use super::vpa_pause::{PausedVpa, VpaPauseReason};
-use super::{Snapshot, Tally, boost, requirements, size};
+use super::{Snapshot, Tally, boost, eviction_requirements, size};
 
 /// Added to a time that has to be exceeded, not only reached.
 const EPSILON: Duration = Duration::from_millis(1);
@@ -213,7 +213,12 @@ impl<'a> VpaPass<'a> {
                     self.record(&candidate, Err(SkipReason::Settling), builder);
                     return None;
                 }
-                if !requirements::admit(member.running, &own, self.spec, settings.native_sidecars) {
+                if !eviction_requirements::admit(
+                    member.running,
+                    &own,
+                    self.spec,
+                    settings.native_sidecars,
+                ) {
                     self.record(&candidate, Err(SkipReason::EvictionRequirements), builder);
                     return None;
                 }
@@ -240,7 +245,7 @@ impl<'a> VpaPass<'a> {
     /// Whether the pod has its startup boost. Such a pod is not sized until the boost is over.
     fn is_boosted(&self, member: &Member) -> bool {
         self.context.settings.startup_boost
-            && boost::is_asked_for(self.spec)
+            && boost::is_configured(self.spec)
             && boost::is_boosted(member.running)
     }
 
@@ -255,16 +260,16 @@ impl<'a> VpaPass<'a> {
             .resizes
             .first()
             .and_then(|condition| condition.since);
-        let waited = state
+        let resizing_for = state
             .resizing_for(&member.pod.uid, now)
             .max(since.map_or(Duration::ZERO, |since| now.since(since)));
-        let patience = Resizing::of(member.running).patience();
+        let patience = ResizeStatus::of(member.running).timeout();
         self.recheck_in(
             patience
-                .and_then(|patience| (patience + EPSILON).checked_sub(waited))
+                .and_then(|patience| (patience + EPSILON).checked_sub(resizing_for))
                 .filter(|left| !left.is_zero()),
         );
-        waited
+        resizing_for
     }
 
     /// Time alone may change the decision after so long.

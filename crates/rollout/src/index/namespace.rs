@@ -358,7 +358,7 @@ fn updates_pods(vpa: &Autoscaler, settings: &Settings) -> bool {
         spec.effective_update_mode(),
         EffectiveUpdateMode::Off | EffectiveUpdateMode::Initial
     );
-    !is_passive || (settings.startup_boost && boost::is_asked_for(spec))
+    !is_passive || (settings.startup_boost && boost::is_configured(spec))
 }
 
 /// The objects of one namespace.

@@ -6,7 +6,7 @@ use view::{Asked, Pod, View};
 
 use super::EvictablePod;
 use crate::group::Disruption;
-use crate::size::sized;
+use crate::size::sized_containers;
 use crate::state::RolloutState;
 
 /// CPU in millicores and memory in bytes.
@@ -70,7 +70,8 @@ pub(super) fn missing_on_node(
     let used = others.fold(Amount::default(), |sum, pod| {
         sum.plus(Amount::requested(pod.asked()))
     });
-    let wanted = sized(pending.running, true).filter_map(|container| container.requests.as_ref());
+    let wanted =
+        sized_containers(pending.running, true).filter_map(|container| container.requests.as_ref());
     let wanted = wanted.fold(Amount::default(), |sum, requests| {
         sum.plus(Amount {
             cpu: requests.cpu().map_or(0, model::Cpu::millicores),

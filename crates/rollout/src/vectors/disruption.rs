@@ -11,8 +11,8 @@ use view::{Phase, Pod};
 
 use super::{Attempts, pod, recommendation, running, vpa};
 use crate::group::{Disruption, Group, PodAvailability, required_replicas};
-use crate::in_place::{InPlace, Question, may_evict};
-use crate::resizing::Resizing;
+use crate::in_place::{InPlaceDecision, InPlaceRequest, may_evict};
+use crate::resize_status::ResizeStatus;
 use crate::settings::Settings;
 use crate::state::is_any_lower;
 
@@ -134,7 +134,7 @@ impl Case {
     }
 }
 
-fn decision(answer: InPlace) -> String {
+fn decision(answer: InPlaceDecision) -> String {
     format!("InPlace{answer:?}")
 }
 
@@ -207,19 +207,19 @@ fn vectors_disruption() {
                 let (availability, running) = (availability(pod), running(pod));
                 // Upstream remembers when it first asked whether a resizing pod may be evicted.
                 let asks = case.flow == "evict" || mode == EffectiveUpdateMode::InPlaceOrRecreate;
-                let mut waited = Duration::ZERO;
+                let mut resizing_for = Duration::ZERO;
                 let group = groups.get(&owner_name(pod));
                 let is_asked = asks
                     && availability != PodAvailability::Pending
                     && group.is_some()
-                    && Resizing::of(running) != Resizing::No;
+                    && ResizeStatus::of(running) != ResizeStatus::NotResizing;
                 if is_asked
                     && group.is_some_and(|group| !group.below_min_replicas || case.flow != "evict")
                 {
                     let since = first_resizing
                         .entry(pod.key.name.clone())
                         .or_insert(expected.now);
-                    waited = expected
+                    resizing_for = expected
                         .now
                         .duration_since(*since)
                         .try_into()
@@ -230,23 +230,23 @@ fn vectors_disruption() {
                     ..Step::default()
                 };
                 if case.flow == "in-place" {
-                    let answer = Question {
+                    let answer = InPlaceRequest {
                         mode,
                         running,
                         availability,
                         group,
                         has_recommendation: recommendation.is_some(),
-                        is_cached: attempts.get(&pod.uid).is_some_and(|known| {
+                        is_known_infeasible: attempts.get(&pod.uid).is_some_and(|known| {
                             recommendation
                                 .as_ref()
                                 .is_some_and(|now| !is_any_lower(now, known))
                         }),
-                        waited,
+                        resizing_for,
                         disruption: Disruption::Resize,
                     }
-                    .answer(&settings);
+                    .decide(&settings);
                     found.decision = Some(decision(answer));
-                    if answer == InPlace::Approved {
+                    if answer == InPlaceDecision::Approved {
                         found.resized = true;
                         groups
                             .get_mut(&owner_name(pod))
@@ -256,7 +256,7 @@ fn vectors_disruption() {
                 }
                 if case.flow == "evict" || found.decision.as_deref() == Some("InPlaceEvict") {
                     let group = groups.get(&owner_name(pod));
-                    let may = may_evict(group, availability, running, waited);
+                    let may = may_evict(group, availability, running, resizing_for);
                     found.can_evict = Some(may);
                     if may {
                         found.evicted = true;

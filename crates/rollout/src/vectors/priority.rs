@@ -10,7 +10,7 @@ use super::{Attempts, at, limits, pod, recommendation, running, vpa};
 use crate::priority::{Priority, quick_oom};
 use crate::settings::Settings;
 use crate::state::is_any_lower;
-use crate::{requirements, size};
+use crate::{eviction_requirements, size};
 
 #[derive(Deserialize)]
 struct Case {
@@ -80,7 +80,7 @@ fn vectors_priority() {
             let known = attempt.is_some_and(|attempt| !is_any_lower(&own, attempt));
             let is_accepted =
                 !known && priority.is_enough(&pod, quick_oom, &settings, at(case.now));
-            let admitted = requirements::admit(running(&pod), &own, &vpa.spec, false);
+            let admitted = eviction_requirements::admit(running(&pod), &own, &vpa.spec, false);
             found.push(ExpectedPod {
                 pod: pod.key.name.clone(),
                 accepted: is_accepted,

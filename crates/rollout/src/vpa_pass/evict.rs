@@ -13,12 +13,12 @@ impl VpaPass<'_> {
             Some(pending) if pending.disruption == Disruption::Eviction => pending.may_retry,
             Some(_) => false,
             None => {
-                let waited = self.resizing_for(member);
+                let resizing_for = self.resizing_for(member);
                 in_place::may_evict(
                     self.group(member),
                     member.availability,
                     member.running,
-                    waited,
+                    resizing_for,
                 )
             }
         }

@@ -6,11 +6,11 @@ use api::vpa::EffectiveUpdateMode;
 use model::Recommendation;
 
 use super::{Member, PassContext, VpaPass};
+use crate::eviction_requirements;
 use crate::plan_builder::PlanBuilder;
 use crate::preemption::{EvictablePod, PendingResize, Victim};
 use crate::priority::Priority;
-use crate::requirements;
-use crate::resizing::Resizing;
+use crate::resize_status::ResizeStatus;
 
 impl<'a> VpaPass<'a> {
     /// Puts down the pods that wait for room, and those that could make it. Neither counts while
@@ -46,11 +46,11 @@ impl<'a> VpaPass<'a> {
                 group,
             };
             let own = self.pod_recommendation(running);
-            let resizing = Resizing::of(running);
-            if matches!(resizing, Resizing::Deferred | Resizing::Infeasible) {
+            let resizing = ResizeStatus::of(running);
+            if matches!(resizing, ResizeStatus::Deferred | ResizeStatus::Infeasible) {
                 builder.pending_resizes.push(PendingResize {
                     pod: evictable,
-                    fits_empty_node: resizing == Resizing::Deferred,
+                    fits_empty_node: resizing == ResizeStatus::Deferred,
                     may_move: evicts && self.allows_preemption(member, &own),
                 });
             } else if group.is_some()
@@ -78,7 +78,12 @@ impl<'a> VpaPass<'a> {
         } = self.context;
         member.pending.is_none()
             && !self.is_boosted(member)
-            && requirements::admit(member.running, own, self.spec, settings.native_sidecars)
+            && eviction_requirements::admit(
+                member.running,
+                own,
+                self.spec,
+                settings.native_sidecars,
+            )
             && state
                 .ineffective_pause(&self.vpa.key, &member.pod.uid, &self.recommendation, now)
                 .is_none()

@@ -9,10 +9,10 @@ use view::Running;
 
 use super::{Candidate, Disruption, Group, Member, PassContext, VpaPass};
 use crate::action::{Action, ActionKind, NodeCapacity, ResizeAttempt, SkipReason};
-use crate::in_place::{InPlace, Question};
+use crate::in_place::{InPlaceDecision, InPlaceRequest};
 use crate::plan_builder::PlanBuilder;
 use crate::resize_patch::{self, Wanted};
-use crate::resizing::Resizing;
+use crate::resize_status::ResizeStatus;
 use crate::{qos, revert, size};
 
 /// After how long a refused resize is tried again where nothing else can be done.
@@ -63,16 +63,18 @@ impl VpaPass<'_> {
             self.recheck_in(keeps_for);
             return Err(SkipReason::RecentlyReverted);
         }
-        let resizing = Resizing::of(member.running);
+        let resizing = ResizeStatus::of(member.running);
         match self
-            .question(member, resize.disruption)
-            .answer(self.context.settings)
+            .in_place_request(member, resize.disruption)
+            .decide(self.context.settings)
         {
-            InPlace::Approved => self.resize(candidate, &resize, builder),
-            InPlace::Evict => self.evict(candidate, builder),
-            InPlace::InfeasibleCached => Err(SkipReason::KnownInfeasible),
-            InPlace::Infeasible if resize.is_change => self.resize(candidate, &resize, builder),
-            InPlace::Infeasible => {
+            InPlaceDecision::Approved => self.resize(candidate, &resize, builder),
+            InPlaceDecision::Evict => self.evict(candidate, builder),
+            InPlaceDecision::InfeasibleCached => Err(SkipReason::KnownInfeasible),
+            InPlaceDecision::Infeasible if resize.is_change => {
+                self.resize(candidate, &resize, builder)
+            }
+            InPlaceDecision::Infeasible => {
                 let attempt = self.attempt(member.running);
                 builder
                     .infeasible
@@ -80,9 +82,9 @@ impl VpaPass<'_> {
                 Err(SkipReason::KnownInfeasible)
             }
             // What waits for room can be asked anew; what is being done is let be done.
-            InPlace::Deferred
+            InPlaceDecision::Deferred
                 if self.mode == EffectiveUpdateMode::InPlace
-                    && resizing == Resizing::Deferred
+                    && resizing == ResizeStatus::Deferred
                     && resize.is_change =>
             {
                 let allows = |group: &Group| group.allows(resize.disruption, member.availability);
@@ -92,33 +94,42 @@ impl VpaPass<'_> {
                     Err(SkipReason::EvictionTolerance)
                 }
             }
-            InPlace::Deferred if resizing == Resizing::No => Err(SkipReason::EvictionTolerance),
-            InPlace::Deferred => {
-                let waited = self.resizing_for(member);
+            InPlaceDecision::Deferred if resizing == ResizeStatus::NotResizing => {
+                Err(SkipReason::EvictionTolerance)
+            }
+            InPlaceDecision::Deferred => {
+                let resizing_for = self.resizing_for(member);
                 if let Some(patience) = resizing
-                    .patience()
-                    .filter(|_| !resizing.is_given_up(waited))
+                    .timeout()
+                    .filter(|_| !resizing.has_timed_out(resizing_for))
                 {
-                    builder
-                        .wake_within(patience.saturating_sub(waited).max(Duration::from_secs(1)));
+                    builder.wake_within(
+                        patience
+                            .saturating_sub(resizing_for)
+                            .max(Duration::from_secs(1)),
+                    );
                 }
                 Err(SkipReason::ResizePending)
             }
         }
     }
 
-    fn question<'q>(&'q self, member: &Member<'q>, disruption: Disruption) -> Question<'q> {
-        Question {
+    fn in_place_request<'q>(
+        &'q self,
+        member: &Member<'q>,
+        disruption: Disruption,
+    ) -> InPlaceRequest<'q> {
+        InPlaceRequest {
             mode: self.mode,
             running: member.running,
             availability: member.availability,
             group: self.group(member),
             has_recommendation: self.has_recommendation,
-            is_cached: self
+            is_known_infeasible: self
                 .context
                 .state
                 .is_infeasible(&member.pod.uid, &self.recommendation),
-            waited: self.resizing_for(member),
+            resizing_for: self.resizing_for(member),
             disruption,
         }
     }

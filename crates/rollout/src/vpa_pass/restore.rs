@@ -7,7 +7,7 @@ use super::resize::{REFUSED_PAUSE, Resize};
 use super::{EPSILON, Member, VpaPass};
 use crate::action::{Action, ActionKind, ActionReason};
 use crate::plan_builder::PlanBuilder;
-use crate::resizing::Resizing;
+use crate::resize_status::ResizeStatus;
 use crate::{boost, resize_patch, revert};
 
 impl VpaPass<'_> {
@@ -19,7 +19,10 @@ impl VpaPass<'_> {
         self.recheck_in(
             boost::expires_in(member.running, self.spec, now).map(|left| left.max(EPSILON)),
         );
-        if !is_over || member.pending.is_some() || Resizing::of(member.running) != Resizing::No {
+        if !is_over
+            || member.pending.is_some()
+            || ResizeStatus::of(member.running) != ResizeStatus::NotResizing
+        {
             return None;
         }
         let resize = self.wanted(member);

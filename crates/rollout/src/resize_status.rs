@@ -8,15 +8,15 @@ use std::time::Duration;
 use view::{ResizeCondition, ResizeStage, Running};
 
 /// How long a resize may wait for room on its node.
-const DEFERRED_FOR: Duration = Duration::from_mins(5);
+const DEFERRED_TIMEOUT: Duration = Duration::from_mins(5);
 /// How long a resize may take.
-const IN_PROGRESS_FOR: Duration = Duration::from_hours(1);
+const IN_PROGRESS_TIMEOUT: Duration = Duration::from_hours(1);
 
 /// How far a resize is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Resizing {
+pub(super) enum ResizeStatus {
     /// There is none.
-    No,
+    NotResizing,
     /// The node has no room for it now.
     Deferred,
     /// The node can never hold it.
@@ -29,11 +29,11 @@ pub(super) enum Resizing {
     Other,
 }
 
-impl Resizing {
+impl ResizeStatus {
     /// What the conditions say. The first of them decides whether there is a resize at all.
     pub(super) fn of(running: &Running) -> Self {
         if !running.resizes.first().is_some_and(|first| first.holds) {
-            return Self::No;
+            return Self::NotResizing;
         }
         let first_of = |stage| {
             running
@@ -65,21 +65,21 @@ impl Resizing {
     }
 
     /// Whether an eviction would come sooner, once it has gone on for so long.
-    pub(super) fn is_given_up(self, waited: Duration) -> bool {
+    pub(super) fn has_timed_out(self, waited: Duration) -> bool {
         match self {
-            Self::No => false,
-            Self::Deferred => waited > DEFERRED_FOR,
-            Self::InProgress => waited > IN_PROGRESS_FOR,
+            Self::NotResizing => false,
+            Self::Deferred => waited > DEFERRED_TIMEOUT,
+            Self::InProgress => waited > IN_PROGRESS_TIMEOUT,
             Self::Infeasible | Self::Failed | Self::Other => true,
         }
     }
 
     /// After how long it is given up; none if waiting changes nothing.
-    pub(super) fn patience(self) -> Option<Duration> {
+    pub(super) fn timeout(self) -> Option<Duration> {
         match self {
-            Self::Deferred => Some(DEFERRED_FOR),
-            Self::InProgress => Some(IN_PROGRESS_FOR),
-            Self::No | Self::Infeasible | Self::Failed | Self::Other => None,
+            Self::Deferred => Some(DEFERRED_TIMEOUT),
+            Self::InProgress => Some(IN_PROGRESS_TIMEOUT),
+            Self::NotResizing | Self::Infeasible | Self::Failed | Self::Other => None,
         }
     }
 }

@@ -14,14 +14,14 @@ const MAX_NAME: usize = 63;
 
 /// Which containers of a pod count.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Observed<'a> {
+pub(super) enum ObservedContainers<'a> {
     /// All: nobody said which.
     All,
     /// These.
     Only(BTreeSet<&'a str>),
 }
 
-impl<'a> Observed<'a> {
+impl<'a> ObservedContainers<'a> {
     /// What the pod's annotation says; one that is not a list of names counts for nothing.
     pub(super) fn of(running: &'a Running) -> Self {
         running

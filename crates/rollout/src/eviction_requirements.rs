@@ -7,8 +7,8 @@ use api::vpa::{EvictionChangeRequirement, EvictionRequirement, VerticalPodAutosc
 use model::{Recommendation, ResourceList, ResourceName};
 use view::Running;
 
-use super::priority::recommended;
-use super::size::{requests, sized};
+use super::priority::container_recommendation;
+use super::size::{requests, sized_containers};
 
 /// Whether the pod may be changed: for at least one container all conditions hold, or nothing is
 /// asked for yet.
@@ -21,8 +21,8 @@ pub(super) fn admit(
     let Some(policy) = &spec.update_policy else {
         return true;
     };
-    sized(running, native_sidecars).any(|container| {
-        let Some(recommended) = recommended(recommendation, &container.name) else {
+    sized_containers(running, native_sidecars).any(|container| {
+        let Some(recommended) = container_recommendation(recommendation, &container.name) else {
             return false;
         };
         let requests = requests(container);
