@@ -9,7 +9,7 @@ use model::{Cpu, Memory, Quantity, Recommendation};
 use view::ObjectKey;
 
 use super::group::Disruption;
-use super::resize_patch::Annotations;
+use super::resize_patch::AnnotationChanges;
 
 /// An eviction or a resize of one pod.
 #[derive(Debug, Clone, PartialEq)]
@@ -59,7 +59,7 @@ pub enum ActionKind {
         /// The JSON patch of the subresource `resize`.
         patch: Patch,
         /// The changes of the pod's annotations, made once the resize was accepted.
-        annotations: Annotations,
+        annotations: AnnotationChanges,
         /// The recommendation and the node's capacity, to recognise a hopeless retry.
         attempt: ResizeAttempt,
     },

@@ -111,7 +111,7 @@ impl DecisionCache {
             all.actions.extend(plan.actions.iter().cloned());
             all.skips.extend(plan.skips.iter().cloned());
             all.paused.extend(plan.paused.iter().cloned());
-            all.tallies.extend(plan.tallies.iter().cloned());
+            all.pod_counts.extend(plan.pod_counts.iter().cloned());
             all.wake_in = due
                 .map(|due| due.saturating_sub(now.monotonic))
                 .into_iter()

@@ -73,7 +73,9 @@ impl InPlaceRequest<'_> {
                 };
             }
         }
-        if settings.in_place_skips_budget && !may_restart(self.running, settings.native_sidecars) {
+        if settings.in_place_skip_disruption_budget
+            && !may_restart(self.running, settings.native_sidecars)
+        {
             return InPlaceDecision::Approved;
         }
         if group.allows(self.disruption, self.availability) {

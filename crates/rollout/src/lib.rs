@@ -64,7 +64,7 @@ pub use group::Disruption;
 pub use maintenance_window::{MAINTENANCE_WINDOW, MaintenanceWindow, WindowError};
 pub use pause::{PausePolicy, Preconditions, WebhookLiveness, check_preconditions, is_current};
 pub use preemption::{PreemptionMethod, PreemptionPlan};
-pub use resize_patch::Annotations;
+pub use resize_patch::AnnotationChanges;
 pub use revert::{RESIZED_FROM, REVERTED_AT};
 pub use settings::{PreemptionMode, Settings};
 pub use state::RolloutState;
@@ -108,7 +108,7 @@ pub struct Plan {
     /// How room is made for pods that wait for it, or could be.
     pub preemptions: Vec<PreemptionPlan>,
     /// What was found, by VPA object.
-    pub tallies: Vec<Arc<Tally>>,
+    pub pod_counts: Vec<Arc<PodCounts>>,
     /// After how long something is due although nothing changed.
     pub wake_in: Option<Duration>,
     /// The number of VPA objects that this pass decided about. What was decided about the others
@@ -118,7 +118,7 @@ pub struct Plan {
 
 /// What was found of one VPA object.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Tally {
+pub struct PodCounts {
     /// The VPA object.
     pub vpa: ObjectKey,
     /// Pods under it.

@@ -30,14 +30,14 @@ pub(super) struct Members<'a> {
 }
 
 /// Whether a group with too few pods is dealt with all the same, as far as nothing is disrupted.
-pub(super) type KeepsSmall<'a> = dyn Fn(&[Member<'_>]) -> bool + 'a;
+pub(super) type IncludesSmall<'a> = dyn Fn(&[Member<'_>]) -> bool + 'a;
 
 /// The pods of one VPA object.
 pub(super) fn members<'a>(
     input: &VpaInput<'a>,
     state: &RolloutState,
     settings: &Settings,
-    keeps_small: &KeepsSmall,
+    includes_small: &IncludesSmall,
 ) -> Members<'a> {
     let mut by_owner: BTreeMap<OwnerName, Vec<Member>> = BTreeMap::new();
     for pod in input.vpa_pods.pods.values() {
@@ -78,7 +78,7 @@ pub(super) fn members<'a>(
             }
         }
         if let Some(group) =
-            group.filter(|group| !group.below_min_replicas || keeps_small(&members))
+            group.filter(|group| !group.below_min_replicas || includes_small(&members))
         {
             let index = all.groups.len();
             all.groups.push(group);

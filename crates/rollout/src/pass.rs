@@ -68,7 +68,9 @@ pub(super) fn pass(
     }
     let changes = state.change_tracker.changes(view, snapshot.recommendations);
     state.observe(&changes.pods, view, now);
-    state.settling.look(view, &changes, settings.settling, now);
+    state
+        .settling
+        .observe(view, &changes, settings.settling_time, now);
     state.forget_vpas(&changes.vpas);
     if snapshot.pause.is_some() {
         return Plan::default();

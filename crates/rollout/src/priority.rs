@@ -24,11 +24,11 @@ pub(super) const OOM_KILLED: &str = "OOMKilled";
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub(super) struct Priority {
     /// Whether a request lies outside the recommended bounds, or is missing.
-    pub(super) outside: bool,
+    pub(super) outside_recommended_range: bool,
     /// Whether it should ask for more of something.
     pub(super) scale_up: bool,
     /// The sum over resources of the relative difference between target and requests.
-    pub(super) difference: f64,
+    pub(super) resource_diff: f64,
 }
 
 /// The recommendation for one container.
@@ -72,7 +72,7 @@ impl Priority {
                 let (_, requested, wanted) = &mut sums[index];
                 *wanted = wanted.saturating_add(target_milli);
                 let Some(request) = request else {
-                    priority.outside = true;
+                    priority.outside_recommended_range = true;
                     priority.scale_up = true;
                     continue;
                 };
@@ -86,11 +86,11 @@ impl Priority {
                     .upper_bound
                     .get(name)
                     .is_some_and(|upper| request > upper);
-                priority.outside |= too_low || too_high;
+                priority.outside_recommended_range |= too_low || too_high;
             }
         }
         sums.sort_by_key(|(name, ..)| *name);
-        priority.difference = sums
+        priority.resource_diff = sums
             .iter()
             .map(|(_, requested, wanted)| {
                 let requested = (*requested as f64).max(1.0);
@@ -101,43 +101,44 @@ impl Priority {
     }
 
     /// Whether the pod is to be changed.
-    pub(super) fn is_enough(
+    pub(super) fn needs_update(
         &self,
         pod: &Pod,
         quick_oom: bool,
         settings: &Settings,
         now: ClockReading,
     ) -> bool {
-        if self.outside || quick_oom {
-            return !(quick_oom && self.difference == 0.0);
+        if self.outside_recommended_range || quick_oom {
+            return !(quick_oom && self.resource_diff == 0.0);
         }
         let old = pod.started_at.is_some_and(|start| {
-            now.wall >= start && now.since(start) >= settings.lifetime_within_bounds
+            now.wall >= start && now.since(start) >= settings.lifetime_threshold
         });
-        old && self.difference >= settings.update_threshold
+        old && self.resource_diff >= settings.update_threshold
     }
 
     /// The time after which a pod within the bounds is old enough to be changed; none where it is,
     /// or where it is not to be changed.
-    pub(super) fn enough_in(
+    pub(super) fn needs_update_in(
         &self,
         pod: &Pod,
         settings: &Settings,
         now: ClockReading,
     ) -> Option<Duration> {
-        let waits = !self.outside && self.difference >= settings.update_threshold;
+        let waits =
+            !self.outside_recommended_range && self.resource_diff >= settings.update_threshold;
         now.until(
             pod.started_at.filter(|_| waits)?,
-            settings.lifetime_within_bounds,
+            settings.lifetime_threshold,
         )
     }
 
     /// Those that grow first, then those that are further off.
-    pub(super) fn before(&self, other: &Self) -> Ordering {
+    pub(super) fn cmp_urgency(&self, other: &Self) -> Ordering {
         other
             .scale_up
             .cmp(&self.scale_up)
-            .then_with(|| other.difference.total_cmp(&self.difference))
+            .then_with(|| other.resource_diff.total_cmp(&self.resource_diff))
     }
 }
 
@@ -157,7 +158,7 @@ pub(super) fn quick_oom<'a>(
     let own = own
         .filter(|_| settings.per_vpa_config)
         .and_then(|seconds| u64::try_from(seconds).ok());
-    let threshold = own.map_or(settings.quick_oom, Duration::from_secs);
+    let threshold = own.map_or(settings.quick_oom_threshold, Duration::from_secs);
     let observed = ObservedContainers::of(running);
     pod.containers.iter().find_map(|container| {
         let policy = spec.container_policy(&container.name);
@@ -167,7 +168,7 @@ pub(super) fn quick_oom<'a>(
             last_oom_kill(container).filter(|_| !is_off && observed.includes(&container.name))?;
         let (began, ended) = (killed.started_at?, killed.finished_at?);
         let counts = settings
-            .quick_oom_counts_for
+            .quick_oom_retention
             .is_none_or(|counts| now.since(ended) <= counts);
         let ran_for = Duration::try_from(ended.duration_since(began)).unwrap_or_default();
         (counts && ran_for < threshold).then_some((container.name.as_str(), ran_for, ended))

@@ -6,7 +6,7 @@
 use model::{ResourceList, ResourceName};
 use view::{Running, Specified};
 
-use super::resize_patch::Wanted;
+use super::resize_patch::DesiredSizes;
 use super::size::sized_containers;
 
 /// The classes.
@@ -18,7 +18,7 @@ enum Class {
 }
 
 /// Whether the resize would change the class. What init containers ask for counts too.
-pub(super) fn would_change(running: &Running, wanted: &Wanted) -> bool {
+pub(super) fn would_change(running: &Running, sizes: &DesiredSizes) -> bool {
     let asked = |container: &Specified| [container.requests.clone(), container.limits.clone()];
     let init = running
         .init_containers
@@ -29,7 +29,7 @@ pub(super) fn would_change(running: &Running, wanted: &Wanted) -> bool {
     let after = sized_containers(running, true)
         .enumerate()
         .map(|(index, container)| {
-            let Some(size) = wanted.get(index).and_then(Option::as_ref) else {
+            let Some(size) = sizes.get(index).and_then(Option::as_ref) else {
                 return asked(container);
             };
             [
@@ -106,13 +106,13 @@ mod tests {
             ..Running::default()
         };
         let (requests, limits) = lists(after);
-        let wanted = vec![Some(ContainerSize {
+        let sizes = vec![Some(ContainerSize {
             requests,
             limits,
             notes: Vec::new(),
         })];
         assert_eq!(
-            would_change(&running, &wanted),
+            would_change(&running, &sizes),
             expected,
             "{before:?} {after:?}"
         );

@@ -18,24 +18,24 @@ use super::clock::ClockReading;
 use super::size::{container_paths, sized_containers};
 
 /// Says that the pod's size is not that of its creation.
-const UPDATED: &str = "vpaInPlaceUpdated";
+const IN_PLACE_UPDATED: &str = "vpaInPlaceUpdated";
 
 /// What each sized container is to ask for, in their order; none for those that stay as they are.
-pub(super) type Wanted = Vec<Option<ContainerSize>>;
+pub(super) type DesiredSizes = Vec<Option<ContainerSize>>;
 
 /// Annotations to set, and with `None` to remove. Others of the pod stay.
-pub type Annotations = BTreeMap<String, Option<String>>;
+pub type AnnotationChanges = BTreeMap<String, Option<String>>;
 
 /// From what is recommended to what is asked for: containers that have their boost still stay as
 /// they are; those whose boost is over get back what they had where nothing is recommended.
-pub(super) fn wanted(
+pub(super) fn desired_sizes(
     running: &Running,
     spec: &VerticalPodAutoscalerSpec,
     sizes: Vec<ContainerSize>,
     now: ClockReading,
-) -> Wanted {
+) -> DesiredSizes {
     let is_off = spec.effective_update_mode() == EffectiveUpdateMode::Off;
-    let wanted = |(container, size): (&Specified, ContainerSize)| {
+    let desired = |(container, size): (&Specified, ContainerSize)| {
         let size = if is_off {
             ContainerSize::default()
         } else {
@@ -56,15 +56,15 @@ pub(super) fn wanted(
     };
     sized_containers(running, true)
         .zip(sizes)
-        .map(wanted)
+        .map(desired)
         .collect()
 }
 
 /// The patch of the subresource `resize`.
-pub(super) fn resize(running: &Running, wanted: &Wanted) -> Patch {
+pub(super) fn patch(running: &Running, sizes: &DesiredSizes) -> Patch {
     let mut operations = Vec::new();
     for ((list, index), (container, size)) in
-        container_paths(running).zip(sized_containers(running, true).zip(wanted))
+        container_paths(running).zip(sized_containers(running, true).zip(sizes))
     {
         let Some(size) = size else { continue };
         let index = index.to_string();
@@ -92,15 +92,15 @@ pub(super) fn resize(running: &Running, wanted: &Wanted) -> Patch {
 }
 
 /// The annotations of a resized pod: it was resized, and boosts that are over are gone.
-pub(super) fn annotate(
+pub(super) fn annotation_changes(
     running: &Running,
     spec: &VerticalPodAutoscalerSpec,
     now: ClockReading,
-) -> Annotations {
+) -> AnnotationChanges {
     let over = boost::boosted(running)
         .filter(|container| boost::is_expired(running, spec, container, now));
     let over = over.map(|container| (boost::annotation(container), None));
-    over.chain([(UPDATED.to_owned(), Some("true".to_owned()))])
+    over.chain([(IN_PLACE_UPDATED.to_owned(), Some("true".to_owned()))])
         .collect()
 }
 
@@ -114,10 +114,10 @@ fn add(path: &[&str], value: Value) -> PatchOperation {
 /// What a resize changes in the specification, container by container.
 pub(super) fn changes<'a>(
     running: &'a Running,
-    wanted: &'a Wanted,
+    sizes: &'a DesiredSizes,
 ) -> impl Iterator<Item = (&'a Specified, &'a ResourceName, &'a Quantity)> {
     let sized = sized_containers(running, true)
-        .zip(wanted)
+        .zip(sizes)
         .filter_map(|(container, size)| Some((container, size.as_ref()?)));
     sized.flat_map(|(container, size)| {
         let requests = differing(container.requests.as_ref(), &size.requests);
@@ -135,7 +135,7 @@ fn differing<'a>(
     let asked = move |name| before.and_then(|before| before.get(name));
     after
         .iter()
-        .filter(move |(name, wanted)| asked(name) != Some(*wanted))
+        .filter(move |(name, sizes)| asked(name) != Some(*sizes))
 }
 
 #[cfg(test)]
@@ -157,7 +157,7 @@ mod tests {
             serde_json::from_value(spec).expect("a specification");
         let wall = "2026-01-01T12:00:00Z".parse().expect("a time");
         let seen = running(json!({"metadata": {"name": "web-0"}, "spec": {"containers": []}}));
-        let annotations = annotate(
+        let annotations = annotation_changes(
             &seen,
             &spec,
             ClockReading {
@@ -167,7 +167,7 @@ mod tests {
         );
         let mut pod = json!({"metadata": {"name": "web-0", "annotations": {"cni.example.com/address": "10.0.0.1"}}});
         json_patch::merge(&mut pod, &json!({"metadata": {"annotations": annotations}}));
-        let expected = json!({"cni.example.com/address": "10.0.0.1", UPDATED: "true"});
+        let expected = json!({"cni.example.com/address": "10.0.0.1", IN_PLACE_UPDATED: "true"});
         assert_eq!(pod["metadata"]["annotations"], expected);
     }
 
@@ -179,7 +179,7 @@ mod tests {
         let requests = [("cpu".into(), "1".parse().expect("a quantity"))]
             .into_iter()
             .collect();
-        let patch = resize(
+        let patch = patch(
             &seen,
             &vec![Some(ContainerSize {
                 requests,

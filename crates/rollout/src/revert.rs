@@ -14,14 +14,14 @@ use view::{Pod, Running};
 
 use super::clock::ClockReading;
 use super::priority::{OOM_KILLED, container_recommendation};
-use super::resize_patch::{Annotations, Wanted};
+use super::resize_patch::{AnnotationChanges, DesiredSizes};
 
 /// What containers asked for before they got less memory.
 pub const RESIZED_FROM: &str = "plimsoll.dev/resized-from";
 /// When a pod got back what it had.
 pub const REVERTED_AT: &str = "plimsoll.dev/reverted-at";
 /// How long it keeps that.
-const KEEPS_FOR: Duration = Duration::from_hours(12);
+const PROTECTED_FOR: Duration = Duration::from_hours(12);
 
 static NOTHING: ResourceList = ResourceList::new();
 
@@ -29,11 +29,11 @@ static NOTHING: ResourceList = ResourceList::new();
 #[derive(Debug, Serialize, Deserialize)]
 struct ResizedFrom {
     at: Timestamp,
-    containers: BTreeMap<String, Had>,
+    containers: BTreeMap<String, PreviousMemory>,
 }
 
 #[derive(Debug, Default, Serialize, Deserialize)]
-struct Had {
+struct PreviousMemory {
     #[serde(default, skip_serializing_if = "ResourceList::is_empty")]
     requests: ResourceList,
     #[serde(default, skip_serializing_if = "ResourceList::is_empty")]
@@ -47,8 +47,8 @@ impl ResizedFrom {
     }
 
     /// What a container had, if it was killed for want of memory since.
-    fn missed_by(&self, pod: &Pod, container: &str) -> Option<&Had> {
-        let had = self.containers.get(container)?;
+    fn oom_killed_since(&self, pod: &Pod, container: &str) -> Option<&PreviousMemory> {
+        let previous = self.containers.get(container)?;
         let status = pod
             .containers
             .iter()
@@ -60,43 +60,43 @@ impl ResizedFrom {
             .as_ref()
             .filter(|last| last.reason == OOM_KILLED)?;
         killed.finished_at.filter(|at| *at > self.at)?;
-        Some(had)
+        Some(previous)
     }
 }
 
 /// What the annotation should say of a resize: the memory of the containers that get less of it;
 /// none if none does. What was written down before stays, as long as no kill has answered it: it is
 /// what was known to be enough.
-pub(super) fn note(
+pub(super) fn resized_from(
     pod: &Pod,
     running: &Running,
-    wanted: &Wanted,
+    sizes: &DesiredSizes,
     now: ClockReading,
 ) -> Option<String> {
     let is_open = |known: ResizedFrom| {
         known
             .containers
             .keys()
-            .all(|name| known.missed_by(pod, name).is_none())
+            .all(|name| known.oom_killed_since(pod, name).is_none())
     };
     if ResizedFrom::of(running).is_some_and(is_open) {
         return None;
     }
     let mut containers = BTreeMap::new();
-    for (container, size) in running.containers.iter().zip(wanted) {
+    for (container, size) in running.containers.iter().zip(sizes) {
         let Some(size) = size else { continue };
-        let requests = lost(container.requests.as_ref(), &size.requests);
-        let limits = lost(container.limits.as_ref(), &size.limits);
+        let requests = reduced_memory(container.requests.as_ref(), &size.requests);
+        let limits = reduced_memory(container.limits.as_ref(), &size.limits);
         if !requests.is_empty() || !limits.is_empty() {
             // Both are put back, so that they go together.
             let memory = |list: Option<&ResourceList>| {
                 only_memory(list.and_then(|list| list.get(&ResourceName::Memory)))
             };
-            let had = Had {
+            let previous = PreviousMemory {
                 requests: memory(container.requests.as_ref()),
                 limits: memory(container.limits.as_ref()),
             };
-            containers.insert(container.name.clone(), had);
+            containers.insert(container.name.clone(), previous);
         }
     }
     if containers.is_empty() {
@@ -110,7 +110,7 @@ pub(super) fn note(
 }
 
 /// The memory that a list loses.
-fn lost(before: Option<&ResourceList>, after: &ResourceList) -> ResourceList {
+fn reduced_memory(before: Option<&ResourceList>, after: &ResourceList) -> ResourceList {
     let before = before.and_then(|before| before.get(&ResourceName::Memory));
     let after = after.get(&ResourceName::Memory);
     only_memory(before.filter(|before| after.is_some_and(|after| after < before)))
@@ -126,56 +126,57 @@ fn only_memory(quantity: Option<&model::Quantity>) -> ResourceList {
 /// What the containers of a pod get back; none if nothing is to be taken back. Where more is
 /// recommended meanwhile than it had, that is the better answer; and one that has got more already
 /// gets nothing back.
-pub(super) fn wanted_back(
+pub(super) fn sizes_to_restore(
     pod: &Pod,
     running: &Running,
     recommendation: &Recommendation,
-) -> Option<Wanted> {
+) -> Option<DesiredSizes> {
     let from = ResizedFrom::of(running)?;
-    let wanted: Wanted = running
+    let sizes: DesiredSizes = running
         .containers
         .iter()
         .map(|container| {
-            let had = from.missed_by(pod, &container.name)?;
-            let gains = !lost(
-                Some(&had.requests),
+            let previous = from.oom_killed_since(pod, &container.name)?;
+            let gains = !reduced_memory(
+                Some(&previous.requests),
                 container.requests.as_ref().unwrap_or(&NOTHING),
             )
             .is_empty()
-                || !lost(
-                    Some(&had.limits),
+                || !reduced_memory(
+                    Some(&previous.limits),
                     container.limits.as_ref().unwrap_or(&NOTHING),
                 )
                 .is_empty();
             let target = container_recommendation(recommendation, &container.name)
                 .and_then(|recommended| recommended.target.get(&ResourceName::Memory));
-            let had_request = had.requests.get(&ResourceName::Memory);
-            let is_less = target.is_none_or(|target| had_request.is_none_or(|had| target < had));
+            let had_request = previous.requests.get(&ResourceName::Memory);
+            let is_less =
+                target.is_none_or(|target| had_request.is_none_or(|previous| target < previous));
             (gains && is_less).then(|| ContainerSize {
-                requests: had.requests.clone(),
-                limits: had.limits.clone(),
+                requests: previous.requests.clone(),
+                limits: previous.limits.clone(),
                 notes: Vec::new(),
             })
         })
         .collect();
-    wanted.iter().any(Option::is_some).then_some(wanted)
+    sizes.iter().any(Option::is_some).then_some(sizes)
 }
 
 /// Whether a resize would take memory from a container.
-pub(super) fn takes_memory(running: &Running, wanted: &Wanted) -> bool {
+pub(super) fn reduces_memory(running: &Running, sizes: &DesiredSizes) -> bool {
     running
         .containers
         .iter()
-        .zip(wanted)
+        .zip(sizes)
         .any(|(container, size)| {
             let Some(size) = size else { return false };
-            !lost(container.requests.as_ref(), &size.requests).is_empty()
-                || !lost(container.limits.as_ref(), &size.limits).is_empty()
+            !reduced_memory(container.requests.as_ref(), &size.requests).is_empty()
+                || !reduced_memory(container.limits.as_ref(), &size.limits).is_empty()
         })
 }
 
 /// The annotations of a pod once it has back what it had.
-pub(super) fn annotate(now: ClockReading) -> Annotations {
+pub(super) fn annotation_changes(now: ClockReading) -> AnnotationChanges {
     [
         (REVERTED_AT.to_owned(), Some(now.wall.to_string())),
         (RESIZED_FROM.to_owned(), None),
@@ -184,11 +185,11 @@ pub(super) fn annotate(now: ClockReading) -> Annotations {
 }
 
 /// For how long a pod still keeps what it got back.
-pub(super) fn keeps_for(running: &Running, now: ClockReading) -> Option<Duration> {
+pub(super) fn protected_for(running: &Running, now: ClockReading) -> Option<Duration> {
     let at = running
         .annotations
         .get(REVERTED_AT)?
         .parse::<Timestamp>()
         .ok()?;
-    now.until(at, KEEPS_FOR)
+    now.until(at, PROTECTED_FOR)
 }

@@ -17,17 +17,17 @@ pub struct Settings {
     pub update_threshold: f64,
     /// Within the recommended bounds, pods are changed only when they are at least this old
     /// (`--in-recommendation-bounds-eviction-lifetime-threshold`).
-    pub lifetime_within_bounds: Duration,
+    pub lifetime_threshold: Duration,
     /// A container that was killed for want of memory within this time of its start makes its pod a
     /// candidate (`--evict-after-oom-threshold`).
-    pub quick_oom: Duration,
+    pub quick_oom_threshold: Duration,
     /// For how long such a kill counts; upstream: for ever.
-    pub quick_oom_counts_for: Option<Duration>,
+    pub quick_oom_retention: Option<Duration>,
     /// Pods wait for this long after a change of their VPA object, or of the limit ranges, quotas
     /// and disruption budgets of its namespace; upstream: no time (`--settling-time`).
-    pub settling: Duration,
+    pub settling_time: Duration,
     /// Resizes that restart nothing need no budget (`--in-place-skip-disruption-budget`).
-    pub in_place_skips_budget: bool,
+    pub in_place_skip_disruption_budget: bool,
     /// Native sidecars are sized too, as the webhook does with the same flag (`--native-sidecars`).
     pub native_sidecars: bool,
     /// What is done for pods that their nodes have no room for.
@@ -58,11 +58,11 @@ impl Default for Settings {
             min_replicas: 2,
             eviction_tolerance: 0.5,
             update_threshold: 0.1,
-            lifetime_within_bounds: Duration::from_hours(12),
-            quick_oom: Duration::from_mins(10),
-            quick_oom_counts_for: Some(Duration::from_hours(12)),
-            settling: Duration::from_secs(10),
-            in_place_skips_budget: false,
+            lifetime_threshold: Duration::from_hours(12),
+            quick_oom_threshold: Duration::from_mins(10),
+            quick_oom_retention: Some(Duration::from_hours(12)),
+            settling_time: Duration::from_secs(10),
+            in_place_skip_disruption_budget: false,
             native_sidecars: false,
             preemption: PreemptionMode::Off,
             in_place: false,

@@ -15,38 +15,38 @@ use super::clock::ClockReading;
 use super::index::same_budget;
 
 /// The longest hold by changes in a row, in settling times.
-const LONGEST: u32 = 6;
+const MAX_EXTENSION: u32 = 6;
 
 /// What changed a short time ago.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Settling {
-    has_looked: bool,
-    changed_vpas: HashMap<ObjectKey, Changing>,
-    changed_namespaces: HashMap<String, Changing>,
+    has_observed: bool,
+    changed_vpas: HashMap<ObjectKey, SettlingPeriod>,
+    changed_namespaces: HashMap<String, SettlingPeriod>,
 }
 
 /// Changes in a row, by the steady clock.
 #[derive(Debug, Clone, Copy)]
-struct Changing {
+struct SettlingPeriod {
     settled_at: Duration,
     /// It is taken for settled then, whatever changes.
     ends_at: Duration,
 }
 
-impl Changing {
-    fn left(self, now: ClockReading) -> Option<Duration> {
-        let left = self
+impl SettlingPeriod {
+    fn time_left(self, now: ClockReading) -> Option<Duration> {
+        let time_left = self
             .settled_at
             .min(self.ends_at)
             .checked_sub(now.monotonic)?;
-        (!left.is_zero()).then_some(left)
+        (!time_left.is_zero()).then_some(time_left)
     }
 }
 
 impl Settling {
     /// Notes what changed since the last look. At the first one everything is new: the age of a VPA
     /// object counts then, so that a restart delays no object but those that were just made.
-    pub(super) fn look(
+    pub(super) fn observe(
         &mut self,
         view: &View,
         changes: &ClusterChanges,
@@ -60,10 +60,10 @@ impl Settling {
             .retain(|_, changing| changing.settled_at > now.monotonic);
         self.changed_namespaces
             .retain(|_, changing| changing.settled_at > now.monotonic);
-        if !std::mem::replace(&mut self.has_looked, true) {
+        if !std::mem::replace(&mut self.has_observed, true) {
             for vpa in view.autoscalers.iter() {
                 let age = age(vpa, now);
-                note(&mut self.changed_vpas, vpa.key.clone(), settling, age, now);
+                record(&mut self.changed_vpas, vpa.key.clone(), settling, age, now);
             }
             return;
         }
@@ -72,7 +72,7 @@ impl Settling {
             before.uid() == after.uid() && before.object.spec == after.object.spec
         };
         for key in changed(&changes.vpas, same_spec) {
-            note(
+            record(
                 &mut self.changed_vpas,
                 key.clone(),
                 settling,
@@ -88,7 +88,7 @@ impl Settling {
             .map(|key| key.namespace.as_str())
             .collect();
         for namespace in namespaces {
-            note(
+            record(
                 &mut self.changed_namespaces,
                 namespace.to_owned(),
                 settling,
@@ -99,12 +99,12 @@ impl Settling {
     }
 
     /// How long the pods of this VPA object still wait.
-    pub(super) fn left(&self, vpa: &ObjectKey, now: ClockReading) -> Option<Duration> {
+    pub(super) fn time_left(&self, vpa: &ObjectKey, now: ClockReading) -> Option<Duration> {
         let own = self.changed_vpas.get(vpa);
         let namespace = self.changed_namespaces.get(&vpa.namespace);
         own.into_iter()
             .chain(namespace)
-            .filter_map(|changes| changes.left(now))
+            .filter_map(|changes| changes.time_left(now))
             .max()
     }
 }
@@ -115,23 +115,25 @@ fn age(vpa: &Autoscaler, now: ClockReading) -> Duration {
     created.map_or(Duration::MAX, |created| now.since(created.0))
 }
 
-fn note<K: std::hash::Hash + Eq>(
-    settling: &mut HashMap<K, Changing>,
+fn record<K: std::hash::Hash + Eq>(
+    settling: &mut HashMap<K, SettlingPeriod>,
     key: K,
     time: Duration,
     age: Duration,
     now: ClockReading,
 ) {
-    let left = time.saturating_sub(age);
-    if left.is_zero() {
+    let time_left = time.saturating_sub(age);
+    if time_left.is_zero() {
         return;
     }
-    let ends_at = now.monotonic.saturating_add(time.saturating_mul(LONGEST));
-    let changes = settling.entry(key).or_insert(Changing {
+    let ends_at = now
+        .monotonic
+        .saturating_add(time.saturating_mul(MAX_EXTENSION));
+    let changes = settling.entry(key).or_insert(SettlingPeriod {
         settled_at: now.monotonic,
         ends_at,
     });
-    changes.settled_at = now.monotonic.saturating_add(left);
+    changes.settled_at = now.monotonic.saturating_add(time_left);
 }
 
 /// The keys of objects that are new, are gone or are not the same as before.

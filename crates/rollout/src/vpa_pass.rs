@@ -25,7 +25,7 @@ use super::resize_status::ResizeStatus;
 use super::settings::{PreemptionMode, Settings};
 use super::state::RolloutState;
 use super::vpa_pause::{PausedVpa, VpaPauseReason};
-use super::{Snapshot, Tally, boost, eviction_requirements, size};
+use super::{PodCounts, Snapshot, boost, eviction_requirements, size};
 
 /// Added to a time that has to be exceeded, not only reached.
 const EPSILON: Duration = Duration::from_millis(1);
@@ -75,7 +75,7 @@ impl<'a> VpaPass<'a> {
         let VpaPods { vpa, pods, .. } = input.vpa_pods;
         let spec = &vpa.object.spec;
         let mode = spec.effective_update_mode();
-        let mut tally = Tally {
+        let mut counts = PodCounts {
             vpa: vpa.key.clone(),
             controlled: pods.len(),
             evictable: 0,
@@ -95,7 +95,7 @@ impl<'a> VpaPass<'a> {
             let recommendation = recommendation.unwrap_or_default();
             let Members { groups, members } = of(context, input, mode);
             let limits = context.snapshot.view.namespace_limits(&vpa.key.namespace);
-            let settles_in = context.state.settling.left(&vpa.key, context.now);
+            let settles_in = context.state.settling.time_left(&vpa.key, context.now);
             let mut pass = Self {
                 context,
                 vpa,
@@ -108,7 +108,7 @@ impl<'a> VpaPass<'a> {
                 groups,
                 recheck_in: Cell::new(None),
             };
-            pass.plan_actions(&members, &mut tally, builder);
+            pass.plan_actions(&members, &mut counts, builder);
             if let Some(due) = pass.recheck_in.get() {
                 builder.wake_within(due);
             }
@@ -116,10 +116,15 @@ impl<'a> VpaPass<'a> {
                 pass.record_preemption_candidates(&members, builder);
             }
         }
-        builder.plan.tallies.push(Arc::new(tally));
+        builder.plan.pod_counts.push(Arc::new(counts));
     }
 
-    fn plan_actions(&mut self, members: &[Member], tally: &mut Tally, builder: &mut PlanBuilder) {
+    fn plan_actions(
+        &mut self,
+        members: &[Member],
+        counts: &mut PodCounts,
+        builder: &mut PlanBuilder,
+    ) {
         let (boosted, others): (Vec<&Member>, Vec<&Member>) =
             members.iter().partition(|member| self.is_boosted(member));
         for member in boosted {
@@ -135,7 +140,7 @@ impl<'a> VpaPass<'a> {
                     others.into_iter().filter(|member| self.may_evict(member)),
                     builder,
                 );
-                tally.evictable = candidates.len();
+                counts.evictable = candidates.len();
                 for candidate in candidates {
                     let outcome = self.evict(&candidate, builder);
                     self.record(&candidate, outcome, builder);
@@ -145,7 +150,7 @@ impl<'a> VpaPass<'a> {
             EffectiveUpdateMode::InPlace | EffectiveUpdateMode::InPlaceOrRecreate => {
                 let others = self.revert_oom_killed(others, builder);
                 let candidates = self.candidates(others.into_iter(), builder);
-                tally.resizable = candidates.len();
+                counts.resizable = candidates.len();
                 for candidate in candidates {
                     let outcome = self.resize_or_evict(&candidate, builder);
                     self.record(&candidate, outcome, builder);
@@ -187,17 +192,17 @@ impl<'a> VpaPass<'a> {
                 let own = self.pod_recommendation(member.running);
                 let priority = Priority::of(member.running, &own, settings.native_sidecars);
                 let quick_oom = quick_oom(member.pod, member.running, self.spec, settings, now);
-                let reason = match (quick_oom, priority.outside) {
+                let reason = match (quick_oom, priority.outside_recommended_range) {
                     (Some(_), _) => ActionReason::QuickOom,
                     (None, true) => ActionReason::OutsideBounds,
                     (None, false) => ActionReason::Drift,
                 };
-                if !priority.is_enough(member.pod, quick_oom.is_some(), settings, now) {
-                    self.recheck_in(priority.enough_in(member.pod, settings, now));
+                if !priority.needs_update(member.pod, quick_oom.is_some(), settings, now) {
+                    self.recheck_in(priority.needs_update_in(member.pod, settings, now));
                     return None;
                 }
                 if let Some(((_, _, ended_at), counts_for)) =
-                    quick_oom.zip(settings.quick_oom_counts_for)
+                    quick_oom.zip(settings.quick_oom_retention)
                 {
                     self.recheck_in(now.until(ended_at, counts_for + EPSILON));
                 }
@@ -225,7 +230,7 @@ impl<'a> VpaPass<'a> {
                 Some(candidate)
             })
             .collect();
-        candidates.sort_by(|a, b| a.priority.before(&b.priority));
+        candidates.sort_by(|a, b| a.priority.cmp_urgency(&b.priority));
         candidates.sort_by_key(|candidate| candidate.reason != ActionReason::QuickOom);
         candidates
     }
@@ -263,10 +268,10 @@ impl<'a> VpaPass<'a> {
         let resizing_for = state
             .resizing_for(&member.pod.uid, now)
             .max(since.map_or(Duration::ZERO, |since| now.since(since)));
-        let patience = ResizeStatus::of(member.running).timeout();
+        let timeout = ResizeStatus::of(member.running).timeout();
         self.recheck_in(
-            patience
-                .and_then(|patience| (patience + EPSILON).checked_sub(resizing_for))
+            timeout
+                .and_then(|timeout| (timeout + EPSILON).checked_sub(resizing_for))
                 .filter(|left| !left.is_zero()),
         );
         resizing_for
@@ -353,14 +358,14 @@ fn of<'a>(
         mode,
         EffectiveUpdateMode::InPlace | EffectiveUpdateMode::InPlaceOrRecreate
     );
-    let skips = in_place && context.settings.in_place_skips_budget;
-    let keeps_small = move |members: &[Member]| {
+    let skips = in_place && context.settings.in_place_skip_disruption_budget;
+    let includes_small = move |members: &[Member]| {
         skips
             || members
                 .iter()
                 .any(|member| boost::is_boosted(member.running))
     };
-    members(input, context.state, context.settings, &keeps_small)
+    members(input, context.state, context.settings, &includes_small)
 }
 
 /// What is recommended: what was heard last, else what the object says.

@@ -186,10 +186,10 @@ impl RolloutArgs {
             min_replicas,
             eviction_tolerance,
             update_threshold: pod_update_threshold,
-            lifetime_within_bounds: in_recommendation_bounds_eviction_lifetime_threshold.0,
-            quick_oom: evict_after_oom_threshold.0,
-            settling: settling_time.0,
-            in_place_skips_budget: in_place_skip_disruption_budget,
+            lifetime_threshold: in_recommendation_bounds_eviction_lifetime_threshold.0,
+            quick_oom_threshold: evict_after_oom_threshold.0,
+            settling_time: settling_time.0,
+            in_place_skip_disruption_budget,
             native_sidecars,
             preemption: make_room.into(),
             in_place: gates.enabled(IN_PLACE),
@@ -305,17 +305,17 @@ mod tests {
         check(
             "--in-recommendation-bounds-eviction-lifetime-threshold=1h",
             |settings| {
-                settings.lifetime_within_bounds = Duration::from_hours(1);
+                settings.lifetime_threshold = Duration::from_hours(1);
             },
         );
         check("--evict-after-oom-threshold=1m", |settings| {
-            settings.quick_oom = Duration::from_mins(1);
+            settings.quick_oom_threshold = Duration::from_mins(1);
         });
         check("--settling-time=0s", |settings| {
-            settings.settling = Duration::ZERO;
+            settings.settling_time = Duration::ZERO;
         });
         check("--in-place-skip-disruption-budget", |settings| {
-            settings.in_place_skips_budget = true;
+            settings.in_place_skip_disruption_budget = true;
         });
         check("--native-sidecars", |settings| {
             settings.native_sidecars = true;

@@ -241,8 +241,8 @@ impl Metrics {
             zero(gauge);
         }
         let mut sums: BTreeMap<Class, [i64; 5]> = BTreeMap::new();
-        for tally in &plan.tallies {
-            let mode = view.autoscalers.get(&tally.vpa).map_or("", |vpa| {
+        for counts in &plan.pod_counts {
+            let mode = view.autoscalers.get(&counts.vpa).map_or("", |vpa| {
                 mode(
                     vpa.object
                         .spec
@@ -252,7 +252,7 @@ impl Metrics {
                 )
             });
             let class = Class {
-                size: size_class(tally.controlled),
+                size: size_class(counts.controlled),
                 mode,
             };
             let [
@@ -262,20 +262,20 @@ impl Metrics {
                 resizable,
                 with_resizable,
             ] = sums.entry(class).or_default();
-            *controlled += count(tally.controlled);
-            *evictable += count(tally.evictable);
-            *with_evictable += i64::from(tally.evictable > 0);
-            *resizable += count(tally.resizable);
-            *with_resizable += i64::from(tally.resizable > 0);
-            if classes.of.get(&tally.vpa) != Some(&class) {
-                classes.of.insert(tally.vpa.clone(), class);
+            *controlled += count(counts.controlled);
+            *evictable += count(counts.evictable);
+            *with_evictable += i64::from(counts.evictable > 0);
+            *resizable += count(counts.resizable);
+            *with_resizable += i64::from(counts.resizable > 0);
+            if classes.of.get(&counts.vpa) != Some(&class) {
+                classes.of.insert(counts.vpa.clone(), class);
                 if classes
                     .known
-                    .entry(tally.vpa.clone())
+                    .entry(counts.vpa.clone())
                     .or_default()
                     .insert(class)
                 {
-                    self.remember(&tally.vpa, class);
+                    self.remember(&counts.vpa, class);
                 }
             }
         }

@@ -11,7 +11,7 @@ use k8s_openapi::api::core::v1::Pod;
 use kube::api::{DeleteParams, EvictParams, Patch as Body, PatchParams, Preconditions};
 use kube::core::{PartialObjectMeta, Request, Status};
 use kube::{Client, Error, Resource as _};
-use rollout::{Action, ActionKind, ActionOutcome, Annotations};
+use rollout::{Action, ActionKind, ActionOutcome, AnnotationChanges};
 use runtime::{Backoff, Leading};
 use serde_json::{Value, json};
 use tokio::time::timeout;
@@ -92,7 +92,7 @@ impl PodWriter {
         })
     }
 
-    async fn annotate(&self, action: &Action, annotations: &Annotations) -> kube::Result<()> {
+    async fn annotate(&self, action: &Action, annotations: &AnnotationChanges) -> kube::Result<()> {
         let body = Body::Merge(annotation_patch(&action.pod_uid, annotations));
         let request = requests(&action.pod).patch(&action.pod.name, &PatchParams::default(), &body);
         self.client
@@ -154,7 +154,7 @@ fn requests(pod: &ObjectKey) -> Request {
 
 /// The merge patch that changes these annotations and no others. The API server answers 409 for a
 /// pod with another UID.
-fn annotation_patch(uid: &str, annotations: &Annotations) -> Value {
+fn annotation_patch(uid: &str, annotations: &AnnotationChanges) -> Value {
     json!({"metadata": {"uid": uid, "annotations": annotations}})
 }
 

@@ -104,7 +104,12 @@ impl Case {
         }
     }
 
-    fn groups(&self, pods: &[Pod], required: i64, keeps_small: bool) -> BTreeMap<OwnerName, Group> {
+    fn groups(
+        &self,
+        pods: &[Pod],
+        required: i64,
+        includes_small: bool,
+    ) -> BTreeMap<OwnerName, Group> {
         let mut by_owner: BTreeMap<OwnerName, Vec<PodAvailability>> = BTreeMap::new();
         for pod in pods {
             by_owner
@@ -128,7 +133,7 @@ impl Case {
                 required,
                 self.eviction_tolerance,
             );
-            (keeps_small || !group.below_min_replicas).then_some((owner, group))
+            (includes_small || !group.below_min_replicas).then_some((owner, group))
         };
         by_owner.into_iter().filter_map(group).collect()
     }
@@ -162,7 +167,7 @@ fn vectors_disruption() {
         let pods: Vec<Pod> = case.pods.take().into_iter().flatten().map(pod).collect();
         let settings = Settings {
             min_replicas: case.min_replicas,
-            in_place_skips_budget: case.in_place_skip_disruption_budget,
+            in_place_skip_disruption_budget: case.in_place_skip_disruption_budget,
             in_place: case.gate_in_place,
             ..Settings::default()
         };
@@ -175,11 +180,11 @@ fn vectors_disruption() {
             mode,
             EffectiveUpdateMode::InPlace | EffectiveUpdateMode::InPlaceOrRecreate
         );
-        let keeps_small = in_place && case.in_place_skip_disruption_budget;
+        let includes_small = in_place && case.in_place_skip_disruption_budget;
         let mut attempts = case.infeasible_attempts.take().unwrap_or_default();
         let mut first_resizing: BTreeMap<String, Timestamp> = BTreeMap::new();
         for (round, expected) in case.expect_loops.iter().enumerate() {
-            let mut groups = case.groups(&pods, required_replicas(own, &settings), keeps_small);
+            let mut groups = case.groups(&pods, required_replicas(own, &settings), includes_small);
             let numbers: Vec<GroupCase> = groups
                 .iter()
                 .map(|((kind, name), group)| GroupCase {

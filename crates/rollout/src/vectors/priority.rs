@@ -58,9 +58,9 @@ fn vectors_priority() {
         let limits = limits(case.limit_ranges);
         let settings = Settings {
             update_threshold: case.pod_update_threshold,
-            lifetime_within_bounds: Duration::from_nanos(case.lifetime_threshold_ns),
-            quick_oom: Duration::from_nanos(case.oom_threshold_ns),
-            quick_oom_counts_for: None,
+            lifetime_threshold: Duration::from_nanos(case.lifetime_threshold_ns),
+            quick_oom_threshold: Duration::from_nanos(case.oom_threshold_ns),
+            quick_oom_retention: None,
             in_place: case.gate_in_place,
             per_vpa_config: case.gate_per_vpa_config,
             ..Settings::default()
@@ -79,23 +79,23 @@ fn vectors_priority() {
                 .filter(|_| in_place && settings.in_place);
             let known = attempt.is_some_and(|attempt| !is_any_lower(&own, attempt));
             let is_accepted =
-                !known && priority.is_enough(&pod, quick_oom, &settings, at(case.now));
+                !known && priority.needs_update(&pod, quick_oom, &settings, at(case.now));
             let admitted = eviction_requirements::admit(running(&pod), &own, &vpa.spec, false);
             found.push(ExpectedPod {
                 pod: pod.key.name.clone(),
                 accepted: is_accepted,
                 admitted_by_eviction_requirements: admitted,
                 error: false,
-                outside_recommended_range: priority.outside,
+                outside_recommended_range: priority.outside_recommended_range,
                 scale_up: priority.scale_up,
-                resource_diff: priority.difference,
+                resource_diff: priority.resource_diff,
             });
             if is_accepted {
                 accepted.push((pod.key.name.clone(), priority, admitted));
             }
         }
         assert_eq!(found, case.expect.pods, "case {index}");
-        accepted.sort_by(|(_, a, _), (_, b, _)| a.before(b));
+        accepted.sort_by(|(_, a, _), (_, b, _)| a.cmp_urgency(b));
         let names = |admitted_only: bool| -> Vec<String> {
             let chosen = accepted
                 .iter()

@@ -57,8 +57,8 @@ fn vectors_resize_patch() {
         let (running, spec) = (running(&pod), &vpa.spec);
         let recommendation = recommendation(&vpa);
         let sizes = size::sizes(recommendation.as_ref(), running, spec, &limits, false);
-        let wanted = resize_patch::wanted(running, spec, sizes, now);
-        let resize = resize_patch::resize(running, &wanted);
+        let sizes = resize_patch::desired_sizes(running, spec, sizes, now);
+        let resize = resize_patch::patch(running, &sizes);
         if case.expect.panic {
             // Upstream ends here; every amount of ours must be one that can be asked for.
             for operation in &resize.0 {
@@ -81,7 +81,7 @@ fn vectors_resize_patch() {
             .map(annotation)
             .collect();
         assert_eq!(
-            resize_patch::annotate(running, spec, now),
+            resize_patch::annotation_changes(running, spec, now),
             expected,
             "case {index}"
         );

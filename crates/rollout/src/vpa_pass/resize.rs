@@ -11,7 +11,7 @@ use super::{Candidate, Disruption, Group, Member, PassContext, VpaPass};
 use crate::action::{Action, ActionKind, NodeCapacity, ResizeAttempt, SkipReason};
 use crate::in_place::{InPlaceDecision, InPlaceRequest};
 use crate::plan_builder::PlanBuilder;
-use crate::resize_patch::{self, Wanted};
+use crate::resize_patch::{self, DesiredSizes};
 use crate::resize_status::ResizeStatus;
 use crate::{qos, revert, size};
 
@@ -20,19 +20,19 @@ pub(super) const REFUSED_PAUSE: Duration = Duration::from_mins(1);
 
 /// What a resize would do.
 pub(super) struct Resize {
-    pub(super) wanted: Wanted,
+    pub(super) sizes: DesiredSizes,
     pub(super) disruption: Disruption,
     pub(super) is_change: bool,
 }
 
 impl Resize {
-    pub(super) fn new(running: &Running, wanted: Wanted) -> Self {
-        let mut changes = resize_patch::changes(running, &wanted).peekable();
+    pub(super) fn new(running: &Running, sizes: DesiredSizes) -> Self {
+        let mut changes = resize_patch::changes(running, &sizes).peekable();
         let is_change = changes.peek().is_some();
         let restarts = changes.any(|(container, name, _)| container.restarts_for.contains(name));
         drop(changes);
         Self {
-            wanted,
+            sizes,
             disruption: if restarts {
                 Disruption::Restart
             } else {
@@ -57,10 +57,10 @@ impl VpaPass<'_> {
             Some(_) => return Err(SkipReason::ResizePending),
             None => {}
         }
-        let resize = self.wanted(member);
-        let keeps_for = revert::keeps_for(member.running, self.context.now);
-        if keeps_for.is_some() && revert::takes_memory(member.running, &resize.wanted) {
-            self.recheck_in(keeps_for);
+        let resize = self.desired_resize(member);
+        let protected_for = revert::protected_for(member.running, self.context.now);
+        if protected_for.is_some() && revert::reduces_memory(member.running, &resize.sizes) {
+            self.recheck_in(protected_for);
             return Err(SkipReason::RecentlyReverted);
         }
         let resizing = ResizeStatus::of(member.running);
@@ -99,12 +99,12 @@ impl VpaPass<'_> {
             }
             InPlaceDecision::Deferred => {
                 let resizing_for = self.resizing_for(member);
-                if let Some(patience) = resizing
+                if let Some(timeout) = resizing
                     .timeout()
                     .filter(|_| !resizing.has_timed_out(resizing_for))
                 {
                     builder.wake_within(
-                        patience
+                        timeout
                             .saturating_sub(resizing_for)
                             .max(Duration::from_secs(1)),
                     );
@@ -146,7 +146,7 @@ impl VpaPass<'_> {
             return Err(SkipReason::ResizePending);
         }
         self.check_backoff(member, builder)?;
-        let patch = resize_patch::resize(member.running, &resize.wanted);
+        let patch = resize_patch::patch(member.running, &resize.sizes);
         if let Some(reason) = self.obstacle(member, resize, &patch, builder) {
             let evicts = self.mode == EffectiveUpdateMode::InPlaceOrRecreate;
             return if evicts {
@@ -156,9 +156,10 @@ impl VpaPass<'_> {
             };
         }
         self.reserve(member, resize.disruption, builder)?;
-        let mut annotations = resize_patch::annotate(member.running, self.spec, self.context.now);
+        let mut annotations =
+            resize_patch::annotation_changes(member.running, self.spec, self.context.now);
         if let Some(note) =
-            revert::note(member.pod, member.running, &resize.wanted, self.context.now)
+            revert::resized_from(member.pod, member.running, &resize.sizes, self.context.now)
         {
             annotations.insert(revert::RESIZED_FROM.to_owned(), Some(note));
         }
@@ -183,7 +184,7 @@ impl VpaPass<'_> {
         builder: &mut PlanBuilder,
     ) -> Option<SkipReason> {
         let PassContext { state, now, .. } = self.context;
-        if qos::would_change(member.running, &resize.wanted) {
+        if qos::would_change(member.running, &resize.sizes) {
             return Some(SkipReason::QosClass);
         }
         if let Some(ago) = state.refused_ago(&member.pod.uid, patch, now) {
@@ -202,7 +203,7 @@ impl VpaPass<'_> {
         known.then_some(SkipReason::KnownInfeasible)
     }
 
-    pub(super) fn wanted(&self, member: &Member) -> Resize {
+    pub(super) fn desired_resize(&self, member: &Member) -> Resize {
         let recommended = self
             .has_recommendation
             .then_some(self.recommendation.as_ref());
@@ -216,7 +217,7 @@ impl VpaPass<'_> {
         );
         Resize::new(
             member.running,
-            resize_patch::wanted(member.running, self.spec, sizes, self.context.now),
+            resize_patch::desired_sizes(member.running, self.spec, sizes, self.context.now),
         )
     }
 

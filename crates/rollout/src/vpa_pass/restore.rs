@@ -25,8 +25,8 @@ impl VpaPass<'_> {
         {
             return None;
         }
-        let resize = self.wanted(member);
-        let patch = resize_patch::resize(member.running, &resize.wanted);
+        let resize = self.desired_resize(member);
+        let patch = resize_patch::patch(member.running, &resize.sizes);
         let may = self
             .group(member)
             .is_some_and(|group| group.allows(resize.disruption, member.availability));
@@ -42,7 +42,7 @@ impl VpaPass<'_> {
         {
             return None;
         }
-        let annotations = resize_patch::annotate(member.running, self.spec, now);
+        let annotations = resize_patch::annotation_changes(member.running, self.spec, now);
         let kind = ActionKind::Resize {
             patch,
             annotations,
@@ -60,14 +60,14 @@ impl VpaPass<'_> {
         let mut others = Vec::with_capacity(members.len());
         for member in members {
             let own = self.pod_recommendation(member.running);
-            let back = revert::wanted_back(member.pod, member.running, &own);
+            let back = revert::sizes_to_restore(member.pod, member.running, &own);
             let Some(back) = back.filter(|_| member.pending.is_none() && member.group.is_some())
             else {
                 others.push(member);
                 continue;
             };
             let resize = Resize::new(member.running, back);
-            let patch = resize_patch::resize(member.running, &resize.wanted);
+            let patch = resize_patch::patch(member.running, &resize.sizes);
             let recently = self
                 .context
                 .state
@@ -75,7 +75,7 @@ impl VpaPass<'_> {
                 .is_some();
             let may = !recently && resize.is_change && self.check_backoff(member, builder).is_ok();
             if may && self.reserve(member, resize.disruption, builder).is_ok() {
-                let annotations = revert::annotate(self.context.now);
+                let annotations = revert::annotation_changes(self.context.now);
                 let kind = ActionKind::Resize {
                     patch,
                     annotations,

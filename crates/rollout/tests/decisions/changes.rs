@@ -54,7 +54,7 @@ fn only_what_changed_among_a_thousand_groups_is_decided_about() {
     check(&world, &mut state, 1);
     let plan = world.decide(&mut state);
     assert_eq!(
-        (plan.decided, plan.tallies.len(), plan.actions.len()),
+        (plan.decided, plan.pod_counts.len(), plan.actions.len()),
         (0, GROUPS, GROUPS - 2),
         "the plan is whole"
     );

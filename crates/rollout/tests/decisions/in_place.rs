@@ -189,7 +189,7 @@ fn a_restart_needs_the_budgets_that_an_eviction_needs() {
         2,
         "half of them"
     );
-    world.settings.in_place_skips_budget = true;
+    world.settings.in_place_skip_disruption_budget = true;
     assert_eq!(
         decided(&world, &mut RolloutState::default()).len(),
         2,

@@ -136,7 +136,7 @@ fn the_time_passes_while_everything_is_halted() {
 #[test]
 fn no_time_is_waited_for_where_the_flag_is_zero() {
     let (mut world, mut state) = world();
-    world.settings.settling = Duration::ZERO;
+    world.settings.settling_time = Duration::ZERO;
     world.vpa("web", &json!({"updateMode": "Recreate"}));
     assert_eq!(waits(&mut world, &mut state), None);
 }

@@ -69,7 +69,7 @@ fn a_sidecar_that_restarts_makes_its_pod_wait_for_room_only_where_it_is_sized() 
     {
         let mut world = World::new();
         world.settings.in_place = true;
-        world.settings.in_place_skips_budget = true;
+        world.settings.in_place_skip_disruption_budget = true;
         world.settings.native_sidecars = native_sidecars;
         // One of two pods is missing.
         world.workload(

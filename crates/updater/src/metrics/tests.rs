@@ -7,21 +7,21 @@ use serde_json::json;
 use view::Autoscaler;
 
 use super::*;
-use rollout::{ActionReason, Disruption, Tally};
+use rollout::{ActionReason, Disruption, PodCounts};
 
 fn web() -> ObjectKey {
     ObjectKey::new("shop", "web")
 }
 
 fn plan(pods: usize) -> Plan {
-    let tally = Tally {
+    let counts = PodCounts {
         vpa: web(),
         controlled: pods,
         evictable: pods,
         resizable: 0,
     };
     Plan {
-        tallies: vec![Arc::new(tally)],
+        pod_counts: vec![Arc::new(counts)],
         ..Plan::default()
     }
 }

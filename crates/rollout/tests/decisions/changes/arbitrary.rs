@@ -67,7 +67,7 @@ impl Scenario {
     fn new() -> Self {
         let mut world = World::new();
         (world.settings.in_place, world.settings.startup_boost) = (true, true);
-        world.settings.settling = Duration::from_secs(2);
+        world.settings.settling_time = Duration::from_secs(2);
         for (namespace, app) in APPS {
             namespace.clone_into(&mut world.namespace);
             if app == "set" {

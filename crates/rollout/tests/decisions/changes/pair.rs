@@ -75,12 +75,12 @@ fn outline(plan: &Plan) -> Vec<String> {
         .iter()
         .map(|held| format!("{} {:?}", held.vpa, std::mem::discriminant(&held.reason)));
     let skips = plan.skips.iter().map(|skip| format!("{skip:?}"));
-    let tallies = plan.tallies.iter().map(|tally| format!("{tally:?}"));
+    let pod_counts = plan.pod_counts.iter().map(|counts| format!("{counts:?}"));
     plan.actions
         .iter()
         .map(action)
         .chain(held)
         .chain(skips)
-        .chain(tallies)
+        .chain(pod_counts)
         .collect()
 }

@@ -231,8 +231,8 @@ impl UpdaterModel {
         self.whole.forget_decisions();
         let whole = decide(&snapshot, &mut self.whole, &self.settings, cluster.now);
         assert_eq!(
-            (&plan.actions, &plan.skips, &plan.tallies),
-            (&whole.actions, &whole.skips, &whole.tallies)
+            (&plan.actions, &plan.skips, &plan.pod_counts),
+            (&whole.actions, &whole.skips, &whole.pod_counts)
         );
         let before = self.state.clone();
         for action in plan.actions {
