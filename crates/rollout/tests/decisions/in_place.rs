@@ -1,7 +1,7 @@
 //! Resizes where pods run, and what becomes of those that do not work.
 
-mod given_back;
 mod preemption;
+mod restore;
 
 use std::time::Duration;
 
@@ -12,22 +12,22 @@ use rollout::{
 use serde_json::{Value, json};
 use view::Node;
 
-use super::world::World;
+use super::fixture::Fixture;
 
 const ACCEPTED: ActionOutcome = ActionOutcome::Accepted {
     generation: Some(2),
 };
 
-fn world(mode: &str, replicas: i32) -> World {
-    let mut world = World::new();
-    world.settings.in_place = true;
-    world.settings.startup_boost = true;
-    world.deployment(
+fn fixture(mode: &str, replicas: i32) -> Fixture {
+    let mut fixture = Fixture::new();
+    fixture.settings.in_place = true;
+    fixture.settings.startup_boost = true;
+    fixture.deployment(
         "web",
         replicas,
         &json!({"updateMode": mode, "minReplicas": 1}),
     );
-    world
+    fixture
 }
 
 /// `evict`, or what the resize asks for.
@@ -48,8 +48,8 @@ fn requested(action: &Action) -> Vec<(String, String)> {
         .collect()
 }
 
-fn decided(world: &World, state: &mut RolloutState) -> Vec<Vec<(String, String)>> {
-    world
+fn decided(fixture: &Fixture, state: &mut RolloutState) -> Vec<Vec<(String, String)>> {
+    fixture
         .decide(state)
         .actions
         .iter()
@@ -59,14 +59,14 @@ fn decided(world: &World, state: &mut RolloutState) -> Vec<Vec<(String, String)>
 
 /// Decides, and reports the same outcome of everything.
 fn round(
-    world: &World,
+    fixture: &Fixture,
     state: &mut RolloutState,
     outcome: &ActionOutcome,
 ) -> Vec<Vec<(String, String)>> {
-    let plan = world.decide(state);
+    let plan = fixture.decide(state);
     for action in &plan.actions {
-        state.begin(action, world.now);
-        state.end(action, outcome, world.now);
+        state.begin(action, fixture.now);
+        state.end(action, outcome, fixture.now);
     }
     plan.actions
         .iter()
@@ -99,37 +99,37 @@ fn pending(reason: &str, since: &str) -> Value {
 #[test]
 fn a_pod_is_resized_once_and_then_waited_for() {
     for mode in ["InPlaceOrRecreate", "InPlace"] {
-        let mut world = world(mode, 1);
+        let mut fixture = fixture(mode, 1);
         let mut state = RolloutState::default();
-        assert_eq!(round(&world, &mut state, &ACCEPTED), [to_a_core()]);
+        assert_eq!(round(&fixture, &mut state, &ACCEPTED), [to_a_core()]);
         assert!(
-            decided(&world, &mut state).is_empty(),
+            decided(&fixture, &mut state).is_empty(),
             "the view does not show it yet"
         );
-        world.pod_with("web", "web-0", &json!({"cpu": "1"}), |pod| {
+        fixture.pod_with("web", "web-0", &json!({"cpu": "1"}), |pod| {
             pod["metadata"]["generation"] = json!(2);
             pod["status"]["containerStatuses"] = json!([{
                 "name": "app", "ready": true, "restartCount": 0, "image": "", "imageID": "",
                 "resources": {"requests": {"cpu": "100m", "memory": "100Mi"}},
             }]);
         });
-        let plan = world.decide(&mut state);
+        let plan = fixture.decide(&mut state);
         assert!(plan.actions.is_empty(), "the kubelet is not there yet");
-        assert_eq!(World::reasons(&plan), [SkipReason::ResizePending]);
+        assert_eq!(Fixture::reasons(&plan), [SkipReason::ResizePending]);
     }
 }
 
 #[test]
 fn what_the_api_server_refuses_is_evicted_or_tried_later() {
     let mut state = RolloutState::default();
-    let recreate = world("InPlaceOrRecreate", 1);
+    let recreate = fixture("InPlaceOrRecreate", 1);
     assert_eq!(
         round(&recreate, &mut state, &ActionOutcome::Rejected),
         [to_a_core()]
     );
     assert_eq!(decided(&recreate, &mut state), [evict()]);
 
-    let (mut state, mut in_place) = (RolloutState::default(), world("InPlace", 1));
+    let (mut state, mut in_place) = (RolloutState::default(), fixture("InPlace", 1));
     assert_eq!(
         round(&in_place, &mut state, &ActionOutcome::Rejected),
         [to_a_core()]
@@ -142,12 +142,12 @@ fn what_the_api_server_refuses_is_evicted_or_tried_later() {
 #[test]
 fn a_resize_that_gets_nowhere_becomes_an_eviction() {
     let check = |condition: Value, expected: &[Vec<(String, String)>]| {
-        let mut world = world("InPlaceOrRecreate", 1);
-        world.pod_with("web", "web-0", &json!({}), |pod| {
+        let mut fixture = fixture("InPlaceOrRecreate", 1);
+        fixture.pod_with("web", "web-0", &json!({}), |pod| {
             add_condition(pod, condition.clone());
         });
         assert_eq!(
-            decided(&world, &mut RolloutState::default()),
+            decided(&fixture, &mut RolloutState::default()),
             expected,
             "{condition}"
         );
@@ -163,42 +163,42 @@ fn a_resize_that_gets_nowhere_becomes_an_eviction() {
 
 #[test]
 fn in_place_only_never_evicts_and_waits_for_room() {
-    let mut world = world("InPlace", 1);
+    let mut fixture = fixture("InPlace", 1);
     let asked = |pod: &mut Value| add_condition(pod, pending("Deferred", "2026-01-01T08:00:00Z"));
-    world.pod_with("web", "web-0", &json!({}), asked);
+    fixture.pod_with("web", "web-0", &json!({}), asked);
     assert_eq!(
-        decided(&world, &mut RolloutState::default()),
+        decided(&fixture, &mut RolloutState::default()),
         [to_a_core()],
         "what is asked for now replaces what waits"
     );
-    world.pod_with("web", "web-0", &json!({"cpu": "1"}), asked);
-    assert!(decided(&world, &mut RolloutState::default()).is_empty());
+    fixture.pod_with("web", "web-0", &json!({"cpu": "1"}), asked);
+    assert!(decided(&fixture, &mut RolloutState::default()).is_empty());
 }
 
 #[test]
 fn a_restart_needs_the_budgets_that_an_eviction_needs() {
-    let mut world = world("InPlaceOrRecreate", 4);
+    let mut fixture = fixture("InPlaceOrRecreate", 4);
     for index in 0..4 {
-        world.pod_with("web", &format!("web-{index}"), &json!({}), |pod| {
+        fixture.pod_with("web", &format!("web-{index}"), &json!({}), |pod| {
             pod["spec"]["containers"][0]["resizePolicy"] =
                 json!([{"resourceName": "cpu", "restartPolicy": "RestartContainer"}]);
         });
     }
     assert_eq!(
-        decided(&world, &mut RolloutState::default()).len(),
+        decided(&fixture, &mut RolloutState::default()).len(),
         2,
         "half of them"
     );
-    world.settings.in_place_skip_disruption_budget = true;
+    fixture.settings.in_place_skip_disruption_budget = true;
     assert_eq!(
-        decided(&world, &mut RolloutState::default()).len(),
+        decided(&fixture, &mut RolloutState::default()).len(),
         2,
         "not what disrupts nothing"
     );
-    world.budget("web", 1);
-    assert_eq!(decided(&world, &mut RolloutState::default()).len(), 1);
-    world.budget("web", 0);
-    assert_eq!(decided(&world, &mut RolloutState::default()).len(), 0);
+    fixture.budget("web", 1);
+    assert_eq!(decided(&fixture, &mut RolloutState::default()).len(), 1);
+    fixture.budget("web", 0);
+    assert_eq!(decided(&fixture, &mut RolloutState::default()).len(), 0);
 }
 
 /// Resizes of memory restart the container.
@@ -209,117 +209,120 @@ fn restarting(pod: &mut Value) {
 
 #[test]
 fn a_resize_that_the_kubelet_refused_is_replaced_only_within_the_budget() {
-    let mut world = world("InPlace", 2);
+    let mut fixture = fixture("InPlace", 2);
     let refused = |pod: &mut Value| {
         restarting(pod);
         pod["spec"]["containers"][0]["resources"]["requests"]["memory"] = json!("200Mi");
         add_condition(pod, pending("Infeasible", "2026-01-01T12:00:00Z"));
     };
-    world.pod_with("web", "web-0", &json!({}), refused);
-    world.pod("web", "web-1", &json!({"cpu": "1", "ready": false}));
-    let plan = world.decide(&mut RolloutState::default());
+    fixture.pod_with("web", "web-0", &json!({}), refused);
+    fixture.pod("web", "web-1", &json!({"cpu": "1", "ready": false}));
+    let plan = fixture.decide(&mut RolloutState::default());
     assert_eq!(
-        (plan.actions.len(), World::reasons(&plan)),
+        (plan.actions.len(), Fixture::reasons(&plan)),
         (0, vec![SkipReason::EvictionTolerance]),
         "only one of two serves"
     );
-    world.pod("web", "web-1", &json!({"cpu": "1"}));
-    assert_eq!(decided(&world, &mut RolloutState::default()), [to_a_core()]);
+    fixture.pod("web", "web-1", &json!({"cpu": "1"}));
+    assert_eq!(
+        decided(&fixture, &mut RolloutState::default()),
+        [to_a_core()]
+    );
 }
 
 #[test]
 fn a_resize_that_meets_too_many_requests_is_tried_again_later() {
-    let mut world = world("InPlaceOrRecreate", 1);
+    let mut fixture = fixture("InPlaceOrRecreate", 1);
     let mut state = RolloutState::default();
     assert_eq!(
         round(
-            &world,
+            &fixture,
             &mut state,
             &ActionOutcome::TooManyRequests { retry_after: None }
         ),
         [to_a_core()]
     );
-    let plan = world.decide(&mut state);
+    let plan = fixture.decide(&mut state);
     assert_eq!(
-        (plan.actions.len(), World::reasons(&plan)),
+        (plan.actions.len(), Fixture::reasons(&plan)),
         (0, vec![SkipReason::BackingOff])
     );
     assert_eq!(plan.wake_in, Some(Duration::from_secs(1)));
-    world.now.monotonic += Duration::from_secs(1);
-    assert_eq!(decided(&world, &mut state), [to_a_core()]);
+    fixture.now.monotonic += Duration::from_secs(1);
+    assert_eq!(decided(&fixture, &mut state), [to_a_core()]);
 }
 
 #[test]
 fn nothing_is_looked_at_every_second_for_what_only_a_change_can_help() {
     // Too few pods for an eviction.
-    let mut world = world("InPlaceOrRecreate", 2);
-    world.pod_with("web", "web-0", &json!({}), |pod| {
+    let mut fixture = fixture("InPlaceOrRecreate", 2);
+    fixture.pod_with("web", "web-0", &json!({}), |pod| {
         add_condition(pod, pending("Deferred", "2026-01-01T08:00:00Z"));
     });
-    world.pod("web", "web-1", &json!({"cpu": "1", "ready": false}));
-    let plan = world.decide(&mut RolloutState::default());
+    fixture.pod("web", "web-1", &json!({"cpu": "1", "ready": false}));
+    let plan = fixture.decide(&mut RolloutState::default());
     assert_eq!(
-        (World::reasons(&plan), plan.wake_in),
+        (Fixture::reasons(&plan), plan.wake_in),
         (vec![SkipReason::ResizePending], None)
     );
 
-    world.pod("web", "web-0", &json!({}));
+    fixture.pod("web", "web-0", &json!({}));
     let mut state = RolloutState::default();
     assert_eq!(
-        round(&world, &mut state, &ActionOutcome::Rejected),
+        round(&fixture, &mut state, &ActionOutcome::Rejected),
         [to_a_core()]
     );
-    let plan = world.decide(&mut state);
+    let plan = fixture.decide(&mut state);
     assert_eq!(
-        (World::reasons(&plan), plan.wake_in),
+        (Fixture::reasons(&plan), plan.wake_in),
         (vec![SkipReason::EvictionTolerance], None)
     );
 }
 
 #[test]
 fn nodes_that_have_as_much_are_not_tried_again() {
-    let mut world = world("InPlace", 2);
+    let mut fixture = fixture("InPlace", 2);
     let node = json!({"metadata": {"name": "n1"}, "status": {"allocatable": {"cpu": "500m", "memory": "1Gi"}}});
     let node: v1::Node = serde_json::from_value(node).expect("a node");
-    world
+    fixture
         .view
         .nodes
         .apply(std::sync::Arc::new(Node::trim(node)));
     let mut state = RolloutState::default();
     assert_eq!(
-        round(&world, &mut state, &ActionOutcome::Infeasible).len(),
+        round(&fixture, &mut state, &ActionOutcome::Infeasible).len(),
         1,
         "one may be taken at a time"
     );
-    let plan = world.decide(&mut state);
+    let plan = fixture.decide(&mut state);
     assert!(plan.actions.is_empty());
-    assert_eq!(World::reasons(&plan), [SkipReason::KnownInfeasible]);
+    assert_eq!(Fixture::reasons(&plan), [SkipReason::KnownInfeasible]);
 }
 
 #[test]
 fn a_resize_never_changes_the_quality_of_service() {
-    let best_effort = |world: &mut World| {
-        world.pod_with("web", "web-0", &json!({}), |pod| {
+    let best_effort = |fixture: &mut Fixture| {
+        fixture.pod_with("web", "web-0", &json!({}), |pod| {
             pod["spec"]["containers"][0]["resources"] = json!({});
         });
     };
-    let mut world_ = world("InPlace", 1);
-    best_effort(&mut world_);
+    let mut fixture_ = fixture("InPlace", 1);
+    best_effort(&mut fixture_);
     assert_eq!(
-        World::reasons(&world_.decide(&mut RolloutState::default())),
+        Fixture::reasons(&fixture_.decide(&mut RolloutState::default())),
         [SkipReason::QosClass]
     );
-    let mut world_ = world("InPlaceOrRecreate", 1);
-    best_effort(&mut world_);
-    assert_eq!(decided(&world_, &mut RolloutState::default()), [evict()]);
+    let mut fixture_ = fixture("InPlaceOrRecreate", 1);
+    best_effort(&mut fixture_);
+    assert_eq!(decided(&fixture_, &mut RolloutState::default()), [evict()]);
 }
 
 #[test]
 fn nothing_is_done_outside_the_maintenance_window() {
-    let mut world = world("Recreate", 1);
+    let mut fixture = fixture("Recreate", 1);
     let mut check = |annotation: &str, actions: usize| {
-        world.annotate("web", MAINTENANCE_WINDOW, annotation);
-        let plan = world.decide(&mut RolloutState::default());
+        fixture.annotate("web", MAINTENANCE_WINDOW, annotation);
+        let plan = fixture.decide(&mut RolloutState::default());
         assert_eq!(plan.actions.len(), actions, "{annotation}");
         plan.paused.first().map(|held| held.reason.clone())
     };

@@ -9,39 +9,39 @@ use serde_json::json;
 use view::{LimitRange, ObjectKey, Quota};
 
 use super::evicted;
+use super::fixture::Fixture;
 use super::oom::killed;
-use super::world::World;
 
 const TIME: Duration = Duration::from_secs(10);
 
 /// A workload of two pods that want another size, seen for the first time.
-fn world() -> (World, RolloutState) {
-    let mut world = World::new();
-    world.deployment("web", 2, &json!({}));
+fn fixture() -> (Fixture, RolloutState) {
+    let mut fixture = Fixture::new();
+    fixture.deployment("web", 2, &json!({}));
     let mut state = RolloutState::default();
-    assert_eq!(evicted(&world.decide(&mut state)), ["web-0"]);
-    (world, state)
+    assert_eq!(evicted(&fixture.decide(&mut state)), ["web-0"]);
+    (fixture, state)
 }
 
 /// For how long the pods wait, if they do, and that one is evicted then.
-fn waits(world: &mut World, state: &mut RolloutState) -> Option<Duration> {
-    let plan = world.decide(state);
+fn waits(fixture: &mut Fixture, state: &mut RolloutState) -> Option<Duration> {
+    let plan = fixture.decide(state);
     let waits = plan
         .wake_in
-        .filter(|_| World::reasons(&plan) == [SkipReason::Settling]);
+        .filter(|_| Fixture::reasons(&plan) == [SkipReason::Settling]);
     assert_eq!(plan.actions.is_empty(), waits.is_some(), "{plan:?}");
-    world.now.monotonic += waits.unwrap_or_default();
-    assert_eq!(evicted(&world.decide(state)).len(), 1);
+    fixture.now.monotonic += waits.unwrap_or_default();
+    assert_eq!(evicted(&fixture.decide(state)).len(), 1);
     waits
 }
 
 #[test]
 fn pods_of_a_new_vpa_object_wait() {
-    let mut world = World::new();
+    let mut fixture = Fixture::new();
     let mut state = RolloutState::default();
-    world.decide(&mut state);
-    world.deployment("web", 2, &json!({}));
-    assert_eq!(waits(&mut world, &mut state), Some(TIME));
+    fixture.decide(&mut state);
+    fixture.deployment("web", 2, &json!({}));
+    assert_eq!(waits(&mut fixture, &mut state), Some(TIME));
 }
 
 #[test]
@@ -52,11 +52,11 @@ fn after_a_restart_only_pods_of_vpa_objects_that_are_new_wait() {
         // By a clock that is behind.
         ("2026-01-01T12:30:00Z", Some(TIME)),
     ] {
-        let mut world = World::new();
-        world.deployment("web", 2, &json!({}));
-        world.made_at("web", created);
+        let mut fixture = Fixture::new();
+        fixture.deployment("web", 2, &json!({}));
+        fixture.made_at("web", created);
         assert_eq!(
-            waits(&mut world, &mut RolloutState::default()),
+            waits(&mut fixture, &mut RolloutState::default()),
             expected,
             "{created}"
         );
@@ -65,24 +65,24 @@ fn after_a_restart_only_pods_of_vpa_objects_that_are_new_wait() {
 
 #[test]
 fn a_change_of_the_specification_counts_and_one_of_the_status_does_not() {
-    let (mut world, mut state) = world();
-    world.bound("web", "800m");
-    assert_eq!(waits(&mut world, &mut state), None);
-    world.vpa("web", &json!({"updateMode": "Recreate"}));
-    assert_eq!(waits(&mut world, &mut state), Some(TIME));
+    let (mut fixture, mut state) = fixture();
+    fixture.bound("web", "800m");
+    assert_eq!(waits(&mut fixture, &mut state), None);
+    fixture.vpa("web", &json!({"updateMode": "Recreate"}));
+    assert_eq!(waits(&mut fixture, &mut state), Some(TIME));
 }
 
 #[test]
 fn a_change_of_what_a_namespace_demands_counts_there() {
-    let (mut world, mut state) = world();
+    let (mut fixture, mut state) = fixture();
     let key = || ObjectKey::new("shop", "all");
-    world.view.limit_ranges.apply(Arc::new(LimitRange {
+    fixture.view.limit_ranges.apply(Arc::new(LimitRange {
         key: key(),
         items: Vec::new(),
     }));
-    assert_eq!(waits(&mut world, &mut state), Some(TIME));
-    world.view.limit_ranges.delete(&key());
-    assert_eq!(waits(&mut world, &mut state), Some(TIME), "it is gone");
+    assert_eq!(waits(&mut fixture, &mut state), Some(TIME));
+    fixture.view.limit_ranges.delete(&key());
+    assert_eq!(waits(&mut fixture, &mut state), Some(TIME), "it is gone");
     let quota = |name: &str| {
         Arc::new(Quota {
             key: ObjectKey::new(name, "all"),
@@ -90,15 +90,15 @@ fn a_change_of_what_a_namespace_demands_counts_there() {
             scopes: vec![],
         })
     };
-    world.view.quotas.apply(quota("shop"));
-    assert_eq!(waits(&mut world, &mut state), Some(TIME));
-    world.view.quotas.apply(quota("bank"));
-    assert_eq!(waits(&mut world, &mut state), None, "elsewhere");
-    world.budget("web", 4);
-    assert_eq!(waits(&mut world, &mut state), Some(TIME));
-    world.budget("web", 3);
+    fixture.view.quotas.apply(quota("shop"));
+    assert_eq!(waits(&mut fixture, &mut state), Some(TIME));
+    fixture.view.quotas.apply(quota("bank"));
+    assert_eq!(waits(&mut fixture, &mut state), None, "elsewhere");
+    fixture.budget("web", 4);
+    assert_eq!(waits(&mut fixture, &mut state), Some(TIME));
+    fixture.budget("web", 3);
     assert_eq!(
-        waits(&mut world, &mut state),
+        waits(&mut fixture, &mut state),
         None,
         "only its status changed"
     );
@@ -106,66 +106,66 @@ fn a_change_of_what_a_namespace_demands_counts_there() {
 
 #[test]
 fn changes_that_go_on_hold_pods_for_a_minute() {
-    let (mut world, mut state) = world();
+    let (mut fixture, mut state) = fixture();
     let mut held = Vec::new();
     for second in 0..120 {
-        world.vpa("web", &json!({"minReplicas": 1 + second % 2}));
+        fixture.vpa("web", &json!({"minReplicas": 1 + second % 2}));
         held.extend(
-            world
+            fixture
                 .decide(&mut state)
                 .actions
                 .is_empty()
                 .then_some(second),
         );
-        world.now.monotonic += Duration::from_secs(1);
+        fixture.now.monotonic += Duration::from_secs(1);
     }
     assert_eq!(held, (0..60).collect::<Vec<_>>());
 }
 
 #[test]
 fn the_time_passes_while_everything_is_halted() {
-    let (mut world, mut state) = world();
-    world.vpa("web", &json!({"updateMode": "Recreate"}));
-    world.pause = Some(PauseReason::WebhookLeaseExpired);
-    world.decide(&mut state);
-    world.now.monotonic += TIME;
-    world.pause = None;
-    assert_eq!(waits(&mut world, &mut state), None);
+    let (mut fixture, mut state) = fixture();
+    fixture.vpa("web", &json!({"updateMode": "Recreate"}));
+    fixture.pause = Some(PauseReason::WebhookLeaseExpired);
+    fixture.decide(&mut state);
+    fixture.now.monotonic += TIME;
+    fixture.pause = None;
+    assert_eq!(waits(&mut fixture, &mut state), None);
 }
 
 #[test]
 fn no_time_is_waited_for_where_the_flag_is_zero() {
-    let (mut world, mut state) = world();
-    world.settings.settling_time = Duration::ZERO;
-    world.vpa("web", &json!({"updateMode": "Recreate"}));
-    assert_eq!(waits(&mut world, &mut state), None);
+    let (mut fixture, mut state) = fixture();
+    fixture.settings.settling_time = Duration::ZERO;
+    fixture.vpa("web", &json!({"updateMode": "Recreate"}));
+    assert_eq!(waits(&mut fixture, &mut state), None);
 }
 
 #[test]
 fn quick_oom_kills_and_startup_boosts_that_are_over_do_not_wait() {
-    let (mut world, mut state) = world();
-    world.settings.startup_boost = true;
-    world.workload("web", 1, &json!({}));
-    world.delete("web-1");
-    world.decide(&mut state);
+    let (mut fixture, mut state) = fixture();
+    fixture.settings.startup_boost = true;
+    fixture.workload("web", 1, &json!({}));
+    fixture.delete("web-1");
+    fixture.decide(&mut state);
     // Pods that went while the group shrank count as lost until then.
-    world.now.monotonic += Duration::from_mins(1);
-    world.vpa("web", &json!({"minReplicas": 1}));
-    world.pod_with("web", "web-0", &json!({}), killed);
-    world.decide(&mut state);
-    world.now.monotonic += Duration::from_secs(1);
-    let plan = world.decide(&mut state);
+    fixture.now.monotonic += Duration::from_mins(1);
+    fixture.vpa("web", &json!({"minReplicas": 1}));
+    fixture.pod_with("web", "web-0", &json!({}), killed);
+    fixture.decide(&mut state);
+    fixture.now.monotonic += Duration::from_secs(1);
+    let plan = fixture.decide(&mut state);
     assert_eq!(
         (evicted(&plan), plan.actions[0].reason),
         (vec!["web-0"], ActionReason::QuickOom)
     );
 
-    world.boost("web", 60);
-    world.pod_with("web", "web-0", &json!({"cpu": "3"}), |pod| {
+    fixture.boost("web", 60);
+    fixture.pod_with("web", "web-0", &json!({"cpu": "3"}), |pod| {
         pod["metadata"]["annotations"] =
             json!({"vpaCpuStartupBoost/app": "{\"requests\":{\"cpu\":\"100m\"}}"});
     });
-    let plan = world.decide(&mut state);
+    let plan = fixture.decide(&mut state);
     assert_eq!(
         plan.actions
             .iter()

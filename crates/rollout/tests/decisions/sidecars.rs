@@ -4,16 +4,16 @@ use rollout::{ActionKind, RolloutState, SkipReason};
 use serde_json::{Value, json};
 
 use super::evicted;
-use super::world::World;
+use super::fixture::Fixture;
 
 /// A pod with the right size, whose sidecar asks for too little CPU.
-fn world(mode: &str, observed: Option<&str>) -> World {
-    let mut world = World::new();
-    world.settings.in_place = true;
-    world.settings.native_sidecars = true;
-    world.workload("web", 1, &json!({"minReplicas": 1, "updateMode": mode}));
-    world.recommend_also("web", "mesh", "200m");
-    world.pod_with("web", "web-0", &json!({"cpu": "1"}), |pod: &mut Value| {
+fn fixture(mode: &str, observed: Option<&str>) -> Fixture {
+    let mut fixture = Fixture::new();
+    fixture.settings.in_place = true;
+    fixture.settings.native_sidecars = true;
+    fixture.workload("web", 1, &json!({"minReplicas": 1, "updateMode": mode}));
+    fixture.recommend_also("web", "mesh", "200m");
+    fixture.pod_with("web", "web-0", &json!({"cpu": "1"}), |pod: &mut Value| {
         pod["spec"]["initContainers"] = json!([
             {"name": "setup", "resources": {"requests": {"cpu": "10m", "memory": "10Mi"}}},
             {"name": "mesh", "restartPolicy": "Always", "resources": {"requests": {"cpu": "10m", "memory": "100Mi"}}},
@@ -22,21 +22,21 @@ fn world(mode: &str, observed: Option<&str>) -> World {
             pod["metadata"]["annotations"] = json!({"vpaObservedContainers": names});
         }
     });
-    world
+    fixture
 }
 
 #[test]
 fn a_sidecar_outside_its_bounds_makes_its_pod_a_candidate_where_it_is_sized() {
     for (observed, expected) in [(None, 1), (Some("app, mesh"), 1), (Some("app"), 0)] {
-        let mut world = world("Recreate", observed);
+        let mut fixture = fixture("Recreate", observed);
         assert_eq!(
-            evicted(&world.decide(&mut RolloutState::default())).len(),
+            evicted(&fixture.decide(&mut RolloutState::default())).len(),
             expected,
             "{observed:?}"
         );
-        world.settings.native_sidecars = false;
+        fixture.settings.native_sidecars = false;
         assert_eq!(
-            evicted(&world.decide(&mut RolloutState::default())).len(),
+            evicted(&fixture.decide(&mut RolloutState::default())).len(),
             0,
             "{observed:?}"
         );
@@ -45,7 +45,7 @@ fn a_sidecar_outside_its_bounds_makes_its_pod_a_candidate_where_it_is_sized() {
 
 #[test]
 fn a_sidecar_is_resized_where_it_runs() {
-    let plan = world("InPlaceOrRecreate", None).decide(&mut RolloutState::default());
+    let plan = fixture("InPlaceOrRecreate", None).decide(&mut RolloutState::default());
     let [action] = plan.actions.as_slice() else {
         panic!("one act: {plan:?}")
     };
@@ -67,31 +67,31 @@ fn a_sidecar_that_restarts_makes_its_pod_wait_for_room_only_where_it_is_sized() 
     for (native_sidecars, expected) in
         [(false, vec![]), (true, vec![SkipReason::EvictionTolerance])]
     {
-        let mut world = World::new();
-        world.settings.in_place = true;
-        world.settings.in_place_skip_disruption_budget = true;
-        world.settings.native_sidecars = native_sidecars;
+        let mut fixture = Fixture::new();
+        fixture.settings.in_place = true;
+        fixture.settings.in_place_skip_disruption_budget = true;
+        fixture.settings.native_sidecars = native_sidecars;
         // One of two pods is missing.
-        world.workload(
+        fixture.workload(
             "web",
             2,
             &json!({"minReplicas": 1, "updateMode": "InPlaceOrRecreate"}),
         );
-        world.pod_with("web", "web-0", &json!({}), |pod| {
+        fixture.pod_with("web", "web-0", &json!({}), |pod| {
             pod["spec"]["initContainers"] = json!([{
                 "name": "mesh", "restartPolicy": "Always",
                 "resources": {"requests": {"cpu": "10m", "memory": "100Mi"}},
                 "resizePolicy": [{"resourceName": "memory", "restartPolicy": "RestartContainer"}],
             }]);
         });
-        let plan = world.decide(&mut RolloutState::default());
+        let plan = fixture.decide(&mut RolloutState::default());
         let resizes = plan
             .actions
             .iter()
             .filter(|action| matches!(action.kind, ActionKind::Resize { .. }))
             .count();
         assert_eq!(
-            (resizes, World::reasons(&plan)),
+            (resizes, Fixture::reasons(&plan)),
             (1 - expected.len(), expected),
             "{native_sidecars}"
         );

@@ -8,10 +8,10 @@ use rollout::{Action, ActionOutcome, MAINTENANCE_WINDOW, REVERTED_AT};
 use serde_json::{Value, json};
 use view::{Node, ObjectKey};
 
+use super::super::fixture::Fixture;
 use super::super::oom::killed;
-use super::super::world::World;
 use super::budget;
-use super::pair::Pair;
+use super::comparison::Comparison;
 
 const NOON: &str = "2026-01-01T12:00:00Z";
 
@@ -29,41 +29,47 @@ fn pauses() -> impl Iterator<Item = Duration> {
 }
 
 /// A Deployment of three pods, which have the size that is recommended.
-fn deployment(policy: &Value) -> World {
-    let mut world = World::new();
-    (world.settings.in_place, world.settings.startup_boost) = (true, true);
-    world.workload("web", 3, policy);
+fn deployment(policy: &Value) -> Fixture {
+    let mut fixture = Fixture::new();
+    (fixture.settings.in_place, fixture.settings.startup_boost) = (true, true);
+    fixture.workload("web", 3, policy);
     for name in ["web-0", "web-1", "web-2"] {
-        world.pod("web", name, &json!({"cpu": "1"}));
+        fixture.pod("web", name, &json!({"cpu": "1"}));
     }
-    world
+    fixture
 }
 
 /// Checks that nothing but time changes what is decided, once it was decided about `world` and
 /// `change` came after that.
-fn check(world: World, change: impl FnOnce(&mut Pair)) {
-    let mut pair = Pair::new(world);
-    pair.pass();
-    change(&mut pair);
-    let first = pair.pass();
+fn check(fixture: Fixture, change: impl FnOnce(&mut Comparison)) {
+    let mut comparison = Comparison::new(fixture);
+    comparison.pass();
+    change(&mut comparison);
+    let first = comparison.pass();
     let mut changes = 0;
     for pause in pauses() {
-        pair.wait(pause);
-        changes += u32::from(pair.pass() != first);
+        comparison.wait(pause);
+        changes += u32::from(comparison.pass() != first);
     }
     assert!(changes > 0, "{first:#?}");
 }
 
 /// Asks for the first that is to be done.
-fn begin(pair: &mut Pair) -> Arc<Action> {
-    let action = Arc::clone(pair.plan.actions.first().expect("something is to be done"));
-    pair.begin(&action);
+fn begin(comparison: &mut Comparison) -> Arc<Action> {
+    let action = Arc::clone(
+        comparison
+            .plan
+            .actions
+            .first()
+            .expect("something is to be done"),
+    );
+    comparison.begin(&action);
     action
 }
 
-fn end(pair: &mut Pair, outcome: &ActionOutcome) {
-    let action = begin(pair);
-    pair.end(&action, outcome);
+fn end(comparison: &mut Comparison, outcome: &ActionOutcome) {
+    let action = begin(comparison);
+    comparison.end(&action, outcome);
 }
 
 fn in_place() -> Value {
@@ -80,39 +86,39 @@ fn resizing(pod: &mut Value) {
 
 #[test]
 fn the_age_of_pods_within_the_bounds() {
-    let mut world = deployment(&json!({}));
-    world.pod("web", "web-0", &json!({"cpu": "900m"}));
-    check(world, |_| ());
+    let mut fixture = deployment(&json!({}));
+    fixture.pod("web", "web-0", &json!({"cpu": "900m"}));
+    check(fixture, |_| ());
 }
 
 #[test]
 fn the_age_of_oom_kills() {
-    let mut world = deployment(&json!({}));
-    world.pod_with("web", "web-0", &json!({"cpu": "990m"}), killed);
-    world.bound("web", "500m");
-    check(world, |_| ());
+    let mut fixture = deployment(&json!({}));
+    fixture.pod_with("web", "web-0", &json!({"cpu": "990m"}), killed);
+    fixture.bound("web", "500m");
+    check(fixture, |_| ());
 }
 
 #[test]
 fn what_a_pod_got_back() {
-    let mut world = deployment(&in_place());
-    world.pod_with("web", "web-0", &json!({"cpu": "1"}), |pod| {
+    let mut fixture = deployment(&in_place());
+    fixture.pod_with("web", "web-0", &json!({"cpu": "1"}), |pod| {
         pod["metadata"]["annotations"] = json!({REVERTED_AT: NOON});
         pod["spec"]["containers"][0]["resources"] =
             json!({"requests": {"cpu": "1", "memory": "300Mi"}});
     });
-    check(world, |_| ());
+    check(fixture, |_| ());
 }
 
-fn boosted(ready_at: &str) -> World {
-    let mut world = deployment(&in_place());
-    world.boost("web", 60);
-    world.pod_with("web", "web-0", &json!({"cpu": "3"}), |pod| {
+fn boosted(ready_at: &str) -> Fixture {
+    let mut fixture = deployment(&in_place());
+    fixture.boost("web", 60);
+    fixture.pod_with("web", "web-0", &json!({"cpu": "3"}), |pod| {
         pod["metadata"]["annotations"] =
             json!({"vpaCpuStartupBoost/app": "{\"requests\":{\"cpu\":\"1\"}}"});
         pod["status"]["conditions"][0]["lastTransitionTime"] = json!(ready_at);
     });
-    world
+    fixture
 }
 
 #[test]
@@ -122,24 +128,24 @@ fn a_startup_boost() {
 
 #[test]
 fn the_rest_after_a_refused_resize() {
-    check(boosted("2026-01-01T11:00:00Z"), |pair| {
-        end(pair, &ActionOutcome::Rejected);
+    check(boosted("2026-01-01T11:00:00Z"), |comparison| {
+        end(comparison, &ActionOutcome::Rejected);
     });
 }
 
 #[test]
 fn a_deferred_resize() {
     for mode in ["InPlaceOrRecreate", "Recreate"] {
-        let mut world = deployment(&json!({"updateMode": mode}));
-        world.pod_with("web", "web-0", &json!({"cpu": "100m"}), resizing);
-        check(world, |_| ());
+        let mut fixture = deployment(&json!({"updateMode": mode}));
+        fixture.pod_with("web", "web-0", &json!({"cpu": "100m"}), resizing);
+        check(fixture, |_| ());
     }
 }
 
-fn small_pods() -> World {
-    let mut world = World::new();
-    world.deployment("web", 3, &json!({}));
-    world
+fn small_pods() -> Fixture {
+    let mut fixture = Fixture::new();
+    fixture.deployment("web", 3, &json!({}));
+    fixture
 }
 
 #[test]
@@ -149,122 +155,122 @@ fn pauses_after_refusals_and_unknown_outcomes() {
         ActionOutcome::Unknown,
         ActionOutcome::Rejected,
     ] {
-        check(small_pods(), |pair| end(pair, &outcome));
+        check(small_pods(), |comparison| end(comparison, &outcome));
     }
 }
 
 #[test]
 fn pauses_of_evictions_in_vain() {
-    check(small_pods(), |pair| {
-        end(pair, &ActionOutcome::Accepted { generation: None });
-        pair.world.delete("web-0");
-        pair.wait(Duration::from_millis(1));
-        pair.pass();
-        pair.world.pod("web", "web-3", &json!({}));
+    check(small_pods(), |comparison| {
+        end(comparison, &ActionOutcome::Accepted { generation: None });
+        comparison.fixture.delete("web-0");
+        comparison.wait(Duration::from_millis(1));
+        comparison.pass();
+        comparison.fixture.pod("web", "web-3", &json!({}));
         for name in ["web-1", "web-2"] {
-            pair.world.pod("web", name, &json!({"cpu": "1"}));
+            comparison.fixture.pod("web", name, &json!({"cpu": "1"}));
         }
     });
 }
 
 #[test]
 fn settling() {
-    check(small_pods(), |pair| {
-        pair.world.vpa("web", &json!({"minReplicas": 1}));
+    check(small_pods(), |comparison| {
+        comparison.fixture.vpa("web", &json!({"minReplicas": 1}));
     });
 }
 
 #[test]
 fn maintenance_windows() {
-    let mut world = small_pods();
-    world.annotate("web", MAINTENANCE_WINDOW, "5 12 * * *; for=1h");
-    check(world, |_| ());
+    let mut fixture = small_pods();
+    fixture.annotate("web", MAINTENANCE_WINDOW, "5 12 * * *; for=1h");
+    check(fixture, |_| ());
 }
 
 #[test]
 fn evictions_that_only_the_status_of_a_budget_shows() {
-    let mut world = small_pods();
-    world.settings.eviction_tolerance = 1.0;
+    let mut fixture = small_pods();
+    fixture.settings.eviction_tolerance = 1.0;
     let disrupted = ["web-0".to_owned()];
-    world.view.disruption_budgets.apply(Arc::new(budget(
+    fixture.view.disruption_budgets.apply(Arc::new(budget(
         "web",
         "app=web",
         1,
         &disrupted,
-        world.now.wall,
+        fixture.now.wall,
     )));
-    check(world, |_| ());
+    check(fixture, |_| ());
 }
 
 #[test]
 fn pods_that_went_while_a_group_shrank() {
-    check(small_pods(), |pair| {
-        pair.world.scale("web", 1);
-        pair.world.delete("web-0");
+    check(small_pods(), |comparison| {
+        comparison.fixture.scale("web", 1);
+        comparison.fixture.delete("web-0");
     });
-    check(small_pods(), |pair| {
-        pair.world.scale("web", 2);
-        pair.world.delete("web-0");
+    check(small_pods(), |comparison| {
+        comparison.fixture.scale("web", 2);
+        comparison.fixture.delete("web-0");
     });
 }
 
 #[test]
 fn pods_that_go_after_nothing_has_changed_for_long() {
-    let mut pair = Pair::new(small_pods());
+    let mut comparison = Comparison::new(small_pods());
     for _ in 0..10 {
-        pair.pass();
-        pair.wait(Duration::from_mins(1));
+        comparison.pass();
+        comparison.wait(Duration::from_mins(1));
     }
-    pair.world.scale("web", 1);
-    pair.world.delete("web-0");
-    pair.pass();
+    comparison.fixture.scale("web", 1);
+    comparison.fixture.delete("web-0");
+    comparison.pass();
     assert!(
-        pair.plan.actions.is_empty(),
+        comparison.plan.actions.is_empty(),
         "one of three is missing: {:?}",
-        pair.plan
+        comparison.plan
     );
 }
 
 #[test]
 fn a_group_that_has_too_many_pods_for_long() {
-    let mut pair = Pair::new(small_pods());
-    pair.world.scale("web", 2);
+    let mut comparison = Comparison::new(small_pods());
+    comparison.fixture.scale("web", 2);
     for _ in 0..10 {
-        pair.pass();
-        pair.wait(Duration::from_mins(1));
+        comparison.pass();
+        comparison.wait(Duration::from_mins(1));
     }
-    pair.world.delete("web-0");
-    pair.pass();
-    pair.world.scale("web", 3);
-    pair.pass();
+    comparison.fixture.delete("web-0");
+    comparison.pass();
+    comparison.fixture.scale("web", 3);
+    comparison.pass();
 }
 
 #[test]
 fn a_group_that_was_gone_and_comes_back_is_new() {
-    let mut pair = Pair::new(small_pods());
-    pair.pass();
-    pair.world.scale("web", 2);
-    pair.world.delete("web-0");
-    pair.pass();
+    let mut comparison = Comparison::new(small_pods());
+    comparison.pass();
+    comparison.fixture.scale("web", 2);
+    comparison.fixture.delete("web-0");
+    comparison.pass();
     for name in ["web-1", "web-2"] {
-        pair.world.delete(name);
+        comparison.fixture.delete(name);
     }
-    pair.pass();
+    comparison.pass();
     for name in ["web-3", "web-4"] {
-        pair.world.pod("web", name, &json!({}));
+        comparison.fixture.pod("web", name, &json!({}));
     }
-    pair.pass();
-    assert_eq!(pair.plan.actions.len(), 1);
+    comparison.pass();
+    assert_eq!(comparison.plan.actions.len(), 1);
 }
 
 #[test]
 fn a_size_that_is_too_large_for_nodes_of_a_shape() {
-    let mut world = deployment(&json!({"updateMode": "InPlace"}));
+    let mut fixture = deployment(&json!({"updateMode": "InPlace"}));
     let node = json!({"metadata": {"name": "n1"}, "status": {"allocatable": {"cpu": "4", "memory": "8Gi"}}});
     let node: v1::Node = serde_json::from_value(node).expect("a node");
-    world.view.nodes.apply(Arc::new(Node::trim(node)));
-    world.pod("web", "web-1", &json!({"cpu": "100m"}));
-    world.pod_with("web", "web-0", &json!({"cpu": "1"}), |pod| {
+    fixture.view.nodes.apply(Arc::new(Node::trim(node)));
+    fixture.pod("web", "web-1", &json!({"cpu": "100m"}));
+    fixture.pod_with("web", "web-0", &json!({"cpu": "1"}), |pod| {
         pod["status"]["containerStatuses"] = json!([{
             "name": "app", "ready": true, "restartCount": 0, "image": "", "imageID": "",
             "resources": {"requests": {"cpu": "100m", "memory": "100Mi"}},
@@ -273,16 +279,16 @@ fn a_size_that_is_too_large_for_nodes_of_a_shape() {
         pod["status"]["conditions"][1]["reason"] = json!("Infeasible");
     });
     assert!(
-        world
+        fixture
             .view
             .pods
             .get(&ObjectKey::new("shop", "web-0"))
             .is_some()
     );
-    let mut pair = Pair::new(world);
-    let first = pair.pass();
+    let mut comparison = Comparison::new(fixture);
+    let first = comparison.pass();
     assert_ne!(
-        pair.pass(),
+        comparison.pass(),
         first,
         "the second pass knows what the first one found"
     );

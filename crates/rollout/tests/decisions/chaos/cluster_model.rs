@@ -24,7 +24,7 @@ use view::{
 };
 use view::{Specified, WellKnown};
 
-use super::super::world::World;
+use super::super::fixture::Fixture;
 use super::Count;
 
 /// What a watch tells.
@@ -146,7 +146,7 @@ pub(super) struct ClusterModel {
     /// Changes of scales so far.
     scales: usize,
     pub(super) now: ClockReading,
-    pub(super) world: World,
+    pub(super) fixture: Fixture,
     pub(super) tolerance: f64,
     next: usize,
     pub(super) count: Count,
@@ -158,7 +158,7 @@ const DELETION_STEPS: u32 = 8;
 
 impl ClusterModel {
     pub(super) fn new(rng: &mut StdRng, count: Count) -> Self {
-        let mut world = World::new();
+        let mut fixture = Fixture::new();
         let mut apps = Vec::new();
         for index in 0..rng.random_range(1..=3) {
             let name = format!("app{index}");
@@ -178,16 +178,16 @@ impl ClusterModel {
                 i64::MAX
             };
             match kind {
-                Kind::ReplicaSet => world.workload(&name, replicas, &policy),
+                Kind::ReplicaSet => fixture.workload(&name, replicas, &policy),
                 Kind::Job => {
-                    world.job(
+                    fixture.job(
                         &name,
                         &json!({"parallelism": replicas, "completions": to_succeed}),
                         0,
                     );
-                    world.vpa_of("batch/v1", "Job", &name, &policy);
+                    fixture.vpa_of("batch/v1", "Job", &name, &policy);
                 }
-                Kind::CloneSet => world.vpa_of(kind.name().0, "CloneSet", &name, &policy),
+                Kind::CloneSet => fixture.vpa_of(kind.name().0, "CloneSet", &name, &policy),
             }
             let desired_healthy = rng
                 .random_bool(0.5)
@@ -211,7 +211,7 @@ impl ClusterModel {
                 decided: Known::default(),
             });
         }
-        let now = world.now;
+        let now = fixture.now;
         let tolerance = [0.0, 0.2, 0.5, 0.5, 0.9, 1.0][rng.random_range(0..6)];
         let mut model = Self {
             apps,
@@ -220,7 +220,7 @@ impl ClusterModel {
             budget_events: Vec::new(),
             scales: 0,
             now,
-            world,
+            fixture,
             tolerance,
             next: 0,
             count,
@@ -288,7 +288,7 @@ impl ClusterModel {
             Kind::CloneSet => return,
         };
         let known = self
-            .world
+            .fixture
             .view
             .controller(kind, &ObjectKey::new("shop", &app.name))
             .expect("it is there");

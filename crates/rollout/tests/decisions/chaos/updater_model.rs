@@ -43,7 +43,7 @@ pub(super) struct UpdaterModel {
     whole: RolloutState,
     pub(super) settings: Settings,
     view: View,
-    heard: BTreeMap<String, Arc<Recommendation>>,
+    feed: BTreeMap<String, Arc<Recommendation>>,
     seen_pods: usize,
     seen_budgets: usize,
     /// The version of the scales that were read last.
@@ -69,13 +69,13 @@ impl UpdaterModel {
             ..Settings::default()
         };
         let view = View::default();
-        let heard = cluster.recommendations();
+        let feed = cluster.recommendations();
         let mut model = Self {
             state: RolloutState::default(),
             whole: RolloutState::default(),
             settings,
             view,
-            heard,
+            feed,
             seen_pods: 0,
             seen_budgets: 0,
             scales: 0,
@@ -85,11 +85,11 @@ impl UpdaterModel {
             resumed_at: 0,
             paused: 0,
         };
-        for vpa in cluster.world.view.autoscalers.iter() {
+        for vpa in cluster.fixture.view.autoscalers.iter() {
             model.view.autoscalers.apply(Arc::clone(vpa));
         }
         for kind in [WellKnown::Deployment, WellKnown::ReplicaSet, WellKnown::Job] {
-            for controller in cluster.world.view.controllers(kind) {
+            for controller in cluster.fixture.view.controllers(kind) {
                 model
                     .view
                     .controllers_mut(kind)
@@ -184,7 +184,7 @@ impl UpdaterModel {
             let most = if trouble { 10 } else { usize::MAX };
             let (pods, budgets) = (rng.random_range(0..=most), rng.random_range(0..=most));
             self.see(cluster, pods, budgets);
-            self.heard = cluster.recommendations();
+            self.feed = cluster.recommendations();
             if !trouble || rng.random_bool(0.15) {
                 self.read_scales(cluster);
             }
@@ -224,7 +224,7 @@ impl UpdaterModel {
         };
         let snapshot = Snapshot {
             view: &self.view,
-            recommendations: &self.heard,
+            recommendations: &self.feed,
             pause,
         };
         let plan = decide(&snapshot, &mut self.state, &self.settings, cluster.now);

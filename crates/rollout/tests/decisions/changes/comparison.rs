@@ -5,20 +5,20 @@ use rollout::{Action, ActionKind, ActionOutcome, Plan, RESIZED_FROM, REVERTED_AT
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::super::world::World;
+use super::super::fixture::Fixture;
 
-pub(super) struct Pair {
-    pub(super) world: World,
+pub(super) struct Comparison {
+    pub(super) fixture: Fixture,
     pub(super) plan: Plan,
     state: RolloutState,
     /// The memory that always decides about everything.
     whole: RolloutState,
 }
 
-impl Pair {
-    pub(super) fn new(world: World) -> Self {
+impl Comparison {
+    pub(super) fn new(fixture: Fixture) -> Self {
         Self {
-            world,
+            fixture,
             plan: Plan::default(),
             state: RolloutState::default(),
             whole: RolloutState::default(),
@@ -28,33 +28,33 @@ impl Pair {
     /// One pass of each, which decide the same. Returns what they decide.
     pub(super) fn pass(&mut self) -> Vec<String> {
         self.whole.forget_decisions();
-        let expected = outline(&self.world.decide(&mut self.whole));
-        self.plan = self.world.decide(&mut self.state);
+        let expected = outline(&self.fixture.decide(&mut self.whole));
+        self.plan = self.fixture.decide(&mut self.state);
         let plan = outline(&self.plan);
         let differs = |line: &&String| !plan.contains(line) || !expected.contains(line);
         let differing: Vec<_> = plan.iter().chain(&expected).filter(differs).collect();
         assert!(
             plan == expected,
             "at {}: {differing:#?}",
-            self.world.now.wall
+            self.fixture.now.wall
         );
         plan
     }
 
     pub(super) fn begin(&mut self, action: &Action) {
-        self.state.begin(action, self.world.now);
-        self.whole.begin(action, self.world.now);
+        self.state.begin(action, self.fixture.now);
+        self.whole.begin(action, self.fixture.now);
     }
 
     pub(super) fn end(&mut self, action: &Action, outcome: &ActionOutcome) {
-        self.state.end(action, outcome, self.world.now);
-        self.whole.end(action, outcome, self.world.now);
+        self.state.end(action, outcome, self.fixture.now);
+        self.whole.end(action, outcome, self.fixture.now);
     }
 
     /// Time passes by both clocks.
     pub(super) fn wait(&mut self, pause: Duration) {
-        self.world.now.wall += pause;
-        self.world.now.monotonic += pause;
+        self.fixture.now.wall += pause;
+        self.fixture.now.monotonic += pause;
     }
 }
 

@@ -6,8 +6,8 @@ use std::time::Duration;
 use rollout::{ActionKind, ActionReason, RESIZED_FROM, REVERTED_AT, RolloutState, SkipReason};
 use serde_json::{Value, json};
 
-use super::{decided, requested, restarting, to_a_core, world};
-use crate::world::World;
+use super::{decided, fixture, requested, restarting, to_a_core};
+use crate::fixture::Fixture;
 
 /// The container was killed for want of memory half a minute after noon, and runs again.
 fn killed_at_noon() -> Value {
@@ -22,23 +22,23 @@ fn killed_at_noon() -> Value {
 
 #[test]
 fn cpu_to_start_with_is_taken_back_when_its_time_is_over() {
-    let mut world = world("InPlaceOrRecreate", 1);
-    let boost = |world: &mut World, ready_at: &str| {
-        world.pod_with("web", "web-0", &json!({"cpu": "3"}), |pod| {
+    let mut fixture = fixture("InPlaceOrRecreate", 1);
+    let boost = |fixture: &mut Fixture, ready_at: &str| {
+        fixture.pod_with("web", "web-0", &json!({"cpu": "3"}), |pod| {
             pod["metadata"]["annotations"] =
                 json!({"vpaCpuStartupBoost/app": "{\"requests\":{\"cpu\":\"100m\"}}"});
             pod["status"]["conditions"][0]["lastTransitionTime"] = json!(ready_at);
         });
     };
-    world.boost("web", 60);
-    boost(&mut world, "2026-01-01T11:59:30Z");
-    let plan = world.decide(&mut RolloutState::default());
+    fixture.boost("web", 60);
+    boost(&mut fixture, "2026-01-01T11:59:30Z");
+    let plan = fixture.decide(&mut RolloutState::default());
     assert_eq!(
         (plan.actions.len(), plan.wake_in),
         (0, Some(Duration::from_secs(30)))
     );
-    boost(&mut world, "2026-01-01T11:58:30Z");
-    let plan = world.decide(&mut RolloutState::default());
+    boost(&mut fixture, "2026-01-01T11:58:30Z");
+    let plan = fixture.decide(&mut RolloutState::default());
     let [action] = plan.actions.as_slice() else {
         panic!("one act: {plan:?}")
     };
@@ -54,12 +54,12 @@ fn cpu_to_start_with_is_taken_back_when_its_time_is_over() {
 
 #[test]
 fn a_pod_killed_after_it_lost_memory_gets_it_back_and_keeps_it() {
-    let mut world = world("InPlaceOrRecreate", 1);
-    world.pod_with("web", "web-0", &json!({}), |pod| {
+    let mut fixture = fixture("InPlaceOrRecreate", 1);
+    fixture.pod_with("web", "web-0", &json!({}), |pod| {
         pod["spec"]["containers"][0]["resources"] =
             json!({"requests": {"cpu": "100m", "memory": "300Mi"}});
     });
-    let plan = world.decide(&mut RolloutState::default());
+    let plan = fixture.decide(&mut RolloutState::default());
     let [action] = plan.actions.as_slice() else {
         panic!("one act: {plan:?}")
     };
@@ -69,21 +69,21 @@ fn a_pod_killed_after_it_lost_memory_gets_it_back_and_keeps_it() {
     let note = annotations[RESIZED_FROM].clone().expect("a note");
     assert!(note.contains("300Mi"), "{note}");
 
-    let killed = |world: &mut World, annotations: Value, memory: &str| {
-        world.pod_with("web", "web-0", &json!({}), |pod| {
+    let killed = |fixture: &mut Fixture, annotations: Value, memory: &str| {
+        fixture.pod_with("web", "web-0", &json!({}), |pod| {
             pod["metadata"]["annotations"] = annotations;
             pod["spec"]["containers"][0]["resources"] =
                 json!({"requests": {"cpu": "1", "memory": memory}});
             pod["status"]["containerStatuses"] = killed_at_noon();
         });
     };
-    world.now.wall = "2026-01-01T12:01:00Z".parse().expect("a time");
+    fixture.now.wall = "2026-01-01T12:01:00Z".parse().expect("a time");
     killed(
-        &mut world,
+        &mut fixture,
         json!({"plimsoll.dev/resized-from": note}),
         "100Mi",
     );
-    let plan = world.decide(&mut RolloutState::default());
+    let plan = fixture.decide(&mut RolloutState::default());
     let [action] = plan.actions.as_slice() else {
         panic!("one act: {plan:?}")
     };
@@ -96,21 +96,21 @@ fn a_pod_killed_after_it_lost_memory_gets_it_back_and_keeps_it() {
     );
 
     killed(
-        &mut world,
+        &mut fixture,
         json!({REVERTED_AT: "2026-01-01T12:01:00Z"}),
         "300Mi",
     );
-    let plan = world.decide(&mut RolloutState::default());
+    let plan = fixture.decide(&mut RolloutState::default());
     assert!(plan.actions.is_empty(), "{plan:?}");
-    assert_eq!(World::reasons(&plan), [SkipReason::RecentlyReverted]);
+    assert_eq!(Fixture::reasons(&plan), [SkipReason::RecentlyReverted]);
 }
 
 /// A pod that asks for so much memory, had 300 MiB until noon, and was killed half a minute later.
-fn killed(world: &mut World, memory: &str, change: impl FnOnce(&mut Value)) {
+fn killed(fixture: &mut Fixture, memory: &str, change: impl FnOnce(&mut Value)) {
     let note =
         r#"{"at":"2026-01-01T12:00:00Z","containers":{"app":{"requests":{"memory":"300Mi"}}}}"#;
-    world.now.wall = "2026-01-01T12:01:00Z".parse().expect("a time");
-    world.pod_with("web", "web-0", &json!({}), |pod| {
+    fixture.now.wall = "2026-01-01T12:01:00Z".parse().expect("a time");
+    fixture.pod_with("web", "web-0", &json!({}), |pod| {
         pod["metadata"]["annotations"] = json!({"plimsoll.dev/resized-from": note});
         pod["spec"]["containers"][0]["resources"] =
             json!({"requests": {"cpu": "1", "memory": memory}});
@@ -121,20 +121,20 @@ fn killed(world: &mut World, memory: &str, change: impl FnOnce(&mut Value)) {
 
 #[test]
 fn memory_is_given_back_with_a_restart_only_within_the_budget() {
-    let mut world = world("InPlaceOrRecreate", 2);
-    killed(&mut world, "100Mi", restarting);
-    world.pod("web", "web-1", &json!({"cpu": "1", "ready": false}));
+    let mut fixture = fixture("InPlaceOrRecreate", 2);
+    killed(&mut fixture, "100Mi", restarting);
+    fixture.pod("web", "web-1", &json!({"cpu": "1", "ready": false}));
     assert_eq!(
-        decided(&world, &mut RolloutState::default()).len(),
+        decided(&fixture, &mut RolloutState::default()).len(),
         0,
         "it is the only one that serves"
     );
-    killed(&mut world, "100Mi", |pod| {
+    killed(&mut fixture, "100Mi", |pod| {
         restarting(pod);
         pod["status"]["conditions"][0]["status"] = json!("False");
     });
     assert_eq!(
-        decided(&world, &mut RolloutState::default()).len(),
+        decided(&fixture, &mut RolloutState::default()).len(),
         1,
         "it does not serve anyhow"
     );
@@ -142,9 +142,9 @@ fn memory_is_given_back_with_a_restart_only_within_the_budget() {
 
 #[test]
 fn a_pod_that_got_more_than_it_had_gets_nothing_back_and_begins_anew() {
-    let mut world = world("InPlaceOrRecreate", 1);
-    killed(&mut world, "400Mi", |_| ());
-    let plan = world.decide(&mut RolloutState::default());
+    let mut fixture = fixture("InPlaceOrRecreate", 1);
+    killed(&mut fixture, "400Mi", |_| ());
+    let plan = fixture.decide(&mut RolloutState::default());
     let [action] = plan.actions.as_slice() else {
         panic!("one act: {plan:?}")
     };

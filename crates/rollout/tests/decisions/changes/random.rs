@@ -14,10 +14,10 @@ use view::{
 
 use rollout::{Action, ActionOutcome, MAINTENANCE_WINDOW, PauseReason, REVERTED_AT};
 
+use super::super::fixture::Fixture;
 use super::super::oom::killed;
-use super::super::world::World;
 use super::budget;
-use super::pair::Pair;
+use super::comparison::Comparison;
 
 /// Namespaces with their Deployments. Names tell pods of different namespaces apart.
 const APPS: [(&str, &str); 5] = [
@@ -59,73 +59,73 @@ type Step = (u8, usize, u8, u8);
 
 /// The cluster, and the acts under way.
 struct Scenario {
-    pair: Pair,
+    comparison: Comparison,
     begun: Vec<Arc<Action>>,
 }
 
 impl Scenario {
     fn new() -> Self {
-        let mut world = World::new();
-        (world.settings.in_place, world.settings.startup_boost) = (true, true);
-        world.settings.settling_time = Duration::from_secs(2);
+        let mut fixture = Fixture::new();
+        (fixture.settings.in_place, fixture.settings.startup_boost) = (true, true);
+        fixture.settings.settling_time = Duration::from_secs(2);
         for (namespace, app) in APPS {
-            namespace.clone_into(&mut world.namespace);
+            namespace.clone_into(&mut fixture.namespace);
             if app == "set" {
-                world.clone_set(app, 3);
+                fixture.clone_set(app, 3);
             } else {
-                world.deployment(app, 3, &json!({"minReplicas": 1}));
+                fixture.deployment(app, 3, &json!({"minReplicas": 1}));
             }
         }
         Self {
-            pair: Pair::new(world),
+            comparison: Comparison::new(fixture),
             begun: Vec::new(),
         }
     }
 
     fn change(&mut self, (change, app, a, b): Step) {
         let (namespace, app) = APPS[app];
-        namespace.clone_into(&mut self.pair.world.namespace);
-        let (name, world) = (format!("{app}-{}", a % 5), &mut self.pair.world);
+        namespace.clone_into(&mut self.comparison.fixture.namespace);
+        let (name, fixture) = (format!("{app}-{}", a % 5), &mut self.comparison.fixture);
         let cpu = ["100m", "1", "900m", "3"][usize::from(b) % 4];
         let key = |name: &str| ObjectKey::new(namespace, name);
-        let has_vpa = world.view.autoscalers.get(&key(app)).is_some();
+        let has_vpa = fixture.view.autoscalers.get(&key(app)).is_some();
         match change {
-            0..=2 => pod(world, app, &name, &json!({"cpu": cpu, "ready": b < 8}), |_| ()),
-            3 => world.delete(&name),
-            4 => pod(world, app, &name, &json!({"cpu": cpu}), |pod| {
+            0..=2 => pod(fixture, app, &name, &json!({"cpu": cpu, "ready": b < 8}), |_| ()),
+            3 => fixture.delete(&name),
+            4 => pod(fixture, app, &name, &json!({"cpu": cpu}), |pod| {
                 pod["metadata"]["deletionTimestamp"] = json!("2026-01-01T12:00:00Z");
             }),
-            5 => pod(world, app, &name, &json!({"cpu": "100m"}), killed),
-            6 => pod(world, app, &name, &json!({"cpu": cpu}), |pod| {
+            5 => pod(fixture, app, &name, &json!({"cpu": "100m"}), killed),
+            6 => pod(fixture, app, &name, &json!({"cpu": cpu}), |pod| {
                 let reason = ["Deferred", "Infeasible", "InProgress"][usize::from(b) % 3];
                 let at = "2026-01-01T11:59:00Z";
                 let condition =
                     json!({"type": "PodResizePending", "status": "True", "reason": reason, "lastTransitionTime": at});
                 pod["status"]["conditions"].as_array_mut().expect("a list").push(condition);
             }),
-            7 => pod(world, app, &name, &json!({"cpu": "3"}), |pod| {
+            7 => pod(fixture, app, &name, &json!({"cpu": "3"}), |pod| {
                 pod["metadata"]["annotations"] = json!({"vpaCpuStartupBoost/app": "{\"requests\":{\"cpu\":\"1\"}}"});
                 pod["status"]["conditions"][0]["lastTransitionTime"] = json!("2026-01-01T12:00:00Z");
             }),
-            8 => pod(world, app, &name, &json!({"cpu": cpu}), |pod| {
+            8 => pod(fixture, app, &name, &json!({"cpu": cpu}), |pod| {
                 pod["metadata"]["annotations"] = json!({REVERTED_AT: "2026-01-01T12:00:00Z"});
                 pod["spec"]["containers"][0]["resources"] = json!({"requests": {"cpu": cpu, "memory": "300Mi"}});
             }),
-            9 => pod(world, app, &name, &json!({"cpu": cpu}), |pod| match b % 3 {
+            9 => pod(fixture, app, &name, &json!({"cpu": cpu}), |pod| match b % 3 {
                 0 => pod["metadata"]["labels"] = json!({"app": "other"}),
                 1 => pod["metadata"]["ownerReferences"] = json!([]),
                 _ => pod["status"]["phase"] = json!("Pending"),
             }),
-            10 if has_vpa => world.recommend(app, ["1", "2", "3"][usize::from(a) % 3]),
+            10 if has_vpa => fixture.recommend(app, ["1", "2", "3"][usize::from(a) % 3]),
             11 => match (app, b % 4) {
-                (_, 0) => drop(world.view.autoscalers.delete(&key(app))),
-                ("set", _) => world.vpa_of("apps.kruise.io/v1alpha1", "CloneSet", app, &policy(a, b)),
-                _ => world.vpa(app, &policy(a, b)),
+                (_, 0) => drop(fixture.view.autoscalers.delete(&key(app))),
+                ("set", _) => fixture.vpa_of("apps.kruise.io/v1alpha1", "CloneSet", app, &policy(a, b)),
+                _ => fixture.vpa(app, &policy(a, b)),
             },
-            12 if has_vpa => world.annotate(app, MAINTENANCE_WINDOW, WINDOWS[usize::from(a) % 3]),
-            13 if has_vpa => world.made_at(app, &format!("2026-01-01T11:00:0{}Z", a % 10)),
-            14 if has_vpa => world.boost(app, i32::from(a)),
-            15 if has_vpa => world.change_vpa(app, |vpa| {
+            12 if has_vpa => fixture.annotate(app, MAINTENANCE_WINDOW, WINDOWS[usize::from(a) % 3]),
+            13 if has_vpa => fixture.made_at(app, &format!("2026-01-01T11:00:0{}Z", a % 10)),
+            14 if has_vpa => fixture.boost(app, i32::from(a)),
+            15 if has_vpa => fixture.change_vpa(app, |vpa| {
                 let mut object = serde_json::to_value(&vpa.object).expect("a VPA object");
                 object["status"]["conditions"] =
                     json!([{"type": "SourceStale", "status": if b < 8 { "True" } else { "False" }}]);
@@ -134,26 +134,26 @@ impl Scenario {
             16 if app == "set" && b > 12 => {
                 let [group, kind] = ["apps.kruise.io", "CloneSet"].map(str::to_owned);
                 let key = ScaleKey { group, kind, namespace: namespace.to_owned(), name: app.to_owned() };
-                world.view.apply_scale(key, Scale::NotFound { reason: "gone".to_owned() }, view::PodSet::default());
+                fixture.view.apply_scale(key, Scale::NotFound { reason: "gone".to_owned() }, view::PodSet::default());
             }
-            16 if app == "set" => world.read_scale(app, i32::from(b % 6)),
+            16 if app == "set" => fixture.read_scale(app, i32::from(b % 6)),
             16 => {
-                let sets = world.view.controllers_mut(WellKnown::ReplicaSet);
+                let sets = fixture.view.controllers_mut(WellKnown::ReplicaSet);
                 if let Some(mut set) = sets.get(&key(app)).map(|set| set.as_ref().clone()) {
                     set.replicas = Some(i32::from(b % 6));
                     sets.apply(Arc::new(set));
                 }
             }
-            17 if b < 4 => drop(world.view.controllers_mut(WellKnown::ReplicaSet).delete(&key(app))),
-            17 if app != "set" && has_vpa => world.workload(app, 3, &policy(a, b)),
-            18 if b == 0 => drop(world.view.disruption_budgets.delete(&ObjectKey::new("shop", format!("b{}", a % 3)))),
+            17 if b < 4 => drop(fixture.view.controllers_mut(WellKnown::ReplicaSet).delete(&key(app))),
+            17 if app != "set" && has_vpa => fixture.workload(app, 3, &policy(a, b)),
+            18 if b == 0 => drop(fixture.view.disruption_budgets.delete(&ObjectKey::new("shop", format!("b{}", a % 3)))),
             18 => {
                 let disrupted: &[String] = if b > 12 { std::slice::from_ref(&name) } else { &[] };
                 let selector = SELECTORS[if b < 14 { usize::from(a) % 3 } else { 3 }];
-                let budget = budget(&format!("b{}", a % 3), selector, i32::from(b % 5), disrupted, world.now.wall);
-                world.view.disruption_budgets.apply(Arc::new(budget));
+                let budget = budget(&format!("b{}", a % 3), selector, i32::from(b % 5), disrupted, fixture.now.wall);
+                fixture.view.disruption_budgets.apply(Arc::new(budget));
             }
-            19 if b < 4 => drop(world.view.limit_ranges.delete(&key("all"))),
+            19 if b < 4 => drop(fixture.view.limit_ranges.delete(&key("all"))),
             19 => {
                 let max = Some(ResourceList::of(
                     Cpu::from_millicores(500 * i64::from(b)),
@@ -168,42 +168,42 @@ impl Scenario {
                     default_request: nothing(),
                     max_limit_request_ratio: nothing(),
                 };
-                world.view.limit_ranges.apply(Arc::new(LimitRange { key: key("all"), items: vec![item] }));
+                fixture.view.limit_ranges.apply(Arc::new(LimitRange { key: key("all"), items: vec![item] }));
             }
-            20 if b < 4 => drop(world.view.quotas.delete(&key("all"))),
+            20 if b < 4 => drop(fixture.view.quotas.delete(&key("all"))),
             20 => {
                 let quota = Quota { key: key("all"), hard: ResourceList::new(), scopes: vec![] };
-                world.view.quotas.apply(Arc::new(quota));
+                fixture.view.quotas.apply(Arc::new(quota));
             }
             21 => {
                 let text =
                     WINDOWS.get(usize::from(b) % 5).map(|text| (MAINTENANCE_WINDOW.to_owned(), (*text).to_owned()));
                 let annotations = text.into_iter().collect();
                 let namespace = Namespace { name: namespace.to_owned(), labels: Labels::default(), annotations };
-                world.view.namespaces.apply(Arc::new(namespace));
+                fixture.view.namespaces.apply(Arc::new(namespace));
             }
-            22 if b < 4 => drop(world.heard.remove(&format!("uid-{app}"))),
-            22 => drop(world.heard.insert(format!("uid-{app}"), Arc::new(recommendation(500 * i64::from(b))))),
+            22 if b < 4 => drop(fixture.feed.remove(&format!("uid-{app}"))),
+            22 => drop(fixture.feed.insert(format!("uid-{app}"), Arc::new(recommendation(500 * i64::from(b))))),
             23 => {
                 let node = json!({"metadata": {"name": "n1"}, "status": {"allocatable": {"cpu": format!("{b}"), "memory": "8Gi"}}});
                 let node: v1::Node = serde_json::from_value(node).expect("a node");
-                world.view.nodes.apply(Arc::new(Node::trim(node)));
+                fixture.view.nodes.apply(Arc::new(Node::trim(node)));
             }
-            24..=27 => self.pair.wait(Duration::from_millis(PAUSES[usize::from(b) % PAUSES.len()])),
+            24..=27 => self.comparison.wait(Duration::from_millis(PAUSES[usize::from(b) % PAUSES.len()])),
             28 => {
                 let hour = Duration::from_hours(1);
-                world.now.wall = if b < 8 { world.now.wall + hour } else { world.now.wall - hour };
+                fixture.now.wall = if b < 8 { fixture.now.wall + hour } else { fixture.now.wall - hour };
             }
-            29 => world.pause = (b < 4).then_some(PauseReason::ViewStale),
+            29 => fixture.pause = (b < 4).then_some(PauseReason::ViewStale),
             30..=35 => {
-                let Some(action) = self.pair.plan.actions.get(usize::from(a) % self.pair.plan.actions.len().max(1)) else {
+                let Some(action) = self.comparison.plan.actions.get(usize::from(a) % self.comparison.plan.actions.len().max(1)) else {
                     return;
                 };
                 if self.begun.iter().any(|begun| begun.pod_uid == action.pod_uid) {
                     return;
                 }
                 let action = Arc::clone(action);
-                self.pair.begin(&action);
+                self.comparison.begin(&action);
                 self.begun.push(action);
             }
             36..=40 if !self.begun.is_empty() => {
@@ -216,7 +216,7 @@ impl Scenario {
                     12 | 13 => ActionOutcome::Infeasible,
                     _ => ActionOutcome::Rejected,
                 };
-                self.pair.end(&action, &outcome);
+                self.comparison.end(&action, &outcome);
             }
             _ => {}
         }
@@ -228,8 +228,14 @@ fn policy(a: u8, b: u8) -> Value {
 }
 
 /// A pod of an application, whichever kind its owner is of.
-fn pod(world: &mut World, app: &str, name: &str, with: &Value, change: impl FnOnce(&mut Value)) {
-    world.pod_with(app, name, with, |pod| {
+fn pod(
+    fixture: &mut Fixture,
+    app: &str,
+    name: &str,
+    with: &Value,
+    change: impl FnOnce(&mut Value),
+) {
+    fixture.pod_with(app, name, with, |pod| {
         if app == "set" {
             pod["metadata"]["ownerReferences"][0]["kind"] = json!("CloneSet");
             pod["metadata"]["ownerReferences"][0]["apiVersion"] = json!("apps.kruise.io/v1alpha1");
@@ -263,10 +269,10 @@ proptest! {
     #[test]
     fn a_pass_decides_the_same_as_one_that_decides_about_everything(steps in steps()) {
         let mut scenario = Scenario::new();
-        scenario.pair.pass();
+        scenario.comparison.pass();
         for step in steps {
             scenario.change(step);
-            scenario.pair.pass();
+            scenario.comparison.pass();
         }
     }
 }

@@ -17,18 +17,18 @@ use rollout::{
     ClockReading, PauseReason, Plan, RolloutState, Settings, SkipReason, Snapshot, decide,
 };
 
-pub(super) struct World {
+pub(super) struct Fixture {
     pub(super) view: View,
     pub(super) settings: Settings,
     pub(super) pause: Option<PauseReason>,
     /// What came over the feed, by the unique identifiers of VPA objects.
-    pub(super) heard: BTreeMap<String, Arc<Recommendation>>,
+    pub(super) feed: BTreeMap<String, Arc<Recommendation>>,
     pub(super) now: ClockReading,
     /// Where what follows is made.
     pub(super) namespace: String,
 }
 
-impl World {
+impl Fixture {
     pub(super) fn new() -> Self {
         let wall = "2026-01-01T12:00:00Z".parse().expect("a time");
         let now = ClockReading {
@@ -40,7 +40,7 @@ impl World {
             view,
             settings,
             pause: None,
-            heard: BTreeMap::new(),
+            feed: BTreeMap::new(),
             now,
             namespace,
         }
@@ -49,7 +49,7 @@ impl World {
     pub(super) fn decide(&self, state: &mut RolloutState) -> Plan {
         let snapshot = Snapshot {
             view: &self.view,
-            recommendations: &self.heard,
+            recommendations: &self.feed,
             pause: self.pause,
         };
         decide(&snapshot, state, &self.settings, self.now)
