@@ -1,17 +1,20 @@
-//! What has to be remembered between decisions: what is on its way and not seen yet, and what was
-//! refused.
+//! The state that decisions keep between passes: actions in flight, backoffs, refused and
+//! infeasible resizes, and the decisions themselves.
 //!
-//! All of it is about pods that the view shows; what is about others is forgotten. What was decided
-//! stays until what it was decided from changes. A restart forgets everything: then what the
-//! cluster shows counts, which holds evictions once the list of pods is read anew.
+//! All of it is about pods and VPA objects that the view shows. A restart loses it. Then the
+//! cluster's own state is enough: evicted pods are missing, and resizes show in the pods.
+
+mod backoff;
+mod eviction_series;
+mod in_flight;
+mod infeasible;
 
 use std::collections::HashMap;
-use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
 use json_patch::Patch;
-use model::{ContainerRecommendation, Recommendation};
+use model::Recommendation;
 use view::{Autoscaler, Change, ObjectKey, Pod, Running, View};
 
 use super::action::{Action, ActionKind, ActionOutcome, NodeCapacity, QuickOomKill, ResizeAttempt};
@@ -25,248 +28,73 @@ use super::resize_status::ResizeStatus;
 use super::settling::Settling;
 use super::vpa_pause::WindowCache;
 
-/// After how long without an answer an act is taken not to have happened, when the pod is still
-/// there.
-const UNKNOWN_SETTLES: Duration = Duration::from_mins(2);
-/// How long an accepted resize counts when the pod carries no generation to know it by.
-const RESIZE_SETTLES: Duration = Duration::from_mins(1);
-/// The first pause after a refusal; each further one is twice as long.
-const FIRST_PAUSE: Duration = Duration::from_secs(1);
-/// The longest pause, unless the API server asks for a longer one.
-const LONGEST_PAUSE: Duration = Duration::from_mins(1);
-/// The longest pause that the API server may ask for.
-const LONGEST_ASKED: Duration = Duration::from_mins(10);
-/// How long pods that came back as they were are left alone the first time, when the webhook may
-/// only not have heard yet of what is recommended; then twice as long each time.
-const VAIN_PAUSE: Duration = Duration::from_secs(1);
-/// How long at most.
-const LONGEST_VAIN_PAUSE: Duration = Duration::from_hours(1);
+use backoff::Backoffs;
+use eviction_series::EvictionHistory;
+pub(super) use in_flight::PendingAction;
+use in_flight::{InFlight, Stage};
+use infeasible::InfeasibleResizes;
+#[cfg(test)]
+pub(super) use infeasible::is_any_lower;
 
-/// How long the status of an OOM kill is there for others to see before its pod is evicted: clients
-/// that poll would miss it.
-const OOM_KILL_SHOWS: Duration = Duration::from_secs(1);
+/// The time for which an OOM kill must have been seen before its pod is evicted: clients that poll
+/// would miss the pod's status.
+const OOM_KILL_EXPOSURE: Duration = Duration::from_secs(1);
 
-/// What is remembered, by the pods' unique identifiers.
+/// The state between passes, by the pods' unique identifiers. Times are of the monotonic clock.
 #[derive(Debug, Clone, Default)]
 pub struct RolloutState {
     in_flight: HashMap<String, InFlight>,
-    backoffs: HashMap<String, Backoff>,
-    /// Since when pods are seen resizing.
+    backoffs: Backoffs,
+    /// Start of the resize that each pod shows.
     resizing_since: HashMap<String, Duration>,
-    /// What was recommended when a pod's node could not hold it.
-    infeasible: HashMap<String, Arc<Recommendation>>,
-    /// The same for the pods of a VPA object on any node that has as much.
-    infeasible_by_capacity: HashMap<(ObjectKey, NodeCapacity), Arc<Recommendation>>,
-    /// Resizes that the API server refused.
-    refused: HashMap<String, (Patch, Duration)>,
-    /// When pods were first seen; of all that are there and not on their way out.
+    infeasible: InfeasibleResizes,
+    /// The last resize that the API server rejected, and the time of the rejection.
+    rejected_resizes: HashMap<String, (Patch, Duration)>,
+    /// The first pass that saw each live pod.
     first_seen: HashMap<String, Duration>,
-    /// The end of each pod's last OOM kill, and when its status was first seen.
+    /// The end of each pod's last OOM kill, and the first pass that saw it.
     oom_kills: HashMap<String, (Timestamp, Duration)>,
-    /// The end of the last OOM kill of each pod that was recorded in events.
+    /// The end of each pod's last OOM kill that was recorded in events.
     recorded_oom_kills: HashMap<String, Timestamp>,
-    /// The evictions on behalf of VPA objects.
-    evictions: HashMap<ObjectKey, EvictionSeries>,
-    /// What was found out of maintenance windows.
+    evictions: EvictionHistory,
+    /// Times at which maintenance windows open and close.
     pub(super) windows: WindowCache,
-    /// What changed a short time ago.
+    /// VPA objects and namespaces within their settling time.
     pub(super) settling: Settling,
     /// The sizes of groups when they were last known.
     pub(super) group_sizes: GroupSizes,
     /// The objects at the last pass.
     pub(super) change_tracker: ClusterChangeTracker,
-    /// The decisions that hold until something changes. None where everything is to be decided
-    /// about.
+    /// The decisions that are still valid; `None` before a full pass.
     pub(super) decisions: Option<DecisionCache>,
 }
 
-/// Evictions on behalf of one VPA object for one recommendation. Pods that are new since they began
-/// were made while it stood.
-#[derive(Debug, Clone)]
-struct EvictionSeries {
-    recommendation: Arc<Recommendation>,
-    since: Duration,
-    last: Duration,
-    /// How often pods came back as they were.
-    ineffective: u32,
-}
-
-impl EvictionSeries {
-    /// Until when pods that came back as they were are left alone.
-    fn until(&self) -> Duration {
-        let back_off = VAIN_PAUSE
-            .saturating_mul(1 << self.ineffective.min(12))
-            .min(LONGEST_VAIN_PAUSE);
-        self.last.saturating_add(back_off)
-    }
-
-    /// Whether the pause has been over for so long that the next eviction begins a new series.
-    fn is_over(&self, now: ClockReading) -> bool {
-        self.until().saturating_add(LONGEST_VAIN_PAUSE) <= now.monotonic
-    }
-}
-
-/// An act that the view does not show yet.
-#[derive(Debug, Clone)]
-struct InFlight {
-    pod: ObjectKey,
-    disruption: Disruption,
-    stage: Stage,
-    since: Duration,
-    /// The end of an earlier attempt with an unknown outcome: it may have happened, even if this
-    /// one is refused.
-    unknown_since: Option<Duration>,
-}
-
-#[derive(Debug, Clone, Copy)]
-enum Stage {
-    Begun,
-    Unknown,
-    Accepted { generation: Option<i64> },
-}
-
-#[derive(Debug, Clone, Copy)]
-struct Backoff {
-    until: Duration,
-    failures: u32,
-}
-
-/// What is known of an act on one pod that the view does not show yet.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct PendingAction {
-    /// What the workload loses by it.
-    pub(super) disruption: Disruption,
-    /// Whether it may be tried again: nobody knows whether it happened.
-    pub(super) may_retry: bool,
-}
-
 impl RolloutState {
-    /// Has the next pass decide about everything, whether it changed or not.
+    /// Makes the next pass a full one, which decides about all VPA objects.
     pub fn forget_decisions(&mut self) {
         self.decisions = None;
     }
 
-    /// An act is about to be tried. From now on it counts.
+    /// Records that an action is about to be sent. It counts against all budgets from now on.
     pub fn begin(&mut self, action: &Action, now: ClockReading) {
-        let unknown_since = self
-            .in_flight
-            .get(&action.pod_uid)
-            .and_then(InFlight::unknown_since);
-        let (pod, disruption) = (action.pod.clone(), action.disruption);
-        let in_flight = InFlight {
-            pod,
-            disruption,
-            stage: Stage::Begun,
-            since: now.monotonic,
-            unknown_since,
-        };
+        let earlier = self.in_flight.get(&action.pod_uid);
+        let in_flight = InFlight::new(action, earlier, now);
         self.in_flight.insert(action.pod_uid.clone(), in_flight);
         if action.kind == ActionKind::Evict {
-            self.record_eviction(action, now);
+            let first_seen = self.first_seen.get(&action.pod_uid).copied();
+            self.evictions.record(action, first_seen, now);
         }
     }
 
-    /// Has the next pass decide about what an act is about.
-    fn mark(&mut self, action: &Action) {
-        if let Some(decisions) = &mut self.decisions {
-            decisions.index.mark_pod(&action.pod);
-            decisions
-                .index
-                .mark_vpa(&action.vpa.namespace, &action.vpa.name);
-        }
-    }
-
-    /// Returns the OOM kill that an act answers, for events. Each kill is returned once, however
-    /// often its pod is tried.
-    pub fn unrecorded_oom_kill<'a>(&mut self, action: &'a Action) -> Option<&'a QuickOomKill> {
-        let kill = action.oom_kill.as_ref()?;
-        let recorded = self
-            .recorded_oom_kills
-            .insert(action.pod_uid.clone(), kill.ended_at);
-        (recorded != Some(kill.ended_at)).then_some(kill)
-    }
-
-    fn record_eviction(&mut self, action: &Action, now: ClockReading) {
-        let is_ineffective = self
-            .series_of_replacement(&action.vpa, &action.pod_uid, &action.recommendation)
-            .is_some();
-        let known = self
-            .evictions
-            .get_mut(&action.vpa)
-            .filter(|known| !known.is_over(now));
-        match known {
-            Some(known) if same_targets(&known.recommendation, &action.recommendation) => {
-                // Those that go together count once.
-                known.ineffective = known
-                    .ineffective
-                    .saturating_add(u32::from(is_ineffective && known.until() <= now.monotonic));
-                known.last = now.monotonic;
-            }
-            known => {
-                // Another recommendation is tried at once. A pause that it cut short goes on with
-                // the next one.
-                let ineffective = known
-                    .filter(|known| known.until() > now.monotonic)
-                    .map_or(0, |known| known.ineffective);
-                let recommendation = Arc::clone(&action.recommendation);
-                let evictions = EvictionSeries {
-                    recommendation,
-                    since: now.monotonic,
-                    last: now.monotonic,
-                    ineffective,
-                };
-                self.evictions.insert(action.vpa.clone(), evictions);
-            }
-        }
-    }
-
-    /// The evictions for this recommendation, if the pod is new since they began.
-    fn series_of_replacement(
-        &self,
-        vpa: &ObjectKey,
-        uid: &str,
-        recommendation: &Recommendation,
-    ) -> Option<&EvictionSeries> {
-        let known = self
-            .evictions
-            .get(vpa)
-            .filter(|known| same_targets(&known.recommendation, recommendation))?;
-        self.first_seen
-            .get(uid)
-            .is_some_and(|seen| *seen > known.since)
-            .then_some(known)
-    }
-
-    /// The rest of the pause before another eviction of a pod that was made while the same was
-    /// recommended. It would change nothing where the webhook does not size new pods.
-    pub(super) fn ineffective_pause(
-        &self,
-        vpa: &ObjectKey,
-        uid: &str,
-        recommendation: &Recommendation,
-        now: ClockReading,
-    ) -> Option<Duration> {
-        let left = self
-            .series_of_replacement(vpa, uid, recommendation)?
-            .until()
-            .checked_sub(now.monotonic)?;
-        (!left.is_zero()).then_some(left)
-    }
-
-    /// What came of an act.
+    /// Records the outcome of an action, and has the next pass decide about its VPA object.
     pub fn end(&mut self, action: &Action, outcome: &ActionOutcome, now: ClockReading) {
         self.mark(action);
         let uid = &action.pod_uid;
         match outcome {
             ActionOutcome::Accepted { generation } => {
                 self.backoffs.remove(uid);
-                self.set_stage(
-                    uid,
-                    Stage::Accepted {
-                        generation: *generation,
-                    },
-                    now,
-                );
+                let generation = *generation;
+                self.set_stage(uid, Stage::Accepted { generation }, now);
             }
             ActionOutcome::PodGone => {
                 self.set_stage(uid, Stage::Accepted { generation: None }, now);
@@ -285,8 +113,8 @@ impl RolloutState {
                     ActionKind::Evict => self.back_off(uid, None, now),
                     ActionKind::Resize { patch, attempt, .. } => {
                         if self.knows_pod(uid) {
-                            self.refused
-                                .insert(uid.clone(), (patch.clone(), now.monotonic));
+                            let rejected = (patch.clone(), now.monotonic);
+                            self.rejected_resizes.insert(uid.clone(), rejected);
                         }
                         if *outcome == ActionOutcome::Infeasible {
                             self.record_infeasible(&action.vpa, uid, attempt);
@@ -297,131 +125,102 @@ impl RolloutState {
         }
     }
 
-    /// A pod's node can never hold what is recommended. Returns whether that was not known.
+    /// Returns the OOM kill that an action answers, for events. Returns each kill once, however
+    /// often the action is retried.
+    pub fn unrecorded_oom_kill<'a>(&mut self, action: &'a Action) -> Option<&'a QuickOomKill> {
+        let kill = action.oom_kill.as_ref()?;
+        let recorded = self
+            .recorded_oom_kills
+            .insert(action.pod_uid.clone(), kill.ended_at);
+        (recorded != Some(kill.ended_at)).then_some(kill)
+    }
+
+    /// The disruption of the action on a pod that is in flight.
+    pub fn pending_disruption(&self, uid: &str) -> Option<Disruption> {
+        self.pending(uid).map(|pending| pending.disruption)
+    }
+
+    /// The action on a pod that is in flight.
+    pub(super) fn pending(&self, uid: &str) -> Option<PendingAction> {
+        self.in_flight.get(uid).map(InFlight::pending)
+    }
+
+    /// The rest of the backoff of a pod.
+    pub(super) fn backoff_left(&self, uid: &str, now: ClockReading) -> Option<Duration> {
+        self.backoffs.left(uid, now)
+    }
+
+    /// The rest of the pause before the eviction of a pod that was created while the same was
+    /// recommended. An eviction changes nothing where the webhook does not size new pods.
+    pub(super) fn ineffective_pause(
+        &self,
+        vpa: &ObjectKey,
+        uid: &str,
+        recommendation: &Recommendation,
+        now: ClockReading,
+    ) -> Option<Duration> {
+        let first_seen = self.first_seen.get(uid).copied();
+        self.evictions
+            .pause_left(vpa, first_seen, recommendation, now)
+    }
+
+    /// Records that a pod's node can never hold what is recommended. Returns whether that is new.
     pub(super) fn record_infeasible(
         &mut self,
         vpa: &ObjectKey,
         uid: &str,
         attempt: &ResizeAttempt,
     ) -> bool {
-        let is_known = |known: Option<Arc<Recommendation>>| {
-            known.is_some_and(|known| known == attempt.recommendation)
-        };
-        let mut is_new = false;
-        if self.knows_pod(uid) {
-            is_new = !is_known(
-                self.infeasible
-                    .insert(uid.to_owned(), Arc::clone(&attempt.recommendation)),
-            );
-        }
-        if let Some(node_capacity) = attempt.node_capacity {
-            let key = (vpa.clone(), node_capacity);
-            is_new |= !is_known(
-                self.infeasible_by_capacity
-                    .insert(key, Arc::clone(&attempt.recommendation)),
-            );
-        }
-        is_new
+        let uid = self.knows_pod(uid).then_some(uid);
+        self.infeasible.record(vpa, uid, attempt)
     }
 
-    /// Whether a recommendation is known to be infeasible for a pod: nothing in it is lower than in
-    /// the one that was.
+    /// Whether a recommendation is known to be infeasible for a pod.
     pub(super) fn is_infeasible(&self, uid: &str, recommendation: &Recommendation) -> bool {
-        self.infeasible
-            .get(uid)
-            .is_some_and(|known| !is_any_lower(recommendation, known))
+        self.infeasible.contains_pod(uid, recommendation)
     }
 
-    /// The same for any pod of a VPA object on nodes of this shape.
+    /// Whether a recommendation is known to be infeasible for pods of a VPA object on nodes of this
+    /// capacity.
     pub(super) fn is_infeasible_for_capacity(
         &self,
         vpa: &ObjectKey,
-        node_capacity: NodeCapacity,
+        capacity: NodeCapacity,
         recommendation: &Recommendation,
     ) -> bool {
-        let known = self
-            .infeasible_by_capacity
-            .get(&(vpa.clone(), node_capacity));
-        known.is_some_and(|known| !is_any_lower(recommendation, known))
+        self.infeasible
+            .contains_capacity(vpa, capacity, recommendation)
     }
 
-    /// How long ago the API server refused this resize.
-    pub(super) fn refused_ago(
+    /// The time since the API server rejected this very resize.
+    pub(super) fn rejected_ago(
         &self,
         uid: &str,
         resize: &Patch,
         now: ClockReading,
     ) -> Option<Duration> {
-        let (refused, at) = self.refused.get(uid)?;
-        (refused == resize).then(|| now.monotonic.saturating_sub(*at))
+        let (rejected, at) = self.rejected_resizes.get(uid)?;
+        (rejected == resize).then(|| now.monotonic.saturating_sub(*at))
     }
 
-    /// For how long a pod has been seen resizing.
+    /// The time for which a pod has been seen resizing.
     pub(super) fn resizing_for(&self, uid: &str, now: ClockReading) -> Duration {
         self.resizing_since
             .get(uid)
             .map_or(Duration::ZERO, |since| now.monotonic.saturating_sub(*since))
     }
 
-    /// Forgets what is about VPA objects that are gone.
-    pub(super) fn forget_vpas(&mut self, vpas: &[Change<Autoscaler>]) {
-        for gone in vpas
-            .iter()
-            .filter(|change| change.new.is_none())
-            .filter_map(|change| change.old.as_ref())
-        {
-            self.infeasible_by_capacity
-                .retain(|(vpa, _), _| *vpa != gone.key);
-            self.evictions.remove(&gone.key);
-        }
+    /// The time for which the status of a pod's last OOM kill must still be exposed.
+    pub(super) fn oom_kill_exposure_left(&self, uid: &str, now: ClockReading) -> Option<Duration> {
+        let (_, seen) = self.oom_kills.get(uid)?;
+        let left = seen
+            .saturating_add(OOM_KILL_EXPOSURE)
+            .checked_sub(now.monotonic)?;
+        (!left.is_zero()).then_some(left)
     }
 
-    fn set_stage(&mut self, uid: &str, stage: Stage, now: ClockReading) {
-        if let Some(in_flight) = self.in_flight.get_mut(uid) {
-            (in_flight.stage, in_flight.since) = (stage, now.monotonic);
-        }
-    }
-
-    /// A refusal takes back what was begun, but not an attempt before it that may have happened.
-    fn retract(&mut self, uid: &str) {
-        let Some(mut in_flight) = self.in_flight.remove(uid) else {
-            return;
-        };
-        if let Some(since) = in_flight.unknown_since {
-            (in_flight.stage, in_flight.since) = (Stage::Unknown, since);
-            self.in_flight.insert(uid.to_owned(), in_flight);
-        }
-    }
-
-    /// Whether the last pass saw this pod. Nothing is noted about one that is gone.
-    fn knows_pod(&self, uid: &str) -> bool {
-        self.first_seen.contains_key(uid)
-    }
-
-    fn back_off(&mut self, uid: &str, at_least: Option<Duration>, now: ClockReading) {
-        if !self.knows_pod(uid) {
-            return;
-        }
-        let failures = self
-            .backoffs
-            .get(uid)
-            .map_or(0, |back_off| back_off.failures);
-        let back_off = FIRST_PAUSE
-            .saturating_mul(1 << failures.min(10))
-            .min(LONGEST_PAUSE)
-            .max(at_least.unwrap_or_default().min(LONGEST_ASKED));
-        let until = now.monotonic.saturating_add(back_off);
-        self.backoffs.insert(
-            uid.to_owned(),
-            Backoff {
-                until,
-                failures: failures.saturating_add(1),
-            },
-        );
-    }
-
-    /// Takes over what changed pods show, and forgets what is about pods that are gone or on their
-    /// way out.
+    /// Takes in changed pods, and forgets pods that are gone or terminating. Ends actions whose
+    /// effect the view shows.
     pub(super) fn observe(&mut self, pods: &[Change<Pod>], view: &View, now: ClockReading) {
         for Change { old, new } in pods {
             let new = new.as_ref().and_then(|pod| Some((pod, live(pod)?)));
@@ -429,34 +228,15 @@ impl RolloutState {
                 .as_ref()
                 .filter(|old| new.is_none_or(|(new, _)| new.uid != old.uid))
             {
-                self.forget(&gone.uid);
+                self.forget_pod(&gone.uid);
             }
-            let Some((pod, running)) = new else { continue };
-            self.first_seen
-                .entry(pod.uid.clone())
-                .or_insert(now.monotonic);
-            if let Some(at) = last_oom_kill(pod) {
-                let known = self
-                    .oom_kills
-                    .entry(pod.uid.clone())
-                    .or_insert((at, now.monotonic));
-                if known.0 != at {
-                    *known = (at, now.monotonic);
-                }
-            } else {
-                self.oom_kills.remove(&pod.uid);
-            }
-            if ResizeStatus::of(running) == ResizeStatus::NotResizing {
-                self.resizing_since.remove(&pod.uid);
-            } else {
-                self.resizing_since
-                    .entry(pod.uid.clone())
-                    .or_insert(now.monotonic);
+            if let Some((pod, running)) = new {
+                self.observe_pod(pod, running, now);
             }
         }
         let decisions = &mut self.decisions;
         self.in_flight.retain(|uid, in_flight| {
-            // As long as it lasts, time alone may change what is decided.
+            // While it lasts, time alone may change the decision.
             if let Some(decisions) = decisions {
                 decisions.index.mark_pod(&in_flight.pod);
             }
@@ -466,83 +246,93 @@ impl RolloutState {
         });
     }
 
-    fn forget(&mut self, uid: &str) {
+    fn observe_pod(&mut self, pod: &Pod, running: &Running, now: ClockReading) {
+        let uid = &pod.uid;
+        self.first_seen.entry(uid.clone()).or_insert(now.monotonic);
+        if let Some(at) = last_oom_kill(pod) {
+            let seen = (at, now.monotonic);
+            let known = self.oom_kills.entry(uid.clone()).or_insert(seen);
+            if known.0 != at {
+                *known = seen;
+            }
+        } else {
+            self.oom_kills.remove(uid);
+        }
+        if ResizeStatus::of(running) == ResizeStatus::NotResizing {
+            self.resizing_since.remove(uid);
+        } else {
+            self.resizing_since
+                .entry(uid.clone())
+                .or_insert(now.monotonic);
+        }
+    }
+
+    fn forget_pod(&mut self, uid: &str) {
         self.in_flight.remove(uid);
         self.backoffs.remove(uid);
         self.resizing_since.remove(uid);
-        self.infeasible.remove(uid);
-        self.refused.remove(uid);
+        self.infeasible.forget_pod(uid);
+        self.rejected_resizes.remove(uid);
         self.first_seen.remove(uid);
         self.oom_kills.remove(uid);
         self.recorded_oom_kills.remove(uid);
     }
 
-    /// Forgets what was noted about VPA objects after they were gone.
+    /// Forgets VPA objects that were deleted.
+    pub(super) fn forget_vpas(&mut self, vpas: &[Change<Autoscaler>]) {
+        for deleted in vpas
+            .iter()
+            .filter(|change| change.new.is_none())
+            .filter_map(|change| change.old.as_ref())
+        {
+            self.infeasible.retain_vpas(|vpa| *vpa != deleted.key);
+            self.evictions.retain_vpas(|vpa| *vpa != deleted.key);
+        }
+    }
+
+    /// Forgets VPA objects that the view does not show: outcomes may arrive after a deletion.
     pub(super) fn forget_missing_vpas(&mut self, view: &View) {
-        self.infeasible_by_capacity
-            .retain(|(vpa, _), _| view.autoscalers.get(vpa).is_some());
-        self.evictions
-            .retain(|vpa, _| view.autoscalers.get(vpa).is_some());
+        let exists = |vpa: &ObjectKey| view.autoscalers.get(vpa).is_some();
+        self.infeasible.retain_vpas(exists);
+        self.evictions.retain_vpas(exists);
     }
 
-    /// How long the status of a pod's last OOM kill is still to be there for others to see.
-    pub(super) fn oom_kill_exposure_left(&self, uid: &str, now: ClockReading) -> Option<Duration> {
-        let (_, seen) = self.oom_kills.get(uid)?;
-        let left = seen
-            .saturating_add(OOM_KILL_SHOWS)
-            .checked_sub(now.monotonic)?;
-        (!left.is_zero()).then_some(left)
-    }
-
-    /// What is under way for a pod.
-    pub(super) fn pending(&self, uid: &str) -> Option<PendingAction> {
-        let in_flight = self.in_flight.get(uid)?;
-        Some(PendingAction {
-            disruption: in_flight.disruption,
-            may_retry: matches!(in_flight.stage, Stage::Unknown),
-        })
-    }
-
-    /// What a pod's workload loses by what is under way for it.
-    pub fn pending_disruption(&self, uid: &str) -> Option<Disruption> {
-        self.pending(uid).map(|pending| pending.disruption)
-    }
-
-    /// How long a pod is still left alone after a refusal.
-    pub(super) fn backoff_left(&self, uid: &str, now: ClockReading) -> Option<Duration> {
-        let left = self.backoffs.get(uid)?.until.checked_sub(now.monotonic)?;
-        (!left.is_zero()).then_some(left)
-    }
-}
-
-impl InFlight {
-    fn unknown_since(&self) -> Option<Duration> {
-        if matches!(self.stage, Stage::Unknown) {
-            Some(self.since)
-        } else {
-            self.unknown_since
+    /// Has the next pass decide about the VPA object of an action, and about all that shares a
+    /// budget with its pod.
+    fn mark(&mut self, action: &Action) {
+        if let Some(decisions) = &mut self.decisions {
+            let index = &mut decisions.index;
+            index.mark_pod(&action.pod);
+            index.mark_vpa(&action.vpa.namespace, &action.vpa.name);
         }
     }
 
-    /// Whether the view shows what came of it, or nothing will come of it any more.
-    fn is_over(&self, running: &Running, now: ClockReading) -> bool {
-        let waited = now.monotonic.saturating_sub(self.since);
-        match (self.stage, self.disruption) {
-            (Stage::Unknown, _) => waited >= UNKNOWN_SETTLES,
-            // An eviction is over when the pod is gone.
-            (Stage::Begun, _) | (Stage::Accepted { .. }, Disruption::Eviction) => false,
-            (
-                Stage::Accepted {
-                    generation: Some(generation),
-                },
-                _,
-            ) => running.generation.is_some_and(|seen| seen >= generation),
-            (Stage::Accepted { generation: None }, _) => waited >= RESIZE_SETTLES,
+    fn set_stage(&mut self, uid: &str, stage: Stage, now: ClockReading) {
+        if let Some(in_flight) = self.in_flight.get_mut(uid) {
+            in_flight.set_stage(stage, now);
+        }
+    }
+
+    /// Takes back a refused action, but not an earlier one of unknown outcome.
+    fn retract(&mut self, uid: &str) {
+        if let Some(earlier) = self.in_flight.remove(uid).and_then(InFlight::retracted) {
+            self.in_flight.insert(uid.to_owned(), earlier);
+        }
+    }
+
+    /// Whether the last pass saw this pod. Pods that are gone are not recorded.
+    fn knows_pod(&self, uid: &str) -> bool {
+        self.first_seen.contains_key(uid)
+    }
+
+    fn back_off(&mut self, uid: &str, at_least: Option<Duration>, now: ClockReading) {
+        if self.knows_pod(uid) {
+            self.backoffs.extend(uid, at_least, now);
         }
     }
 }
 
-/// What a pod says while it runs, if it is not on its way out.
+/// The running state of a pod that is not terminating.
 fn live(pod: &Pod) -> Option<&Running> {
     pod.running
         .as_deref()
@@ -556,32 +346,4 @@ fn last_oom_kill(pod: &Pod) -> Option<Timestamp> {
         .filter_map(priority::last_oom_kill)
         .filter_map(|killed| killed.finished_at)
         .max()
-}
-
-/// Whether pods would get the same. Bounds move with time, although nothing else is recommended.
-fn same_targets(one: &Recommendation, other: &Recommendation) -> bool {
-    let is_same = |(one, other): (&ContainerRecommendation, &ContainerRecommendation)| {
-        one.container_name == other.container_name && one.target == other.target
-    };
-    one.containers.len() == other.containers.len()
-        && one.containers.iter().zip(&other.containers).all(is_same)
-}
-
-/// Whether any target is lower than it was.
-pub(super) fn is_any_lower(recommendation: &Recommendation, before: &Recommendation) -> bool {
-    recommendation.containers.iter().any(|container| {
-        let before = before
-            .containers
-            .iter()
-            .find(|before| before.container_name == container.container_name);
-        before.is_some_and(|before| {
-            let mut targets = container.target.iter();
-            targets.any(|(name, target)| {
-                before
-                    .target
-                    .get(name)
-                    .is_some_and(|before| target < before)
-            })
-        })
-    })
 }

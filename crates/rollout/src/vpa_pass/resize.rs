@@ -187,7 +187,7 @@ impl VpaPass<'_> {
         if qos::would_change(member.running, &resize.sizes) {
             return Some(SkipReason::QosClass);
         }
-        if let Some(ago) = state.refused_ago(&member.pod.uid, patch, now) {
+        if let Some(ago) = state.rejected_ago(&member.pod.uid, patch, now) {
             if self.mode == EffectiveUpdateMode::InPlaceOrRecreate {
                 return Some(SkipReason::ResizeRejected);
             }

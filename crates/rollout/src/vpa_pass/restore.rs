@@ -30,8 +30,11 @@ impl VpaPass<'_> {
         let may = self
             .group(member)
             .is_some_and(|group| group.allows(resize.disruption, member.availability));
-        let refused_ago = self.context.state.refused_ago(&member.pod.uid, &patch, now);
-        let retry_in = refused_ago
+        let rejected_ago = self
+            .context
+            .state
+            .rejected_ago(&member.pod.uid, &patch, now);
+        let retry_in = rejected_ago
             .and_then(|ago| REFUSED_PAUSE.checked_sub(ago))
             .filter(|left| !left.is_zero());
         self.recheck_in(retry_in);
@@ -71,7 +74,7 @@ impl VpaPass<'_> {
             let recently = self
                 .context
                 .state
-                .refused_ago(&member.pod.uid, &patch, self.context.now)
+                .rejected_ago(&member.pod.uid, &patch, self.context.now)
                 .is_some();
             let may = !recently && resize.is_change && self.check_backoff(member, builder).is_ok();
             if may && self.reserve(member, resize.disruption, builder).is_ok() {
