@@ -10,6 +10,7 @@ use view::ObjectKey;
 
 use super::group::Disruption;
 use super::resize_patch::AnnotationChanges;
+use super::size_change::SizeChange;
 
 /// An eviction or a resize of one pod.
 #[derive(Debug, Clone, PartialEq)]
@@ -24,6 +25,8 @@ pub struct Action {
     pub kind: ActionKind,
     /// The reason for it.
     pub reason: ActionReason,
+    /// The changes of requests that it brings about; none where it serves another pod.
+    pub changes: Vec<SizeChange>,
     /// The recommendation that it was decided from.
     pub recommendation: Arc<Recommendation>,
     /// The loss to the pod's workload.
@@ -65,6 +68,16 @@ pub enum ActionKind {
     },
 }
 
+impl ActionKind {
+    /// The kind as a field of log lines.
+    pub fn as_str(&self) -> &'static str {
+        match self {
+            Self::Evict => "evict",
+            Self::Resize { .. } => "resize",
+        }
+    }
+}
+
 /// The recommendation of a resize and the capacity of the pod's node. A resize that was infeasible
 /// is not tried again while both stay the same.
 #[derive(Debug, Clone, PartialEq)]
@@ -102,6 +115,18 @@ pub enum ActionReason {
 }
 
 impl ActionReason {
+    /// The reason as a field of log lines.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::QuickOom => "quick_oom",
+            Self::Revert => "oom_after_resize",
+            Self::BoostExpired => "startup_boost_over",
+            Self::OutsideBounds => "outside_bounds",
+            Self::Drift => "difference_from_target",
+            Self::Preemption => "preemption",
+        }
+    }
+
     /// Whether the workload suffers already: such actions precede all others and draw on the
     /// reserved part of the request rate.
     pub fn is_urgent(self) -> bool {

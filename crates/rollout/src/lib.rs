@@ -41,6 +41,7 @@ mod revert;
 mod settings;
 mod settling;
 mod size;
+mod size_change;
 mod state;
 #[cfg(test)]
 mod vectors;
@@ -67,6 +68,7 @@ pub use preemption::{PreemptionMethod, PreemptionPlan};
 pub use resize_patch::AnnotationChanges;
 pub use revert::{RESIZED_FROM, REVERTED_AT};
 pub use settings::{PreemptionMode, Settings};
+pub use size_change::{BoundViolation, SizeChange};
 pub use state::RolloutState;
 pub use vpa_pause::{PausedVpa, VpaPauseReason};
 

@@ -199,6 +199,7 @@ impl EvictablePod<'_> {
             pod_uid: self.pod.uid.clone(),
             kind: ActionKind::Evict,
             reason: ActionReason::Preemption,
+            changes: Vec::new(),
             recommendation: self.recommendation,
             disruption: Disruption::Eviction,
             oom_kill: None,

@@ -23,6 +23,7 @@ use super::plan_builder::PlanBuilder;
 use super::priority::{Priority, quick_oom};
 use super::resize_status::ResizeStatus;
 use super::settings::{PreemptionMode, Settings};
+use super::size_change::SizeChange;
 use super::state::RolloutState;
 use super::vpa_pause::{PausedVpa, VpaPauseReason};
 use super::{PodCounts, Snapshot, boost, eviction_requirements, size};
@@ -61,6 +62,8 @@ struct Candidate<'a> {
     member: &'a Member<'a>,
     priority: Priority,
     reason: ActionReason,
+    /// The recommendation, capped for the pod.
+    recommendation: Recommendation,
     oom_kill: Option<QuickOomKill>,
 }
 
@@ -211,6 +214,7 @@ impl<'a> VpaPass<'a> {
                     member,
                     priority,
                     reason,
+                    recommendation: own,
                     oom_kill,
                 };
                 if let Some(left) = self.settles_in.filter(|_| reason != ActionReason::QuickOom) {
@@ -220,7 +224,7 @@ impl<'a> VpaPass<'a> {
                 }
                 if !eviction_requirements::admit(
                     member.running,
-                    &own,
+                    &candidate.recommendation,
                     self.spec,
                     settings.native_sidecars,
                 ) {
@@ -333,6 +337,7 @@ impl<'a> VpaPass<'a> {
         kind: ActionKind,
         reason: ActionReason,
         disruption: Disruption,
+        changes: Vec<SizeChange>,
     ) -> Action {
         Action {
             vpa: self.vpa.key.clone(),
@@ -340,6 +345,7 @@ impl<'a> VpaPass<'a> {
             pod_uid: member.pod.uid.clone(),
             kind,
             reason,
+            changes,
             recommendation: Arc::clone(&self.recommendation),
             disruption,
             oom_kill: None,

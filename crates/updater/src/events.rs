@@ -261,6 +261,7 @@ mod tests {
             pod_uid: "uid-0".to_owned(),
             kind: ActionKind::Evict,
             reason: ActionReason::QuickOom,
+            changes: Vec::new(),
             recommendation: Arc::default(),
             disruption: Disruption::Eviction,
             oom_kill: Some(kill.clone()),

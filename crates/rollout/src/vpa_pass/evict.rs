@@ -4,6 +4,7 @@ use super::{Candidate, Disruption, Member, PassContext, VpaPass};
 use crate::action::{Action, ActionKind, SkipReason};
 use crate::in_place;
 use crate::plan_builder::PlanBuilder;
+use crate::size_change::SizeChange;
 
 impl VpaPass<'_> {
     /// Whether the pod may be evicted as far as its group is concerned. One of which nobody knows
@@ -59,11 +60,17 @@ impl VpaPass<'_> {
         } else if let Some(reason) = builder.budgets.retry_refusal(pod, running) {
             return Err(reason);
         }
+        let changes = SizeChange::to_targets(
+            running,
+            &candidate.recommendation,
+            self.context.settings.native_sidecars,
+        );
         let action = self.action(
             candidate.member,
             ActionKind::Evict,
             candidate.reason,
             Disruption::Eviction,
+            changes,
         );
         Ok(Action {
             oom_kill: candidate.oom_kill.clone(),

@@ -13,6 +13,7 @@ use crate::in_place::{InPlaceDecision, InPlaceRequest};
 use crate::plan_builder::PlanBuilder;
 use crate::resize_patch::{self, DesiredSizes};
 use crate::resize_status::ResizeStatus;
+use crate::size_change::SizeChange;
 use crate::{qos, revert, size};
 
 /// After how long a refused resize is tried again where nothing else can be done.
@@ -168,7 +169,9 @@ impl VpaPass<'_> {
             annotations,
             attempt: self.attempt(member.running),
         };
-        let action = self.action(member, kind, candidate.reason, resize.disruption);
+        let changes =
+            SizeChange::to_sizes(member.running, &resize.sizes, &candidate.recommendation);
+        let action = self.action(member, kind, candidate.reason, resize.disruption, changes);
         Ok(Action {
             oom_kill: candidate.oom_kill.clone(),
             ..action

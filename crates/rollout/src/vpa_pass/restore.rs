@@ -3,11 +3,14 @@
 
 use std::sync::Arc;
 
+use model::Recommendation;
+
 use super::resize::{REFUSED_PAUSE, Resize};
 use super::{EPSILON, Member, VpaPass};
 use crate::action::{Action, ActionKind, ActionReason};
 use crate::plan_builder::PlanBuilder;
 use crate::resize_status::ResizeStatus;
+use crate::size_change::SizeChange;
 use crate::{boost, resize_patch, revert};
 
 impl VpaPass<'_> {
@@ -51,7 +54,10 @@ impl VpaPass<'_> {
             annotations,
             attempt: self.attempt(member.running),
         };
-        Some(self.action(member, kind, ActionReason::BoostExpired, resize.disruption))
+        let changes =
+            SizeChange::to_sizes(member.running, &resize.sizes, &Recommendation::default());
+        let reason = ActionReason::BoostExpired;
+        Some(self.action(member, kind, reason, resize.disruption, changes))
     }
 
     /// Gives pods back what they had before they were resized and killed; gives the others.
@@ -84,7 +90,9 @@ impl VpaPass<'_> {
                     annotations,
                     attempt: self.attempt(member.running),
                 };
-                let action = self.action(member, kind, ActionReason::Revert, resize.disruption);
+                let changes = SizeChange::to_sizes(member.running, &resize.sizes, &own);
+                let reason = ActionReason::Revert;
+                let action = self.action(member, kind, reason, resize.disruption, changes);
                 builder.plan.actions.push(Arc::new(action));
             } else {
                 others.push(member);

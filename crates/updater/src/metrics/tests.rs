@@ -33,6 +33,7 @@ fn eviction() -> Action {
         pod_uid: "uid".to_owned(),
         kind: ActionKind::Evict,
         reason: ActionReason::Drift,
+        changes: Vec::new(),
         recommendation: Arc::default(),
         disruption: Disruption::Eviction,
         oom_kill: None,
