@@ -11,7 +11,7 @@ use runtime::{CommonArgs, FeatureGates, GoDuration, LeaderElectionArgs, Namespac
 use serving::FeedReaderArgs;
 use view::ObjectKey;
 
-use crate::pace::Limits;
+use crate::rate_limit::RateLimits;
 
 /// What sets the updater's command line apart.
 pub const PROGRAM: Program = Program {
@@ -202,7 +202,7 @@ impl RolloutArgs {
 
 impl RateLimitArgs {
     /// The limits, and how much is asked for at the same time.
-    pub fn limits(&self) -> (Limits, usize) {
+    pub fn limits(&self) -> (RateLimits, usize) {
         let Self {
             eviction_rate_limit,
             eviction_rate_burst,
@@ -210,7 +210,7 @@ impl RateLimitArgs {
             namespace_eviction_rate_burst,
             eviction_concurrency,
         } = self;
-        let limits = Limits {
+        let limits = RateLimits {
             overall: limit(*eviction_rate_limit, *eviction_rate_burst),
             namespace: limit(
                 *namespace_eviction_rate_limit,
@@ -337,7 +337,7 @@ mod tests {
         assert_eq!(
             limits(""),
             (
-                Limits {
+                RateLimits {
                     overall: None,
                     namespace: None
                 },
@@ -351,7 +351,7 @@ mod tests {
         assert_eq!(
             some,
             (
-                Limits {
+                RateLimits {
                     overall: Some((2.5, 3)),
                     namespace: Some((1.0, 1))
                 },

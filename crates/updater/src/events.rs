@@ -15,7 +15,7 @@ const WAITING: usize = 10_000;
 
 /// What happened.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct News {
+pub(crate) struct EventRecord {
     about: ObjectReference,
     kind: EventType,
     reason: &'static str,
@@ -23,7 +23,7 @@ pub(crate) struct News {
     note: String,
 }
 
-impl News {
+impl EventRecord {
     /// A pod was evicted.
     pub(crate) fn evicted(pod: &ObjectKey, uid: &str, vpa: &Autoscaler) -> [Self; 2] {
         let note = "Pod was evicted by VPA Updater to apply resource recommendation.";
@@ -179,13 +179,13 @@ fn pod_reference(pod: &ObjectKey, uid: &str) -> ObjectReference {
 
 /// Takes events to be written. Clones share the queue.
 #[derive(Debug, Clone)]
-pub(crate) struct Events(mpsc::Sender<News>);
+pub(crate) struct EventQueue(mpsc::Sender<EventRecord>);
 
-impl Events {
+impl EventQueue {
     /// The queue, and the writing itself, one event after the other. `client` should have a
     /// throttle of its own.
     pub(crate) fn new(client: Client) -> (Self, impl Future<Output = ()> + Send) {
-        let (queue, mut told) = mpsc::channel::<News>(WAITING);
+        let (queue, mut told) = mpsc::channel::<EventRecord>(WAITING);
         let events = Recorder::new(
             client,
             Reporter {
@@ -194,7 +194,7 @@ impl Events {
             },
         );
         let writing = async move {
-            while let Some(News {
+            while let Some(EventRecord {
                 about,
                 kind,
                 reason,
@@ -218,8 +218,8 @@ impl Events {
     }
 
     /// Has it written some time, unless too many wait already.
-    pub(crate) fn tell(&self, news: News) {
-        if self.0.try_send(news).is_err() {
+    pub(crate) fn push(&self, record: EventRecord) {
+        if self.0.try_send(record).is_err() {
             tracing::debug!("too many events wait; one was dropped");
         }
     }
@@ -266,7 +266,7 @@ mod tests {
             disruption: Disruption::Eviction,
             oom_kill: Some(kill.clone()),
         };
-        let [pod, object] = News::oom_killed(&action, &kill, &vpa);
+        let [pod, object] = EventRecord::oom_killed(&action, &kill, &vpa);
         assert_eq!(
             (pod.about.uid.as_deref(), object.about.uid.as_deref()),
             (Some("uid-0"), Some("uid-web"))

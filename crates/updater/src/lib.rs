@@ -11,13 +11,13 @@
 //! * [`metrics`]: what is measured about all this.
 
 pub mod args;
+mod control_loop;
 mod events;
-mod heard;
+mod feed_overlay;
 pub mod metrics;
-pub mod pace;
 mod pod_writer;
+pub mod rate_limit;
 mod run;
-mod term;
 
 pub use args::{Args, PROGRAM};
 pub use run::run;

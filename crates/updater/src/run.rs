@@ -12,10 +12,10 @@ use view::{Scope, Shard};
 use watch::Watches;
 
 use crate::args::Args;
-use crate::events::Events;
+use crate::control_loop::{ControlLoop, Inputs, LoopConfig, Reporter};
+use crate::events::EventQueue;
 use crate::metrics::Metrics;
 use crate::pod_writer::PodWriter;
-use crate::term::{Rules, Senses, Tell, Term};
 
 /// One part in so many of `--kube-api-burst` is for pods that were killed for want of memory.
 const URGENT_SHARE: u32 = 4;
@@ -40,7 +40,7 @@ pub async fn run(args: Args, chassis: Chassis) -> anyhow::Result<()> {
     };
     let (limits, concurrency) = rate_limits.limits();
     let requests = Throttle::new(common.kube_api_qps, common.kube_api_burst);
-    let rules = Rules {
+    let config = LoopConfig {
         settings: rollout.settings()?,
         policy: pause.policy(std::env::var("NAMESPACE").ok()),
         limits,
@@ -60,7 +60,7 @@ pub async fn run(args: Args, chassis: Chassis) -> anyhow::Result<()> {
         requests,
         chassis.rest_metrics.clone(),
     )?;
-    let (events, writing) = Events::new(telling);
+    let (events, writing) = EventQueue::new(telling);
     chassis.tasks.spawn_until_shutdown("events", writing);
     let heard = feed.source(&chassis)?.map(
         |FeedSource {
@@ -78,7 +78,7 @@ pub async fn run(args: Args, chassis: Chassis) -> anyhow::Result<()> {
             following
         },
     );
-    let tell = Tell {
+    let reporter = Reporter {
         metrics,
         events,
         activity: chassis.activity.clone(),
@@ -96,25 +96,25 @@ pub async fn run(args: Args, chassis: Chassis) -> anyhow::Result<()> {
             .namespaces()
             .nodes();
         let mut control = Watches::new(chassis.client.clone(), scope.clone());
-        if let Some(key) = &rules.policy.stop_config_map {
+        if let Some(key) = &config.policy.stop_config_map {
             control = control.switch(key);
         }
         let mut webhook = Watches::new(chassis.client.clone(), scope.clone());
-        if let Some((key, _)) = &rules.policy.webhook_lease {
+        if let Some((key, _)) = &config.policy.webhook_lease {
             webhook = webhook.heartbeat(key);
         }
-        let senses = Senses {
+        let inputs = Inputs {
             view: watches.view(),
             control: control.view(),
             webhook: webhook.view(),
             feed: heard.clone(),
             clock: chassis.clock(),
         };
-        let term = Term::new(
-            senses,
-            rules.clone(),
+        let term = ControlLoop::new(
+            inputs,
+            config.clone(),
             PodWriter::new(acting.clone(), leading),
-            tell.clone(),
+            reporter.clone(),
         );
         let shutdown: CancellationToken = chassis.shutdown.clone();
         async move {

@@ -9,31 +9,31 @@ use view::{Autoscaler, Change, View};
 
 /// The last state of the feed.
 #[derive(Debug, Default)]
-pub(crate) struct Ear {
-    following: Option<Subscription>,
+pub(crate) struct FeedOverlay {
+    subscription: Option<Subscription>,
     /// Whether it differs from the one at the last pass.
     has_changed: bool,
     /// The objects at the last pass.
-    seen: ChangeTracker<Autoscaler>,
-    heard: Recommendations,
+    tracker: ChangeTracker<Autoscaler>,
+    recommendations: Recommendations,
     /// The values that these are copies of.
     sources: BTreeMap<String, Arc<feed::Recommendation>>,
 }
 
-impl Ear {
+impl FeedOverlay {
     /// Takes over what the feed tells now.
-    pub(crate) fn listen(&mut self, following: &Subscription) {
-        self.following = Some(following.clone());
+    pub(crate) fn update(&mut self, subscription: &Subscription) {
+        self.subscription = Some(subscription.clone());
         self.has_changed = true;
     }
 
     /// The recommendations that go before the statuses of these objects, by the rule that the
     /// webhook follows too ([`Subscription::over_status`]).
-    pub(crate) fn over(&mut self, view: &View) -> &Recommendations {
-        let Some(following) = self.following.take() else {
-            return &self.heard;
+    pub(crate) fn recommendations_for(&mut self, view: &View) -> &Recommendations {
+        let Some(subscription) = self.subscription.take() else {
+            return &self.recommendations;
         };
-        let changes = self.seen.changes(view.autoscalers.iter());
+        let changes = self.tracker.changes(view.autoscalers.iter());
         for Change { old, new } in &changes {
             let uid = new.as_ref().map(|new| new.uid());
             if let Some(gone) = old
@@ -47,19 +47,19 @@ impl Ear {
         if std::mem::take(&mut self.has_changed) {
             view.autoscalers
                 .iter()
-                .for_each(|vpa| self.set(vpa.uid(), of(&following, vpa)));
+                .for_each(|vpa| self.set(vpa.uid(), of(&subscription, vpa)));
         } else {
             let others = changes.iter().filter_map(|change| change.new.as_ref());
-            others.for_each(|vpa| self.set(vpa.uid(), of(&following, vpa)));
+            others.for_each(|vpa| self.set(vpa.uid(), of(&subscription, vpa)));
         }
-        self.following = Some(following);
-        &self.heard
+        self.subscription = Some(subscription);
+        &self.recommendations
     }
 
     fn set(&mut self, uid: &str, value: Option<&Arc<feed::Recommendation>>) {
         let Some(value) = value else {
             self.sources.remove(uid);
-            self.heard.remove(uid);
+            self.recommendations.remove(uid);
             return;
         };
         if !self
@@ -68,21 +68,24 @@ impl Ear {
             .is_some_and(|source| Arc::ptr_eq(source, value))
         {
             self.sources.insert(uid.to_owned(), Arc::clone(value));
-            self.heard
+            self.recommendations
                 .insert(uid.to_owned(), Arc::new(value.recommendation.clone()));
         }
     }
 }
 
 /// What the feed tells of an object, if that goes before its status.
-fn of<'a>(following: &'a Subscription, vpa: &Autoscaler) -> Option<&'a Arc<feed::Recommendation>> {
+fn of<'a>(
+    subscription: &'a Subscription,
+    vpa: &Autoscaler,
+) -> Option<&'a Arc<feed::Recommendation>> {
     let status = vpa.object.status.as_ref();
     let written = status.and_then(|status| status.recommendation.as_ref());
     let is_written = written.is_some_and(|written| !written.container_recommendations.is_empty());
     let generation = status.map_or(0, |status| status.observed_generation);
-    following
+    subscription
         .over_status(vpa.uid(), generation, is_written)
-        .map(|heard| &heard.value)
+        .map(|recommendations| &recommendations.value)
 }
 
 #[cfg(test)]
@@ -110,11 +113,16 @@ mod tests {
     }
 
     /// Whether what was heard about one generation goes before a status that is about another.
-    fn check_over(heard: i64, is_fresh: bool, status: &serde_json::Value, expected: bool) {
+    fn check_over(
+        recommendations: i64,
+        is_fresh: bool,
+        status: &serde_json::Value,
+        expected: bool,
+    ) {
         let container = model::ContainerRecommendation::default();
         let value = Arc::new(feed::Recommendation {
             uid: "of-web".to_owned(),
-            observed_generation: heard,
+            observed_generation: recommendations,
             recommendation: model::Recommendation {
                 containers: vec![container],
             },
@@ -131,10 +139,12 @@ mod tests {
             values: [("of-web".to_owned(), told)].into(),
             stale_since,
         };
-        let mut ear = Ear::default();
-        ear.listen(&Subscription::from_leaders(vec![part]));
-        let goes_before = ear.over(&view(status)).contains_key("of-web");
-        assert_eq!(goes_before, expected, "{heard} before {status}");
+        let mut overlay = FeedOverlay::default();
+        overlay.update(&Subscription::from_leaders(vec![part]));
+        let goes_before = overlay
+            .recommendations_for(&view(status))
+            .contains_key("of-web");
+        assert_eq!(goes_before, expected, "{recommendations} before {status}");
     }
 
     #[test]
@@ -179,8 +189,8 @@ mod tests {
                 ..feed::Recommendation::default()
             })
         };
-        let following = |values: &[&Arc<feed::Recommendation>]| {
-            let heard = |value: &&Arc<feed::Recommendation>| {
+        let subscription = |values: &[&Arc<feed::Recommendation>]| {
+            let recommendations = |value: &&Arc<feed::Recommendation>| {
                 let value = Arc::clone(value);
                 feed::client::Received {
                     value,
@@ -191,24 +201,27 @@ mod tests {
             };
             let values = values
                 .iter()
-                .map(|value| (value.uid.clone(), heard(value)))
+                .map(|value| (value.uid.clone(), recommendations(value)))
                 .collect();
             Subscription::from_leaders(vec![feed::client::LeaderState {
                 values,
                 stale_since: None,
             }])
         };
-        let (mut view, mut ear, first) = (view(&json!({})), Ear::default(), value("of-web"));
-        let copy = |ear: &mut Ear, view: &View| ear.over(view).get("of-web").cloned();
-        ear.listen(&following(&[&first]));
-        let before = copy(&mut ear, &view).expect("it is heard");
-        ear.listen(&following(&[&first, &value("of-other")]));
-        let after = copy(&mut ear, &view).expect("it is heard");
+        let (mut view, mut overlay, first) =
+            (view(&json!({})), FeedOverlay::default(), value("of-web"));
+        let copy = |overlay: &mut FeedOverlay, view: &View| {
+            overlay.recommendations_for(view).get("of-web").cloned()
+        };
+        overlay.update(&subscription(&[&first]));
+        let before = copy(&mut overlay, &view).expect("it is heard");
+        overlay.update(&subscription(&[&first, &value("of-other")]));
+        let after = copy(&mut overlay, &view).expect("it is heard");
         assert!(Arc::ptr_eq(&before, &after));
-        ear.listen(&following(&[&value("of-web")]));
-        let after = copy(&mut ear, &view).expect("it is heard");
+        overlay.update(&subscription(&[&value("of-web")]));
+        let after = copy(&mut overlay, &view).expect("it is heard");
         assert!(!Arc::ptr_eq(&before, &after));
         view.autoscalers.delete(&ObjectKey::new("shop", "web"));
-        assert_eq!(copy(&mut ear, &view), None, "the object is gone");
+        assert_eq!(copy(&mut overlay, &view), None, "the object is gone");
     }
 }

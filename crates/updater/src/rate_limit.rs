@@ -9,7 +9,7 @@ use runtime::throttle::Throttle;
 
 /// Acts per second and at once; none means no limit.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
-pub struct Limits {
+pub struct RateLimits {
     /// Of everything.
     pub overall: Option<(f64, u32)>,
     /// Of each namespace.
@@ -22,15 +22,15 @@ const MOST_NAMESPACES: usize = 10_000;
 
 /// Tokens of one kind of act.
 #[derive(Debug)]
-pub struct Pace {
-    limits: Limits,
+pub struct RateLimiter {
+    limits: RateLimits,
     overall: Option<Throttle>,
     namespaces: HashMap<String, Throttle>,
 }
 
-impl Pace {
+impl RateLimiter {
     /// All tokens are there.
-    pub fn new(limits: Limits) -> Self {
+    pub fn new(limits: RateLimits) -> Self {
         let overall = limits
             .overall
             .map(|(per_second, burst)| Throttle::new(per_second, burst));
@@ -81,15 +81,15 @@ impl Pace {
 mod tests {
     use super::*;
 
-    const NONE: Limits = Limits {
+    const NONE: RateLimits = RateLimits {
         overall: None,
         namespace: None,
     };
 
-    fn check(limits: Limits, actions: &[(&str, u64, Option<u64>)]) {
-        let (start, mut pace) = (Instant::now(), Pace::new(limits));
+    fn check(limits: RateLimits, actions: &[(&str, u64, Option<u64>)]) {
+        let (start, mut limiter) = (Instant::now(), RateLimiter::new(limits));
         for (namespace, at_ms, wait_ms) in actions {
-            let wait = pace
+            let wait = limiter
                 .take(namespace, start + Duration::from_millis(*at_ms))
                 .err();
             assert_eq!(
@@ -107,7 +107,7 @@ mod tests {
 
     #[test]
     fn the_limit_of_all_holds_for_all() {
-        let limits = Limits {
+        let limits = RateLimits {
             overall: Some((10.0, 2)),
             ..NONE
         };
@@ -125,7 +125,7 @@ mod tests {
 
     #[test]
     fn a_namespace_that_waits_holds_up_no_other() {
-        let limits = Limits {
+        let limits = RateLimits {
             overall: Some((100.0, 10)),
             namespace: Some((1.0, 1)),
         };
@@ -142,7 +142,7 @@ mod tests {
 
     #[test]
     fn what_waits_takes_no_token() {
-        let limits = Limits {
+        let limits = RateLimits {
             overall: Some((1.0, 2)),
             namespace: Some((1.0, 1)),
         };

@@ -24,11 +24,11 @@ use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
 use view::{Autoscaler, ObjectKey, View};
 
-use crate::events::{Events, News};
-use crate::heard::Ear;
+use crate::events::{EventQueue, EventRecord};
+use crate::feed_overlay::FeedOverlay;
 use crate::metrics::{Classes, Metrics};
-use crate::pace::{Limits, Pace};
 use crate::pod_writer::PodWriter;
+use crate::rate_limit::{RateLimiter, RateLimits};
 
 /// Between two passes there is a pause of so many times as long as a pass takes, so that following
 /// thousands of pods that come and go does not take the machine from what makes them.
@@ -43,7 +43,7 @@ const PATIENCE: u32 = 5;
 const LEAST_PATIENCE: Duration = Duration::from_mins(1);
 
 /// What is watched.
-pub(crate) struct Senses {
+pub(crate) struct Inputs {
     /// Workloads.
     pub(crate) view: watch::Receiver<View>,
     /// The switch.
@@ -59,10 +59,10 @@ pub(crate) struct Senses {
 
 /// What the command line says.
 #[derive(Debug, Clone)]
-pub(crate) struct Rules {
+pub(crate) struct LoopConfig {
     pub(crate) settings: Settings,
     pub(crate) policy: PausePolicy,
-    pub(crate) limits: Limits,
+    pub(crate) limits: RateLimits,
     pub(crate) concurrency: usize,
     pub(crate) interval: Duration,
     /// Requests to the API server per second and at once.
@@ -71,36 +71,36 @@ pub(crate) struct Rules {
 
 /// Where results go.
 #[derive(Clone)]
-pub(crate) struct Tell {
+pub(crate) struct Reporter {
     pub(crate) metrics: Metrics,
-    pub(crate) events: Events,
+    pub(crate) events: EventQueue,
     pub(crate) activity: runtime::Activity,
 }
 
-impl Drop for Term {
+impl Drop for ControlLoop {
     /// A standby is alive without doing anything.
     fn drop(&mut self) {
-        self.tell.activity.expect_nothing();
-        self.tell.metrics.stand_down();
+        self.reporter.activity.expect_nothing();
+        self.reporter.metrics.stand_down();
     }
 }
 
 /// One term.
-pub(crate) struct Term {
-    senses: Senses,
-    rules: Rules,
+pub(crate) struct ControlLoop {
+    inputs: Inputs,
+    config: LoopConfig,
     writer: PodWriter,
-    tell: Tell,
+    reporter: Reporter,
     started: Instant,
     state: RolloutState,
     preemptions: Vec<PreemptionPlan>,
-    ear: Ear,
+    overlay: FeedOverlay,
     /// Whether the feed has told something since the last pass.
     feed_changed: bool,
     liveness: WebhookLiveness,
     classes: Classes,
-    evictions: Pace,
-    resizes: Pace,
+    evictions: RateLimiter,
+    resizes: RateLimiter,
     waiting: VecDeque<Arc<Action>>,
     /// Pods whose node was too small for them when the last pass looked.
     infeasible: BTreeSet<ObjectKey>,
@@ -128,19 +128,27 @@ struct Round {
     decided: Instant,
 }
 
-impl Term {
-    pub(crate) fn new(senses: Senses, rules: Rules, writer: PodWriter, tell: Tell) -> Self {
+impl ControlLoop {
+    pub(crate) fn new(
+        inputs: Inputs,
+        config: LoopConfig,
+        writer: PodWriter,
+        reporter: Reporter,
+    ) -> Self {
         let now = Instant::now();
-        let (evictions, resizes) = (Pace::new(rules.limits), Pace::new(rules.limits));
+        let (evictions, resizes) = (
+            RateLimiter::new(config.limits),
+            RateLimiter::new(config.limits),
+        );
         Self {
-            senses,
-            rules,
+            inputs,
+            config,
             writer,
-            tell,
+            reporter,
             started: now,
             state: RolloutState::default(),
             preemptions: Vec::new(),
-            ear: Ear::default(),
+            overlay: FeedOverlay::default(),
             feed_changed: true,
             liveness: WebhookLiveness::default(),
             classes: Classes::default(),
@@ -162,8 +170,8 @@ impl Term {
     /// Runs until shutdown, when what has begun is waited for, or until it is dropped with the
     /// lease.
     pub(crate) async fn run(mut self, shutdown: CancellationToken) -> anyhow::Result<()> {
-        self.tell.activity.expect_every(
-            (self.rules.interval * PATIENCE).max(LEAST_PATIENCE),
+        self.reporter.activity.expect_every(
+            (self.config.interval * PATIENCE).max(LEAST_PATIENCE),
             self.started.into_std(),
         );
         loop {
@@ -171,11 +179,11 @@ impl Term {
                 biased;
                 () = shutdown.cancelled() => break,
                 // Who throws the switch waits for nothing, and while it is on a pass costs little.
-                changed = self.senses.control.changed() => { changed?; self.pass(); }
+                changed = self.inputs.control.changed() => { changed?; self.pass(); }
                 Some(done) = self.running.join_next() => self.done(done?),
-                changed = self.senses.webhook.changed() => { changed?; self.soon(); }
-                changed = self.senses.view.changed() => { changed?; self.view_changed(); }
-                () = heard(&mut self.senses.feed) => { self.feed_changed = true; self.soon(); }
+                changed = self.inputs.webhook.changed() => { changed?; self.soon(); }
+                changed = self.inputs.view.changed() => { changed?; self.view_changed(); }
+                () = heard(&mut self.inputs.feed) => { self.feed_changed = true; self.soon(); }
                 () = at(self.due) => self.pass(),
                 () = at(self.turn) => {}
             }
@@ -188,17 +196,17 @@ impl Term {
         Ok(())
     }
 
-    fn listen(&mut self) {
+    fn update_overlay(&mut self) {
         if std::mem::take(&mut self.feed_changed)
-            && let Some(feed) = &mut self.senses.feed
+            && let Some(feed) = &mut self.inputs.feed
         {
-            self.ear.listen(&feed.borrow_and_update());
+            self.overlay.update(&feed.borrow_and_update());
         }
     }
 
     /// Drops the acts that wait once the view is stale: they were decided by one that was current.
     fn view_changed(&mut self) {
-        if !is_current(&self.senses.view.borrow()) {
+        if !is_current(&self.inputs.view.borrow()) {
             self.waiting.clear();
         }
         self.soon();
@@ -214,7 +222,7 @@ impl Term {
 
     fn read_clocks(&self) -> ClockReading {
         ClockReading {
-            wall: self.senses.clock.timestamp(),
+            wall: self.inputs.clock.timestamp(),
             monotonic: self.started.elapsed(),
         }
     }
@@ -225,44 +233,46 @@ impl Term {
         let now = self.read_clocks();
         if self.whole_due <= began {
             self.state.forget_decisions();
-            self.whole_due = began + self.rules.interval;
+            self.whole_due = began + self.config.interval;
         }
         let (plan, pause, alive_until) = block_in_place(|| {
-            self.listen();
-            let view = self.senses.view.borrow_and_update();
+            self.update_overlay();
+            let view = self.inputs.view.borrow_and_update();
             let (control, webhook) = (
-                self.senses.control.borrow_and_update(),
-                self.senses.webhook.borrow_and_update(),
+                self.inputs.control.borrow_and_update(),
+                self.inputs.webhook.borrow_and_update(),
             );
-            self.tell.metrics.step("ListPods", began.elapsed());
+            self.reporter.metrics.step("ListPods", began.elapsed());
             let preconditions = Preconditions {
                 view: &view,
                 control: &control,
                 webhook: &webhook,
             };
             let held =
-                check_preconditions(&preconditions, &self.rules.policy, &mut self.liveness, now);
+                check_preconditions(&preconditions, &self.config.policy, &mut self.liveness, now);
             let (pause, alive_until) = (held.err(), held.ok().flatten());
             let snapshot = Snapshot {
                 view: &view,
-                recommendations: self.ear.over(&view),
+                recommendations: self.overlay.recommendations_for(&view),
                 pause,
             };
-            let plan = decide(&snapshot, &mut self.state, &self.rules.settings, now);
+            let plan = decide(&snapshot, &mut self.state, &self.config.settings, now);
             if pause.is_none() {
-                self.tell.metrics.planned(&plan, &view, &mut self.classes);
+                self.reporter
+                    .metrics
+                    .planned(&plan, &view, &mut self.classes);
                 say_infeasible(
                     &plan.skips,
                     &view,
                     &mut self.infeasible,
-                    &self.tell,
+                    &self.reporter,
                     &self.classes,
                 );
             }
             (plan, pause, alive_until)
         });
         let ended = Instant::now();
-        self.tell.metrics.step("FilterPods", ended - began);
+        self.reporter.metrics.step("FilterPods", ended - began);
         self.say(pause);
         let Plan {
             actions,
@@ -272,9 +282,9 @@ impl Term {
         } = plan;
         self.tell_preemptions(preemptions);
         self.waiting = actions.into();
-        self.tell.activity.record(ended.into_std());
+        self.reporter.activity.record(ended.into_std());
         if self.round.is_none() && !self.waiting.is_empty() {
-            self.tell.metrics.round(&mut self.classes);
+            self.reporter.metrics.round(&mut self.classes);
             self.round = Some(Round {
                 began,
                 decided: ended,
@@ -294,18 +304,20 @@ impl Term {
 
     /// Tells of each room once, for as long as it is the same.
     fn tell_preemptions(&mut self, preemptions: Vec<PreemptionPlan>) {
-        let is_made = self.rules.settings.preemption == PreemptionMode::On;
+        let is_made = self.config.settings.preemption == PreemptionMode::On;
         for preemption in preemptions
             .iter()
             .filter(|preemption| !self.preemptions.contains(preemption))
         {
-            self.tell.events.tell(News::preemption(preemption, is_made));
+            self.reporter
+                .events
+                .push(EventRecord::preemption(preemption, is_made));
         }
         self.preemptions = preemptions;
     }
 
     fn say(&mut self, pause: Option<PauseReason>) {
-        self.tell.metrics.held(pause);
+        self.reporter.metrics.held(pause);
         if self.said != pause {
             if let Some(pause) = pause {
                 tracing::warn!(reason = ?pause, "no pod is moved");
@@ -324,7 +336,7 @@ impl Term {
         if self.alive_until.is_some_and(|until| until <= now) {
             self.waiting.clear();
         }
-        while self.running.len() < self.rules.concurrency {
+        while self.running.len() < self.config.concurrency {
             let Some(action) = self.waiting.pop_front() else {
                 break;
             };
@@ -335,7 +347,7 @@ impl Term {
                     self.turn = Some(self.turn.map_or(time, |turn| turn.min(time)));
                     held_back.push_back(action);
                     // Where only the requests are limited, nothing behind it goes sooner.
-                    if self.rules.limits == Limits::default() {
+                    if self.config.limits == RateLimits::default() {
                         break;
                     }
                 }
@@ -343,21 +355,21 @@ impl Term {
         }
         held_back.append(&mut self.waiting);
         self.waiting = held_back;
-        self.tell
+        self.reporter
             .metrics
             .queue(self.running.len(), self.waiting.len());
         if self.running.is_empty()
             && self.waiting.is_empty()
             && let Some(Round { began, decided }) = self.round.take()
         {
-            self.tell.metrics.step("EvictPods", decided.elapsed());
-            self.tell.metrics.step("total", began.elapsed());
+            self.reporter.metrics.step("EvictPods", decided.elapsed());
+            self.reporter.metrics.step("total", began.elapsed());
         }
     }
 
     /// Takes what an act needs of all limits, or nothing of any and says how long to wait.
     fn may_go(&mut self, action: &Action, now: std::time::Instant) -> Result<(), Duration> {
-        let mut requests = self.rules.requests;
+        let mut requests = self.config.requests;
         let wait = if action.reason.is_urgent() {
             requests.take_urgent(now)
         } else {
@@ -366,20 +378,20 @@ impl Term {
         if !wait.is_zero() {
             return Err(wait);
         }
-        let pace = if action.kind == ActionKind::Evict {
+        let limiter = if action.kind == ActionKind::Evict {
             &mut self.evictions
         } else {
             &mut self.resizes
         };
-        pace.take(&action.pod.namespace, now)?;
-        self.rules.requests = requests;
+        limiter.take(&action.pod.namespace, now)?;
+        self.config.requests = requests;
         Ok(())
     }
 
     fn go(&mut self, action: Arc<Action>) {
         self.state.begin(&action, self.read_clocks());
         let vpa = self
-            .senses
+            .inputs
             .view
             .borrow()
             .autoscalers
@@ -388,8 +400,8 @@ impl Term {
         if let Some(vpa) = &vpa
             && let Some(kill) = self.state.unrecorded_oom_kill(&action)
         {
-            for news in News::oom_killed(&action, kill, vpa) {
-                self.tell.events.tell(news);
+            for record in EventRecord::oom_killed(&action, kill, vpa) {
+                self.reporter.events.push(record);
             }
         }
         let writer = self.writer.clone();
@@ -405,25 +417,25 @@ impl Term {
         let Some(outcome) = outcome else { return };
         let now = self.read_clocks();
         self.state.end(&action, &outcome, now);
-        self.tell
+        self.reporter
             .metrics
             .acted(&action, &outcome, &mut self.classes);
         match (&action.kind, &outcome, vpa) {
             (ActionKind::Evict, ActionOutcome::Accepted { .. }, Some(vpa)) => {
                 tracing::info!(pod = %action.pod, vpa = %action.vpa, reason = ?action.reason, "evicted a pod");
-                for news in News::evicted(&action.pod, &action.pod_uid, &vpa) {
-                    self.tell.events.tell(news);
+                for record in EventRecord::evicted(&action.pod, &action.pod_uid, &vpa) {
+                    self.reporter.events.push(record);
                 }
             }
             (ActionKind::Resize { .. }, ActionOutcome::Accepted { .. }, _) => {
                 tracing::info!(pod = %action.pod, vpa = %action.vpa, reason = ?action.reason, "resized a pod");
-                self.tell
+                self.reporter
                     .events
-                    .tell(News::resized(&action.pod, &action.pod_uid));
+                    .push(EventRecord::resized(&action.pod, &action.pod_uid));
                 if action.reason == ActionReason::Revert {
-                    self.tell
+                    self.reporter
                         .events
-                        .tell(News::reverted(&action.pod, &action.pod_uid));
+                        .push(EventRecord::reverted(&action.pod, &action.pod_uid));
                 }
             }
             // What was refused may be possible in another way.
@@ -437,9 +449,9 @@ fn say_infeasible(
     skips: &[Arc<Skip>],
     view: &View,
     known: &mut BTreeSet<ObjectKey>,
-    Tell {
+    Reporter {
         metrics, events, ..
-    }: &Tell,
+    }: &Reporter,
     classes: &Classes,
 ) {
     let infeasible = || {
@@ -450,7 +462,7 @@ fn say_infeasible(
     for skip in infeasible().filter(|skip| !known.contains(&skip.pod)) {
         metrics.infeasible(&skip.vpa, classes);
         if let Some(pod) = view.pods.get(&skip.pod) {
-            events.tell(News::skipped(&skip.pod, &pod.uid));
+            events.push(EventRecord::skipped(&skip.pod, &pod.uid));
         }
     }
     *known = infeasible().map(|skip| skip.pod.clone()).collect();
