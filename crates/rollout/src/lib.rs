@@ -98,6 +98,17 @@ pub enum PauseReason {
     ViewStale,
 }
 
+impl PauseReason {
+    /// The reason as a label of metrics and a field of log lines.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Stopped => "stopped",
+            Self::WebhookLeaseExpired => "webhook_gone",
+            Self::ViewStale => "view_stale",
+        }
+    }
+}
+
 /// What is to be done now.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Plan {

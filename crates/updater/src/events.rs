@@ -85,8 +85,8 @@ impl EventRecord {
     }
 
     /// A pod waits for room on its node.
-    pub(crate) fn preemption(preemption: &PreemptionPlan, is_made: bool) -> Self {
-        let verb = if is_made { "is" } else { "would be" };
+    pub(crate) fn preemption(preemption: &PreemptionPlan, executes: bool) -> Self {
+        let verb = if executes { "is" } else { "would be" };
         let note = match &preemption.method {
             PreemptionMethod::Victims(pods) => {
                 format!(
@@ -121,7 +121,7 @@ impl EventRecord {
     }
 
     /// A pod is not resized, since its node was too small for it before.
-    pub(crate) fn skipped(pod: &ObjectKey, uid: &str) -> Self {
+    pub(crate) fn resize_skipped(pod: &ObjectKey, uid: &str) -> Self {
         let note = "Previously recorded in-place update was infeasible, current recommendation is not lower than previous, skipping resize";
         Self::normal(
             pod_reference(pod, uid),

@@ -21,11 +21,11 @@ use view::{ObjectKey, View};
 
 use classes::{Class, LARGEST, mode, size_class};
 use reasons::{
-    EVICTION_ERROR, RESIZE_ERROR, RESIZE_INFEASIBLE, UNBOOST_ERROR, held, paused_vpa,
+    EVICTION_ERROR, RESIZE_ERROR, RESIZE_INFEASIBLE, UNBOOST_ERROR, paused, paused_vpa,
     resize_failure, skipped,
 };
 
-pub(crate) use classes::Classes;
+pub(crate) use classes::SizeClasses;
 
 const STEP_BUCKETS: [f64; 23] = [
     0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 30.0, 40.0, 50.0, 60.0, 70.0, 80.0,
@@ -47,9 +47,9 @@ pub struct Metrics {
     failed_resizes: IntCounterVec,
     infeasible: IntCounterVec,
     skipped: IntGaugeVec,
-    held: IntGaugeVec,
+    paused: IntGaugeVec,
     paused_vpas: IntGaugeVec,
-    flying: IntGauge,
+    in_flight: IntGauge,
     waiting: IntGauge,
     steps: HistogramVec,
 }
@@ -142,8 +142,8 @@ impl Metrics {
                 "VPA objects whose pods are left alone for now.",
                 &["reason"],
             )?,
-            held: gauge("held", "Whether nothing is done at all.", &["reason"])?,
-            flying: IntGauge::new(
+            paused: gauge("held", "Whether nothing is done at all.", &["reason"])?,
+            in_flight: IntGauge::new(
                 name("acts_in_flight"),
                 "Evictions and resizes without an answer yet.",
             )?,
@@ -176,9 +176,9 @@ impl Metrics {
             Box::new(self.failed_resizes.clone()),
             Box::new(self.infeasible.clone()),
             Box::new(self.skipped.clone()),
-            Box::new(self.held.clone()),
+            Box::new(self.paused.clone()),
             Box::new(self.paused_vpas.clone()),
-            Box::new(self.flying.clone()),
+            Box::new(self.in_flight.clone()),
             Box::new(self.waiting.clone()),
             Box::new(self.steps.clone()),
         ]
@@ -191,7 +191,7 @@ impl Metrics {
             PauseReason::WebhookLeaseExpired,
             PauseReason::ViewStale,
         ] {
-            self.held.with_label_values(&[held(pause)]);
+            self.paused.with_label_values(&[paused(pause)]);
         }
         for power in 0..LARGEST {
             for gauge in [&self.resizable, &self.with_resizable, &self.with_resized] {
@@ -201,21 +201,22 @@ impl Metrics {
     }
 
     /// Nothing is done, and why; or something may be.
-    pub(crate) fn held(&self, pause: Option<PauseReason>) {
+    pub(crate) fn paused(&self, pause: Option<PauseReason>) {
         for reason in [
             PauseReason::Stopped,
             PauseReason::WebhookLeaseExpired,
             PauseReason::ViewStale,
         ] {
-            self.held
-                .with_label_values(&[held(reason)])
+            self.paused
+                .with_label_values(&[paused(reason)])
                 .set(i64::from(pause == Some(reason)));
         }
     }
 
     /// How much is under way, and how much waits.
-    pub(crate) fn queue(&self, flying: usize, waiting: usize) {
-        self.flying.set(i64::try_from(flying).unwrap_or(i64::MAX));
+    pub(crate) fn queue(&self, in_flight: usize, waiting: usize) {
+        self.in_flight
+            .set(i64::try_from(in_flight).unwrap_or(i64::MAX));
         self.waiting.set(i64::try_from(waiting).unwrap_or(i64::MAX));
     }
 
@@ -227,7 +228,7 @@ impl Metrics {
     }
 
     /// What a pass found.
-    pub(crate) fn planned(&self, plan: &Plan, view: &View, classes: &mut Classes) {
+    pub(crate) fn planned(&self, plan: &Plan, view: &View, classes: &mut SizeClasses) {
         for gauge in [
             &self.controlled,
             &self.evictable,
@@ -302,8 +303,9 @@ impl Metrics {
                 .with_label_values(&size)
                 .add(with_resizable);
         }
-        for (reason, held) in counts(plan.paused.iter().map(|held| paused_vpa(&held.reason))) {
-            self.paused_vpas.with_label_values(&[reason]).set(held);
+        for (reason, paused) in counts(plan.paused.iter().map(|paused| paused_vpa(&paused.reason)))
+        {
+            self.paused_vpas.with_label_values(&[reason]).set(paused);
         }
         for (reason, count) in counts(plan.skips.iter().map(|skip| skipped(skip.reason))) {
             self.skipped.with_label_values(&[reason]).set(count);
@@ -361,7 +363,7 @@ impl Metrics {
     }
 
     /// A pod is not resized, since its node was too small for it before.
-    pub(crate) fn infeasible(&self, vpa: &ObjectKey, classes: &Classes) {
+    pub(crate) fn infeasible(&self, vpa: &ObjectKey, classes: &SizeClasses) {
         if let Some(class) = classes.of.get(vpa) {
             let size = class.size.to_string();
             let labels = [size.as_str(), vpa.name.as_str(), vpa.namespace.as_str()];
@@ -370,7 +372,12 @@ impl Metrics {
     }
 
     /// What came of an act.
-    pub(crate) fn acted(&self, action: &Action, outcome: &ActionOutcome, classes: &mut Classes) {
+    pub(crate) fn finished(
+        &self,
+        action: &Action,
+        outcome: &ActionOutcome,
+        classes: &mut SizeClasses,
+    ) {
         let Some(Class { size, mode }) = classes.of.get(&action.vpa).copied() else {
             return;
         };
@@ -413,7 +420,7 @@ impl Metrics {
     /// Another replica leads: this one knows of nothing, and counts anew when it leads again, as
     /// one that was just started does.
     pub(crate) fn stand_down(&self) {
-        self.held(None);
+        self.paused(None);
         self.queue(0, 0);
         for gauge in [
             &self.controlled,
@@ -440,7 +447,7 @@ impl Metrics {
     }
 
     /// A new round begins.
-    pub(crate) fn round(&self, classes: &mut Classes) {
+    pub(crate) fn round(&self, classes: &mut SizeClasses) {
         classes.evicted.clear();
         classes.resized.clear();
         self.with_evicted.reset();

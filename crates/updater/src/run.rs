@@ -12,7 +12,7 @@ use view::{Scope, Shard};
 use watch::Watches;
 
 use crate::args::Args;
-use crate::control_loop::{ControlLoop, Inputs, LoopConfig, Reporter};
+use crate::control_loop::{ControlLoop, LoopConfig, Outputs, Watched};
 use crate::events::EventQueue;
 use crate::metrics::Metrics;
 use crate::pod_writer::PodWriter;
@@ -78,7 +78,7 @@ pub async fn run(args: Args, chassis: Chassis) -> anyhow::Result<()> {
             following
         },
     );
-    let reporter = Reporter {
+    let outputs = Outputs {
         metrics,
         events,
         activity: chassis.activity.clone(),
@@ -103,25 +103,25 @@ pub async fn run(args: Args, chassis: Chassis) -> anyhow::Result<()> {
         if let Some((key, _)) = &config.policy.webhook_lease {
             webhook = webhook.heartbeat(key);
         }
-        let inputs = Inputs {
+        let watched = Watched {
             view: watches.view(),
             control: control.view(),
             webhook: webhook.view(),
             feed: heard.clone(),
             clock: chassis.clock(),
         };
-        let term = ControlLoop::new(
-            inputs,
+        let control_loop = ControlLoop::new(
+            watched,
             config.clone(),
             PodWriter::new(acting.clone(), leading),
-            reporter.clone(),
+            outputs.clone(),
         );
         let shutdown: CancellationToken = chassis.shutdown.clone();
         async move {
             tokio::select! {
-                ended = term.run(shutdown) => ended.context("the term"),
+                ended = control_loop.run(shutdown) => ended.context("control loop"),
                 () = watches.ended() => anyhow::bail!("a watch ended"),
-                () = control.ended() => anyhow::bail!("the watch of the switch ended"),
+                () = control.ended() => anyhow::bail!("the watch of the stop switch ended"),
                 () = webhook.ended() => anyhow::bail!("the watch of the webhook's Lease ended"),
             }
         }

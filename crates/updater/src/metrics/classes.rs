@@ -19,7 +19,7 @@ pub(super) struct Class {
 /// The labels of objects when they last had pods, those that they ever had, and what was done to
 /// their pods since the round began.
 #[derive(Debug, Default)]
-pub(crate) struct Classes {
+pub(crate) struct SizeClasses {
     pub(super) of: HashMap<ObjectKey, Class>,
     pub(super) known: HashMap<ObjectKey, BTreeSet<Class>>,
     pub(super) evicted: BTreeSet<ObjectKey>,

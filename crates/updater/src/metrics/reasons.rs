@@ -41,7 +41,7 @@ pub(super) fn paused_vpa(hold: &VpaPauseReason) -> &'static str {
     }
 }
 
-pub(super) fn held(pause: PauseReason) -> &'static str {
+pub(super) fn paused(pause: PauseReason) -> &'static str {
     match pause {
         PauseReason::Stopped => "stopped",
         PauseReason::WebhookLeaseExpired => "webhook_gone",

@@ -65,14 +65,14 @@ fn what_was_counted_stays_for_as_long_as_the_object_whatever_becomes_of_its_pods
     view.autoscalers
         .apply(Arc::new(Autoscaler { key: web(), object }));
     let metrics = Metrics::register(&Registry::new()).expect("names are valid");
-    let mut classes = Classes::default();
+    let mut classes = SizeClasses::default();
     let done = ActionOutcome::Accepted { generation: None };
 
     metrics.planned(&plan(2), &view, &mut classes);
-    metrics.acted(&eviction(), &done, &mut classes);
+    metrics.finished(&eviction(), &done, &mut classes);
     metrics.planned(&plan(1), &view, &mut classes);
     metrics.planned(&Plan::default(), &view, &mut classes);
-    metrics.acted(&eviction(), &done, &mut classes);
+    metrics.finished(&eviction(), &done, &mut classes);
     assert_eq!(evictions(&metrics), (2.0, 2));
 
     metrics.planned(&Plan::default(), &View::default(), &mut classes);
@@ -93,7 +93,7 @@ fn a_replica_that_lost_the_lead_says_nothing_of_what_it_knew() {
         (sum, series.len())
     };
     let before = shown();
-    let mut classes = Classes::default();
+    let mut classes = SizeClasses::default();
     metrics.planned(&plan(2), &View::default(), &mut classes);
     classes.of.insert(
         web(),
@@ -102,12 +102,12 @@ fn a_replica_that_lost_the_lead_says_nothing_of_what_it_knew() {
             mode: "Recreate",
         },
     );
-    metrics.acted(
+    metrics.finished(
         &eviction(),
         &ActionOutcome::Accepted { generation: None },
         &mut classes,
     );
-    metrics.held(Some(PauseReason::Stopped));
+    metrics.paused(Some(PauseReason::Stopped));
     metrics.queue(1, 1);
     assert_ne!(shown(), before);
     metrics.stand_down();
