@@ -1,4 +1,4 @@
-//! The updater's flags: upstream's names and defaults, and ours beside them.
+//! The updater's flags: upstream's, with their names and defaults, and our own.
 
 #[cfg(test)]
 mod upstream;
@@ -13,7 +13,7 @@ use view::ObjectKey;
 
 use crate::rate_limit::RateLimits;
 
-/// What sets the updater's command line apart.
+/// The program's name, version, and defaults of common flags.
 pub const PROGRAM: Program = Program {
     name: "updater",
     version: env!("CARGO_PKG_VERSION"),
@@ -22,76 +22,75 @@ pub const PROGRAM: Program = Program {
         ("leader-elect-resource-name", "vpa-updater"),
     ],
 };
-/// Gives running pods the size that is recommended, within what their owners allow.
+/// Applies VPA recommendations to running pods, in place or by eviction, within disruption budgets.
 #[derive(Debug, Clone, clap::Parser)]
 pub struct Args {
     /// Flags of every program.
     #[command(flatten)]
     pub common: CommonArgs,
-    /// Flags of the election.
+    /// Flags of leader election.
     #[command(flatten)]
     pub election: LeaderElectionArgs,
-    /// Flags that say which pods are changed.
+    /// Flags of decisions.
     #[command(flatten)]
     pub rollout: RolloutArgs,
-    /// Flags that say how fast.
+    /// Flags of rate limits.
     #[command(flatten)]
     pub rate_limits: RateLimitArgs,
-    /// Flags that say when nothing is done at all.
+    /// Flags of what pauses all actions.
     #[command(flatten)]
     pub pause: PauseArgs,
     /// Flags of the feed of recommendations.
     #[command(flatten)]
     pub feed: FeedReaderArgs,
 
-    /// How often everything is looked at anew. Changes of pods, objects and recommendations are taken up at once.
+    /// Interval between full passes over all VPA objects. Changes are acted on at once.
     #[arg(long, default_value = "1m0s", value_name = "DURATION", value_parser = positive_duration)]
     pub updater_interval: GoDuration,
-    /// Flags that say which namespaces to look at.
+    /// Flags of namespaces.
     #[command(flatten)]
     pub namespaces: NamespaceArgs,
 }
 
-/// Flags that say which pods are changed.
+/// Flags of decisions: which pods are updated, and how.
 #[derive(Debug, Clone, clap::Args)]
 pub struct RolloutArgs {
-    /// Workloads with fewer live pods are left alone, unless their VPA object says otherwise.
+    /// Minimum number of live pods of a workload for its pods to be updated. The `minReplicas` of a VPA
+    /// object takes precedence.
     #[arg(long, default_value_t = 2, value_name = "COUNT")]
     pub min_replicas: i64,
-    /// Share of a workload's pods that may be away at a time.
+    /// Fraction of a workload's pods that may be unavailable at the same time.
     #[arg(long, default_value_t = 0.5, value_parser = fraction, value_name = "FRACTION")]
     pub eviction_tolerance: f64,
-    /// Within the recommended bounds, pods are changed only for at least this sum of relative
-    /// differences.
+    /// Minimum difference for an update within the recommended bounds: the sum over resources of the
+    /// difference between target and request, relative to the request.
     #[arg(long, default_value_t = 0.1, value_name = "FRACTION")]
     pub pod_update_threshold: f64,
-    /// Within the recommended bounds, pods are changed only when they are at least this old.
+    /// Minimum age of a pod for an update within the recommended bounds.
     #[arg(long, default_value = "12h0m0s", value_name = "DURATION")]
     pub in_recommendation_bounds_eviction_lifetime_threshold: GoDuration,
-    /// A container that is killed for want of memory within this time of its start makes its pod a
-    /// candidate.
+    /// A pod is updated if a container is OOM killed within this time after its start.
     #[arg(long, default_value = "10m0s", value_name = "DURATION")]
     pub evict_after_oom_threshold: GoDuration,
-    /// Pods are changed only when their VPA object, and the limit ranges, quotas and disruption
-    /// budgets of its namespace, have been unchanged for this long, so that all of a manifest is
-    /// there. Changes in a row delay pods by at most six times as much. Quick OOM kills, resizes
-    /// taken back after an OOM kill, and startup boosts that are over do not wait. Zero turns it
-    /// off.
+    /// Delay of updates after a change of the VPA object, or of a `LimitRange`, `ResourceQuota` or
+    /// `PodDisruptionBudget` of its namespace, so that a manifest is applied completely. Consecutive
+    /// changes delay updates by at most six times as much. Updates after OOM kills, and the end of
+    /// startup boosts, are not delayed. 0 disables it.
     #[arg(long, default_value = "10s", value_name = "DURATION")]
     pub settling_time: GoDuration,
-    /// Resizes that restart no container need no room in the budget.
+    /// Resize pods in place without regard to the eviction tolerance if no resize policy restarts a
+    /// container.
     #[arg(long)]
     pub in_place_skip_disruption_budget: bool,
-    /// Size native sidecars too, which are init containers that restart always. The webhook needs
-    /// the same flag.
+    /// Size native sidecars too (init containers with `restartPolicy` Always). Set the same flag on the
+    /// webhook.
     #[arg(long)]
     pub native_sidecars: bool,
-    /// What is done where a node has no room for a resize: nothing, events that say what would be
-    /// done, or the eviction of neighbours that cost the least, or of the pod itself.
+    /// Preemption for resizes that the kubelet deferred: evict less important pods of the node, or the
+    /// pod itself.
     #[arg(long, value_enum, default_value_t = MakeRoomArg::Off)]
     pub make_room: MakeRoomArg,
-    /// Feature gates as Name=true, separated by commas: `CPUStartupBoost`, `InPlace` and
-    /// `PerVPAConfig`.
+    /// Feature gates as Name=true|false, separated by commas: `CPUStartupBoost`, `InPlace`, `PerVPAConfig`.
     #[arg(long, default_value = "", value_name = "GATES")]
     pub feature_gates: String,
 }
@@ -99,11 +98,11 @@ pub struct RolloutArgs {
 /// Values of `--make-room`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub enum MakeRoomArg {
-    /// Nothing.
+    /// No preemption.
     Off,
-    /// It is said what would be done.
+    /// Events name the pods that would be evicted.
     DryRun,
-    /// Neighbours are evicted, or the pod itself.
+    /// Pods are evicted.
     On,
 }
 
@@ -117,33 +116,32 @@ impl From<MakeRoomArg> for PreemptionMode {
     }
 }
 
-/// Flags that say how fast pods are changed.
+/// Flags of rate limits.
 #[derive(Debug, Clone, clap::Args)]
 pub struct RateLimitArgs {
-    /// Evictions per second, on average; resizes have as many of their own. Zero or less means no
-    /// limit.
+    /// Evictions per second. In-place resizes have a separate limit of the same rate. 0 or less means
+    /// no limit.
     #[arg(long, default_value_t = -1.0, value_name = "EVICTIONS")]
     pub eviction_rate_limit: f64,
-    /// Evictions that may go at once before --eviction-rate-limit holds them back.
+    /// Burst of --eviction-rate-limit.
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..), value_name = "EVICTIONS")]
     pub eviction_rate_burst: u32,
-    /// The same as --eviction-rate-limit, for each namespace by itself.
+    /// Evictions per second in each namespace. 0 or less means no limit.
     #[arg(long, default_value_t = -1.0, value_name = "EVICTIONS")]
     pub namespace_eviction_rate_limit: f64,
-    /// The same as --eviction-rate-burst, for each namespace by itself.
+    /// Burst of --namespace-eviction-rate-limit.
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..), value_name = "EVICTIONS")]
     pub namespace_eviction_rate_burst: u32,
-    /// Evictions and resizes that are asked for at the same time. The API server takes a tenth of a
-    /// second for an eviction.
+    /// Concurrent evictions and resizes. The API server takes about 100 ms for an eviction.
     #[arg(long, default_value_t = 64, value_parser = clap::value_parser!(u16).range(1..=1000), value_name = "COUNT")]
     pub eviction_concurrency: u16,
 }
 
-/// Flags that say when nothing is done at all.
+/// Flags of what pauses all evictions and resizes.
 #[derive(Debug, Clone, clap::Args)]
 pub struct PauseArgs {
-    /// Do nothing unless the webhook shows by its Lease that it lives: pods would start with their
-    /// old size.
+    /// Pause all evictions and resizes while the webhook's Lease is expired: evicted pods would come
+    /// back with their old size.
     #[arg(long, default_value_t = true)]
     pub use_admission_controller_status: bool,
     /// Name of the webhook's Lease.
@@ -153,21 +151,21 @@ pub struct PauseArgs {
     /// without that kube-system.
     #[arg(long, default_value = "", value_name = "NAMESPACE")]
     pub admission_controller_status_lease_namespace: String,
-    /// How long the webhook is taken to live after its Lease was last renewed.
+    /// Time after the last renewal at which the webhook's Lease expires.
     #[arg(long, default_value = "1m0s", value_name = "DURATION", value_parser = positive_duration)]
     pub admission_controller_status_lease_timeout: GoDuration,
-    /// Name of a `ConfigMap`: while it is there, nothing is done. What is in it does not matter.
-    /// Empty means that there is no such switch.
+    /// Name of the stop switch: while a `ConfigMap` of this name exists, all evictions and resizes are
+    /// paused. Its content does not matter. Empty means no stop switch.
     #[arg(long, default_value = "plimsoll-stop", value_name = "NAME")]
     pub stop_config_map_name: String,
-    /// Namespace of that `ConfigMap`. Empty means the environment variable NAMESPACE, and without
-    /// that kube-system.
+    /// Namespace of the stop switch. Empty means the environment variable NAMESPACE, and without that
+    /// kube-system.
     #[arg(long, default_value = "", value_name = "NAMESPACE")]
     pub stop_config_map_namespace: String,
 }
 
 impl RolloutArgs {
-    /// The settings of decisions.
+    /// The settings of decisions; an error for an unknown feature gate.
     pub fn settings(self) -> anyhow::Result<Settings> {
         let Self {
             min_replicas,
@@ -201,7 +199,7 @@ impl RolloutArgs {
 }
 
 impl RateLimitArgs {
-    /// The limits, and how much is asked for at the same time.
+    /// The rate limits and the number of concurrent actions.
     pub fn limits(&self) -> (RateLimits, usize) {
         let Self {
             eviction_rate_limit,
@@ -226,7 +224,8 @@ fn limit(per_second: f64, burst: u32) -> Option<(f64, u32)> {
 }
 
 impl PauseArgs {
-    /// What holds everything. `own_namespace` is the environment variable NAMESPACE.
+    /// The pause policy with all names filled in. `own_namespace` is the environment variable
+    /// NAMESPACE.
     pub fn policy(self, own_namespace: Option<String>) -> PausePolicy {
         let Self {
             use_admission_controller_status,
@@ -288,7 +287,7 @@ mod tests {
     }
 
     #[test]
-    fn the_command_line_is_sound() {
+    fn the_command_line_is_consistent() {
         PROGRAM.command::<Args>().debug_assert();
     }
 
@@ -361,7 +360,7 @@ mod tests {
     }
 
     #[test]
-    fn leases_and_switches_are_looked_for_where_the_updater_runs() {
+    fn lease_and_stop_switch_are_in_the_namespace_of_the_updater() {
         let policy =
             |line: &str, own: &str| parse(line).expect(line).pause.policy(Some(own.to_owned()));
         let minute = Duration::from_mins(1);
@@ -401,7 +400,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_meant_is_refused() {
+    fn invalid_values_are_refused() {
         for line in [
             "--updater-interval=0s",
             "--eviction-tolerance=1.5",

@@ -1,5 +1,7 @@
-//! Events about moved pods: upstream's reasons and words. They tell people what happened, so one
-//! that cannot be written is no failure, and they wait behind everything else.
+//! Kubernetes events about evictions and resizes, with upstream's reasons and texts.
+//!
+//! Events are written in the background, one after the other. One that cannot be written is
+//! dropped.
 
 use k8s_openapi::api::core::v1::{ObjectReference, Pod};
 use kube::runtime::events::{Event, EventType, Recorder, Reporter};
@@ -8,12 +10,12 @@ use rollout::{Action, ActionKind, PreemptionMethod, PreemptionPlan, QuickOomKill
 use tokio::sync::mpsc;
 use view::{Autoscaler, ObjectKey};
 
-/// Upstream's source component.
+/// The source component of events, upstream's.
 const CONTROLLER: &str = "vpa-updater";
-/// Events that wait to be written; those above are dropped.
-const WAITING: usize = 10_000;
+/// The length of the queue. Further events are dropped.
+const QUEUE_LENGTH: usize = 10_000;
 
-/// What happened.
+/// An event to write.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct EventRecord {
     about: ObjectReference,
@@ -24,7 +26,7 @@ pub(crate) struct EventRecord {
 }
 
 impl EventRecord {
-    /// A pod was evicted.
+    /// The events about an eviction, for the pod and for its VPA object.
     pub(crate) fn evicted(pod: &ObjectKey, uid: &str, vpa: &Autoscaler) -> [Self; 2] {
         let note = "Pod was evicted by VPA Updater to apply resource recommendation.";
         let of_vpa = format!(
@@ -42,8 +44,8 @@ impl EventRecord {
         ]
     }
 
-    /// A container was OOM killed soon after its start, and its pod is to be evicted or resized for
-    /// that.
+    /// The events about an OOM kill soon after the container's start, which `action` answers, for
+    /// the pod and for its VPA object.
     pub(crate) fn oom_killed(action: &Action, kill: &QuickOomKill, vpa: &Autoscaler) -> [Self; 2] {
         let QuickOomKill {
             container,
@@ -73,7 +75,7 @@ impl EventRecord {
         })
     }
 
-    /// A pod was resized where it runs.
+    /// The event about an in-place resize.
     pub(crate) fn resized(pod: &ObjectKey, uid: &str) -> Self {
         let note = "Pod was resized in place by VPA Updater.";
         Self::normal(
@@ -84,18 +86,19 @@ impl EventRecord {
         )
     }
 
-    /// A pod waits for room on its node.
+    /// The event about a pending resize, and the evictions that make room for it. With `executes`
+    /// they are carried out.
     pub(crate) fn preemption(preemption: &PreemptionPlan, executes: bool) -> Self {
         let verb = if executes { "is" } else { "would be" };
         let note = match &preemption.method {
             PreemptionMethod::Victims(pods) => {
                 format!(
-                    "Room for its resize {verb} made by the eviction of {}.",
+                    "Its node has no room for its resize; room {verb} made by evicting {}.",
                     evicted(pods, &preemption.pod.namespace)
                 )
             }
             PreemptionMethod::Itself => {
-                format!("Its node has no room for its resize: it {verb} evicted.")
+                format!("Its node has no room for its resize; the Pod itself {verb} evicted.")
             }
         };
         Self::normal(
@@ -106,9 +109,9 @@ impl EventRecord {
         )
     }
 
-    /// A pod was killed for want of memory after it was made smaller, and gets back what it had.
+    /// The event about memory that is restored after an OOM kill.
     pub(crate) fn reverted(pod: &ObjectKey, uid: &str) -> Self {
-        let note = "Pod was killed for want of memory after it was resized; it gets back what it had and keeps that.";
+        let note = "Pod was OOM killed after VPA Updater reduced its memory; the previous memory is restored and kept.";
         Self {
             kind: EventType::Warning,
             ..Self::normal(
@@ -120,7 +123,7 @@ impl EventRecord {
         }
     }
 
-    /// A pod is not resized, since its node was too small for it before.
+    /// The event about a resize that is known to be infeasible on the pod's node.
     pub(crate) fn resize_skipped(pod: &ObjectKey, uid: &str) -> Self {
         let note = "Previously recorded in-place update was infeasible, current recommendation is not lower than previous, skipping resize";
         Self::normal(
@@ -151,7 +154,7 @@ fn amount(quantity: Option<&impl ToString>) -> String {
     quantity.map_or("none".to_owned(), ToString::to_string)
 }
 
-/// The pods by name as far as they are of this namespace: its users may not see those of others.
+/// The names of the pods of `namespace`, and the number of others, which its users may not see.
 fn evicted(pods: &[ObjectKey], namespace: &str) -> String {
     let (own, others): (Vec<_>, Vec<_>) = pods.iter().partition(|pod| pod.namespace == namespace);
     let others = match others.len() {
@@ -177,15 +180,15 @@ fn pod_reference(pod: &ObjectKey, uid: &str) -> ObjectReference {
     }
 }
 
-/// Takes events to be written. Clones share the queue.
+/// The queue of events to write. Clones share it.
 #[derive(Debug, Clone)]
 pub(crate) struct EventQueue(mpsc::Sender<EventRecord>);
 
 impl EventQueue {
-    /// The queue, and the writing itself, one event after the other. `client` should have a
-    /// throttle of its own.
+    /// The queue, and the future that writes its events. `client` should have a throttle of its
+    /// own.
     pub(crate) fn new(client: Client) -> (Self, impl Future<Output = ()> + Send) {
-        let (queue, mut told) = mpsc::channel::<EventRecord>(WAITING);
+        let (queue, mut records) = mpsc::channel::<EventRecord>(QUEUE_LENGTH);
         let events = Recorder::new(
             client,
             Reporter {
@@ -200,7 +203,7 @@ impl EventQueue {
                 reason,
                 action,
                 note,
-            }) = told.recv().await
+            }) = records.recv().await
             {
                 let event = Event {
                     type_: kind,
@@ -210,17 +213,17 @@ impl EventQueue {
                     secondary: None,
                 };
                 if let Err(error) = events.publish(&event, &about).await {
-                    tracing::debug!(name = about.name, reason, %error, "cannot write an event");
+                    tracing::debug!(name = about.name, reason, %error, "cannot write event");
                 }
             }
         };
         (Self(queue), writing)
     }
 
-    /// Has it written some time, unless too many wait already.
+    /// Enqueues an event, or drops it if the queue is full.
     pub(crate) fn push(&self, record: EventRecord) {
         if self.0.try_send(record).is_err() {
-            tracing::debug!("too many events wait; one was dropped");
+            tracing::debug!("event queue is full; dropping event");
         }
     }
 }
@@ -236,7 +239,7 @@ mod tests {
     use rollout::{ActionReason, Disruption};
 
     #[test]
-    fn an_oom_kill_is_told_with_its_numbers_on_the_pod_and_its_vpa_object() {
+    fn an_oom_kill_is_recorded_with_its_numbers_on_the_pod_and_its_vpa_object() {
         let object = json!({
             "apiVersion": "autoscaling.k8s.io/v1", "kind": "VerticalPodAutoscaler",
             "metadata": {"namespace": "shop", "name": "web", "uid": "uid-web"},

@@ -1,4 +1,4 @@
-//! The feed's recommendations as decisions read them.
+//! Recommendations of the feed that take precedence over the status of VPA objects.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -7,28 +7,28 @@ use feed::Subscription;
 use rollout::{ChangeTracker, Recommendations};
 use view::{Autoscaler, Change, View};
 
-/// The last state of the feed.
+/// The overlay: the last state of the feed, and the recommendations in it that take precedence.
 #[derive(Debug, Default)]
 pub(crate) struct FeedOverlay {
     subscription: Option<Subscription>,
-    /// Whether it differs from the one at the last pass.
+    /// Whether the feed has changed since the last pass.
     has_changed: bool,
-    /// The objects at the last pass.
+    /// The VPA objects at the last pass.
     tracker: ChangeTracker<Autoscaler>,
     recommendations: Recommendations,
-    /// The values that these are copies of.
+    /// The values that `recommendations` are copies of, to copy only new ones.
     sources: BTreeMap<String, Arc<feed::Recommendation>>,
 }
 
 impl FeedOverlay {
-    /// Takes over what the feed tells now.
+    /// Takes in the state of the feed.
     pub(crate) fn update(&mut self, subscription: &Subscription) {
         self.subscription = Some(subscription.clone());
         self.has_changed = true;
     }
 
-    /// The recommendations that go before the statuses of these objects, by the rule that the
-    /// webhook follows too ([`Subscription::over_status`]).
+    /// The recommendations that take precedence over the status of these VPA objects, by the rule
+    /// that the webhook follows too ([`Subscription::over_status`]).
     pub(crate) fn recommendations_for(&mut self, view: &View) -> &Recommendations {
         let Some(subscription) = self.subscription.take() else {
             return &self.recommendations;
@@ -74,7 +74,7 @@ impl FeedOverlay {
     }
 }
 
-/// What the feed tells of an object, if that goes before its status.
+/// The value of the feed for a VPA object, if it takes precedence over the status.
 fn of<'a>(
     subscription: &'a Subscription,
     vpa: &Autoscaler,
@@ -85,7 +85,7 @@ fn of<'a>(
     let generation = status.map_or(0, |status| status.observed_generation);
     subscription
         .over_status(vpa.uid(), generation, is_written)
-        .map(|recommendations| &recommendations.value)
+        .map(|received| &received.value)
 }
 
 #[cfg(test)]
@@ -95,7 +95,7 @@ mod tests {
 
     use super::*;
 
-    /// One object with this status.
+    /// A view of one VPA object with this status.
     fn view(status: &serde_json::Value) -> View {
         let object = json!({
             "apiVersion": "autoscaling.k8s.io/v1", "kind": "VerticalPodAutoscaler",
@@ -112,7 +112,7 @@ mod tests {
         view
     }
 
-    /// Whether what was heard about one generation goes before a status that is about another.
+    /// Whether a value for one generation takes precedence over a status of another.
     fn check_over(
         recommendations: i64,
         is_fresh: bool,
@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_heard_goes_before_a_status_that_is_not_about_a_newer_generation() {
+    fn a_value_takes_precedence_over_a_status_that_is_not_of_a_newer_generation() {
         check_over(3, true, &json!({"observedGeneration": 3}), true);
         check_over(3, true, &json!({}), true);
         check_over(3, true, &json!({"observedGeneration": 4}), false);
@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn without_a_recommendation_in_the_status_the_last_one_that_was_heard_counts() {
+    fn without_a_recommendation_in_the_status_the_last_value_counts() {
         for status in [
             json!({"observedGeneration": 3}),
             json!({"recommendation": {"containerRecommendations": []}}),
@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn only_other_values_are_copied_anew() {
+    fn only_changed_values_are_copied() {
         let value = |uid: &str| {
             let containers = vec![model::ContainerRecommendation::default()];
             let recommendation = model::Recommendation { containers };

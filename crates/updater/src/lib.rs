@@ -1,14 +1,16 @@
-//! Gives running pods the size that is recommended, with the least disruption: in place where that
-//! works, by eviction within the budget where not.
+//! The updater: applies recommendations to running pods, in place where possible, and by eviction
+//! within the disruption budgets otherwise.
 //!
-//! * [`args`]: the flags.
-//! * [`run`]: starts everything.
-//! * `term`: one term of leadership: decides after every change, and has it carried out.
-//! * [`pace`]: how fast. Pure.
-//! * `pod_writer`: evictions and resizes.
-//! * `events`: Kubernetes events.
-//! * `heard`: what the feed tells, as decisions read it.
-//! * [`metrics`]: what is measured about all this.
+//! * [`args`]: command-line flags
+//! * [`run`]: wiring
+//! * `control_loop`: passes, and the actions that they decide on, while this replica leads
+//! * `feed_overlay`: recommendations of the feed that take precedence over the status
+//! * [`rate_limit`]: rate limits of evictions and resizes
+//! * `pod_writer`: evictions and resizes
+//! * `events`: Kubernetes events
+//! * [`metrics`]: metrics
+//!
+//! Decisions are in the crate `rollout`.
 
 pub mod args;
 mod control_loop;

@@ -1,8 +1,8 @@
-//! What is measured about the updater. Names, labels and buckets are upstream's where it has the
-//! same thing (`pkg/utils/metrics/updater/updater.go`).
+//! Metrics of the updater. Names, labels and buckets are upstream's where it has the same metric
+//! (`pkg/utils/metrics/updater/updater.go`).
 //!
-//! Upstream never forgets the series of an object; here they go with it, those of all its size
-//! classes.
+//! Upstream never removes series. Here the series of a VPA object, of all its size classes, are
+//! removed with it.
 
 mod classes;
 mod reasons;
@@ -21,8 +21,8 @@ use view::{ObjectKey, View};
 
 use classes::{Class, LARGEST, mode, size_class};
 use reasons::{
-    EVICTION_ERROR, RESIZE_ERROR, RESIZE_INFEASIBLE, UNBOOST_ERROR, paused, paused_vpa,
-    resize_failure, skipped,
+    EVICTION_ERROR, RESIZE_ERROR, RESIZE_INFEASIBLE, UNBOOST_ERROR, paused_vpa, resize_failure,
+    skipped,
 };
 
 pub(crate) use classes::SizeClasses;
@@ -55,7 +55,7 @@ pub struct Metrics {
 }
 
 impl Metrics {
-    /// Adds the metrics to a registry.
+    /// Registers the metrics.
     pub fn register(registry: &Registry) -> Result<Self, prometheus::Error> {
         let name = |name: &str| format!("vpa_updater_{name}");
         let gauge = |metric: &str, help: &str, labels: &[&str]| {
@@ -77,79 +77,91 @@ impl Metrics {
         ];
         let steps = HistogramOpts::new(
             name("execution_latency_seconds"),
-            "Time spent in the steps of the main loop.",
+            "Time spent in steps of the main loop, in seconds.",
         );
         let metrics = Self {
-            controlled: gauge("controlled_pods_total", "Pods under VPA objects.", &both)?,
-            evictable: gauge("evictable_pods_total", "Pods that may be evicted.", &both)?,
+            controlled: gauge(
+                "controlled_pods_total",
+                "Pods controlled by VPA objects.",
+                &both,
+            )?,
+            evictable: gauge(
+                "evictable_pods_total",
+                "Pods that match the eviction criteria.",
+                &both,
+            )?,
             with_evictable: gauge(
                 "vpas_with_evictable_pods_total",
-                "VPA objects with such pods.",
+                "VPA objects with at least one evictable pod.",
                 &both,
             )?,
             with_evicted: gauge(
                 "vpas_with_evicted_pods_total",
-                "VPA objects with pods that were evicted.",
+                "VPA objects with at least one pod evicted in this round.",
                 &both,
             )?,
             evicted: counter(
                 "evicted_pods_total",
-                "Pods that were evicted.",
+                "Pods evicted to apply a recommendation.",
                 &mode_object,
             )?,
             failed_evictions: counter(
                 "failed_eviction_attempts_total",
-                "Evictions that failed.",
+                "Evictions that the API server refused or did not answer.",
                 &why_mode_object,
             )?,
             resizable: gauge(
                 "in_place_updatable_pods_total",
-                "Pods that may be resized where they run.",
+                "Pods that match the criteria of in-place resizes.",
                 &size,
             )?,
             with_resizable: gauge(
                 "vpas_with_in_place_updatable_pods_total",
-                "VPA objects with such pods.",
+                "VPA objects with at least one pod that may be resized in place.",
                 &size,
             )?,
             with_resized: gauge(
                 "vpas_with_in_place_updated_pods_total",
-                "VPA objects with resized pods.",
+                "VPA objects with at least one pod resized in place in this round.",
                 &size,
             )?,
             resized: counter(
                 "in_place_updated_pods_total",
-                "Pods that were resized where they run.",
+                "Pods resized in place to apply a recommendation.",
                 &object,
             )?,
             failed_resizes: counter(
                 "failed_in_place_update_attempts_total",
-                "Resizes that failed.",
+                "In-place resizes that the API server refused or did not answer.",
                 &why_object,
             )?,
             infeasible: counter(
                 "in_place_infeasible_skip_pods_total",
-                "Pods that were not resized, since their node was too small for it before.",
+                "Resizes skipped because the same or a smaller one was infeasible on the node.",
                 &object,
             )?,
             skipped: gauge(
                 "skipped_pods",
-                "Pods that want another size and do not get it now.",
+                "Pods whose update is delayed or blocked, by reason.",
                 &["reason"],
             )?,
             paused_vpas: gauge(
                 "held_vpas",
-                "VPA objects whose pods are left alone for now.",
+                "VPA objects whose pods are not updated for now, by reason.",
                 &["reason"],
             )?,
-            paused: gauge("held", "Whether nothing is done at all.", &["reason"])?,
+            paused: gauge(
+                "held",
+                "Whether all evictions and resizes are paused (1), by reason.",
+                &["reason"],
+            )?,
             in_flight: IntGauge::new(
                 name("acts_in_flight"),
-                "Evictions and resizes without an answer yet.",
+                "Evictions and resizes sent to the API server, without an answer yet.",
             )?,
             waiting: IntGauge::new(
                 name("acts_waiting"),
-                "Evictions and resizes that wait for their turn.",
+                "Evictions and resizes that wait for a rate limit.",
             )?,
             steps: HistogramVec::new(steps.buckets(STEP_BUCKETS.to_vec()), &["step"])?,
         };
@@ -184,14 +196,14 @@ impl Metrics {
         ]
     }
 
-    /// A rate needs a first value, also of what never happens.
+    /// Creates the series of reasons and size classes: a rate needs a first value.
     fn start_at_zero(&self) {
         for pause in [
             PauseReason::Stopped,
             PauseReason::WebhookLeaseExpired,
             PauseReason::ViewStale,
         ] {
-            self.paused.with_label_values(&[paused(pause)]);
+            self.paused.with_label_values(&[pause.as_str()]);
         }
         for power in 0..LARGEST {
             for gauge in [&self.resizable, &self.with_resizable, &self.with_resized] {
@@ -200,7 +212,7 @@ impl Metrics {
         }
     }
 
-    /// Nothing is done, and why; or something may be.
+    /// Sets the reason for which all actions are paused, if any.
     pub(crate) fn paused(&self, pause: Option<PauseReason>) {
         for reason in [
             PauseReason::Stopped,
@@ -208,26 +220,26 @@ impl Metrics {
             PauseReason::ViewStale,
         ] {
             self.paused
-                .with_label_values(&[paused(reason)])
+                .with_label_values(&[reason.as_str()])
                 .set(i64::from(pause == Some(reason)));
         }
     }
 
-    /// How much is under way, and how much waits.
+    /// Sets the numbers of actions in flight and waiting.
     pub(crate) fn queue(&self, in_flight: usize, waiting: usize) {
         self.in_flight
             .set(i64::try_from(in_flight).unwrap_or(i64::MAX));
         self.waiting.set(i64::try_from(waiting).unwrap_or(i64::MAX));
     }
 
-    /// A step took so long.
+    /// Observes the length of a step.
     pub(crate) fn step(&self, step: &str, took: Duration) {
         self.steps
             .with_label_values(&[step])
             .observe(took.as_secs_f64());
     }
 
-    /// What a pass found.
+    /// Sets the numbers of a plan, and removes the series of deleted VPA objects.
     pub(crate) fn planned(&self, plan: &Plan, view: &View, classes: &mut SizeClasses) {
         for gauge in [
             &self.controlled,
@@ -322,7 +334,7 @@ impl Metrics {
         });
     }
 
-    /// Counters begin at zero: a rate needs a first value.
+    /// Creates the counters of a VPA object at zero: a rate needs a first value.
     fn remember(&self, key: &ObjectKey, class: Class) {
         let (size, name, namespace) = (
             class.size.to_string(),
@@ -342,7 +354,7 @@ impl Metrics {
             key.namespace.as_str(),
         );
         let size = size.as_str();
-        // One that is not there is as good as forgotten.
+        // Removing a missing series is no error.
         self.evicted
             .remove_label_values(&[size, class.mode, name, namespace])
             .ok();
@@ -362,7 +374,7 @@ impl Metrics {
         }
     }
 
-    /// A pod is not resized, since its node was too small for it before.
+    /// Counts a resize that is known to be infeasible.
     pub(crate) fn infeasible(&self, vpa: &ObjectKey, classes: &SizeClasses) {
         if let Some(class) = classes.of.get(vpa) {
             let size = class.size.to_string();
@@ -371,7 +383,7 @@ impl Metrics {
         }
     }
 
-    /// What came of an act.
+    /// Counts the outcome of an action.
     pub(crate) fn finished(
         &self,
         action: &Action,
@@ -417,8 +429,8 @@ impl Metrics {
         }
     }
 
-    /// Another replica leads: this one knows of nothing, and counts anew when it leads again, as
-    /// one that was just started does.
+    /// Resets all metrics when this replica stops leading: it counts from zero when it leads again,
+    /// as after a restart.
     pub(crate) fn stand_down(&self) {
         self.paused(None);
         self.queue(0, 0);
@@ -446,7 +458,7 @@ impl Metrics {
         }
     }
 
-    /// A new round begins.
+    /// Begins a round.
     pub(crate) fn round(&self, classes: &mut SizeClasses) {
         classes.evicted.clear();
         classes.resized.clear();
@@ -455,7 +467,7 @@ impl Metrics {
     }
 }
 
-/// How often each label comes.
+/// The number of occurrences of each label.
 fn counts(labels: impl Iterator<Item = &'static str>) -> BTreeMap<&'static str, i64> {
     let mut counts = BTreeMap::new();
     labels.for_each(|label| *counts.entry(label).or_default() += 1);

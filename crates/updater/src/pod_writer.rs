@@ -1,7 +1,7 @@
 //! The writes to pods: evictions, and resizes with their annotations.
 //!
-//! Each write names the pod by its unique identifier, so that a pod of the same name made later is
-//! not meant.
+//! Each write carries the pod's unique identifier as a precondition, so that it cannot apply to a
+//! later pod of the same name.
 
 use std::time::{Duration, Instant};
 
@@ -17,11 +17,11 @@ use serde_json::{Value, json};
 use tokio::time::timeout;
 use view::ObjectKey;
 
-/// The longest time for the answer to an eviction or a resize, and for all tries to write
-/// annotations. The API server takes a tenth of a second.
-const PATIENCE: Duration = Duration::from_secs(30);
+/// The timeout of an eviction or a resize, and of all tries to write annotations. The API server
+/// usually answers in 100 ms.
+const TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Writes. Clones share everything.
+/// Writes pods while this replica leads. Clones share the client.
 #[derive(Clone)]
 pub(crate) struct PodWriter {
     client: Client,
@@ -29,12 +29,13 @@ pub(crate) struct PodWriter {
 }
 
 impl PodWriter {
-    /// Writes through `client` for one term of leadership.
+    /// A writer for one term of leadership.
     pub(crate) fn new(client: Client, leading: Leading) -> Self {
         Self { client, leading }
     }
 
-    /// Does it, if this process still leads; nothing if it does not.
+    /// Sends an action and returns its outcome; `None`, without sending it, if this replica does not
+    /// lead any more.
     pub(crate) async fn execute(&self, action: &Action) -> Option<ActionOutcome> {
         if !self.leading.holds(Instant::now()) {
             return None;
@@ -102,26 +103,39 @@ impl PodWriter {
     }
 }
 
-/// The outcome of an eviction or a resize; [`ActionOutcome::Unknown`] without an answer in time.
+/// The outcome of a request; [`ActionOutcome::Unknown`] after the timeout.
 async fn outcome(
     action: &Action,
     request: impl Future<Output = kube::Result<ActionOutcome>>,
 ) -> ActionOutcome {
-    match timeout(PATIENCE, request).await {
+    match timeout(TIMEOUT, request).await {
         Ok(Ok(accepted)) => accepted,
         Ok(Err(error)) => {
-            tracing::info!(pod = %action.pod, reason = ?action.reason, %error, "a pod was not moved");
+            tracing::info!(
+                pod = %action.pod,
+                vpa = %action.vpa,
+                action = action.kind.as_str(),
+                reason = action.reason.as_str(),
+                %error,
+                "action failed"
+            );
             classify(&error)
         }
         Err(_) => {
-            tracing::warn!(pod = %action.pod, "no answer to an eviction or a resize in time");
+            tracing::warn!(
+                pod = %action.pod,
+                vpa = %action.vpa,
+                action = action.kind.as_str(),
+                timeout_seconds = TIMEOUT.as_secs(),
+                "timeout of action, outcome unknown"
+            );
             ActionOutcome::Unknown
         }
     }
 }
 
-/// Writes the annotations of a resized pod, with as many tries as [`Backoff`] allows. A pod that is
-/// gone needs none.
+/// Writes the annotations of a resized pod, with the retries of [`Backoff`]. A pod that is gone is no
+/// error.
 async fn write_annotations<R>(pod: &ObjectKey, mut write: impl FnMut() -> R)
 where
     R: Future<Output = kube::Result<()>>,
@@ -139,12 +153,12 @@ where
             })
         }
     });
-    match timeout(PATIENCE, tries).await {
+    match timeout(TIMEOUT, tries).await {
         Ok(Ok(())) => {}
         Ok(Err(error)) => {
-            tracing::warn!(%pod, %error, "cannot write the annotations of a resized pod");
+            tracing::warn!(%pod, %error, "cannot write annotations of resized pod");
         }
-        Err(_) => tracing::warn!(%pod, "no answer to the annotations of a resized pod in time"),
+        Err(_) => tracing::warn!(%pod, "timeout while writing annotations of resized pod"),
     }
 }
 
@@ -152,20 +166,20 @@ fn requests(pod: &ObjectKey) -> Request {
     Request::new(Pod::url_path(&(), Some(&pod.namespace)))
 }
 
-/// The merge patch that changes these annotations and no others. The API server answers 409 for a
-/// pod with another UID.
+/// The merge patch that changes only these annotations. The API server answers 409 for a pod with
+/// another UID.
 fn annotation_patch(uid: &str, annotations: &AnnotationChanges) -> Value {
     json!({"metadata": {"uid": uid, "annotations": annotations}})
 }
 
-/// What an error says about the pod.
+/// The outcome that an error stands for.
 fn classify(error: &Error) -> ActionOutcome {
     let Error::Api(status) = error else {
         return ActionOutcome::Unknown;
     };
     match status.code {
         404 => ActionOutcome::PodGone,
-        // The pod of this name has another identifier.
+        // A later pod of the same name.
         409 if status.message.contains("UID") => ActionOutcome::PodGone,
         429 => {
             let seconds = status
@@ -211,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn a_patch_of_annotations_names_the_pod_and_only_what_changes() {
+    fn a_patch_of_annotations_has_the_uid_and_the_changes_only() {
         let annotations = [
             ("set".to_owned(), Some("1".to_owned())),
             ("gone".to_owned(), None),
@@ -223,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn answers_say_what_became_of_the_pod() {
+    fn errors_are_classified() {
         let none = || ActionOutcome::TooManyRequests { retry_after: None };
         check(404, "no such pod", None, &ActionOutcome::PodGone);
         check(
@@ -300,7 +314,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn annotations_are_tried_again_but_not_of_another_pod() {
+    async fn annotations_are_retried_unless_the_pod_is_gone() {
         check_tries(
             409,
             "Precondition failed: UID in precondition: a, UID in object meta: b",

@@ -1,26 +1,25 @@
-//! How fast pods are moved: limits overall and per namespace. Time is an argument.
+//! Rate limits of evictions and resizes, overall and per namespace. Time is an argument.
 //!
-//! Evictions and resizes have the same limits, but each their own tokens, as upstream's have.
+//! As upstream's, evictions and resizes have the same limits and separate tokens.
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
 use runtime::throttle::Throttle;
 
-/// Acts per second and at once; none means no limit.
+/// Actions per second and burst; `None` means no limit.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct RateLimits {
-    /// Of everything.
+    /// The limit of all namespaces together.
     pub overall: Option<(f64, u32)>,
-    /// Of each namespace.
+    /// The limit of each namespace.
     pub namespace: Option<(f64, u32)>,
 }
 
-/// Namespaces whose tokens are remembered. Above that, those that have all their tokens again are
-/// forgotten.
-const MOST_NAMESPACES: usize = 10_000;
+/// The number of namespaces above which those with all their tokens are forgotten.
+const MAX_NAMESPACES: usize = 10_000;
 
-/// Tokens of one kind of act.
+/// The tokens of one kind of action.
 #[derive(Debug)]
 pub struct RateLimiter {
     limits: RateLimits,
@@ -29,7 +28,7 @@ pub struct RateLimiter {
 }
 
 impl RateLimiter {
-    /// All tokens are there.
+    /// A limiter with all its tokens.
     pub fn new(limits: RateLimits) -> Self {
         let overall = limits
             .overall
@@ -41,10 +40,10 @@ impl RateLimiter {
         }
     }
 
-    /// Takes a token for an act in this namespace; or says how long there is none, and takes
-    /// nothing.
+    /// Takes a token of both limits for an action in this namespace. If one has none, takes
+    /// nothing and returns the wait.
     pub fn take(&mut self, namespace: &str, now: Instant) -> Result<(), Duration> {
-        let (mut overall, mut own) = (self.overall, self.own(namespace));
+        let (mut overall, mut own) = (self.overall, self.of_namespace(namespace));
         let waits = [overall.as_mut(), own.as_mut()]
             .map(|throttle| throttle.map(|throttle| throttle.take(now)));
         match waits.into_iter().flatten().max() {
@@ -59,7 +58,7 @@ impl RateLimiter {
         }
     }
 
-    fn own(&self, namespace: &str) -> Option<Throttle> {
+    fn of_namespace(&self, namespace: &str) -> Option<Throttle> {
         let (per_second, burst) = self.limits.namespace?;
         Some(
             self.namespaces
@@ -70,7 +69,7 @@ impl RateLimiter {
     }
 
     fn remember(&mut self, namespace: &str, own: Throttle, now: Instant) {
-        if self.namespaces.len() >= MOST_NAMESPACES {
+        if self.namespaces.len() >= MAX_NAMESPACES {
             self.namespaces.retain(|_, throttle| !throttle.is_full(now));
         }
         self.namespaces.insert(namespace.to_owned(), own);
@@ -106,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn the_limit_of_all_holds_for_all() {
+    fn the_overall_limit_applies_to_all_namespaces() {
         let limits = RateLimits {
             overall: Some((10.0, 2)),
             ..NONE
@@ -124,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn a_namespace_that_waits_holds_up_no_other() {
+    fn a_namespace_that_waits_delays_no_other() {
         let limits = RateLimits {
             overall: Some((100.0, 10)),
             namespace: Some((1.0, 1)),
@@ -141,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn what_waits_takes_no_token() {
+    fn an_action_that_waits_takes_no_token() {
         let limits = RateLimits {
             overall: Some((1.0, 2)),
             namespace: Some((1.0, 1)),

@@ -1,5 +1,7 @@
-//! Starts everything. Only the replica that leads watches the cluster: what it read before it led
-//! could be older than what the leader before it did.
+//! The wiring of the updater.
+//!
+//! Only the leader watches the cluster. Objects that it read before it led could be older than the
+//! actions of its predecessor.
 
 use anyhow::Context as _;
 use feed::Reader;
@@ -17,10 +19,10 @@ use crate::events::EventQueue;
 use crate::metrics::Metrics;
 use crate::pod_writer::PodWriter;
 
-/// One part in so many of `--kube-api-burst` is for pods that were killed for want of memory.
+/// The divisor of `--kube-api-burst` that gives the part reserved for urgent actions.
 const URGENT_SHARE: u32 = 4;
 
-/// The updater's work.
+/// Runs the updater until shutdown.
 pub async fn run(args: Args, chassis: Chassis) -> anyhow::Result<()> {
     let Args {
         common,
@@ -49,33 +51,33 @@ pub async fn run(args: Args, chassis: Chassis) -> anyhow::Result<()> {
         requests: requests.reserving(common.kube_api_burst / URGENT_SHARE),
     };
     let metrics = Metrics::register(&chassis.registry)?;
-    // Acts wait for the limits where they can still be withdrawn, so not in the client.
-    let acting = client::connect(
+    // Actions wait in the control loop, where they can still be dropped, and not in the client.
+    let pods_client = client::connect(
         chassis.config.clone(),
         Throttle::new(1e6, 1_000_000),
         chassis.rest_metrics.clone(),
     )?;
-    let telling = client::connect(
+    let events_client = client::connect(
         chassis.config.clone(),
         requests,
         chassis.rest_metrics.clone(),
     )?;
-    let (events, writing) = EventQueue::new(telling);
+    let (events, writing) = EventQueue::new(events_client);
     chassis.tasks.spawn_until_shutdown("events", writing);
-    let heard = feed.source(&chassis)?.map(
+    let subscription = feed.source(&chassis)?.map(
         |FeedSource {
              leaders,
              tls,
              server_name,
          }| {
-            let (following, reading) = Reader {
+            let (subscription, reading) = Reader {
                 leaders,
                 tls,
                 server_name,
             }
             .subscribe();
             chassis.tasks.spawn_until_shutdown("feed", reading);
-            following
+            subscription
         },
     );
     let outputs = Outputs {
@@ -107,13 +109,13 @@ pub async fn run(args: Args, chassis: Chassis) -> anyhow::Result<()> {
             view: watches.view(),
             control: control.view(),
             webhook: webhook.view(),
-            feed: heard.clone(),
+            feed: subscription.clone(),
             clock: chassis.clock(),
         };
         let control_loop = ControlLoop::new(
             watched,
             config.clone(),
-            PodWriter::new(acting.clone(), leading),
+            PodWriter::new(pods_client.clone(), leading),
             outputs.clone(),
         );
         let shutdown: CancellationToken = chassis.shutdown.clone();

@@ -1,6 +1,6 @@
-//! Why something failed or is not done, as labels.
+//! Values of the label `reason`.
 
-use rollout::{Action, ActionOutcome, ActionReason, PauseReason, SkipReason, VpaPauseReason};
+use rollout::{Action, ActionOutcome, ActionReason, SkipReason, VpaPauseReason};
 
 pub(super) const EVICTION_ERROR: &str = "EvictionError";
 pub(super) const RESIZE_ERROR: &str = "InPlaceUpdateError";
@@ -33,18 +33,10 @@ pub(super) fn skipped(reason: SkipReason) -> &'static str {
     }
 }
 
-pub(super) fn paused_vpa(hold: &VpaPauseReason) -> &'static str {
-    match hold {
+pub(super) fn paused_vpa(reason: &VpaPauseReason) -> &'static str {
+    match reason {
         VpaPauseReason::RecommendationFrozen => "frozen",
         VpaPauseReason::OutsideWindow { .. } => "outside_window",
         VpaPauseReason::InvalidWindow(_) => "unreadable_window",
-    }
-}
-
-pub(super) fn paused(pause: PauseReason) -> &'static str {
-    match pause {
-        PauseReason::Stopped => "stopped",
-        PauseReason::WebhookLeaseExpired => "webhook_gone",
-        PauseReason::ViewStale => "view_stale",
     }
 }
