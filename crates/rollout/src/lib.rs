@@ -1,19 +1,22 @@
-//! Which running pods get another size now, in which way and in which order: a function of what is
-//! seen of the cluster, what is remembered, and the time. No input or output here.
+//! The updater's decisions: which pods get another size, in which order, how, how fast, and why
+//! others do not. A pure function of the cluster, the state of earlier passes, the settings and two
+//! clocks.
 //!
-//! * `seen.rs`: what changed since the pass before
-//! * `index.rs`: which pods are under which VPA object, and what a change is about
-//! * `decisions.rs`: what was decided, which holds until something changes
-//! * `priority.rs`, `requirements.rs`, `observed.rs`: which of them want another size, and how
-//!   badly
-//! * `group.rs`, `strength.rs`, `budgets.rs`: how many may be away at a time
-//! * `in_place.rs`, `resizing.rs`, `resize_patch.rs`, `qos.rs`, `size.rs`: whether and how a pod is
-//!   resized where it runs
-//! * `boost.rs`, `revert.rs`: CPU to start with, and memory that was taken too much of
-//! * `vpa_pause.rs`, `maintenance_window.rs`, `settling.rs`: when pods are left alone
-//! * `preemption.rs`: evictions that make room for a pending resize
-//! * `state.rs`: what is on its way and not seen yet, and what was refused
-//! * `act.rs`: what comes out
+//! [`decide`] makes a [`Plan`] from a [`Snapshot`]. The caller carries out its actions, and reports
+//! their start and outcome to the [`RolloutState`].
+//!
+//! One pass, from the cluster to the plan:
+//!
+//! 1. `changes`, `index`: the VPA objects that a change concerns, with their pods and budgets
+//! 2. `pass`, `vpa_pass`: decisions about these; `decision_cache`: those about all others
+//! 3. [`check_preconditions`], `vpa_pause`, `maintenance_window`, `settling`: what pauses updates
+//! 4. `priority`, `observed_containers`, `eviction_requirements`: pods that want another size
+//! 5. `group_size`, `group`, `members`, `budgets`: how many pods may be unavailable
+//! 6. `in_place`, `resize_status`, `resize_patch`, `qos`, `size`: in-place resizes
+//! 7. `boost`, `revert`: the end of startup boosts, and memory restored after OOM kills
+//! 8. `preemption`: evictions that make room for pending resizes
+//!
+//! `state` keeps actions in flight and backoffs between passes.
 
 mod action;
 mod boost;
@@ -63,7 +66,9 @@ pub use changes::ChangeTracker;
 pub use clock::ClockReading;
 pub use group::Disruption;
 pub use maintenance_window::{MAINTENANCE_WINDOW, MaintenanceWindow, WindowError};
-pub use pause::{PausePolicy, Preconditions, WebhookLiveness, check_preconditions, is_current};
+pub use pause::{
+    PausePolicy, PauseReason, Preconditions, WebhookLiveness, check_preconditions, is_current,
+};
 pub use preemption::{PreemptionMethod, PreemptionPlan};
 pub use resize_patch::AnnotationChanges;
 pub use revert::{RESIZED_FROM, REVERTED_AT};
@@ -75,76 +80,52 @@ pub use vpa_pause::{PausedVpa, VpaPauseReason};
 /// Recommendations by the unique identifiers of VPA objects.
 pub type Recommendations = BTreeMap<String, Arc<Recommendation>>;
 
-/// What is seen.
+/// The input of a decision.
 #[derive(Debug, Clone, Copy)]
 pub struct Snapshot<'a> {
     /// The cluster.
     pub view: &'a View,
-    /// Recommendations that are newer than those in the status of the VPA objects, by the
-    /// VPA objects' unique identifiers.
+    /// Recommendations that take precedence over the status of VPA objects.
     pub recommendations: &'a Recommendations,
-    /// Why nothing at all may be done, if so.
+    /// The reason for which all actions are paused, from [`check_preconditions`].
     pub pause: Option<PauseReason>,
 }
 
-/// Why nothing at all may be done.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum PauseReason {
-    /// Somebody threw the switch that stops everything.
-    Stopped,
-    /// The webhook does not say that it lives: evicted pods would come back as they were.
-    WebhookLeaseExpired,
-    /// What is seen of the cluster may be out of date, or from before this replica took the lead.
-    ViewStale,
-}
-
-impl PauseReason {
-    /// The reason as a label of metrics and a field of log lines.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Stopped => "stopped",
-            Self::WebhookLeaseExpired => "webhook_gone",
-            Self::ViewStale => "view_stale",
-        }
-    }
-}
-
-/// What is to be done now.
+/// The output of a decision.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Plan {
-    /// What to do, the most urgent first.
+    /// Evictions and resizes, the most urgent first.
     pub actions: Vec<Arc<Action>>,
-    /// Which pods want another size and do not get it.
+    /// Pods that want another size and do not get it now.
     pub skips: Vec<Arc<Skip>>,
-    /// VPA objects whose pods are left alone. Times count from the pass that decided so.
+    /// VPA objects whose pods are not updated now. Times count from the pass that decided so.
     pub paused: Vec<Arc<PausedVpa>>,
-    /// How room is made for pods that wait for it, or could be.
+    /// Ways to make room for pending resizes.
     pub preemptions: Vec<PreemptionPlan>,
-    /// What was found, by VPA object.
+    /// Numbers of pods by VPA object.
     pub pod_counts: Vec<Arc<PodCounts>>,
-    /// After how long something is due although nothing changed.
+    /// The time after which another pass is due although nothing changes.
     pub wake_in: Option<Duration>,
-    /// The number of VPA objects that this pass decided about. What was decided about the others
-    /// holds.
+    /// The number of VPA objects that this pass decided about. Decisions about others are kept.
     pub decided: usize,
 }
 
-/// What was found of one VPA object.
+/// The numbers of pods of one VPA object.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PodCounts {
     /// The VPA object.
     pub vpa: ObjectKey,
-    /// Pods under it.
+    /// Pods that it controls.
     pub controlled: usize,
-    /// Pods that may be evicted.
+    /// Pods that match the eviction criteria.
     pub evictable: usize,
-    /// Pods that may be resized where they run.
+    /// Pods that match the criteria of in-place resizes.
     pub resizable: usize,
 }
 
-/// What is to be done now. Only what has changed since the last call with this `state` is decided
-/// about, and what is due by now; everything after [`RolloutState::forget_decisions`]. `state` forgets
-/// what the view shows.
+/// Decides about the VPA objects that changes since the last call with this `state` concern, and
+/// about those with something due; about all of them after [`RolloutState::forget_decisions`].
+/// Returns the plan for all VPA objects. `now` must not be before that of earlier calls.
 pub fn decide(
     snapshot: &Snapshot<'_>,
     state: &mut RolloutState,

@@ -1,10 +1,11 @@
-//! Maintenance windows: when the pods of a VPA object, or of a namespace, may be changed.
+//! Maintenance windows: the times at which the pods of a VPA object, or of a namespace, may be
+//! updated.
 //!
-//! Written in an annotation as `CRON; for=DURATION; zone=ZONE; end-buffer=DURATION`, for example
-//! `0 2 * * SAT; for=4h; zone=Europe/Berlin; end-buffer=15m`: it opens when the cron says, in that
-//! time zone (UTC unless it says otherwise), and nothing new is begun in the last part of it.
+//! The annotation has the form `CRON; for=DURATION; zone=ZONE; end-buffer=DURATION`. For example,
+//! `0 2 * * SAT; for=4h; zone=Europe/Berlin; end-buffer=15m` opens each Saturday at 2:00 in Berlin.
+//! Updates begin until 5:45. The default time zone is UTC.
 //!
-//! A cron with no day in the next [`YEARS`] years never opens: searching on could take a pass
+//! A cron without a day in the next [`YEARS`] years never opens: a longer search could take a pass
 //! seconds for each such text.
 
 use std::time::Duration;
@@ -15,46 +16,44 @@ use jiff::tz::TimeZone;
 use jiff::{Timestamp, ToSpan};
 use sizing::parse_crane_duration;
 
-/// The annotation, of a VPA object or of a namespace. The VPA object's stands before that of its
-/// namespace.
+/// The annotation of a VPA object or a namespace. That of the VPA object takes precedence.
 pub const MAINTENANCE_WINDOW: &str = "plimsoll.dev/maintenance-window";
 
-/// Why a window cannot be read.
+/// The reasons for which a window cannot be parsed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum WindowError {
-    /// The cron.
+    /// The cron is invalid.
     #[error("{0:?} is no cron: {1}")]
     Cron(String, String),
-    /// It does not say how long it is open.
+    /// The duration is missing.
     #[error("for=DURATION is missing")]
     NoDuration,
-    /// A length of time.
+    /// A duration is invalid, zero, or longer than 366 days.
     #[error("{0}: {1:?} is no duration of more than nothing and at most 366 days")]
     Duration(&'static str, String),
-    /// The zone.
+    /// The time zone is unknown.
     #[error("{0:?} is no time zone")]
     Zone(String),
-    /// The text is longer than a window needs.
+    /// The text is too long.
     #[error("longer than {LONGEST_TEXT} bytes")]
     TooLong,
-    /// A word that means nothing.
+    /// A part is unknown.
     #[error("{0:?} is none of for=, zone= and end-buffer=")]
     Unknown(String),
 }
 
-/// A window that opens again and again.
+/// A recurring window.
 #[derive(Debug, Clone)]
 pub struct MaintenanceWindow {
     opens: Cron,
     zone: TimeZone,
-    /// For how long something may be begun.
+    /// The time from its opening in which updates may begin.
     usable: Duration,
 }
 
 /// The longest window.
 const LONGEST: Duration = Duration::from_hours(366 * 24);
-/// Days within which the longest window opened that is still open, whatever the clock was changed
-/// by.
+/// Days within which a window that is still open must have opened, with daylight saving time.
 const LONGEST_DAYS: i64 = 367;
 
 /// The longest text of a window, in bytes.
@@ -95,7 +94,7 @@ impl std::str::FromStr for MaintenanceWindow {
 }
 
 fn duration(name: &'static str, text: &str) -> Result<Duration, WindowError> {
-    // Of Crane's durations those in Go's form: days are no unit here.
+    // The parser also takes whole days, which are not allowed here.
     let nanos = (!text.ends_with('d'))
         .then(|| parse_crane_duration(text))
         .flatten();
@@ -107,8 +106,8 @@ fn duration(name: &'static str, text: &str) -> Result<Duration, WindowError> {
 }
 
 impl MaintenanceWindow {
-    /// For how long something may still be begun; or after how long it may, [`Duration::MAX`] where
-    /// it never may again.
+    /// The time for which updates may still begin. While the window is closed, the time until it
+    /// opens as an error; [`Duration::MAX`] if it never opens again.
     pub fn open_for(&self, now: Timestamp) -> Result<Duration, Duration> {
         let local = now.to_zoned(self.zone.clone());
         let today = local.date();
@@ -135,7 +134,7 @@ impl MaintenanceWindow {
             .unwrap_or(Duration::MAX))
     }
 
-    /// Whether the cron comes on any day from `first` to `last`.
+    /// Whether the cron matches any day from `first` to `last`.
     fn has_day(&self, first: Date, last: Date) -> bool {
         let pattern = &self.opens.pattern;
         let mut date = first;
@@ -172,7 +171,7 @@ mod tests {
 
     const NIGHTS: &str = "0 2 * * SAT; for=4h; zone=Europe/Berlin; end-buffer=15m";
 
-    /// In how many minutes it is open.
+    /// Minutes until it opens; `None` while it is open.
     fn check(window: &str, now: &str, expected: Option<u64>) {
         let window: MaintenanceWindow = window.parse().expect("a window");
         let opens_in = window.open_for(now.parse().expect("a time")).err();
@@ -256,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_read_is_named() {
+    fn errors_name_the_invalid_part() {
         let error = |text: &str| {
             text.parse::<MaintenanceWindow>()
                 .map(drop)

@@ -1,70 +1,92 @@
-//! Whether anything may be done at all, and if not, why.
+//! The preconditions of all actions: a current view, no stop switch, and a live webhook.
 
 use std::time::Duration;
 
 use jiff::Timestamp;
 use view::{ObjectKey, View};
 
-use super::PauseReason;
 use super::clock::ClockReading;
 
-/// When nothing is done at all, with every name filled in.
+/// The objects that pause all actions.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PausePolicy {
-    /// The webhook's Lease and how long it stands; none where it does not matter.
+    /// The webhook's Lease, and the time after which it expires; `None` if it does not matter.
     pub webhook_lease: Option<(ObjectKey, Duration)>,
-    /// The `ConfigMap` that stops everything, where there is such a switch.
+    /// The stop switch: actions are paused while this `ConfigMap` exists.
     pub stop_config_map: Option<ObjectKey>,
 }
 
-/// When the webhook was last heard. Both clocks count: the cluster's times are compared with the
-/// wall clock, and nothing that was heard stands for longer than the timeout by the steady one,
-/// whatever becomes of the wall clock.
+/// The reasons for which all actions are paused.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum PauseReason {
+    /// The stop switch exists.
+    Stopped,
+    /// The webhook's Lease is missing or expired: evicted pods would come back with their old size.
+    WebhookLeaseExpired,
+    /// A watch has not delivered its first list, or is interrupted: changes may be missing.
+    ViewStale,
+}
+
+impl PauseReason {
+    /// The reason as a label of metrics and a field of log lines.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Stopped => "stopped",
+            Self::WebhookLeaseExpired => "webhook_gone",
+            Self::ViewStale => "view_stale",
+        }
+    }
+}
+
+/// The last renewal of the webhook's Lease. The Lease expires by both clocks: it is compared with
+/// the wall clock, and a renewal counts for at most the timeout by the monotonic clock, whatever
+/// happens to the wall clock.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct WebhookLiveness {
-    heard: Option<(Timestamp, Duration)>,
+    /// The time of the renewal, and of its first observation.
+    renewal: Option<(Timestamp, Duration)>,
 }
 
 impl WebhookLiveness {
-    /// Until when the webhook is taken to live, by the steady clock; nothing when it is not.
+    /// Until when the Lease is valid by the monotonic clock; `None` if it is expired.
     fn alive_until(
         &mut self,
-        last: Timestamp,
+        renewed_at: Timestamp,
         timeout: Duration,
         now: ClockReading,
     ) -> Option<Duration> {
-        let heard_at = match self.heard {
-            Some((heard, at)) if heard == last => at,
+        let observed_at = match self.renewal {
+            Some((known, at)) if known == renewed_at => at,
             _ => now.monotonic,
         };
-        self.heard = Some((last, heard_at));
-        let left =
-            Duration::try_from(last.checked_add(timeout).ok()?.duration_since(now.wall)).ok()?;
+        self.renewal = Some((renewed_at, observed_at));
+        let expires_at = renewed_at.checked_add(timeout).ok()?;
+        let left = Duration::try_from(expires_at.duration_since(now.wall)).ok()?;
         let until = now
             .monotonic
             .saturating_add(left)
-            .min(heard_at.saturating_add(timeout));
+            .min(observed_at.saturating_add(timeout));
         (until > now.monotonic).then_some(until)
     }
 }
 
-/// What is known besides the workloads: whether the view is whole, the switch, the webhook.
+/// The views that preconditions are checked on.
 pub struct Preconditions<'a> {
-    /// Workloads.
+    /// Workloads, VPA objects and their constraints.
     pub view: &'a View,
-    /// The switch.
+    /// The stop switch.
     pub control: &'a View,
     /// The webhook's Lease.
     pub webhook: &'a View,
 }
 
-/// Whether everything that was asked for is known, and no change of it may have been missed.
+/// Whether all watches of a view have delivered their lists, and none is interrupted.
 pub fn is_current(view: &View) -> bool {
     view.is_synced() && view.stale_since().is_none()
 }
 
-/// Until when something may be done, where the webhook has a say in it; or why nothing may be at
-/// this moment.
+/// Checks the preconditions of all actions. Returns until when they hold by the monotonic clock if
+/// nothing changes, `None` without an end.
 pub fn check_preconditions(
     preconditions: &Preconditions<'_>,
     policy: &PausePolicy,
@@ -89,11 +111,11 @@ pub fn check_preconditions(
     let Some((key, timeout)) = &policy.webhook_lease else {
         return Ok(None);
     };
-    let last = webhook
+    let renewed_at = webhook
         .heartbeats
         .get(key)
-        .and_then(|heartbeat| heartbeat.created_at.max(heartbeat.renewed_at));
-    let until = last.and_then(|last| liveness.alive_until(last, *timeout, now));
+        .and_then(|lease| lease.created_at.max(lease.renewed_at));
+    let until = renewed_at.and_then(|at| liveness.alive_until(at, *timeout, now));
     until.map(Some).ok_or(PauseReason::WebhookLeaseExpired)
 }
 
@@ -136,7 +158,7 @@ mod tests {
         view
     }
 
-    /// What holds at some moments, each given by both clocks, in seconds.
+    /// Checks the preconditions at some times, each by both clocks, in seconds.
     fn check(webhooks: &[(&View, i64, u64)], expected: &[Result<u64, PauseReason>]) {
         let (view, start, mut liveness) = (
             View::default(),
@@ -163,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn the_webhook_lives_for_a_while_after_its_lease_was_made_or_renewed() {
+    fn the_lease_is_valid_for_the_timeout_after_its_creation_or_renewal() {
         let none = Err(PauseReason::WebhookLeaseExpired);
         check(&[(&View::default(), 0, 0)], &[none]);
         check(
@@ -180,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn a_jump_of_the_clock_never_makes_it_live_longer() {
+    fn a_jump_of_the_clock_never_prolongs_the_lease() {
         let lease = webhook(0, None);
         check(
             &[(&lease, 0, 0), (&lease, -3600, 30), (&lease, -3600, 60)],
@@ -193,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn a_hold_is_lifted_only_when_every_watch_is_current() {
+    fn a_pause_ends_only_when_every_watch_is_current() {
         let lease = webhook(0, None);
         let found = |view: &View, control: &View| {
             let preconditions = Preconditions {
@@ -246,7 +268,7 @@ mod tests {
     }
 
     #[test]
-    fn the_switch_stops_everything() {
+    fn the_stop_switch_pauses_everything() {
         let (view, lease) = (View::default(), webhook(0, None));
         let mut control = View::default();
         control.switches.apply(Arc::new(Switch {

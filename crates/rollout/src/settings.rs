@@ -1,36 +1,37 @@
-//! What the updater's flags say about which pods are changed, and how.
+//! Settings of decisions, one for each flag of the updater.
 
 use std::time::Duration;
 
-/// Settings of decisions. The defaults are upstream's.
+/// Settings of decisions. The defaults are upstream's, and our own for flags that upstream lacks.
 // Each is one flag.
 #[allow(clippy::struct_excessive_bools)]
 #[derive(Debug, Clone, PartialEq)]
 pub struct Settings {
-    /// Workloads with fewer live pods are left alone, unless their VPA object says otherwise
-    /// (`--min-replicas`).
+    /// Minimum number of live pods of a workload (`--min-replicas`). The `minReplicas` of a VPA
+    /// object takes precedence.
     pub min_replicas: i64,
-    /// The share of a workload's pods that may be away at a time (`--eviction-tolerance`).
+    /// Fraction of a workload's pods that may be unavailable (`--eviction-tolerance`).
     pub eviction_tolerance: f64,
-    /// Within the recommended bounds, pods are changed only for at least this sum of relative
-    /// differences (`--pod-update-threshold`).
+    /// Minimum sum of relative differences for an update within the bounds
+    /// (`--pod-update-threshold`).
     pub update_threshold: f64,
-    /// Within the recommended bounds, pods are changed only when they are at least this old
+    /// Minimum age of a pod for an update within the bounds
     /// (`--in-recommendation-bounds-eviction-lifetime-threshold`).
     pub lifetime_threshold: Duration,
-    /// A container that was killed for want of memory within this time of its start makes its pod a
-    /// candidate (`--evict-after-oom-threshold`).
+    /// Longest time from a container's start to an OOM kill that makes its pod a candidate
+    /// (`--evict-after-oom-threshold`).
     pub quick_oom_threshold: Duration,
-    /// For how long such a kill counts; upstream: for ever.
+    /// Time for which such an OOM kill counts; `None` for ever, as upstream does.
     pub quick_oom_retention: Option<Duration>,
-    /// Pods wait for this long after a change of their VPA object, or of the limit ranges, quotas
-    /// and disruption budgets of its namespace; upstream: no time (`--settling-time`).
+    /// Delay after a change of a VPA object or of its namespace's constraints (`--settling-time`).
+    /// Upstream has none.
     pub settling_time: Duration,
-    /// Resizes that restart nothing need no budget (`--in-place-skip-disruption-budget`).
+    /// Whether resizes that restart no container disregard the eviction tolerance
+    /// (`--in-place-skip-disruption-budget`).
     pub in_place_skip_disruption_budget: bool,
-    /// Native sidecars are sized too, as the webhook does with the same flag (`--native-sidecars`).
+    /// Whether native sidecars are sized (`--native-sidecars`).
     pub native_sidecars: bool,
-    /// What is done for pods that their nodes have no room for.
+    /// Preemption for deferred resizes (`--make-room`).
     pub preemption: PreemptionMode,
     /// The feature gate `InPlace`.
     pub in_place: bool,
@@ -40,15 +41,15 @@ pub struct Settings {
     pub per_vpa_config: bool,
 }
 
-/// What is done for pods that their nodes have no room for.
+/// Preemption for resizes that the kubelet deferred.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum PreemptionMode {
-    /// Nothing.
+    /// No preemption.
     #[default]
     Off,
-    /// It is said what would be done.
+    /// Preemptions are planned, without evictions.
     DryRun,
-    /// Neighbours are evicted, or the pod itself.
+    /// Preemptions are planned, and their pods evicted.
     On,
 }
 

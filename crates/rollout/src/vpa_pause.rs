@@ -1,4 +1,5 @@
-//! Why the pods of one VPA object are left as they are for now.
+//! What pauses the updates of one VPA object's pods: a frozen recommendation, or a closed
+//! maintenance window.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -9,40 +10,40 @@ use view::{Autoscaler, ObjectKey, View};
 use super::clock::ClockReading;
 use super::maintenance_window::{MAINTENANCE_WINDOW, MaintenanceWindow, WindowError};
 
-/// A VPA object whose pods are left alone.
+/// A VPA object whose pods are not updated now.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PausedVpa {
     /// The VPA object.
     pub vpa: ObjectKey,
-    /// Why.
+    /// The reason.
     pub reason: VpaPauseReason,
 }
 
-/// Why.
+/// The reasons for which the pods of a VPA object are not updated.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum VpaPauseReason {
-    /// Its recommendation is frozen for want of usage.
+    /// Usage is missing, so the recommendation does not move (condition `SourceStale`).
     RecommendationFrozen,
     /// Its maintenance window is closed.
     OutsideWindow {
-        /// After how long it opens.
+        /// The time until it opens; [`Duration::MAX`] if it never does.
         opens_in: Duration,
     },
-    /// Its maintenance window cannot be read; it counts as closed.
+    /// Its maintenance window cannot be parsed, and counts as closed.
     InvalidWindow(WindowError),
 }
 
-/// When windows open or close, by their texts, for as long as that holds: a text is not parsed and
-/// searched again in each pass.
+/// Cache of the times at which windows open or close, by their texts, so that no pass parses and
+/// searches a text again.
 #[derive(Debug, Clone, Default)]
 pub(super) struct WindowCache {
     known: HashMap<String, (Timestamp, Result<Duration, VpaPauseReason>)>,
-    /// From before the last pass over everything. What is not asked for again is forgotten.
+    /// Entries from before the last full pass. Those that are not used again are dropped.
     before: HashMap<String, (Timestamp, Result<Duration, VpaPauseReason>)>,
 }
 
 impl WindowCache {
-    /// The same, from where what is not asked for again is forgotten the next time.
+    /// Ages the cache: entries that are not used until the next call are dropped then.
     pub(super) fn next(self) -> Self {
         Self {
             before: self.known,
@@ -50,7 +51,7 @@ impl WindowCache {
         }
     }
 
-    /// For how long something may still be begun, or why not.
+    /// The time for which the window is still open, or the reason for a pause.
     fn open_for(&mut self, text: &str, now: Timestamp) -> Result<Duration, VpaPauseReason> {
         if !self.known.contains_key(text)
             && let Some((text, known)) = self.before.remove_entry(text)
@@ -60,7 +61,7 @@ impl WindowCache {
         if let Some(found) = self
             .known
             .get(text)
-            .and_then(|(at, found)| still(found, *at, now))
+            .and_then(|(at, found)| if_valid(found, *at, now))
         {
             return found;
         }
@@ -77,8 +78,8 @@ impl WindowCache {
     }
 }
 
-/// What was found at some time, if it still holds.
-fn still(
+/// The result of an earlier search, if it is still valid.
+fn if_valid(
     found: &Result<Duration, VpaPauseReason>,
     at: Timestamp,
     now: Timestamp,
@@ -94,8 +95,8 @@ fn still(
     }
 }
 
-/// Why a VPA object's pods are left alone; or after how long they are, where a maintenance window
-/// closes then.
+/// Checks whether a VPA object's pods may be updated. Returns the time until its maintenance window
+/// closes, `None` without a window.
 pub(super) fn check_pause(
     vpa: &Autoscaler,
     view: &View,
@@ -118,7 +119,7 @@ pub(super) fn check_pause(
     windows.open_for(written, now.wall).map(Some)
 }
 
-/// Whether the recommendation does not move because usage is missing, as a condition says.
+/// Whether the condition `SourceStale` is true.
 fn is_frozen(vpa: &Autoscaler) -> bool {
     let conditions = vpa
         .object
@@ -136,7 +137,7 @@ mod tests {
 
     use super::*;
 
-    /// Whether an object with such a condition is frozen.
+    /// Whether an object with this condition is frozen.
     fn check_frozen(kind: &str, status: &str, expected: bool) {
         let object = json!({
             "apiVersion": "autoscaling.k8s.io/v1", "kind": "VerticalPodAutoscaler",
@@ -153,13 +154,13 @@ mod tests {
     }
 
     #[test]
-    fn an_object_is_frozen_while_its_source_of_usage_is_silent() {
+    fn a_recommendation_is_frozen_while_its_source_is_stale() {
         check_frozen("SourceStale", "True", true);
         check_frozen("SourceStale", "False", false);
         check_frozen("RecommendationProvided", "True", false);
     }
 
-    /// For how many minutes it is open, or in how many it opens, at one time after the other.
+    /// Minutes until it closes, or until it opens, at consecutive times.
     fn check(text: &str, expected: &[(&str, Result<u64, u64>)]) {
         let mut windows = WindowCache::default();
         for (at, expected) in expected {
@@ -175,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_known_of_a_window_holds_until_it_opens_or_closes() {
+    fn cached_times_are_valid_until_the_window_opens_or_closes() {
         check(
             "0 2 * * *; for=1h",
             &[
@@ -191,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn a_day_that_never_comes_is_searched_for_once() {
+    fn a_day_that_never_comes_is_searched_once() {
         let (mut windows, mut now) = (WindowCache::default(), Timestamp::UNIX_EPOCH);
         for _ in 0..10_000 {
             windows = windows.next();
@@ -204,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn windows_that_nobody_asks_for_are_forgotten() {
+    fn unused_windows_are_dropped() {
         let mut windows = WindowCache::default();
         assert!(windows.open_for("whenever", Timestamp::UNIX_EPOCH).is_err());
         windows = windows.next();
