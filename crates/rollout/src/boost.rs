@@ -1,4 +1,4 @@
-//! CPU that a container was given to start with, and when it is taken back.
+//! CPU startup boosts, and their end.
 //!
 //! Source: upstream `pkg/utils/vpa/cpu_startup_boost.go` and `pkg/updater/logic/updater.go`.
 
@@ -12,17 +12,17 @@ use view::Running;
 
 use super::clock::ClockReading;
 
-/// What the annotation of a container begins with; its name follows.
+/// The prefix of a boosted container's annotation. The container's name follows.
 const PREFIX: &str = "vpaCpuStartupBoost/";
 
-/// What a container asked for before.
+/// The size of a container before its boost.
 #[derive(Deserialize)]
 struct Original {
     requests: Option<ResourceList>,
     limits: Option<ResourceList>,
 }
 
-/// Whether a VPA object boosts anything.
+/// Whether a VPA object configures boosts.
 pub(super) fn is_configured(spec: &VerticalPodAutoscalerSpec) -> bool {
     let policies = spec
         .resource_policy
@@ -39,7 +39,7 @@ pub(super) fn is_boosted(running: &Running) -> bool {
     boosted(running).next().is_some()
 }
 
-/// The boosted containers, by name.
+/// The names of the boosted containers.
 pub(super) fn boosted(running: &Running) -> impl Iterator<Item = &str> {
     running
         .annotations
@@ -52,7 +52,7 @@ pub(super) fn annotation(container: &str) -> String {
     format!("{PREFIX}{container}")
 }
 
-/// Whether a container has had its boost for long enough: the pod has been ready for so long.
+/// Whether a container's boost is over: the pod has been ready for its duration.
 pub(super) fn is_expired(
     running: &Running,
     spec: &VerticalPodAutoscalerSpec,
@@ -65,8 +65,8 @@ pub(super) fn is_expired(
         .is_some_and(|since| duration.is_zero() || now.since(since) > duration)
 }
 
-/// After how long the next of the boosts of a pod is over; none before it is ready, and where all
-/// are over.
+/// The time until the next boost of a pod is over; `None` before the pod is ready, and once all are
+/// over.
 pub(super) fn expires_in(
     running: &Running,
     spec: &VerticalPodAutoscalerSpec,
@@ -79,7 +79,7 @@ pub(super) fn expires_in(
         .min()
 }
 
-/// For how long after the pod became ready; each of the two places may say it.
+/// The duration of a boost after the pod became ready. The container policy takes precedence.
 fn duration(spec: &VerticalPodAutoscalerSpec, container: &str) -> Duration {
     let own = spec
         .container_policy(container)
@@ -95,7 +95,7 @@ fn duration(spec: &VerticalPodAutoscalerSpec, container: &str) -> Duration {
     )
 }
 
-/// What the container asked for before it was boosted, if its annotation can be read.
+/// The size of a container before its boost, if its annotation can be parsed.
 pub(super) fn original(running: &Running, container: &str) -> Option<ContainerSize> {
     let Original { requests, limits } =
         serde_json::from_str(running.annotations.get(&annotation(container))?).ok()?;

@@ -1,11 +1,10 @@
-//! What `PodDisruptionBudget`s allow: read before anything is asked for, so that no request is made
-//! only to be refused, and nothing is done that they would not allow.
+//! The disruptions that `PodDisruptionBudget`s allow. They are read before an eviction is sent, so
+//! that the API server refuses none, and apply to restarts by resizes too.
 //!
-//! What the API server enforces is in `view::DisruptionBudget`; here evictions count that it has
-//! let through, but that the budget's status does not show yet, and restarts of containers, which
-//! it does not count. What the pods themselves show counts as well, since the status of a budget
-//! may be seen later than they are. Source: `pkg/registry/core/pod/storage/eviction.go` of
-//! Kubernetes.
+//! The rules of the API server are in `view::DisruptionBudget`. Evictions that it accepted and the
+//! budget's status does not show yet are added here, and restarts of containers, which it does not
+//! count. The pods' own readiness counts as well: the status of a budget may be older. Source:
+//! `pkg/registry/core/pod/storage/eviction.go` of Kubernetes.
 
 use std::collections::HashMap;
 
@@ -18,26 +17,26 @@ use super::index::{BudgetId, BudgetPods, Index};
 use super::members::availability;
 use super::state::RolloutState;
 
-/// What is left of the budgets.
+/// The disruption budgets, and their use in this pass.
 pub(super) struct Budgets<'a> {
     index: &'a Index,
     state: &'a RolloutState,
     now: ClockReading,
-    /// Of the budgets that were asked for.
+    /// The use of budgets that were looked up.
     usages: HashMap<BudgetId<'a>, BudgetUsage>,
 }
 
-/// The pods of one budget, as numbers.
+/// The use of one budget.
 #[derive(Debug, Clone, Copy, Default)]
 struct BudgetUsage {
     /// Disruptions that its status does not show yet.
     unobserved: i64,
-    /// Pods that serve, less those taken.
+    /// Available pods, less those disrupted.
     available: i64,
 }
 
 impl<'a> Budgets<'a> {
-    /// The budgets with what is on its way counted as done.
+    /// Budgets with the actions in flight counted.
     pub(super) fn of(index: &'a Index, state: &'a RolloutState, now: ClockReading) -> Self {
         Self {
             index,
@@ -47,12 +46,12 @@ impl<'a> Budgets<'a> {
         }
     }
 
-    /// Those that cover a pod. One whose selector cannot be read may cover any pod.
+    /// The budgets that cover a pod. One with an invalid selector may cover any pod.
     pub(super) fn covering(&self, pod: &Pod) -> Vec<BudgetId<'a>> {
         self.index.covering(&pod.key).collect()
     }
 
-    /// Why this may not be done to a pod now, if it may not.
+    /// The reason for which a disruption of a pod is not allowed now.
     pub(super) fn refusal(
         &mut self,
         disruption: Disruption,
@@ -73,8 +72,8 @@ impl<'a> Budgets<'a> {
         (!is_allowed).then_some(SkipReason::DisruptionBudget)
     }
 
-    /// The reason not to repeat an eviction that counts already, but may not have happened; none if
-    /// it may be repeated.
+    /// The reason for which an eviction of unknown outcome, which is counted already, must not be
+    /// sent again.
     pub(super) fn retry_refusal(&mut self, pod: &Pod, running: &Running) -> Option<SkipReason> {
         if pod.phase == Phase::Pending || !is_ready(running) {
             return None;
@@ -89,7 +88,7 @@ impl<'a> Budgets<'a> {
         (!is_allowed).then_some(SkipReason::DisruptionBudget)
     }
 
-    /// Whether one budget lets a pod go.
+    /// Whether one budget allows the disruption of a pod.
     fn allows(&mut self, id: BudgetId<'a>, running: &Running) -> bool {
         let Some(BudgetPods { budget, .. }) = self.index.budget(id) else {
             return false;
@@ -105,7 +104,7 @@ impl<'a> Budgets<'a> {
         budget.is_current() && i64::from(budget.disruptions_allowed) > unobserved && is_enough
     }
 
-    /// The count of one budget. What is on its way counts as done.
+    /// The use of one budget, with the actions in flight.
     fn usage(&mut self, id: BudgetId<'a>) -> &mut BudgetUsage {
         let Self {
             index,
@@ -137,7 +136,7 @@ impl<'a> Budgets<'a> {
         })
     }
 
-    /// Counts what is done to a pod.
+    /// Counts a disruption of a pod.
     pub(super) fn reserve(&mut self, disruption: Disruption, pod: &Pod, running: &Running) {
         if !is_disruption(disruption, pod, running) {
             return;
@@ -153,7 +152,7 @@ impl<'a> Budgets<'a> {
     }
 }
 
-/// Whether this takes anything of the budgets that cover a pod.
+/// Whether a disruption counts in the budgets of a pod.
 fn is_disruption(disruption: Disruption, pod: &Pod, running: &Running) -> bool {
     disruption != Disruption::Resize && pod.phase != Phase::Pending && is_ready(running)
 }

@@ -1,4 +1,4 @@
-//! The decisions that hold until something changes.
+//! The decisions that remain valid until something changes.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -11,11 +11,11 @@ use super::action::Action;
 use super::clock::ClockReading;
 use super::index::{Index, VpaOrder};
 
-/// The difference between the two clocks that counts as a jump of one of them. What is due by the
-/// wall clock is then due at another time by the steady one.
+/// The drift between the two clocks that counts as a jump of the wall clock, after which all
+/// decisions are made anew.
 const CLOCK_JUMP: SignedDuration = SignedDuration::from_secs(1);
 
-/// The decisions about all VPA objects with pods, and what they were made from.
+/// The decisions about all VPA objects with pods, and the index that they were made from.
 #[derive(Debug, Clone)]
 pub(super) struct DecisionCache {
     pub(super) index: Index,
@@ -27,14 +27,14 @@ pub(super) struct DecisionCache {
 #[derive(Debug, Clone)]
 pub(super) struct VpaDecision {
     plan: Plan,
-    /// When another decision is due although nothing changed, by the steady clock.
+    /// The time at which another decision is due although nothing changes, by the monotonic clock.
     due: Option<Duration>,
     /// Whether another decision is due in each pass.
     is_time_dependent: bool,
 }
 
 impl VpaDecision {
-    /// A decision, and whether time alone may change it at any moment.
+    /// A decision. `is_time_dependent` says whether time alone may change it at any moment.
     pub(super) fn new(plan: Plan, is_time_dependent: bool, now: ClockReading) -> Self {
         let due = plan
             .wake_in
@@ -46,14 +46,14 @@ impl VpaDecision {
         }
     }
 
-    /// What is to be done.
+    /// Its actions.
     pub(super) fn actions(&self) -> impl Iterator<Item = &Arc<Action>> {
         self.plan.actions.iter()
     }
 }
 
 impl DecisionCache {
-    /// No decisions yet.
+    /// An empty cache.
     pub(super) fn new(index: Index, now: ClockReading) -> Self {
         Self {
             index,
@@ -62,7 +62,7 @@ impl DecisionCache {
         }
     }
 
-    /// Whether both clocks have gone on by the same since the first of the decisions.
+    /// Whether both clocks have advanced by the same since the first decision.
     pub(super) fn clocks_agree(&self, now: ClockReading) -> bool {
         let monotonic =
             SignedDuration::try_from(now.monotonic.saturating_sub(self.began.monotonic))
@@ -74,7 +74,7 @@ impl DecisionCache {
         apart.abs() < CLOCK_JUMP
     }
 
-    /// Marks the VPA objects about which another decision is due although nothing changed.
+    /// Marks the VPA objects for which another decision is due.
     pub(super) fn mark_due(&mut self, now: ClockReading) {
         for (
             (_, name, namespace),
@@ -91,7 +91,7 @@ impl DecisionCache {
         }
     }
 
-    /// Replaces the decision about one VPA object. None for one without pods.
+    /// Replaces the decision about one VPA object; `None` for one without pods.
     pub(super) fn replace(&mut self, vpa: VpaOrder, decision: Option<VpaDecision>) {
         match decision {
             Some(decision) => drop(self.by_vpa.insert(vpa, decision)),
@@ -99,12 +99,12 @@ impl DecisionCache {
         }
     }
 
-    /// Forgets the decision about a VPA object.
+    /// Removes the decision about a VPA object.
     pub(super) fn remove(&mut self, vpa: &VpaOrder) {
         self.by_vpa.remove(vpa);
     }
 
-    /// All decisions together.
+    /// The plan of all decisions.
     pub(super) fn plan(&self, now: ClockReading) -> Plan {
         let mut all = Plan::default();
         for VpaDecision { plan, due, .. } in self.by_vpa.values() {

@@ -1,7 +1,6 @@
-//! Conditions that the owner of a workload sets on changing its pods (`evictionRequirements`).
+//! The `evictionRequirements` of a VPA object. As upstream's, they apply to resizes too.
 //!
-//! They hold back resizes too, as upstream's do. Source: upstream
-//! `pkg/updater/priority/scaling_direction_pod_eviction_admission.go`.
+//! Source: upstream `pkg/updater/priority/scaling_direction_pod_eviction_admission.go`.
 
 use api::vpa::{EvictionChangeRequirement, EvictionRequirement, VerticalPodAutoscalerSpec};
 use model::{Recommendation, ResourceList, ResourceName};
@@ -10,8 +9,8 @@ use view::Running;
 use super::priority::container_recommendation;
 use super::size::{requests, sized_containers};
 
-/// Whether the pod may be changed: for at least one container all conditions hold, or nothing is
-/// asked for yet.
+/// Whether the pod may be updated: all requirements hold for at least one container, or a container
+/// lacks a request.
 pub(super) fn admit(
     running: &Running,
     recommendation: &Recommendation,

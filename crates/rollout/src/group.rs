@@ -1,75 +1,78 @@
-//! How many pods of one controller may be away: the pods of one VPA object that have the same
-//! direct owner, so that the old and the new `ReplicaSet` of a rollout are two groups.
+//! The number of pods of one controller that may be unavailable. A group is the pods of one VPA
+//! object with the same direct owner, so the old and the new `ReplicaSet` of a rollout are two
+//! groups.
 //!
-//! Two rules, and both must hold. Upstream's goes by pods that run: more than
-//! `configured - tolerance` of them, less those already taken, where `tolerance` is the tolerated
-//! share of `configured`, rounded down; a whole group that tolerates none may lose one. Ours goes
-//! by pods that serve: a pod that is ready is not taken when fewer than that would be left, so that
-//! one that was taken counts until its replacement is ready, whoever took it.
+//! Two rules apply, with `tolerance` = the tolerated fraction of `configured`, rounded down.
+//! Upstream's rule counts running pods: more than `configured - tolerance` must run, less those
+//! reserved in this pass; a complete group of tolerance 0 may lose one. Our rule counts available
+//! pods: an available pod may only go if at most `tolerance` pods (at least 1) are unavailable
+//! then. So an evicted pod counts until its replacement is ready, whoever evicted it.
 //!
-//! Pods beyond those configured are no spares. Either their controller is about to delete them, and
+//! Example: of 4 configured pods with a tolerance of 0.5, 2 may be unavailable. After 2 evictions,
+//! the next one waits until a replacement is ready.
+//!
+//! Pods beyond `configured` are no spares. Either their controller is about to delete them, and
 //! which ones is not known, or `configured` is out of date. So our rule counts as if the surplus
-//! were gone, whichever pods go. Source: upstream
-//! `pkg/updater/restriction/pods_restriction_factory.go` and `pods_eviction_restriction.go`.
+//! were gone already. Source: upstream `pkg/updater/restriction/pods_restriction_factory.go` and
+//! `pods_eviction_restriction.go`.
 
 use super::settings::Settings;
 
-/// What a pod of the group does now.
+/// The availability of a pod.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum PodAvailability {
-    /// It is bound to a node, but has not started.
+    /// Bound to a node, but not started.
     Pending,
-    /// It runs.
+    /// Running.
     Running {
-        /// Whether it serves: it is ready, and no restart of ours is still to come.
+        /// Whether it is ready, and no restart by a resize is to come.
         available: bool,
     },
 }
 
-/// What is to be done to a pod, as far as the group is concerned.
+/// The disruption of a workload by an action on one of its pods.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Disruption {
-    /// It goes.
+    /// The pod is deleted.
     Eviction,
-    /// It stays, and some of its containers are restarted.
+    /// The pod stays, and some of its containers restart.
     Restart,
-    /// It stays as it is.
+    /// The pod stays, and no container restarts.
     Resize,
 }
 
 /// The pods of one controller, as numbers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Group {
-    /// How many there should be.
+    /// Pods that there should be.
     pub(super) configured: i64,
-    /// How many of those may be away.
+    /// Pods of those that may be unavailable.
     pub(super) tolerance: i64,
     /// Pods that have not started.
     pub(super) pending: i64,
     /// Pods that run.
     pub(super) running: i64,
-    /// Pods that serve.
+    /// Pods that are available.
     pub(super) available_pods: i64,
-    /// Whether there are so few that only resizes are allowed that disrupt nothing.
+    /// Whether there are fewer than the minimum. Then only resizes without disruption are allowed.
     pub(super) below_min_replicas: bool,
-    /// Pods beyond those configured that there were at most since the group shrinks: those that
-    /// went since count as lost.
+    /// Pods beyond `configured`, at the peak since the group scales down: those deleted since count
+    /// as lost.
     surplus: i64,
-    /// Running pods that were taken and still count as running.
+    /// Running pods with an action of this pass or in flight.
     reserved: i64,
-    /// Those of them that served.
+    /// Those of them that were available and are disrupted.
     reserved_available: i64,
 }
 
-/// The least number of live pods for which a group is dealt with: what the VPA object says, else
-/// the flag.
+/// The minimum number of live pods of a group: that of the VPA object, else that of the flag.
 pub(super) fn required_replicas(of_vpa: Option<i32>, settings: &Settings) -> i64 {
     of_vpa.map_or(settings.min_replicas, i64::from)
 }
 
 impl Group {
-    /// The group of these pods. Those that were evicted and are still seen count as gone. `peak` is
-    /// the largest number of live pods since the group shrinks.
+    /// A group of pods with these availabilities. Pods whose eviction is in flight must be left
+    /// out. `peak` is the largest number of live pods since the group scales down.
     pub(super) fn new(
         availabilities: impl IntoIterator<Item = PodAvailability>,
         configured: i64,
@@ -100,13 +103,13 @@ impl Group {
         }
     }
 
-    /// Upstream's rule: whether one more running pod may be taken.
+    /// Upstream's rule: whether one more running pod may go.
     pub(super) fn tolerates_one_less_running(&self) -> bool {
         let enough = self.running - self.reserved > self.configured - self.tolerance;
         enough || (self.configured == self.running && self.tolerance == 0 && self.reserved == 0)
     }
 
-    /// Whether this may be done to a pod that stands so.
+    /// Whether the group allows this disruption of a pod.
     pub(super) fn allows(&self, disruption: Disruption, availability: PodAvailability) -> bool {
         let PodAvailability::Running { available } = availability else {
             return disruption == Disruption::Eviction;
@@ -118,13 +121,12 @@ impl Group {
             && (disruption == Disruption::Resize || !self.below_min_replicas)
     }
 
-    /// Our rule: whether enough pods serve when one more does not.
+    /// Our rule: whether one more pod may be unavailable.
     fn tolerates_one_more_unavailable(&self) -> bool {
         self.unavailable() < self.tolerance.max(1)
     }
 
-    /// Whether an eviction that counts already, but may not have happened, may be asked for again:
-    /// others may have gone since.
+    /// Whether an eviction of unknown outcome, which is counted already, may be sent again.
     pub(super) fn allows_retry(&self, availability: PodAvailability) -> bool {
         availability != (PodAvailability::Running { available: true })
             || self.unavailable() <= self.tolerance.max(1)
@@ -134,7 +136,7 @@ impl Group {
         self.configured - (self.available_pods - self.surplus - self.reserved_available)
     }
 
-    /// Counts what is done, or is on its way.
+    /// Counts a disruption of a pod.
     pub(super) fn reserve(&mut self, disruption: Disruption, availability: PodAvailability) {
         let PodAvailability::Running { available } = availability else {
             return;
@@ -153,7 +155,7 @@ mod tests {
     const UP: PodAvailability = PodAvailability::Running { available: true };
     const DOWN: PodAvailability = PodAvailability::Running { available: false };
 
-    /// How many of the pods can be evicted one after the other, in their order.
+    /// The number of pods that can be evicted one after the other, in this order.
     fn check(pods: &[(usize, PodAvailability)], configured: i64, expected: usize) {
         let pods: Vec<PodAvailability> = pods
             .iter()
@@ -238,8 +240,8 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever is done in whatever order: of pods that serve, no more go than are tolerated;
-        /// and nothing that disrupts is done where too few pods are.
+        /// In any order of actions, no more available pods go than tolerated, and nothing is
+        /// disrupted below the minimum number of pods.
         #[test]
         fn never_more_are_away_than_are_tolerated(
             pods in proptest::collection::vec((availability(), disruption()), 0..20),
@@ -253,7 +255,7 @@ mod tests {
             let mut group = Group::new(availabilities, configured, peak, required, tolerance);
             let (mut running, mut available_pods) = (group.running, group.available_pods);
             let allowed = ((configured as f64 * tolerance) as i64).max(1);
-            // Whichever pods of the surplus their controller deletes.
+            // Whichever pods of the surplus the controller deletes.
             let at_least = configured.max(peak) - allowed;
             for (availability, disruption) in pods.iter().copied() {
                 if !group.allows(disruption, availability) {

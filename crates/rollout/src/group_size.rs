@@ -1,9 +1,8 @@
-//! The number of pods that each group should have, and the largest number that it had while it
-//! shrinks.
+//! The number of pods that each group should have, and its peak while it scales down.
 //!
-//! A group shrinks when fewer pods are wanted than before, or than there are. Its controller then
-//! deletes pods, chosen before it saw what was evicted meanwhile. So what was lost is not seen as
-//! missing: only the largest number of pods tells of it.
+//! A group scales down when fewer pods are configured than before, or than live. Its controller
+//! deletes pods that it chose before it saw evictions. Then lost pods do not show as missing: only
+//! the peak reveals them.
 
 use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
@@ -14,45 +13,44 @@ use view::{ObjectName, Owner, PodSet, Scale, ScaleKey, View, WellKnown};
 use super::clock::ClockReading;
 use super::pass::VpaInput;
 
-/// The time that a controller is given to delete pods, once there are no more than wanted. Built-in
-/// ones take a second or two.
+/// The time that a controller has to delete pods once no more live than configured. Built-in
+/// controllers take a second or two.
 const SCALE_DOWN_GRACE: Duration = Duration::from_secs(30);
-/// The time after which pods that went while there were too many are taken to be gone for good,
-/// where there still are.
+/// The time after which pods lost during a surplus no longer count, if the surplus remains.
 const SURPLUS_GRACE: Duration = Duration::from_mins(5);
 
-/// Kind and name of the owner of a group; none for pods without an owner.
+/// Kind and name of a group's owner; `None` for pods without an owner.
 pub(super) type OwnerName<'a> = Option<(&'a str, &'a str)>;
 
-/// The number of pods that a group should have, and the number that it had.
+/// The configured size of a group, and its peak.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct GroupSize {
     /// The number of pods that it should have.
     pub(super) configured: i64,
-    /// The largest number of live pods since the group shrinks; the number of live pods where it
-    /// does not.
+    /// The largest number of live pods since the group scales down; the number of live pods
+    /// otherwise.
     pub(super) peak: i64,
 }
 
-/// The sizes of all groups when they were last known, by the unique identifiers of their owners.
+/// The last known sizes of all groups, by the unique identifiers of their owners.
 #[derive(Debug, Clone, Default)]
 pub(super) struct GroupSizes {
     by_owner: HashMap<String, SizeRecord>,
-    /// The last pass.
+    /// The time of the last pass.
     last_pass: Duration,
 }
 
 #[derive(Debug, Clone, Copy)]
 struct SizeRecord {
     size: GroupSize,
-    /// The last time with as many live pods as `most`; none where that is the last pass.
+    /// The last time with `peak` live pods; `None` for the last pass.
     peak_at: Option<Duration>,
     scaled_down_at: Option<Duration>,
 }
 
 impl GroupSizes {
-    /// Enters the strengths of the groups of `all`. Groups of the `released` owners that are not
-    /// among them are forgotten; without `released`, all other groups are.
+    /// Sets the group sizes of `all`. Forgets the groups of `removed_owners` that are not among
+    /// them; without `removed_owners`, all other groups.
     pub(super) fn update(
         &mut self,
         all: &mut [VpaInput<'_>],
@@ -148,7 +146,7 @@ impl SizeRecord {
         }
     }
 
-    /// Whether what went may still be replaced, or more may still be deleted.
+    /// Whether lost pods may still be replaced, or more pods deleted.
     fn holds(&self, live: i64, peak_at: Duration, now: ClockReading) -> bool {
         if live > self.size.configured {
             return now.monotonic.saturating_sub(peak_at) < SURPLUS_GRACE;
@@ -172,12 +170,13 @@ pub(super) fn owner_name(owner: Option<&Owner>) -> OwnerName<'_> {
     owner.map(|owner| (owner.kind.as_str(), owner.name.as_str()))
 }
 
-/// The number of pods that the owner should have; none where that is not known, and then its pods
-/// are left alone.
+/// The configured number of pods of an owner; `None` if it is not known, so that its pods are not
+/// updated.
 ///
 /// Upstream takes 0 for owners that are not well known, and the number of live pods for Jobs, which
-/// shrinks with each eviction. Here the scale subresource of the former says it, once it was read
-/// with the pods that are live now, and the specification and the successes of the latter.
+/// falls with each eviction. Here owners that are not well known have the replicas of their scale
+/// subresource, once it was read together with the pods that live now. Jobs have those of their
+/// specification and successes.
 fn configured<'a>(
     view: &View,
     live: &mut HashMap<&'a str, HashMap<ScaleKey, PodSet>>,

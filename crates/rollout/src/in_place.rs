@@ -1,7 +1,8 @@
-//! Whether a pod is resized where it runs, left alone, or evicted.
+//! The choice between an in-place resize, waiting, and an eviction.
 //!
 //! Source: upstream `pkg/updater/restriction/pods_inplace_restriction.go` (`CanInPlaceUpdate`). One
-//! thing differs: where the answer is to wait, upstream resizes in the mode `InPlace` all the same.
+//! difference: where the decision is `Deferred`, upstream resizes in the mode `InPlace` all the
+//! same.
 
 use std::time::Duration;
 
@@ -13,40 +14,40 @@ use super::resize_status::ResizeStatus;
 use super::settings::Settings;
 use super::size::sized_containers;
 
-/// The answer.
+/// The decision, with upstream's names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum InPlaceDecision {
-    /// Resize it.
+    /// Resize the pod.
     Approved,
     /// Wait.
     Deferred,
-    /// The kubelet says that its node can never hold it.
+    /// The kubelet reports that the node can never hold the resize.
     Infeasible,
-    /// That is known from before, and nothing smaller is asked for.
+    /// The same resize, or a smaller one, was infeasible before.
     InfeasibleCached,
-    /// Evict it.
+    /// Evict the pod.
     Evict,
 }
 
-/// What the answer depends on.
+/// The input of the decision.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct InPlaceRequest<'a> {
     pub(super) mode: EffectiveUpdateMode,
     pub(super) running: &'a Running,
     pub(super) availability: PodAvailability,
-    /// None where the group is left alone.
+    /// `None` if the group is not updated.
     pub(super) group: Option<&'a Group>,
     pub(super) has_recommendation: bool,
-    /// Whether such a size is known to be infeasible.
+    /// Whether the recommendation is known to be infeasible for the pod.
     pub(super) is_known_infeasible: bool,
-    /// For how long it has been resizing.
+    /// The time for which the pod has been resizing.
     pub(super) resizing_for: Duration,
-    /// What a resize would do.
+    /// The disruption of the resize.
     pub(super) disruption: Disruption,
 }
 
 impl InPlaceRequest<'_> {
-    /// The answer.
+    /// Makes the decision.
     pub(super) fn decide(&self, settings: &Settings) -> InPlaceDecision {
         let in_place_only = self.mode == EffectiveUpdateMode::InPlace;
         if in_place_only && !settings.in_place {
@@ -86,7 +87,7 @@ impl InPlaceRequest<'_> {
     }
 }
 
-/// Whether a pod may be evicted, as far as its group and a resize that is under way are concerned.
+/// Whether a pod's group, and its resize in progress, allow its eviction.
 pub(super) fn may_evict(
     group: Option<&Group>,
     availability: PodAvailability,
@@ -100,7 +101,7 @@ pub(super) fn may_evict(
     !waits && group.is_some_and(|group| group.allows(Disruption::Eviction, availability))
 }
 
-/// Whether any resize might restart a container.
+/// Whether a resize policy restarts a container.
 fn may_restart(running: &Running, native_sidecars: bool) -> bool {
     sized_containers(running, native_sidecars).any(|container| !container.restarts_for.is_empty())
 }

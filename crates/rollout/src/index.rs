@@ -1,8 +1,9 @@
-//! Which pods each VPA object controls and which ones each budget covers, kept from pass to pass.
+//! Index of VPA objects with their pods, and of disruption budgets with theirs, kept from pass to
+//! pass.
 //!
-//! All that belongs together is in one namespace. A change of a pod, of a status or of a number of
-//! replicas marks what it is about. After any other change the namespace is read anew. What is
-//! marked is decided about in the next pass.
+//! A change of a pod, of a status or of a number of replicas marks the VPA objects and budgets that
+//! it concerns. After any other change the index of the namespace is built anew. The next pass
+//! decides about the marked VPA objects.
 
 mod namespace;
 
@@ -21,25 +22,24 @@ use super::settings::Settings;
 use namespace::Namespace;
 pub(super) use namespace::{BudgetId, BudgetPods, VpaPods};
 
-/// The order in which VPA objects are decided about: by time of creation, then by name and
-/// namespace. The API server keeps whole seconds.
+/// The order of VPA objects: by creation time in whole seconds, then by name and namespace.
 pub(super) type VpaOrder = (Option<Timestamp>, String, String);
 
-/// Kind and name of the owner of pods.
+/// Kind and name of an owner of pods.
 type OwnerKey = (String, String);
 
-/// All namespaces with VPA objects that count.
+/// The index of all namespaces with VPA objects that update pods.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Index {
     namespaces: BTreeMap<String, Namespace>,
-    /// VPA objects that are not in the index any more.
+    /// VPA objects that were removed from the index.
     removed: Vec<VpaOrder>,
     /// Unique identifiers of the owners of their pods.
     removed_owners: Vec<String>,
 }
 
 impl Index {
-    /// The index of all namespaces, with everything marked.
+    /// Builds the index of all namespaces, with all VPA objects marked.
     pub(super) fn build(view: &View, settings: &Settings) -> Self {
         let mut index = Self::default();
         let mut last = None;
@@ -52,7 +52,7 @@ impl Index {
         index
     }
 
-    /// Takes over what has changed, and marks what it is about.
+    /// Takes in changes, and marks the VPA objects that they concern.
     pub(super) fn update(&mut self, view: &View, changes: &ClusterChanges, settings: &Settings) {
         for namespace in namespaces_to_rebuild(changes) {
             if let Some(before) = self.namespaces.remove(namespace) {
@@ -134,7 +134,7 @@ impl Index {
         }
     }
 
-    /// Marks the VPA object of a pod and the budgets that cover it.
+    /// Marks the VPA object of a pod, and the budgets that cover it.
     pub(super) fn mark_pod(&mut self, key: &ObjectKey) {
         if let Some(namespace) = self.namespaces.get_mut(&key.namespace) {
             namespace.mark_pod(&key.name);
@@ -148,15 +148,15 @@ impl Index {
         }
     }
 
-    /// Marks all that shares a budget with what is marked: what one pod takes of a budget, another
-    /// one does not get.
+    /// Marks all VPA objects that share a budget with a marked one: a disruption of one pod leaves
+    /// less for the others.
     pub(super) fn expand_marks(&mut self) {
         self.namespaces
             .values_mut()
             .for_each(Namespace::expand_marks);
     }
 
-    /// The marked VPA objects, in their order.
+    /// The marked VPA objects, in order.
     pub(super) fn marked(&self) -> Vec<&VpaPods> {
         let mut marked: Vec<&VpaPods> = self
             .namespaces
@@ -167,7 +167,7 @@ impl Index {
         marked
     }
 
-    /// Takes the VPA objects that are not in the index any more, and the unique identifiers of the
+    /// Takes the VPA objects that were removed from the index, and the unique identifiers of the
     /// owners of their pods.
     pub(super) fn take_removed(&mut self) -> (Vec<VpaOrder>, Vec<String>) {
         (
@@ -176,8 +176,7 @@ impl Index {
         )
     }
 
-    /// Notes whose pods a VPA object controls, by the unique identifiers of the owners, and
-    /// removes its mark.
+    /// Records the owners of a VPA object's pods after a decision, and removes its mark.
     pub(super) fn mark_decided(&mut self, (_, name, namespace): &VpaOrder, owners: Vec<String>) {
         if let Some(found) = self.namespaces.get_mut(namespace) {
             found.mark_decided(name, owners);
@@ -210,8 +209,7 @@ impl Index {
     }
 }
 
-/// The namespaces in which the index may be another one: not only numbers and statuses have
-/// changed.
+/// The namespaces whose index must be built anew: more than numbers and statuses have changed.
 fn namespaces_to_rebuild(changes: &ClusterChanges) -> BTreeSet<&str> {
     fn sides<T>(change: &Change<T>) -> impl Iterator<Item = &Arc<T>> {
         change.old.iter().chain(&change.new)
@@ -299,7 +297,7 @@ fn same_annotations(old: &Object, new: &Object) -> bool {
     old.annotations == new.annotations
 }
 
-/// The owners of pods whose number of replicas may be another one, by namespace.
+/// The owners whose number of replicas may have changed, by namespace.
 fn owners(changes: &ClusterChanges) -> HashMap<&str, HashSet<OwnerKey>> {
     let mut owners: HashMap<&str, HashSet<OwnerKey>> = HashMap::new();
     for (kind, change) in &changes.controllers {
@@ -321,7 +319,7 @@ fn owners(changes: &ClusterChanges) -> HashMap<&str, HashSet<OwnerKey>> {
             .or_default()
             .insert((scale.key.kind.clone(), scale.key.name.clone()));
     }
-    // A scale counts only with the pods that were there when it was read.
+    // A scale is valid only for the pods that it was read with.
     for pod in changes
         .pods
         .iter()

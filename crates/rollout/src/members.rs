@@ -1,4 +1,4 @@
-//! The pods of one VPA object with what they do now, in groups by their direct owner.
+//! The pods of one VPA object with their availability, in groups by their direct owner.
 
 use std::collections::BTreeMap;
 
@@ -17,22 +17,22 @@ pub(super) struct Member<'a> {
     pub(super) pod: &'a Pod,
     pub(super) running: &'a Running,
     pub(super) availability: PodAvailability,
-    /// Which group it is in; none if the group is left alone.
+    /// Index of its group; `None` if the group is not updated.
     pub(super) group: Option<usize>,
-    /// What is under way for it and not seen yet.
+    /// The action in flight.
     pub(super) pending: Option<PendingAction>,
 }
 
-/// The groups that are dealt with, and all pods.
+/// The groups that may be updated, and all pods.
 pub(super) struct Members<'a> {
     pub(super) groups: Vec<Group>,
     pub(super) members: Vec<Member<'a>>,
 }
 
-/// Whether a group with too few pods is dealt with all the same, as far as nothing is disrupted.
+/// Whether a group with too few pods is included, for actions without disruption.
 pub(super) type IncludesSmall<'a> = dyn Fn(&[Member<'_>]) -> bool + 'a;
 
-/// The pods of one VPA object.
+/// The pods of one VPA object in groups.
 pub(super) fn members<'a>(
     input: &VpaInput<'a>,
     state: &RolloutState,
@@ -91,7 +91,7 @@ pub(super) fn members<'a>(
     all
 }
 
-/// The group as numbers.
+/// The group of these pods.
 fn group(
     members: &[Member],
     GroupSize { configured, peak }: GroupSize,
@@ -118,8 +118,8 @@ fn group(
     group
 }
 
-/// What a pod does now. While a container of it is being restarted, or is about to be, it does not
-/// serve.
+/// The availability of a pod. A pod with a container that restarts, or is about to by a resize, is
+/// not available.
 pub(super) fn availability(
     pod: &Pod,
     running: &Running,

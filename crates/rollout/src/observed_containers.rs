@@ -1,5 +1,5 @@
-//! The containers that the webhook saw when it sized a pod; others, which were injected later, do
-//! not count.
+//! The containers that the webhook saw when it sized a pod. Containers that were injected later are
+//! not sized.
 //!
 //! Source: upstream `pkg/utils/annotations/vpa_observed_containers.go`.
 
@@ -9,20 +9,20 @@ use view::Running;
 
 /// The annotation that lists them.
 pub(super) const OBSERVED_CONTAINERS: &str = "vpaObservedContainers";
-/// The longest name of a container.
+/// The maximum length of a container's name.
 const MAX_NAME: usize = 63;
 
-/// Which containers of a pod count.
+/// The containers of a pod that count.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum ObservedContainers<'a> {
-    /// All: nobody said which.
+    /// All, without the annotation.
     All,
-    /// These.
+    /// The listed ones.
     Only(BTreeSet<&'a str>),
 }
 
 impl<'a> ObservedContainers<'a> {
-    /// What the pod's annotation says; one that is not a list of names counts for nothing.
+    /// The containers in the pod's annotation; all if it is missing or invalid.
     pub(super) fn of(running: &'a Running) -> Self {
         running
             .annotations

@@ -1,7 +1,7 @@
-//! How much a pod wants another size: by how far what it asks for is from what is recommended.
+//! The priority of a pod's update: the difference between its requests and the recommendation.
 //!
-//! Outside the bounds it is changed at once; within, only when it is old enough and the difference
-//! is large enough. Source: upstream `pkg/updater/priority/priority_processor.go` and
+//! Outside the bounds a pod is updated at once. Within the bounds, only if it is old enough and the
+//! difference is large enough. Source: upstream `pkg/updater/priority/priority_processor.go` and
 //! `update_priority_calculator.go`.
 
 use std::cmp::Ordering;
@@ -17,17 +17,18 @@ use super::observed_containers::ObservedContainers;
 use super::settings::Settings;
 use super::size::{requests, sized_containers};
 
-/// The word of the kubelet for a kill for want of memory.
+/// The kubelet's reason for an OOM kill.
 pub(super) const OOM_KILLED: &str = "OOMKilled";
 
-/// How much a pod wants another size.
+/// The priority of a pod's update.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub(super) struct Priority {
-    /// Whether a request lies outside the recommended bounds, or is missing.
+    /// Whether a request is outside the recommended bounds, or missing.
     pub(super) outside_recommended_range: bool,
-    /// Whether it should ask for more of something.
+    /// Whether a target is above the request.
     pub(super) scale_up: bool,
-    /// The sum over resources of the relative difference between target and requests.
+    /// The sum over resources of the difference between target and request, relative to the
+    /// request.
     pub(super) resource_diff: f64,
 }
 
@@ -43,7 +44,7 @@ pub(super) fn container_recommendation<'a>(
 }
 
 impl Priority {
-    /// The priority of a pod, given its own recommendation.
+    /// The priority of a pod. `recommendation` is the pod's capped one.
     pub(super) fn of(
         running: &Running,
         recommendation: &Recommendation,
@@ -100,7 +101,7 @@ impl Priority {
         priority
     }
 
-    /// Whether the pod is to be changed.
+    /// Whether the pod is to be updated.
     pub(super) fn needs_update(
         &self,
         pod: &Pod,
@@ -117,8 +118,8 @@ impl Priority {
         old && self.resource_diff >= settings.update_threshold
     }
 
-    /// The time after which a pod within the bounds is old enough to be changed; none where it is,
-    /// or where it is not to be changed.
+    /// The time until a pod within the bounds is old enough; `None` if it is, or if the difference
+    /// is too small.
     pub(super) fn needs_update_in(
         &self,
         pod: &Pod,
@@ -133,7 +134,7 @@ impl Priority {
         )
     }
 
-    /// Those that grow first, then those that are further off.
+    /// The order of updates: pods that grow first, then larger differences.
     pub(super) fn cmp_urgency(&self, other: &Self) -> Ordering {
         other
             .scale_up
@@ -142,8 +143,8 @@ impl Priority {
     }
 }
 
-/// A container of the pod that was OOM killed soon after it had started, how long it had run, and
-/// when it ended.
+/// A container that was OOM killed soon after its start: its name, the time that it ran, and the
+/// time of the kill.
 pub(super) fn quick_oom<'a>(
     pod: &'a Pod,
     running: &Running,
@@ -175,7 +176,7 @@ pub(super) fn quick_oom<'a>(
     })
 }
 
-/// How a container ended before, if that was an OOM kill.
+/// The last termination of a container, if it was an OOM kill.
 pub(super) fn last_oom_kill(container: &Container) -> Option<&Termination> {
     container
         .status

@@ -1,5 +1,4 @@
-//! The quality of service class of a pod, which no resize may change: the API server would refuse
-//! it.
+//! The quality of service class of a pod. The API server refuses resizes that change it.
 //!
 //! Source: `pkg/apis/core/v1/helper/qos` of Kubernetes.
 
@@ -17,7 +16,7 @@ enum Class {
     BestEffort,
 }
 
-/// Whether the resize would change the class. What init containers ask for counts too.
+/// Whether a resize would change the class. Init containers count too.
 pub(super) fn would_change(running: &Running, sizes: &DesiredSizes) -> bool {
     let asked = |container: &Specified| [container.requests.clone(), container.limits.clone()];
     let init = running
@@ -40,7 +39,7 @@ pub(super) fn would_change(running: &Running, sizes: &DesiredSizes) -> bool {
     class(init.clone().chain(before)) != class(init.chain(after))
 }
 
-/// One list with the amounts of another put over it.
+/// A list with the amounts of another one laid over it.
 fn over(list: Option<&ResourceList>, new: &ResourceList) -> Option<ResourceList> {
     let all = list
         .into_iter()
@@ -64,7 +63,7 @@ fn class(containers: impl Iterator<Item = [Option<ResourceList>; 2]>) -> Class {
             };
             let (request, limit) = (amount(&requests), amount(&limits));
             best_effort &= request.is_none() && limit.is_none();
-            // A request that is not written is the limit.
+            // A missing request is equal to the limit.
             guaranteed &= limit.is_some() && (request.is_none() || request == limit);
         }
     }
@@ -90,7 +89,7 @@ mod tests {
             .collect()
     }
 
-    /// Requests and limits of CPU and memory, before and after.
+    /// Requests and limits of CPU and memory, before and after a resize.
     fn check(before: [[&str; 2]; 2], after: [[&str; 2]; 2], expected: bool) {
         let lists = |[requests, limits]: [[&str; 2]; 2]| {
             (list(requests[0], requests[1]), list(limits[0], limits[1]))

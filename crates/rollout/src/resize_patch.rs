@@ -1,4 +1,4 @@
-//! The patch of a resize (subresource `resize`), and the pod's annotations afterwards.
+//! The patch of an in-place resize (subresource `resize`), and the changes of annotations after it.
 //!
 //! Source: upstream `pkg/updater/inplace/resource_updates.go`, `inplace_updated.go` and
 //! `unboost_annotation.go`.
@@ -17,17 +17,17 @@ use super::boost;
 use super::clock::ClockReading;
 use super::size::{container_paths, sized_containers};
 
-/// Says that the pod's size is not that of its creation.
+/// The annotation of pods that were resized since their creation.
 const IN_PLACE_UPDATED: &str = "vpaInPlaceUpdated";
 
-/// What each sized container is to ask for, in their order; none for those that stay as they are.
+/// The desired size of each sized container, in their order; `None` if it stays as it is.
 pub(super) type DesiredSizes = Vec<Option<ContainerSize>>;
 
-/// Annotations to set, and with `None` to remove. Others of the pod stay.
+/// Annotations to set, or to remove with `None`. Others of the pod stay.
 pub type AnnotationChanges = BTreeMap<String, Option<String>>;
 
-/// From what is recommended to what is asked for: containers that have their boost still stay as
-/// they are; those whose boost is over get back what they had where nothing is recommended.
+/// The desired sizes. Containers with a startup boost stay as they are. Those whose boost is over
+/// get their original size back if nothing is recommended.
 pub(super) fn desired_sizes(
     running: &Running,
     spec: &VerticalPodAutoscalerSpec,
@@ -60,7 +60,7 @@ pub(super) fn desired_sizes(
         .collect()
 }
 
-/// The patch of the subresource `resize`.
+/// The JSON patch of the subresource `resize`.
 pub(super) fn patch(running: &Running, sizes: &DesiredSizes) -> Patch {
     let mut operations = Vec::new();
     for ((list, index), (container, size)) in
@@ -69,7 +69,7 @@ pub(super) fn patch(running: &Running, sizes: &DesiredSizes) -> Patch {
         let Some(size) = size else { continue };
         let index = index.to_string();
         let at = ["spec", list, &index, "resources"];
-        // The field is there where it has claims, and they stay.
+        // A container with resource claims has the field already.
         if container.requests.is_none() && container.limits.is_none() && !container.has_claims {
             operations.push(add(&at, json!({})));
         }
@@ -91,7 +91,8 @@ pub(super) fn patch(running: &Running, sizes: &DesiredSizes) -> Patch {
     Patch(operations)
 }
 
-/// The annotations of a resized pod: it was resized, and boosts that are over are gone.
+/// The changes of annotations after a resize: it is marked as resized, and boosts that are over are
+/// removed.
 pub(super) fn annotation_changes(
     running: &Running,
     spec: &VerticalPodAutoscalerSpec,
@@ -111,7 +112,7 @@ fn add(path: &[&str], value: Value) -> PatchOperation {
     })
 }
 
-/// What a resize changes in the specification, container by container.
+/// The changes of a resize in the specification, container by container.
 pub(super) fn changes<'a>(
     running: &'a Running,
     sizes: &'a DesiredSizes,

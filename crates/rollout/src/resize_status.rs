@@ -1,4 +1,5 @@
-//! What the kubelet makes of a resize, and when it is given up for an eviction.
+//! The status of a resize in the pod's conditions, and the timeouts after which an eviction
+//! replaces it.
 //!
 //! Source: upstream `pkg/updater/utils/types.go` and
 //! `pkg/updater/restriction/pods_inplace_restriction.go`.
@@ -7,30 +8,30 @@ use std::time::Duration;
 
 use view::{ResizeCondition, ResizeStage, Running};
 
-/// How long a resize may wait for room on its node.
+/// The longest time for which a resize may be deferred.
 const DEFERRED_TIMEOUT: Duration = Duration::from_mins(5);
-/// How long a resize may take.
+/// The longest time for which a resize may be in progress.
 const IN_PROGRESS_TIMEOUT: Duration = Duration::from_hours(1);
 
-/// How far a resize is.
+/// The status of a resize.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ResizeStatus {
-    /// There is none.
+    /// There is no resize.
     NotResizing,
     /// The node has no room for it now.
     Deferred,
     /// The node can never hold it.
     Infeasible,
-    /// The kubelet is at it.
+    /// The kubelet carries it out.
     InProgress,
-    /// The kubelet failed.
+    /// The kubelet reports an error.
     Failed,
-    /// It says something else.
+    /// The condition has an unknown reason.
     Other,
 }
 
 impl ResizeStatus {
-    /// What the conditions say. The first of them decides whether there is a resize at all.
+    /// The status by the pod's conditions. The first one says whether there is a resize at all.
     pub(super) fn of(running: &Running) -> Self {
         if !running.resizes.first().is_some_and(|first| first.holds) {
             return Self::NotResizing;
@@ -64,7 +65,7 @@ impl ResizeStatus {
         }
     }
 
-    /// Whether an eviction would come sooner, once it has gone on for so long.
+    /// Whether an eviction replaces the resize after this time.
     pub(super) fn has_timed_out(self, waited: Duration) -> bool {
         match self {
             Self::NotResizing => false,
@@ -74,7 +75,7 @@ impl ResizeStatus {
         }
     }
 
-    /// After how long it is given up; none if waiting changes nothing.
+    /// The time after which an eviction replaces the resize; `None` if time does not matter.
     pub(super) fn timeout(self) -> Option<Duration> {
         match self {
             Self::Deferred => Some(DEFERRED_TIMEOUT),

@@ -1,7 +1,7 @@
-//! A pod that got less memory where it runs and was then killed for want of it gets back what it
-//! had, and keeps it for a while.
+//! Memory that is restored after an OOM kill that follows a resize, and kept for a while.
 //!
-//! What it had is in an annotation of the pod, so that any replica finds it after any restart.
+//! An annotation of the pod keeps the previous memory, so that any replica finds it after any
+//! restart.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -16,16 +16,16 @@ use super::clock::ClockReading;
 use super::priority::{OOM_KILLED, container_recommendation};
 use super::resize_patch::{AnnotationChanges, DesiredSizes};
 
-/// What containers asked for before they got less memory.
+/// The annotation with the memory of containers before a resize reduced it.
 pub const RESIZED_FROM: &str = "plimsoll.dev/resized-from";
-/// When a pod got back what it had.
+/// The annotation with the time at which memory was restored.
 pub const REVERTED_AT: &str = "plimsoll.dev/reverted-at";
-/// How long it keeps that.
+/// The time for which restored memory is not reduced again.
 const PROTECTED_FOR: Duration = Duration::from_hours(12);
 
 static NOTHING: ResourceList = ResourceList::new();
 
-/// What is written down.
+/// The value of the annotation [`RESIZED_FROM`].
 #[derive(Debug, Serialize, Deserialize)]
 struct ResizedFrom {
     at: Timestamp,
@@ -41,12 +41,12 @@ struct PreviousMemory {
 }
 
 impl ResizedFrom {
-    /// What is written on a pod, if it can be read.
+    /// The value on a pod, if it can be parsed.
     fn of(running: &Running) -> Option<Self> {
         serde_json::from_str(running.annotations.get(RESIZED_FROM)?).ok()
     }
 
-    /// What a container had, if it was killed for want of memory since.
+    /// The previous memory of a container that was OOM killed since the resize.
     fn oom_killed_since(&self, pod: &Pod, container: &str) -> Option<&PreviousMemory> {
         let previous = self.containers.get(container)?;
         let status = pod
@@ -64,9 +64,9 @@ impl ResizedFrom {
     }
 }
 
-/// What the annotation should say of a resize: the memory of the containers that get less of it;
-/// none if none does. What was written down before stays, as long as no kill has answered it: it is
-/// what was known to be enough.
+/// The annotation for a resize: the previous memory of containers whose memory it reduces; `None`
+/// if it reduces none. An existing annotation stays until an OOM kill uses it: its memory is known
+/// to be enough.
 pub(super) fn resized_from(
     pod: &Pod,
     running: &Running,
@@ -88,7 +88,7 @@ pub(super) fn resized_from(
         let requests = reduced_memory(container.requests.as_ref(), &size.requests);
         let limits = reduced_memory(container.limits.as_ref(), &size.limits);
         if !requests.is_empty() || !limits.is_empty() {
-            // Both are put back, so that they go together.
+            // Requests and limits are restored together.
             let memory = |list: Option<&ResourceList>| {
                 only_memory(list.and_then(|list| list.get(&ResourceName::Memory)))
             };
@@ -109,7 +109,7 @@ pub(super) fn resized_from(
     .ok()
 }
 
-/// The memory that a list loses.
+/// The memory in `before`, if `after` has less.
 fn reduced_memory(before: Option<&ResourceList>, after: &ResourceList) -> ResourceList {
     let before = before.and_then(|before| before.get(&ResourceName::Memory));
     let after = after.get(&ResourceName::Memory);
@@ -123,9 +123,8 @@ fn only_memory(quantity: Option<&model::Quantity>) -> ResourceList {
         .collect()
 }
 
-/// What the containers of a pod get back; none if nothing is to be taken back. Where more is
-/// recommended meanwhile than it had, that is the better answer; and one that has got more already
-/// gets nothing back.
+/// The sizes that restore the memory of OOM killed containers; `None` if there are none. Nothing is
+/// restored where more is recommended meanwhile, or where the container has more already.
 pub(super) fn sizes_to_restore(
     pod: &Pod,
     running: &Running,
@@ -162,7 +161,7 @@ pub(super) fn sizes_to_restore(
     sizes.iter().any(Option::is_some).then_some(sizes)
 }
 
-/// Whether a resize would take memory from a container.
+/// Whether a resize reduces the memory of a container.
 pub(super) fn reduces_memory(running: &Running, sizes: &DesiredSizes) -> bool {
     running
         .containers
@@ -175,7 +174,7 @@ pub(super) fn reduces_memory(running: &Running, sizes: &DesiredSizes) -> bool {
         })
 }
 
-/// The annotations of a pod once it has back what it had.
+/// The changes of annotations after memory was restored.
 pub(super) fn annotation_changes(now: ClockReading) -> AnnotationChanges {
     [
         (REVERTED_AT.to_owned(), Some(now.wall.to_string())),
@@ -184,7 +183,7 @@ pub(super) fn annotation_changes(now: ClockReading) -> AnnotationChanges {
     .into()
 }
 
-/// For how long a pod still keeps what it got back.
+/// The rest of the time for which restored memory is not reduced.
 pub(super) fn protected_for(running: &Running, now: ClockReading) -> Option<Duration> {
     let at = running
         .annotations

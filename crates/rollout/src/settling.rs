@@ -1,9 +1,9 @@
-//! How long a VPA object is left alone after a change of it, or of what its namespace demands.
+//! The settling time after a change of a VPA object, or of the constraints of its namespace.
 //!
-//! The objects of one manifest arrive one after the other, in any order. A pod that was evicted
-//! between a VPA object and its `LimitRange` or `PodDisruptionBudget` was evicted for nothing, or
-//! against a budget. So pods wait until nothing has changed for some seconds. Changes that go on
-//! and on hold them for at most [`LONGEST`] times as long.
+//! The objects of one manifest arrive one after the other, in any order. An eviction between a VPA
+//! object and its `LimitRange` or `PodDisruptionBudget` would be useless, or violate the budget. So
+//! updates wait until nothing has changed for the settling time. Consecutive changes delay them by
+//! at most [`MAX_EXTENSION`] times as much.
 
 use std::collections::{BTreeSet, HashMap};
 use std::time::Duration;
@@ -14,10 +14,10 @@ use super::changes::ClusterChanges;
 use super::clock::ClockReading;
 use super::index::same_budget;
 
-/// The longest hold by changes in a row, in settling times.
+/// The longest delay by consecutive changes, in settling times.
 const MAX_EXTENSION: u32 = 6;
 
-/// What changed a short time ago.
+/// The VPA objects and namespaces that changed within the settling time.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Settling {
     has_observed: bool,
@@ -25,11 +25,11 @@ pub(super) struct Settling {
     changed_namespaces: HashMap<String, SettlingPeriod>,
 }
 
-/// Changes in a row, by the steady clock.
+/// Consecutive changes, by the monotonic clock.
 #[derive(Debug, Clone, Copy)]
 struct SettlingPeriod {
     settled_at: Duration,
-    /// It is taken for settled then, whatever changes.
+    /// The end, whatever changes.
     ends_at: Duration,
 }
 
@@ -44,8 +44,8 @@ impl SettlingPeriod {
 }
 
 impl Settling {
-    /// Notes what changed since the last look. At the first one everything is new: the age of a VPA
-    /// object counts then, so that a restart delays no object but those that were just made.
+    /// Records changes since the last call. At the first call the age of a VPA object decides, so
+    /// that a restart delays only new ones.
     pub(super) fn observe(
         &mut self,
         view: &View,
@@ -98,7 +98,7 @@ impl Settling {
         }
     }
 
-    /// How long the pods of this VPA object still wait.
+    /// The rest of the settling time for the pods of a VPA object.
     pub(super) fn time_left(&self, vpa: &ObjectKey, now: ClockReading) -> Option<Duration> {
         let own = self.changed_vpas.get(vpa);
         let namespace = self.changed_namespaces.get(&vpa.namespace);
@@ -109,7 +109,7 @@ impl Settling {
     }
 }
 
-/// The age of a VPA object; one without a time is old.
+/// The age of a VPA object; the maximum without a creation time.
 fn age(vpa: &Autoscaler, now: ClockReading) -> Duration {
     let created = vpa.object.metadata.creation_timestamp.as_ref();
     created.map_or(Duration::MAX, |created| now.since(created.0))
@@ -136,7 +136,7 @@ fn record<K: std::hash::Hash + Eq>(
     changes.settled_at = now.monotonic.saturating_add(time_left);
 }
 
-/// The keys of objects that are new, are gone or are not the same as before.
+/// The keys of objects that were created, deleted or changed.
 fn changed<T: Entry<Key = ObjectKey>>(
     changes: &[Change<T>],
     is_same: impl Fn(&T, &T) -> bool,

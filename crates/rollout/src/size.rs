@@ -1,6 +1,6 @@
-//! What one pod would get: the recommendation of its VPA object held to what this pod may have.
+//! The sizes of one pod: its VPA object's recommendation, capped for the pod.
 //!
-//! The mathematics are in `sizing`; this joins the pod, the policy and the namespace.
+//! The formulas are in `sizing`. Here they get the pod, the policy and the namespace's limits.
 
 use std::time::Duration;
 
@@ -15,7 +15,8 @@ use super::priority::container_recommendation;
 
 static NOTHING: ResourceList = ResourceList::new();
 
-/// Requests of a container in effect: what the kubelet reports, as a whole, else the specification.
+/// The effective requests of a container: those that the kubelet reports, else those of the
+/// specification.
 pub(super) fn requests(container: &Specified) -> Option<&ResourceList> {
     match &container.reported {
         Some([requests, _]) => Some(requests),
@@ -23,7 +24,7 @@ pub(super) fn requests(container: &Specified) -> Option<&ResourceList> {
     }
 }
 
-/// Limits of a container in effect.
+/// The effective limits of a container, by the same rule.
 pub(super) fn limits(container: &Specified) -> Option<&ResourceList> {
     match &container.reported {
         Some([_, limits]) => Some(limits),
@@ -31,7 +32,7 @@ pub(super) fn limits(container: &Specified) -> Option<&ResourceList> {
     }
 }
 
-/// The recommendation for this pod, to compare its requests with.
+/// The recommendation, capped for the pod.
 pub(super) fn pod_recommendation(
     recommendation: &Recommendation,
     running: &Running,
@@ -43,8 +44,8 @@ pub(super) fn pod_recommendation(
     cap_for_pod(recommendation, &containers(sized, spec), namespace).recommendation
 }
 
-/// What each sized container would get, in the order of [`sized`]; nothing where nothing is
-/// recommended.
+/// The size of each sized container, in the order of [`sized_containers`]; empty without a
+/// recommendation.
 pub(super) fn sizes(
     recommendation: Option<&Recommendation>,
     running: &Running,
@@ -63,8 +64,8 @@ pub(super) fn sizes(
     }
 }
 
-/// The containers that are sized: those of `spec.containers`, then native sidecars where these are
-/// sized too.
+/// The containers that are sized: those of `spec.containers`, then with `native_sidecars` the
+/// native sidecars.
 pub(super) fn sized_containers(
     running: &Running,
     native_sidecars: bool,
@@ -76,8 +77,7 @@ pub(super) fn sized_containers(
     running.containers.iter().chain(sidecars)
 }
 
-/// Where [`sized`] containers with native sidecars are in the specification: the list, and the
-/// index in it.
+/// The paths of [`sized_containers`], with native sidecars, in the specification: list and index.
 pub(super) fn container_paths(running: &Running) -> impl Iterator<Item = (&'static str, usize)> {
     let sidecars = running
         .init_containers
@@ -90,7 +90,7 @@ pub(super) fn container_paths(running: &Running) -> impl Iterator<Item = (&'stat
         .chain(sidecars)
 }
 
-/// The OOM kill of a container, with its memory and what it is to get.
+/// The OOM kill of a container, with its memory and the new request.
 pub(super) fn oom_kill(
     (container, ran_for, ended_at): (&str, Duration, Timestamp),
     running: &Running,

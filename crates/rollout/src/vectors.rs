@@ -1,4 +1,4 @@
-//! Comparison with inputs and outputs recorded by running upstream's Go programs.
+//! Comparison with inputs and outputs recorded from upstream's Go programs.
 
 mod disruption;
 mod priority;
@@ -55,5 +55,5 @@ fn at(wall: Timestamp) -> ClockReading {
     ClockReading { wall, monotonic }
 }
 
-/// Recommendations as the recordings have them, by unique identifier of a pod.
+/// Infeasible recommendations in the recordings, by pod UID.
 type Attempts = Option<BTreeMap<String, Recommendation>>;

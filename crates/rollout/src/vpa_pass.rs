@@ -1,4 +1,4 @@
-//! One VPA object's turn in a pass.
+//! The part of a pass that decides about one VPA object.
 
 mod evict;
 mod preemption;
@@ -28,10 +28,10 @@ use super::state::RolloutState;
 use super::vpa_pause::{PausedVpa, VpaPauseReason};
 use super::{PodCounts, Snapshot, boost, eviction_requirements, size};
 
-/// Added to a time that has to be exceeded, not only reached.
+/// Added to a time that must be exceeded, not only reached.
 const EPSILON: Duration = Duration::from_millis(1);
 
-/// What every turn looks at.
+/// The input that all VPA objects share in a pass.
 #[derive(Clone, Copy)]
 pub(super) struct PassContext<'a> {
     pub(super) snapshot: &'a Snapshot<'a>,
@@ -40,20 +40,20 @@ pub(super) struct PassContext<'a> {
     pub(super) now: ClockReading,
 }
 
-/// One VPA object's turn.
+/// The decision about one VPA object.
 pub(super) struct VpaPass<'a> {
     context: PassContext<'a>,
     vpa: &'a Autoscaler,
     spec: &'a VerticalPodAutoscalerSpec,
     mode: EffectiveUpdateMode,
-    /// Empty where there is none, which is told by `has_recommendation`.
+    /// Empty if there is none, see `has_recommendation`.
     recommendation: Arc<Recommendation>,
     has_recommendation: bool,
     limits: NamespaceLimits,
-    /// How long its pods still wait after a change.
+    /// The rest of the settling time.
     settles_in: Option<Duration>,
     groups: Vec<Group>,
-    /// After how long time alone may change the decision.
+    /// The time after which time alone may change the decision.
     recheck_in: Cell<Option<Duration>>,
 }
 
@@ -68,7 +68,7 @@ struct Candidate<'a> {
 }
 
 impl<'a> VpaPass<'a> {
-    /// Takes the turn.
+    /// Decides, and records the results in `builder`.
     pub(super) fn run(
         context: PassContext<'a>,
         input: &VpaInput<'a>,
@@ -162,7 +162,7 @@ impl<'a> VpaPass<'a> {
         }
     }
 
-    /// Puts down what is done, or why it is not.
+    /// Records an action, or the reason for skipping the pod.
     fn record(
         &self,
         candidate: &Candidate,
@@ -183,7 +183,7 @@ impl<'a> VpaPass<'a> {
         }
     }
 
-    /// Those that want another size, in the order in which they get it.
+    /// The pods that want another size, the most urgent first.
     fn candidates<'m>(
         &self,
         members: impl Iterator<Item = &'m Member<'m>>,
@@ -239,7 +239,7 @@ impl<'a> VpaPass<'a> {
         candidates
     }
 
-    /// The recommendation for one pod.
+    /// The recommendation, capped for the pod by its policy, limits and limit ranges.
     fn pod_recommendation(&self, running: &Running) -> Recommendation {
         let native_sidecars = self.context.settings.native_sidecars;
         size::pod_recommendation(
@@ -251,7 +251,7 @@ impl<'a> VpaPass<'a> {
         )
     }
 
-    /// Whether the pod has its startup boost. Such a pod is not sized until the boost is over.
+    /// Whether the pod has a CPU startup boost. Until it is over, the pod is not sized.
     fn is_boosted(&self, member: &Member) -> bool {
         self.context.settings.startup_boost
             && boost::is_configured(self.spec)
@@ -281,13 +281,13 @@ impl<'a> VpaPass<'a> {
         resizing_for
     }
 
-    /// Time alone may change the decision after so long.
+    /// Makes the time after which the decision is made again at most `after`.
     fn recheck_in(&self, after: Option<Duration>) {
         self.recheck_in
             .set(after.into_iter().chain(self.recheck_in.get()).min());
     }
 
-    /// An error while the pod is left alone after a refusal.
+    /// An error during the pod's backoff.
     fn check_backoff(&self, member: &Member, builder: &mut PlanBuilder) -> Result<(), SkipReason> {
         let Some(left) = self
             .context
@@ -300,7 +300,8 @@ impl<'a> VpaPass<'a> {
         Err(SkipReason::BackingOff)
     }
 
-    /// Takes the pod out of its group and out of the budgets that cover it, if these allow it.
+    /// Takes a disruption from the pod's group and disruption budgets. An error if one does not
+    /// allow it.
     fn reserve(
         &mut self,
         member: &Member,
@@ -353,8 +354,8 @@ impl<'a> VpaPass<'a> {
     }
 }
 
-/// The pods of a VPA object. Groups with too few pods are dealt with where something can be done
-/// that disrupts nothing.
+/// The pods of a VPA object in groups. Groups with too few pods are included if an action without
+/// disruption is possible.
 fn of<'a>(
     context: PassContext<'a>,
     input: &VpaInput<'a>,
@@ -374,7 +375,7 @@ fn of<'a>(
     members(input, context.state, context.settings, &includes_small)
 }
 
-/// What is recommended: what was heard last, else what the object says.
+/// The recommendation of the feed if it takes precedence, else that of the status.
 fn recommendation_of(snapshot: &Snapshot, vpa: &Autoscaler) -> Option<Arc<Recommendation>> {
     if let Some(heard) = snapshot.recommendations.get(vpa.uid()) {
         return Some(Arc::clone(heard));

@@ -1,8 +1,8 @@
-//! One namespace: its VPA objects with their pods, its budgets with theirs, and what is marked.
+//! The index of one namespace: VPA objects and disruption budgets with their pods, and marks.
 //!
-//! Pods find their VPA object by the target's name, not by trying all: the effort grows with the
-//! number of pods and of VPA objects, not with their product. Source: upstream
-//! `pkg/utils/vpa/api.go` (`GetControllingVPAForPod`).
+//! Pods find their VPA object by the name of its target. The effort grows with the number of pods
+//! and VPA objects, and not with their product. Source: upstream `pkg/utils/vpa/api.go`
+//! (`GetControllingVPAForPod`).
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
@@ -20,16 +20,16 @@ use crate::settings::Settings;
 pub(crate) struct VpaPods {
     /// The VPA object.
     pub(crate) vpa: Arc<Autoscaler>,
-    /// Its place among all VPA objects.
+    /// Its place in the order of all VPA objects.
     pub(crate) order: VpaOrder,
-    /// Pods that are bound to a node and are not being deleted, by name.
+    /// Pods that are bound to a node and not terminating, by name.
     pub(crate) pods: BTreeMap<String, Arc<Pod>>,
     /// Unique identifiers of the owners of these pods at the last decision.
     pub(crate) owners: Vec<String>,
     selector: Selector,
 }
 
-/// A budget with the live pods that it covers.
+/// A disruption budget with the live pods that it covers.
 #[derive(Debug, Clone)]
 pub(crate) struct BudgetPods {
     /// The budget.
@@ -38,7 +38,7 @@ pub(crate) struct BudgetPods {
     pub(crate) pods: BTreeMap<String, Arc<Pod>>,
 }
 
-/// Names a budget: its namespace, and its place there.
+/// A budget: its namespace, and its index there.
 pub(crate) type BudgetId<'a> = (&'a str, usize);
 
 /// The VPA object that controls a pod, and the budgets that cover it.
@@ -48,28 +48,28 @@ struct PodMembership {
     budgets: Vec<usize>,
 }
 
-/// One namespace.
+/// The index of one namespace.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Namespace {
-    /// In their order.
+    /// In order.
     pub(super) vpas: Vec<VpaPods>,
     pub(super) budgets: Vec<BudgetPods>,
     by_name: HashMap<String, usize>,
     /// By kind and name of the target.
     by_target: HashMap<String, HashMap<String, Vec<usize>>>,
     budgets_by_name: HashMap<String, usize>,
-    /// Budgets by one label that the selector demands.
+    /// Budgets by one label that their selector requires.
     by_label: HashMap<String, HashMap<String, Vec<usize>>>,
-    /// Budgets that demand no certain label.
+    /// Budgets whose selector requires no single label.
     unlabelled: Vec<usize>,
-    /// By the name of the pod.
+    /// By pod name.
     memberships: HashMap<String, PodMembership>,
     marked: BTreeSet<usize>,
     marked_budgets: BTreeSet<usize>,
 }
 
 impl Namespace {
-    /// Reads a namespace. None without VPA objects whose pods may be changed.
+    /// Builds the index of a namespace; `None` without VPA objects that update pods.
     pub(super) fn build(name: &str, view: &View, settings: &Settings) -> Option<Self> {
         let mut vpas: Vec<VpaPods> = in_namespace(&view.autoscalers, name)
             .filter(|vpa| updates_pods(vpa, settings))
@@ -129,8 +129,7 @@ impl Namespace {
         Some(namespace)
     }
 
-    /// The VPA objects that point at the topmost controller above the pods of an owner, the oldest
-    /// first.
+    /// The VPA objects that target the topmost controller of an owner, the oldest first.
     fn candidates(&self, view: &View, namespace: &str, owner: &Owner) -> &[usize] {
         let Owner {
             api_version,
@@ -153,7 +152,7 @@ impl Namespace {
         found.map_or(&[], Vec::as_slice)
     }
 
-    /// Where a pod belongs: under the first of these VPA objects that selects it.
+    /// The first of the candidates that selects a pod, and the budgets that cover it.
     fn membership(&self, pod: &Pod, candidates: &[usize]) -> PodMembership {
         let selects = |index: &&usize| {
             self.vpas
@@ -173,7 +172,7 @@ impl Namespace {
                     .budgets
                     .get(*index)
                     .map(|budget_pods| &budget_pods.budget.selector);
-                // One whose selector cannot be read may cover any pod.
+                // One with an invalid selector may cover any pod.
                 selector.is_some_and(|selector| {
                     selector
                         .as_ref()
@@ -212,7 +211,7 @@ impl Namespace {
         Some(membership)
     }
 
-    /// Puts a pod where it belongs now, and marks where it was and is.
+    /// Replaces a pod, and marks its VPA object and budgets before and after.
     pub(super) fn change_pod(
         &mut self,
         view: &View,
@@ -243,7 +242,7 @@ impl Namespace {
         self.mark_pod(&new.key.name);
     }
 
-    /// Replaces a VPA object that has another status, and marks it.
+    /// Replaces a VPA object with a new status, and marks it.
     pub(super) fn set_vpa(&mut self, vpa: &Arc<Autoscaler>) {
         let index = self.by_name.get(&vpa.key.name).copied();
         if let Some(vpa_pods) = index.and_then(|index| self.vpas.get_mut(index)) {
@@ -252,7 +251,7 @@ impl Namespace {
         }
     }
 
-    /// Replaces a budget that has another status, and marks it.
+    /// Replaces a budget with a new status, and marks it.
     pub(super) fn set_budget(&mut self, budget: &Arc<DisruptionBudget>) {
         let index = self.budgets_by_name.get(&budget.key.name).copied();
         if let Some(budget_pods) = index.and_then(|index| self.budgets.get_mut(index)) {
@@ -281,7 +280,7 @@ impl Namespace {
         self.marked.extend(due.map(|(index, _)| index));
     }
 
-    /// Marks all that shares a budget with what is marked.
+    /// Marks all VPA objects that share a budget with a marked one.
     pub(super) fn expand_marks(&mut self) {
         let mut vpas: Vec<usize> = self.marked.iter().copied().collect();
         let mut budgets: Vec<usize> = self.marked_budgets.iter().copied().collect();
@@ -310,7 +309,7 @@ impl Namespace {
         self.marked.iter().filter_map(|index| self.vpas.get(*index))
     }
 
-    /// Notes the owners of the pods of a VPA object, and removes its mark.
+    /// Records the owners of a VPA object's pods, and removes its mark.
     pub(super) fn mark_decided(&mut self, name: &str, owners: Vec<String>) {
         let Some(index) = self.by_name.get(name) else {
             return;
@@ -351,7 +350,7 @@ impl VpaPods {
     }
 }
 
-/// Whether a VPA object may change pods that run.
+/// Whether a VPA object may update running pods.
 fn updates_pods(vpa: &Autoscaler, settings: &Settings) -> bool {
     let spec = &vpa.object.spec;
     let is_passive = matches!(
@@ -370,7 +369,7 @@ fn in_namespace<'a, T: Entry<Key = ObjectKey>>(
     objects.take_while(move |object| object.key().namespace == namespace)
 }
 
-/// A label without which the selector holds for no pod.
+/// A label that the selector requires.
 fn required_label(budget: &DisruptionBudget) -> Option<(&str, &str)> {
     budget
         .selector

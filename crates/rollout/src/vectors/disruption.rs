@@ -1,4 +1,4 @@
-//! How many pods may be away, and whether a pod is resized, evicted or left alone.
+//! Upstream's eviction tolerance, and the choice between resize, eviction and waiting.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -77,7 +77,7 @@ fn owner_name(pod: &Pod) -> OwnerName {
         .unwrap_or_default()
 }
 
-/// The recordings do not say that running pods are ready, which upstream does not ask.
+/// The recordings do not have readiness, which upstream does not use.
 fn availability(pod: &Pod) -> PodAvailability {
     if pod.phase == Phase::Pending {
         PodAvailability::Pending
@@ -87,7 +87,7 @@ fn availability(pod: &Pod) -> PodAvailability {
 }
 
 impl Case {
-    /// How many pods the owner should have, as upstream counts; none where the group is passed
+    /// The configured number of pods of an owner, by upstream's rule; `None` if the group is passed
     /// over.
     fn configured(&self, owner: &OwnerName, live: i64) -> Option<i64> {
         let known = self
@@ -119,8 +119,8 @@ impl Case {
         }
         let group = |(owner, availabilities): (OwnerName, Vec<PodAvailability>)| {
             let configured = self.configured(&owner, availabilities.len() as i64)?;
-            // Upstream knows no number for owners of other kinds; here those are left alone unless
-            // their scale says it.
+            // Upstream knows no number for owners of other kinds. Here their pods are not updated
+            // unless the scale subresource has one.
             let most = if configured > 0 {
                 availabilities.len() as i64
             } else {
@@ -144,8 +144,8 @@ fn decision(answer: InPlaceDecision) -> String {
 }
 
 /// Whether a step differs from upstream's on purpose: upstream takes live pods beyond those
-/// configured for spares, and evicts them all in addition to what it tolerates. Here they are left
-/// to their controller.
+/// configured for spares, and evicts them in addition to the tolerance. Here they are left to their
+/// controller.
 fn is_surplus_kept(found: &Step, upstream: &Step, group: Option<&Group>) -> bool {
     let has_surplus = group.is_some_and(|group| group.running + group.pending > group.configured);
     let is_kept = upstream.evicted && found.can_evict == Some(false) && !found.evicted;
@@ -210,7 +210,7 @@ fn vectors_disruption() {
                     .find(|pod| pod.key.name == step.pod)
                     .expect("a pod");
                 let (availability, running) = (availability(pod), running(pod));
-                // Upstream remembers when it first asked whether a resizing pod may be evicted.
+                // Upstream measures from when it first asked whether a resizing pod may be evicted.
                 let asks = case.flow == "evict" || mode == EffectiveUpdateMode::InPlaceOrRecreate;
                 let mut resizing_for = Duration::ZERO;
                 let group = groups.get(&owner_name(pod));

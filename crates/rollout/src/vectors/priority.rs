@@ -1,4 +1,4 @@
-//! Which pods want another size, and in which order.
+//! Upstream's choice and order of pods to update.
 
 use std::time::Duration;
 
@@ -34,7 +34,7 @@ struct Expected {
     order_after_eviction_requirements: Option<Vec<String>>,
 }
 
-// As recorded.
+// The fields of the recordings.
 #[allow(clippy::struct_excessive_bools)]
 #[derive(Debug, PartialEq, Deserialize)]
 struct ExpectedPod {

@@ -1,4 +1,4 @@
-//! The patches of resizes.
+//! Upstream's patches of resizes.
 
 use json_patch::PatchOperation;
 use model::Quantity;
@@ -31,7 +31,7 @@ fn listed(expected: Option<Value>) -> Value {
         .unwrap_or(json!([]))
 }
 
-/// What one operation of a JSON patch does to the annotations.
+/// The change of an annotation by one operation of a JSON patch.
 fn annotation(operation: &Value) -> (String, Option<String>) {
     let path = operation["path"]
         .as_str()
@@ -60,7 +60,7 @@ fn vectors_resize_patch() {
         let sizes = resize_patch::desired_sizes(running, spec, sizes, now);
         let resize = resize_patch::patch(running, &sizes);
         if case.expect.panic {
-            // Upstream ends here; every amount of ours must be one that can be asked for.
+            // Upstream panics here. Our amounts must be valid quantities.
             for operation in &resize.0 {
                 let PatchOperation::Add(add) = operation else {
                     panic!("case {index}: {operation:?}")

@@ -1,4 +1,4 @@
-//! Evicting a pod that wants another size.
+//! Evictions of pods that want another size.
 
 use super::{Candidate, Disruption, Member, PassContext, VpaPass};
 use crate::action::{Action, ActionKind, SkipReason};
@@ -7,8 +7,8 @@ use crate::plan_builder::PlanBuilder;
 use crate::size_change::SizeChange;
 
 impl VpaPass<'_> {
-    /// Whether the pod may be evicted as far as its group is concerned. One of which nobody knows
-    /// whether it was may be tried again: it counts already.
+    /// Whether the pod's group allows its eviction. An eviction of unknown outcome may be sent
+    /// again: it is counted already.
     pub(super) fn may_evict(&self, member: &Member) -> bool {
         match member.pending {
             Some(pending) if pending.disruption == Disruption::Eviction => pending.may_retry,

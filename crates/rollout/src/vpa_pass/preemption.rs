@@ -1,4 +1,4 @@
-//! Which of a VPA object's pods wait for room on their nodes, and which could make room by moving.
+//! Candidates of preemption: pending resizes, and pods that may be evicted for them.
 
 use std::sync::Arc;
 
@@ -13,8 +13,7 @@ use crate::priority::Priority;
 use crate::resize_status::ResizeStatus;
 
 impl<'a> VpaPass<'a> {
-    /// Puts down the pods that wait for room, and those that could make it. Neither counts while
-    /// something was just changed.
+    /// Records the candidates of preemption; none during the settling time.
     pub(super) fn record_preemption_candidates(
         self,
         members: &[Member<'a>],
@@ -68,7 +67,7 @@ impl<'a> VpaPass<'a> {
         builder.groups.extend(self.groups);
     }
 
-    /// Whether the pod's own VPA object lets it be evicted for another pod.
+    /// Whether the pod's own VPA object allows its eviction for another pod.
     fn allows_preemption(&self, member: &Member, own: &Recommendation) -> bool {
         let PassContext {
             state,

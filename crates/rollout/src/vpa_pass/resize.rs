@@ -1,4 +1,4 @@
-//! Resizing a pod where it runs, or evicting it where that is no use.
+//! In-place resizes, and evictions where a resize is no use.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,10 +16,10 @@ use crate::resize_status::ResizeStatus;
 use crate::size_change::SizeChange;
 use crate::{qos, revert, size};
 
-/// After how long a refused resize is tried again where nothing else can be done.
+/// The time after which a rejected resize is retried if the pod must not be evicted.
 pub(super) const REFUSED_PAUSE: Duration = Duration::from_mins(1);
 
-/// What a resize would do.
+/// A resize and its disruption.
 pub(super) struct Resize {
     pub(super) sizes: DesiredSizes,
     pub(super) disruption: Disruption,
@@ -82,7 +82,7 @@ impl VpaPass<'_> {
                     .push((self.vpa.key.clone(), member.pod.uid.clone(), attempt));
                 Err(SkipReason::KnownInfeasible)
             }
-            // What waits for room can be asked anew; what is being done is let be done.
+            // A deferred resize may be replaced. One in progress is left to the kubelet.
             InPlaceDecision::Deferred
                 if self.mode == EffectiveUpdateMode::InPlace
                     && resizing == ResizeStatus::Deferred
@@ -135,7 +135,7 @@ impl VpaPass<'_> {
         }
     }
 
-    /// Resizes, unless it is known that this would not work.
+    /// Resizes the pod, or evicts it if a resize is known to fail and the mode allows evictions.
     fn resize(
         &mut self,
         candidate: &Candidate,
@@ -178,7 +178,7 @@ impl VpaPass<'_> {
         })
     }
 
-    /// Why a resize would not work.
+    /// The reason for which a resize is known to fail.
     fn obstacle(
         &self,
         member: &Member,
@@ -231,7 +231,7 @@ impl VpaPass<'_> {
         }
     }
 
-    /// What the pod's node has.
+    /// The capacity of the pod's node, if the node is known.
     fn node_capacity(&self, running: &Running) -> Option<NodeCapacity> {
         let node = self
             .context

@@ -1,5 +1,4 @@
-//! What pods get back: CPU that they were given to start with is taken back, and memory that was
-//! taken too much of is given back.
+//! Resizes that restore an earlier size: CPU after a startup boost, and memory after an OOM kill.
 
 use std::sync::Arc;
 
@@ -14,7 +13,7 @@ use crate::size_change::SizeChange;
 use crate::{boost, resize_patch, revert};
 
 impl VpaPass<'_> {
-    /// A pod whose boost is over gets the size that it would have without.
+    /// Ends the startup boost of a pod whose boost is over.
     pub(super) fn unboost(&mut self, member: &Member, builder: &mut PlanBuilder) -> Option<Action> {
         let now = self.context.now;
         let is_over = boost::boosted(member.running)
@@ -60,7 +59,7 @@ impl VpaPass<'_> {
         Some(self.action(member, kind, reason, resize.disruption, changes))
     }
 
-    /// Gives pods back what they had before they were resized and killed; gives the others.
+    /// Restores the memory of pods that were OOM killed after a resize. Returns the other pods.
     pub(super) fn revert_oom_killed<'m>(
         &mut self,
         members: Vec<&'m Member<'m>>,
