@@ -5,6 +5,7 @@
 //! removed with it.
 
 mod classes;
+mod families;
 mod reasons;
 #[cfg(test)]
 mod tests;
@@ -13,13 +14,14 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use prometheus::core::Collector;
-use prometheus::{
-    HistogramOpts, HistogramVec, IntCounterVec, IntGauge, IntGaugeVec, Opts, Registry,
-};
+use prometheus::{HistogramVec, IntCounterVec, IntGauge, IntGaugeVec, Registry};
 use rollout::{Action, ActionKind, ActionOutcome, PauseReason, Plan};
 use view::{ObjectKey, View};
 
 use classes::{Class, LARGEST, mode, size_class};
+use families::{
+    CLASS, MODE_VPA, REASON_MODE_VPA, REASON_VPA, SIZE, VPA, counter, gauge, histogram, number,
+};
 use reasons::{
     EVICTION_ERROR, RESIZE_ERROR, RESIZE_INFEASIBLE, UNBOOST_ERROR, paused_vpa, resize_failure,
     skipped,
@@ -27,10 +29,6 @@ use reasons::{
 
 pub(crate) use classes::SizeClasses;
 
-const STEP_BUCKETS: [f64; 23] = [
-    0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 30.0, 40.0, 50.0, 60.0, 70.0, 80.0,
-    90.0, 100.0, 120.0, 150.0, 240.0, 300.0,
-];
 /// All metrics of the updater. Clones share them.
 #[derive(Debug, Clone)]
 pub struct Metrics {
@@ -57,88 +55,66 @@ pub struct Metrics {
 impl Metrics {
     /// Registers the metrics.
     pub fn register(registry: &Registry) -> Result<Self, prometheus::Error> {
-        let name = |name: &str| format!("vpa_updater_{name}");
-        let gauge = |metric: &str, help: &str, labels: &[&str]| {
-            IntGaugeVec::new(Opts::new(name(metric), help), labels)
-        };
-        let counter = |metric: &str, help: &str, labels: &[&str]| {
-            IntCounterVec::new(Opts::new(name(metric), help), labels)
-        };
-        let (size, both) = (["vpa_size_log2"], ["vpa_size_log2", "update_mode"]);
-        let object = ["vpa_size_log2", "vpa_name", "vpa_namespace"];
-        let why_object = ["vpa_size_log2", "reason", "vpa_name", "vpa_namespace"];
-        let mode_object = ["vpa_size_log2", "update_mode", "vpa_name", "vpa_namespace"];
-        let why_mode_object = [
-            "vpa_size_log2",
-            "update_mode",
-            "reason",
-            "vpa_name",
-            "vpa_namespace",
-        ];
-        let steps = HistogramOpts::new(
-            name("execution_latency_seconds"),
-            "Time spent in steps of the main loop, in seconds.",
-        );
         let metrics = Self {
             controlled: gauge(
                 "controlled_pods_total",
                 "Pods controlled by VPA objects.",
-                &both,
+                &CLASS,
             )?,
             evictable: gauge(
                 "evictable_pods_total",
                 "Pods that match the eviction criteria.",
-                &both,
+                &CLASS,
             )?,
             with_evictable: gauge(
                 "vpas_with_evictable_pods_total",
                 "VPA objects with at least one evictable pod.",
-                &both,
+                &CLASS,
             )?,
             with_evicted: gauge(
                 "vpas_with_evicted_pods_total",
                 "VPA objects with at least one pod evicted in this round.",
-                &both,
+                &CLASS,
             )?,
             evicted: counter(
                 "evicted_pods_total",
                 "Pods evicted to apply a recommendation.",
-                &mode_object,
+                &MODE_VPA,
             )?,
             failed_evictions: counter(
                 "failed_eviction_attempts_total",
                 "Evictions that the API server refused or did not answer.",
-                &why_mode_object,
+                &REASON_MODE_VPA,
             )?,
             resizable: gauge(
                 "in_place_updatable_pods_total",
                 "Pods that match the criteria of in-place resizes.",
-                &size,
+                &SIZE,
             )?,
             with_resizable: gauge(
                 "vpas_with_in_place_updatable_pods_total",
                 "VPA objects with at least one pod that may be resized in place.",
-                &size,
+                &SIZE,
             )?,
             with_resized: gauge(
                 "vpas_with_in_place_updated_pods_total",
                 "VPA objects with at least one pod resized in place in this round.",
-                &size,
+                &SIZE,
             )?,
             resized: counter(
                 "in_place_updated_pods_total",
                 "Pods resized in place to apply a recommendation.",
-                &object,
+                &VPA,
             )?,
             failed_resizes: counter(
                 "failed_in_place_update_attempts_total",
                 "In-place resizes that the API server refused or did not answer.",
-                &why_object,
+                &REASON_VPA,
             )?,
             infeasible: counter(
                 "in_place_infeasible_skip_pods_total",
                 "Resizes skipped because the same or a smaller one was infeasible on the node.",
-                &object,
+                &VPA,
             )?,
             skipped: gauge(
                 "skipped_pods",
@@ -155,15 +131,18 @@ impl Metrics {
                 "Whether all evictions and resizes are paused (1), by reason.",
                 &["reason"],
             )?,
-            in_flight: IntGauge::new(
-                name("acts_in_flight"),
+            in_flight: number(
+                "acts_in_flight",
                 "Evictions and resizes sent to the API server, without an answer yet.",
             )?,
-            waiting: IntGauge::new(
-                name("acts_waiting"),
+            waiting: number(
+                "acts_waiting",
                 "Evictions and resizes that wait for a rate limit.",
             )?,
-            steps: HistogramVec::new(steps.buckets(STEP_BUCKETS.to_vec()), &["step"])?,
+            steps: histogram(
+                "execution_latency_seconds",
+                "Time spent in steps of the main loop, in seconds.",
+            )?,
         };
         metrics.start_at_zero();
         metrics

@@ -4,11 +4,12 @@
 //! actions of its predecessor.
 
 use anyhow::Context as _;
-use feed::Reader;
+use feed::{Reader, Subscription};
 use runtime::client;
 use runtime::throttle::Throttle;
 use runtime::{Announcement, Chassis, Leading, Namespaces};
-use serving::FeedSource;
+use serving::{FeedReaderArgs, FeedSource};
+use tokio::sync::watch::Receiver;
 use tokio_util::sync::CancellationToken;
 use view::{Scope, Shard};
 use watch::Watches;
@@ -64,39 +65,14 @@ pub async fn run(args: Args, chassis: Chassis) -> anyhow::Result<()> {
     )?;
     let (events, writing) = EventQueue::new(events_client);
     chassis.tasks.spawn_until_shutdown("events", writing);
-    let subscription = feed.source(&chassis)?.map(
-        |FeedSource {
-             leaders,
-             tls,
-             server_name,
-         }| {
-            let (subscription, reading) = Reader {
-                leaders,
-                tls,
-                server_name,
-            }
-            .subscribe();
-            chassis.tasks.spawn_until_shutdown("feed", reading);
-            subscription
-        },
-    );
+    let subscription = subscribe(feed, &chassis)?;
     let outputs = Outputs {
         metrics,
         events,
         activity: chassis.activity.clone(),
     };
-    let watch = |leading: Leading| {
-        let mut watches = Watches::new(chassis.client.clone(), scope.clone())
-            .with_placements()
-            .live_pods()
-            .controllers()
-            .autoscalers()
-            .scales()
-            .limit_ranges()
-            .quotas()
-            .disruption_budgets()
-            .namespaces()
-            .nodes();
+    let lead = |leading: Leading| {
+        let mut watches = workloads(&chassis, &scope);
         let mut control = Watches::new(chassis.client.clone(), scope.clone());
         if let Some(key) = &config.policy.stop_config_map {
             control = control.switch(key);
@@ -130,6 +106,45 @@ pub async fn run(args: Args, chassis: Chassis) -> anyhow::Result<()> {
     };
     chassis.readiness.condition("started").ready();
     chassis
-        .lead(&election, &Announcement::default(), watch)
+        .lead(&election, &Announcement::default(), lead)
         .await
+}
+
+/// Subscribes to the feed of recommendations, if it is configured.
+fn subscribe(
+    feed: FeedReaderArgs,
+    chassis: &Chassis,
+) -> anyhow::Result<Option<Receiver<Subscription>>> {
+    let source = feed.source(chassis)?;
+    Ok(source.map(
+        |FeedSource {
+             leaders,
+             tls,
+             server_name,
+         }| {
+            let (subscription, reading) = Reader {
+                leaders,
+                tls,
+                server_name,
+            }
+            .subscribe();
+            chassis.tasks.spawn_until_shutdown("feed", reading);
+            subscription
+        },
+    ))
+}
+
+/// The watches of workloads, VPA objects, and all that constrains them.
+fn workloads(chassis: &Chassis, scope: &Scope) -> Watches {
+    Watches::new(chassis.client.clone(), scope.clone())
+        .with_placements()
+        .live_pods()
+        .controllers()
+        .autoscalers()
+        .scales()
+        .limit_ranges()
+        .quotas()
+        .disruption_budgets()
+        .namespaces()
+        .nodes()
 }

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use api::vpa::EffectiveUpdateMode;
 use jiff::Timestamp;
+use model::Recommendation;
 use serde::Deserialize;
 use serde_json::Value;
 use view::{Phase, Pod};
@@ -154,15 +155,117 @@ fn is_surplus_kept(found: &Step, upstream: &Step, group: Option<&Group>) -> bool
         && (&found.decision, found.resized) == (&upstream.decision, upstream.resized)
 }
 
+impl From<(&OwnerName, &Group)> for GroupCase {
+    fn from(((kind, name), group): (&OwnerName, &Group)) -> Self {
+        Self {
+            kind: kind.clone(),
+            name: name.clone(),
+            configured: group.configured,
+            tolerance: group.tolerance,
+            pending: group.pending,
+            running: group.running,
+            below_min_replicas: group.below_min_replicas,
+        }
+    }
+}
+
+/// Replays the steps of one recorded case.
+struct Replay<'a> {
+    case: &'a Case,
+    mode: EffectiveUpdateMode,
+    recommendation: Option<Recommendation>,
+    settings: Settings,
+    attempts: BTreeMap<String, Recommendation>,
+    /// The first loop in which upstream asked whether each resizing pod may be evicted.
+    first_resizing: BTreeMap<String, Timestamp>,
+}
+
+impl Replay<'_> {
+    fn step(&mut self, pod: &Pod, groups: &mut BTreeMap<OwnerName, Group>, now: Timestamp) -> Step {
+        let (availability, running) = (availability(pod), running(pod));
+        let resizing_for = self.resizing_for(pod, groups, now);
+        let mut found = Step {
+            pod: pod.key.name.clone(),
+            ..Step::default()
+        };
+        if self.case.flow == "in-place" {
+            let decided = self.decide(pod, groups.get(&owner_name(pod)), resizing_for);
+            found.decision = Some(decision(decided));
+            if decided == InPlaceDecision::Approved {
+                found.resized = true;
+                groups
+                    .get_mut(&owner_name(pod))
+                    .expect("a group")
+                    .reserve(Disruption::Resize, availability);
+            }
+        }
+        if self.case.flow == "evict" || found.decision.as_deref() == Some("InPlaceEvict") {
+            let group = groups.get(&owner_name(pod));
+            let may = may_evict(group, availability, running, resizing_for);
+            found.can_evict = Some(may);
+            if may {
+                found.evicted = true;
+                groups
+                    .get_mut(&owner_name(pod))
+                    .expect("a group")
+                    .reserve(Disruption::Eviction, availability);
+            }
+        }
+        found
+    }
+
+    fn decide(&self, pod: &Pod, group: Option<&Group>, resizing_for: Duration) -> InPlaceDecision {
+        let known = self.attempts.get(&pod.uid);
+        let is_known_infeasible = known.is_some_and(|known| {
+            self.recommendation
+                .as_ref()
+                .is_some_and(|now| !is_any_lower(now, known))
+        });
+        let request = InPlaceRequest {
+            mode: self.mode,
+            running: running(pod),
+            availability: availability(pod),
+            group,
+            has_recommendation: self.recommendation.is_some(),
+            is_known_infeasible,
+            resizing_for,
+            disruption: Disruption::Resize,
+        };
+        request.decide(&self.settings)
+    }
+
+    /// Upstream measures from when it first asked whether a resizing pod may be evicted.
+    fn resizing_for(
+        &mut self,
+        pod: &Pod,
+        groups: &BTreeMap<OwnerName, Group>,
+        now: Timestamp,
+    ) -> Duration {
+        let evicts = self.case.flow == "evict";
+        let asks = evicts || self.mode == EffectiveUpdateMode::InPlaceOrRecreate;
+        let is_resizing = ResizeStatus::of(running(pod)) != ResizeStatus::NotResizing;
+        let group = groups.get(&owner_name(pod));
+        let is_asked = asks
+            && is_resizing
+            && availability(pod) != PodAvailability::Pending
+            && group.is_some_and(|group| !group.below_min_replicas || !evicts);
+        if !is_asked {
+            return Duration::ZERO;
+        }
+        let since = self
+            .first_resizing
+            .entry(pod.key.name.clone())
+            .or_insert(now);
+        now.duration_since(*since).try_into().expect("later")
+    }
+}
+
 #[test]
 fn vectors_disruption() {
     let mut surplus_kept = 0;
-    for (index, mut case) in recordings::load::<Case>("vpa/disruption")
-        .into_iter()
-        .enumerate()
-    {
+    let cases = recordings::load::<Case>("vpa/disruption");
+    for (index, mut case) in cases.into_iter().enumerate() {
         let vpa = vpa(std::mem::take(&mut case.vpa));
-        let recommendation = recommendation(&vpa);
         let mode = vpa.spec.effective_update_mode();
         let pods: Vec<Pod> = case.pods.take().into_iter().flatten().map(pod).collect();
         let settings = Settings {
@@ -171,32 +274,25 @@ fn vectors_disruption() {
             in_place: case.gate_in_place,
             ..Settings::default()
         };
-        let own = vpa
-            .spec
-            .update_policy
-            .as_ref()
-            .and_then(|policy| policy.min_replicas);
+        let policy = vpa.spec.update_policy.as_ref();
+        let own = policy.and_then(|policy| policy.min_replicas);
+        let required = required_replicas(own, &settings);
         let in_place = matches!(
             mode,
             EffectiveUpdateMode::InPlace | EffectiveUpdateMode::InPlaceOrRecreate
         );
         let includes_small = in_place && case.in_place_skip_disruption_budget;
-        let mut attempts = case.infeasible_attempts.take().unwrap_or_default();
-        let mut first_resizing: BTreeMap<String, Timestamp> = BTreeMap::new();
+        let mut replay = Replay {
+            mode,
+            recommendation: recommendation(&vpa),
+            settings,
+            attempts: case.infeasible_attempts.take().unwrap_or_default(),
+            first_resizing: BTreeMap::new(),
+            case: &case,
+        };
         for (round, expected) in case.expect_loops.iter().enumerate() {
-            let mut groups = case.groups(&pods, required_replicas(own, &settings), includes_small);
-            let numbers: Vec<GroupCase> = groups
-                .iter()
-                .map(|((kind, name), group)| GroupCase {
-                    kind: kind.clone(),
-                    name: name.clone(),
-                    configured: group.configured,
-                    tolerance: group.tolerance,
-                    pending: group.pending,
-                    running: group.running,
-                    below_min_replicas: group.below_min_replicas,
-                })
-                .collect();
+            let mut groups = case.groups(&pods, required, includes_small);
+            let numbers: Vec<GroupCase> = groups.iter().map(GroupCase::from).collect();
             let mut expected_groups: Vec<&GroupCase> = expected.groups.iter().flatten().collect();
             expected_groups.sort_by_key(|group| (&group.kind, &group.name));
             assert_eq!(
@@ -205,72 +301,9 @@ fn vectors_disruption() {
                 "case {index}, round {round}"
             );
             for step in &expected.steps {
-                let pod = pods
-                    .iter()
-                    .find(|pod| pod.key.name == step.pod)
-                    .expect("a pod");
-                let (availability, running) = (availability(pod), running(pod));
-                // Upstream measures from when it first asked whether a resizing pod may be evicted.
-                let asks = case.flow == "evict" || mode == EffectiveUpdateMode::InPlaceOrRecreate;
-                let mut resizing_for = Duration::ZERO;
-                let group = groups.get(&owner_name(pod));
-                let is_asked = asks
-                    && availability != PodAvailability::Pending
-                    && group.is_some()
-                    && ResizeStatus::of(running) != ResizeStatus::NotResizing;
-                if is_asked
-                    && group.is_some_and(|group| !group.below_min_replicas || case.flow != "evict")
-                {
-                    let since = first_resizing
-                        .entry(pod.key.name.clone())
-                        .or_insert(expected.now);
-                    resizing_for = expected
-                        .now
-                        .duration_since(*since)
-                        .try_into()
-                        .expect("later");
-                }
-                let mut found = Step {
-                    pod: step.pod.clone(),
-                    ..Step::default()
-                };
-                if case.flow == "in-place" {
-                    let answer = InPlaceRequest {
-                        mode,
-                        running,
-                        availability,
-                        group,
-                        has_recommendation: recommendation.is_some(),
-                        is_known_infeasible: attempts.get(&pod.uid).is_some_and(|known| {
-                            recommendation
-                                .as_ref()
-                                .is_some_and(|now| !is_any_lower(now, known))
-                        }),
-                        resizing_for,
-                        disruption: Disruption::Resize,
-                    }
-                    .decide(&settings);
-                    found.decision = Some(decision(answer));
-                    if answer == InPlaceDecision::Approved {
-                        found.resized = true;
-                        groups
-                            .get_mut(&owner_name(pod))
-                            .expect("a group")
-                            .reserve(Disruption::Resize, availability);
-                    }
-                }
-                if case.flow == "evict" || found.decision.as_deref() == Some("InPlaceEvict") {
-                    let group = groups.get(&owner_name(pod));
-                    let may = may_evict(group, availability, running, resizing_for);
-                    found.can_evict = Some(may);
-                    if may {
-                        found.evicted = true;
-                        groups
-                            .get_mut(&owner_name(pod))
-                            .expect("a group")
-                            .reserve(Disruption::Eviction, availability);
-                    }
-                }
+                let pod = pods.iter().find(|pod| pod.key.name == step.pod);
+                let pod = pod.expect("a pod");
+                let found = replay.step(pod, &mut groups, expected.now);
                 if is_surplus_kept(&found, step, groups.get(&owner_name(pod))) {
                     surplus_kept += 1;
                 } else {
@@ -278,7 +311,6 @@ fn vectors_disruption() {
                 }
             }
         }
-        attempts.clear();
     }
     assert_eq!(surplus_kept, 7, "steps in which a surplus is kept");
 }

@@ -5,29 +5,24 @@
 //! took since then is excused.
 
 mod api_server;
+mod events;
 mod faults;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use jiff::Timestamp;
-use model::{
-    ContainerRecommendation, Cpu, Labels, Memory, Recommendation, ResourceList, ResourceName,
-};
+use model::{ContainerRecommendation, Cpu, Memory, Recommendation, ResourceList};
 use rand::Rng as _;
 use rand::rngs::StdRng;
 use rollout::ClockReading;
 use serde_json::json;
-use view::{
-    Container, Controller, DisruptionBudget, ObjectKey, Owner, Phase, Pod, Running, Scale, ScaleKey,
-};
-use view::{Specified, WellKnown};
+use view::{Controller, DisruptionBudget, ObjectKey, Pod, WellKnown};
 
 use super::super::fixture::Fixture;
 use super::Count;
 
-/// What a watch tells.
+/// An event of a watch.
 #[derive(Clone)]
 pub(super) enum Event {
     Pod(Arc<Pod>),
@@ -230,7 +225,7 @@ impl ClusterModel {
                 let name = model.make_pod(app, 100, rng);
                 let pod = model.pods.get_mut(&name).expect("made");
                 (pod.is_running, pod.is_ready) = (true, true);
-                model.tell(&name);
+                model.publish_pod(&name);
             }
             model.sync_budget(app);
         }
@@ -252,55 +247,7 @@ impl ClusterModel {
         }
     }
 
-    /// The scale subresources as they are read now, and their version.
-    pub(super) fn read_scales(&self) -> (Vec<(ScaleKey, Scale)>, usize) {
-        let read = self
-            .apps
-            .iter()
-            .filter(|app| app.kind == Kind::CloneSet)
-            .map(|app| {
-                let [group, kind, namespace] =
-                    ["apps.kruise.io", "CloneSet", "shop"].map(str::to_owned);
-                let selector = format!("app={}", app.name);
-                let scale = Scale::Found {
-                    selector,
-                    owner: None,
-                    replicas: Some(app.replicas as i32),
-                };
-                (
-                    ScaleKey {
-                        group,
-                        kind,
-                        namespace,
-                        name: app.name.clone(),
-                    },
-                    scale,
-                )
-            });
-        (read.collect(), self.scales)
-    }
-
-    fn tell_controller(&mut self, app: usize) {
-        let app = &self.apps[app];
-        let kind = match app.kind {
-            Kind::ReplicaSet => WellKnown::ReplicaSet,
-            Kind::Job => WellKnown::Job,
-            Kind::CloneSet => return,
-        };
-        let known = self
-            .fixture
-            .view
-            .controller(kind, &ObjectKey::new("shop", &app.name))
-            .expect("it is there");
-        let controller = Controller {
-            replicas: Some(app.wanted() as i32),
-            ..known.as_ref().clone()
-        };
-        self.pod_events
-            .push(Event::Controller(kind, Arc::new(controller)));
-    }
-
-    fn note_attained(&mut self) {
+    fn record_attained(&mut self) {
         for app in 0..self.apps.len() {
             let (serving, app) = (self.staying(app), &mut self.apps[app]);
             app.attained = app.attained.max(serving).min(app.wanted());
@@ -356,12 +303,12 @@ impl ClusterModel {
             pod.steps_left = pod.steps_left.saturating_sub(1);
             if pod.is_doomed && !pod.is_terminating && (pod.steps_left == 0 || rng.random_bool(0.2))
             {
-                self.note_loss(&name);
+                self.record_loss(&name);
                 self.pods
                     .get_mut(&name)
                     .expect("it is there")
                     .is_terminating = true;
-                self.tell(&name);
+                self.publish_pod(&name);
             }
             if rng.random_bool(0.4) {
                 self.kubelet(&name, rng);
@@ -374,16 +321,16 @@ impl ClusterModel {
                 && rng.random_bool(if is_job { 0.3 } else { 0.7 })
             {
                 let name = self.make_pod(app, self.apps[app].target, rng);
-                self.tell(&name);
+                self.publish_pod(&name);
             }
             if rng.random_bool(0.3) {
                 self.sync_budget(app);
             }
             if is_job && rng.random_bool(0.3) {
-                self.tell_controller(app);
+                self.publish_controller(app);
             }
         }
-        self.note_attained();
+        self.record_attained();
     }
 
     fn kubelet(&mut self, name: &str, rng: &mut StdRng) {
@@ -407,7 +354,7 @@ impl ClusterModel {
         } else {
             return;
         }
-        self.tell(name);
+        self.publish_pod(name);
     }
 
     /// Pods that stay: neither on their way out nor, where `with_ending` is not said, among those
@@ -454,76 +401,6 @@ impl ClusterModel {
         };
         self.pods.insert(name.clone(), pod);
         name
-    }
-
-    /// The controller of budgets counts anew.
-    fn sync_budget(&mut self, app: usize) {
-        let healthy = self
-            .pods
-            .values()
-            .filter(|pod| pod.app == app && pod.is_ready && !pod.is_terminating)
-            .count() as i64;
-        let app = &mut self.apps[app];
-        let Some(desired) = app.desired_healthy else {
-            return;
-        };
-        (app.healthy, app.allowed) = (healthy, (healthy - desired).max(0));
-        app.disrupted.clear();
-        self.budget_events
-            .push(Event::Budget(Arc::new(app.budget(self.now.wall))));
-    }
-
-    /// Writes what became of a pod into the list of events.
-    fn tell(&mut self, name: &str) {
-        let pod = &self.pods[name];
-        let list =
-            |cpu: i64| ResourceList::of(Cpu::from_millicores(cpu), Memory::from_bytes(100 << 20));
-        let app = &self.apps[pod.app];
-        let running = Running {
-            generation: Some(pod.generation),
-            observed_generation: Some(pod.observed),
-            node: Some(format!("n{}", pod.node)),
-            is_terminating: pod.is_terminating,
-            ready_since: pod.is_ready.then_some(Timestamp::UNIX_EPOCH),
-            qos_class: "Burstable".to_owned(),
-            containers: vec![Specified {
-                name: "app".to_owned(),
-                requests: Some(list(pod.cpu)),
-                reported: Some([list(pod.reported), ResourceList::new()]),
-                restarts_for: app
-                    .restarts
-                    .then_some(ResourceName::Cpu)
-                    .into_iter()
-                    .collect(),
-                is_ready: pod.is_ready,
-                ..Specified::default()
-            }],
-            ..Running::default()
-        };
-        let pod = Pod {
-            key: ObjectKey::new("shop", name),
-            uid: pod.uid.clone(),
-            labels: Labels::from_iter([("app", app.name.as_str())]),
-            phase: if pod.is_running {
-                Phase::Running
-            } else {
-                Phase::Pending
-            },
-            owner: Some(Owner {
-                api_version: app.kind.name().0.to_owned(),
-                kind: app.kind.name().1.to_owned(),
-                name: app.name.clone(),
-                uid: app.name.clone(),
-            }),
-            started_at: None,
-            containers: Vec::<Container>::new(),
-            init_containers: Vec::new(),
-            sidecars: Vec::new(),
-            requests: None,
-            placement: None,
-            running: Some(Arc::new(running)),
-        };
-        self.pod_events.push(Event::Pod(Arc::new(pod)));
     }
 
     /// The least number of live pods with which a workload may lose one.

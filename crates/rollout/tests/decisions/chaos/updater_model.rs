@@ -9,7 +9,7 @@ use model::Recommendation;
 use rand::Rng as _;
 use rand::rngs::StdRng;
 use rollout::{
-    Action, ActionKind, ActionOutcome, Disruption, PausePolicy, Preconditions, RolloutState,
+    Action, ActionKind, ActionOutcome, Disruption, PausePolicy, Plan, Preconditions, RolloutState,
     Settings, Snapshot, WebhookLiveness, check_preconditions, decide,
 };
 use view::{Freshness, Phase, Resource, View, WellKnown};
@@ -169,6 +169,33 @@ impl UpdaterModel {
         if trouble && rng.random_bool(0.02) {
             self.paused = step + rng.random_range(1..10);
         }
+        self.watch(cluster, rng, step, trouble);
+        if !trouble || step >= self.paused {
+            self.answer(cluster, step);
+        }
+        if trouble && rng.random_bool(0.3) {
+            // The pause between two passes is longer than this step.
+            return;
+        }
+        let (plan, known) = self.pass(cluster);
+        let before = self.state.clone();
+        for action in plan.actions {
+            self.check_size(cluster, &action, &before);
+            if trouble && rng.random_bool(0.3) {
+                // It has to wait for the rate limit, and the plan is dropped.
+                continue;
+            }
+            self.state.begin(&action, cluster.now);
+            self.whole.begin(&action, cluster.now);
+            self.send(action, known, rng, step, trouble);
+        }
+        if !trouble || step >= self.paused {
+            self.answer(cluster, step);
+        }
+    }
+
+    /// Takes in events, unless the watches are cut off.
+    fn watch(&mut self, cluster: &mut ClusterModel, rng: &mut StdRng, step: usize, trouble: bool) {
         let (cut_until, is_known) = self.cut;
         let is_cut = trouble && step < cut_until;
         if is_cut && is_known {
@@ -194,13 +221,10 @@ impl UpdaterModel {
                 self.set_stale(false);
             }
         }
-        if !trouble || step >= self.paused {
-            self.answer(cluster, step);
-        }
-        if trouble && rng.random_bool(0.3) {
-            // The pause between two passes is longer than this step.
-            return;
-        }
+    }
+
+    /// Makes one pass, and the same by an updater that makes full passes only.
+    fn pass(&mut self, cluster: &ClusterModel) -> (Plan, Known) {
         let nothing = View::default();
         let preconditions = Preconditions {
             view: &self.view,
@@ -234,43 +258,42 @@ impl UpdaterModel {
             (&plan.actions, &plan.skips, &plan.pod_counts),
             (&whole.actions, &whole.skips, &whole.pod_counts)
         );
-        let before = self.state.clone();
-        for action in plan.actions {
-            self.check_size(cluster, &action, &before);
-            if trouble && rng.random_bool(0.3) {
-                // It has to wait for the rate limit, and the plan is dropped.
-                continue;
-            }
-            self.state.begin(&action, cluster.now);
-            self.whole.begin(&action, cluster.now);
-            let fate = match rng.random_range(0..20) {
-                0..=2 if trouble => Fate::DoneUnheard,
-                3 | 4 if trouble => Fate::LostUnheard,
-                5..=7 if trouble => Fate::TooManyRequests,
-                _ => Fate::Served,
-            };
-            let due = if trouble {
-                step + rng.random_range(0..3)
-            } else {
-                step
-            };
-            let running = self
-                .view
-                .pods
-                .get(&action.pod)
-                .and_then(|pod| pod.running.as_ref());
-            let seen_ready = running.is_some_and(|running| running.ready_since.is_some());
-            self.requests.push(Request {
-                action,
-                fate,
-                due,
-                known,
-                seen_ready,
-            });
-        }
-        if !trouble || step >= self.paused {
-            self.answer(cluster, step);
-        }
+        (plan, known)
+    }
+
+    /// Sends an action, which the API server answers at a later step.
+    fn send(
+        &mut self,
+        action: Arc<Action>,
+        known: Known,
+        rng: &mut StdRng,
+        step: usize,
+        trouble: bool,
+    ) {
+        let fate = match rng.random_range(0..20) {
+            0..=2 if trouble => Fate::DoneUnheard,
+            3 | 4 if trouble => Fate::LostUnheard,
+            5..=7 if trouble => Fate::TooManyRequests,
+            _ => Fate::Served,
+        };
+        let due = if trouble {
+            step + rng.random_range(0..3)
+        } else {
+            step
+        };
+        let running = self
+            .view
+            .pods
+            .get(&action.pod)
+            .and_then(|pod| pod.running.as_ref());
+        let seen_ready = running.is_some_and(|running| running.ready_since.is_some());
+        self.requests.push(Request {
+            action,
+            fate,
+            due,
+            known,
+            seen_ready,
+        });
     }
 
     /// No workload that is too small loses a pod.

@@ -18,7 +18,7 @@ impl ClusterModel {
         known: Known,
         seen_ready: bool,
     ) -> ActionOutcome {
-        self.note_attained();
+        self.record_attained();
         let name = &action.pod.name;
         let Some(pod) = self.pods.get(name).filter(|pod| pod.uid == action.pod_uid) else {
             return ActionOutcome::PodGone;
@@ -34,7 +34,7 @@ impl ClusterModel {
                     return ActionOutcome::TooManyRequests { retry_after: None };
                 }
                 self.pods.get_mut(name).expect("it is there").is_terminating = true;
-                self.tell(name);
+                self.publish_pod(name);
                 self.count.evictions += 1;
                 self.check(app, served, action, known);
                 ActionOutcome::Accepted { generation: None }
@@ -59,7 +59,7 @@ impl ClusterModel {
                 pod.cpu = cpu;
                 pod.restarts = restarts && pod.cpu != pod.reported;
                 let generation = Some(pod.generation);
-                self.tell(name);
+                self.publish_pod(name);
                 *(if restarts {
                     &mut self.count.restarts
                 } else {

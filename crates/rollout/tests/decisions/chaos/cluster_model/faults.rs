@@ -30,7 +30,7 @@ impl ClusterModel {
                 .map(|(name, _)| name.clone())
                 .collect();
             for name in lost {
-                self.note_loss(&name);
+                self.record_loss(&name);
                 self.pods.remove(&name);
                 self.pod_events
                     .push(Event::Gone(ObjectKey::new("shop", name)));
@@ -51,19 +51,19 @@ impl ClusterModel {
             let name = live[rng.random_range(0..live.len())].clone();
             let pod = &self.pods[&name];
             if !pod.is_running || self.spend(pod.app, &name) {
-                self.note_loss(&name);
+                self.record_loss(&name);
                 self.pods
                     .get_mut(&name)
                     .expect("it is there")
                     .is_terminating = true;
-                self.tell(&name);
+                self.publish_pod(&name);
                 self.count.lost += 1;
             }
         }
     }
 
     /// Others are about to take a pod; the event about it comes next.
-    pub(super) fn note_loss(&mut self, name: &str) {
+    pub(super) fn record_loss(&mut self, name: &str) {
         let (happened, pod) = (self.happening(), &self.pods[name]);
         let app = &mut self.apps[pod.app];
         if pod.serves() {
@@ -87,13 +87,13 @@ impl ClusterModel {
         self.apps[app].to_succeed -= 1;
         self.count.completed += 1;
         if rng.random_bool(0.5) {
-            self.tell_controller(app);
+            self.publish_controller(app);
         }
-        self.note_loss(&name);
+        self.record_loss(&name);
         self.pods.remove(&name);
         self.pod_events
             .push(Event::Gone(ObjectKey::new("shop", name)));
-        self.note_attained();
+        self.record_attained();
     }
 
     /// A workload is scaled. The controller chooses at once which pods go, those first that do not
@@ -122,7 +122,7 @@ impl ClusterModel {
                 self.apps[app].losses.push(happened);
             }
         }
-        self.tell_controller(app);
-        self.note_attained();
+        self.publish_controller(app);
+        self.record_attained();
     }
 }
