@@ -100,7 +100,7 @@ fn decisions(criterion: &mut Criterion) {
             wall,
             monotonic: Duration::from_mins(1),
         };
-        // Also where nothing is measured in earnest: `cargo test -p rollout --bench decide`.
+        // Printed by a single run too: `cargo test -p rollout --bench decide`.
         let began = Instant::now();
         let mut state = RolloutState::default();
         let actions = decide(&snapshot, &mut state, &settings, now).actions.len();

@@ -6,7 +6,7 @@
 //! Upstream's rule counts running pods: more than `configured - tolerance` must run, less those
 //! reserved in this pass; a complete group of tolerance 0 may lose one. Our rule counts available
 //! pods: an available pod may only go if at most `tolerance` pods (at least 1) are unavailable
-//! then. So an evicted pod counts until its replacement is ready, whoever evicted it.
+//! then. So an evicted pod counts until its replacement is ready, also if others evicted it.
 //!
 //! Example: of 4 configured pods with a tolerance of 0.5, 2 may be unavailable. After 2 evictions,
 //! the next one waits until a replacement is ready.

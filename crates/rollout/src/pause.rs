@@ -178,7 +178,7 @@ mod tests {
                     monotonic: start + Duration::from_secs(*monotonic),
                 };
                 let until = check_preconditions(&preconditions, &policy(), &mut liveness, now);
-                until.map(|until| until.map_or(0, |until| (until - start).as_secs()))
+                until.map(|until| until.map_or(0, |until| until.saturating_sub(start).as_secs()))
             })
             .collect();
         assert_eq!(found, expected);

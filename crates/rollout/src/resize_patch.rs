@@ -117,10 +117,10 @@ pub(super) fn changes<'a>(
     running: &'a Running,
     sizes: &'a DesiredSizes,
 ) -> impl Iterator<Item = (&'a Specified, &'a ResourceName, &'a Quantity)> {
-    let sized = sized_containers(running, true)
+    let containers = sized_containers(running, true)
         .zip(sizes)
         .filter_map(|(container, size)| Some((container, size.as_ref()?)));
-    sized.flat_map(|(container, size)| {
+    containers.flat_map(|(container, size)| {
         let requests = differing(container.requests.as_ref(), &size.requests);
         let limits = differing(container.limits.as_ref(), &size.limits);
         requests

@@ -377,8 +377,8 @@ fn of<'a>(
 
 /// The recommendation of the feed if it takes precedence, else that of the status.
 fn recommendation_of(snapshot: &Snapshot, vpa: &Autoscaler) -> Option<Arc<Recommendation>> {
-    if let Some(heard) = snapshot.recommendations.get(vpa.uid()) {
-        return Some(Arc::clone(heard));
+    if let Some(recommendation) = snapshot.recommendations.get(vpa.uid()) {
+        return Some(Arc::clone(recommendation));
     }
     let status = vpa.object.status.as_ref()?;
     status

@@ -1,4 +1,4 @@
-//! What pauses the updates of one VPA object's pods: a frozen recommendation, or a closed
+//! Pauses of the updates of one VPA object's pods: a frozen recommendation, or a closed
 //! maintenance window.
 
 use std::collections::HashMap;

@@ -37,7 +37,7 @@ pub struct Args {
     /// Flags of rate limits.
     #[command(flatten)]
     pub rate_limits: RateLimitArgs,
-    /// Flags of what pauses all actions.
+    /// Flags of pauses.
     #[command(flatten)]
     pub pause: PauseArgs,
     /// Flags of the feed of recommendations.
@@ -137,7 +137,7 @@ pub struct RateLimitArgs {
     pub eviction_concurrency: u16,
 }
 
-/// Flags of what pauses all evictions and resizes.
+/// Flags of pauses of all evictions and resizes.
 #[derive(Debug, Clone, clap::Args)]
 pub struct PauseArgs {
     /// Pause all evictions and resizes while the webhook's Lease is expired: evicted pods would come

@@ -128,7 +128,7 @@ mod tests {
             },
             ..feed::Recommendation::default()
         });
-        let told = feed::client::Received {
+        let received = feed::client::Received {
             value,
             term: 1,
             revision: 1,
@@ -136,7 +136,7 @@ mod tests {
         };
         let stale_since = (!is_fresh).then(std::time::Instant::now);
         let part = feed::client::LeaderState {
-            values: [("of-web".to_owned(), told)].into(),
+            values: [("of-web".to_owned(), received)].into(),
             stale_since,
         };
         let mut overlay = FeedOverlay::default();
@@ -214,12 +214,12 @@ mod tests {
             overlay.recommendations_for(view).get("of-web").cloned()
         };
         overlay.update(&subscription(&[&first]));
-        let before = copy(&mut overlay, &view).expect("it is heard");
+        let before = copy(&mut overlay, &view).expect("the feed has a value");
         overlay.update(&subscription(&[&first, &value("of-other")]));
-        let after = copy(&mut overlay, &view).expect("it is heard");
+        let after = copy(&mut overlay, &view).expect("the feed has a value");
         assert!(Arc::ptr_eq(&before, &after));
         overlay.update(&subscription(&[&value("of-web")]));
-        let after = copy(&mut overlay, &view).expect("it is heard");
+        let after = copy(&mut overlay, &view).expect("the feed has a value");
         assert!(!Arc::ptr_eq(&before, &after));
         view.autoscalers.delete(&ObjectKey::new("shop", "web"));
         assert_eq!(copy(&mut overlay, &view), None, "the object is gone");

@@ -1,14 +1,14 @@
 //! The updater: applies recommendations to running pods, in place where possible, and by eviction
 //! within the disruption budgets otherwise.
 //!
-//! * [`args`]: command-line flags
-//! * [`run`]: wiring
-//! * `control_loop`: passes, and the actions that they decide on, while this replica leads
-//! * `feed_overlay`: recommendations of the feed that take precedence over the status
-//! * [`rate_limit`]: rate limits of evictions and resizes
-//! * `pod_writer`: evictions and resizes
-//! * `events`: Kubernetes events
-//! * [`metrics`]: metrics
+//! * [`args`] has the command-line flags
+//! * [`run`] wires everything
+//! * `control_loop` makes passes and carries out their actions while this replica leads
+//! * `feed_overlay` has the recommendations of the feed that take precedence over the status
+//! * [`rate_limit`] limits the rates of evictions and resizes
+//! * `pod_writer` sends evictions and resizes
+//! * `events` writes Kubernetes events
+//! * [`metrics`] has the metrics
 //!
 //! Decisions are in the crate `rollout`.
 

@@ -72,7 +72,7 @@ pub async fn run(args: Args, chassis: Chassis) -> anyhow::Result<()> {
         activity: chassis.activity.clone(),
     };
     let lead = |leading: Leading| {
-        let mut watches = workloads(&chassis, &scope);
+        let mut workloads = watch_workloads(&chassis, &scope);
         let mut control = Watches::new(chassis.client.clone(), scope.clone());
         if let Some(key) = &config.policy.stop_config_map {
             control = control.switch(key);
@@ -82,7 +82,7 @@ pub async fn run(args: Args, chassis: Chassis) -> anyhow::Result<()> {
             webhook = webhook.heartbeat(key);
         }
         let watched = Watched {
-            view: watches.view(),
+            view: workloads.view(),
             control: control.view(),
             webhook: webhook.view(),
             feed: subscription.clone(),
@@ -98,7 +98,7 @@ pub async fn run(args: Args, chassis: Chassis) -> anyhow::Result<()> {
         async move {
             tokio::select! {
                 ended = control_loop.run(shutdown) => ended.context("control loop"),
-                () = watches.ended() => anyhow::bail!("a watch ended"),
+                () = workloads.ended() => anyhow::bail!("a watch ended"),
                 () = control.ended() => anyhow::bail!("the watch of the stop switch ended"),
                 () = webhook.ended() => anyhow::bail!("the watch of the webhook's Lease ended"),
             }
@@ -135,7 +135,7 @@ fn subscribe(
 }
 
 /// The watches of workloads, VPA objects, and all that constrains them.
-fn workloads(chassis: &Chassis, scope: &Scope) -> Watches {
+fn watch_workloads(chassis: &Chassis, scope: &Scope) -> Watches {
     Watches::new(chassis.client.clone(), scope.clone())
         .with_placements()
         .live_pods()

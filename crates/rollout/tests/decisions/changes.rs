@@ -1,4 +1,4 @@
-//! A pass decides about what has changed, and so the same as one that decides about everything.
+//! Incremental passes decide the same as full ones.
 
 mod comparison;
 mod random;
@@ -57,7 +57,7 @@ fn only_what_changed_among_a_thousand_groups_is_decided_about() {
     assert_eq!(
         (plan.decided, plan.pod_counts.len(), plan.actions.len()),
         (0, GROUPS, GROUPS - 2),
-        "the plan is whole"
+        "the plan is complete"
     );
 }
 

@@ -124,6 +124,6 @@ fn no_tolerance_and_no_budget_is_ever_exceeded() {
     );
     assert!(
         count.vain * 20 < count.evictions,
-        "budgets are asked in vain: {count:?}"
+        "too many evictions violate budgets: {count:?}"
     );
 }

@@ -21,10 +21,10 @@ pub(super) struct Fixture {
     pub(super) view: View,
     pub(super) settings: Settings,
     pub(super) pause: Option<PauseReason>,
-    /// What came over the feed, by the unique identifiers of VPA objects.
+    /// Recommendations of the feed, by the unique identifiers of VPA objects.
     pub(super) feed: BTreeMap<String, Arc<Recommendation>>,
     pub(super) now: ClockReading,
-    /// Where what follows is made.
+    /// The namespace of objects that are added.
     pub(super) namespace: String,
 }
 
@@ -55,7 +55,7 @@ impl Fixture {
         decide(&snapshot, state, &self.settings, self.now)
     }
 
-    /// A Deployment of so many pods with a VPA object that recommends a whole core.
+    /// A Deployment with pods, and a VPA object that recommends one core.
     pub(super) fn deployment(&mut self, name: &str, replicas: i32, update_policy: &Value) {
         self.workload(name, replicas, update_policy);
         for index in 0..replicas {
@@ -231,7 +231,7 @@ impl Fixture {
         self.view.autoscalers.apply(Arc::new(vpa));
     }
 
-    /// So much CPU is recommended from now on, and no other.
+    /// Recommends this CPU, as target and as bounds.
     pub(super) fn recommend(&mut self, name: &str, cpu: &str) {
         self.change_vpa(name, |vpa| {
             let mut object = serde_json::to_value(&vpa.object).expect("a VPA object");
@@ -260,7 +260,7 @@ impl Fixture {
         });
     }
 
-    /// So much CPU is recommended for one more container.
+    /// Recommends this CPU for one more container.
     pub(super) fn recommend_also(&mut self, name: &str, container: &str, cpu: &str) {
         self.change_vpa(name, |vpa| {
             let mut object = serde_json::to_value(&vpa.object).expect("a VPA object");
@@ -278,7 +278,7 @@ impl Fixture {
         });
     }
 
-    /// Twice the CPU until so many seconds after a pod is ready.
+    /// A startup boost of factor 2 until `seconds` after a pod is ready.
     pub(super) fn boost(&mut self, name: &str, seconds: i32) {
         let boost = json!({"cpu": {"type": "Factor", "factor": 2, "durationSeconds": seconds}});
         let boost = serde_json::from_value(boost).expect("a boost");
@@ -308,7 +308,7 @@ impl Fixture {
             }));
     }
 
-    /// The reasons of what is skipped, each once.
+    /// The reasons of skipped pods, each once.
     pub(super) fn reasons(plan: &Plan) -> Vec<SkipReason> {
         let all: BTreeSet<SkipReason> = plan.skips.iter().map(|skip| skip.reason).collect();
         all.into_iter().collect()

@@ -1,4 +1,4 @@
-//! Whole decisions over a small cluster.
+//! Decisions about a small cluster, through the public interface.
 
 mod changes;
 mod chaos;
@@ -89,7 +89,7 @@ fn a_refused_eviction_is_tried_again_later() {
 }
 
 #[test]
-fn an_eviction_of_which_nothing_was_heard_holds_its_place() {
+fn an_eviction_of_unknown_outcome_still_counts() {
     let mut fixture = Fixture::new();
     fixture.deployment("web", 2, &json!({}));
     let mut state = RolloutState::default();
@@ -105,7 +105,7 @@ fn an_eviction_of_which_nothing_was_heard_holds_its_place() {
 }
 
 #[test]
-fn no_budget_is_asked_in_vain() {
+fn no_eviction_is_sent_that_a_budget_refuses() {
     let mut fixture = Fixture::new();
     fixture.deployment("web", 4, &json!({}));
     fixture.budget("web", 1);
@@ -149,7 +149,7 @@ fn a_workload_that_is_too_small_is_left_alone() {
 }
 
 #[test]
-fn nothing_is_done_while_everything_is_halted() {
+fn nothing_is_done_during_a_pause() {
     let mut fixture = Fixture::new();
     fixture.deployment("web", 2, &json!({}));
     for pause in [
@@ -163,11 +163,11 @@ fn nothing_is_done_while_everything_is_halted() {
 }
 
 #[test]
-fn pods_that_come_back_as_they_were_are_left_alone_for_longer_and_longer() {
+fn ineffective_evictions_are_spaced_out() {
     let mut fixture = Fixture::new();
     fixture.deployment("web", 1, &json!({"minReplicas": 1}));
     let mut state = RolloutState::default();
-    // Nobody sizes new pods, and each is ready at once.
+    // The webhook sizes no pods, and each is ready at once.
     let mut replace = |fixture: &mut Fixture, waits_seconds: u64| {
         let plan = fixture.decide(&mut state);
         let [gone] = evicted(&plan)[..] else {
@@ -212,7 +212,7 @@ fn evict_in_vain(fixture: &mut Fixture, state: &mut RolloutState) {
 }
 
 #[test]
-fn a_bound_that_moves_with_time_is_no_other_recommendation() {
+fn another_bound_is_not_another_recommendation() {
     let mut fixture = Fixture::new();
     fixture.deployment("web", 1, &json!({"minReplicas": 1}));
     let mut state = RolloutState::default();
@@ -278,7 +278,7 @@ fn pods_that_are_made_while_something_else_is_recommended_are_evicted_at_once() 
 }
 
 #[test]
-fn the_conditions_of_owners_are_told_as_the_reason() {
+fn eviction_requirements_are_a_reason_to_skip() {
     let mut fixture = Fixture::new();
     let less = json!([{"resources": ["cpu"], "changeRequirement": "TargetLowerThanRequests"}]);
     fixture.deployment("web", 2, &json!({"evictionRequirements": less}));
@@ -290,7 +290,7 @@ fn the_conditions_of_owners_are_told_as_the_reason() {
 }
 
 #[test]
-fn a_closing_window_is_waited_for() {
+fn a_pass_is_due_when_the_window_closes() {
     let mut fixture = Fixture::new();
     fixture.deployment("web", 1, &json!({}));
     fixture.annotate("web", rollout::MAINTENANCE_WINDOW, "30 11 * * *; for=1h");

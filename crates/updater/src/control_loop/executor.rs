@@ -19,7 +19,7 @@ pub(super) struct Executor {
     /// In order of urgency.
     waiting: VecDeque<Arc<Action>>,
     in_flight: JoinSet<Finished>,
-    /// When a limit may admit a waiting action.
+    /// The time at which a limit may admit a waiting action.
     retry_at: Option<Instant>,
 }
 
@@ -59,7 +59,7 @@ impl Executor {
         (self.in_flight.len(), self.waiting.len())
     }
 
-    /// When a limit may admit a waiting action.
+    /// The time at which a limit may admit a waiting action.
     pub(super) fn retry_at(&self) -> Option<Instant> {
         self.retry_at
     }

@@ -104,11 +104,10 @@ impl Reporter {
         if self.pause == pause {
             return;
         }
-        match pause {
-            Some(reason) => {
-                tracing::warn!(reason = reason.as_str(), "pausing evictions and resizes");
-            }
-            None => tracing::info!("resuming evictions and resizes"),
+        if let Some(reason) = pause {
+            tracing::warn!(reason = reason.as_str(), "pausing evictions and resizes");
+        } else {
+            tracing::info!("resuming evictions and resizes");
         }
         self.pause = pause;
     }

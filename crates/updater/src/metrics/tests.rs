@@ -1,4 +1,4 @@
-//! What is counted as objects and their pods come and go, and as the lead does.
+//! Series of VPA objects that come and go, and of a replica that stops leading.
 
 use std::sync::Arc;
 
@@ -40,7 +40,7 @@ fn eviction() -> Action {
     }
 }
 
-/// How many evictions all series together count, and how many series there are.
+/// The sum of all series of evictions, and their number.
 fn evictions(metrics: &Metrics) -> (f64, usize) {
     let families = metrics.evicted.collect();
     let series: Vec<_> = families.iter().flat_map(MetricFamily::get_metric).collect();
@@ -54,7 +54,7 @@ fn evictions(metrics: &Metrics) -> (f64, usize) {
 }
 
 #[test]
-fn what_was_counted_stays_for_as_long_as_the_object_whatever_becomes_of_its_pods() {
+fn series_stay_until_the_vpa_object_is_deleted() {
     let object = json!({
         "apiVersion": "autoscaling.k8s.io/v1", "kind": "VerticalPodAutoscaler",
         "metadata": {"namespace": "shop", "name": "web"},
@@ -80,7 +80,7 @@ fn what_was_counted_stays_for_as_long_as_the_object_whatever_becomes_of_its_pods
 }
 
 #[test]
-fn a_replica_that_lost_the_lead_says_nothing_of_what_it_knew() {
+fn a_replica_that_stops_leading_resets_its_metrics() {
     let registry = Registry::new();
     let metrics = Metrics::register(&registry).expect("names are valid");
     let shown = || {

@@ -1,5 +1,4 @@
-//! Two updaters before the same cluster: one decides about what changed, the other one always about
-//! everything.
+//! Two updaters before the same cluster: one makes incremental passes, the other one full passes.
 
 use rollout::{Action, ActionKind, ActionOutcome, Plan, RESIZED_FROM, REVERTED_AT, RolloutState};
 use std::sync::Arc;
@@ -12,7 +11,7 @@ pub(super) struct Comparison {
     pub(super) plan: Plan,
     state: RolloutState,
     /// The memory that always decides about everything.
-    whole: RolloutState,
+    full: RolloutState,
 }
 
 impl Comparison {
@@ -21,14 +20,14 @@ impl Comparison {
             fixture,
             plan: Plan::default(),
             state: RolloutState::default(),
-            whole: RolloutState::default(),
+            full: RolloutState::default(),
         }
     }
 
     /// One pass of each, which decide the same. Returns what they decide.
     pub(super) fn pass(&mut self) -> Vec<String> {
-        self.whole.forget_decisions();
-        let expected = outline(&self.fixture.decide(&mut self.whole));
+        self.full.forget_decisions();
+        let expected = outline(&self.fixture.decide(&mut self.full));
         self.plan = self.fixture.decide(&mut self.state);
         let plan = outline(&self.plan);
         let differs = |line: &&String| !plan.contains(line) || !expected.contains(line);
@@ -43,12 +42,12 @@ impl Comparison {
 
     pub(super) fn begin(&mut self, action: &Action) {
         self.state.begin(action, self.fixture.now);
-        self.whole.begin(action, self.fixture.now);
+        self.full.begin(action, self.fixture.now);
     }
 
     pub(super) fn end(&mut self, action: &Action, outcome: &ActionOutcome) {
         self.state.end(action, outcome, self.fixture.now);
-        self.whole.end(action, outcome, self.fixture.now);
+        self.full.end(action, outcome, self.fixture.now);
     }
 
     /// Time passes by both clocks.
@@ -58,7 +57,7 @@ impl Comparison {
     }
 }
 
-/// What is decided, without the times in it.
+/// A plan in lines, without the times in it.
 fn outline(plan: &Plan) -> Vec<String> {
     let action = |action: &Arc<Action>| {
         let mut action = action.as_ref().clone();

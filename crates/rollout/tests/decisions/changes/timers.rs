@@ -1,4 +1,4 @@
-//! What time alone changes is decided about when it is due.
+//! Decisions that time alone changes are made when they are due.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -100,7 +100,7 @@ fn the_age_of_oom_kills() {
 }
 
 #[test]
-fn what_a_pod_got_back() {
+fn the_protection_of_restored_memory() {
     let mut fixture = deployment(&in_place());
     fixture.pod_with("web", "web-0", &json!({"cpu": "1"}), |pod| {
         pod["metadata"]["annotations"] = json!({REVERTED_AT: NOON});
@@ -127,7 +127,7 @@ fn a_startup_boost() {
 }
 
 #[test]
-fn the_rest_after_a_refused_resize() {
+fn the_pause_after_a_rejected_resize() {
     check(boosted("2026-01-01T11:00:00Z"), |comparison| {
         end(comparison, &ActionOutcome::Rejected);
     });
@@ -160,7 +160,7 @@ fn pauses_after_refusals_and_unknown_outcomes() {
 }
 
 #[test]
-fn pauses_of_evictions_in_vain() {
+fn pauses_after_ineffective_evictions() {
     check(small_pods(), |comparison| {
         end(comparison, &ActionOutcome::Accepted { generation: None });
         comparison.fixture.delete("web-0");

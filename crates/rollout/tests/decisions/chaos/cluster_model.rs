@@ -61,7 +61,7 @@ struct App {
     min_replicas: i64,
     in_place: bool,
     restarts: bool,
-    /// How many pods its budget demands, if it has one, and what the status of the budget says.
+    /// The pods that its budget requires, if it has one, and the status of the budget.
     desired_healthy: Option<i64>,
     healthy: i64,
     allowed: i64,
@@ -254,7 +254,7 @@ impl ClusterModel {
         }
     }
 
-    /// What is recommended now, by VPA object.
+    /// The recommendations by the unique identifiers of VPA objects.
     pub(super) fn recommendations(&self) -> BTreeMap<String, Arc<Recommendation>> {
         let list =
             |cpu: i64| ResourceList::of(Cpu::from_millicores(cpu), Memory::from_bytes(100 << 20));

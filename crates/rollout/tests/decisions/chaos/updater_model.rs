@@ -16,15 +16,15 @@ use view::{Freshness, Phase, Resource, View, WellKnown};
 
 use super::cluster_model::{ClusterModel, Event, Known};
 
-/// What becomes of a request.
+/// The fate of a request.
 #[derive(Clone, Copy, PartialEq)]
 enum Fate {
     Served,
     /// It is done, but the answer is lost.
-    DoneUnheard,
-    /// It is not done, and the answer says nothing.
-    LostUnheard,
-    /// Too many requests, whoever it is for.
+    DoneWithoutAnswer,
+    /// It is not done, and there is no answer.
+    Lost,
+    /// The API server refuses it with 429.
     TooManyRequests,
 }
 
@@ -40,7 +40,7 @@ struct Request {
 pub(super) struct UpdaterModel {
     state: RolloutState,
     /// The memory of an updater that decides about everything in each pass.
-    whole: RolloutState,
+    full: RolloutState,
     pub(super) settings: Settings,
     view: View,
     feed: BTreeMap<String, Arc<Recommendation>>,
@@ -49,7 +49,7 @@ pub(super) struct UpdaterModel {
     /// The version of the scales that were read last.
     scales: usize,
     requests: Vec<Request>,
-    /// Until which step nothing is heard, and whether that is known.
+    /// The step until which the watches are cut off, and whether the updater knows that.
     cut: (usize, bool),
     /// The number of pod events that a watch that was resumed has to catch up with.
     missed: Option<usize>,
@@ -72,7 +72,7 @@ impl UpdaterModel {
         let feed = cluster.recommendations();
         let mut model = Self {
             state: RolloutState::default(),
-            whole: RolloutState::default(),
+            full: RolloutState::default(),
             settings,
             view,
             feed,
@@ -124,7 +124,7 @@ impl UpdaterModel {
         );
     }
 
-    /// Hears so many more events of each watch.
+    /// Takes in the next events of each watch.
     fn see(&mut self, cluster: &ClusterModel, pods: usize, budgets: usize) {
         let all = cluster.pod_events.iter().skip(self.seen_pods).take(pods);
         let budgets = cluster
@@ -186,7 +186,7 @@ impl UpdaterModel {
                 continue;
             }
             self.state.begin(&action, cluster.now);
-            self.whole.begin(&action, cluster.now);
+            self.full.begin(&action, cluster.now);
             self.send(action, known, rng, step, trouble);
         }
         if !trouble || step >= self.paused {
@@ -215,7 +215,7 @@ impl UpdaterModel {
             if !trouble || rng.random_bool(0.15) {
                 self.read_scales(cluster);
             }
-            // A watch that is open again is current once it has told what was missed.
+            // A resumed watch is current once it has delivered the missed events.
             if self.missed.is_some_and(|missed| self.seen_pods >= missed) {
                 self.missed = None;
                 self.set_stale(false);
@@ -252,11 +252,11 @@ impl UpdaterModel {
             pause,
         };
         let plan = decide(&snapshot, &mut self.state, &self.settings, cluster.now);
-        self.whole.forget_decisions();
-        let whole = decide(&snapshot, &mut self.whole, &self.settings, cluster.now);
+        self.full.forget_decisions();
+        let full = decide(&snapshot, &mut self.full, &self.settings, cluster.now);
         assert_eq!(
             (&plan.actions, &plan.skips, &plan.pod_counts),
-            (&whole.actions, &whole.skips, &whole.pod_counts)
+            (&full.actions, &full.skips, &full.pod_counts)
         );
         (plan, known)
     }
@@ -271,8 +271,8 @@ impl UpdaterModel {
         trouble: bool,
     ) {
         let fate = match rng.random_range(0..20) {
-            0..=2 if trouble => Fate::DoneUnheard,
-            3 | 4 if trouble => Fate::LostUnheard,
+            0..=2 if trouble => Fate::DoneWithoutAnswer,
+            3 | 4 if trouble => Fate::Lost,
             5..=7 if trouble => Fate::TooManyRequests,
             _ => Fate::Served,
         };
@@ -345,16 +345,16 @@ impl UpdaterModel {
         {
             let outcome = match fate {
                 Fate::Served => cluster.execute(&action, known, seen_ready),
-                Fate::DoneUnheard => {
+                Fate::DoneWithoutAnswer => {
                     cluster.execute(&action, known, seen_ready);
                     ActionOutcome::Unknown
                 }
-                Fate::LostUnheard => ActionOutcome::Unknown,
+                Fate::Lost => ActionOutcome::Unknown,
                 Fate::TooManyRequests => ActionOutcome::TooManyRequests { retry_after: None },
             };
             cluster.count.refused += u64::from(fate != Fate::Served);
             self.state.end(&action, &outcome, cluster.now);
-            self.whole.end(&action, &outcome, cluster.now);
+            self.full.end(&action, &outcome, cluster.now);
         }
     }
 

@@ -1,4 +1,4 @@
-//! Neighbours that make room for a resize.
+//! Evictions of other pods for a pending resize.
 
 use k8s_openapi::api::core::v1;
 use rollout::{ActionOutcome, ActionReason, PreemptionMethod, PreemptionMode, RolloutState};
@@ -9,7 +9,7 @@ use super::{add_condition, fixture, pending};
 use crate::fixture::Fixture;
 
 #[test]
-fn room_is_made_by_the_least_important_neighbour_within_its_budget() {
+fn the_least_important_victim_within_its_budget_is_evicted() {
     let mut fixture = fixture("InPlaceOrRecreate", 1);
     fixture.deployment("batch", 2, &json!({"minReplicas": 1}));
     fixture.deployment("bank", 2, &json!({"minReplicas": 1}));
@@ -79,7 +79,7 @@ fn room_is_made_by_the_least_important_neighbour_within_its_budget() {
             .first()
             .map(|preemption| preemption.method.clone()),
         Some(other),
-        "that one rests"
+        "the first one backs off"
     );
     fixture.settings.min_replicas = 3;
     fixture.vpa("batch", &json!({}));
@@ -97,7 +97,7 @@ fn room_is_made_by_the_least_important_neighbour_within_its_budget() {
 }
 
 #[test]
-fn of_neighbours_under_one_budget_one_at_a_time_goes() {
+fn one_victim_of_each_budget_is_evicted_at_a_time() {
     let mut fixture = fixture("InPlace", 1);
     fixture.recommend("web", "2");
     let content = json!({"cpu": "1"});
@@ -143,7 +143,7 @@ fn of_neighbours_under_one_budget_one_at_a_time_goes() {
         .view
         .disruption_budgets
         .apply(std::sync::Arc::new(budget));
-    assert_eq!(made(&fixture), (0, 0), "one alone would go in vain");
+    assert_eq!(made(&fixture), (0, 0), "one alone frees too little");
 }
 
 /// A pod of 2 CPUs that waits for room on a node that three others, of one CPU each, have filled.
@@ -185,7 +185,7 @@ fn made(fixture: &Fixture, state: &mut RolloutState) -> usize {
 }
 
 #[test]
-fn a_neighbour_goes_only_where_its_own_vpa_object_lets_it_go() {
+fn a_victim_is_evicted_only_if_its_own_vpa_object_allows_that() {
     let mut fixture = crowded();
     fill(&mut fixture, |_| ());
     assert_eq!(made(&fixture, &mut RolloutState::default()), 1);
@@ -202,7 +202,7 @@ fn a_neighbour_goes_only_where_its_own_vpa_object_lets_it_go() {
 }
 
 #[test]
-fn a_neighbour_with_a_startup_boost_stays() {
+fn a_pod_with_a_startup_boost_is_no_victim() {
     let mut fixture = crowded();
     fixture.boost("batch", 60);
     fill(&mut fixture, |pod| {
@@ -214,13 +214,13 @@ fn a_neighbour_with_a_startup_boost_stays() {
 }
 
 #[test]
-fn a_neighbour_in_another_namespace_goes_only_for_a_pod_of_higher_priority() {
+fn a_victim_of_another_namespace_has_a_lower_priority() {
     for (priority, expected) in [(0, 0), (-1, 1)] {
         let mut fixture = crowded();
         fixture.namespace = "bank".to_owned();
         fixture.workload("batch", 3, &json!({"minReplicas": 1}));
         fill(&mut fixture, |pod| {
-            pod["spec"]["priority"] = json!(priority)
+            pod["spec"]["priority"] = json!(priority);
         });
         assert_eq!(
             made(&fixture, &mut RolloutState::default()),
@@ -231,7 +231,7 @@ fn a_neighbour_in_another_namespace_goes_only_for_a_pod_of_higher_priority() {
 }
 
 #[test]
-fn a_neighbour_that_comes_back_to_the_same_node_is_left_alone_for_longer_and_longer() {
+fn evictions_of_a_victim_that_returns_to_the_node_are_spaced_out() {
     let mut fixture = crowded();
     fill(&mut fixture, |_| ());
     let mut state = RolloutState::default();

@@ -1,5 +1,4 @@
-//! What pods get back: CPU that they had to start with is taken back, and memory that they are
-//! killed for want of is given back.
+//! The end of startup boosts, and memory restored after OOM kills.
 
 use std::time::Duration;
 
@@ -9,7 +8,7 @@ use serde_json::{Value, json};
 use super::{decided, fixture, requested, restarting, to_a_core};
 use crate::fixture::Fixture;
 
-/// The container was killed for want of memory half a minute after noon, and runs again.
+/// The container was OOM killed half a minute after noon, and runs again.
 fn killed_at_noon() -> Value {
     json!([{
         "name": "app", "ready": true, "restartCount": 1, "image": "", "imageID": "",
@@ -21,7 +20,7 @@ fn killed_at_noon() -> Value {
 }
 
 #[test]
-fn cpu_to_start_with_is_taken_back_when_its_time_is_over() {
+fn a_startup_boost_ends_after_its_duration() {
     let mut fixture = fixture("InPlaceOrRecreate", 1);
     let boost = |fixture: &mut Fixture, ready_at: &str| {
         fixture.pod_with("web", "web-0", &json!({"cpu": "3"}), |pod| {
@@ -53,7 +52,7 @@ fn cpu_to_start_with_is_taken_back_when_its_time_is_over() {
 }
 
 #[test]
-fn a_pod_killed_after_it_lost_memory_gets_it_back_and_keeps_it() {
+fn memory_is_restored_and_kept_after_an_oom_kill() {
     let mut fixture = fixture("InPlaceOrRecreate", 1);
     fixture.pod_with("web", "web-0", &json!({}), |pod| {
         pod["spec"]["containers"][0]["resources"] =
@@ -120,7 +119,7 @@ fn killed(fixture: &mut Fixture, memory: &str, change: impl FnOnce(&mut Value)) 
 }
 
 #[test]
-fn memory_is_given_back_with_a_restart_only_within_the_budget() {
+fn memory_is_restored_with_a_restart_only_within_the_budget() {
     let mut fixture = fixture("InPlaceOrRecreate", 2);
     killed(&mut fixture, "100Mi", restarting);
     fixture.pod("web", "web-1", &json!({"cpu": "1", "ready": false}));
@@ -141,7 +140,7 @@ fn memory_is_given_back_with_a_restart_only_within_the_budget() {
 }
 
 #[test]
-fn a_pod_that_got_more_than_it_had_gets_nothing_back_and_begins_anew() {
+fn nothing_is_restored_to_a_pod_that_has_more_already() {
     let mut fixture = fixture("InPlaceOrRecreate", 1);
     killed(&mut fixture, "400Mi", |_| ());
     let plan = fixture.decide(&mut RolloutState::default());

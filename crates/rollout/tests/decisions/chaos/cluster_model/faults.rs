@@ -1,4 +1,4 @@
-//! What others do to the workloads: they are scaled, pods of Jobs succeed, nodes are lost, and pods
+//! Changes by others: workloads are scaled, pods of Jobs succeed, nodes are lost, and pods
 //! are evicted.
 
 use rand::Rng as _;
