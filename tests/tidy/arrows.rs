@@ -16,6 +16,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("feed", &["model"]),
     ("view", &["model", "api"]),
     ("admission", &["sizing", "view", "model", "api"]),
+    ("rollout", &["sizing", "view", "model", "api"]),
     ("watch", &["view", "model", "api"]),
     ("sources", &["model", "api"]),
     ("runtime", &[]),
@@ -31,7 +32,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     (
         "updater",
         &[
-            "sizing", "model", "api", "feed", "view", "watch", "runtime", "serving",
+            "rollout", "view", "api", "feed", "watch", "runtime", "serving",
         ],
     ),
     (
@@ -76,6 +77,7 @@ pub(crate) const PURE: &[&str] = &[
     "scaling",
     "view",
     "admission",
+    "rollout",
 ];
 const IMPURE_PACKAGES: &[&str] = &[
     "tokio",

@@ -1,21 +1,19 @@
-//! The updater's flags: upstream's names and defaults, and ours beside them.
+//! The updater's flags: upstream's, with their names and defaults, and our own.
 
 #[cfg(test)]
 mod upstream;
 
-use std::time::Duration;
-
 use anyhow::Context as _;
+use rollout::{PausePolicy, PreemptionMode, Settings};
 use runtime::duration::positive_duration;
 use runtime::gates::{CPU_STARTUP_BOOST, IN_PLACE, PER_VPA_CONFIG, SUITE};
 use runtime::{CommonArgs, FeatureGates, GoDuration, LeaderElectionArgs, NamespaceArgs, Program};
 use serving::FeedReaderArgs;
 use view::ObjectKey;
 
-use crate::decide::{MakeRoom, Settings};
-use crate::pace::Limits;
+use crate::rate_limit::RateLimits;
 
-/// What sets the updater's command line apart.
+/// The program's name, version, and defaults of common flags.
 pub const PROGRAM: Program = Program {
     name: "updater",
     version: env!("CARGO_PKG_VERSION"),
@@ -24,107 +22,126 @@ pub const PROGRAM: Program = Program {
         ("leader-elect-resource-name", "vpa-updater"),
     ],
 };
-/// Gives running pods the size that is recommended, within what their owners allow.
+/// Applies VPA recommendations to running pods, in place or by eviction, within disruption budgets.
 #[derive(Debug, Clone, clap::Parser)]
 pub struct Args {
     /// Flags of every program.
     #[command(flatten)]
     pub common: CommonArgs,
-    /// Flags of the election.
+    /// Flags of leader election.
     #[command(flatten)]
     pub election: LeaderElectionArgs,
-    /// Flags that say which pods are changed.
+    /// Flags of decisions.
     #[command(flatten)]
-    pub choice: ChoiceArgs,
-    /// Flags that say how fast.
+    pub rollout: RolloutArgs,
+    /// Flags of rate limits.
     #[command(flatten)]
-    pub pace: PaceArgs,
-    /// Flags that say when nothing is done at all.
+    pub rate_limits: RateLimitArgs,
+    /// Flags of pauses.
     #[command(flatten)]
-    pub hold: HoldArgs,
+    pub pause: PauseArgs,
     /// Flags of the feed of recommendations.
     #[command(flatten)]
     pub feed: FeedReaderArgs,
 
-    /// How often everything is looked at anew. Changes of pods, objects and recommendations are taken up at once.
+    /// Interval between full passes over all VPA objects. Changes are acted on at once.
     #[arg(long, default_value = "1m0s", value_name = "DURATION", value_parser = positive_duration)]
     pub updater_interval: GoDuration,
-    /// Flags that say which namespaces to look at.
+    /// Flags of namespaces.
     #[command(flatten)]
     pub namespaces: NamespaceArgs,
 }
 
-/// Flags that say which pods are changed.
+/// Flags of decisions: which pods are updated, and how.
 #[derive(Debug, Clone, clap::Args)]
-pub struct ChoiceArgs {
-    /// Workloads with fewer live pods are left alone, unless their VPA object says otherwise.
+pub struct RolloutArgs {
+    /// Minimum number of live pods of a workload for its pods to be updated. The `minReplicas` of a VPA
+    /// object takes precedence.
     #[arg(long, default_value_t = 2, value_name = "COUNT")]
     pub min_replicas: i64,
-    /// Share of a workload's pods that may be away at a time.
+    /// Fraction of a workload's pods that may be unavailable at the same time.
     #[arg(long, default_value_t = 0.5, value_parser = fraction, value_name = "FRACTION")]
     pub eviction_tolerance: f64,
-    /// Within the recommended bounds, pods are changed only for at least this sum of relative
-    /// differences.
+    /// Minimum difference for an update within the recommended bounds: the sum over resources of the
+    /// difference between target and request, relative to the request.
     #[arg(long, default_value_t = 0.1, value_name = "FRACTION")]
     pub pod_update_threshold: f64,
-    /// Within the recommended bounds, pods are changed only when they are at least this old.
+    /// Minimum age of a pod for an update within the recommended bounds.
     #[arg(long, default_value = "12h0m0s", value_name = "DURATION")]
     pub in_recommendation_bounds_eviction_lifetime_threshold: GoDuration,
-    /// A container that is killed for want of memory within this time of its start makes its pod a
-    /// candidate.
+    /// A pod is updated if a container is OOM killed within this time after its start.
     #[arg(long, default_value = "10m0s", value_name = "DURATION")]
     pub evict_after_oom_threshold: GoDuration,
-    /// Pods are changed only when their VPA object, and the limit ranges, quotas and disruption
-    /// budgets of its namespace, have been unchanged for this long, so that all of a manifest is
-    /// there. Changes in a row delay pods by at most six times as much. Quick OOM kills, resizes
-    /// taken back after an OOM kill, and startup boosts that are over do not wait. Zero turns it
-    /// off.
+    /// Delay of updates after a change of the VPA object, or of a `LimitRange`, `ResourceQuota` or
+    /// `PodDisruptionBudget` of its namespace, so that a manifest is applied completely. Consecutive
+    /// changes delay updates by at most six times as much. Updates after OOM kills, and the end of
+    /// startup boosts, are not delayed. 0 disables it.
     #[arg(long, default_value = "10s", value_name = "DURATION")]
     pub settling_time: GoDuration,
-    /// Resizes that restart no container need no room in the budget.
+    /// Resize pods in place without regard to the eviction tolerance if no resize policy restarts a
+    /// container.
     #[arg(long)]
     pub in_place_skip_disruption_budget: bool,
-    /// Size native sidecars too, which are init containers that restart always. The webhook needs
-    /// the same flag.
+    /// Size native sidecars too (init containers with `restartPolicy` Always). Set the same flag on the
+    /// webhook.
     #[arg(long)]
     pub native_sidecars: bool,
-    /// What is done where a node has no room for a resize: nothing, events that say what would be
-    /// done, or the eviction of neighbours that cost the least, or of the pod itself.
-    #[arg(long, value_enum, default_value_t = MakeRoom::Off)]
-    pub make_room: MakeRoom,
-    /// Feature gates as Name=true, separated by commas: `CPUStartupBoost`, `InPlace` and
-    /// `PerVPAConfig`.
+    /// Preemption for resizes that the kubelet deferred: evict less important pods of the node, or the
+    /// pod itself.
+    #[arg(long, value_enum, default_value_t = MakeRoomArg::Off)]
+    pub make_room: MakeRoomArg,
+    /// Feature gates as Name=true|false, separated by commas: `CPUStartupBoost`, `InPlace`, `PerVPAConfig`.
     #[arg(long, default_value = "", value_name = "GATES")]
     pub feature_gates: String,
 }
 
-/// Flags that say how fast pods are changed.
+/// Values of `--make-room`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub enum MakeRoomArg {
+    /// No preemption.
+    Off,
+    /// Events name the pods that would be evicted.
+    DryRun,
+    /// Pods are evicted.
+    On,
+}
+
+impl From<MakeRoomArg> for PreemptionMode {
+    fn from(argument: MakeRoomArg) -> Self {
+        match argument {
+            MakeRoomArg::Off => Self::Off,
+            MakeRoomArg::DryRun => Self::DryRun,
+            MakeRoomArg::On => Self::On,
+        }
+    }
+}
+
+/// Flags of rate limits.
 #[derive(Debug, Clone, clap::Args)]
-pub struct PaceArgs {
-    /// Evictions per second, on average; resizes have as many of their own. Zero or less means no
-    /// limit.
+pub struct RateLimitArgs {
+    /// Evictions per second. In-place resizes have a separate limit of the same rate. 0 or less means
+    /// no limit.
     #[arg(long, default_value_t = -1.0, value_name = "EVICTIONS")]
     pub eviction_rate_limit: f64,
-    /// Evictions that may go at once before --eviction-rate-limit holds them back.
+    /// Burst of --eviction-rate-limit.
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..), value_name = "EVICTIONS")]
     pub eviction_rate_burst: u32,
-    /// The same as --eviction-rate-limit, for each namespace by itself.
+    /// Evictions per second in each namespace. 0 or less means no limit.
     #[arg(long, default_value_t = -1.0, value_name = "EVICTIONS")]
     pub namespace_eviction_rate_limit: f64,
-    /// The same as --eviction-rate-burst, for each namespace by itself.
+    /// Burst of --namespace-eviction-rate-limit.
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..), value_name = "EVICTIONS")]
     pub namespace_eviction_rate_burst: u32,
-    /// Evictions and resizes that are asked for at the same time. The API server takes a tenth of a
-    /// second for an eviction.
+    /// Concurrent evictions and resizes. The API server takes about 100 ms for an eviction.
     #[arg(long, default_value_t = 64, value_parser = clap::value_parser!(u16).range(1..=1000), value_name = "COUNT")]
     pub eviction_concurrency: u16,
 }
 
-/// Flags that say when nothing is done at all.
+/// Flags of pauses of all evictions and resizes.
 #[derive(Debug, Clone, clap::Args)]
-pub struct HoldArgs {
-    /// Do nothing unless the webhook shows by its Lease that it lives: pods would start with their
-    /// old size.
+pub struct PauseArgs {
+    /// Pause all evictions and resizes while the webhook's Lease is expired: evicted pods would come
+    /// back with their old size.
     #[arg(long, default_value_t = true)]
     pub use_admission_controller_status: bool,
     /// Name of the webhook's Lease.
@@ -134,30 +151,21 @@ pub struct HoldArgs {
     /// without that kube-system.
     #[arg(long, default_value = "", value_name = "NAMESPACE")]
     pub admission_controller_status_lease_namespace: String,
-    /// How long the webhook is taken to live after its Lease was last renewed.
+    /// Time after the last renewal at which the webhook's Lease expires.
     #[arg(long, default_value = "1m0s", value_name = "DURATION", value_parser = positive_duration)]
     pub admission_controller_status_lease_timeout: GoDuration,
-    /// Name of a `ConfigMap`: while it is there, nothing is done. What is in it does not matter.
-    /// Empty means that there is no such switch.
+    /// Name of the stop switch: while a `ConfigMap` of this name exists, all evictions and resizes are
+    /// paused. Its content does not matter. Empty means no stop switch.
     #[arg(long, default_value = "plimsoll-stop", value_name = "NAME")]
     pub stop_config_map_name: String,
-    /// Namespace of that `ConfigMap`. Empty means the environment variable NAMESPACE, and without
-    /// that kube-system.
+    /// Namespace of the stop switch. Empty means the environment variable NAMESPACE, and without that
+    /// kube-system.
     #[arg(long, default_value = "", value_name = "NAMESPACE")]
     pub stop_config_map_namespace: String,
 }
 
-/// When nothing is done at all, with every name filled in.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Holding {
-    /// The webhook's Lease and how long it stands; none where it does not matter.
-    pub heartbeat: Option<(ObjectKey, Duration)>,
-    /// The `ConfigMap` that stops everything, where there is such a switch.
-    pub stop: Option<ObjectKey>,
-}
-
-impl ChoiceArgs {
-    /// The settings of decisions.
+impl RolloutArgs {
+    /// The settings of decisions; an error for an unknown feature gate.
     pub fn settings(self) -> anyhow::Result<Settings> {
         let Self {
             min_replicas,
@@ -176,23 +184,23 @@ impl ChoiceArgs {
             min_replicas,
             eviction_tolerance,
             update_threshold: pod_update_threshold,
-            lifetime_within_bounds: in_recommendation_bounds_eviction_lifetime_threshold.0,
-            quick_oom: evict_after_oom_threshold.0,
-            settling: settling_time.0,
-            in_place_skips_budget: in_place_skip_disruption_budget,
+            lifetime_threshold: in_recommendation_bounds_eviction_lifetime_threshold.0,
+            quick_oom_threshold: evict_after_oom_threshold.0,
+            settling_time: settling_time.0,
+            in_place_skip_disruption_budget,
             native_sidecars,
-            make_room,
+            preemption: make_room.into(),
             in_place: gates.enabled(IN_PLACE),
             startup_boost: gates.enabled(CPU_STARTUP_BOOST),
-            per_autoscaler: gates.enabled(PER_VPA_CONFIG),
+            per_vpa_config: gates.enabled(PER_VPA_CONFIG),
             ..Settings::default()
         })
     }
 }
 
-impl PaceArgs {
-    /// The limits, and how much is asked for at the same time.
-    pub fn limits(&self) -> (Limits, usize) {
+impl RateLimitArgs {
+    /// The rate limits and the number of concurrent actions.
+    pub fn limits(&self) -> (RateLimits, usize) {
         let Self {
             eviction_rate_limit,
             eviction_rate_burst,
@@ -200,7 +208,7 @@ impl PaceArgs {
             namespace_eviction_rate_burst,
             eviction_concurrency,
         } = self;
-        let limits = Limits {
+        let limits = RateLimits {
             overall: limit(*eviction_rate_limit, *eviction_rate_burst),
             namespace: limit(
                 *namespace_eviction_rate_limit,
@@ -215,9 +223,10 @@ fn limit(per_second: f64, burst: u32) -> Option<(f64, u32)> {
     (per_second.is_finite() && per_second > 0.0).then_some((per_second, burst))
 }
 
-impl HoldArgs {
-    /// What holds everything. `own_namespace` is the environment variable NAMESPACE.
-    pub fn holding(self, own_namespace: Option<String>) -> Holding {
+impl PauseArgs {
+    /// The pause policy with all names filled in. `own_namespace` is the environment variable
+    /// NAMESPACE.
+    pub fn policy(self, own_namespace: Option<String>) -> PausePolicy {
         let Self {
             use_admission_controller_status,
             admission_controller_status_lease_name,
@@ -243,10 +252,10 @@ impl HoldArgs {
             admission_controller_status_lease_namespace,
             admission_controller_status_lease_name,
         );
-        Holding {
-            heartbeat: use_admission_controller_status
+        PausePolicy {
+            webhook_lease: use_admission_controller_status
                 .then_some((lease, admission_controller_status_lease_timeout.0)),
-            stop: (!stop_config_map_name.is_empty())
+            stop_config_map: (!stop_config_map_name.is_empty())
                 .then(|| key(stop_config_map_namespace, stop_config_map_name)),
         }
     }
@@ -262,6 +271,8 @@ fn fraction(text: &str) -> Result<f64, String> {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
 
     pub(super) fn parse(line: &str) -> Result<Args, String> {
@@ -272,11 +283,11 @@ mod tests {
         let mut expected = Settings::default();
         change(&mut expected);
         let args = parse(line).expect(line);
-        assert_eq!(args.choice.settings().expect(line), expected, "{line}");
+        assert_eq!(args.rollout.settings().expect(line), expected, "{line}");
     }
 
     #[test]
-    fn the_command_line_is_sound() {
+    fn the_command_line_is_consistent() {
         PROGRAM.command::<Args>().debug_assert();
     }
 
@@ -293,17 +304,17 @@ mod tests {
         check(
             "--in-recommendation-bounds-eviction-lifetime-threshold=1h",
             |settings| {
-                settings.lifetime_within_bounds = Duration::from_hours(1);
+                settings.lifetime_threshold = Duration::from_hours(1);
             },
         );
         check("--evict-after-oom-threshold=1m", |settings| {
-            settings.quick_oom = Duration::from_mins(1);
+            settings.quick_oom_threshold = Duration::from_mins(1);
         });
         check("--settling-time=0s", |settings| {
-            settings.settling = Duration::ZERO;
+            settings.settling_time = Duration::ZERO;
         });
         check("--in-place-skip-disruption-budget", |settings| {
-            settings.in_place_skips_budget = true;
+            settings.in_place_skip_disruption_budget = true;
         });
         check("--native-sidecars", |settings| {
             settings.native_sidecars = true;
@@ -315,17 +326,17 @@ mod tests {
             settings.startup_boost = true;
         });
         check("--feature-gates=PerVPAConfig=true", |settings| {
-            settings.per_autoscaler = true;
+            settings.per_vpa_config = true;
         });
     }
 
     #[test]
     fn rates_of_zero_or_less_mean_no_limit() {
-        let limits = |line: &str| parse(line).expect(line).pace.limits();
+        let limits = |line: &str| parse(line).expect(line).rate_limits.limits();
         assert_eq!(
             limits(""),
             (
-                Limits {
+                RateLimits {
                     overall: None,
                     namespace: None
                 },
@@ -339,7 +350,7 @@ mod tests {
         assert_eq!(
             some,
             (
-                Limits {
+                RateLimits {
                     overall: Some((2.5, 3)),
                     namespace: Some((1.0, 1))
                 },
@@ -349,47 +360,47 @@ mod tests {
     }
 
     #[test]
-    fn leases_and_switches_are_looked_for_where_the_updater_runs() {
-        let holding =
-            |line: &str, own: &str| parse(line).expect(line).hold.holding(Some(own.to_owned()));
+    fn lease_and_stop_switch_are_in_the_namespace_of_the_updater() {
+        let policy =
+            |line: &str, own: &str| parse(line).expect(line).pause.policy(Some(own.to_owned()));
         let minute = Duration::from_mins(1);
-        let expected = |namespace: &str| Holding {
-            heartbeat: Some((
+        let expected = |namespace: &str| PausePolicy {
+            webhook_lease: Some((
                 ObjectKey::new(namespace, "vpa-admission-controller"),
                 minute,
             )),
-            stop: Some(ObjectKey::new(namespace, "plimsoll-stop")),
+            stop_config_map: Some(ObjectKey::new(namespace, "plimsoll-stop")),
         };
-        assert_eq!(holding("", ""), expected("kube-system"));
-        assert_eq!(holding("", "plimsoll-system"), expected("plimsoll-system"));
-        let own = holding(
+        assert_eq!(policy("", ""), expected("kube-system"));
+        assert_eq!(policy("", "plimsoll-system"), expected("plimsoll-system"));
+        let own = policy(
             "--admission-controller-status-lease-namespace=a --admission-controller-status-lease-name=b \
              --admission-controller-status-lease-timeout=5s --stop-config-map-namespace=c --stop-config-map-name=d",
             "x",
         );
-        let heartbeat = Some((ObjectKey::new("a", "b"), Duration::from_secs(5)));
+        let webhook_lease = Some((ObjectKey::new("a", "b"), Duration::from_secs(5)));
         assert_eq!(
             own,
-            Holding {
-                heartbeat,
-                stop: Some(ObjectKey::new("c", "d"))
+            PausePolicy {
+                webhook_lease,
+                stop_config_map: Some(ObjectKey::new("c", "d"))
             }
         );
-        let none = holding(
+        let none = policy(
             "--use-admission-controller-status=false --stop-config-map-name=",
             "x",
         );
         assert_eq!(
             none,
-            Holding {
-                heartbeat: None,
-                stop: None
+            PausePolicy {
+                webhook_lease: None,
+                stop_config_map: None
             }
         );
     }
 
     #[test]
-    fn what_cannot_be_meant_is_refused() {
+    fn invalid_values_are_refused() {
         for line in [
             "--updater-interval=0s",
             "--eviction-tolerance=1.5",
@@ -403,7 +414,7 @@ mod tests {
         assert!(
             parse("--feature-gates=Nonsense=true")
                 .expect("a text")
-                .choice
+                .rollout
                 .settings()
                 .is_err()
         );

@@ -1,25 +1,25 @@
-//! Gives running pods the size that is recommended, with the least disruption: in place where that
-//! works, by eviction within the budget where not.
+//! The updater: applies recommendations to running pods, in place where possible, and by eviction
+//! within the disruption budgets otherwise.
 //!
-//! * [`args`]: the flags.
-//! * [`run`]: starts everything.
-//! * `term`: one term of leadership: decides after every change, and has it carried out.
-//! * [`decide`]: which pods, in which order, how many at a time. Pure.
-//! * [`hold`]: whether anything may be done at all. Pure.
-//! * [`pace`]: how fast. Pure.
-//! * `act`: the only writes.
-//! * `heard`: what the feed tells, as decisions read it.
-//! * [`metrics`]: what is measured about all this.
+//! * [`args`] has the command-line flags
+//! * [`run`] wires everything
+//! * `control_loop` makes passes and carries out their actions while this replica leads
+//! * `feed_overlay` has the recommendations of the feed that take precedence over the status
+//! * [`rate_limit`] limits the rates of evictions and resizes
+//! * `pod_writer` sends evictions and resizes
+//! * `events` writes Kubernetes events
+//! * [`metrics`] has the metrics
+//!
+//! Decisions are in the crate `rollout`.
 
-mod act;
 pub mod args;
-pub mod decide;
-mod heard;
-pub mod hold;
+mod control_loop;
+mod events;
+mod feed_overlay;
 pub mod metrics;
-pub mod pace;
+mod pod_writer;
+pub mod rate_limit;
 mod run;
-mod term;
 
 pub use args::{Args, PROGRAM};
 pub use run::run;

@@ -1,4 +1,4 @@
-//! The updater's process: reads the command line and hands over to the library.
+//! The updater's process: parses the command line and runs the library.
 
 use serving::endpoints::serve_endpoints;
 use updater::{Args, PROGRAM, run};

@@ -1,10 +1,11 @@
-//! What is measured about the updater. Names, labels and buckets are upstream's where it has the
-//! same thing (`pkg/utils/metrics/updater/updater.go`).
+//! Metrics of the updater. Names, labels and buckets are upstream's where it has the same metric
+//! (`pkg/utils/metrics/updater/updater.go`).
 //!
-//! Upstream never forgets the series of an object; here they go with it, those of all its size
-//! classes.
+//! Upstream never removes series. Here the series of a VPA object, of all its size classes, are
+//! removed with it.
 
 mod classes;
+mod families;
 mod reasons;
 #[cfg(test)]
 mod tests;
@@ -13,24 +14,21 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use prometheus::core::Collector;
-use prometheus::{
-    HistogramOpts, HistogramVec, IntCounterVec, IntGauge, IntGaugeVec, Opts, Registry,
-};
+use prometheus::{HistogramVec, IntCounterVec, IntGauge, IntGaugeVec, Registry};
+use rollout::{Action, ActionKind, ActionOutcome, PauseReason, Plan};
 use view::{ObjectKey, View};
 
-use crate::decide::{Act, Halt, Outcome, Plan, What};
 use classes::{Class, LARGEST, mode, size_class};
+use families::{
+    CLASS, MODE_VPA, REASON_MODE_VPA, REASON_VPA, SIZE, VPA, counter, gauge, histogram, number,
+};
 use reasons::{
-    EVICTION_ERROR, RESIZE_ERROR, RESIZE_INFEASIBLE, UNBOOST_ERROR, held, held_object,
-    resize_failure, skipped,
+    EVICTION_ERROR, RESIZE_ERROR, RESIZE_INFEASIBLE, UNBOOST_ERROR, paused_vpa, resize_failure,
+    skipped,
 };
 
-pub(crate) use classes::Classes;
+pub(crate) use classes::SizeClasses;
 
-const STEP_BUCKETS: [f64; 23] = [
-    0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 30.0, 40.0, 50.0, 60.0, 70.0, 80.0,
-    90.0, 100.0, 120.0, 150.0, 240.0, 300.0,
-];
 /// All metrics of the updater. Clones share them.
 #[derive(Debug, Clone)]
 pub struct Metrics {
@@ -47,111 +45,104 @@ pub struct Metrics {
     failed_resizes: IntCounterVec,
     infeasible: IntCounterVec,
     skipped: IntGaugeVec,
-    held: IntGaugeVec,
-    held_objects: IntGaugeVec,
-    flying: IntGauge,
+    paused: IntGaugeVec,
+    paused_vpas: IntGaugeVec,
+    in_flight: IntGauge,
     waiting: IntGauge,
     steps: HistogramVec,
 }
 
 impl Metrics {
-    /// Adds the metrics to a registry.
+    /// Registers the metrics.
     pub fn register(registry: &Registry) -> Result<Self, prometheus::Error> {
-        let name = |name: &str| format!("vpa_updater_{name}");
-        let gauge = |metric: &str, help: &str, labels: &[&str]| {
-            IntGaugeVec::new(Opts::new(name(metric), help), labels)
-        };
-        let counter = |metric: &str, help: &str, labels: &[&str]| {
-            IntCounterVec::new(Opts::new(name(metric), help), labels)
-        };
-        let (size, both) = (["vpa_size_log2"], ["vpa_size_log2", "update_mode"]);
-        let object = ["vpa_size_log2", "vpa_name", "vpa_namespace"];
-        let why_object = ["vpa_size_log2", "reason", "vpa_name", "vpa_namespace"];
-        let mode_object = ["vpa_size_log2", "update_mode", "vpa_name", "vpa_namespace"];
-        let why_mode_object = [
-            "vpa_size_log2",
-            "update_mode",
-            "reason",
-            "vpa_name",
-            "vpa_namespace",
-        ];
-        let steps = HistogramOpts::new(
-            name("execution_latency_seconds"),
-            "Time spent in the steps of the main loop.",
-        );
         let metrics = Self {
-            controlled: gauge("controlled_pods_total", "Pods under VPA objects.", &both)?,
-            evictable: gauge("evictable_pods_total", "Pods that may be evicted.", &both)?,
+            controlled: gauge(
+                "controlled_pods_total",
+                "Pods controlled by VPA objects.",
+                &CLASS,
+            )?,
+            evictable: gauge(
+                "evictable_pods_total",
+                "Pods that match the eviction criteria.",
+                &CLASS,
+            )?,
             with_evictable: gauge(
                 "vpas_with_evictable_pods_total",
-                "VPA objects with such pods.",
-                &both,
+                "VPA objects with at least one evictable pod.",
+                &CLASS,
             )?,
             with_evicted: gauge(
                 "vpas_with_evicted_pods_total",
-                "VPA objects with pods that were evicted.",
-                &both,
+                "VPA objects with at least one pod evicted in this round.",
+                &CLASS,
             )?,
             evicted: counter(
                 "evicted_pods_total",
-                "Pods that were evicted.",
-                &mode_object,
+                "Pods evicted to apply a recommendation.",
+                &MODE_VPA,
             )?,
             failed_evictions: counter(
                 "failed_eviction_attempts_total",
-                "Evictions that failed.",
-                &why_mode_object,
+                "Evictions that the API server refused or did not answer.",
+                &REASON_MODE_VPA,
             )?,
             resizable: gauge(
                 "in_place_updatable_pods_total",
-                "Pods that may be resized where they run.",
-                &size,
+                "Pods that match the criteria of in-place resizes.",
+                &SIZE,
             )?,
             with_resizable: gauge(
                 "vpas_with_in_place_updatable_pods_total",
-                "VPA objects with such pods.",
-                &size,
+                "VPA objects with at least one pod that may be resized in place.",
+                &SIZE,
             )?,
             with_resized: gauge(
                 "vpas_with_in_place_updated_pods_total",
-                "VPA objects with resized pods.",
-                &size,
+                "VPA objects with at least one pod resized in place in this round.",
+                &SIZE,
             )?,
             resized: counter(
                 "in_place_updated_pods_total",
-                "Pods that were resized where they run.",
-                &object,
+                "Pods resized in place to apply a recommendation.",
+                &VPA,
             )?,
             failed_resizes: counter(
                 "failed_in_place_update_attempts_total",
-                "Resizes that failed.",
-                &why_object,
+                "In-place resizes that the API server refused or did not answer.",
+                &REASON_VPA,
             )?,
             infeasible: counter(
                 "in_place_infeasible_skip_pods_total",
-                "Pods that were not resized, since their node was too small for it before.",
-                &object,
+                "Resizes skipped because the same or a smaller one was infeasible on the node.",
+                &VPA,
             )?,
             skipped: gauge(
                 "skipped_pods",
-                "Pods that want another size and do not get it now.",
+                "Pods whose update is delayed or blocked, by reason.",
                 &["reason"],
             )?,
-            held_objects: gauge(
+            paused_vpas: gauge(
                 "held_vpas",
-                "VPA objects whose pods are left alone for now.",
+                "VPA objects whose pods are not updated for now, by reason.",
                 &["reason"],
             )?,
-            held: gauge("held", "Whether nothing is done at all.", &["reason"])?,
-            flying: IntGauge::new(
-                name("acts_in_flight"),
-                "Evictions and resizes without an answer yet.",
+            paused: gauge(
+                "held",
+                "Whether all evictions and resizes are paused (1), by reason.",
+                &["reason"],
             )?,
-            waiting: IntGauge::new(
-                name("acts_waiting"),
-                "Evictions and resizes that wait for their turn.",
+            in_flight: number(
+                "acts_in_flight",
+                "Evictions and resizes sent to the API server, without an answer yet.",
             )?,
-            steps: HistogramVec::new(steps.buckets(STEP_BUCKETS.to_vec()), &["step"])?,
+            waiting: number(
+                "acts_waiting",
+                "Evictions and resizes that wait for a rate limit.",
+            )?,
+            steps: histogram(
+                "execution_latency_seconds",
+                "Time spent in steps of the main loop, in seconds.",
+            )?,
         };
         metrics.start_at_zero();
         metrics
@@ -176,18 +167,22 @@ impl Metrics {
             Box::new(self.failed_resizes.clone()),
             Box::new(self.infeasible.clone()),
             Box::new(self.skipped.clone()),
-            Box::new(self.held.clone()),
-            Box::new(self.held_objects.clone()),
-            Box::new(self.flying.clone()),
+            Box::new(self.paused.clone()),
+            Box::new(self.paused_vpas.clone()),
+            Box::new(self.in_flight.clone()),
             Box::new(self.waiting.clone()),
             Box::new(self.steps.clone()),
         ]
     }
 
-    /// A rate needs a first value, also of what never happens.
+    /// Creates the series of reasons and size classes: a rate needs a first value.
     fn start_at_zero(&self) {
-        for halt in [Halt::Stopped, Halt::WebhookGone, Halt::ViewStale] {
-            self.held.with_label_values(&[held(halt)]);
+        for pause in [
+            PauseReason::Stopped,
+            PauseReason::WebhookLeaseExpired,
+            PauseReason::ViewStale,
+        ] {
+            self.paused.with_label_values(&[pause.as_str()]);
         }
         for power in 0..LARGEST {
             for gauge in [&self.resizable, &self.with_resizable, &self.with_resized] {
@@ -196,36 +191,41 @@ impl Metrics {
         }
     }
 
-    /// Nothing is done, and why; or something may be.
-    pub(crate) fn held(&self, halt: Option<Halt>) {
-        for reason in [Halt::Stopped, Halt::WebhookGone, Halt::ViewStale] {
-            self.held
-                .with_label_values(&[held(reason)])
-                .set(i64::from(halt == Some(reason)));
+    /// Sets the reason for which all actions are paused, if any.
+    pub(crate) fn paused(&self, pause: Option<PauseReason>) {
+        for reason in [
+            PauseReason::Stopped,
+            PauseReason::WebhookLeaseExpired,
+            PauseReason::ViewStale,
+        ] {
+            self.paused
+                .with_label_values(&[reason.as_str()])
+                .set(i64::from(pause == Some(reason)));
         }
     }
 
-    /// How much is under way, and how much waits.
-    pub(crate) fn queue(&self, flying: usize, waiting: usize) {
-        self.flying.set(i64::try_from(flying).unwrap_or(i64::MAX));
+    /// Sets the numbers of actions in flight and waiting.
+    pub(crate) fn queue(&self, in_flight: usize, waiting: usize) {
+        self.in_flight
+            .set(i64::try_from(in_flight).unwrap_or(i64::MAX));
         self.waiting.set(i64::try_from(waiting).unwrap_or(i64::MAX));
     }
 
-    /// A step took so long.
+    /// Observes the length of a step.
     pub(crate) fn step(&self, step: &str, took: Duration) {
         self.steps
             .with_label_values(&[step])
             .observe(took.as_secs_f64());
     }
 
-    /// What a pass found.
-    pub(crate) fn planned(&self, plan: &Plan, view: &View, classes: &mut Classes) {
+    /// Sets the numbers of a plan, and removes the series of deleted VPA objects.
+    pub(crate) fn planned(&self, plan: &Plan, view: &View, classes: &mut SizeClasses) {
         for gauge in [
             &self.controlled,
             &self.evictable,
             &self.with_evictable,
             &self.skipped,
-            &self.held_objects,
+            &self.paused_vpas,
         ] {
             gauge.reset();
         }
@@ -233,22 +233,18 @@ impl Metrics {
             zero(gauge);
         }
         let mut sums: BTreeMap<Class, [i64; 5]> = BTreeMap::new();
-        for tally in &plan.tallies {
-            let mode = view
-                .autoscalers
-                .get(&tally.autoscaler)
-                .map_or("", |autoscaler| {
-                    mode(
-                        autoscaler
-                            .object
-                            .spec
-                            .update_policy
-                            .as_ref()
-                            .and_then(|policy| policy.update_mode),
-                    )
-                });
+        for counts in &plan.pod_counts {
+            let mode = view.autoscalers.get(&counts.vpa).map_or("", |vpa| {
+                mode(
+                    vpa.object
+                        .spec
+                        .update_policy
+                        .as_ref()
+                        .and_then(|policy| policy.update_mode),
+                )
+            });
             let class = Class {
-                size: size_class(tally.controlled),
+                size: size_class(counts.controlled),
                 mode,
             };
             let [
@@ -258,20 +254,20 @@ impl Metrics {
                 resizable,
                 with_resizable,
             ] = sums.entry(class).or_default();
-            *controlled += count(tally.controlled);
-            *evictable += count(tally.evictable);
-            *with_evictable += i64::from(tally.evictable > 0);
-            *resizable += count(tally.resizable);
-            *with_resizable += i64::from(tally.resizable > 0);
-            if classes.of.get(&tally.autoscaler) != Some(&class) {
-                classes.of.insert(tally.autoscaler.clone(), class);
+            *controlled += count(counts.controlled);
+            *evictable += count(counts.evictable);
+            *with_evictable += i64::from(counts.evictable > 0);
+            *resizable += count(counts.resizable);
+            *with_resizable += i64::from(counts.resizable > 0);
+            if classes.of.get(&counts.vpa) != Some(&class) {
+                classes.of.insert(counts.vpa.clone(), class);
                 if classes
                     .known
-                    .entry(tally.autoscaler.clone())
+                    .entry(counts.vpa.clone())
                     .or_default()
                     .insert(class)
                 {
-                    self.remember(&tally.autoscaler, class);
+                    self.remember(&counts.vpa, class);
                 }
             }
         }
@@ -298,8 +294,9 @@ impl Metrics {
                 .with_label_values(&size)
                 .add(with_resizable);
         }
-        for (reason, held) in counts(plan.held.iter().map(|held| held_object(&held.hold))) {
-            self.held_objects.with_label_values(&[reason]).set(held);
+        for (reason, paused) in counts(plan.paused.iter().map(|paused| paused_vpa(&paused.reason)))
+        {
+            self.paused_vpas.with_label_values(&[reason]).set(paused);
         }
         for (reason, count) in counts(plan.skips.iter().map(|skip| skipped(skip.reason))) {
             self.skipped.with_label_values(&[reason]).set(count);
@@ -316,7 +313,7 @@ impl Metrics {
         });
     }
 
-    /// Counters begin at zero: a rate needs a first value.
+    /// Creates the counters of a VPA object at zero: a rate needs a first value.
     fn remember(&self, key: &ObjectKey, class: Class) {
         let (size, name, namespace) = (
             class.size.to_string(),
@@ -336,7 +333,7 @@ impl Metrics {
             key.namespace.as_str(),
         );
         let size = size.as_str();
-        // One that is not there is as good as forgotten.
+        // Removing a missing series is no error.
         self.evicted
             .remove_label_values(&[size, class.mode, name, namespace])
             .ok();
@@ -356,56 +353,54 @@ impl Metrics {
         }
     }
 
-    /// A pod is not resized, since its node was too small for it before.
-    pub(crate) fn infeasible(&self, autoscaler: &ObjectKey, classes: &Classes) {
-        if let Some(class) = classes.of.get(autoscaler) {
+    /// Counts a resize that is known to be infeasible.
+    pub(crate) fn infeasible(&self, vpa: &ObjectKey, classes: &SizeClasses) {
+        if let Some(class) = classes.of.get(vpa) {
             let size = class.size.to_string();
-            let labels = [
-                size.as_str(),
-                autoscaler.name.as_str(),
-                autoscaler.namespace.as_str(),
-            ];
+            let labels = [size.as_str(), vpa.name.as_str(), vpa.namespace.as_str()];
             self.infeasible.with_label_values(&labels).inc();
         }
     }
 
-    /// What came of an act.
-    pub(crate) fn acted(&self, act: &Act, outcome: &Outcome, classes: &mut Classes) {
-        let Some(Class { size, mode }) = classes.of.get(&act.autoscaler).copied() else {
+    /// Counts the outcome of an action.
+    pub(crate) fn finished(
+        &self,
+        action: &Action,
+        outcome: &ActionOutcome,
+        classes: &mut SizeClasses,
+    ) {
+        let Some(Class { size, mode }) = classes.of.get(&action.vpa).copied() else {
             return;
         };
         let size = size.to_string();
-        let (name, namespace) = (
-            act.autoscaler.name.as_str(),
-            act.autoscaler.namespace.as_str(),
-        );
-        match (&act.what, outcome) {
-            (_, Outcome::Gone) => {}
-            (What::Evict, Outcome::Accepted { .. }) => {
+        let (name, namespace) = (action.vpa.name.as_str(), action.vpa.namespace.as_str());
+        match (&action.kind, outcome) {
+            (_, ActionOutcome::PodGone) => {}
+            (ActionKind::Evict, ActionOutcome::Accepted { .. }) => {
                 self.evicted
                     .with_label_values(&[size.as_str(), mode, name, namespace])
                     .inc();
-                if classes.evicted.insert(act.autoscaler.clone()) {
+                if classes.evicted.insert(action.vpa.clone()) {
                     self.with_evicted
                         .with_label_values(&[size.as_str(), mode])
                         .inc();
                 }
             }
-            (What::Evict, _) => {
+            (ActionKind::Evict, _) => {
                 self.failed_evictions
                     .with_label_values(&[size.as_str(), mode, EVICTION_ERROR, name, namespace])
                     .inc();
             }
-            (What::Resize { .. }, Outcome::Accepted { .. }) => {
+            (ActionKind::Resize { .. }, ActionOutcome::Accepted { .. }) => {
                 self.resized
                     .with_label_values(&[size.as_str(), name, namespace])
                     .inc();
-                if classes.resized.insert(act.autoscaler.clone()) {
+                if classes.resized.insert(action.vpa.clone()) {
                     self.with_resized.with_label_values(&[size.as_str()]).inc();
                 }
             }
-            (What::Resize { .. }, _) => {
-                let reason = resize_failure(act, outcome);
+            (ActionKind::Resize { .. }, _) => {
+                let reason = resize_failure(action, outcome);
                 self.failed_resizes
                     .with_label_values(&[size.as_str(), reason, name, namespace])
                     .inc();
@@ -413,10 +408,10 @@ impl Metrics {
         }
     }
 
-    /// Another replica leads: this one knows of nothing, and counts anew when it leads again, as
-    /// one that was just started does.
+    /// Resets all metrics when this replica stops leading: it counts from zero when it leads again,
+    /// as after a restart.
     pub(crate) fn stand_down(&self) {
-        self.held(None);
+        self.paused(None);
         self.queue(0, 0);
         for gauge in [
             &self.controlled,
@@ -424,7 +419,7 @@ impl Metrics {
             &self.with_evictable,
             &self.with_evicted,
             &self.skipped,
-            &self.held_objects,
+            &self.paused_vpas,
         ] {
             gauge.reset();
         }
@@ -442,8 +437,8 @@ impl Metrics {
         }
     }
 
-    /// A new round begins.
-    pub(crate) fn round(&self, classes: &mut Classes) {
+    /// Begins a round.
+    pub(crate) fn round(&self, classes: &mut SizeClasses) {
         classes.evicted.clear();
         classes.resized.clear();
         self.with_evicted.reset();
@@ -451,7 +446,7 @@ impl Metrics {
     }
 }
 
-/// How often each label comes.
+/// The number of occurrences of each label.
 fn counts(labels: impl Iterator<Item = &'static str>) -> BTreeMap<&'static str, i64> {
     let mut counts = BTreeMap::new();
     labels.for_each(|label| *counts.entry(label).or_default() += 1);

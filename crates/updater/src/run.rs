@@ -1,33 +1,36 @@
-//! Starts everything. Only the replica that leads watches the cluster: what it read before it led
-//! could be older than what the leader before it did.
+//! The wiring of the updater.
+//!
+//! Only the leader watches the cluster. Objects that it read before it led could be older than the
+//! actions of its predecessor.
 
 use anyhow::Context as _;
-use feed::Reader;
+use feed::{Reader, Subscription};
 use runtime::client;
 use runtime::throttle::Throttle;
 use runtime::{Announcement, Chassis, Leading, Namespaces};
-use serving::FeedSource;
+use serving::{FeedReaderArgs, FeedSource};
+use tokio::sync::watch::Receiver;
 use tokio_util::sync::CancellationToken;
 use view::{Scope, Shard};
 use watch::Watches;
 
-use crate::act::Writer;
-use crate::act::event::Events;
 use crate::args::Args;
+use crate::control_loop::{ControlLoop, LoopConfig, Outputs, Watched};
+use crate::events::EventQueue;
 use crate::metrics::Metrics;
-use crate::term::{Rules, Senses, Tell, Term};
+use crate::pod_writer::PodWriter;
 
-/// One part in so many of `--kube-api-burst` is for pods that were killed for want of memory.
+/// The divisor of `--kube-api-burst` that gives the part reserved for urgent actions.
 const URGENT_SHARE: u32 = 4;
 
-/// The updater's work.
+/// Runs the updater until shutdown.
 pub async fn run(args: Args, chassis: Chassis) -> anyhow::Result<()> {
     let Args {
         common,
         election,
-        choice,
-        pace,
-        hold,
+        rollout,
+        rate_limits,
+        pause,
         feed,
         updater_interval,
         namespaces,
@@ -38,96 +41,110 @@ pub async fn run(args: Args, chassis: Chassis) -> anyhow::Result<()> {
         ignored,
         shard: Shard::default(),
     };
-    let (limits, concurrency) = pace.limits();
+    let (limits, concurrency) = rate_limits.limits();
     let requests = Throttle::new(common.kube_api_qps, common.kube_api_burst);
-    let rules = Rules {
-        settings: choice.settings()?,
-        holding: hold.holding(std::env::var("NAMESPACE").ok()),
+    let config = LoopConfig {
+        settings: rollout.settings()?,
+        policy: pause.policy(std::env::var("NAMESPACE").ok()),
         limits,
         concurrency,
         interval: updater_interval.0,
         requests: requests.reserving(common.kube_api_burst / URGENT_SHARE),
     };
     let metrics = Metrics::register(&chassis.registry)?;
-    // Acts wait for the limits where they can still be withdrawn, so not in the client.
-    let acting = client::connect(
+    // Actions wait in the control loop, where they can still be dropped, and not in the client.
+    let pods_client = client::connect(
         chassis.config.clone(),
         Throttle::new(1e6, 1_000_000),
         chassis.rest_metrics.clone(),
     )?;
-    let telling = client::connect(
+    let events_client = client::connect(
         chassis.config.clone(),
         requests,
         chassis.rest_metrics.clone(),
     )?;
-    let (events, writing) = Events::new(telling);
+    let (events, writing) = EventQueue::new(events_client);
     chassis.tasks.spawn_until_shutdown("events", writing);
-    let heard = feed.source(&chassis)?.map(
-        |FeedSource {
-             leaders,
-             tls,
-             server_name,
-         }| {
-            let (following, reading) = Reader {
-                leaders,
-                tls,
-                server_name,
-            }
-            .subscribe();
-            chassis.tasks.spawn_until_shutdown("feed", reading);
-            following
-        },
-    );
-    let tell = Tell {
+    let subscription = subscribe(feed, &chassis)?;
+    let outputs = Outputs {
         metrics,
         events,
         activity: chassis.activity.clone(),
     };
-    let watch = |leading: Leading| {
-        let mut watches = Watches::new(chassis.client.clone(), scope.clone())
-            .with_placements()
-            .live_pods()
-            .controllers()
-            .autoscalers()
-            .scales()
-            .limit_ranges()
-            .quotas()
-            .disruption_budgets()
-            .namespaces()
-            .nodes();
+    let lead = |leading: Leading| {
+        let mut workloads = watch_workloads(&chassis, &scope);
         let mut control = Watches::new(chassis.client.clone(), scope.clone());
-        if let Some(key) = &rules.holding.stop {
+        if let Some(key) = &config.policy.stop_config_map {
             control = control.stop_switch(key);
         }
         let mut webhook = Watches::new(chassis.client.clone(), scope.clone());
-        if let Some((key, _)) = &rules.holding.heartbeat {
+        if let Some((key, _)) = &config.policy.webhook_lease {
             webhook = webhook.webhook_lease(key);
         }
-        let senses = Senses {
-            view: watches.view(),
+        let watched = Watched {
+            view: workloads.view(),
             control: control.view(),
             webhook: webhook.view(),
-            feed: heard.clone(),
+            feed: subscription.clone(),
             clock: chassis.clock(),
         };
-        let term = Term::new(
-            senses,
-            rules.clone(),
-            Writer::new(acting.clone(), leading),
-            tell.clone(),
+        let control_loop = ControlLoop::new(
+            watched,
+            config.clone(),
+            PodWriter::new(pods_client.clone(), leading),
+            outputs.clone(),
         );
         let shutdown: CancellationToken = chassis.shutdown.clone();
         async move {
             tokio::select! {
-                ended = term.run(shutdown) => ended.context("the term"),
-                () = watches.ended() => anyhow::bail!("a watch ended"),
-                () = control.ended() => anyhow::bail!("the watch of the switch ended"),
+                ended = control_loop.run(shutdown) => ended.context("control loop"),
+                () = workloads.ended() => anyhow::bail!("a watch ended"),
+                () = control.ended() => anyhow::bail!("the watch of the stop switch ended"),
                 () = webhook.ended() => anyhow::bail!("the watch of the webhook's Lease ended"),
             }
         }
     };
     chassis.readiness.condition("started").ready();
     chassis
-        .lead(&election, &Announcement::default(), watch)
+        .lead(&election, &Announcement::default(), lead)
         .await
+}
+
+/// Subscribes to the feed of recommendations, if it is configured.
+fn subscribe(
+    feed: FeedReaderArgs,
+    chassis: &Chassis,
+) -> anyhow::Result<Option<Receiver<Subscription>>> {
+    let source = feed.source(chassis)?;
+    Ok(source.map(
+        |FeedSource {
+             leaders,
+             tls,
+             server_name,
+         }| {
+            let (subscription, reading) = Reader {
+                leaders,
+                tls,
+                server_name,
+            }
+            .subscribe();
+            chassis.tasks.spawn_until_shutdown("feed", reading);
+            subscription
+        },
+    ))
+}
+
+/// The watches of workloads, VPA objects, and all that constrains them.
+fn watch_workloads(chassis: &Chassis, scope: &Scope) -> Watches {
+    Watches::new(chassis.client.clone(), scope.clone())
+        .with_placements()
+        .live_pods()
+        .controllers()
+        .autoscalers()
+        .scales()
+        .limit_ranges()
+        .quotas()
+        .disruption_budgets()
+        .namespaces()
+        .nodes()
 }

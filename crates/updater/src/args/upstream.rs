@@ -47,7 +47,7 @@ fn the_arguments_of_upstreams_manifests_start_the_updater() {
     ] {
         let args = parse(line).unwrap_or_else(|error| panic!("{line}: {error}"));
         assert_eq!(args.common.ignored_flags.iter().count(), 0, "{line}");
-        assert!(args.choice.settings().is_ok(), "{line}");
+        assert!(args.rollout.settings().is_ok(), "{line}");
     }
 }
 

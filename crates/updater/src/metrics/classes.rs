@@ -1,32 +1,33 @@
-//! What the labels of an object are, and which labels objects have had: series stay until their
-//! object goes.
+//! The size class and update mode of VPA objects, which are labels of metrics.
+//!
+//! A series stays until its VPA object is deleted, whatever becomes of the number of its pods.
 
 use std::collections::{BTreeSet, HashMap};
 
 use api::vpa::UpdateMode;
 use view::ObjectKey;
 
-/// Objects are counted by the number of their pods, as a power of two, up to this.
+/// The largest power of two in the label `vpa_size_log2`.
 pub(super) const LARGEST: u32 = 20;
 
-/// What the labels of an object are.
+/// The labels of a VPA object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Class {
     pub(super) size: u32,
     pub(super) mode: &'static str,
 }
 
-/// The labels of objects when they last had pods, those that they ever had, and what was done to
-/// their pods since the round began.
+/// The labels of VPA objects: the last ones, all that they have had, and the objects whose pods
+/// were evicted or resized in this round.
 #[derive(Debug, Default)]
-pub(crate) struct Classes {
+pub(crate) struct SizeClasses {
     pub(super) of: HashMap<ObjectKey, Class>,
     pub(super) known: HashMap<ObjectKey, BTreeSet<Class>>,
     pub(super) evicted: BTreeSet<ObjectKey>,
     pub(super) resized: BTreeSet<ObjectKey>,
 }
 
-/// The logarithm to base two, rounded down.
+/// The logarithm to base two of the number of pods, rounded down.
 pub(super) fn size_class(pods: usize) -> u32 {
     pods.checked_ilog2().unwrap_or(0).min(LARGEST)
 }

@@ -1,50 +1,42 @@
-//! Why something failed or is not done, as labels.
+//! Values of the label `reason`.
 
-use crate::decide::{Act, Halt, Hold, Outcome, SkipReason, Why};
+use rollout::{Action, ActionOutcome, ActionReason, SkipReason, VpaPauseReason};
 
 pub(super) const EVICTION_ERROR: &str = "EvictionError";
 pub(super) const RESIZE_ERROR: &str = "InPlaceUpdateError";
 pub(super) const RESIZE_INFEASIBLE: &str = "InPlaceUpdateInfeasible";
 pub(super) const UNBOOST_ERROR: &str = "UnboostError";
 
-pub(super) fn resize_failure(act: &Act, outcome: &Outcome) -> &'static str {
+pub(super) fn resize_failure(action: &Action, outcome: &ActionOutcome) -> &'static str {
     match outcome {
-        _ if act.why == Why::BoostExpired => UNBOOST_ERROR,
-        Outcome::Infeasible => RESIZE_INFEASIBLE,
+        _ if action.reason == ActionReason::BoostExpired => UNBOOST_ERROR,
+        ActionOutcome::Infeasible => RESIZE_INFEASIBLE,
         _ => RESIZE_ERROR,
     }
 }
 
 pub(super) fn skipped(reason: SkipReason) -> &'static str {
     match reason {
-        SkipReason::NoRoom => "no_room",
+        SkipReason::EvictionTolerance => "no_room",
         SkipReason::DisruptionBudget => "disruption_budget",
-        SkipReason::SeveralBudgets => "several_budgets",
+        SkipReason::MultipleBudgets => "several_budgets",
         SkipReason::BackingOff => "backing_off",
         SkipReason::RecentOomKill => "recent_oom_kill",
-        SkipReason::InVain => "in_vain",
+        SkipReason::EvictionIneffective => "in_vain",
         SkipReason::Settling => "settling",
-        SkipReason::Requirements => "requirements",
+        SkipReason::EvictionRequirements => "requirements",
         SkipReason::KnownInfeasible => "known_infeasible",
-        SkipReason::AlreadyAsked => "already_asked",
+        SkipReason::ResizePending => "already_asked",
         SkipReason::QosClass => "qos_class",
-        SkipReason::Refused => "refused",
-        SkipReason::Reverted => "reverted",
+        SkipReason::ResizeRejected => "refused",
+        SkipReason::RecentlyReverted => "reverted",
     }
 }
 
-pub(super) fn held_object(hold: &Hold) -> &'static str {
-    match hold {
-        Hold::Frozen => "frozen",
-        Hold::OutsideWindow { .. } => "outside_window",
-        Hold::UnreadableWindow(_) => "unreadable_window",
-    }
-}
-
-pub(super) fn held(halt: Halt) -> &'static str {
-    match halt {
-        Halt::Stopped => "stopped",
-        Halt::WebhookGone => "webhook_gone",
-        Halt::ViewStale => "view_stale",
+pub(super) fn paused_vpa(reason: &VpaPauseReason) -> &'static str {
+    match reason {
+        VpaPauseReason::RecommendationFrozen => "frozen",
+        VpaPauseReason::OutsideWindow { .. } => "outside_window",
+        VpaPauseReason::InvalidWindow(_) => "unreadable_window",
     }
 }

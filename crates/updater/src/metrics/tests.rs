@@ -1,4 +1,4 @@
-//! What is counted as objects and their pods come and go, and as the lead does.
+//! Series of VPA objects that come and go, and of a replica that stops leading.
 
 use std::sync::Arc;
 
@@ -7,39 +7,40 @@ use serde_json::json;
 use view::Autoscaler;
 
 use super::*;
-use crate::decide::{Disruption, Tally, Why};
+use rollout::{ActionReason, Disruption, PodCounts};
 
 fn web() -> ObjectKey {
     ObjectKey::new("shop", "web")
 }
 
 fn plan(pods: usize) -> Plan {
-    let tally = Tally {
-        autoscaler: web(),
+    let counts = PodCounts {
+        vpa: web(),
         controlled: pods,
         evictable: pods,
         resizable: 0,
     };
     Plan {
-        tallies: vec![Arc::new(tally)],
+        pod_counts: vec![Arc::new(counts)],
         ..Plan::default()
     }
 }
 
-fn eviction() -> Act {
-    Act {
-        autoscaler: web(),
+fn eviction() -> Action {
+    Action {
+        vpa: web(),
         pod: ObjectKey::new("shop", "web-0"),
         pod_uid: "uid".to_owned(),
-        what: What::Evict,
-        why: Why::Drift,
+        kind: ActionKind::Evict,
+        reason: ActionReason::Drift,
+        changes: Vec::new(),
         recommendation: Arc::default(),
         disruption: Disruption::Eviction,
         oom_kill: None,
     }
 }
 
-/// How many evictions all series together count, and how many series there are.
+/// The sum of all series of evictions, and their number.
 fn evictions(metrics: &Metrics) -> (f64, usize) {
     let families = metrics.evicted.collect();
     let series: Vec<_> = families.iter().flat_map(MetricFamily::get_metric).collect();
@@ -53,25 +54,25 @@ fn evictions(metrics: &Metrics) -> (f64, usize) {
 }
 
 #[test]
-fn what_was_counted_stays_for_as_long_as_the_object_whatever_becomes_of_its_pods() {
+fn series_stay_until_the_vpa_object_is_deleted() {
     let object = json!({
         "apiVersion": "autoscaling.k8s.io/v1", "kind": "VerticalPodAutoscaler",
         "metadata": {"namespace": "shop", "name": "web"},
         "spec": {"targetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web"}},
     });
-    let object = api::vpa::parse(object).expect("an autoscaler");
+    let object = api::vpa::parse(object).expect("a VPA object");
     let mut view = View::default();
     view.autoscalers
         .apply(Arc::new(Autoscaler { key: web(), object }));
     let metrics = Metrics::register(&Registry::new()).expect("names are valid");
-    let mut classes = Classes::default();
-    let done = Outcome::Accepted { generation: None };
+    let mut classes = SizeClasses::default();
+    let done = ActionOutcome::Accepted { generation: None };
 
     metrics.planned(&plan(2), &view, &mut classes);
-    metrics.acted(&eviction(), &done, &mut classes);
+    metrics.finished(&eviction(), &done, &mut classes);
     metrics.planned(&plan(1), &view, &mut classes);
     metrics.planned(&Plan::default(), &view, &mut classes);
-    metrics.acted(&eviction(), &done, &mut classes);
+    metrics.finished(&eviction(), &done, &mut classes);
     assert_eq!(evictions(&metrics), (2.0, 2));
 
     metrics.planned(&Plan::default(), &View::default(), &mut classes);
@@ -79,7 +80,7 @@ fn what_was_counted_stays_for_as_long_as_the_object_whatever_becomes_of_its_pods
 }
 
 #[test]
-fn a_replica_that_lost_the_lead_says_nothing_of_what_it_knew() {
+fn a_replica_that_stops_leading_resets_its_metrics() {
     let registry = Registry::new();
     let metrics = Metrics::register(&registry).expect("names are valid");
     let shown = || {
@@ -92,7 +93,7 @@ fn a_replica_that_lost_the_lead_says_nothing_of_what_it_knew() {
         (sum, series.len())
     };
     let before = shown();
-    let mut classes = Classes::default();
+    let mut classes = SizeClasses::default();
     metrics.planned(&plan(2), &View::default(), &mut classes);
     classes.of.insert(
         web(),
@@ -101,12 +102,12 @@ fn a_replica_that_lost_the_lead_says_nothing_of_what_it_knew() {
             mode: "Recreate",
         },
     );
-    metrics.acted(
+    metrics.finished(
         &eviction(),
-        &Outcome::Accepted { generation: None },
+        &ActionOutcome::Accepted { generation: None },
         &mut classes,
     );
-    metrics.held(Some(Halt::Stopped));
+    metrics.paused(Some(PauseReason::Stopped));
     metrics.queue(1, 1);
     assert_ne!(shown(), before);
     metrics.stand_down();

@@ -1,0 +1,201 @@
+//! Actions on pods, their outcomes, and the reasons for leaving pods as they are.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use jiff::Timestamp;
+use json_patch::Patch;
+use model::{Cpu, Memory, Quantity, Recommendation};
+use view::ObjectKey;
+
+use super::group::Disruption;
+use super::resize_patch::AnnotationChanges;
+use super::size_change::SizeChange;
+
+/// An eviction or a resize of one pod.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Action {
+    /// The VPA object that asks for it.
+    pub vpa: ObjectKey,
+    /// The pod.
+    pub pod: ObjectKey,
+    /// The pod's unique identifier. A later pod of the same name is another pod.
+    pub pod_uid: String,
+    /// Eviction or resize.
+    pub kind: ActionKind,
+    /// The reason for it.
+    pub reason: ActionReason,
+    /// The changes of requests that it brings about; none where it serves another pod.
+    pub changes: Vec<SizeChange>,
+    /// The recommendation that it was decided from.
+    pub recommendation: Arc<Recommendation>,
+    /// The loss to the pod's workload.
+    pub disruption: Disruption,
+    /// The OOM kill that it answers, if any.
+    pub oom_kill: Option<QuickOomKill>,
+}
+
+/// An OOM kill of a container soon after its start.
+#[derive(Debug, Clone, PartialEq)]
+pub struct QuickOomKill {
+    /// The container's name.
+    pub container: String,
+    /// The time from the container's start to the kill.
+    pub ran_for: Duration,
+    /// The time of the kill.
+    pub ended_at: Timestamp,
+    /// The container's memory request.
+    pub request: Option<Quantity>,
+    /// The container's memory limit.
+    pub limit: Option<Quantity>,
+    /// The recommended memory request, capped for the pod.
+    pub target: Option<Quantity>,
+}
+
+/// The kinds of actions.
+#[derive(Debug, Clone, PartialEq)]
+pub enum ActionKind {
+    /// Evicts the pod.
+    Evict,
+    /// Resizes the pod in place.
+    Resize {
+        /// The JSON patch of the subresource `resize`.
+        patch: Patch,
+        /// The changes of the pod's annotations, made once the resize was accepted.
+        annotations: AnnotationChanges,
+        /// The recommendation and the node's capacity, to recognise a hopeless retry.
+        attempt: ResizeAttempt,
+    },
+}
+
+impl ActionKind {
+    /// The kind as a field of log lines.
+    pub fn as_str(&self) -> &'static str {
+        match self {
+            Self::Evict => "evict",
+            Self::Resize { .. } => "resize",
+        }
+    }
+}
+
+/// The recommendation of a resize and the capacity of the pod's node. A resize that was infeasible
+/// is not tried again while both stay the same.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ResizeAttempt {
+    /// The recommendation.
+    pub recommendation: Arc<Recommendation>,
+    /// The node's capacity; `None` if the node is not known.
+    pub node_capacity: Option<NodeCapacity>,
+}
+
+/// A node's allocatable resources. Nodes with the same amounts can hold the same pods.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct NodeCapacity {
+    /// Allocatable CPU.
+    pub cpu: Option<Cpu>,
+    /// Allocatable memory.
+    pub memory: Option<Memory>,
+}
+
+/// The reasons for actions, the most urgent first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum ActionReason {
+    /// A container was OOM killed soon after its start.
+    QuickOom,
+    /// A container was OOM killed after a resize took memory from it. It gets its memory back.
+    Revert,
+    /// A CPU startup boost is over.
+    BoostExpired,
+    /// A request is below the lower bound, above the upper bound, or missing.
+    OutsideBounds,
+    /// The pod is old enough, and its requests differ enough from the target.
+    Drift,
+    /// A pending resize of another pod, or of the same pod, needs room on the node.
+    Preemption,
+}
+
+impl ActionReason {
+    /// The reason as a field of log lines.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::QuickOom => "quick_oom",
+            Self::Revert => "oom_after_resize",
+            Self::BoostExpired => "startup_boost_over",
+            Self::OutsideBounds => "outside_bounds",
+            Self::Drift => "difference_from_target",
+            Self::Preemption => "preemption",
+        }
+    }
+
+    /// Whether the workload suffers already: such actions precede all others and draw on the
+    /// reserved part of the request rate.
+    pub fn is_urgent(self) -> bool {
+        matches!(self, Self::QuickOom | Self::Revert)
+    }
+}
+
+/// The outcome of an action.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ActionOutcome {
+    /// The API server accepted it.
+    Accepted {
+        /// The pod's `metadata.generation` after a resize.
+        generation: Option<i64>,
+    },
+    /// A disruption budget, or API priority and fairness, refuses it for now (429).
+    TooManyRequests {
+        /// The answer's `Retry-After`.
+        retry_after: Option<Duration>,
+    },
+    /// The pod does not exist any more.
+    PodGone,
+    /// The node's capacity is too small, whatever else runs there (403 with a cause
+    /// `NodeCapacity`).
+    Infeasible,
+    /// The API server refused it for another reason (other 4xx).
+    Rejected,
+    /// There was no answer, or one that does not say whether it happened (5xx).
+    Unknown,
+}
+
+/// A pod that wants another size and does not get it now.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Skip {
+    /// The pod's VPA object.
+    pub vpa: ObjectKey,
+    /// The pod.
+    pub pod: ObjectKey,
+    /// The reason.
+    pub reason: SkipReason,
+}
+
+/// The reasons for which a pod does not get another size now.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum SkipReason {
+    /// The workload has too few pods, or the eviction tolerance is used up.
+    EvictionTolerance,
+    /// A `PodDisruptionBudget` allows no disruption.
+    DisruptionBudget,
+    /// More than one `PodDisruptionBudget` covers the pod. The API server refuses its eviction.
+    MultipleBudgets,
+    /// An earlier action was refused. It is retried with backoff.
+    BackingOff,
+    /// The OOM kill is less than a second old. Clients that poll must see it in the pod's status.
+    RecentOomKill,
+    /// Evictions for the same recommendation did not change the pod's size. They are spaced out.
+    EvictionIneffective,
+    /// The VPA object, or a constraint of its namespace, changed within the settling time.
+    Settling,
+    /// The `evictionRequirements` of the VPA object do not hold.
+    EvictionRequirements,
+    /// The same resize, or a smaller one, was infeasible on this node or on one of equal capacity.
+    KnownInfeasible,
+    /// The resize was requested, and the kubelet has not completed it.
+    ResizePending,
+    /// The resize would change the pod's quality of service class.
+    QosClass,
+    /// The API server rejected the same resize.
+    ResizeRejected,
+    /// The pod was OOM killed after a resize, got its memory back, and keeps it for a while.
+    RecentlyReverted,
+}

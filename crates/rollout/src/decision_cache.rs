@@ -1,0 +1,123 @@
+//! The decisions that remain valid until something changes.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use jiff::SignedDuration;
+
+use super::Plan;
+use super::action::Action;
+use super::clock::ClockReading;
+use super::index::{Index, VpaOrder};
+
+/// The drift between the two clocks that counts as a jump of the wall clock, after which all
+/// decisions are made anew.
+const CLOCK_JUMP: SignedDuration = SignedDuration::from_secs(1);
+
+/// The decisions about all VPA objects with pods, and the index that they were made from.
+#[derive(Debug, Clone)]
+pub(super) struct DecisionCache {
+    pub(super) index: Index,
+    by_vpa: BTreeMap<VpaOrder, VpaDecision>,
+    began: ClockReading,
+}
+
+/// The decision about one VPA object.
+#[derive(Debug, Clone)]
+pub(super) struct VpaDecision {
+    plan: Plan,
+    /// The time at which another decision is due although nothing changes, by the monotonic clock.
+    due: Option<Duration>,
+    /// Whether another decision is due in each pass.
+    is_time_dependent: bool,
+}
+
+impl VpaDecision {
+    /// A decision. `is_time_dependent` says whether time alone may change it at any moment.
+    pub(super) fn new(plan: Plan, is_time_dependent: bool, now: ClockReading) -> Self {
+        let due = plan
+            .wake_in
+            .map(|wake_in| now.monotonic.saturating_add(wake_in));
+        Self {
+            plan,
+            due,
+            is_time_dependent,
+        }
+    }
+
+    /// Its actions.
+    pub(super) fn actions(&self) -> impl Iterator<Item = &Arc<Action>> {
+        self.plan.actions.iter()
+    }
+}
+
+impl DecisionCache {
+    /// An empty cache.
+    pub(super) fn new(index: Index, now: ClockReading) -> Self {
+        Self {
+            index,
+            by_vpa: BTreeMap::new(),
+            began: now,
+        }
+    }
+
+    /// Whether both clocks have advanced by the same since the first decision.
+    pub(super) fn clocks_agree(&self, now: ClockReading) -> bool {
+        let monotonic =
+            SignedDuration::try_from(now.monotonic.saturating_sub(self.began.monotonic))
+                .unwrap_or(SignedDuration::MAX);
+        let apart = now
+            .wall
+            .duration_since(self.began.wall)
+            .saturating_sub(monotonic);
+        apart.abs() < CLOCK_JUMP
+    }
+
+    /// Marks the VPA objects for which another decision is due.
+    pub(super) fn mark_due(&mut self, now: ClockReading) {
+        for (
+            (_, name, namespace),
+            VpaDecision {
+                due,
+                is_time_dependent,
+                ..
+            },
+        ) in &self.by_vpa
+        {
+            if *is_time_dependent || due.is_some_and(|due| due <= now.monotonic) {
+                self.index.mark_vpa(namespace, name);
+            }
+        }
+    }
+
+    /// Replaces the decision about one VPA object; `None` for one without pods.
+    pub(super) fn replace(&mut self, vpa: VpaOrder, decision: Option<VpaDecision>) {
+        match decision {
+            Some(decision) => drop(self.by_vpa.insert(vpa, decision)),
+            None => drop(self.by_vpa.remove(&vpa)),
+        }
+    }
+
+    /// Removes the decision about a VPA object.
+    pub(super) fn remove(&mut self, vpa: &VpaOrder) {
+        self.by_vpa.remove(vpa);
+    }
+
+    /// The plan of all decisions.
+    pub(super) fn plan(&self, now: ClockReading) -> Plan {
+        let mut all = Plan::default();
+        for VpaDecision { plan, due, .. } in self.by_vpa.values() {
+            all.actions.extend(plan.actions.iter().cloned());
+            all.skips.extend(plan.skips.iter().cloned());
+            all.paused.extend(plan.paused.iter().cloned());
+            all.pod_counts.extend(plan.pod_counts.iter().cloned());
+            all.wake_in = due
+                .map(|due| due.saturating_sub(now.monotonic))
+                .into_iter()
+                .chain(all.wake_in)
+                .min();
+        }
+        all
+    }
+}

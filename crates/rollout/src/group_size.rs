@@ -1,0 +1,212 @@
+//! The number of pods that each group should have, and its peak while it scales down.
+//!
+//! A group scales down when fewer pods are configured than before, or than live. Its controller
+//! deletes pods that it chose before it saw evictions. Then lost pods do not show as missing: only
+//! the peak reveals them.
+
+use std::collections::{BTreeMap, HashMap};
+use std::time::Duration;
+
+use model::Workload;
+use view::{ObjectName, Owner, PodSet, Scale, ScaleKey, View, WellKnown};
+
+use super::clock::ClockReading;
+use super::pass::VpaInput;
+
+/// The time that a controller has to delete pods once no more live than configured. Built-in
+/// controllers take a second or two.
+const SCALE_DOWN_GRACE: Duration = Duration::from_secs(30);
+/// The time after which pods lost during a surplus no longer count, if the surplus remains.
+const SURPLUS_GRACE: Duration = Duration::from_mins(5);
+
+/// Kind and name of a group's owner; `None` for pods without an owner.
+pub(super) type OwnerName<'a> = Option<(&'a str, &'a str)>;
+
+/// The configured size of a group, and its peak.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct GroupSize {
+    /// The number of pods that it should have.
+    pub(super) configured: i64,
+    /// The largest number of live pods since the group scales down; the number of live pods
+    /// otherwise.
+    pub(super) peak: i64,
+}
+
+/// The last known sizes of all groups, by the unique identifiers of their owners.
+#[derive(Debug, Clone, Default)]
+pub(super) struct GroupSizes {
+    by_owner: HashMap<String, SizeRecord>,
+    /// The time of the last pass.
+    last_pass: Duration,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct SizeRecord {
+    size: GroupSize,
+    /// The last time with `peak` live pods; `None` for the last pass.
+    peak_at: Option<Duration>,
+    scaled_down_at: Option<Duration>,
+}
+
+impl GroupSizes {
+    /// Sets the group sizes of `all`. Forgets the groups of `removed_owners` that are not among
+    /// them; without `removed_owners`, all other groups.
+    pub(super) fn update(
+        &mut self,
+        all: &mut [VpaInput<'_>],
+        removed_owners: Option<Vec<String>>,
+        view: &View,
+        now: ClockReading,
+    ) {
+        let mut before: HashMap<String, SizeRecord> = match removed_owners {
+            Some(owners) => owners
+                .iter()
+                .filter_map(|uid| self.by_owner.remove_entry(uid))
+                .collect(),
+            None => std::mem::take(&mut self.by_owner),
+        };
+        let last_pass = std::mem::replace(&mut self.last_pass, now.monotonic);
+        let mut live_by_scale: HashMap<&str, HashMap<ScaleKey, PodSet>> = HashMap::new();
+        for VpaInput {
+            vpa_pods,
+            group_sizes,
+            owners,
+            settles_in,
+            is_time_dependent,
+        } in all
+        {
+            let mut live: BTreeMap<OwnerName, (&Owner, i64)> = BTreeMap::new();
+            for owner in vpa_pods.pods.values().filter_map(|pod| pod.owner.as_ref()) {
+                live.entry(owner_name(Some(owner))).or_insert((owner, 0)).1 += 1;
+            }
+            for (name, (owner, live)) in live {
+                owners.push(owner.uid.clone());
+                let known = before
+                    .remove(&owner.uid)
+                    .or_else(|| self.by_owner.get(&owner.uid).copied());
+                let namespace = vpa_pods.vpa.key.namespace.as_str();
+                let Some(configured) = configured(view, &mut live_by_scale, namespace, owner)
+                else {
+                    let known = known.map(|known| SizeRecord {
+                        peak_at: known.peak_at.or(Some(last_pass)),
+                        ..known
+                    });
+                    self.by_owner
+                        .extend(known.map(|known| (owner.uid.clone(), known)));
+                    continue;
+                };
+                let record = SizeRecord::next(known, configured, live, last_pass, now);
+                *settles_in = record.settles_in(now).into_iter().chain(*settles_in).min();
+                *is_time_dependent |= live > configured || record.size.peak > live;
+                group_sizes.insert(name, record.size);
+                self.by_owner.insert(owner.uid.clone(), record);
+            }
+        }
+    }
+}
+
+impl SizeRecord {
+    fn next(
+        before: Option<Self>,
+        configured: i64,
+        live: i64,
+        last_pass: Duration,
+        now: ClockReading,
+    ) -> Self {
+        let scales_down =
+            live > configured || before.is_some_and(|before| configured < before.size.configured);
+        let scaled_down_at = if scales_down {
+            Some(now.monotonic)
+        } else {
+            before.and_then(|before| before.scaled_down_at)
+        };
+        let unsettled = Self {
+            size: GroupSize {
+                configured,
+                peak: live,
+            },
+            peak_at: None,
+            scaled_down_at,
+        };
+        match before {
+            Some(before) if before.size.peak > live => {
+                let (peak, peak_at) = (before.size.peak, before.peak_at.unwrap_or(last_pass));
+                let held = Self {
+                    size: GroupSize { configured, peak },
+                    peak_at: Some(peak_at),
+                    scaled_down_at,
+                };
+                if held.holds(live, peak_at, now) {
+                    held
+                } else {
+                    unsettled
+                }
+            }
+            _ => unsettled,
+        }
+    }
+
+    /// Whether lost pods may still be replaced, or more pods deleted.
+    fn holds(&self, live: i64, peak_at: Duration, now: ClockReading) -> bool {
+        if live > self.size.configured {
+            return now.monotonic.saturating_sub(peak_at) < SURPLUS_GRACE;
+        }
+        self.scaled_down_at
+            .is_some_and(|at| now.monotonic.saturating_sub(at) < SCALE_DOWN_GRACE)
+    }
+
+    fn settles_in(&self, now: ClockReading) -> Option<Duration> {
+        let settled_at = self
+            .scaled_down_at
+            .filter(|_| self.size.peak > self.size.configured)?
+            + SCALE_DOWN_GRACE;
+        settled_at
+            .checked_sub(now.monotonic)
+            .filter(|left| !left.is_zero())
+    }
+}
+
+pub(super) fn owner_name(owner: Option<&Owner>) -> OwnerName<'_> {
+    owner.map(|owner| (owner.kind.as_str(), owner.name.as_str()))
+}
+
+/// The configured number of pods of an owner; `None` if it is not known, so that its pods are not
+/// updated.
+///
+/// Upstream takes 0 for owners that are not well known, and the number of live pods for Jobs, which
+/// falls with each eviction. Here owners that are not well known have the replicas of their scale
+/// subresource, once it was read together with the pods that live now. Jobs have those of their
+/// specification and successes.
+fn configured<'a>(
+    view: &View,
+    live: &mut HashMap<&'a str, HashMap<ScaleKey, PodSet>>,
+    namespace: &'a str,
+    owner: &Owner,
+) -> Option<i64> {
+    let Owner {
+        api_version,
+        kind,
+        name,
+        uid: _,
+    } = owner;
+    let replicas = if let Some(kind) = WellKnown::of_kind(kind) {
+        view.controller(kind, &ObjectName { namespace, name })?
+            .replicas?
+    } else {
+        let key = ScaleKey::of(Workload {
+            api_version,
+            kind,
+            namespace,
+            name,
+        })
+        .ok()?;
+        let live = live
+            .entry(namespace)
+            .or_insert_with(|| view.live_pods_by_scale_in(namespace));
+        match view.scale_with(&key, *live.get(&key)?)? {
+            Scale::Found { replicas, .. } => (*replicas)?,
+            Scale::NotFound { .. } | Scale::Failed { .. } => return None,
+        }
+    };
+    (replicas > 0).then_some(i64::from(replicas))
+}

@@ -1,0 +1,136 @@
+//! The updater's decisions: which pods get another size, in which order, how, how fast, and why
+//! others do not. A pure function of the cluster, the state of earlier passes, the settings and two
+//! clocks.
+//!
+//! [`decide`] makes a [`Plan`] from a [`Snapshot`]. The caller carries out its actions, and reports
+//! their start and outcome to the [`RolloutState`].
+//!
+//! One pass, from the cluster to the plan:
+//!
+//! 1. `changes`, `index`: the VPA objects that a change concerns, with their pods and budgets
+//! 2. `pass`, `vpa_pass`: decisions about these; `decision_cache`: those about all others
+//! 3. [`check_preconditions`], `vpa_pause`, `maintenance_window`, `settling`: what pauses updates
+//! 4. `priority`, `observed_containers`, `eviction_requirements`: pods that want another size
+//! 5. `group_size`, `group`, `members`, `budgets`: how many pods may be unavailable
+//! 6. `in_place`, `resize_status`, `resize_patch`, `qos`, `size`: in-place resizes
+//! 7. `boost`, `revert`: the end of startup boosts, and memory restored after OOM kills
+//! 8. `preemption`: evictions that make room for pending resizes
+//!
+//! `state` keeps actions in flight and backoffs between passes.
+
+mod action;
+mod boost;
+mod budgets;
+mod changes;
+mod clock;
+mod decision_cache;
+mod eviction_requirements;
+mod group;
+mod group_size;
+mod in_place;
+mod index;
+mod maintenance_window;
+mod members;
+mod observed_containers;
+mod pass;
+mod pause;
+mod plan_builder;
+mod preemption;
+mod priority;
+mod qos;
+mod resize_patch;
+mod resize_status;
+mod revert;
+mod settings;
+mod settling;
+mod size;
+mod size_change;
+mod state;
+#[cfg(test)]
+mod vectors;
+mod vpa_pass;
+mod vpa_pause;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use model::Recommendation;
+use view::{ObjectKey, View};
+
+pub use action::{
+    Action, ActionKind, ActionOutcome, ActionReason, NodeCapacity, QuickOomKill, ResizeAttempt,
+    Skip, SkipReason,
+};
+pub use changes::ChangeTracker;
+pub use clock::ClockReading;
+pub use group::Disruption;
+pub use maintenance_window::{MAINTENANCE_WINDOW, MaintenanceWindow, WindowError};
+pub use pause::{
+    PausePolicy, PauseReason, Preconditions, WebhookLiveness, check_preconditions, is_current,
+};
+pub use preemption::{PreemptionMethod, PreemptionPlan};
+pub use resize_patch::AnnotationChanges;
+pub use revert::{RESIZED_FROM, REVERTED_AT};
+pub use settings::{PreemptionMode, Settings};
+pub use size_change::{BoundViolation, SizeChange};
+pub use state::RolloutState;
+pub use vpa_pause::{PausedVpa, VpaPauseReason};
+
+/// Recommendations by the unique identifiers of VPA objects.
+pub type Recommendations = BTreeMap<String, Arc<Recommendation>>;
+
+/// The input of a decision.
+#[derive(Debug, Clone, Copy)]
+pub struct Snapshot<'a> {
+    /// The cluster.
+    pub view: &'a View,
+    /// Recommendations that take precedence over the status of VPA objects.
+    pub recommendations: &'a Recommendations,
+    /// The reason for which all actions are paused, from [`check_preconditions`].
+    pub pause: Option<PauseReason>,
+}
+
+/// The output of a decision.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Plan {
+    /// Evictions and resizes, the most urgent first.
+    pub actions: Vec<Arc<Action>>,
+    /// Pods that want another size and do not get it now.
+    pub skips: Vec<Arc<Skip>>,
+    /// VPA objects whose pods are not updated now. Times count from the pass that decided so.
+    pub paused: Vec<Arc<PausedVpa>>,
+    /// Ways to make room for pending resizes.
+    pub preemptions: Vec<PreemptionPlan>,
+    /// Numbers of pods by VPA object.
+    pub pod_counts: Vec<Arc<PodCounts>>,
+    /// The time after which another pass is due although nothing changes.
+    pub wake_in: Option<Duration>,
+    /// The number of VPA objects that this pass decided about. Decisions about others are kept.
+    pub decided: usize,
+}
+
+/// The numbers of pods of one VPA object.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PodCounts {
+    /// The VPA object.
+    pub vpa: ObjectKey,
+    /// Pods that it controls.
+    pub controlled: usize,
+    /// Pods that match the eviction criteria.
+    pub evictable: usize,
+    /// Pods that match the criteria of in-place resizes.
+    pub resizable: usize,
+}
+
+/// Decides about the VPA objects that changes since the last call with this `state` concern, and
+/// about those with something due; about all of them after [`RolloutState::forget_decisions`].
+/// Returns the plan for all VPA objects. `now` must not be before that of earlier calls.
+pub fn decide(
+    snapshot: &Snapshot<'_>,
+    state: &mut RolloutState,
+    settings: &Settings,
+    now: ClockReading,
+) -> Plan {
+    pass::pass(snapshot, state, settings, now)
+}

@@ -1,0 +1,281 @@
+//! Maintenance windows: the times at which the pods of a VPA object, or of a namespace, may be
+//! updated.
+//!
+//! The annotation has the form `CRON; for=DURATION; zone=ZONE; end-buffer=DURATION`. For example,
+//! `0 2 * * SAT; for=4h; zone=Europe/Berlin; end-buffer=15m` opens each Saturday at 2:00 in Berlin.
+//! Updates begin until 5:45. The default time zone is UTC.
+//!
+//! A cron without a day in the next [`YEARS`] years never opens: a longer search could take a pass
+//! seconds for each such text.
+
+use std::time::Duration;
+
+use croner::{Cron, Weekday};
+use jiff::civil::Date;
+use jiff::tz::TimeZone;
+use jiff::{Timestamp, ToSpan};
+use sizing::parse_crane_duration;
+
+/// The annotation of a VPA object or a namespace. That of the VPA object takes precedence.
+pub const MAINTENANCE_WINDOW: &str = "plimsoll.dev/maintenance-window";
+
+/// The reasons for which a window cannot be parsed.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum WindowError {
+    /// The cron is invalid.
+    #[error("{0:?} is no cron: {1}")]
+    Cron(String, String),
+    /// The duration is missing.
+    #[error("for=DURATION is missing")]
+    NoDuration,
+    /// A duration is invalid, zero, or longer than 366 days.
+    #[error("{0}: {1:?} is no duration of more than nothing and at most 366 days")]
+    Duration(&'static str, String),
+    /// The time zone is unknown.
+    #[error("{0:?} is no time zone")]
+    Zone(String),
+    /// The text is too long.
+    #[error("longer than {LONGEST_TEXT} bytes")]
+    TooLong,
+    /// A part is unknown.
+    #[error("{0:?} is none of for=, zone= and end-buffer=")]
+    Unknown(String),
+}
+
+/// A recurring window.
+#[derive(Debug, Clone)]
+pub struct MaintenanceWindow {
+    opens: Cron,
+    zone: TimeZone,
+    /// The time from its opening in which updates may begin.
+    usable: Duration,
+}
+
+/// The longest window.
+const LONGEST: Duration = Duration::from_hours(366 * 24);
+/// Days within which a window that is still open must have opened, with daylight saving time.
+const LONGEST_DAYS: i64 = 367;
+
+/// The longest text of a window, in bytes.
+const LONGEST_TEXT: usize = 256;
+/// Years that are searched for the next opening. February 29th comes within eight.
+const YEARS: i64 = 8;
+
+impl std::str::FromStr for MaintenanceWindow {
+    type Err = WindowError;
+
+    fn from_str(text: &str) -> Result<Self, WindowError> {
+        if text.len() > LONGEST_TEXT {
+            return Err(WindowError::TooLong);
+        }
+        let mut parts = text.split(';').map(str::trim);
+        let cron = parts.next().unwrap_or_default();
+        let opens = cron
+            .parse::<Cron>()
+            .map_err(|error| WindowError::Cron(cron.to_owned(), error.to_string()))?;
+        let (mut length, mut buffer, mut zone) = (None, Duration::ZERO, TimeZone::UTC);
+        for part in parts.filter(|part| !part.is_empty()) {
+            match part.split_once('=') {
+                Some(("for", text)) => length = Some(duration("for", text)?),
+                Some(("end-buffer", text)) => buffer = duration("end-buffer", text)?,
+                Some(("zone", text)) => {
+                    zone = TimeZone::get(text).map_err(|_| WindowError::Zone(text.to_owned()))?;
+                }
+                _ => return Err(WindowError::Unknown(part.to_owned())),
+            }
+        }
+        let length = length.ok_or(WindowError::NoDuration)?;
+        Ok(Self {
+            opens,
+            zone,
+            usable: length.saturating_sub(buffer),
+        })
+    }
+}
+
+fn duration(name: &'static str, text: &str) -> Result<Duration, WindowError> {
+    // The parser also takes whole days, which are not allowed here.
+    let nanos = (!text.ends_with('d'))
+        .then(|| parse_crane_duration(text))
+        .flatten();
+    let duration = nanos
+        .and_then(|nanos| u64::try_from(nanos).ok())
+        .map(Duration::from_nanos);
+    let in_range = duration.filter(|duration| !duration.is_zero() && *duration <= LONGEST);
+    in_range.ok_or_else(|| WindowError::Duration(name, text.to_owned()))
+}
+
+impl MaintenanceWindow {
+    /// The time for which updates may still begin. While the window is closed, the time until it
+    /// opens as an error; [`Duration::MAX`] if it never opens again.
+    pub fn open_for(&self, now: Timestamp) -> Result<Duration, Duration> {
+        let local = now.to_zoned(self.zone.clone());
+        let today = local.date();
+        let longest_ago = today.saturating_sub(LONGEST_DAYS.days());
+        let last = if self.has_day(longest_ago, today) {
+            self.opens.find_previous_occurrence(&local, true).ok()
+        } else {
+            None
+        };
+        let since =
+            last.and_then(|last| Duration::try_from(now.duration_since(last.timestamp())).ok());
+        if let Some(since) = since.filter(|since| *since < self.usable) {
+            return Ok(self.usable.saturating_sub(since));
+        }
+        let next = if self.has_day(today, today.saturating_add(YEARS.years())) {
+            self.opens.find_next_occurrence(&local, false).ok()
+        } else {
+            None
+        };
+        let until =
+            next.and_then(|next| Duration::try_from(next.timestamp().duration_since(now)).ok());
+        Err(until
+            .filter(|_| !self.usable.is_zero())
+            .unwrap_or(Duration::MAX))
+    }
+
+    /// Whether the cron matches any day from `first` to `last`.
+    fn has_day(&self, first: Date, last: Date) -> bool {
+        let pattern = &self.opens.pattern;
+        let mut date = first;
+        while date <= last {
+            let (year, month) = (i32::from(date.year()), date.month().unsigned_abs().into());
+            let has_month = pattern.year_match(year).unwrap_or(false)
+                && pattern.month_match(month).unwrap_or(false);
+            if has_month {
+                let weekday = Weekday::from_days_from_sunday(
+                    date.weekday().to_sunday_zero_offset().unsigned_abs().into(),
+                );
+                if pattern
+                    .day_match(year, month, date.day().unsigned_abs().into(), weekday)
+                    .unwrap_or(false)
+                {
+                    return true;
+                }
+            }
+            let day = if has_month {
+                date
+            } else {
+                date.last_of_month()
+            };
+            let Ok(next) = day.tomorrow() else { break };
+            date = next;
+        }
+        false
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NIGHTS: &str = "0 2 * * SAT; for=4h; zone=Europe/Berlin; end-buffer=15m";
+
+    /// Minutes until it opens; `None` while it is open.
+    fn check(window: &str, now: &str, expected: Option<u64>) {
+        let window: MaintenanceWindow = window.parse().expect("a window");
+        let opens_in = window.open_for(now.parse().expect("a time")).err();
+        assert_eq!(opens_in, expected.map(Duration::from_mins), "{now}");
+    }
+
+    #[test]
+    fn it_is_open_from_the_cron_until_the_buffer_before_its_end() {
+        // A Saturday in winter: Berlin is an hour ahead.
+        check(NIGHTS, "2026-01-03T00:59:00Z", Some(1));
+        check(NIGHTS, "2026-01-03T01:00:00Z", None);
+        check(NIGHTS, "2026-01-03T04:44:59Z", None);
+        check(NIGHTS, "2026-01-03T04:45:00Z", Some(7 * 24 * 60 - 225));
+        check("0 2 * * *; for=1h", "2026-01-03T02:30:00Z", None);
+        check(
+            "0 2 * * *; for=1h",
+            "2026-01-03T03:30:00Z",
+            Some(22 * 60 + 30),
+        );
+    }
+
+    #[test]
+    fn a_window_goes_by_local_time_when_clocks_change() {
+        // On this Saturday Berlin is two hours ahead.
+        check(NIGHTS, "2026-07-04T00:00:00Z", None);
+        // Two o'clock comes twice that night in New York; the window opens at the first.
+        check(
+            "30 1 * * SUN; for=30m; zone=America/New_York",
+            "2026-11-01T05:45:00Z",
+            None,
+        );
+        check(
+            "30 1 * * SUN; for=30m; zone=America/New_York",
+            "2026-11-01T05:15:00Z",
+            Some(15),
+        );
+    }
+
+    #[test]
+    fn it_is_known_when_it_closes() {
+        let window: MaintenanceWindow = NIGHTS.parse().expect("a window");
+        let left = |now: &str| window.open_for(now.parse().expect("a time")).ok();
+        assert_eq!(left("2026-01-03T01:00:00Z"), Some(Duration::from_mins(225)));
+        assert_eq!(left("2026-01-03T04:44:59Z"), Some(Duration::from_secs(1)));
+    }
+
+    #[test]
+    fn a_window_longer_than_midnight_wraps() {
+        check("0 22 * * *; for=8h", "2026-01-03T05:59:00Z", None);
+        check("0 22 * * *; for=8h", "2026-01-03T06:00:00Z", Some(16 * 60));
+    }
+
+    #[test]
+    fn february_29th_is_found_and_a_day_that_never_comes_is_not() {
+        check(
+            "0 0 29 2 *; for=24h",
+            "2026-02-28T00:00:00Z",
+            Some(731 * 24 * 60),
+        );
+        check("0 0 29 2 *; for=24h", "2028-02-29T23:00:00Z", None);
+        let never: MaintenanceWindow = "0 0 31 2 *; for=24h".parse().expect("a window");
+        assert_eq!(
+            never.open_for("2026-02-28T00:00:00Z".parse().expect("a time")),
+            Err(Duration::MAX)
+        );
+        // It was open for all of the year after that in which it opened.
+        check("0 0 0 1 1 * 2025; for=8784h", "2026-01-01T23:59:00Z", None);
+    }
+
+    #[test]
+    fn an_opening_is_searched_for_in_the_next_eight_years_only() {
+        let opens_in = |text: &str| {
+            let window: MaintenanceWindow = text.parse().expect("a window");
+            window.open_for("2026-01-03T00:00:00Z".parse().expect("a time"))
+        };
+        assert_eq!(
+            opens_in("0 0 0 3 1 * 2034; for=1h"),
+            Err(Duration::from_hours(24 * (8 * 365 + 2)))
+        );
+        assert_eq!(opens_in("0 0 0 4 1 * 2034; for=1h"), Err(Duration::MAX));
+    }
+
+    #[test]
+    fn errors_name_the_invalid_part() {
+        let error = |text: &str| {
+            text.parse::<MaintenanceWindow>()
+                .map(drop)
+                .expect_err("no window")
+                .to_string()
+        };
+        assert_eq!(error("0 2 * * *"), "for=DURATION is missing");
+        assert_eq!(
+            error(&format!("0 2 * * *; for=1h{}", " ".repeat(256))),
+            "longer than 256 bytes"
+        );
+        assert!(error("0 25 * * *; for=1h").starts_with("\"0 25 * * *\" is no cron"));
+        assert_eq!(
+            error("0 2 * * *; for=1h; zone=Mars/Olympus"),
+            "\"Mars/Olympus\" is no time zone"
+        );
+        assert!(error("0 2 * * *; for=soon").starts_with("for: \"soon\""));
+        assert_eq!(
+            error("0 2 * * *; for=1h; until=3h"),
+            "\"until=3h\" is none of for=, zone= and end-buffer="
+        );
+    }
+}

@@ -1,0 +1,211 @@
+//! One pass: upstream's `RunOnce` without its requests, over the VPA objects that changes concern.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use view::ObjectKey;
+
+use super::action::ResizeAttempt;
+use super::budgets::Budgets;
+use super::clock::ClockReading;
+use super::decision_cache::{DecisionCache, VpaDecision};
+use super::group_size::{GroupSize, OwnerName};
+use super::index::{Index, VpaOrder, VpaPods};
+use super::plan_builder::PlanBuilder;
+use super::preemption::plan_preemptions;
+use super::settings::{PreemptionMode, Settings};
+use super::state::RolloutState;
+use super::vpa_pass::{PassContext, VpaPass};
+use super::vpa_pause::check_pause;
+use super::{Plan, Snapshot};
+
+/// A VPA object to decide about.
+pub(super) struct VpaInput<'a> {
+    /// The VPA object with its pods.
+    pub(super) vpa_pods: &'a VpaPods,
+    /// The sizes of its groups, by owner. The pods of a group without one are not updated.
+    pub(super) group_sizes: BTreeMap<OwnerName<'a>, GroupSize>,
+    /// Unique identifiers of the owners.
+    pub(super) owners: Vec<String>,
+    /// The time after which one of its groups has settled.
+    pub(super) settles_in: Option<Duration>,
+    /// Whether time alone may change the decision at any moment.
+    pub(super) is_time_dependent: bool,
+}
+
+/// The results of a pass.
+struct Decided {
+    /// The decisions, each with the owners of the VPA object's pods; `None` without pods.
+    decisions: Vec<(VpaOrder, Vec<String>, Option<VpaDecision>)>,
+    /// Preemptions and their evictions.
+    preemptions: Plan,
+    /// Resizes that the kubelet found infeasible: VPA object, pod UID and attempt.
+    infeasible: Vec<(ObjectKey, String, ResizeAttempt)>,
+}
+
+impl<'a> VpaInput<'a> {
+    fn new(vpa_pods: &'a VpaPods, index: &Index) -> Self {
+        let covering = vpa_pods
+            .pods
+            .values()
+            .flat_map(|pod| index.covering(&pod.key));
+        // The status of such a budget says until when evictions count.
+        let is_disrupted = |id| {
+            index
+                .budget(id)
+                .is_some_and(|budget_pods| !budget_pods.budget.disrupted.is_empty())
+        };
+        let is_time_dependent = covering.into_iter().any(is_disrupted);
+        Self {
+            vpa_pods,
+            group_sizes: BTreeMap::new(),
+            owners: Vec::new(),
+            settles_in: None,
+            is_time_dependent,
+        }
+    }
+}
+
+/// See [`super::decide`].
+pub(super) fn pass(
+    snapshot: &Snapshot<'_>,
+    state: &mut RolloutState,
+    settings: &Settings,
+    now: ClockReading,
+) -> Plan {
+    let view = snapshot.view;
+    // Preemption evicts pods for those of other namespaces, so each pass is a full one.
+    if snapshot.pause.is_some() || settings.preemption != PreemptionMode::Off {
+        state.forget_decisions();
+    }
+    let changes = state.change_tracker.changes(view, snapshot.recommendations);
+    state.observe(&changes.pods, view, now);
+    state
+        .settling
+        .observe(view, &changes, settings.settling_time, now);
+    state.forget_vpas(&changes.vpas);
+    if snapshot.pause.is_some() {
+        return Plan::default();
+    }
+    let known = state
+        .decisions
+        .take()
+        .filter(|known| known.clocks_agree(now));
+    let is_full = known.is_none();
+    let mut cache = known.unwrap_or_else(|| DecisionCache::new(Index::build(view, settings), now));
+    if is_full {
+        state.forget_missing_vpas(view);
+        state.windows = std::mem::take(&mut state.windows).next();
+    } else {
+        cache.index.update(view, &changes, settings);
+        cache.mark_due(now);
+    }
+    cache.index.expand_marks();
+    let (removed, removed_owners) = cache.index.take_removed();
+    let removed_owners = (!is_full).then_some(removed_owners);
+    let decided = decide_marked(&cache.index, removed_owners, snapshot, state, settings, now);
+    for vpa in &removed {
+        cache.remove(vpa);
+    }
+    store(decided, cache, state, now)
+}
+
+/// Decides about the marked VPA objects. `removed_owners` are the owners of pods that no VPA object
+/// controls any more; `None` in a full pass.
+fn decide_marked(
+    index: &Index,
+    removed_owners: Option<Vec<String>>,
+    snapshot: &Snapshot<'_>,
+    state: &mut RolloutState,
+    settings: &Settings,
+    now: ClockReading,
+) -> Decided {
+    let view = snapshot.view;
+    let marked = index.marked().into_iter();
+    let mut inputs: Vec<VpaInput> = marked
+        .map(|vpa_pods| VpaInput::new(vpa_pods, index))
+        .collect();
+    let earlier_owners = inputs.iter().flat_map(|input| &input.vpa_pods.owners);
+    let removed_owners =
+        removed_owners.map(|removed| removed.into_iter().chain(earlier_owners.cloned()).collect());
+    state
+        .group_sizes
+        .update(&mut inputs, removed_owners, view, now);
+    // Also for VPA objects without pods, so that the cache of windows keeps theirs.
+    let windows = &mut state.windows;
+    let pauses: Vec<_> = inputs
+        .iter()
+        .map(|input| check_pause(&input.vpa_pods.vpa, view, windows, now))
+        .collect();
+    let state = &*state;
+    let context = PassContext {
+        snapshot,
+        state,
+        settings,
+        now,
+    };
+    let mut builder = PlanBuilder::new(Budgets::of(index, state, now));
+    let mut decisions = Vec::with_capacity(inputs.len());
+    for (input, pause) in inputs.iter().zip(pauses) {
+        let decision = (!input.vpa_pods.pods.is_empty()).then(|| {
+            VpaPass::run(context, input, pause, &mut builder);
+            if let Some(settles_in) = input.settles_in {
+                builder.wake_within(settles_in);
+            }
+            let plan = std::mem::take(&mut builder.plan);
+            VpaDecision::new(plan, input.is_time_dependent, now)
+        });
+        decisions.push((input.vpa_pods.order.clone(), input.owners.clone(), decision));
+    }
+    if settings.preemption != PreemptionMode::Off {
+        let actions = decisions
+            .iter()
+            .filter_map(|(_, _, decision)| decision.as_ref())
+            .flat_map(VpaDecision::actions);
+        let taken: BTreeSet<String> = actions.map(|action| action.pod_uid.clone()).collect();
+        plan_preemptions(&mut builder, taken, view, state, settings.preemption, now);
+    }
+    let PlanBuilder {
+        plan: preemptions,
+        infeasible,
+        ..
+    } = builder;
+    Decided {
+        decisions,
+        preemptions,
+        infeasible,
+    }
+}
+
+/// Puts decisions into the cache and the state. Returns the plan for all VPA objects.
+fn store(
+    decided: Decided,
+    mut cache: DecisionCache,
+    state: &mut RolloutState,
+    now: ClockReading,
+) -> Plan {
+    let Decided {
+        decisions,
+        preemptions,
+        infeasible,
+    } = decided;
+    let count = decisions.len();
+    for (vpa, owners, decision) in decisions {
+        cache.index.mark_decided(&vpa, owners);
+        cache.replace(vpa, decision);
+    }
+    cache.index.clear_budgets();
+    for (vpa, uid, attempt) in infeasible {
+        if state.record_infeasible(&vpa, &uid, &attempt) {
+            cache.index.mark_vpa(&vpa.namespace, &vpa.name);
+        }
+    }
+    let mut plan = cache.plan(now);
+    state.decisions = Some(cache);
+    plan.decided = count;
+    plan.actions.extend(preemptions.actions);
+    plan.preemptions = preemptions.preemptions;
+    plan.actions
+        .sort_by_key(|action| !action.reason.is_urgent());
+    plan
+}

@@ -1,0 +1,297 @@
+//! The preconditions of all actions: a current view, no stop switch, and a live webhook.
+
+use std::time::Duration;
+
+use jiff::Timestamp;
+use view::{ObjectKey, View};
+
+use super::clock::ClockReading;
+
+/// The objects that pause all actions.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PausePolicy {
+    /// The webhook's Lease, and the time after which it expires; `None` if it does not matter.
+    pub webhook_lease: Option<(ObjectKey, Duration)>,
+    /// The stop switch: actions are paused while this `ConfigMap` exists.
+    pub stop_config_map: Option<ObjectKey>,
+}
+
+/// The reasons for which all actions are paused.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum PauseReason {
+    /// The stop switch exists.
+    Stopped,
+    /// The webhook's Lease is missing or expired: evicted pods would come back with their old size.
+    WebhookLeaseExpired,
+    /// A watch has not delivered its first list, or is interrupted: changes may be missing.
+    ViewStale,
+}
+
+impl PauseReason {
+    /// The reason as a label of metrics and a field of log lines.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Stopped => "stopped",
+            Self::WebhookLeaseExpired => "webhook_gone",
+            Self::ViewStale => "view_stale",
+        }
+    }
+}
+
+/// The last renewal of the webhook's Lease. The Lease expires by both clocks: it is compared with
+/// the wall clock, and a renewal counts for at most the timeout by the monotonic clock, whatever
+/// happens to the wall clock.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct WebhookLiveness {
+    /// The time of the renewal, and of its first observation.
+    renewal: Option<(Timestamp, Duration)>,
+}
+
+impl WebhookLiveness {
+    /// Until when the Lease is valid by the monotonic clock; `None` if it is expired.
+    fn alive_until(
+        &mut self,
+        renewed_at: Timestamp,
+        timeout: Duration,
+        now: ClockReading,
+    ) -> Option<Duration> {
+        let observed_at = match self.renewal {
+            Some((known, at)) if known == renewed_at => at,
+            _ => now.monotonic,
+        };
+        self.renewal = Some((renewed_at, observed_at));
+        let expires_at = renewed_at.checked_add(timeout).ok()?;
+        let left = Duration::try_from(expires_at.duration_since(now.wall)).ok()?;
+        let until = now
+            .monotonic
+            .saturating_add(left)
+            .min(observed_at.saturating_add(timeout));
+        (until > now.monotonic).then_some(until)
+    }
+}
+
+/// The views that preconditions are checked on.
+pub struct Preconditions<'a> {
+    /// Workloads, VPA objects and their constraints.
+    pub view: &'a View,
+    /// The stop switch.
+    pub control: &'a View,
+    /// The webhook's Lease.
+    pub webhook: &'a View,
+}
+
+/// Whether all watches of a view have delivered their lists, and none is interrupted.
+pub fn is_current(view: &View) -> bool {
+    view.is_synced() && view.stale_since().is_none()
+}
+
+/// Checks the preconditions of all actions. Returns until when they hold by the monotonic clock if
+/// nothing changes, `None` without an end.
+pub fn check_preconditions(
+    preconditions: &Preconditions<'_>,
+    policy: &PausePolicy,
+    liveness: &mut WebhookLiveness,
+    now: ClockReading,
+) -> Result<Option<Duration>, PauseReason> {
+    let Preconditions {
+        view,
+        control,
+        webhook,
+    } = preconditions;
+    if policy
+        .stop_config_map
+        .as_ref()
+        .is_some_and(|key| control.stop_switches.get(key).is_some())
+    {
+        return Err(PauseReason::Stopped);
+    }
+    if !is_current(view) || !is_current(control) {
+        return Err(PauseReason::ViewStale);
+    }
+    let Some((key, timeout)) = &policy.webhook_lease else {
+        return Ok(None);
+    };
+    let renewed_at = webhook
+        .webhook_leases
+        .get(key)
+        .and_then(|lease| lease.created_at.max(lease.renewed_at));
+    let until = renewed_at.and_then(|at| liveness.alive_until(at, *timeout, now));
+    until.map(Some).ok_or(PauseReason::WebhookLeaseExpired)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use view::{Freshness, ObjectKey, Resource, StopSwitch, WebhookLease};
+
+    use super::*;
+
+    const TIMEOUT: Duration = Duration::from_mins(1);
+
+    fn wall(second: i64) -> Timestamp {
+        Timestamp::from_second(1_000_000 + second).expect("in range")
+    }
+
+    fn clocks() -> ClockReading {
+        ClockReading {
+            wall: wall(0),
+            monotonic: Duration::ZERO,
+        }
+    }
+
+    fn policy() -> PausePolicy {
+        PausePolicy {
+            webhook_lease: Some((ObjectKey::new("system", "webhook"), TIMEOUT)),
+            stop_config_map: Some(ObjectKey::new("system", "stop")),
+        }
+    }
+
+    fn webhook(created: i64, renewed: Option<i64>) -> View {
+        let mut view = View::default();
+        let key = ObjectKey::new("system", "webhook");
+        view.webhook_leases.apply(Arc::new(WebhookLease {
+            key,
+            created_at: Some(wall(created)),
+            renewed_at: renewed.map(wall),
+        }));
+        view
+    }
+
+    /// Checks the preconditions at some times, each by both clocks, in seconds.
+    fn check(webhooks: &[(&View, i64, u64)], expected: &[Result<u64, PauseReason>]) {
+        let (view, start, mut liveness) = (
+            View::default(),
+            Duration::from_hours(1),
+            WebhookLiveness::default(),
+        );
+        let found: Vec<_> = webhooks
+            .iter()
+            .map(|(webhook, at, monotonic)| {
+                let preconditions = Preconditions {
+                    view: &view,
+                    control: &view,
+                    webhook,
+                };
+                let now = ClockReading {
+                    wall: wall(*at),
+                    monotonic: start + Duration::from_secs(*monotonic),
+                };
+                let until = check_preconditions(&preconditions, &policy(), &mut liveness, now);
+                until.map(|until| until.map_or(0, |until| until.saturating_sub(start).as_secs()))
+            })
+            .collect();
+        assert_eq!(found, expected);
+    }
+
+    #[test]
+    fn the_lease_is_valid_for_the_timeout_after_its_creation_or_renewal() {
+        let none = Err(PauseReason::WebhookLeaseExpired);
+        check(&[(&View::default(), 0, 0)], &[none]);
+        check(
+            &[(&webhook(0, None), 10, 0), (&webhook(0, None), 60, 50)],
+            &[Ok(50), none],
+        );
+        check(
+            &[
+                (&webhook(0, Some(100)), 130, 0),
+                (&webhook(0, Some(110)), 130, 1),
+            ],
+            &[Ok(30), Ok(41)],
+        );
+    }
+
+    #[test]
+    fn a_jump_of_the_clock_never_prolongs_the_lease() {
+        let lease = webhook(0, None);
+        check(
+            &[(&lease, 0, 0), (&lease, -3600, 30), (&lease, -3600, 60)],
+            &[Ok(60), Ok(60), Err(PauseReason::WebhookLeaseExpired)],
+        );
+        check(
+            &[(&lease, 0, 0), (&lease, 3600, 1)],
+            &[Ok(60), Err(PauseReason::WebhookLeaseExpired)],
+        );
+    }
+
+    #[test]
+    fn a_pause_ends_only_when_every_watch_is_current() {
+        let lease = webhook(0, None);
+        let found = |view: &View, control: &View| {
+            let preconditions = Preconditions {
+                view,
+                control,
+                webhook: &lease,
+            };
+            check_preconditions(
+                &preconditions,
+                &policy(),
+                &mut WebhookLiveness::default(),
+                clocks(),
+            )
+            .err()
+        };
+        let set = |view: &mut View, resource: Resource, synced: bool, is_stale: bool| {
+            let stale_since = is_stale.then(|| wall(0));
+            view.set_freshness(
+                resource,
+                Freshness {
+                    synced,
+                    stale_since,
+                    ..Freshness::default()
+                },
+            );
+        };
+        let (mut view, current) = (View::default(), View::default());
+        set(&mut view, Resource::Pods, false, false);
+        assert_eq!(
+            found(&view, &current),
+            Some(PauseReason::ViewStale),
+            "no list was read"
+        );
+        set(&mut view, Resource::Pods, true, true);
+        set(&mut view, Resource::DisruptionBudgets, true, true);
+        assert_eq!(found(&view, &current), Some(PauseReason::ViewStale));
+        set(&mut view, Resource::Pods, true, false);
+        assert_eq!(
+            found(&view, &current),
+            Some(PauseReason::ViewStale),
+            "the budgets may have changed"
+        );
+        assert_eq!(
+            found(&current, &view),
+            Some(PauseReason::ViewStale),
+            "the switch may be on"
+        );
+        set(&mut view, Resource::DisruptionBudgets, true, false);
+        assert_eq!(found(&view, &view), None);
+    }
+
+    #[test]
+    fn the_stop_switch_pauses_everything() {
+        let (view, lease) = (View::default(), webhook(0, None));
+        let mut control = View::default();
+        control.stop_switches.apply(Arc::new(StopSwitch {
+            key: ObjectKey::new("system", "other"),
+        }));
+        let found = |control: &View| {
+            let preconditions = Preconditions {
+                view: &view,
+                control,
+                webhook: &lease,
+            };
+            check_preconditions(
+                &preconditions,
+                &policy(),
+                &mut WebhookLiveness::default(),
+                clocks(),
+            )
+            .err()
+        };
+        assert_eq!(found(&control), None);
+        control.stop_switches.apply(Arc::new(StopSwitch {
+            key: ObjectKey::new("system", "stop"),
+        }));
+        assert_eq!(found(&control), Some(PauseReason::Stopped));
+    }
+}

@@ -1,0 +1,208 @@
+//! Preemption: evictions that make room on a node for a pending resize.
+//!
+//! A victim is a pod of the same node whose own VPA object allows its eviction now, within its
+//! group's eviction tolerance and its disruption budgets. Its priority is at most that of the
+//! pending pod, and lower in other namespaces: a tenant cannot displace pods of equal priority
+//! that belong to other tenants. Pods of low priority go first, then pods that shrink, then large
+//! ones, at most one of each group and budget in a pass, and no more than needed. The pending pod
+//! is evicted itself if no victims suffice, or if more than one would be needed.
+//!
+//! Example: node n1 has 4000m of allocatable CPU, and the kubelet deferred a resize of web-0.
+//!
+//! ```text
+//! pod      priority  CPU request
+//! web-0           0        2000m  (pending, runs with 100m)
+//! bank-0          0        1000m
+//! batch-0        -5        1000m
+//! batch-1        -5        1000m
+//!
+//! missing = 2000m + 3 * 1000m - 4000m = 1000m
+//! victims = bank-0, batch-0            (batch-1 is of the group of batch-0)
+//! without bank-0, 1000m are freed >= 1000m: bank-0 stays
+//! without batch-0, 0m are freed   <  1000m: batch-0 is evicted
+//! ```
+//!
+//! If 1500m were missing, both would be needed. Then web-0 is evicted itself if its VPA object
+//! allows that, and both victims otherwise.
+
+mod amount;
+mod victims;
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use model::Recommendation;
+use view::{ObjectKey, Pod, Running, View};
+
+use super::action::{Action, ActionKind, ActionReason};
+use super::clock::ClockReading;
+use super::group::{Disruption, PodAvailability};
+use super::plan_builder::PlanBuilder;
+use super::settings::PreemptionMode;
+use super::state::RolloutState;
+
+use amount::{Amount, missing_on_node};
+use victims::select_victims;
+
+/// A pod that may be evicted for the sake of a resize.
+#[derive(Clone)]
+pub(super) struct EvictablePod<'a> {
+    pub(super) vpa: ObjectKey,
+    pub(super) recommendation: Arc<Recommendation>,
+    pub(super) pod: &'a Pod,
+    pub(super) running: &'a Running,
+    pub(super) availability: PodAvailability,
+    /// Index of its group in the plan; `None` if the group is left alone.
+    pub(super) group: Option<usize>,
+}
+
+/// A pod whose resize the kubelet deferred, or found infeasible on the node.
+pub(super) struct PendingResize<'a> {
+    pub(super) pod: EvictablePod<'a>,
+    /// Whether the node could hold the pod if it was empty.
+    pub(super) fits_empty_node: bool,
+    /// Whether the pod's VPA object allows its eviction now.
+    pub(super) may_move: bool,
+}
+
+/// A pod that may be evicted for a pending resize of another pod.
+pub(super) struct Victim<'a> {
+    pub(super) pod: EvictablePod<'a>,
+    /// Whether its replacement would be smaller.
+    pub(super) shrinks: bool,
+}
+
+/// A way to make room for a pending resize.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PreemptionPlan {
+    /// The VPA object of the pending pod.
+    pub vpa: ObjectKey,
+    /// The pending pod.
+    pub pod: ObjectKey,
+    /// The pending pod's unique identifier.
+    pub pod_uid: String,
+    /// The pods to evict.
+    pub method: PreemptionMethod,
+}
+
+/// The pods to evict for a pending resize.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum PreemptionMethod {
+    /// Other pods of the node.
+    Victims(Vec<ObjectKey>),
+    /// The pending pod, so that the scheduler places its replacement on another node.
+    Itself,
+}
+
+/// Plans preemptions for all pending resizes, and with [`PreemptionMode::On`] their evictions.
+/// `taken` are the unique identifiers of pods with an action in this pass.
+pub(super) fn plan_preemptions(
+    builder: &mut PlanBuilder,
+    mut taken: BTreeSet<String>,
+    view: &View,
+    state: &RolloutState,
+    mode: PreemptionMode,
+    now: ClockReading,
+) {
+    let is_backing_off = |pod: &Pod| state.backoff_left(&pod.uid, now).is_some();
+    for pending in std::mem::take(&mut builder.pending_resizes) {
+        if taken.contains(&pending.pod.pod.uid) {
+            continue;
+        }
+        let missing = missing_on_node(&pending.pod, view, state, &taken);
+        let planned = missing
+            .filter(|missing| *missing != Amount::default())
+            .and_then(|missing| method(&pending, missing, builder, &taken, &is_backing_off));
+        let Some((method, evictions)) = planned else {
+            continue;
+        };
+        if mode == PreemptionMode::On {
+            for eviction in evictions {
+                if !eviction.reserve(builder) {
+                    break;
+                }
+                taken.insert(eviction.pod.uid.clone());
+                builder.plan.actions.push(Arc::new(eviction.into_action()));
+            }
+        }
+        builder.plan.preemptions.push(PreemptionPlan {
+            vpa: pending.pod.vpa,
+            pod: pending.pod.pod.key.clone(),
+            pod_uid: pending.pod.pod.uid.clone(),
+            method,
+        });
+    }
+}
+
+/// Chooses between victims and the pending pod. `is_backing_off` holds for pods whose eviction was
+/// refused a short time ago.
+fn method<'a>(
+    pending: &PendingResize<'a>,
+    missing: Amount,
+    builder: &mut PlanBuilder<'a>,
+    taken: &BTreeSet<String>,
+    is_backing_off: &dyn Fn(&Pod) -> bool,
+) -> Option<(PreemptionMethod, Vec<EvictablePod<'a>>)> {
+    let victims = if pending.fits_empty_node {
+        select_victims(&pending.pod, missing, builder, taken, is_backing_off)
+    } else {
+        None
+    };
+    let moves =
+        pending.may_move && !is_backing_off(pending.pod.pod) && pending.pod.is_evictable(builder);
+    match victims {
+        Some(chosen) if chosen.len() <= 1 || !moves => {
+            let evictions: Vec<EvictablePod> = chosen
+                .into_iter()
+                .map(|index| builder.victims[index].pod.clone())
+                .collect();
+            let keys = evictions.iter().map(|eviction| eviction.pod.key.clone());
+            Some((PreemptionMethod::Victims(keys.collect()), evictions))
+        }
+        _ if moves => Some((PreemptionMethod::Itself, vec![pending.pod.clone()])),
+        _ => None,
+    }
+}
+
+impl EvictablePod<'_> {
+    /// Whether its group and the disruption budgets that cover it allow its eviction.
+    fn is_evictable(&self, builder: &mut PlanBuilder) -> bool {
+        let group = self.group.and_then(|index| builder.groups.get(index));
+        group.is_some_and(|group| group.allows(Disruption::Eviction, self.availability))
+            && builder
+                .budgets
+                .refusal(Disruption::Eviction, self.pod, self.running)
+                .is_none()
+    }
+
+    /// Takes the eviction from its budgets and its group; `false` if a budget does not allow it.
+    fn reserve(&self, builder: &mut PlanBuilder) -> bool {
+        let refusal = builder
+            .budgets
+            .refusal(Disruption::Eviction, self.pod, self.running);
+        if refusal.is_some() {
+            return false;
+        }
+        builder
+            .budgets
+            .reserve(Disruption::Eviction, self.pod, self.running);
+        if let Some(group) = self.group.and_then(|index| builder.groups.get_mut(index)) {
+            group.reserve(Disruption::Eviction, self.availability);
+        }
+        true
+    }
+
+    fn into_action(self) -> Action {
+        Action {
+            vpa: self.vpa,
+            pod: self.pod.key.clone(),
+            pod_uid: self.pod.uid.clone(),
+            kind: ActionKind::Evict,
+            reason: ActionReason::Preemption,
+            changes: Vec::new(),
+            recommendation: self.recommendation,
+            disruption: Disruption::Eviction,
+            oom_kill: None,
+        }
+    }
+}

@@ -1,0 +1,187 @@
+//! The priority of a pod's update: the difference between its requests and the recommendation.
+//!
+//! Outside the bounds a pod is updated at once. Within the bounds, only if it is old enough and the
+//! difference is large enough. Source: upstream `pkg/updater/priority/priority_processor.go` and
+//! `update_priority_calculator.go`.
+
+use std::cmp::Ordering;
+use std::time::Duration;
+
+use api::vpa::{ContainerScalingMode, VerticalPodAutoscalerSpec};
+use jiff::Timestamp;
+use model::{ContainerRecommendation, Recommendation, ResourceName};
+use view::{Container, Pod, Running, Termination};
+
+use super::clock::ClockReading;
+use super::observed_containers::ObservedContainers;
+use super::settings::Settings;
+use super::size::{requests, sized_containers};
+
+/// The kubelet's reason for an OOM kill.
+pub(super) const OOM_KILLED: &str = "OOMKilled";
+
+/// The priority of a pod's update.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub(super) struct Priority {
+    /// Whether a request is outside the recommended bounds, or missing.
+    pub(super) outside_recommended_range: bool,
+    /// Whether a target is above the request.
+    pub(super) scale_up: bool,
+    /// The sum over resources of the difference between target and request, relative to the
+    /// request.
+    pub(super) resource_diff: f64,
+}
+
+/// The recommendation for one container.
+pub(super) fn container_recommendation<'a>(
+    recommendation: &'a Recommendation,
+    name: &str,
+) -> Option<&'a ContainerRecommendation> {
+    recommendation
+        .containers
+        .iter()
+        .find(|container| container.container_name == name)
+}
+
+impl Priority {
+    /// The priority of a pod. `recommendation` is the pod's capped one.
+    pub(super) fn of(
+        running: &Running,
+        recommendation: &Recommendation,
+        native_sidecars: bool,
+    ) -> Self {
+        let observed = ObservedContainers::of(running);
+        let mut sums: Vec<(&ResourceName, i64, i64)> = Vec::new();
+        let mut priority = Self::default();
+        for container in sized_containers(running, native_sidecars)
+            .filter(|container| observed.includes(&container.name))
+        {
+            let Some(recommended) = container_recommendation(recommendation, &container.name)
+            else {
+                continue;
+            };
+            for (name, target) in recommended.target.iter() {
+                let request = requests(container).and_then(|requests| requests.get(name));
+                let target_milli = target.milli_value();
+                let index = sums
+                    .iter()
+                    .position(|(other, ..)| *other == name)
+                    .unwrap_or_else(|| {
+                        sums.push((name, 0, 0));
+                        sums.len() - 1
+                    });
+                let (_, requested, wanted) = &mut sums[index];
+                *wanted = wanted.saturating_add(target_milli);
+                let Some(request) = request else {
+                    priority.outside_recommended_range = true;
+                    priority.scale_up = true;
+                    continue;
+                };
+                *requested = requested.saturating_add(request.milli_value());
+                priority.scale_up |= target_milli > request.milli_value();
+                let too_low = recommended
+                    .lower_bound
+                    .get(name)
+                    .is_some_and(|lower| request < lower);
+                let too_high = recommended
+                    .upper_bound
+                    .get(name)
+                    .is_some_and(|upper| request > upper);
+                priority.outside_recommended_range |= too_low || too_high;
+            }
+        }
+        sums.sort_by_key(|(name, ..)| *name);
+        priority.resource_diff = sums
+            .iter()
+            .map(|(_, requested, wanted)| {
+                let requested = (*requested as f64).max(1.0);
+                (requested - *wanted as f64).abs() / requested
+            })
+            .sum();
+        priority
+    }
+
+    /// Whether the pod is to be updated.
+    pub(super) fn needs_update(
+        &self,
+        pod: &Pod,
+        quick_oom: bool,
+        settings: &Settings,
+        now: ClockReading,
+    ) -> bool {
+        if self.outside_recommended_range || quick_oom {
+            return !(quick_oom && self.resource_diff == 0.0);
+        }
+        let old = pod.started_at.is_some_and(|start| {
+            now.wall >= start && now.since(start) >= settings.lifetime_threshold
+        });
+        old && self.resource_diff >= settings.update_threshold
+    }
+
+    /// The time until a pod within the bounds is old enough; `None` if it is, or if the difference
+    /// is too small.
+    pub(super) fn needs_update_in(
+        &self,
+        pod: &Pod,
+        settings: &Settings,
+        now: ClockReading,
+    ) -> Option<Duration> {
+        let waits =
+            !self.outside_recommended_range && self.resource_diff >= settings.update_threshold;
+        now.until(
+            pod.started_at.filter(|_| waits)?,
+            settings.lifetime_threshold,
+        )
+    }
+
+    /// The order of updates: pods that grow first, then larger differences.
+    pub(super) fn cmp_urgency(&self, other: &Self) -> Ordering {
+        other
+            .scale_up
+            .cmp(&self.scale_up)
+            .then_with(|| other.resource_diff.total_cmp(&self.resource_diff))
+    }
+}
+
+/// A container that was OOM killed soon after its start: its name, the time that it ran, and the
+/// time of the kill.
+pub(super) fn quick_oom<'a>(
+    pod: &'a Pod,
+    running: &Running,
+    spec: &VerticalPodAutoscalerSpec,
+    settings: &Settings,
+    now: ClockReading,
+) -> Option<(&'a str, Duration, Timestamp)> {
+    let own = spec
+        .update_policy
+        .as_ref()
+        .and_then(|policy| policy.evict_after_oom_seconds);
+    let own = own
+        .filter(|_| settings.per_vpa_config)
+        .and_then(|seconds| u64::try_from(seconds).ok());
+    let threshold = own.map_or(settings.quick_oom_threshold, Duration::from_secs);
+    let observed = ObservedContainers::of(running);
+    pod.containers.iter().find_map(|container| {
+        let policy = spec.container_policy(&container.name);
+        let is_off =
+            policy.is_some_and(|policy| policy.effective_mode() == ContainerScalingMode::Off);
+        let killed =
+            last_oom_kill(container).filter(|_| !is_off && observed.includes(&container.name))?;
+        let (began, ended) = (killed.started_at?, killed.finished_at?);
+        let counts = settings
+            .quick_oom_retention
+            .is_none_or(|counts| now.since(ended) <= counts);
+        let ran_for = Duration::try_from(ended.duration_since(began)).unwrap_or_default();
+        (counts && ran_for < threshold).then_some((container.name.as_str(), ran_for, ended))
+    })
+}
+
+/// The last termination of a container, if it was an OOM kill.
+pub(super) fn last_oom_kill(container: &Container) -> Option<&Termination> {
+    container
+        .status
+        .as_ref()?
+        .last_termination
+        .as_ref()
+        .filter(|last| last.reason == OOM_KILLED)
+}

@@ -1,0 +1,195 @@
+//! The patch of an in-place resize (subresource `resize`), and the changes of annotations after it.
+//!
+//! Source: upstream `pkg/updater/inplace/resource_updates.go`, `inplace_updated.go` and
+//! `unboost_annotation.go`.
+
+use std::collections::BTreeMap;
+
+use api::vpa::{EffectiveUpdateMode, VerticalPodAutoscalerSpec};
+use json_patch::jsonptr::PointerBuf;
+use json_patch::{AddOperation, Patch, PatchOperation};
+use model::{Quantity, ResourceList, ResourceName};
+use serde_json::{Value, json};
+use sizing::ContainerSize;
+use view::{ContainerSpec, Running};
+
+use super::boost;
+use super::clock::ClockReading;
+use super::size::{container_paths, sized_containers};
+
+/// The annotation of pods that were resized since their creation.
+const IN_PLACE_UPDATED: &str = "vpaInPlaceUpdated";
+
+/// The desired size of each sized container, in their order; `None` if it stays as it is.
+pub(super) type DesiredSizes = Vec<Option<ContainerSize>>;
+
+/// Annotations to set, or to remove with `None`. Others of the pod stay.
+pub type AnnotationChanges = BTreeMap<String, Option<String>>;
+
+/// The desired sizes. Containers with a startup boost stay as they are. Those whose boost is over
+/// get their original size back if nothing is recommended.
+pub(super) fn desired_sizes(
+    running: &Running,
+    spec: &VerticalPodAutoscalerSpec,
+    sizes: Vec<ContainerSize>,
+    now: ClockReading,
+) -> DesiredSizes {
+    let is_off = spec.effective_update_mode() == EffectiveUpdateMode::Off;
+    let desired = |(container, size): (&ContainerSpec, ContainerSize)| {
+        let size = if is_off {
+            ContainerSize::default()
+        } else {
+            size
+        };
+        if boost::boosted(running).any(|boosted| boosted == container.name) {
+            if !boost::is_expired(running, spec, &container.name, now) {
+                return None;
+            }
+            let is_empty = size.requests.is_empty() && size.limits.is_empty();
+            return if is_empty {
+                boost::original(running, &container.name)
+            } else {
+                Some(size)
+            };
+        }
+        (!is_off).then_some(size)
+    };
+    sized_containers(running, true)
+        .zip(sizes)
+        .map(desired)
+        .collect()
+}
+
+/// The JSON patch of the subresource `resize`.
+pub(super) fn patch(running: &Running, sizes: &DesiredSizes) -> Patch {
+    let mut operations = Vec::new();
+    for ((list, index), (container, size)) in
+        container_paths(running).zip(sized_containers(running, true).zip(sizes))
+    {
+        let Some(size) = size else { continue };
+        let index = index.to_string();
+        let at = ["spec", list, &index, "resources"];
+        // A container with resource claims has the field already.
+        if container.requests.is_none() && container.limits.is_none() && !container.has_claims {
+            operations.push(add(&at, json!({})));
+        }
+        for (field, list, before) in [
+            ("requests", &size.requests, &container.requests),
+            ("limits", &size.limits, &container.limits),
+        ] {
+            if before.is_none() && !list.is_empty() {
+                operations.push(add(&[&at[..], &[field]].concat(), json!({})));
+            }
+            for (name, quantity) in list.iter() {
+                operations.push(add(
+                    &[&at[..], &[field, name.as_str()]].concat(),
+                    json!(quantity.to_string()),
+                ));
+            }
+        }
+    }
+    Patch(operations)
+}
+
+/// The changes of annotations after a resize: it is marked as resized, and boosts that are over are
+/// removed.
+pub(super) fn annotation_changes(
+    running: &Running,
+    spec: &VerticalPodAutoscalerSpec,
+    now: ClockReading,
+) -> AnnotationChanges {
+    let over = boost::boosted(running)
+        .filter(|container| boost::is_expired(running, spec, container, now));
+    let over = over.map(|container| (boost::annotation(container), None));
+    over.chain([(IN_PLACE_UPDATED.to_owned(), Some("true".to_owned()))])
+        .collect()
+}
+
+fn add(path: &[&str], value: Value) -> PatchOperation {
+    PatchOperation::Add(AddOperation {
+        path: PointerBuf::from_tokens(path.iter().copied()),
+        value,
+    })
+}
+
+/// The changes of a resize in the specification, container by container.
+pub(super) fn changes<'a>(
+    running: &'a Running,
+    sizes: &'a DesiredSizes,
+) -> impl Iterator<Item = (&'a ContainerSpec, &'a ResourceName, &'a Quantity)> {
+    let containers = sized_containers(running, true)
+        .zip(sizes)
+        .filter_map(|(container, size)| Some((container, size.as_ref()?)));
+    containers.flat_map(|(container, size)| {
+        let requests = differing(container.requests.as_ref(), &size.requests);
+        let limits = differing(container.limits.as_ref(), &size.limits);
+        requests
+            .chain(limits)
+            .map(move |(name, quantity)| (container, name, quantity))
+    })
+}
+
+fn differing<'a>(
+    before: Option<&'a ResourceList>,
+    after: &'a ResourceList,
+) -> impl Iterator<Item = (&'a ResourceName, &'a Quantity)> {
+    let asked = move |name| before.and_then(|before| before.get(name));
+    after
+        .iter()
+        .filter(move |(name, sizes)| asked(name) != Some(*sizes))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+    use view::Pod;
+
+    use super::*;
+
+    fn running(pod: Value) -> Running {
+        let pod = Pod::from_k8s_running(serde_json::from_value(pod).expect("a pod"), false);
+        pod.running.expect("kept").as_ref().clone()
+    }
+
+    #[test]
+    fn annotations_that_others_write_meanwhile_stay() {
+        let spec = json!({"targetRef": {"kind": "Deployment", "name": "web"}});
+        let spec: VerticalPodAutoscalerSpec =
+            serde_json::from_value(spec).expect("a specification");
+        let wall = "2026-01-01T12:00:00Z".parse().expect("a time");
+        let seen = running(json!({"metadata": {"name": "web-0"}, "spec": {"containers": []}}));
+        let annotations = annotation_changes(
+            &seen,
+            &spec,
+            ClockReading {
+                wall,
+                monotonic: std::time::Duration::ZERO,
+            },
+        );
+        let mut pod = json!({"metadata": {"name": "web-0", "annotations": {"cni.example.com/address": "10.0.0.1"}}});
+        json_patch::merge(&mut pod, &json!({"metadata": {"annotations": annotations}}));
+        let expected = json!({"cni.example.com/address": "10.0.0.1", IN_PLACE_UPDATED: "true"});
+        assert_eq!(pod["metadata"]["annotations"], expected);
+    }
+
+    #[test]
+    fn claims_of_a_container_stay() {
+        let container = json!({"name": "app", "resources": {"claims": [{"name": "gpu"}]}});
+        let seen =
+            running(json!({"metadata": {"name": "web-0"}, "spec": {"containers": [container]}}));
+        let requests = [("cpu".into(), "1".parse().expect("a quantity"))]
+            .into_iter()
+            .collect();
+        let patch = patch(
+            &seen,
+            &vec![Some(ContainerSize {
+                requests,
+                ..ContainerSize::default()
+            })],
+        );
+        let mut pod = json!({"spec": {"containers": [container]}});
+        json_patch::patch(&mut pod, &patch).expect("it applies");
+        let expected = json!({"claims": [{"name": "gpu"}], "requests": {"cpu": "1"}});
+        assert_eq!(pod["spec"]["containers"][0]["resources"], expected);
+    }
+}

@@ -1,0 +1,74 @@
+//! Settings of decisions, one for each flag of the updater.
+
+use std::time::Duration;
+
+/// Settings of decisions. The defaults are upstream's, and our own for flags that upstream lacks.
+// Each is one flag.
+#[allow(clippy::struct_excessive_bools)]
+#[derive(Debug, Clone, PartialEq)]
+pub struct Settings {
+    /// Minimum number of live pods of a workload (`--min-replicas`). The `minReplicas` of a VPA
+    /// object takes precedence.
+    pub min_replicas: i64,
+    /// Fraction of a workload's pods that may be unavailable (`--eviction-tolerance`).
+    pub eviction_tolerance: f64,
+    /// Minimum sum of relative differences for an update within the bounds
+    /// (`--pod-update-threshold`).
+    pub update_threshold: f64,
+    /// Minimum age of a pod for an update within the bounds
+    /// (`--in-recommendation-bounds-eviction-lifetime-threshold`).
+    pub lifetime_threshold: Duration,
+    /// Longest time from a container's start to an OOM kill that makes its pod a candidate
+    /// (`--evict-after-oom-threshold`).
+    pub quick_oom_threshold: Duration,
+    /// Time for which such an OOM kill counts; `None` for ever, as upstream does.
+    pub quick_oom_retention: Option<Duration>,
+    /// Delay after a change of a VPA object or of its namespace's constraints (`--settling-time`).
+    /// Upstream has none.
+    pub settling_time: Duration,
+    /// Whether resizes that restart no container disregard the eviction tolerance
+    /// (`--in-place-skip-disruption-budget`).
+    pub in_place_skip_disruption_budget: bool,
+    /// Whether native sidecars are sized (`--native-sidecars`).
+    pub native_sidecars: bool,
+    /// Preemption for deferred resizes (`--make-room`).
+    pub preemption: PreemptionMode,
+    /// The feature gate `InPlace`.
+    pub in_place: bool,
+    /// The feature gate `CPUStartupBoost`.
+    pub startup_boost: bool,
+    /// The feature gate `PerVPAConfig`.
+    pub per_vpa_config: bool,
+}
+
+/// Preemption for resizes that the kubelet deferred.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum PreemptionMode {
+    /// No preemption.
+    #[default]
+    Off,
+    /// Preemptions are planned, without evictions.
+    DryRun,
+    /// Preemptions are planned, and their pods evicted.
+    On,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            min_replicas: 2,
+            eviction_tolerance: 0.5,
+            update_threshold: 0.1,
+            lifetime_threshold: Duration::from_hours(12),
+            quick_oom_threshold: Duration::from_mins(10),
+            quick_oom_retention: Some(Duration::from_hours(12)),
+            settling_time: Duration::from_secs(10),
+            in_place_skip_disruption_budget: false,
+            native_sidecars: false,
+            preemption: PreemptionMode::Off,
+            in_place: false,
+            startup_boost: false,
+            per_vpa_config: false,
+        }
+    }
+}

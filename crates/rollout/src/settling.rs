@@ -1,0 +1,150 @@
+//! The settling time after a change of a VPA object, or of the constraints of its namespace.
+//!
+//! The objects of one manifest arrive one after the other, in any order. An eviction between a VPA
+//! object and its `LimitRange` or `PodDisruptionBudget` would be useless, or violate the budget. So
+//! updates wait until nothing has changed for the settling time. Consecutive changes delay them by
+//! at most [`MAX_EXTENSION`] times as much.
+
+use std::collections::{BTreeSet, HashMap};
+use std::time::Duration;
+
+use view::{Autoscaler, Change, Entry, LimitRange, ObjectKey, Quota, View};
+
+use super::changes::ClusterChanges;
+use super::clock::ClockReading;
+use super::index::same_budget;
+
+/// The longest delay by consecutive changes, in settling times.
+const MAX_EXTENSION: u32 = 6;
+
+/// The VPA objects and namespaces that changed within the settling time.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Settling {
+    has_observed: bool,
+    changed_vpas: HashMap<ObjectKey, SettlingPeriod>,
+    changed_namespaces: HashMap<String, SettlingPeriod>,
+}
+
+/// Consecutive changes, by the monotonic clock.
+#[derive(Debug, Clone, Copy)]
+struct SettlingPeriod {
+    settled_at: Duration,
+    /// The end, whatever changes.
+    ends_at: Duration,
+}
+
+impl SettlingPeriod {
+    fn time_left(self, now: ClockReading) -> Option<Duration> {
+        let time_left = self
+            .settled_at
+            .min(self.ends_at)
+            .checked_sub(now.monotonic)?;
+        (!time_left.is_zero()).then_some(time_left)
+    }
+}
+
+impl Settling {
+    /// Records changes since the last call. At the first call the age of a VPA object decides, so
+    /// that a restart delays only new ones.
+    pub(super) fn observe(
+        &mut self,
+        view: &View,
+        changes: &ClusterChanges,
+        settling: Duration,
+        now: ClockReading,
+    ) {
+        if settling.is_zero() || !view.is_synced() {
+            return;
+        }
+        self.changed_vpas
+            .retain(|_, changing| changing.settled_at > now.monotonic);
+        self.changed_namespaces
+            .retain(|_, changing| changing.settled_at > now.monotonic);
+        if !std::mem::replace(&mut self.has_observed, true) {
+            for vpa in view.autoscalers.iter() {
+                let age = age(vpa, now);
+                record(&mut self.changed_vpas, vpa.key.clone(), settling, age, now);
+            }
+            return;
+        }
+
+        let same_spec = |before: &Autoscaler, after: &Autoscaler| {
+            before.uid() == after.uid() && before.object.spec == after.object.spec
+        };
+        for key in changed(&changes.vpas, same_spec) {
+            record(
+                &mut self.changed_vpas,
+                key.clone(),
+                settling,
+                Duration::ZERO,
+                now,
+            );
+        }
+
+        // The status of a budget changes with each of its pods.
+        let namespaces: BTreeSet<&str> = changed(&changes.limit_ranges, LimitRange::eq)
+            .chain(changed(&changes.quotas, Quota::eq))
+            .chain(changed(&changes.budgets, same_budget))
+            .map(|key| key.namespace.as_str())
+            .collect();
+        for namespace in namespaces {
+            record(
+                &mut self.changed_namespaces,
+                namespace.to_owned(),
+                settling,
+                Duration::ZERO,
+                now,
+            );
+        }
+    }
+
+    /// The rest of the settling time for the pods of a VPA object.
+    pub(super) fn time_left(&self, vpa: &ObjectKey, now: ClockReading) -> Option<Duration> {
+        let own = self.changed_vpas.get(vpa);
+        let namespace = self.changed_namespaces.get(&vpa.namespace);
+        own.into_iter()
+            .chain(namespace)
+            .filter_map(|changes| changes.time_left(now))
+            .max()
+    }
+}
+
+/// The age of a VPA object; the maximum without a creation time.
+fn age(vpa: &Autoscaler, now: ClockReading) -> Duration {
+    let created = vpa.object.metadata.creation_timestamp.as_ref();
+    created.map_or(Duration::MAX, |created| now.since(created.0))
+}
+
+fn record<K: std::hash::Hash + Eq>(
+    settling: &mut HashMap<K, SettlingPeriod>,
+    key: K,
+    time: Duration,
+    age: Duration,
+    now: ClockReading,
+) {
+    let time_left = time.saturating_sub(age);
+    if time_left.is_zero() {
+        return;
+    }
+    let ends_at = now
+        .monotonic
+        .saturating_add(time.saturating_mul(MAX_EXTENSION));
+    let changes = settling.entry(key).or_insert(SettlingPeriod {
+        settled_at: now.monotonic,
+        ends_at,
+    });
+    changes.settled_at = now.monotonic.saturating_add(time_left);
+}
+
+/// The keys of objects that were created, deleted or changed.
+fn changed<T: Entry<Key = ObjectKey>>(
+    changes: &[Change<T>],
+    is_same: impl Fn(&T, &T) -> bool,
+) -> impl Iterator<Item = &ObjectKey> {
+    changes
+        .iter()
+        .filter_map(move |Change { old, new }| match (old, new) {
+            (Some(old), Some(new)) => (!is_same(old, new)).then(|| new.key()),
+            (old, new) => new.as_ref().or(old.as_ref()).map(|object| object.key()),
+        })
+}

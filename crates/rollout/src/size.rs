@@ -1,0 +1,130 @@
+//! The sizes of one pod: its VPA object's recommendation, capped for the pod.
+//!
+//! The formulas are in `sizing`. Here they get the pod, the policy and the namespace's limits.
+
+use std::time::Duration;
+
+use api::vpa::VerticalPodAutoscalerSpec;
+use jiff::Timestamp;
+use model::{NamespaceLimits, Recommendation, ResourceList, ResourceName};
+use sizing::{ContainerSize, PodContainer, Target, cap_for_pod, pod_sizes};
+use view::{ContainerSpec, Running};
+
+use super::action::QuickOomKill;
+use super::priority::container_recommendation;
+
+static NOTHING: ResourceList = ResourceList::new();
+
+/// The effective requests of a container: those that the kubelet reports, else those of the
+/// specification.
+pub(super) fn requests(container: &ContainerSpec) -> Option<&ResourceList> {
+    match &container.reported {
+        Some([requests, _]) => Some(requests),
+        None => container.requests.as_ref(),
+    }
+}
+
+/// The effective limits of a container, by the same rule.
+pub(super) fn limits(container: &ContainerSpec) -> Option<&ResourceList> {
+    match &container.reported {
+        Some([_, limits]) => Some(limits),
+        None => container.limits.as_ref(),
+    }
+}
+
+/// The recommendation, capped for the pod.
+pub(super) fn pod_recommendation(
+    recommendation: &Recommendation,
+    running: &Running,
+    spec: &VerticalPodAutoscalerSpec,
+    namespace: &NamespaceLimits,
+    native_sidecars: bool,
+) -> Recommendation {
+    let sized = sized_containers(running, native_sidecars);
+    cap_for_pod(recommendation, &containers(sized, spec), namespace).recommendation
+}
+
+/// The size of each sized container, in the order of [`sized_containers`]; empty without a
+/// recommendation.
+pub(super) fn sizes(
+    recommendation: Option<&Recommendation>,
+    running: &Running,
+    spec: &VerticalPodAutoscalerSpec,
+    namespace: &NamespaceLimits,
+    native_sidecars: bool,
+) -> Vec<ContainerSize> {
+    let sized = sized_containers(running, native_sidecars);
+    match recommendation {
+        Some(recommendation) => pod_sizes(
+            &Target::all(recommendation),
+            &containers(sized, spec),
+            namespace,
+        ),
+        None => sized.map(|_| ContainerSize::default()).collect(),
+    }
+}
+
+/// The containers that are sized: those of `spec.containers`, then with `native_sidecars` the
+/// native sidecars.
+pub(super) fn sized_containers(
+    running: &Running,
+    native_sidecars: bool,
+) -> impl Iterator<Item = &ContainerSpec> {
+    let sidecars = running
+        .init_containers
+        .iter()
+        .filter(move |container| native_sidecars && container.is_sidecar);
+    running.containers.iter().chain(sidecars)
+}
+
+/// The paths of [`sized_containers`], with native sidecars, in the specification: list and index.
+pub(super) fn container_paths(running: &Running) -> impl Iterator<Item = (&'static str, usize)> {
+    let sidecars = running
+        .init_containers
+        .iter()
+        .enumerate()
+        .filter(|(_, container)| container.is_sidecar);
+    let sidecars = sidecars.map(|(index, _)| ("initContainers", index));
+    (0..running.containers.len())
+        .map(|index| ("containers", index))
+        .chain(sidecars)
+}
+
+/// The OOM kill of a container, with its memory and the new request.
+pub(super) fn oom_kill(
+    (container, ran_for, ended_at): (&str, Duration, Timestamp),
+    running: &Running,
+    own: &Recommendation,
+) -> QuickOomKill {
+    let memory = |list: Option<&ResourceList>| {
+        list.and_then(|list| list.get(&ResourceName::Memory))
+            .cloned()
+    };
+    let specified = running
+        .containers
+        .iter()
+        .find(|specified| specified.name == container);
+    QuickOomKill {
+        container: container.to_owned(),
+        ran_for,
+        ended_at,
+        request: memory(specified.and_then(requests)),
+        limit: memory(specified.and_then(limits)),
+        target: memory(
+            container_recommendation(own, container).map(|recommended| &recommended.target),
+        ),
+    }
+}
+
+fn containers<'a>(
+    sized: impl Iterator<Item = &'a ContainerSpec>,
+    spec: &'a VerticalPodAutoscalerSpec,
+) -> Vec<PodContainer<'a>> {
+    let container = |container: &'a ContainerSpec| PodContainer {
+        name: &container.name,
+        requests: requests(container).unwrap_or(&NOTHING),
+        limits: limits(container).unwrap_or(&NOTHING),
+        allowed: spec.allowed(&container.name),
+    };
+    sized.map(container).collect()
+}

@@ -1,0 +1,349 @@
+//! The state that decisions keep between passes: actions in flight, backoffs, refused and
+//! infeasible resizes, and the decisions themselves.
+//!
+//! All of it is about pods and VPA objects that the view shows. A restart loses it. Then the
+//! cluster's own state is enough: evicted pods are missing, and resizes show in the pods.
+
+mod backoff;
+mod eviction_series;
+mod in_flight;
+mod infeasible;
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use jiff::Timestamp;
+use json_patch::Patch;
+use model::Recommendation;
+use view::{Autoscaler, Change, ObjectKey, Pod, Running, View};
+
+use super::action::{Action, ActionKind, ActionOutcome, NodeCapacity, QuickOomKill, ResizeAttempt};
+use super::changes::ClusterChangeTracker;
+use super::clock::ClockReading;
+use super::decision_cache::DecisionCache;
+use super::group::Disruption;
+use super::group_size::GroupSizes;
+use super::priority;
+use super::resize_status::ResizeStatus;
+use super::settling::Settling;
+use super::vpa_pause::WindowCache;
+
+use backoff::Backoffs;
+use eviction_series::EvictionHistory;
+pub(super) use in_flight::PendingAction;
+use in_flight::{InFlight, Stage};
+use infeasible::InfeasibleResizes;
+#[cfg(test)]
+pub(super) use infeasible::is_any_lower;
+
+/// The time for which an OOM kill must have been seen before its pod is evicted: clients that poll
+/// would miss the pod's status.
+const OOM_KILL_EXPOSURE: Duration = Duration::from_secs(1);
+
+/// The state between passes, by the pods' unique identifiers. Times are of the monotonic clock.
+#[derive(Debug, Clone, Default)]
+pub struct RolloutState {
+    in_flight: HashMap<String, InFlight>,
+    backoffs: Backoffs,
+    /// Start of the resize that each pod shows.
+    resizing_since: HashMap<String, Duration>,
+    infeasible: InfeasibleResizes,
+    /// The last resize that the API server rejected, and the time of the rejection.
+    rejected_resizes: HashMap<String, (Patch, Duration)>,
+    /// The first pass that saw each live pod.
+    first_seen: HashMap<String, Duration>,
+    /// The end of each pod's last OOM kill, and the first pass that saw it.
+    oom_kills: HashMap<String, (Timestamp, Duration)>,
+    /// The end of each pod's last OOM kill that was recorded in events.
+    recorded_oom_kills: HashMap<String, Timestamp>,
+    evictions: EvictionHistory,
+    /// Times at which maintenance windows open and close.
+    pub(super) windows: WindowCache,
+    /// VPA objects and namespaces within their settling time.
+    pub(super) settling: Settling,
+    /// The sizes of groups when they were last known.
+    pub(super) group_sizes: GroupSizes,
+    /// The objects at the last pass.
+    pub(super) change_tracker: ClusterChangeTracker,
+    /// The decisions that are still valid; `None` before a full pass.
+    pub(super) decisions: Option<DecisionCache>,
+}
+
+impl RolloutState {
+    /// Makes the next pass a full one, which decides about all VPA objects.
+    pub fn forget_decisions(&mut self) {
+        self.decisions = None;
+    }
+
+    /// Records that an action is about to be sent. It counts against all budgets from now on.
+    pub fn begin(&mut self, action: &Action, now: ClockReading) {
+        let earlier = self.in_flight.get(&action.pod_uid);
+        let in_flight = InFlight::new(action, earlier, now);
+        self.in_flight.insert(action.pod_uid.clone(), in_flight);
+        if action.kind == ActionKind::Evict {
+            let first_seen = self.first_seen.get(&action.pod_uid).copied();
+            self.evictions.record(action, first_seen, now);
+        }
+    }
+
+    /// Records the outcome of an action, and has the next pass decide about its VPA object.
+    pub fn end(&mut self, action: &Action, outcome: &ActionOutcome, now: ClockReading) {
+        self.mark(action);
+        let uid = &action.pod_uid;
+        match outcome {
+            ActionOutcome::Accepted { generation } => {
+                self.backoffs.remove(uid);
+                let generation = *generation;
+                self.set_stage(uid, Stage::Accepted { generation }, now);
+            }
+            ActionOutcome::PodGone => {
+                self.set_stage(uid, Stage::Accepted { generation: None }, now);
+            }
+            ActionOutcome::Unknown => {
+                self.back_off(uid, None, now);
+                self.set_stage(uid, Stage::Unknown, now);
+            }
+            ActionOutcome::TooManyRequests { retry_after } => {
+                self.back_off(uid, *retry_after, now);
+                self.retract(uid);
+            }
+            ActionOutcome::Infeasible | ActionOutcome::Rejected => {
+                self.retract(uid);
+                match &action.kind {
+                    ActionKind::Evict => self.back_off(uid, None, now),
+                    ActionKind::Resize { patch, attempt, .. } => {
+                        if self.knows_pod(uid) {
+                            let rejected = (patch.clone(), now.monotonic);
+                            self.rejected_resizes.insert(uid.clone(), rejected);
+                        }
+                        if *outcome == ActionOutcome::Infeasible {
+                            self.record_infeasible(&action.vpa, uid, attempt);
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    /// Returns the OOM kill that an action answers, for events. Returns each kill once, however
+    /// often the action is retried.
+    pub fn unrecorded_oom_kill<'a>(&mut self, action: &'a Action) -> Option<&'a QuickOomKill> {
+        let kill = action.oom_kill.as_ref()?;
+        let recorded = self
+            .recorded_oom_kills
+            .insert(action.pod_uid.clone(), kill.ended_at);
+        (recorded != Some(kill.ended_at)).then_some(kill)
+    }
+
+    /// The disruption of the action on a pod that is in flight.
+    pub fn pending_disruption(&self, uid: &str) -> Option<Disruption> {
+        self.pending(uid).map(|pending| pending.disruption)
+    }
+
+    /// The action on a pod that is in flight.
+    pub(super) fn pending(&self, uid: &str) -> Option<PendingAction> {
+        self.in_flight.get(uid).map(InFlight::pending)
+    }
+
+    /// The rest of the backoff of a pod.
+    pub(super) fn backoff_left(&self, uid: &str, now: ClockReading) -> Option<Duration> {
+        self.backoffs.left(uid, now)
+    }
+
+    /// The rest of the pause before the eviction of a pod that was created while the same was
+    /// recommended. An eviction changes nothing where the webhook does not size new pods.
+    pub(super) fn ineffective_pause(
+        &self,
+        vpa: &ObjectKey,
+        uid: &str,
+        recommendation: &Recommendation,
+        now: ClockReading,
+    ) -> Option<Duration> {
+        let first_seen = self.first_seen.get(uid).copied();
+        self.evictions
+            .pause_left(vpa, first_seen, recommendation, now)
+    }
+
+    /// Records that a pod's node can never hold what is recommended. Returns whether that is new.
+    pub(super) fn record_infeasible(
+        &mut self,
+        vpa: &ObjectKey,
+        uid: &str,
+        attempt: &ResizeAttempt,
+    ) -> bool {
+        let uid = self.knows_pod(uid).then_some(uid);
+        self.infeasible.record(vpa, uid, attempt)
+    }
+
+    /// Whether a recommendation is known to be infeasible for a pod.
+    pub(super) fn is_infeasible(&self, uid: &str, recommendation: &Recommendation) -> bool {
+        self.infeasible.contains_pod(uid, recommendation)
+    }
+
+    /// Whether a recommendation is known to be infeasible for pods of a VPA object on nodes of this
+    /// capacity.
+    pub(super) fn is_infeasible_for_capacity(
+        &self,
+        vpa: &ObjectKey,
+        capacity: NodeCapacity,
+        recommendation: &Recommendation,
+    ) -> bool {
+        self.infeasible
+            .contains_capacity(vpa, capacity, recommendation)
+    }
+
+    /// The time since the API server rejected this very resize.
+    pub(super) fn rejected_ago(
+        &self,
+        uid: &str,
+        resize: &Patch,
+        now: ClockReading,
+    ) -> Option<Duration> {
+        let (rejected, at) = self.rejected_resizes.get(uid)?;
+        (rejected == resize).then(|| now.monotonic.saturating_sub(*at))
+    }
+
+    /// The time for which a pod has been seen resizing.
+    pub(super) fn resizing_for(&self, uid: &str, now: ClockReading) -> Duration {
+        self.resizing_since
+            .get(uid)
+            .map_or(Duration::ZERO, |since| now.monotonic.saturating_sub(*since))
+    }
+
+    /// The time for which the status of a pod's last OOM kill must still be exposed.
+    pub(super) fn oom_kill_exposure_left(&self, uid: &str, now: ClockReading) -> Option<Duration> {
+        let (_, seen) = self.oom_kills.get(uid)?;
+        let left = seen
+            .saturating_add(OOM_KILL_EXPOSURE)
+            .checked_sub(now.monotonic)?;
+        (!left.is_zero()).then_some(left)
+    }
+
+    /// Takes in changed pods, and forgets pods that are gone or terminating. Ends actions whose
+    /// effect the view shows.
+    pub(super) fn observe(&mut self, pods: &[Change<Pod>], view: &View, now: ClockReading) {
+        for Change { old, new } in pods {
+            let new = new.as_ref().and_then(|pod| Some((pod, live(pod)?)));
+            if let Some(gone) = old
+                .as_ref()
+                .filter(|old| new.is_none_or(|(new, _)| new.uid != old.uid))
+            {
+                self.forget_pod(&gone.uid);
+            }
+            if let Some((pod, running)) = new {
+                self.observe_pod(pod, running, now);
+            }
+        }
+        let decisions = &mut self.decisions;
+        self.in_flight.retain(|uid, in_flight| {
+            // While it lasts, time alone may change the decision.
+            if let Some(decisions) = decisions {
+                decisions.index.mark_pod(&in_flight.pod);
+            }
+            let pod = view.pods.get(&in_flight.pod).filter(|pod| pod.uid == *uid);
+            pod.and_then(|pod| live(pod))
+                .is_some_and(|running| !in_flight.is_over(running, now))
+        });
+    }
+
+    fn observe_pod(&mut self, pod: &Pod, running: &Running, now: ClockReading) {
+        let uid = &pod.uid;
+        self.first_seen.entry(uid.clone()).or_insert(now.monotonic);
+        if let Some(at) = last_oom_kill(pod) {
+            let seen = (at, now.monotonic);
+            let known = self.oom_kills.entry(uid.clone()).or_insert(seen);
+            if known.0 != at {
+                *known = seen;
+            }
+        } else {
+            self.oom_kills.remove(uid);
+        }
+        if ResizeStatus::of(running) == ResizeStatus::NotResizing {
+            self.resizing_since.remove(uid);
+        } else {
+            self.resizing_since
+                .entry(uid.clone())
+                .or_insert(now.monotonic);
+        }
+    }
+
+    fn forget_pod(&mut self, uid: &str) {
+        self.in_flight.remove(uid);
+        self.backoffs.remove(uid);
+        self.resizing_since.remove(uid);
+        self.infeasible.forget_pod(uid);
+        self.rejected_resizes.remove(uid);
+        self.first_seen.remove(uid);
+        self.oom_kills.remove(uid);
+        self.recorded_oom_kills.remove(uid);
+    }
+
+    /// Forgets VPA objects that were deleted.
+    pub(super) fn forget_vpas(&mut self, vpas: &[Change<Autoscaler>]) {
+        for deleted in vpas
+            .iter()
+            .filter(|change| change.new.is_none())
+            .filter_map(|change| change.old.as_ref())
+        {
+            self.infeasible.retain_vpas(|vpa| *vpa != deleted.key);
+            self.evictions.retain_vpas(|vpa| *vpa != deleted.key);
+        }
+    }
+
+    /// Forgets VPA objects that the view does not show: outcomes may arrive after a deletion.
+    pub(super) fn forget_missing_vpas(&mut self, view: &View) {
+        let exists = |vpa: &ObjectKey| view.autoscalers.get(vpa).is_some();
+        self.infeasible.retain_vpas(exists);
+        self.evictions.retain_vpas(exists);
+    }
+
+    /// Has the next pass decide about the VPA object of an action, and about all that shares a
+    /// budget with its pod.
+    fn mark(&mut self, action: &Action) {
+        if let Some(decisions) = &mut self.decisions {
+            let index = &mut decisions.index;
+            index.mark_pod(&action.pod);
+            index.mark_vpa(&action.vpa.namespace, &action.vpa.name);
+        }
+    }
+
+    fn set_stage(&mut self, uid: &str, stage: Stage, now: ClockReading) {
+        if let Some(in_flight) = self.in_flight.get_mut(uid) {
+            in_flight.set_stage(stage, now);
+        }
+    }
+
+    /// Takes back a refused action, but not an earlier one of unknown outcome.
+    fn retract(&mut self, uid: &str) {
+        if let Some(earlier) = self.in_flight.remove(uid).and_then(InFlight::retracted) {
+            self.in_flight.insert(uid.to_owned(), earlier);
+        }
+    }
+
+    /// Whether the last pass saw this pod. Pods that are gone are not recorded.
+    fn knows_pod(&self, uid: &str) -> bool {
+        self.first_seen.contains_key(uid)
+    }
+
+    fn back_off(&mut self, uid: &str, at_least: Option<Duration>, now: ClockReading) {
+        if self.knows_pod(uid) {
+            self.backoffs.extend(uid, at_least, now);
+        }
+    }
+}
+
+/// The running state of a pod that is not terminating.
+fn live(pod: &Pod) -> Option<&Running> {
+    pod.running
+        .as_deref()
+        .filter(|running| !running.is_terminating)
+}
+
+/// The end of the pod's last OOM kill.
+fn last_oom_kill(pod: &Pod) -> Option<Timestamp> {
+    pod.containers
+        .iter()
+        .filter_map(priority::last_oom_kill)
+        .filter_map(|killed| killed.finished_at)
+        .max()
+}

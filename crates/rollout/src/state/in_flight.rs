@@ -1,0 +1,106 @@
+//! Actions that were sent, and whose effect the view does not show yet.
+
+use std::time::Duration;
+
+use view::{ObjectKey, Running};
+
+use crate::action::Action;
+use crate::clock::ClockReading;
+use crate::group::Disruption;
+
+/// The time after which an action of unknown outcome is taken not to have happened, if its pod
+/// still exists.
+const UNKNOWN_TIMEOUT: Duration = Duration::from_mins(2);
+/// The time for which an accepted resize counts if the answer has no generation to recognise it by.
+const RESIZE_TIMEOUT: Duration = Duration::from_mins(1);
+
+/// An action on one pod that counts although the view does not show it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct PendingAction {
+    /// The loss to the workload.
+    pub(crate) disruption: Disruption,
+    /// Whether the action may be sent again, since its outcome is unknown.
+    pub(crate) may_retry: bool,
+}
+
+/// An action in flight.
+#[derive(Debug, Clone)]
+pub(super) struct InFlight {
+    pub(super) pod: ObjectKey,
+    disruption: Disruption,
+    stage: Stage,
+    since: Duration,
+    /// The end of an earlier attempt of unknown outcome. It may have happened even if this one is
+    /// refused.
+    unknown_since: Option<Duration>,
+}
+
+/// The progress of an action.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Stage {
+    /// Sent, without an answer.
+    Sent,
+    /// The answer is lost, or does not say whether it happened.
+    Unknown,
+    /// Accepted by the API server. A resize carries the pod's new generation.
+    Accepted { generation: Option<i64> },
+}
+
+impl InFlight {
+    /// An action that is sent now, after an `earlier` one on the same pod.
+    pub(super) fn new(action: &Action, earlier: Option<&Self>, now: ClockReading) -> Self {
+        Self {
+            pod: action.pod.clone(),
+            disruption: action.disruption,
+            stage: Stage::Sent,
+            since: now.monotonic,
+            unknown_since: earlier.and_then(Self::unknown_since),
+        }
+    }
+
+    pub(super) fn pending(&self) -> PendingAction {
+        PendingAction {
+            disruption: self.disruption,
+            may_retry: matches!(self.stage, Stage::Unknown),
+        }
+    }
+
+    pub(super) fn set_stage(&mut self, stage: Stage, now: ClockReading) {
+        (self.stage, self.since) = (stage, now.monotonic);
+    }
+
+    /// The earlier attempt of unknown outcome that remains once this one is refused.
+    pub(super) fn retracted(self) -> Option<Self> {
+        let since = self.unknown_since?;
+        Some(Self {
+            stage: Stage::Unknown,
+            since,
+            ..self
+        })
+    }
+
+    fn unknown_since(&self) -> Option<Duration> {
+        if matches!(self.stage, Stage::Unknown) {
+            Some(self.since)
+        } else {
+            self.unknown_since
+        }
+    }
+
+    /// Whether the view shows the effect, or none is to be expected any more.
+    pub(super) fn is_over(&self, running: &Running, now: ClockReading) -> bool {
+        let waited = now.monotonic.saturating_sub(self.since);
+        match (self.stage, self.disruption) {
+            (Stage::Unknown, _) => waited >= UNKNOWN_TIMEOUT,
+            // An eviction is over when the pod is gone.
+            (Stage::Sent, _) | (Stage::Accepted { .. }, Disruption::Eviction) => false,
+            (
+                Stage::Accepted {
+                    generation: Some(generation),
+                },
+                _,
+            ) => running.generation.is_some_and(|seen| seen >= generation),
+            (Stage::Accepted { generation: None }, _) => waited >= RESIZE_TIMEOUT,
+        }
+    }
+}

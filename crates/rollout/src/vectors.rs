@@ -1,0 +1,60 @@
+//! Comparison with inputs and outputs recorded from upstream's Go programs.
+
+mod disruption;
+mod priority;
+mod resize_patch;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use api::vpa::VerticalPodAutoscaler;
+use jiff::Timestamp;
+use model::{NamespaceLimits, Recommendation};
+use serde_json::Value;
+use view::{LimitRange, Pod, Running, View};
+
+use crate::clock::ClockReading;
+
+/// The recordings have no target.
+fn vpa(mut object: Value) -> VerticalPodAutoscaler {
+    object["spec"]["targetRef"] = serde_json::json!({"kind": "Deployment", "name": "web"});
+    object["apiVersion"] = "autoscaling.k8s.io/v1".into();
+    object["kind"] = "VerticalPodAutoscaler".into();
+    api::vpa::parse(object).expect("a VPA object")
+}
+
+fn recommendation(vpa: &VerticalPodAutoscaler) -> Option<Recommendation> {
+    vpa.status
+        .as_ref()?
+        .recommendation
+        .clone()
+        .map(Recommendation::from)
+}
+
+fn pod(object: Value) -> Pod {
+    Pod::from_k8s_running(serde_json::from_value(object).expect("a pod"), false)
+}
+
+fn running(pod: &Pod) -> &Running {
+    pod.running.as_deref().expect("kept")
+}
+
+fn limits(ranges: Option<Vec<Value>>) -> NamespaceLimits {
+    let mut view = View::default();
+    for range in ranges.into_iter().flatten() {
+        let range = serde_json::from_value(range).expect("a limit range");
+        view.limit_ranges
+            .apply(Arc::new(LimitRange::from_k8s(range)));
+    }
+    view.namespace_limits("default")
+}
+
+fn at(wall: Timestamp) -> ClockReading {
+    let monotonic =
+        Duration::try_from(wall.duration_since(Timestamp::UNIX_EPOCH)).expect("after 1970");
+    ClockReading { wall, monotonic }
+}
+
+/// Infeasible recommendations in the recordings, by pod UID.
+type Attempts = Option<BTreeMap<String, Recommendation>>;

@@ -1,0 +1,388 @@
+//! The part of a pass that decides about one VPA object.
+
+mod evict;
+mod preemption;
+mod resize;
+mod restore;
+
+use std::cell::Cell;
+use std::sync::Arc;
+use std::time::Duration;
+
+use api::vpa::{EffectiveUpdateMode, VerticalPodAutoscalerSpec};
+use model::{NamespaceLimits, Recommendation};
+use view::{Autoscaler, Running};
+
+use super::action::{Action, ActionKind, ActionReason, QuickOomKill, Skip, SkipReason};
+use super::clock::ClockReading;
+use super::group::{Disruption, Group, PodAvailability};
+use super::index::VpaPods;
+use super::members::{Member, Members, members};
+use super::pass::VpaInput;
+use super::plan_builder::PlanBuilder;
+use super::priority::{Priority, quick_oom};
+use super::resize_status::ResizeStatus;
+use super::settings::{PreemptionMode, Settings};
+use super::size_change::SizeChange;
+use super::state::RolloutState;
+use super::vpa_pause::{PausedVpa, VpaPauseReason};
+use super::{PodCounts, Snapshot, boost, eviction_requirements, size};
+
+/// Added to a time that must be exceeded, not only reached.
+const EPSILON: Duration = Duration::from_millis(1);
+
+/// The input that all VPA objects share in a pass.
+#[derive(Clone, Copy)]
+pub(super) struct PassContext<'a> {
+    pub(super) snapshot: &'a Snapshot<'a>,
+    pub(super) state: &'a RolloutState,
+    pub(super) settings: &'a Settings,
+    pub(super) now: ClockReading,
+}
+
+/// The decision about one VPA object.
+pub(super) struct VpaPass<'a> {
+    context: PassContext<'a>,
+    vpa: &'a Autoscaler,
+    spec: &'a VerticalPodAutoscalerSpec,
+    mode: EffectiveUpdateMode,
+    /// Empty if there is none, see `has_recommendation`.
+    recommendation: Arc<Recommendation>,
+    has_recommendation: bool,
+    limits: NamespaceLimits,
+    /// The rest of the settling time.
+    settles_in: Option<Duration>,
+    groups: Vec<Group>,
+    /// The time after which time alone may change the decision.
+    recheck_in: Cell<Option<Duration>>,
+}
+
+/// A pod that wants another size.
+struct Candidate<'a> {
+    member: &'a Member<'a>,
+    priority: Priority,
+    reason: ActionReason,
+    /// The recommendation, capped for the pod.
+    recommendation: Recommendation,
+    oom_kill: Option<QuickOomKill>,
+}
+
+impl<'a> VpaPass<'a> {
+    /// Decides, and records the results in `builder`.
+    pub(super) fn run(
+        context: PassContext<'a>,
+        input: &VpaInput<'a>,
+        pause: Result<Option<Duration>, VpaPauseReason>,
+        builder: &mut PlanBuilder<'a>,
+    ) {
+        let VpaPods { vpa, pods, .. } = input.vpa_pods;
+        let spec = &vpa.object.spec;
+        let mode = spec.effective_update_mode();
+        let mut counts = PodCounts {
+            vpa: vpa.key.clone(),
+            controlled: pods.len(),
+            evictable: 0,
+            resizable: 0,
+        };
+        if let Ok(Some(due)) | Err(VpaPauseReason::OutsideWindow { opens_in: due }) = pause {
+            builder.wake_within(due);
+        }
+        if let Err(reason) = pause {
+            builder.plan.paused.push(Arc::new(PausedVpa {
+                vpa: vpa.key.clone(),
+                reason,
+            }));
+        } else {
+            let recommendation = recommendation_of(context.snapshot, vpa);
+            let has_recommendation = recommendation.is_some();
+            let recommendation = recommendation.unwrap_or_default();
+            let Members { groups, members } = of(context, input, mode);
+            let limits = context.snapshot.view.namespace_limits(&vpa.key.namespace);
+            let settles_in = context.state.settling.time_left(&vpa.key, context.now);
+            let mut pass = Self {
+                context,
+                vpa,
+                spec,
+                mode,
+                recommendation,
+                has_recommendation,
+                limits,
+                settles_in,
+                groups,
+                recheck_in: Cell::new(None),
+            };
+            pass.plan_actions(&members, &mut counts, builder);
+            if let Some(due) = pass.recheck_in.get() {
+                builder.wake_within(due);
+            }
+            if context.settings.preemption != PreemptionMode::Off {
+                pass.record_preemption_candidates(&members, builder);
+            }
+        }
+        builder.plan.pod_counts.push(Arc::new(counts));
+    }
+
+    fn plan_actions(
+        &mut self,
+        members: &[Member],
+        counts: &mut PodCounts,
+        builder: &mut PlanBuilder,
+    ) {
+        let (boosted, others): (Vec<&Member>, Vec<&Member>) =
+            members.iter().partition(|member| self.is_boosted(member));
+        for member in boosted {
+            if let Some(action) = self.unboost(member, builder) {
+                builder.plan.actions.push(Arc::new(action));
+            }
+        }
+        match self.mode {
+            _ if !self.has_recommendation => {}
+            EffectiveUpdateMode::Off | EffectiveUpdateMode::Initial => {}
+            EffectiveUpdateMode::Recreate => {
+                let candidates = self.candidates(
+                    others.into_iter().filter(|member| self.may_evict(member)),
+                    builder,
+                );
+                counts.evictable = candidates.len();
+                for candidate in candidates {
+                    let outcome = self.evict(&candidate, builder);
+                    self.record(&candidate, outcome, builder);
+                }
+            }
+            EffectiveUpdateMode::InPlace if !self.context.settings.in_place => {}
+            EffectiveUpdateMode::InPlace | EffectiveUpdateMode::InPlaceOrRecreate => {
+                let others = self.revert_oom_killed(others, builder);
+                let candidates = self.candidates(others.into_iter(), builder);
+                counts.resizable = candidates.len();
+                for candidate in candidates {
+                    let outcome = self.resize_or_evict(&candidate, builder);
+                    self.record(&candidate, outcome, builder);
+                }
+            }
+        }
+    }
+
+    /// Records an action, or the reason for skipping the pod.
+    fn record(
+        &self,
+        candidate: &Candidate,
+        outcome: Result<Action, SkipReason>,
+        builder: &mut PlanBuilder,
+    ) {
+        let pod = candidate.member.pod;
+        match outcome {
+            Ok(action) => builder.plan.actions.push(Arc::new(action)),
+            Err(reason) => {
+                let skip = Skip {
+                    vpa: self.vpa.key.clone(),
+                    pod: pod.key.clone(),
+                    reason,
+                };
+                builder.plan.skips.push(Arc::new(skip));
+            }
+        }
+    }
+
+    /// The pods that want another size, the most urgent first.
+    fn candidates<'m>(
+        &self,
+        members: impl Iterator<Item = &'m Member<'m>>,
+        builder: &mut PlanBuilder,
+    ) -> Vec<Candidate<'m>> {
+        let PassContext { settings, now, .. } = self.context;
+        let mut candidates: Vec<Candidate> = members
+            .filter_map(|member| {
+                let own = self.pod_recommendation(member.running);
+                let priority = Priority::of(member.running, &own, settings.native_sidecars);
+                let quick_oom = quick_oom(member.pod, member.running, self.spec, settings, now);
+                let reason = match (quick_oom, priority.outside_recommended_range) {
+                    (Some(_), _) => ActionReason::QuickOom,
+                    (None, true) => ActionReason::OutsideBounds,
+                    (None, false) => ActionReason::Drift,
+                };
+                if !priority.needs_update(member.pod, quick_oom.is_some(), settings, now) {
+                    self.recheck_in(priority.needs_update_in(member.pod, settings, now));
+                    return None;
+                }
+                if let Some(((_, _, ended_at), counts_for)) =
+                    quick_oom.zip(settings.quick_oom_retention)
+                {
+                    self.recheck_in(now.until(ended_at, counts_for + EPSILON));
+                }
+                let oom_kill = quick_oom.map(|kill| size::oom_kill(kill, member.running, &own));
+                let candidate = Candidate {
+                    member,
+                    priority,
+                    reason,
+                    recommendation: own,
+                    oom_kill,
+                };
+                if let Some(left) = self.settles_in.filter(|_| reason != ActionReason::QuickOom) {
+                    builder.wake_within(left);
+                    self.record(&candidate, Err(SkipReason::Settling), builder);
+                    return None;
+                }
+                if !eviction_requirements::admit(
+                    member.running,
+                    &candidate.recommendation,
+                    self.spec,
+                    settings.native_sidecars,
+                ) {
+                    self.record(&candidate, Err(SkipReason::EvictionRequirements), builder);
+                    return None;
+                }
+                Some(candidate)
+            })
+            .collect();
+        candidates.sort_by(|a, b| a.priority.cmp_urgency(&b.priority));
+        candidates.sort_by_key(|candidate| candidate.reason != ActionReason::QuickOom);
+        candidates
+    }
+
+    /// The recommendation, capped for the pod by its policy, limits and limit ranges.
+    fn pod_recommendation(&self, running: &Running) -> Recommendation {
+        let native_sidecars = self.context.settings.native_sidecars;
+        size::pod_recommendation(
+            &self.recommendation,
+            running,
+            self.spec,
+            &self.limits,
+            native_sidecars,
+        )
+    }
+
+    /// Whether the pod has a CPU startup boost. Until it is over, the pod is not sized.
+    fn is_boosted(&self, member: &Member) -> bool {
+        self.context.settings.startup_boost
+            && boost::is_configured(self.spec)
+            && boost::is_boosted(member.running)
+    }
+
+    fn group(&self, member: &Member) -> Option<&Group> {
+        self.groups.get(member.group?)
+    }
+
+    fn resizing_for(&self, member: &Member) -> Duration {
+        let PassContext { state, now, .. } = self.context;
+        let since = member
+            .running
+            .resizes
+            .first()
+            .and_then(|condition| condition.since);
+        let resizing_for = state
+            .resizing_for(&member.pod.uid, now)
+            .max(since.map_or(Duration::ZERO, |since| now.since(since)));
+        let timeout = ResizeStatus::of(member.running).timeout();
+        self.recheck_in(
+            timeout
+                .and_then(|timeout| (timeout + EPSILON).checked_sub(resizing_for))
+                .filter(|left| !left.is_zero()),
+        );
+        resizing_for
+    }
+
+    /// Makes the time after which the decision is made again at most `after`.
+    fn recheck_in(&self, after: Option<Duration>) {
+        self.recheck_in
+            .set(after.into_iter().chain(self.recheck_in.get()).min());
+    }
+
+    /// An error during the pod's backoff.
+    fn check_backoff(&self, member: &Member, builder: &mut PlanBuilder) -> Result<(), SkipReason> {
+        let Some(left) = self
+            .context
+            .state
+            .backoff_left(&member.pod.uid, self.context.now)
+        else {
+            return Ok(());
+        };
+        builder.wake_within(left);
+        Err(SkipReason::BackingOff)
+    }
+
+    /// Takes a disruption from the pod's group and disruption budgets. An error if one does not
+    /// allow it.
+    fn reserve(
+        &mut self,
+        member: &Member,
+        disruption: Disruption,
+        builder: &mut PlanBuilder,
+    ) -> Result<(), SkipReason> {
+        let stops_serving = disruption == Disruption::Restart
+            && member.availability == (PodAvailability::Running { available: true });
+        if stops_serving
+            && !self
+                .group(member)
+                .is_some_and(|group| group.allows(disruption, member.availability))
+        {
+            return Err(SkipReason::EvictionTolerance);
+        }
+        if let Some(reason) = builder
+            .budgets
+            .refusal(disruption, member.pod, member.running)
+        {
+            return Err(reason);
+        }
+        builder
+            .budgets
+            .reserve(disruption, member.pod, member.running);
+        if let Some(group) = member.group.and_then(|index| self.groups.get_mut(index)) {
+            group.reserve(disruption, member.availability);
+        }
+        Ok(())
+    }
+
+    fn action(
+        &self,
+        member: &Member,
+        kind: ActionKind,
+        reason: ActionReason,
+        disruption: Disruption,
+        changes: Vec<SizeChange>,
+    ) -> Action {
+        Action {
+            vpa: self.vpa.key.clone(),
+            pod: member.pod.key.clone(),
+            pod_uid: member.pod.uid.clone(),
+            kind,
+            reason,
+            changes,
+            recommendation: Arc::clone(&self.recommendation),
+            disruption,
+            oom_kill: None,
+        }
+    }
+}
+
+/// The pods of a VPA object in groups. Groups with too few pods are included if an action without
+/// disruption is possible.
+fn of<'a>(
+    context: PassContext<'a>,
+    input: &VpaInput<'a>,
+    mode: EffectiveUpdateMode,
+) -> Members<'a> {
+    let in_place = matches!(
+        mode,
+        EffectiveUpdateMode::InPlace | EffectiveUpdateMode::InPlaceOrRecreate
+    );
+    let skips = in_place && context.settings.in_place_skip_disruption_budget;
+    let includes_small = move |members: &[Member]| {
+        skips
+            || members
+                .iter()
+                .any(|member| boost::is_boosted(member.running))
+    };
+    members(input, context.state, context.settings, &includes_small)
+}
+
+/// The recommendation of the feed if it takes precedence, else that of the status.
+fn recommendation_of(snapshot: &Snapshot, vpa: &Autoscaler) -> Option<Arc<Recommendation>> {
+    if let Some(recommendation) = snapshot.recommendations.get(vpa.uid()) {
+        return Some(Arc::clone(recommendation));
+    }
+    let status = vpa.object.status.as_ref()?;
+    status
+        .recommendation
+        .clone()
+        .map(|recommendation| Arc::new(recommendation.into()))
+}

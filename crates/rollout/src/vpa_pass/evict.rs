@@ -1,0 +1,80 @@
+//! Evictions of pods that want another size.
+
+use super::{Candidate, Disruption, Member, PassContext, VpaPass};
+use crate::action::{Action, ActionKind, SkipReason};
+use crate::in_place;
+use crate::plan_builder::PlanBuilder;
+use crate::size_change::SizeChange;
+
+impl VpaPass<'_> {
+    /// Whether the pod's group allows its eviction. An eviction of unknown outcome may be sent
+    /// again: it is counted already.
+    pub(super) fn may_evict(&self, member: &Member) -> bool {
+        match member.pending {
+            Some(pending) if pending.disruption == Disruption::Eviction => pending.may_retry,
+            Some(_) => false,
+            None => {
+                let resizing_for = self.resizing_for(member);
+                in_place::may_evict(
+                    self.group(member),
+                    member.availability,
+                    member.running,
+                    resizing_for,
+                )
+            }
+        }
+    }
+
+    pub(super) fn evict(
+        &mut self,
+        candidate: &Candidate,
+        builder: &mut PlanBuilder,
+    ) -> Result<Action, SkipReason> {
+        let Member {
+            pod,
+            running,
+            pending,
+            ..
+        } = candidate.member;
+        if !self.may_evict(candidate.member) {
+            return Err(SkipReason::EvictionTolerance);
+        }
+        self.check_backoff(candidate.member, builder)?;
+        if pending.is_none() {
+            let PassContext { state, now, .. } = self.context;
+            let ineffective_pause =
+                state.ineffective_pause(&self.vpa.key, &pod.uid, &self.recommendation, now);
+            if let Some(left) = ineffective_pause {
+                builder.wake_within(left);
+                return Err(SkipReason::EvictionIneffective);
+            }
+            let shows_for = candidate
+                .oom_kill
+                .as_ref()
+                .and_then(|_| state.oom_kill_exposure_left(&pod.uid, now));
+            if let Some(left) = shows_for {
+                builder.wake_within(left);
+                return Err(SkipReason::RecentOomKill);
+            }
+            self.reserve(candidate.member, Disruption::Eviction, builder)?;
+        } else if let Some(reason) = builder.budgets.retry_refusal(pod, running) {
+            return Err(reason);
+        }
+        let changes = SizeChange::to_targets(
+            running,
+            &candidate.recommendation,
+            self.context.settings.native_sidecars,
+        );
+        let action = self.action(
+            candidate.member,
+            ActionKind::Evict,
+            candidate.reason,
+            Disruption::Eviction,
+            changes,
+        );
+        Ok(Action {
+            oom_kill: candidate.oom_kill.clone(),
+            ..action
+        })
+    }
+}

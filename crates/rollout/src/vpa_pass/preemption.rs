@@ -1,0 +1,90 @@
+//! Candidates of preemption: pending resizes, and pods that may be evicted for them.
+
+use std::sync::Arc;
+
+use api::vpa::EffectiveUpdateMode;
+use model::Recommendation;
+
+use super::{Member, PassContext, VpaPass};
+use crate::eviction_requirements;
+use crate::plan_builder::PlanBuilder;
+use crate::preemption::{EvictablePod, PendingResize, Victim};
+use crate::priority::Priority;
+use crate::resize_status::ResizeStatus;
+
+impl<'a> VpaPass<'a> {
+    /// Records the candidates of preemption; none during the settling time.
+    pub(super) fn record_preemption_candidates(
+        self,
+        members: &[Member<'a>],
+        builder: &mut PlanBuilder<'a>,
+    ) {
+        if self.settles_in.is_some() {
+            return;
+        }
+        let first = builder.groups.len();
+        let evicts = matches!(
+            self.mode,
+            EffectiveUpdateMode::Recreate | EffectiveUpdateMode::InPlaceOrRecreate
+        );
+        for member in members {
+            let Member {
+                pod,
+                running,
+                availability,
+                group,
+                pending: _,
+            } = member;
+            let group = group.map(|index| first + index);
+            let evictable = EvictablePod {
+                vpa: self.vpa.key.clone(),
+                recommendation: Arc::clone(&self.recommendation),
+                pod,
+                running,
+                availability: *availability,
+                group,
+            };
+            let own = self.pod_recommendation(running);
+            let resizing = ResizeStatus::of(running);
+            if matches!(resizing, ResizeStatus::Deferred | ResizeStatus::Infeasible) {
+                builder.pending_resizes.push(PendingResize {
+                    pod: evictable,
+                    fits_empty_node: resizing == ResizeStatus::Deferred,
+                    may_move: evicts && self.allows_preemption(member, &own),
+                });
+            } else if group.is_some()
+                && evicts
+                && self.may_evict(member)
+                && self.allows_preemption(member, &own)
+            {
+                let priority = Priority::of(running, &own, self.context.settings.native_sidecars);
+                builder.victims.push(Victim {
+                    pod: evictable,
+                    shrinks: !priority.scale_up,
+                });
+            }
+        }
+        builder.groups.extend(self.groups);
+    }
+
+    /// Whether the pod's own VPA object allows its eviction for another pod.
+    fn allows_preemption(&self, member: &Member, own: &Recommendation) -> bool {
+        let PassContext {
+            state,
+            settings,
+            now,
+            ..
+        } = self.context;
+        member.pending.is_none()
+            && !self.is_boosted(member)
+            && eviction_requirements::admit(
+                member.running,
+                own,
+                self.spec,
+                settings.native_sidecars,
+            )
+            && state
+                .ineffective_pause(&self.vpa.key, &member.pod.uid, &self.recommendation, now)
+                .is_none()
+    }
+}

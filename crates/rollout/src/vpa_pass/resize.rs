@@ -1,0 +1,247 @@
+//! In-place resizes, and evictions where a resize is no use.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use api::vpa::EffectiveUpdateMode;
+use json_patch::Patch;
+use view::Running;
+
+use super::{Candidate, Disruption, Group, Member, PassContext, VpaPass};
+use crate::action::{Action, ActionKind, NodeCapacity, ResizeAttempt, SkipReason};
+use crate::in_place::{InPlaceDecision, InPlaceRequest};
+use crate::plan_builder::PlanBuilder;
+use crate::resize_patch::{self, DesiredSizes};
+use crate::resize_status::ResizeStatus;
+use crate::size_change::SizeChange;
+use crate::{qos, revert, size};
+
+/// The time after which a rejected resize is retried if the pod must not be evicted.
+pub(super) const REFUSED_PAUSE: Duration = Duration::from_mins(1);
+
+/// A resize and its disruption.
+pub(super) struct Resize {
+    pub(super) sizes: DesiredSizes,
+    pub(super) disruption: Disruption,
+    pub(super) is_change: bool,
+}
+
+impl Resize {
+    pub(super) fn new(running: &Running, sizes: DesiredSizes) -> Self {
+        let mut changes = resize_patch::changes(running, &sizes).peekable();
+        let is_change = changes.peek().is_some();
+        let restarts = changes.any(|(container, name, _)| container.restarts_for.contains(name));
+        drop(changes);
+        Self {
+            sizes,
+            disruption: if restarts {
+                Disruption::Restart
+            } else {
+                Disruption::Resize
+            },
+            is_change,
+        }
+    }
+}
+
+impl VpaPass<'_> {
+    pub(super) fn resize_or_evict(
+        &mut self,
+        candidate: &Candidate,
+        builder: &mut PlanBuilder,
+    ) -> Result<Action, SkipReason> {
+        let member = candidate.member;
+        match member.pending {
+            Some(pending) if pending.disruption == Disruption::Eviction => {
+                return self.evict(candidate, builder);
+            }
+            Some(_) => return Err(SkipReason::ResizePending),
+            None => {}
+        }
+        let resize = self.desired_resize(member);
+        let protected_for = revert::protected_for(member.running, self.context.now);
+        if protected_for.is_some() && revert::reduces_memory(member.running, &resize.sizes) {
+            self.recheck_in(protected_for);
+            return Err(SkipReason::RecentlyReverted);
+        }
+        let resizing = ResizeStatus::of(member.running);
+        match self
+            .in_place_request(member, resize.disruption)
+            .decide(self.context.settings)
+        {
+            InPlaceDecision::Approved => self.resize(candidate, &resize, builder),
+            InPlaceDecision::Evict => self.evict(candidate, builder),
+            InPlaceDecision::InfeasibleCached => Err(SkipReason::KnownInfeasible),
+            InPlaceDecision::Infeasible if resize.is_change => {
+                self.resize(candidate, &resize, builder)
+            }
+            InPlaceDecision::Infeasible => {
+                let attempt = self.attempt(member.running);
+                builder
+                    .infeasible
+                    .push((self.vpa.key.clone(), member.pod.uid.clone(), attempt));
+                Err(SkipReason::KnownInfeasible)
+            }
+            // A deferred resize may be replaced. One in progress is left to the kubelet.
+            InPlaceDecision::Deferred
+                if self.mode == EffectiveUpdateMode::InPlace
+                    && resizing == ResizeStatus::Deferred
+                    && resize.is_change =>
+            {
+                let allows = |group: &Group| group.allows(resize.disruption, member.availability);
+                if self.group(member).is_some_and(allows) {
+                    self.resize(candidate, &resize, builder)
+                } else {
+                    Err(SkipReason::EvictionTolerance)
+                }
+            }
+            InPlaceDecision::Deferred if resizing == ResizeStatus::NotResizing => {
+                Err(SkipReason::EvictionTolerance)
+            }
+            InPlaceDecision::Deferred => {
+                let resizing_for = self.resizing_for(member);
+                if let Some(timeout) = resizing
+                    .timeout()
+                    .filter(|_| !resizing.has_timed_out(resizing_for))
+                {
+                    builder.wake_within(
+                        timeout
+                            .saturating_sub(resizing_for)
+                            .max(Duration::from_secs(1)),
+                    );
+                }
+                Err(SkipReason::ResizePending)
+            }
+        }
+    }
+
+    fn in_place_request<'q>(
+        &'q self,
+        member: &Member<'q>,
+        disruption: Disruption,
+    ) -> InPlaceRequest<'q> {
+        InPlaceRequest {
+            mode: self.mode,
+            running: member.running,
+            availability: member.availability,
+            group: self.group(member),
+            has_recommendation: self.has_recommendation,
+            is_known_infeasible: self
+                .context
+                .state
+                .is_infeasible(&member.pod.uid, &self.recommendation),
+            resizing_for: self.resizing_for(member),
+            disruption,
+        }
+    }
+
+    /// Resizes the pod, or evicts it if a resize is known to fail and the mode allows evictions.
+    fn resize(
+        &mut self,
+        candidate: &Candidate,
+        resize: &Resize,
+        builder: &mut PlanBuilder,
+    ) -> Result<Action, SkipReason> {
+        let member = candidate.member;
+        if !resize.is_change {
+            return Err(SkipReason::ResizePending);
+        }
+        self.check_backoff(member, builder)?;
+        let patch = resize_patch::patch(member.running, &resize.sizes);
+        if let Some(reason) = self.obstacle(member, resize, &patch, builder) {
+            let evicts = self.mode == EffectiveUpdateMode::InPlaceOrRecreate;
+            return if evicts {
+                self.evict(candidate, builder)
+            } else {
+                Err(reason)
+            };
+        }
+        self.reserve(member, resize.disruption, builder)?;
+        let mut annotations =
+            resize_patch::annotation_changes(member.running, self.spec, self.context.now);
+        if let Some(note) =
+            revert::resized_from(member.pod, member.running, &resize.sizes, self.context.now)
+        {
+            annotations.insert(revert::RESIZED_FROM.to_owned(), Some(note));
+        }
+        let kind = ActionKind::Resize {
+            patch,
+            annotations,
+            attempt: self.attempt(member.running),
+        };
+        let changes =
+            SizeChange::to_sizes(member.running, &resize.sizes, &candidate.recommendation);
+        let action = self.action(member, kind, candidate.reason, resize.disruption, changes);
+        Ok(Action {
+            oom_kill: candidate.oom_kill.clone(),
+            ..action
+        })
+    }
+
+    /// The reason for which a resize is known to fail.
+    fn obstacle(
+        &self,
+        member: &Member,
+        resize: &Resize,
+        patch: &Patch,
+        builder: &mut PlanBuilder,
+    ) -> Option<SkipReason> {
+        let PassContext { state, now, .. } = self.context;
+        if qos::would_change(member.running, &resize.sizes) {
+            return Some(SkipReason::QosClass);
+        }
+        if let Some(ago) = state.rejected_ago(&member.pod.uid, patch, now) {
+            if self.mode == EffectiveUpdateMode::InPlaceOrRecreate {
+                return Some(SkipReason::ResizeRejected);
+            }
+            let left = REFUSED_PAUSE.saturating_sub(ago);
+            if !left.is_zero() {
+                builder.wake_within(left);
+                return Some(SkipReason::ResizeRejected);
+            }
+        }
+        let node_capacity = self.node_capacity(member.running)?;
+        let known =
+            state.is_infeasible_for_capacity(&self.vpa.key, node_capacity, &self.recommendation);
+        known.then_some(SkipReason::KnownInfeasible)
+    }
+
+    pub(super) fn desired_resize(&self, member: &Member) -> Resize {
+        let recommended = self
+            .has_recommendation
+            .then_some(self.recommendation.as_ref());
+        let native_sidecars = self.context.settings.native_sidecars;
+        let sizes = size::sizes(
+            recommended,
+            member.running,
+            self.spec,
+            &self.limits,
+            native_sidecars,
+        );
+        Resize::new(
+            member.running,
+            resize_patch::desired_sizes(member.running, self.spec, sizes, self.context.now),
+        )
+    }
+
+    pub(super) fn attempt(&self, running: &Running) -> ResizeAttempt {
+        ResizeAttempt {
+            recommendation: Arc::clone(&self.recommendation),
+            node_capacity: self.node_capacity(running),
+        }
+    }
+
+    /// The capacity of the pod's node, if the node is known.
+    fn node_capacity(&self, running: &Running) -> Option<NodeCapacity> {
+        let node = self
+            .context
+            .snapshot
+            .view
+            .nodes
+            .get(running.node.as_ref()?)?;
+        Some(NodeCapacity {
+            cpu: node.allocatable.cpu,
+            memory: node.allocatable.memory,
+        })
+    }
+}

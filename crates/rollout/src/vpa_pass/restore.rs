@@ -1,0 +1,102 @@
+//! Resizes that restore an earlier size: CPU after a startup boost, and memory after an OOM kill.
+
+use std::sync::Arc;
+
+use model::Recommendation;
+
+use super::resize::{REFUSED_PAUSE, Resize};
+use super::{EPSILON, Member, VpaPass};
+use crate::action::{Action, ActionKind, ActionReason};
+use crate::plan_builder::PlanBuilder;
+use crate::resize_status::ResizeStatus;
+use crate::size_change::SizeChange;
+use crate::{boost, resize_patch, revert};
+
+impl VpaPass<'_> {
+    /// Ends the startup boost of a pod whose boost is over.
+    pub(super) fn unboost(&mut self, member: &Member, builder: &mut PlanBuilder) -> Option<Action> {
+        let now = self.context.now;
+        let is_over = boost::boosted(member.running)
+            .any(|name| boost::is_expired(member.running, self.spec, name, now));
+        self.recheck_in(
+            boost::expires_in(member.running, self.spec, now).map(|left| left.max(EPSILON)),
+        );
+        if !is_over
+            || member.pending.is_some()
+            || ResizeStatus::of(member.running) != ResizeStatus::NotResizing
+        {
+            return None;
+        }
+        let resize = self.desired_resize(member);
+        let patch = resize_patch::patch(member.running, &resize.sizes);
+        let may = self
+            .group(member)
+            .is_some_and(|group| group.allows(resize.disruption, member.availability));
+        let rejected_ago = self
+            .context
+            .state
+            .rejected_ago(&member.pod.uid, &patch, now);
+        let retry_in = rejected_ago
+            .and_then(|ago| REFUSED_PAUSE.checked_sub(ago))
+            .filter(|left| !left.is_zero());
+        self.recheck_in(retry_in);
+        if !may
+            || retry_in.is_some()
+            || self.check_backoff(member, builder).is_err()
+            || self.reserve(member, resize.disruption, builder).is_err()
+        {
+            return None;
+        }
+        let annotations = resize_patch::annotation_changes(member.running, self.spec, now);
+        let kind = ActionKind::Resize {
+            patch,
+            annotations,
+            attempt: self.attempt(member.running),
+        };
+        let changes =
+            SizeChange::to_sizes(member.running, &resize.sizes, &Recommendation::default());
+        let reason = ActionReason::BoostExpired;
+        Some(self.action(member, kind, reason, resize.disruption, changes))
+    }
+
+    /// Restores the memory of pods that were OOM killed after a resize. Returns the other pods.
+    pub(super) fn revert_oom_killed<'m>(
+        &mut self,
+        members: Vec<&'m Member<'m>>,
+        builder: &mut PlanBuilder,
+    ) -> Vec<&'m Member<'m>> {
+        let mut others = Vec::with_capacity(members.len());
+        for member in members {
+            let own = self.pod_recommendation(member.running);
+            let back = revert::sizes_to_restore(member.pod, member.running, &own);
+            let Some(back) = back.filter(|_| member.pending.is_none() && member.group.is_some())
+            else {
+                others.push(member);
+                continue;
+            };
+            let resize = Resize::new(member.running, back);
+            let patch = resize_patch::patch(member.running, &resize.sizes);
+            let recently = self
+                .context
+                .state
+                .rejected_ago(&member.pod.uid, &patch, self.context.now)
+                .is_some();
+            let may = !recently && resize.is_change && self.check_backoff(member, builder).is_ok();
+            if may && self.reserve(member, resize.disruption, builder).is_ok() {
+                let annotations = revert::annotation_changes(self.context.now);
+                let kind = ActionKind::Resize {
+                    patch,
+                    annotations,
+                    attempt: self.attempt(member.running),
+                };
+                let changes = SizeChange::to_sizes(member.running, &resize.sizes, &own);
+                let reason = ActionReason::Revert;
+                let action = self.action(member, kind, reason, resize.disruption, changes);
+                builder.plan.actions.push(Arc::new(action));
+            } else {
+                others.push(member);
+            }
+        }
+        others
+    }
+}

@@ -1,0 +1,446 @@
+//! Any changes in any order.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1;
+use model::{ContainerRecommendation, Cpu, Labels, Recommendation, ResourceList};
+use proptest::prelude::*;
+use serde_json::{Value, json};
+use view::{
+    LimitRange, LimitRangeItem, LimitType, Namespace, Node, ObjectKey, Quota, Scale, ScaleKey,
+    WellKnown,
+};
+
+use rollout::{Action, ActionOutcome, MAINTENANCE_WINDOW, PauseReason, REVERTED_AT};
+
+use super::super::fixture::Fixture;
+use super::super::oom::killed;
+use super::budget;
+use super::comparison::Comparison;
+
+/// Namespaces with their Deployments. Names tell pods of different namespaces apart.
+const APPS: [(&str, &str); 5] = [
+    ("shop", "web"),
+    ("shop", "api"),
+    ("shop", "set"),
+    ("bank", "db"),
+    ("bank", "log"),
+];
+const MODES: [&str; 5] = [
+    "Recreate",
+    "Recreate",
+    "InPlaceOrRecreate",
+    "InPlace",
+    "Off",
+];
+const SELECTORS: [&str; 4] = [
+    "app=web",
+    "app in (web,api)",
+    "app notin (web)",
+    "tier=none",
+];
+const WINDOWS: [&str; 3] = ["0 13 * * *; for=1h", "30 11 * * *; for=1h", "soon"];
+/// Just enough and just too little for what is waited for.
+const PAUSES: [u64; 9] = [
+    50,
+    999,
+    2_000,
+    31_000,
+    61_000,
+    125_000,
+    301_000,
+    3_601_000,
+    13 * 3_600_000,
+];
+
+/// One change: what, of which application, and two details.
+type Step = (u8, usize, u8, u8);
+
+/// A change with its arguments.
+struct Change<'a> {
+    kind: u8,
+    namespace: &'a str,
+    app: &'a str,
+    pod: String,
+    cpu: &'a str,
+    a: u8,
+    b: u8,
+}
+
+/// The cluster, and the actions in flight.
+struct Scenario {
+    comparison: Comparison,
+    begun: Vec<Arc<Action>>,
+}
+
+impl Scenario {
+    fn new() -> Self {
+        let mut fixture = Fixture::new();
+        (fixture.settings.in_place, fixture.settings.startup_boost) = (true, true);
+        fixture.settings.settling_time = Duration::from_secs(2);
+        for (namespace, app) in APPS {
+            namespace.clone_into(&mut fixture.namespace);
+            if app == "set" {
+                fixture.clone_set(app, 3);
+            } else {
+                fixture.deployment(app, 3, &json!({"minReplicas": 1}));
+            }
+        }
+        Self {
+            comparison: Comparison::new(fixture),
+            begun: Vec::new(),
+        }
+    }
+
+    fn change(&mut self, (kind, app, a, b): Step) {
+        let (namespace, app) = APPS[app];
+        let fixture = &mut self.comparison.fixture;
+        namespace.clone_into(&mut fixture.namespace);
+        let change = Change {
+            kind,
+            namespace,
+            app,
+            pod: format!("{app}-{}", a % 5),
+            cpu: ["100m", "1", "900m", "3"][usize::from(b) % 4],
+            a,
+            b,
+        };
+        match kind {
+            0..=9 => change_pod(fixture, &change),
+            10..=15 => change_vpa(fixture, &change),
+            16 | 17 => change_controller(fixture, &change),
+            18..=23 => change_constraints(fixture, &change),
+            24..=29 => self.change_time(kind, b),
+            _ => self.change_actions(kind, a, b),
+        }
+    }
+
+    fn change_time(&mut self, kind: u8, b: u8) {
+        let fixture = &mut self.comparison.fixture;
+        match kind {
+            24..=27 => self
+                .comparison
+                .wait(Duration::from_millis(PAUSES[usize::from(b) % PAUSES.len()])),
+            28 => {
+                let hour = Duration::from_hours(1);
+                fixture.now.wall = if b < 8 {
+                    fixture.now.wall + hour
+                } else {
+                    fixture.now.wall - hour
+                };
+            }
+            29 => fixture.pause = (b < 4).then_some(PauseReason::ViewStale),
+            _ => {}
+        }
+    }
+
+    fn change_actions(&mut self, kind: u8, a: u8, b: u8) {
+        match kind {
+            30..=35 => {
+                let Some(action) = self
+                    .comparison
+                    .plan
+                    .actions
+                    .get(usize::from(a) % self.comparison.plan.actions.len().max(1))
+                else {
+                    return;
+                };
+                if self
+                    .begun
+                    .iter()
+                    .any(|begun| begun.pod_uid == action.pod_uid)
+                {
+                    return;
+                }
+                let action = Arc::clone(action);
+                self.comparison.begin(&action);
+                self.begun.push(action);
+            }
+            36..=40 if !self.begun.is_empty() => {
+                let action = self.begun.swap_remove(usize::from(a) % self.begun.len());
+                let outcome = match b {
+                    0..=6 => ActionOutcome::Accepted { generation: None },
+                    7 | 8 => ActionOutcome::Unknown,
+                    9 | 10 => ActionOutcome::TooManyRequests { retry_after: None },
+                    11 => ActionOutcome::PodGone,
+                    12 | 13 => ActionOutcome::Infeasible,
+                    _ => ActionOutcome::Rejected,
+                };
+                self.comparison.end(&action, &outcome);
+            }
+            _ => {}
+        }
+    }
+}
+
+fn change_pod(fixture: &mut Fixture, change: &Change) {
+    let Change {
+        kind,
+        app,
+        ref pod,
+        cpu,
+        b,
+        ..
+    } = *change;
+    match kind {
+        0..=2 => apply_pod(
+            fixture,
+            app,
+            pod,
+            &json!({"cpu": cpu, "ready": b < 8}),
+            |_| (),
+        ),
+        3 => fixture.delete(pod),
+        4 => apply_pod(fixture, app, pod, &json!({"cpu": cpu}), |pod| {
+            pod["metadata"]["deletionTimestamp"] = json!("2026-01-01T12:00:00Z");
+        }),
+        5 => apply_pod(fixture, app, pod, &json!({"cpu": "100m"}), killed),
+        6 => apply_pod(fixture, app, pod, &json!({"cpu": cpu}), |pod| {
+            let reason = ["Deferred", "Infeasible", "InProgress"][usize::from(b) % 3];
+            let at = "2026-01-01T11:59:00Z";
+            let condition = json!({"type": "PodResizePending", "status": "True", "reason": reason, "lastTransitionTime": at});
+            pod["status"]["conditions"]
+                .as_array_mut()
+                .expect("a list")
+                .push(condition);
+        }),
+        7 => apply_pod(fixture, app, pod, &json!({"cpu": "3"}), |pod| {
+            pod["metadata"]["annotations"] =
+                json!({"vpaCpuStartupBoost/app": "{\"requests\":{\"cpu\":\"1\"}}"});
+            pod["status"]["conditions"][0]["lastTransitionTime"] = json!("2026-01-01T12:00:00Z");
+        }),
+        8 => apply_pod(fixture, app, pod, &json!({"cpu": cpu}), |pod| {
+            pod["metadata"]["annotations"] = json!({REVERTED_AT: "2026-01-01T12:00:00Z"});
+            pod["spec"]["containers"][0]["resources"] =
+                json!({"requests": {"cpu": cpu, "memory": "300Mi"}});
+        }),
+        9 => apply_pod(fixture, app, pod, &json!({"cpu": cpu}), |pod| match b % 3 {
+            0 => pod["metadata"]["labels"] = json!({"app": "other"}),
+            1 => pod["metadata"]["ownerReferences"] = json!([]),
+            _ => pod["status"]["phase"] = json!("Pending"),
+        }),
+        _ => {}
+    }
+}
+
+fn change_vpa(fixture: &mut Fixture, change: &Change) {
+    let Change {
+        kind,
+        namespace,
+        app,
+        a,
+        b,
+        ..
+    } = *change;
+    let key = |name: &str| ObjectKey::new(namespace, name);
+    let has_vpa = fixture.view.autoscalers.get(&key(app)).is_some();
+    match kind {
+        10 if has_vpa => fixture.recommend(app, ["1", "2", "3"][usize::from(a) % 3]),
+        11 => match (app, b % 4) {
+            (_, 0) => drop(fixture.view.autoscalers.delete(&key(app))),
+            ("set", _) => fixture.vpa_of("apps.kruise.io/v1alpha1", "CloneSet", app, &policy(a, b)),
+            _ => fixture.vpa(app, &policy(a, b)),
+        },
+        12 if has_vpa => fixture.annotate(app, MAINTENANCE_WINDOW, WINDOWS[usize::from(a) % 3]),
+        13 if has_vpa => fixture.made_at(app, &format!("2026-01-01T11:00:0{}Z", a % 10)),
+        14 if has_vpa => fixture.boost(app, i32::from(a)),
+        15 if has_vpa => fixture.change_vpa(app, |vpa| {
+            let mut object = serde_json::to_value(&vpa.object).expect("a VPA object");
+            object["status"]["conditions"] =
+                json!([{"type": "SourceStale", "status": if b < 8 { "True" } else { "False" }}]);
+            vpa.object = api::vpa::parse(object).expect("a VPA object");
+        }),
+        _ => {}
+    }
+}
+
+fn change_controller(fixture: &mut Fixture, change: &Change) {
+    let Change {
+        kind,
+        namespace,
+        app,
+        a,
+        b,
+        ..
+    } = *change;
+    let key = |name: &str| ObjectKey::new(namespace, name);
+    let has_vpa = fixture.view.autoscalers.get(&key(app)).is_some();
+    match kind {
+        16 if app == "set" && b > 12 => {
+            let [group, kind] = ["apps.kruise.io", "CloneSet"].map(str::to_owned);
+            let key = ScaleKey {
+                group,
+                kind,
+                namespace: namespace.to_owned(),
+                name: app.to_owned(),
+            };
+            fixture.view.apply_scale(
+                key,
+                Scale::NotFound {
+                    reason: "gone".to_owned(),
+                },
+                view::PodSet::default(),
+            );
+        }
+        16 if app == "set" => fixture.read_scale(app, i32::from(b % 6)),
+        16 => {
+            let sets = fixture.view.controllers_mut(WellKnown::ReplicaSet);
+            if let Some(mut set) = sets.get(&key(app)).map(|set| set.as_ref().clone()) {
+                set.replicas = Some(i32::from(b % 6));
+                sets.apply(Arc::new(set));
+            }
+        }
+        17 if b < 4 => drop(
+            fixture
+                .view
+                .controllers_mut(WellKnown::ReplicaSet)
+                .delete(&key(app)),
+        ),
+        17 if app != "set" && has_vpa => fixture.workload(app, 3, &policy(a, b)),
+        _ => {}
+    }
+}
+
+fn change_constraints(fixture: &mut Fixture, change: &Change) {
+    let Change {
+        kind,
+        namespace,
+        app,
+        ref pod,
+        a,
+        b,
+        ..
+    } = *change;
+    let key = |name: &str| ObjectKey::new(namespace, name);
+    match kind {
+        18 if b == 0 => drop(
+            fixture
+                .view
+                .disruption_budgets
+                .delete(&ObjectKey::new("shop", format!("b{}", a % 3))),
+        ),
+        18 => {
+            let disrupted: &[String] = if b > 12 {
+                std::slice::from_ref(pod)
+            } else {
+                &[]
+            };
+            let selector = SELECTORS[if b < 14 { usize::from(a) % 3 } else { 3 }];
+            let budget = budget(
+                &format!("b{}", a % 3),
+                selector,
+                i32::from(b % 5),
+                disrupted,
+                fixture.now.wall,
+            );
+            fixture.view.disruption_budgets.apply(Arc::new(budget));
+        }
+        19 if b < 4 => drop(fixture.view.limit_ranges.delete(&key("all"))),
+        19 => {
+            let max = Some(ResourceList::of(
+                Cpu::from_millicores(500 * i64::from(b)),
+                model::Memory::from_bytes(1 << 32),
+            ));
+            let nothing = || None;
+            let item = LimitRangeItem {
+                kind: LimitType::Container,
+                min: nothing(),
+                max,
+                default: nothing(),
+                default_request: nothing(),
+                max_limit_request_ratio: nothing(),
+            };
+            fixture.view.limit_ranges.apply(Arc::new(LimitRange {
+                key: key("all"),
+                items: vec![item],
+            }));
+        }
+        20 if b < 4 => drop(fixture.view.quotas.delete(&key("all"))),
+        20 => {
+            let quota = Quota {
+                key: key("all"),
+                hard: ResourceList::new(),
+                scopes: vec![],
+            };
+            fixture.view.quotas.apply(Arc::new(quota));
+        }
+        21 => {
+            let text = WINDOWS
+                .get(usize::from(b) % 5)
+                .map(|text| (MAINTENANCE_WINDOW.to_owned(), (*text).to_owned()));
+            let annotations = text.into_iter().collect();
+            let namespace = Namespace {
+                name: namespace.to_owned(),
+                labels: Labels::default(),
+                annotations,
+            };
+            fixture.view.namespaces.apply(Arc::new(namespace));
+        }
+        22 if b < 4 => drop(fixture.feed.remove(&format!("uid-{app}"))),
+        22 => drop(fixture.feed.insert(
+            format!("uid-{app}"),
+            Arc::new(recommendation(500 * i64::from(b))),
+        )),
+        23 => {
+            let node = json!({"metadata": {"name": "n1"}, "status": {"allocatable": {"cpu": format!("{b}"), "memory": "8Gi"}}});
+            let node: v1::Node = serde_json::from_value(node).expect("a node");
+            fixture.view.nodes.apply(Arc::new(Node::from_k8s(node)));
+        }
+        _ => {}
+    }
+}
+
+fn policy(a: u8, b: u8) -> Value {
+    json!({"updateMode": MODES[usize::from(a) % 5], "minReplicas": 1 + b % 3})
+}
+
+/// A pod of an application, whichever kind its owner is of.
+fn apply_pod(
+    fixture: &mut Fixture,
+    app: &str,
+    name: &str,
+    with: &Value,
+    change: impl FnOnce(&mut Value),
+) {
+    fixture.pod_with(app, name, with, |pod| {
+        if app == "set" {
+            pod["metadata"]["ownerReferences"][0]["kind"] = json!("CloneSet");
+            pod["metadata"]["ownerReferences"][0]["apiVersion"] = json!("apps.kruise.io/v1alpha1");
+        }
+        change(pod);
+    });
+}
+
+fn recommendation(cpu: i64) -> Recommendation {
+    let list = ResourceList::of(
+        Cpu::from_millicores(cpu),
+        model::Memory::from_bytes(100 << 20),
+    );
+    let container = ContainerRecommendation {
+        container_name: "app".to_owned(),
+        target: list.clone(),
+        lower_bound: list.clone(),
+        upper_bound: list.clone(),
+        uncapped_target: list,
+    };
+    Recommendation {
+        containers: vec![container],
+    }
+}
+
+fn steps() -> impl Strategy<Value = Vec<Step>> {
+    proptest::collection::vec((0u8..41, 0..APPS.len(), 0u8..16, 0u8..16), 1..120)
+}
+
+proptest! {
+    #[test]
+    fn a_pass_decides_the_same_as_one_that_decides_about_everything(steps in steps()) {
+        let mut scenario = Scenario::new();
+        scenario.comparison.pass();
+        for step in steps {
+            scenario.change(step);
+            scenario.comparison.pass();
+        }
+    }
+}

@@ -1,0 +1,442 @@
+//! A cluster as it really is: workloads, their pods, budgets, the kubelet, and an API server that
+//! checks what is done.
+//!
+//! An eviction or a restart is judged by what the leader could know when it decided: what others
+//! took since then is excused.
+
+mod api_server;
+mod events;
+mod faults;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use model::{ContainerRecommendation, Cpu, Memory, Recommendation, ResourceList};
+use rand::Rng as _;
+use rand::rngs::StdRng;
+use rollout::ClockReading;
+use serde_json::json;
+use view::{Controller, DisruptionBudget, ObjectKey, Pod, WellKnown};
+
+use super::super::fixture::Fixture;
+use super::Count;
+
+/// An event of a watch.
+#[derive(Clone)]
+pub(super) enum Event {
+    Pod(Arc<Pod>),
+    Gone(ObjectKey),
+    Controller(WellKnown, Arc<Controller>),
+    Budget(Arc<DisruptionBudget>),
+}
+
+/// The kind of the owner of a workload's pods.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    ReplicaSet,
+    Job,
+    /// A kind whose number of replicas is read from its scale subresource.
+    CloneSet,
+}
+
+impl Kind {
+    fn name(self) -> (&'static str, &'static str) {
+        match self {
+            Self::ReplicaSet => ("apps/v1", "ReplicaSet"),
+            Self::Job => ("batch/v1", "Job"),
+            Self::CloneSet => ("apps.kruise.io/v1alpha1", "CloneSet"),
+        }
+    }
+}
+
+/// A workload.
+struct App {
+    name: String,
+    kind: Kind,
+    /// Of a Job: how many pods it has at a time.
+    replicas: i64,
+    /// Pods that still have to succeed, where it is a Job.
+    to_succeed: i64,
+    min_replicas: i64,
+    in_place: bool,
+    restarts: bool,
+    /// The pods that its budget requires, if it has one, and the status of the budget.
+    desired_healthy: Option<i64>,
+    healthy: i64,
+    allowed: i64,
+    disrupted: BTreeSet<String>,
+    /// CPU that is recommended.
+    target: i64,
+    /// The most of its wanted pods that served at a time, as far as they are still wanted.
+    attained: i64,
+    /// Losses to others, of the pods that stay, and of those that a budget counts.
+    losses: Vec<Known>,
+    healthy_losses: Vec<Known>,
+    /// The leader's knowledge at its last decision that was carried out.
+    decided: Known,
+}
+
+/// A point in what a leader can know: pod events before this number, and scales up to this version.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub(super) struct Known {
+    pub(super) events: usize,
+    pub(super) scales: usize,
+}
+
+impl Known {
+    /// Whether a leader that knows so much does not know of something that happened then.
+    fn lacks(self, happened: Self) -> bool {
+        happened.events >= self.events || happened.scales > self.scales
+    }
+
+    fn later(self, other: Self) -> Self {
+        if other.events >= self.events {
+            other
+        } else {
+            self
+        }
+    }
+}
+
+impl App {
+    fn wanted(&self) -> i64 {
+        self.replicas.min(self.to_succeed)
+    }
+}
+
+// What is so and what is not.
+#[allow(clippy::struct_excessive_bools)]
+struct TruePod {
+    app: usize,
+    uid: String,
+    node: usize,
+    is_running: bool,
+    is_ready: bool,
+    is_terminating: bool,
+    /// The controller has chosen it for a scale-down, and deletes it within `steps_left`.
+    is_doomed: bool,
+    steps_left: u32,
+    /// A container is to be restarted, or is being.
+    restarts: bool,
+    cpu: i64,
+    reported: i64,
+    generation: i64,
+    observed: i64,
+}
+
+impl TruePod {
+    fn serves(&self) -> bool {
+        self.is_running && self.is_ready && !self.is_terminating && !self.restarts
+    }
+}
+
+pub(super) struct ClusterModel {
+    apps: Vec<App>,
+    pods: BTreeMap<String, TruePod>,
+    /// Everything that ever happened to pods and their controllers, and to budgets, in order: two
+    /// watches.
+    pub(super) pod_events: Vec<Event>,
+    pub(super) budget_events: Vec<Event>,
+    /// Changes of scales so far.
+    scales: usize,
+    pub(super) now: ClockReading,
+    pub(super) fixture: Fixture,
+    pub(super) tolerance: f64,
+    next: usize,
+    pub(super) count: Count,
+}
+
+const NODES: usize = 4;
+/// Steps after which a controller has deleted all pods that it chose for a scale-down.
+const DELETION_STEPS: u32 = 8;
+
+impl ClusterModel {
+    pub(super) fn new(rng: &mut StdRng, count: Count) -> Self {
+        let mut fixture = Fixture::new();
+        let mut apps = Vec::new();
+        for index in 0..rng.random_range(1..=3) {
+            let name = format!("app{index}");
+            let kind = [Kind::ReplicaSet, Kind::Job, Kind::CloneSet][rng.random_range(0..3)];
+            let replicas = rng.random_range(1..=9);
+            let min_replicas = rng.random_range(1..=3);
+            let in_place = rng.random_bool(0.4);
+            let mode = if in_place {
+                "InPlaceOrRecreate"
+            } else {
+                "Recreate"
+            };
+            let policy = json!({"minReplicas": min_replicas, "updateMode": mode});
+            let to_succeed = if kind == Kind::Job {
+                rng.random_range(5..60)
+            } else {
+                i64::MAX
+            };
+            match kind {
+                Kind::ReplicaSet => fixture.workload(&name, replicas, &policy),
+                Kind::Job => {
+                    fixture.job(
+                        &name,
+                        &json!({"parallelism": replicas, "completions": to_succeed}),
+                        0,
+                    );
+                    fixture.vpa_of("batch/v1", "Job", &name, &policy);
+                }
+                Kind::CloneSet => fixture.vpa_of(kind.name().0, "CloneSet", &name, &policy),
+            }
+            let desired_healthy = rng
+                .random_bool(0.5)
+                .then(|| rng.random_range(0..=i64::from(replicas)));
+            apps.push(App {
+                name,
+                kind,
+                replicas: i64::from(replicas),
+                to_succeed,
+                min_replicas,
+                in_place,
+                restarts: rng.random_bool(0.6),
+                desired_healthy,
+                healthy: 0,
+                allowed: 0,
+                disrupted: BTreeSet::new(),
+                target: 1000,
+                attained: 0,
+                losses: Vec::new(),
+                healthy_losses: Vec::new(),
+                decided: Known::default(),
+            });
+        }
+        let now = fixture.now;
+        let tolerance = [0.0, 0.2, 0.5, 0.5, 0.9, 1.0][rng.random_range(0..6)];
+        let mut model = Self {
+            apps,
+            pods: BTreeMap::new(),
+            pod_events: Vec::new(),
+            budget_events: Vec::new(),
+            scales: 0,
+            now,
+            fixture,
+            tolerance,
+            next: 0,
+            count,
+        };
+        for app in 0..model.apps.len() {
+            for _ in 0..model.apps[app].wanted() {
+                let name = model.make_pod(app, 100, rng);
+                let pod = model.pods.get_mut(&name).expect("made");
+                (pod.is_running, pod.is_ready) = (true, true);
+                model.publish_pod(&name);
+            }
+            model.sync_budget(app);
+        }
+        model
+    }
+
+    /// A new leader: nothing that it did not decide counts as its own.
+    pub(super) fn elect(&mut self) {
+        for app in &mut self.apps {
+            app.decided = Known::default();
+        }
+    }
+
+    /// All that there is to know now.
+    fn happening(&self) -> Known {
+        Known {
+            events: self.pod_events.len(),
+            scales: 0,
+        }
+    }
+
+    fn record_attained(&mut self) {
+        for app in 0..self.apps.len() {
+            let (serving, app) = (self.staying(app), &mut self.apps[app]);
+            app.attained = app.attained.max(serving).min(app.wanted());
+        }
+    }
+
+    /// The recommendations by the unique identifiers of VPA objects.
+    pub(super) fn recommendations(&self) -> BTreeMap<String, Arc<Recommendation>> {
+        let list =
+            |cpu: i64| ResourceList::of(Cpu::from_millicores(cpu), Memory::from_bytes(100 << 20));
+        let recommendation = |app: &App| {
+            let container = ContainerRecommendation {
+                container_name: "app".to_owned(),
+                target: list(app.target),
+                lower_bound: list(app.target),
+                upper_bound: list(app.target),
+                uncapped_target: list(app.target),
+            };
+            (
+                format!("uid-{}", app.name),
+                Arc::new(Recommendation {
+                    containers: vec![container],
+                }),
+            )
+        };
+        self.apps.iter().map(recommendation).collect()
+    }
+
+    pub(super) fn jump_clock(&mut self, ahead: bool) {
+        let hour = Duration::from_hours(1);
+        self.now.wall = if ahead {
+            self.now.wall + hour
+        } else {
+            self.now.wall - hour
+        };
+    }
+
+    pub(super) fn want_other_sizes(&mut self, rng: &mut StdRng) {
+        for app in &mut self.apps {
+            app.target = rng.random_range(1..=4) * 500;
+        }
+    }
+
+    /// Time passes: the kubelet, the controllers of workloads and that of budgets do some of their
+    /// work.
+    pub(super) fn step(&mut self, rng: &mut StdRng) {
+        let pause = Duration::from_millis(rng.random_range(50..3000));
+        self.now.monotonic += pause;
+        self.now.wall += pause;
+        let names: Vec<String> = self.pods.keys().cloned().collect();
+        for name in names {
+            let pod = self.pods.get_mut(&name).expect("it is there");
+            pod.steps_left = pod.steps_left.saturating_sub(1);
+            if pod.is_doomed && !pod.is_terminating && (pod.steps_left == 0 || rng.random_bool(0.2))
+            {
+                self.record_loss(&name);
+                self.pods
+                    .get_mut(&name)
+                    .expect("it is there")
+                    .is_terminating = true;
+                self.publish_pod(&name);
+            }
+            if rng.random_bool(0.4) {
+                self.kubelet(&name, rng);
+            }
+        }
+        for app in 0..self.apps.len() {
+            let is_job = self.apps[app].kind == Kind::Job;
+            // A Job waits until the pods that it lost have ended.
+            while self.present(app, is_job) < self.apps[app].wanted()
+                && rng.random_bool(if is_job { 0.3 } else { 0.7 })
+            {
+                let name = self.make_pod(app, self.apps[app].target, rng);
+                self.publish_pod(&name);
+            }
+            if rng.random_bool(0.3) {
+                self.sync_budget(app);
+            }
+            if is_job && rng.random_bool(0.3) {
+                self.publish_controller(app);
+            }
+        }
+        self.record_attained();
+    }
+
+    fn kubelet(&mut self, name: &str, rng: &mut StdRng) {
+        let pod = self.pods.get_mut(name).expect("it is there");
+        if pod.is_terminating {
+            if rng.random_bool(0.5) {
+                self.pods.remove(name);
+                self.pod_events
+                    .push(Event::Gone(ObjectKey::new("shop", name)));
+            }
+            return;
+        }
+        if !pod.is_running {
+            pod.is_running = true;
+        } else if pod.cpu != pod.reported && pod.restarts && pod.is_ready {
+            pod.is_ready = false;
+        } else if pod.cpu != pod.reported {
+            (pod.reported, pod.observed) = (pod.cpu, pod.generation);
+        } else if !pod.is_ready {
+            (pod.is_ready, pod.restarts) = (true, false);
+        } else {
+            return;
+        }
+        self.publish_pod(name);
+    }
+
+    /// Pods that stay: neither on their way out nor, where `with_ending` is not said, among those
+    /// that are to go.
+    fn present(&self, app: usize, with_ending: bool) -> i64 {
+        let stays = |pod: &&TruePod| {
+            pod.app == app && (with_ending || !(pod.is_terminating || pod.is_doomed))
+        };
+        self.pods.values().filter(stays).count() as i64
+    }
+
+    fn serving(&self, app: usize) -> i64 {
+        self.pods
+            .values()
+            .filter(|pod| pod.app == app && pod.serves())
+            .count() as i64
+    }
+
+    /// Pods that serve and are to stay.
+    fn staying(&self, app: usize) -> i64 {
+        self.pods
+            .values()
+            .filter(|pod| pod.app == app && pod.serves() && !pod.is_doomed)
+            .count() as i64
+    }
+
+    fn make_pod(&mut self, app: usize, cpu: i64, rng: &mut StdRng) -> String {
+        self.next += 1;
+        let name = format!("{}-{}", self.apps[app].name, self.next);
+        let pod = TruePod {
+            app,
+            uid: format!("uid-{name}"),
+            node: rng.random_range(0..NODES),
+            is_running: false,
+            is_ready: false,
+            is_terminating: false,
+            is_doomed: false,
+            steps_left: 0,
+            restarts: false,
+            cpu,
+            reported: cpu,
+            generation: 1,
+            observed: 1,
+        };
+        self.pods.insert(name.clone(), pod);
+        name
+    }
+
+    /// The least number of live pods with which a workload may lose one.
+    pub(super) fn min_replicas(&self, name: &str) -> usize {
+        let app = self
+            .apps
+            .iter()
+            .find(|app| app.name == name)
+            .expect("a workload");
+        app.min_replicas as usize
+    }
+
+    /// Whether a workload can get what is recommended at all.
+    fn can_move(app: &App) -> bool {
+        let budget = app
+            .desired_healthy
+            .is_none_or(|desired| desired < app.wanted());
+        app.wanted() >= app.min_replicas && (budget || (app.in_place && !app.restarts))
+    }
+
+    /// Whether all pods that can have what is recommended.
+    pub(super) fn is_content(&self) -> bool {
+        let lacks = |pod: &TruePod| {
+            let app = &self.apps[pod.app];
+            Self::can_move(app) && (pod.cpu != app.target || !pod.serves())
+        };
+        !self.pods.values().any(lacks)
+    }
+
+    pub(super) fn check_content(&self) {
+        let off: Vec<_> = self
+            .pods
+            .iter()
+            .filter(|(_, pod)| pod.cpu != self.apps[pod.app].target)
+            .map(|(name, _)| name)
+            .collect();
+        assert!(self.is_content(), "nothing moves any more: {off:?}");
+    }
+}

@@ -1,0 +1,141 @@
+//! The API server, which checks the tolerance and the budget whenever a pod is taken.
+
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use model::Quantity;
+use rollout::{Action, ActionKind, ActionOutcome};
+use view::{DisruptionBudget, ObjectKey};
+
+use super::{App, ClusterModel, Event, Known};
+
+impl ClusterModel {
+    /// The API server does what it is asked for. `seen_ready` says whether the pod was ready as far
+    /// as the leader knew: one that becomes ready meanwhile is no loss.
+    pub(in crate::chaos) fn execute(
+        &mut self,
+        action: &Action,
+        known: Known,
+        seen_ready: bool,
+    ) -> ActionOutcome {
+        self.record_attained();
+        let name = &action.pod.name;
+        let Some(pod) = self.pods.get(name).filter(|pod| pod.uid == action.pod_uid) else {
+            return ActionOutcome::PodGone;
+        };
+        let (app, served) = (pod.app, pod.serves() && seen_ready);
+        match &action.kind {
+            ActionKind::Evict => {
+                if pod.is_terminating {
+                    return ActionOutcome::Accepted { generation: None };
+                }
+                if pod.is_running && !self.spend(app, name) {
+                    self.count.vain += 1;
+                    return ActionOutcome::TooManyRequests { retry_after: None };
+                }
+                self.pods.get_mut(name).expect("it is there").is_terminating = true;
+                self.publish_pod(name);
+                self.count.evictions += 1;
+                self.check(app, served, action, known);
+                ActionOutcome::Accepted { generation: None }
+            }
+            ActionKind::Resize { patch, .. } => {
+                let text = serde_json::to_value(patch).expect("a patch");
+                let cpu = text.as_array().expect("a list").iter().find(|add| {
+                    add["path"]
+                        .as_str()
+                        .is_some_and(|path| path.ends_with("/cpu"))
+                });
+                let cpu = cpu
+                    .and_then(|add| add["value"].as_str()?.parse::<Quantity>().ok())
+                    .expect("CPU")
+                    .milli_value();
+                let restarts = self.apps[app].restarts;
+                let pod = self.pods.get_mut(name).expect("it is there");
+                if pod.is_terminating {
+                    return ActionOutcome::Rejected;
+                }
+                pod.generation += 1;
+                pod.cpu = cpu;
+                pod.restarts = restarts && pod.cpu != pod.reported;
+                let generation = Some(pod.generation);
+                self.publish_pod(name);
+                *(if restarts {
+                    &mut self.count.restarts
+                } else {
+                    &mut self.count.resizes
+                }) += 1;
+                self.check(app, served && restarts, action, known);
+                ActionOutcome::Accepted { generation }
+            }
+        }
+    }
+
+    /// Upstream's rule of the eviction API; whether the pod may go.
+    pub(super) fn spend(&mut self, app: usize, name: &str) -> bool {
+        let is_ready = self.pods[name].is_ready;
+        let app = &mut self.apps[app];
+        let Some(desired) = app.desired_healthy else {
+            return true;
+        };
+        if !is_ready && app.healthy >= desired && desired > 0 {
+            return true;
+        }
+        if app.allowed == 0 {
+            return false;
+        }
+        app.allowed -= 1;
+        app.disrupted.insert(name.to_owned());
+        self.budget_events
+            .push(Event::Budget(Arc::new(app.budget(self.now.wall))));
+        true
+    }
+
+    /// Checks the tolerance and the budget once a pod was taken that served. Losses to others that
+    /// the leader could not know of when it decided are excused.
+    fn check(&mut self, app: usize, took: bool, action: &Action, known: Known) {
+        let (staying, serving) = (self.staying(app), self.serving(app));
+        let app = &mut self.apps[app];
+        if !took {
+            return;
+        }
+        app.decided = app.decided.later(known);
+        let known = app.decided;
+        let unseen =
+            |losses: &[Known]| losses.iter().filter(|loss| known.lacks(**loss)).count() as i64;
+        let (excused, base) = (unseen(&app.losses), app.attained);
+        let tolerated = ((base as f64 * self.tolerance) as i64).max(1);
+        assert!(
+            staying + excused >= base - tolerated,
+            "{staying} of {base} serve and stay, {tolerated} may be away, {excused} are excused, after {action:?}",
+        );
+        let (excused, desired) = (
+            unseen(&app.healthy_losses),
+            app.desired_healthy.unwrap_or(0),
+        );
+        assert!(
+            serving + excused >= desired,
+            "{serving} serve, {desired} must, {excused} are excused, after {action:?}"
+        );
+    }
+}
+
+impl App {
+    pub(super) fn budget(&self, now: Timestamp) -> DisruptionBudget {
+        DisruptionBudget {
+            key: ObjectKey::new("shop", &self.name),
+            selector: format!("app={}", self.name).parse(),
+            generation: 1,
+            observed_generation: 1,
+            disruptions_allowed: self.allowed as i32,
+            current_healthy: self.healthy as i32,
+            desired_healthy: self.desired_healthy.unwrap_or(0) as i32,
+            disrupted: self
+                .disrupted
+                .iter()
+                .map(|name| (name.clone(), now))
+                .collect(),
+            always_allows_unhealthy: false,
+        }
+    }
+}

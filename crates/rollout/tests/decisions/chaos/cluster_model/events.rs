@@ -1,0 +1,132 @@
+//! The events that watches deliver, and the scale subresources.
+
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use model::{Cpu, Labels, Memory, ResourceList, ResourceName};
+use view::{
+    Container, ContainerSpec, Controller, ObjectKey, Owner, Phase, Pod, Running, Scale, ScaleKey,
+    WellKnown,
+};
+
+use super::{ClusterModel, Event, Kind};
+
+impl ClusterModel {
+    /// The scale subresources as they are read now, and their version.
+    pub(in crate::chaos) fn read_scales(&self) -> (Vec<(ScaleKey, Scale)>, usize) {
+        let read = self
+            .apps
+            .iter()
+            .filter(|app| app.kind == Kind::CloneSet)
+            .map(|app| {
+                let [group, kind, namespace] =
+                    ["apps.kruise.io", "CloneSet", "shop"].map(str::to_owned);
+                let selector = format!("app={}", app.name);
+                let scale = Scale::Found {
+                    selector,
+                    owner: None,
+                    replicas: Some(app.replicas as i32),
+                };
+                (
+                    ScaleKey {
+                        group,
+                        kind,
+                        namespace,
+                        name: app.name.clone(),
+                    },
+                    scale,
+                )
+            });
+        (read.collect(), self.scales)
+    }
+
+    pub(super) fn publish_controller(&mut self, app: usize) {
+        let app = &self.apps[app];
+        let kind = match app.kind {
+            Kind::ReplicaSet => WellKnown::ReplicaSet,
+            Kind::Job => WellKnown::Job,
+            Kind::CloneSet => return,
+        };
+        let known = self
+            .fixture
+            .view
+            .controller(kind, &ObjectKey::new("shop", &app.name))
+            .expect("it is there");
+        let controller = Controller {
+            replicas: Some(app.wanted() as i32),
+            ..known.as_ref().clone()
+        };
+        self.pod_events
+            .push(Event::Controller(kind, Arc::new(controller)));
+    }
+
+    /// Updates the status of a budget.
+    pub(super) fn sync_budget(&mut self, app: usize) {
+        let healthy = self
+            .pods
+            .values()
+            .filter(|pod| pod.app == app && pod.is_ready && !pod.is_terminating)
+            .count() as i64;
+        let app = &mut self.apps[app];
+        let Some(desired) = app.desired_healthy else {
+            return;
+        };
+        (app.healthy, app.allowed) = (healthy, (healthy - desired).max(0));
+        app.disrupted.clear();
+        self.budget_events
+            .push(Event::Budget(Arc::new(app.budget(self.now.wall))));
+    }
+
+    /// Adds the state of a pod to the events.
+    pub(super) fn publish_pod(&mut self, name: &str) {
+        let pod = &self.pods[name];
+        let list =
+            |cpu: i64| ResourceList::of(Cpu::from_millicores(cpu), Memory::from_bytes(100 << 20));
+        let app = &self.apps[pod.app];
+        let running = Running {
+            generation: Some(pod.generation),
+            observed_generation: Some(pod.observed),
+            node: Some(format!("n{}", pod.node)),
+            is_terminating: pod.is_terminating,
+            ready_since: pod.is_ready.then_some(Timestamp::UNIX_EPOCH),
+            qos_class: "Burstable".to_owned(),
+            containers: vec![ContainerSpec {
+                name: "app".to_owned(),
+                requests: Some(list(pod.cpu)),
+                reported: Some([list(pod.reported), ResourceList::new()]),
+                restarts_for: app
+                    .restarts
+                    .then_some(ResourceName::Cpu)
+                    .into_iter()
+                    .collect(),
+                is_ready: pod.is_ready,
+                ..ContainerSpec::default()
+            }],
+            ..Running::default()
+        };
+        let pod = Pod {
+            key: ObjectKey::new("shop", name),
+            uid: pod.uid.clone(),
+            labels: Labels::from_iter([("app", app.name.as_str())]),
+            phase: if pod.is_running {
+                Phase::Running
+            } else {
+                Phase::Pending
+            },
+            owner: Some(Owner {
+                api_version: app.kind.name().0.to_owned(),
+                kind: app.kind.name().1.to_owned(),
+                name: app.name.clone(),
+                uid: app.name.clone(),
+            }),
+            started_at: None,
+            containers: Vec::<Container>::new(),
+            init_containers: Vec::new(),
+            sidecars: Vec::new(),
+            requests: None,
+            placement: None,
+            running: Some(Arc::new(running)),
+        };
+        self.pod_events.push(Event::Pod(Arc::new(pod)));
+    }
+}

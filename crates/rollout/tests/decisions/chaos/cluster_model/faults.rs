@@ -1,0 +1,128 @@
+//! Changes by others: workloads are scaled, pods of Jobs succeed, nodes are lost, and pods
+//! are evicted.
+
+use rand::Rng as _;
+use rand::rngs::StdRng;
+use view::ObjectKey;
+
+use super::{ClusterModel, DELETION_STEPS, Event, Kind, Known, NODES, TruePod};
+
+impl ClusterModel {
+    /// Others do what they like: workloads are scaled, pods of Jobs succeed, nodes are lost, and
+    /// pods are evicted.
+    pub(in crate::chaos) fn trouble(&mut self, rng: &mut StdRng) {
+        for app in 0..self.apps.len() {
+            match self.apps[app].kind {
+                Kind::Job if rng.random_bool(0.1) => self.succeed(app, rng),
+                Kind::ReplicaSet | Kind::CloneSet if rng.random_bool(0.04) => {
+                    let replicas = rng.random_range(1..=12);
+                    self.scale(app, replicas);
+                }
+                _ => {}
+            }
+        }
+        if rng.random_bool(0.02) {
+            let node = rng.random_range(0..NODES);
+            let lost: Vec<String> = self
+                .pods
+                .iter()
+                .filter(|(_, pod)| pod.node == node)
+                .map(|(name, _)| name.clone())
+                .collect();
+            for name in lost {
+                self.record_loss(&name);
+                self.pods.remove(&name);
+                self.pod_events
+                    .push(Event::Gone(ObjectKey::new("shop", name)));
+                self.count.lost += 1;
+            }
+        }
+        if rng.random_bool(0.05) {
+            let live: Vec<String> = self
+                .pods
+                .iter()
+                .filter(|(_, pod)| !pod.is_terminating)
+                .map(|(name, _)| name.clone())
+                .collect();
+            if live.is_empty() {
+                return;
+            }
+            // A drain, or another updater.
+            let name = live[rng.random_range(0..live.len())].clone();
+            let pod = &self.pods[&name];
+            if !pod.is_running || self.spend(pod.app, &name) {
+                self.record_loss(&name);
+                self.pods
+                    .get_mut(&name)
+                    .expect("it is there")
+                    .is_terminating = true;
+                self.publish_pod(&name);
+                self.count.lost += 1;
+            }
+        }
+    }
+
+    /// Others are about to take a pod; the event about it comes next.
+    pub(super) fn record_loss(&mut self, name: &str) {
+        let (happened, pod) = (self.happening(), &self.pods[name]);
+        let app = &mut self.apps[pod.app];
+        if pod.serves() {
+            app.healthy_losses.push(happened);
+            if !pod.is_doomed {
+                app.losses.push(happened);
+            }
+        }
+    }
+
+    /// A pod of a Job succeeds, which the status of the Job says before or after the pod is gone.
+    fn succeed(&mut self, app: usize, rng: &mut StdRng) {
+        let done = self
+            .pods
+            .iter()
+            .find(|(_, pod)| pod.app == app && pod.serves())
+            .map(|(name, _)| name.clone());
+        let Some(name) = done.filter(|_| self.apps[app].to_succeed > 0) else {
+            return;
+        };
+        self.apps[app].to_succeed -= 1;
+        self.count.completed += 1;
+        if rng.random_bool(0.5) {
+            self.publish_controller(app);
+        }
+        self.record_loss(&name);
+        self.pods.remove(&name);
+        self.pod_events
+            .push(Event::Gone(ObjectKey::new("shop", name)));
+        self.record_attained();
+    }
+
+    /// A workload is scaled. The controller chooses at once which pods go, those first that do not
+    /// serve, and deletes them one by one.
+    fn scale(&mut self, app: usize, replicas: i64) {
+        self.scales += 1;
+        let mut happened = self.happening();
+        if self.apps[app].kind == Kind::CloneSet {
+            happened = Known {
+                events: 0,
+                scales: self.scales,
+            };
+        }
+        self.count.scaled_down += u64::from(replicas < self.apps[app].replicas);
+        self.apps[app].replicas = replicas;
+        let mut stay: Vec<&mut TruePod> = self
+            .pods
+            .values_mut()
+            .filter(|pod| pod.app == app && !pod.is_terminating && !pod.is_doomed)
+            .collect();
+        stay.sort_by_key(|pod| pod.serves());
+        let surplus = stay.len().saturating_sub(replicas as usize);
+        for pod in stay.into_iter().take(surplus) {
+            (pod.is_doomed, pod.steps_left) = (true, DELETION_STEPS);
+            if pod.serves() {
+                self.apps[app].losses.push(happened);
+            }
+        }
+        self.publish_controller(app);
+        self.record_attained();
+    }
+}

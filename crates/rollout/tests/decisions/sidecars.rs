@@ -1,0 +1,99 @@
+//! Init containers that go on running.
+
+use rollout::{ActionKind, RolloutState, SkipReason};
+use serde_json::{Value, json};
+
+use super::evicted;
+use super::fixture::Fixture;
+
+/// A pod with the right size, whose sidecar asks for too little CPU.
+fn fixture(mode: &str, observed: Option<&str>) -> Fixture {
+    let mut fixture = Fixture::new();
+    fixture.settings.in_place = true;
+    fixture.settings.native_sidecars = true;
+    fixture.workload("web", 1, &json!({"minReplicas": 1, "updateMode": mode}));
+    fixture.recommend_also("web", "mesh", "200m");
+    fixture.pod_with("web", "web-0", &json!({"cpu": "1"}), |pod: &mut Value| {
+        pod["spec"]["initContainers"] = json!([
+            {"name": "setup", "resources": {"requests": {"cpu": "10m", "memory": "10Mi"}}},
+            {"name": "mesh", "restartPolicy": "Always", "resources": {"requests": {"cpu": "10m", "memory": "100Mi"}}},
+        ]);
+        if let Some(names) = observed {
+            pod["metadata"]["annotations"] = json!({"vpaObservedContainers": names});
+        }
+    });
+    fixture
+}
+
+#[test]
+fn a_sidecar_outside_its_bounds_makes_its_pod_a_candidate_where_it_is_sized() {
+    for (observed, expected) in [(None, 1), (Some("app, mesh"), 1), (Some("app"), 0)] {
+        let mut fixture = fixture("Recreate", observed);
+        assert_eq!(
+            evicted(&fixture.decide(&mut RolloutState::default())).len(),
+            expected,
+            "{observed:?}"
+        );
+        fixture.settings.native_sidecars = false;
+        assert_eq!(
+            evicted(&fixture.decide(&mut RolloutState::default())).len(),
+            0,
+            "{observed:?}"
+        );
+    }
+}
+
+#[test]
+fn a_sidecar_is_resized_where_it_runs() {
+    let plan = fixture("InPlaceOrRecreate", None).decide(&mut RolloutState::default());
+    let [action] = plan.actions.as_slice() else {
+        panic!("one act: {plan:?}")
+    };
+    let ActionKind::Resize { patch, .. } = &action.kind else {
+        panic!("a resize: {action:?}")
+    };
+    let resources = "/spec/initContainers/1/resources/requests";
+    let expected = json!([
+        {"op": "add", "path": "/spec/containers/0/resources/requests/cpu", "value": "1"},
+        {"op": "add", "path": "/spec/containers/0/resources/requests/memory", "value": "100Mi"},
+        {"op": "add", "path": format!("{resources}/cpu"), "value": "200m"},
+        {"op": "add", "path": format!("{resources}/memory"), "value": "100Mi"},
+    ]);
+    assert_eq!(json!(patch), expected);
+}
+
+#[test]
+fn a_sidecar_that_restarts_makes_its_pod_wait_for_room_only_where_it_is_sized() {
+    for (native_sidecars, expected) in
+        [(false, vec![]), (true, vec![SkipReason::EvictionTolerance])]
+    {
+        let mut fixture = Fixture::new();
+        fixture.settings.in_place = true;
+        fixture.settings.in_place_skip_disruption_budget = true;
+        fixture.settings.native_sidecars = native_sidecars;
+        // One of two pods is missing.
+        fixture.workload(
+            "web",
+            2,
+            &json!({"minReplicas": 1, "updateMode": "InPlaceOrRecreate"}),
+        );
+        fixture.pod_with("web", "web-0", &json!({}), |pod| {
+            pod["spec"]["initContainers"] = json!([{
+                "name": "mesh", "restartPolicy": "Always",
+                "resources": {"requests": {"cpu": "10m", "memory": "100Mi"}},
+                "resizePolicy": [{"resourceName": "memory", "restartPolicy": "RestartContainer"}],
+            }]);
+        });
+        let plan = fixture.decide(&mut RolloutState::default());
+        let resizes = plan
+            .actions
+            .iter()
+            .filter(|action| matches!(action.kind, ActionKind::Resize { .. }))
+            .count();
+        assert_eq!(
+            (resizes, Fixture::reasons(&plan)),
+            (1 - expected.len(), expected),
+            "{native_sidecars}"
+        );
+    }
+}

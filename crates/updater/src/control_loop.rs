@@ -1,0 +1,209 @@
+//! The control loop of one term of leadership: decides after every change, and has the actions
+//! carried out within the rate limits.
+//!
+//! A pass decides about the VPA objects that a change concerns, and once in each interval about all
+//! of them. Its actions replace those that wait, so an action may miss the changes of at most one
+//! pause. Waiting actions are dropped at once when the stop switch is made, when a watch fails, and
+//! when the webhook's Lease expires. An action that was sent counts from then on, until the view
+//! shows its effect.
+
+mod executor;
+mod inputs;
+mod pacing;
+mod reporter;
+mod schedule;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use rollout::{Action, PausePolicy, PreemptionMode, RolloutState, Settings, decide};
+use runtime::throttle::Throttle;
+use tokio::task::block_in_place;
+use tokio::time::{Instant, sleep_until};
+use tokio_util::sync::CancellationToken;
+
+use crate::pod_writer::PodWriter;
+use crate::rate_limit::RateLimits;
+
+use executor::{Executor, Finished};
+pub(crate) use inputs::{Inputs, Watched};
+use pacing::Pacing;
+pub(crate) use reporter::Outputs;
+use reporter::Reporter;
+use schedule::PassSchedule;
+
+/// Settings from the command line.
+#[derive(Debug, Clone)]
+pub(crate) struct LoopConfig {
+    pub(crate) settings: Settings,
+    pub(crate) policy: PausePolicy,
+    pub(crate) limits: RateLimits,
+    /// Actions that are in flight at the same time.
+    pub(crate) concurrency: usize,
+    /// Time between full passes.
+    pub(crate) interval: Duration,
+    /// Limit of requests to the API server.
+    pub(crate) requests: Throttle,
+}
+
+/// The control loop.
+pub(crate) struct ControlLoop {
+    inputs: Inputs,
+    settings: Settings,
+    policy: PausePolicy,
+    state: RolloutState,
+    schedule: PassSchedule,
+    executor: Executor,
+    reporter: Reporter,
+    /// Until when the webhook counts as alive; `None` if it does not matter, or is not alive.
+    webhook_alive_until: Option<Instant>,
+}
+
+impl ControlLoop {
+    pub(crate) fn new(
+        watched: Watched,
+        config: LoopConfig,
+        writer: PodWriter,
+        outputs: Outputs,
+    ) -> Self {
+        let LoopConfig {
+            settings,
+            policy,
+            limits,
+            concurrency,
+            interval,
+            requests,
+        } = config;
+        let started = Instant::now();
+        Self {
+            inputs: Inputs::new(watched, started),
+            settings,
+            policy,
+            state: RolloutState::default(),
+            schedule: PassSchedule::new(interval, started),
+            executor: Executor::new(writer, Pacing::new(limits, requests), concurrency),
+            reporter: Reporter::new(outputs, interval, started),
+            webhook_alive_until: None,
+        }
+    }
+
+    /// Runs until shutdown, and waits for the actions in flight then. Dropped with the lease.
+    pub(crate) async fn run(mut self, shutdown: CancellationToken) -> anyhow::Result<()> {
+        loop {
+            let (pass_at, retry_at) = (self.schedule.next(), self.executor.retry_at());
+            tokio::select! {
+                biased;
+                () = shutdown.cancelled() => break,
+                // At once, without the pause between passes: a stop must not wait, and a pass
+                // costs little while it lasts.
+                changed = self.inputs.control.changed() => { changed?; self.pass(); }
+                Some(finished) = self.executor.finished() => self.finish(finished?),
+                changed = self.inputs.webhook.changed() => { changed?; self.pass_soon(); }
+                changed = self.inputs.view.changed() => { changed?; self.view_changed(); }
+                () = self.inputs.feed.changed() => self.pass_soon(),
+                () = sleep_until(pass_at) => self.pass(),
+                () = at(retry_at) => {}
+            }
+            self.start_actions();
+        }
+        self.executor.clear();
+        while let Some(finished) = self.executor.finished().await {
+            self.finish(finished?);
+        }
+        Ok(())
+    }
+
+    /// Drops waiting actions once the view is stale: they were decided from a current one.
+    fn view_changed(&mut self) {
+        if !self.inputs.is_view_current() {
+            self.executor.clear();
+        }
+        self.pass_soon();
+    }
+
+    fn pass_soon(&mut self) {
+        self.schedule.soon(Instant::now());
+    }
+
+    /// Decides, and replaces the waiting actions.
+    fn pass(&mut self) {
+        let began = Instant::now();
+        if self.schedule.begin(began) {
+            self.state.forget_decisions();
+        }
+        let now = self.inputs.now();
+        let (plan, pause, alive_until) = block_in_place(|| {
+            let Self {
+                inputs,
+                settings,
+                policy,
+                state,
+                reporter,
+                ..
+            } = self;
+            inputs.with_snapshot(policy, now, |snapshot| {
+                reporter.step("ListPods", began.elapsed());
+                let plan = decide(snapshot, state, settings, now);
+                if snapshot.pause.is_none() {
+                    reporter.planned(&plan, snapshot.view);
+                }
+                (plan, snapshot.pause)
+            })
+        });
+        let ended = Instant::now();
+        let executes = self.settings.preemption == PreemptionMode::On;
+        self.reporter.paused(pause);
+        self.reporter.preemptions(plan.preemptions, executes);
+        self.reporter.passed(began, ended, !plan.actions.is_empty());
+        self.executor.replace(plan.actions);
+        self.webhook_alive_until = alive_until;
+        self.schedule.end(began, ended, plan.wake_in, alive_until);
+    }
+
+    /// Starts the waiting actions that the limits allow now.
+    fn start_actions(&mut self) {
+        let now = Instant::now();
+        if self.webhook_alive_until.is_some_and(|until| until <= now) {
+            self.executor.clear();
+        }
+        for action in self.executor.admit(now) {
+            self.start(action);
+        }
+        let (in_flight, waiting) = self.executor.counts();
+        self.reporter.queue(in_flight, waiting);
+    }
+
+    fn start(&mut self, action: Arc<Action>) {
+        self.state.begin(&action, self.inputs.now());
+        let vpa = self.inputs.vpa(&action.vpa);
+        if let Some(vpa) = &vpa
+            && let Some(kill) = self.state.unrecorded_oom_kill(&action)
+        {
+            self.reporter.oom_killed(&action, kill, vpa);
+        }
+        self.executor.start(action, vpa);
+    }
+
+    fn finish(&mut self, finished: Finished) {
+        let Finished {
+            action,
+            vpa,
+            outcome,
+        } = finished;
+        // Not sent: this replica does not lead any more, and its state is about to be dropped.
+        let Some(outcome) = outcome else { return };
+        self.state.end(&action, &outcome, self.inputs.now());
+        let is_accepted = self.reporter.finished(&action, vpa.as_deref(), &outcome);
+        if !is_accepted {
+            // Another action may be possible.
+            self.pass_soon();
+        }
+    }
+}
+
+async fn at(time: Option<Instant>) {
+    match time {
+        Some(time) => sleep_until(time).await,
+        None => std::future::pending().await,
+    }
+}

@@ -1,0 +1,113 @@
+//! Carries out actions, several at a time and within the rate limits.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use rollout::{Action, ActionOutcome};
+use tokio::task::{JoinError, JoinSet};
+use tokio::time::Instant;
+use view::Autoscaler;
+
+use super::pacing::Pacing;
+use crate::pod_writer::PodWriter;
+
+/// Actions that wait, and those in flight.
+pub(super) struct Executor {
+    writer: PodWriter,
+    pacing: Pacing,
+    concurrency: usize,
+    /// In order of urgency.
+    waiting: VecDeque<Arc<Action>>,
+    in_flight: JoinSet<Finished>,
+    /// The time at which a limit may admit a waiting action.
+    retry_at: Option<Instant>,
+}
+
+/// An action with its outcome.
+pub(super) struct Finished {
+    pub(super) action: Arc<Action>,
+    /// The VPA object when the action was started.
+    pub(super) vpa: Option<Arc<Autoscaler>>,
+    /// `None` if it was not sent, since this replica does not lead any more.
+    pub(super) outcome: Option<ActionOutcome>,
+}
+
+impl Executor {
+    pub(super) fn new(writer: PodWriter, pacing: Pacing, concurrency: usize) -> Self {
+        Self {
+            writer,
+            pacing,
+            concurrency,
+            waiting: VecDeque::new(),
+            in_flight: JoinSet::new(),
+            retry_at: None,
+        }
+    }
+
+    /// Replaces the waiting actions.
+    pub(super) fn replace(&mut self, actions: Vec<Arc<Action>>) {
+        self.waiting = actions.into();
+    }
+
+    /// Drops the waiting actions.
+    pub(super) fn clear(&mut self) {
+        self.waiting.clear();
+    }
+
+    /// The numbers of actions in flight and waiting.
+    pub(super) fn counts(&self) -> (usize, usize) {
+        (self.in_flight.len(), self.waiting.len())
+    }
+
+    /// The time at which a limit may admit a waiting action.
+    pub(super) fn retry_at(&self) -> Option<Instant> {
+        self.retry_at
+    }
+
+    /// Removes and returns the waiting actions that concurrency and limits admit now.
+    pub(super) fn admit(&mut self, now: Instant) -> Vec<Arc<Action>> {
+        self.retry_at = None;
+        let mut free = self.concurrency.saturating_sub(self.in_flight.len());
+        let (mut admitted, mut held_back) = (Vec::new(), VecDeque::new());
+        while free > 0 {
+            let Some(action) = self.waiting.pop_front() else {
+                break;
+            };
+            match self.pacing.admit(&action, now.into_std()) {
+                Ok(()) => {
+                    admitted.push(action);
+                    free -= 1;
+                }
+                Err(wait) => {
+                    let time = now + wait;
+                    self.retry_at = Some(self.retry_at.map_or(time, |at| at.min(time)));
+                    held_back.push_back(action);
+                    if self.pacing.is_request_limit_only() {
+                        break;
+                    }
+                }
+            }
+        }
+        held_back.append(&mut self.waiting);
+        self.waiting = held_back;
+        admitted
+    }
+
+    /// Sends an action.
+    pub(super) fn start(&mut self, action: Arc<Action>, vpa: Option<Arc<Autoscaler>>) {
+        let writer = self.writer.clone();
+        self.in_flight.spawn(async move {
+            let outcome = writer.execute(&action).await;
+            Finished {
+                action,
+                vpa,
+                outcome,
+            }
+        });
+    }
+
+    /// The next action with an outcome; `None` if none is in flight.
+    pub(super) async fn finished(&mut self) -> Option<Result<Finished, JoinError>> {
+        self.in_flight.join_next().await
+    }
+}

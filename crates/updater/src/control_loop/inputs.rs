@@ -1,0 +1,142 @@
+//! The inputs of the control loop: three views, the feed and the clocks.
+
+use std::sync::Arc;
+
+use feed::Subscription;
+use rollout::{
+    ClockReading, PausePolicy, Preconditions, Snapshot, WebhookLiveness, check_preconditions,
+    is_current,
+};
+use runtime::ApiServerClock;
+use tokio::sync::watch;
+use tokio::time::Instant;
+use view::{Autoscaler, ObjectKey, View};
+
+use crate::feed_overlay::FeedOverlay;
+
+/// The watched objects, the feed, and the API server's clock.
+pub(crate) struct Watched {
+    /// Workloads.
+    pub(crate) view: watch::Receiver<View>,
+    /// The stop switch.
+    pub(crate) control: watch::Receiver<View>,
+    /// The webhook's Lease.
+    pub(crate) webhook: watch::Receiver<View>,
+    /// The feed, if it is configured.
+    pub(crate) feed: Option<watch::Receiver<Subscription>>,
+    /// The API server's time. Leases, ages of pods and maintenance windows do not depend on the
+    /// node's own clock.
+    pub(crate) clock: ApiServerClock,
+}
+
+/// The inputs of decisions.
+pub(crate) struct Inputs {
+    pub(super) view: watch::Receiver<View>,
+    pub(super) control: watch::Receiver<View>,
+    pub(super) webhook: watch::Receiver<View>,
+    pub(super) feed: FeedInput,
+    clock: ApiServerClock,
+    /// The zero of the monotonic clock.
+    started: Instant,
+    liveness: WebhookLiveness,
+}
+
+/// The feed, and its recommendations laid over the status of VPA objects.
+pub(super) struct FeedInput {
+    receiver: Option<watch::Receiver<Subscription>>,
+    /// Whether the feed has changed since the last pass.
+    has_changed: bool,
+    overlay: FeedOverlay,
+}
+
+impl Inputs {
+    pub(super) fn new(watched: Watched, started: Instant) -> Self {
+        let Watched {
+            view,
+            control,
+            webhook,
+            feed,
+            clock,
+        } = watched;
+        Self {
+            view,
+            control,
+            webhook,
+            feed: FeedInput {
+                receiver: feed,
+                has_changed: true,
+                overlay: FeedOverlay::default(),
+            },
+            clock,
+            started,
+            liveness: WebhookLiveness::default(),
+        }
+    }
+
+    /// A reading of both clocks.
+    pub(super) fn now(&self) -> ClockReading {
+        ClockReading {
+            wall: self.clock.timestamp(),
+            monotonic: self.started.elapsed(),
+        }
+    }
+
+    /// Whether all watches of workloads are current.
+    pub(super) fn is_view_current(&self) -> bool {
+        is_current(&self.view.borrow())
+    }
+
+    /// The VPA object as it is now.
+    pub(super) fn vpa(&self, key: &ObjectKey) -> Option<Arc<Autoscaler>> {
+        self.view.borrow().autoscalers.get(key).cloned()
+    }
+
+    /// Calls `f` with the latest state, and marks it as seen. Returns the results of `f`, and until
+    /// when the webhook counts as alive, where that matters.
+    pub(super) fn with_snapshot<T, P>(
+        &mut self,
+        policy: &PausePolicy,
+        now: ClockReading,
+        f: impl FnOnce(&Snapshot<'_>) -> (T, P),
+    ) -> (T, P, Option<Instant>) {
+        self.feed.update();
+        let view = self.view.borrow_and_update();
+        let control = self.control.borrow_and_update();
+        let webhook = self.webhook.borrow_and_update();
+        let preconditions = Preconditions {
+            view: &view,
+            control: &control,
+            webhook: &webhook,
+        };
+        let checked = check_preconditions(&preconditions, policy, &mut self.liveness, now);
+        let snapshot = Snapshot {
+            view: &view,
+            recommendations: self.feed.overlay.recommendations_for(&view),
+            pause: checked.err(),
+        };
+        let (result, pause) = f(&snapshot);
+        let alive_until = checked.ok().flatten().map(|until| self.started + until);
+        (result, pause, alive_until)
+    }
+}
+
+impl FeedInput {
+    /// Waits for a change of the feed; for ever without one.
+    pub(super) async fn changed(&mut self) {
+        let Some(receiver) = &mut self.receiver else {
+            return std::future::pending().await;
+        };
+        if receiver.changed().await.is_err() {
+            self.receiver = None;
+        }
+        self.has_changed = true;
+    }
+
+    fn update(&mut self) {
+        if std::mem::take(&mut self.has_changed)
+            && let Some(receiver) = &mut self.receiver
+        {
+            self.overlay.update(&receiver.borrow_and_update());
+        }
+    }
+}

@@ -1,0 +1,213 @@
+//! Reports the control loop's work in metrics, events, logs and the health check.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use rollout::{
+    Action, ActionKind, ActionOutcome, ActionReason, PauseReason, Plan, PreemptionPlan,
+    QuickOomKill, Skip, SkipReason,
+};
+use runtime::Activity;
+use tokio::time::Instant;
+use view::{Autoscaler, ObjectKey, View};
+
+use crate::events::{EventQueue, EventRecord};
+use crate::metrics::{Metrics, SizeClasses};
+
+/// The intervals without a pass after which the health check fails, as upstream's does.
+const ACTIVITY_INTERVALS: u32 = 5;
+/// The shortest time after which it fails: with a short interval, all objects must be read first.
+const MIN_ACTIVITY_TIMEOUT: Duration = Duration::from_mins(1);
+
+/// Destinations of reports. Clones share them.
+#[derive(Clone)]
+pub(crate) struct Outputs {
+    pub(crate) metrics: Metrics,
+    pub(crate) events: EventQueue,
+    pub(crate) activity: Activity,
+}
+
+/// The reporter, with what it has reported already.
+pub(super) struct Reporter {
+    outputs: Outputs,
+    classes: SizeClasses,
+    /// Preemptions of the last pass.
+    preemptions: Vec<PreemptionPlan>,
+    /// Pods whose resize was known to be infeasible in the last pass.
+    infeasible: BTreeSet<ObjectKey>,
+    pause: Option<PauseReason>,
+    round: Option<Round>,
+}
+
+/// A time in which there have always been actions that wait or are in flight.
+struct Round {
+    began: Instant,
+    decided: Instant,
+}
+
+impl Drop for Reporter {
+    /// A standby is healthy without passes, and shows no numbers.
+    fn drop(&mut self) {
+        self.outputs.activity.expect_nothing();
+        self.outputs.metrics.stand_down();
+    }
+}
+
+impl Reporter {
+    pub(super) fn new(outputs: Outputs, interval: Duration, started: Instant) -> Self {
+        let timeout = (interval * ACTIVITY_INTERVALS).max(MIN_ACTIVITY_TIMEOUT);
+        outputs.activity.expect_every(timeout, started.into_std());
+        Self {
+            outputs,
+            classes: SizeClasses::default(),
+            preemptions: Vec::new(),
+            infeasible: BTreeSet::new(),
+            pause: None,
+            round: None,
+        }
+    }
+
+    /// Records the length of a step of the loop.
+    pub(super) fn step(&self, step: &str, took: Duration) {
+        self.outputs.metrics.step(step, took);
+    }
+
+    /// Reports the plan of a pass.
+    pub(super) fn planned(&mut self, plan: &Plan, view: &View) {
+        let metrics = &self.outputs.metrics;
+        metrics.planned(plan, view, &mut self.classes);
+        self.skipped_infeasible(&plan.skips, view);
+    }
+
+    /// Reports each pod once whose resize is known to be infeasible.
+    fn skipped_infeasible(&mut self, skips: &[Arc<Skip>], view: &View) {
+        let infeasible = || {
+            skips
+                .iter()
+                .filter(|skip| skip.reason == SkipReason::KnownInfeasible)
+        };
+        for skip in infeasible().filter(|skip| !self.infeasible.contains(&skip.pod)) {
+            self.outputs.metrics.infeasible(&skip.vpa, &self.classes);
+            if let Some(pod) = view.pods.get(&skip.pod) {
+                self.outputs
+                    .events
+                    .push(EventRecord::resize_skipped(&skip.pod, &pod.uid));
+            }
+        }
+        self.infeasible = infeasible().map(|skip| skip.pod.clone()).collect();
+    }
+
+    /// Reports whether all actions are paused.
+    pub(super) fn paused(&mut self, pause: Option<PauseReason>) {
+        self.outputs.metrics.paused(pause);
+        if self.pause == pause {
+            return;
+        }
+        if let Some(reason) = pause {
+            tracing::warn!(reason = reason.as_str(), "pausing evictions and resizes");
+        } else {
+            tracing::info!("resuming evictions and resizes");
+        }
+        self.pause = pause;
+    }
+
+    /// Reports each preemption once, for as long as it stays the same.
+    pub(super) fn preemptions(&mut self, preemptions: Vec<PreemptionPlan>, executes: bool) {
+        for preemption in &preemptions {
+            if !self.preemptions.contains(preemption) {
+                self.outputs
+                    .events
+                    .push(EventRecord::preemption(preemption, executes));
+            }
+        }
+        self.preemptions = preemptions;
+    }
+
+    /// Reports a pass. A round begins with its first actions.
+    pub(super) fn passed(&mut self, began: Instant, ended: Instant, has_actions: bool) {
+        let Outputs {
+            metrics, activity, ..
+        } = &self.outputs;
+        metrics.step("FilterPods", ended - began);
+        activity.record(ended.into_std());
+        if self.round.is_none() && has_actions {
+            metrics.round(&mut self.classes);
+            self.round = Some(Round {
+                began,
+                decided: ended,
+            });
+        }
+    }
+
+    /// Reports the numbers of actions. A round ends when there are none.
+    pub(super) fn queue(&mut self, in_flight: usize, waiting: usize) {
+        let metrics = &self.outputs.metrics;
+        metrics.queue(in_flight, waiting);
+        if in_flight == 0
+            && waiting == 0
+            && let Some(Round { began, decided }) = self.round.take()
+        {
+            metrics.step("EvictPods", decided.elapsed());
+            metrics.step("total", began.elapsed());
+        }
+    }
+
+    /// Reports the OOM kill that an action answers.
+    pub(super) fn oom_killed(&self, action: &Action, kill: &QuickOomKill, vpa: &Autoscaler) {
+        for record in EventRecord::oom_killed(action, kill, vpa) {
+            self.outputs.events.push(record);
+        }
+    }
+
+    /// Reports the outcome of an action. Returns whether it was accepted.
+    pub(super) fn finished(
+        &mut self,
+        action: &Action,
+        vpa: Option<&Autoscaler>,
+        outcome: &ActionOutcome,
+    ) -> bool {
+        let Outputs {
+            metrics, events, ..
+        } = &self.outputs;
+        metrics.finished(action, outcome, &mut self.classes);
+        let (pod, uid) = (&action.pod, &action.pod_uid);
+        match (&action.kind, outcome, vpa) {
+            (ActionKind::Evict, ActionOutcome::Accepted { .. }, Some(vpa)) => {
+                tracing::info!(
+                    %pod,
+                    vpa = %action.vpa,
+                    reason = action.reason.as_str(),
+                    changes = changes(action),
+                    "evicted pod"
+                );
+                for record in EventRecord::evicted(pod, uid, vpa) {
+                    events.push(record);
+                }
+                true
+            }
+            (ActionKind::Resize { .. }, ActionOutcome::Accepted { .. }, _) => {
+                tracing::info!(
+                    %pod,
+                    vpa = %action.vpa,
+                    reason = action.reason.as_str(),
+                    changes = changes(action),
+                    "resized pod in place"
+                );
+                events.push(EventRecord::resized(pod, uid));
+                if action.reason == ActionReason::Revert {
+                    events.push(EventRecord::reverted(pod, uid));
+                }
+                true
+            }
+            _ => false,
+        }
+    }
+}
+
+/// The changes of requests, for example
+/// `app cpu request 100m -> 320m: below lower bound 300m; app memory request 1Gi -> 2Gi`.
+fn changes(action: &Action) -> String {
+    let changes: Vec<String> = action.changes.iter().map(ToString::to_string).collect();
+    changes.join("; ")
+}

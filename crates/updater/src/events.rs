@@ -1,0 +1,307 @@
+//! Kubernetes events about evictions and resizes, with upstream's reasons and texts.
+//!
+//! Events are written in the background, one after the other. One that cannot be written is
+//! dropped.
+
+use k8s_openapi::api::core::v1::{ObjectReference, Pod};
+use kube::runtime::events::{Event, EventType, Recorder, Reporter};
+use kube::{Client, Resource as _};
+use rollout::{Action, ActionKind, PreemptionMethod, PreemptionPlan, QuickOomKill};
+use tokio::sync::mpsc;
+use view::{Autoscaler, ObjectKey};
+
+/// The source component of events, upstream's.
+const CONTROLLER: &str = "vpa-updater";
+/// The length of the queue. Further events are dropped.
+const QUEUE_LENGTH: usize = 10_000;
+
+/// An event to write.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct EventRecord {
+    about: ObjectReference,
+    kind: EventType,
+    reason: &'static str,
+    action: &'static str,
+    note: String,
+}
+
+impl EventRecord {
+    /// The events about an eviction, for the pod and for its VPA object.
+    pub(crate) fn evicted(pod: &ObjectKey, uid: &str, vpa: &Autoscaler) -> [Self; 2] {
+        let note = "Pod was evicted by VPA Updater to apply resource recommendation.";
+        let of_vpa = format!(
+            "VPA Updater evicted Pod {} to apply resource recommendation.",
+            pod.name
+        );
+        [
+            Self::normal(
+                pod_reference(pod, uid),
+                "EvictedByVPA",
+                "Evict",
+                note.to_owned(),
+            ),
+            Self::normal(vpa.reference(), "EvictedPod", "Evict", of_vpa),
+        ]
+    }
+
+    /// The events about an OOM kill soon after the container's start, which `action` answers, for
+    /// the pod and for its VPA object.
+    pub(crate) fn oom_killed(action: &Action, kill: &QuickOomKill, vpa: &Autoscaler) -> [Self; 2] {
+        let QuickOomKill {
+            container,
+            ran_for,
+            ended_at: _,
+            request,
+            limit,
+            target,
+        } = kill;
+        let (event_action, verb) = if action.kind == ActionKind::Evict {
+            ("Evict", "evicted")
+        } else {
+            ("Resize", "resized")
+        };
+        let note = format!(
+            "Container {container} of Pod {} was OOM killed {}s after its start (memory request: {}, limit: {}). \
+             The Pod is to be {verb} by VPA Updater; the new memory request is to be {}.",
+            action.pod.name,
+            ran_for.as_secs(),
+            amount(request.as_ref()),
+            amount(limit.as_ref()),
+            amount(target.as_ref()),
+        );
+        [pod_reference(&action.pod, &action.pod_uid), vpa.reference()].map(|about| Self {
+            kind: EventType::Warning,
+            ..Self::normal(about, "OOMKilled", event_action, note.clone())
+        })
+    }
+
+    /// The event about an in-place resize.
+    pub(crate) fn resized(pod: &ObjectKey, uid: &str) -> Self {
+        let note = "Pod was resized in place by VPA Updater.";
+        Self::normal(
+            pod_reference(pod, uid),
+            "InPlaceResizedByVPA",
+            "Resize",
+            note.to_owned(),
+        )
+    }
+
+    /// The event about a pending resize, and the evictions that make room for it. With `executes`
+    /// they are carried out.
+    pub(crate) fn preemption(preemption: &PreemptionPlan, executes: bool) -> Self {
+        let verb = if executes { "is" } else { "would be" };
+        let note = match &preemption.method {
+            PreemptionMethod::Victims(pods) => {
+                format!(
+                    "Its node has no room for its resize; room {verb} made by evicting {}.",
+                    evicted(pods, &preemption.pod.namespace)
+                )
+            }
+            PreemptionMethod::Itself => {
+                format!("Its node has no room for its resize; the Pod itself {verb} evicted.")
+            }
+        };
+        Self::normal(
+            pod_reference(&preemption.pod, &preemption.pod_uid),
+            "MakeRoom",
+            "Evict",
+            note,
+        )
+    }
+
+    /// The event about memory that is restored after an OOM kill.
+    pub(crate) fn reverted(pod: &ObjectKey, uid: &str) -> Self {
+        let note = "Pod was OOM killed after VPA Updater reduced its memory; the previous memory is restored and kept.";
+        Self {
+            kind: EventType::Warning,
+            ..Self::normal(
+                pod_reference(pod, uid),
+                "ResizeReverted",
+                "Resize",
+                note.to_owned(),
+            )
+        }
+    }
+
+    /// The event about a resize that is known to be infeasible on the pod's node.
+    pub(crate) fn resize_skipped(pod: &ObjectKey, uid: &str) -> Self {
+        let note = "Previously recorded in-place update was infeasible, current recommendation is not lower than previous, skipping resize";
+        Self::normal(
+            pod_reference(pod, uid),
+            "InPlaceResizeSkipped",
+            "Resize",
+            note.to_owned(),
+        )
+    }
+
+    fn normal(
+        about: ObjectReference,
+        reason: &'static str,
+        action: &'static str,
+        note: String,
+    ) -> Self {
+        Self {
+            about,
+            kind: EventType::Normal,
+            reason,
+            action,
+            note,
+        }
+    }
+}
+
+fn amount(quantity: Option<&impl ToString>) -> String {
+    quantity.map_or("none".to_owned(), ToString::to_string)
+}
+
+/// The names of the pods of `namespace`, and the number of others, which its users may not see.
+fn evicted(pods: &[ObjectKey], namespace: &str) -> String {
+    let (own, others): (Vec<_>, Vec<_>) = pods.iter().partition(|pod| pod.namespace == namespace);
+    let others = match others.len() {
+        0 => None,
+        1 => Some("a pod of another namespace".to_owned()),
+        count => Some(format!("{count} pods of other namespaces")),
+    };
+    own.into_iter()
+        .map(ToString::to_string)
+        .chain(others)
+        .collect::<Vec<_>>()
+        .join(", ")
+}
+
+fn pod_reference(pod: &ObjectKey, uid: &str) -> ObjectReference {
+    ObjectReference {
+        api_version: Some(Pod::api_version(&()).into_owned()),
+        kind: Some(Pod::kind(&()).into_owned()),
+        namespace: Some(pod.namespace.clone()),
+        name: Some(pod.name.clone()),
+        uid: Some(uid.to_owned()),
+        ..ObjectReference::default()
+    }
+}
+
+/// The queue of events to write. Clones share it.
+#[derive(Debug, Clone)]
+pub(crate) struct EventQueue(mpsc::Sender<EventRecord>);
+
+impl EventQueue {
+    /// The queue, and the future that writes its events. `client` should have a throttle of its
+    /// own.
+    pub(crate) fn new(client: Client) -> (Self, impl Future<Output = ()> + Send) {
+        let (queue, mut records) = mpsc::channel::<EventRecord>(QUEUE_LENGTH);
+        let events = Recorder::new(
+            client,
+            Reporter {
+                controller: CONTROLLER.to_owned(),
+                instance: None,
+            },
+        );
+        let writing = async move {
+            while let Some(EventRecord {
+                about,
+                kind,
+                reason,
+                action,
+                note,
+            }) = records.recv().await
+            {
+                let event = Event {
+                    type_: kind,
+                    reason: reason.to_owned(),
+                    note: Some(note),
+                    action: action.to_owned(),
+                    secondary: None,
+                };
+                if let Err(error) = events.publish(&event, &about).await {
+                    tracing::debug!(name = about.name, reason, %error, "cannot write event");
+                }
+            }
+        };
+        (Self(queue), writing)
+    }
+
+    /// Enqueues an event, or drops it if the queue is full.
+    pub(crate) fn push(&self, record: EventRecord) {
+        if self.0.try_send(record).is_err() {
+            tracing::debug!("event queue is full; dropping event");
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::time::Duration;
+
+    use serde_json::json;
+
+    use super::*;
+    use rollout::{ActionReason, Disruption};
+
+    #[test]
+    fn an_oom_kill_is_recorded_with_its_numbers_on_the_pod_and_its_vpa_object() {
+        let object = json!({
+            "apiVersion": "autoscaling.k8s.io/v1", "kind": "VerticalPodAutoscaler",
+            "metadata": {"namespace": "shop", "name": "web", "uid": "uid-web"},
+            "spec": {"targetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web"}},
+        });
+        let key = ObjectKey::new("shop", "web");
+        let vpa = Autoscaler {
+            key: key.clone(),
+            object: api::vpa::parse(object).expect("a VPA object"),
+        };
+        let kill = QuickOomKill {
+            container: "app".to_owned(),
+            ran_for: Duration::from_millis(29_500),
+            ended_at: "2026-01-01T11:59:59Z".parse().expect("a time"),
+            request: "100Mi".parse().ok(),
+            limit: None,
+            target: "300Mi".parse().ok(),
+        };
+        let action = Action {
+            vpa: key,
+            pod: ObjectKey::new("shop", "web-0"),
+            pod_uid: "uid-0".to_owned(),
+            kind: ActionKind::Evict,
+            reason: ActionReason::QuickOom,
+            changes: Vec::new(),
+            recommendation: Arc::default(),
+            disruption: Disruption::Eviction,
+            oom_kill: Some(kill.clone()),
+        };
+        let [pod, object] = EventRecord::oom_killed(&action, &kill, &vpa);
+        assert_eq!(
+            (pod.about.uid.as_deref(), object.about.uid.as_deref()),
+            (Some("uid-0"), Some("uid-web"))
+        );
+        assert_eq!(
+            (&pod.note, pod.reason, pod.action),
+            (&object.note, "OOMKilled", "Evict")
+        );
+        assert_eq!(
+            pod.note,
+            "Container app of Pod web-0 was OOM killed 29s after its start (memory request: 100Mi, limit: none). \
+             The Pod is to be evicted by VPA Updater; the new memory request is to be 300Mi."
+        );
+    }
+
+    #[test]
+    fn pods_of_other_namespaces_are_not_named() {
+        let check = |pods: &[(&str, &str)], expected: &str| {
+            let pods: Vec<_> = pods
+                .iter()
+                .map(|(namespace, name)| ObjectKey::new(*namespace, *name))
+                .collect();
+            assert_eq!(evicted(&pods, "shop"), expected);
+        };
+        check(
+            &[("shop", "web-1"), ("shop", "web-2")],
+            "shop/web-1, shop/web-2",
+        );
+        check(&[("bank", "vault-0")], "a pod of another namespace");
+        check(
+            &[("bank", "vault-0"), ("shop", "web-1"), ("hr", "pay-1")],
+            "shop/web-1, 2 pods of other namespaces",
+        );
+    }
+}

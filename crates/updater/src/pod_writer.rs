@@ -1,0 +1,328 @@
+//! The writes to pods: evictions, and resizes with their annotations.
+//!
+//! Each write carries the pod's unique identifier as a precondition, so that it cannot apply to a
+//! later pod of the same name.
+
+use std::time::{Duration, Instant};
+
+use api::patch::guarded;
+use json_patch::Patch;
+use k8s_openapi::api::core::v1::Pod;
+use kube::api::{DeleteParams, EvictParams, Patch as Body, PatchParams, Preconditions};
+use kube::core::{PartialObjectMeta, Request, Status};
+use kube::{Client, Error, Resource as _};
+use rollout::{Action, ActionKind, ActionOutcome, AnnotationChanges};
+use runtime::{Backoff, Leading};
+use serde_json::{Value, json};
+use tokio::time::timeout;
+use view::ObjectKey;
+
+/// The timeout of an eviction or a resize, and of all tries to write annotations. The API server
+/// usually answers in 100 ms.
+const TIMEOUT: Duration = Duration::from_secs(30);
+
+/// Writes pods while this replica leads. Clones share the client.
+#[derive(Clone)]
+pub(crate) struct PodWriter {
+    client: Client,
+    leading: Leading,
+}
+
+impl PodWriter {
+    /// A writer for one term of leadership.
+    pub(crate) fn new(client: Client, leading: Leading) -> Self {
+        Self { client, leading }
+    }
+
+    /// Sends an action and returns its outcome; `None`, without sending it, if this replica does not
+    /// lead any more.
+    pub(crate) async fn execute(&self, action: &Action) -> Option<ActionOutcome> {
+        if !self.leading.holds(Instant::now()) {
+            return None;
+        }
+        Some(match &action.kind {
+            ActionKind::Evict => outcome(action, self.evict(&action.pod, &action.pod_uid)).await,
+            ActionKind::Resize {
+                patch,
+                annotations,
+                attempt: _,
+            } => {
+                let outcome = outcome(action, self.resize(action, patch)).await;
+                if matches!(outcome, ActionOutcome::Accepted { .. }) {
+                    write_annotations(&action.pod, || self.annotate(action, annotations)).await;
+                }
+                outcome
+            }
+        })
+    }
+
+    async fn evict(&self, pod: &ObjectKey, uid: &str) -> kube::Result<ActionOutcome> {
+        let preconditions = Preconditions {
+            uid: Some(uid.to_owned()),
+            ..Preconditions::default()
+        };
+        let delete_options = DeleteParams {
+            preconditions: Some(preconditions),
+            ..DeleteParams::default()
+        };
+        let params = EvictParams {
+            delete_options: Some(delete_options),
+            ..EvictParams::default()
+        };
+        let request = requests(pod).evict(&pod.name, &params);
+        self.client
+            .request::<Status>(request.map_err(Error::BuildRequest)?)
+            .await?;
+        Ok(ActionOutcome::Accepted { generation: None })
+    }
+
+    async fn resize(&self, action: &Action, patch: &Patch) -> kube::Result<ActionOutcome> {
+        let body = Body::Json::<()>(guarded(&action.pod_uid, patch.clone()));
+        let request = requests(&action.pod).patch_subresource(
+            "resize",
+            &action.pod.name,
+            &PatchParams::default(),
+            &body,
+        );
+        let accepted: PartialObjectMeta<Pod> = self
+            .client
+            .request(request.map_err(Error::BuildRequest)?)
+            .await?;
+        Ok(ActionOutcome::Accepted {
+            generation: accepted.metadata.generation,
+        })
+    }
+
+    async fn annotate(&self, action: &Action, annotations: &AnnotationChanges) -> kube::Result<()> {
+        let body = Body::Merge(annotation_patch(&action.pod_uid, annotations));
+        let request = requests(&action.pod).patch(&action.pod.name, &PatchParams::default(), &body);
+        self.client
+            .request::<PartialObjectMeta<Pod>>(request.map_err(Error::BuildRequest)?)
+            .await?;
+        Ok(())
+    }
+}
+
+/// The outcome of a request; [`ActionOutcome::Unknown`] after the timeout.
+async fn outcome(
+    action: &Action,
+    request: impl Future<Output = kube::Result<ActionOutcome>>,
+) -> ActionOutcome {
+    match timeout(TIMEOUT, request).await {
+        Ok(Ok(accepted)) => accepted,
+        Ok(Err(error)) => {
+            tracing::info!(
+                pod = %action.pod,
+                vpa = %action.vpa,
+                action = action.kind.as_str(),
+                reason = action.reason.as_str(),
+                %error,
+                "action failed"
+            );
+            classify(&error)
+        }
+        Err(_) => {
+            tracing::warn!(
+                pod = %action.pod,
+                vpa = %action.vpa,
+                action = action.kind.as_str(),
+                timeout_seconds = TIMEOUT.as_secs(),
+                "timeout of action, outcome unknown"
+            );
+            ActionOutcome::Unknown
+        }
+    }
+}
+
+/// Writes the annotations of a resized pod, with the retries of [`Backoff`]. A pod that is gone is no
+/// error.
+async fn write_annotations<R>(pod: &ObjectKey, mut write: impl FnMut() -> R)
+where
+    R: Future<Output = kube::Result<()>>,
+{
+    let backoff = Backoff::default();
+    let tries = backoff.retry(|| {
+        let write = write();
+        async move {
+            write.await.or_else(|error| {
+                if classify(&error) == ActionOutcome::PodGone {
+                    Ok(())
+                } else {
+                    Err(error)
+                }
+            })
+        }
+    });
+    match timeout(TIMEOUT, tries).await {
+        Ok(Ok(())) => {}
+        Ok(Err(error)) => {
+            tracing::warn!(%pod, %error, "cannot write annotations of resized pod");
+        }
+        Err(_) => tracing::warn!(%pod, "timeout while writing annotations of resized pod"),
+    }
+}
+
+fn requests(pod: &ObjectKey) -> Request {
+    Request::new(Pod::url_path(&(), Some(&pod.namespace)))
+}
+
+/// The merge patch that changes only these annotations. The API server answers 409 for a pod with
+/// another UID.
+fn annotation_patch(uid: &str, annotations: &AnnotationChanges) -> Value {
+    json!({"metadata": {"uid": uid, "annotations": annotations}})
+}
+
+/// The outcome that an error stands for.
+fn classify(error: &Error) -> ActionOutcome {
+    let Error::Api(status) = error else {
+        return ActionOutcome::Unknown;
+    };
+    match status.code {
+        404 => ActionOutcome::PodGone,
+        // A later pod of the same name.
+        409 if status.message.contains("UID") => ActionOutcome::PodGone,
+        429 => {
+            let seconds = status
+                .details
+                .as_ref()
+                .map_or(0, |details| details.retry_after_seconds);
+            ActionOutcome::TooManyRequests {
+                retry_after: (seconds > 0).then(|| Duration::from_secs(seconds.into())),
+            }
+        }
+        403 if has_cause(status, "NodeCapacity") => ActionOutcome::Infeasible,
+        400..=499 => ActionOutcome::Rejected,
+        _ => ActionOutcome::Unknown,
+    }
+}
+
+fn has_cause(status: &Status, reason: &str) -> bool {
+    status
+        .details
+        .iter()
+        .flat_map(|details| &details.causes)
+        .any(|cause| cause.reason == reason)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use kube::core::response::StatusDetails;
+
+    use super::*;
+
+    fn check(code: u16, message: &str, details: Option<StatusDetails>, expected: &ActionOutcome) {
+        let status = Status {
+            details,
+            ..Status::failure(message, "Reason").with_code(code)
+        };
+        assert_eq!(
+            classify(&Error::Api(status.boxed())),
+            *expected,
+            "{code} {message}"
+        );
+    }
+
+    #[test]
+    fn a_patch_of_annotations_has_the_uid_and_the_changes_only() {
+        let annotations = [
+            ("set".to_owned(), Some("1".to_owned())),
+            ("gone".to_owned(), None),
+        ]
+        .into();
+        let expected =
+            json!({"metadata": {"uid": "u1", "annotations": {"set": "1", "gone": null}}});
+        assert_eq!(annotation_patch("u1", &annotations), expected);
+    }
+
+    #[test]
+    fn errors_are_classified() {
+        let none = || ActionOutcome::TooManyRequests { retry_after: None };
+        check(404, "no such pod", None, &ActionOutcome::PodGone);
+        check(
+            409,
+            "the UID in the precondition (a) does not match the UID in record (b)",
+            None,
+            &ActionOutcome::PodGone,
+        );
+        let other_pod = "Precondition failed: UID in precondition: a, UID in object meta: b";
+        check(409, other_pod, None, &ActionOutcome::PodGone);
+        check(
+            409,
+            "the object has been modified",
+            None,
+            &ActionOutcome::Rejected,
+        );
+        check(
+            429,
+            "Cannot evict pod as it would violate the pod's disruption budget.",
+            None,
+            &none(),
+        );
+        let details = |json| Some(serde_json::from_value(json).expect("details"));
+        let later = details(json!({"retryAfterSeconds": 10}));
+        check(
+            429,
+            "wait",
+            later,
+            &ActionOutcome::TooManyRequests {
+                retry_after: Some(Duration::from_secs(10)),
+            },
+        );
+        check(403, "forbidden", None, &ActionOutcome::Rejected);
+        let small = details(json!({"causes": [{"reason": "NodeCapacity"}]}));
+        check(
+            403,
+            "node didn't have enough allocatable resources",
+            small,
+            &ActionOutcome::Infeasible,
+        );
+        check(
+            422,
+            "Pod QOS Class may not change as a result of resizing",
+            None,
+            &ActionOutcome::Rejected,
+        );
+        check(500, "etcd is away", None, &ActionOutcome::Unknown);
+    }
+
+    /// The tries to write annotations where each answer is this one, until a second one would be
+    /// made.
+    async fn check_tries(code: u16, message: &str, expected: usize) {
+        let tries = AtomicUsize::new(0);
+        let write = || async {
+            if tries.fetch_add(1, Ordering::Relaxed) > 0 {
+                std::future::pending::<()>().await;
+            }
+            Err(Error::Api(
+                Status::failure(message, "Conflict").with_code(code).boxed(),
+            ))
+        };
+        let pod = ObjectKey::new("shop", "web-0");
+        let writing = write_annotations(&pod, write);
+        let has_tried_again = async {
+            while tries.load(Ordering::Relaxed) < 2 {
+                tokio::task::yield_now().await;
+            }
+        };
+        tokio::select! {
+            () = writing => {}
+            () = has_tried_again => {}
+        }
+        assert_eq!(tries.load(Ordering::Relaxed), expected, "{code} {message}");
+    }
+
+    #[tokio::test]
+    async fn annotations_are_retried_unless_the_pod_is_gone() {
+        check_tries(
+            409,
+            "Precondition failed: UID in precondition: a, UID in object meta: b",
+            1,
+        )
+        .await;
+        check_tries(404, "no such pod", 1).await;
+        check_tries(422, "metadata.uid: Invalid value: field is immutable", 1).await;
+        check_tries(409, "the object has been modified", 2).await;
+    }
+}
