@@ -13,10 +13,9 @@ use k8s_openapi::kube_aggregator::pkg::apis::apiregistration::v1::{APIService, A
 use crate::serve::ApiVersion;
 
 pub use api_services::ApiServices;
+pub(crate) use serving::ca_bundles::CERT_MANAGER_INJECT as INJECTED;
 
-/// Annotations of this kind have cert-manager put the authorities into the object.
-pub(crate) const INJECTED: &str = "cert-manager.io/inject-";
-/// Part of the name under which it does so.
+/// Part of the name under which cert-manager injects CA bundles.
 const INJECTOR: &str = "cainjector";
 
 /// The Service at which the API server reaches the adapter.
