@@ -14,10 +14,9 @@ use crate::api_version::ApiVersion;
 use crate::service_ref::OwnService;
 
 pub use api_services::ApiServices;
+pub(crate) use serving::ca_bundles::CERT_MANAGER_INJECT as INJECTED;
 
-/// Annotations of this kind have cert-manager put the authorities into the object.
-pub(crate) const INJECTED: &str = "cert-manager.io/inject-";
-/// Part of the name under which it does so.
+/// Part of the name under which cert-manager injects CA bundles.
 const INJECTOR: &str = "cainjector";
 
 /// The objects that may be the adapter's.

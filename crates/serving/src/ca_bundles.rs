@@ -11,6 +11,9 @@ use tokio::sync::watch;
 
 use crate::certificates::{CertificateMonitor, Certificates, ObservedCaBundle, Verification};
 
+/// The prefix of annotations with which cert-manager injects a CA bundle into an object.
+pub const CERT_MANAGER_INJECT: &str = "cert-manager.io/inject-";
+
 /// The objects that hold the CA bundle of a server.
 pub trait CaBundleObjects {
     /// Reads the objects and writes `bundle` to those that this program maintains and that have

@@ -16,6 +16,7 @@ use k8s_openapi::api::admissionregistration::v1::{
     WebhookClientConfig,
 };
 use kube::core::ObjectMeta;
+use serving::ca_bundles::CERT_MANAGER_INJECT;
 
 pub use namespace_scope::NamespaceScope;
 use namespace_scope::with_requirement;
@@ -28,8 +29,6 @@ pub use rollout::Replica;
 pub const CONFIGURATION: &str = "vpa-webhook-config";
 /// The name of the webhook in it.
 pub const WEBHOOK: &str = "vpa.k8s.io";
-/// The prefix of annotations with which cert-manager injects the CA bundle.
-const INJECTED: &str = "cert-manager.io/inject-";
 /// Pods and VPA objects on which this label is `true` are not reviewed.
 pub const OPT_OUT_LABEL: &str = "plimsoll.dev/disable-webhook";
 /// The port of the Service.
@@ -118,7 +117,7 @@ impl Registration {
             || annotations
                 .iter()
                 .flatten()
-                .any(|(name, _)| name.starts_with(INJECTED));
+                .any(|(name, _)| name.starts_with(CERT_MANAGER_INJECT));
         let ca_bundle = if is_external {
             current.and_then(bundle_of)
         } else {
