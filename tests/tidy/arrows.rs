@@ -16,7 +16,8 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("feed", &["model"]),
     ("view", &["model", "api"]),
     ("watch", &["view", "model", "api"]),
-    ("sources", &["model", "api"]),
+    ("promql", &["model"]),
+    ("sources", &["promql", "model", "api"]),
     ("runtime", &[]),
     ("serving", &["runtime"]),
     (
@@ -52,7 +53,7 @@ const ARROWS: &[(&str, &[&str])] = &[
 ];
 
 /// No clock, no network, no Kubernetes client in these, not even through a dependency.
-pub(crate) const PURE: &[&str] = &["model", "sizing", "forecast", "scaling", "view"];
+pub(crate) const PURE: &[&str] = &["model", "sizing", "forecast", "scaling", "promql", "view"];
 const IMPURE_PACKAGES: &[&str] = &[
     "tokio",
     "kube-client",

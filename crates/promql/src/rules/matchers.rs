@@ -15,7 +15,7 @@ use std::collections::BTreeMap;
 use model::{Requirement, Selector};
 
 use super::QueryError;
-use crate::prometheus::{is_label_name, literal, matcher};
+use crate::{is_label_name, literal, matcher};
 
 /// Label matchers.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

@@ -13,7 +13,7 @@ use super::super::QueryError;
 use super::super::matchers::Matchers;
 use super::super::series::SeriesQuery;
 use super::{NAMESPACE_LABEL, Rule};
-use crate::prometheus::is_metric_name;
+use crate::is_metric_name;
 
 /// Workload of a history query.
 #[derive(Debug, Clone, Copy)]

@@ -13,7 +13,7 @@ use std::sync::Arc;
 use super::api_resources::{ApiResource, ApiResources};
 use super::file::{ResourceText, ResourcesText, RuleError};
 use super::template::{Fields, Template, Value};
-use crate::prometheus::is_label_name;
+use crate::is_label_name;
 
 /// Fields available in label templates.
 const FIELDS: &[&str] = &["Group", "Resource"];

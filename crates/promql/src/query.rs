@@ -10,7 +10,7 @@ use super::names::{PodLabelSeries, UsageSeries};
 use super::step::Step;
 
 /// Selector of usage series in all namespaces or one.
-pub(super) fn usage_selector(series: &UsageSeries, namespace: Option<&str>) -> String {
+pub fn usage_selector(series: &UsageSeries, namespace: Option<&str>) -> String {
     let UsageSeries {
         metric,
         job,
@@ -35,7 +35,7 @@ pub(super) fn usage_selector(series: &UsageSeries, namespace: Option<&str>) -> S
 }
 
 /// The usage of all containers of a namespace: cores or bytes.
-pub(super) fn usage(series: &UsageSeries, namespace: &str, step: Step) -> String {
+pub fn usage(series: &UsageSeries, namespace: &str, step: Step) -> String {
     let UsageSeries {
         metric,
         is_counter,
@@ -84,10 +84,7 @@ pub fn workload_usage(series: &UsageSeries, namespace: &str, pods: &str) -> Stri
 
 /// Selector of pod label series; `None` unless the query is a plain selector, to which matchers can
 /// be added.
-pub(super) fn pod_label_selector(
-    series: &PodLabelSeries,
-    namespace: Option<&str>,
-) -> Option<String> {
+pub fn pod_label_selector(series: &PodLabelSeries, namespace: Option<&str>) -> Option<String> {
     let query = without_range(&series.query);
     let namespace = namespace.map(|namespace| matcher(&series.namespace_label, "=", namespace));
     let (metric, matchers) = match query.split_once('{') {
@@ -114,7 +111,7 @@ pub(super) fn pod_label_selector(
 }
 
 /// Pod label series of a namespace, with a point wherever they exist within a step.
-pub(super) fn pod_labels(series: &PodLabelSeries, namespace: &str, step: Step) -> String {
+pub fn pod_labels(series: &PodLabelSeries, namespace: &str, step: Step) -> String {
     match pod_label_selector(series, Some(namespace)) {
         Some(selector) => format!("last_over_time({selector}[{step}])"),
         None => without_range(&series.query).to_owned(),
@@ -228,7 +225,7 @@ pub fn literal(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::prometheus::names::{PodLabelSettings, UsageSettings};
+    use crate::names::{PodLabelSettings, UsageSettings};
 
     fn hour() -> Step {
         "1h".parse().expect("a duration")

@@ -3,7 +3,7 @@
 
 use regex::{Regex, RegexBuilder};
 
-use crate::prometheus::{is_label_name, matcher};
+use crate::{is_label_name, matcher};
 
 /// Maximum size of a compiled expression.
 const MAX_REGEX_BYTES: usize = 1 << 20;
