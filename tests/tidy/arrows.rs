@@ -20,11 +20,28 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("sources", &["promql", "model", "api"]),
     ("runtime", &[]),
     ("serving", &["runtime"]),
+    // sizing for Crane's percentile predictor, which sizes containers too.
+    (
+        "horizontal",
+        &[
+            "forecast", "scaling", "sizing", "promql", "view", "model", "api",
+        ],
+    ),
     (
         "recommender",
         &[
-            "sizing", "forecast", "scaling", "model", "api", "feed", "view", "watch", "sources",
-            "runtime", "serving",
+            "horizontal",
+            "sizing",
+            "forecast",
+            "scaling",
+            "model",
+            "api",
+            "feed",
+            "view",
+            "watch",
+            "sources",
+            "runtime",
+            "serving",
         ],
     ),
     (
@@ -53,7 +70,15 @@ const ARROWS: &[(&str, &[&str])] = &[
 ];
 
 /// No clock, no network, no Kubernetes client in these, not even through a dependency.
-pub(crate) const PURE: &[&str] = &["model", "sizing", "forecast", "scaling", "promql", "view"];
+pub(crate) const PURE: &[&str] = &[
+    "model",
+    "sizing",
+    "forecast",
+    "scaling",
+    "promql",
+    "view",
+    "horizontal",
+];
 const IMPURE_PACKAGES: &[&str] = &[
     "tokio",
     "kube-client",

@@ -25,7 +25,6 @@ use crate::storage::Storage;
 
 pub use self::feed::FeedArgs;
 pub use self::sizing::SizingArgs;
-pub use crate::predict::{QueryScope, UnknownQueryScope};
 pub use crane_metrics::CraneMetricsArgs;
 pub use effective_hpa::EffectiveHpaArgs;
 pub use external_metrics::ExternalMetricsArgs;

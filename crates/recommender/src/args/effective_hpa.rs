@@ -1,8 +1,7 @@
 //! The flags of effective autoscalers, under the names that they have in Crane.
 
 use clap::Args;
-
-use crate::ehpa::Propagation;
+use horizontal::ehpa::Propagation;
 
 /// Which labels and annotations of an effective autoscaler are passed on to what it owns.
 #[derive(Debug, Clone, Args)]
@@ -42,8 +41,9 @@ impl EffectiveHpaArgs {
 
 #[cfg(test)]
 mod tests {
+    use horizontal::ehpa::Propagation;
+
     use crate::args::tests::parse;
-    use crate::ehpa::Propagation;
 
     fn check(line: &str, expected: &Propagation) {
         assert_eq!(

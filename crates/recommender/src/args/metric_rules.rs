@@ -5,7 +5,7 @@ use anyhow::{Context as _, ensure};
 use clap::Args;
 use sources::rules::read_matchers;
 
-use crate::ehpa::rules::{Place, Settings};
+use crate::ehpa::rule_file::{Place, Settings};
 
 /// Where rules say how the history of custom and external metrics is asked for.
 #[derive(Debug, Clone, Args)]

@@ -3,15 +3,11 @@
 use std::str::FromStr;
 
 use clap::Args;
+use horizontal::predictions::{KnownRules, MemoryLimits, Pace, QueryAccess, QueryScope};
 use model::Quantity;
 use runtime::GoDuration;
 use runtime::duration::positive_duration;
 use sources::prometheus::{NameError, is_label_name};
-
-use crate::ehpa::rules::Told;
-use crate::predict::gather::MemoryLimits;
-use crate::predict::track::Pace;
-use crate::predict::{QueryAccess, QueryScope};
 
 /// How predicted metrics are read, forecast and written.
 #[derive(Debug, Clone, Args)]
@@ -91,13 +87,17 @@ fn label_name(text: &str) -> Result<String, NameError> {
 }
 
 impl PredictionArgs {
-    /// The series that queries may read. `rules` say what else administrators allow.
-    pub(crate) fn access(&self, rules: Option<Told>) -> QueryAccess {
+    /// The series that queries may read. With `has_rules`, rules are awaited that allow more.
+    pub(crate) fn access(&self, has_rules: bool) -> QueryAccess {
         let namespace_label = self.prediction_namespace_label.clone();
         QueryAccess {
             scope: self.prediction_query_scope,
             namespace_label,
-            rules,
+            rules: if has_rules {
+                KnownRules::Pending
+            } else {
+                KnownRules::Absent
+            },
         }
     }
 
@@ -170,7 +170,7 @@ mod tests {
     }
 
     fn check_access(line: &str, scope: QueryScope, label: &str) {
-        let access = parse(line).expect(line).prediction.access(None);
+        let access = parse(line).expect(line).prediction.access(false);
         assert_eq!(
             (access.scope, access.namespace_label.as_str()),
             (scope, label),

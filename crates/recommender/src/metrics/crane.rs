@@ -9,6 +9,7 @@ use parking_lot::{Mutex, MutexGuard};
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use horizontal::crane_metrics::Sample;
 use prometheus::IntGauge;
 use prometheus::core::{Collector, Desc};
 use prometheus::proto::{Gauge, LabelPair, Metric, MetricFamily, MetricType};
@@ -35,7 +36,7 @@ const PREDICTED: &[&str] = &[
     "algorithm",
 ];
 
-/// In the order of [`Sort`].
+/// In the order of [`horizontal::crane_metrics::Sort`].
 const FAMILIES: [Family; 6] = [
     Family {
         name: "crane_autoscaling_effective_hpa_replicas",
@@ -68,28 +69,6 @@ const FAMILIES: [Family; 6] = [
         labels: PREDICTED,
     },
 ];
-
-/// Which metric.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Sort {
-    EffectiveReplicas,
-    Replicas,
-    Scalings,
-    Cron,
-    Prediction,
-    NextPredicted,
-}
-
-/// One series.
-#[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Sample {
-    pub(crate) sort: Sort,
-    /// As many as the metric has labels, in their order.
-    pub(crate) labels: Vec<String>,
-    pub(crate) value: f64,
-    /// When it is so, in seconds since 1970; none means now.
-    pub(crate) at: Option<i64>,
-}
 
 /// The metrics. Clones share them.
 #[derive(Debug, Clone)]
@@ -194,6 +173,7 @@ fn metric(names: &[&str], sample: &Sample) -> Metric {
 
 #[cfg(test)]
 mod tests {
+    use horizontal::crane_metrics::Sort;
     use prometheus::{Registry, TextEncoder};
 
     use super::*;

@@ -1,11 +1,10 @@
 //! What is measured about predictions.
 
+use horizontal::predictions::Track;
 use prometheus::core::Collector;
 use prometheus::{
     Histogram, HistogramOpts, HistogramTimer, IntCounterVec, IntGauge, IntGaugeVec, Opts,
 };
-
-use crate::predict::track::Track;
 
 /// Learning two weeks takes some milliseconds, Crane's DSP predictor takes longer.
 const BUCKETS: [f64; 10] = [

@@ -7,11 +7,11 @@ use tokio_util::sync::CancellationToken;
 
 use crate::act::{Writer, Writes};
 use crate::checkpoint::keep::Keeper as CheckpointKeeper;
-use crate::ehpa::gauges::Gauges;
-use crate::ehpa::keep::Keeper as EffectiveKeeper;
+use crate::ehpa::controller::Keeper as EffectiveKeeper;
+use crate::ehpa::crane_metrics::Gauges;
 use crate::ingest::Shared;
 use crate::metrics::Metrics;
-use crate::predict::keep::Keeper as PredictionKeeper;
+use crate::predictions::controller::Keeper as PredictionKeeper;
 use crate::sizing_policies::keep::Keeper as PolicyKeeper;
 use crate::tell::Teller;
 

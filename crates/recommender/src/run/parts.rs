@@ -8,15 +8,15 @@ use kube::Client;
 use view::Shard;
 use watch::Watches;
 
-use crate::act::{effective, policy, prediction};
+use crate::act::{ehpa, policy, prediction};
 use crate::args::{CraneMetricsArgs, EffectiveHpaArgs, PredictionArgs};
-use crate::ehpa::gauges::Gauges;
-use crate::ehpa::keep::Keeper as EffectiveKeeper;
-use crate::ehpa::rules::Told;
+use crate::ehpa::controller::Keeper as EffectiveKeeper;
+use crate::ehpa::crane_metrics::Gauges;
+use crate::ehpa::rule_file::Told;
 use crate::metrics::Metrics;
-use crate::predict::Book;
-use crate::predict::gather::{Gather, Source};
-use crate::predict::keep::Keeper as PredictionKeeper;
+use crate::predictions::Book;
+use crate::predictions::collector::{Gather, Source};
+use crate::predictions::controller::Keeper as PredictionKeeper;
 use crate::sizing_policies::keep::Keeper as PolicyKeeper;
 use crate::sizing_policies::status::Speaker;
 
@@ -56,7 +56,7 @@ impl Parts<'_> {
             view: self.watches.view(),
             horizontal: self.horizontal.view(),
             recommender: self.recommender.to_owned(),
-            writer: effective::Writer::new(self.client.clone()),
+            writer: ehpa::Writer::new(self.client.clone()),
             propagation: args.propagation(),
             rules,
             workers: self.workers,
@@ -85,7 +85,8 @@ impl Parts<'_> {
             horizontal: self.horizontal.view(),
             recommender: self.recommender.to_owned(),
             source,
-            access: args.access(rules),
+            access: args.access(rules.is_some()),
+            rules,
             pace: args.pace(),
             limits: args.limits(),
             concurrency: usize::from(args.prometheus_query_concurrency),

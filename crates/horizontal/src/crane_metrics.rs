@@ -1,0 +1,298 @@
+//! What Crane measures of effective autoscalers, of native ones and of predictions, by what is seen
+//! of them; for one term of leadership.
+//!
+//! Unlike there, a native autoscaler that scaled twice between two looks counts once, of several
+//! objects about one series the adapter's one is shown, and a series goes with its object. Source:
+//! gocrane/crane `pkg/metrics/metric_collector.go`, `pkg/controller/ehpa/hpa_observer.go`.
+
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeMap;
+
+use api::ehpa::EffectiveHorizontalPodAutoscaler;
+use api::prediction::{AlgorithmKind, MetricPrediction, TimeSeriesPrediction};
+use api::vpa::DEFAULT_RECOMMENDER;
+use jiff::Timestamp;
+use k8s_openapi::api::autoscaling::v2::HorizontalPodAutoscaler;
+use kube::ResourceExt as _;
+use scaling::{Predicted, window_maximum};
+use view::{Claim, Eldest, MANAGED_BY, ObjectKey, View, Whole};
+
+use crate::ehpa::{crons, names};
+use crate::predictions::Annotations;
+
+/// What an autoscaler says when it has scaled.
+const RESCALED: [&str; 2] = ["SucceededRescale", "SucceededOverloadRescale"];
+
+/// Which metric.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sort {
+    EffectiveReplicas,
+    Replicas,
+    Scalings,
+    Cron,
+    Prediction,
+    NextPredicted,
+}
+
+/// One series.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Sample {
+    pub sort: Sort,
+    /// As many as the metric has labels, in their order.
+    pub labels: Vec<String>,
+    pub value: f64,
+    /// When it is so, in seconds since 1970; none means now.
+    pub at: Option<i64>,
+}
+
+/// How often native autoscalers were seen to scale.
+#[derive(Debug, Default)]
+pub struct Scalings(BTreeMap<ObjectKey, Scaled>);
+
+#[derive(Debug)]
+struct Scaled {
+    uid: Option<String>,
+    wanted: i32,
+    times: u32,
+}
+
+impl Scalings {
+    /// How often this one was, as far back as it was looked at.
+    fn of(&mut self, key: &ObjectKey, autoscaler: &HorizontalPodAutoscaler, wanted: i32) -> u32 {
+        let uid = autoscaler.uid();
+        let known = self.0.entry(key.clone()).or_insert_with(|| Scaled {
+            uid: uid.clone(),
+            wanted,
+            times: 0,
+        });
+        if known.uid != uid {
+            *known = Scaled {
+                uid,
+                wanted,
+                times: 0,
+            };
+        }
+        let conditions = autoscaler
+            .status
+            .as_ref()
+            .and_then(|status| status.conditions.as_deref())
+            .unwrap_or_default();
+        let has_scaled = conditions.iter().any(|condition| {
+            condition
+                .reason
+                .as_deref()
+                .is_some_and(|reason| RESCALED.contains(&reason))
+        });
+        if known.wanted != wanted && has_scaled {
+            known.times = known.times.saturating_add(1);
+        }
+        known.wanted = wanted;
+        known.times
+    }
+}
+
+/// All series, in an order that lasts.
+pub fn samples(
+    view: &View,
+    scalings: &mut Scalings,
+    recommender: &str,
+    now: Timestamp,
+) -> Vec<Sample> {
+    let effective: Vec<_> = view
+        .effective_autoscalers
+        .iter()
+        .filter(|it| is_ours(&it.object, recommender))
+        .collect();
+    let mut samples = Vec::new();
+    for whole in &effective {
+        let replicas = whole
+            .object
+            .status
+            .as_ref()
+            .and_then(|status| status.expect_replicas);
+        let labels = vec![whole.key.namespace.clone(), whole.key.name.clone()];
+        samples.extend(
+            replicas.map(|replicas| gauge(Sort::EffectiveReplicas, labels, f64::from(replicas))),
+        );
+    }
+    samples.extend(native(view, scalings, recommender));
+    let mut asked = BTreeMap::new();
+    let eldest: Eldest = view
+        .effective_autoscalers
+        .iter()
+        .map(|whole| Claim::of(&whole.object))
+        .collect();
+    let is_asked = |object: &EffectiveHorizontalPodAutoscaler| {
+        !object.spec.crons.is_empty() && eldest.has(&Claim::of(object))
+    };
+    for whole in effective.iter().filter(|whole| is_asked(&whole.object)) {
+        if let Some(replicas) = crons::replicas(&whole.object, now) {
+            let target = &whole.object.spec.scale_target_ref;
+            let labels = [
+                target.kind.clone(),
+                target.name.clone(),
+                whole.key.namespace.clone(),
+                "cron".to_owned(),
+            ]
+            .to_vec();
+            let most = asked.entry(labels).or_insert(replicas);
+            *most = replicas.max(*most);
+        }
+    }
+    samples.extend(
+        asked
+            .into_iter()
+            .map(|(labels, replicas)| gauge(Sort::Cron, labels, f64::from(replicas))),
+    );
+    samples.extend(predicted(view, &eldest, recommender, now));
+    samples
+}
+
+fn gauge(sort: Sort, labels: Vec<String>, value: f64) -> Sample {
+    Sample {
+        sort,
+        labels,
+        value,
+        at: None,
+    }
+}
+
+fn is_ours(object: &EffectiveHorizontalPodAutoscaler, recommender: &str) -> bool {
+    names::recommender(object) == recommender
+}
+
+/// Of every native autoscaler: those of our own objects, and where we are the one called default
+/// those of nobody.
+fn native(view: &View, scalings: &mut Scalings, recommender: &str) -> Vec<Sample> {
+    let mut samples = Vec::new();
+    for whole in view.horizontal_autoscalers.iter() {
+        let owner = names::effective_owner(&whole.object.metadata);
+        let owned_by = owner.and_then(|owner| {
+            view.effective_autoscalers
+                .get(&ObjectKey::new(&whole.key.namespace, owner))
+        });
+        let in_charge = owned_by.map_or(DEFAULT_RECOMMENDER, |object| {
+            names::recommender(&object.object)
+        });
+        let Some(status) = whole
+            .object
+            .status
+            .as_ref()
+            .filter(|_| in_charge == recommender)
+        else {
+            continue;
+        };
+        let kind = if owner.is_some() { "ehpa" } else { "hpa" };
+        let times = scalings.of(&whole.key, &whole.object, status.desired_replicas);
+        let labels = vec![whole.key.namespace.clone(), whole.key.name.clone()];
+        let with_kind = [labels.clone(), vec![kind.to_owned()]].concat();
+        samples.push(gauge(
+            Sort::Replicas,
+            labels,
+            f64::from(status.desired_replicas),
+        ));
+        samples.push(gauge(Sort::Scalings, with_kind, f64::from(times)));
+    }
+    scalings
+        .0
+        .retain(|key, _| view.horizontal_autoscalers.get(key).is_some());
+    samples
+}
+
+fn predicted(view: &View, eldest: &Eldest, recommender: &str, now: Timestamp) -> Vec<Sample> {
+    let ours = view
+        .predictions
+        .iter()
+        .filter(|whole| Annotations::of(view, whole).recommender() == recommender);
+    let mut ours: Vec<_> = ours.collect();
+    ours.sort_by_key(|whole| {
+        let controller = whole
+            .object
+            .owner_references()
+            .iter()
+            .find(|owner| owner.controller == Some(true));
+        let managed_by = whole.object.labels().get(MANAGED_BY.0).map(String::as_str);
+        eldest.order(controller.map(|owner| owner.uid.as_str()), managed_by)
+    });
+    let mut found: BTreeMap<Vec<String>, Vec<Sample>> = BTreeMap::new();
+    for whole in ours {
+        let written = whole
+            .object
+            .status
+            .as_ref()
+            .map(|status| status.prediction_metrics.as_slice());
+        for metric in written.unwrap_or_default() {
+            let labels = labels(whole, &metric.resource_identifier);
+            let window = whole.object.spec.effective_window_seconds();
+            found
+                .entry(labels.clone())
+                .or_insert_with(|| values(&labels, metric, window, now.as_second()));
+        }
+    }
+    found.into_values().flatten().collect()
+}
+
+fn labels(whole: &Whole<TimeSeriesPrediction>, identifier: &str) -> Vec<String> {
+    let spec = &whole.object.spec;
+    let namespace = Some(&spec.target_ref.namespace).filter(|namespace| !namespace.is_empty());
+    let wanted = spec
+        .prediction_metrics
+        .iter()
+        .find(|metric| metric.resource_identifier == identifier);
+    let algorithm = match wanted.and_then(|metric| metric.algorithm.algorithm_type) {
+        Some(AlgorithmKind::Percentile) => "percentile",
+        Some(AlgorithmKind::Dsp) => "dsp",
+        None => "",
+    };
+    [
+        &spec.target_ref.kind,
+        &spec.target_ref.name,
+        namespace.unwrap_or(&whole.key.namespace),
+        identifier,
+        algorithm,
+    ]
+    .map(str::to_owned)
+    .to_vec()
+}
+
+/// The largest value of the window that begins now, and the next one, as far as there are any.
+fn values(
+    labels: &[String],
+    metric: &MetricPrediction,
+    window_seconds: i32,
+    now: i64,
+) -> Vec<Sample> {
+    // Several series have no labels by which they could be told apart, and none of them is served.
+    let [series] = metric.prediction.as_slice() else {
+        return Vec::new();
+    };
+    let ahead = series
+        .samples
+        .iter()
+        .filter(|sample| sample.timestamp >= now);
+    let value = |text: &str| text.parse().ok().filter(|value: &f64| value.is_finite());
+    let mut points: Vec<(i64, f64)> = ahead
+        .filter_map(|sample| Some((sample.timestamp, value(&sample.value)?)))
+        .collect();
+    points.sort_by_key(|(second, _)| *second);
+    let next = points.first().map(|(second, value)| Sample {
+        sort: Sort::NextPredicted,
+        labels: labels.to_vec(),
+        value: *value,
+        at: Some(*second),
+    });
+    let identifier = &metric.resource_identifier;
+    let predicted = Predicted {
+        identifier,
+        ready: metric.ready,
+        series: &[points],
+    };
+    let largest = window_maximum(&[predicted], identifier, now, window_seconds).ok();
+    largest
+        .map(|value| gauge(Sort::Prediction, labels.to_vec(), value))
+        .into_iter()
+        .chain(next)
+        .collect()
+}

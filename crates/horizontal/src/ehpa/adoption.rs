@@ -1,0 +1,190 @@
+//! Whether a write may change an object that is there, and what adoption leaves on it.
+
+use api::ehpa::{ADOPT, ADOPTED_BY, ORIGINAL_SPEC};
+use kube::ResourceExt as _;
+use kube::core::{DynamicObject, ObjectMeta};
+use view::{installations, installing_writer};
+
+/// The most characters of an annotation that a message quotes.
+const MOST_OF_VALUE: usize = 100;
+
+/// Objects that a write may change.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Writable {
+    /// Those that the owner made or adopted.
+    Own,
+    /// Also a native autoscaler that no object controls, to adopt it.
+    Adopt {
+        /// Whether it may be one that a tool such as Helm installed.
+        installed: bool,
+    },
+}
+
+/// Returns the reason why an object that is there may not be changed to the wanted one.
+pub fn refusal(there: &DynamicObject, wanted: &ObjectMeta, writable: Writable) -> Option<String> {
+    if let Some(controller) = there
+        .owner_references()
+        .iter()
+        .find(|owner| owner.controller == Some(true))
+    {
+        let is_own = wanted
+            .owner_references
+            .iter()
+            .flatten()
+            .any(|owner| owner.uid == controller.uid);
+        return (!is_own)
+            .then(|| format!("is controlled by {} {}", controller.kind, controller.name));
+    }
+    if let Some(adopter) = there.annotations().get(ADOPTED_BY) {
+        let is_own = wanted
+            .annotations
+            .as_ref()
+            .and_then(|wanted| wanted.get(ADOPTED_BY))
+            == Some(adopter);
+        let quoted = || adopter.chars().take(MOST_OF_VALUE).collect::<String>();
+        return (!is_own).then(|| format!("is adopted by {}", quoted()));
+    }
+    match writable {
+        Writable::Own => Some("is not controlled by the object that asks for it".to_owned()),
+        Writable::Adopt { installed: true } => None,
+        Writable::Adopt { installed: false } => {
+            let tool = || installing_writer(&there.metadata).map(str::to_owned);
+            let installer = installations(&there.metadata).next().or_else(tool)?;
+            let name = there.name_any();
+            Some(format!(
+                "is installed by {installer}: the annotation {ADOPT} set to {name} adopts it nevertheless"
+            ))
+        }
+    }
+}
+
+/// Keeps the specification of an object that is to be adopted, and of no other, in an annotation.
+/// One of an earlier adoption does not count.
+pub fn with_original(mut there: DynamicObject, wanted: &ObjectMeta) -> DynamicObject {
+    let is_wanted = wanted
+        .annotations
+        .as_ref()
+        .is_some_and(|wanted| wanted.contains_key(ADOPTED_BY));
+    if is_wanted && !there.annotations().contains_key(ADOPTED_BY) {
+        let original = there.data["spec"].to_string();
+        there
+            .annotations_mut()
+            .insert(ORIGINAL_SPEC.to_owned(), original);
+    }
+    there
+}
+
+/// The object as it was before its adoption. One that got a controller since keeps the
+/// specification that this gave it, as one does whose annotation cannot be read.
+pub fn restored(mut there: DynamicObject) -> DynamicObject {
+    there.annotations_mut().remove(ADOPTED_BY);
+    let original = there.annotations_mut().remove(ORIGINAL_SPEC);
+    there
+        .metadata
+        .annotations
+        .take_if(|annotations| annotations.is_empty());
+    let is_controlled = there
+        .owner_references()
+        .iter()
+        .any(|owner| owner.controller == Some(true));
+    if let Some(original) = original.filter(|_| !is_controlled)
+        && let Ok(spec @ serde_json::Value::Object(_)) = serde_json::from_str(&original)
+    {
+        there.data["spec"] = spec;
+    }
+    there
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn object(metadata: &Value, spec: &Value) -> DynamicObject {
+        let mut object = json!({"metadata": {"name": "mine"}, "spec": spec});
+        object["metadata"]
+            .as_object_mut()
+            .expect("metadata")
+            .extend(metadata.as_object().cloned().unwrap_or_default());
+        serde_json::from_value(object).expect("an object")
+    }
+
+    fn adopter(uid: &str) -> ObjectMeta {
+        serde_json::from_value(
+            json!({"name": "mine", "annotations": {ADOPTED_BY: format!("web/{uid}")}}),
+        )
+        .expect("one")
+    }
+
+    fn check(metadata: &Value, writable: Writable, expected: Option<&str>) {
+        let found = refusal(&object(metadata, &json!({})), &adopter("u1"), writable);
+        let is_so = match (&found, expected) {
+            (Some(found), Some(expected)) => found.starts_with(expected),
+            (found, expected) => found.as_deref() == expected,
+        };
+        assert!(is_so, "{metadata} {writable:?}: {found:?}");
+    }
+
+    #[test]
+    fn only_what_is_own_or_free_is_changed_and_what_a_tool_installed_only_when_asked_for() {
+        let owner = json!({"apiVersion": "keda.sh/v1alpha1", "kind": "ScaledObject", "name": "web", "uid": "s", "controller": true});
+        let adopt = Writable::Adopt { installed: false };
+        check(&json!({}), Writable::Own, Some("is not controlled"));
+        check(&json!({}), adopt, None);
+        check(
+            &json!({"ownerReferences": [owner]}),
+            adopt,
+            Some("is controlled by ScaledObject web"),
+        );
+        check(
+            &json!({"annotations": {ADOPTED_BY: "web/u1"}}),
+            Writable::Own,
+            None,
+        );
+        check(
+            &json!({"annotations": {ADOPTED_BY: "web/u2"}}),
+            adopt,
+            Some("is adopted by web/u2"),
+        );
+        let helm = json!({"annotations": {"meta.helm.sh/release-name": "shop"}});
+        check(
+            &helm,
+            adopt,
+            Some("is installed by the Helm release shop: "),
+        );
+        check(&helm, Writable::Adopt { installed: true }, None);
+        let argo = json!({"managedFields": [{"manager": "argocd-controller"}]});
+        check(&argo, adopt, Some("is installed by Argo CD: "));
+    }
+
+    #[test]
+    fn what_was_adopted_gets_its_own_specification_back_and_nothing_else_changes() {
+        let (first, ours) = (json!({"maxReplicas": 3}), json!({"maxReplicas": 10}));
+        let there = object(&json!({"labels": {"team": "a"}}), &first);
+        let mut adopted = with_original(there.clone(), &adopter("u1"));
+        adopted
+            .annotations_mut()
+            .insert(ADOPTED_BY.to_owned(), "web/u1".to_owned());
+        adopted.data["spec"] = ours.clone();
+        assert_eq!(
+            with_original(adopted.clone(), &adopter("u1")),
+            adopted,
+            "the first one is kept"
+        );
+        assert_eq!(restored(adopted.clone()), there);
+
+        let mut forged = adopted.clone();
+        forged
+            .annotations_mut()
+            .insert(ORIGINAL_SPEC.to_owned(), "no JSON".to_owned());
+        assert_eq!(restored(forged).data["spec"], ours);
+        let owner = json!([{"apiVersion": "v1", "kind": "Other", "name": "o", "uid": "o", "controller": true}]);
+        adopted.metadata.owner_references = serde_json::from_value(owner).expect("owners");
+        let restored = restored(adopted);
+        assert_eq!(
+            (&restored.data["spec"], restored.metadata.annotations),
+            (&ours, None)
+        );
+    }
+}

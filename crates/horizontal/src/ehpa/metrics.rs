@@ -1,0 +1,207 @@
+//! The metrics of the autoscaler that an effective autoscaler owns: the user's own, then what is
+//! expected of each of them, then the clock.
+//!
+//! The largest wins, so what is measured is the floor of what is expected. What is expected joins
+//! when it is there, since a metric that fails keeps the autoscaler from scaling down; for the same
+//! reason it stays when it is not there any more, which Crane's does not, unless it is sure that it
+//! cannot be there. Source: gocrane/crane `pkg/controller/ehpa/hpa.go` (`GetHPAMetrics`).
+
+use api::condition::ConditionStatus;
+use api::ehpa::{
+    ExternalSource, MetricIdentifier, MetricKind, MetricSpec, MetricTarget, READY, TargetKind,
+};
+use api::prediction::HISTORY_READ;
+use api::sizing_policy::LabelSelector;
+use jiff::SignedDuration;
+use k8s_openapi::api::autoscaling::v2::MetricTarget as NativeTarget;
+use model::{Quantity, ResourceName};
+
+use super::predictable::Predictable;
+use super::{Problem, Seen, crons, names, prediction, utilization};
+
+/// So long a workload keeps its size for a prediction that does not follow from its history any
+/// more.
+const HOLDS_STILL: SignedDuration = SignedDuration::from_hours(1);
+
+/// All metrics of the autoscaler, and what cannot be had. No metrics: nothing that the workload is
+/// to be scaled by can be understood. An autoscaler without any would be scaled by 80 % CPU, which
+/// is the server's default and nobody's wish.
+pub(super) fn metrics(seen: &Seen) -> (Option<Vec<MetricSpec>>, Vec<Problem>) {
+    let (object, mut problems) = (seen.object, Vec::new());
+    let mut metrics = object.spec.metrics.clone();
+    for (predictable, _) in prediction::predicted(seen).0 {
+        if !is_expected(seen, &predictable.identifier) {
+            continue;
+        }
+        match wanted(seen, &predictable) {
+            Ok(average) => metrics.push(external(
+                seen,
+                names::PREDICTION_METRIC,
+                &predictable.identifier,
+                average,
+            )),
+            Err(why) => problems.push(Problem::new(
+                "PredictionWithoutTarget",
+                format!(
+                    "{} is predicted, but not scaled by: {why}",
+                    predictable.identifier
+                ),
+            )),
+        }
+    }
+    let problem = crons::problem(object);
+    // What is scaled by windows already goes on to be: the adapter has no answer until they are put
+    // right, and nothing shrinks for the mistake.
+    let has_windows = problem.is_none() || target_now(seen, names::CRON_METRIC, "cron").is_some();
+    if has_windows && !object.spec.crons.is_empty() {
+        metrics.push(external(
+            seen,
+            names::CRON_METRIC,
+            "cron",
+            Quantity::from_milli(1000),
+        ));
+    }
+    problems.extend(problem);
+    problems.extend(crons::holiday_problem(object));
+    let is_lost = metrics.is_empty() && !object.spec.crons.is_empty();
+    if !is_lost {
+        return (Some(metrics), problems);
+    }
+    let message = "there is nothing else to scale by, so no HorizontalPodAutoscaler is made or taken over, and its own keeps its metrics";
+    problems.push(Problem::new("NoScalingMetrics", message));
+    (None, problems)
+}
+
+/// Whether there is exactly one series for the whole window; or there was, and nothing reaches as
+/// far now. Then the adapter says so, and the workload keeps its size until there is one again, or
+/// it is sure that there will be none.
+fn is_expected(seen: &Seen, identifier: &str) -> bool {
+    let status = seen
+        .prediction
+        .and_then(|prediction| prediction.status.as_ref());
+    let mut metrics = status
+        .into_iter()
+        .flat_map(|status| &status.prediction_metrics);
+    match metrics.find(|metric| metric.resource_identifier == identifier) {
+        Some(metric) if metric.prediction.len() > 1 => false,
+        Some(metric) if metric.ready && metric.prediction.len() == 1 => true,
+        Some(_) | None => before(seen, identifier).is_some() && !is_given_up(seen),
+    }
+}
+
+/// Whether the history was read, and for a while nothing followed from it: too little is left of
+/// it, or nothing repeats any more. Where it cannot be read nothing is known, however long that
+/// takes.
+fn is_given_up(seen: &Seen) -> bool {
+    let conditions = seen
+        .prediction
+        .and_then(|prediction| prediction.status.as_ref())
+        .map(|status| &status.conditions);
+    let since = |kind: &str, holds: ConditionStatus| {
+        let mut all = conditions.into_iter().flatten();
+        let condition =
+            all.find(|condition| condition.kind == kind && condition.status == holds)?;
+        Some(condition.last_transition_time.0)
+    };
+    match (
+        since(READY, ConditionStatus::False),
+        since(HISTORY_READ, ConditionStatus::True),
+    ) {
+        (Some(unready), Some(read)) => seen.now.duration_since(unready.max(read)) > HOLDS_STILL,
+        _ => false,
+    }
+}
+
+/// The amount per pod that a predicted total is divided by.
+fn wanted(seen: &Seen, predictable: &Predictable) -> Result<Quantity, String> {
+    let metric = predictable.metric;
+    let of_resource = |name: &str, container: Option<&str>, target: &MetricTarget| match target.kind
+    {
+        TargetKind::AverageValue => target
+            .average_value
+            .clone()
+            .ok_or_else(|| "it has no averageValue".to_owned()),
+        TargetKind::Utilization => {
+            let percent = target
+                .average_utilization
+                .ok_or("it has no averageUtilization")?;
+            let computed =
+                utilization::per_pod(seen.pods, &ResourceName::from(name), container, percent);
+            // Without pods to ask, what was wanted before still is.
+            computed.or_else(|why| before(seen, &predictable.identifier).ok_or(why))
+        }
+        TargetKind::Value => Err("a resource has no target of type Value".to_owned()),
+    };
+    let of_average = |target: &MetricTarget| {
+        target
+            .average_value
+            .clone()
+            .ok_or_else(|| "only a target of type AverageValue can be divided by".to_owned())
+    };
+    if let Some(source) = &metric.resource {
+        of_resource(&source.name, None, &source.target)
+    } else if let Some(source) = &metric.container_resource {
+        of_resource(&source.name, Some(&source.container), &source.target)
+    } else if let Some(source) = &metric.pods {
+        of_average(&source.target)
+    } else if let Some(source) = &metric.external {
+        of_average(&source.target)
+    } else {
+        Err("it is of an object".to_owned())
+    }
+}
+
+/// The amount that the autoscaler has now.
+fn before(seen: &Seen, identifier: &str) -> Option<Quantity> {
+    target_now(seen, names::PREDICTION_METRIC, identifier)?
+        .average_value
+        .as_ref()?
+        .0
+        .parse()
+        .ok()
+}
+
+/// The target that one of the metrics which are added has in the autoscaler now.
+fn target_now<'a>(seen: &Seen<'a>, name: &str, identifier: &str) -> Option<&'a NativeTarget> {
+    let labels = names::target_labels(seen.object, identifier);
+    let autoscaler = super::selection::own(seen)?;
+    let metrics = autoscaler.spec.metrics.as_ref()?;
+    let external = metrics.iter().filter_map(|metric| metric.external.as_ref());
+    let mut same = external.filter(|external| {
+        let selector = external
+            .metric
+            .selector
+            .as_ref()
+            .and_then(|selector| selector.match_labels.as_ref());
+        external.metric.name == name && selector == Some(&labels)
+    });
+    same.next().map(|external| &external.target)
+}
+
+fn external(seen: &Seen, name: &str, identifier: &str, average: Quantity) -> MetricSpec {
+    let labels = names::target_labels(seen.object, identifier);
+    let selector = LabelSelector {
+        match_labels: labels,
+        ..LabelSelector::default()
+    };
+    let target = MetricTarget {
+        kind: TargetKind::AverageValue,
+        value: None,
+        average_value: Some(average),
+        average_utilization: None,
+    };
+    MetricSpec {
+        kind: MetricKind::External,
+        resource: None,
+        container_resource: None,
+        pods: None,
+        object: None,
+        external: Some(ExternalSource {
+            metric: MetricIdentifier {
+                name: name.to_owned(),
+                selector: Some(selector),
+            },
+            target,
+        }),
+    }
+}

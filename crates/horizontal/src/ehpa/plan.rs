@@ -1,0 +1,176 @@
+//! From what is seen of one effective autoscaler to what is to be, as a pure function.
+//!
+//! A prediction that cannot be made never keeps the autoscaler from being made, as it does in
+//! Crane.
+
+use api::ehpa::{MetricSpec, ScaleStrategy};
+use api::prediction::TimeSeriesPrediction;
+use api::substitute::Substitute;
+use k8s_openapi::api::autoscaling::v2::HorizontalPodAutoscaler;
+
+use super::selection::{Autoscalers, Found, find, rival};
+use super::{Problem, Seen, Target, hpa, metrics, names, prediction, substitute};
+
+/// What is to be.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Plan {
+    /// The autoscaler as it should be; none if it is to be left as it is.
+    pub autoscaler: Option<HorizontalPodAutoscaler>,
+    /// Whether that one is to be adopted.
+    pub adopts: bool,
+    /// Names of native autoscalers that the object made and that are deleted.
+    pub deleted: Vec<String>,
+    /// Names of native autoscalers that the object adopted and that get their specification back.
+    pub restored: Vec<String>,
+    /// The prediction.
+    pub prediction: Wish<TimeSeriesPrediction>,
+    /// The substitute, with its status.
+    pub substitute: Wish<Substitute>,
+    /// How many replicas the workload is given, past any autoscaler.
+    pub scale_to: Option<i32>,
+    /// What cannot be done, the worst first.
+    pub problems: Vec<Problem>,
+}
+
+/// What is wanted of an object that need not be.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub enum Wish<T> {
+    /// It stays as it is.
+    #[default]
+    Leave,
+    /// It is so.
+    Have(Box<T>),
+    /// It is removed.
+    Remove,
+}
+
+/// What is to be done about one object.
+pub fn plan(seen: &Seen) -> Plan {
+    let autoscalers = find(seen);
+    let are_own = autoscalers.are_own();
+    let Autoscalers {
+        found,
+        deleted,
+        restored,
+        problem,
+    } = autoscalers;
+    let gone = Plan {
+        deleted,
+        restored,
+        ..Plan::default()
+    };
+    let target = match seen.target {
+        Ok(target) => target,
+        Err(why) => {
+            return Plan {
+                problems: vec![Problem::new("FailedGetScale", why)],
+                ..gone
+            };
+        }
+    };
+    let is_taken = matches!(found, Found::Taken(_));
+    let manual = manual(seen, target);
+    let scale_to = manual.filter(|_| are_own);
+    if target.spec_replicas == 0 && seen.object.spec.effective_min_replicas() != 0 {
+        let message = "scaling is disabled since the replica count of the target is zero";
+        let mut problems = vec![Problem::new("ScalingDisabled", message)];
+        match found {
+            Found::Blocked(problem) | Found::Taken(problem) if manual.is_some() => {
+                problems.push(problem);
+            }
+            _ => {}
+        }
+        return Plan {
+            scale_to,
+            problems,
+            ..gone
+        };
+    }
+    let (metrics, mut problems) = metrics::metrics(seen);
+    problems.splice(0..0, problem);
+    problems.extend(rival(seen, &found));
+    let (autoscaler, adopts) = match wanted_autoscaler(seen, found, metrics.as_deref()) {
+        Ok(Some((autoscaler, adopts))) => (Some(autoscaler), adopts),
+        Ok(None) => (None, false),
+        Err(problem) => {
+            problems.insert(0, problem);
+            (None, false)
+        }
+    };
+    problems.extend(
+        autoscaler
+            .as_ref()
+            .and_then(|wanted| hpa::raised(seen, wanted)),
+    );
+    Plan {
+        // A substitute without an autoscaler has no consumer.
+        substitute: wish(
+            substitute::substitute(seen, target).filter(|_| autoscaler.is_some()),
+            || {
+                seen.substitute
+                    .is_some_and(|there| names::is_owned(&there.metadata, seen.object))
+            },
+        ),
+        // It would be taken for that of the object which scales the workload.
+        prediction: wish(prediction::prediction(seen).filter(|_| !is_taken), || {
+            seen.prediction
+                .is_some_and(|there| names::is_owned(&there.metadata, seen.object))
+        }),
+        autoscaler,
+        adopts,
+        scale_to,
+        problems,
+        ..gone
+    }
+}
+
+/// The autoscaler, and whether it is to be adopted. None is made or adopted without metrics; the
+/// object's own goes on by those that it has.
+fn wanted_autoscaler(
+    seen: &Seen,
+    found: Found,
+    metrics: Option<&[MetricSpec]>,
+) -> Result<Option<(HorizontalPodAutoscaler, bool)>, Problem> {
+    let (existing, adopts) = match found {
+        Found::Own(own) => (Some(own), false),
+        Found::Adopted(other) => (Some(other), true),
+        Found::Blocked(problem) | Found::Taken(problem) => return Err(problem),
+        Found::Nothing => {
+            if seen
+                .autoscalers
+                .iter()
+                .any(|other| hpa::has_our_name(&other.object, seen))
+            {
+                let name = names::owned_name(seen.object);
+                let message =
+                    format!("the name of HorizontalPodAutoscaler {name} is taken: delete that one");
+                return Err(Problem::new("FailedReconcileHPA", message));
+            }
+            (None, false)
+        }
+    };
+    if metrics.is_none() && (existing.is_none() || adopts) {
+        return Ok(None);
+    }
+    let object = hpa::autoscaler(seen, metrics, existing)
+        .map_err(|error| Problem::new("FailedReconcileHPA", error.to_string()))?;
+    Ok(Some((object, adopts)))
+}
+
+fn wish<T>(wanted: Option<T>, is_ours: impl FnOnce() -> bool) -> Wish<T> {
+    match wanted {
+        Some(object) => Wish::Have(Box::new(object)),
+        None if is_ours() => Wish::Remove,
+        None => Wish::Leave,
+    }
+}
+
+/// The replicas that `specificReplicas` of a preview asks for, if the workload has another number.
+/// Zero is one, and can be left again.
+fn manual(seen: &Seen, target: &Target) -> Option<i32> {
+    let is_preview = seen.object.spec.effective_strategy() == ScaleStrategy::Preview;
+    seen.object
+        .spec
+        .specific_replicas
+        .filter(|wanted| is_preview && *wanted != target.spec_replicas)
+}

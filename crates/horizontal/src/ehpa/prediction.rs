@@ -1,0 +1,268 @@
+//! What is to be predicted for an effective autoscaler, and how its history is asked for.
+//!
+//! CPU and memory of the pods are asked for as such; everything else by an expression: the user's
+//! where an annotation says one, else that of a rule, else one of ours. Source: gocrane/crane
+//! `pkg/controller/ehpa/predict.go`. Unlike there, an expression of ours always gives one series,
+//! of the right namespace.
+
+use api::ehpa::{
+    DEFAULT_PREDICTION_WINDOW_SECONDS, EffectiveHorizontalPodAutoscaler, MetricIdentifier,
+    MetricSpec,
+};
+use api::prediction::{
+    Algorithm, ExpressionQuery, ObjectReference, PredictionMetric, QueryKind, TimeSeriesPrediction,
+    TimeSeriesPredictionSpec,
+};
+use api::sizing_policy::{LabelOperator, LabelRequirement};
+use kube::ResourceExt as _;
+use kube::core::ObjectMeta;
+use promql::{literal, matcher, sum};
+
+use super::Seen;
+use super::names::{self, query};
+use super::predictable::{Predictable, predictable};
+use super::rules::Rules;
+use crate::pod_names::PodNames;
+
+/// What is predicted of an object, each with how that is asked for; and of each other metric that
+/// should be its name, and why it is not.
+pub(super) fn predicted<'a>(
+    seen: &Seen<'a>,
+) -> (Vec<(Predictable<'a>, PredictionMetric)>, Vec<String>) {
+    let object = seen.object;
+    let prediction = object.spec.prediction.as_ref();
+    let Some(algorithm) =
+        prediction.and_then(|prediction| prediction.prediction_algorithm.as_ref())
+    else {
+        return (Vec::new(), Vec::new());
+    };
+    let (predictable, mut others) = predictable(object);
+    let mut predicted = Vec::new();
+    for metric in predictable {
+        match metric_of(seen, &metric, algorithm) {
+            Ok(asked) => predicted.push((metric, asked)),
+            Err(why) => others.push(format!("{}: {why}", metric.identifier)),
+        }
+    }
+    (predicted, others)
+}
+
+/// Whether rules may say how the history of a metric is asked for.
+pub(super) fn is_by_rules(
+    object: &EffectiveHorizontalPodAutoscaler,
+    predictable: &Predictable,
+) -> bool {
+    let metric = predictable.metric;
+    (metric.pods.is_some() || metric.external.is_some())
+        && query(object, &predictable.identifier).is_none()
+}
+
+/// The prediction that an object owns; none if nothing is to be predicted.
+pub(super) fn prediction(seen: &Seen) -> Option<TimeSeriesPrediction> {
+    let object = seen.object;
+    let metrics: Vec<_> = predicted(seen)
+        .0
+        .into_iter()
+        .map(|(_, asked)| asked)
+        .collect();
+    if metrics.is_empty() {
+        return None;
+    }
+    let window = object
+        .spec
+        .prediction
+        .as_ref()
+        .and_then(|prediction| prediction.prediction_window_seconds);
+    let target = &object.spec.scale_target_ref;
+    let spec = TimeSeriesPredictionSpec {
+        prediction_metrics: metrics,
+        target_ref: ObjectReference {
+            api_version: target.api_version.clone(),
+            kind: target.kind.clone(),
+            namespace: object.namespace().unwrap_or_default(),
+            name: target.name.clone(),
+            ..ObjectReference::default()
+        },
+        prediction_window_seconds: window.unwrap_or(DEFAULT_PREDICTION_WINDOW_SECONDS),
+    };
+    Some(TimeSeriesPrediction {
+        metadata: metadata(seen),
+        spec,
+        status: None,
+    })
+}
+
+/// The adapter finds a prediction by what it is of.
+fn metadata(seen: &Seen) -> ObjectMeta {
+    let target = &seen.object.spec.scale_target_ref;
+    let mut metadata = names::metadata(seen.object, seen.propagation);
+    metadata.labels.get_or_insert_default().extend(
+        [
+            ("app.kubernetes.io/target-kind", target.kind.clone()),
+            (
+                "app.kubernetes.io/target-namespace",
+                seen.object.namespace().unwrap_or_default(),
+            ),
+            ("app.kubernetes.io/target-name", target.name.clone()),
+        ]
+        .map(|(key, value)| (key.to_owned(), value)),
+    );
+    metadata
+}
+
+fn metric_of(
+    seen: &Seen,
+    predictable: &Predictable,
+    algorithm: &Algorithm,
+) -> Result<PredictionMetric, String> {
+    let identifier = &predictable.identifier;
+    let unknown = seen
+        .rules
+        .unknown()
+        .filter(|_| is_by_rules(seen.object, predictable));
+    let expression = match (query(seen.object, identifier), unknown) {
+        (Some(own), _) => Some(own.to_owned()),
+        // A plain sum might be of something else altogether, such as a counter.
+        (None, Some(why)) => Some(before(seen, identifier).ok_or_else(|| why.to_owned())?),
+        (None, None) => expression(seen.object, seen.rules, predictable.metric).transpose()?,
+    };
+    let resource = predictable
+        .metric
+        .resource
+        .as_ref()
+        .map(|source| source.name.clone());
+    Ok(PredictionMetric {
+        resource_identifier: identifier.clone(),
+        kind: if expression.is_some() {
+            QueryKind::ExpressionQuery
+        } else {
+            QueryKind::ResourceQuery
+        },
+        resource_query: resource.filter(|_| expression.is_none()),
+        metric_query: None,
+        expression_query: expression.map(|expression| ExpressionQuery { expression }),
+        algorithm: algorithm.clone(),
+    })
+}
+
+/// How the history of a metric of this workload was asked for until now.
+fn before(seen: &Seen, identifier: &str) -> Option<String> {
+    let (spec, target) = (&seen.prediction?.spec, &seen.object.spec.scale_target_ref);
+    let is_of_it = spec.target_ref.kind == target.kind && spec.target_ref.name == target.name;
+    let mut metrics = spec.prediction_metrics.iter().filter(|_| is_of_it);
+    let metric = metrics.find(|metric| metric.resource_identifier == identifier)?;
+    Some(metric.expression_query.as_ref()?.expression.clone())
+}
+
+/// Whether a rule asks for the history of this metric of an object by this expression.
+pub(crate) fn is_by_rule(
+    object: &EffectiveHorizontalPodAutoscaler,
+    rules: &Rules,
+    identifier: &str,
+    expression: &str,
+) -> bool {
+    let metrics = predictable(object).0.into_iter();
+    let mut rules = metrics
+        .filter(|known| known.identifier == identifier)
+        .filter_map(|known| by_rule(object, rules, known.metric));
+    rules.any(|made| made.as_deref() == Ok(expression))
+}
+
+/// None for resources of whole pods.
+fn expression(
+    object: &EffectiveHorizontalPodAutoscaler,
+    rules: &Rules,
+    metric: &MetricSpec,
+) -> Option<Result<String, String>> {
+    let namespace = object.namespace().unwrap_or_default();
+    let pods = || {
+        [
+            ("namespace", "=", namespace.clone()),
+            ("pod", "=~", pod_names(object).expression()),
+        ]
+    };
+    if let Some(source) = &metric.container_resource {
+        let matchers = pods()
+            .into_iter()
+            .chain([("container", "=", source.container.clone())]);
+        let matchers: Vec<_> = matchers
+            .map(|(label, operator, value)| matcher(label, operator, &value))
+            .collect();
+        let matchers = matchers.join(",");
+        return Some(Ok(match source.name.as_str() {
+            "cpu" => format!("sum(irate(container_cpu_usage_seconds_total{{{matchers}}}[3m]))"),
+            _ => format!("sum(container_memory_working_set_bytes{{{matchers}}})"),
+        }));
+    }
+    by_rule(object, rules, metric).or_else(|| {
+        let of_pods = metric
+            .pods
+            .as_ref()
+            .map(|source| plain_sum(&source.metric, pods()));
+        of_pods.or_else(|| {
+            metric
+                .external
+                .as_ref()
+                .map(|source| plain_sum(&source.metric, []))
+        })
+    })
+}
+
+/// None where no rule makes the metric.
+fn by_rule(
+    object: &EffectiveHorizontalPodAutoscaler,
+    rules: &Rules,
+    metric: &MetricSpec,
+) -> Option<Result<String, String>> {
+    let namespace = object.namespace().unwrap_or_default();
+    match (&metric.pods, &metric.external) {
+        (Some(source), _) => rules.of_pods(&source.metric, &namespace, &pod_names(object)),
+        (None, Some(source)) => rules.external(&source.metric, &namespace),
+        (None, None) => None,
+    }
+}
+
+fn pod_names(object: &EffectiveHorizontalPodAutoscaler) -> PodNames {
+    let target = &object.spec.scale_target_ref;
+    PodNames::new(&target.kind, &target.name)
+}
+
+fn plain_sum<'a>(
+    metric: &'a MetricIdentifier,
+    others: impl IntoIterator<Item = (&'a str, &'static str, String)>,
+) -> Result<String, String> {
+    let labels = metric
+        .selector
+        .iter()
+        .flat_map(|selector| &selector.match_labels);
+    let labels = labels.map(|(name, value)| (name.as_str(), "=", value.clone()));
+    let expressions = metric
+        .selector
+        .iter()
+        .flat_map(|selector| &selector.match_expressions);
+    let matchers = labels.chain(expressions.map(required)).chain(others);
+    sum(&metric.name, matchers).map_err(|error| error.to_string())
+}
+
+/// A label that is missing is an empty one to Prometheus.
+fn required(requirement: &LabelRequirement) -> (&str, &'static str, String) {
+    let LabelRequirement {
+        key,
+        operator,
+        values,
+    } = requirement;
+    let any_of = || {
+        values
+            .iter()
+            .map(|value| literal(value))
+            .collect::<Vec<_>>()
+            .join("|")
+    };
+    let (operator, value) = match operator {
+        LabelOperator::In => ("=~", any_of()),
+        LabelOperator::NotIn => ("!~", any_of()),
+        LabelOperator::Exists => ("!=", String::new()),
+        LabelOperator::DoesNotExist => ("=", String::new()),
+    };
+    (key, operator, value)
+}

@@ -1,0 +1,194 @@
+//! EHPAs and the objects that belong to them, as observed in one view.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+
+use api::ehpa::{ADOPTED_BY, Adopter, EffectiveHorizontalPodAutoscaler, ScaleStrategy};
+use api::prediction::TimeSeriesPrediction;
+use api::substitute::Substitute;
+use k8s_openapi::api::autoscaling::v2::{
+    HorizontalPodAutoscaler, HorizontalPodAutoscalerCondition,
+};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use kube::ResourceExt as _;
+use model::Selector;
+use view::{Claim, Eldest, ObjectKey, Pod, View, Whole};
+
+use super::orphans::Orphan;
+use super::rules::Rules;
+use super::{Target, names, selection};
+
+/// What belongs to one object, as it was seen.
+#[derive(Clone)]
+pub struct Scene {
+    /// The EHPA.
+    pub object: Arc<Whole<EffectiveHorizontalPodAutoscaler>>,
+    /// HPAs that concern it.
+    pub autoscalers: Vec<Arc<Whole<HorizontalPodAutoscaler>>>,
+    /// Name of an older EHPA of the same workload.
+    pub elder: Option<String>,
+    /// The prediction of its name.
+    pub prediction: Option<Arc<Whole<TimeSeriesPrediction>>>,
+    /// The Substitute of its name.
+    pub substitute: Option<Arc<Whole<Substitute>>>,
+    /// Rules for the history of metrics.
+    pub rules: Arc<Rules>,
+}
+
+/// Everything that is to be looked at.
+pub struct Snapshot {
+    /// EHPAs of this recommender.
+    pub scenes: HashMap<ObjectKey, Scene>,
+    /// Native autoscalers that were adopted by an EHPA that is not seen.
+    pub orphans: HashSet<Orphan>,
+}
+
+impl Snapshot {
+    /// The objects of a view. Those of other recommenders are left out, but count as owners.
+    pub fn of(seen: &View, rules: &Arc<Rules>, recommender: &str) -> Self {
+        let mut by_namespace: HashMap<&str, Vec<&Arc<Whole<HorizontalPodAutoscaler>>>> =
+            HashMap::new();
+        for autoscaler in seen.horizontal_autoscalers.iter() {
+            by_namespace
+                .entry(&autoscaler.key.namespace)
+                .or_default()
+                .push(autoscaler);
+        }
+        let live = seen.effective_autoscalers.iter();
+        let live: Vec<_> = live
+            .filter(|whole| whole.object.metadata.deletion_timestamp.is_none())
+            .collect();
+        let uids: HashSet<_> = live
+            .iter()
+            .map(|whole| (&whole.key.namespace, whole.object.metadata.uid.as_deref()))
+            .collect();
+        let orphan = |whole: &Arc<Whole<HorizontalPodAutoscaler>>| {
+            let adopted_by = whole.object.annotations().get(ADOPTED_BY)?;
+            let is_seen =
+                uids.contains(&(&whole.key.namespace, Some(Adopter::parse(adopted_by)?.uid)));
+            let is_leaving = whole.object.metadata.deletion_timestamp.is_some();
+            (!is_seen && !is_leaving).then(|| (whole.key.clone(), adopted_by.clone()))
+        };
+        let orphans = seen
+            .horizontal_autoscalers
+            .iter()
+            .filter_map(orphan)
+            .collect();
+        let eldest: Eldest = live.iter().map(|whole| Claim::of(&whole.object)).collect();
+        let mine = live
+            .into_iter()
+            .filter(|whole| names::recommender(&whole.object) == recommender);
+        let scene = |object: &Arc<Whole<EffectiveHorizontalPodAutoscaler>>| {
+            let owned = ObjectKey::new(&object.key.namespace, names::owned_name(&object.object));
+            let others = by_namespace
+                .get(object.key.namespace.as_str())
+                .into_iter()
+                .flatten();
+            let concerning =
+                others.filter(|other| selection::concerns(&other.object, &object.object));
+            Scene {
+                object: Arc::clone(object),
+                autoscalers: concerning.map(|other| Arc::clone(other)).collect(),
+                elder: eldest.before(&Claim::of(&object.object)).map(str::to_owned),
+                prediction: seen.predictions.get(&owned).cloned(),
+                substitute: seen.substitutes.get(&owned).cloned(),
+                rules: Arc::clone(rules),
+            }
+        };
+        let scenes = mine
+            .map(|object| (object.key.clone(), scene(object)))
+            .collect();
+        Self { scenes, orphans }
+    }
+}
+
+/// Pods that a target selects.
+pub fn target_pods(view: &View, namespace: &str, target: &Target) -> Vec<Arc<Pod>> {
+    let Ok(selector) = target.selector.parse::<Selector>() else {
+        return Vec::new();
+    };
+    if target.selector.is_empty() {
+        return Vec::new();
+    }
+    view.pods_in(namespace)
+        .filter(|pod| selector.matches(&pod.labels))
+        .cloned()
+        .collect()
+}
+
+/// Whether a prediction is not as it should be. Labels of others do not matter.
+pub fn differs(there: &TimeSeriesPrediction, wanted: &TimeSeriesPrediction) -> bool {
+    let has = |(key, value): (&String, &String)| there.labels().get(key) == Some(value);
+    there.spec != wanted.spec
+        || !wanted.labels().iter().all(has)
+        || there.metadata.owner_references != wanted.metadata.owner_references
+}
+
+/// The part of the status of a native autoscaler that is passed on, or by which its workload is
+/// known to have another size.
+type NativeStatus<'a> = (
+    Option<i32>,
+    i32,
+    Option<&'a Time>,
+    &'a [HorizontalPodAutoscalerCondition],
+);
+
+fn native_status(autoscaler: &HorizontalPodAutoscaler) -> Option<NativeStatus<'_>> {
+    let status = autoscaler.status.as_ref()?;
+    let conditions = status.conditions.as_deref().unwrap_or_default();
+    Some((
+        status.current_replicas,
+        status.desired_replicas,
+        status.last_scale_time.as_ref(),
+        conditions,
+    ))
+}
+
+impl Scene {
+    pub fn is_preview(&self) -> bool {
+        self.object.object.spec.effective_strategy() == ScaleStrategy::Preview
+    }
+
+    /// Current and desired replicas of each native autoscaler.
+    pub fn replicas(&self) -> impl Iterator<Item = Option<(Option<i32>, i32)>> {
+        let all = self.autoscalers.iter();
+        all.map(|whole| {
+            native_status(&whole.object).map(|(current, desired, ..)| (current, desired))
+        })
+    }
+
+    fn native_statuses(&self) -> impl Iterator<Item = Option<NativeStatus<'_>>> {
+        self.autoscalers
+            .iter()
+            .map(|whole| native_status(&whole.object))
+    }
+
+    /// Whether every native autoscaler is as it was, but for its status.
+    pub fn has_same_autoscalers(&self, other: &Self) -> bool {
+        let same = |(one, other): (
+            &Arc<Whole<HorizontalPodAutoscaler>>,
+            &Arc<Whole<HorizontalPodAutoscaler>>,
+        )| {
+            one.object.metadata == other.object.metadata && one.object.spec == other.object.spec
+        };
+        self.autoscalers.len() == other.autoscalers.len()
+            && self.autoscalers.iter().zip(&other.autoscalers).all(same)
+    }
+
+    /// Whether nothing has changed. The status that we write ourselves does not count, nor do the
+    /// metrics that a native autoscaler writes into its own every few seconds.
+    pub fn is_same(&self, other: &Self) -> bool {
+        let same_object = {
+            let (mine, others) = (&self.object.object, &other.object.object);
+            mine.metadata == others.metadata && mine.spec == others.spec
+        };
+        same_object
+            && self.has_same_autoscalers(other)
+            && self.native_statuses().eq(other.native_statuses())
+            && self.elder == other.elder
+            && self.rules == other.rules
+            && self.prediction == other.prediction
+            && self.substitute.as_ref().map(|whole| &whole.object.spec)
+                == other.substitute.as_ref().map(|whole| &whole.object.spec)
+    }
+}

@@ -1,0 +1,222 @@
+//! From example objects to what is made of them, against golden JSON.
+
+mod crons;
+pub(crate) mod fixture;
+mod in_advance;
+mod predictable;
+mod preview;
+mod rules;
+mod selection;
+
+use serde_json::{Value, json};
+
+use super::Problem;
+use super::names::is_label_value;
+use super::plan::Wish;
+use super::status::{says, status};
+use fixture::{Stage, autoscaler, json_of, native, owner, reasons};
+
+#[test]
+fn the_example_of_the_documentation_makes_an_autoscaler_and_a_prediction() {
+    let plan = Stage::new(&json!({})).plan();
+    let golden: Value =
+        serde_json::from_str(include_str!("tests/documented.json")).expect("golden JSON");
+    assert_eq!(autoscaler(&plan), golden["autoscaler"]);
+    let Wish::Have(prediction) = &plan.prediction else {
+        panic!("{:?}", plan.prediction)
+    };
+    assert_eq!(json_of(&**prediction), golden["prediction"]);
+    assert_eq!(
+        (plan.substitute, plan.scale_to, plan.problems, plan.adopts),
+        (Wish::Leave, None, vec![], false)
+    );
+}
+
+#[test]
+fn a_workload_without_replicas_or_scale_is_left_alone() {
+    let plan = Stage::new(&json!({})).replicas(0).plan();
+    assert_eq!(
+        (plan.autoscaler.is_none(), reasons(&plan)),
+        (true, vec!["ScalingDisabled"])
+    );
+    let plan = Stage::new(&json!({"minReplicas": 0})).replicas(0).plan();
+    assert_eq!(
+        (plan.autoscaler.is_some(), reasons(&plan)),
+        (true, vec!["NotScaledToZero"])
+    );
+    let mut stage = Stage::new(&json!({}));
+    stage.target = Err("deployments.apps \"php-apache\" not found".to_owned());
+    let plan = stage.plan();
+    assert_eq!(
+        (plan.prediction.clone(), reasons(&plan)),
+        (Wish::Leave, vec!["FailedGetScale"])
+    );
+}
+
+#[test]
+fn what_is_no_longer_wanted_is_removed_and_what_is_named_is_passed_on() {
+    let mut stage = Stage::new(&json!({"prediction": null})).predicted(&[]);
+    assert_eq!(stage.plan().prediction, Wish::Remove);
+    stage.prediction = None;
+    assert_eq!(stage.plan().prediction, Wish::Leave);
+    stage.propagation.labels = vec!["team".to_owned()];
+    stage.propagation.annotation_prefixes = vec!["example.com/".to_owned()];
+    let plan = stage
+        .annotated("example.com/owner", "me")
+        .annotated("example.org/owner", "you")
+        .plan();
+    let metadata = &autoscaler(&plan)["metadata"];
+    assert_eq!(
+        (
+            metadata["labels"]["team"].as_str(),
+            metadata["labels"]["other"].as_str()
+        ),
+        (Some("a"), None)
+    );
+    assert_eq!(metadata["annotations"], json!({"example.com/owner": "me"}));
+}
+
+#[test]
+fn the_status_is_that_of_the_autoscaler_and_of_the_prediction() {
+    let mut own = native("ehpa-php-apache", &json!({"ownerReferences": owner("u1")}));
+    own["status"] = json!({
+        "currentReplicas": 3, "desiredReplicas": 6, "lastScaleTime": "2026-01-01T00:00:05Z",
+        "conditions": [
+            {"type": "ScalingActive", "status": "True", "reason": "ValidMetricFound", "message": "fine"},
+            {"type": "Unheard", "status": "True", "reason": "Of", "message": ""},
+        ],
+    });
+    let stage = Stage::new(&json!({}))
+        .autoscaler(own)
+        .predicted(&[("resource.cpu", true, 1)]);
+    let seen = stage.seen();
+    let found = json_of(&status(&seen, &[], false));
+    let condition = |kind: &str, reason: &str, message: &str| {
+        json!({
+            "type": kind, "status": "True", "reason": reason, "message": message,
+            "lastTransitionTime": "2026-01-01T00:00:10Z",
+        })
+    };
+    assert_eq!(
+        found,
+        json!({
+            "expectReplicas": 6, "currentReplicas": 3, "lastScaleTime": "2026-01-01T00:00:05Z",
+            "conditions": [
+                condition("Ready", "EffectiveHorizontalPodAutoscalerReady", "Effective HPA is ready"),
+                condition("PredictionReady", "PredictSucceed", ""),
+                condition("ScalingActive", "ValidMetricFound", "fine"),
+            ],
+        })
+    );
+    // What a condition was about may go, and it goes with it.
+    let mut later = Stage::new(&json!({"prediction": null}));
+    later.object.status = Some(serde_json::from_value(found).expect("a status"));
+    let kinds: Vec<_> = status(&later.seen(), &[], true)
+        .conditions
+        .into_iter()
+        .map(|condition| condition.kind)
+        .collect();
+    assert_eq!(kinds, ["Ready"]);
+    assert_eq!(
+        json_of(&status(&later.seen(), &[], true))["lastScaleTime"],
+        "2026-01-01T00:00:10Z"
+    );
+}
+
+#[test]
+fn what_is_too_long_for_a_label_is_none() {
+    for length in [58, 59, 63, 64, 200] {
+        let mut stage = Stage::new(&json!({"scaleStrategy": "Preview"}));
+        stage.object.metadata.name = Some("a".repeat(length));
+        let plan = stage.plan();
+        let (Wish::Have(prediction), Wish::Have(substitute)) = (&plan.prediction, &plan.substitute)
+        else {
+            panic!("{plan:?}")
+        };
+        for object in [
+            autoscaler(&plan),
+            json_of(&**prediction),
+            json_of(&**substitute),
+        ] {
+            let labels = object["metadata"]["labels"].as_object().expect("labels");
+            let values: Vec<_> = labels.values().filter_map(Value::as_str).collect();
+            assert!(
+                values.iter().all(|value| is_label_value(value)),
+                "{length}: {values:?}"
+            );
+            assert_eq!(
+                labels.contains_key("app.kubernetes.io/name"),
+                length <= 58,
+                "{length}"
+            );
+            assert_eq!(
+                labels.contains_key("app.kubernetes.io/part-of"),
+                length <= 63,
+                "{length}"
+            );
+            assert_eq!(
+                labels["app.kubernetes.io/managed-by"],
+                "effective-hpa-controller"
+            );
+        }
+    }
+}
+
+#[test]
+fn a_workload_goes_to_zero_only_by_what_is_measured_without_it() {
+    let check = |stage: Stage, least: i32, problems: &[&str]| {
+        let plan = stage.plan();
+        assert_eq!(
+            (&autoscaler(&plan)["spec"]["minReplicas"], reasons(&plan)),
+            (&json!(least), problems.to_vec())
+        );
+    };
+    let target = json!({"type": "AverageValue", "averageValue": "1"});
+    let external =
+        json!({"type": "External", "external": {"metric": {"name": "queue"}, "target": target}});
+    let object = json!({"type": "Object", "object": {
+        "metric": {"name": "queue"}, "target": target, "describedObject": {"kind": "Service", "name": "web"},
+    }});
+    let cron =
+        json!({"name": "day", "start": "0 9 * * *", "end": "0 18 * * *", "targetReplicas": 80});
+    check(
+        Stage::new(&json!({"minReplicas": 0})),
+        1,
+        &["NotScaledToZero"],
+    );
+    check(
+        Stage::new(&json!({"minReplicas": 0})).predicted(&[("resource.cpu", true, 1)]),
+        0,
+        &[],
+    );
+    check(
+        Stage::new(&json!({"minReplicas": 0, "metrics": [external]})),
+        0,
+        &[],
+    );
+    check(
+        Stage::new(&json!({"minReplicas": 0, "metrics": [object]})),
+        0,
+        &[],
+    );
+    check(
+        Stage::new(&json!({"minReplicas": 0, "metrics": [], "crons": [cron]})),
+        0,
+        &[],
+    );
+    check(Stage::new(&json!({"minReplicas": 2})), 2, &[]);
+}
+
+#[test]
+fn the_message_of_each_condition_is_cut() {
+    let stage = Stage::new(&json!({}));
+    let problems = [Problem::new("FailedReconcileHPA", "m".repeat(40_000))];
+    let cut = status(&stage.seen(), &problems, false);
+    let lengths: Vec<_> = cut
+        .conditions
+        .iter()
+        .map(|condition| condition.message.len())
+        .collect();
+    assert_eq!(lengths.iter().max(), Some(&4000), "{lengths:?}");
+    assert!(says(Some(&cut), &"m".repeat(1000)) && says(Some(&cut), "what was cut off"));
+}

@@ -1,0 +1,129 @@
+//! Windows of time in which a workload has a size of its own.
+
+use serde_json::{Value, json};
+
+use super::fixture::{Stage, autoscaler, external, native, owner, reasons, resource};
+use crate::ehpa::plan::Wish;
+
+#[test]
+fn crons_are_one_metric_and_one_that_is_not_understood_is_said_to_be() {
+    let crons = |timezone: &str, second: &str| {
+        json!({"metrics": [], "crons": [
+            {"name": "day", "timezone": timezone, "start": "0 9 ? * *", "end": "0 18 * * *", "targetReplicas": 80},
+            {"name": second, "timezone": timezone, "start": "0 9 ? * *", "end": "0 18 * * *", "targetReplicas": 10},
+        ]})
+    };
+    let check = |extra: &Value, metrics: &Value, problem: &str| {
+        let plan = Stage::new(extra).plan();
+        assert_eq!(autoscaler(&plan)["spec"]["metrics"], *metrics, "{extra}");
+        assert_eq!(plan.prediction, Wish::Leave);
+        let messages: Vec<_> = plan
+            .problems
+            .iter()
+            .map(|problem| problem.message.as_str())
+            .collect();
+        assert_eq!(messages.join(""), problem);
+    };
+    let metric = json!([external("crane_autoscaling_cron", "cron", "1")]);
+    check(&crons("Local", "night"), &metric, "");
+    let also = |crons: Value| json!({"prediction": null, "crons": crons["crons"]});
+    let cpu = json!([resource(
+        "cpu",
+        &json!({"type": "Utilization", "averageUtilization": 50})
+    )]);
+    let zone = "crons[0] (day): timezone: the time zone \"Mars/Olympus\" is not known";
+    check(&also(crons("Mars/Olympus", "night")), &cpu, zone);
+    let twice =
+        "crons[1] (DAY): another one has the same name, but for its case, and the same times";
+    check(&also(crons("UTC", "DAY")), &cpu, twice);
+
+    // A mistake in windows that are scaled by takes nothing away.
+    let own = autoscaler(&Stage::new(&crons("UTC", "night")).plan());
+    let plan = Stage::new(&crons("Mars/Olympus", "night"))
+        .autoscaler(own.clone())
+        .plan();
+    assert_eq!(
+        (&autoscaler(&plan)["spec"]["metrics"], reasons(&plan)),
+        (&metric, vec!["InvalidCron"])
+    );
+    let plan = Stage::new(&json!({"metrics": []})).autoscaler(own).plan();
+    assert_eq!(
+        (&autoscaler(&plan)["spec"]["metrics"], reasons(&plan)),
+        (&Value::Null, vec![])
+    );
+}
+
+#[test]
+fn where_all_that_a_workload_is_scaled_by_is_not_understood_nothing_else_takes_its_place() {
+    let wrong = |strategy: &str| {
+        let cron = json!({"timezone": "Mars/Olympus", "start": "0 9 * * *", "end": "0 18 * * *", "targetReplicas": 80});
+        Stage::new(
+            &json!({"metrics": [], "crons": [cron], "scaleStrategy": strategy, "maxReplicas": 30}),
+        )
+    };
+    for strategy in ["Auto", "Preview"] {
+        let plan = wrong(strategy).plan();
+        let found = (
+            plan.autoscaler.is_none(),
+            plan.substitute.clone(),
+            reasons(&plan),
+        );
+        assert_eq!(
+            found,
+            (true, Wish::Leave, vec!["InvalidCron", "NoScalingMetrics"]),
+            "{strategy}: none is made"
+        );
+    }
+    let cpu = json!([resource(
+        "cpu",
+        &json!({"type": "Utilization", "averageUtilization": 70})
+    )]);
+    let working = |extra: &Value| {
+        let mut there = native("theirs", extra);
+        there["spec"]["metrics"] = cpu.clone();
+        there
+    };
+    let plan = wrong("Auto").autoscaler(working(&json!({}))).plan();
+    assert_eq!(
+        (plan.autoscaler.is_none(), plan.adopts, reasons(&plan)),
+        (true, false, vec!["InvalidCron", "NoScalingMetrics"])
+    );
+    // Its own goes on by what it has.
+    let own = working(&json!({"ownerReferences": owner("u1")}));
+    for strategy in ["Auto", "Preview"] {
+        let plan = wrong(strategy).autoscaler(own.clone()).plan();
+        let spec = &autoscaler(&plan)["spec"];
+        assert_eq!(
+            (&spec["metrics"], &spec["maxReplicas"]),
+            (&cpu, &json!(30)),
+            "{strategy}"
+        );
+        assert_eq!(
+            (matches!(plan.substitute, Wish::Have(_)), reasons(&plan)),
+            (
+                strategy == "Preview",
+                vec!["InvalidCron", "NoScalingMetrics"]
+            )
+        );
+    }
+}
+
+#[test]
+fn holidays_that_are_not_understood_are_said_to_be_and_windows_open_without_them() {
+    let crons =
+        json!([{"name": "day", "start": "0 9 * * *", "end": "0 18 * * *", "targetReplicas": 80}]);
+    let mut stage = Stage::new(&json!({"metrics": [], "crons": crons}));
+    for (holidays, expected) in [
+        ("2026-12-25", vec![]),
+        ("Christmas", vec!["InvalidHolidays"]),
+    ] {
+        let annotations = stage.object.metadata.annotations.get_or_insert_default();
+        annotations.insert("plimsoll.dev/holidays".to_owned(), holidays.to_owned());
+        let plan = stage.plan();
+        assert_eq!(reasons(&plan), expected);
+        assert_eq!(
+            autoscaler(&plan)["spec"]["metrics"],
+            json!([external("crane_autoscaling_cron", "cron", "1")])
+        );
+    }
+}

@@ -1,0 +1,222 @@
+//! Scaling in advance: by which predicted metrics, and by how much of each per pod.
+
+use std::sync::Arc;
+
+use api::condition::{self, ConditionStatus};
+use api::prediction::HISTORY_READ;
+use serde_json::{Value, json};
+use view::Phase;
+
+use super::fixture::{Stage, autoscaler, external, pod, reasons, resource};
+use crate::ehpa::plan::Wish;
+
+#[test]
+fn a_metric_is_scaled_by_in_advance_only_while_it_is_predicted_by_one_series() {
+    let cpu = resource(
+        "cpu",
+        &json!({"type": "Utilization", "averageUtilization": 50}),
+    );
+    // Half of 251 millicores, cut.
+    let predicted = external("crane_autoscaling_prediction", "resource.cpu", "125m");
+    let check = |metrics: &[(&str, bool, usize)], expected: &[&Value]| {
+        let plan = Stage::new(&json!({})).predicted(metrics).plan();
+        assert_eq!(
+            autoscaler(&plan)["spec"]["metrics"],
+            json!(expected),
+            "{metrics:?}"
+        );
+    };
+    check(&[], &[&cpu]);
+    check(&[("resource.cpu", true, 1)], &[&cpu, &predicted]);
+    check(&[("resource.cpu", false, 1)], &[&cpu]);
+    check(&[("resource.cpu", true, 2)], &[&cpu]);
+    check(&[("resource.memory", true, 1)], &[&cpu]);
+}
+
+#[test]
+fn what_was_expected_stays_while_it_cannot_be_had_so_that_nothing_is_scaled_down_for_want_of_it() {
+    let expected = Stage::new(&json!({}))
+        .predicted(&[("resource.cpu", true, 1)])
+        .plan();
+    let check = |stage: Stage, metrics: usize| {
+        let plan = stage.autoscaler(autoscaler(&expected)).plan();
+        assert_eq!(
+            autoscaler(&plan)["spec"]["metrics"]
+                .as_array()
+                .map(Vec::len),
+            Some(metrics)
+        );
+    };
+    let stage = || Stage::new(&json!({}));
+    check(stage().predicted(&[("resource.cpu", true, 1)]), 2);
+    check(stage().predicted(&[("resource.cpu", false, 1)]), 2);
+    check(stage().predicted(&[("resource.cpu", false, 0)]), 2);
+    check(stage().predicted(&[]), 2);
+    check(stage(), 2);
+    check(stage().predicted(&[("resource.cpu", true, 2)]), 1);
+    check(Stage::new(&json!({"prediction": null})), 1);
+
+    // Nothing follows from its history since then, which can be read, or not, since another time.
+    let unready = |since: &str, read: Option<(ConditionStatus, &str)>| {
+        let mut stage = stage().predicted(&[("resource.cpu", false, 0)]);
+        let status = stage
+            .prediction
+            .as_mut()
+            .and_then(|prediction| prediction.status.as_mut())
+            .expect("a status");
+        let mut set = |kind, holds, since: &str| {
+            condition::set(
+                &mut status.conditions,
+                kind,
+                holds,
+                "",
+                "",
+                since.parse().expect("a time"),
+            );
+        };
+        set("Ready", ConditionStatus::False, since);
+        if let Some((holds, since)) = read {
+            set(HISTORY_READ, holds, since);
+        }
+        stage
+    };
+    let (long_ago, over_an_hour, under_an_hour) = (
+        "2025-12-01T00:00:00Z",
+        "2025-12-31T23:00:09Z",
+        "2025-12-31T23:00:11Z",
+    );
+    check(
+        unready(under_an_hour, Some((ConditionStatus::True, long_ago))),
+        2,
+    );
+    check(
+        unready(over_an_hour, Some((ConditionStatus::True, long_ago))),
+        1,
+    );
+    check(
+        unready(over_an_hour, Some((ConditionStatus::True, over_an_hour))),
+        1,
+    );
+    check(
+        unready(long_ago, Some((ConditionStatus::True, under_an_hour))),
+        2,
+    );
+    check(
+        unready(long_ago, Some((ConditionStatus::False, long_ago))),
+        2,
+    );
+    check(
+        unready(long_ago, Some((ConditionStatus::Unknown, long_ago))),
+        2,
+    );
+    check(unready(long_ago, None), 2);
+}
+
+#[test]
+fn each_kind_of_metric_has_its_identifier_its_query_and_its_amount_per_pod() {
+    let average = |value: &str| json!({"type": "AverageValue", "averageValue": value});
+    let metrics = json!([
+        resource("memory", &json!({"type": "Utilization", "averageUtilization": 80})),
+        resource("cpu", &average("300m")),
+        {"type": "ContainerResource", "containerResource": {
+            "name": "cpu", "container": "app", "target": {"type": "Utilization", "averageUtilization": 25},
+        }},
+        {"type": "Pods", "pods": {
+            "metric": {"name": "http_requests", "selector": {"matchLabels": {"path": "a\"b"}, "matchExpressions": [
+                {"key": "verb", "operator": "In", "values": ["GET", "a.b"]}, {"key": "code", "operator": "NotIn", "values": ["500"]},
+                {"key": "host", "operator": "Exists"}, {"key": "test", "operator": "DoesNotExist"},
+            ]}}, "target": average("10"),
+        }},
+        {"type": "Pods", "pods": {"metric": {"name": "http_requests"}, "target": average("20")}},
+        {"type": "External", "external": {"metric": {"name": "queue"}, "target": {"type": "Value", "value": "7"}}},
+        {"type": "Object", "object": {
+            "describedObject": {"kind": "Service", "name": "s"}, "metric": {"name": "m"}, "target": average("1"),
+        }},
+    ]);
+    let all = [
+        "resource.memory",
+        "resource.cpu",
+        "container-resource.cpu",
+        "pods.http_requests",
+        "external.queue",
+    ];
+    let ready = all.map(|identifier| (identifier, true, 1));
+    let stage = Stage::new(&json!({ "metrics": metrics }))
+        .annotated(
+            "metric-query.autoscaling.crane.io/external.queue",
+            "sum(queue_length)",
+        )
+        .predicted(&ready);
+    let plan = stage.plan();
+    let added: Vec<_> = autoscaler(&plan)["spec"]["metrics"]
+        .as_array()
+        .expect("metrics")[7..]
+        .to_vec();
+    let predicted =
+        |identifier, average| external("crane_autoscaling_prediction", identifier, average);
+    assert_eq!(
+        added,
+        [
+            // 80 % of 1.5 MiB, in thousandths of a byte.
+            predicted("resource.memory", "1258291200m"),
+            predicted("resource.cpu", "300m"),
+            predicted("container-resource.cpu", "50m"),
+            predicted("pods.http_requests", "10"),
+        ]
+    );
+    assert_eq!(
+        reasons(&plan),
+        ["PredictionWithoutTarget"],
+        "a Value cannot be divided by"
+    );
+    let Wish::Have(prediction) = &plan.prediction else {
+        panic!("{:?}", plan.prediction)
+    };
+    let metrics = prediction.spec.prediction_metrics.iter();
+    let queries: Vec<_> = metrics
+        .map(|metric| {
+            let expression = metric
+                .expression_query
+                .as_ref()
+                .map(|query| query.expression.as_str());
+            (
+                metric.resource_identifier.as_str(),
+                metric.resource_query.as_deref(),
+                expression,
+            )
+        })
+        .collect();
+    let pods = r#"namespace="shop",pod=~"php-apache-[a-z0-9]+-[a-z0-9]{5}""#;
+    let selected = r#"path="a\"b",verb=~"GET|a\\.b",code!~"500",host!="",test="""#;
+    let requests = format!("sum(http_requests{{{selected},{pods}}})");
+    let cpu =
+        format!(r#"sum(irate(container_cpu_usage_seconds_total{{{pods},container="app"}}[3m]))"#);
+    assert_eq!(
+        queries,
+        [
+            ("resource.memory", Some("memory"), None),
+            ("resource.cpu", Some("cpu"), None),
+            ("container-resource.cpu", None, Some(cpu.as_str())),
+            ("pods.http_requests", None, Some(requests.as_str())),
+            ("external.queue", None, Some("sum(queue_length)")),
+        ]
+    );
+}
+
+#[test]
+fn without_pods_to_ask_what_was_wanted_before_still_is() {
+    let ready = [("resource.cpu", true, 1)];
+    let mut stage = Stage::new(&json!({})).predicted(&ready);
+    let before = stage.plan();
+    stage.pods = vec![Arc::new(pod("one", Phase::Pending))];
+    let plan = stage.plan();
+    assert_eq!(
+        autoscaler(&plan)["spec"]["metrics"]
+            .as_array()
+            .map(Vec::len),
+        Some(1)
+    );
+    assert_eq!(reasons(&plan), ["PredictionWithoutTarget"]);
+    let stage = stage.autoscaler(autoscaler(&before));
+    assert_eq!(autoscaler(&stage.plan()), autoscaler(&before));
+}

@@ -1,0 +1,184 @@
+//! Metrics that cannot be predicted are said to be so, once for each version of an object.
+
+use api::condition::ConditionStatus;
+use api::ehpa::METRICS_PREDICTABLE;
+use serde_json::{Value, json};
+
+use super::fixture::{Stage, autoscaler, external, reasons, resource};
+use crate::ehpa::plan::Wish;
+use crate::ehpa::status::{news, status};
+
+fn named(kind: &str, name: &str) -> Value {
+    let source =
+        json!({"metric": {"name": name}, "target": {"type": "AverageValue", "averageValue": "10"}});
+    let kinds = json!({"Pods": "pods", "External": "external"});
+    json!({"type": kind, kinds[kind].as_str().expect("a kind"): source})
+}
+
+/// Which metrics are predicted, and which are said not to be and why.
+fn check(stage: &Stage, predicted: &[&str], others: &[(&str, &str)]) {
+    let plan = stage.plan();
+    let metrics = match &plan.prediction {
+        Wish::Have(prediction) => prediction.spec.prediction_metrics.as_slice(),
+        _ => &[],
+    };
+    let found: Vec<_> = metrics
+        .iter()
+        .map(|metric| metric.resource_identifier.as_str())
+        .collect();
+    assert_eq!(found, predicted);
+    let status = status(&stage.seen(), &plan.problems, false);
+    let said = status
+        .conditions
+        .iter()
+        .find(|condition| condition.kind == METRICS_PREDICTABLE);
+    let expected: Vec<_> = others
+        .iter()
+        .map(|(metric, why)| format!("{metric}: {why}"))
+        .collect();
+    let expected = (!expected.is_empty()).then(|| (ConditionStatus::False, expected.join("; ")));
+    assert_eq!(
+        said.map(|condition| (condition.status, condition.message.clone())),
+        expected
+    );
+}
+
+const NO_LABEL_VALUE: &str = "the autoscaler would ask for it by this name, which is no value of a label: at most 63 letters, digits, '-', '_' \
+                              and '.', a letter or digit at both ends";
+
+#[test]
+fn a_metric_that_cannot_be_predicted_is_named_with_the_reason() {
+    let long = "x".repeat(60);
+    let object = json!({"type": "Object", "object": {
+        "describedObject": {"kind": "Service", "name": "s"}, "metric": {"name": "m"},
+        "target": {"type": "AverageValue", "averageValue": "1"},
+    }});
+    let metrics = json!([
+        resource(
+            "cpu",
+            &json!({"type": "Utilization", "averageUtilization": 50})
+        ),
+        resource(
+            "example.com/gpu",
+            &json!({"type": "AverageValue", "averageValue": "1"})
+        ),
+        named("Pods", "job:http_requests:rate5m"),
+        named("Pods", "http_requests"),
+        named("Pods", "http_requests"),
+        named("External", &long),
+        object,
+    ]);
+    let of_long = format!("external.{long}");
+    let others = [
+        (
+            "resource.example.com/gpu",
+            "of resources only cpu and memory are predicted",
+        ),
+        ("pods.job:http_requests:rate5m", NO_LABEL_VALUE),
+        (
+            "pods.http_requests",
+            "only the first metric that is called so is predicted",
+        ),
+        (of_long.as_str(), NO_LABEL_VALUE),
+        ("object.m", "metrics of objects are not predicted"),
+    ];
+    check(
+        &Stage::new(&json!({ "metrics": metrics })),
+        &["resource.cpu", "pods.http_requests"],
+        &others,
+    );
+    // Nobody has asked for a prediction.
+    check(
+        &Stage::new(&json!({ "metrics": metrics, "prediction": null })),
+        &[],
+        &[],
+    );
+    check(&Stage::new(&json!({})), &["resource.cpu"], &[]);
+}
+
+#[test]
+fn names_that_are_no_names_cannot_become_part_of_a_query() {
+    let with = |name: &str, selector: Value| {
+        let mut metric = named("External", name);
+        metric["external"]["metric"]["selector"] = selector;
+        Stage::new(&json!({ "metrics": [metric] }))
+    };
+    let hostile = r#"x="",y"#;
+    let label = r#""x=\"\",y" is not the name of a label in Prometheus"#;
+    check(
+        &with("queue", json!({"matchLabels": {hostile: "a"}})),
+        &[],
+        &[("external.queue", label)],
+    );
+    let expressions = json!({"matchExpressions": [{"key": hostile, "operator": "Exists"}]});
+    check(
+        &with("queue", expressions),
+        &[],
+        &[("external.queue", label)],
+    );
+    let metric = r#""s0-queue" is not the name of a metric in Prometheus"#;
+    check(
+        &with("s0-queue", Value::Null),
+        &[],
+        &[("external.s0-queue", metric)],
+    );
+    // An annotation may say how it is asked for instead.
+    let annotation = "metric-query.autoscaling.crane.io/external.s0-queue";
+    check(
+        &with("s0-queue", Value::Null).annotated(annotation, "sum(queue)"),
+        &["external.s0-queue"],
+        &[],
+    );
+}
+
+#[test]
+fn people_are_told_once_for_each_generation() {
+    let mut stage = Stage::new(&json!({"metrics": [named("Pods", "job:http_requests:rate5m")]}));
+    let mut told = Vec::new();
+    for generation in [1, 1, 2, 2, 3] {
+        stage.object.metadata.generation = Some(generation);
+        let status = status(&stage.seen(), &[], false);
+        if let Some(note) = news(stage.object.status.as_ref(), &status) {
+            assert_eq!(
+                note,
+                format!("pods.job:http_requests:rate5m: {NO_LABEL_VALUE}")
+            );
+            told.push(generation);
+        }
+        stage.object.status = Some(status);
+    }
+    assert_eq!(told, [1, 2, 3]);
+    // What can be predicted after all is no longer said not to be.
+    stage.object.spec.metrics.clear();
+    assert_eq!(status(&stage.seen(), &[], false).conditions.len(), 1);
+}
+
+#[test]
+fn nothing_is_asked_for_by_the_name_of_a_workload_that_no_selector_can_have() {
+    let name = "w".repeat(64);
+    let crons =
+        json!([{"name": "day", "start": "0 9 * * *", "end": "0 18 * * *", "targetReplicas": 80}]);
+    let target = json!({"apiVersion": "apps/v1", "kind": "Deployment", "name": name});
+    let stage = Stage::new(&json!({"scaleTargetRef": target, "crons": crons})).predicted(&[(
+        "resource.cpu",
+        true,
+        1,
+    )]);
+    let why = "the name of the workload, by which the autoscaler would ask, is no value of a label";
+    check(&stage, &[], &[("resource.cpu", why)]);
+    let plan = stage.plan();
+    assert_eq!(
+        (
+            autoscaler(&plan)["spec"]["metrics"]
+                .as_array()
+                .map(Vec::len),
+            reasons(&plan)
+        ),
+        (Some(1), vec!["InvalidCron"])
+    );
+    let plan = Stage::new(&json!({ "crons": crons })).plan();
+    assert_eq!(
+        autoscaler(&plan)["spec"]["metrics"][1],
+        external("crane_autoscaling_cron", "cron", "1")
+    );
+}

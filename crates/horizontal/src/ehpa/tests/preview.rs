@@ -1,0 +1,64 @@
+//! Previews: a substitute is scaled, and the workload by hand.
+
+use serde_json::json;
+
+use super::fixture::{Stage, autoscaler, json_of, native, reasons};
+use crate::ehpa::plan::Wish;
+
+#[test]
+fn a_preview_scales_a_substitute_of_the_workloads_real_size() {
+    let stage = Stage::new(&json!({"scaleStrategy": "Preview", "specificReplicas": 5}));
+    let plan = stage.plan();
+    let target = json!({"apiVersion": "autoscaling.crane.io/v1alpha1", "kind": "Substitute", "name": "ehpa-php-apache"});
+    assert_eq!(autoscaler(&plan)["spec"]["scaleTargetRef"], target);
+    let Wish::Have(substitute) = &plan.substitute else {
+        panic!("{:?}", plan.substitute)
+    };
+    let substitute = json_of(&**substitute);
+    assert_eq!(substitute["spec"]["replicas"], 3);
+    assert_eq!(
+        substitute["spec"]["substituteTargetRef"]["name"],
+        "php-apache"
+    );
+    assert_eq!(
+        substitute["status"],
+        json!({"labelSelector": "run=php-apache", "replicas": 3})
+    );
+    assert_eq!(plan.scale_to, Some(5));
+}
+
+#[test]
+fn replicas_by_hand_are_for_previews_and_work_again_after_zero() {
+    let check = |strategy: &str, wanted: i32, replicas: i32, expected: Option<i32>| {
+        let stage = Stage::new(&json!({"scaleStrategy": strategy, "specificReplicas": wanted}));
+        assert_eq!(
+            stage.replicas(replicas).plan().scale_to,
+            expected,
+            "{strategy}: {wanted} of {replicas}"
+        );
+    };
+    check("Preview", 5, 3, Some(5));
+    check("Preview", 3, 3, None);
+    check("Preview", 0, 3, Some(0));
+    check("Preview", 5, 0, Some(5));
+    check("Auto", 5, 3, None);
+}
+
+#[test]
+fn replicas_by_hand_do_not_fight_a_native_autoscaler() {
+    for (replicas, reasons_expected) in [
+        (3, vec!["FailedReconcileHPA"]),
+        (0, vec!["ScalingDisabled", "FailedReconcileHPA"]),
+    ] {
+        let stage = Stage::new(&json!({"scaleStrategy": "Preview", "specificReplicas": 5}))
+            .replicas(replicas);
+        let plan = stage.autoscaler(native("mine", &json!({}))).plan();
+        assert_eq!((plan.scale_to, reasons(&plan)), (None, reasons_expected));
+        let message = &plan.problems[plan.problems.len() - 1].message;
+        assert!(
+            message.contains("HorizontalPodAutoscaler mine")
+                && message.contains("specificReplicas"),
+            "{message}"
+        );
+    }
+}

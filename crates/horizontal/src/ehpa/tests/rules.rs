@@ -1,0 +1,159 @@
+//! How the history of a metric is asked for: as the user says, else as a rule does, else in our
+//! way.
+
+use api::ehpa::{METRIC_RULES_USABLE, METRICS_PREDICTABLE};
+use serde_json::{Value, json};
+
+use super::fixture::Stage;
+use crate::ehpa::plan::Wish;
+use crate::ehpa::rules::Rules;
+use crate::ehpa::status::status;
+
+const RULES: &str = "externalRules: [{seriesQuery: 'queue{}', metricsQuery: 'max(<<.Series>>{<<.LabelMatchers>>})'}]";
+/// What the deployed adapter is given.
+const DEPLOYED: &str = include_str!("../../../../../deploy/components/rules/config.yaml");
+
+fn stage(rules: &str, further: &[&str], kind: &str, metric: &Value) -> Stage {
+    let target = json!({"type": "AverageValue", "averageValue": "10"});
+    let metrics =
+        json!([{"type": kind, kind.to_lowercase(): {"metric": metric, "target": target}}]);
+    let mut stage = Stage::new(&json!({ "metrics": metrics }));
+    stage.rules = Rules::of(rules, further);
+    stage
+}
+
+/// `expected`: how the history of the only metric is asked for, or why it is not predicted.
+fn check(stage: &Stage, expected: Result<&str, &str>) {
+    let plan = stage.plan();
+    let status = status(&stage.seen(), &plan.problems, false);
+    let condition = status
+        .conditions
+        .iter()
+        .find(|condition| condition.kind == METRICS_PREDICTABLE);
+    let found = match &plan.prediction {
+        Wish::Have(prediction) => prediction.spec.prediction_metrics[0]
+            .expression_query
+            .as_ref(),
+        _ => None,
+    };
+    let found = found.map(|query| query.expression.as_str());
+    let why = condition.map(|condition| condition.message.as_str());
+    assert_eq!(
+        (found, why),
+        (expected.ok(), expected.err()),
+        "{:?}",
+        stage.object.spec.metrics
+    );
+}
+
+#[test]
+fn what_the_user_says_goes_before_rules_and_these_before_a_plain_sum() {
+    let queue = |rules: &str, label: &str| {
+        stage(
+            rules,
+            &[],
+            "External",
+            &json!({"name": "queue", "selector": {"matchLabels": {label: "a"}}}),
+        )
+    };
+    let own = |stage: Stage| {
+        stage.annotated(
+            "metric-query.autoscaling.crane.io/external.queue",
+            "avg(queue)",
+        )
+    };
+    check(&queue("", "topic"), Ok(r#"sum(queue{topic="a"})"#));
+    check(
+        &queue(RULES, "topic"),
+        Ok(r#"sum(max(queue{topic="a",namespace="shop"}))"#),
+    );
+    check(&own(queue(RULES, "topic")), Ok("avg(queue)"));
+    let why = "external.queue: externalRules[0]: \"example.com/topic\" is not the name of a label in Prometheus";
+    check(&queue(RULES, "example.com/topic"), Err(why));
+    check(&own(queue(RULES, "example.com/topic")), Ok("avg(queue)"));
+}
+
+#[test]
+fn metrics_of_pods_are_summed_over_all_pods_of_the_workload_by_the_query_of_their_rule() {
+    let metric = |name: &str| json!({"name": name, "selector": {"matchLabels": {"verb": "GET", "code": "200"}}});
+    let pods = r#"namespace="shop",pod=~"php-apache-[a-z0-9]+-[a-z0-9]{5}""#;
+    let query = format!(
+        r#"sum(rate(http_requests_total{{namespace!="",pod!="",cluster="a",code="200",verb="GET",{pods}}}[2m]))"#
+    );
+    check(
+        &stage(
+            DEPLOYED,
+            &[r#"cluster="a""#],
+            "Pods",
+            &metric("http_requests"),
+        ),
+        Ok(&query),
+    );
+    let query = format!(r#"sum(requests{{code="200",verb="GET",{pods}}})"#);
+    check(
+        &stage(DEPLOYED, &[r#"cluster="a""#], "Pods", &metric("requests")),
+        Ok(&query),
+    );
+}
+
+#[test]
+fn of_several_rules_the_last_one_that_finds_series_counts() {
+    let rule = |series: &str| {
+        format!("{{seriesQuery: {series}, name: {{as: x}}, metricsQuery: 'sum(<<.Series>>)'}}")
+    };
+    let rules = ["a", "b", "c", "d", "e"].map(rule).join(",");
+    let rules = format!("externalRules: [{rules}]");
+    check(
+        &stage(&rules, &[], "External", &json!({"name": "x"})),
+        Ok("sum(e) or sum(d) or sum(c) or sum(b)"),
+    );
+}
+
+#[test]
+fn without_knowing_the_rules_nothing_is_asked_for_in_another_way() {
+    let mut stage = stage("", &[], "External", &json!({"name": "queue"}));
+    stage.rules = Rules::default();
+    stage.rules.trouble = Some("rules[0]: no".to_owned());
+    check(&stage, Err("external.queue: rules[0]: no"));
+    stage = stage.predicted(&[]);
+    let prediction = stage.prediction.as_mut().expect("a prediction");
+    let algorithm = json!({"algorithmType": "dsp"});
+    let query = json!({"expression": "max(queue)"});
+    prediction.spec.prediction_metrics = vec![
+        serde_json::from_value(json!({
+            "resourceIdentifier": "external.queue", "type": "ExpressionQuery", "expressionQuery": query, "algorithm": algorithm,
+        }))
+        .expect("a metric"),
+    ];
+    check(&stage, Ok("max(queue)"));
+    stage.object.spec.scale_target_ref.name = "other".to_owned();
+    check(&stage, Err("external.queue: rules[0]: no"));
+}
+
+#[test]
+fn broken_rules_are_said_where_they_matter() {
+    let said = |stage: &Stage| {
+        let conditions = status(&stage.seen(), &[], false).conditions;
+        let condition = conditions
+            .into_iter()
+            .find(|condition| condition.kind == METRIC_RULES_USABLE);
+        condition.map(|condition| (condition.reason, condition.message))
+    };
+    let mut stage = stage(RULES, &[], "External", &json!({"name": "queue"}));
+    assert_eq!(said(&stage), None);
+    stage.rules.trouble = Some("rules[0]: no".to_owned());
+    let expected = (
+        "MetricRulesBroken".to_owned(),
+        "rules[0]: no; histories are asked for as before".to_owned(),
+    );
+    assert_eq!(said(&stage), Some(expected));
+    check(&stage, Ok(r#"sum(max(queue{namespace="shop"}))"#));
+    let annotated = stage.annotated(
+        "metric-query.autoscaling.crane.io/external.queue",
+        "avg(queue)",
+    );
+    assert_eq!(said(&annotated), None);
+    let mut of_cpu = Stage::new(&json!({}));
+    of_cpu.rules.trouble = Some("rules[0]: no".to_owned());
+    assert_eq!(said(&of_cpu), None);
+}

@@ -1,0 +1,302 @@
+//! Which autoscaler of the same workload is taken over, and which of several objects gets one.
+
+use serde_json::{Value, json};
+
+use super::fixture::{Stage, autoscaler, native, owner, reasons};
+use crate::ehpa::plan::Wish;
+
+#[test]
+fn an_autoscaler_of_the_same_workload_is_taken_over_only_if_nobody_else_minds() {
+    let controlled = json!({"ownerReferences": owner("u2")});
+    let mine = native("mine", &json!({}));
+    let plan = Stage::new(&json!({})).autoscaler(mine.clone()).plan();
+    assert_eq!(
+        (autoscaler(&plan)["metadata"]["name"].as_str(), plan.adopts),
+        (Some("mine"), true)
+    );
+    for (strategy, autoscalers) in [
+        ("Preview", vec![mine.clone()]),
+        ("Auto", vec![mine.clone(), native("other", &json!({}))]),
+        ("Auto", vec![native("theirs", &controlled)]),
+    ] {
+        let stage = Stage::new(&json!({"scaleStrategy": strategy}));
+        let plan = autoscalers
+            .into_iter()
+            .fold(stage, Stage::autoscaler)
+            .plan();
+        let seen = (
+            plan.autoscaler.is_none(),
+            plan.substitute.clone(),
+            reasons(&plan),
+        );
+        assert_eq!(
+            seen,
+            (true, Wish::Leave, vec!["FailedReconcileHPA"]),
+            "{strategy}"
+        );
+    }
+    // Once it is adopted it is found under whatever name, next to any other.
+    let plan = Stage::new(&json!({}))
+        .autoscaler(native("later", &json!({})))
+        .autoscaler(adopted("mine", "u1"))
+        .plan();
+    assert_eq!(
+        (autoscaler(&plan)["metadata"]["name"].as_str(), plan.adopts),
+        (Some("mine"), false)
+    );
+    assert_eq!(
+        (reasons(&plan), plan.deleted, plan.restored),
+        (vec!["FailedReconcileHPA"], vec![], vec![])
+    );
+    assert!(
+        plan.problems[0]
+            .message
+            .starts_with("HorizontalPodAutoscalers later scale"),
+        "{:?}",
+        plan.problems
+    );
+    // The name may be taken by an autoscaler of another workload.
+    let mut taken = native("ehpa-php-apache", &json!({}));
+    taken["spec"]["scaleTargetRef"]["name"] = json!("else");
+    let plan = Stage::new(&json!({})).autoscaler(taken).plan();
+    assert_eq!(
+        (plan.autoscaler.is_none(), reasons(&plan)),
+        (true, vec!["FailedReconcileHPA"])
+    );
+}
+
+#[test]
+fn of_objects_for_the_same_workload_only_the_oldest_has_anything() {
+    let by_hand = json!({"scaleStrategy": "Preview", "specificReplicas": 100});
+    let check = |stage: Stage| {
+        let plan = stage.plan();
+        assert_eq!(
+            (plan.autoscaler.as_ref(), reasons(&plan)),
+            (None, vec!["FailedReconcileHPA"])
+        );
+        assert_eq!((plan.scale_to, plan.substitute), (None, Wish::Leave));
+        plan.prediction
+    };
+    let younger = || Stage {
+        elder: Some("a"),
+        ..Stage::new(&by_hand)
+    };
+    assert_eq!(check(younger()), Wish::Leave);
+    assert_eq!(check(younger().predicted(&[])), Wish::Remove);
+    // The oldest may have been turned to the workload of another, which keeps what it has.
+    let theirs = native("theirs", &json!({"ownerReferences": owner("u2")}));
+    assert_eq!(
+        check(Stage::new(&by_hand).autoscaler(theirs).predicted(&[])),
+        Wish::Remove
+    );
+    let own = native("ehpa-php-apache", &json!({"ownerReferences": owner("u1")}));
+    let plan = younger().autoscaler(own).plan();
+    assert!(
+        matches!(plan.prediction, Wish::Have(_)),
+        "{:?}",
+        plan.prediction
+    );
+    assert_eq!(
+        (plan.autoscaler.is_some(), reasons(&plan)),
+        (true, vec!["OlderAutoscaler"])
+    );
+
+    // A native autoscaler asks for no prediction, so one for a preview does no harm.
+    let plan = Stage::new(&by_hand)
+        .autoscaler(native("mine", &json!({})))
+        .plan();
+    assert_eq!((plan.autoscaler.is_none(), plan.scale_to), (true, None));
+    assert!(
+        matches!(plan.prediction, Wish::Have(_)),
+        "{:?}",
+        plan.prediction
+    );
+}
+
+/// A native autoscaler that the object with this uid adopted.
+fn adopted(name: &str, uid: &str) -> Value {
+    native(
+        name,
+        &json!({"annotations": {"plimsoll.dev/adopted-by": format!("php-apache/{uid}")}}),
+    )
+}
+
+#[test]
+fn a_second_autoscaler_that_comes_later_is_adopted_in_place_of_the_one_that_was_made() {
+    let made = native("ehpa-php-apache", &json!({"ownerReferences": owner("u1")}));
+    let later = || native("later", &json!({}));
+    let plan = Stage::new(&json!({}))
+        .autoscaler(made.clone())
+        .autoscaler(later())
+        .plan();
+    assert_eq!(
+        (autoscaler(&plan)["metadata"]["name"].as_str(), plan.adopts),
+        (Some("later"), true)
+    );
+    assert_eq!(
+        (plan.deleted, plan.problems),
+        (vec!["ehpa-php-apache".to_owned()], vec![])
+    );
+    // Where it cannot be adopted it scales the workload alone, and is named.
+    let release = json!({"annotations": {"meta.helm.sh/release-name": "shop"}});
+    let mut leaving = later();
+    leaving["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
+    for (strategy, others, expected) in [
+        (
+            "Preview",
+            vec![later()],
+            "HorizontalPodAutoscaler later scales the same workload, so there is no preview",
+        ),
+        (
+            "Auto",
+            vec![native("later", &release)],
+            "HorizontalPodAutoscaler later scales the same workload and belongs to the Helm release shop",
+        ),
+        (
+            "Auto",
+            vec![later(), native("other", &json!({}))],
+            "HorizontalPodAutoscalers later, other scale the same workload",
+        ),
+    ] {
+        let stage = Stage::new(&json!({"scaleStrategy": strategy})).autoscaler(made.clone());
+        let plan = others.into_iter().fold(stage, Stage::autoscaler).plan();
+        assert_eq!(
+            (plan.autoscaler.is_none(), plan.deleted.as_slice()),
+            (true, &["ehpa-php-apache".to_owned()][..])
+        );
+        assert_eq!(reasons(&plan), ["FailedReconcileHPA"]);
+        assert!(
+            plan.problems[0].message.starts_with(expected),
+            "{:?}",
+            plan.problems
+        );
+    }
+    let plan = Stage::new(&json!({}))
+        .autoscaler(made)
+        .autoscaler(leaving)
+        .plan();
+    assert_eq!(
+        (autoscaler(&plan)["metadata"]["name"].as_str(), plan.deleted),
+        (Some("ehpa-php-apache"), vec![])
+    );
+}
+
+#[test]
+fn what_a_tool_installed_is_adopted_only_by_name() {
+    let check = |annotations: &[(&str, &str)], expected: bool| {
+        let release = json!({"annotations": {"argocd.argoproj.io/tracking-id": "shop:autoscaling/HorizontalPodAutoscaler:shop/mine"}});
+        let stage = Stage::new(&json!({})).autoscaler(native("mine", &release));
+        let plan = annotations
+            .iter()
+            .fold(stage, |stage, (key, value)| stage.annotated(key, value))
+            .plan();
+        assert_eq!(
+            (plan.adopts, plan.problems.is_empty()),
+            (expected, expected),
+            "{annotations:?}"
+        );
+    };
+    check(&[], false);
+    check(&[("plimsoll.dev/adopt-hpa", "other")], false);
+    check(&[("plimsoll.dev/adopt-hpa", "mine")], true);
+}
+
+#[test]
+fn an_adopted_autoscaler_is_given_back_when_it_is_not_to_be_scaled_by_any_more() {
+    let check = |stage: Stage, restored: &[&str], name: Option<&str>| {
+        let plan = stage.plan();
+        let scaled_by = plan
+            .autoscaler
+            .as_ref()
+            .and_then(|autoscaler| autoscaler.metadata.name.as_deref());
+        assert_eq!(
+            (
+                plan.restored
+                    .iter()
+                    .map(String::as_str)
+                    .collect::<Vec<_>>()
+                    .as_slice(),
+                scaled_by
+            ),
+            (restored, name)
+        );
+        plan
+    };
+    let plan = check(
+        Stage::new(&json!({})).autoscaler(adopted("mine", "u1")),
+        &[],
+        Some("mine"),
+    );
+    let metadata = &autoscaler(&plan)["metadata"];
+    assert_eq!(
+        metadata["annotations"],
+        json!({"plimsoll.dev/adopted-by": "php-apache/u1"})
+    );
+    assert_eq!(
+        (&metadata["ownerReferences"], &metadata["labels"]),
+        (&Value::Null, &Value::Null)
+    );
+
+    let preview = json!({"scaleStrategy": "Preview", "specificReplicas": 5});
+    let plan = check(
+        Stage::new(&preview).autoscaler(adopted("mine", "u1")),
+        &["mine"],
+        None,
+    );
+    assert_eq!(
+        (plan.scale_to, reasons(&plan)),
+        (None, vec!["FailedReconcileHPA"])
+    );
+    let elsewhere =
+        json!({"scaleTargetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "other"}});
+    check(
+        Stage::new(&elsewhere).autoscaler(adopted("mine", "u1")),
+        &["mine"],
+        Some("ehpa-php-apache"),
+    );
+    let mut gone = Stage::new(&elsewhere).autoscaler(adopted("mine", "u1"));
+    gone.target = Err("not found".to_owned());
+    check(gone, &["mine"], None);
+    // An older object is to scale the workload, and has an autoscaler already.
+    let theirs = native("theirs", &json!({"ownerReferences": owner("u2")}));
+    let younger = Stage {
+        elder: Some("a"),
+        ..Stage::new(&json!({}))
+    };
+    check(
+        younger
+            .autoscaler(adopted("mine", "u1"))
+            .autoscaler(theirs.clone()),
+        &["mine"],
+        None,
+    );
+    // What another object adopted is its own.
+    let plan = check(
+        Stage::new(&json!({})).autoscaler(adopted("mine", "u2")),
+        &[],
+        None,
+    );
+    assert_eq!(plan.prediction, Wish::Leave);
+
+    // Of two objects with one each the younger gives its own up.
+    let made = native("ehpa-php-apache", &json!({"ownerReferences": owner("u1")}));
+    let younger = Stage {
+        elder: Some("a"),
+        ..Stage::new(&json!({}))
+    };
+    let plan = check(
+        younger.autoscaler(made.clone()).autoscaler(theirs.clone()),
+        &[],
+        None,
+    );
+    assert_eq!(plan.deleted, ["ehpa-php-apache"]);
+    let plan = check(
+        Stage::new(&json!({})).autoscaler(made).autoscaler(theirs),
+        &[],
+        Some("ehpa-php-apache"),
+    );
+    assert_eq!(
+        (plan.deleted.len(), reasons(&plan)),
+        (0, vec!["FailedReconcileHPA"])
+    );
+}

@@ -1,0 +1,46 @@
+//! Forecasts of the metrics of `TimeSeriesPrediction` objects: from a history to the feed and the
+//! status.
+//!
+//! | topic | file |
+//! |---|---|
+//! | objects, and the next query for a history | `objects.rs`, `slot.rs`, `query_slots.rs`, `memory_limits.rs` |
+//! | metrics of an object, their methods; Crane's settings | `spec.rs`, `crane.rs` |
+//! | query for a history, restricted to what the object may read | `query.rs`, `access.rs` |
+//! | one metric: time ranges to read, models, forecast | `pipeline.rs`, `model.rs`, `fit_task.rs` |
+//! | results of one object; limits on what is kept and published | `result.rs`, `points.rs`, `text.rs` |
+//! | status and its conditions | `status.rs` |
+//!
+//! Source of names and rules: gocrane/crane `pkg/prediction` and
+//! `pkg/controller/timeseriesprediction`.
+
+mod access;
+mod crane;
+mod fit_task;
+mod memory_limits;
+mod model;
+mod objects;
+mod pipeline;
+mod points;
+mod query;
+mod query_slots;
+mod result;
+mod slot;
+mod spec;
+mod status;
+#[cfg(test)]
+mod tests;
+mod text;
+
+pub use access::{KnownRules, QueryAccess, QueryScope, UnknownQueryScope};
+pub use fit_task::{FitResult, FitTask};
+pub use memory_limits::MemoryLimits;
+pub use model::Labels;
+pub use objects::{HistoryChange, MetricKey, Objects, Question, Synced};
+pub use pipeline::{Excess, Failure, Found, Pace, Span, Track};
+pub use query::{Expression, Query, Resource};
+pub use query_slots::Shares;
+pub use result::{Made, MetricOutlook, Outlook};
+pub(crate) use spec::Annotations;
+pub use spec::{Job, Method, MetricJob, Quantile};
+pub use status::{Change, change};
+pub use text::cut;

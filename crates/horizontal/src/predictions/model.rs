@@ -1,0 +1,174 @@
+//! A history that is kept warm, and what follows from it.
+
+mod dsp;
+mod percentile;
+mod plimsoll;
+
+use std::collections::BTreeMap;
+
+use model::ForecastSeries;
+
+use super::fit_task::FitTask;
+use super::spec::Method;
+use dsp::Dsp;
+use percentile::Percentile;
+pub(super) use plimsoll::FARTHEST;
+use plimsoll::Own;
+
+/// Labels of a series.
+pub type Labels = BTreeMap<String, String>;
+
+/// One series by one method.
+#[derive(Debug)]
+pub(super) enum Model {
+    Own(Own),
+    Dsp(Dsp),
+    Percentile(Percentile),
+}
+
+/// What is forecast.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Wanted {
+    /// Now, in seconds since 1970.
+    pub(super) now: i64,
+    /// Up to when.
+    pub(super) until: i64,
+}
+
+impl Model {
+    /// Without a history. `refit_seconds` is how often DSP looks at all of it anew, as in Crane.
+    pub(super) fn new(method: &Method, window_seconds: u32, refit_seconds: i64) -> Self {
+        match method {
+            Method::Own {
+                step_seconds,
+                quantile,
+            } => Self::Own(Own::new(*step_seconds, *quantile, window_seconds)),
+            Method::Dsp {
+                dsp,
+                history_seconds,
+            } => Self::Dsp(Dsp::new(dsp.clone(), *history_seconds, refit_seconds)),
+            Method::Percentile {
+                predictor,
+                step_seconds,
+                ..
+            } => Self::Percentile(Percentile::new(predictor.clone(), *step_seconds)),
+        }
+    }
+
+    /// Takes in samples, oldest first and newer than all before, and that nothing else was measured
+    /// up to a time.
+    pub(super) fn take(&mut self, samples: &[(i64, f64)], until: i64) {
+        match self {
+            Self::Own(own) => own.take(samples, until),
+            Self::Dsp(dsp) => dsp.take(samples, until),
+            Self::Percentile(percentile) => percentile.take(samples),
+        }
+    }
+
+    /// What takes long to find out, if it is to be found out; once.
+    pub(super) fn study(&mut self) -> Option<FitTask> {
+        if let Self::Dsp(dsp) = self {
+            dsp.study()
+        } else {
+            None
+        }
+    }
+
+    /// Whether something is to be found out that takes long.
+    pub(super) fn is_unfitted(&self) -> bool {
+        if let Self::Dsp(dsp) = self {
+            dsp.is_unfitted()
+        } else {
+            false
+        }
+    }
+
+    /// Takes in what was found out; whether anything was.
+    pub(super) fn learn(&mut self) -> bool {
+        if let Self::Dsp(dsp) = self {
+            dsp.learn()
+        } else {
+            false
+        }
+    }
+
+    /// Whether nothing can be said only because it has not been found out yet.
+    pub(super) fn is_awaited(&self) -> bool {
+        if let Self::Dsp(dsp) = self {
+            dsp.is_awaited()
+        } else {
+            false
+        }
+    }
+
+    /// What will be, or why that cannot be said.
+    pub(super) fn forecast(&self, wanted: Wanted) -> Result<ForecastSeries, String> {
+        let series = match self {
+            Self::Own(own) => own.forecast(wanted),
+            Self::Dsp(dsp) => dsp.forecast(wanted),
+            Self::Percentile(percentile) => percentile.forecast(wanted),
+        }?;
+        if series.values.iter().all(|value| value.is_finite()) {
+            Ok(series)
+        } else {
+            Err("what would be forecast is not a finite number".to_owned())
+        }
+    }
+
+    /// About the memory that it takes.
+    pub(super) fn bytes(&self) -> usize {
+        match self {
+            Self::Own(own) => own.bytes(),
+            Self::Dsp(dsp) => dsp.bytes(),
+            Self::Percentile(percentile) => percentile.bytes(),
+        }
+    }
+}
+
+/// The last multiple of a step up to a time.
+pub(super) fn floor(second: i64, step: u32) -> i64 {
+    second - second.rem_euclid(i64::from(step.max(1)))
+}
+
+/// A length of time in words, such as `2d 1h`, of which the two largest units are said.
+pub(super) fn words(seconds: u64) -> String {
+    let units = [("d", 86_400), ("h", 3600), ("m", 60), ("s", 1)];
+    let mut rest = seconds;
+    let mut parts = Vec::new();
+    for (name, length) in units {
+        let count = rest / length;
+        rest %= length;
+        if count > 0 {
+            parts.push(format!("{count}{name}"));
+        } else if !parts.is_empty() {
+            break;
+        }
+        if parts.len() == 2 {
+            break;
+        }
+    }
+    if parts.is_empty() {
+        "nothing".to_owned()
+    } else {
+        parts.join(" ")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(seconds: u64, expected: &str) {
+        assert_eq!(words(seconds), expected);
+    }
+
+    #[test]
+    fn lengths_are_said_in_two_units() {
+        check(0, "nothing");
+        check(59, "59s");
+        check(3600, "1h");
+        check(86_400 * 2 + 3600 + 60, "2d 1h");
+        check(86_400 + 60, "1d");
+        check(3661, "1h 1m");
+    }
+}

@@ -1,0 +1,150 @@
+//! Crane's DSP predictor: all samples are looked at now and then, which takes long and is done
+//! elsewhere, and what was found is said until then.
+//!
+//! As in Crane every 12 hours, and sooner while nothing is found. Unlike there, a series that is no
+//! longer periodic is no longer forecast.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use forecast::crane;
+use model::ForecastSeries;
+
+use super::{Wanted, floor};
+use crate::predictions::fit_task::{FitResult, FitState, FitTask, PendingFit};
+
+/// How soon it is looked again when nothing was found.
+const AGAIN: i64 = 3600;
+
+#[derive(Debug)]
+pub(in crate::predictions) struct Dsp {
+    predictor: crane::Dsp,
+    history_seconds: i64,
+    refit_seconds: i64,
+    samples: VecDeque<(i64, f64)>,
+    /// With the time up to which samples were looked at.
+    found: Option<(i64, FitResult)>,
+    next: Next,
+}
+
+/// What is found out next, with the time up to which samples are looked at.
+#[derive(Debug)]
+enum Next {
+    /// Nothing for now.
+    Nothing,
+    /// Nobody does it yet.
+    Wanted(i64),
+    /// Somebody does.
+    Awaited(i64, PendingFit),
+}
+
+impl Dsp {
+    pub(super) fn new(predictor: crane::Dsp, history_seconds: u32, refit_seconds: i64) -> Self {
+        // An hour more is read, and a whole number of hours is left of it.
+        let history_seconds = i64::from(history_seconds) + 3600;
+        Self {
+            predictor,
+            history_seconds,
+            refit_seconds,
+            samples: VecDeque::new(),
+            found: None,
+            next: Next::Nothing,
+        }
+    }
+
+    pub(super) fn take(&mut self, samples: &[(i64, f64)], until: i64) {
+        self.samples.extend(samples);
+        while self
+            .samples
+            .front()
+            .is_some_and(|(second, _)| *second < until - self.history_seconds)
+        {
+            self.samples.pop_front();
+        }
+        let is_due = self.found.as_ref().is_none_or(|(at, found)| {
+            let pause = if found.is_ok() {
+                self.refit_seconds
+            } else {
+                AGAIN.min(self.refit_seconds)
+            };
+            until - at >= pause
+        });
+        if is_due && !matches!(self.next, Next::Awaited(..)) {
+            self.next = Next::Wanted(until);
+        }
+    }
+
+    /// Whether it is to be fitted.
+    pub(super) fn is_unfitted(&self) -> bool {
+        matches!(self.next, Next::Wanted(_))
+    }
+
+    /// What is to be found out, once.
+    pub(super) fn study(&mut self) -> Option<FitTask> {
+        let Next::Wanted(until) = self.next else {
+            return None;
+        };
+        let (task, pending) = FitTask::new(
+            self.predictor.clone(),
+            self.samples.iter().copied().collect(),
+        );
+        self.next = Next::Awaited(until, pending);
+        Some(task)
+    }
+
+    /// Takes in what was found out, if it was.
+    pub(super) fn learn(&mut self) -> bool {
+        let Next::Awaited(until, pending) = &mut self.next else {
+            return false;
+        };
+        let found = match pending.poll() {
+            FitState::Running => return false,
+            FitState::Done(found) => found,
+            FitState::Lost => Err("the predictor failed".to_owned()),
+        };
+        self.found = Some((*until, found));
+        self.next = Next::Nothing;
+        true
+    }
+
+    /// Whether something will be found out for the first time.
+    pub(super) fn is_awaited(&self) -> bool {
+        self.found.is_none() && !matches!(self.next, Next::Nothing)
+    }
+
+    pub(super) fn forecast(&self, wanted: Wanted) -> Result<ForecastSeries, String> {
+        let (_, found) = self.found.as_ref().ok_or("there are no samples")?;
+        let found = found.as_ref().map_err(Clone::clone)?;
+        let step_seconds = self.predictor.step_seconds.max(1);
+        let step = i64::from(step_seconds);
+        let per_period = found.period.len();
+        let first_second = floor(wanted.now, step_seconds).max(found.first_second);
+        let place =
+            |second: i64| usize::try_from((second - found.first_second).div_euclid(step)).ok();
+        let value = |second: i64| {
+            let place = place(second).filter(|place| *place < per_period * found.periods)?;
+            found.period.get(place.checked_rem(per_period)?).copied()
+        };
+        let seconds = (0..)
+            .map(|number: i64| first_second + number * step)
+            .take_while(|second| *second <= wanted.until);
+        let values: Vec<f64> = seconds.map_while(value).collect();
+        if values.is_empty() {
+            return Err("what was forecast has run out".to_owned());
+        }
+        Ok(ForecastSeries {
+            labels: BTreeMap::new(),
+            first_second,
+            step_seconds,
+            values,
+        })
+    }
+
+    pub(super) fn bytes(&self) -> usize {
+        let period = self
+            .found
+            .as_ref()
+            .and_then(|(_, found)| found.as_ref().ok())
+            .map_or(0, |found| found.period.len());
+        self.samples.capacity() * size_of::<(i64, f64)>() + period * size_of::<f64>()
+    }
+}

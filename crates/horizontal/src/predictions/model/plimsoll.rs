@@ -1,0 +1,211 @@
+//! Our own method: `forecast::Forecaster`, once there is a day from which it can take its unit.
+
+use std::collections::BTreeMap;
+
+use forecast::{ForecastConfig, ForecastError, Forecaster, ObserveError};
+use jiff::Timestamp;
+use model::{ForecastSeries, Series};
+
+use super::{Wanted, floor, words};
+use crate::predictions::spec::Quantile;
+
+const DAY: u32 = 86_400;
+const HOUR: u32 = 3600;
+/// A slot of the method, unless samples are further apart.
+const SLOT: u32 = 300;
+/// Whether there is a day of samples is seen by the first and the last.
+const ENOUGH: i64 = DAY as i64;
+/// How far ahead the method sees in any case, from now: a day from a slot that is complete.
+pub(in crate::predictions) const FARTHEST: u32 = DAY - 1800;
+/// Two days and an hour, which is the least that it forecasts from.
+const LEAST: u64 = 2 * DAY as u64 + HOUR as u64;
+
+#[derive(Debug)]
+pub(in crate::predictions) struct Own {
+    step: u32,
+    quantile: Quantile,
+    horizons: Vec<u32>,
+    /// Samples of the first day.
+    young: Vec<(i64, f64)>,
+    learnt: Option<Box<Forecaster>>,
+}
+
+impl Own {
+    pub(super) fn new(step: u32, quantile: Quantile, window: u32) -> Self {
+        let slot = step.max(SLOT);
+        // What is published reaches over two windows, from a while ago.
+        let far = window.saturating_mul(2).saturating_add(HOUR);
+        let mut horizons: Vec<u32> = [slot, window, far]
+            .map(|seconds| seconds.clamp(slot, DAY))
+            .into();
+        horizons.dedup();
+        Self {
+            step,
+            quantile,
+            horizons,
+            young: Vec::new(),
+            learnt: None,
+        }
+    }
+
+    fn slot(&self) -> u32 {
+        self.step.max(SLOT)
+    }
+
+    pub(super) fn take(&mut self, samples: &[(i64, f64)], until: i64) {
+        match &mut self.learnt {
+            None => self.young.extend_from_slice(samples),
+            Some(forecaster) => {
+                if let Some(gap) = observe(forecaster, samples, until) {
+                    // After fourteen days without a sample there is nothing to go on from.
+                    self.learnt = None;
+                    self.young = samples.get(gap..).unwrap_or_default().to_vec();
+                }
+            }
+        }
+        let span = self
+            .young
+            .first()
+            .zip(self.young.last())
+            .map_or(0, |((first, _), (last, _))| last - first);
+        if self.learnt.is_none() && span >= ENOUGH {
+            self.learn(until);
+        }
+    }
+
+    fn learn(&mut self, until: i64) {
+        let at =
+            |(second, value): &(i64, f64)| Some((Timestamp::from_second(*second).ok()?, *value));
+        let history = Series::new(self.young.iter().filter_map(at).collect());
+        let config = ForecastConfig {
+            step_seconds: self.step,
+            horizons_seconds: self.horizons.clone(),
+        };
+        if let Ok(mut forecaster) = Forecaster::fit(&history, &config) {
+            observe(&mut forecaster, &[], until);
+            self.learnt = Some(Box::new(forecaster));
+            self.young = Vec::new();
+        }
+    }
+
+    pub(super) fn forecast(&self, wanted: Wanted) -> Result<ForecastSeries, String> {
+        let forecaster = self.learnt.as_deref().ok_or_else(|| self.too_young())?;
+        let slot = self.slot();
+        let said = |ahead: u32| forecaster.forecast(ahead).map_err(|error| reason(&error));
+        let as_of = said(slot)?.as_of.as_second();
+        let longest = self.horizons.last().copied().unwrap_or(slot);
+        let first_second = floor(wanted.now, self.step);
+        let (mut values, mut last) = (Vec::new(), None);
+        let mut second = first_second;
+        while second <= wanted.until {
+            let slots = ((second - as_of).div_euclid(i64::from(slot)) + 1).max(1);
+            let ahead = u32::try_from(slots)
+                .unwrap_or(u32::MAX)
+                .saturating_mul(slot);
+            if ahead > longest {
+                break;
+            }
+            let value = match last {
+                Some((known, value)) if known == ahead => value,
+                _ => self.quantile.of(&said(ahead)?),
+            };
+            last = Some((ahead, value));
+            values.push(value);
+            second += i64::from(self.step);
+        }
+        if values.is_empty() {
+            let age = words(u64::try_from(wanted.now - as_of).unwrap_or_default());
+            return Err(format!("the newest sample is {age} old"));
+        }
+        let count = (wanted.until - first_second).max(0) / i64::from(self.step.max(1)) + 1;
+        self.repeat_day(&mut values, usize::try_from(count).unwrap_or_default());
+        Ok(ForecastSeries {
+            labels: BTreeMap::new(),
+            first_second,
+            step_seconds: self.step,
+            values,
+        })
+    }
+
+    /// Where more than a day is wanted, the day ahead repeats. The minutes that it lacks are as the
+    /// larger of its end and its beginning.
+    fn repeat_day(&self, values: &mut Vec<f64>, count: usize) {
+        let steps = |seconds: u32| (seconds / self.step.max(1)) as usize;
+        let (Some(first), Some(last)) = (values.first().copied(), values.last().copied()) else {
+            return;
+        };
+        if self.horizons.last() != Some(&DAY) || values.len() < steps(FARTHEST) {
+            return;
+        }
+        for place in values.len()..count {
+            let before = place
+                .checked_sub(steps(DAY))
+                .and_then(|place| values.get(place));
+            values.push(before.copied().unwrap_or(first.max(last)));
+        }
+    }
+
+    fn too_young(&self) -> String {
+        let span = self
+            .young
+            .first()
+            .zip(self.young.last())
+            .map_or(0, |((first, _), (last, _))| last - first);
+        too_little(u64::try_from(span).unwrap_or_default(), LEAST)
+    }
+
+    pub(super) fn bytes(&self) -> usize {
+        self.learnt.as_ref().map_or(0, |learnt| learnt.bytes())
+            + self.young.capacity() * size_of::<(i64, f64)>()
+    }
+}
+
+/// Takes samples in; gives the place of the first one after a gap that is too long.
+fn observe(forecaster: &mut Forecaster, samples: &[(i64, f64)], until: i64) -> Option<usize> {
+    for (place, (second, value)) in samples.iter().enumerate() {
+        let Ok(at) = Timestamp::from_second(*second) else {
+            continue;
+        };
+        if forecaster.observe(at, *value) == Err(ObserveError::Gap) {
+            return Some(place);
+        }
+    }
+    let is_gap = Timestamp::from_second(until)
+        .is_ok_and(|at| forecaster.advance(at) == Err(ObserveError::Gap));
+    is_gap.then_some(samples.len())
+}
+
+fn reason(error: &ForecastError) -> String {
+    match error {
+        ForecastError::TooLittle {
+            history_seconds,
+            measured_seconds,
+            needed_seconds,
+        } => {
+            let missing = whole_hours(history_seconds.saturating_sub(*measured_seconds));
+            let said = too_little(*history_seconds, *needed_seconds);
+            if missing > 0 {
+                format!("{said}; nothing was measured for {} of it", words(missing))
+            } else {
+                said
+            }
+        }
+        other => other.to_string(),
+    }
+}
+
+/// What is said changes once an hour, since it is written into an object.
+fn too_little(history: u64, needed: u64) -> String {
+    let there = match whole_hours(history) {
+        0 => "less than an hour".to_owned(),
+        hours => words(hours),
+    };
+    format!(
+        "too little history: there is {there} of it, and {} is needed",
+        words(needed)
+    )
+}
+
+fn whole_hours(seconds: u64) -> u64 {
+    seconds - seconds % u64::from(HOUR)
+}

@@ -1,0 +1,443 @@
+//! The objects that are forecast, with a history of each of their metrics. No input or output, and
+//! no clock.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use jiff::Timestamp;
+use kube::ResourceExt as _;
+use view::{ObjectKey, View, Whole};
+
+use super::memory_limits::MemoryLimits;
+use super::query_slots::Shares;
+use super::slot::Pipeline;
+use crate::ehpa::Rules;
+use crate::predictions::access::{Inputs, QueryAccess};
+use crate::predictions::pipeline::{Failure, Found, Pace, Span, Track};
+use crate::predictions::query::Query;
+use crate::predictions::result::Outlook;
+use crate::predictions::spec::{Job, MetricJob};
+
+/// All objects, by their unique identifiers.
+pub struct Objects {
+    recommender: String,
+    pace: Pace,
+    limits: MemoryLimits,
+    /// Whether there is a store that knows expressions.
+    has_store: bool,
+    access: QueryAccess,
+    known: BTreeMap<String, Object>,
+    is_synced: bool,
+    /// The number of the metric that comes next.
+    next_number: u64,
+    /// The namespace whose series were fitted last.
+    fitted: String,
+}
+
+/// The result of a look at the objects.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Synced {
+    /// Whether objects came, went or changed, or are known for the first time.
+    pub is_changed: bool,
+    /// The number of objects whose metrics were derived.
+    pub derived: usize,
+}
+
+struct Object {
+    /// The inputs that the metrics were derived from.
+    inputs: Inputs,
+    job: Arc<Job>,
+    /// When the object was made, in seconds since 1970.
+    created: i64,
+    /// In the order of the object.
+    metrics: Vec<Pipeline>,
+    is_new: bool,
+}
+
+/// One metric of one object. The number tells it from one that had its place before.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct MetricKey {
+    uid: String,
+    number: u64,
+}
+
+/// A question about the history of one metric.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Question {
+    pub metric: MetricKey,
+    pub namespace: String,
+    pub query: Query,
+    pub span: Span,
+}
+
+/// The history of a metric cannot be read any more, or for another reason than before, or again.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HistoryChange {
+    pub prediction: ObjectKey,
+    /// Identifier of the metric.
+    pub metric: String,
+    /// None if the history can be read again.
+    pub failure: Option<Failure>,
+}
+
+impl Objects {
+    pub fn new(
+        recommender: String,
+        pace: Pace,
+        limits: MemoryLimits,
+        has_store: bool,
+        access: QueryAccess,
+    ) -> Self {
+        Self {
+            recommender,
+            pace,
+            limits,
+            has_store,
+            access,
+            known: BTreeMap::new(),
+            is_synced: false,
+            next_number: 0,
+            fitted: String::new(),
+        }
+    }
+
+    /// Replaces the rules. Returns whether they differ from the previous ones.
+    pub fn set_rules(&mut self, rules: Arc<Rules>) -> bool {
+        self.access.set_rules(rules)
+    }
+
+    /// Takes up which objects there are. The metrics of those are derived that changed, or
+    /// something that they depend on. New metrics wait for [`Self::limit`].
+    pub fn sync(&mut self, view: &View) -> Synced {
+        if !self.access.is_known() {
+            return Synced::default();
+        }
+        let mut before = std::mem::take(&mut self.known);
+        let mut synced = Synced {
+            is_changed: !std::mem::replace(&mut self.is_synced, true),
+            derived: 0,
+        };
+        for prediction in view.predictions.iter() {
+            let inputs = self.access.inputs(view, prediction);
+            let Some(uid) = self.uid(&inputs) else {
+                continue;
+            };
+            let (uid, old) = before
+                .remove_entry(uid)
+                .map_or_else(|| (uid.to_owned(), None), |(uid, old)| (uid, Some(old)));
+            let object = match old {
+                Some(old) if old.inputs.is_same(&inputs) => old,
+                old => {
+                    let (object, is_changed) = self.object(inputs, old);
+                    synced.derived += 1;
+                    synced.is_changed |= is_changed;
+                    object
+                }
+            };
+            self.known.insert(uid, object);
+        }
+        synced.is_changed |= !before.is_empty();
+        synced
+    }
+
+    /// The unique identifier of an object that this recommender forecasts.
+    fn uid<'a>(&self, inputs: &'a Inputs) -> Option<&'a str> {
+        let metadata = &inputs.prediction.object.metadata;
+        let is_ours = metadata.deletion_timestamp.is_none()
+            && inputs.annotations().recommender() == self.recommender;
+        metadata
+            .uid
+            .as_deref()
+            .filter(|uid| is_ours && !uid.is_empty())
+    }
+
+    /// An object with what is known of its metrics already, and whether it differs from the old
+    /// one.
+    fn object(&mut self, inputs: Inputs, old: Option<Object>) -> (Object, bool) {
+        let Whole { key, object } = &*inputs.prediction;
+        let created = object
+            .creation_timestamp()
+            .map_or(0, |created| created.0.as_second());
+        let job = Job::new(key.clone(), object);
+        let places = object.spec.prediction_metrics.len();
+        let (mut known, before) = match old {
+            Some(old) => (
+                old.metrics.into_iter().map(Some).collect(),
+                Some((old.inputs, old.job, old.is_new)),
+            ),
+            None => (Vec::new(), None),
+        };
+        let numbers: Vec<_> = known
+            .iter()
+            .flatten()
+            .map(|pipeline: &Pipeline| pipeline.number)
+            .collect();
+        let mut metrics = Vec::with_capacity(places);
+        for metric in
+            (0..places).filter_map(|place| metric(&inputs, place, &self.access, self.has_store))
+        {
+            let is_same = |(place, known): (usize, &Option<Pipeline>)| {
+                let known = known.as_ref().zip(before.as_ref());
+                known.is_some_and(|(known, (old, ..))| {
+                    self.is_known(known, old, place, &metric, job.window_seconds)
+                })
+            };
+            let same = known.iter().enumerate().position(is_same);
+            let same = same.and_then(|place| known.get_mut(place)?.take());
+            metrics.push(same.unwrap_or_else(|| {
+                self.next_number += 1;
+                Pipeline::new(
+                    self.next_number,
+                    metric.identifier.clone(),
+                    metric.usual_bytes(),
+                )
+            }));
+        }
+        let same = before.filter(|(_, old, _)| **old == job);
+        let same = same.filter(|_| metrics.iter().map(|pipeline| pipeline.number).eq(numbers));
+        let is_changed = same.is_none();
+        let (job, is_new) =
+            same.map_or_else(|| (Arc::new(job), true), |(_, job, is_new)| (job, is_new));
+        (
+            Object {
+                inputs,
+                job,
+                created,
+                metrics,
+                is_new,
+            },
+            is_changed,
+        )
+    }
+
+    /// Whether a metric is the known one that its object had at this place before.
+    fn is_known(
+        &self,
+        known: &Pipeline,
+        old: &Inputs,
+        place: usize,
+        new: &MetricJob,
+        window_seconds: u32,
+    ) -> bool {
+        known.outlook().identifier == new.identifier
+            && match known.track() {
+                Some(track) => track.is_for(new, window_seconds),
+                // It is derived again, for its texts were not kept.
+                None => metric(old, place, &self.access, self.has_store).as_ref() == Some(new),
+            }
+    }
+
+    pub fn has(&self, uid: &str) -> bool {
+        self.known.contains_key(uid)
+    }
+
+    pub fn tracks(&mut self) -> impl Iterator<Item = &mut Track> {
+        self.pipelines().filter_map(Pipeline::track_mut)
+    }
+
+    fn pipelines(&mut self) -> impl Iterator<Item = &mut Pipeline> {
+        self.known
+            .values_mut()
+            .flat_map(|object| &mut object.metrics)
+    }
+
+    /// The question that comes next; none while all wait for their time or for a place. Of a
+    /// namespace the metric that waits longest comes first.
+    pub fn ask(&mut self, shares: &mut Shares, now: Timestamp) -> Option<Question> {
+        let second = now.as_second();
+        let is_due = |pipeline: &Pipeline| pipeline.due(second).is_some();
+        // Lazy: `next` looks at the objects only while a place is free.
+        let waiting = self
+            .known
+            .values()
+            .filter(|object| object.metrics.iter().any(is_due));
+        let waiting = waiting.map(|object| object.job.key.namespace.as_str());
+        let namespace = shares.next(waiting, second)?.to_owned();
+        let own = self
+            .known
+            .values_mut()
+            .filter(|object| object.job.key.namespace == namespace);
+        let due = own.flat_map(|Object { job, metrics, .. }| {
+            let due = metrics
+                .iter_mut()
+                .filter_map(|pipeline| Some((pipeline.due(second)?.due(), pipeline)));
+            due.map(|(due, pipeline)| (due, &job.uid, pipeline))
+        });
+        let (_, uid, pipeline) = due.min_by_key(|(due, ..)| *due)?;
+        let track = pipeline.track()?;
+        let (part, query) = (track.part(now), track.query()?.clone());
+        pipeline.begin(part);
+        shares.take(&namespace);
+        let metric = MetricKey {
+            uid: uid.clone(),
+            number: pipeline.number,
+        };
+        Some(Question {
+            metric,
+            namespace,
+            query,
+            span: part.span,
+        })
+    }
+
+    /// Whether the answer to a question about this metric is still of use.
+    pub fn awaits(&self, key: &MetricKey) -> bool {
+        let object = self.known.get(&key.uid);
+        let mut metrics = object.iter().flat_map(|object| &object.metrics);
+        metrics.any(|pipeline| pipeline.number == key.number && pipeline.is_asked())
+    }
+
+    /// Takes in the answer to a question, which took some time. Returns a failure that is new or
+    /// has another reason, or its end.
+    pub fn answer(
+        &mut self,
+        key: &MetricKey,
+        answer: Result<Found, Failure>,
+        took: Duration,
+        now: Timestamp,
+    ) -> Option<HistoryChange> {
+        let object = self.known.get_mut(&key.uid)?;
+        let pipeline = object
+            .metrics
+            .iter_mut()
+            .find(|pipeline| pipeline.number == key.number)?;
+        let (part, track) = pipeline.end()?;
+        let (is_change, failure) = match answer {
+            Ok(found) => (track.take_part(part, found, now), None),
+            Err(Failure {
+                excess: Some(excess),
+                ..
+            }) if track.asks_for_less(part, excess, now) => return None,
+            Err(failure) => (track.fail_after(&failure.why, took, now), Some(failure)),
+        };
+        let metric = || track.outlook().identifier.clone();
+        is_change.then(|| HistoryChange {
+            prediction: object.job.key.clone(),
+            metric: metric(),
+            failure,
+        })
+    }
+
+    /// Takes in what was fitted since.
+    pub fn learn(&mut self, now: Timestamp) {
+        self.tracks().for_each(|track| track.learn(now));
+    }
+
+    /// Metrics with series that wait to be fitted, of the namespace first that comes after the one
+    /// that was first before.
+    pub fn unfitted(&mut self) -> impl Iterator<Item = &mut Track> {
+        let last = std::mem::take(&mut self.fitted);
+        let objects = self
+            .known
+            .values_mut()
+            .map(|object| (object.job.key.namespace.clone(), &mut object.metrics));
+        let tracks = objects.flat_map(|(namespace, metrics)| {
+            let waiting = metrics
+                .iter_mut()
+                .filter_map(Pipeline::track_mut)
+                .filter(|track| track.is_unfitted());
+            waiting.map(move |track| (namespace.clone(), track))
+        });
+        let mut tracks: Vec<_> = tracks.collect();
+        tracks.sort_by(|(a, _), (b, _)| (*a <= last, a).cmp(&(*b <= last, b)));
+        self.fitted = tracks
+            .first()
+            .map_or(last, |(namespace, _)| namespace.clone());
+        tracks.into_iter().map(|(_, track)| track)
+    }
+
+    /// Refuses metrics that take more memory than there is for their namespace, the newest objects
+    /// first, and admits those that leave some room. Returns the number of refused metrics.
+    pub fn limit(&mut self, now: Timestamp) -> usize {
+        let Self {
+            access,
+            has_store,
+            known,
+            limits,
+            pace,
+            ..
+        } = self;
+        let mut needed: BTreeMap<&str, usize> = BTreeMap::new();
+        for object in known.values() {
+            *needed.entry(&object.job.key.namespace).or_default() += object
+                .metrics
+                .iter()
+                .map(Pipeline::needed_bytes)
+                .sum::<usize>();
+        }
+        let share = limits.share(needed.into_values().collect());
+        let reason = limits.reason(share);
+        let mut objects: Vec<&mut Object> = known.values_mut().collect();
+        objects.sort_by(|a, b| (a.created, &a.job.uid).cmp(&(b.created, &b.job.uid)));
+        let mut used: BTreeMap<&str, usize> = BTreeMap::new();
+        let mut refused = 0;
+        for Object {
+            inputs,
+            job,
+            metrics,
+            ..
+        } in objects
+        {
+            let used = used.entry(&job.key.namespace).or_default();
+            for (place, pipeline) in metrics.iter_mut().enumerate() {
+                let bytes = used.saturating_add(pipeline.needed_bytes());
+                let most = if pipeline.track().is_some() {
+                    share
+                } else {
+                    MemoryLimits::most_to_begin(share)
+                };
+                if bytes > most {
+                    refused += 1;
+                    pipeline.refuse(&reason);
+                    continue;
+                }
+                *used = bytes;
+                if pipeline.track().is_none()
+                    && let Some(metric) = metric(inputs, place, access, *has_store)
+                {
+                    pipeline.admit(Track::new(&job.uid, metric, job.window_seconds, *pace, now));
+                }
+            }
+        }
+        refused
+    }
+
+    /// What was found out since this was asked for last.
+    pub fn news(&mut self) -> Vec<Outlook> {
+        let mut news = Vec::new();
+        for object in self.known.values_mut() {
+            if object.is_new || object.metrics.iter().any(Pipeline::is_news) {
+                object.is_new = false;
+                object.metrics.iter_mut().for_each(Pipeline::published);
+                let metrics = object
+                    .metrics
+                    .iter()
+                    .map(|pipeline| pipeline.outlook().clone())
+                    .collect();
+                news.push(Outlook {
+                    job: Arc::clone(&object.job),
+                    metrics,
+                });
+            }
+        }
+        news
+    }
+}
+
+/// The metric at this place of an object. Without a store only usage is known.
+fn metric(
+    inputs: &Inputs,
+    place: usize,
+    access: &QueryAccess,
+    has_store: bool,
+) -> Option<MetricJob> {
+    let mut metric = inputs.metric(place, access)?;
+    if !has_store && matches!(metric.query, Ok(Query::Expression(_))) {
+        metric.query = Err(
+            "only Prometheus knows the history of this metric, and there is none: see --datasource"
+                .to_owned(),
+        );
+    }
+    Some(metric)
+}

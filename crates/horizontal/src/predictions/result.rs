@@ -1,0 +1,226 @@
+//! What is known of one object: what its metrics will be, or why that is not known. It is told on
+//! the feed as it is.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use api::condition::ConditionStatus;
+use api::prediction::{MetricPrediction, TimeSeriesPredictionStatus};
+use jiff::Timestamp;
+use model::{Forecast, ForecastSeries, MetricForecast};
+
+use super::points::{read, thin};
+use super::spec::Job;
+
+/// How it is said that a history is out of reach.
+const UNREAD: &str = "the history cannot be read";
+
+/// What is known of one object.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Outlook {
+    pub job: Arc<Job>,
+    /// In the order of the object.
+    pub metrics: Vec<MetricOutlook>,
+}
+
+/// What is known of one metric.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct MetricOutlook {
+    pub identifier: String,
+    /// What was made of the history last.
+    pub made: Option<Arc<Made>>,
+    /// Why not all of it is forecast.
+    pub missing: Option<String>,
+    /// Whether it is not forecast because of a memory limit.
+    pub is_refused: bool,
+    /// Whether it is being found out for the first time.
+    pub is_awaited: bool,
+    /// Why its history cannot be read at present.
+    pub unread: Option<String>,
+    /// What else the user should know.
+    pub note: Option<String>,
+    /// How far it must reach to be ready.
+    pub reach_seconds: i64,
+}
+
+/// A forecast.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Made {
+    pub at: Timestamp,
+    pub series: Vec<ForecastSeries>,
+}
+
+impl Made {
+    /// About the memory that it takes.
+    pub fn bytes(&self) -> usize {
+        let labels = |series: &ForecastSeries| label_bytes(&series.labels);
+        let series = |series: &ForecastSeries| {
+            size_of::<ForecastSeries>()
+                + series.values.capacity() * size_of::<f64>()
+                + labels(series)
+        };
+        self.series.iter().map(series).sum()
+    }
+}
+
+/// About the memory that labels take.
+pub(super) fn label_bytes(labels: &BTreeMap<String, String>) -> usize {
+    let text = |text: &String| size_of::<String>() + text.len();
+    labels
+        .iter()
+        .map(|(name, value)| text(name) + text(value))
+        .sum()
+}
+
+impl MetricOutlook {
+    /// About the memory that its texts and its forecast take.
+    pub(super) fn bytes(&self) -> usize {
+        let text = |text: &Option<String>| text.as_ref().map_or(0, String::len);
+        let texts = [&self.missing, &self.unread, &self.note]
+            .into_iter()
+            .map(text)
+            .sum::<usize>();
+        self.identifier.len() + texts + self.made.as_ref().map_or(0, |made| made.bytes())
+    }
+
+    /// Whether there is anything to be said about it yet. Nobody waits for what takes long.
+    fn is_known(&self) -> bool {
+        self.made.is_some() || self.missing.is_some() || self.is_awaited || self.unread.is_some()
+    }
+
+    /// What holds now: what was made, or while the history cannot be read or is looked at for the
+    /// first time, what a leader before us wrote.
+    fn holds(
+        &self,
+        written: Option<&MetricPrediction>,
+    ) -> (Option<Timestamp>, Vec<ForecastSeries>) {
+        match (&self.made, &self.missing, written) {
+            (Some(made), ..) => (Some(made.at), made.series.clone()),
+            (None, None, Some(written)) if written.ready => {
+                (None, written.prediction.iter().filter_map(read).collect())
+            }
+            (None, ..) => (None, Vec::new()),
+        }
+    }
+
+    fn reason(&self, is_ready: bool, made_at: Option<Timestamp>) -> String {
+        let unread = self.unread.as_ref().map(|why| match (is_ready, made_at) {
+            (true, Some(at)) => {
+                let at = at.strftime("%Y-%m-%dT%H:%M:%SZ");
+                format!("{UNREAD}: {why}; what was forecast at {at} holds on for a while")
+            }
+            (true, None) => {
+                format!("{UNREAD}: {why}; what was forecast before holds on for a while")
+            }
+            (false, _) => format!("{UNREAD}: {why}"),
+        });
+        let awaited =
+            (self.is_awaited && !is_ready).then(|| "its history is being looked at".to_owned());
+        let parts: Vec<String> = [self.missing.clone(), awaited, unread, self.note.clone()]
+            .into_iter()
+            .flatten()
+            .collect();
+        parts.join("; ")
+    }
+}
+
+impl Outlook {
+    /// Whether something was found out about every metric.
+    pub fn is_known(&self) -> bool {
+        self.metrics.iter().all(MetricOutlook::is_known)
+    }
+
+    /// Whether its history could be read, why in one word, and why not in a sentence.
+    pub fn history(&self) -> (ConditionStatus, &'static str, String) {
+        let unread = self
+            .metrics
+            .iter()
+            .filter_map(|metric| Some((&metric.identifier, metric.unread.as_ref()?)));
+        let unread: Vec<String> = unread
+            .map(|(identifier, why)| format!("{identifier}: {why}"))
+            .collect();
+        if !unread.is_empty() {
+            return (
+                ConditionStatus::False,
+                "HistoryOutOfReach",
+                unread.join("; "),
+            );
+        }
+        let refused = self.metrics.iter().filter(|metric| metric.is_refused);
+        let refused: Vec<String> = refused
+            .map(|metric| {
+                format!(
+                    "{}: {}",
+                    metric.identifier,
+                    metric.missing.as_deref().unwrap_or_default()
+                )
+            })
+            .collect();
+        if !refused.is_empty() {
+            return (
+                ConditionStatus::False,
+                "MemoryLimitReached",
+                refused.join("; "),
+            );
+        }
+        if self.metrics.iter().any(|metric| metric.is_awaited) {
+            return (ConditionStatus::Unknown, "HistoryPending", String::new());
+        }
+        (ConditionStatus::True, "HistoryRead", String::new())
+    }
+
+    /// What is told of it at this time. `written` is the status of the object.
+    pub fn forecast(
+        &self,
+        written: Option<&TimeSeriesPredictionStatus>,
+        now: Timestamp,
+    ) -> Forecast {
+        let Job {
+            key,
+            uid,
+            generation,
+            ..
+        } = &*self.job;
+        let written = written
+            .map(|status| status.prediction_metrics.as_slice())
+            .unwrap_or_default();
+        let metrics = self.metrics.iter().map(|metric| {
+            let before = written
+                .iter()
+                .find(|written| written.resource_identifier == metric.identifier);
+            metric_forecast(metric, before, now)
+        });
+        let mut metrics: Vec<MetricForecast> = metrics.collect();
+        thin(&mut metrics);
+        Forecast {
+            uid: uid.clone(),
+            namespace: key.namespace.clone(),
+            name: key.name.clone(),
+            observed_generation: *generation,
+            metrics,
+        }
+    }
+}
+
+fn metric_forecast(
+    metric: &MetricOutlook,
+    written: Option<&MetricPrediction>,
+    now: Timestamp,
+) -> MetricForecast {
+    let (made_at, series) = metric.holds(written);
+    let needed = now.as_second().saturating_add(metric.reach_seconds);
+    let reaches = |series: &ForecastSeries| {
+        series
+            .points()
+            .last()
+            .is_some_and(|(last, _)| last >= needed)
+    };
+    let is_ready = metric.missing.is_none() && !series.is_empty() && series.iter().all(reaches);
+    MetricForecast {
+        identifier: metric.identifier.clone(),
+        is_ready,
+        reason: metric.reason(is_ready, made_at),
+        made_at,
+        series,
+    }
+}

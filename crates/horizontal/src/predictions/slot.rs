@@ -1,0 +1,147 @@
+//! One metric of an object: with its history, or without memory for one.
+
+use crate::predictions::pipeline::{Part, Track};
+use crate::predictions::result::MetricOutlook;
+
+/// One metric, with the question about it that has no answer yet.
+pub(super) struct Pipeline {
+    /// The number tells it from one that had its place before.
+    pub(super) number: u64,
+    state: State,
+}
+
+enum State {
+    Admitted(Box<Admitted>),
+    /// There is no memory for it, or that is not known yet. Texts of the object are not kept, for
+    /// there may be any number of such metrics.
+    Waiting(Box<Waiting>),
+}
+
+struct Admitted {
+    track: Track,
+    asked: Option<Part>,
+}
+
+struct Waiting {
+    needed_bytes: usize,
+    outlook: MetricOutlook,
+    is_news: bool,
+}
+
+impl Pipeline {
+    /// A metric that waits for memory.
+    pub(super) fn new(number: u64, identifier: String, needed_bytes: usize) -> Self {
+        let outlook = MetricOutlook {
+            identifier,
+            ..MetricOutlook::default()
+        };
+        Self {
+            number,
+            state: State::Waiting(Box::new(Waiting {
+                needed_bytes,
+                outlook,
+                is_news: false,
+            })),
+        }
+    }
+
+    /// The history; none while there is no memory for it.
+    pub(super) fn track(&self) -> Option<&Track> {
+        match &self.state {
+            State::Admitted(admitted) => Some(&admitted.track),
+            State::Waiting(_) => None,
+        }
+    }
+
+    pub(super) fn track_mut(&mut self) -> Option<&mut Track> {
+        match &mut self.state {
+            State::Admitted(admitted) => Some(&mut admitted.track),
+            State::Waiting(_) => None,
+        }
+    }
+
+    /// The history, if it is to be read now.
+    pub(super) fn due(&self, now: i64) -> Option<&Track> {
+        self.track()
+            .filter(|track| !self.is_asked() && track.is_due(now))
+    }
+
+    /// Whether a question about it has no answer yet.
+    pub(super) fn is_asked(&self) -> bool {
+        matches!(&self.state, State::Admitted(admitted) if admitted.asked.is_some())
+    }
+
+    /// Remembers the part of the history that is asked for.
+    pub(super) fn begin(&mut self, part: Part) {
+        if let State::Admitted(admitted) = &mut self.state {
+            admitted.asked = Some(part);
+        }
+    }
+
+    /// The part that was asked for, and the history that it belongs to.
+    pub(super) fn end(&mut self) -> Option<(Part, &mut Track)> {
+        match &mut self.state {
+            State::Admitted(admitted) => Some((admitted.asked.take()?, &mut admitted.track)),
+            State::Waiting(_) => None,
+        }
+    }
+
+    pub(super) fn outlook(&self) -> &MetricOutlook {
+        match &self.state {
+            State::Admitted(admitted) => admitted.track.outlook(),
+            State::Waiting(waiting) => &waiting.outlook,
+        }
+    }
+
+    /// The memory that it takes, or would take.
+    pub(super) fn needed_bytes(&self) -> usize {
+        match &self.state {
+            State::Admitted(admitted) => admitted.track.needed_bytes(),
+            State::Waiting(waiting) => waiting.needed_bytes,
+        }
+    }
+
+    /// Begins to read its history.
+    pub(super) fn admit(&mut self, mut track: Track) {
+        if self.outlook().is_refused {
+            track.await_history();
+        }
+        self.state = State::Admitted(Box::new(Admitted { track, asked: None }));
+    }
+
+    /// Gives up its history, since there is no memory for it.
+    pub(super) fn refuse(&mut self, why: &str) {
+        let before = self.outlook();
+        if before.is_refused && before.missing.as_deref() == Some(why) {
+            return;
+        }
+        let identifier = before.identifier.clone();
+        let outlook = MetricOutlook {
+            identifier,
+            missing: Some(why.to_owned()),
+            is_refused: true,
+            ..MetricOutlook::default()
+        };
+        let needed_bytes = self.needed_bytes();
+        self.state = State::Waiting(Box::new(Waiting {
+            needed_bytes,
+            outlook,
+            is_news: true,
+        }));
+    }
+
+    /// Whether its outlook is newer than what was published.
+    pub(super) fn is_news(&self) -> bool {
+        match &self.state {
+            State::Admitted(admitted) => admitted.track.is_news,
+            State::Waiting(waiting) => waiting.is_news,
+        }
+    }
+
+    pub(super) fn published(&mut self) {
+        match &mut self.state {
+            State::Admitted(admitted) => admitted.track.is_news = false,
+            State::Waiting(waiting) => waiting.is_news = false,
+        }
+    }
+}

@@ -1,0 +1,469 @@
+//! What an object asks for: of which metrics, by which method, how far ahead.
+//!
+//! Where the algorithm is `dsp`, our own method is used unless an annotation asks for Crane's: its
+//! forecasts are better on nearly every series that we know (`crates/forecast/RESULTS.md`). Where
+//! it is `percentile`, Crane's is: a constant is what was asked for. Annotations are read from the
+//! object, and from the effective autoscaler that owns it.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use api::ehpa::EffectiveHorizontalPodAutoscaler;
+use api::prediction::{
+    Algorithm, AlgorithmKind, PredictionMetric, QueryKind, TimeSeriesPrediction,
+};
+use api::vpa::DEFAULT_RECOMMENDER;
+use forecast::Forecast;
+use forecast::crane::Dsp;
+use kube::ResourceExt as _;
+use sizing::PercentilePredictor;
+use view::{ObjectKey, View, Whole};
+
+use super::access::ObjectAccess;
+use super::crane;
+use super::query::Query;
+use super::text::{cut, quoted};
+
+/// `own` or `crane`.
+const METHOD: &str = "plimsoll.dev/forecast";
+/// Which number of our own method is published.
+const QUANTILE: &str = "plimsoll.dev/forecast-quantile";
+/// The recommender in charge; the one called default unless it is there.
+const RECOMMENDER: &str = "plimsoll.dev/recommender";
+
+const DAY: u32 = 86_400;
+/// What our own method learns from.
+const OWN_HISTORY: u32 = 14 * DAY;
+const OWN_SLOT: u32 = 300;
+const HOUR: u32 = 3600;
+/// The most characters of a reason or note that is kept of one metric.
+const MOST_TEXT: usize = 500;
+/// The longest name of an object in Kubernetes.
+const MOST_NAME: usize = 253;
+
+/// An object that is forecast.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Job {
+    pub key: ObjectKey,
+    pub uid: String,
+    pub generation: i64,
+    /// How far ahead is looked.
+    pub window_seconds: u32,
+}
+
+/// One metric.
+#[derive(Clone, Debug, PartialEq)]
+pub struct MetricJob {
+    pub identifier: String,
+    /// How its history is asked for, or why it cannot be.
+    pub query: Result<Query, String>,
+    pub method: Method,
+    /// What the user should know of the method.
+    pub note: Option<String>,
+}
+
+impl MetricJob {
+    /// The memory that its texts take.
+    pub fn text_bytes(&self) -> usize {
+        let query = self
+            .query
+            .as_ref()
+            .map_or_else(String::len, Query::text_bytes);
+        self.identifier.len() + query + self.note.as_ref().map_or(0, String::len)
+    }
+
+    /// The memory that it usually takes once its history is read. One without a query has no history, but says why.
+    pub fn usual_bytes(&self) -> usize {
+        self.query
+            .as_ref()
+            .map_or_else(|_| 2 * self.text_bytes(), |_| self.method.usual_bytes())
+    }
+}
+
+/// How a metric is forecast.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Method {
+    Own {
+        /// How far apart samples are read.
+        step_seconds: u32,
+        quantile: Quantile,
+    },
+    Dsp {
+        dsp: Dsp,
+        history_seconds: u32,
+    },
+    Percentile {
+        predictor: PercentilePredictor,
+        step_seconds: u32,
+        history_seconds: u32,
+    },
+}
+
+/// Which number of a forecast is published.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Quantile {
+    Expected,
+    /// What is measured is scaled for anyway, and the largest value of the window counts: more would mostly stand idle.
+    #[default]
+    P90,
+    P95,
+    P99,
+}
+
+impl Quantile {
+    pub(super) fn of(self, forecast: &Forecast) -> f64 {
+        match self {
+            Self::Expected => forecast.expected,
+            Self::P90 => forecast.p90,
+            Self::P95 => forecast.p95,
+            Self::P99 => forecast.p99,
+        }
+    }
+}
+
+impl Method {
+    /// How far apart the samples of the history are.
+    pub fn step_seconds(&self) -> u32 {
+        match self {
+            Self::Own { step_seconds, .. } | Self::Percentile { step_seconds, .. } => *step_seconds,
+            Self::Dsp { dsp, .. } => dsp.step_seconds,
+        }
+    }
+
+    /// How much of it is read. DSP gets an hour more, as in Crane, of which a whole number of hours is left.
+    pub fn history_seconds(&self) -> u32 {
+        match self {
+            Self::Own { .. } => OWN_HISTORY,
+            Self::Dsp {
+                history_seconds, ..
+            } => history_seconds.saturating_add(HOUR),
+            Self::Percentile {
+                history_seconds, ..
+            } => *history_seconds,
+        }
+    }
+
+    fn usual_bytes(&self) -> usize {
+        match self {
+            Self::Own { .. } => 100 << 10,
+            Self::Dsp { .. } => {
+                let samples = self.history_seconds() / self.step_seconds().max(1);
+                samples as usize * size_of::<(i64, f64)>() * 3 / 2
+            }
+            Self::Percentile { .. } => 16 << 10,
+        }
+    }
+
+    /// Its name, for metrics.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::Own { .. } => "own",
+            Self::Dsp { .. } => "dsp",
+            Self::Percentile { .. } => "percentile",
+        }
+    }
+}
+
+/// Annotations of an object, and of the one that owns it.
+#[derive(Clone, Copy)]
+pub struct Annotations<'a> {
+    pub(super) own: &'a BTreeMap<String, String>,
+    pub(super) owner: Option<&'a BTreeMap<String, String>>,
+}
+
+impl<'a> Annotations<'a> {
+    /// Those of an object that is seen.
+    pub fn of(view: &'a View, whole: &'a Whole<TimeSeriesPrediction>) -> Self {
+        let owner = owner(view, whole).map(|owner| owner.object.annotations());
+        Self {
+            own: whole.object.annotations(),
+            owner,
+        }
+    }
+
+    fn get(self, key: &str) -> Option<&'a str> {
+        let value = self.own.get(key).or_else(|| self.owner?.get(key));
+        value.map(|value| value.trim())
+    }
+
+    /// The recommender in charge.
+    pub fn recommender(self) -> &'a str {
+        self.get(RECOMMENDER).unwrap_or(DEFAULT_RECOMMENDER)
+    }
+}
+
+/// The effective autoscaler that owns an object.
+pub(super) fn owner<'a>(
+    view: &'a View,
+    whole: &Whole<TimeSeriesPrediction>,
+) -> Option<&'a Arc<Whole<EffectiveHorizontalPodAutoscaler>>> {
+    let owner = whole
+        .object
+        .owner_references()
+        .iter()
+        .find(|owner| owner.controller == Some(true))?;
+    let there = view
+        .effective_autoscalers
+        .get(&ObjectKey::new(&whole.key.namespace, owner.name.as_str()))?;
+    (there.object.uid().as_ref() == Some(&owner.uid)).then_some(there)
+}
+
+impl Job {
+    pub(super) fn new(key: ObjectKey, object: &TimeSeriesPrediction) -> Self {
+        Self {
+            key,
+            uid: object.uid().unwrap_or_default(),
+            generation: object.metadata.generation.unwrap_or_default(),
+            window_seconds: object.spec.effective_window_seconds().unsigned_abs(),
+        }
+    }
+}
+
+/// One metric of an object.
+pub(super) fn metric_job(
+    object: &TimeSeriesPrediction,
+    metric: &PredictionMetric,
+    annotations: Annotations<'_>,
+    access: &ObjectAccess<'_>,
+) -> MetricJob {
+    let mut notes = Vec::new();
+    let method = method(&metric.algorithm, annotations, &mut notes);
+    if object.spec.effective_window_seconds() < object.spec.prediction_window_seconds {
+        notes.push(
+            "predictionWindowSeconds is more than a week, which is what is forecast".to_owned(),
+        );
+    }
+    MetricJob {
+        identifier: metric.resource_identifier.clone(),
+        query: query(object, metric, access).map_err(|why| cut(&why, MOST_TEXT)),
+        method,
+        note: (!notes.is_empty()).then(|| {
+            notes
+                .iter()
+                .map(|note| cut(note, MOST_TEXT))
+                .collect::<Vec<_>>()
+                .join("; ")
+        }),
+    }
+}
+
+fn query(
+    object: &TimeSeriesPrediction,
+    metric: &PredictionMetric,
+    access: &ObjectAccess<'_>,
+) -> Result<Query, String> {
+    let is_of_target = metric.kind == QueryKind::ResourceQuery;
+    if is_of_target && object.spec.target_ref.name.len() > MOST_NAME {
+        return Err(format!(
+            "targetRef: the name is longer than {MOST_NAME} characters"
+        ));
+    }
+    Query::of(object, metric, access)
+}
+
+fn method(algorithm: &Algorithm, annotations: Annotations<'_>, notes: &mut Vec<String>) -> Method {
+    let is_percentile = algorithm.algorithm_type == Some(AlgorithmKind::Percentile);
+    let is_own = match annotations.get(METHOD) {
+        Some("own") => true,
+        Some("crane") => false,
+        None | Some("") => !is_percentile,
+        Some(other) => {
+            notes.push(format!(
+                "annotation {METHOD}: {} is neither own nor crane",
+                quoted(other)
+            ));
+            !is_percentile
+        }
+    };
+    let chosen = if is_own {
+        None
+    } else if is_percentile {
+        crane::percentile(algorithm.percentile.as_ref())
+    } else {
+        Some(crane::dsp(algorithm.dsp.as_ref()))
+    };
+    match chosen {
+        Some((method, note)) => {
+            notes.extend(note);
+            method
+        }
+        None => own(algorithm, annotations, notes),
+    }
+}
+
+fn own(algorithm: &Algorithm, annotations: Annotations<'_>, notes: &mut Vec<String>) -> Method {
+    let dsp = algorithm
+        .dsp
+        .as_ref()
+        .map(|dsp| dsp.sample_interval.as_str());
+    let percentile = algorithm
+        .percentile
+        .as_ref()
+        .map(|percentile| percentile.sample_interval.as_str());
+    let interval = dsp.or(percentile).filter(|interval| !interval.is_empty());
+    let step = interval.map_or(Ok(60), |interval| {
+        crane::seconds("sampleInterval", interval)
+    });
+    let step = step.unwrap_or_else(|why| {
+        notes.push(format!("{why}; 1m is used"));
+        60
+    });
+    let quantile = match annotations.get(QUANTILE) {
+        None | Some("" | "p90") => Quantile::P90,
+        Some("expected") => Quantile::Expected,
+        Some("p95") => Quantile::P95,
+        Some("p99") => Quantile::P99,
+        Some(other) => {
+            notes.push(format!(
+                "annotation {QUANTILE}: {} is none of expected, p90, p95 and p99",
+                quoted(other)
+            ));
+            Quantile::default()
+        }
+    };
+    Method::Own {
+        step_seconds: own_step(step),
+        quantile,
+    }
+}
+
+/// Samples finer than a minute say no more; longer steps must divide a day.
+fn own_step(step: u32) -> u32 {
+    if step <= OWN_SLOT {
+        return step.max(60);
+    }
+    (step..=HOUR)
+        .find(|step| DAY.is_multiple_of(*step))
+        .unwrap_or(HOUR)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn check(
+        annotations: &[(&str, &str)],
+        algorithm: &Value,
+        expected: (&str, u32, u32),
+        note: &str,
+    ) {
+        let owner = annotations
+            .iter()
+            .map(|(key, value)| ((*key).to_owned(), (*value).to_owned()))
+            .collect();
+        let annotations = Annotations {
+            own: &BTreeMap::new(),
+            owner: Some(&owner),
+        };
+        let mut notes = Vec::new();
+        let method = method(
+            &serde_json::from_value(algorithm.clone()).expect("an algorithm"),
+            annotations,
+            &mut notes,
+        );
+        assert_eq!(
+            (
+                method.name(),
+                method.step_seconds(),
+                method.history_seconds()
+            ),
+            expected,
+            "{owner:?}"
+        );
+        assert_eq!(notes.join("; "), note);
+    }
+
+    #[test]
+    fn an_annotation_chooses_between_our_method_and_cranes() {
+        let dsp = || json!({"algorithmType": "dsp", "dsp": {"sampleInterval": "30s", "historyLength": "3d"}});
+        let percentile = || json!({"algorithmType": "percentile"});
+        check(&[], &dsp(), ("own", 60, 14 * DAY), "");
+        check(
+            &[(METHOD, "crane")],
+            &dsp(),
+            ("dsp", 30, 3 * DAY + HOUR),
+            "",
+        );
+        check(&[], &percentile(), ("percentile", 60, 7 * DAY), "");
+        check(&[(METHOD, "own")], &percentile(), ("own", 60, 14 * DAY), "");
+        let wrong = "annotation plimsoll.dev/forecast: \"theirs\" is neither own nor crane";
+        check(&[(METHOD, "theirs")], &dsp(), ("own", 60, 14 * DAY), wrong);
+        let wrong = "annotation plimsoll.dev/forecast-quantile: \"max\" is none of expected, p90, p95 and p99";
+        check(&[(QUANTILE, "max")], &dsp(), ("own", 60, 14 * DAY), wrong);
+    }
+
+    #[test]
+    fn a_window_of_more_than_a_week_is_cut_and_that_is_said() {
+        for (days, expected, is_cut) in [(7, 7, false), (8, 7, true)] {
+            let metric =
+                json!({"resourceIdentifier": "a", "type": "ResourceQuery", "resourceQuery": "cpu"});
+            let object = json!({"metadata": {"name": "web"}, "spec": {
+                "predictionMetrics": [metric], "targetRef": {"name": "web"}, "predictionWindowSeconds": days * DAY,
+            }});
+            let object: TimeSeriesPrediction = serde_json::from_value(object).expect("an object");
+            let annotations = Annotations {
+                own: &BTreeMap::new(),
+                owner: None,
+            };
+            let job = Job::new(ObjectKey::new("shop", "web"), &object);
+            let metric = &object.spec.prediction_metrics[0];
+            let metric = metric_job(
+                &object,
+                metric,
+                annotations,
+                &ObjectAccess::to_namespace("shop"),
+            );
+            assert_eq!(
+                (job.window_seconds, metric.note.is_some()),
+                (expected * DAY, is_cut),
+                "{days}"
+            );
+        }
+    }
+
+    #[test]
+    fn steps_of_our_own_method_divide_a_day() {
+        for (step, expected) in [
+            (1, 60),
+            (90, 90),
+            (300, 300),
+            (420, 432),
+            (3600, 3600),
+            (7200, 3600),
+        ] {
+            assert_eq!(own_step(step), expected, "{step}");
+        }
+    }
+
+    #[test]
+    fn what_the_object_itself_says_wins() {
+        let map = |name: &str| BTreeMap::from([(RECOMMENDER.to_owned(), name.to_owned())]);
+        let (own, owner, none) = (map("mine"), map("ours"), BTreeMap::new());
+        assert_eq!(
+            Annotations {
+                own: &own,
+                owner: Some(&owner)
+            }
+            .recommender(),
+            "mine"
+        );
+        assert_eq!(
+            Annotations {
+                own: &none,
+                owner: Some(&owner)
+            }
+            .recommender(),
+            "ours"
+        );
+        assert_eq!(
+            Annotations {
+                own: &none,
+                owner: None
+            }
+            .recommender(),
+            DEFAULT_RECOMMENDER
+        );
+    }
+}

@@ -1,0 +1,245 @@
+//! From histories to what is told and written, by the hour: too young, warm, unread, and back.
+
+mod bounds;
+mod dsp;
+mod objects;
+mod reading;
+mod written;
+
+use std::f64::consts::TAU;
+use std::sync::Arc;
+
+use api::condition::ConditionStatus;
+use api::prediction::{HISTORY_READ, TimeSeriesPredictionStatus};
+use jiff::Timestamp;
+use model::Forecast;
+use view::ObjectKey;
+
+use super::model::Labels;
+use super::pipeline::{Found, Pace, Span, Track};
+use super::query::{Expression, Query};
+use super::result::Outlook;
+use super::spec::{Job, Method, MetricJob, Quantile};
+use super::status::{Change, change};
+
+const DAY: i64 = 86_400;
+const HOUR: i64 = 3600;
+const WINDOW: u32 = 3600;
+/// Midnight.
+const START: i64 = 1_767_225_600;
+const PACE: Pace = Pace {
+    read_seconds: 300,
+    refit_seconds: 12 * HOUR,
+};
+
+fn at(second: i64) -> Timestamp {
+    Timestamp::from_second(second).expect("in range")
+}
+
+/// Twice as much at noon as on average, and nothing at midnight.
+fn load(second: i64) -> f64 {
+    10.0 - 10.0 * (TAU * second.rem_euclid(DAY) as f64 / DAY as f64).cos()
+}
+
+/// What Prometheus would answer, if the metric was measured from `since` on.
+fn answer(span: Span, since: i64) -> Found {
+    let step = i64::from(span.step);
+    let seconds = (0..=(span.last - span.first) / step).map(|number| span.first + number * step);
+    let samples: Vec<_> = seconds
+        .filter(|second| *second >= since)
+        .map(|second| (second, load(second)))
+        .collect();
+    if samples.is_empty() {
+        Found::new()
+    } else {
+        Found::from([(Labels::new(), samples)])
+    }
+}
+
+fn own() -> Method {
+    Method::Own {
+        step_seconds: 300,
+        quantile: Quantile::Expected,
+    }
+}
+
+struct Stage {
+    track: Track,
+    metric: MetricJob,
+    job: Arc<Job>,
+    written: Option<TimeSeriesPredictionStatus>,
+}
+
+impl Stage {
+    fn new(method: Method, now: i64) -> Self {
+        let metric = MetricJob {
+            identifier: "resource.cpu".to_owned(),
+            query: Ok(Query::Expression(Expression {
+                text: "sum(load)".to_owned(),
+                confined_by: None,
+            })),
+            method,
+            note: None,
+        };
+        let job = Job {
+            key: ObjectKey::new("shop", "ehpa-web"),
+            uid: "u-1".to_owned(),
+            generation: 3,
+            window_seconds: WINDOW,
+        };
+        let track = Track::new("u-1", metric.clone(), WINDOW, PACE, at(now));
+        Self {
+            track,
+            metric,
+            job: Arc::new(job),
+            written: None,
+        }
+    }
+
+    /// Reads the history of a metric that was measured from `since` on; gives how many points were
+    /// asked for.
+    fn read(&mut self, now: i64, since: i64) -> i64 {
+        let span = self.track.span(at(now));
+        self.track.take(span, answer(span, since), at(now));
+        while let Some(study) = self.track.study() {
+            study.run();
+        }
+        self.track.learn(at(now));
+        (span.last - span.first) / i64::from(span.step) + 1
+    }
+
+    fn forecast(&self, now: i64) -> Forecast {
+        self.outlook().forecast(self.written.as_ref(), at(now))
+    }
+
+    fn outlook(&self) -> Outlook {
+        Outlook {
+            job: Arc::clone(&self.job),
+            metrics: vec![self.track.outlook().clone()],
+        }
+    }
+
+    /// Writes what is to be written, and gives it.
+    fn write(&mut self, now: i64) -> Option<Change> {
+        let written = change(
+            &self.outlook(),
+            &self.forecast(now),
+            self.written.as_ref(),
+            at(now),
+        );
+        self.written = written
+            .as_ref()
+            .map(|change| change.status.clone())
+            .or_else(|| self.written.take());
+        written
+    }
+
+    /// Whether it says that the history was read, and since when.
+    fn check_read(&self, holds: ConditionStatus, since: i64) {
+        let mut conditions = self.written.iter().flat_map(|status| &status.conditions);
+        let condition = conditions
+            .find(|condition| condition.kind == HISTORY_READ)
+            .expect("a condition");
+        assert_eq!(
+            (condition.status, condition.last_transition_time.0),
+            (holds, at(since)),
+            "{}",
+            condition.message
+        );
+    }
+
+    /// Whether the object is ready, and what it says.
+    fn check(&self, expected: (bool, &str)) {
+        let condition = self
+            .written
+            .as_ref()
+            .and_then(|status| status.conditions.first())
+            .expect("a condition");
+        assert_eq!(
+            (
+                condition.status == ConditionStatus::True,
+                condition.message.as_str()
+            ),
+            expected
+        );
+    }
+}
+
+#[test]
+fn a_warm_history_is_forecast_over_two_windows_and_only_new_samples_are_read() {
+    let now = START + 10 * DAY + 6 * HOUR + 60;
+    let mut stage = Stage::new(own(), now);
+    assert_eq!(stage.read(now, START), 14 * 288 + 1);
+    let forecast = stage.forecast(now);
+    let metric = &forecast.metrics[0];
+    assert!(
+        metric.is_ready && metric.reason.is_empty(),
+        "{}",
+        metric.reason
+    );
+    let points: Vec<_> = metric.series[0].points().collect();
+    assert_eq!(
+        (points[0].0, points.last().map(|(last, _)| *last)),
+        (now - 60, Some(now - 60 + 2 * HOUR))
+    );
+    for (second, value) in &points {
+        // A value is the mean of five minutes.
+        let expected = load(second - second.rem_euclid(300) + 150);
+        assert!(
+            (value - expected).abs() < 0.5,
+            "{value} for {expected} at {second}"
+        );
+    }
+    assert!(
+        points.last() > points.first() && points.windows(2).all(|pair| pair[0].1 <= pair[1].1),
+        "the load rises"
+    );
+    assert_eq!(
+        stage.read(now + 300, START),
+        2,
+        "the last one again, and the new one"
+    );
+    assert_eq!(
+        stage.read(now + 2 * HOUR, START),
+        24,
+        "what was missed meanwhile"
+    );
+    assert!(stage.track.bytes() > 10_000);
+}
+
+#[test]
+fn a_window_of_days_is_covered_by_the_day_ahead_which_repeats() {
+    let now = START + 10 * DAY + 60;
+    let metric = Stage::new(own(), now).metric;
+    for window in [12 * HOUR, DAY, 2 * DAY, 7 * DAY] {
+        let mut track = Track::new(
+            "u-1",
+            metric.clone(),
+            u32::try_from(window).expect("a week"),
+            PACE,
+            at(now),
+        );
+        let span = track.span(at(now));
+        track.take(span, answer(span, START), at(now));
+        let series = &track
+            .outlook()
+            .made
+            .as_ref()
+            .expect("it is forecast")
+            .series[0];
+        let points: Vec<_> = series.points().collect();
+        assert!(
+            points
+                .last()
+                .is_some_and(|(last, _)| *last > now + 2 * window - 300),
+            "{window}"
+        );
+        for (second, value) in points {
+            let expected = load(second - second.rem_euclid(300) + 150);
+            assert!(
+                (value - expected).abs() < 0.5,
+                "{value} for {expected} at {second}"
+            );
+        }
+    }
+}

@@ -1,0 +1,72 @@
+//! Crane's DSP predictor, which takes long.
+
+use forecast::crane;
+
+use super::*;
+
+#[test]
+fn cranes_predictor_says_what_it_says_there() {
+    let now = START + 5 * DAY + 40;
+    let Method::Dsp { dsp, .. } = of_crane() else {
+        panic!("it is Crane's")
+    };
+    let mut stage = Stage::new(of_crane(), now);
+    stage.read(now, START);
+    let span = Span {
+        first: START + 2 * DAY - HOUR,
+        last: START + 5 * DAY,
+        step: 300,
+    };
+    let samples = answer(span, START).remove(&Labels::new()).expect("samples");
+    let expected = dsp.forecast(&samples).expect("it is periodic");
+    let forecast = stage.forecast(now);
+    let series = &forecast.metrics[0].series[0];
+    assert_eq!(series.first_second, expected.first_second);
+    let first: Vec<f64> = expected.values().take(series.values.len()).collect();
+    assert_eq!((series.values.len(), &series.values), (24, &first));
+}
+
+fn of_crane() -> Method {
+    let dsp = crane::Dsp {
+        step_seconds: 300,
+        ..crane::Dsp::default()
+    };
+    Method::Dsp {
+        dsp,
+        history_seconds: u32::try_from(3 * DAY).expect("three days"),
+    }
+}
+
+#[test]
+fn while_a_history_is_looked_at_what_was_written_holds_on_and_what_cannot_be_read_is_still_said() {
+    let now = START + 5 * DAY + 40;
+    let mut before = Stage::new(of_crane(), now);
+    before.read(now, START);
+    before.write(now).expect("a first status");
+    let mut after = Stage::new(of_crane(), now + 60);
+    after.written = before.written;
+    let span = after.track.span(at(now + 60));
+    after.track.take(span, answer(span, START), at(now + 60));
+    let metric = &after.forecast(now + 60).metrics[0];
+    assert_eq!((metric.is_ready, metric.reason.as_str()), (true, ""));
+    let study = after.track.study().expect("it is to be looked at");
+    after.track.fail("nobody answers", at(now + 90));
+    study.run();
+    after.track.learn(at(now + 90));
+    let metric = &after.forecast(now + 90).metrics[0];
+    assert!(
+        metric.is_ready && metric.reason.contains("nobody answers"),
+        "{}",
+        metric.reason
+    );
+    assert_eq!(metric.made_at, Some(at(now + 90)));
+    // A study that is lost is said, and made again after a while.
+    let mut lost = Stage::new(of_crane(), now);
+    let span = lost.track.span(at(now));
+    lost.track.take(span, answer(span, START), at(now));
+    drop(lost.track.study());
+    lost.track.learn(at(now));
+    assert_eq!(lost.forecast(now).metrics[0].reason, "the predictor failed");
+    lost.read(now + 2 * HOUR, START);
+    assert!(lost.forecast(now + 2 * HOUR).metrics[0].is_ready);
+}

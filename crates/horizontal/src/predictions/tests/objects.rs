@@ -1,0 +1,353 @@
+//! Changes of objects, failures to read histories, and memory limits.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use api::prediction::TimeSeriesPrediction;
+use serde_json::{Value, json};
+use view::{Namespace, View, Whole};
+
+use super::super::access::{KnownRules, QueryAccess, QueryScope};
+use super::super::memory_limits::MemoryLimits;
+use super::super::objects::{HistoryChange, Objects, Synced};
+use super::super::pipeline::Failure;
+use super::super::query_slots::Shares;
+use super::*;
+use crate::ehpa::Rules;
+
+const LIMITS: MemoryLimits = MemoryLimits {
+    namespace_bytes: 64 << 20,
+    total_bytes: 256 << 20,
+};
+
+/// An object with a metric for each expression.
+fn prediction(
+    namespace: &str,
+    name: &str,
+    created: &str,
+    expressions: &[String],
+) -> Whole<TimeSeriesPrediction> {
+    let metric = |(number, expression): (usize, &String)| -> Value {
+        json!({
+            "resourceIdentifier": format!("m-{number}"), "type": "ExpressionQuery",
+            "expressionQuery": {"expression": expression},
+            "algorithm": {"algorithmType": "dsp", "dsp": {"sampleInterval": "60s"}},
+        })
+    };
+    let object = json!({
+        "metadata": {"namespace": namespace, "name": name, "uid": format!("{namespace}/{name}"), "creationTimestamp": created},
+        "spec": {
+            "targetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web"},
+            "predictionWindowSeconds": 3600,
+            "predictionMetrics": expressions.iter().enumerate().map(metric).collect::<Vec<_>>(),
+        },
+    });
+    Whole {
+        key: ObjectKey::new(namespace, name),
+        object: api::prediction::parse(object).expect("an object"),
+    }
+}
+
+fn expressions(text: &str, count: usize) -> Vec<String> {
+    (0..count)
+        .map(|number| format!("{text} + {number}"))
+        .collect()
+}
+
+const CREATED: &str = "2026-01-01T00:00:00Z";
+
+/// All points of a span.
+fn points(span: Span) -> Found {
+    answer(span, i64::MIN)
+}
+
+fn access() -> QueryAccess {
+    QueryAccess {
+        scope: QueryScope::Cluster,
+        namespace_label: "namespace".to_owned(),
+        rules: KnownRules::Absent,
+    }
+}
+
+/// Reads all histories at once.
+fn read_all(objects: &mut Objects, now: Timestamp) {
+    let mut shares = Shares::new(1);
+    while let Some(question) = objects.ask(&mut shares, now) {
+        shares.give_back(&question.namespace, Duration::ZERO, now.as_second());
+        objects.answer(
+            &question.metric,
+            Ok(points(question.span)),
+            Duration::ZERO,
+            now,
+        );
+    }
+}
+
+#[test]
+fn a_failure_is_a_change_when_it_begins_when_its_reason_changes_and_when_it_ends() {
+    let now = Timestamp::from_second(START).expect("in range");
+    let mut objects = Objects::new("default".to_owned(), PACE, LIMITS, true, access());
+    let mut view = View::default();
+    view.predictions.reset(vec![Arc::new(prediction(
+        "shop",
+        "web",
+        CREATED,
+        &expressions("quick", 1),
+    ))]);
+    objects.sync(&view);
+    objects.limit(now);
+    let mut shares = Shares::new(1);
+    let answers = [
+        ("", false),
+        ("away", true),
+        ("away", false),
+        ("late", true),
+        ("", true),
+        ("", false),
+        ("late", true),
+    ];
+    for (number, (why, is_change)) in answers.into_iter().enumerate() {
+        let now = Timestamp::from_second(START + 600 * i64::try_from(number).expect("a few"))
+            .expect("in range");
+        let question = objects.ask(&mut shares, now).expect("it is due");
+        shares.give_back(&question.namespace, Duration::ZERO, now.as_second());
+        let failure = Failure {
+            details: "connection refused".to_owned(),
+            ..Failure::refused(why.to_owned())
+        };
+        let failure = (!why.is_empty()).then_some(failure);
+        let answer = failure
+            .clone()
+            .map_or_else(|| Ok(points(question.span)), Err);
+        let change = objects.answer(&question.metric, answer, Duration::ZERO, now);
+        let prediction = ObjectKey::new("shop", "web");
+        let expected = HistoryChange {
+            prediction,
+            metric: "m-0".to_owned(),
+            failure,
+        };
+        assert_eq!(change, is_change.then_some(expected), "{number}");
+    }
+}
+
+/// Checks what a look at the objects of a view finds.
+fn check_sync(objects: &mut Objects, view: &View, is_changed: bool, derived: usize) {
+    assert_eq!(
+        objects.sync(view),
+        Synced {
+            is_changed,
+            derived
+        }
+    );
+}
+
+#[test]
+fn a_change_of_one_object_costs_one_object() {
+    let access = QueryAccess {
+        scope: QueryScope::Namespace,
+        rules: KnownRules::Read(Arc::default()),
+        ..access()
+    };
+    let mut objects = Objects::new("default".to_owned(), PACE, LIMITS, true, access);
+    let mut view = View::default();
+    let object = |namespace: &str, name: &str, count| {
+        prediction(namespace, name, CREATED, &expressions("quick", count))
+    };
+    let all = [
+        object("shop", "a", 1),
+        object("shop", "b", 1),
+        object("bank", "c", 1),
+    ];
+    view.predictions
+        .reset(all.iter().cloned().map(Arc::new).collect());
+    check_sync(&mut objects, &view, true, 3);
+    view.predictions
+        .reset(all.iter().cloned().map(Arc::new).collect());
+    check_sync(&mut objects, &view, false, 0);
+
+    let mut written = all[0].clone();
+    written.object.status = Some(TimeSeriesPredictionStatus::default());
+    view.predictions.apply(Arc::new(written));
+    check_sync(&mut objects, &view, false, 1);
+    view.predictions.apply(Arc::new(object("shop", "b", 2)));
+    check_sync(&mut objects, &view, true, 1);
+    let mut other = object("bank", "c", 1);
+    other.object.metadata.annotations =
+        Some([("plimsoll.dev/recommender".to_owned(), "other".to_owned())].into());
+    view.predictions.apply(Arc::new(other));
+    check_sync(&mut objects, &view, true, 0);
+
+    let labels = std::collections::BTreeMap::from([(
+        "plimsoll.dev/prediction-query-scope".to_owned(),
+        "cluster".to_owned(),
+    )]);
+    let annotations = std::collections::BTreeMap::new();
+    view.namespaces.apply(Arc::new(Namespace {
+        name: "shop".to_owned(),
+        labels: labels.into(),
+        annotations,
+    }));
+    check_sync(&mut objects, &view, true, 2);
+    assert!(objects.set_rules(Arc::new(Rules::default())));
+    check_sync(&mut objects, &view, false, 2);
+    check_sync(&mut objects, &view, false, 0);
+}
+
+#[test]
+fn a_refused_metric_waits_until_there_is_clearly_room() {
+    let now = Timestamp::from_second(START).expect("in range");
+    // Ten metrics of our own method, of which no history is read yet.
+    let limits = MemoryLimits {
+        namespace_bytes: 1 << 20,
+        total_bytes: 4 << 20,
+    };
+    let mut objects = Objects::new("default".to_owned(), PACE, limits, true, access());
+    let mut view = View::default();
+    let web = prediction(
+        "shop",
+        "web",
+        "2026-01-02T00:00:00Z",
+        &expressions("quick", 8),
+    );
+    let old = |count| {
+        Arc::new(prediction(
+            "shop",
+            "old",
+            CREATED,
+            &expressions("quick", count),
+        ))
+    };
+    let mut refused = Vec::new();
+    // The number of metrics of the older object.
+    for (round, count) in [0, 3, 2, 3, 2, 1, 0].into_iter().enumerate() {
+        let mut written = web.clone();
+        let mut status = TimeSeriesPredictionStatus::default();
+        api::condition::set(
+            &mut status.conditions,
+            "Ready",
+            ConditionStatus::False,
+            "Any",
+            &round.to_string(),
+            now,
+        );
+        written.object.status = Some(status);
+        view.predictions.reset(vec![old(count), Arc::new(written)]);
+        objects.sync(&view);
+        refused.push(objects.limit(now));
+    }
+    assert_eq!(refused, [0, 1, 1, 1, 1, 1, 0]);
+}
+
+#[test]
+fn texts_of_metrics_count_and_those_of_refused_ones_are_not_kept() {
+    let now = Timestamp::from_second(START).expect("in range");
+    let long = expressions(&format!("quick + {}", "x".repeat(7900)), 100);
+    for (expressions, most, admitted) in [
+        (long, 512 << 10, 1..6),
+        (vec![String::new(); 3000], 64 << 10, 100..2000),
+    ] {
+        let limits = MemoryLimits {
+            namespace_bytes: most,
+            total_bytes: 4 << 20,
+        };
+        let mut objects = Objects::new("default".to_owned(), PACE, limits, true, access());
+        let mut view = View::default();
+        view.predictions.reset(vec![Arc::new(prediction(
+            "greedy",
+            "web",
+            CREATED,
+            &expressions,
+        ))]);
+        objects.sync(&view);
+        for _ in 0..2 {
+            let kept = expressions.len() - objects.limit(now);
+            let taken: usize = objects.tracks().map(|track| track.bytes()).sum();
+            assert!(
+                admitted.contains(&kept) && taken <= most,
+                "{kept} metrics in {taken} bytes"
+            );
+        }
+    }
+}
+
+#[test]
+fn what_is_too_much_for_a_namespace_is_refused_and_said_and_others_are_forecast() {
+    let now = Timestamp::from_second(START).expect("in range");
+    let limits = MemoryLimits {
+        namespace_bytes: 1 << 20,
+        total_bytes: 4 << 20,
+    };
+    let mut objects = Objects::new("default".to_owned(), PACE, limits, true, access());
+    let mut view = View::default();
+    let old = prediction("greedy", "old", CREATED, &expressions("quick", 2));
+    let new = prediction(
+        "greedy",
+        "new",
+        "2026-01-02T00:00:00Z",
+        &expressions("quick", 100),
+    );
+    let web = prediction("shop", "web", CREATED, &expressions("quick", 2));
+    let wholes = || [&old, &web].map(|whole| Arc::new(whole.clone())).to_vec();
+    view.predictions.reset(
+        wholes()
+            .into_iter()
+            .chain([Arc::new(new.clone())])
+            .collect(),
+    );
+    objects.sync(&view);
+    for _ in 0..3 {
+        let refused = objects.limit(now);
+        assert!((85..100).contains(&refused), "{refused} refused");
+        read_all(&mut objects, now);
+    }
+    let taken: usize = objects.tracks().map(|track| track.bytes()).sum();
+    assert!(taken < 2 << 20, "{taken} bytes");
+    let outlooks = objects.news();
+    let outlook = |uid: &str| {
+        outlooks
+            .iter()
+            .find(|outlook| outlook.job.uid == uid)
+            .expect("it is there")
+    };
+    for uid in ["greedy/old", "shop/web"] {
+        assert_eq!(outlook(uid).history().0, ConditionStatus::True, "{uid}");
+    }
+    let (status, reason, message) = outlook("greedy/new").history();
+    assert_eq!(
+        (status, reason),
+        (ConditionStatus::False, "MemoryLimitReached")
+    );
+    assert!(
+        message.contains("--prediction-namespace-memory-limit allows, 1 MiB"),
+        "{message}"
+    );
+    let metric = outlook("greedy/new")
+        .forecast(None, now)
+        .metrics
+        .pop()
+        .expect("a metric");
+    assert!(
+        !metric.is_ready && metric.reason.contains("memory"),
+        "{}",
+        metric.reason
+    );
+
+    // With room again they are read again.
+    let small = prediction(
+        "greedy",
+        "new",
+        "2026-01-02T00:00:00Z",
+        &expressions("quick", 100)[95..],
+    );
+    view.predictions
+        .reset(wholes().into_iter().chain([Arc::new(small)]).collect());
+    objects.sync(&view);
+    assert_eq!(objects.limit(now), 0);
+    read_all(&mut objects, now);
+    let outlooks = objects.news();
+    let outlook = outlooks
+        .iter()
+        .find(|outlook| outlook.job.uid == "greedy/new")
+        .expect("it is there");
+    assert_eq!(outlook.history().0, ConditionStatus::True);
+}

@@ -1,0 +1,97 @@
+//! Autoscalers with the annotation of an EHPA that is not there.
+
+use super::*;
+use api::ehpa::ADOPTED_BY;
+use horizontal::ehpa::SHARE;
+
+/// An autoscaler of another workload that claims to be adopted.
+fn claimed(name: &str, adopted_by: &str) -> Value {
+    let mut object = native(name, &json!({}));
+    object["spec"]["scaleTargetRef"]["name"] = json!(name);
+    object["metadata"]["annotations"] =
+        json!({ADOPTED_BY: adopted_by, "plimsoll.dev/original-spec": object["spec"].to_string()});
+    object
+}
+
+fn attempts(requests: &[String]) -> usize {
+    requests
+        .iter()
+        .filter(|request| request.starts_with("PUT"))
+        .count()
+}
+
+#[tokio::test(start_paused = true)]
+async fn orphans_that_the_api_server_refuses_come_after_every_object_a_few_at_a_time_and_seldom() {
+    let mut fixture = Fixture::new().effective("Auto");
+    let hostile = 3 * SHARE;
+    for number in 0..hostile {
+        let name = format!("hostile-{number}");
+        fixture.server.put(NATIVE, &claimed(&name, "gone/u0"));
+        fixture.server.refuse(NATIVE, &name);
+    }
+    fixture.pass().await;
+    let requests = fixture.server.requests();
+    assert_eq!(attempts(&requests), SHARE);
+    let made = requests
+        .iter()
+        .position(|request| *request == format!("POST {NATIVE}"))
+        .expect("its autoscaler");
+    let looked = requests
+        .iter()
+        .position(|request| *request == format!("GET {EFFECTIVE}/gone"))
+        .expect("a look");
+    assert!(made < looked, "{requests:?}");
+
+    // A pass for another reason does not look at more of them, nor is one made for them.
+    fixture.pass().await;
+    assert_eq!(attempts(&fixture.server.requests()), 0);
+    assert!(
+        fixture
+            .progress
+            .due()
+            .is_some_and(|due| due > Instant::now())
+    );
+    // The others have their turn, and no one has two.
+    for expected in [SHARE, SHARE, 0] {
+        tokio::time::advance(OFTEN).await;
+        fixture.pass().await;
+        assert_eq!(attempts(&fixture.server.requests()), expected);
+    }
+    tokio::time::advance(SAFETY_NET).await;
+    fixture.pass().await;
+    assert_eq!(attempts(&fixture.server.requests()), SHARE);
+}
+
+#[tokio::test(start_paused = true)]
+async fn orphans_that_are_restored_take_no_share() {
+    let mut fixture = Fixture::new();
+    for number in 0..3 * SHARE {
+        fixture
+            .server
+            .put(NATIVE, &claimed(&format!("orphan-{number}"), "gone/u0"));
+    }
+    for expected in [SHARE, SHARE, SHARE, 0] {
+        fixture.pass().await;
+        assert_eq!(attempts(&fixture.server.requests()), expected);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_annotation_that_names_no_object_makes_no_request() {
+    let mut fixture = Fixture::new();
+    for (number, adopted_by) in [
+        "a b/u0",
+        "\u{7f}/u0",
+        "../u0",
+        &format!("{}/u0", "a".repeat(254)),
+    ]
+    .iter()
+    .enumerate()
+    {
+        fixture
+            .server
+            .put(NATIVE, &claimed(&format!("orphan-{number}"), adopted_by));
+    }
+    fixture.pass().await;
+    assert_eq!(fixture.server.requests(), Vec::<String>::new());
+}

@@ -1,0 +1,336 @@
+//! Reads the history of every metric, and what is new of it again and again, in every replica, so
+//! that a new leader is warm.
+//!
+//! Each metric is read for itself, a part of its history at a time. A few questions are asked at
+//! once; their places are shared fairly between namespaces, so that what one tenant asks delays no
+//! other. A question ends when its object goes. Nothing waits until all metrics are read. What
+//! takes long to make of a history is made elsewhere.
+//!
+//! * `objects`: the objects and the state of their metrics; `pipeline`: one metric; `shares`: which
+//!   namespace asks next; `limits`: memory.
+//! * `store`: the connection to Prometheus.
+
+mod prometheus_source;
+mod rounds;
+#[cfg(test)]
+mod tests;
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use horizontal::predictions::{
+    Failure, Found, HistoryChange, MemoryLimits, MetricKey, Objects, Pace, QueryAccess, Question,
+    Shares,
+};
+use jiff::Timestamp;
+use tokio::runtime::{Handle, RuntimeFlavor};
+use tokio::sync::watch;
+use tokio::task::{AbortHandle, Id, JoinError, JoinSet, block_in_place};
+use tokio::time::{Instant, MissedTickBehavior, interval};
+use view::View;
+
+use super::Book;
+use super::fit_pool::Studies;
+use crate::ehpa::rule_file::Told;
+use crate::history::Settings;
+use crate::metrics::Metrics;
+use prometheus_source::Store;
+use rounds::ByNamespace;
+
+pub(crate) use rounds::Round;
+
+/// Between two looks at the objects, at what is due and at what is new.
+const TICK: Duration = Duration::from_secs(1);
+
+/// Where histories are.
+pub(crate) enum Source {
+    Prometheus(Box<Settings>),
+    /// Rounds of usage, and how long one may take to come.
+    Rounds(watch::Receiver<Option<Round>>, Duration),
+}
+
+/// Reads histories.
+pub(crate) struct Gather {
+    /// Objects. Empty as long as their kinds are not installed.
+    pub(crate) horizontal: watch::Receiver<View>,
+    /// The recommender whose objects these are.
+    pub(crate) recommender: String,
+    pub(crate) source: Source,
+    /// The series that the queries of objects may read.
+    pub(crate) access: QueryAccess,
+    /// Rules that allow more than `access`, where there are any.
+    pub(crate) rules: Option<Told>,
+    pub(crate) pace: Pace,
+    pub(crate) limits: MemoryLimits,
+    /// How many questions are asked at the same time.
+    pub(crate) concurrency: usize,
+    pub(crate) book: Book,
+    pub(crate) metrics: Metrics,
+}
+
+impl Gather {
+    /// Goes on until it is dropped.
+    pub(crate) async fn run(self) {
+        let Self {
+            mut horizontal,
+            recommender,
+            source,
+            access,
+            rules,
+            pace,
+            limits,
+            concurrency,
+            book,
+            metrics,
+        } = self;
+        // Before the kinds are installed nothing is watched.
+        let is_there = |view: &View| view.freshness().next().is_some() && view.is_synced();
+        if horizontal.wait_for(is_there).await.is_err() {
+            return;
+        }
+        horizontal.mark_changed();
+        let (store, rounds) = match source {
+            Source::Prometheus(settings) => (Some(Store::new(*settings, metrics.clone())), None),
+            Source::Rounds(rounds, patience) => {
+                (None, Some(Rounds::new(rounds, patience, Timestamp::now())))
+            }
+        };
+        let collector = Collector {
+            horizontal,
+            rules,
+            objects: Objects::new(recommender, pace, limits, store.is_some(), access),
+            shares: Shares::new(concurrency),
+            rounds,
+            studies: Studies::new(Studies::places(), metrics.forecasts.clone()),
+            book,
+            metrics,
+            questions: JoinSet::new(),
+            asked: HashMap::new(),
+        };
+        let ask = |question| {
+            let store = store.clone();
+            async {
+                match store {
+                    Some(store) => store.ask(question).await,
+                    None => Err(Failure::refused("there is no Prometheus".to_owned())),
+                }
+            }
+        };
+        collector.run(ask, Timestamp::now).await;
+    }
+}
+
+/// Reads the histories of all objects, and publishes what follows.
+struct Collector {
+    horizontal: watch::Receiver<View>,
+    rules: Option<Told>,
+    objects: Objects,
+    shares: Shares,
+    /// Rounds of usage, where there is no store to be asked.
+    rounds: Option<Rounds>,
+    studies: Studies,
+    book: Book,
+    metrics: Metrics,
+    questions: JoinSet<Result<Found, Failure>>,
+    /// Questions without an answer, by their tasks.
+    asked: HashMap<Id, Asked>,
+}
+
+/// A question without an answer.
+struct Asked {
+    metric: MetricKey,
+    namespace: String,
+    since: Instant,
+    task: AbortHandle,
+}
+
+impl Collector {
+    /// Goes on until it is dropped. `ask` asks a store.
+    async fn run<A, F>(mut self, ask: A, clock: impl Fn() -> Timestamp)
+    where
+        A: Fn(Question) -> F,
+        F: Future<Output = Result<Found, Failure>> + Send + 'static,
+    {
+        let mut ticks = interval(TICK);
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        loop {
+            tokio::select! {
+                _ = ticks.tick() => in_place(|| self.tick(clock())),
+                Some(ended) = self.questions.join_next_with_id() => in_place(|| self.take(ended, clock())),
+                // A fit that has ended makes room for the next.
+                () = self.studies.ended() => in_place(|| self.fit(clock())),
+            }
+            if self.rounds.is_none() {
+                in_place(|| self.ask(&ask, clock()));
+            }
+        }
+    }
+
+    fn fit(&mut self, now: Timestamp) {
+        self.objects.learn(now);
+        if self.studies.has_room() {
+            self.studies.begin(self.objects.unfitted());
+        }
+    }
+
+    fn tick(&mut self, now: Timestamp) {
+        let changed = (self.update_rules() | self.horizontal.has_changed().unwrap_or(false)) && {
+            let view = self.horizontal.borrow_and_update();
+            let synced = self.objects.sync(&view);
+            tracing::debug!(
+                derived = synced.derived,
+                "looked at predictions that changed"
+            );
+            synced.is_changed
+        };
+        let refused = self.objects.limit(now);
+        if let Some(rounds) = &mut self.rounds {
+            rounds.hear(&mut self.objects, &self.metrics, now);
+        }
+        self.fit(now);
+        self.cancel(now);
+        self.shares.forget(now.as_second());
+        let news = self.objects.news();
+        if changed || !news.is_empty() {
+            self.metrics.forecasts.kept(self.objects.tracks(), refused);
+            self.book.update(news, |uid| self.objects.has(uid));
+        }
+    }
+
+    /// Hands over the rules. Returns whether they changed.
+    fn update_rules(&mut self) -> bool {
+        let rules = self.rules.as_ref().and_then(|rules| rules.borrow().clone());
+        rules.is_some_and(|rules| self.objects.set_rules(rules))
+    }
+
+    /// Ends questions of metrics that are gone or refused.
+    fn cancel(&mut self, now: Timestamp) {
+        let Self {
+            asked,
+            objects,
+            shares,
+            ..
+        } = self;
+        asked.retain(|_, question| {
+            let is_awaited = objects.awaits(&question.metric);
+            if !is_awaited {
+                question.task.abort();
+                shares.give_back(
+                    &question.namespace,
+                    question.since.elapsed(),
+                    now.as_second(),
+                );
+            }
+            is_awaited
+        });
+    }
+
+    fn take(&mut self, ended: Result<(Id, Result<Found, Failure>), JoinError>, now: Timestamp) {
+        let (id, answer) = match ended {
+            Ok((id, answer)) => (id, answer),
+            Err(error) => (
+                error.id(),
+                Err(Failure::refused("the question failed".to_owned())),
+            ),
+        };
+        // One that was cancelled is not there any more.
+        let Some(Asked {
+            metric,
+            namespace,
+            since,
+            ..
+        }) = self.asked.remove(&id)
+        else {
+            return;
+        };
+        let took = since.elapsed();
+        self.shares.give_back(&namespace, took, now.as_second());
+        let _timer = answer.is_ok().then(|| self.metrics.forecasts.learning());
+        let Some(change) = self.objects.answer(&metric, answer, took, now) else {
+            return;
+        };
+        let HistoryChange {
+            prediction,
+            metric,
+            failure,
+        } = change;
+        if let Some(Failure { why, details, .. }) = failure {
+            tracing::info!(%prediction, metric, reason = why, details, "cannot read the history of a metric");
+        } else {
+            tracing::info!(%prediction, metric, "the history of a metric can be read again");
+        }
+    }
+
+    /// Asks questions while there are places.
+    fn ask<A, F>(&mut self, ask: &A, now: Timestamp)
+    where
+        A: Fn(Question) -> F,
+        F: Future<Output = Result<Found, Failure>> + Send + 'static,
+    {
+        while let Some(question) = self.objects.ask(&mut self.shares, now) {
+            let (metric, namespace) = (question.metric.clone(), question.namespace.clone());
+            let task = self.questions.spawn(ask(question));
+            self.asked.insert(
+                task.id(),
+                Asked {
+                    metric,
+                    namespace,
+                    since: Instant::now(),
+                    task,
+                },
+            );
+        }
+    }
+}
+
+/// Rounds of usage, and when the last one came.
+struct Rounds {
+    newest: watch::Receiver<Option<Round>>,
+    /// How long a round may take to come.
+    patience: Duration,
+    /// When usage was last heard of.
+    heard: Timestamp,
+    /// The time of the last round that was taken in.
+    seen: Option<Timestamp>,
+}
+
+impl Rounds {
+    fn new(newest: watch::Receiver<Option<Round>>, patience: Duration, now: Timestamp) -> Self {
+        Self {
+            newest,
+            patience,
+            heard: now,
+            seen: None,
+        }
+    }
+
+    /// Takes in a round, if it is a new one.
+    fn hear(&mut self, objects: &mut Objects, metrics: &Metrics, now: Timestamp) {
+        let round = self.newest.borrow().clone();
+        let Some(round) = round.filter(|round| self.seen != Some(round.at)) else {
+            let silent = Duration::try_from(now.duration_since(self.heard)).unwrap_or_default();
+            if silent > self.patience {
+                let tracks = objects.tracks().filter(|track| track.query().is_some());
+                tracks.for_each(|track| track.fail("no usage is measured", now));
+            }
+            return;
+        };
+        (self.seen, self.heard) = (Some(round.at), now);
+        let usage = ByNamespace::new(&round);
+        for track in objects.tracks() {
+            let Some(query) = track.query() else { continue };
+            let sample = usage.sum(query);
+            let _timer = metrics.forecasts.learning();
+            track.hear(round.at, sample, now);
+        }
+    }
+}
+
+/// Runs what takes some milliseconds. A runtime of several threads hands the other tasks of this
+/// thread over meanwhile.
+fn in_place<T>(work: impl FnOnce() -> T) -> T {
+    match Handle::current().runtime_flavor() {
+        RuntimeFlavor::MultiThread => block_in_place(work),
+        _ => work(),
+    }
+}

@@ -1,0 +1,302 @@
+//! Publishes forecasts on the feed, and writes them into the objects, for one term of leadership.
+//!
+//! Each object is published as soon as something is known of all its metrics; no object waits for
+//! another. Of an object that is not on the feed yet, readers use the status, which holds the
+//! forecast of the leader before.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use api::prediction::TimeSeriesPredictionStatus;
+use feed::{Forecast, Publisher};
+use futures::{StreamExt as _, stream};
+use horizontal::predictions::{Change, Outlook, change};
+use jiff::Timestamp;
+use kube::ResourceExt as _;
+use runtime::Leading;
+use tokio::sync::watch;
+use tokio::time::{Instant, sleep, timeout_at};
+use tokio_util::sync::CancellationToken;
+use view::View;
+
+use super::Book;
+use crate::act::prediction::Writer;
+use crate::metrics::Metrics;
+
+/// How long news gather before they are told together.
+const SETTLE: Duration = Duration::from_millis(500);
+
+/// What tells and writes forecasts.
+#[derive(Clone)]
+pub(crate) struct Keeper {
+    pub(crate) book: Book,
+    /// The objects as they are, for their status.
+    pub(crate) horizontal: watch::Receiver<View>,
+    /// Where forecasts are told, if there is a feed.
+    pub(crate) publisher: Option<Publisher<Forecast>>,
+    pub(crate) writer: Writer,
+    /// How many objects are written at the same time.
+    pub(crate) workers: usize,
+    /// How often every object is looked at, whether or not there are news of it.
+    pub(crate) frequency: Duration,
+    pub(crate) metrics: Metrics,
+}
+
+/// The results that one of the two loops has seen.
+struct Seen {
+    outlooks: BTreeMap<String, Arc<Outlook>>,
+    /// When all objects are looked at again; none before the first time.
+    due: Option<Instant>,
+}
+
+/// What is new since the last look.
+struct News {
+    /// Objects of which something new is known, or all of which something is known.
+    changed: Vec<Arc<Outlook>>,
+    /// Unique identifiers of objects that are gone.
+    gone: Vec<String>,
+    /// Whether `changed` has all objects.
+    is_full: bool,
+    is_first: bool,
+}
+
+impl Seen {
+    fn new() -> Self {
+        Self {
+            outlooks: BTreeMap::new(),
+            due: None,
+        }
+    }
+
+    /// What is new; none before it is known which objects there are.
+    fn news(&mut self, book: &Book, frequency: Duration, now: Instant) -> Option<News> {
+        let all = book.all()?;
+        let is_first = self.due.is_none();
+        let is_full = self.due.is_none_or(|due| due <= now);
+        if is_full {
+            self.due = Some(now + frequency);
+        }
+        let before = std::mem::replace(&mut self.outlooks, all);
+        let is_new = |uid: &String, outlook: &Arc<Outlook>| {
+            is_full
+                || before
+                    .get(uid)
+                    .is_none_or(|seen| !Arc::ptr_eq(seen, outlook))
+        };
+        let known = self
+            .outlooks
+            .iter()
+            .filter(|(uid, outlook)| outlook.is_known() && is_new(uid, outlook));
+        let changed = known.map(|(_, outlook)| Arc::clone(outlook)).collect();
+        let gone = before
+            .into_keys()
+            .filter(|uid| !self.outlooks.contains_key(uid))
+            .collect();
+        Some(News {
+            changed,
+            gone,
+            is_full,
+            is_first,
+        })
+    }
+}
+
+/// Shows no metrics any more once the term is over.
+struct Counted(Metrics);
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        self.0.forecasts.ready(0, 0);
+    }
+}
+
+impl Keeper {
+    /// Runs until shutdown, or until it is dropped with the lease. Publishing does not wait for
+    /// writes.
+    pub(crate) async fn run(
+        self,
+        leading: Leading,
+        shutdown: CancellationToken,
+    ) -> anyhow::Result<()> {
+        let work = async { tokio::join!(self.publish(&leading), self.write(&leading)) };
+        shutdown.run_until_cancelled(work).await;
+        Ok(())
+    }
+
+    async fn publish(&self, leading: &Leading) {
+        let term = self
+            .publisher
+            .as_ref()
+            .map(|publisher| publisher.begin(leading.term()));
+        let counted = Counted(self.metrics.clone());
+        self.follow(leading, async |news| {
+            let now = Timestamp::now();
+            let (mut ready, mut others) = (0, 0);
+            let forecasts = news.changed.iter().map(|outlook| {
+                let forecast = self.look(outlook, |written| outlook.forecast(written, now));
+                for metric in &forecast.metrics {
+                    *(if metric.is_ready {
+                        &mut ready
+                    } else {
+                        &mut others
+                    }) += 1;
+                }
+                forecast
+            });
+            match &term {
+                None => forecasts.for_each(drop),
+                Some(term) if news.is_first => term.reset(forecasts, now),
+                Some(term) => {
+                    forecasts.for_each(|forecast| term.apply(forecast, now));
+                    news.gone.iter().for_each(|uid| term.delete(uid, now));
+                }
+            }
+            if news.is_full {
+                counted.0.forecasts.ready(ready, others);
+            }
+        })
+        .await;
+    }
+
+    async fn write(&self, leading: &Leading) {
+        self.follow(leading, async |news| {
+            stream::iter(news.changed)
+                .for_each_concurrent(self.workers, async |outlook| {
+                    self.write_one(&outlook, Timestamp::now(), leading).await;
+                })
+                .await;
+        })
+        .await;
+    }
+
+    /// Acts on what is new, again and again, and now and then on all objects.
+    async fn follow(&self, leading: &Leading, act: impl AsyncFn(News)) {
+        let mut revisions = self.book.revisions();
+        let mut seen = Seen::new();
+        loop {
+            revisions.mark_unchanged();
+            if leading.holds(std::time::Instant::now())
+                && let Some(news) = seen.news(&self.book, self.frequency, Instant::now())
+            {
+                act(news).await;
+            }
+            let due = seen.due.unwrap_or_else(|| Instant::now() + self.frequency);
+            // A look in vain costs nothing.
+            drop(timeout_at(due, revisions.changed()).await);
+            sleep(SETTLE).await;
+        }
+    }
+
+    /// Looks at the status of an object. It is not copied: it takes far more memory than a
+    /// forecast.
+    fn look<T>(
+        &self,
+        outlook: &Outlook,
+        look: impl FnOnce(Option<&TimeSeriesPredictionStatus>) -> T,
+    ) -> T {
+        let view = self.horizontal.borrow();
+        let object = view
+            .predictions
+            .get(&outlook.job.key)
+            .map(|whole| &whole.object);
+        let object = object.filter(|object| object.uid().as_ref() == Some(&outlook.job.uid));
+        look(object.and_then(|object| object.status.as_ref()))
+    }
+
+    async fn write_one(&self, outlook: &Outlook, now: Timestamp, leading: &Leading) {
+        let job = &outlook.job;
+        let change = self.look(outlook, |written| {
+            let forecast = outlook.forecast(written, now);
+            change(outlook, &forecast, written, now)
+        });
+        let Some(Change { status, news }) = change else {
+            return;
+        };
+        let written = self.writer.say(&job.key, &job.uid, &status, leading).await;
+        if matches!(written, Ok(false)) {
+            return;
+        }
+        self.metrics.forecasts.written(written.is_ok());
+        match written {
+            Ok(_) => {
+                if let Some((is_bad, reason, note)) = news {
+                    self.writer
+                        .tell(&job.key, &job.uid, reason, &note, is_bad)
+                        .await;
+                }
+            }
+            Err(error) => {
+                tracing::warn!(prediction = %job.key, %error, "cannot write what is predicted");
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use horizontal::predictions::{Job, MetricOutlook};
+
+    use super::*;
+
+    const FREQUENCY: Duration = Duration::from_secs(30);
+
+    fn outlook(uid: &str, missing: Option<&str>) -> Outlook {
+        let job = Job {
+            key: view::ObjectKey::new("shop", uid),
+            uid: uid.to_owned(),
+            generation: 1,
+            window_seconds: 3600,
+        };
+        let metric = MetricOutlook {
+            missing: missing.map(str::to_owned),
+            ..MetricOutlook::default()
+        };
+        Outlook {
+            job: Arc::new(job),
+            metrics: vec![metric],
+        }
+    }
+
+    fn check(news: Option<News>, changed: &[&str], gone: &[&str], is_full: bool) {
+        let news = news.expect("there are objects");
+        let uids: Vec<_> = news
+            .changed
+            .iter()
+            .map(|outlook| outlook.job.uid.as_str())
+            .collect();
+        assert_eq!((uids.as_slice(), news.is_full), (changed, is_full));
+        assert_eq!(news.gone, gone);
+    }
+
+    #[test]
+    fn an_object_is_news_while_nothing_is_known_of_another() {
+        let (book, now) = (Book::default(), Instant::now());
+        let mut seen = Seen::new();
+        assert!(
+            seen.news(&book, FREQUENCY, now).is_none(),
+            "it is not known which objects there are"
+        );
+        book.update(
+            vec![
+                outlook("known", Some("too little history")),
+                outlook("unread", None),
+            ],
+            |_| true,
+        );
+        check(seen.news(&book, FREQUENCY, now), &["known"], &[], true);
+        check(seen.news(&book, FREQUENCY, now), &[], &[], false);
+        book.update(vec![outlook("unread", Some("too little history"))], |_| {
+            true
+        });
+        check(seen.news(&book, FREQUENCY, now), &["unread"], &[], false);
+        book.update(Vec::new(), |uid| uid == "unread");
+        check(seen.news(&book, FREQUENCY, now), &[], &["known"], false);
+        check(
+            seen.news(&book, FREQUENCY, now + FREQUENCY),
+            &["unread"],
+            &[],
+            true,
+        );
+    }
+}

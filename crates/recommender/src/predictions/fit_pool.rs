@@ -1,0 +1,230 @@
+//! What takes long to find out, as by Crane's DSP predictor, is found out on a few threads of its
+//! own. A slow series delays no other.
+
+use std::num::NonZero;
+use std::sync::Arc;
+use std::thread::available_parallelism;
+
+use horizontal::predictions::Track;
+use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
+use tokio::task::spawn_blocking;
+
+use crate::metrics::ForecastMetrics;
+
+/// The most fits at a time: each takes about ten megabytes.
+const MOST_PLACES: usize = 4;
+
+/// The threads.
+pub(super) struct Studies {
+    places: Arc<Semaphore>,
+    ended: Arc<Notify>,
+    metrics: ForecastMetrics,
+}
+
+impl Studies {
+    /// So many at the same time.
+    pub(super) fn new(places: NonZero<usize>, metrics: ForecastMetrics) -> Self {
+        Self {
+            places: Arc::new(Semaphore::new(places.get())),
+            ended: Arc::default(),
+            metrics,
+        }
+    }
+
+    /// All cores but one, which is for everything else, and at most [`MOST_PLACES`].
+    pub(super) fn places() -> NonZero<usize> {
+        let cores = available_parallelism().map_or(1, NonZero::get);
+        NonZero::new(cores.saturating_sub(1).min(MOST_PLACES)).unwrap_or(NonZero::<usize>::MIN)
+    }
+
+    /// Whether another one may begin.
+    pub(super) fn has_room(&self) -> bool {
+        self.places.available_permits() > 0
+    }
+
+    /// Begins what is to be found out, as far as there are places. The rest waits, and takes no
+    /// memory.
+    pub(super) fn begin<'a>(&self, tracks: impl Iterator<Item = &'a mut Track>) {
+        for track in tracks {
+            loop {
+                let Some(place) = self.place() else { return };
+                let Some(study) = track.study() else { break };
+                let metrics = self.metrics.clone();
+                self.run(place, move || {
+                    let _timer = metrics.learning();
+                    study.run();
+                });
+            }
+        }
+    }
+
+    /// Returns when one has ended since this was called last.
+    pub(super) async fn ended(&self) {
+        self.ended.notified().await;
+    }
+
+    pub(super) fn place(&self) -> Option<OwnedSemaphorePermit> {
+        Arc::clone(&self.places).try_acquire_owned().ok()
+    }
+
+    pub(super) fn run(&self, place: OwnedSemaphorePermit, work: impl FnOnce() + Send + 'static) {
+        let ended = Arc::clone(&self.ended);
+        // It says what it found by itself.
+        drop(spawn_blocking(move || {
+            work();
+            drop(place);
+            ended.notify_one();
+        }));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+    use std::f64::consts::TAU;
+
+    use api::condition::ConditionStatus;
+    use forecast::crane;
+    use horizontal::predictions::{
+        Expression, Found, Job, Method, MetricJob, Outlook, Pace, Quantile, Query, Span,
+    };
+    use jiff::Timestamp;
+    use model::Forecast;
+    use prometheus::Registry;
+    use view::ObjectKey;
+
+    use super::*;
+    use crate::metrics::Metrics;
+
+    const DAY: i64 = 86_400;
+    /// Midnight.
+    const START: i64 = 1_767_225_600;
+
+    fn at(second: i64) -> Timestamp {
+        Timestamp::from_second(second).expect("in range")
+    }
+
+    /// All points of a span: twice as much at noon as on average, and nothing at midnight.
+    fn answer(span: Span) -> Found {
+        let load =
+            |second: i64| 10.0 - 10.0 * (TAU * second.rem_euclid(DAY) as f64 / DAY as f64).cos();
+        let seconds = (span.first.max(START)..=span.last).step_by(span.step as usize);
+        let samples = seconds.map(|second| (second, load(second))).collect();
+        Found::from([(BTreeMap::new(), samples)])
+    }
+
+    fn own() -> Method {
+        Method::Own {
+            step_seconds: 300,
+            quantile: Quantile::Expected,
+        }
+    }
+
+    fn of_crane() -> Method {
+        let dsp = crane::Dsp {
+            step_seconds: 300,
+            ..crane::Dsp::default()
+        };
+        Method::Dsp {
+            dsp,
+            history_seconds: u32::try_from(3 * DAY).expect("three days"),
+        }
+    }
+
+    struct Fixture(Track);
+
+    impl Fixture {
+        fn new(method: Method, now: i64) -> Self {
+            let metric = MetricJob {
+                identifier: "resource.cpu".to_owned(),
+                query: Ok(Query::Expression(Expression {
+                    text: "sum(load)".to_owned(),
+                    confined_by: None,
+                })),
+                method,
+                note: None,
+            };
+            let pace = Pace {
+                read_seconds: 300,
+                refit_seconds: DAY / 2,
+            };
+            Self(Track::new("u-1", metric, 3600, pace, at(now)))
+        }
+
+        /// Reads all of the history.
+        fn read(&mut self, now: i64) {
+            let span = self.0.span(at(now));
+            self.0.take(span, answer(span), at(now));
+        }
+
+        fn outlook(&self) -> Outlook {
+            let job = Job {
+                key: ObjectKey::new("shop", "ehpa-web"),
+                uid: "u-1".to_owned(),
+                generation: 3,
+                window_seconds: 3600,
+            };
+            Outlook {
+                job: Arc::new(job),
+                metrics: vec![self.0.outlook().clone()],
+            }
+        }
+
+        fn forecast(&self, now: i64) -> Forecast {
+            self.outlook().forecast(None, at(now))
+        }
+    }
+
+    #[tokio::test]
+    async fn our_own_forecasts_go_on_while_a_slow_series_is_looked_at() {
+        let now = START + 5 * DAY + 40;
+        let metrics = Metrics::register(&Registry::new(), Vec::new())
+            .expect("metrics")
+            .forecasts;
+        let studies = Studies::new(NonZero::<usize>::MIN, metrics);
+        let (resume, resumed) = std::sync::mpsc::channel::<()>();
+        let slow = move || resumed.recv().expect("it goes on");
+        studies.run(studies.place().expect("a place"), slow);
+        let mut waiting = [Fixture::new(of_crane(), now), Fixture::new(of_crane(), now)];
+        for stage in &mut waiting {
+            stage.read(now);
+        }
+        studies.begin(waiting.iter_mut().map(|stage| &mut stage.0));
+
+        let mut own = Fixture::new(own(), now);
+        for later in [0, 300, 600] {
+            own.read(now + later);
+            studies.begin([&mut own.0].into_iter());
+            let metric = &own.forecast(now + later).metrics[0];
+            assert_eq!(
+                (metric.is_ready, metric.made_at),
+                (true, Some(at(now + later))),
+                "{}",
+                metric.reason
+            );
+            for stage in &mut waiting {
+                stage.0.learn(at(now + later));
+                let outlook = stage.outlook();
+                assert!(outlook.is_known(), "nobody waits until it is told");
+                let metric = &stage.forecast(now + later).metrics[0];
+                assert_eq!(
+                    (metric.is_ready, metric.reason.as_str()),
+                    (false, "its history is being looked at")
+                );
+                assert_eq!(outlook.history().0, ConditionStatus::Unknown);
+            }
+        }
+
+        resume.send(()).expect("somebody waits");
+        while waiting
+            .iter()
+            .any(|stage| !stage.forecast(now).metrics[0].is_ready)
+        {
+            studies.ended().await;
+            studies.begin(waiting.iter_mut().map(|stage| &mut stage.0));
+            for stage in &mut waiting {
+                stage.0.learn(at(now));
+            }
+        }
+    }
+}
