@@ -1,9 +1,10 @@
 //! Fits that take seconds, as by Crane's DSP predictor, separated from the metric that they belong
 //! to: a task may run on any thread.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use forecast::crane::{Dsp, DspForecast};
+use parking_lot::Mutex;
 
 /// Result of a fit, or the reason for which there is none.
 pub type FitResult = Result<DspForecast, String>;
@@ -47,8 +48,7 @@ impl FitTask {
         if is_awaited() {
             let result = self.predictor.forecast_while(&self.samples, is_awaited);
             let result = result.map_err(|error| error.to_string());
-            // Nothing panics while it is locked.
-            *self.result.lock().unwrap_or_else(PoisonError::into_inner) = Some(result);
+            *self.result.lock() = Some(result);
         }
     }
 }
@@ -58,10 +58,10 @@ impl PendingFit {
     pub(super) fn poll(&mut self) -> FitState {
         match Arc::get_mut(&mut self.0) {
             None => FitState::Running,
-            Some(result) => {
-                let result = result.get_mut().unwrap_or_else(PoisonError::into_inner);
-                result.take().map_or(FitState::Lost, FitState::Done)
-            }
+            Some(result) => result
+                .get_mut()
+                .take()
+                .map_or(FitState::Lost, FitState::Done),
         }
     }
 }

@@ -66,18 +66,18 @@ impl Model {
     }
 
     /// What takes long to find out, if it is to be found out; once.
-    pub(super) fn study(&mut self) -> Option<FitTask> {
+    pub(super) fn fit_task(&mut self) -> Option<FitTask> {
         if let Self::Dsp(dsp) = self {
-            dsp.study()
+            dsp.fit_task()
         } else {
             None
         }
     }
 
     /// Whether something is to be found out that takes long.
-    pub(super) fn is_unfitted(&self) -> bool {
+    pub(super) fn awaits_fit(&self) -> bool {
         if let Self::Dsp(dsp) = self {
-            dsp.is_unfitted()
+            dsp.awaits_fit()
         } else {
             false
         }

@@ -326,7 +326,7 @@ impl Objects {
 
     /// Metrics with series that wait to be fitted, of the namespace first that comes after the one
     /// that was first before.
-    pub fn unfitted(&mut self) -> impl Iterator<Item = &mut Track> {
+    pub fn awaiting_fit(&mut self) -> impl Iterator<Item = &mut Track> {
         let last = std::mem::take(&mut self.fitted);
         let objects = self
             .known
@@ -336,7 +336,7 @@ impl Objects {
             let waiting = metrics
                 .iter_mut()
                 .filter_map(Pipeline::track_mut)
-                .filter(|track| track.is_unfitted());
+                .filter(|track| track.awaits_fit());
             waiting.map(move |track| (namespace.clone(), track))
         });
         let mut tracks: Vec<_> = tracks.collect();

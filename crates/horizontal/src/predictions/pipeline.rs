@@ -368,22 +368,22 @@ impl Track {
     }
 
     /// Whether a series waits to be fitted.
-    pub fn is_unfitted(&self) -> bool {
+    pub fn awaits_fit(&self) -> bool {
         self.is_caught_up
             && self
                 .models
                 .values()
-                .any(|tracked| tracked.model.is_unfitted())
+                .any(|tracked| tracked.model.awaits_fit())
     }
 
     /// What takes long to find out, if it is to be found out; once.
-    pub fn study(&mut self) -> Option<FitTask> {
+    pub fn fit_task(&mut self) -> Option<FitTask> {
         if !self.is_caught_up {
             return None;
         }
         self.models
             .values_mut()
-            .find_map(|tracked| tracked.model.study())
+            .find_map(|tracked| tracked.model.fit_task())
     }
 
     /// Takes in what was found out since, and forecasts.

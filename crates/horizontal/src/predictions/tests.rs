@@ -101,8 +101,8 @@ impl Stage {
     fn read(&mut self, now: i64, since: i64) -> i64 {
         let span = self.track.span(at(now));
         self.track.take(span, answer(span, since), at(now));
-        while let Some(study) = self.track.study() {
-            study.run();
+        while let Some(fit_task) = self.track.fit_task() {
+            fit_task.run();
         }
         self.track.learn(at(now));
         (span.last - span.first) / i64::from(span.step) + 1

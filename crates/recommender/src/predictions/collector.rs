@@ -30,7 +30,7 @@ use tokio::time::{Instant, MissedTickBehavior, interval};
 use view::View;
 
 use super::Book;
-use super::fit_pool::Studies;
+use super::fit_pool::FitPool;
 use crate::ehpa::rule_file::Told;
 use crate::history::Settings;
 use crate::metrics::Metrics;
@@ -101,7 +101,7 @@ impl Gather {
             objects: Objects::new(recommender, pace, limits, store.is_some(), access),
             shares: Shares::new(concurrency),
             rounds,
-            studies: Studies::new(Studies::places(), metrics.forecasts.clone()),
+            fits: FitPool::new(FitPool::default_size(), metrics.forecasts.clone()),
             book,
             metrics,
             questions: JoinSet::new(),
@@ -128,7 +128,7 @@ struct Collector {
     shares: Shares,
     /// Rounds of usage, where there is no store to be asked.
     rounds: Option<Rounds>,
-    studies: Studies,
+    fits: FitPool,
     book: Book,
     metrics: Metrics,
     questions: JoinSet<Result<Found, Failure>>,
@@ -158,7 +158,7 @@ impl Collector {
                 _ = ticks.tick() => in_place(|| self.tick(clock())),
                 Some(ended) = self.questions.join_next_with_id() => in_place(|| self.take(ended, clock())),
                 // A fit that has ended makes room for the next.
-                () = self.studies.ended() => in_place(|| self.fit(clock())),
+                () = self.fits.ended() => in_place(|| self.fit(clock())),
             }
             if self.rounds.is_none() {
                 in_place(|| self.ask(&ask, clock()));
@@ -168,8 +168,8 @@ impl Collector {
 
     fn fit(&mut self, now: Timestamp) {
         self.objects.learn(now);
-        if self.studies.has_room() {
-            self.studies.begin(self.objects.unfitted());
+        if self.fits.has_capacity() {
+            self.fits.start(self.objects.awaiting_fit());
         }
     }
 

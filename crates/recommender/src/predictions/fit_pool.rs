@@ -12,47 +12,49 @@ use tokio::task::spawn_blocking;
 use crate::metrics::ForecastMetrics;
 
 /// The most fits at a time: each takes about ten megabytes.
-const MOST_PLACES: usize = 4;
+const MAX_FITS: usize = 4;
 
 /// The threads.
-pub(super) struct Studies {
-    places: Arc<Semaphore>,
+pub(super) struct FitPool {
+    permits: Arc<Semaphore>,
     ended: Arc<Notify>,
     metrics: ForecastMetrics,
 }
 
-impl Studies {
+impl FitPool {
     /// So many at the same time.
-    pub(super) fn new(places: NonZero<usize>, metrics: ForecastMetrics) -> Self {
+    pub(super) fn new(size: NonZero<usize>, metrics: ForecastMetrics) -> Self {
         Self {
-            places: Arc::new(Semaphore::new(places.get())),
+            permits: Arc::new(Semaphore::new(size.get())),
             ended: Arc::default(),
             metrics,
         }
     }
 
-    /// All cores but one, which is for everything else, and at most [`MOST_PLACES`].
-    pub(super) fn places() -> NonZero<usize> {
+    /// All cores but one, which is for everything else, and at most [`MAX_FITS`].
+    pub(super) fn default_size() -> NonZero<usize> {
         let cores = available_parallelism().map_or(1, NonZero::get);
-        NonZero::new(cores.saturating_sub(1).min(MOST_PLACES)).unwrap_or(NonZero::<usize>::MIN)
+        NonZero::new(cores.saturating_sub(1).min(MAX_FITS)).unwrap_or(NonZero::<usize>::MIN)
     }
 
     /// Whether another one may begin.
-    pub(super) fn has_room(&self) -> bool {
-        self.places.available_permits() > 0
+    pub(super) fn has_capacity(&self) -> bool {
+        self.permits.available_permits() > 0
     }
 
     /// Begins what is to be found out, as far as there are places. The rest waits, and takes no
     /// memory.
-    pub(super) fn begin<'a>(&self, tracks: impl Iterator<Item = &'a mut Track>) {
+    pub(super) fn start<'a>(&self, tracks: impl Iterator<Item = &'a mut Track>) {
         for track in tracks {
             loop {
-                let Some(place) = self.place() else { return };
-                let Some(study) = track.study() else { break };
+                let Some(permit) = self.permit() else { return };
+                let Some(fit_task) = track.fit_task() else {
+                    break;
+                };
                 let metrics = self.metrics.clone();
-                self.run(place, move || {
+                self.run(permit, move || {
                     let _timer = metrics.learning();
-                    study.run();
+                    fit_task.run();
                 });
             }
         }
@@ -63,16 +65,16 @@ impl Studies {
         self.ended.notified().await;
     }
 
-    pub(super) fn place(&self) -> Option<OwnedSemaphorePermit> {
-        Arc::clone(&self.places).try_acquire_owned().ok()
+    pub(super) fn permit(&self) -> Option<OwnedSemaphorePermit> {
+        Arc::clone(&self.permits).try_acquire_owned().ok()
     }
 
-    pub(super) fn run(&self, place: OwnedSemaphorePermit, work: impl FnOnce() + Send + 'static) {
+    pub(super) fn run(&self, permit: OwnedSemaphorePermit, work: impl FnOnce() + Send + 'static) {
         let ended = Arc::clone(&self.ended);
         // It says what it found by itself.
         drop(spawn_blocking(move || {
             work();
-            drop(place);
+            drop(permit);
             ended.notify_one();
         }));
     }
@@ -181,20 +183,20 @@ mod tests {
         let metrics = Metrics::register(&Registry::new(), Vec::new())
             .expect("metrics")
             .forecasts;
-        let studies = Studies::new(NonZero::<usize>::MIN, metrics);
+        let fits = FitPool::new(NonZero::<usize>::MIN, metrics);
         let (resume, resumed) = std::sync::mpsc::channel::<()>();
         let slow = move || resumed.recv().expect("it goes on");
-        studies.run(studies.place().expect("a place"), slow);
+        fits.run(fits.permit().expect("a permit"), slow);
         let mut waiting = [Fixture::new(of_crane(), now), Fixture::new(of_crane(), now)];
         for stage in &mut waiting {
             stage.read(now);
         }
-        studies.begin(waiting.iter_mut().map(|stage| &mut stage.0));
+        fits.start(waiting.iter_mut().map(|stage| &mut stage.0));
 
         let mut own = Fixture::new(own(), now);
         for later in [0, 300, 600] {
             own.read(now + later);
-            studies.begin([&mut own.0].into_iter());
+            fits.start([&mut own.0].into_iter());
             let metric = &own.forecast(now + later).metrics[0];
             assert_eq!(
                 (metric.is_ready, metric.made_at),
@@ -220,8 +222,8 @@ mod tests {
             .iter()
             .any(|stage| !stage.forecast(now).metrics[0].is_ready)
         {
-            studies.ended().await;
-            studies.begin(waiting.iter_mut().map(|stage| &mut stage.0));
+            fits.ended().await;
+            fits.start(waiting.iter_mut().map(|stage| &mut stage.0));
             for stage in &mut waiting {
                 stage.0.learn(at(now));
             }

@@ -74,12 +74,12 @@ impl Dsp {
     }
 
     /// Whether it is to be fitted.
-    pub(super) fn is_unfitted(&self) -> bool {
+    pub(super) fn awaits_fit(&self) -> bool {
         matches!(self.next, Next::Wanted(_))
     }
 
     /// What is to be found out, once.
-    pub(super) fn study(&mut self) -> Option<FitTask> {
+    pub(super) fn fit_task(&mut self) -> Option<FitTask> {
         let Next::Wanted(until) = self.next else {
             return None;
         };

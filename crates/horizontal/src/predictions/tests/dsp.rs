@@ -49,9 +49,9 @@ fn while_a_history_is_looked_at_what_was_written_holds_on_and_what_cannot_be_rea
     after.track.take(span, answer(span, START), at(now + 60));
     let metric = &after.forecast(now + 60).metrics[0];
     assert_eq!((metric.is_ready, metric.reason.as_str()), (true, ""));
-    let study = after.track.study().expect("it is to be looked at");
+    let fit_task = after.track.fit_task().expect("it is to be looked at");
     after.track.fail("nobody answers", at(now + 90));
-    study.run();
+    fit_task.run();
     after.track.learn(at(now + 90));
     let metric = &after.forecast(now + 90).metrics[0];
     assert!(
@@ -64,7 +64,7 @@ fn while_a_history_is_looked_at_what_was_written_holds_on_and_what_cannot_be_rea
     let mut lost = Stage::new(of_crane(), now);
     let span = lost.track.span(at(now));
     lost.track.take(span, answer(span, START), at(now));
-    drop(lost.track.study());
+    drop(lost.track.fit_task());
     lost.track.learn(at(now));
     assert_eq!(lost.forecast(now).metrics[0].reason, "the predictor failed");
     lost.read(now + 2 * HOUR, START);

@@ -146,7 +146,7 @@ impl Fixture {
             objects: Objects::new("default".to_owned(), PACE, LIMITS, true, access()),
             shares: Shares::new(10),
             rounds: None,
-            studies: Studies::new(Studies::places(), metrics.forecasts.clone()),
+            fits: FitPool::new(FitPool::default_size(), metrics.forecasts.clone()),
             book,
             metrics,
             questions: JoinSet::new(),
