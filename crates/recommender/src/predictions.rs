@@ -7,4 +7,4 @@ pub(crate) mod controller;
 mod fit_pool;
 mod store;
 
-pub(crate) use store::Book;
+pub(crate) use store::PredictionStore;

@@ -151,7 +151,7 @@ pub async fn run(args: Args, chassis: Chassis) -> anyhow::Result<()> {
         .unzip();
     let (publisher, forecasts) = publishers.unzip();
     let predictions = parts.predictions(
-        gather.book.clone(),
+        gather.store.clone(),
         prediction.prediction_update_frequency_duration.0,
         forecasts,
     );

@@ -29,12 +29,12 @@ use tokio::task::{AbortHandle, Id, JoinError, JoinSet, block_in_place};
 use tokio::time::{Instant, MissedTickBehavior, interval};
 use view::View;
 
-use super::Book;
+use super::PredictionStore;
 use super::fit_pool::FitPool;
 use crate::ehpa::rule_file::Told;
 use crate::history::Settings;
 use crate::metrics::Metrics;
-use prometheus_source::Store;
+use prometheus_source::PrometheusSource;
 use rounds::ByNamespace;
 
 pub(crate) use rounds::Round;
@@ -64,7 +64,7 @@ pub(crate) struct Gather {
     pub(crate) limits: MemoryLimits,
     /// How many questions are asked at the same time.
     pub(crate) concurrency: usize,
-    pub(crate) book: Book,
+    pub(crate) store: PredictionStore,
     pub(crate) metrics: Metrics,
 }
 
@@ -80,7 +80,7 @@ impl Gather {
             pace,
             limits,
             concurrency,
-            book,
+            store,
             metrics,
         } = self;
         // Before the kinds are installed nothing is watched.
@@ -89,8 +89,11 @@ impl Gather {
             return;
         }
         horizontal.mark_changed();
-        let (store, rounds) = match source {
-            Source::Prometheus(settings) => (Some(Store::new(*settings, metrics.clone())), None),
+        let (prometheus, rounds) = match source {
+            Source::Prometheus(settings) => (
+                Some(PrometheusSource::new(*settings, metrics.clone())),
+                None,
+            ),
             Source::Rounds(rounds, patience) => {
                 (None, Some(Rounds::new(rounds, patience, Timestamp::now())))
             }
@@ -98,20 +101,20 @@ impl Gather {
         let collector = Collector {
             horizontal,
             rules,
-            objects: Objects::new(recommender, pace, limits, store.is_some(), access),
+            objects: Objects::new(recommender, pace, limits, prometheus.is_some(), access),
             shares: Shares::new(concurrency),
             rounds,
             fits: FitPool::new(FitPool::default_size(), metrics.forecasts.clone()),
-            book,
+            store,
             metrics,
             questions: JoinSet::new(),
             asked: HashMap::new(),
         };
         let ask = |question| {
-            let store = store.clone();
+            let prometheus = prometheus.clone();
             async {
-                match store {
-                    Some(store) => store.ask(question).await,
+                match prometheus {
+                    Some(prometheus) => prometheus.ask(question).await,
                     None => Err(Failure::refused("there is no Prometheus".to_owned())),
                 }
             }
@@ -129,7 +132,7 @@ struct Collector {
     /// Rounds of usage, where there is no store to be asked.
     rounds: Option<Rounds>,
     fits: FitPool,
-    book: Book,
+    store: PredictionStore,
     metrics: Metrics,
     questions: JoinSet<Result<Found, Failure>>,
     /// Questions without an answer, by their tasks.
@@ -193,7 +196,7 @@ impl Collector {
         let news = self.objects.news();
         if changed || !news.is_empty() {
             self.metrics.forecasts.kept(self.objects.tracks(), refused);
-            self.book.update(news, |uid| self.objects.has(uid));
+            self.store.update(news, |uid| self.objects.has(uid));
         }
     }
 

@@ -20,7 +20,7 @@ use tokio::time::{Instant, sleep, timeout_at};
 use tokio_util::sync::CancellationToken;
 use view::View;
 
-use super::Book;
+use super::PredictionStore;
 use crate::act::prediction::Writer;
 use crate::metrics::Metrics;
 
@@ -30,7 +30,7 @@ const SETTLE: Duration = Duration::from_millis(500);
 /// What tells and writes forecasts.
 #[derive(Clone)]
 pub(crate) struct Keeper {
-    pub(crate) book: Book,
+    pub(crate) store: PredictionStore,
     /// The objects as they are, for their status.
     pub(crate) horizontal: watch::Receiver<View>,
     /// Where forecasts are told, if there is a feed.
@@ -70,8 +70,8 @@ impl Seen {
     }
 
     /// What is new; none before it is known which objects there are.
-    fn news(&mut self, book: &Book, frequency: Duration, now: Instant) -> Option<News> {
-        let all = book.all()?;
+    fn news(&mut self, store: &PredictionStore, frequency: Duration, now: Instant) -> Option<News> {
+        let all = store.all()?;
         let is_first = self.due.is_none();
         let is_full = self.due.is_none_or(|due| due <= now);
         if is_full {
@@ -172,12 +172,12 @@ impl Keeper {
 
     /// Acts on what is new, again and again, and now and then on all objects.
     async fn follow(&self, leading: &Leading, act: impl AsyncFn(News)) {
-        let mut revisions = self.book.revisions();
+        let mut revisions = self.store.revisions();
         let mut seen = Seen::new();
         loop {
             revisions.mark_unchanged();
             if leading.holds(std::time::Instant::now())
-                && let Some(news) = seen.news(&self.book, self.frequency, Instant::now())
+                && let Some(news) = seen.news(&self.store, self.frequency, Instant::now())
             {
                 act(news).await;
             }
@@ -271,29 +271,29 @@ mod tests {
 
     #[test]
     fn an_object_is_news_while_nothing_is_known_of_another() {
-        let (book, now) = (Book::default(), Instant::now());
+        let (store, now) = (PredictionStore::default(), Instant::now());
         let mut seen = Seen::new();
         assert!(
-            seen.news(&book, FREQUENCY, now).is_none(),
+            seen.news(&store, FREQUENCY, now).is_none(),
             "it is not known which objects there are"
         );
-        book.update(
+        store.update(
             vec![
                 outlook("known", Some("too little history")),
                 outlook("unread", None),
             ],
             |_| true,
         );
-        check(seen.news(&book, FREQUENCY, now), &["known"], &[], true);
-        check(seen.news(&book, FREQUENCY, now), &[], &[], false);
-        book.update(vec![outlook("unread", Some("too little history"))], |_| {
+        check(seen.news(&store, FREQUENCY, now), &["known"], &[], true);
+        check(seen.news(&store, FREQUENCY, now), &[], &[], false);
+        store.update(vec![outlook("unread", Some("too little history"))], |_| {
             true
         });
-        check(seen.news(&book, FREQUENCY, now), &["unread"], &[], false);
-        book.update(Vec::new(), |uid| uid == "unread");
-        check(seen.news(&book, FREQUENCY, now), &[], &["known"], false);
+        check(seen.news(&store, FREQUENCY, now), &["unread"], &[], false);
+        store.update(Vec::new(), |uid| uid == "unread");
+        check(seen.news(&store, FREQUENCY, now), &[], &["known"], false);
         check(
-            seen.news(&book, FREQUENCY, now + FREQUENCY),
+            seen.news(&store, FREQUENCY, now + FREQUENCY),
             &["unread"],
             &[],
             true,

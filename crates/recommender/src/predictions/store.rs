@@ -9,13 +9,13 @@ use tokio::sync::watch;
 
 /// What is known, by the unique identifier of each object. Clones share it.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Book {
+pub(crate) struct PredictionStore {
     outlooks: Arc<Mutex<BTreeMap<String, Arc<Outlook>>>>,
     /// Counts the changes; 0 before it is known which objects there are.
     revision: watch::Sender<u64>,
 }
 
-impl Book {
+impl PredictionStore {
     /// What is known; nothing before it is known which objects there are.
     pub(super) fn all(&self) -> Option<BTreeMap<String, Arc<Outlook>>> {
         (*self.revision.borrow() > 0).then(|| self.lock().clone())

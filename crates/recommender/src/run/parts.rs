@@ -14,7 +14,7 @@ use crate::ehpa::controller::Keeper as EffectiveKeeper;
 use crate::ehpa::crane_metrics::Gauges;
 use crate::ehpa::rule_file::Told;
 use crate::metrics::Metrics;
-use crate::predictions::Book;
+use crate::predictions::PredictionStore;
 use crate::predictions::collector::{Gather, Source};
 use crate::predictions::controller::Keeper as PredictionKeeper;
 use crate::sizing_policies::keep::Keeper as PolicyKeeper;
@@ -90,19 +90,19 @@ impl Parts<'_> {
             pace: args.pace(),
             limits: args.limits(),
             concurrency: usize::from(args.prometheus_query_concurrency),
-            book: Book::default(),
+            store: PredictionStore::default(),
             metrics: self.metrics.clone(),
         }
     }
 
     pub(super) fn predictions(
         &self,
-        book: Book,
+        store: PredictionStore,
         frequency: Duration,
         publisher: Option<Publisher<Forecast>>,
     ) -> PredictionKeeper {
         PredictionKeeper {
-            book,
+            store,
             horizontal: self.horizontal.view(),
             publisher,
             writer: prediction::Writer::new(self.client.clone()),

@@ -66,14 +66,14 @@ type Cell<T> = Arc<Mutex<Option<Expiring<T>>>>;
 
 /// The store. Clones share the connection.
 #[derive(Clone)]
-pub(super) struct Store {
+pub(super) struct PrometheusSource {
     settings: Arc<Settings>,
     metrics: Metrics,
     connection: Cell<Result<Prometheus, Failure>>,
     layout: Cell<Result<Layout, Failure>>,
 }
 
-impl Store {
+impl PrometheusSource {
     pub(super) fn new(settings: Settings, metrics: Metrics) -> Self {
         Self {
             settings: Arc::new(settings),
@@ -234,7 +234,7 @@ mod tests {
     use super::*;
 
     /// A store that refuses all queries in this way.
-    async fn refusing(code: u16, body: serde_json::Value) -> Store {
+    async fn refusing(code: u16, body: serde_json::Value) -> PrometheusSource {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))
             .await
             .expect("a free port");
@@ -329,7 +329,7 @@ mod tests {
         }
     }
 
-    fn store(address: String) -> Store {
+    fn store(address: String) -> PrometheusSource {
         let query_timeout = Duration::from_secs(30);
         let step: Step = "60s".parse().expect("a step");
         let settings = Settings {
@@ -343,7 +343,7 @@ mod tests {
             length: step,
             resolution: step,
         };
-        Store::new(
+        PrometheusSource::new(
             settings,
             Metrics::register(&Registry::new(), Vec::new()).expect("valid names"),
         )

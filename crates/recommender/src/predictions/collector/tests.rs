@@ -115,7 +115,7 @@ async fn ask(question: Question, open: Open) -> Result<Found, Failure> {
 
 struct Fixture {
     view: watch::Sender<View>,
-    book: Book,
+    store: PredictionStore,
     /// Questions without an answer.
     open: Arc<AtomicUsize>,
 }
@@ -132,10 +132,10 @@ impl Fixture {
     /// Runs a collector over these objects, at the time of the paused clock.
     fn start(objects: Vec<Whole<api::prediction::TimeSeriesPrediction>>) -> Self {
         let (view, horizontal) = watch::channel(View::default());
-        let (book, open) = (Book::default(), Arc::new(AtomicUsize::new(0)));
+        let (store, open) = (PredictionStore::default(), Arc::new(AtomicUsize::new(0)));
         let fixture = Self {
             view,
-            book: book.clone(),
+            store: store.clone(),
             open: Arc::clone(&open),
         };
         fixture.set(objects);
@@ -147,7 +147,7 @@ impl Fixture {
             shares: Shares::new(10),
             rounds: None,
             fits: FitPool::new(FitPool::default_size(), metrics.forecasts.clone()),
-            book,
+            store,
             metrics,
             questions: JoinSet::new(),
             asked: HashMap::new(),
@@ -170,7 +170,7 @@ impl Fixture {
     }
 
     fn forecast(&self, uid: &str) -> Option<Arc<Outlook>> {
-        let outlook = self.book.all()?.remove(uid)?;
+        let outlook = self.store.all()?.remove(uid)?;
         outlook
             .metrics
             .iter()
@@ -180,7 +180,7 @@ impl Fixture {
 
     /// The time until all these objects are forecast.
     async fn forecast_within(&self, uids: &[String], limit: Duration) {
-        let mut revisions = self.book.revisions();
+        let mut revisions = self.store.revisions();
         let all = async {
             while let Some(missing) = uids.iter().find(|uid| self.forecast(uid).is_none()) {
                 revisions
@@ -267,7 +267,7 @@ async fn metrics_without_an_answer_say_nothing_of_others() {
     let outlook = fixture.forecast("shop/web").expect("it is forecast");
     assert_eq!(outlook.history().0, ConditionStatus::True);
     let silent = fixture
-        .book
+        .store
         .all()
         .and_then(|mut all| all.remove("shop/silent"))
         .expect("it is known");
