@@ -39,7 +39,7 @@ pub use objects::{HistoryChange, MetricKey, Objects, Question, Synced};
 pub use pipeline::{Excess, Failure, Found, Pace, Span, Track};
 pub use query::{Expression, Query, Resource};
 pub use query_slots::Shares;
-pub use result::{Made, MetricOutlook, Outlook};
+pub use result::{MetricForecasts, MetricResult, PredictionResult};
 pub(crate) use spec::Annotations;
 pub use spec::{Job, Method, MetricJob, Quantile};
 pub use status::{Change, change};

@@ -93,9 +93,9 @@ impl Model {
     }
 
     /// Whether nothing can be said only because it has not been found out yet.
-    pub(super) fn is_awaited(&self) -> bool {
+    pub(super) fn is_pending(&self) -> bool {
         if let Self::Dsp(dsp) = self {
-            dsp.is_awaited()
+            dsp.is_pending()
         } else {
             false
         }

@@ -16,7 +16,7 @@ use crate::ehpa::Rules;
 use crate::predictions::access::{Inputs, QueryAccess};
 use crate::predictions::pipeline::{Failure, Found, Pace, Span, Track};
 use crate::predictions::query::Query;
-use crate::predictions::result::Outlook;
+use crate::predictions::result::PredictionResult;
 use crate::predictions::spec::{Job, MetricJob};
 
 /// All objects, by their unique identifiers.
@@ -220,7 +220,7 @@ impl Objects {
         new: &MetricJob,
         window_seconds: u32,
     ) -> bool {
-        known.outlook().identifier == new.identifier
+        known.result().identifier == new.identifier
             && match known.track() {
                 Some(track) => track.is_for(new, window_seconds),
                 // It is derived again, for its texts were not kept.
@@ -311,7 +311,7 @@ impl Objects {
             }) if track.asks_for_less(part, excess, now) => return None,
             Err(failure) => (track.fail_after(&failure.why, took, now), Some(failure)),
         };
-        let metric = || track.outlook().identifier.clone();
+        let metric = || track.result().identifier.clone();
         is_change.then(|| HistoryChange {
             prediction: object.job.key.clone(),
             metric: metric(),
@@ -404,7 +404,7 @@ impl Objects {
     }
 
     /// What was found out since this was asked for last.
-    pub fn news(&mut self) -> Vec<Outlook> {
+    pub fn news(&mut self) -> Vec<PredictionResult> {
         let mut news = Vec::new();
         for object in self.known.values_mut() {
             if object.is_new || object.metrics.iter().any(Pipeline::is_news) {
@@ -413,9 +413,9 @@ impl Objects {
                 let metrics = object
                     .metrics
                     .iter()
-                    .map(|pipeline| pipeline.outlook().clone())
+                    .map(|pipeline| pipeline.result().clone())
                     .collect();
-                news.push(Outlook {
+                news.push(PredictionResult {
                     job: Arc::clone(&object.job),
                     metrics,
                 });

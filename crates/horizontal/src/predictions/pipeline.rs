@@ -14,7 +14,7 @@ use super::fit_task::FitTask;
 use super::model::{FARTHEST, Labels, Model, Wanted, floor};
 use super::points::{MOST_OF_SERIES, thin_series};
 use super::query::{Expression, Query};
-use super::result::{Made, MetricOutlook, label_bytes};
+use super::result::{MetricForecasts, MetricResult, label_bytes};
 use super::spec::{Method, MetricJob};
 use super::text::cut;
 
@@ -128,7 +128,7 @@ pub struct Track {
     is_caught_up: bool,
     /// Whether a series was left out for its labels in the last read.
     has_long_labels: bool,
-    outlook: MetricOutlook,
+    result: MetricResult,
     /// Whether the outlook is newer than what was published.
     pub(super) is_news: bool,
 }
@@ -151,7 +151,7 @@ impl Track {
         let window = i64::from(window_seconds);
         let short =
             (window > farthest).then(|| "the method looks a day ahead, which repeats".to_owned());
-        let outlook = MetricOutlook {
+        let result = MetricResult {
             identifier: job.identifier.clone(),
             missing: job.query.as_ref().err().cloned(),
             note: [job.note.clone(), short]
@@ -159,7 +159,7 @@ impl Track {
                 .flatten()
                 .reduce(|one, other| format!("{one}; {other}")),
             reach_seconds: window.min(farthest),
-            ..MetricOutlook::default()
+            ..MetricResult::default()
         };
         Self {
             job,
@@ -173,7 +173,7 @@ impl Track {
             points: MOST_POINTS,
             is_caught_up: false,
             has_long_labels: false,
-            outlook,
+            result,
             is_news: true,
         }
     }
@@ -183,8 +183,8 @@ impl Track {
         self.job == *job && self.window_seconds == window_seconds
     }
 
-    pub fn outlook(&self) -> &MetricOutlook {
-        &self.outlook
+    pub fn result(&self) -> &MetricResult {
+        &self.result
     }
 
     pub fn method(&self) -> &Method {
@@ -220,7 +220,7 @@ impl Track {
             .models
             .iter()
             .map(|(labels, tracked)| label_bytes(labels) + tracked.model.bytes());
-        self.job.text_bytes() + models.sum::<usize>() + self.outlook.bytes()
+        self.job.text_bytes() + models.sum::<usize>() + self.result.bytes()
     }
 
     /// The memory that it needs: what it takes, or before its history is read at least what one
@@ -236,7 +236,7 @@ impl Track {
 
     /// Says that its history is being looked at, from now on.
     pub fn await_history(&mut self) {
-        (self.outlook.is_awaited, self.is_news) = (true, true);
+        (self.result.is_pending, self.is_news) = (true, true);
     }
 
     /// The part of its history that is asked for next.
@@ -354,14 +354,14 @@ impl Track {
         self.read_until = Some(span.last.max(after));
         self.failures = 0;
         self.is_caught_up = part.is_last;
-        let was_unread = self.outlook.unread.take().is_some();
+        let was_unread = self.result.read_error.take().is_some();
         if part.is_last {
             self.points = MOST_POINTS;
             self.due = self.next(now.as_second());
             self.forecast(now);
         } else {
             self.due = now.as_second();
-            let was_awaited = std::mem::replace(&mut self.outlook.is_awaited, true);
+            let was_awaited = std::mem::replace(&mut self.result.is_pending, true);
             self.is_news |= was_unread || !was_awaited;
         }
         was_unread
@@ -456,10 +456,10 @@ impl Track {
                 "a series has more than {MOST_LABEL_BYTES} bytes of labels; sum() leaves them out"
             ));
         }
-        let mut is_awaited = false;
+        let mut is_pending = false;
         for (labels, tracked) in self.models.iter().take(MOST_SERIES) {
-            if tracked.model.is_awaited() {
-                is_awaited = true;
+            if tracked.model.is_pending() {
+                is_pending = true;
                 continue;
             }
             match tracked.model.forecast(wanted) {
@@ -472,10 +472,10 @@ impl Track {
             }
         }
         // Some of the series are not the forecast.
-        self.outlook.made =
-            (!series.is_empty() && !is_awaited).then(|| Arc::new(Made { at: now, series }));
-        self.outlook.missing = missing;
-        self.outlook.is_awaited = is_awaited;
+        self.result.made = (!series.is_empty() && !is_pending)
+            .then(|| Arc::new(MetricForecasts { at: now, series }));
+        self.result.missing = missing;
+        self.result.is_pending = is_pending;
         self.is_news = true;
     }
 
@@ -499,9 +499,9 @@ impl Track {
         self.failures = self.failures.saturating_add(1);
         self.due = now.as_second() + pause;
         let why = cut(why, MOST_ERROR);
-        let is_new = self.outlook.unread.as_ref() != Some(&why);
+        let is_new = self.result.read_error.as_ref() != Some(&why);
         if is_new {
-            self.outlook.unread = Some(why);
+            self.result.read_error = Some(why);
             self.is_news = true;
         }
         is_new

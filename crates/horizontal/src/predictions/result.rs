@@ -17,26 +17,26 @@ const UNREAD: &str = "the history cannot be read";
 
 /// What is known of one object.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Outlook {
+pub struct PredictionResult {
     pub job: Arc<Job>,
     /// In the order of the object.
-    pub metrics: Vec<MetricOutlook>,
+    pub metrics: Vec<MetricResult>,
 }
 
 /// What is known of one metric.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct MetricOutlook {
+pub struct MetricResult {
     pub identifier: String,
     /// What was made of the history last.
-    pub made: Option<Arc<Made>>,
+    pub made: Option<Arc<MetricForecasts>>,
     /// Why not all of it is forecast.
     pub missing: Option<String>,
     /// Whether it is not forecast because of a memory limit.
     pub is_refused: bool,
     /// Whether it is being found out for the first time.
-    pub is_awaited: bool,
+    pub is_pending: bool,
     /// Why its history cannot be read at present.
-    pub unread: Option<String>,
+    pub read_error: Option<String>,
     /// What else the user should know.
     pub note: Option<String>,
     /// How far it must reach to be ready.
@@ -45,12 +45,12 @@ pub struct MetricOutlook {
 
 /// A forecast.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Made {
+pub struct MetricForecasts {
     pub at: Timestamp,
     pub series: Vec<ForecastSeries>,
 }
 
-impl Made {
+impl MetricForecasts {
     /// About the memory that it takes.
     pub fn bytes(&self) -> usize {
         let labels = |series: &ForecastSeries| label_bytes(&series.labels);
@@ -72,11 +72,11 @@ pub(super) fn label_bytes(labels: &BTreeMap<String, String>) -> usize {
         .sum()
 }
 
-impl MetricOutlook {
+impl MetricResult {
     /// About the memory that its texts and its forecast take.
     pub(super) fn bytes(&self) -> usize {
         let text = |text: &Option<String>| text.as_ref().map_or(0, String::len);
-        let texts = [&self.missing, &self.unread, &self.note]
+        let texts = [&self.missing, &self.read_error, &self.note]
             .into_iter()
             .map(text)
             .sum::<usize>();
@@ -85,7 +85,10 @@ impl MetricOutlook {
 
     /// Whether there is anything to be said about it yet. Nobody waits for what takes long.
     fn is_known(&self) -> bool {
-        self.made.is_some() || self.missing.is_some() || self.is_awaited || self.unread.is_some()
+        self.made.is_some()
+            || self.missing.is_some()
+            || self.is_pending
+            || self.read_error.is_some()
     }
 
     /// What holds now: what was made, or while the history cannot be read or is looked at for the
@@ -104,19 +107,22 @@ impl MetricOutlook {
     }
 
     fn reason(&self, is_ready: bool, made_at: Option<Timestamp>) -> String {
-        let unread = self.unread.as_ref().map(|why| match (is_ready, made_at) {
-            (true, Some(at)) => {
-                let at = at.strftime("%Y-%m-%dT%H:%M:%SZ");
-                format!("{UNREAD}: {why}; what was forecast at {at} holds on for a while")
-            }
-            (true, None) => {
-                format!("{UNREAD}: {why}; what was forecast before holds on for a while")
-            }
-            (false, _) => format!("{UNREAD}: {why}"),
-        });
+        let read_error = self
+            .read_error
+            .as_ref()
+            .map(|why| match (is_ready, made_at) {
+                (true, Some(at)) => {
+                    let at = at.strftime("%Y-%m-%dT%H:%M:%SZ");
+                    format!("{UNREAD}: {why}; what was forecast at {at} holds on for a while")
+                }
+                (true, None) => {
+                    format!("{UNREAD}: {why}; what was forecast before holds on for a while")
+                }
+                (false, _) => format!("{UNREAD}: {why}"),
+            });
         let awaited =
-            (self.is_awaited && !is_ready).then(|| "its history is being looked at".to_owned());
-        let parts: Vec<String> = [self.missing.clone(), awaited, unread, self.note.clone()]
+            (self.is_pending && !is_ready).then(|| "its history is being looked at".to_owned());
+        let parts: Vec<String> = [self.missing.clone(), awaited, read_error, self.note.clone()]
             .into_iter()
             .flatten()
             .collect();
@@ -124,26 +130,26 @@ impl MetricOutlook {
     }
 }
 
-impl Outlook {
+impl PredictionResult {
     /// Whether something was found out about every metric.
     pub fn is_known(&self) -> bool {
-        self.metrics.iter().all(MetricOutlook::is_known)
+        self.metrics.iter().all(MetricResult::is_known)
     }
 
     /// Whether its history could be read, why in one word, and why not in a sentence.
     pub fn history(&self) -> (ConditionStatus, &'static str, String) {
-        let unread = self
+        let read_error = self
             .metrics
             .iter()
-            .filter_map(|metric| Some((&metric.identifier, metric.unread.as_ref()?)));
-        let unread: Vec<String> = unread
+            .filter_map(|metric| Some((&metric.identifier, metric.read_error.as_ref()?)));
+        let read_error: Vec<String> = read_error
             .map(|(identifier, why)| format!("{identifier}: {why}"))
             .collect();
-        if !unread.is_empty() {
+        if !read_error.is_empty() {
             return (
                 ConditionStatus::False,
                 "HistoryOutOfReach",
-                unread.join("; "),
+                read_error.join("; "),
             );
         }
         let refused = self.metrics.iter().filter(|metric| metric.is_refused);
@@ -163,7 +169,7 @@ impl Outlook {
                 refused.join("; "),
             );
         }
-        if self.metrics.iter().any(|metric| metric.is_awaited) {
+        if self.metrics.iter().any(|metric| metric.is_pending) {
             return (ConditionStatus::Unknown, "HistoryPending", String::new());
         }
         (ConditionStatus::True, "HistoryRead", String::new())
@@ -203,7 +209,7 @@ impl Outlook {
 }
 
 fn metric_forecast(
-    metric: &MetricOutlook,
+    metric: &MetricResult,
     written: Option<&MetricPrediction>,
     now: Timestamp,
 ) -> MetricForecast {

@@ -1,7 +1,7 @@
 //! One metric of an object: with its history, or without memory for one.
 
 use crate::predictions::pipeline::{Part, Track};
-use crate::predictions::result::MetricOutlook;
+use crate::predictions::result::MetricResult;
 
 /// One metric, with the question about it that has no answer yet.
 pub(super) struct Pipeline {
@@ -24,22 +24,22 @@ struct Admitted {
 
 struct Waiting {
     needed_bytes: usize,
-    outlook: MetricOutlook,
+    result: MetricResult,
     is_news: bool,
 }
 
 impl Pipeline {
     /// A metric that waits for memory.
     pub(super) fn new(number: u64, identifier: String, needed_bytes: usize) -> Self {
-        let outlook = MetricOutlook {
+        let result = MetricResult {
             identifier,
-            ..MetricOutlook::default()
+            ..MetricResult::default()
         };
         Self {
             number,
             state: State::Waiting(Box::new(Waiting {
                 needed_bytes,
-                outlook,
+                result,
                 is_news: false,
             })),
         }
@@ -86,10 +86,10 @@ impl Pipeline {
         }
     }
 
-    pub(super) fn outlook(&self) -> &MetricOutlook {
+    pub(super) fn result(&self) -> &MetricResult {
         match &self.state {
-            State::Admitted(admitted) => admitted.track.outlook(),
-            State::Waiting(waiting) => &waiting.outlook,
+            State::Admitted(admitted) => admitted.track.result(),
+            State::Waiting(waiting) => &waiting.result,
         }
     }
 
@@ -103,7 +103,7 @@ impl Pipeline {
 
     /// Begins to read its history.
     pub(super) fn admit(&mut self, mut track: Track) {
-        if self.outlook().is_refused {
+        if self.result().is_refused {
             track.await_history();
         }
         self.state = State::Admitted(Box::new(Admitted { track, asked: None }));
@@ -111,21 +111,21 @@ impl Pipeline {
 
     /// Gives up its history, since there is no memory for it.
     pub(super) fn refuse(&mut self, why: &str) {
-        let before = self.outlook();
+        let before = self.result();
         if before.is_refused && before.missing.as_deref() == Some(why) {
             return;
         }
         let identifier = before.identifier.clone();
-        let outlook = MetricOutlook {
+        let result = MetricResult {
             identifier,
             missing: Some(why.to_owned()),
             is_refused: true,
-            ..MetricOutlook::default()
+            ..MetricResult::default()
         };
         let needed_bytes = self.needed_bytes();
         self.state = State::Waiting(Box::new(Waiting {
             needed_bytes,
-            outlook,
+            result,
             is_news: true,
         }));
     }

@@ -14,7 +14,7 @@ use jiff::Timestamp;
 use model::{Forecast, MetricForecast};
 
 use super::points::write;
-use super::result::Outlook;
+use super::result::PredictionResult;
 use super::text::cut;
 
 /// By how much of itself the largest value must move.
@@ -35,7 +35,7 @@ pub struct Change {
 
 /// What the status should be, if it is to be written: of this outlook, and what is told of it now.
 pub fn change(
-    outlook: &Outlook,
+    result: &PredictionResult,
     forecast: &Forecast,
     old: Option<&TimeSeriesPredictionStatus>,
     now: Timestamp,
@@ -54,7 +54,7 @@ pub fn change(
         &message,
         now,
     );
-    let (is_read, word, why) = outlook.history();
+    let (is_read, word, why) = result.history();
     condition::set(
         &mut conditions,
         HISTORY_READ,
@@ -67,7 +67,7 @@ pub fn change(
     let window = now.as_second()
         ..=now
             .as_second()
-            .saturating_add(i64::from(outlook.job.window_seconds));
+            .saturating_add(i64::from(result.job.window_seconds));
     let holds = is_same
         && before.prediction_metrics.len() == forecast.metrics.len()
         && before

@@ -18,7 +18,7 @@ use view::ObjectKey;
 use super::model::Labels;
 use super::pipeline::{Found, Pace, Span, Track};
 use super::query::{Expression, Query};
-use super::result::Outlook;
+use super::result::PredictionResult;
 use super::spec::{Job, Method, MetricJob, Quantile};
 use super::status::{Change, change};
 
@@ -109,20 +109,20 @@ impl Stage {
     }
 
     fn forecast(&self, now: i64) -> Forecast {
-        self.outlook().forecast(self.written.as_ref(), at(now))
+        self.result().forecast(self.written.as_ref(), at(now))
     }
 
-    fn outlook(&self) -> Outlook {
-        Outlook {
+    fn result(&self) -> PredictionResult {
+        PredictionResult {
             job: Arc::clone(&self.job),
-            metrics: vec![self.track.outlook().clone()],
+            metrics: vec![self.track.result().clone()],
         }
     }
 
     /// Writes what is to be written, and gives it.
     fn write(&mut self, now: i64) -> Option<Change> {
         let written = change(
-            &self.outlook(),
+            &self.result(),
             &self.forecast(now),
             self.written.as_ref(),
             at(now),
@@ -221,12 +221,7 @@ fn a_window_of_days_is_covered_by_the_day_ahead_which_repeats() {
         );
         let span = track.span(at(now));
         track.take(span, answer(span, START), at(now));
-        let series = &track
-            .outlook()
-            .made
-            .as_ref()
-            .expect("it is forecast")
-            .series[0];
+        let series = &track.result().made.as_ref().expect("it is forecast").series[0];
         let points: Vec<_> = series.points().collect();
         assert!(
             points

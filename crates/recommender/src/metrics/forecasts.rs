@@ -18,7 +18,7 @@ pub(crate) struct ForecastMetrics {
     series: IntGaugeVec,
     bytes: IntGauge,
     reads: IntCounterVec,
-    unread: IntGauge,
+    read_error: IntGauge,
     refused: IntGauge,
     learning: Histogram,
     ready: IntGaugeVec,
@@ -49,7 +49,7 @@ impl ForecastMetrics {
                 "plimsoll_forecast_reads_total",
                 "Questions to Prometheus about the history of a metric.",
             )?,
-            unread: IntGauge::new(
+            read_error: IntGauge::new(
                 "plimsoll_forecast_unread_metrics",
                 "Predicted metrics whose history cannot be read at present.",
             )?,
@@ -92,7 +92,7 @@ impl ForecastMetrics {
             Box::new(self.series.clone()),
             Box::new(self.bytes.clone()),
             Box::new(self.reads.clone()),
-            Box::new(self.unread.clone()),
+            Box::new(self.read_error.clone()),
             Box::new(self.refused.clone()),
             Box::new(self.learning.clone()),
             Box::new(self.ready.clone()),
@@ -103,7 +103,7 @@ impl ForecastMetrics {
 
     /// What is kept, and how many metrics are refused for their memory.
     pub(crate) fn kept<'a>(&self, tracks: impl Iterator<Item = &'a mut Track>, refused: usize) {
-        let (mut series, mut bytes, mut unread) = ([0; METHODS.len()], 0, 0);
+        let (mut series, mut bytes, mut read_error) = ([0; METHODS.len()], 0, 0);
         for track in tracks {
             if let Some(place) = METHODS
                 .iter()
@@ -112,13 +112,13 @@ impl ForecastMetrics {
                 series[place] += track.series();
             }
             bytes += track.bytes();
-            unread += usize::from(track.outlook().unread.is_some());
+            read_error += usize::from(track.result().read_error.is_some());
         }
         for (method, count) in METHODS.iter().zip(series) {
             self.series.with_label_values(&[method]).set(number(count));
         }
         self.bytes.set(number(bytes));
-        self.unread.set(number(unread));
+        self.read_error.set(number(read_error));
         self.refused.set(number(refused));
     }
 

@@ -215,8 +215,8 @@ impl Collector {
             ..
         } = self;
         asked.retain(|_, question| {
-            let is_awaited = objects.awaits(&question.metric);
-            if !is_awaited {
+            let is_pending = objects.awaits(&question.metric);
+            if !is_pending {
                 question.task.abort();
                 shares.give_back(
                     &question.namespace,
@@ -224,7 +224,7 @@ impl Collector {
                     now.as_second(),
                 );
             }
-            is_awaited
+            is_pending
         });
     }
 

@@ -11,7 +11,7 @@ use std::time::Duration;
 use api::prediction::TimeSeriesPredictionStatus;
 use feed::{Forecast, Publisher};
 use futures::{StreamExt as _, stream};
-use horizontal::predictions::{Change, Outlook, change};
+use horizontal::predictions::{Change, PredictionResult, change};
 use jiff::Timestamp;
 use kube::ResourceExt as _;
 use runtime::Leading;
@@ -45,7 +45,7 @@ pub(crate) struct Keeper {
 
 /// The results that one of the two loops has seen.
 struct Seen {
-    outlooks: BTreeMap<String, Arc<Outlook>>,
+    results: BTreeMap<String, Arc<PredictionResult>>,
     /// When all objects are looked at again; none before the first time.
     due: Option<Instant>,
 }
@@ -53,7 +53,7 @@ struct Seen {
 /// What is new since the last look.
 struct News {
     /// Objects of which something new is known, or all of which something is known.
-    changed: Vec<Arc<Outlook>>,
+    changed: Vec<Arc<PredictionResult>>,
     /// Unique identifiers of objects that are gone.
     gone: Vec<String>,
     /// Whether `changed` has all objects.
@@ -64,7 +64,7 @@ struct News {
 impl Seen {
     fn new() -> Self {
         Self {
-            outlooks: BTreeMap::new(),
+            results: BTreeMap::new(),
             due: None,
         }
     }
@@ -77,21 +77,21 @@ impl Seen {
         if is_full {
             self.due = Some(now + frequency);
         }
-        let before = std::mem::replace(&mut self.outlooks, all);
-        let is_new = |uid: &String, outlook: &Arc<Outlook>| {
+        let before = std::mem::replace(&mut self.results, all);
+        let is_new = |uid: &String, result: &Arc<PredictionResult>| {
             is_full
                 || before
                     .get(uid)
-                    .is_none_or(|seen| !Arc::ptr_eq(seen, outlook))
+                    .is_none_or(|seen| !Arc::ptr_eq(seen, result))
         };
         let known = self
-            .outlooks
+            .results
             .iter()
-            .filter(|(uid, outlook)| outlook.is_known() && is_new(uid, outlook));
-        let changed = known.map(|(_, outlook)| Arc::clone(outlook)).collect();
+            .filter(|(uid, result)| result.is_known() && is_new(uid, result));
+        let changed = known.map(|(_, result)| Arc::clone(result)).collect();
         let gone = before
             .into_keys()
-            .filter(|uid| !self.outlooks.contains_key(uid))
+            .filter(|uid| !self.results.contains_key(uid))
             .collect();
         Some(News {
             changed,
@@ -133,8 +133,8 @@ impl Keeper {
         self.follow(leading, async |news| {
             let now = Timestamp::now();
             let (mut ready, mut others) = (0, 0);
-            let forecasts = news.changed.iter().map(|outlook| {
-                let forecast = self.look(outlook, |written| outlook.forecast(written, now));
+            let forecasts = news.changed.iter().map(|result| {
+                let forecast = self.look(result, |written| result.forecast(written, now));
                 for metric in &forecast.metrics {
                     *(if metric.is_ready {
                         &mut ready
@@ -162,8 +162,8 @@ impl Keeper {
     async fn write(&self, leading: &Leading) {
         self.follow(leading, async |news| {
             stream::iter(news.changed)
-                .for_each_concurrent(self.workers, async |outlook| {
-                    self.write_one(&outlook, Timestamp::now(), leading).await;
+                .for_each_concurrent(self.workers, async |result| {
+                    self.write_one(&result, Timestamp::now(), leading).await;
                 })
                 .await;
         })
@@ -192,23 +192,23 @@ impl Keeper {
     /// forecast.
     fn look<T>(
         &self,
-        outlook: &Outlook,
+        result: &PredictionResult,
         look: impl FnOnce(Option<&TimeSeriesPredictionStatus>) -> T,
     ) -> T {
         let view = self.horizontal.borrow();
         let object = view
             .predictions
-            .get(&outlook.job.key)
+            .get(&result.job.key)
             .map(|whole| &whole.object);
-        let object = object.filter(|object| object.uid().as_ref() == Some(&outlook.job.uid));
+        let object = object.filter(|object| object.uid().as_ref() == Some(&result.job.uid));
         look(object.and_then(|object| object.status.as_ref()))
     }
 
-    async fn write_one(&self, outlook: &Outlook, now: Timestamp, leading: &Leading) {
-        let job = &outlook.job;
-        let change = self.look(outlook, |written| {
-            let forecast = outlook.forecast(written, now);
-            change(outlook, &forecast, written, now)
+    async fn write_one(&self, result: &PredictionResult, now: Timestamp, leading: &Leading) {
+        let job = &result.job;
+        let change = self.look(result, |written| {
+            let forecast = result.forecast(written, now);
+            change(result, &forecast, written, now)
         });
         let Some(Change { status, news }) = change else {
             return;
@@ -235,24 +235,24 @@ impl Keeper {
 
 #[cfg(test)]
 mod tests {
-    use horizontal::predictions::{Job, MetricOutlook};
+    use horizontal::predictions::{Job, MetricResult};
 
     use super::*;
 
     const FREQUENCY: Duration = Duration::from_secs(30);
 
-    fn outlook(uid: &str, missing: Option<&str>) -> Outlook {
+    fn result(uid: &str, missing: Option<&str>) -> PredictionResult {
         let job = Job {
             key: view::ObjectKey::new("shop", uid),
             uid: uid.to_owned(),
             generation: 1,
             window_seconds: 3600,
         };
-        let metric = MetricOutlook {
+        let metric = MetricResult {
             missing: missing.map(str::to_owned),
-            ..MetricOutlook::default()
+            ..MetricResult::default()
         };
-        Outlook {
+        PredictionResult {
             job: Arc::new(job),
             metrics: vec![metric],
         }
@@ -263,7 +263,7 @@ mod tests {
         let uids: Vec<_> = news
             .changed
             .iter()
-            .map(|outlook| outlook.job.uid.as_str())
+            .map(|result| result.job.uid.as_str())
             .collect();
         assert_eq!((uids.as_slice(), news.is_full), (changed, is_full));
         assert_eq!(news.gone, gone);
@@ -279,16 +279,14 @@ mod tests {
         );
         store.update(
             vec![
-                outlook("known", Some("too little history")),
-                outlook("unread", None),
+                result("known", Some("too little history")),
+                result("unread", None),
             ],
             |_| true,
         );
         check(seen.news(&store, FREQUENCY, now), &["known"], &[], true);
         check(seen.news(&store, FREQUENCY, now), &[], &[], false);
-        store.update(vec![outlook("unread", Some("too little history"))], |_| {
-            true
-        });
+        store.update(vec![result("unread", Some("too little history"))], |_| true);
         check(seen.news(&store, FREQUENCY, now), &["unread"], &[], false);
         store.update(Vec::new(), |uid| uid == "unread");
         check(seen.news(&store, FREQUENCY, now), &[], &["known"], false);

@@ -88,7 +88,7 @@ mod tests {
     use api::condition::ConditionStatus;
     use forecast::crane;
     use horizontal::predictions::{
-        Expression, Found, Job, Method, MetricJob, Outlook, Pace, Quantile, Query, Span,
+        Expression, Found, Job, Method, MetricJob, Pace, PredictionResult, Quantile, Query, Span,
     };
     use jiff::Timestamp;
     use model::Forecast;
@@ -159,21 +159,21 @@ mod tests {
             self.0.take(span, answer(span), at(now));
         }
 
-        fn outlook(&self) -> Outlook {
+        fn result(&self) -> PredictionResult {
             let job = Job {
                 key: ObjectKey::new("shop", "ehpa-web"),
                 uid: "u-1".to_owned(),
                 generation: 3,
                 window_seconds: 3600,
             };
-            Outlook {
+            PredictionResult {
                 job: Arc::new(job),
-                metrics: vec![self.0.outlook().clone()],
+                metrics: vec![self.0.result().clone()],
             }
         }
 
         fn forecast(&self, now: i64) -> Forecast {
-            self.outlook().forecast(None, at(now))
+            self.result().forecast(None, at(now))
         }
     }
 
@@ -206,14 +206,14 @@ mod tests {
             );
             for stage in &mut waiting {
                 stage.0.learn(at(now + later));
-                let outlook = stage.outlook();
-                assert!(outlook.is_known(), "nobody waits until it is told");
+                let result = stage.result();
+                assert!(result.is_known(), "nobody waits until it is told");
                 let metric = &stage.forecast(now + later).metrics[0];
                 assert_eq!(
                     (metric.is_ready, metric.reason.as_str()),
                     (false, "its history is being looked at")
                 );
-                assert_eq!(outlook.history().0, ConditionStatus::Unknown);
+                assert_eq!(result.history().0, ConditionStatus::Unknown);
             }
         }
 

@@ -107,7 +107,7 @@ impl Dsp {
     }
 
     /// Whether something will be found out for the first time.
-    pub(super) fn is_awaited(&self) -> bool {
+    pub(super) fn is_pending(&self) -> bool {
         self.found.is_none() && !matches!(self.next, Next::Nothing)
     }
 

@@ -37,12 +37,7 @@ fn a_forecast_of_a_week_by_the_second_is_kept_in_few_values() {
     );
     let span = track.span(at(now));
     track.take(span, answer(span, START), at(now));
-    let series = &track
-        .outlook()
-        .made
-        .as_ref()
-        .expect("it is forecast")
-        .series[0];
+    let series = &track.result().made.as_ref().expect("it is forecast").series[0];
     assert!(
         (720..=1440).contains(&series.values.len()),
         "{} values",
@@ -89,14 +84,14 @@ fn a_long_annotation_makes_a_short_reason() {
             &ObjectAccess::to_namespace("shop"),
         );
         Track::new("u-1", metric, WINDOW, PACE, at(START))
-            .outlook()
+            .result()
             .clone()
     });
-    let outlook = Outlook {
+    let result = PredictionResult {
         metrics: metrics.collect(),
         job: Arc::new(job),
     };
-    for metric in outlook.forecast(None, at(START)).metrics {
+    for metric in result.forecast(None, at(START)).metrics {
         assert!(
             (100..1000).contains(&metric.reason.len()),
             "{}",

@@ -302,17 +302,17 @@ fn what_is_too_much_for_a_namespace_is_refused_and_said_and_others_are_forecast(
     }
     let taken: usize = objects.tracks().map(|track| track.bytes()).sum();
     assert!(taken < 2 << 20, "{taken} bytes");
-    let outlooks = objects.news();
-    let outlook = |uid: &str| {
-        outlooks
+    let results = objects.news();
+    let result = |uid: &str| {
+        results
             .iter()
-            .find(|outlook| outlook.job.uid == uid)
+            .find(|result| result.job.uid == uid)
             .expect("it is there")
     };
     for uid in ["greedy/old", "shop/web"] {
-        assert_eq!(outlook(uid).history().0, ConditionStatus::True, "{uid}");
+        assert_eq!(result(uid).history().0, ConditionStatus::True, "{uid}");
     }
-    let (status, reason, message) = outlook("greedy/new").history();
+    let (status, reason, message) = result("greedy/new").history();
     assert_eq!(
         (status, reason),
         (ConditionStatus::False, "MemoryLimitReached")
@@ -321,7 +321,7 @@ fn what_is_too_much_for_a_namespace_is_refused_and_said_and_others_are_forecast(
         message.contains("--prediction-namespace-memory-limit allows, 1 MiB"),
         "{message}"
     );
-    let metric = outlook("greedy/new")
+    let metric = result("greedy/new")
         .forecast(None, now)
         .metrics
         .pop()
@@ -344,10 +344,10 @@ fn what_is_too_much_for_a_namespace_is_refused_and_said_and_others_are_forecast(
     objects.sync(&view);
     assert_eq!(objects.limit(now), 0);
     read_all(&mut objects, now);
-    let outlooks = objects.news();
-    let outlook = outlooks
+    let results = objects.news();
+    let result = results
         .iter()
-        .find(|outlook| outlook.job.uid == "greedy/new")
+        .find(|result| result.job.uid == "greedy/new")
         .expect("it is there");
-    assert_eq!(outlook.history().0, ConditionStatus::True);
+    assert_eq!(result.history().0, ConditionStatus::True);
 }

@@ -94,10 +94,10 @@ fn a_long_history_is_read_in_parts_and_forecast_after_the_last() {
         if part.is_last {
             break;
         }
-        let outlook = stage.outlook();
-        assert!(outlook.is_known() && outlook.metrics[0].made.is_none() && stage.track.is_due(now));
+        let result = stage.result();
+        assert!(result.is_known() && result.metrics[0].made.is_none() && stage.track.is_due(now));
         assert_eq!(
-            outlook.history(),
+            result.history(),
             (ConditionStatus::Unknown, "HistoryPending", String::new())
         );
     }

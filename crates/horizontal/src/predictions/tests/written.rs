@@ -127,7 +127,7 @@ fn a_new_leader_that_cannot_read_goes_on_with_what_is_written() {
     assert!(forecast.metrics[0].is_ready);
     let (told, made) = (
         &forecast.metrics[0].series[0],
-        &before.track.outlook().made.as_ref().expect("made").series[0],
+        &before.track.result().made.as_ref().expect("made").series[0],
     );
     // What is written has five decimals.
     let is_near =

@@ -4,7 +4,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use api::condition::ConditionStatus;
-use horizontal::predictions::{Excess, Expression, KnownRules, Outlook, Query, QueryScope, Span};
+use horizontal::predictions::{
+    Excess, Expression, KnownRules, PredictionResult, Query, QueryScope, Span,
+};
 use prometheus::Registry;
 use serde_json::{Value, json};
 use tokio::time::{sleep, timeout};
@@ -169,13 +171,13 @@ impl Fixture {
         });
     }
 
-    fn forecast(&self, uid: &str) -> Option<Arc<Outlook>> {
-        let outlook = self.store.all()?.remove(uid)?;
-        outlook
+    fn forecast(&self, uid: &str) -> Option<Arc<PredictionResult>> {
+        let result = self.store.all()?.remove(uid)?;
+        result
             .metrics
             .iter()
             .all(|metric| metric.made.is_some())
-            .then_some(outlook)
+            .then_some(result)
     }
 
     /// The time until all these objects are forecast.
@@ -264,8 +266,8 @@ async fn metrics_without_an_answer_say_nothing_of_others() {
         .forecast_within(&["shop/web".to_owned()], Duration::from_mins(1))
         .await;
     sleep(Duration::from_mins(10)).await;
-    let outlook = fixture.forecast("shop/web").expect("it is forecast");
-    assert_eq!(outlook.history().0, ConditionStatus::True);
+    let result = fixture.forecast("shop/web").expect("it is forecast");
+    assert_eq!(result.history().0, ConditionStatus::True);
     let silent = fixture
         .store
         .all()
