@@ -3,7 +3,7 @@
 //!
 //! | topic | file |
 //! |---|---|
-//! | objects, and the next query for a history | `objects.rs`, `slot.rs`, `query_slots.rs`, `memory_limits.rs` |
+//! | objects, and the next query for a history | `objects.rs`, `metric_entry.rs`, `query_slots.rs`, `memory_limits.rs` |
 //! | metrics of an object, their methods; Crane's settings | `spec.rs`, `crane.rs` |
 //! | query for a history, restricted to what the object may read | `query.rs`, `access.rs` |
 //! | one metric: time ranges to read, models, forecast | `pipeline.rs`, `model.rs`, `fit_task.rs` |
@@ -17,6 +17,7 @@ mod access;
 mod crane;
 mod fit_task;
 mod memory_limits;
+mod metric_entry;
 mod model;
 mod objects;
 mod pipeline;
@@ -24,7 +25,7 @@ mod points;
 mod query;
 mod query_slots;
 mod result;
-mod slot;
+
 mod spec;
 mod status;
 #[cfg(test)]
@@ -36,7 +37,7 @@ pub use fit_task::{FitResult, FitTask};
 pub use memory_limits::MemoryLimits;
 pub use model::Labels;
 pub use objects::{HistoryChange, MetricKey, Objects, Question, Synced};
-pub use pipeline::{Excess, Failure, Found, Pace, Span, Track};
+pub use pipeline::{Excess, Failure, Found, MetricPipeline, Pace, Span};
 pub use query::{Expression, Query, Resource};
 pub use query_slots::Shares;
 pub use result::{MetricForecasts, MetricResult, PredictionResult};

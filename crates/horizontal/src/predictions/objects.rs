@@ -10,11 +10,11 @@ use kube::ResourceExt as _;
 use view::{ObjectKey, View, Whole};
 
 use super::memory_limits::MemoryLimits;
+use super::metric_entry::MetricEntry;
 use super::query_slots::Shares;
-use super::slot::Pipeline;
 use crate::ehpa::Rules;
 use crate::predictions::access::{Inputs, QueryAccess};
-use crate::predictions::pipeline::{Failure, Found, Pace, Span, Track};
+use crate::predictions::pipeline::{Failure, Found, MetricPipeline, Pace, Span};
 use crate::predictions::query::Query;
 use crate::predictions::result::PredictionResult;
 use crate::predictions::spec::{Job, MetricJob};
@@ -51,7 +51,7 @@ struct Object {
     /// When the object was made, in seconds since 1970.
     created: i64,
     /// In the order of the object.
-    metrics: Vec<Pipeline>,
+    metrics: Vec<MetricEntry>,
     is_new: bool,
 }
 
@@ -171,13 +171,13 @@ impl Objects {
         let numbers: Vec<_> = known
             .iter()
             .flatten()
-            .map(|pipeline: &Pipeline| pipeline.number)
+            .map(|entry: &MetricEntry| entry.number)
             .collect();
         let mut metrics = Vec::with_capacity(places);
         for metric in
             (0..places).filter_map(|place| metric(&inputs, place, &self.access, self.has_store))
         {
-            let is_same = |(place, known): (usize, &Option<Pipeline>)| {
+            let is_same = |(place, known): (usize, &Option<MetricEntry>)| {
                 let known = known.as_ref().zip(before.as_ref());
                 known.is_some_and(|(known, (old, ..))| {
                     self.is_known(known, old, place, &metric, job.window_seconds)
@@ -187,7 +187,7 @@ impl Objects {
             let same = same.and_then(|place| known.get_mut(place)?.take());
             metrics.push(same.unwrap_or_else(|| {
                 self.next_number += 1;
-                Pipeline::new(
+                MetricEntry::new(
                     self.next_number,
                     metric.identifier.clone(),
                     metric.usual_bytes(),
@@ -195,7 +195,7 @@ impl Objects {
             }));
         }
         let same = before.filter(|(_, old, _)| **old == job);
-        let same = same.filter(|_| metrics.iter().map(|pipeline| pipeline.number).eq(numbers));
+        let same = same.filter(|_| metrics.iter().map(|entry| entry.number).eq(numbers));
         let is_changed = same.is_none();
         let (job, is_new) =
             same.map_or_else(|| (Arc::new(job), true), |(_, job, is_new)| (job, is_new));
@@ -214,15 +214,15 @@ impl Objects {
     /// Whether a metric is the known one that its object had at this place before.
     fn is_known(
         &self,
-        known: &Pipeline,
+        known: &MetricEntry,
         old: &Inputs,
         place: usize,
         new: &MetricJob,
         window_seconds: u32,
     ) -> bool {
         known.result().identifier == new.identifier
-            && match known.track() {
-                Some(track) => track.is_for(new, window_seconds),
+            && match known.pipeline() {
+                Some(pipeline) => pipeline.is_for(new, window_seconds),
                 // It is derived again, for its texts were not kept.
                 None => metric(old, place, &self.access, self.has_store).as_ref() == Some(new),
             }
@@ -232,11 +232,11 @@ impl Objects {
         self.known.contains_key(uid)
     }
 
-    pub fn tracks(&mut self) -> impl Iterator<Item = &mut Track> {
-        self.pipelines().filter_map(Pipeline::track_mut)
+    pub fn pipelines(&mut self) -> impl Iterator<Item = &mut MetricPipeline> {
+        self.entries().filter_map(MetricEntry::pipeline_mut)
     }
 
-    fn pipelines(&mut self) -> impl Iterator<Item = &mut Pipeline> {
+    fn entries(&mut self) -> impl Iterator<Item = &mut MetricEntry> {
         self.known
             .values_mut()
             .flat_map(|object| &mut object.metrics)
@@ -246,7 +246,7 @@ impl Objects {
     /// namespace the metric that waits longest comes first.
     pub fn ask(&mut self, shares: &mut Shares, now: Timestamp) -> Option<Question> {
         let second = now.as_second();
-        let is_due = |pipeline: &Pipeline| pipeline.due(second).is_some();
+        let is_due = |entry: &MetricEntry| entry.due(second).is_some();
         // Lazy: `next` looks at the objects only while a place is free.
         let waiting = self
             .known
@@ -261,17 +261,17 @@ impl Objects {
         let due = own.flat_map(|Object { job, metrics, .. }| {
             let due = metrics
                 .iter_mut()
-                .filter_map(|pipeline| Some((pipeline.due(second)?.due(), pipeline)));
-            due.map(|(due, pipeline)| (due, &job.uid, pipeline))
+                .filter_map(|entry| Some((entry.due(second)?.due(), entry)));
+            due.map(|(due, entry)| (due, &job.uid, entry))
         });
-        let (_, uid, pipeline) = due.min_by_key(|(due, ..)| *due)?;
-        let track = pipeline.track()?;
-        let (part, query) = (track.part(now), track.query()?.clone());
-        pipeline.begin(part);
+        let (_, uid, entry) = due.min_by_key(|(due, ..)| *due)?;
+        let pipeline = entry.pipeline()?;
+        let (part, query) = (pipeline.part(now), pipeline.query()?.clone());
+        entry.begin(part);
         shares.take(&namespace);
         let metric = MetricKey {
             uid: uid.clone(),
-            number: pipeline.number,
+            number: entry.number,
         };
         Some(Question {
             metric,
@@ -285,7 +285,7 @@ impl Objects {
     pub fn awaits(&self, key: &MetricKey) -> bool {
         let object = self.known.get(&key.uid);
         let mut metrics = object.iter().flat_map(|object| &object.metrics);
-        metrics.any(|pipeline| pipeline.number == key.number && pipeline.is_asked())
+        metrics.any(|entry| entry.number == key.number && entry.is_asked())
     }
 
     /// Takes in the answer to a question, which took some time. Returns a failure that is new or
@@ -298,20 +298,20 @@ impl Objects {
         now: Timestamp,
     ) -> Option<HistoryChange> {
         let object = self.known.get_mut(&key.uid)?;
-        let pipeline = object
+        let entry = object
             .metrics
             .iter_mut()
-            .find(|pipeline| pipeline.number == key.number)?;
-        let (part, track) = pipeline.end()?;
+            .find(|entry| entry.number == key.number)?;
+        let (part, pipeline) = entry.end()?;
         let (is_change, failure) = match answer {
-            Ok(found) => (track.take_part(part, found, now), None),
+            Ok(found) => (pipeline.take_part(part, found, now), None),
             Err(Failure {
                 excess: Some(excess),
                 ..
-            }) if track.asks_for_less(part, excess, now) => return None,
-            Err(failure) => (track.fail_after(&failure.why, took, now), Some(failure)),
+            }) if pipeline.asks_for_less(part, excess, now) => return None,
+            Err(failure) => (pipeline.fail_after(&failure.why, took, now), Some(failure)),
         };
-        let metric = || track.result().identifier.clone();
+        let metric = || pipeline.result().identifier.clone();
         is_change.then(|| HistoryChange {
             prediction: object.job.key.clone(),
             metric: metric(),
@@ -321,30 +321,30 @@ impl Objects {
 
     /// Takes in what was fitted since.
     pub fn learn(&mut self, now: Timestamp) {
-        self.tracks().for_each(|track| track.learn(now));
+        self.pipelines().for_each(|pipeline| pipeline.learn(now));
     }
 
     /// Metrics with series that wait to be fitted, of the namespace first that comes after the one
     /// that was first before.
-    pub fn awaiting_fit(&mut self) -> impl Iterator<Item = &mut Track> {
+    pub fn awaiting_fit(&mut self) -> impl Iterator<Item = &mut MetricPipeline> {
         let last = std::mem::take(&mut self.fitted);
         let objects = self
             .known
             .values_mut()
             .map(|object| (object.job.key.namespace.clone(), &mut object.metrics));
-        let tracks = objects.flat_map(|(namespace, metrics)| {
+        let pipelines = objects.flat_map(|(namespace, metrics)| {
             let waiting = metrics
                 .iter_mut()
-                .filter_map(Pipeline::track_mut)
-                .filter(|track| track.awaits_fit());
-            waiting.map(move |track| (namespace.clone(), track))
+                .filter_map(MetricEntry::pipeline_mut)
+                .filter(|pipeline| pipeline.awaits_fit());
+            waiting.map(move |pipeline| (namespace.clone(), pipeline))
         });
-        let mut tracks: Vec<_> = tracks.collect();
-        tracks.sort_by(|(a, _), (b, _)| (*a <= last, a).cmp(&(*b <= last, b)));
-        self.fitted = tracks
+        let mut pipelines: Vec<_> = pipelines.collect();
+        pipelines.sort_by(|(a, _), (b, _)| (*a <= last, a).cmp(&(*b <= last, b)));
+        self.fitted = pipelines
             .first()
             .map_or(last, |(namespace, _)| namespace.clone());
-        tracks.into_iter().map(|(_, track)| track)
+        pipelines.into_iter().map(|(_, pipeline)| pipeline)
     }
 
     /// Refuses metrics that take more memory than there is for their namespace, the newest objects
@@ -363,7 +363,7 @@ impl Objects {
             *needed.entry(&object.job.key.namespace).or_default() += object
                 .metrics
                 .iter()
-                .map(Pipeline::needed_bytes)
+                .map(MetricEntry::needed_bytes)
                 .sum::<usize>();
         }
         let share = limits.share(needed.into_values().collect());
@@ -380,23 +380,29 @@ impl Objects {
         } in objects
         {
             let used = used.entry(&job.key.namespace).or_default();
-            for (place, pipeline) in metrics.iter_mut().enumerate() {
-                let bytes = used.saturating_add(pipeline.needed_bytes());
-                let most = if pipeline.track().is_some() {
+            for (place, entry) in metrics.iter_mut().enumerate() {
+                let bytes = used.saturating_add(entry.needed_bytes());
+                let most = if entry.pipeline().is_some() {
                     share
                 } else {
                     MemoryLimits::most_to_begin(share)
                 };
                 if bytes > most {
                     refused += 1;
-                    pipeline.refuse(&reason);
+                    entry.refuse(&reason);
                     continue;
                 }
                 *used = bytes;
-                if pipeline.track().is_none()
+                if entry.pipeline().is_none()
                     && let Some(metric) = metric(inputs, place, access, *has_store)
                 {
-                    pipeline.admit(Track::new(&job.uid, metric, job.window_seconds, *pace, now));
+                    entry.admit(MetricPipeline::new(
+                        &job.uid,
+                        metric,
+                        job.window_seconds,
+                        *pace,
+                        now,
+                    ));
                 }
             }
         }
@@ -407,13 +413,13 @@ impl Objects {
     pub fn news(&mut self) -> Vec<PredictionResult> {
         let mut news = Vec::new();
         for object in self.known.values_mut() {
-            if object.is_new || object.metrics.iter().any(Pipeline::is_news) {
+            if object.is_new || object.metrics.iter().any(MetricEntry::is_news) {
                 object.is_new = false;
-                object.metrics.iter_mut().for_each(Pipeline::published);
+                object.metrics.iter_mut().for_each(MetricEntry::published);
                 let metrics = object
                     .metrics
                     .iter()
-                    .map(|pipeline| pipeline.result().clone())
+                    .map(|entry| entry.result().clone())
                     .collect();
                 news.push(PredictionResult {
                     job: Arc::clone(&object.job),

@@ -110,13 +110,13 @@ impl Failure {
 
 /// One metric.
 #[derive(Debug)]
-pub struct Track {
+pub struct MetricPipeline {
     job: MetricJob,
     window_seconds: u32,
     pace: Pace,
     /// Its share of [`SPREAD`].
     offset: i64,
-    models: BTreeMap<Labels, Tracked>,
+    models: BTreeMap<Labels, ModelledSeries>,
     /// Up to when its history was read.
     read_until: Option<i64>,
     /// When it is looked at next, in seconds since 1970.
@@ -134,12 +134,12 @@ pub struct Track {
 }
 
 #[derive(Debug)]
-struct Tracked {
+struct ModelledSeries {
     model: Model,
     last: i64,
 }
 
-impl Track {
+impl MetricPipeline {
     pub fn new(uid: &str, job: MetricJob, window_seconds: u32, pace: Pace, now: Timestamp) -> Self {
         let mut hasher = DefaultHasher::new();
         (uid, &job.identifier).hash(&mut hasher);
@@ -219,7 +219,7 @@ impl Track {
         let models = self
             .models
             .iter()
-            .map(|(labels, tracked)| label_bytes(labels) + tracked.model.bytes());
+            .map(|(labels, series)| label_bytes(labels) + series.model.bytes());
         self.job.text_bytes() + models.sum::<usize>() + self.result.bytes()
     }
 
@@ -332,23 +332,23 @@ impl Track {
             let Some((last, _)) = newer.last().copied() else {
                 continue;
             };
-            let tracked = self.models.entry(labels).or_insert_with(|| {
+            let series = self.models.entry(labels).or_insert_with(|| {
                 let model = Model::new(
                     &self.job.method,
                     self.window_seconds,
                     self.pace.refit_seconds,
                 );
-                Tracked { model, last }
+                ModelledSeries { model, last }
             });
-            tracked.last = last;
-            tracked.model.take(&newer, span.last);
+            series.last = last;
+            series.model.take(&newer, span.last);
         }
-        for tracked in self
+        for series in self
             .models
             .values_mut()
-            .filter(|tracked| tracked.last <= after)
+            .filter(|series| series.last <= after)
         {
-            tracked.model.take(&[], span.last);
+            series.model.take(&[], span.last);
         }
         self.forget(span.last);
         self.read_until = Some(span.last.max(after));
@@ -369,11 +369,7 @@ impl Track {
 
     /// Whether a series waits to be fitted.
     pub fn awaits_fit(&self) -> bool {
-        self.is_caught_up
-            && self
-                .models
-                .values()
-                .any(|tracked| tracked.model.awaits_fit())
+        self.is_caught_up && self.models.values().any(|series| series.model.awaits_fit())
     }
 
     /// What takes long to find out, if it is to be found out; once.
@@ -383,7 +379,7 @@ impl Track {
         }
         self.models
             .values_mut()
-            .find_map(|tracked| tracked.model.fit_task())
+            .find_map(|series| series.model.fit_task())
     }
 
     /// Takes in what was found out since, and forecasts.
@@ -391,7 +387,7 @@ impl Track {
         let learnt = self
             .models
             .values_mut()
-            .filter_map(|tracked| tracked.model.learn().then_some(()))
+            .filter_map(|series| series.model.learn().then_some(()))
             .count();
         if learnt > 0 && self.is_caught_up {
             self.forecast(now);
@@ -417,9 +413,9 @@ impl Track {
             && self
                 .models
                 .values()
-                .any(|tracked| tracked.last >= until - DAY)
+                .any(|series| series.last >= until - DAY)
         {
-            self.models.retain(|_, tracked| tracked.last >= until - DAY);
+            self.models.retain(|_, series| series.last >= until - DAY);
         }
     }
 
@@ -457,12 +453,12 @@ impl Track {
             ));
         }
         let mut is_pending = false;
-        for (labels, tracked) in self.models.iter().take(MOST_SERIES) {
-            if tracked.model.is_pending() {
+        for (labels, modelled) in self.models.iter().take(MOST_SERIES) {
+            if modelled.model.is_pending() {
                 is_pending = true;
                 continue;
             }
-            match tracked.model.forecast(wanted) {
+            match modelled.model.forecast(wanted) {
                 Ok(mut one) => {
                     one.labels.clone_from(labels);
                     thin_series(&mut one, MOST_OF_SERIES);

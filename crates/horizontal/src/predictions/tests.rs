@@ -16,7 +16,7 @@ use model::Forecast;
 use view::ObjectKey;
 
 use super::model::Labels;
-use super::pipeline::{Found, Pace, Span, Track};
+use super::pipeline::{Found, MetricPipeline, Pace, Span};
 use super::query::{Expression, Query};
 use super::result::PredictionResult;
 use super::spec::{Job, Method, MetricJob, Quantile};
@@ -64,7 +64,7 @@ fn own() -> Method {
 }
 
 struct Stage {
-    track: Track,
+    pipeline: MetricPipeline,
     metric: MetricJob,
     job: Arc<Job>,
     written: Option<TimeSeriesPredictionStatus>,
@@ -87,9 +87,9 @@ impl Stage {
             generation: 3,
             window_seconds: WINDOW,
         };
-        let track = Track::new("u-1", metric.clone(), WINDOW, PACE, at(now));
+        let pipeline = MetricPipeline::new("u-1", metric.clone(), WINDOW, PACE, at(now));
         Self {
-            track,
+            pipeline,
             metric,
             job: Arc::new(job),
             written: None,
@@ -99,12 +99,12 @@ impl Stage {
     /// Reads the history of a metric that was measured from `since` on; gives how many points were
     /// asked for.
     fn read(&mut self, now: i64, since: i64) -> i64 {
-        let span = self.track.span(at(now));
-        self.track.take(span, answer(span, since), at(now));
-        while let Some(fit_task) = self.track.fit_task() {
+        let span = self.pipeline.span(at(now));
+        self.pipeline.take(span, answer(span, since), at(now));
+        while let Some(fit_task) = self.pipeline.fit_task() {
             fit_task.run();
         }
-        self.track.learn(at(now));
+        self.pipeline.learn(at(now));
         (span.last - span.first) / i64::from(span.step) + 1
     }
 
@@ -115,7 +115,7 @@ impl Stage {
     fn result(&self) -> PredictionResult {
         PredictionResult {
             job: Arc::clone(&self.job),
-            metrics: vec![self.track.result().clone()],
+            metrics: vec![self.pipeline.result().clone()],
         }
     }
 
@@ -204,7 +204,7 @@ fn a_warm_history_is_forecast_over_two_windows_and_only_new_samples_are_read() {
         24,
         "what was missed meanwhile"
     );
-    assert!(stage.track.bytes() > 10_000);
+    assert!(stage.pipeline.bytes() > 10_000);
 }
 
 #[test]
@@ -212,16 +212,21 @@ fn a_window_of_days_is_covered_by_the_day_ahead_which_repeats() {
     let now = START + 10 * DAY + 60;
     let metric = Stage::new(own(), now).metric;
     for window in [12 * HOUR, DAY, 2 * DAY, 7 * DAY] {
-        let mut track = Track::new(
+        let mut pipeline = MetricPipeline::new(
             "u-1",
             metric.clone(),
             u32::try_from(window).expect("a week"),
             PACE,
             at(now),
         );
-        let span = track.span(at(now));
-        track.take(span, answer(span, START), at(now));
-        let series = &track.result().made.as_ref().expect("it is forecast").series[0];
+        let span = pipeline.span(at(now));
+        pipeline.take(span, answer(span, START), at(now));
+        let series = &pipeline
+            .result()
+            .made
+            .as_ref()
+            .expect("it is forecast")
+            .series[0];
         let points: Vec<_> = series.points().collect();
         assert!(
             points

@@ -1,6 +1,6 @@
 //! What is measured about predictions.
 
-use horizontal::predictions::Track;
+use horizontal::predictions::MetricPipeline;
 use prometheus::core::Collector;
 use prometheus::{
     Histogram, HistogramOpts, HistogramTimer, IntCounterVec, IntGauge, IntGaugeVec, Opts,
@@ -102,17 +102,21 @@ impl ForecastMetrics {
     }
 
     /// What is kept, and how many metrics are refused for their memory.
-    pub(crate) fn kept<'a>(&self, tracks: impl Iterator<Item = &'a mut Track>, refused: usize) {
+    pub(crate) fn kept<'a>(
+        &self,
+        pipelines: impl Iterator<Item = &'a mut MetricPipeline>,
+        refused: usize,
+    ) {
         let (mut series, mut bytes, mut read_error) = ([0; METHODS.len()], 0, 0);
-        for track in tracks {
+        for pipeline in pipelines {
             if let Some(place) = METHODS
                 .iter()
-                .position(|method| *method == track.method().name())
+                .position(|method| *method == pipeline.method().name())
             {
-                series[place] += track.series();
+                series[place] += pipeline.series();
             }
-            bytes += track.bytes();
-            read_error += usize::from(track.result().read_error.is_some());
+            bytes += pipeline.bytes();
+            read_error += usize::from(pipeline.result().read_error.is_some());
         }
         for (method, count) in METHODS.iter().zip(series) {
             self.series.with_label_values(&[method]).set(number(count));

@@ -195,7 +195,9 @@ impl Collector {
         self.shares.forget(now.as_second());
         let news = self.objects.news();
         if changed || !news.is_empty() {
-            self.metrics.forecasts.kept(self.objects.tracks(), refused);
+            self.metrics
+                .forecasts
+                .kept(self.objects.pipelines(), refused);
             self.store.update(news, |uid| self.objects.has(uid));
         }
     }
@@ -313,18 +315,22 @@ impl Rounds {
         let Some(round) = round.filter(|round| self.seen != Some(round.at)) else {
             let silent = Duration::try_from(now.duration_since(self.heard)).unwrap_or_default();
             if silent > self.patience {
-                let tracks = objects.tracks().filter(|track| track.query().is_some());
-                tracks.for_each(|track| track.fail("no usage is measured", now));
+                let pipelines = objects
+                    .pipelines()
+                    .filter(|pipeline| pipeline.query().is_some());
+                pipelines.for_each(|pipeline| pipeline.fail("no usage is measured", now));
             }
             return;
         };
         (self.seen, self.heard) = (Some(round.at), now);
         let usage = ByNamespace::new(&round);
-        for track in objects.tracks() {
-            let Some(query) = track.query() else { continue };
+        for pipeline in objects.pipelines() {
+            let Some(query) = pipeline.query() else {
+                continue;
+            };
             let sample = usage.sum(query);
             let _timer = metrics.forecasts.learning();
-            track.hear(round.at, sample, now);
+            pipeline.hear(round.at, sample, now);
         }
     }
 }

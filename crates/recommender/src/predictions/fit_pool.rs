@@ -5,7 +5,7 @@ use std::num::NonZero;
 use std::sync::Arc;
 use std::thread::available_parallelism;
 
-use horizontal::predictions::Track;
+use horizontal::predictions::MetricPipeline;
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 use tokio::task::spawn_blocking;
 
@@ -44,11 +44,11 @@ impl FitPool {
 
     /// Begins what is to be found out, as far as there are places. The rest waits, and takes no
     /// memory.
-    pub(super) fn start<'a>(&self, tracks: impl Iterator<Item = &'a mut Track>) {
-        for track in tracks {
+    pub(super) fn start<'a>(&self, pipelines: impl Iterator<Item = &'a mut MetricPipeline>) {
+        for pipeline in pipelines {
             loop {
                 let Some(permit) = self.permit() else { return };
-                let Some(fit_task) = track.fit_task() else {
+                let Some(fit_task) = pipeline.fit_task() else {
                     break;
                 };
                 let metrics = self.metrics.clone();
@@ -133,7 +133,7 @@ mod tests {
         }
     }
 
-    struct Fixture(Track);
+    struct Fixture(MetricPipeline);
 
     impl Fixture {
         fn new(method: Method, now: i64) -> Self {
@@ -150,7 +150,7 @@ mod tests {
                 read_seconds: 300,
                 refit_seconds: DAY / 2,
             };
-            Self(Track::new("u-1", metric, 3600, pace, at(now)))
+            Self(MetricPipeline::new("u-1", metric, 3600, pace, at(now)))
         }
 
         /// Reads all of the history.

@@ -28,16 +28,21 @@ fn a_forecast_of_a_week_by_the_second_is_kept_in_few_values() {
         method: percentile_of_each_second(),
         ..Stage::new(own(), now).metric
     };
-    let mut track = Track::new(
+    let mut pipeline = MetricPipeline::new(
         "u-1",
         metric,
         u32::try_from(window).expect("a week"),
         PACE,
         at(now),
     );
-    let span = track.span(at(now));
-    track.take(span, answer(span, START), at(now));
-    let series = &track.result().made.as_ref().expect("it is forecast").series[0];
+    let span = pipeline.span(at(now));
+    pipeline.take(span, answer(span, START), at(now));
+    let series = &pipeline
+        .result()
+        .made
+        .as_ref()
+        .expect("it is forecast")
+        .series[0];
     assert!(
         (720..=1440).contains(&series.values.len()),
         "{} values",
@@ -50,9 +55,9 @@ fn a_forecast_of_a_week_by_the_second_is_kept_in_few_values() {
     );
     let kept = series.values.len() * size_of::<f64>();
     assert!(
-        (kept..50_000).contains(&track.bytes()),
+        (kept..50_000).contains(&pipeline.bytes()),
         "{} bytes",
-        track.bytes()
+        pipeline.bytes()
     );
 }
 
@@ -83,7 +88,7 @@ fn a_long_annotation_makes_a_short_reason() {
             annotations,
             &ObjectAccess::to_namespace("shop"),
         );
-        Track::new("u-1", metric, WINDOW, PACE, at(START))
+        MetricPipeline::new("u-1", metric, WINDOW, PACE, at(START))
             .result()
             .clone()
     });
@@ -109,11 +114,11 @@ fn a_long_annotation_makes_a_short_reason() {
 fn a_series_with_long_labels_is_not_kept() {
     let now = START + 10 * DAY;
     let mut stage = Stage::new(own(), now);
-    let span = stage.track.span(at(now));
+    let span = stage.pipeline.span(at(now));
     let samples = answer(span, START).remove(&Labels::new()).expect("samples");
     let labels = BTreeMap::from([("path".to_owned(), "x".repeat(100_000))]);
     stage
-        .track
+        .pipeline
         .take(span, Found::from([(labels, samples)]), at(now));
     let metric = &stage.forecast(now).metrics[0];
     assert!(
@@ -121,7 +126,11 @@ fn a_series_with_long_labels_is_not_kept() {
         "{}",
         metric.reason
     );
-    assert!(stage.track.bytes() < 1000, "{} bytes", stage.track.bytes());
+    assert!(
+        stage.pipeline.bytes() < 1000,
+        "{} bytes",
+        stage.pipeline.bytes()
+    );
 }
 
 #[test]
@@ -129,7 +138,7 @@ fn several_series_are_told_apart_and_too_many_are_refused() {
     let now = START + 10 * DAY;
     for (count, is_ready) in [(2, true), (11, false)] {
         let mut stage = Stage::new(own(), now);
-        let span = stage.track.span(at(now));
+        let span = stage.pipeline.span(at(now));
         let samples = answer(span, START).remove(&Labels::new()).expect("samples");
         let found = (0..count).map(|pod| {
             (
@@ -137,7 +146,7 @@ fn several_series_are_told_apart_and_too_many_are_refused() {
                 samples.clone(),
             )
         });
-        stage.track.take(span, found.collect(), at(now));
+        stage.pipeline.take(span, found.collect(), at(now));
         let forecast = stage.forecast(now);
         assert_eq!(
             forecast.metrics[0].is_ready, is_ready,

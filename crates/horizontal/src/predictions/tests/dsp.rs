@@ -45,14 +45,14 @@ fn while_a_history_is_looked_at_what_was_written_holds_on_and_what_cannot_be_rea
     before.write(now).expect("a first status");
     let mut after = Stage::new(of_crane(), now + 60);
     after.written = before.written;
-    let span = after.track.span(at(now + 60));
-    after.track.take(span, answer(span, START), at(now + 60));
+    let span = after.pipeline.span(at(now + 60));
+    after.pipeline.take(span, answer(span, START), at(now + 60));
     let metric = &after.forecast(now + 60).metrics[0];
     assert_eq!((metric.is_ready, metric.reason.as_str()), (true, ""));
-    let fit_task = after.track.fit_task().expect("it is to be looked at");
-    after.track.fail("nobody answers", at(now + 90));
+    let fit_task = after.pipeline.fit_task().expect("it is to be looked at");
+    after.pipeline.fail("nobody answers", at(now + 90));
     fit_task.run();
-    after.track.learn(at(now + 90));
+    after.pipeline.learn(at(now + 90));
     let metric = &after.forecast(now + 90).metrics[0];
     assert!(
         metric.is_ready && metric.reason.contains("nobody answers"),
@@ -62,10 +62,10 @@ fn while_a_history_is_looked_at_what_was_written_holds_on_and_what_cannot_be_rea
     assert_eq!(metric.made_at, Some(at(now + 90)));
     // A study that is lost is said, and made again after a while.
     let mut lost = Stage::new(of_crane(), now);
-    let span = lost.track.span(at(now));
-    lost.track.take(span, answer(span, START), at(now));
-    drop(lost.track.fit_task());
-    lost.track.learn(at(now));
+    let span = lost.pipeline.span(at(now));
+    lost.pipeline.take(span, answer(span, START), at(now));
+    drop(lost.pipeline.fit_task());
+    lost.pipeline.learn(at(now));
     assert_eq!(lost.forecast(now).metrics[0].reason, "the predictor failed");
     lost.read(now + 2 * HOUR, START);
     assert!(lost.forecast(now + 2 * HOUR).metrics[0].is_ready);

@@ -261,7 +261,7 @@ fn texts_of_metrics_count_and_those_of_refused_ones_are_not_kept() {
         objects.sync(&view);
         for _ in 0..2 {
             let kept = expressions.len() - objects.limit(now);
-            let taken: usize = objects.tracks().map(|track| track.bytes()).sum();
+            let taken: usize = objects.pipelines().map(|pipeline| pipeline.bytes()).sum();
             assert!(
                 admitted.contains(&kept) && taken <= most,
                 "{kept} metrics in {taken} bytes"
@@ -300,7 +300,7 @@ fn what_is_too_much_for_a_namespace_is_refused_and_said_and_others_are_forecast(
         assert!((85..100).contains(&refused), "{refused} refused");
         read_all(&mut objects, now);
     }
-    let taken: usize = objects.tracks().map(|track| track.bytes()).sum();
+    let taken: usize = objects.pipelines().map(|pipeline| pipeline.bytes()).sum();
     assert!(taken < 2 << 20, "{taken} bytes");
     let results = objects.news();
     let result = |uid: &str| {

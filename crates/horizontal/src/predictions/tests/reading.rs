@@ -14,7 +14,7 @@ fn what_is_heard_of_usage_round_by_round_becomes_a_history() {
     for round in 0..rounds {
         // Nothing is measured now and then.
         let sample = (round % 50 != 0).then(|| load(START + round * 300));
-        stage.track.hear(
+        stage.pipeline.hear(
             at(START + round * 300 + 7),
             sample,
             at(START + round * 300 + 8),
@@ -36,11 +36,11 @@ fn after_a_clock_that_was_ahead_all_is_read_anew() {
     let expected = stage.forecast(now);
     for ahead in [HOUR, 3 * DAY, 4000 * DAY] {
         stage.read(now + ahead, START);
-        assert!(stage.track.is_due(now), "{ahead}");
+        assert!(stage.pipeline.is_due(now), "{ahead}");
         assert_eq!(stage.read(now, START), 14 * 288 + 1, "{ahead}");
         assert_eq!(stage.forecast(now).metrics, expected.metrics, "{ahead}");
         assert!(
-            !stage.track.is_due(now) && stage.track.is_due(now + 300 + 90),
+            !stage.pipeline.is_due(now) && stage.pipeline.is_due(now + 300 + 90),
             "{ahead}"
         );
     }
@@ -60,10 +60,10 @@ fn a_clock_that_was_put_back_a_little_takes_nothing_of_what_was_heard() {
         for round in 0..rounds {
             let heard_at = START + round * 300;
             stage
-                .track
+                .pipeline
                 .hear(at(heard_at), Some(load(heard_at)), at(heard_at));
             stage
-                .track
+                .pipeline
                 .hear(at(heard_at - 5), Some(load(heard_at)), at(heard_at - 5));
         }
         let forecast = stage.forecast(START + rounds * 300);
@@ -81,59 +81,61 @@ fn a_long_history_is_read_in_parts_and_forecast_after_the_last() {
     let mut whole = Stage::new(own(), now);
     whole.read(now, START);
     let mut stage = Stage::new(own(), now);
-    let span = stage.track.span(at(now));
+    let span = stage.pipeline.span(at(now));
     let (mut parts, mut next) = (0, span.first);
     loop {
-        let part = stage.track.part(at(now));
+        let part = stage.pipeline.part(at(now));
         let points = (part.span.last - part.span.first) / 300 + 1;
         assert!(part.span.first == next && points <= 2000, "{part:?}");
         stage
-            .track
+            .pipeline
             .take_part(part, answer(part.span, START), at(now));
         (parts, next) = (parts + 1, part.span.last);
         if part.is_last {
             break;
         }
         let result = stage.result();
-        assert!(result.is_known() && result.metrics[0].made.is_none() && stage.track.is_due(now));
+        assert!(
+            result.is_known() && result.metrics[0].made.is_none() && stage.pipeline.is_due(now)
+        );
         assert_eq!(
             result.history(),
             (ConditionStatus::Unknown, "HistoryPending", String::new())
         );
     }
     assert_eq!((parts, next), (3, span.last));
-    assert!(!stage.track.is_due(now));
+    assert!(!stage.pipeline.is_due(now));
     assert_eq!(stage.forecast(now).metrics, whole.forecast(now).metrics);
 }
 
 #[test]
 fn what_is_too_slow_is_asked_for_in_smaller_parts_and_then_less_often() {
     let now = START + 20 * DAY + 60;
-    let points = |track: &Track, now: i64| {
-        let span = track.part(at(now)).span;
+    let points = |pipeline: &MetricPipeline, now: i64| {
+        let span = pipeline.part(at(now)).span;
         (span.last - span.first) / i64::from(span.step) + 1
     };
     for (excess, least) in [(Excess::Time, 500), (Excess::Size, 62)] {
-        let mut track = Stage::new(own(), now).track;
-        let mut asked = vec![points(&track, now)];
-        while track.asks_for_less(track.part(at(now)), excess, at(now)) {
-            asked.push(points(&track, now));
+        let mut pipeline = Stage::new(own(), now).pipeline;
+        let mut asked = vec![points(&pipeline, now)];
+        while pipeline.asks_for_less(pipeline.part(at(now)), excess, at(now)) {
+            asked.push(points(&pipeline, now));
         }
         assert_eq!(
             (asked[0], asked[1], asked.last().copied()),
             (2000, 1000, Some(least)),
             "{excess:?}"
         );
-        track.fail_after("it takes too long", Duration::from_secs(65), at(now));
-        assert_eq!(track.due(), Some(now + 4 * 65));
-        assert_eq!(points(&track, now), least, "it begins with what is left");
-        while !track.part(at(now)).is_last {
-            let part = track.part(at(now));
-            track.take_part(part, answer(part.span, START), at(now));
+        pipeline.fail_after("it takes too long", Duration::from_secs(65), at(now));
+        assert_eq!(pipeline.due(), Some(now + 4 * 65));
+        assert_eq!(points(&pipeline, now), least, "it begins with what is left");
+        while !pipeline.part(at(now)).is_last {
+            let part = pipeline.part(at(now));
+            pipeline.take_part(part, answer(part.span, START), at(now));
         }
-        track.take(track.span(at(now)), Found::new(), at(now));
+        pipeline.take(pipeline.span(at(now)), Found::new(), at(now));
         assert_eq!(
-            points(&track, now + 10 * DAY),
+            points(&pipeline, now + 10 * DAY),
             2000,
             "what was slow once may be quick later"
         );
@@ -145,11 +147,11 @@ proptest! {
     #[test]
     fn spans_are_in_order_and_leave_nothing_out(pauses in prop::collection::vec(1_i64..20 * DAY, 1..20), step in prop::sample::select(vec![60_u32, 300, 432])) {
         let mut now = START;
-        let mut track = Stage::new(Method::Own { step_seconds: step, quantile: Quantile::P90 }, now).track;
+        let mut pipeline = Stage::new(Method::Own { step_seconds: step, quantile: Quantile::P90 }, now).pipeline;
         let mut last = None;
         for pause in pauses {
             now += pause;
-            let span = track.span(at(now));
+            let span = pipeline.span(at(now));
             prop_assert!(span.first <= span.last && span.last < now);
             prop_assert!(span.last - span.first <= 14 * DAY);
             prop_assert_eq!((span.last % i64::from(step), span.first % i64::from(step)), (0, 0));
@@ -157,8 +159,8 @@ proptest! {
                 prop_assert!(span.first == last || span.last - span.first > 14 * DAY - i64::from(step));
             }
             last = Some(span.last);
-            track.take(span, Found::new(), at(now));
-            prop_assert!(track.due().is_some_and(|due| due > now));
+            pipeline.take(span, Found::new(), at(now));
+            prop_assert!(pipeline.due().is_some_and(|due| due > now));
         }
     }
 }

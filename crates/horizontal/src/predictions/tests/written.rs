@@ -43,7 +43,7 @@ fn an_expression_without_samples_that_is_confined_to_the_namespace_says_so() {
         query: Ok(Query::Expression(expression)),
         ..stage.metric.clone()
     };
-    stage.track = Track::new("u-1", metric, WINDOW, PACE, at(START));
+    stage.pipeline = MetricPipeline::new("u-1", metric, WINDOW, PACE, at(START));
     stage.read(START, i64::MAX);
     stage.write(START).expect("a first status");
     let expected = "not all metric predicted: resource.cpu: there are no samples of sum(load{namespace=\"shop\"}); only series with \
@@ -88,13 +88,13 @@ fn what_cannot_be_read_is_said_and_what_was_forecast_holds_on_as_far_as_it_reach
     let mut stage = Stage::new(own(), now);
     stage.read(now, START);
     stage.write(now);
-    stage.track.fail("nobody answers", at(now + 300));
-    assert_eq!(stage.track.due(), Some(now + 301));
+    stage.pipeline.fail("nobody answers", at(now + 300));
+    assert_eq!(stage.pipeline.due(), Some(now + 301));
     let change = stage.write(now + 300).expect("the condition changes");
     assert_eq!(change.news.as_ref().map(|(is_bad, ..)| *is_bad), Some(true));
     let holds_on = "resource.cpu: the history cannot be read: nobody answers; what was forecast at 2026-01-11T00:00:00Z holds on for a while";
     stage.check((true, holds_on));
-    stage.track.fail("nobody answers", at(now + HOUR / 2));
+    stage.pipeline.fail("nobody answers", at(now + HOUR / 2));
     assert_eq!(
         stage.write(now + HOUR / 2),
         None,
@@ -122,12 +122,12 @@ fn a_new_leader_that_cannot_read_goes_on_with_what_is_written() {
     before.write(now);
     let mut after = Stage::new(own(), now + 300);
     after.written = before.written;
-    after.track.fail("nobody answers", at(now + 300));
+    after.pipeline.fail("nobody answers", at(now + 300));
     let forecast = after.forecast(now + 300);
     assert!(forecast.metrics[0].is_ready);
     let (told, made) = (
         &forecast.metrics[0].series[0],
-        &before.track.result().made.as_ref().expect("made").series[0],
+        &before.pipeline.result().made.as_ref().expect("made").series[0],
     );
     // What is written has five decimals.
     let is_near =

@@ -1,10 +1,10 @@
 //! One metric of an object: with its history, or without memory for one.
 
-use crate::predictions::pipeline::{Part, Track};
+use crate::predictions::pipeline::{MetricPipeline, Part};
 use crate::predictions::result::MetricResult;
 
 /// One metric, with the question about it that has no answer yet.
-pub(super) struct Pipeline {
+pub(super) struct MetricEntry {
     /// The number tells it from one that had its place before.
     pub(super) number: u64,
     state: State,
@@ -18,7 +18,7 @@ enum State {
 }
 
 struct Admitted {
-    track: Track,
+    pipeline: MetricPipeline,
     asked: Option<Part>,
 }
 
@@ -28,7 +28,7 @@ struct Waiting {
     is_news: bool,
 }
 
-impl Pipeline {
+impl MetricEntry {
     /// A metric that waits for memory.
     pub(super) fn new(number: u64, identifier: String, needed_bytes: usize) -> Self {
         let result = MetricResult {
@@ -46,24 +46,24 @@ impl Pipeline {
     }
 
     /// The history; none while there is no memory for it.
-    pub(super) fn track(&self) -> Option<&Track> {
+    pub(super) fn pipeline(&self) -> Option<&MetricPipeline> {
         match &self.state {
-            State::Admitted(admitted) => Some(&admitted.track),
+            State::Admitted(admitted) => Some(&admitted.pipeline),
             State::Waiting(_) => None,
         }
     }
 
-    pub(super) fn track_mut(&mut self) -> Option<&mut Track> {
+    pub(super) fn pipeline_mut(&mut self) -> Option<&mut MetricPipeline> {
         match &mut self.state {
-            State::Admitted(admitted) => Some(&mut admitted.track),
+            State::Admitted(admitted) => Some(&mut admitted.pipeline),
             State::Waiting(_) => None,
         }
     }
 
     /// The history, if it is to be read now.
-    pub(super) fn due(&self, now: i64) -> Option<&Track> {
-        self.track()
-            .filter(|track| !self.is_asked() && track.is_due(now))
+    pub(super) fn due(&self, now: i64) -> Option<&MetricPipeline> {
+        self.pipeline()
+            .filter(|pipeline| !self.is_asked() && pipeline.is_due(now))
     }
 
     /// Whether a question about it has no answer yet.
@@ -79,16 +79,16 @@ impl Pipeline {
     }
 
     /// The part that was asked for, and the history that it belongs to.
-    pub(super) fn end(&mut self) -> Option<(Part, &mut Track)> {
+    pub(super) fn end(&mut self) -> Option<(Part, &mut MetricPipeline)> {
         match &mut self.state {
-            State::Admitted(admitted) => Some((admitted.asked.take()?, &mut admitted.track)),
+            State::Admitted(admitted) => Some((admitted.asked.take()?, &mut admitted.pipeline)),
             State::Waiting(_) => None,
         }
     }
 
     pub(super) fn result(&self) -> &MetricResult {
         match &self.state {
-            State::Admitted(admitted) => admitted.track.result(),
+            State::Admitted(admitted) => admitted.pipeline.result(),
             State::Waiting(waiting) => &waiting.result,
         }
     }
@@ -96,17 +96,20 @@ impl Pipeline {
     /// The memory that it takes, or would take.
     pub(super) fn needed_bytes(&self) -> usize {
         match &self.state {
-            State::Admitted(admitted) => admitted.track.needed_bytes(),
+            State::Admitted(admitted) => admitted.pipeline.needed_bytes(),
             State::Waiting(waiting) => waiting.needed_bytes,
         }
     }
 
     /// Begins to read its history.
-    pub(super) fn admit(&mut self, mut track: Track) {
+    pub(super) fn admit(&mut self, mut pipeline: MetricPipeline) {
         if self.result().is_refused {
-            track.await_history();
+            pipeline.await_history();
         }
-        self.state = State::Admitted(Box::new(Admitted { track, asked: None }));
+        self.state = State::Admitted(Box::new(Admitted {
+            pipeline,
+            asked: None,
+        }));
     }
 
     /// Gives up its history, since there is no memory for it.
@@ -133,14 +136,14 @@ impl Pipeline {
     /// Whether its outlook is newer than what was published.
     pub(super) fn is_news(&self) -> bool {
         match &self.state {
-            State::Admitted(admitted) => admitted.track.is_news,
+            State::Admitted(admitted) => admitted.pipeline.is_news,
             State::Waiting(waiting) => waiting.is_news,
         }
     }
 
     pub(super) fn published(&mut self) {
         match &mut self.state {
-            State::Admitted(admitted) => admitted.track.is_news = false,
+            State::Admitted(admitted) => admitted.pipeline.is_news = false,
             State::Waiting(waiting) => waiting.is_news = false,
         }
     }
