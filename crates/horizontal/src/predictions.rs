@@ -42,6 +42,6 @@ pub use query::{Expression, Query, Resource};
 pub use query_slots::Shares;
 pub use result::{MetricForecasts, MetricResult, PredictionResult};
 pub(crate) use spec::Annotations;
-pub use spec::{Job, Method, MetricJob, Quantile};
+pub use spec::{ForecastSpec, Method, PredictionSpec, Quantile};
 pub use status::{Change, change};
 pub use text::cut;

@@ -15,7 +15,7 @@ use promql::{confine, matcher};
 use view::{View, Whole};
 
 use super::query::Expression;
-use super::spec::{Annotations, MetricJob, metric_job, owner};
+use super::spec::{Annotations, ForecastSpec, forecast_spec, owner};
 use crate::ehpa::Rules;
 use crate::ehpa::is_by_rule;
 
@@ -143,10 +143,10 @@ impl Inputs {
     }
 
     /// The metric at this place of the object.
-    pub(super) fn metric(&self, place: usize, access: &QueryAccess) -> Option<MetricJob> {
+    pub(super) fn metric(&self, place: usize, access: &QueryAccess) -> Option<ForecastSpec> {
         let object = &self.prediction.object;
         let metric = object.spec.prediction_metrics.get(place)?;
-        Some(metric_job(
+        Some(forecast_spec(
             object,
             metric,
             self.annotations(),

@@ -17,7 +17,7 @@ use crate::predictions::access::{Inputs, QueryAccess};
 use crate::predictions::pipeline::{Failure, Found, MetricPipeline, Pace, Span};
 use crate::predictions::query::Query;
 use crate::predictions::result::PredictionResult;
-use crate::predictions::spec::{Job, MetricJob};
+use crate::predictions::spec::{ForecastSpec, PredictionSpec};
 
 /// All objects, by their unique identifiers.
 pub struct Objects {
@@ -47,7 +47,7 @@ pub struct Synced {
 struct Object {
     /// The inputs that the metrics were derived from.
     inputs: Inputs,
-    job: Arc<Job>,
+    spec: Arc<PredictionSpec>,
     /// When the object was made, in seconds since 1970.
     created: i64,
     /// In the order of the object.
@@ -159,12 +159,12 @@ impl Objects {
         let created = object
             .creation_timestamp()
             .map_or(0, |created| created.0.as_second());
-        let job = Job::new(key.clone(), object);
+        let spec = PredictionSpec::new(key.clone(), object);
         let places = object.spec.prediction_metrics.len();
         let (mut known, before) = match old {
             Some(old) => (
                 old.metrics.into_iter().map(Some).collect(),
-                Some((old.inputs, old.job, old.is_new)),
+                Some((old.inputs, old.spec, old.is_new)),
             ),
             None => (Vec::new(), None),
         };
@@ -180,7 +180,7 @@ impl Objects {
             let is_same = |(place, known): (usize, &Option<MetricEntry>)| {
                 let known = known.as_ref().zip(before.as_ref());
                 known.is_some_and(|(known, (old, ..))| {
-                    self.is_known(known, old, place, &metric, job.window_seconds)
+                    self.is_known(known, old, place, &metric, spec.window_seconds)
                 })
             };
             let same = known.iter().enumerate().position(is_same);
@@ -194,15 +194,17 @@ impl Objects {
                 )
             }));
         }
-        let same = before.filter(|(_, old, _)| **old == job);
+        let same = before.filter(|(_, old, _)| **old == spec);
         let same = same.filter(|_| metrics.iter().map(|entry| entry.number).eq(numbers));
         let is_changed = same.is_none();
-        let (job, is_new) =
-            same.map_or_else(|| (Arc::new(job), true), |(_, job, is_new)| (job, is_new));
+        let (spec, is_new) = same.map_or_else(
+            || (Arc::new(spec), true),
+            |(_, spec, is_new)| (spec, is_new),
+        );
         (
             Object {
                 inputs,
-                job,
+                spec,
                 created,
                 metrics,
                 is_new,
@@ -217,7 +219,7 @@ impl Objects {
         known: &MetricEntry,
         old: &Inputs,
         place: usize,
-        new: &MetricJob,
+        new: &ForecastSpec,
         window_seconds: u32,
     ) -> bool {
         known.result().identifier == new.identifier
@@ -252,17 +254,17 @@ impl Objects {
             .known
             .values()
             .filter(|object| object.metrics.iter().any(is_due));
-        let waiting = waiting.map(|object| object.job.key.namespace.as_str());
+        let waiting = waiting.map(|object| object.spec.key.namespace.as_str());
         let namespace = shares.next(waiting, second)?.to_owned();
         let own = self
             .known
             .values_mut()
-            .filter(|object| object.job.key.namespace == namespace);
-        let due = own.flat_map(|Object { job, metrics, .. }| {
+            .filter(|object| object.spec.key.namespace == namespace);
+        let due = own.flat_map(|Object { spec, metrics, .. }| {
             let due = metrics
                 .iter_mut()
                 .filter_map(|entry| Some((entry.due(second)?.due(), entry)));
-            due.map(|(due, entry)| (due, &job.uid, entry))
+            due.map(|(due, entry)| (due, &spec.uid, entry))
         });
         let (_, uid, entry) = due.min_by_key(|(due, ..)| *due)?;
         let pipeline = entry.pipeline()?;
@@ -313,7 +315,7 @@ impl Objects {
         };
         let metric = || pipeline.result().identifier.clone();
         is_change.then(|| HistoryChange {
-            prediction: object.job.key.clone(),
+            prediction: object.spec.key.clone(),
             metric: metric(),
             failure,
         })
@@ -331,7 +333,7 @@ impl Objects {
         let objects = self
             .known
             .values_mut()
-            .map(|object| (object.job.key.namespace.clone(), &mut object.metrics));
+            .map(|object| (object.spec.key.namespace.clone(), &mut object.metrics));
         let pipelines = objects.flat_map(|(namespace, metrics)| {
             let waiting = metrics
                 .iter_mut()
@@ -360,7 +362,7 @@ impl Objects {
         } = self;
         let mut needed: BTreeMap<&str, usize> = BTreeMap::new();
         for object in known.values() {
-            *needed.entry(&object.job.key.namespace).or_default() += object
+            *needed.entry(&object.spec.key.namespace).or_default() += object
                 .metrics
                 .iter()
                 .map(MetricEntry::needed_bytes)
@@ -369,17 +371,17 @@ impl Objects {
         let share = limits.share(needed.into_values().collect());
         let reason = limits.reason(share);
         let mut objects: Vec<&mut Object> = known.values_mut().collect();
-        objects.sort_by(|a, b| (a.created, &a.job.uid).cmp(&(b.created, &b.job.uid)));
+        objects.sort_by(|a, b| (a.created, &a.spec.uid).cmp(&(b.created, &b.spec.uid)));
         let mut used: BTreeMap<&str, usize> = BTreeMap::new();
         let mut refused = 0;
         for Object {
             inputs,
-            job,
+            spec,
             metrics,
             ..
         } in objects
         {
-            let used = used.entry(&job.key.namespace).or_default();
+            let used = used.entry(&spec.key.namespace).or_default();
             for (place, entry) in metrics.iter_mut().enumerate() {
                 let bytes = used.saturating_add(entry.needed_bytes());
                 let most = if entry.pipeline().is_some() {
@@ -397,9 +399,9 @@ impl Objects {
                     && let Some(metric) = metric(inputs, place, access, *has_store)
                 {
                     entry.admit(MetricPipeline::new(
-                        &job.uid,
+                        &spec.uid,
                         metric,
-                        job.window_seconds,
+                        spec.window_seconds,
                         *pace,
                         now,
                     ));
@@ -422,7 +424,7 @@ impl Objects {
                     .map(|entry| entry.result().clone())
                     .collect();
                 news.push(PredictionResult {
-                    job: Arc::clone(&object.job),
+                    spec: Arc::clone(&object.spec),
                     metrics,
                 });
             }
@@ -437,7 +439,7 @@ fn metric(
     place: usize,
     access: &QueryAccess,
     has_store: bool,
-) -> Option<MetricJob> {
+) -> Option<ForecastSpec> {
     let mut metric = inputs.metric(place, access)?;
     if !has_store && matches!(metric.query, Ok(Query::Expression(_))) {
         metric.query = Err(

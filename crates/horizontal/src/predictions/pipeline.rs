@@ -15,7 +15,7 @@ use super::model::{FARTHEST, Labels, Model, Wanted, floor};
 use super::points::{MOST_OF_SERIES, thin_series};
 use super::query::{Expression, Query};
 use super::result::{MetricForecasts, MetricResult, label_bytes};
-use super::spec::{Method, MetricJob};
+use super::spec::{ForecastSpec, Method};
 use super::text::cut;
 
 const DAY: i64 = 86_400;
@@ -111,7 +111,7 @@ impl Failure {
 /// One metric.
 #[derive(Debug)]
 pub struct MetricPipeline {
-    job: MetricJob,
+    spec: ForecastSpec,
     window_seconds: u32,
     pace: Pace,
     /// Its share of [`SPREAD`].
@@ -140,10 +140,16 @@ struct ModelledSeries {
 }
 
 impl MetricPipeline {
-    pub fn new(uid: &str, job: MetricJob, window_seconds: u32, pace: Pace, now: Timestamp) -> Self {
+    pub fn new(
+        uid: &str,
+        spec: ForecastSpec,
+        window_seconds: u32,
+        pace: Pace,
+        now: Timestamp,
+    ) -> Self {
         let mut hasher = DefaultHasher::new();
-        (uid, &job.identifier).hash(&mut hasher);
-        let farthest = if matches!(job.method, Method::Own { .. }) {
+        (uid, &spec.identifier).hash(&mut hasher);
+        let farthest = if matches!(spec.method, Method::Own { .. }) {
             FARTHEST.into()
         } else {
             i64::MAX
@@ -152,9 +158,9 @@ impl MetricPipeline {
         let short =
             (window > farthest).then(|| "the method looks a day ahead, which repeats".to_owned());
         let result = MetricResult {
-            identifier: job.identifier.clone(),
-            missing: job.query.as_ref().err().cloned(),
-            note: [job.note.clone(), short]
+            identifier: spec.identifier.clone(),
+            missing: spec.query.as_ref().err().cloned(),
+            note: [spec.note.clone(), short]
                 .into_iter()
                 .flatten()
                 .reduce(|one, other| format!("{one}; {other}")),
@@ -162,7 +168,7 @@ impl MetricPipeline {
             ..MetricResult::default()
         };
         Self {
-            job,
+            spec,
             window_seconds,
             pace,
             offset: i64::try_from(hasher.finish() % SPREAD).unwrap_or_default(),
@@ -179,8 +185,8 @@ impl MetricPipeline {
     }
 
     /// Whether it is the same as is wanted, so that its history serves on.
-    pub fn is_for(&self, job: &MetricJob, window_seconds: u32) -> bool {
-        self.job == *job && self.window_seconds == window_seconds
+    pub fn is_for(&self, spec: &ForecastSpec, window_seconds: u32) -> bool {
+        self.spec == *spec && self.window_seconds == window_seconds
     }
 
     pub fn result(&self) -> &MetricResult {
@@ -188,12 +194,12 @@ impl MetricPipeline {
     }
 
     pub fn method(&self) -> &Method {
-        &self.job.method
+        &self.spec.method
     }
 
     /// How its history is asked for.
     pub fn query(&self) -> Option<&Query> {
-        self.job.query.as_ref().ok()
+        self.spec.query.as_ref().ok()
     }
 
     /// When it is to be looked at; none if never.
@@ -220,7 +226,7 @@ impl MetricPipeline {
             .models
             .iter()
             .map(|(labels, series)| label_bytes(labels) + series.model.bytes());
-        self.job.text_bytes() + models.sum::<usize>() + self.result.bytes()
+        self.spec.text_bytes() + models.sum::<usize>() + self.result.bytes()
     }
 
     /// The memory that it needs: what it takes, or before its history is read at least what one
@@ -229,7 +235,7 @@ impl MetricPipeline {
         let least = if self.is_caught_up {
             0
         } else {
-            self.job.usual_bytes()
+            self.spec.usual_bytes()
         };
         self.bytes().max(least)
     }
@@ -269,13 +275,13 @@ impl MetricPipeline {
     /// Which points are to be read: all of the history at first, then those since the last, which
     /// is asked for again so that it is noticed when nobody answers.
     pub fn span(&self, now: Timestamp) -> Span {
-        let step = self.job.method.step_seconds();
+        let step = self.spec.method.step_seconds();
         self.span_until(floor(now.as_second() - LAG, step))
     }
 
     fn span_until(&self, last: i64) -> Span {
-        let step = self.job.method.step_seconds();
-        let earliest = last - floor(i64::from(self.job.method.history_seconds()), step);
+        let step = self.spec.method.step_seconds();
+        let earliest = last - floor(i64::from(self.spec.method.history_seconds()), step);
         let first = self
             .read_until
             .filter(|until| (earliest..=last).contains(until))
@@ -286,7 +292,7 @@ impl MetricPipeline {
     /// Takes in what was measured just now, if anything was: there is no asking for what was
     /// before.
     pub fn hear(&mut self, at: Timestamp, sample: Option<f64>, now: Timestamp) {
-        let second = floor(at.as_second(), self.job.method.step_seconds());
+        let second = floor(at.as_second(), self.spec.method.step_seconds());
         let found = sample.map(|value| (Labels::new(), vec![(second, value)]));
         self.take(self.span_until(second), found.into_iter().collect(), now);
     }
@@ -334,7 +340,7 @@ impl MetricPipeline {
             };
             let series = self.models.entry(labels).or_insert_with(|| {
                 let model = Model::new(
-                    &self.job.method,
+                    &self.spec.method,
                     self.window_seconds,
                     self.pace.refit_seconds,
                 );
@@ -396,7 +402,7 @@ impl MetricPipeline {
 
     /// All series in one where the method wants that.
     fn merged(&self, found: Found) -> Found {
-        let Method::Percentile { predictor, .. } = &self.job.method else {
+        let Method::Percentile { predictor, .. } = &self.spec.method else {
             return found;
         };
         if !predictor.aggregated {

@@ -10,7 +10,7 @@ use jiff::Timestamp;
 use model::{Forecast, ForecastSeries, MetricForecast};
 
 use super::points::{read, thin};
-use super::spec::Job;
+use super::spec::PredictionSpec;
 
 /// How it is said that a history is out of reach.
 const UNREAD: &str = "the history cannot be read";
@@ -18,7 +18,7 @@ const UNREAD: &str = "the history cannot be read";
 /// What is known of one object.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PredictionResult {
-    pub job: Arc<Job>,
+    pub spec: Arc<PredictionSpec>,
     /// In the order of the object.
     pub metrics: Vec<MetricResult>,
 }
@@ -181,12 +181,12 @@ impl PredictionResult {
         written: Option<&TimeSeriesPredictionStatus>,
         now: Timestamp,
     ) -> Forecast {
-        let Job {
+        let PredictionSpec {
             key,
             uid,
             generation,
             ..
-        } = &*self.job;
+        } = &*self.spec;
         let written = written
             .map(|status| status.prediction_metrics.as_slice())
             .unwrap_or_default();

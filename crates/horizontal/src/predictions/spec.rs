@@ -43,7 +43,7 @@ const MOST_NAME: usize = 253;
 
 /// An object that is forecast.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Job {
+pub struct PredictionSpec {
     pub key: ObjectKey,
     pub uid: String,
     pub generation: i64,
@@ -53,7 +53,7 @@ pub struct Job {
 
 /// One metric.
 #[derive(Clone, Debug, PartialEq)]
-pub struct MetricJob {
+pub struct ForecastSpec {
     pub identifier: String,
     /// How its history is asked for, or why it cannot be.
     pub query: Result<Query, String>,
@@ -62,7 +62,7 @@ pub struct MetricJob {
     pub note: Option<String>,
 }
 
-impl MetricJob {
+impl ForecastSpec {
     /// The memory that its texts take.
     pub fn text_bytes(&self) -> usize {
         let query = self
@@ -208,7 +208,7 @@ pub(super) fn owner<'a>(
     (there.object.uid().as_ref() == Some(&owner.uid)).then_some(there)
 }
 
-impl Job {
+impl PredictionSpec {
     pub(super) fn new(key: ObjectKey, object: &TimeSeriesPrediction) -> Self {
         Self {
             key,
@@ -220,12 +220,12 @@ impl Job {
 }
 
 /// One metric of an object.
-pub(super) fn metric_job(
+pub(super) fn forecast_spec(
     object: &TimeSeriesPrediction,
     metric: &PredictionMetric,
     annotations: Annotations<'_>,
     access: &ObjectAccess<'_>,
-) -> MetricJob {
+) -> ForecastSpec {
     let mut notes = Vec::new();
     let method = method(&metric.algorithm, annotations, &mut notes);
     if object.spec.effective_window_seconds() < object.spec.prediction_window_seconds {
@@ -233,7 +233,7 @@ pub(super) fn metric_job(
             "predictionWindowSeconds is more than a week, which is what is forecast".to_owned(),
         );
     }
-    MetricJob {
+    ForecastSpec {
         identifier: metric.resource_identifier.clone(),
         query: query(object, metric, access).map_err(|why| cut(&why, MOST_TEXT)),
         method,
@@ -407,16 +407,16 @@ mod tests {
                 own: &BTreeMap::new(),
                 owner: None,
             };
-            let job = Job::new(ObjectKey::new("shop", "web"), &object);
+            let spec = PredictionSpec::new(ObjectKey::new("shop", "web"), &object);
             let metric = &object.spec.prediction_metrics[0];
-            let metric = metric_job(
+            let metric = forecast_spec(
                 &object,
                 metric,
                 annotations,
                 &ObjectAccess::to_namespace("shop"),
             );
             assert_eq!(
-                (job.window_seconds, metric.note.is_some()),
+                (spec.window_seconds, metric.note.is_some()),
                 (expected * DAY, is_cut),
                 "{days}"
             );

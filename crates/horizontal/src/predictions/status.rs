@@ -67,7 +67,7 @@ pub fn change(
     let window = now.as_second()
         ..=now
             .as_second()
-            .saturating_add(i64::from(result.job.window_seconds));
+            .saturating_add(i64::from(result.spec.window_seconds));
     let holds = is_same
         && before.prediction_metrics.len() == forecast.metrics.len()
         && before

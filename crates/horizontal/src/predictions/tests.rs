@@ -19,7 +19,7 @@ use super::model::Labels;
 use super::pipeline::{Found, MetricPipeline, Pace, Span};
 use super::query::{Expression, Query};
 use super::result::PredictionResult;
-use super::spec::{Job, Method, MetricJob, Quantile};
+use super::spec::{ForecastSpec, Method, PredictionSpec, Quantile};
 use super::status::{Change, change};
 
 const DAY: i64 = 86_400;
@@ -65,14 +65,14 @@ fn own() -> Method {
 
 struct Stage {
     pipeline: MetricPipeline,
-    metric: MetricJob,
-    job: Arc<Job>,
+    metric: ForecastSpec,
+    spec: Arc<PredictionSpec>,
     written: Option<TimeSeriesPredictionStatus>,
 }
 
 impl Stage {
     fn new(method: Method, now: i64) -> Self {
-        let metric = MetricJob {
+        let metric = ForecastSpec {
             identifier: "resource.cpu".to_owned(),
             query: Ok(Query::Expression(Expression {
                 text: "sum(load)".to_owned(),
@@ -81,7 +81,7 @@ impl Stage {
             method,
             note: None,
         };
-        let job = Job {
+        let spec = PredictionSpec {
             key: ObjectKey::new("shop", "ehpa-web"),
             uid: "u-1".to_owned(),
             generation: 3,
@@ -91,7 +91,7 @@ impl Stage {
         Self {
             pipeline,
             metric,
-            job: Arc::new(job),
+            spec: Arc::new(spec),
             written: None,
         }
     }
@@ -114,7 +114,7 @@ impl Stage {
 
     fn result(&self) -> PredictionResult {
         PredictionResult {
-            job: Arc::clone(&self.job),
+            spec: Arc::clone(&self.spec),
             metrics: vec![self.pipeline.result().clone()],
         }
     }

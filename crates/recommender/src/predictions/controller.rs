@@ -198,14 +198,14 @@ impl Keeper {
         let view = self.horizontal.borrow();
         let object = view
             .predictions
-            .get(&result.job.key)
+            .get(&result.spec.key)
             .map(|whole| &whole.object);
-        let object = object.filter(|object| object.uid().as_ref() == Some(&result.job.uid));
+        let object = object.filter(|object| object.uid().as_ref() == Some(&result.spec.uid));
         look(object.and_then(|object| object.status.as_ref()))
     }
 
     async fn write_one(&self, result: &PredictionResult, now: Timestamp, leading: &Leading) {
-        let job = &result.job;
+        let spec = &result.spec;
         let change = self.look(result, |written| {
             let forecast = result.forecast(written, now);
             change(result, &forecast, written, now)
@@ -213,7 +213,10 @@ impl Keeper {
         let Some(Change { status, news }) = change else {
             return;
         };
-        let written = self.writer.say(&job.key, &job.uid, &status, leading).await;
+        let written = self
+            .writer
+            .say(&spec.key, &spec.uid, &status, leading)
+            .await;
         if matches!(written, Ok(false)) {
             return;
         }
@@ -222,12 +225,12 @@ impl Keeper {
             Ok(_) => {
                 if let Some((is_bad, reason, note)) = news {
                     self.writer
-                        .tell(&job.key, &job.uid, reason, &note, is_bad)
+                        .tell(&spec.key, &spec.uid, reason, &note, is_bad)
                         .await;
                 }
             }
             Err(error) => {
-                tracing::warn!(prediction = %job.key, %error, "cannot write what is predicted");
+                tracing::warn!(prediction = %spec.key, %error, "cannot write what is predicted");
             }
         }
     }
@@ -235,14 +238,14 @@ impl Keeper {
 
 #[cfg(test)]
 mod tests {
-    use horizontal::predictions::{Job, MetricResult};
+    use horizontal::predictions::{MetricResult, PredictionSpec};
 
     use super::*;
 
     const FREQUENCY: Duration = Duration::from_secs(30);
 
     fn result(uid: &str, missing: Option<&str>) -> PredictionResult {
-        let job = Job {
+        let spec = PredictionSpec {
             key: view::ObjectKey::new("shop", uid),
             uid: uid.to_owned(),
             generation: 1,
@@ -253,7 +256,7 @@ mod tests {
             ..MetricResult::default()
         };
         PredictionResult {
-            job: Arc::new(job),
+            spec: Arc::new(spec),
             metrics: vec![metric],
         }
     }
@@ -263,7 +266,7 @@ mod tests {
         let uids: Vec<_> = news
             .changed
             .iter()
-            .map(|result| result.job.uid.as_str())
+            .map(|result| result.spec.uid.as_str())
             .collect();
         assert_eq!((uids.as_slice(), news.is_full), (changed, is_full));
         assert_eq!(news.gone, gone);

@@ -88,7 +88,8 @@ mod tests {
     use api::condition::ConditionStatus;
     use forecast::crane;
     use horizontal::predictions::{
-        Expression, Found, Job, Method, MetricJob, Pace, PredictionResult, Quantile, Query, Span,
+        Expression, ForecastSpec, Found, Method, Pace, PredictionResult, PredictionSpec, Quantile,
+        Query, Span,
     };
     use jiff::Timestamp;
     use model::Forecast;
@@ -137,7 +138,7 @@ mod tests {
 
     impl Fixture {
         fn new(method: Method, now: i64) -> Self {
-            let metric = MetricJob {
+            let metric = ForecastSpec {
                 identifier: "resource.cpu".to_owned(),
                 query: Ok(Query::Expression(Expression {
                     text: "sum(load)".to_owned(),
@@ -160,14 +161,14 @@ mod tests {
         }
 
         fn result(&self) -> PredictionResult {
-            let job = Job {
+            let spec = PredictionSpec {
                 key: ObjectKey::new("shop", "ehpa-web"),
                 uid: "u-1".to_owned(),
                 generation: 3,
                 window_seconds: 3600,
             };
             PredictionResult {
-                job: Arc::new(job),
+                spec: Arc::new(spec),
                 metrics: vec![self.0.result().clone()],
             }
         }

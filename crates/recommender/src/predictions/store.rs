@@ -33,7 +33,7 @@ impl PredictionStore {
             results.retain(|uid, _| there(uid));
             results.extend(
                 news.into_iter()
-                    .map(|result| (result.job.uid.clone(), Arc::new(result))),
+                    .map(|result| (result.spec.uid.clone(), Arc::new(result))),
             );
         }
         self.revision.send_modify(|revision| *revision += 1);

@@ -7,7 +7,7 @@ use serde_json::json;
 
 use super::super::access::ObjectAccess;
 use super::super::crane;
-use super::super::spec::{Annotations, metric_job};
+use super::super::spec::{Annotations, forecast_spec};
 use super::*;
 
 fn percentile_of_each_second() -> Method {
@@ -24,7 +24,7 @@ fn percentile_of_each_second() -> Method {
 fn a_forecast_of_a_week_by_the_second_is_kept_in_few_values() {
     let now = START + 10 * DAY + 60;
     let window = 7 * DAY;
-    let metric = MetricJob {
+    let metric = ForecastSpec {
         method: percentile_of_each_second(),
         ..Stage::new(own(), now).metric
     };
@@ -80,9 +80,9 @@ fn a_long_annotation_makes_a_short_reason() {
         own: &annotations,
         owner: None,
     };
-    let job = Job::new(ObjectKey::new("shop", "web"), &object);
+    let spec = PredictionSpec::new(ObjectKey::new("shop", "web"), &object);
     let metrics = object.spec.prediction_metrics.iter().map(|metric| {
-        let metric = metric_job(
+        let metric = forecast_spec(
             &object,
             metric,
             annotations,
@@ -94,7 +94,7 @@ fn a_long_annotation_makes_a_short_reason() {
     });
     let result = PredictionResult {
         metrics: metrics.collect(),
-        job: Arc::new(job),
+        spec: Arc::new(spec),
     };
     for metric in result.forecast(None, at(START)).metrics {
         assert!(

@@ -306,7 +306,7 @@ fn what_is_too_much_for_a_namespace_is_refused_and_said_and_others_are_forecast(
     let result = |uid: &str| {
         results
             .iter()
-            .find(|result| result.job.uid == uid)
+            .find(|result| result.spec.uid == uid)
             .expect("it is there")
     };
     for uid in ["greedy/old", "shop/web"] {
@@ -347,7 +347,7 @@ fn what_is_too_much_for_a_namespace_is_refused_and_said_and_others_are_forecast(
     let results = objects.news();
     let result = results
         .iter()
-        .find(|result| result.job.uid == "greedy/new")
+        .find(|result| result.spec.uid == "greedy/new")
         .expect("it is there");
     assert_eq!(result.history().0, ConditionStatus::True);
 }

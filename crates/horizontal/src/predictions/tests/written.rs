@@ -39,7 +39,7 @@ fn an_expression_without_samples_that_is_confined_to_the_namespace_says_so() {
         text: r#"sum(load{namespace="shop"})"#.to_owned(),
         confined_by: Some(r#"namespace="shop""#.to_owned()),
     };
-    let metric = MetricJob {
+    let metric = ForecastSpec {
         query: Ok(Query::Expression(expression)),
         ..stage.metric.clone()
     };
