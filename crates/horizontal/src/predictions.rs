@@ -36,7 +36,7 @@ pub use access::{KnownRules, QueryAccess, QueryScope, UnknownQueryScope};
 pub use fit_task::{FitResult, FitTask};
 pub use memory_limits::MemoryLimits;
 pub use model::Labels;
-pub use objects::{HistoryChange, MetricKey, Objects, Question, Synced};
+pub use objects::{HistoryChange, MetricKey, Objects, ReadRequest, Synced};
 pub use pipeline::{Excess, Failure, Found, MetricPipeline, Pace, Span};
 pub use query::{Expression, Query, Resource};
 pub use query_slots::Shares;

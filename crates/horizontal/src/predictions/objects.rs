@@ -64,7 +64,7 @@ pub struct MetricKey {
 
 /// A question about the history of one metric.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Question {
+pub struct ReadRequest {
     pub metric: MetricKey,
     pub namespace: String,
     pub query: Query,
@@ -246,7 +246,7 @@ impl Objects {
 
     /// The question that comes next; none while all wait for their time or for a place. Of a
     /// namespace the metric that waits longest comes first.
-    pub fn ask(&mut self, shares: &mut Shares, now: Timestamp) -> Option<Question> {
+    pub fn ask(&mut self, shares: &mut Shares, now: Timestamp) -> Option<ReadRequest> {
         let second = now.as_second();
         let is_due = |entry: &MetricEntry| entry.due(second).is_some();
         // Lazy: `next` looks at the objects only while a place is free.
@@ -275,7 +275,7 @@ impl Objects {
             uid: uid.clone(),
             number: entry.number,
         };
-        Some(Question {
+        Some(ReadRequest {
             metric,
             namespace,
             query,

@@ -19,8 +19,8 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 use horizontal::predictions::{
-    Failure, Found, HistoryChange, MemoryLimits, MetricKey, Objects, Pace, QueryAccess, Question,
-    Shares,
+    Failure, Found, HistoryChange, MemoryLimits, MetricKey, Objects, Pace, QueryAccess,
+    ReadRequest, Shares,
 };
 use jiff::Timestamp;
 use tokio::runtime::{Handle, RuntimeFlavor};
@@ -107,14 +107,14 @@ impl Gather {
             fits: FitPool::new(FitPool::default_size(), metrics.forecasts.clone()),
             store,
             metrics,
-            questions: JoinSet::new(),
+            requests: JoinSet::new(),
             asked: HashMap::new(),
         };
-        let ask = |question| {
+        let ask = |request| {
             let prometheus = prometheus.clone();
             async {
                 match prometheus {
-                    Some(prometheus) => prometheus.ask(question).await,
+                    Some(prometheus) => prometheus.ask(request).await,
                     None => Err(Failure::refused("there is no Prometheus".to_owned())),
                 }
             }
@@ -134,7 +134,7 @@ struct Collector {
     fits: FitPool,
     store: PredictionStore,
     metrics: Metrics,
-    questions: JoinSet<Result<Found, Failure>>,
+    requests: JoinSet<Result<Found, Failure>>,
     /// Questions without an answer, by their tasks.
     asked: HashMap<Id, Asked>,
 }
@@ -151,7 +151,7 @@ impl Collector {
     /// Goes on until it is dropped. `ask` asks a store.
     async fn run<A, F>(mut self, ask: A, clock: impl Fn() -> Timestamp)
     where
-        A: Fn(Question) -> F,
+        A: Fn(ReadRequest) -> F,
         F: Future<Output = Result<Found, Failure>> + Send + 'static,
     {
         let mut ticks = interval(TICK);
@@ -159,7 +159,7 @@ impl Collector {
         loop {
             tokio::select! {
                 _ = ticks.tick() => in_place(|| self.tick(clock())),
-                Some(ended) = self.questions.join_next_with_id() => in_place(|| self.take(ended, clock())),
+                Some(ended) = self.requests.join_next_with_id() => in_place(|| self.take(ended, clock())),
                 // A fit that has ended makes room for the next.
                 () = self.fits.ended() => in_place(|| self.fit(clock())),
             }
@@ -216,15 +216,11 @@ impl Collector {
             shares,
             ..
         } = self;
-        asked.retain(|_, question| {
-            let is_pending = objects.awaits(&question.metric);
+        asked.retain(|_, request| {
+            let is_pending = objects.awaits(&request.metric);
             if !is_pending {
-                question.task.abort();
-                shares.give_back(
-                    &question.namespace,
-                    question.since.elapsed(),
-                    now.as_second(),
-                );
+                request.task.abort();
+                shares.give_back(&request.namespace, request.since.elapsed(), now.as_second());
             }
             is_pending
         });
@@ -269,12 +265,12 @@ impl Collector {
     /// Asks questions while there are places.
     fn ask<A, F>(&mut self, ask: &A, now: Timestamp)
     where
-        A: Fn(Question) -> F,
+        A: Fn(ReadRequest) -> F,
         F: Future<Output = Result<Found, Failure>> + Send + 'static,
     {
-        while let Some(question) = self.objects.ask(&mut self.shares, now) {
-            let (metric, namespace) = (question.metric.clone(), question.namespace.clone());
-            let task = self.questions.spawn(ask(question));
+        while let Some(request) = self.objects.ask(&mut self.shares, now) {
+            let (metric, namespace) = (request.metric.clone(), request.namespace.clone());
+            let task = self.requests.spawn(ask(request));
             self.asked.insert(
                 task.id(),
                 Asked {

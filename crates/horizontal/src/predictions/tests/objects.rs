@@ -72,11 +72,11 @@ fn access() -> QueryAccess {
 /// Reads all histories at once.
 fn read_all(objects: &mut Objects, now: Timestamp) {
     let mut shares = Shares::new(1);
-    while let Some(question) = objects.ask(&mut shares, now) {
-        shares.give_back(&question.namespace, Duration::ZERO, now.as_second());
+    while let Some(request) = objects.ask(&mut shares, now) {
+        shares.give_back(&request.namespace, Duration::ZERO, now.as_second());
         objects.answer(
-            &question.metric,
-            Ok(points(question.span)),
+            &request.metric,
+            Ok(points(request.span)),
             Duration::ZERO,
             now,
         );
@@ -109,8 +109,8 @@ fn a_failure_is_a_change_when_it_begins_when_its_reason_changes_and_when_it_ends
     for (number, (why, is_change)) in answers.into_iter().enumerate() {
         let now = Timestamp::from_second(START + 600 * i64::try_from(number).expect("a few"))
             .expect("in range");
-        let question = objects.ask(&mut shares, now).expect("it is due");
-        shares.give_back(&question.namespace, Duration::ZERO, now.as_second());
+        let request = objects.ask(&mut shares, now).expect("it is due");
+        shares.give_back(&request.namespace, Duration::ZERO, now.as_second());
         let failure = Failure {
             details: "connection refused".to_owned(),
             ..Failure::refused(why.to_owned())
@@ -118,8 +118,8 @@ fn a_failure_is_a_change_when_it_begins_when_its_reason_changes_and_when_it_ends
         let failure = (!why.is_empty()).then_some(failure);
         let answer = failure
             .clone()
-            .map_or_else(|| Ok(points(question.span)), Err);
-        let change = objects.answer(&question.metric, answer, Duration::ZERO, now);
+            .map_or_else(|| Ok(points(request.span)), Err);
+        let change = objects.answer(&request.metric, answer, Duration::ZERO, now);
         let prediction = ObjectKey::new("shop", "web");
         let expected = HistoryChange {
             prediction,

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use horizontal::predictions::{Excess, Failure, Found, Query, Question, Span, cut};
+use horizontal::predictions::{Excess, Failure, Found, Query, ReadRequest, Span, cut};
 use jiff::Timestamp;
 use sources::causes::with_causes;
 use sources::prometheus::{
@@ -84,14 +84,14 @@ impl PrometheusSource {
     }
 
     /// The answer to one question.
-    pub(super) async fn ask(self, question: Question) -> Result<Found, Failure> {
-        let answer = self.read(&question).await;
+    pub(super) async fn ask(self, request: ReadRequest) -> Result<Found, Failure> {
+        let answer = self.read(&request).await;
         self.metrics.forecasts.read(answer.is_ok());
         answer
     }
 
-    async fn read(&self, question: &Question) -> Result<Found, Failure> {
-        let Question { query, span, .. } = question;
+    async fn read(&self, request: &ReadRequest) -> Result<Found, Failure> {
+        let ReadRequest { query, span, .. } = request;
         let connection = self.connection().await?;
         let layout = match query {
             Query::Expression(_) => NO_LAYOUT,
@@ -113,7 +113,7 @@ impl PrometheusSource {
             );
             tracing::debug!(
                 details,
-                namespace = question.namespace,
+                namespace = request.namespace,
                 "cannot read the history of a predicted metric"
             );
             let why = match query {
@@ -276,7 +276,7 @@ mod tests {
         };
         for (kind, query, expected) in [
             ("bad_data", expression(), author.as_str()),
-            ("bad_data", question().query, refused),
+            ("bad_data", request().query, refused),
             ("execution", expression(), refused),
         ] {
             let store = refusing(
@@ -285,10 +285,7 @@ mod tests {
             )
             .await;
             let failure = store
-                .ask(Question {
-                    query,
-                    ..question()
-                })
+                .ask(ReadRequest { query, ..request() })
                 .await
                 .expect_err("it is refused");
             assert_eq!(failure.why, expected, "{kind}");
@@ -349,7 +346,7 @@ mod tests {
         )
     }
 
-    fn question() -> Question {
+    fn request() -> ReadRequest {
         let pods = PodNames::new("Deployment", "web");
         let query = Query::Workload {
             namespace: "shop".to_owned(),
@@ -361,7 +358,7 @@ mod tests {
             last: 60,
             step: 60,
         };
-        Question {
+        ReadRequest {
             metric: MetricKey::default(),
             namespace: "shop".to_owned(),
             query,
@@ -386,7 +383,7 @@ mod tests {
             }
         });
         for _ in 0..2 {
-            let found = store.clone().ask(question()).await.expect("an answer");
+            let found = store.clone().ask(request()).await.expect("an answer");
             assert_eq!(
                 found.into_values().collect::<Vec<_>>(),
                 [vec![(0, 1.0), (60, 2.0)]]
@@ -404,7 +401,7 @@ mod tests {
     #[tokio::test]
     async fn a_store_that_is_away_is_a_failure_that_less_does_not_help() {
         let failure = store("http://127.0.0.1:1".to_owned())
-            .ask(question())
+            .ask(request())
             .await
             .expect_err("nothing listens there");
         assert!(

@@ -92,11 +92,11 @@ impl Drop for Open {
 
 /// A store in which a point of an expression with `slow` takes 50 s, one with `silent` has no
 /// answer, and all others are answered at once.
-async fn ask(question: Question, open: Open) -> Result<Found, Failure> {
-    let Query::Expression(Expression { text, .. }) = &question.query else {
-        panic!("{question:?}")
+async fn ask(request: ReadRequest, open: Open) -> Result<Found, Failure> {
+    let Query::Expression(Expression { text, .. }) = &request.query else {
+        panic!("{request:?}")
     };
-    let points = (question.span.last - question.span.first) / i64::from(question.span.step) + 1;
+    let points = (request.span.last - request.span.first) / i64::from(request.span.step) + 1;
     let lasts = match text.as_str() {
         text if text.contains("slow") => {
             Duration::from_secs(50) * u32::try_from(points).expect("a few")
@@ -106,7 +106,7 @@ async fn ask(question: Question, open: Open) -> Result<Found, Failure> {
     };
     let answered = timeout(LONGEST, sleep(lasts)).await;
     drop(open);
-    answered.map(|()| answer(question.span)).map_err(|_| {
+    answered.map(|()| answer(request.span)).map_err(|_| {
         let failure = Failure::refused("Prometheus did not answer".to_owned());
         Failure {
             excess: Some(Excess::Time),
@@ -151,7 +151,7 @@ impl Fixture {
             fits: FitPool::new(FitPool::default_size(), metrics.forecasts.clone()),
             store,
             metrics,
-            questions: JoinSet::new(),
+            requests: JoinSet::new(),
             asked: HashMap::new(),
         };
         let begun = Instant::now();
@@ -159,7 +159,7 @@ impl Fixture {
             let later = i64::try_from(begun.elapsed().as_secs()).expect("in range");
             Timestamp::from_second(START + later).expect("in range")
         };
-        tokio::spawn(collector.run(move |question| ask(question, Open::new(&open)), clock));
+        tokio::spawn(collector.run(move |request| ask(request, Open::new(&open)), clock));
         fixture
     }
 
