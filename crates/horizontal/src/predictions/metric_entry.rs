@@ -1,6 +1,6 @@
 //! One metric of an object: with its history, or without memory for one.
 
-use crate::predictions::pipeline::{MetricPipeline, Part};
+use crate::predictions::pipeline::{MetricPipeline, ReadChunk};
 use crate::predictions::result::MetricResult;
 
 /// One metric, with the question about it that has no answer yet.
@@ -19,7 +19,7 @@ enum State {
 
 struct Admitted {
     pipeline: MetricPipeline,
-    asked: Option<Part>,
+    asked: Option<ReadChunk>,
 }
 
 struct Waiting {
@@ -72,14 +72,14 @@ impl MetricEntry {
     }
 
     /// Remembers the part of the history that is asked for.
-    pub(super) fn begin(&mut self, part: Part) {
+    pub(super) fn begin(&mut self, chunk: ReadChunk) {
         if let State::Admitted(admitted) = &mut self.state {
-            admitted.asked = Some(part);
+            admitted.asked = Some(chunk);
         }
     }
 
     /// The part that was asked for, and the history that it belongs to.
-    pub(super) fn end(&mut self) -> Option<(Part, &mut MetricPipeline)> {
+    pub(super) fn end(&mut self) -> Option<(ReadChunk, &mut MetricPipeline)> {
         match &mut self.state {
             State::Admitted(admitted) => Some((admitted.asked.take()?, &mut admitted.pipeline)),
             State::Waiting(_) => None,

@@ -14,7 +14,7 @@ use super::metric_entry::MetricEntry;
 use super::query_slots::Shares;
 use crate::ehpa::Rules;
 use crate::predictions::access::{Inputs, QueryAccess};
-use crate::predictions::pipeline::{Failure, Found, MetricPipeline, Pace, Span};
+use crate::predictions::pipeline::{Failure, Found, MetricPipeline, Pace, ReadRange};
 use crate::predictions::query::Query;
 use crate::predictions::result::PredictionResult;
 use crate::predictions::spec::{ForecastSpec, PredictionSpec};
@@ -68,7 +68,7 @@ pub struct ReadRequest {
     pub metric: MetricKey,
     pub namespace: String,
     pub query: Query,
-    pub span: Span,
+    pub range: ReadRange,
 }
 
 /// The history of a metric cannot be read any more, or for another reason than before, or again.
@@ -268,8 +268,8 @@ impl Objects {
         });
         let (_, uid, entry) = due.min_by_key(|(due, ..)| *due)?;
         let pipeline = entry.pipeline()?;
-        let (part, query) = (pipeline.part(now), pipeline.query()?.clone());
-        entry.begin(part);
+        let (chunk, query) = (pipeline.chunk(now), pipeline.query()?.clone());
+        entry.begin(chunk);
         shares.take(&namespace);
         let metric = MetricKey {
             uid: uid.clone(),
@@ -279,7 +279,7 @@ impl Objects {
             metric,
             namespace,
             query,
-            span: part.span,
+            range: chunk.range,
         })
     }
 
@@ -304,13 +304,13 @@ impl Objects {
             .metrics
             .iter_mut()
             .find(|entry| entry.number == key.number)?;
-        let (part, pipeline) = entry.end()?;
+        let (chunk, pipeline) = entry.end()?;
         let (is_change, failure) = match answer {
-            Ok(found) => (pipeline.take_part(part, found, now), None),
+            Ok(found) => (pipeline.take_chunk(chunk, found, now), None),
             Err(Failure {
                 excess: Some(excess),
                 ..
-            }) if pipeline.asks_for_less(part, excess, now) => return None,
+            }) if pipeline.asks_for_less(chunk, excess, now) => return None,
             Err(failure) => (pipeline.fail_after(&failure.why, took, now), Some(failure)),
         };
         let metric = || pipeline.result().identifier.clone();

@@ -59,7 +59,7 @@ pub struct Pace {
 
 /// Points that are asked for, in seconds since 1970.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Span {
+pub struct ReadRange {
     /// First point.
     pub first: i64,
     /// Last point.
@@ -70,8 +70,8 @@ pub struct Span {
 
 /// The part of a span that is asked for in one question.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Part {
-    pub(super) span: Span,
+pub struct ReadChunk {
+    pub(super) range: ReadRange,
     /// Whether the span ends with it.
     pub(super) is_last: bool,
 }
@@ -246,20 +246,20 @@ impl MetricPipeline {
     }
 
     /// The part of its history that is asked for next.
-    pub fn part(&self, now: Timestamp) -> Part {
-        let span = self.span(now);
-        let length = i64::from(span.step).saturating_mul(self.points.saturating_sub(1));
-        let last = span.last.min(span.first.saturating_add(length));
-        Part {
-            span: Span { last, ..span },
-            is_last: last == span.last,
+    pub fn chunk(&self, now: Timestamp) -> ReadChunk {
+        let range = self.range(now);
+        let length = i64::from(range.step).saturating_mul(self.points.saturating_sub(1));
+        let last = range.last.min(range.first.saturating_add(length));
+        ReadChunk {
+            range: ReadRange { last, ..range },
+            is_last: last == range.last,
         }
     }
 
     /// Asks for half as much from now on, since the answer to this part exceeds a bound; false if
     /// that is too little to be of use.
-    pub fn asks_for_less(&mut self, part: Part, excess: Excess, now: Timestamp) -> bool {
-        let Span { first, last, step } = part.span;
+    pub fn asks_for_less(&mut self, chunk: ReadChunk, excess: Excess, now: Timestamp) -> bool {
+        let ReadRange { first, last, step } = chunk.range;
         let half = ((last - first) / i64::from(step.max(1)) + 1) / 2;
         let least = match excess {
             Excess::Time => LEAST_POINTS_OF_SLOW,
@@ -274,19 +274,19 @@ impl MetricPipeline {
 
     /// Which points are to be read: all of the history at first, then those since the last, which
     /// is asked for again so that it is noticed when nobody answers.
-    pub fn span(&self, now: Timestamp) -> Span {
+    pub fn range(&self, now: Timestamp) -> ReadRange {
         let step = self.spec.method.step_seconds();
-        self.span_until(floor(now.as_second() - LAG, step))
+        self.range_until(floor(now.as_second() - LAG, step))
     }
 
-    fn span_until(&self, last: i64) -> Span {
+    fn range_until(&self, last: i64) -> ReadRange {
         let step = self.spec.method.step_seconds();
         let earliest = last - floor(i64::from(self.spec.method.history_seconds()), step);
         let first = self
             .read_until
             .filter(|until| (earliest..=last).contains(until))
             .unwrap_or(earliest);
-        Span { first, last, step }
+        ReadRange { first, last, step }
     }
 
     /// Takes in what was measured just now, if anything was: there is no asking for what was
@@ -294,14 +294,14 @@ impl MetricPipeline {
     pub fn hear(&mut self, at: Timestamp, sample: Option<f64>, now: Timestamp) {
         let second = floor(at.as_second(), self.spec.method.step_seconds());
         let found = sample.map(|value| (Labels::new(), vec![(second, value)]));
-        self.take(self.span_until(second), found.into_iter().collect(), now);
+        self.take(self.range_until(second), found.into_iter().collect(), now);
     }
 
     /// Takes in what was found in a span that ends at present, and forecasts.
-    pub fn take(&mut self, span: Span, found: Found, now: Timestamp) {
-        self.take_part(
-            Part {
-                span,
+    pub fn take(&mut self, range: ReadRange, found: Found, now: Timestamp) {
+        self.take_chunk(
+            ReadChunk {
+                range,
                 is_last: true,
             },
             found,
@@ -311,11 +311,11 @@ impl MetricPipeline {
 
     /// Takes in what was found in a part of a span, and forecasts after the last one. Returns
     /// whether the history could not be read before.
-    pub fn take_part(&mut self, part: Part, found: Found, now: Timestamp) -> bool {
-        let span = part.span;
-        let until = self.read_until.unwrap_or(span.first);
-        let slack = PUT_BACK.max(span.step.into());
-        if until < span.first || until > span.last.saturating_add(slack) {
+    pub fn take_chunk(&mut self, chunk: ReadChunk, found: Found, now: Timestamp) -> bool {
+        let range = chunk.range;
+        let until = self.read_until.unwrap_or(range.first);
+        let slack = PUT_BACK.max(range.step.into());
+        if until < range.first || until > range.last.saturating_add(slack) {
             // Too long ago to go on from, or by a clock that was ahead.
             self.models.clear();
             self.read_until = None;
@@ -347,21 +347,21 @@ impl MetricPipeline {
                 ModelledSeries { model, last }
             });
             series.last = last;
-            series.model.take(&newer, span.last);
+            series.model.take(&newer, range.last);
         }
         for series in self
             .models
             .values_mut()
             .filter(|series| series.last <= after)
         {
-            series.model.take(&[], span.last);
+            series.model.take(&[], range.last);
         }
-        self.forget(span.last);
-        self.read_until = Some(span.last.max(after));
+        self.forget(range.last);
+        self.read_until = Some(range.last.max(after));
         self.failures = 0;
-        self.is_caught_up = part.is_last;
+        self.is_caught_up = chunk.is_last;
         let was_unread = self.result.read_error.take().is_some();
-        if part.is_last {
+        if chunk.is_last {
             self.points = MOST_POINTS;
             self.due = self.next(now.as_second());
             self.forecast(now);

@@ -16,7 +16,7 @@ use model::Forecast;
 use view::ObjectKey;
 
 use super::model::Labels;
-use super::pipeline::{Found, MetricPipeline, Pace, Span};
+use super::pipeline::{Found, MetricPipeline, Pace, ReadRange};
 use super::query::{Expression, Query};
 use super::result::PredictionResult;
 use super::spec::{ForecastSpec, Method, PredictionSpec, Quantile};
@@ -42,9 +42,9 @@ fn load(second: i64) -> f64 {
 }
 
 /// What Prometheus would answer, if the metric was measured from `since` on.
-fn answer(span: Span, since: i64) -> Found {
-    let step = i64::from(span.step);
-    let seconds = (0..=(span.last - span.first) / step).map(|number| span.first + number * step);
+fn answer(range: ReadRange, since: i64) -> Found {
+    let step = i64::from(range.step);
+    let seconds = (0..=(range.last - range.first) / step).map(|number| range.first + number * step);
     let samples: Vec<_> = seconds
         .filter(|second| *second >= since)
         .map(|second| (second, load(second)))
@@ -99,13 +99,13 @@ impl Stage {
     /// Reads the history of a metric that was measured from `since` on; gives how many points were
     /// asked for.
     fn read(&mut self, now: i64, since: i64) -> i64 {
-        let span = self.pipeline.span(at(now));
-        self.pipeline.take(span, answer(span, since), at(now));
+        let range = self.pipeline.range(at(now));
+        self.pipeline.take(range, answer(range, since), at(now));
         while let Some(fit_task) = self.pipeline.fit_task() {
             fit_task.run();
         }
         self.pipeline.learn(at(now));
-        (span.last - span.first) / i64::from(span.step) + 1
+        (range.last - range.first) / i64::from(range.step) + 1
     }
 
     fn forecast(&self, now: i64) -> Forecast {
@@ -219,8 +219,8 @@ fn a_window_of_days_is_covered_by_the_day_ahead_which_repeats() {
             PACE,
             at(now),
         );
-        let span = pipeline.span(at(now));
-        pipeline.take(span, answer(span, START), at(now));
+        let range = pipeline.range(at(now));
+        pipeline.take(range, answer(range, START), at(now));
         let series = &pipeline
             .result()
             .made

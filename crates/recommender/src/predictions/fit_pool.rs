@@ -89,7 +89,7 @@ mod tests {
     use forecast::crane;
     use horizontal::predictions::{
         Expression, ForecastSpec, Found, Method, Pace, PredictionResult, PredictionSpec, Quantile,
-        Query, Span,
+        Query, ReadRange,
     };
     use jiff::Timestamp;
     use model::Forecast;
@@ -108,10 +108,10 @@ mod tests {
     }
 
     /// All points of a span: twice as much at noon as on average, and nothing at midnight.
-    fn answer(span: Span) -> Found {
+    fn answer(range: ReadRange) -> Found {
         let load =
             |second: i64| 10.0 - 10.0 * (TAU * second.rem_euclid(DAY) as f64 / DAY as f64).cos();
-        let seconds = (span.first.max(START)..=span.last).step_by(span.step as usize);
+        let seconds = (range.first.max(START)..=range.last).step_by(range.step as usize);
         let samples = seconds.map(|second| (second, load(second))).collect();
         Found::from([(BTreeMap::new(), samples)])
     }
@@ -156,8 +156,8 @@ mod tests {
 
         /// Reads all of the history.
         fn read(&mut self, now: i64) {
-            let span = self.0.span(at(now));
-            self.0.take(span, answer(span), at(now));
+            let range = self.0.range(at(now));
+            self.0.take(range, answer(range), at(now));
         }
 
         fn result(&self) -> PredictionResult {

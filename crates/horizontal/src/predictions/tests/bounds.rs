@@ -35,8 +35,8 @@ fn a_forecast_of_a_week_by_the_second_is_kept_in_few_values() {
         PACE,
         at(now),
     );
-    let span = pipeline.span(at(now));
-    pipeline.take(span, answer(span, START), at(now));
+    let range = pipeline.range(at(now));
+    pipeline.take(range, answer(range, START), at(now));
     let series = &pipeline
         .result()
         .made
@@ -114,12 +114,14 @@ fn a_long_annotation_makes_a_short_reason() {
 fn a_series_with_long_labels_is_not_kept() {
     let now = START + 10 * DAY;
     let mut stage = Stage::new(own(), now);
-    let span = stage.pipeline.span(at(now));
-    let samples = answer(span, START).remove(&Labels::new()).expect("samples");
+    let range = stage.pipeline.range(at(now));
+    let samples = answer(range, START)
+        .remove(&Labels::new())
+        .expect("samples");
     let labels = BTreeMap::from([("path".to_owned(), "x".repeat(100_000))]);
     stage
         .pipeline
-        .take(span, Found::from([(labels, samples)]), at(now));
+        .take(range, Found::from([(labels, samples)]), at(now));
     let metric = &stage.forecast(now).metrics[0];
     assert!(
         !metric.is_ready && metric.reason.contains("bytes of labels"),
@@ -138,15 +140,17 @@ fn several_series_are_told_apart_and_too_many_are_refused() {
     let now = START + 10 * DAY;
     for (count, is_ready) in [(2, true), (11, false)] {
         let mut stage = Stage::new(own(), now);
-        let span = stage.pipeline.span(at(now));
-        let samples = answer(span, START).remove(&Labels::new()).expect("samples");
+        let range = stage.pipeline.range(at(now));
+        let samples = answer(range, START)
+            .remove(&Labels::new())
+            .expect("samples");
         let found = (0..count).map(|pod| {
             (
                 BTreeMap::from([("pod".to_owned(), format!("web-{pod}"))]),
                 samples.clone(),
             )
         });
-        stage.pipeline.take(span, found.collect(), at(now));
+        stage.pipeline.take(range, found.collect(), at(now));
         let forecast = stage.forecast(now);
         assert_eq!(
             forecast.metrics[0].is_ready, is_ready,

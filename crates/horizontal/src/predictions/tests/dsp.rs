@@ -12,12 +12,14 @@ fn cranes_predictor_says_what_it_says_there() {
     };
     let mut stage = Stage::new(of_crane(), now);
     stage.read(now, START);
-    let span = Span {
+    let range = ReadRange {
         first: START + 2 * DAY - HOUR,
         last: START + 5 * DAY,
         step: 300,
     };
-    let samples = answer(span, START).remove(&Labels::new()).expect("samples");
+    let samples = answer(range, START)
+        .remove(&Labels::new())
+        .expect("samples");
     let expected = dsp.forecast(&samples).expect("it is periodic");
     let forecast = stage.forecast(now);
     let series = &forecast.metrics[0].series[0];
@@ -45,8 +47,10 @@ fn while_a_history_is_looked_at_what_was_written_holds_on_and_what_cannot_be_rea
     before.write(now).expect("a first status");
     let mut after = Stage::new(of_crane(), now + 60);
     after.written = before.written;
-    let span = after.pipeline.span(at(now + 60));
-    after.pipeline.take(span, answer(span, START), at(now + 60));
+    let range = after.pipeline.range(at(now + 60));
+    after
+        .pipeline
+        .take(range, answer(range, START), at(now + 60));
     let metric = &after.forecast(now + 60).metrics[0];
     assert_eq!((metric.is_ready, metric.reason.as_str()), (true, ""));
     let fit_task = after.pipeline.fit_task().expect("it is to be looked at");
@@ -62,8 +66,8 @@ fn while_a_history_is_looked_at_what_was_written_holds_on_and_what_cannot_be_rea
     assert_eq!(metric.made_at, Some(at(now + 90)));
     // A study that is lost is said, and made again after a while.
     let mut lost = Stage::new(of_crane(), now);
-    let span = lost.pipeline.span(at(now));
-    lost.pipeline.take(span, answer(span, START), at(now));
+    let range = lost.pipeline.range(at(now));
+    lost.pipeline.take(range, answer(range, START), at(now));
     drop(lost.pipeline.fit_task());
     lost.pipeline.learn(at(now));
     assert_eq!(lost.forecast(now).metrics[0].reason, "the predictor failed");

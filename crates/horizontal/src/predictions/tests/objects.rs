@@ -57,8 +57,8 @@ fn expressions(text: &str, count: usize) -> Vec<String> {
 const CREATED: &str = "2026-01-01T00:00:00Z";
 
 /// All points of a span.
-fn points(span: Span) -> Found {
-    answer(span, i64::MIN)
+fn points(range: ReadRange) -> Found {
+    answer(range, i64::MIN)
 }
 
 fn access() -> QueryAccess {
@@ -76,7 +76,7 @@ fn read_all(objects: &mut Objects, now: Timestamp) {
         shares.give_back(&request.namespace, Duration::ZERO, now.as_second());
         objects.answer(
             &request.metric,
-            Ok(points(request.span)),
+            Ok(points(request.range)),
             Duration::ZERO,
             now,
         );
@@ -118,7 +118,7 @@ fn a_failure_is_a_change_when_it_begins_when_its_reason_changes_and_when_it_ends
         let failure = (!why.is_empty()).then_some(failure);
         let answer = failure
             .clone()
-            .map_or_else(|| Ok(points(request.span)), Err);
+            .map_or_else(|| Ok(points(request.range)), Err);
         let change = objects.answer(&request.metric, answer, Duration::ZERO, now);
         let prediction = ObjectKey::new("shop", "web");
         let expected = HistoryChange {

@@ -81,17 +81,17 @@ fn a_long_history_is_read_in_parts_and_forecast_after_the_last() {
     let mut whole = Stage::new(own(), now);
     whole.read(now, START);
     let mut stage = Stage::new(own(), now);
-    let span = stage.pipeline.span(at(now));
-    let (mut parts, mut next) = (0, span.first);
+    let range = stage.pipeline.range(at(now));
+    let (mut parts, mut next) = (0, range.first);
     loop {
-        let part = stage.pipeline.part(at(now));
-        let points = (part.span.last - part.span.first) / 300 + 1;
-        assert!(part.span.first == next && points <= 2000, "{part:?}");
+        let chunk = stage.pipeline.chunk(at(now));
+        let points = (chunk.range.last - chunk.range.first) / 300 + 1;
+        assert!(chunk.range.first == next && points <= 2000, "{chunk:?}");
         stage
             .pipeline
-            .take_part(part, answer(part.span, START), at(now));
-        (parts, next) = (parts + 1, part.span.last);
-        if part.is_last {
+            .take_chunk(chunk, answer(chunk.range, START), at(now));
+        (parts, next) = (parts + 1, chunk.range.last);
+        if chunk.is_last {
             break;
         }
         let result = stage.result();
@@ -103,7 +103,7 @@ fn a_long_history_is_read_in_parts_and_forecast_after_the_last() {
             (ConditionStatus::Unknown, "HistoryPending", String::new())
         );
     }
-    assert_eq!((parts, next), (3, span.last));
+    assert_eq!((parts, next), (3, range.last));
     assert!(!stage.pipeline.is_due(now));
     assert_eq!(stage.forecast(now).metrics, whole.forecast(now).metrics);
 }
@@ -112,13 +112,13 @@ fn a_long_history_is_read_in_parts_and_forecast_after_the_last() {
 fn what_is_too_slow_is_asked_for_in_smaller_parts_and_then_less_often() {
     let now = START + 20 * DAY + 60;
     let points = |pipeline: &MetricPipeline, now: i64| {
-        let span = pipeline.part(at(now)).span;
-        (span.last - span.first) / i64::from(span.step) + 1
+        let range = pipeline.chunk(at(now)).range;
+        (range.last - range.first) / i64::from(range.step) + 1
     };
     for (excess, least) in [(Excess::Time, 500), (Excess::Size, 62)] {
         let mut pipeline = Stage::new(own(), now).pipeline;
         let mut asked = vec![points(&pipeline, now)];
-        while pipeline.asks_for_less(pipeline.part(at(now)), excess, at(now)) {
+        while pipeline.asks_for_less(pipeline.chunk(at(now)), excess, at(now)) {
             asked.push(points(&pipeline, now));
         }
         assert_eq!(
@@ -129,11 +129,11 @@ fn what_is_too_slow_is_asked_for_in_smaller_parts_and_then_less_often() {
         pipeline.fail_after("it takes too long", Duration::from_secs(65), at(now));
         assert_eq!(pipeline.due(), Some(now + 4 * 65));
         assert_eq!(points(&pipeline, now), least, "it begins with what is left");
-        while !pipeline.part(at(now)).is_last {
-            let part = pipeline.part(at(now));
-            pipeline.take_part(part, answer(part.span, START), at(now));
+        while !pipeline.chunk(at(now)).is_last {
+            let chunk = pipeline.chunk(at(now));
+            pipeline.take_chunk(chunk, answer(chunk.range, START), at(now));
         }
-        pipeline.take(pipeline.span(at(now)), Found::new(), at(now));
+        pipeline.take(pipeline.range(at(now)), Found::new(), at(now));
         assert_eq!(
             points(&pipeline, now + 10 * DAY),
             2000,
@@ -151,15 +151,15 @@ proptest! {
         let mut last = None;
         for pause in pauses {
             now += pause;
-            let span = pipeline.span(at(now));
-            prop_assert!(span.first <= span.last && span.last < now);
-            prop_assert!(span.last - span.first <= 14 * DAY);
-            prop_assert_eq!((span.last % i64::from(step), span.first % i64::from(step)), (0, 0));
+            let range = pipeline.range(at(now));
+            prop_assert!(range.first <= range.last && range.last < now);
+            prop_assert!(range.last - range.first <= 14 * DAY);
+            prop_assert_eq!((range.last % i64::from(step), range.first % i64::from(step)), (0, 0));
             if let Some(last) = last {
-                prop_assert!(span.first == last || span.last - span.first > 14 * DAY - i64::from(step));
+                prop_assert!(range.first == last || range.last - range.first > 14 * DAY - i64::from(step));
             }
-            last = Some(span.last);
-            pipeline.take(span, Found::new(), at(now));
+            last = Some(range.last);
+            pipeline.take(range, Found::new(), at(now));
             prop_assert!(pipeline.due().is_some_and(|due| due > now));
         }
     }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use horizontal::predictions::{Excess, Failure, Found, Query, ReadRequest, Span, cut};
+use horizontal::predictions::{Excess, Failure, Found, Query, ReadRange, ReadRequest, cut};
 use jiff::Timestamp;
 use sources::causes::with_causes;
 use sources::prometheus::{
@@ -91,14 +91,14 @@ impl PrometheusSource {
     }
 
     async fn read(&self, request: &ReadRequest) -> Result<Found, Failure> {
-        let ReadRequest { query, span, .. } = request;
+        let ReadRequest { query, range, .. } = request;
         let connection = self.connection().await?;
         let layout = match query {
             Query::Expression(_) => NO_LAYOUT,
             Query::Workload { .. } => self.layout(&connection).await?,
         };
         let text = query.text(&layout).map_err(Failure::refused)?;
-        let window = window(*span)
+        let window = window(*range)
             .ok_or_else(|| Failure::refused("there is no time to ask for".to_owned()))?;
         let read = connection.read_expression(&text, window).await;
         if matches!(read, Err(PrometheusError::Unreachable(_))) {
@@ -184,7 +184,7 @@ impl PrometheusSource {
         let Settings {
             usage, pod_labels, ..
         } = &*self.settings;
-        let Some(window) = window(Span {
+        let Some(window) = window(ReadRange {
             first: now - DAY,
             last: now,
             step: 60,
@@ -211,10 +211,10 @@ impl PrometheusSource {
     }
 }
 
-fn window(span: Span) -> Option<Window> {
+fn window(range: ReadRange) -> Option<Window> {
     let at = |second| Timestamp::from_second(second).ok();
-    let step: Step = format!("{}s", span.step).parse().ok()?;
-    Window::new(at(span.first)?, at(span.last)?, step)
+    let step: Step = format!("{}s", range.step).parse().ok()?;
+    Window::new(at(range.first)?, at(range.last)?, step)
 }
 
 #[cfg(test)]
@@ -353,7 +353,7 @@ mod tests {
             pods,
             resource: Resource::Cpu,
         };
-        let span = Span {
+        let range = ReadRange {
             first: 0,
             last: 60,
             step: 60,
@@ -362,7 +362,7 @@ mod tests {
             metric: MetricKey::default(),
             namespace: "shop".to_owned(),
             query,
-            span,
+            range,
         }
     }
 

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use api::condition::ConditionStatus;
 use horizontal::predictions::{
-    Excess, Expression, KnownRules, PredictionResult, Query, QueryScope, Span,
+    Excess, Expression, KnownRules, PredictionResult, Query, QueryScope, ReadRange,
 };
 use prometheus::Registry;
 use serde_json::{Value, json};
@@ -65,9 +65,9 @@ fn expressions(text: &str, count: usize) -> Vec<String> {
 const CREATED: &str = "2026-01-01T00:00:00Z";
 
 /// All points of a span.
-fn answer(span: Span) -> Found {
-    let step = i64::from(span.step);
-    let seconds = (0..=(span.last - span.first) / step).map(|number| span.first + number * step);
+fn answer(range: ReadRange) -> Found {
+    let step = i64::from(range.step);
+    let seconds = (0..=(range.last - range.first) / step).map(|number| range.first + number * step);
     let samples = seconds
         .map(|second| (second, 10.0 + (second % DAY) as f64 / DAY as f64))
         .collect();
@@ -96,7 +96,7 @@ async fn ask(request: ReadRequest, open: Open) -> Result<Found, Failure> {
     let Query::Expression(Expression { text, .. }) = &request.query else {
         panic!("{request:?}")
     };
-    let points = (request.span.last - request.span.first) / i64::from(request.span.step) + 1;
+    let points = (request.range.last - request.range.first) / i64::from(request.range.step) + 1;
     let lasts = match text.as_str() {
         text if text.contains("slow") => {
             Duration::from_secs(50) * u32::try_from(points).expect("a few")
@@ -106,7 +106,7 @@ async fn ask(request: ReadRequest, open: Open) -> Result<Found, Failure> {
     };
     let answered = timeout(LONGEST, sleep(lasts)).await;
     drop(open);
-    answered.map(|()| answer(request.span)).map_err(|_| {
+    answered.map(|()| answer(request.range)).map_err(|_| {
         let failure = Failure::refused("Prometheus did not answer".to_owned());
         Failure {
             excess: Some(Excess::Time),
