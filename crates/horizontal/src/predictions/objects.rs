@@ -14,7 +14,7 @@ use super::metric_entry::MetricEntry;
 use super::query_slots::Shares;
 use crate::ehpa::Rules;
 use crate::predictions::access::{Inputs, QueryAccess};
-use crate::predictions::pipeline::{Failure, Found, MetricPipeline, Pace, ReadRange};
+use crate::predictions::pipeline::{Failure, Found, MetricPipeline, ReadIntervals, ReadRange};
 use crate::predictions::query::Query;
 use crate::predictions::result::PredictionResult;
 use crate::predictions::spec::{ForecastSpec, PredictionSpec};
@@ -22,7 +22,7 @@ use crate::predictions::spec::{ForecastSpec, PredictionSpec};
 /// All objects, by their unique identifiers.
 pub struct Objects {
     recommender: String,
-    pace: Pace,
+    intervals: ReadIntervals,
     limits: MemoryLimits,
     /// Whether there is a store that knows expressions.
     has_store: bool,
@@ -84,14 +84,14 @@ pub struct HistoryChange {
 impl Objects {
     pub fn new(
         recommender: String,
-        pace: Pace,
+        intervals: ReadIntervals,
         limits: MemoryLimits,
         has_store: bool,
         access: QueryAccess,
     ) -> Self {
         Self {
             recommender,
-            pace,
+            intervals,
             limits,
             has_store,
             access,
@@ -357,7 +357,7 @@ impl Objects {
             has_store,
             known,
             limits,
-            pace,
+            intervals,
             ..
         } = self;
         let mut needed: BTreeMap<&str, usize> = BTreeMap::new();
@@ -402,7 +402,7 @@ impl Objects {
                         &spec.uid,
                         metric,
                         spec.window_seconds,
-                        *pace,
+                        *intervals,
                         now,
                     ));
                 }

@@ -50,7 +50,7 @@ const PAUSES: [i64; 7] = [1, 2, 4, 8, 16, 32, 60];
 
 /// How often is looked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Pace {
+pub struct ReadIntervals {
     /// At new samples.
     pub read_seconds: i64,
     /// At all samples, by Crane's DSP predictor.
@@ -113,7 +113,7 @@ impl Failure {
 pub struct MetricPipeline {
     spec: ForecastSpec,
     window_seconds: u32,
-    pace: Pace,
+    intervals: ReadIntervals,
     /// Its share of [`SPREAD`].
     offset: i64,
     models: BTreeMap<Labels, ModelledSeries>,
@@ -144,7 +144,7 @@ impl MetricPipeline {
         uid: &str,
         spec: ForecastSpec,
         window_seconds: u32,
-        pace: Pace,
+        intervals: ReadIntervals,
         now: Timestamp,
     ) -> Self {
         let mut hasher = DefaultHasher::new();
@@ -170,7 +170,7 @@ impl MetricPipeline {
         Self {
             spec,
             window_seconds,
-            pace,
+            intervals,
             offset: i64::try_from(hasher.finish() % SPREAD).unwrap_or_default(),
             models: BTreeMap::new(),
             read_until: None,
@@ -211,7 +211,7 @@ impl MetricPipeline {
     pub fn is_due(&self, now: i64) -> bool {
         // No pause is as long as that: the clock was put back.
         let latest = now
-            .saturating_add(self.pace.read_seconds.max(1))
+            .saturating_add(self.intervals.read_seconds.max(1))
             .saturating_add(PUT_BACK);
         self.due().is_some_and(|due| due <= now || due > latest)
     }
@@ -342,7 +342,7 @@ impl MetricPipeline {
                 let model = Model::new(
                     &self.spec.method,
                     self.window_seconds,
-                    self.pace.refit_seconds,
+                    self.intervals.refit_seconds,
                 );
                 ModelledSeries { model, last }
             });
@@ -426,7 +426,7 @@ impl MetricPipeline {
     }
 
     fn next(&self, now: i64) -> i64 {
-        let pause = self.pace.read_seconds.max(1);
+        let pause = self.intervals.read_seconds.max(1);
         if pause < BY_THE_CLOCK {
             return now + pause;
         }

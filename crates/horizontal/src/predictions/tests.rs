@@ -16,7 +16,7 @@ use model::Forecast;
 use view::ObjectKey;
 
 use super::model::Labels;
-use super::pipeline::{Found, MetricPipeline, Pace, ReadRange};
+use super::pipeline::{Found, MetricPipeline, ReadIntervals, ReadRange};
 use super::query::{Expression, Query};
 use super::result::PredictionResult;
 use super::spec::{ForecastSpec, Method, PredictionSpec, Quantile};
@@ -27,7 +27,7 @@ const HOUR: i64 = 3600;
 const WINDOW: u32 = 3600;
 /// Midnight.
 const START: i64 = 1_767_225_600;
-const PACE: Pace = Pace {
+const INTERVALS: ReadIntervals = ReadIntervals {
     read_seconds: 300,
     refit_seconds: 12 * HOUR,
 };
@@ -87,7 +87,7 @@ impl Stage {
             generation: 3,
             window_seconds: WINDOW,
         };
-        let pipeline = MetricPipeline::new("u-1", metric.clone(), WINDOW, PACE, at(now));
+        let pipeline = MetricPipeline::new("u-1", metric.clone(), WINDOW, INTERVALS, at(now));
         Self {
             pipeline,
             metric,
@@ -216,7 +216,7 @@ fn a_window_of_days_is_covered_by_the_day_ahead_which_repeats() {
             "u-1",
             metric.clone(),
             u32::try_from(window).expect("a week"),
-            PACE,
+            INTERVALS,
             at(now),
         );
         let range = pipeline.range(at(now));

@@ -3,7 +3,7 @@
 use std::str::FromStr;
 
 use clap::Args;
-use horizontal::predictions::{KnownRules, MemoryLimits, Pace, QueryAccess, QueryScope};
+use horizontal::predictions::{KnownRules, MemoryLimits, QueryAccess, QueryScope, ReadIntervals};
 use model::Quantity;
 use runtime::GoDuration;
 use runtime::duration::positive_duration;
@@ -101,13 +101,13 @@ impl PredictionArgs {
         }
     }
 
-    pub(crate) fn pace(&self) -> Pace {
+    pub(crate) fn intervals(&self) -> ReadIntervals {
         let seconds = |duration: &GoDuration| {
             i64::try_from(duration.0.as_secs())
                 .unwrap_or(i64::MAX)
                 .max(1)
         };
-        Pace {
+        ReadIntervals {
             read_seconds: seconds(&self.prediction_read_interval),
             refit_seconds: seconds(&self.model_update_interval),
         }
@@ -131,9 +131,13 @@ mod tests {
 
     fn check(line: &str, source: DataSource, expected: (i64, i64)) {
         let args = parse(line).expect(line).prediction;
-        let pace = args.pace();
+        let intervals = args.intervals();
         assert_eq!(
-            (args.datasource, pace.read_seconds, pace.refit_seconds),
+            (
+                args.datasource,
+                intervals.read_seconds,
+                intervals.refit_seconds
+            ),
             (source, expected.0, expected.1),
             "{line}"
         );

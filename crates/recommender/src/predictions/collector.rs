@@ -19,7 +19,7 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 use horizontal::predictions::{
-    Failure, Found, HistoryChange, MemoryLimits, MetricKey, Objects, Pace, QueryAccess,
+    Failure, Found, HistoryChange, MemoryLimits, MetricKey, Objects, QueryAccess, ReadIntervals,
     ReadRequest, Shares,
 };
 use jiff::Timestamp;
@@ -60,7 +60,7 @@ pub(crate) struct Gather {
     pub(crate) access: QueryAccess,
     /// Rules that allow more than `access`, where there are any.
     pub(crate) rules: Option<Told>,
-    pub(crate) pace: Pace,
+    pub(crate) intervals: ReadIntervals,
     pub(crate) limits: MemoryLimits,
     /// How many questions are asked at the same time.
     pub(crate) concurrency: usize,
@@ -77,7 +77,7 @@ impl Gather {
             source,
             access,
             rules,
-            pace,
+            intervals,
             limits,
             concurrency,
             store,
@@ -101,7 +101,7 @@ impl Gather {
         let collector = Collector {
             horizontal,
             rules,
-            objects: Objects::new(recommender, pace, limits, prometheus.is_some(), access),
+            objects: Objects::new(recommender, intervals, limits, prometheus.is_some(), access),
             shares: Shares::new(concurrency),
             rounds,
             fits: FitPool::new(FitPool::default_size(), metrics.forecasts.clone()),

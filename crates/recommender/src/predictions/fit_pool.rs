@@ -88,8 +88,8 @@ mod tests {
     use api::condition::ConditionStatus;
     use forecast::crane;
     use horizontal::predictions::{
-        Expression, ForecastSpec, Found, Method, Pace, PredictionResult, PredictionSpec, Quantile,
-        Query, ReadRange,
+        Expression, ForecastSpec, Found, Method, PredictionResult, PredictionSpec, Quantile, Query,
+        ReadIntervals, ReadRange,
     };
     use jiff::Timestamp;
     use model::Forecast;
@@ -147,11 +147,11 @@ mod tests {
                 method,
                 note: None,
             };
-            let pace = Pace {
+            let intervals = ReadIntervals {
                 read_seconds: 300,
                 refit_seconds: DAY / 2,
             };
-            Self(MetricPipeline::new("u-1", metric, 3600, pace, at(now)))
+            Self(MetricPipeline::new("u-1", metric, 3600, intervals, at(now)))
         }
 
         /// Reads all of the history.

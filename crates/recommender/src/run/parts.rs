@@ -87,7 +87,7 @@ impl Parts<'_> {
             source,
             access: args.access(rules.is_some()),
             rules,
-            pace: args.pace(),
+            intervals: args.intervals(),
             limits: args.limits(),
             concurrency: usize::from(args.prometheus_query_concurrency),
             store: PredictionStore::default(),

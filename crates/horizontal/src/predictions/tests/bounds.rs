@@ -32,7 +32,7 @@ fn a_forecast_of_a_week_by_the_second_is_kept_in_few_values() {
         "u-1",
         metric,
         u32::try_from(window).expect("a week"),
-        PACE,
+        INTERVALS,
         at(now),
     );
     let range = pipeline.range(at(now));
@@ -88,7 +88,7 @@ fn a_long_annotation_makes_a_short_reason() {
             annotations,
             &ObjectAccess::to_namespace("shop"),
         );
-        MetricPipeline::new("u-1", metric, WINDOW, PACE, at(START))
+        MetricPipeline::new("u-1", metric, WINDOW, INTERVALS, at(START))
             .result()
             .clone()
     });

@@ -86,7 +86,7 @@ fn read_all(objects: &mut Objects, now: Timestamp) {
 #[test]
 fn a_failure_is_a_change_when_it_begins_when_its_reason_changes_and_when_it_ends() {
     let now = Timestamp::from_second(START).expect("in range");
-    let mut objects = Objects::new("default".to_owned(), PACE, LIMITS, true, access());
+    let mut objects = Objects::new("default".to_owned(), INTERVALS, LIMITS, true, access());
     let mut view = View::default();
     view.predictions.reset(vec![Arc::new(prediction(
         "shop",
@@ -148,7 +148,7 @@ fn a_change_of_one_object_costs_one_object() {
         rules: KnownRules::Read(Arc::default()),
         ..access()
     };
-    let mut objects = Objects::new("default".to_owned(), PACE, LIMITS, true, access);
+    let mut objects = Objects::new("default".to_owned(), INTERVALS, LIMITS, true, access);
     let mut view = View::default();
     let object = |namespace: &str, name: &str, count| {
         prediction(namespace, name, CREATED, &expressions("quick", count))
@@ -201,7 +201,7 @@ fn a_refused_metric_waits_until_there_is_clearly_room() {
         namespace_bytes: 1 << 20,
         total_bytes: 4 << 20,
     };
-    let mut objects = Objects::new("default".to_owned(), PACE, limits, true, access());
+    let mut objects = Objects::new("default".to_owned(), INTERVALS, limits, true, access());
     let mut view = View::default();
     let web = prediction(
         "shop",
@@ -250,7 +250,7 @@ fn texts_of_metrics_count_and_those_of_refused_ones_are_not_kept() {
             namespace_bytes: most,
             total_bytes: 4 << 20,
         };
-        let mut objects = Objects::new("default".to_owned(), PACE, limits, true, access());
+        let mut objects = Objects::new("default".to_owned(), INTERVALS, limits, true, access());
         let mut view = View::default();
         view.predictions.reset(vec![Arc::new(prediction(
             "greedy",
@@ -277,7 +277,7 @@ fn what_is_too_much_for_a_namespace_is_refused_and_said_and_others_are_forecast(
         namespace_bytes: 1 << 20,
         total_bytes: 4 << 20,
     };
-    let mut objects = Objects::new("default".to_owned(), PACE, limits, true, access());
+    let mut objects = Objects::new("default".to_owned(), INTERVALS, limits, true, access());
     let mut view = View::default();
     let old = prediction("greedy", "old", CREATED, &expressions("quick", 2));
     let new = prediction(

@@ -43,7 +43,7 @@ fn an_expression_without_samples_that_is_confined_to_the_namespace_says_so() {
         query: Ok(Query::Expression(expression)),
         ..stage.metric.clone()
     };
-    stage.pipeline = MetricPipeline::new("u-1", metric, WINDOW, PACE, at(START));
+    stage.pipeline = MetricPipeline::new("u-1", metric, WINDOW, INTERVALS, at(START));
     stage.read(START, i64::MAX);
     stage.write(START).expect("a first status");
     let expected = "not all metric predicted: resource.cpu: there are no samples of sum(load{namespace=\"shop\"}); only series with \

@@ -17,7 +17,7 @@ use super::*;
 const DAY: i64 = 86_400;
 /// Midnight.
 const START: i64 = 1_767_225_600;
-const PACE: Pace = Pace {
+const INTERVALS: ReadIntervals = ReadIntervals {
     read_seconds: 300,
     refit_seconds: 12 * 3600,
 };
@@ -145,7 +145,7 @@ impl Fixture {
         let collector = Collector {
             horizontal,
             rules: None,
-            objects: Objects::new("default".to_owned(), PACE, LIMITS, true, access()),
+            objects: Objects::new("default".to_owned(), INTERVALS, LIMITS, true, access()),
             shares: Shares::new(10),
             rounds: None,
             fits: FitPool::new(FitPool::default_size(), metrics.forecasts.clone()),
