@@ -37,7 +37,7 @@ pub use fit_task::{FitResult, FitTask};
 pub use memory_limits::MemoryLimits;
 pub use model::Labels;
 pub use objects::{HistoryChange, MetricKey, Objects, ReadRequest, Synced};
-pub use pipeline::{Excess, Failure, Found, MetricPipeline, ReadIntervals, ReadRange};
+pub use pipeline::{Excess, MetricPipeline, ReadFailure, ReadIntervals, ReadRange, Samples};
 pub use query::{Expression, Query, Resource};
 pub use query_slots::Shares;
 pub use result::{MetricForecasts, MetricResult, PredictionResult};

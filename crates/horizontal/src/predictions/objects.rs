@@ -14,7 +14,9 @@ use super::metric_entry::MetricEntry;
 use super::query_slots::Shares;
 use crate::ehpa::Rules;
 use crate::predictions::access::{Inputs, QueryAccess};
-use crate::predictions::pipeline::{Failure, Found, MetricPipeline, ReadIntervals, ReadRange};
+use crate::predictions::pipeline::{
+    MetricPipeline, ReadFailure, ReadIntervals, ReadRange, Samples,
+};
 use crate::predictions::query::Query;
 use crate::predictions::result::PredictionResult;
 use crate::predictions::spec::{ForecastSpec, PredictionSpec};
@@ -78,7 +80,7 @@ pub struct HistoryChange {
     /// Identifier of the metric.
     pub metric: String,
     /// None if the history can be read again.
-    pub failure: Option<Failure>,
+    pub failure: Option<ReadFailure>,
 }
 
 impl Objects {
@@ -295,7 +297,7 @@ impl Objects {
     pub fn answer(
         &mut self,
         key: &MetricKey,
-        answer: Result<Found, Failure>,
+        answer: Result<Samples, ReadFailure>,
         took: Duration,
         now: Timestamp,
     ) -> Option<HistoryChange> {
@@ -307,7 +309,7 @@ impl Objects {
         let (chunk, pipeline) = entry.end()?;
         let (is_change, failure) = match answer {
             Ok(found) => (pipeline.take_chunk(chunk, found, now), None),
-            Err(Failure {
+            Err(ReadFailure {
                 excess: Some(excess),
                 ..
             }) if pipeline.asks_for_less(chunk, excess, now) => return None,

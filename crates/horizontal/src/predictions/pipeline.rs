@@ -77,7 +77,7 @@ pub struct ReadChunk {
 }
 
 /// What was found: samples by the labels of their series.
-pub type Found = BTreeMap<Labels, Vec<(i64, f64)>>;
+pub type Samples = BTreeMap<Labels, Vec<(i64, f64)>>;
 
 /// The bound that an answer exceeds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -90,7 +90,7 @@ pub enum Excess {
 
 /// The reason for which a question has no answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Failure {
+pub struct ReadFailure {
     pub why: String,
     /// The bound that the answer exceeds.
     pub excess: Option<Excess>,
@@ -98,7 +98,7 @@ pub struct Failure {
     pub details: String,
 }
 
-impl Failure {
+impl ReadFailure {
     pub fn refused(why: String) -> Self {
         Self {
             why,
@@ -293,25 +293,25 @@ impl MetricPipeline {
     /// before.
     pub fn hear(&mut self, at: Timestamp, sample: Option<f64>, now: Timestamp) {
         let second = floor(at.as_second(), self.spec.method.step_seconds());
-        let found = sample.map(|value| (Labels::new(), vec![(second, value)]));
-        self.take(self.range_until(second), found.into_iter().collect(), now);
+        let samples = sample.map(|value| (Labels::new(), vec![(second, value)]));
+        self.take(self.range_until(second), samples.into_iter().collect(), now);
     }
 
     /// Takes in what was found in a span that ends at present, and forecasts.
-    pub fn take(&mut self, range: ReadRange, found: Found, now: Timestamp) {
+    pub fn take(&mut self, range: ReadRange, samples: Samples, now: Timestamp) {
         self.take_chunk(
             ReadChunk {
                 range,
                 is_last: true,
             },
-            found,
+            samples,
             now,
         );
     }
 
     /// Takes in what was found in a part of a span, and forecasts after the last one. Returns
     /// whether the history could not be read before.
-    pub fn take_chunk(&mut self, chunk: ReadChunk, found: Found, now: Timestamp) -> bool {
+    pub fn take_chunk(&mut self, chunk: ReadChunk, samples: Samples, now: Timestamp) -> bool {
         let range = chunk.range;
         let until = self.read_until.unwrap_or(range.first);
         let slack = PUT_BACK.max(range.step.into());
@@ -322,7 +322,7 @@ impl MetricPipeline {
         }
         let after = self.read_until.unwrap_or(i64::MIN);
         self.has_long_labels = false;
-        for (labels, samples) in self.merged(found) {
+        for (labels, samples) in self.merged(samples) {
             if label_bytes(&labels) > MOST_LABEL_BYTES {
                 self.has_long_labels = true;
                 continue;
@@ -401,16 +401,16 @@ impl MetricPipeline {
     }
 
     /// All series in one where the method wants that.
-    fn merged(&self, found: Found) -> Found {
+    fn merged(&self, samples: Samples) -> Samples {
         let Method::Percentile { predictor, .. } = &self.spec.method else {
-            return found;
+            return samples;
         };
         if !predictor.aggregated {
-            return found;
+            return samples;
         }
-        let mut samples: Vec<_> = found.into_values().flatten().collect();
+        let mut samples: Vec<_> = samples.into_values().flatten().collect();
         samples.sort_by_key(|(second, _)| *second);
-        Found::from([(Labels::new(), samples)])
+        Samples::from([(Labels::new(), samples)])
     }
 
     /// Of several series those go that have had no sample for a day: their pods are gone.

@@ -16,7 +16,7 @@ use model::Forecast;
 use view::ObjectKey;
 
 use super::model::Labels;
-use super::pipeline::{Found, MetricPipeline, ReadIntervals, ReadRange};
+use super::pipeline::{MetricPipeline, ReadIntervals, ReadRange, Samples};
 use super::query::{Expression, Query};
 use super::result::PredictionResult;
 use super::spec::{ForecastSpec, Method, PredictionSpec, Quantile};
@@ -42,7 +42,7 @@ fn load(second: i64) -> f64 {
 }
 
 /// What Prometheus would answer, if the metric was measured from `since` on.
-fn answer(range: ReadRange, since: i64) -> Found {
+fn answer(range: ReadRange, since: i64) -> Samples {
     let step = i64::from(range.step);
     let seconds = (0..=(range.last - range.first) / step).map(|number| range.first + number * step);
     let samples: Vec<_> = seconds
@@ -50,9 +50,9 @@ fn answer(range: ReadRange, since: i64) -> Found {
         .map(|second| (second, load(second)))
         .collect();
     if samples.is_empty() {
-        Found::new()
+        Samples::new()
     } else {
-        Found::from([(Labels::new(), samples)])
+        Samples::from([(Labels::new(), samples)])
     }
 }
 

@@ -19,8 +19,8 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 use horizontal::predictions::{
-    Failure, Found, HistoryChange, MemoryLimits, MetricKey, Objects, QueryAccess, ReadIntervals,
-    ReadRequest, Shares,
+    HistoryChange, MemoryLimits, MetricKey, Objects, QueryAccess, ReadFailure, ReadIntervals,
+    ReadRequest, Samples, Shares,
 };
 use jiff::Timestamp;
 use tokio::runtime::{Handle, RuntimeFlavor};
@@ -115,7 +115,7 @@ impl Gather {
             async {
                 match prometheus {
                     Some(prometheus) => prometheus.ask(request).await,
-                    None => Err(Failure::refused("there is no Prometheus".to_owned())),
+                    None => Err(ReadFailure::refused("there is no Prometheus".to_owned())),
                 }
             }
         };
@@ -134,7 +134,7 @@ struct Collector {
     fits: FitPool,
     store: PredictionStore,
     metrics: Metrics,
-    requests: JoinSet<Result<Found, Failure>>,
+    requests: JoinSet<Result<Samples, ReadFailure>>,
     /// Questions without an answer, by their tasks.
     asked: HashMap<Id, Asked>,
 }
@@ -152,7 +152,7 @@ impl Collector {
     async fn run<A, F>(mut self, ask: A, clock: impl Fn() -> Timestamp)
     where
         A: Fn(ReadRequest) -> F,
-        F: Future<Output = Result<Found, Failure>> + Send + 'static,
+        F: Future<Output = Result<Samples, ReadFailure>> + Send + 'static,
     {
         let mut ticks = interval(TICK);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -226,12 +226,16 @@ impl Collector {
         });
     }
 
-    fn take(&mut self, ended: Result<(Id, Result<Found, Failure>), JoinError>, now: Timestamp) {
+    fn take(
+        &mut self,
+        ended: Result<(Id, Result<Samples, ReadFailure>), JoinError>,
+        now: Timestamp,
+    ) {
         let (id, answer) = match ended {
             Ok((id, answer)) => (id, answer),
             Err(error) => (
                 error.id(),
-                Err(Failure::refused("the question failed".to_owned())),
+                Err(ReadFailure::refused("the question failed".to_owned())),
             ),
         };
         // One that was cancelled is not there any more.
@@ -255,7 +259,7 @@ impl Collector {
             metric,
             failure,
         } = change;
-        if let Some(Failure { why, details, .. }) = failure {
+        if let Some(ReadFailure { why, details, .. }) = failure {
             tracing::info!(%prediction, metric, reason = why, details, "cannot read the history of a metric");
         } else {
             tracing::info!(%prediction, metric, "the history of a metric can be read again");
@@ -266,7 +270,7 @@ impl Collector {
     fn ask<A, F>(&mut self, ask: &A, now: Timestamp)
     where
         A: Fn(ReadRequest) -> F,
-        F: Future<Output = Result<Found, Failure>> + Send + 'static,
+        F: Future<Output = Result<Samples, ReadFailure>> + Send + 'static,
     {
         while let Some(request) = self.objects.ask(&mut self.shares, now) {
             let (metric, namespace) = (request.metric.clone(), request.namespace.clone());

@@ -88,8 +88,8 @@ mod tests {
     use api::condition::ConditionStatus;
     use forecast::crane;
     use horizontal::predictions::{
-        Expression, ForecastSpec, Found, Method, PredictionResult, PredictionSpec, Quantile, Query,
-        ReadIntervals, ReadRange,
+        Expression, ForecastSpec, Method, PredictionResult, PredictionSpec, Quantile, Query,
+        ReadIntervals, ReadRange, Samples,
     };
     use jiff::Timestamp;
     use model::Forecast;
@@ -108,12 +108,12 @@ mod tests {
     }
 
     /// All points of a span: twice as much at noon as on average, and nothing at midnight.
-    fn answer(range: ReadRange) -> Found {
+    fn answer(range: ReadRange) -> Samples {
         let load =
             |second: i64| 10.0 - 10.0 * (TAU * second.rem_euclid(DAY) as f64 / DAY as f64).cos();
         let seconds = (range.first.max(START)..=range.last).step_by(range.step as usize);
         let samples = seconds.map(|second| (second, load(second))).collect();
-        Found::from([(BTreeMap::new(), samples)])
+        Samples::from([(BTreeMap::new(), samples)])
     }
 
     fn own() -> Method {

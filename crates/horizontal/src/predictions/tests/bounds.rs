@@ -121,7 +121,7 @@ fn a_series_with_long_labels_is_not_kept() {
     let labels = BTreeMap::from([("path".to_owned(), "x".repeat(100_000))]);
     stage
         .pipeline
-        .take(range, Found::from([(labels, samples)]), at(now));
+        .take(range, Samples::from([(labels, samples)]), at(now));
     let metric = &stage.forecast(now).metrics[0];
     assert!(
         !metric.is_ready && metric.reason.contains("bytes of labels"),

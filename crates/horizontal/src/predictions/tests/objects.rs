@@ -10,7 +10,7 @@ use view::{Namespace, View, Whole};
 use super::super::access::{KnownRules, QueryAccess, QueryScope};
 use super::super::memory_limits::MemoryLimits;
 use super::super::objects::{HistoryChange, Objects, Synced};
-use super::super::pipeline::Failure;
+use super::super::pipeline::ReadFailure;
 use super::super::query_slots::Shares;
 use super::*;
 use crate::ehpa::Rules;
@@ -57,7 +57,7 @@ fn expressions(text: &str, count: usize) -> Vec<String> {
 const CREATED: &str = "2026-01-01T00:00:00Z";
 
 /// All points of a span.
-fn points(range: ReadRange) -> Found {
+fn points(range: ReadRange) -> Samples {
     answer(range, i64::MIN)
 }
 
@@ -111,9 +111,9 @@ fn a_failure_is_a_change_when_it_begins_when_its_reason_changes_and_when_it_ends
             .expect("in range");
         let request = objects.ask(&mut shares, now).expect("it is due");
         shares.give_back(&request.namespace, Duration::ZERO, now.as_second());
-        let failure = Failure {
+        let failure = ReadFailure {
             details: "connection refused".to_owned(),
-            ..Failure::refused(why.to_owned())
+            ..ReadFailure::refused(why.to_owned())
         };
         let failure = (!why.is_empty()).then_some(failure);
         let answer = failure

@@ -133,7 +133,7 @@ fn what_is_too_slow_is_asked_for_in_smaller_parts_and_then_less_often() {
             let chunk = pipeline.chunk(at(now));
             pipeline.take_chunk(chunk, answer(chunk.range, START), at(now));
         }
-        pipeline.take(pipeline.range(at(now)), Found::new(), at(now));
+        pipeline.take(pipeline.range(at(now)), Samples::new(), at(now));
         assert_eq!(
             points(&pipeline, now + 10 * DAY),
             2000,
@@ -159,7 +159,7 @@ proptest! {
                 prop_assert!(range.first == last || range.last - range.first > 14 * DAY - i64::from(step));
             }
             last = Some(range.last);
-            pipeline.take(range, Found::new(), at(now));
+            pipeline.take(range, Samples::new(), at(now));
             prop_assert!(pipeline.due().is_some_and(|due| due > now));
         }
     }

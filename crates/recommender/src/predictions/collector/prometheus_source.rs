@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use horizontal::predictions::{Excess, Failure, Found, Query, ReadRange, ReadRequest, cut};
+use horizontal::predictions::{Excess, Query, ReadFailure, ReadRange, ReadRequest, Samples, cut};
 use jiff::Timestamp;
 use sources::causes::with_causes;
 use sources::prometheus::{
@@ -37,12 +37,12 @@ const NO_LAYOUT: Layout = Layout {
     pod_labels: None,
 };
 
-fn failure(error: &PrometheusError) -> Failure {
+fn failure(error: &PrometheusError) -> ReadFailure {
     let excess = error.excess().map(|excess| match excess {
         Limit::Time => Excess::Time,
         Limit::Size => Excess::Size,
     });
-    Failure {
+    ReadFailure {
         why: error.to_string(),
         excess,
         details: with_causes(error),
@@ -69,8 +69,8 @@ type Cell<T> = Arc<Mutex<Option<Expiring<T>>>>;
 pub(super) struct PrometheusSource {
     settings: Arc<Settings>,
     metrics: Metrics,
-    connection: Cell<Result<Prometheus, Failure>>,
-    layout: Cell<Result<Layout, Failure>>,
+    connection: Cell<Result<Prometheus, ReadFailure>>,
+    layout: Cell<Result<Layout, ReadFailure>>,
 }
 
 impl PrometheusSource {
@@ -84,27 +84,27 @@ impl PrometheusSource {
     }
 
     /// The answer to one question.
-    pub(super) async fn ask(self, request: ReadRequest) -> Result<Found, Failure> {
+    pub(super) async fn ask(self, request: ReadRequest) -> Result<Samples, ReadFailure> {
         let answer = self.read(&request).await;
         self.metrics.forecasts.read(answer.is_ok());
         answer
     }
 
-    async fn read(&self, request: &ReadRequest) -> Result<Found, Failure> {
+    async fn read(&self, request: &ReadRequest) -> Result<Samples, ReadFailure> {
         let ReadRequest { query, range, .. } = request;
         let connection = self.connection().await?;
         let layout = match query {
             Query::Expression(_) => NO_LAYOUT,
             Query::Workload { .. } => self.layout(&connection).await?,
         };
-        let text = query.text(&layout).map_err(Failure::refused)?;
+        let text = query.text(&layout).map_err(ReadFailure::refused)?;
         let window = window(*range)
-            .ok_or_else(|| Failure::refused("there is no time to ask for".to_owned()))?;
+            .ok_or_else(|| ReadFailure::refused("there is no time to ask for".to_owned()))?;
         let read = connection.read_expression(&text, window).await;
         if matches!(read, Err(PrometheusError::Unreachable(_))) {
             *self.connection.lock().await = None;
         }
-        let mut found = Found::new();
+        let mut found = Samples::new();
         let read = read.map_err(|error| {
             let details = format!(
                 "{}; query: {}",
@@ -120,7 +120,7 @@ impl PrometheusSource {
                 Query::Expression(_) => error.to_string(),
                 Query::Workload { .. } => error.text_for_others(),
             };
-            Failure {
+            ReadFailure {
                 why,
                 details,
                 ..failure(&error)
@@ -137,7 +137,7 @@ impl PrometheusSource {
         Ok(found)
     }
 
-    async fn connection(&self) -> Result<Prometheus, Failure> {
+    async fn connection(&self) -> Result<Prometheus, ReadFailure> {
         let mut kept = self.connection.lock().await;
         let now = Timestamp::now().as_second();
         if let Some(connection) = kept.as_ref().and_then(|kept| kept.get(now)) {
@@ -165,7 +165,7 @@ impl PrometheusSource {
         value
     }
 
-    async fn layout(&self, connection: &Prometheus) -> Result<Layout, Failure> {
+    async fn layout(&self, connection: &Prometheus) -> Result<Layout, ReadFailure> {
         let mut kept = self.layout.lock().await;
         let now = Timestamp::now().as_second();
         if let Some(layout) = kept.as_ref().and_then(|kept| kept.get(now)) {
@@ -180,7 +180,11 @@ impl PrometheusSource {
     }
 
     /// The names of usage, and for how many seconds they are used.
-    async fn detect(&self, connection: &Prometheus, now: i64) -> (Result<Layout, Failure>, i64) {
+    async fn detect(
+        &self,
+        connection: &Prometheus,
+        now: i64,
+    ) -> (Result<Layout, ReadFailure>, i64) {
         let Settings {
             usage, pod_labels, ..
         } = &*self.settings;
@@ -203,7 +207,7 @@ impl PrometheusSource {
                     "cannot find the names of usage in Prometheus"
                 );
                 (
-                    Err(Failure::refused(error.text_for_others())),
+                    Err(ReadFailure::refused(error.text_for_others())),
                     FAILURE_LASTS,
                 )
             }

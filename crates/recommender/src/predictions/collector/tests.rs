@@ -65,13 +65,13 @@ fn expressions(text: &str, count: usize) -> Vec<String> {
 const CREATED: &str = "2026-01-01T00:00:00Z";
 
 /// All points of a span.
-fn answer(range: ReadRange) -> Found {
+fn answer(range: ReadRange) -> Samples {
     let step = i64::from(range.step);
     let seconds = (0..=(range.last - range.first) / step).map(|number| range.first + number * step);
     let samples = seconds
         .map(|second| (second, 10.0 + (second % DAY) as f64 / DAY as f64))
         .collect();
-    Found::from([(std::collections::BTreeMap::new(), samples)])
+    Samples::from([(std::collections::BTreeMap::new(), samples)])
 }
 
 /// Counts itself while it is there.
@@ -92,7 +92,7 @@ impl Drop for Open {
 
 /// A store in which a point of an expression with `slow` takes 50 s, one with `silent` has no
 /// answer, and all others are answered at once.
-async fn ask(request: ReadRequest, open: Open) -> Result<Found, Failure> {
+async fn ask(request: ReadRequest, open: Open) -> Result<Samples, ReadFailure> {
     let Query::Expression(Expression { text, .. }) = &request.query else {
         panic!("{request:?}")
     };
@@ -107,8 +107,8 @@ async fn ask(request: ReadRequest, open: Open) -> Result<Found, Failure> {
     let answered = timeout(LONGEST, sleep(lasts)).await;
     drop(open);
     answered.map(|()| answer(request.range)).map_err(|_| {
-        let failure = Failure::refused("Prometheus did not answer".to_owned());
-        Failure {
+        let failure = ReadFailure::refused("Prometheus did not answer".to_owned());
+        ReadFailure {
             excess: Some(Excess::Time),
             ..failure
         }
