@@ -39,7 +39,7 @@ pub use model::Labels;
 pub use objects::{HistoryChange, MetricKey, Objects, ReadRequest, Synced};
 pub use pipeline::{Excess, MetricPipeline, ReadFailure, ReadIntervals, ReadRange, Samples};
 pub use query::{Expression, Query, Resource};
-pub use query_slots::Shares;
+pub use query_slots::QuerySlots;
 pub use result::{MetricForecasts, MetricResult, PredictionResult};
 pub(crate) use spec::Annotations;
 pub use spec::{ForecastSpec, Method, PredictionSpec, Quantile};

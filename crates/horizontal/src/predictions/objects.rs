@@ -11,7 +11,7 @@ use view::{ObjectKey, View, Whole};
 
 use super::memory_limits::MemoryLimits;
 use super::metric_entry::MetricEntry;
-use super::query_slots::Shares;
+use super::query_slots::QuerySlots;
 use crate::ehpa::Rules;
 use crate::predictions::access::{Inputs, QueryAccess};
 use crate::predictions::pipeline::{
@@ -248,7 +248,7 @@ impl Objects {
 
     /// The question that comes next; none while all wait for their time or for a place. Of a
     /// namespace the metric that waits longest comes first.
-    pub fn ask(&mut self, shares: &mut Shares, now: Timestamp) -> Option<ReadRequest> {
+    pub fn ask(&mut self, slots: &mut QuerySlots, now: Timestamp) -> Option<ReadRequest> {
         let second = now.as_second();
         let is_due = |entry: &MetricEntry| entry.due(second).is_some();
         // Lazy: `next` looks at the objects only while a place is free.
@@ -257,7 +257,7 @@ impl Objects {
             .values()
             .filter(|object| object.metrics.iter().any(is_due));
         let waiting = waiting.map(|object| object.spec.key.namespace.as_str());
-        let namespace = shares.next(waiting, second)?.to_owned();
+        let namespace = slots.next_namespace(waiting, second)?.to_owned();
         let own = self
             .known
             .values_mut()
@@ -272,7 +272,7 @@ impl Objects {
         let pipeline = entry.pipeline()?;
         let (chunk, query) = (pipeline.chunk(now), pipeline.query()?.clone());
         entry.begin(chunk);
-        shares.take(&namespace);
+        slots.acquire(&namespace);
         let metric = MetricKey {
             uid: uid.clone(),
             number: entry.number,

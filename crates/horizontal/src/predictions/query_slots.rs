@@ -18,15 +18,15 @@ const NOTHING: f64 = 0.01;
 
 /// The places, and the namespaces that use them.
 #[derive(Debug)]
-pub struct Shares {
-    places: usize,
-    taken: usize,
+pub struct QuerySlots {
+    slots: usize,
+    in_use: usize,
     namespaces: BTreeMap<String, Share>,
 }
 
 #[derive(Debug, Default)]
 struct Share {
-    taken: usize,
+    in_use: usize,
     /// Seconds that places were used, as of `at`.
     used: f64,
     /// In seconds since 1970.
@@ -40,47 +40,52 @@ impl Share {
     }
 }
 
-impl Shares {
-    pub fn new(places: usize) -> Self {
+impl QuerySlots {
+    pub fn new(slots: usize) -> Self {
         Self {
-            places: places.max(1),
-            taken: 0,
+            slots: slots.max(1),
+            in_use: 0,
             namespaces: BTreeMap::new(),
         }
     }
 
     /// The namespace that gets the next place, of those that wait; none while it has to wait. A
     /// namespace may occur several times. None is looked at while all places are taken.
-    pub fn next<'a>(&self, waiting: impl Iterator<Item = &'a str>, now: i64) -> Option<&'a str> {
-        if self.taken >= self.places {
+    pub fn next_namespace<'a>(
+        &self,
+        waiting: impl Iterator<Item = &'a str>,
+        now: i64,
+    ) -> Option<&'a str> {
+        if self.in_use >= self.slots {
             return None;
         }
-        let standing = |namespace: &str| {
+        let usage = |namespace: &str| {
             let share = self.namespaces.get(namespace);
-            share.map_or((0, 0.0), |share| (share.taken, share.used(now)))
+            share.map_or((0, 0.0), |share| (share.in_use, share.used(now)))
         };
-        let most = self.places.div_ceil(2);
-        let standings = waiting.map(|namespace| (standing(namespace), namespace));
-        let open = standings.filter(|((taken, used), _)| *taken < most && *used <= MUCH);
+        let max_per_namespace = self.slots.div_ceil(2);
+        let usages = waiting.map(|namespace| (usage(namespace), namespace));
+        let open =
+            usages.filter(|((in_use, used), _)| *in_use < max_per_namespace && *used <= MUCH);
         let first = open
             .min_by(|((a, a_used), _), ((b, b_used), _)| a.cmp(b).then(a_used.total_cmp(b_used)));
         first.map(|(_, namespace)| namespace)
     }
 
     /// A namespace takes a place.
-    pub fn take(&mut self, namespace: &str) {
-        self.taken += 1;
+    pub fn acquire(&mut self, namespace: &str) {
+        self.in_use += 1;
         self.namespaces
             .entry(namespace.to_owned())
             .or_default()
-            .taken += 1;
+            .in_use += 1;
     }
 
     /// A namespace gives a place back.
-    pub fn give_back(&mut self, namespace: &str, used: Duration, now: i64) {
+    pub fn release(&mut self, namespace: &str, used: Duration, now: i64) {
         if let Some(share) = self.namespaces.get_mut(namespace) {
-            self.taken = self.taken.saturating_sub(1);
-            share.taken = share.taken.saturating_sub(1);
+            self.in_use = self.in_use.saturating_sub(1);
+            share.in_use = share.in_use.saturating_sub(1);
             (share.used, share.at) = (share.used(now) + used.as_secs_f64(), now);
         }
     }
@@ -88,7 +93,7 @@ impl Shares {
     /// Forgets namespaces that used nothing for a while.
     pub fn forget(&mut self, now: i64) {
         self.namespaces
-            .retain(|_, share| share.taken > 0 || share.used(now) > NOTHING);
+            .retain(|_, share| share.in_use > 0 || share.used(now) > NOTHING);
     }
 }
 
@@ -99,10 +104,10 @@ mod tests {
     const NOW: i64 = 1_767_225_600;
 
     /// The namespaces that get places one after the other, while all of them wait.
-    fn granted(shares: &mut Shares, waiting: &[&str]) -> Vec<String> {
+    fn granted(slots: &mut QuerySlots, waiting: &[&str]) -> Vec<String> {
         let mut granted = Vec::new();
-        while let Some(namespace) = shares.next(waiting.iter().copied(), NOW) {
-            shares.take(namespace);
+        while let Some(namespace) = slots.next_namespace(waiting.iter().copied(), NOW) {
+            slots.acquire(namespace);
             granted.push(namespace.to_owned());
         }
         granted
@@ -110,31 +115,34 @@ mod tests {
 
     #[test]
     fn one_namespace_has_half_of_the_places_and_two_have_as_many() {
-        assert_eq!(granted(&mut Shares::new(10), &["a"]).len(), 5);
-        let mut shares = Shares::new(10);
-        assert_eq!(granted(&mut shares, &["a"]).len(), 5);
-        assert_eq!(granted(&mut shares, &["a", "b"]), ["b"; 5]);
+        assert_eq!(granted(&mut QuerySlots::new(10), &["a"]).len(), 5);
+        let mut slots = QuerySlots::new(10);
+        assert_eq!(granted(&mut slots, &["a"]).len(), 5);
+        assert_eq!(granted(&mut slots, &["a", "b"]), ["b"; 5]);
         assert_eq!(
-            granted(&mut Shares::new(4), &["a", "b"]),
+            granted(&mut QuerySlots::new(4), &["a", "b"]),
             ["a", "b", "a", "b"]
         );
-        assert_eq!(granted(&mut Shares::new(1), &["a", "b"]), ["a"]);
+        assert_eq!(granted(&mut QuerySlots::new(1), &["a", "b"]), ["a"]);
     }
 
     #[test]
     fn a_namespace_of_slow_questions_uses_a_quarter_of_the_time() {
-        let mut shares = Shares::new(10);
+        let mut slots = QuerySlots::new(10);
         let (took, mut used) = (5, 0);
         let mut now = NOW;
         while now < NOW + 3600 {
-            let next = shares.next(["slow"].into_iter(), now);
+            let next = slots.next_namespace(["slow"].into_iter(), now);
             if next.is_some() {
-                shares.take("slow");
+                slots.acquire("slow");
                 now += took;
-                shares.give_back("slow", Duration::from_secs(took.unsigned_abs()), now);
+                slots.release("slow", Duration::from_secs(took.unsigned_abs()), now);
                 used += took;
             } else {
-                assert_eq!(shares.next(["quick"].into_iter(), now), Some("quick"));
+                assert_eq!(
+                    slots.next_namespace(["quick"].into_iter(), now),
+                    Some("quick")
+                );
                 now += 1;
             }
         }
@@ -143,38 +151,38 @@ mod tests {
 
     #[test]
     fn none_that_waits_is_looked_at_while_all_places_are_taken() {
-        let mut shares = Shares::new(1);
-        shares.take("a");
+        let mut slots = QuerySlots::new(1);
+        slots.acquire("a");
         let waiting = std::iter::repeat_with(|| -> &'static str { panic!("no place is free") });
-        assert_eq!(shares.next(waiting, NOW), None);
+        assert_eq!(slots.next_namespace(waiting, NOW), None);
     }
 
     #[test]
     fn of_two_the_one_that_used_less_time_comes_first_until_that_is_long_ago() {
-        let mut shares = Shares::new(2);
+        let mut slots = QuerySlots::new(2);
         for (namespace, seconds) in [("slow", 16), ("quick", 1)] {
-            shares.take(namespace);
-            shares.give_back(namespace, Duration::from_secs(seconds), NOW);
+            slots.acquire(namespace);
+            slots.release(namespace, Duration::from_secs(seconds), NOW);
         }
         for _ in 0..60 {
             assert_eq!(
-                shares.next(["quick", "slow"].into_iter(), NOW),
+                slots.next_namespace(["quick", "slow"].into_iter(), NOW),
                 Some("quick")
             );
-            shares.take("quick");
+            slots.acquire("quick");
             assert_eq!(
-                shares.next(["quick", "slow"].into_iter(), NOW),
+                slots.next_namespace(["quick", "slow"].into_iter(), NOW),
                 Some("slow")
             );
-            shares.give_back("quick", Duration::from_millis(200), NOW);
+            slots.release("quick", Duration::from_millis(200), NOW);
         }
-        shares.take("quick");
-        shares.give_back("quick", Duration::from_secs(10), NOW);
+        slots.acquire("quick");
+        slots.release("quick", Duration::from_secs(10), NOW);
         assert_eq!(
-            shares.next(["quick", "slow"].into_iter(), NOW),
+            slots.next_namespace(["quick", "slow"].into_iter(), NOW),
             Some("slow")
         );
-        shares.forget(NOW + 2 * 3600);
-        assert!(shares.namespaces.is_empty());
+        slots.forget(NOW + 2 * 3600);
+        assert!(slots.namespaces.is_empty());
     }
 }

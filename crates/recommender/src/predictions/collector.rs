@@ -6,7 +6,7 @@
 //! other. A question ends when its object goes. Nothing waits until all metrics are read. What
 //! takes long to make of a history is made elsewhere.
 //!
-//! * `objects`: the objects and the state of their metrics; `pipeline`: one metric; `shares`: which
+//! * `objects`: the objects and the state of their metrics; `pipeline`: one metric; `slots`: which
 //!   namespace asks next; `limits`: memory.
 //! * `store`: the connection to Prometheus.
 
@@ -19,8 +19,8 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 use horizontal::predictions::{
-    HistoryChange, MemoryLimits, MetricKey, Objects, QueryAccess, ReadFailure, ReadIntervals,
-    ReadRequest, Samples, Shares,
+    HistoryChange, MemoryLimits, MetricKey, Objects, QueryAccess, QuerySlots, ReadFailure,
+    ReadIntervals, ReadRequest, Samples,
 };
 use jiff::Timestamp;
 use tokio::runtime::{Handle, RuntimeFlavor};
@@ -102,7 +102,7 @@ impl Gather {
             horizontal,
             rules,
             objects: Objects::new(recommender, intervals, limits, prometheus.is_some(), access),
-            shares: Shares::new(concurrency),
+            slots: QuerySlots::new(concurrency),
             rounds,
             fits: FitPool::new(FitPool::default_size(), metrics.forecasts.clone()),
             store,
@@ -128,7 +128,7 @@ struct Collector {
     horizontal: watch::Receiver<View>,
     rules: Option<Told>,
     objects: Objects,
-    shares: Shares,
+    slots: QuerySlots,
     /// Rounds of usage, where there is no store to be asked.
     rounds: Option<Rounds>,
     fits: FitPool,
@@ -192,7 +192,7 @@ impl Collector {
         }
         self.fit(now);
         self.cancel(now);
-        self.shares.forget(now.as_second());
+        self.slots.forget(now.as_second());
         let news = self.objects.news();
         if changed || !news.is_empty() {
             self.metrics
@@ -213,14 +213,14 @@ impl Collector {
         let Self {
             asked,
             objects,
-            shares,
+            slots,
             ..
         } = self;
         asked.retain(|_, request| {
             let is_pending = objects.awaits(&request.metric);
             if !is_pending {
                 request.task.abort();
-                shares.give_back(&request.namespace, request.since.elapsed(), now.as_second());
+                slots.release(&request.namespace, request.since.elapsed(), now.as_second());
             }
             is_pending
         });
@@ -249,7 +249,7 @@ impl Collector {
             return;
         };
         let took = since.elapsed();
-        self.shares.give_back(&namespace, took, now.as_second());
+        self.slots.release(&namespace, took, now.as_second());
         let _timer = answer.is_ok().then(|| self.metrics.forecasts.learning());
         let Some(change) = self.objects.answer(&metric, answer, took, now) else {
             return;
@@ -272,7 +272,7 @@ impl Collector {
         A: Fn(ReadRequest) -> F,
         F: Future<Output = Result<Samples, ReadFailure>> + Send + 'static,
     {
-        while let Some(request) = self.objects.ask(&mut self.shares, now) {
+        while let Some(request) = self.objects.ask(&mut self.slots, now) {
             let (metric, namespace) = (request.metric.clone(), request.namespace.clone());
             let task = self.requests.spawn(ask(request));
             self.asked.insert(

@@ -11,7 +11,7 @@ use super::super::access::{KnownRules, QueryAccess, QueryScope};
 use super::super::memory_limits::MemoryLimits;
 use super::super::objects::{HistoryChange, Objects, Synced};
 use super::super::pipeline::ReadFailure;
-use super::super::query_slots::Shares;
+use super::super::query_slots::QuerySlots;
 use super::*;
 use crate::ehpa::Rules;
 
@@ -71,9 +71,9 @@ fn access() -> QueryAccess {
 
 /// Reads all histories at once.
 fn read_all(objects: &mut Objects, now: Timestamp) {
-    let mut shares = Shares::new(1);
-    while let Some(request) = objects.ask(&mut shares, now) {
-        shares.give_back(&request.namespace, Duration::ZERO, now.as_second());
+    let mut slots = QuerySlots::new(1);
+    while let Some(request) = objects.ask(&mut slots, now) {
+        slots.release(&request.namespace, Duration::ZERO, now.as_second());
         objects.answer(
             &request.metric,
             Ok(points(request.range)),
@@ -96,7 +96,7 @@ fn a_failure_is_a_change_when_it_begins_when_its_reason_changes_and_when_it_ends
     ))]);
     objects.sync(&view);
     objects.limit(now);
-    let mut shares = Shares::new(1);
+    let mut slots = QuerySlots::new(1);
     let answers = [
         ("", false),
         ("away", true),
@@ -109,8 +109,8 @@ fn a_failure_is_a_change_when_it_begins_when_its_reason_changes_and_when_it_ends
     for (number, (why, is_change)) in answers.into_iter().enumerate() {
         let now = Timestamp::from_second(START + 600 * i64::try_from(number).expect("a few"))
             .expect("in range");
-        let request = objects.ask(&mut shares, now).expect("it is due");
-        shares.give_back(&request.namespace, Duration::ZERO, now.as_second());
+        let request = objects.ask(&mut slots, now).expect("it is due");
+        slots.release(&request.namespace, Duration::ZERO, now.as_second());
         let failure = ReadFailure {
             details: "connection refused".to_owned(),
             ..ReadFailure::refused(why.to_owned())

@@ -146,7 +146,7 @@ impl Fixture {
             horizontal,
             rules: None,
             objects: Objects::new("default".to_owned(), INTERVALS, LIMITS, true, access()),
-            shares: Shares::new(10),
+            slots: QuerySlots::new(10),
             rounds: None,
             fits: FitPool::new(FitPool::default_size(), metrics.forecasts.clone()),
             store,
