@@ -3,7 +3,7 @@
 //!
 //! | topic | file |
 //! |---|---|
-//! | objects, and the next query for a history | `objects.rs`, `metric_entry.rs`, `query_slots.rs`, `memory_limits.rs` |
+//! | objects, and the next query for a history | `prediction_set.rs`, `metric_entry.rs`, `query_slots.rs`, `memory_limits.rs` |
 //! | metrics of an object, their methods; Crane's settings | `spec.rs`, `crane.rs` |
 //! | query for a history, restricted to what the object may read | `query.rs`, `access.rs` |
 //! | one metric: time ranges to read, models, forecast | `pipeline.rs`, `model.rs`, `fit_task.rs` |
@@ -19,9 +19,9 @@ mod fit_task;
 mod memory_limits;
 mod metric_entry;
 mod model;
-mod objects;
 mod pipeline;
 mod points;
+mod prediction_set;
 mod query;
 mod query_slots;
 mod result;
@@ -36,8 +36,8 @@ pub use access::{KnownRules, QueryAccess, QueryScope, UnknownQueryScope};
 pub use fit_task::{FitResult, FitTask};
 pub use memory_limits::MemoryLimits;
 pub use model::Labels;
-pub use objects::{HistoryChange, MetricKey, Objects, ReadRequest, Synced};
 pub use pipeline::{Excess, MetricPipeline, ReadFailure, ReadIntervals, ReadRange, Samples};
+pub use prediction_set::{HistoryChange, MetricKey, PredictionSet, ReadRequest, SyncResult};
 pub use query::{Expression, Query, Resource};
 pub use query_slots::QuerySlots;
 pub use result::{MetricForecasts, MetricResult, PredictionResult};

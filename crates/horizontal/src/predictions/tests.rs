@@ -2,7 +2,7 @@
 
 mod bounds;
 mod dsp;
-mod objects;
+mod prediction_set;
 mod reading;
 mod written;
 

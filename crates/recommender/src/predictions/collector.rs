@@ -6,7 +6,7 @@
 //! other. A question ends when its object goes. Nothing waits until all metrics are read. What
 //! takes long to make of a history is made elsewhere.
 //!
-//! * `objects`: the objects and the state of their metrics; `pipeline`: one metric; `slots`: which
+//! * `predictions`: the objects and the state of their metrics; `pipeline`: one metric; `slots`: which
 //!   namespace asks next; `limits`: memory.
 //! * `store`: the connection to Prometheus.
 
@@ -19,7 +19,7 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 use horizontal::predictions::{
-    HistoryChange, MemoryLimits, MetricKey, Objects, QueryAccess, QuerySlots, ReadFailure,
+    HistoryChange, MemoryLimits, MetricKey, PredictionSet, QueryAccess, QuerySlots, ReadFailure,
     ReadIntervals, ReadRequest, Samples,
 };
 use jiff::Timestamp;
@@ -101,7 +101,13 @@ impl Gather {
         let collector = Collector {
             horizontal,
             rules,
-            objects: Objects::new(recommender, intervals, limits, prometheus.is_some(), access),
+            predictions: PredictionSet::new(
+                recommender,
+                intervals,
+                limits,
+                prometheus.is_some(),
+                access,
+            ),
             slots: QuerySlots::new(concurrency),
             rounds,
             fits: FitPool::new(FitPool::default_size(), metrics.forecasts.clone()),
@@ -127,7 +133,7 @@ impl Gather {
 struct Collector {
     horizontal: watch::Receiver<View>,
     rules: Option<Told>,
-    objects: Objects,
+    predictions: PredictionSet,
     slots: QuerySlots,
     /// Rounds of usage, where there is no store to be asked.
     rounds: Option<Rounds>,
@@ -170,54 +176,54 @@ impl Collector {
     }
 
     fn fit(&mut self, now: Timestamp) {
-        self.objects.learn(now);
+        self.predictions.learn(now);
         if self.fits.has_capacity() {
-            self.fits.start(self.objects.awaiting_fit());
+            self.fits.start(self.predictions.awaiting_fit());
         }
     }
 
     fn tick(&mut self, now: Timestamp) {
         let changed = (self.update_rules() | self.horizontal.has_changed().unwrap_or(false)) && {
             let view = self.horizontal.borrow_and_update();
-            let synced = self.objects.sync(&view);
+            let sync_result = self.predictions.sync(&view);
             tracing::debug!(
-                derived = synced.derived,
+                derived = sync_result.derived,
                 "looked at predictions that changed"
             );
-            synced.is_changed
+            sync_result.is_changed
         };
-        let refused = self.objects.limit(now);
+        let refused = self.predictions.limit(now);
         if let Some(rounds) = &mut self.rounds {
-            rounds.hear(&mut self.objects, &self.metrics, now);
+            rounds.hear(&mut self.predictions, &self.metrics, now);
         }
         self.fit(now);
         self.cancel(now);
         self.slots.forget(now.as_second());
-        let news = self.objects.news();
+        let news = self.predictions.news();
         if changed || !news.is_empty() {
             self.metrics
                 .forecasts
-                .kept(self.objects.pipelines(), refused);
-            self.store.update(news, |uid| self.objects.has(uid));
+                .kept(self.predictions.pipelines(), refused);
+            self.store.update(news, |uid| self.predictions.has(uid));
         }
     }
 
     /// Hands over the rules. Returns whether they changed.
     fn update_rules(&mut self) -> bool {
         let rules = self.rules.as_ref().and_then(|rules| rules.borrow().clone());
-        rules.is_some_and(|rules| self.objects.set_rules(rules))
+        rules.is_some_and(|rules| self.predictions.set_rules(rules))
     }
 
     /// Ends questions of metrics that are gone or refused.
     fn cancel(&mut self, now: Timestamp) {
         let Self {
             asked,
-            objects,
+            predictions,
             slots,
             ..
         } = self;
         asked.retain(|_, request| {
-            let is_pending = objects.awaits(&request.metric);
+            let is_pending = predictions.awaits(&request.metric);
             if !is_pending {
                 request.task.abort();
                 slots.release(&request.namespace, request.since.elapsed(), now.as_second());
@@ -251,7 +257,7 @@ impl Collector {
         let took = since.elapsed();
         self.slots.release(&namespace, took, now.as_second());
         let _timer = answer.is_ok().then(|| self.metrics.forecasts.learning());
-        let Some(change) = self.objects.answer(&metric, answer, took, now) else {
+        let Some(change) = self.predictions.answer(&metric, answer, took, now) else {
             return;
         };
         let HistoryChange {
@@ -272,7 +278,7 @@ impl Collector {
         A: Fn(ReadRequest) -> F,
         F: Future<Output = Result<Samples, ReadFailure>> + Send + 'static,
     {
-        while let Some(request) = self.objects.ask(&mut self.slots, now) {
+        while let Some(request) = self.predictions.ask(&mut self.slots, now) {
             let (metric, namespace) = (request.metric.clone(), request.namespace.clone());
             let task = self.requests.spawn(ask(request));
             self.asked.insert(
@@ -310,12 +316,12 @@ impl Rounds {
     }
 
     /// Takes in a round, if it is a new one.
-    fn hear(&mut self, objects: &mut Objects, metrics: &Metrics, now: Timestamp) {
+    fn hear(&mut self, predictions: &mut PredictionSet, metrics: &Metrics, now: Timestamp) {
         let round = self.newest.borrow().clone();
         let Some(round) = round.filter(|round| self.seen != Some(round.at)) else {
             let silent = Duration::try_from(now.duration_since(self.heard)).unwrap_or_default();
             if silent > self.patience {
-                let pipelines = objects
+                let pipelines = predictions
                     .pipelines()
                     .filter(|pipeline| pipeline.query().is_some());
                 pipelines.for_each(|pipeline| pipeline.fail("no usage is measured", now));
@@ -324,7 +330,7 @@ impl Rounds {
         };
         (self.seen, self.heard) = (Some(round.at), now);
         let usage = ByNamespace::new(&round);
-        for pipeline in objects.pipelines() {
+        for pipeline in predictions.pipelines() {
             let Some(query) = pipeline.query() else {
                 continue;
             };

@@ -132,7 +132,7 @@ fn access() -> QueryAccess {
 
 impl Fixture {
     /// Runs a collector over these objects, at the time of the paused clock.
-    fn start(objects: Vec<Whole<api::prediction::TimeSeriesPrediction>>) -> Self {
+    fn start(predictions: Vec<Whole<api::prediction::TimeSeriesPrediction>>) -> Self {
         let (view, horizontal) = watch::channel(View::default());
         let (store, open) = (PredictionStore::default(), Arc::new(AtomicUsize::new(0)));
         let fixture = Self {
@@ -140,12 +140,18 @@ impl Fixture {
             store: store.clone(),
             open: Arc::clone(&open),
         };
-        fixture.set(objects);
+        fixture.set(predictions);
         let metrics = Metrics::register(&Registry::new(), Vec::new()).expect("valid names");
         let collector = Collector {
             horizontal,
             rules: None,
-            objects: Objects::new("default".to_owned(), INTERVALS, LIMITS, true, access()),
+            predictions: PredictionSet::new(
+                "default".to_owned(),
+                INTERVALS,
+                LIMITS,
+                true,
+                access(),
+            ),
             slots: QuerySlots::new(10),
             rounds: None,
             fits: FitPool::new(FitPool::default_size(), metrics.forecasts.clone()),
@@ -164,10 +170,10 @@ impl Fixture {
     }
 
     /// Makes these the only objects.
-    fn set(&self, objects: Vec<Whole<api::prediction::TimeSeriesPrediction>>) {
+    fn set(&self, predictions: Vec<Whole<api::prediction::TimeSeriesPrediction>>) {
         self.view.send_modify(|view| {
             view.predictions
-                .reset(objects.into_iter().map(Arc::new).collect());
+                .reset(predictions.into_iter().map(Arc::new).collect());
         });
     }
 

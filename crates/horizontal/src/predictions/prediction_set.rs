@@ -22,14 +22,14 @@ use crate::predictions::result::PredictionResult;
 use crate::predictions::spec::{ForecastSpec, PredictionSpec};
 
 /// All objects, by their unique identifiers.
-pub struct Objects {
+pub struct PredictionSet {
     recommender: String,
     intervals: ReadIntervals,
     limits: MemoryLimits,
     /// Whether there is a store that knows expressions.
     has_store: bool,
     access: QueryAccess,
-    known: BTreeMap<String, Object>,
+    known: BTreeMap<String, Prediction>,
     is_synced: bool,
     /// The number of the metric that comes next.
     next_number: u64,
@@ -39,14 +39,14 @@ pub struct Objects {
 
 /// The result of a look at the objects.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Synced {
+pub struct SyncResult {
     /// Whether objects came, went or changed, or are known for the first time.
     pub is_changed: bool,
     /// The number of objects whose metrics were derived.
     pub derived: usize,
 }
 
-struct Object {
+struct Prediction {
     /// The inputs that the metrics were derived from.
     inputs: Inputs,
     spec: Arc<PredictionSpec>,
@@ -83,7 +83,7 @@ pub struct HistoryChange {
     pub failure: Option<ReadFailure>,
 }
 
-impl Objects {
+impl PredictionSet {
     pub fn new(
         recommender: String,
         intervals: ReadIntervals,
@@ -111,12 +111,12 @@ impl Objects {
 
     /// Takes up which objects there are. The metrics of those are derived that changed, or
     /// something that they depend on. New metrics wait for [`Self::limit`].
-    pub fn sync(&mut self, view: &View) -> Synced {
+    pub fn sync(&mut self, view: &View) -> SyncResult {
         if !self.access.is_known() {
-            return Synced::default();
+            return SyncResult::default();
         }
         let mut before = std::mem::take(&mut self.known);
-        let mut synced = Synced {
+        let mut sync_result = SyncResult {
             is_changed: !std::mem::replace(&mut self.is_synced, true),
             derived: 0,
         };
@@ -132,15 +132,15 @@ impl Objects {
                 Some(old) if old.inputs.is_same(&inputs) => old,
                 old => {
                     let (object, is_changed) = self.object(inputs, old);
-                    synced.derived += 1;
-                    synced.is_changed |= is_changed;
+                    sync_result.derived += 1;
+                    sync_result.is_changed |= is_changed;
                     object
                 }
             };
             self.known.insert(uid, object);
         }
-        synced.is_changed |= !before.is_empty();
-        synced
+        sync_result.is_changed |= !before.is_empty();
+        sync_result
     }
 
     /// The unique identifier of an object that this recommender forecasts.
@@ -156,7 +156,7 @@ impl Objects {
 
     /// An object with what is known of its metrics already, and whether it differs from the old
     /// one.
-    fn object(&mut self, inputs: Inputs, old: Option<Object>) -> (Object, bool) {
+    fn object(&mut self, inputs: Inputs, old: Option<Prediction>) -> (Prediction, bool) {
         let Whole { key, object } = &*inputs.prediction;
         let created = object
             .creation_timestamp()
@@ -204,7 +204,7 @@ impl Objects {
             |(_, spec, is_new)| (spec, is_new),
         );
         (
-            Object {
+            Prediction {
                 inputs,
                 spec,
                 created,
@@ -262,7 +262,7 @@ impl Objects {
             .known
             .values_mut()
             .filter(|object| object.spec.key.namespace == namespace);
-        let due = own.flat_map(|Object { spec, metrics, .. }| {
+        let due = own.flat_map(|Prediction { spec, metrics, .. }| {
             let due = metrics
                 .iter_mut()
                 .filter_map(|entry| Some((entry.due(second)?.due(), entry)));
@@ -372,11 +372,11 @@ impl Objects {
         }
         let share = limits.share(needed.into_values().collect());
         let reason = limits.reason(share);
-        let mut objects: Vec<&mut Object> = known.values_mut().collect();
+        let mut objects: Vec<&mut Prediction> = known.values_mut().collect();
         objects.sort_by(|a, b| (a.created, &a.spec.uid).cmp(&(b.created, &b.spec.uid)));
         let mut used: BTreeMap<&str, usize> = BTreeMap::new();
         let mut refused = 0;
-        for Object {
+        for Prediction {
             inputs,
             spec,
             metrics,

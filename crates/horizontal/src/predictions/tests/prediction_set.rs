@@ -9,8 +9,8 @@ use view::{Namespace, View, Whole};
 
 use super::super::access::{KnownRules, QueryAccess, QueryScope};
 use super::super::memory_limits::MemoryLimits;
-use super::super::objects::{HistoryChange, Objects, Synced};
 use super::super::pipeline::ReadFailure;
+use super::super::prediction_set::{HistoryChange, PredictionSet, SyncResult};
 use super::super::query_slots::QuerySlots;
 use super::*;
 use crate::ehpa::Rules;
@@ -70,11 +70,11 @@ fn access() -> QueryAccess {
 }
 
 /// Reads all histories at once.
-fn read_all(objects: &mut Objects, now: Timestamp) {
+fn read_all(predictions: &mut PredictionSet, now: Timestamp) {
     let mut slots = QuerySlots::new(1);
-    while let Some(request) = objects.ask(&mut slots, now) {
+    while let Some(request) = predictions.ask(&mut slots, now) {
         slots.release(&request.namespace, Duration::ZERO, now.as_second());
-        objects.answer(
+        predictions.answer(
             &request.metric,
             Ok(points(request.range)),
             Duration::ZERO,
@@ -86,7 +86,8 @@ fn read_all(objects: &mut Objects, now: Timestamp) {
 #[test]
 fn a_failure_is_a_change_when_it_begins_when_its_reason_changes_and_when_it_ends() {
     let now = Timestamp::from_second(START).expect("in range");
-    let mut objects = Objects::new("default".to_owned(), INTERVALS, LIMITS, true, access());
+    let mut predictions =
+        PredictionSet::new("default".to_owned(), INTERVALS, LIMITS, true, access());
     let mut view = View::default();
     view.predictions.reset(vec![Arc::new(prediction(
         "shop",
@@ -94,8 +95,8 @@ fn a_failure_is_a_change_when_it_begins_when_its_reason_changes_and_when_it_ends
         CREATED,
         &expressions("quick", 1),
     ))]);
-    objects.sync(&view);
-    objects.limit(now);
+    predictions.sync(&view);
+    predictions.limit(now);
     let mut slots = QuerySlots::new(1);
     let answers = [
         ("", false),
@@ -109,7 +110,7 @@ fn a_failure_is_a_change_when_it_begins_when_its_reason_changes_and_when_it_ends
     for (number, (why, is_change)) in answers.into_iter().enumerate() {
         let now = Timestamp::from_second(START + 600 * i64::try_from(number).expect("a few"))
             .expect("in range");
-        let request = objects.ask(&mut slots, now).expect("it is due");
+        let request = predictions.ask(&mut slots, now).expect("it is due");
         slots.release(&request.namespace, Duration::ZERO, now.as_second());
         let failure = ReadFailure {
             details: "connection refused".to_owned(),
@@ -119,7 +120,7 @@ fn a_failure_is_a_change_when_it_begins_when_its_reason_changes_and_when_it_ends
         let answer = failure
             .clone()
             .map_or_else(|| Ok(points(request.range)), Err);
-        let change = objects.answer(&request.metric, answer, Duration::ZERO, now);
+        let change = predictions.answer(&request.metric, answer, Duration::ZERO, now);
         let prediction = ObjectKey::new("shop", "web");
         let expected = HistoryChange {
             prediction,
@@ -131,10 +132,10 @@ fn a_failure_is_a_change_when_it_begins_when_its_reason_changes_and_when_it_ends
 }
 
 /// Checks what a look at the objects of a view finds.
-fn check_sync(objects: &mut Objects, view: &View, is_changed: bool, derived: usize) {
+fn check_sync(predictions: &mut PredictionSet, view: &View, is_changed: bool, derived: usize) {
     assert_eq!(
-        objects.sync(view),
-        Synced {
+        predictions.sync(view),
+        SyncResult {
             is_changed,
             derived
         }
@@ -148,7 +149,7 @@ fn a_change_of_one_object_costs_one_object() {
         rules: KnownRules::Read(Arc::default()),
         ..access()
     };
-    let mut objects = Objects::new("default".to_owned(), INTERVALS, LIMITS, true, access);
+    let mut predictions = PredictionSet::new("default".to_owned(), INTERVALS, LIMITS, true, access);
     let mut view = View::default();
     let object = |namespace: &str, name: &str, count| {
         prediction(namespace, name, CREATED, &expressions("quick", count))
@@ -160,22 +161,22 @@ fn a_change_of_one_object_costs_one_object() {
     ];
     view.predictions
         .reset(all.iter().cloned().map(Arc::new).collect());
-    check_sync(&mut objects, &view, true, 3);
+    check_sync(&mut predictions, &view, true, 3);
     view.predictions
         .reset(all.iter().cloned().map(Arc::new).collect());
-    check_sync(&mut objects, &view, false, 0);
+    check_sync(&mut predictions, &view, false, 0);
 
     let mut written = all[0].clone();
     written.object.status = Some(TimeSeriesPredictionStatus::default());
     view.predictions.apply(Arc::new(written));
-    check_sync(&mut objects, &view, false, 1);
+    check_sync(&mut predictions, &view, false, 1);
     view.predictions.apply(Arc::new(object("shop", "b", 2)));
-    check_sync(&mut objects, &view, true, 1);
+    check_sync(&mut predictions, &view, true, 1);
     let mut other = object("bank", "c", 1);
     other.object.metadata.annotations =
         Some([("plimsoll.dev/recommender".to_owned(), "other".to_owned())].into());
     view.predictions.apply(Arc::new(other));
-    check_sync(&mut objects, &view, true, 0);
+    check_sync(&mut predictions, &view, true, 0);
 
     let labels = std::collections::BTreeMap::from([(
         "plimsoll.dev/prediction-query-scope".to_owned(),
@@ -187,10 +188,10 @@ fn a_change_of_one_object_costs_one_object() {
         labels: labels.into(),
         annotations,
     }));
-    check_sync(&mut objects, &view, true, 2);
-    assert!(objects.set_rules(Arc::new(Rules::default())));
-    check_sync(&mut objects, &view, false, 2);
-    check_sync(&mut objects, &view, false, 0);
+    check_sync(&mut predictions, &view, true, 2);
+    assert!(predictions.set_rules(Arc::new(Rules::default())));
+    check_sync(&mut predictions, &view, false, 2);
+    check_sync(&mut predictions, &view, false, 0);
 }
 
 #[test]
@@ -201,7 +202,8 @@ fn a_refused_metric_waits_until_there_is_clearly_room() {
         namespace_bytes: 1 << 20,
         total_bytes: 4 << 20,
     };
-    let mut objects = Objects::new("default".to_owned(), INTERVALS, limits, true, access());
+    let mut predictions =
+        PredictionSet::new("default".to_owned(), INTERVALS, limits, true, access());
     let mut view = View::default();
     let web = prediction(
         "shop",
@@ -232,8 +234,8 @@ fn a_refused_metric_waits_until_there_is_clearly_room() {
         );
         written.object.status = Some(status);
         view.predictions.reset(vec![old(count), Arc::new(written)]);
-        objects.sync(&view);
-        refused.push(objects.limit(now));
+        predictions.sync(&view);
+        refused.push(predictions.limit(now));
     }
     assert_eq!(refused, [0, 1, 1, 1, 1, 1, 0]);
 }
@@ -250,7 +252,8 @@ fn texts_of_metrics_count_and_those_of_refused_ones_are_not_kept() {
             namespace_bytes: most,
             total_bytes: 4 << 20,
         };
-        let mut objects = Objects::new("default".to_owned(), INTERVALS, limits, true, access());
+        let mut predictions =
+            PredictionSet::new("default".to_owned(), INTERVALS, limits, true, access());
         let mut view = View::default();
         view.predictions.reset(vec![Arc::new(prediction(
             "greedy",
@@ -258,10 +261,13 @@ fn texts_of_metrics_count_and_those_of_refused_ones_are_not_kept() {
             CREATED,
             &expressions,
         ))]);
-        objects.sync(&view);
+        predictions.sync(&view);
         for _ in 0..2 {
-            let kept = expressions.len() - objects.limit(now);
-            let taken: usize = objects.pipelines().map(|pipeline| pipeline.bytes()).sum();
+            let kept = expressions.len() - predictions.limit(now);
+            let taken: usize = predictions
+                .pipelines()
+                .map(|pipeline| pipeline.bytes())
+                .sum();
             assert!(
                 admitted.contains(&kept) && taken <= most,
                 "{kept} metrics in {taken} bytes"
@@ -277,7 +283,8 @@ fn what_is_too_much_for_a_namespace_is_refused_and_said_and_others_are_forecast(
         namespace_bytes: 1 << 20,
         total_bytes: 4 << 20,
     };
-    let mut objects = Objects::new("default".to_owned(), INTERVALS, limits, true, access());
+    let mut predictions =
+        PredictionSet::new("default".to_owned(), INTERVALS, limits, true, access());
     let mut view = View::default();
     let old = prediction("greedy", "old", CREATED, &expressions("quick", 2));
     let new = prediction(
@@ -294,15 +301,18 @@ fn what_is_too_much_for_a_namespace_is_refused_and_said_and_others_are_forecast(
             .chain([Arc::new(new.clone())])
             .collect(),
     );
-    objects.sync(&view);
+    predictions.sync(&view);
     for _ in 0..3 {
-        let refused = objects.limit(now);
+        let refused = predictions.limit(now);
         assert!((85..100).contains(&refused), "{refused} refused");
-        read_all(&mut objects, now);
+        read_all(&mut predictions, now);
     }
-    let taken: usize = objects.pipelines().map(|pipeline| pipeline.bytes()).sum();
+    let taken: usize = predictions
+        .pipelines()
+        .map(|pipeline| pipeline.bytes())
+        .sum();
     assert!(taken < 2 << 20, "{taken} bytes");
-    let results = objects.news();
+    let results = predictions.news();
     let result = |uid: &str| {
         results
             .iter()
@@ -341,10 +351,10 @@ fn what_is_too_much_for_a_namespace_is_refused_and_said_and_others_are_forecast(
     );
     view.predictions
         .reset(wholes().into_iter().chain([Arc::new(small)]).collect());
-    objects.sync(&view);
-    assert_eq!(objects.limit(now), 0);
-    read_all(&mut objects, now);
-    let results = objects.news();
+    predictions.sync(&view);
+    assert_eq!(predictions.limit(now), 0);
+    read_all(&mut predictions, now);
+    let results = predictions.news();
     let result = results
         .iter()
         .find(|result| result.spec.uid == "greedy/new")
