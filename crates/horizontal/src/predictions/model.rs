@@ -13,7 +13,7 @@ use super::spec::Method;
 use dsp::Dsp;
 use percentile::Percentile;
 pub(super) use plimsoll::FARTHEST;
-use plimsoll::Own;
+use plimsoll::PlimsollForecaster;
 
 /// Labels of a series.
 pub type Labels = BTreeMap<String, String>;
@@ -21,7 +21,7 @@ pub type Labels = BTreeMap<String, String>;
 /// One series by one method.
 #[derive(Debug)]
 pub(super) enum Model {
-    Own(Own),
+    Plimsoll(PlimsollForecaster),
     Dsp(Dsp),
     Percentile(Percentile),
 }
@@ -39,10 +39,14 @@ impl Model {
     /// Without a history. `refit_seconds` is how often DSP looks at all of it anew, as in Crane.
     pub(super) fn new(method: &Method, window_seconds: u32, refit_seconds: i64) -> Self {
         match method {
-            Method::Own {
+            Method::Plimsoll {
                 step_seconds,
                 quantile,
-            } => Self::Own(Own::new(*step_seconds, *quantile, window_seconds)),
+            } => Self::Plimsoll(PlimsollForecaster::new(
+                *step_seconds,
+                *quantile,
+                window_seconds,
+            )),
             Method::Dsp {
                 dsp,
                 history_seconds,
@@ -59,7 +63,7 @@ impl Model {
     /// up to a time.
     pub(super) fn take(&mut self, samples: &[(i64, f64)], until: i64) {
         match self {
-            Self::Own(own) => own.take(samples, until),
+            Self::Plimsoll(forecaster) => forecaster.take(samples, until),
             Self::Dsp(dsp) => dsp.take(samples, until),
             Self::Percentile(percentile) => percentile.take(samples),
         }
@@ -104,7 +108,7 @@ impl Model {
     /// What will be, or why that cannot be said.
     pub(super) fn forecast(&self, wanted: Wanted) -> Result<ForecastSeries, String> {
         let series = match self {
-            Self::Own(own) => own.forecast(wanted),
+            Self::Plimsoll(forecaster) => forecaster.forecast(wanted),
             Self::Dsp(dsp) => dsp.forecast(wanted),
             Self::Percentile(percentile) => percentile.forecast(wanted),
         }?;
@@ -118,7 +122,7 @@ impl Model {
     /// About the memory that it takes.
     pub(super) fn bytes(&self) -> usize {
         match self {
-            Self::Own(own) => own.bytes(),
+            Self::Plimsoll(forecaster) => forecaster.bytes(),
             Self::Dsp(dsp) => dsp.bytes(),
             Self::Percentile(percentile) => percentile.bytes(),
         }

@@ -149,7 +149,7 @@ impl MetricPipeline {
     ) -> Self {
         let mut hasher = DefaultHasher::new();
         (uid, &spec.identifier).hash(&mut hasher);
-        let farthest = if matches!(spec.method, Method::Own { .. }) {
+        let farthest = if matches!(spec.method, Method::Plimsoll { .. }) {
             FARTHEST.into()
         } else {
             i64::MAX

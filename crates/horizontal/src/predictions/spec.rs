@@ -33,8 +33,8 @@ const RECOMMENDER: &str = "plimsoll.dev/recommender";
 
 const DAY: u32 = 86_400;
 /// What our own method learns from.
-const OWN_HISTORY: u32 = 14 * DAY;
-const OWN_SLOT: u32 = 300;
+const PLIMSOLL_HISTORY: u32 = 14 * DAY;
+const PLIMSOLL_SLOT: u32 = 300;
 const HOUR: u32 = 3600;
 /// The most characters of a reason or note that is kept of one metric.
 const MOST_TEXT: usize = 500;
@@ -83,7 +83,7 @@ impl ForecastSpec {
 /// How a metric is forecast.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Method {
-    Own {
+    Plimsoll {
         /// How far apart samples are read.
         step_seconds: u32,
         quantile: Quantile,
@@ -125,7 +125,9 @@ impl Method {
     /// How far apart the samples of the history are.
     pub fn step_seconds(&self) -> u32 {
         match self {
-            Self::Own { step_seconds, .. } | Self::Percentile { step_seconds, .. } => *step_seconds,
+            Self::Plimsoll { step_seconds, .. } | Self::Percentile { step_seconds, .. } => {
+                *step_seconds
+            }
             Self::Dsp { dsp, .. } => dsp.step_seconds,
         }
     }
@@ -133,7 +135,7 @@ impl Method {
     /// How much of it is read. DSP gets an hour more, as in Crane, of which a whole number of hours is left.
     pub fn history_seconds(&self) -> u32 {
         match self {
-            Self::Own { .. } => OWN_HISTORY,
+            Self::Plimsoll { .. } => PLIMSOLL_HISTORY,
             Self::Dsp {
                 history_seconds, ..
             } => history_seconds.saturating_add(HOUR),
@@ -145,7 +147,7 @@ impl Method {
 
     fn usual_bytes(&self) -> usize {
         match self {
-            Self::Own { .. } => 100 << 10,
+            Self::Plimsoll { .. } => 100 << 10,
             Self::Dsp { .. } => {
                 let samples = self.history_seconds() / self.step_seconds().max(1);
                 samples as usize * size_of::<(i64, f64)>() * 3 / 2
@@ -157,7 +159,7 @@ impl Method {
     /// Its name, for metrics.
     pub fn name(&self) -> &'static str {
         match self {
-            Self::Own { .. } => "own",
+            Self::Plimsoll { .. } => "own",
             Self::Dsp { .. } => "dsp",
             Self::Percentile { .. } => "percentile",
         }
@@ -321,15 +323,15 @@ fn own(algorithm: &Algorithm, annotations: Annotations<'_>, notes: &mut Vec<Stri
             Quantile::default()
         }
     };
-    Method::Own {
-        step_seconds: own_step(step),
+    Method::Plimsoll {
+        step_seconds: plimsoll_step(step),
         quantile,
     }
 }
 
 /// Samples finer than a minute say no more; longer steps must divide a day.
-fn own_step(step: u32) -> u32 {
-    if step <= OWN_SLOT {
+fn plimsoll_step(step: u32) -> u32 {
+    if step <= PLIMSOLL_SLOT {
         return step.max(60);
     }
     (step..=HOUR)
@@ -433,7 +435,7 @@ mod tests {
             (3600, 3600),
             (7200, 3600),
         ] {
-            assert_eq!(own_step(step), expected, "{step}");
+            assert_eq!(plimsoll_step(step), expected, "{step}");
         }
     }
 

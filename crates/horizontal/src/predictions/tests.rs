@@ -57,7 +57,7 @@ fn answer(range: ReadRange, since: i64) -> Samples {
 }
 
 fn own() -> Method {
-    Method::Own {
+    Method::Plimsoll {
         step_seconds: 300,
         quantile: Quantile::Expected,
     }

@@ -117,7 +117,7 @@ mod tests {
     }
 
     fn own() -> Method {
-        Method::Own {
+        Method::Plimsoll {
             step_seconds: 300,
             quantile: Quantile::Expected,
         }

@@ -21,7 +21,7 @@ pub(in crate::predictions) const FARTHEST: u32 = DAY - 1800;
 const LEAST: u64 = 2 * DAY as u64 + HOUR as u64;
 
 #[derive(Debug)]
-pub(in crate::predictions) struct Own {
+pub(in crate::predictions) struct PlimsollForecaster {
     step: u32,
     quantile: Quantile,
     horizons: Vec<u32>,
@@ -30,7 +30,7 @@ pub(in crate::predictions) struct Own {
     learnt: Option<Box<Forecaster>>,
 }
 
-impl Own {
+impl PlimsollForecaster {
     pub(super) fn new(step: u32, quantile: Quantile, window: u32) -> Self {
         let slot = step.max(SLOT);
         // What is published reaches over two windows, from a while ago.

@@ -50,7 +50,7 @@ fn after_a_clock_that_was_ahead_all_is_read_anew() {
 fn a_clock_that_was_put_back_a_little_takes_nothing_of_what_was_heard() {
     for step_seconds in [300, 3600] {
         let mut stage = Stage::new(
-            Method::Own {
+            Method::Plimsoll {
                 step_seconds,
                 quantile: Quantile::Expected,
             },
@@ -147,7 +147,7 @@ proptest! {
     #[test]
     fn spans_are_in_order_and_leave_nothing_out(pauses in prop::collection::vec(1_i64..20 * DAY, 1..20), step in prop::sample::select(vec![60_u32, 300, 432])) {
         let mut now = START;
-        let mut pipeline = Stage::new(Method::Own { step_seconds: step, quantile: Quantile::P90 }, now).pipeline;
+        let mut pipeline = Stage::new(Method::Plimsoll { step_seconds: step, quantile: Quantile::P90 }, now).pipeline;
         let mut last = None;
         for pause in pauses {
             now += pause;

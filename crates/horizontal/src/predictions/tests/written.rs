@@ -55,7 +55,7 @@ fn an_expression_without_samples_that_is_confined_to_the_namespace_says_so() {
 fn a_status_is_written_when_it_no_longer_holds_and_not_before() {
     let mut now = START + 10 * DAY;
     let mut stage = Stage::new(
-        Method::Own {
+        Method::Plimsoll {
             step_seconds: 300,
             quantile: Quantile::P90,
         },
