@@ -28,7 +28,7 @@ pub(super) enum Model {
 
 /// What is forecast.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Wanted {
+pub(super) struct ForecastRange {
     /// Now, in seconds since 1970.
     pub(super) now: i64,
     /// Up to when.
@@ -106,11 +106,11 @@ impl Model {
     }
 
     /// What will be, or why that cannot be said.
-    pub(super) fn forecast(&self, wanted: Wanted) -> Result<ForecastSeries, String> {
+    pub(super) fn forecast(&self, range: ForecastRange) -> Result<ForecastSeries, String> {
         let series = match self {
-            Self::Plimsoll(forecaster) => forecaster.forecast(wanted),
-            Self::Dsp(dsp) => dsp.forecast(wanted),
-            Self::Percentile(percentile) => percentile.forecast(wanted),
+            Self::Plimsoll(forecaster) => forecaster.forecast(range),
+            Self::Dsp(dsp) => dsp.forecast(range),
+            Self::Percentile(percentile) => percentile.forecast(range),
         }?;
         if series.values.iter().all(|value| value.is_finite()) {
             Ok(series)

@@ -11,7 +11,7 @@ use jiff::Timestamp;
 
 use super::access::SCOPE_LABEL;
 use super::fit_task::FitTask;
-use super::model::{FARTHEST, Labels, Model, Wanted, floor};
+use super::model::{FARTHEST, ForecastRange, Labels, Model, floor};
 use super::points::{MOST_OF_SERIES, thin_series};
 use super::query::{Expression, Query};
 use super::result::{MetricForecasts, MetricResult, label_bytes};
@@ -437,7 +437,7 @@ impl MetricPipeline {
         let until = now
             .as_second()
             .saturating_add(2 * i64::from(self.window_seconds));
-        let wanted = Wanted {
+        let range = ForecastRange {
             now: now.as_second(),
             until,
         };
@@ -464,7 +464,7 @@ impl MetricPipeline {
                 is_pending = true;
                 continue;
             }
-            match modelled.model.forecast(wanted) {
+            match modelled.model.forecast(range) {
                 Ok(mut one) => {
                     one.labels.clone_from(labels);
                     thin_series(&mut one, MOST_OF_SERIES);

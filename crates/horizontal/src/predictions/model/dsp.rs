@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, VecDeque};
 use forecast::crane;
 use model::ForecastSeries;
 
-use super::{Wanted, floor};
+use super::{ForecastRange, floor};
 use crate::predictions::fit_task::{FitResult, FitState, FitTask, PendingFit};
 
 /// How soon it is looked again when nothing was found.
@@ -111,13 +111,13 @@ impl Dsp {
         self.found.is_none() && !matches!(self.next, Next::Nothing)
     }
 
-    pub(super) fn forecast(&self, wanted: Wanted) -> Result<ForecastSeries, String> {
+    pub(super) fn forecast(&self, range: ForecastRange) -> Result<ForecastSeries, String> {
         let (_, found) = self.found.as_ref().ok_or("there are no samples")?;
         let found = found.as_ref().map_err(Clone::clone)?;
         let step_seconds = self.predictor.step_seconds.max(1);
         let step = i64::from(step_seconds);
         let per_period = found.period.len();
-        let first_second = floor(wanted.now, step_seconds).max(found.first_second);
+        let first_second = floor(range.now, step_seconds).max(found.first_second);
         let place =
             |second: i64| usize::try_from((second - found.first_second).div_euclid(step)).ok();
         let value = |second: i64| {
@@ -126,7 +126,7 @@ impl Dsp {
         };
         let seconds = (0..)
             .map(|number: i64| first_second + number * step)
-            .take_while(|second| *second <= wanted.until);
+            .take_while(|second| *second <= range.until);
         let values: Vec<f64> = seconds.map_while(value).collect();
         if values.is_empty() {
             return Err("what was forecast has run out".to_owned());

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use model::ForecastSeries;
 use sizing::{PercentilePredictor, WeightedHistogram};
 
-use super::{Wanted, floor};
+use super::{ForecastRange, floor};
 use crate::predictions::points::MOST_OF_SERIES;
 
 /// The most of a histogram: a bucket's number and weight, in a tree.
@@ -36,12 +36,12 @@ impl Percentile {
         }
     }
 
-    pub(super) fn forecast(&self, wanted: Wanted) -> Result<ForecastSeries, String> {
+    pub(super) fn forecast(&self, range: ForecastRange) -> Result<ForecastSeries, String> {
         if self.samples == 0 {
             return Err("there are no samples".to_owned());
         }
-        let first_second = floor(wanted.now, self.step);
-        let count = (wanted.until - first_second).max(0) / i64::from(self.step.max(1)) + 1;
+        let first_second = floor(range.now, self.step);
+        let count = (range.until - first_second).max(0) / i64::from(self.step.max(1)) + 1;
         // All values are the same: longer steps lose nothing.
         let factor = u32::try_from(count)
             .unwrap_or(u32::MAX)

@@ -6,7 +6,7 @@ use forecast::{ForecastConfig, ForecastError, Forecaster, ObserveError};
 use jiff::Timestamp;
 use model::{ForecastSeries, Series};
 
-use super::{Wanted, floor, words};
+use super::{ForecastRange, floor, words};
 use crate::predictions::spec::Quantile;
 
 const DAY: u32 = 86_400;
@@ -88,16 +88,16 @@ impl PlimsollForecaster {
         }
     }
 
-    pub(super) fn forecast(&self, wanted: Wanted) -> Result<ForecastSeries, String> {
+    pub(super) fn forecast(&self, range: ForecastRange) -> Result<ForecastSeries, String> {
         let forecaster = self.learnt.as_deref().ok_or_else(|| self.too_young())?;
         let slot = self.slot();
         let said = |ahead: u32| forecaster.forecast(ahead).map_err(|error| reason(&error));
         let as_of = said(slot)?.as_of.as_second();
         let longest = self.horizons.last().copied().unwrap_or(slot);
-        let first_second = floor(wanted.now, self.step);
+        let first_second = floor(range.now, self.step);
         let (mut values, mut last) = (Vec::new(), None);
         let mut second = first_second;
-        while second <= wanted.until {
+        while second <= range.until {
             let slots = ((second - as_of).div_euclid(i64::from(slot)) + 1).max(1);
             let ahead = u32::try_from(slots)
                 .unwrap_or(u32::MAX)
@@ -114,10 +114,10 @@ impl PlimsollForecaster {
             second += i64::from(self.step);
         }
         if values.is_empty() {
-            let age = words(u64::try_from(wanted.now - as_of).unwrap_or_default());
+            let age = words(u64::try_from(range.now - as_of).unwrap_or_default());
             return Err(format!("the newest sample is {age} old"));
         }
-        let count = (wanted.until - first_second).max(0) / i64::from(self.step.max(1)) + 1;
+        let count = (range.until - first_second).max(0) / i64::from(self.step.max(1)) + 1;
         self.repeat_day(&mut values, usize::try_from(count).unwrap_or_default());
         Ok(ForecastSeries {
             labels: BTreeMap::new(),
