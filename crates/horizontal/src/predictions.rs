@@ -43,5 +43,5 @@ pub use query_slots::QuerySlots;
 pub use result::{MetricForecasts, MetricResult, PredictionResult};
 pub(crate) use spec::Annotations;
 pub use spec::{ForecastSpec, Method, PredictionSpec, Quantile};
-pub use status::{Change, change};
+pub use status::{StatusUpdate, status_update};
 pub use text::cut;

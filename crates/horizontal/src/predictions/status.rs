@@ -27,19 +27,19 @@ const PARTIAL: &str = "PredictPartial";
 
 /// A status to be written.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Change {
+pub struct StatusUpdate {
     pub status: TimeSeriesPredictionStatus,
     /// What people should be told: whether it is bad, why in one word, and in a sentence.
     pub news: Option<(bool, &'static str, String)>,
 }
 
 /// What the status should be, if it is to be written: of this outlook, and what is told of it now.
-pub fn change(
+pub fn status_update(
     result: &PredictionResult,
     forecast: &Forecast,
     old: Option<&TimeSeriesPredictionStatus>,
     now: Timestamp,
-) -> Option<Change> {
+) -> Option<StatusUpdate> {
     let empty = TimeSeriesPredictionStatus::default();
     let before = old.unwrap_or(&empty);
     let is_ready = forecast.metrics.iter().all(|metric| metric.is_ready);
@@ -104,7 +104,7 @@ pub fn change(
     } else {
         message
     };
-    Some(Change {
+    Some(StatusUpdate {
         status,
         news: is_news.then_some((!is_ready || is_unread, reason, said)),
     })

@@ -20,7 +20,7 @@ use super::pipeline::{MetricPipeline, ReadIntervals, ReadRange, Samples};
 use super::query::{Expression, Query};
 use super::result::PredictionResult;
 use super::spec::{ForecastSpec, Method, PredictionSpec, Quantile};
-use super::status::{Change, change};
+use super::status::{StatusUpdate, status_update};
 
 const DAY: i64 = 86_400;
 const HOUR: i64 = 3600;
@@ -120,8 +120,8 @@ impl Stage {
     }
 
     /// Writes what is to be written, and gives it.
-    fn write(&mut self, now: i64) -> Option<Change> {
-        let written = change(
+    fn write(&mut self, now: i64) -> Option<StatusUpdate> {
+        let written = status_update(
             &self.result(),
             &self.forecast(now),
             self.written.as_ref(),
@@ -129,7 +129,7 @@ impl Stage {
         );
         self.written = written
             .as_ref()
-            .map(|change| change.status.clone())
+            .map(|status_update| status_update.status.clone())
             .or_else(|| self.written.take());
         written
     }

@@ -11,7 +11,7 @@ use std::time::Duration;
 use api::prediction::TimeSeriesPredictionStatus;
 use feed::{Forecast, Publisher};
 use futures::{StreamExt as _, stream};
-use horizontal::predictions::{Change, PredictionResult, change};
+use horizontal::predictions::{PredictionResult, StatusUpdate, status_update};
 use jiff::Timestamp;
 use kube::ResourceExt as _;
 use runtime::Leading;
@@ -206,11 +206,11 @@ impl Keeper {
 
     async fn write_one(&self, result: &PredictionResult, now: Timestamp, leading: &Leading) {
         let spec = &result.spec;
-        let change = self.look(result, |written| {
+        let status_update = self.look(result, |written| {
             let forecast = result.forecast(written, now);
-            change(result, &forecast, written, now)
+            status_update(result, &forecast, written, now)
         });
-        let Some(Change { status, news }) = change else {
+        let Some(StatusUpdate { status, news }) = status_update else {
             return;
         };
         let written = self

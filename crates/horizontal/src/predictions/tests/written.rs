@@ -90,8 +90,11 @@ fn what_cannot_be_read_is_said_and_what_was_forecast_holds_on_as_far_as_it_reach
     stage.write(now);
     stage.pipeline.fail("nobody answers", at(now + 300));
     assert_eq!(stage.pipeline.due(), Some(now + 301));
-    let change = stage.write(now + 300).expect("the condition changes");
-    assert_eq!(change.news.as_ref().map(|(is_bad, ..)| *is_bad), Some(true));
+    let status_update = stage.write(now + 300).expect("the condition changes");
+    assert_eq!(
+        status_update.news.as_ref().map(|(is_bad, ..)| *is_bad),
+        Some(true)
+    );
     let holds_on = "resource.cpu: the history cannot be read: nobody answers; what was forecast at 2026-01-11T00:00:00Z holds on for a while";
     stage.check((true, holds_on));
     stage.pipeline.fail("nobody answers", at(now + HOUR / 2));
