@@ -45,7 +45,7 @@ use view::{Pod, Whole};
 pub use adoption::{Writable, refusal, restored, with_original};
 pub use names::{Propagation, may_adopt, owned_name};
 pub use orphans::{Attempt, Orphan, Orphans, SHARE};
-pub use plan::{Plan, Wish, plan};
+pub use plan::{Desired, Plan, plan};
 pub(crate) use prediction::is_by_rule;
 pub use rules::Rules;
 pub use snapshot::{Scene, Snapshot, differs, target_pods};

@@ -23,9 +23,9 @@ pub struct Plan {
     /// Names of native autoscalers that the object adopted and that get their specification back.
     pub restored: Vec<String>,
     /// The prediction.
-    pub prediction: Wish<TimeSeriesPrediction>,
+    pub prediction: Desired<TimeSeriesPrediction>,
     /// The substitute, with its status.
-    pub substitute: Wish<Substitute>,
+    pub substitute: Desired<Substitute>,
     /// How many replicas the workload is given, past any autoscaler.
     pub scale_to: Option<i32>,
     /// What cannot be done, the worst first.
@@ -34,14 +34,14 @@ pub struct Plan {
 
 /// What is wanted of an object that need not be.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub enum Wish<T> {
+pub enum Desired<T> {
     /// It stays as it is.
     #[default]
-    Leave,
+    Keep,
     /// It is so.
-    Have(Box<T>),
+    Apply(Box<T>),
     /// It is removed.
-    Remove,
+    Delete,
 }
 
 /// What is to be done about one object.
@@ -104,7 +104,7 @@ pub fn plan(seen: &Seen) -> Plan {
     );
     Plan {
         // A substitute without an autoscaler has no consumer.
-        substitute: wish(
+        substitute: desired(
             substitute::substitute(seen, target).filter(|_| autoscaler.is_some()),
             || {
                 seen.substitute
@@ -112,7 +112,7 @@ pub fn plan(seen: &Seen) -> Plan {
             },
         ),
         // It would be taken for that of the object which scales the workload.
-        prediction: wish(prediction::prediction(seen).filter(|_| !is_taken), || {
+        prediction: desired(prediction::prediction(seen).filter(|_| !is_taken), || {
             seen.prediction
                 .is_some_and(|there| names::is_owned(&there.metadata, seen.object))
         }),
@@ -157,11 +157,11 @@ fn wanted_autoscaler(
     Ok(Some((object, adopts)))
 }
 
-fn wish<T>(wanted: Option<T>, is_ours: impl FnOnce() -> bool) -> Wish<T> {
+fn desired<T>(wanted: Option<T>, is_ours: impl FnOnce() -> bool) -> Desired<T> {
     match wanted {
-        Some(object) => Wish::Have(Box::new(object)),
-        None if is_ours() => Wish::Remove,
-        None => Wish::Leave,
+        Some(object) => Desired::Apply(Box::new(object)),
+        None if is_ours() => Desired::Delete,
+        None => Desired::Keep,
     }
 }
 

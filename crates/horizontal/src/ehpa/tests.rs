@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 use super::Problem;
 use super::names::is_label_value;
-use super::plan::Wish;
+use super::plan::Desired;
 use super::status::{says, status};
 use fixture::{Stage, autoscaler, json_of, native, owner, reasons};
 
@@ -22,13 +22,13 @@ fn the_example_of_the_documentation_makes_an_autoscaler_and_a_prediction() {
     let golden: Value =
         serde_json::from_str(include_str!("tests/documented.json")).expect("golden JSON");
     assert_eq!(autoscaler(&plan), golden["autoscaler"]);
-    let Wish::Have(prediction) = &plan.prediction else {
+    let Desired::Apply(prediction) = &plan.prediction else {
         panic!("{:?}", plan.prediction)
     };
     assert_eq!(json_of(&**prediction), golden["prediction"]);
     assert_eq!(
         (plan.substitute, plan.scale_to, plan.problems, plan.adopts),
-        (Wish::Leave, None, vec![], false)
+        (Desired::Keep, None, vec![], false)
     );
 }
 
@@ -49,16 +49,16 @@ fn a_workload_without_replicas_or_scale_is_left_alone() {
     let plan = stage.plan();
     assert_eq!(
         (plan.prediction.clone(), reasons(&plan)),
-        (Wish::Leave, vec!["FailedGetScale"])
+        (Desired::Keep, vec!["FailedGetScale"])
     );
 }
 
 #[test]
 fn what_is_no_longer_wanted_is_removed_and_what_is_named_is_passed_on() {
     let mut stage = Stage::new(&json!({"prediction": null})).predicted(&[]);
-    assert_eq!(stage.plan().prediction, Wish::Remove);
+    assert_eq!(stage.plan().prediction, Desired::Delete);
     stage.prediction = None;
-    assert_eq!(stage.plan().prediction, Wish::Leave);
+    assert_eq!(stage.plan().prediction, Desired::Keep);
     stage.propagation.labels = vec!["team".to_owned()];
     stage.propagation.annotation_prefixes = vec!["example.com/".to_owned()];
     let plan = stage
@@ -129,7 +129,8 @@ fn what_is_too_long_for_a_label_is_none() {
         let mut stage = Stage::new(&json!({"scaleStrategy": "Preview"}));
         stage.object.metadata.name = Some("a".repeat(length));
         let plan = stage.plan();
-        let (Wish::Have(prediction), Wish::Have(substitute)) = (&plan.prediction, &plan.substitute)
+        let (Desired::Apply(prediction), Desired::Apply(substitute)) =
+            (&plan.prediction, &plan.substitute)
         else {
             panic!("{plan:?}")
         };

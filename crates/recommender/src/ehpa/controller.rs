@@ -16,8 +16,9 @@ use futures::StreamExt as _;
 use futures::future::pending;
 use futures::stream;
 use horizontal::ehpa::{
-    Attempt, OFTEN, Orphan, Orphans, Plan, Problem, Propagation, SAFETY_NET, Scene, Seen, Snapshot,
-    Target, Wish, Writable, differs, may_adopt, news, owned_name, plan, says, status, target_pods,
+    Attempt, Desired, OFTEN, Orphan, Orphans, Plan, Problem, Propagation, SAFETY_NET, Scene, Seen,
+    Snapshot, Target, Writable, differs, may_adopt, news, owned_name, plan, says, status,
+    target_pods,
 };
 use jiff::Timestamp;
 use k8s_openapi::api::autoscaling::v2::HorizontalPodAutoscaler;
@@ -293,7 +294,7 @@ impl Keeper {
         let key = ObjectKey::new(object.namespace().unwrap_or_default(), owned_name(object));
         let mut failed = Vec::new();
         // First what the autoscaler scales, then the autoscaler, so that it never finds nothing.
-        if let Wish::Have(wanted) = &plan.substitute
+        if let Desired::Apply(wanted) = &plan.substitute
             && seen
                 .substitute
                 .is_none_or(|there| there.spec != wanted.spec || there.status != wanted.status)
@@ -329,7 +330,7 @@ impl Keeper {
             failed.extend(self.news(object, "HPA", &put).await);
             done.autoscaler = put.ok();
         }
-        if plan.substitute == Wish::Remove {
+        if plan.substitute == Desired::Delete {
             let removed = self.writer.remove::<Substitute>(&key, &uid).await;
             failed.extend(
                 self.news(object, "Substitute", &removed.map(|_| Put::Kept))
@@ -337,15 +338,17 @@ impl Keeper {
             );
         }
         let put = match &plan.prediction {
-            Wish::Have(wanted) if seen.prediction.is_none_or(|there| differs(there, wanted)) => {
+            Desired::Apply(wanted)
+                if seen.prediction.is_none_or(|there| differs(there, wanted)) =>
+            {
                 self.writer.put(&**wanted, Writable::Own).await
             }
-            Wish::Remove => self
+            Desired::Delete => self
                 .writer
                 .remove::<TimeSeriesPrediction>(&key, &uid)
                 .await
                 .map(|_| Put::Kept),
-            Wish::Have(_) | Wish::Leave => Ok(Put::Kept),
+            Desired::Apply(_) | Desired::Keep => Ok(Put::Kept),
         };
         failed.extend(self.news(object, "Prediction", &put).await);
         if let Some(replicas) = plan.scale_to {

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::fixture::{Stage, autoscaler, external, native, owner, reasons, resource};
-use crate::ehpa::plan::Wish;
+use crate::ehpa::plan::Desired;
 
 #[test]
 fn crons_are_one_metric_and_one_that_is_not_understood_is_said_to_be() {
@@ -16,7 +16,7 @@ fn crons_are_one_metric_and_one_that_is_not_understood_is_said_to_be() {
     let check = |extra: &Value, metrics: &Value, problem: &str| {
         let plan = Stage::new(extra).plan();
         assert_eq!(autoscaler(&plan)["spec"]["metrics"], *metrics, "{extra}");
-        assert_eq!(plan.prediction, Wish::Leave);
+        assert_eq!(plan.prediction, Desired::Keep);
         let messages: Vec<_> = plan
             .problems
             .iter()
@@ -70,7 +70,7 @@ fn where_all_that_a_workload_is_scaled_by_is_not_understood_nothing_else_takes_i
         );
         assert_eq!(
             found,
-            (true, Wish::Leave, vec!["InvalidCron", "NoScalingMetrics"]),
+            (true, Desired::Keep, vec!["InvalidCron", "NoScalingMetrics"]),
             "{strategy}: none is made"
         );
     }
@@ -99,7 +99,7 @@ fn where_all_that_a_workload_is_scaled_by_is_not_understood_nothing_else_takes_i
             "{strategy}"
         );
         assert_eq!(
-            (matches!(plan.substitute, Wish::Have(_)), reasons(&plan)),
+            (matches!(plan.substitute, Desired::Apply(_)), reasons(&plan)),
             (
                 strategy == "Preview",
                 vec!["InvalidCron", "NoScalingMetrics"]

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use view::Phase;
 
 use super::fixture::{Stage, autoscaler, external, pod, reasons, resource};
-use crate::ehpa::plan::Wish;
+use crate::ehpa::plan::Desired;
 
 #[test]
 fn a_metric_is_scaled_by_in_advance_only_while_it_is_predicted_by_one_series() {
@@ -169,7 +169,7 @@ fn each_kind_of_metric_has_its_identifier_its_query_and_its_amount_per_pod() {
         ["PredictionWithoutTarget"],
         "a Value cannot be divided by"
     );
-    let Wish::Have(prediction) = &plan.prediction else {
+    let Desired::Apply(prediction) = &plan.prediction else {
         panic!("{:?}", plan.prediction)
     };
     let metrics = prediction.spec.prediction_metrics.iter();

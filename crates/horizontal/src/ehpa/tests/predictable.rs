@@ -5,7 +5,7 @@ use api::ehpa::METRICS_PREDICTABLE;
 use serde_json::{Value, json};
 
 use super::fixture::{Stage, autoscaler, external, reasons, resource};
-use crate::ehpa::plan::Wish;
+use crate::ehpa::plan::Desired;
 use crate::ehpa::status::{news, status};
 
 fn named(kind: &str, name: &str) -> Value {
@@ -19,7 +19,7 @@ fn named(kind: &str, name: &str) -> Value {
 fn check(stage: &Stage, predicted: &[&str], others: &[(&str, &str)]) {
     let plan = stage.plan();
     let metrics = match &plan.prediction {
-        Wish::Have(prediction) => prediction.spec.prediction_metrics.as_slice(),
+        Desired::Apply(prediction) => prediction.spec.prediction_metrics.as_slice(),
         _ => &[],
     };
     let found: Vec<_> = metrics

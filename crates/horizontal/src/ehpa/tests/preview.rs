@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use super::fixture::{Stage, autoscaler, json_of, native, reasons};
-use crate::ehpa::plan::Wish;
+use crate::ehpa::plan::Desired;
 
 #[test]
 fn a_preview_scales_a_substitute_of_the_workloads_real_size() {
@@ -11,7 +11,7 @@ fn a_preview_scales_a_substitute_of_the_workloads_real_size() {
     let plan = stage.plan();
     let target = json!({"apiVersion": "autoscaling.crane.io/v1alpha1", "kind": "Substitute", "name": "ehpa-php-apache"});
     assert_eq!(autoscaler(&plan)["spec"]["scaleTargetRef"], target);
-    let Wish::Have(substitute) = &plan.substitute else {
+    let Desired::Apply(substitute) = &plan.substitute else {
         panic!("{:?}", plan.substitute)
     };
     let substitute = json_of(&**substitute);

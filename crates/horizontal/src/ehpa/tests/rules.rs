@@ -5,7 +5,7 @@ use api::ehpa::{METRIC_RULES_USABLE, METRICS_PREDICTABLE};
 use serde_json::{Value, json};
 
 use super::fixture::Stage;
-use crate::ehpa::plan::Wish;
+use crate::ehpa::plan::Desired;
 use crate::ehpa::rules::Rules;
 use crate::ehpa::status::status;
 
@@ -31,7 +31,7 @@ fn check(stage: &Stage, expected: Result<&str, &str>) {
         .iter()
         .find(|condition| condition.kind == METRICS_PREDICTABLE);
     let found = match &plan.prediction {
-        Wish::Have(prediction) => prediction.spec.prediction_metrics[0]
+        Desired::Apply(prediction) => prediction.spec.prediction_metrics[0]
             .expression_query
             .as_ref(),
         _ => None,

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::fixture::{Stage, autoscaler, native, owner, reasons};
-use crate::ehpa::plan::Wish;
+use crate::ehpa::plan::Desired;
 
 #[test]
 fn an_autoscaler_of_the_same_workload_is_taken_over_only_if_nobody_else_minds() {
@@ -31,7 +31,7 @@ fn an_autoscaler_of_the_same_workload_is_taken_over_only_if_nobody_else_minds() 
         );
         assert_eq!(
             seen,
-            (true, Wish::Leave, vec!["FailedReconcileHPA"]),
+            (true, Desired::Keep, vec!["FailedReconcileHPA"]),
             "{strategy}"
         );
     }
@@ -74,25 +74,25 @@ fn of_objects_for_the_same_workload_only_the_oldest_has_anything() {
             (plan.autoscaler.as_ref(), reasons(&plan)),
             (None, vec!["FailedReconcileHPA"])
         );
-        assert_eq!((plan.scale_to, plan.substitute), (None, Wish::Leave));
+        assert_eq!((plan.scale_to, plan.substitute), (None, Desired::Keep));
         plan.prediction
     };
     let younger = || Stage {
         elder: Some("a"),
         ..Stage::new(&by_hand)
     };
-    assert_eq!(check(younger()), Wish::Leave);
-    assert_eq!(check(younger().predicted(&[])), Wish::Remove);
+    assert_eq!(check(younger()), Desired::Keep);
+    assert_eq!(check(younger().predicted(&[])), Desired::Delete);
     // The oldest may have been turned to the workload of another, which keeps what it has.
     let theirs = native("theirs", &json!({"ownerReferences": owner("u2")}));
     assert_eq!(
         check(Stage::new(&by_hand).autoscaler(theirs).predicted(&[])),
-        Wish::Remove
+        Desired::Delete
     );
     let own = native("ehpa-php-apache", &json!({"ownerReferences": owner("u1")}));
     let plan = younger().autoscaler(own).plan();
     assert!(
-        matches!(plan.prediction, Wish::Have(_)),
+        matches!(plan.prediction, Desired::Apply(_)),
         "{:?}",
         plan.prediction
     );
@@ -107,7 +107,7 @@ fn of_objects_for_the_same_workload_only_the_oldest_has_anything() {
         .plan();
     assert_eq!((plan.autoscaler.is_none(), plan.scale_to), (true, None));
     assert!(
-        matches!(plan.prediction, Wish::Have(_)),
+        matches!(plan.prediction, Desired::Apply(_)),
         "{:?}",
         plan.prediction
     );
@@ -276,7 +276,7 @@ fn an_adopted_autoscaler_is_given_back_when_it_is_not_to_be_scaled_by_any_more()
         &[],
         None,
     );
-    assert_eq!(plan.prediction, Wish::Leave);
+    assert_eq!(plan.prediction, Desired::Keep);
 
     // Of two objects with one each the younger gives its own up.
     let made = native("ehpa-php-apache", &json!({"ownerReferences": owner("u1")}));
