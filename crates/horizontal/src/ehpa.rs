@@ -58,7 +58,7 @@ pub const SAFETY_NET: Duration = Duration::from_mins(5);
 
 /// Everything that is known of one object and of what belongs to it.
 #[derive(Clone, Copy)]
-pub struct Seen<'a> {
+pub struct Observed<'a> {
     /// The object.
     pub object: &'a EffectiveHorizontalPodAutoscaler,
     /// The scale subresource of its target, or why it cannot be read.

@@ -13,16 +13,16 @@ use kube::{Resource as _, ResourceExt as _};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use super::{Problem, Seen, names};
+use super::{Observed, Problem, names};
 
 /// The autoscaler with these metrics, or else with those that it has, under the name of the one
 /// that is there if there is one.
 pub(super) fn autoscaler(
-    seen: &Seen,
+    observed: &Observed,
     metrics: Option<&[MetricSpec]>,
     existing: Option<&HorizontalPodAutoscaler>,
 ) -> Result<HorizontalPodAutoscaler, serde_json::Error> {
-    let spec = &seen.object.spec;
+    let spec = &observed.object.spec;
     let metrics: Vec<NativeMetric> = match metrics {
         Some(metrics) => metrics.iter().map(native).collect::<Result<_, _>>()?,
         None => existing
@@ -32,17 +32,17 @@ pub(super) fn autoscaler(
     let behavior: Option<HorizontalPodAutoscalerBehavior> =
         spec.behavior.as_ref().map(native).transpose()?;
     let metadata = match existing {
-        Some(existing) if !names::is_owned(&existing.metadata, seen.object) => {
-            names::adopted_metadata(seen.object, &existing.name_any())
+        Some(existing) if !names::is_owned(&existing.metadata, observed.object) => {
+            names::adopted_metadata(observed.object, &existing.name_any())
         }
         _ => {
-            let made = names::metadata(seen.object, seen.propagation);
+            let made = names::metadata(observed.object, observed.propagation);
             let name = existing.map_or(made.name, |existing| existing.metadata.name.clone());
             ObjectMeta { name, ..made }
         }
     };
     let spec = HorizontalPodAutoscalerSpec {
-        scale_target_ref: target(seen),
+        scale_target_ref: target(observed),
         min_replicas: Some(
             spec.effective_min_replicas()
                 .max(i32::from(!measures_without_pods(&metrics))),
@@ -68,11 +68,11 @@ fn measures_without_pods(metrics: &[NativeMetric]) -> bool {
 }
 
 /// What to say where an autoscaler keeps more than the object wants.
-pub(super) fn raised(seen: &Seen, wanted: &HorizontalPodAutoscaler) -> Option<Problem> {
+pub(super) fn raised(observed: &Observed, wanted: &HorizontalPodAutoscaler) -> Option<Problem> {
     let least = wanted
         .spec
         .min_replicas
-        .filter(|least| *least > seen.object.spec.effective_min_replicas())?;
+        .filter(|least| *least > observed.object.spec.effective_min_replicas())?;
     let message = format!(
         "minReplicas is {least}: down to none an autoscaler scales only by a metric of an object, an external one or a prediction, and \
          there is none yet"
@@ -80,9 +80,9 @@ pub(super) fn raised(seen: &Seen, wanted: &HorizontalPodAutoscaler) -> Option<Pr
     Some(Problem::new("NotScaledToZero", message))
 }
 
-fn target(seen: &Seen) -> CrossVersionObjectReference {
-    let wanted = &seen.object.spec.scale_target_ref;
-    match seen.object.spec.effective_strategy() {
+fn target(observed: &Observed) -> CrossVersionObjectReference {
+    let wanted = &observed.object.spec.scale_target_ref;
+    match observed.object.spec.effective_strategy() {
         ScaleStrategy::Auto => CrossVersionObjectReference {
             api_version: Some(wanted.api_version.clone()).filter(|version| !version.is_empty()),
             kind: wanted.kind.clone(),
@@ -91,7 +91,7 @@ fn target(seen: &Seen) -> CrossVersionObjectReference {
         ScaleStrategy::Preview => CrossVersionObjectReference {
             api_version: Some(Substitute::api_version(&()).into_owned()),
             kind: Substitute::kind(&()).into_owned(),
-            name: names::owned_name(seen.object),
+            name: names::owned_name(observed.object),
         },
     }
 }
@@ -102,6 +102,6 @@ fn native<T: DeserializeOwned>(ours: &impl Serialize) -> Result<T, serde_json::E
 }
 
 /// Whether an object bears the name that ours gets.
-pub(super) fn has_our_name(autoscaler: &HorizontalPodAutoscaler, seen: &Seen) -> bool {
-    autoscaler.name_any() == names::owned_name(seen.object)
+pub(super) fn has_our_name(autoscaler: &HorizontalPodAutoscaler, observed: &Observed) -> bool {
+    autoscaler.name_any() == names::owned_name(observed.object)
 }

@@ -17,7 +17,7 @@ use k8s_openapi::api::autoscaling::v2::MetricTarget as NativeTarget;
 use model::{Quantity, ResourceName};
 
 use super::predictable::Predictable;
-use super::{Problem, Seen, crons, names, prediction, utilization};
+use super::{Observed, Problem, crons, names, prediction, utilization};
 
 /// So long a workload keeps its size for a prediction that does not follow from its history any
 /// more.
@@ -26,16 +26,16 @@ const HOLDS_STILL: SignedDuration = SignedDuration::from_hours(1);
 /// All metrics of the autoscaler, and what cannot be had. No metrics: nothing that the workload is
 /// to be scaled by can be understood. An autoscaler without any would be scaled by 80 % CPU, which
 /// is the server's default and nobody's wish.
-pub(super) fn metrics(seen: &Seen) -> (Option<Vec<MetricSpec>>, Vec<Problem>) {
-    let (object, mut problems) = (seen.object, Vec::new());
+pub(super) fn metrics(observed: &Observed) -> (Option<Vec<MetricSpec>>, Vec<Problem>) {
+    let (object, mut problems) = (observed.object, Vec::new());
     let mut metrics = object.spec.metrics.clone();
-    for (predictable, _) in prediction::predicted(seen).0 {
-        if !is_expected(seen, &predictable.identifier) {
+    for (predictable, _) in prediction::predicted(observed).0 {
+        if !is_expected(observed, &predictable.identifier) {
             continue;
         }
-        match wanted(seen, &predictable) {
+        match wanted(observed, &predictable) {
             Ok(average) => metrics.push(external(
-                seen,
+                observed,
                 names::PREDICTION_METRIC,
                 &predictable.identifier,
                 average,
@@ -52,10 +52,11 @@ pub(super) fn metrics(seen: &Seen) -> (Option<Vec<MetricSpec>>, Vec<Problem>) {
     let problem = crons::problem(object);
     // What is scaled by windows already goes on to be: the adapter has no answer until they are put
     // right, and nothing shrinks for the mistake.
-    let has_windows = problem.is_none() || target_now(seen, names::CRON_METRIC, "cron").is_some();
+    let has_windows =
+        problem.is_none() || target_now(observed, names::CRON_METRIC, "cron").is_some();
     if has_windows && !object.spec.crons.is_empty() {
         metrics.push(external(
-            seen,
+            observed,
             names::CRON_METRIC,
             "cron",
             Quantity::from_milli(1000),
@@ -75,8 +76,8 @@ pub(super) fn metrics(seen: &Seen) -> (Option<Vec<MetricSpec>>, Vec<Problem>) {
 /// Whether there is exactly one series for the whole window; or there was, and nothing reaches as
 /// far now. Then the adapter says so, and the workload keeps its size until there is one again, or
 /// it is sure that there will be none.
-fn is_expected(seen: &Seen, identifier: &str) -> bool {
-    let status = seen
+fn is_expected(observed: &Observed, identifier: &str) -> bool {
+    let status = observed
         .prediction
         .and_then(|prediction| prediction.status.as_ref());
     let mut metrics = status
@@ -85,15 +86,15 @@ fn is_expected(seen: &Seen, identifier: &str) -> bool {
     match metrics.find(|metric| metric.resource_identifier == identifier) {
         Some(metric) if metric.prediction.len() > 1 => false,
         Some(metric) if metric.ready && metric.prediction.len() == 1 => true,
-        Some(_) | None => before(seen, identifier).is_some() && !is_given_up(seen),
+        Some(_) | None => before(observed, identifier).is_some() && !is_given_up(observed),
     }
 }
 
 /// Whether the history was read, and for a while nothing followed from it: too little is left of
 /// it, or nothing repeats any more. Where it cannot be read nothing is known, however long that
 /// takes.
-fn is_given_up(seen: &Seen) -> bool {
-    let conditions = seen
+fn is_given_up(observed: &Observed) -> bool {
+    let conditions = observed
         .prediction
         .and_then(|prediction| prediction.status.as_ref())
         .map(|status| &status.conditions);
@@ -107,13 +108,13 @@ fn is_given_up(seen: &Seen) -> bool {
         since(READY, ConditionStatus::False),
         since(HISTORY_READ, ConditionStatus::True),
     ) {
-        (Some(unready), Some(read)) => seen.now.duration_since(unready.max(read)) > HOLDS_STILL,
+        (Some(unready), Some(read)) => observed.now.duration_since(unready.max(read)) > HOLDS_STILL,
         _ => false,
     }
 }
 
 /// The amount per pod that a predicted total is divided by.
-fn wanted(seen: &Seen, predictable: &Predictable) -> Result<Quantity, String> {
+fn wanted(observed: &Observed, predictable: &Predictable) -> Result<Quantity, String> {
     let metric = predictable.metric;
     let of_resource = |name: &str, container: Option<&str>, target: &MetricTarget| match target.kind
     {
@@ -126,9 +127,9 @@ fn wanted(seen: &Seen, predictable: &Predictable) -> Result<Quantity, String> {
                 .average_utilization
                 .ok_or("it has no averageUtilization")?;
             let computed =
-                utilization::per_pod(seen.pods, &ResourceName::from(name), container, percent);
+                utilization::per_pod(observed.pods, &ResourceName::from(name), container, percent);
             // Without pods to ask, what was wanted before still is.
-            computed.or_else(|why| before(seen, &predictable.identifier).ok_or(why))
+            computed.or_else(|why| before(observed, &predictable.identifier).ok_or(why))
         }
         TargetKind::Value => Err("a resource has no target of type Value".to_owned()),
     };
@@ -152,8 +153,8 @@ fn wanted(seen: &Seen, predictable: &Predictable) -> Result<Quantity, String> {
 }
 
 /// The amount that the autoscaler has now.
-fn before(seen: &Seen, identifier: &str) -> Option<Quantity> {
-    target_now(seen, names::PREDICTION_METRIC, identifier)?
+fn before(observed: &Observed, identifier: &str) -> Option<Quantity> {
+    target_now(observed, names::PREDICTION_METRIC, identifier)?
         .average_value
         .as_ref()?
         .0
@@ -162,9 +163,13 @@ fn before(seen: &Seen, identifier: &str) -> Option<Quantity> {
 }
 
 /// The target that one of the metrics which are added has in the autoscaler now.
-fn target_now<'a>(seen: &Seen<'a>, name: &str, identifier: &str) -> Option<&'a NativeTarget> {
-    let labels = names::target_labels(seen.object, identifier);
-    let autoscaler = super::selection::own(seen)?;
+fn target_now<'a>(
+    observed: &Observed<'a>,
+    name: &str,
+    identifier: &str,
+) -> Option<&'a NativeTarget> {
+    let labels = names::target_labels(observed.object, identifier);
+    let autoscaler = super::selection::own(observed)?;
     let metrics = autoscaler.spec.metrics.as_ref()?;
     let external = metrics.iter().filter_map(|metric| metric.external.as_ref());
     let mut same = external.filter(|external| {
@@ -178,8 +183,8 @@ fn target_now<'a>(seen: &Seen<'a>, name: &str, identifier: &str) -> Option<&'a N
     same.next().map(|external| &external.target)
 }
 
-fn external(seen: &Seen, name: &str, identifier: &str, average: Quantity) -> MetricSpec {
-    let labels = names::target_labels(seen.object, identifier);
+fn external(observed: &Observed, name: &str, identifier: &str, average: Quantity) -> MetricSpec {
+    let labels = names::target_labels(observed.object, identifier);
     let selector = LabelSelector {
         match_labels: labels,
         ..LabelSelector::default()

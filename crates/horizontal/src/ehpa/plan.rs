@@ -9,7 +9,7 @@ use api::substitute::Substitute;
 use k8s_openapi::api::autoscaling::v2::HorizontalPodAutoscaler;
 
 use super::selection::{Autoscalers, Found, find, rival};
-use super::{Problem, Seen, Target, hpa, metrics, names, prediction, substitute};
+use super::{Observed, Problem, Target, hpa, metrics, names, prediction, substitute};
 
 /// What is to be.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -45,8 +45,8 @@ pub enum Desired<T> {
 }
 
 /// What is to be done about one object.
-pub fn plan(seen: &Seen) -> Plan {
-    let autoscalers = find(seen);
+pub fn plan(observed: &Observed) -> Plan {
+    let autoscalers = find(observed);
     let are_own = autoscalers.are_own();
     let Autoscalers {
         found,
@@ -59,7 +59,7 @@ pub fn plan(seen: &Seen) -> Plan {
         restored,
         ..Plan::default()
     };
-    let target = match seen.target {
+    let target = match observed.target {
         Ok(target) => target,
         Err(why) => {
             return Plan {
@@ -69,9 +69,9 @@ pub fn plan(seen: &Seen) -> Plan {
         }
     };
     let is_taken = matches!(found, Found::Taken(_));
-    let manual = manual(seen, target);
+    let manual = manual(observed, target);
     let scale_to = manual.filter(|_| are_own);
-    if target.spec_replicas == 0 && seen.object.spec.effective_min_replicas() != 0 {
+    if target.spec_replicas == 0 && observed.object.spec.effective_min_replicas() != 0 {
         let message = "scaling is disabled since the replica count of the target is zero";
         let mut problems = vec![Problem::new("ScalingDisabled", message)];
         match found {
@@ -86,10 +86,10 @@ pub fn plan(seen: &Seen) -> Plan {
             ..gone
         };
     }
-    let (metrics, mut problems) = metrics::metrics(seen);
+    let (metrics, mut problems) = metrics::metrics(observed);
     problems.splice(0..0, problem);
-    problems.extend(rival(seen, &found));
-    let (autoscaler, adopts) = match wanted_autoscaler(seen, found, metrics.as_deref()) {
+    problems.extend(rival(observed, &found));
+    let (autoscaler, adopts) = match wanted_autoscaler(observed, found, metrics.as_deref()) {
         Ok(Some((autoscaler, adopts))) => (Some(autoscaler), adopts),
         Ok(None) => (None, false),
         Err(problem) => {
@@ -100,22 +100,27 @@ pub fn plan(seen: &Seen) -> Plan {
     problems.extend(
         autoscaler
             .as_ref()
-            .and_then(|wanted| hpa::raised(seen, wanted)),
+            .and_then(|wanted| hpa::raised(observed, wanted)),
     );
     Plan {
         // A substitute without an autoscaler has no consumer.
         substitute: desired(
-            substitute::substitute(seen, target).filter(|_| autoscaler.is_some()),
+            substitute::substitute(observed, target).filter(|_| autoscaler.is_some()),
             || {
-                seen.substitute
-                    .is_some_and(|there| names::is_owned(&there.metadata, seen.object))
+                observed
+                    .substitute
+                    .is_some_and(|there| names::is_owned(&there.metadata, observed.object))
             },
         ),
         // It would be taken for that of the object which scales the workload.
-        prediction: desired(prediction::prediction(seen).filter(|_| !is_taken), || {
-            seen.prediction
-                .is_some_and(|there| names::is_owned(&there.metadata, seen.object))
-        }),
+        prediction: desired(
+            prediction::prediction(observed).filter(|_| !is_taken),
+            || {
+                observed
+                    .prediction
+                    .is_some_and(|there| names::is_owned(&there.metadata, observed.object))
+            },
+        ),
         autoscaler,
         adopts,
         scale_to,
@@ -127,7 +132,7 @@ pub fn plan(seen: &Seen) -> Plan {
 /// The autoscaler, and whether it is to be adopted. None is made or adopted without metrics; the
 /// object's own goes on by those that it has.
 fn wanted_autoscaler(
-    seen: &Seen,
+    observed: &Observed,
     found: Found,
     metrics: Option<&[MetricSpec]>,
 ) -> Result<Option<(HorizontalPodAutoscaler, bool)>, Problem> {
@@ -136,12 +141,12 @@ fn wanted_autoscaler(
         Found::Adopted(other) => (Some(other), true),
         Found::Blocked(problem) | Found::Taken(problem) => return Err(problem),
         Found::Nothing => {
-            if seen
+            if observed
                 .autoscalers
                 .iter()
-                .any(|other| hpa::has_our_name(&other.object, seen))
+                .any(|other| hpa::has_our_name(&other.object, observed))
             {
-                let name = names::owned_name(seen.object);
+                let name = names::owned_name(observed.object);
                 let message =
                     format!("the name of HorizontalPodAutoscaler {name} is taken: delete that one");
                 return Err(Problem::new("FailedReconcileHPA", message));
@@ -152,7 +157,7 @@ fn wanted_autoscaler(
     if metrics.is_none() && (existing.is_none() || adopts) {
         return Ok(None);
     }
-    let object = hpa::autoscaler(seen, metrics, existing)
+    let object = hpa::autoscaler(observed, metrics, existing)
         .map_err(|error| Problem::new("FailedReconcileHPA", error.to_string()))?;
     Ok(Some((object, adopts)))
 }
@@ -167,9 +172,10 @@ fn desired<T>(wanted: Option<T>, is_ours: impl FnOnce() -> bool) -> Desired<T> {
 
 /// The replicas that `specificReplicas` of a preview asks for, if the workload has another number.
 /// Zero is one, and can be left again.
-fn manual(seen: &Seen, target: &Target) -> Option<i32> {
-    let is_preview = seen.object.spec.effective_strategy() == ScaleStrategy::Preview;
-    seen.object
+fn manual(observed: &Observed, target: &Target) -> Option<i32> {
+    let is_preview = observed.object.spec.effective_strategy() == ScaleStrategy::Preview;
+    observed
+        .object
         .spec
         .specific_replicas
         .filter(|wanted| is_preview && *wanted != target.spec_replicas)

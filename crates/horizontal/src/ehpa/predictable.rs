@@ -21,7 +21,7 @@ pub(super) struct Predictable<'a> {
 pub(super) fn predictable(
     object: &EffectiveHorizontalPodAutoscaler,
 ) -> (Vec<Predictable<'_>>, Vec<String>) {
-    let mut seen = BTreeSet::new();
+    let mut observed = BTreeSet::new();
     let (mut all, mut others) = (Vec::new(), Vec::new());
     let target = &object.spec.scale_target_ref.name;
     for metric in &object.spec.metrics {
@@ -35,7 +35,7 @@ pub(super) fn predictable(
         };
         // Predictions of several with the same identifier cannot be told apart.
         let mut again = || {
-            (!seen.insert(identifier.clone()))
+            (!observed.insert(identifier.clone()))
                 .then_some("only the first metric that is called so is predicted")
         };
         match why.or_else(&mut again) {

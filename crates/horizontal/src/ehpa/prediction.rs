@@ -18,7 +18,7 @@ use kube::ResourceExt as _;
 use kube::core::ObjectMeta;
 use promql::{literal, matcher, sum};
 
-use super::Seen;
+use super::Observed;
 use super::names::{self, query};
 use super::predictable::{Predictable, predictable};
 use super::rules::Rules;
@@ -27,9 +27,9 @@ use crate::pod_names::PodNames;
 /// What is predicted of an object, each with how that is asked for; and of each other metric that
 /// should be its name, and why it is not.
 pub(super) fn predicted<'a>(
-    seen: &Seen<'a>,
+    observed: &Observed<'a>,
 ) -> (Vec<(Predictable<'a>, PredictionMetric)>, Vec<String>) {
-    let object = seen.object;
+    let object = observed.object;
     let prediction = object.spec.prediction.as_ref();
     let Some(algorithm) =
         prediction.and_then(|prediction| prediction.prediction_algorithm.as_ref())
@@ -39,7 +39,7 @@ pub(super) fn predicted<'a>(
     let (predictable, mut others) = predictable(object);
     let mut predicted = Vec::new();
     for metric in predictable {
-        match metric_of(seen, &metric, algorithm) {
+        match metric_of(observed, &metric, algorithm) {
             Ok(asked) => predicted.push((metric, asked)),
             Err(why) => others.push(format!("{}: {why}", metric.identifier)),
         }
@@ -58,9 +58,9 @@ pub(super) fn is_by_rules(
 }
 
 /// The prediction that an object owns; none if nothing is to be predicted.
-pub(super) fn prediction(seen: &Seen) -> Option<TimeSeriesPrediction> {
-    let object = seen.object;
-    let metrics: Vec<_> = predicted(seen)
+pub(super) fn prediction(observed: &Observed) -> Option<TimeSeriesPrediction> {
+    let object = observed.object;
+    let metrics: Vec<_> = predicted(observed)
         .0
         .into_iter()
         .map(|(_, asked)| asked)
@@ -86,22 +86,22 @@ pub(super) fn prediction(seen: &Seen) -> Option<TimeSeriesPrediction> {
         prediction_window_seconds: window.unwrap_or(DEFAULT_PREDICTION_WINDOW_SECONDS),
     };
     Some(TimeSeriesPrediction {
-        metadata: metadata(seen),
+        metadata: metadata(observed),
         spec,
         status: None,
     })
 }
 
 /// The adapter finds a prediction by what it is of.
-fn metadata(seen: &Seen) -> ObjectMeta {
-    let target = &seen.object.spec.scale_target_ref;
-    let mut metadata = names::metadata(seen.object, seen.propagation);
+fn metadata(observed: &Observed) -> ObjectMeta {
+    let target = &observed.object.spec.scale_target_ref;
+    let mut metadata = names::metadata(observed.object, observed.propagation);
     metadata.labels.get_or_insert_default().extend(
         [
             ("app.kubernetes.io/target-kind", target.kind.clone()),
             (
                 "app.kubernetes.io/target-namespace",
-                seen.object.namespace().unwrap_or_default(),
+                observed.object.namespace().unwrap_or_default(),
             ),
             ("app.kubernetes.io/target-name", target.name.clone()),
         ]
@@ -111,20 +111,22 @@ fn metadata(seen: &Seen) -> ObjectMeta {
 }
 
 fn metric_of(
-    seen: &Seen,
+    observed: &Observed,
     predictable: &Predictable,
     algorithm: &Algorithm,
 ) -> Result<PredictionMetric, String> {
     let identifier = &predictable.identifier;
-    let unknown = seen
+    let unknown = observed
         .rules
         .unknown()
-        .filter(|_| is_by_rules(seen.object, predictable));
-    let expression = match (query(seen.object, identifier), unknown) {
+        .filter(|_| is_by_rules(observed.object, predictable));
+    let expression = match (query(observed.object, identifier), unknown) {
         (Some(own), _) => Some(own.to_owned()),
         // A plain sum might be of something else altogether, such as a counter.
-        (None, Some(why)) => Some(before(seen, identifier).ok_or_else(|| why.to_owned())?),
-        (None, None) => expression(seen.object, seen.rules, predictable.metric).transpose()?,
+        (None, Some(why)) => Some(before(observed, identifier).ok_or_else(|| why.to_owned())?),
+        (None, None) => {
+            expression(observed.object, observed.rules, predictable.metric).transpose()?
+        }
     };
     let resource = predictable
         .metric
@@ -146,8 +148,11 @@ fn metric_of(
 }
 
 /// How the history of a metric of this workload was asked for until now.
-fn before(seen: &Seen, identifier: &str) -> Option<String> {
-    let (spec, target) = (&seen.prediction?.spec, &seen.object.spec.scale_target_ref);
+fn before(observed: &Observed, identifier: &str) -> Option<String> {
+    let (spec, target) = (
+        &observed.prediction?.spec,
+        &observed.object.spec.scale_target_ref,
+    );
     let is_of_it = spec.target_ref.kind == target.kind && spec.target_ref.name == target.name;
     let mut metrics = spec.prediction_metrics.iter().filter(|_| is_of_it);
     let metric = metrics.find(|metric| metric.resource_identifier == identifier)?;

@@ -19,7 +19,7 @@ use k8s_openapi::api::autoscaling::v2::HorizontalPodAutoscaler;
 use kube::ResourceExt;
 use view::installations;
 
-use super::{Problem, Seen, names};
+use super::{Observed, Problem, names};
 
 /// The most names in a message.
 const MOST_NAMES: usize = 3;
@@ -57,39 +57,41 @@ impl Autoscalers<'_> {
     }
 }
 
-fn all<'a>(seen: &Seen<'a>) -> impl Iterator<Item = &'a HorizontalPodAutoscaler> {
-    seen.autoscalers.iter().map(|whole| &whole.object)
+fn all<'a>(observed: &Observed<'a>) -> impl Iterator<Item = &'a HorizontalPodAutoscaler> {
+    observed.autoscalers.iter().map(|whole| &whole.object)
 }
 
 /// The autoscaler that an object has until now: one that it adopted for the workload that it
 /// scales, else one that it made.
-pub(super) fn own<'a>(seen: &Seen<'a>) -> Option<&'a HorizontalPodAutoscaler> {
-    let is_auto = seen.object.spec.effective_strategy() == ScaleStrategy::Auto;
-    let adopted = all(seen).find(|autoscaler| {
+pub(super) fn own<'a>(observed: &Observed<'a>) -> Option<&'a HorizontalPodAutoscaler> {
+    let is_auto = observed.object.spec.effective_strategy() == ScaleStrategy::Auto;
+    let adopted = all(observed).find(|autoscaler| {
         is_auto
-            && names::is_adopted(&autoscaler.metadata, seen.object)
-            && scales_the_same(autoscaler, seen.object)
+            && names::is_adopted(&autoscaler.metadata, observed.object)
+            && scales_the_same(autoscaler, observed.object)
     });
-    adopted
-        .or_else(|| all(seen).find(|autoscaler| names::is_owned(&autoscaler.metadata, seen.object)))
+    adopted.or_else(|| {
+        all(observed).find(|autoscaler| names::is_owned(&autoscaler.metadata, observed.object))
+    })
 }
 
 /// Returns what becomes of each native autoscaler that concerns an object.
-pub(super) fn find<'a>(seen: &Seen<'a>) -> Autoscalers<'a> {
-    let is_made =
-        |autoscaler: &HorizontalPodAutoscaler| names::is_owned(&autoscaler.metadata, seen.object);
+pub(super) fn find<'a>(observed: &Observed<'a>) -> Autoscalers<'a> {
+    let is_made = |autoscaler: &HorizontalPodAutoscaler| {
+        names::is_owned(&autoscaler.metadata, observed.object)
+    };
     let has_name = |one: Option<&HorizontalPodAutoscaler>, other: &HorizontalPodAutoscaler| {
         one.is_some_and(|one| one.metadata.name == other.metadata.name)
     };
-    let own = own(seen);
-    let rivals: Vec<_> = all(seen)
+    let own = own(observed);
+    let rivals: Vec<_> = all(observed)
         .filter(|other| {
-            other.metadata.deletion_timestamp.is_none() && scales_the_same(other, seen.object)
+            other.metadata.deletion_timestamp.is_none() && scales_the_same(other, observed.object)
         })
         .filter(|other| !is_made(other) && !has_name(own, other))
         .collect();
-    let is_eldest = seen.elder.is_none();
-    let is_of_another = |rival: &&HorizontalPodAutoscaler| is_of_another(rival, seen.object);
+    let is_eldest = observed.elder.is_none();
+    let is_of_another = |rival: &&HorizontalPodAutoscaler| is_of_another(rival, observed.object);
     let kept = own.filter(|own| {
         if is_made(own) {
             // Younger objects withdraw theirs.
@@ -98,8 +100,8 @@ pub(super) fn find<'a>(seen: &Seen<'a>) -> Autoscalers<'a> {
             is_eldest || !rivals.iter().any(is_of_another)
         }
     });
-    let others = || all(seen).filter(|other| !has_name(kept, other));
-    let restored = others().filter(|other| names::is_adopted(&other.metadata, seen.object));
+    let others = || all(observed).filter(|other| !has_name(kept, other));
+    let restored = others().filter(|other| names::is_adopted(&other.metadata, observed.object));
     Autoscalers {
         deleted: others().filter(|other| is_made(other)).map(ResourceExt::name_any).collect(),
         restored: restored.map(ResourceExt::name_any).collect(),
@@ -111,20 +113,20 @@ pub(super) fn find<'a>(seen: &Seen<'a>) -> Autoscalers<'a> {
             );
             Problem::new("FailedReconcileHPA", message)
         }),
-        found: kept.map_or_else(|| without(seen, &rivals), Found::Own),
+        found: kept.map_or_else(|| without(observed, &rivals), Found::Own),
     }
 }
 
 /// Returns what an object without an own autoscaler gets, where these scale the same workload.
-fn without<'a>(seen: &Seen<'a>, rivals: &[&'a HorizontalPodAutoscaler]) -> Found<'a> {
-    if let Some(elder) = seen.elder {
+fn without<'a>(observed: &Observed<'a>, rivals: &[&'a HorizontalPodAutoscaler]) -> Found<'a> {
+    if let Some(elder) = observed.elder {
         let message =
             format!("the older EffectiveHorizontalPodAutoscaler {elder} scales the same workload");
         return Found::Taken(Problem::new("FailedReconcileHPA", message));
     }
     let obstacle = match rivals {
         [] => return Found::Nothing,
-        [only] => match obstacle(only, seen.object) {
+        [only] => match obstacle(only, observed.object) {
             None => return Found::Adopted(only),
             Some(obstacle) => obstacle,
         },
@@ -134,7 +136,9 @@ fn without<'a>(seen: &Seen<'a>, rivals: &[&'a HorizontalPodAutoscaler]) -> Found
         ),
     };
     let problem = Problem::new("FailedReconcileHPA", obstacle);
-    let is_taken = rivals.iter().any(|rival| is_of_another(rival, seen.object));
+    let is_taken = rivals
+        .iter()
+        .any(|rival| is_of_another(rival, observed.object));
     if is_taken {
         Found::Taken(problem)
     } else {
@@ -205,8 +209,8 @@ fn is_of_another(
 
 /// What to say of an object that has an autoscaler, though an older one is to scale the same
 /// workload by now.
-pub(super) fn rival(seen: &Seen, found: &Found) -> Option<Problem> {
-    let elder = seen.elder.filter(|_| matches!(found, Found::Own(_)))?;
+pub(super) fn rival(observed: &Observed, found: &Found) -> Option<Problem> {
+    let elder = observed.elder.filter(|_| matches!(found, Found::Own(_)))?;
     let message = format!(
         "the older EffectiveHorizontalPodAutoscaler {elder} scales the same workload: its windows count, and its predictions before others"
     );

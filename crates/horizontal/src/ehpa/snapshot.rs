@@ -45,16 +45,16 @@ pub struct Snapshot {
 
 impl Snapshot {
     /// The objects of a view. Those of other recommenders are left out, but count as owners.
-    pub fn of(seen: &View, rules: &Arc<Rules>, recommender: &str) -> Self {
+    pub fn of(view: &View, rules: &Arc<Rules>, recommender: &str) -> Self {
         let mut by_namespace: HashMap<&str, Vec<&Arc<Whole<HorizontalPodAutoscaler>>>> =
             HashMap::new();
-        for autoscaler in seen.horizontal_autoscalers.iter() {
+        for autoscaler in view.horizontal_autoscalers.iter() {
             by_namespace
                 .entry(&autoscaler.key.namespace)
                 .or_default()
                 .push(autoscaler);
         }
-        let live = seen.effective_autoscalers.iter();
+        let live = view.effective_autoscalers.iter();
         let live: Vec<_> = live
             .filter(|whole| whole.object.metadata.deletion_timestamp.is_none())
             .collect();
@@ -69,7 +69,7 @@ impl Snapshot {
             let is_leaving = whole.object.metadata.deletion_timestamp.is_some();
             (!is_seen && !is_leaving).then(|| (whole.key.clone(), adopted_by.clone()))
         };
-        let orphans = seen
+        let orphans = view
             .horizontal_autoscalers
             .iter()
             .filter_map(orphan)
@@ -90,8 +90,8 @@ impl Snapshot {
                 object: Arc::clone(object),
                 autoscalers: concerning.map(|other| Arc::clone(other)).collect(),
                 elder: eldest.before(&Claim::of(&object.object)).map(str::to_owned),
-                prediction: seen.predictions.get(&owned).cloned(),
-                substitute: seen.substitutes.get(&owned).cloned(),
+                prediction: view.predictions.get(&owned).cloned(),
+                substitute: view.substitutes.get(&owned).cloned(),
                 rules: Arc::clone(rules),
             }
         };

@@ -13,7 +13,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
 use super::predictable::Predictable;
 use super::selection::own;
-use super::{Problem, Seen, prediction};
+use super::{Observed, Problem, prediction};
 
 /// Conditions of the native autoscaler that are passed on.
 const NATIVE: [&str; 4] = [
@@ -28,26 +28,26 @@ const MOST_CHARACTERS: usize = 4000;
 
 /// The status of an object with these problems. `scaled` says that it was scaled by hand just now.
 pub fn status(
-    seen: &Seen,
+    observed: &Observed,
     problems: &[Problem],
     scaled: bool,
 ) -> EffectiveHorizontalPodAutoscalerStatus {
-    let old = seen.object.status.clone().unwrap_or_default();
-    let native = own(seen).and_then(|autoscaler| autoscaler.status.as_ref());
+    let old = observed.object.status.clone().unwrap_or_default();
+    let native = own(observed).and_then(|autoscaler| autoscaler.status.as_ref());
     let is_known = native
         .is_some_and(|status| status.desired_replicas > 0 || status.last_scale_time.is_some());
     let by_autoscaler = native.and_then(|status| status.last_scale_time.clone());
-    let by_hand = scaled.then_some(Time(seen.now));
+    let by_hand = scaled.then_some(Time(observed.now));
     EffectiveHorizontalPodAutoscalerStatus {
         expect_replicas: native
             .filter(|_| is_known)
             .map(|status| status.desired_replicas),
-        current_replicas: seen.target.ok().map(|target| target.status_replicas),
+        current_replicas: observed.target.ok().map(|target| target.status_replicas),
         last_scale_time: [by_hand, by_autoscaler, old.last_scale_time]
             .into_iter()
             .flatten()
             .max_by_key(|time| time.0),
-        conditions: conditions(seen, problems, old.conditions),
+        conditions: conditions(observed, problems, old.conditions),
     }
 }
 
@@ -82,10 +82,14 @@ pub fn news<'a>(
     (before != Some(now.observed_generation)).then_some(now.message.as_str())
 }
 
-fn conditions(seen: &Seen, problems: &[Problem], mut conditions: Vec<Condition>) -> Vec<Condition> {
+fn conditions(
+    observed: &Observed,
+    problems: &[Problem],
+    mut conditions: Vec<Condition>,
+) -> Vec<Condition> {
     let mut set = |kind: &str, holds: ConditionStatus, reason: &str, message: &str| {
         let message: String = message.chars().take(MOST_CHARACTERS).collect();
-        condition::set(&mut conditions, kind, holds, reason, &message, seen.now);
+        condition::set(&mut conditions, kind, holds, reason, &message, observed.now);
     };
     match problems {
         [] => set(
@@ -108,8 +112,8 @@ fn conditions(seen: &Seen, problems: &[Problem], mut conditions: Vec<Condition>)
         }
     }
     let mut known = vec![READY];
-    let (predicted, unpredicted) = prediction::predicted(seen);
-    let prediction = seen.prediction.filter(|_| !predicted.is_empty());
+    let (predicted, unpredicted) = prediction::predicted(observed);
+    let prediction = observed.prediction.filter(|_| !predicted.is_empty());
     let predictions = prediction.and_then(|prediction| prediction.status.as_ref());
     if let Some(ready) =
         predictions.and_then(|status| status.conditions.iter().find(|ready| ready.kind == READY))
@@ -122,7 +126,8 @@ fn conditions(seen: &Seen, problems: &[Problem], mut conditions: Vec<Condition>)
         );
         known.push(PREDICTION_READY);
     }
-    let native = own(seen).and_then(|autoscaler| autoscaler.status.as_ref()?.conditions.as_ref());
+    let native =
+        own(observed).and_then(|autoscaler| autoscaler.status.as_ref()?.conditions.as_ref());
     for native in native.into_iter().flatten() {
         if let Some(kind) = NATIVE.into_iter().find(|kind| *kind == native.type_) {
             let holds = match native.status.as_str() {
@@ -153,8 +158,9 @@ fn conditions(seen: &Seen, problems: &[Problem], mut conditions: Vec<Condition>)
         );
         known.push(METRICS_PREDICTABLE);
     }
-    let by_rules = |(metric, _): &(Predictable, _)| prediction::is_by_rules(seen.object, metric);
-    if let Some(why) = seen
+    let by_rules =
+        |(metric, _): &(Predictable, _)| prediction::is_by_rules(observed.object, metric);
+    if let Some(why) = observed
         .rules
         .trouble
         .as_deref()
@@ -175,7 +181,7 @@ fn conditions(seen: &Seen, problems: &[Problem], mut conditions: Vec<Condition>)
         .iter_mut()
         .filter(|condition| condition.kind == METRICS_PREDICTABLE)
     {
-        condition.observed_generation = seen.object.metadata.generation;
+        condition.observed_generation = observed.object.metadata.generation;
     }
     conditions
 }

@@ -7,23 +7,23 @@
 use api::ehpa::ScaleStrategy;
 use api::substitute::{Substitute, SubstituteSpec, SubstituteStatus};
 
-use super::{Seen, Target, names};
+use super::{Observed, Target, names};
 
 /// The substitute that an object owns; none unless it is a preview.
-pub(super) fn substitute(seen: &Seen, target: &Target) -> Option<Substitute> {
-    if seen.object.spec.effective_strategy() != ScaleStrategy::Preview {
+pub(super) fn substitute(observed: &Observed, target: &Target) -> Option<Substitute> {
+    if observed.object.spec.effective_strategy() != ScaleStrategy::Preview {
         return None;
     }
     let spec = SubstituteSpec {
         replicas: Some(target.spec_replicas),
-        substitute_target_ref: seen.object.spec.scale_target_ref.clone(),
+        substitute_target_ref: observed.object.spec.scale_target_ref.clone(),
     };
     let status = SubstituteStatus {
         label_selector: target.selector.clone(),
         replicas: Some(target.status_replicas),
     };
     Some(Substitute {
-        metadata: names::metadata(seen.object, seen.propagation),
+        metadata: names::metadata(observed.object, observed.propagation),
         spec,
         status: Some(status),
     })

@@ -89,8 +89,8 @@ fn the_status_is_that_of_the_autoscaler_and_of_the_prediction() {
     let stage = Stage::new(&json!({}))
         .autoscaler(own)
         .predicted(&[("resource.cpu", true, 1)]);
-    let seen = stage.seen();
-    let found = json_of(&status(&seen, &[], false));
+    let observed = stage.observed();
+    let found = json_of(&status(&observed, &[], false));
     let condition = |kind: &str, reason: &str, message: &str| {
         json!({
             "type": kind, "status": "True", "reason": reason, "message": message,
@@ -111,14 +111,14 @@ fn the_status_is_that_of_the_autoscaler_and_of_the_prediction() {
     // What a condition was about may go, and it goes with it.
     let mut later = Stage::new(&json!({"prediction": null}));
     later.object.status = Some(serde_json::from_value(found).expect("a status"));
-    let kinds: Vec<_> = status(&later.seen(), &[], true)
+    let kinds: Vec<_> = status(&later.observed(), &[], true)
         .conditions
         .into_iter()
         .map(|condition| condition.kind)
         .collect();
     assert_eq!(kinds, ["Ready"]);
     assert_eq!(
-        json_of(&status(&later.seen(), &[], true))["lastScaleTime"],
+        json_of(&status(&later.observed(), &[], true))["lastScaleTime"],
         "2026-01-01T00:00:10Z"
     );
 }
@@ -212,7 +212,7 @@ fn a_workload_goes_to_zero_only_by_what_is_measured_without_it() {
 fn the_message_of_each_condition_is_cut() {
     let stage = Stage::new(&json!({}));
     let problems = [Problem::new("FailedReconcileHPA", "m".repeat(40_000))];
-    let cut = status(&stage.seen(), &problems, false);
+    let cut = status(&stage.observed(), &problems, false);
     let lengths: Vec<_> = cut
         .conditions
         .iter()

@@ -16,8 +16,8 @@ use futures::StreamExt as _;
 use futures::future::pending;
 use futures::stream;
 use horizontal::ehpa::{
-    Attempt, Desired, OFTEN, Orphan, Orphans, Plan, Problem, Propagation, SAFETY_NET, Scene, Seen,
-    Snapshot, Target, Writable, differs, may_adopt, news, owned_name, plan, says, status,
+    Attempt, Desired, OFTEN, Observed, Orphan, Orphans, Plan, Problem, Propagation, SAFETY_NET,
+    Scene, Snapshot, Target, Writable, differs, may_adopt, news, owned_name, plan, says, status,
     target_pods,
 };
 use jiff::Timestamp;
@@ -190,10 +190,10 @@ impl Keeper {
     async fn restore_orphans(
         &self,
         orphans: &mut Orphans,
-        seen: HashSet<Orphan>,
+        observed: HashSet<Orphan>,
         leading: &Leading,
     ) {
-        let due = orphans.take(seen, Instant::now().into_std());
+        let due = orphans.take(observed, Instant::now().into_std());
         let results = stream::iter(due).map(async |orphan| {
             let leads = leading.holds(std::time::Instant::now());
             let attempt = if leads {
@@ -231,11 +231,11 @@ impl Keeper {
             Some(rules) => rules.borrow().clone()?,
             None => Arc::default(),
         };
-        let seen = self.horizontal.borrow();
-        if !seen.is_synced() || seen.stale_since().is_some() {
+        let observed = self.horizontal.borrow();
+        if !observed.is_synced() || observed.stale_since().is_some() {
             return None;
         }
-        Some(Snapshot::of(&seen, &rules, &self.recommender))
+        Some(Snapshot::of(&observed, &rules, &self.recommender))
     }
 
     /// Looks at one object, and does what is to be done.
@@ -257,7 +257,7 @@ impl Keeper {
             .as_ref()
             .map(|target| target_pods(&self.view.borrow(), &scene.object.key.namespace, target))
             .unwrap_or_default();
-        let seen = Seen {
+        let observed = Observed {
             object,
             target: target.as_ref().map_err(String::as_str),
             pods: &pods,
@@ -269,14 +269,14 @@ impl Keeper {
             rules: &scene.rules,
             now: Timestamp::now(),
         };
-        let mut plan = plan(&seen);
+        let mut plan = plan(&observed);
         let is_settled = before.is_some_and(|before| {
             before.settled.is_some()
                 && before.settled == plan.autoscaler
                 && scene.has_same_autoscalers(&before.scene)
         });
-        let Done { autoscaler, scaled } = self.carry_out(&seen, &mut plan, is_settled).await;
-        self.report(&seen, &plan.problems, scaled).await;
+        let Done { autoscaler, scaled } = self.carry_out(&observed, &mut plan, is_settled).await;
+        self.report(&observed, &plan.problems, scaled).await;
         let settled = plan.autoscaler.filter(|_| autoscaler == Some(Put::Kept));
         let is_calm = plan.problems.is_empty();
         let target = target.ok().filter(|_| is_calm && !scene.is_preview());
@@ -288,14 +288,14 @@ impl Keeper {
     }
 
     /// Does what is planned; what fails becomes a problem.
-    async fn carry_out(&self, seen: &Seen<'_>, plan: &mut Plan, is_settled: bool) -> Done {
-        let object = seen.object;
+    async fn carry_out(&self, observed: &Observed<'_>, plan: &mut Plan, is_settled: bool) -> Done {
+        let object = observed.object;
         let uid = object.uid().unwrap_or_default();
         let key = ObjectKey::new(object.namespace().unwrap_or_default(), owned_name(object));
         let mut failed = Vec::new();
         // First what the autoscaler scales, then the autoscaler, so that it never finds nothing.
         if let Desired::Apply(wanted) = &plan.substitute
-            && seen
+            && observed
                 .substitute
                 .is_none_or(|there| there.spec != wanted.spec || there.status != wanted.status)
         {
@@ -339,7 +339,9 @@ impl Keeper {
         }
         let put = match &plan.prediction {
             Desired::Apply(wanted)
-                if seen.prediction.is_none_or(|there| differs(there, wanted)) =>
+                if observed
+                    .prediction
+                    .is_none_or(|there| differs(there, wanted)) =>
             {
                 self.writer.put(&**wanted, Writable::Own).await
             }
@@ -448,9 +450,9 @@ impl Keeper {
         }
     }
 
-    async fn report(&self, seen: &Seen<'_>, problems: &[Problem], scaled: bool) {
-        let status = status(seen, problems, scaled);
-        if seen.object.status.as_ref() == Some(&status) {
+    async fn report(&self, observed: &Observed<'_>, problems: &[Problem], scaled: bool) {
+        let status = status(observed, problems, scaled);
+        if observed.object.status.as_ref() == Some(&status) {
             return;
         }
         if let Some(problem) = problems
@@ -458,14 +460,14 @@ impl Keeper {
             .find(|problem| problem.reason == "FailedGetScale")
         {
             self.writer
-                .tell(seen.object, problem.reason, &problem.message, true)
+                .tell(observed.object, problem.reason, &problem.message, true)
                 .await;
         }
-        if let Err(error) = self.writer.say(seen.object, &status).await {
-            tracing::warn!(object = seen.object.name_any(), %error, "cannot write the status of an effective autoscaler");
-        } else if let Some(note) = news(seen.object.status.as_ref(), &status) {
+        if let Err(error) = self.writer.say(observed.object, &status).await {
+            tracing::warn!(object = observed.object.name_any(), %error, "cannot write the status of an effective autoscaler");
+        } else if let Some(note) = news(observed.object.status.as_ref(), &status) {
             self.writer
-                .tell(seen.object, "MetricsNotPredictable", note, true)
+                .tell(observed.object, "MetricsNotPredictable", note, true)
                 .await;
         }
     }

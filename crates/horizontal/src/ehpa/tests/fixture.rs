@@ -11,7 +11,7 @@ use view::{Container, ObjectKey, Phase, Pod, Resources, Whole};
 
 use crate::ehpa::plan::{Plan, plan};
 use crate::ehpa::rules::Rules;
-use crate::ehpa::{Propagation, Seen, Target};
+use crate::ehpa::{Observed, Propagation, Target};
 
 /// Everything that belongs to one object, with a target of three replicas of a pod with two
 /// containers.
@@ -118,8 +118,8 @@ impl Stage {
         self
     }
 
-    pub(super) fn seen(&self) -> Seen<'_> {
-        Seen {
+    pub(super) fn observed(&self) -> Observed<'_> {
+        Observed {
             object: &self.object,
             target: self.target.as_ref().map_err(String::as_str),
             pods: &self.pods,
@@ -134,7 +134,7 @@ impl Stage {
     }
 
     pub(super) fn plan(&self) -> Plan {
-        plan(&self.seen())
+        plan(&self.observed())
     }
 }
 

@@ -27,7 +27,7 @@ fn check(stage: &Stage, predicted: &[&str], others: &[(&str, &str)]) {
         .map(|metric| metric.resource_identifier.as_str())
         .collect();
     assert_eq!(found, predicted);
-    let status = status(&stage.seen(), &plan.problems, false);
+    let status = status(&stage.observed(), &plan.problems, false);
     let said = status
         .conditions
         .iter()

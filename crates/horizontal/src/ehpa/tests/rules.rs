@@ -25,7 +25,7 @@ fn stage(rules: &str, further: &[&str], kind: &str, metric: &Value) -> Stage {
 /// `expected`: how the history of the only metric is asked for, or why it is not predicted.
 fn check(stage: &Stage, expected: Result<&str, &str>) {
     let plan = stage.plan();
-    let status = status(&stage.seen(), &plan.problems, false);
+    let status = status(&stage.observed(), &plan.problems, false);
     let condition = status
         .conditions
         .iter()
@@ -133,7 +133,7 @@ fn without_knowing_the_rules_nothing_is_asked_for_in_another_way() {
 #[test]
 fn broken_rules_are_said_where_they_matter() {
     let said = |stage: &Stage| {
-        let conditions = status(&stage.seen(), &[], false).conditions;
+        let conditions = status(&stage.observed(), &[], false).conditions;
         let condition = conditions
             .into_iter()
             .find(|condition| condition.kind == METRIC_RULES_USABLE);

@@ -24,13 +24,13 @@ fn an_autoscaler_of_the_same_workload_is_taken_over_only_if_nobody_else_minds() 
             .into_iter()
             .fold(stage, Stage::autoscaler)
             .plan();
-        let seen = (
+        let observed = (
             plan.autoscaler.is_none(),
             plan.substitute.clone(),
             reasons(&plan),
         );
         assert_eq!(
-            seen,
+            observed,
             (true, Desired::Keep, vec!["FailedReconcileHPA"]),
             "{strategy}"
         );
