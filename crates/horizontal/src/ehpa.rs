@@ -48,7 +48,7 @@ pub use orphans::{Attempt, Orphan, Orphans, SHARE};
 pub use plan::{Desired, Plan, plan};
 pub(crate) use prediction::is_by_rule;
 pub use rules::Rules;
-pub use snapshot::{Scene, Snapshot, differs, target_pods};
+pub use snapshot::{EhpaSnapshot, Snapshot, differs, target_pods};
 pub use status::{news, says, status};
 
 /// Interval after which a preview, or an object with a problem, is looked at without a change.

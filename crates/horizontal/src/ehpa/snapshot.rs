@@ -20,7 +20,7 @@ use super::{Target, names, selection};
 
 /// What belongs to one object, as it was seen.
 #[derive(Clone)]
-pub struct Scene {
+pub struct EhpaSnapshot {
     /// The EHPA.
     pub object: Arc<Whole<EffectiveHorizontalPodAutoscaler>>,
     /// HPAs that concern it.
@@ -38,7 +38,7 @@ pub struct Scene {
 /// Everything that is to be looked at.
 pub struct Snapshot {
     /// EHPAs of this recommender.
-    pub scenes: HashMap<ObjectKey, Scene>,
+    pub ehpas: HashMap<ObjectKey, EhpaSnapshot>,
     /// Native autoscalers that were adopted by an EHPA that is not seen.
     pub orphans: HashSet<Orphan>,
 }
@@ -78,7 +78,7 @@ impl Snapshot {
         let mine = live
             .into_iter()
             .filter(|whole| names::recommender(&whole.object) == recommender);
-        let scene = |object: &Arc<Whole<EffectiveHorizontalPodAutoscaler>>| {
+        let ehpa = |object: &Arc<Whole<EffectiveHorizontalPodAutoscaler>>| {
             let owned = ObjectKey::new(&object.key.namespace, names::owned_name(&object.object));
             let others = by_namespace
                 .get(object.key.namespace.as_str())
@@ -86,7 +86,7 @@ impl Snapshot {
                 .flatten();
             let concerning =
                 others.filter(|other| selection::concerns(&other.object, &object.object));
-            Scene {
+            EhpaSnapshot {
                 object: Arc::clone(object),
                 autoscalers: concerning.map(|other| Arc::clone(other)).collect(),
                 elder: eldest.before(&Claim::of(&object.object)).map(str::to_owned),
@@ -95,10 +95,10 @@ impl Snapshot {
                 rules: Arc::clone(rules),
             }
         };
-        let scenes = mine
-            .map(|object| (object.key.clone(), scene(object)))
+        let ehpas = mine
+            .map(|object| (object.key.clone(), ehpa(object)))
             .collect();
-        Self { scenes, orphans }
+        Self { ehpas, orphans }
     }
 }
 
@@ -144,7 +144,7 @@ fn native_status(autoscaler: &HorizontalPodAutoscaler) -> Option<NativeStatus<'_
     ))
 }
 
-impl Scene {
+impl EhpaSnapshot {
     pub fn is_preview(&self) -> bool {
         self.object.object.spec.effective_strategy() == ScaleStrategy::Preview
     }

@@ -16,9 +16,9 @@ use futures::StreamExt as _;
 use futures::future::pending;
 use futures::stream;
 use horizontal::ehpa::{
-    Attempt, Desired, OFTEN, Observed, Orphan, Orphans, Plan, Problem, Propagation, SAFETY_NET,
-    Scene, Snapshot, Target, Writable, differs, may_adopt, news, owned_name, plan, says, status,
-    target_pods,
+    Attempt, Desired, EhpaSnapshot, OFTEN, Observed, Orphan, Orphans, Plan, Problem, Propagation,
+    SAFETY_NET, Snapshot, Target, Writable, differs, may_adopt, news, owned_name, plan, says,
+    status, target_pods,
 };
 use jiff::Timestamp;
 use k8s_openapi::api::autoscaling::v2::HorizontalPodAutoscaler;
@@ -61,7 +61,7 @@ pub(crate) struct Keeper {
 
 /// An object that was handled: what was seen of it, and when it is looked at again.
 struct Handled {
-    scene: Scene,
+    ehpa: EhpaSnapshot,
     due: Instant,
     /// The native autoscaler that was wanted, if the one that was seen was already so. The server
     /// fills in what is left open, so this cannot be told by comparing the two.
@@ -128,11 +128,10 @@ impl Keeper {
     }
 
     async fn pass(&self, progress: &mut Progress, leading: &Leading) {
-        let Some(Snapshot { scenes, orphans }) = self.snapshot() else {
+        let Some(Snapshot { ehpas, orphans }) = self.snapshot() else {
             return;
         };
-        self.handle_due(&mut progress.handled, scenes, leading)
-            .await;
+        self.handle_due(&mut progress.handled, ehpas, leading).await;
         self.restore_orphans(&mut progress.orphans, orphans, leading)
             .await;
     }
@@ -141,32 +140,32 @@ impl Keeper {
     async fn handle_due(
         &self,
         handled: &mut HashMap<ObjectKey, Handled>,
-        scenes: HashMap<ObjectKey, Scene>,
+        ehpas: HashMap<ObjectKey, EhpaSnapshot>,
         leading: &Leading,
     ) {
-        handled.retain(|key, _| scenes.contains_key(key));
+        handled.retain(|key, _| ehpas.contains_key(key));
         let now = Instant::now();
-        let is_due = |key: &ObjectKey, scene: &Scene| {
+        let is_due = |key: &ObjectKey, ehpa: &EhpaSnapshot| {
             handled
                 .get(key)
-                .is_none_or(|handled| handled.due <= now || !scene.is_same(&handled.scene))
+                .is_none_or(|handled| handled.due <= now || !ehpa.is_same(&handled.ehpa))
         };
-        let due: Vec<_> = scenes
+        let due: Vec<_> = ehpas
             .into_iter()
-            .filter(|(key, scene)| is_due(key, scene))
+            .filter(|(key, ehpa)| is_due(key, ehpa))
             .collect();
         let known = &*handled;
-        let results = stream::iter(due).map(async |(key, scene)| {
+        let results = stream::iter(due).map(async |(key, ehpa)| {
             let Outcome {
                 is_calm,
                 settled,
                 target,
             } = if leading.holds(std::time::Instant::now()) {
-                self.handle(&scene, known.get(&key)).await
+                self.handle(&ehpa, known.get(&key)).await
             } else {
                 Outcome::default()
             };
-            let wait = if is_calm && !scene.is_preview() {
+            let wait = if is_calm && !ehpa.is_preview() {
                 SAFETY_NET
             } else {
                 OFTEN
@@ -174,7 +173,7 @@ impl Keeper {
             (
                 key,
                 Handled {
-                    scene,
+                    ehpa,
                     due: Instant::now() + wait,
                     settled,
                     target,
@@ -239,9 +238,9 @@ impl Keeper {
     }
 
     /// Looks at one object, and does what is to be done.
-    async fn handle(&self, scene: &Scene, before: Option<&Handled>) -> Outcome {
-        let object = &scene.object.object;
-        let known = before.and_then(|before| before.target_for(scene));
+    async fn handle(&self, ehpa: &EhpaSnapshot, before: Option<&Handled>) -> Outcome {
+        let object = &ehpa.object.object;
+        let known = before.and_then(|before| before.target_for(ehpa));
         let read_at = known
             .as_ref()
             .map_or_else(Instant::now, |(_, read_at)| *read_at);
@@ -255,31 +254,31 @@ impl Keeper {
         };
         let pods = target
             .as_ref()
-            .map(|target| target_pods(&self.view.borrow(), &scene.object.key.namespace, target))
+            .map(|target| target_pods(&self.view.borrow(), &ehpa.object.key.namespace, target))
             .unwrap_or_default();
         let observed = Observed {
             object,
             target: target.as_ref().map_err(String::as_str),
             pods: &pods,
-            autoscalers: &scene.autoscalers,
-            elder: scene.elder.as_deref(),
-            prediction: scene.prediction.as_deref().map(|whole| &whole.object),
-            substitute: scene.substitute.as_deref().map(|whole| &whole.object),
+            autoscalers: &ehpa.autoscalers,
+            elder: ehpa.elder.as_deref(),
+            prediction: ehpa.prediction.as_deref().map(|whole| &whole.object),
+            substitute: ehpa.substitute.as_deref().map(|whole| &whole.object),
             propagation: &self.propagation,
-            rules: &scene.rules,
+            rules: &ehpa.rules,
             now: Timestamp::now(),
         };
         let mut plan = plan(&observed);
         let is_settled = before.is_some_and(|before| {
             before.settled.is_some()
                 && before.settled == plan.autoscaler
-                && scene.has_same_autoscalers(&before.scene)
+                && ehpa.has_same_autoscalers(&before.ehpa)
         });
         let Done { autoscaler, scaled } = self.carry_out(&observed, &mut plan, is_settled).await;
         self.report(&observed, &plan.problems, scaled).await;
         let settled = plan.autoscaler.filter(|_| autoscaler == Some(Put::Kept));
         let is_calm = plan.problems.is_empty();
-        let target = target.ok().filter(|_| is_calm && !scene.is_preview());
+        let target = target.ok().filter(|_| is_calm && !ehpa.is_preview());
         Outcome {
             is_calm,
             settled,
@@ -505,13 +504,13 @@ struct Done {
 impl Handled {
     /// The scale of the workload as it was read, unless it is old or another one by what is seen
     /// now.
-    fn target_for(&self, scene: &Scene) -> Option<(Target, Instant)> {
-        let is_of_it = scene.object.object.spec == self.scene.object.object.spec;
+    fn target_for(&self, ehpa: &EhpaSnapshot) -> Option<(Target, Instant)> {
+        let is_of_it = ehpa.object.object.spec == self.ehpa.object.object.spec;
         let fresh = self
             .target
             .as_ref()
             .filter(|(_, read_at)| read_at.elapsed() < TARGET_LIFETIME)?;
-        (is_of_it && scene.replicas().eq(self.scene.replicas())).then(|| fresh.clone())
+        (is_of_it && ehpa.replicas().eq(self.ehpa.replicas())).then(|| fresh.clone())
     }
 }
 
