@@ -62,7 +62,7 @@ pub struct Observed<'a> {
     /// The object.
     pub object: &'a EffectiveHorizontalPodAutoscaler,
     /// The scale subresource of its target, or why it cannot be read.
-    pub target: Result<&'a Target, &'a str>,
+    pub target: Result<&'a TargetScale, &'a str>,
     /// Pods of the target.
     pub pods: &'a [Arc<Pod>],
     /// The autoscalers of its namespace that concern it: its own, those of its target, and the one
@@ -84,7 +84,7 @@ pub struct Observed<'a> {
 
 /// What the scale subresource of a workload says.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Target {
+pub struct TargetScale {
     /// How many replicas it should have.
     pub spec_replicas: i32,
     /// How many it has.

@@ -9,7 +9,7 @@ use api::substitute::Substitute;
 use k8s_openapi::api::autoscaling::v2::HorizontalPodAutoscaler;
 
 use super::selection::{Autoscalers, Found, find, rival};
-use super::{Observed, Problem, Target, hpa, metrics, names, prediction, substitute};
+use super::{Observed, Problem, TargetScale, hpa, metrics, names, prediction, substitute};
 
 /// What is to be.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -172,7 +172,7 @@ fn desired<T>(wanted: Option<T>, is_ours: impl FnOnce() -> bool) -> Desired<T> {
 
 /// The replicas that `specificReplicas` of a preview asks for, if the workload has another number.
 /// Zero is one, and can be left again.
-fn manual(observed: &Observed, target: &Target) -> Option<i32> {
+fn manual(observed: &Observed, target: &TargetScale) -> Option<i32> {
     let is_preview = observed.object.spec.effective_strategy() == ScaleStrategy::Preview;
     observed
         .object

@@ -16,7 +16,7 @@ use view::{Claim, Eldest, ObjectKey, Pod, View, Whole};
 
 use super::orphans::Orphan;
 use super::rules::Rules;
-use super::{Target, names, selection};
+use super::{TargetScale, names, selection};
 
 /// What belongs to one object, as it was seen.
 #[derive(Clone)]
@@ -103,7 +103,7 @@ impl Snapshot {
 }
 
 /// Pods that a target selects.
-pub fn target_pods(view: &View, namespace: &str, target: &Target) -> Vec<Arc<Pod>> {
+pub fn target_pods(view: &View, namespace: &str, target: &TargetScale) -> Vec<Arc<Pod>> {
     let Ok(selector) = target.selector.parse::<Selector>() else {
         return Vec::new();
     };

@@ -7,10 +7,10 @@
 use api::ehpa::ScaleStrategy;
 use api::substitute::{Substitute, SubstituteSpec, SubstituteStatus};
 
-use super::{Observed, Target, names};
+use super::{Observed, TargetScale, names};
 
 /// The substitute that an object owns; none unless it is a preview.
-pub(super) fn substitute(observed: &Observed, target: &Target) -> Option<Substitute> {
+pub(super) fn substitute(observed: &Observed, target: &TargetScale) -> Option<Substitute> {
     if observed.object.spec.effective_strategy() != ScaleStrategy::Preview {
         return None;
     }

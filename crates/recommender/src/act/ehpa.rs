@@ -14,7 +14,7 @@ use api::ehpa::{
     ADOPTED_BY, Adopter, EffectiveHorizontalPodAutoscaler, EffectiveHorizontalPodAutoscalerStatus,
 };
 use api::patch::{guarded, put_status};
-use horizontal::ehpa::{Target, Writable, refusal, restored, with_original};
+use horizontal::ehpa::{TargetScale, Writable, refusal, restored, with_original};
 use k8s_openapi::api::autoscaling::v2::HorizontalPodAutoscaler;
 use k8s_openapi::api::core::v1::ObjectReference;
 use kube::api::{Api, ApiResource, DynamicObject, Patch as Body};
@@ -91,11 +91,11 @@ impl Writer {
     pub(crate) async fn target(
         &self,
         object: &EffectiveHorizontalPodAutoscaler,
-    ) -> Result<Target, Error> {
+    ) -> Result<TargetScale, Error> {
         let api = self.scaled(object).await?;
         let scale = api.get_scale(&object.spec.scale_target_ref.name).await?;
         let status = scale.status.unwrap_or_default();
-        Ok(Target {
+        Ok(TargetScale {
             spec_replicas: scale
                 .spec
                 .and_then(|spec| spec.replicas)

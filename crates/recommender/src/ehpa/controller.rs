@@ -17,7 +17,7 @@ use futures::future::pending;
 use futures::stream;
 use horizontal::ehpa::{
     Attempt, Desired, EhpaSnapshot, OFTEN, Observed, Orphan, Orphans, Plan, Problem, Propagation,
-    SAFETY_NET, Snapshot, Target, Writable, differs, may_adopt, news, owned_name, plan, says,
+    SAFETY_NET, Snapshot, TargetScale, Writable, differs, may_adopt, news, owned_name, plan, says,
     status, target_pods,
 };
 use jiff::Timestamp;
@@ -68,7 +68,7 @@ struct Handled {
     settled: Option<HorizontalPodAutoscaler>,
     /// The scale of the workload, and the time at which it was read. None where it is read each
     /// time.
-    target: Option<(Target, Instant)>,
+    target: Option<(TargetScale, Instant)>,
 }
 
 /// Objects that were handled, and autoscalers whose EHPA seems to be gone.
@@ -94,7 +94,7 @@ struct Outcome {
     /// Whether nothing is wrong with it.
     is_calm: bool,
     settled: Option<HorizontalPodAutoscaler>,
-    target: Option<(Target, Instant)>,
+    target: Option<(TargetScale, Instant)>,
 }
 
 impl Keeper {
@@ -504,7 +504,7 @@ struct Done {
 impl Handled {
     /// The scale of the workload as it was read, unless it is old or another one by what is seen
     /// now.
-    fn target_for(&self, ehpa: &EhpaSnapshot) -> Option<(Target, Instant)> {
+    fn target_for(&self, ehpa: &EhpaSnapshot) -> Option<(TargetScale, Instant)> {
         let is_of_it = ehpa.object.object.spec == self.ehpa.object.object.spec;
         let fresh = self
             .target

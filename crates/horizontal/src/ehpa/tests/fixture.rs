@@ -11,13 +11,13 @@ use view::{Container, ObjectKey, Phase, Pod, Resources, Whole};
 
 use crate::ehpa::plan::{Plan, plan};
 use crate::ehpa::rules::Rules;
-use crate::ehpa::{Observed, Propagation, Target};
+use crate::ehpa::{Observed, Propagation, TargetScale};
 
 /// Everything that belongs to one object, with a target of three replicas of a pod with two
 /// containers.
 pub(super) struct Stage {
     pub(super) object: EffectiveHorizontalPodAutoscaler,
-    pub(super) target: Result<Target, String>,
+    pub(super) target: Result<TargetScale, String>,
     pub(super) pods: Vec<Arc<Pod>>,
     pub(super) autoscalers: Vec<Arc<Whole<HorizontalPodAutoscaler>>>,
     pub(super) elder: Option<&'static str>,
@@ -51,7 +51,7 @@ impl Stage {
         }
         Self {
             object: ehpa::parse(object).expect("an effective autoscaler"),
-            target: Ok(Target {
+            target: Ok(TargetScale {
                 spec_replicas: 3,
                 status_replicas: 3,
                 selector: "run=php-apache".to_owned(),
@@ -68,7 +68,7 @@ impl Stage {
     }
 
     pub(super) fn replicas(mut self, spec_replicas: i32) -> Self {
-        self.target = self.target.map(|target| Target {
+        self.target = self.target.map(|target| TargetScale {
             spec_replicas,
             ..target
         });
