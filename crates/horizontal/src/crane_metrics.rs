@@ -60,8 +60,8 @@ struct Scaled {
 
 impl Scalings {
     /// How often this one was, as far back as it was looked at.
-    fn of(&mut self, key: &ObjectKey, autoscaler: &HorizontalPodAutoscaler, wanted: i32) -> u32 {
-        let uid = autoscaler.uid();
+    fn of(&mut self, key: &ObjectKey, hpa: &HorizontalPodAutoscaler, wanted: i32) -> u32 {
+        let uid = hpa.uid();
         let known = self.0.entry(key.clone()).or_insert_with(|| Scaled {
             uid: uid.clone(),
             wanted,
@@ -74,7 +74,7 @@ impl Scalings {
                 times: 0,
             };
         }
-        let conditions = autoscaler
+        let conditions = hpa
             .status
             .as_ref()
             .and_then(|status| status.conditions.as_deref())
@@ -117,7 +117,7 @@ pub fn samples(
             replicas.map(|replicas| gauge(Sort::EffectiveReplicas, labels, f64::from(replicas))),
         );
     }
-    samples.extend(native(view, scalings, recommender));
+    samples.extend(hpa(view, scalings, recommender));
     let mut asked = BTreeMap::new();
     let eldest: Eldest = view
         .effective_autoscalers
@@ -165,10 +165,10 @@ fn is_ours(object: &EffectiveHorizontalPodAutoscaler, recommender: &str) -> bool
 
 /// Of every native autoscaler: those of our own objects, and where we are the one called default
 /// those of nobody.
-fn native(view: &View, scalings: &mut Scalings, recommender: &str) -> Vec<Sample> {
+fn hpa(view: &View, scalings: &mut Scalings, recommender: &str) -> Vec<Sample> {
     let mut samples = Vec::new();
     for whole in view.horizontal_autoscalers.iter() {
-        let owner = names::effective_owner(&whole.object.metadata);
+        let owner = names::ehpa_owner(&whole.object.metadata);
         let owned_by = owner.and_then(|owner| {
             view.effective_autoscalers
                 .get(&ObjectKey::new(&whole.key.namespace, owner))

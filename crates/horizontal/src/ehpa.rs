@@ -67,9 +67,9 @@ pub struct Observed<'a> {
     pub pods: &'a [Arc<Pod>],
     /// The autoscalers of its namespace that concern it: its own, those of its target, and the one
     /// of the name that its own gets.
-    pub autoscalers: &'a [Arc<Whole<HorizontalPodAutoscaler>>],
+    pub hpas: &'a [Arc<Whole<HorizontalPodAutoscaler>>],
     /// The name of an older object that scales the same workload, if there is one.
-    pub elder: Option<&'a str>,
+    pub older_ehpa: Option<&'a str>,
     /// The prediction of its name.
     pub prediction: Option<&'a TimeSeriesPrediction>,
     /// The substitute of its name.

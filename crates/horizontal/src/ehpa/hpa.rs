@@ -17,7 +17,7 @@ use super::{Observed, Problem, names};
 
 /// The autoscaler with these metrics, or else with those that it has, under the name of the one
 /// that is there if there is one.
-pub(super) fn autoscaler(
+pub(super) fn hpa(
     observed: &Observed,
     metrics: Option<&[MetricSpec]>,
     existing: Option<&HorizontalPodAutoscaler>,
@@ -74,7 +74,7 @@ pub(super) fn raised(observed: &Observed, wanted: &HorizontalPodAutoscaler) -> O
         .min_replicas
         .filter(|least| *least > observed.object.spec.effective_min_replicas())?;
     let message = format!(
-        "minReplicas is {least}: down to none an autoscaler scales only by a metric of an object, an external one or a prediction, and \
+        "minReplicas is {least}: down to none an hpa scales only by a metric of an object, an external one or a prediction, and \
          there is none yet"
     );
     Some(Problem::new("NotScaledToZero", message))
@@ -102,6 +102,6 @@ fn native<T: DeserializeOwned>(ours: &impl Serialize) -> Result<T, serde_json::E
 }
 
 /// Whether an object bears the name that ours gets.
-pub(super) fn has_our_name(autoscaler: &HorizontalPodAutoscaler, observed: &Observed) -> bool {
-    autoscaler.name_any() == names::owned_name(observed.object)
+pub(super) fn has_our_name(hpa: &HorizontalPodAutoscaler, observed: &Observed) -> bool {
+    hpa.name_any() == names::owned_name(observed.object)
 }

@@ -169,8 +169,8 @@ fn target_now<'a>(
     identifier: &str,
 ) -> Option<&'a NativeTarget> {
     let labels = names::target_labels(observed.object, identifier);
-    let autoscaler = super::selection::own(observed)?;
-    let metrics = autoscaler.spec.metrics.as_ref()?;
+    let hpa = super::selection::own(observed)?;
+    let metrics = hpa.spec.metrics.as_ref()?;
     let external = metrics.iter().filter_map(|metric| metric.external.as_ref());
     let mut same = external.filter(|external| {
         let selector = external

@@ -165,7 +165,7 @@ pub fn may_adopt(object: &EffectiveHorizontalPodAutoscaler, name: &str) -> bool 
 }
 
 /// The name of the object that controls or adopted a native autoscaler.
-pub(crate) fn effective_owner(metadata: &ObjectMeta) -> Option<&str> {
+pub(crate) fn ehpa_owner(metadata: &ObjectMeta) -> Option<&str> {
     let kind = EffectiveHorizontalPodAutoscaler::kind(&());
     match metadata
         .owner_references

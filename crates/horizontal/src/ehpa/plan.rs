@@ -8,14 +8,14 @@ use api::prediction::TimeSeriesPrediction;
 use api::substitute::Substitute;
 use k8s_openapi::api::autoscaling::v2::HorizontalPodAutoscaler;
 
-use super::selection::{Autoscalers, Found, find, rival};
+use super::selection::{HpaChoice, HpaSelection, rival, select};
 use super::{Observed, Problem, TargetScale, hpa, metrics, names, prediction, substitute};
 
 /// What is to be.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Plan {
     /// The autoscaler as it should be; none if it is to be left as it is.
-    pub autoscaler: Option<HorizontalPodAutoscaler>,
+    pub hpa: Option<HorizontalPodAutoscaler>,
     /// Whether that one is to be adopted.
     pub adopts: bool,
     /// Names of native autoscalers that the object made and that are deleted.
@@ -46,14 +46,14 @@ pub enum Desired<T> {
 
 /// What is to be done about one object.
 pub fn plan(observed: &Observed) -> Plan {
-    let autoscalers = find(observed);
-    let are_own = autoscalers.are_own();
-    let Autoscalers {
-        found,
+    let hpas = select(observed);
+    let are_own = hpas.are_own();
+    let HpaSelection {
+        choice,
         deleted,
         restored,
         problem,
-    } = autoscalers;
+    } = hpas;
     let gone = Plan {
         deleted,
         restored,
@@ -68,14 +68,14 @@ pub fn plan(observed: &Observed) -> Plan {
             };
         }
     };
-    let is_taken = matches!(found, Found::Taken(_));
+    let is_taken = matches!(choice, HpaChoice::Taken(_));
     let manual = manual(observed, target);
     let scale_to = manual.filter(|_| are_own);
     if target.spec_replicas == 0 && observed.object.spec.effective_min_replicas() != 0 {
         let message = "scaling is disabled since the replica count of the target is zero";
         let mut problems = vec![Problem::new("ScalingDisabled", message)];
-        match found {
-            Found::Blocked(problem) | Found::Taken(problem) if manual.is_some() => {
+        match choice {
+            HpaChoice::Blocked(problem) | HpaChoice::Taken(problem) if manual.is_some() => {
                 problems.push(problem);
             }
             _ => {}
@@ -88,9 +88,9 @@ pub fn plan(observed: &Observed) -> Plan {
     }
     let (metrics, mut problems) = metrics::metrics(observed);
     problems.splice(0..0, problem);
-    problems.extend(rival(observed, &found));
-    let (autoscaler, adopts) = match wanted_autoscaler(observed, found, metrics.as_deref()) {
-        Ok(Some((autoscaler, adopts))) => (Some(autoscaler), adopts),
+    problems.extend(rival(observed, &choice));
+    let (hpa, adopts) = match wanted_hpa(observed, choice, metrics.as_deref()) {
+        Ok(Some((hpa, adopts))) => (Some(hpa), adopts),
         Ok(None) => (None, false),
         Err(problem) => {
             problems.insert(0, problem);
@@ -98,14 +98,13 @@ pub fn plan(observed: &Observed) -> Plan {
         }
     };
     problems.extend(
-        autoscaler
-            .as_ref()
+        hpa.as_ref()
             .and_then(|wanted| hpa::raised(observed, wanted)),
     );
     Plan {
         // A substitute without an autoscaler has no consumer.
         substitute: desired(
-            substitute::substitute(observed, target).filter(|_| autoscaler.is_some()),
+            substitute::substitute(observed, target).filter(|_| hpa.is_some()),
             || {
                 observed
                     .substitute
@@ -121,7 +120,7 @@ pub fn plan(observed: &Observed) -> Plan {
                     .is_some_and(|there| names::is_owned(&there.metadata, observed.object))
             },
         ),
-        autoscaler,
+        hpa,
         adopts,
         scale_to,
         problems,
@@ -131,18 +130,18 @@ pub fn plan(observed: &Observed) -> Plan {
 
 /// The autoscaler, and whether it is to be adopted. None is made or adopted without metrics; the
 /// object's own goes on by those that it has.
-fn wanted_autoscaler(
+fn wanted_hpa(
     observed: &Observed,
-    found: Found,
+    choice: HpaChoice,
     metrics: Option<&[MetricSpec]>,
 ) -> Result<Option<(HorizontalPodAutoscaler, bool)>, Problem> {
-    let (existing, adopts) = match found {
-        Found::Own(own) => (Some(own), false),
-        Found::Adopted(other) => (Some(other), true),
-        Found::Blocked(problem) | Found::Taken(problem) => return Err(problem),
-        Found::Nothing => {
+    let (existing, adopts) = match choice {
+        HpaChoice::Own(own) => (Some(own), false),
+        HpaChoice::Adopted(other) => (Some(other), true),
+        HpaChoice::Blocked(problem) | HpaChoice::Taken(problem) => return Err(problem),
+        HpaChoice::Nothing => {
             if observed
-                .autoscalers
+                .hpas
                 .iter()
                 .any(|other| hpa::has_our_name(&other.object, observed))
             {
@@ -157,7 +156,7 @@ fn wanted_autoscaler(
     if metrics.is_none() && (existing.is_none() || adopts) {
         return Ok(None);
     }
-    let object = hpa::autoscaler(observed, metrics, existing)
+    let object = hpa::hpa(observed, metrics, existing)
         .map_err(|error| Problem::new("FailedReconcileHPA", error.to_string()))?;
     Ok(Some((object, adopts)))
 }

@@ -25,7 +25,7 @@ use super::{Observed, Problem, names};
 const MOST_NAMES: usize = 3;
 
 /// The native autoscaler for an object.
-pub(super) enum Found<'a> {
+pub(super) enum HpaChoice<'a> {
     /// One that the object made or adopted before.
     Own(&'a HorizontalPodAutoscaler),
     /// One that the object is to adopt.
@@ -40,8 +40,8 @@ pub(super) enum Found<'a> {
 }
 
 /// The native autoscalers that concern an object.
-pub(super) struct Autoscalers<'a> {
-    pub(super) found: Found<'a>,
+pub(super) struct HpaSelection<'a> {
+    pub(super) choice: HpaChoice<'a>,
     /// Names of those that the object made and that are to be deleted.
     pub(super) deleted: Vec<String>,
     /// Names of those that the object adopted and that get their specification back.
@@ -50,36 +50,32 @@ pub(super) struct Autoscalers<'a> {
     pub(super) problem: Option<Problem>,
 }
 
-impl Autoscalers<'_> {
+impl HpaSelection<'_> {
     /// Whether the object alone says how many replicas the workload has.
     pub(super) fn are_own(&self) -> bool {
-        self.problem.is_none() && matches!(self.found, Found::Own(_) | Found::Nothing)
+        self.problem.is_none() && matches!(self.choice, HpaChoice::Own(_) | HpaChoice::Nothing)
     }
 }
 
 fn all<'a>(observed: &Observed<'a>) -> impl Iterator<Item = &'a HorizontalPodAutoscaler> {
-    observed.autoscalers.iter().map(|whole| &whole.object)
+    observed.hpas.iter().map(|whole| &whole.object)
 }
 
 /// The autoscaler that an object has until now: one that it adopted for the workload that it
 /// scales, else one that it made.
 pub(super) fn own<'a>(observed: &Observed<'a>) -> Option<&'a HorizontalPodAutoscaler> {
     let is_auto = observed.object.spec.effective_strategy() == ScaleStrategy::Auto;
-    let adopted = all(observed).find(|autoscaler| {
+    let adopted = all(observed).find(|hpa| {
         is_auto
-            && names::is_adopted(&autoscaler.metadata, observed.object)
-            && scales_the_same(autoscaler, observed.object)
+            && names::is_adopted(&hpa.metadata, observed.object)
+            && scales_the_same(hpa, observed.object)
     });
-    adopted.or_else(|| {
-        all(observed).find(|autoscaler| names::is_owned(&autoscaler.metadata, observed.object))
-    })
+    adopted.or_else(|| all(observed).find(|hpa| names::is_owned(&hpa.metadata, observed.object)))
 }
 
 /// Returns what becomes of each native autoscaler that concerns an object.
-pub(super) fn find<'a>(observed: &Observed<'a>) -> Autoscalers<'a> {
-    let is_made = |autoscaler: &HorizontalPodAutoscaler| {
-        names::is_owned(&autoscaler.metadata, observed.object)
-    };
+pub(super) fn select<'a>(observed: &Observed<'a>) -> HpaSelection<'a> {
+    let is_made = |hpa: &HorizontalPodAutoscaler| names::is_owned(&hpa.metadata, observed.object);
     let has_name = |one: Option<&HorizontalPodAutoscaler>, other: &HorizontalPodAutoscaler| {
         one.is_some_and(|one| one.metadata.name == other.metadata.name)
     };
@@ -90,7 +86,7 @@ pub(super) fn find<'a>(observed: &Observed<'a>) -> Autoscalers<'a> {
         })
         .filter(|other| !is_made(other) && !has_name(own, other))
         .collect();
-    let is_eldest = observed.elder.is_none();
+    let is_eldest = observed.older_ehpa.is_none();
     let is_of_another = |rival: &&HorizontalPodAutoscaler| is_of_another(rival, observed.object);
     let kept = own.filter(|own| {
         if is_made(own) {
@@ -102,7 +98,7 @@ pub(super) fn find<'a>(observed: &Observed<'a>) -> Autoscalers<'a> {
     });
     let others = || all(observed).filter(|other| !has_name(kept, other));
     let restored = others().filter(|other| names::is_adopted(&other.metadata, observed.object));
-    Autoscalers {
+    HpaSelection {
         deleted: others().filter(|other| is_made(other)).map(ResourceExt::name_any).collect(),
         restored: restored.map(ResourceExt::name_any).collect(),
         problem: kept.filter(|_| !rivals.is_empty()).map(|kept| {
@@ -113,21 +109,22 @@ pub(super) fn find<'a>(observed: &Observed<'a>) -> Autoscalers<'a> {
             );
             Problem::new("FailedReconcileHPA", message)
         }),
-        found: kept.map_or_else(|| without(observed, &rivals), Found::Own),
+        choice: kept.map_or_else(|| without(observed, &rivals), HpaChoice::Own),
     }
 }
 
 /// Returns what an object without an own autoscaler gets, where these scale the same workload.
-fn without<'a>(observed: &Observed<'a>, rivals: &[&'a HorizontalPodAutoscaler]) -> Found<'a> {
-    if let Some(elder) = observed.elder {
-        let message =
-            format!("the older EffectiveHorizontalPodAutoscaler {elder} scales the same workload");
-        return Found::Taken(Problem::new("FailedReconcileHPA", message));
+fn without<'a>(observed: &Observed<'a>, rivals: &[&'a HorizontalPodAutoscaler]) -> HpaChoice<'a> {
+    if let Some(older_ehpa) = observed.older_ehpa {
+        let message = format!(
+            "the older EffectiveHorizontalPodAutoscaler {older_ehpa} scales the same workload"
+        );
+        return HpaChoice::Taken(Problem::new("FailedReconcileHPA", message));
     }
     let obstacle = match rivals {
-        [] => return Found::Nothing,
+        [] => return HpaChoice::Nothing,
         [only] => match obstacle(only, observed.object) {
-            None => return Found::Adopted(only),
+            None => return HpaChoice::Adopted(only),
             Some(obstacle) => obstacle,
         },
         several => format!(
@@ -140,20 +137,20 @@ fn without<'a>(observed: &Observed<'a>, rivals: &[&'a HorizontalPodAutoscaler]) 
         .iter()
         .any(|rival| is_of_another(rival, observed.object));
     if is_taken {
-        Found::Taken(problem)
+        HpaChoice::Taken(problem)
     } else {
-        Found::Blocked(problem)
+        HpaChoice::Blocked(problem)
     }
 }
 
 /// Returns the reason why an autoscaler of the same workload cannot be adopted.
 fn obstacle(
-    autoscaler: &HorizontalPodAutoscaler,
+    hpa: &HorizontalPodAutoscaler,
     object: &EffectiveHorizontalPodAutoscaler,
 ) -> Option<String> {
-    let name = autoscaler.name_any();
+    let name = hpa.name_any();
     let rival = format!("HorizontalPodAutoscaler {name} scales the same workload");
-    if let Some(owner) = autoscaler
+    if let Some(owner) = hpa
         .owner_references()
         .iter()
         .find(|owner| owner.controller == Some(true))
@@ -163,9 +160,7 @@ fn obstacle(
             owner.kind, owner.name
         ));
     }
-    if let Some(adopter) =
-        Adopter::of(autoscaler.annotations()).filter(|_| is_of_another(autoscaler, object))
-    {
+    if let Some(adopter) = Adopter::of(hpa.annotations()).filter(|_| is_of_another(hpa, object)) {
         let adopter = adopter.name;
         return Some(format!(
             "{rival} and is adopted by EffectiveHorizontalPodAutoscaler {adopter}: delete one of the two"
@@ -176,7 +171,7 @@ fn obstacle(
             "{rival}, so there is no preview and specificReplicas has no effect: delete it, or set scaleStrategy to Auto to adopt it"
         ));
     }
-    let installation = installations(&autoscaler.metadata)
+    let installation = installations(&hpa.metadata)
         .next()
         .filter(|_| !names::may_adopt(object, &name))?;
     Some(format!(
@@ -184,13 +179,13 @@ fn obstacle(
     ))
 }
 
-fn listed(autoscalers: &[&HorizontalPodAutoscaler]) -> String {
-    let names: Vec<_> = autoscalers
+fn listed(hpas: &[&HorizontalPodAutoscaler]) -> String {
+    let names: Vec<_> = hpas
         .iter()
         .take(MOST_NAMES)
-        .map(|autoscaler| autoscaler.name_any())
+        .map(|hpa| hpa.name_any())
         .collect();
-    let more = if autoscalers.len() > MOST_NAMES {
+    let more = if hpas.len() > MOST_NAMES {
         " and others"
     } else {
         ""
@@ -199,33 +194,31 @@ fn listed(autoscalers: &[&HorizontalPodAutoscaler]) -> String {
 }
 
 /// Whether an object like this one controls or adopted an autoscaler.
-fn is_of_another(
-    autoscaler: &HorizontalPodAutoscaler,
-    object: &EffectiveHorizontalPodAutoscaler,
-) -> bool {
-    names::effective_owner(&autoscaler.metadata).is_some()
-        && !names::is_adopted(&autoscaler.metadata, object)
+fn is_of_another(hpa: &HorizontalPodAutoscaler, object: &EffectiveHorizontalPodAutoscaler) -> bool {
+    names::ehpa_owner(&hpa.metadata).is_some() && !names::is_adopted(&hpa.metadata, object)
 }
 
 /// What to say of an object that has an autoscaler, though an older one is to scale the same
 /// workload by now.
-pub(super) fn rival(observed: &Observed, found: &Found) -> Option<Problem> {
-    let elder = observed.elder.filter(|_| matches!(found, Found::Own(_)))?;
+pub(super) fn rival(observed: &Observed, choice: &HpaChoice) -> Option<Problem> {
+    let older_ehpa = observed
+        .older_ehpa
+        .filter(|_| matches!(choice, HpaChoice::Own(_)))?;
     let message = format!(
-        "the older EffectiveHorizontalPodAutoscaler {elder} scales the same workload: its windows count, and its predictions before others"
+        "the older EffectiveHorizontalPodAutoscaler {older_ehpa} scales the same workload: its windows count, and its predictions before others"
     );
     Some(Problem::new("OlderAutoscaler", message))
 }
 
 /// Whether an autoscaler of the object's namespace has anything to do with the object.
 pub(super) fn concerns(
-    autoscaler: &HorizontalPodAutoscaler,
+    hpa: &HorizontalPodAutoscaler,
     object: &EffectiveHorizontalPodAutoscaler,
 ) -> bool {
-    names::is_owned(&autoscaler.metadata, object)
-        || names::is_adopted(&autoscaler.metadata, object)
-        || scales_the_same(autoscaler, object)
-        || autoscaler.name_any() == names::owned_name(object)
+    names::is_owned(&hpa.metadata, object)
+        || names::is_adopted(&hpa.metadata, object)
+        || scales_the_same(hpa, object)
+        || hpa.name_any() == names::owned_name(object)
 }
 
 fn group(api_version: &str) -> Option<&str> {
@@ -234,11 +227,11 @@ fn group(api_version: &str) -> Option<&str> {
 
 /// The version of the group may differ.
 fn scales_the_same(
-    autoscaler: &HorizontalPodAutoscaler,
+    hpa: &HorizontalPodAutoscaler,
     object: &EffectiveHorizontalPodAutoscaler,
 ) -> bool {
     let wanted = &object.spec.scale_target_ref;
-    let target = &autoscaler.spec.scale_target_ref;
+    let target = &hpa.spec.scale_target_ref;
     target.kind == wanted.kind
         && target.name == wanted.name
         && group(target.api_version.as_deref().unwrap_or_default()) == group(&wanted.api_version)

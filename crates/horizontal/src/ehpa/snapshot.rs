@@ -24,9 +24,9 @@ pub struct EhpaSnapshot {
     /// The EHPA.
     pub object: Arc<Whole<EffectiveHorizontalPodAutoscaler>>,
     /// HPAs that concern it.
-    pub autoscalers: Vec<Arc<Whole<HorizontalPodAutoscaler>>>,
+    pub hpas: Vec<Arc<Whole<HorizontalPodAutoscaler>>>,
     /// Name of an older EHPA of the same workload.
-    pub elder: Option<String>,
+    pub older_ehpa: Option<String>,
     /// The prediction of its name.
     pub prediction: Option<Arc<Whole<TimeSeriesPrediction>>>,
     /// The Substitute of its name.
@@ -48,11 +48,11 @@ impl Snapshot {
     pub fn of(view: &View, rules: &Arc<Rules>, recommender: &str) -> Self {
         let mut by_namespace: HashMap<&str, Vec<&Arc<Whole<HorizontalPodAutoscaler>>>> =
             HashMap::new();
-        for autoscaler in view.horizontal_autoscalers.iter() {
+        for hpa in view.horizontal_autoscalers.iter() {
             by_namespace
-                .entry(&autoscaler.key.namespace)
+                .entry(&hpa.key.namespace)
                 .or_default()
-                .push(autoscaler);
+                .push(hpa);
         }
         let live = view.effective_autoscalers.iter();
         let live: Vec<_> = live
@@ -88,8 +88,8 @@ impl Snapshot {
                 others.filter(|other| selection::concerns(&other.object, &object.object));
             EhpaSnapshot {
                 object: Arc::clone(object),
-                autoscalers: concerning.map(|other| Arc::clone(other)).collect(),
-                elder: eldest.before(&Claim::of(&object.object)).map(str::to_owned),
+                hpas: concerning.map(|other| Arc::clone(other)).collect(),
+                older_ehpa: eldest.before(&Claim::of(&object.object)).map(str::to_owned),
                 prediction: view.predictions.get(&owned).cloned(),
                 substitute: view.substitutes.get(&owned).cloned(),
                 rules: Arc::clone(rules),
@@ -133,8 +133,8 @@ type NativeStatus<'a> = (
     &'a [HorizontalPodAutoscalerCondition],
 );
 
-fn native_status(autoscaler: &HorizontalPodAutoscaler) -> Option<NativeStatus<'_>> {
-    let status = autoscaler.status.as_ref()?;
+fn native_status(hpa: &HorizontalPodAutoscaler) -> Option<NativeStatus<'_>> {
+    let status = hpa.status.as_ref()?;
     let conditions = status.conditions.as_deref().unwrap_or_default();
     Some((
         status.current_replicas,
@@ -151,16 +151,14 @@ impl EhpaSnapshot {
 
     /// Current and desired replicas of each native autoscaler.
     pub fn replicas(&self) -> impl Iterator<Item = Option<(Option<i32>, i32)>> {
-        let all = self.autoscalers.iter();
+        let all = self.hpas.iter();
         all.map(|whole| {
             native_status(&whole.object).map(|(current, desired, ..)| (current, desired))
         })
     }
 
     fn native_statuses(&self) -> impl Iterator<Item = Option<NativeStatus<'_>>> {
-        self.autoscalers
-            .iter()
-            .map(|whole| native_status(&whole.object))
+        self.hpas.iter().map(|whole| native_status(&whole.object))
     }
 
     /// Whether every native autoscaler is as it was, but for its status.
@@ -171,8 +169,7 @@ impl EhpaSnapshot {
         )| {
             one.object.metadata == other.object.metadata && one.object.spec == other.object.spec
         };
-        self.autoscalers.len() == other.autoscalers.len()
-            && self.autoscalers.iter().zip(&other.autoscalers).all(same)
+        self.hpas.len() == other.hpas.len() && self.hpas.iter().zip(&other.hpas).all(same)
     }
 
     /// Whether nothing has changed. The status that we write ourselves does not count, nor do the
@@ -185,7 +182,7 @@ impl EhpaSnapshot {
         same_object
             && self.has_same_autoscalers(other)
             && self.native_statuses().eq(other.native_statuses())
-            && self.elder == other.elder
+            && self.older_ehpa == other.older_ehpa
             && self.rules == other.rules
             && self.prediction == other.prediction
             && self.substitute.as_ref().map(|whole| &whole.object.spec)

@@ -33,17 +33,17 @@ pub fn status(
     scaled: bool,
 ) -> EffectiveHorizontalPodAutoscalerStatus {
     let old = observed.object.status.clone().unwrap_or_default();
-    let native = own(observed).and_then(|autoscaler| autoscaler.status.as_ref());
+    let native = own(observed).and_then(|hpa| hpa.status.as_ref());
     let is_known = native
         .is_some_and(|status| status.desired_replicas > 0 || status.last_scale_time.is_some());
-    let by_autoscaler = native.and_then(|status| status.last_scale_time.clone());
+    let by_hpa = native.and_then(|status| status.last_scale_time.clone());
     let by_hand = scaled.then_some(Time(observed.now));
     EffectiveHorizontalPodAutoscalerStatus {
         expect_replicas: native
             .filter(|_| is_known)
             .map(|status| status.desired_replicas),
         current_replicas: observed.target.ok().map(|target| target.status_replicas),
-        last_scale_time: [by_hand, by_autoscaler, old.last_scale_time]
+        last_scale_time: [by_hand, by_hpa, old.last_scale_time]
             .into_iter()
             .flatten()
             .max_by_key(|time| time.0),
@@ -126,8 +126,7 @@ fn conditions(
         );
         known.push(PREDICTION_READY);
     }
-    let native =
-        own(observed).and_then(|autoscaler| autoscaler.status.as_ref()?.conditions.as_ref());
+    let native = own(observed).and_then(|hpa| hpa.status.as_ref()?.conditions.as_ref());
     for native in native.into_iter().flatten() {
         if let Some(kind) = NATIVE.into_iter().find(|kind| *kind == native.type_) {
             let holds = match native.status.as_str() {

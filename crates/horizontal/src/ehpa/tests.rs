@@ -14,14 +14,14 @@ use super::Problem;
 use super::names::is_label_value;
 use super::plan::Desired;
 use super::status::{says, status};
-use fixture::{Stage, autoscaler, json_of, native, owner, reasons};
+use fixture::{Stage, hpa, json_of, owner, reasons};
 
 #[test]
 fn the_example_of_the_documentation_makes_an_autoscaler_and_a_prediction() {
     let plan = Stage::new(&json!({})).plan();
     let golden: Value =
         serde_json::from_str(include_str!("tests/documented.json")).expect("golden JSON");
-    assert_eq!(autoscaler(&plan), golden["autoscaler"]);
+    assert_eq!(hpa(&plan), golden["autoscaler"]);
     let Desired::Apply(prediction) = &plan.prediction else {
         panic!("{:?}", plan.prediction)
     };
@@ -36,12 +36,12 @@ fn the_example_of_the_documentation_makes_an_autoscaler_and_a_prediction() {
 fn a_workload_without_replicas_or_scale_is_left_alone() {
     let plan = Stage::new(&json!({})).replicas(0).plan();
     assert_eq!(
-        (plan.autoscaler.is_none(), reasons(&plan)),
+        (plan.hpa.is_none(), reasons(&plan)),
         (true, vec!["ScalingDisabled"])
     );
     let plan = Stage::new(&json!({"minReplicas": 0})).replicas(0).plan();
     assert_eq!(
-        (plan.autoscaler.is_some(), reasons(&plan)),
+        (plan.hpa.is_some(), reasons(&plan)),
         (true, vec!["NotScaledToZero"])
     );
     let mut stage = Stage::new(&json!({}));
@@ -65,7 +65,7 @@ fn what_is_no_longer_wanted_is_removed_and_what_is_named_is_passed_on() {
         .annotated("example.com/owner", "me")
         .annotated("example.org/owner", "you")
         .plan();
-    let metadata = &autoscaler(&plan)["metadata"];
+    let metadata = &hpa(&plan)["metadata"];
     assert_eq!(
         (
             metadata["labels"]["team"].as_str(),
@@ -78,7 +78,7 @@ fn what_is_no_longer_wanted_is_removed_and_what_is_named_is_passed_on() {
 
 #[test]
 fn the_status_is_that_of_the_autoscaler_and_of_the_prediction() {
-    let mut own = native("ehpa-php-apache", &json!({"ownerReferences": owner("u1")}));
+    let mut own = hpa("ehpa-php-apache", &json!({"ownerReferences": owner("u1")}));
     own["status"] = json!({
         "currentReplicas": 3, "desiredReplicas": 6, "lastScaleTime": "2026-01-01T00:00:05Z",
         "conditions": [
@@ -87,7 +87,7 @@ fn the_status_is_that_of_the_autoscaler_and_of_the_prediction() {
         ],
     });
     let stage = Stage::new(&json!({}))
-        .autoscaler(own)
+        .hpa(own)
         .predicted(&[("resource.cpu", true, 1)]);
     let observed = stage.observed();
     let found = json_of(&status(&observed, &[], false));
@@ -134,11 +134,7 @@ fn what_is_too_long_for_a_label_is_none() {
         else {
             panic!("{plan:?}")
         };
-        for object in [
-            autoscaler(&plan),
-            json_of(&**prediction),
-            json_of(&**substitute),
-        ] {
+        for object in [hpa(&plan), json_of(&**prediction), json_of(&**substitute)] {
             let labels = object["metadata"]["labels"].as_object().expect("labels");
             let values: Vec<_> = labels.values().filter_map(Value::as_str).collect();
             assert!(
@@ -168,7 +164,7 @@ fn a_workload_goes_to_zero_only_by_what_is_measured_without_it() {
     let check = |stage: Stage, least: i32, problems: &[&str]| {
         let plan = stage.plan();
         assert_eq!(
-            (&autoscaler(&plan)["spec"]["minReplicas"], reasons(&plan)),
+            (&hpa(&plan)["spec"]["minReplicas"], reasons(&plan)),
             (&json!(least), problems.to_vec())
         );
     };

@@ -208,18 +208,18 @@ impl Keeper {
         }
     }
 
-    async fn restore_orphan(&self, (autoscaler, adopted_by): &Orphan) -> Attempt {
+    async fn restore_orphan(&self, (hpa, adopted_by): &Orphan) -> Attempt {
         let Some(adopter) = Adopter::parse(adopted_by) else {
             return Attempt::InVain;
         };
-        let restored = match self.writer.is_there(&autoscaler.namespace, adopter).await {
-            Ok(false) => self.writer.restore(autoscaler, adopted_by).await,
+        let restored = match self.writer.is_there(&hpa.namespace, adopter).await {
+            Ok(false) => self.writer.restore(hpa, adopted_by).await,
             Ok(true) => Ok(false),
             Err(error) => Err(error),
         };
         if let Err(error) = &restored {
             let error = without_quotations(error);
-            tracing::warn!(%autoscaler, error, "cannot restore an adopted HorizontalPodAutoscaler");
+            tracing::warn!(%hpa, error, "cannot restore an adopted HorizontalPodAutoscaler");
         }
         attempt(&restored)
     }
@@ -260,8 +260,8 @@ impl Keeper {
             object,
             target: target.as_ref().map_err(String::as_str),
             pods: &pods,
-            autoscalers: &ehpa.autoscalers,
-            elder: ehpa.elder.as_deref(),
+            hpas: &ehpa.hpas,
+            older_ehpa: ehpa.older_ehpa.as_deref(),
             prediction: ehpa.prediction.as_deref().map(|whole| &whole.object),
             substitute: ehpa.substitute.as_deref().map(|whole| &whole.object),
             propagation: &self.propagation,
@@ -271,12 +271,12 @@ impl Keeper {
         let mut plan = plan(&observed);
         let is_settled = before.is_some_and(|before| {
             before.settled.is_some()
-                && before.settled == plan.autoscaler
+                && before.settled == plan.hpa
                 && ehpa.has_same_autoscalers(&before.ehpa)
         });
-        let Done { autoscaler, scaled } = self.carry_out(&observed, &mut plan, is_settled).await;
+        let Done { hpa, scaled } = self.carry_out(&observed, &mut plan, is_settled).await;
         self.report(&observed, &plan.problems, scaled).await;
-        let settled = plan.autoscaler.filter(|_| autoscaler == Some(Put::Kept));
+        let settled = plan.hpa.filter(|_| hpa == Some(Put::Kept));
         let is_calm = plan.problems.is_empty();
         let target = target.ok().filter(|_| is_calm && !ehpa.is_preview());
         Outcome {
@@ -310,24 +310,24 @@ impl Keeper {
         }
         failed.extend(self.give_up(object, plan).await);
         let mut done = Done {
-            autoscaler: is_settled.then_some(Put::Kept),
+            hpa: is_settled.then_some(Put::Kept),
             scaled: false,
         };
-        if let Some(autoscaler) = plan.autoscaler.as_ref().filter(|_| !is_settled) {
-            let name = autoscaler.name_any();
+        if let Some(hpa) = plan.hpa.as_ref().filter(|_| !is_settled) {
+            let name = hpa.name_any();
             let installed = may_adopt(object, &name);
             let writable = if plan.adopts {
                 Writable::Adopt { installed }
             } else {
                 Writable::Own
             };
-            let put = self.writer.put(autoscaler, writable).await;
+            let put = self.writer.put(hpa, writable).await;
             if plan.adopts && matches!(put, Ok(Put::Changed)) {
                 let note = format!("HorizontalPodAutoscaler {name} is adopted");
                 self.writer.tell(object, "HPAAdopted", &note, false).await;
             }
             failed.extend(self.news(object, "HPA", &put).await);
-            done.autoscaler = put.ok();
+            done.hpa = put.ok();
         }
         if plan.substitute == Desired::Delete {
             let removed = self.writer.remove::<Substitute>(&key, &uid).await;
@@ -496,7 +496,7 @@ async fn changed(rules: &mut Option<Told>) {
 /// What was done.
 struct Done {
     /// What became of the native autoscaler; none if it could not be written, or was not to be.
-    autoscaler: Option<Put>,
+    hpa: Option<Put>,
     /// Whether the workload was scaled by hand.
     scaled: bool,
 }

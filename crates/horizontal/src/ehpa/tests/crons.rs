@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::fixture::{Stage, autoscaler, external, native, owner, reasons, resource};
+use super::fixture::{Stage, external, hpa, owner, reasons, resource};
 use crate::ehpa::plan::Desired;
 
 #[test]
@@ -15,7 +15,7 @@ fn crons_are_one_metric_and_one_that_is_not_understood_is_said_to_be() {
     };
     let check = |extra: &Value, metrics: &Value, problem: &str| {
         let plan = Stage::new(extra).plan();
-        assert_eq!(autoscaler(&plan)["spec"]["metrics"], *metrics, "{extra}");
+        assert_eq!(hpa(&plan)["spec"]["metrics"], *metrics, "{extra}");
         assert_eq!(plan.prediction, Desired::Keep);
         let messages: Vec<_> = plan
             .problems
@@ -38,17 +38,17 @@ fn crons_are_one_metric_and_one_that_is_not_understood_is_said_to_be() {
     check(&also(crons("UTC", "DAY")), &cpu, twice);
 
     // A mistake in windows that are scaled by takes nothing away.
-    let own = autoscaler(&Stage::new(&crons("UTC", "night")).plan());
+    let own = hpa(&Stage::new(&crons("UTC", "night")).plan());
     let plan = Stage::new(&crons("Mars/Olympus", "night"))
-        .autoscaler(own.clone())
+        .hpa(own.clone())
         .plan();
     assert_eq!(
-        (&autoscaler(&plan)["spec"]["metrics"], reasons(&plan)),
+        (&hpa(&plan)["spec"]["metrics"], reasons(&plan)),
         (&metric, vec!["InvalidCron"])
     );
-    let plan = Stage::new(&json!({"metrics": []})).autoscaler(own).plan();
+    let plan = Stage::new(&json!({"metrics": []})).hpa(own).plan();
     assert_eq!(
-        (&autoscaler(&plan)["spec"]["metrics"], reasons(&plan)),
+        (&hpa(&plan)["spec"]["metrics"], reasons(&plan)),
         (&Value::Null, vec![])
     );
 }
@@ -63,11 +63,7 @@ fn where_all_that_a_workload_is_scaled_by_is_not_understood_nothing_else_takes_i
     };
     for strategy in ["Auto", "Preview"] {
         let plan = wrong(strategy).plan();
-        let found = (
-            plan.autoscaler.is_none(),
-            plan.substitute.clone(),
-            reasons(&plan),
-        );
+        let found = (plan.hpa.is_none(), plan.substitute.clone(), reasons(&plan));
         assert_eq!(
             found,
             (true, Desired::Keep, vec!["InvalidCron", "NoScalingMetrics"]),
@@ -79,20 +75,20 @@ fn where_all_that_a_workload_is_scaled_by_is_not_understood_nothing_else_takes_i
         &json!({"type": "Utilization", "averageUtilization": 70})
     )]);
     let working = |extra: &Value| {
-        let mut there = native("theirs", extra);
+        let mut there = hpa("theirs", extra);
         there["spec"]["metrics"] = cpu.clone();
         there
     };
-    let plan = wrong("Auto").autoscaler(working(&json!({}))).plan();
+    let plan = wrong("Auto").hpa(working(&json!({}))).plan();
     assert_eq!(
-        (plan.autoscaler.is_none(), plan.adopts, reasons(&plan)),
+        (plan.hpa.is_none(), plan.adopts, reasons(&plan)),
         (true, false, vec!["InvalidCron", "NoScalingMetrics"])
     );
     // Its own goes on by what it has.
     let own = working(&json!({"ownerReferences": owner("u1")}));
     for strategy in ["Auto", "Preview"] {
-        let plan = wrong(strategy).autoscaler(own.clone()).plan();
-        let spec = &autoscaler(&plan)["spec"];
+        let plan = wrong(strategy).hpa(own.clone()).plan();
+        let spec = &hpa(&plan)["spec"];
         assert_eq!(
             (&spec["metrics"], &spec["maxReplicas"]),
             (&cpu, &json!(30)),
@@ -122,7 +118,7 @@ fn holidays_that_are_not_understood_are_said_to_be_and_windows_open_without_them
         let plan = stage.plan();
         assert_eq!(reasons(&plan), expected);
         assert_eq!(
-            autoscaler(&plan)["spec"]["metrics"],
+            hpa(&plan)["spec"]["metrics"],
             json!([external("crane_autoscaling_cron", "cron", "1")])
         );
     }

@@ -19,8 +19,8 @@ pub(super) struct Stage {
     pub(super) object: EffectiveHorizontalPodAutoscaler,
     pub(super) target: Result<TargetScale, String>,
     pub(super) pods: Vec<Arc<Pod>>,
-    pub(super) autoscalers: Vec<Arc<Whole<HorizontalPodAutoscaler>>>,
-    pub(super) elder: Option<&'static str>,
+    pub(super) hpas: Vec<Arc<Whole<HorizontalPodAutoscaler>>>,
+    pub(super) older_ehpa: Option<&'static str>,
     pub(super) prediction: Option<TimeSeriesPrediction>,
     pub(super) propagation: Propagation,
     pub(super) rules: Rules,
@@ -59,8 +59,8 @@ impl Stage {
             pods: ["one", "two"]
                 .map(|name| Arc::new(pod(name, Phase::Running)))
                 .to_vec(),
-            autoscalers: Vec::new(),
-            elder: None,
+            hpas: Vec::new(),
+            older_ehpa: None,
             prediction: None,
             propagation: Propagation::default(),
             rules: Rules::default(),
@@ -110,11 +110,11 @@ impl Stage {
         self
     }
 
-    pub(super) fn autoscaler(mut self, object: Value) -> Self {
+    pub(super) fn hpa(mut self, object: Value) -> Self {
         let object: HorizontalPodAutoscaler =
             serde_json::from_value(object).expect("an autoscaler");
         let key = ObjectKey::new("shop", object.metadata.name.clone().unwrap_or_default());
-        self.autoscalers.push(Arc::new(Whole { key, object }));
+        self.hpas.push(Arc::new(Whole { key, object }));
         self
     }
 
@@ -123,8 +123,8 @@ impl Stage {
             object: &self.object,
             target: self.target.as_ref().map_err(String::as_str),
             pods: &self.pods,
-            autoscalers: &self.autoscalers,
-            elder: self.elder,
+            hpas: &self.hpas,
+            older_ehpa: self.older_ehpa,
             prediction: self.prediction.as_ref(),
             substitute: None,
             propagation: &self.propagation,
@@ -179,7 +179,7 @@ pub(in crate::ehpa) fn pod(name: &str, phase: Phase) -> Pod {
 }
 
 /// A native autoscaler of the same workload.
-pub(in crate::ehpa) fn native(name: &str, extra: &Value) -> Value {
+pub(in crate::ehpa) fn hpa(name: &str, extra: &Value) -> Value {
     let mut object = json!({
         "apiVersion": "autoscaling/v2",
         "kind": "HorizontalPodAutoscaler",
@@ -199,8 +199,8 @@ pub(super) fn json_of<T: serde::Serialize>(object: &T) -> Value {
     serde_json::to_value(object).expect("objects are JSON")
 }
 
-pub(super) fn autoscaler(plan: &Plan) -> Value {
-    json_of(plan.autoscaler.as_ref().expect("an autoscaler"))
+pub(super) fn hpa(plan: &Plan) -> Value {
+    json_of(plan.hpa.as_ref().expect("an autoscaler"))
 }
 
 pub(super) fn external(name: &str, identifier: &str, average: &str) -> Value {

@@ -7,7 +7,7 @@ use api::prediction::HISTORY_READ;
 use serde_json::{Value, json};
 use view::Phase;
 
-use super::fixture::{Stage, autoscaler, external, pod, reasons, resource};
+use super::fixture::{Stage, external, hpa, pod, reasons, resource};
 use crate::ehpa::plan::Desired;
 
 #[test]
@@ -21,7 +21,7 @@ fn a_metric_is_scaled_by_in_advance_only_while_it_is_predicted_by_one_series() {
     let check = |metrics: &[(&str, bool, usize)], expected: &[&Value]| {
         let plan = Stage::new(&json!({})).predicted(metrics).plan();
         assert_eq!(
-            autoscaler(&plan)["spec"]["metrics"],
+            hpa(&plan)["spec"]["metrics"],
             json!(expected),
             "{metrics:?}"
         );
@@ -39,11 +39,9 @@ fn what_was_expected_stays_while_it_cannot_be_had_so_that_nothing_is_scaled_down
         .predicted(&[("resource.cpu", true, 1)])
         .plan();
     let check = |stage: Stage, metrics: usize| {
-        let plan = stage.autoscaler(autoscaler(&expected)).plan();
+        let plan = stage.hpa(hpa(&expected)).plan();
         assert_eq!(
-            autoscaler(&plan)["spec"]["metrics"]
-                .as_array()
-                .map(Vec::len),
+            hpa(&plan)["spec"]["metrics"].as_array().map(Vec::len),
             Some(metrics)
         );
     };
@@ -148,10 +146,7 @@ fn each_kind_of_metric_has_its_identifier_its_query_and_its_amount_per_pod() {
         )
         .predicted(&ready);
     let plan = stage.plan();
-    let added: Vec<_> = autoscaler(&plan)["spec"]["metrics"]
-        .as_array()
-        .expect("metrics")[7..]
-        .to_vec();
+    let added: Vec<_> = hpa(&plan)["spec"]["metrics"].as_array().expect("metrics")[7..].to_vec();
     let predicted =
         |identifier, average| external("crane_autoscaling_prediction", identifier, average);
     assert_eq!(
@@ -211,12 +206,10 @@ fn without_pods_to_ask_what_was_wanted_before_still_is() {
     stage.pods = vec![Arc::new(pod("one", Phase::Pending))];
     let plan = stage.plan();
     assert_eq!(
-        autoscaler(&plan)["spec"]["metrics"]
-            .as_array()
-            .map(Vec::len),
+        hpa(&plan)["spec"]["metrics"].as_array().map(Vec::len),
         Some(1)
     );
     assert_eq!(reasons(&plan), ["PredictionWithoutTarget"]);
-    let stage = stage.autoscaler(autoscaler(&before));
-    assert_eq!(autoscaler(&stage.plan()), autoscaler(&before));
+    let stage = stage.hpa(hpa(&before));
+    assert_eq!(hpa(&stage.plan()), hpa(&before));
 }

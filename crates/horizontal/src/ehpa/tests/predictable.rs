@@ -4,7 +4,7 @@ use api::condition::ConditionStatus;
 use api::ehpa::METRICS_PREDICTABLE;
 use serde_json::{Value, json};
 
-use super::fixture::{Stage, autoscaler, external, reasons, resource};
+use super::fixture::{Stage, external, hpa, reasons, resource};
 use crate::ehpa::plan::Desired;
 use crate::ehpa::status::{news, status};
 
@@ -43,7 +43,7 @@ fn check(stage: &Stage, predicted: &[&str], others: &[(&str, &str)]) {
     );
 }
 
-const NO_LABEL_VALUE: &str = "the autoscaler would ask for it by this name, which is no value of a label: at most 63 letters, digits, '-', '_' \
+const NO_LABEL_VALUE: &str = "the hpa would ask for it by this name, which is no value of a label: at most 63 letters, digits, '-', '_' \
                               and '.', a letter or digit at both ends";
 
 #[test]
@@ -164,7 +164,7 @@ fn nothing_is_asked_for_by_the_name_of_a_workload_that_no_selector_can_have() {
         true,
         1,
     )]);
-    let why = "the name of the workload, by which the autoscaler would ask, is no value of a label";
+    let why = "the name of the workload, by which the hpa would ask, is no value of a label";
     check(&stage, &[], &[("resource.cpu", why)]);
     let plan = stage.plan();
     assert_eq!(

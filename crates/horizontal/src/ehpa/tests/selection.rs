@@ -2,33 +2,26 @@
 
 use serde_json::{Value, json};
 
-use super::fixture::{Stage, autoscaler, native, owner, reasons};
+use super::fixture::{Stage, hpa, owner, reasons};
 use crate::ehpa::plan::Desired;
 
 #[test]
 fn an_autoscaler_of_the_same_workload_is_taken_over_only_if_nobody_else_minds() {
     let controlled = json!({"ownerReferences": owner("u2")});
-    let mine = native("mine", &json!({}));
-    let plan = Stage::new(&json!({})).autoscaler(mine.clone()).plan();
+    let mine = hpa("mine", &json!({}));
+    let plan = Stage::new(&json!({})).hpa(mine.clone()).plan();
     assert_eq!(
-        (autoscaler(&plan)["metadata"]["name"].as_str(), plan.adopts),
+        (hpa(&plan)["metadata"]["name"].as_str(), plan.adopts),
         (Some("mine"), true)
     );
-    for (strategy, autoscalers) in [
+    for (strategy, hpas) in [
         ("Preview", vec![mine.clone()]),
-        ("Auto", vec![mine.clone(), native("other", &json!({}))]),
-        ("Auto", vec![native("theirs", &controlled)]),
+        ("Auto", vec![mine.clone(), hpa("other", &json!({}))]),
+        ("Auto", vec![hpa("theirs", &controlled)]),
     ] {
         let stage = Stage::new(&json!({"scaleStrategy": strategy}));
-        let plan = autoscalers
-            .into_iter()
-            .fold(stage, Stage::autoscaler)
-            .plan();
-        let observed = (
-            plan.autoscaler.is_none(),
-            plan.substitute.clone(),
-            reasons(&plan),
-        );
+        let plan = hpas.into_iter().fold(stage, Stage::hpa).plan();
+        let observed = (plan.hpa.is_none(), plan.substitute.clone(), reasons(&plan));
         assert_eq!(
             observed,
             (true, Desired::Keep, vec!["FailedReconcileHPA"]),
@@ -37,11 +30,11 @@ fn an_autoscaler_of_the_same_workload_is_taken_over_only_if_nobody_else_minds() 
     }
     // Once it is adopted it is found under whatever name, next to any other.
     let plan = Stage::new(&json!({}))
-        .autoscaler(native("later", &json!({})))
-        .autoscaler(adopted("mine", "u1"))
+        .hpa(hpa("later", &json!({})))
+        .hpa(adopted("mine", "u1"))
         .plan();
     assert_eq!(
-        (autoscaler(&plan)["metadata"]["name"].as_str(), plan.adopts),
+        (hpa(&plan)["metadata"]["name"].as_str(), plan.adopts),
         (Some("mine"), false)
     );
     assert_eq!(
@@ -56,11 +49,11 @@ fn an_autoscaler_of_the_same_workload_is_taken_over_only_if_nobody_else_minds() 
         plan.problems
     );
     // The name may be taken by an autoscaler of another workload.
-    let mut taken = native("ehpa-php-apache", &json!({}));
+    let mut taken = hpa("ehpa-php-apache", &json!({}));
     taken["spec"]["scaleTargetRef"]["name"] = json!("else");
-    let plan = Stage::new(&json!({})).autoscaler(taken).plan();
+    let plan = Stage::new(&json!({})).hpa(taken).plan();
     assert_eq!(
-        (plan.autoscaler.is_none(), reasons(&plan)),
+        (plan.hpa.is_none(), reasons(&plan)),
         (true, vec!["FailedReconcileHPA"])
     );
 }
@@ -71,41 +64,39 @@ fn of_objects_for_the_same_workload_only_the_oldest_has_anything() {
     let check = |stage: Stage| {
         let plan = stage.plan();
         assert_eq!(
-            (plan.autoscaler.as_ref(), reasons(&plan)),
+            (plan.hpa.as_ref(), reasons(&plan)),
             (None, vec!["FailedReconcileHPA"])
         );
         assert_eq!((plan.scale_to, plan.substitute), (None, Desired::Keep));
         plan.prediction
     };
     let younger = || Stage {
-        elder: Some("a"),
+        older_ehpa: Some("a"),
         ..Stage::new(&by_hand)
     };
     assert_eq!(check(younger()), Desired::Keep);
     assert_eq!(check(younger().predicted(&[])), Desired::Delete);
     // The oldest may have been turned to the workload of another, which keeps what it has.
-    let theirs = native("theirs", &json!({"ownerReferences": owner("u2")}));
+    let theirs = hpa("theirs", &json!({"ownerReferences": owner("u2")}));
     assert_eq!(
-        check(Stage::new(&by_hand).autoscaler(theirs).predicted(&[])),
+        check(Stage::new(&by_hand).hpa(theirs).predicted(&[])),
         Desired::Delete
     );
-    let own = native("ehpa-php-apache", &json!({"ownerReferences": owner("u1")}));
-    let plan = younger().autoscaler(own).plan();
+    let own = hpa("ehpa-php-apache", &json!({"ownerReferences": owner("u1")}));
+    let plan = younger().hpa(own).plan();
     assert!(
         matches!(plan.prediction, Desired::Apply(_)),
         "{:?}",
         plan.prediction
     );
     assert_eq!(
-        (plan.autoscaler.is_some(), reasons(&plan)),
+        (plan.hpa.is_some(), reasons(&plan)),
         (true, vec!["OlderAutoscaler"])
     );
 
     // A native autoscaler asks for no prediction, so one for a preview does no harm.
-    let plan = Stage::new(&by_hand)
-        .autoscaler(native("mine", &json!({})))
-        .plan();
-    assert_eq!((plan.autoscaler.is_none(), plan.scale_to), (true, None));
+    let plan = Stage::new(&by_hand).hpa(hpa("mine", &json!({}))).plan();
+    assert_eq!((plan.hpa.is_none(), plan.scale_to), (true, None));
     assert!(
         matches!(plan.prediction, Desired::Apply(_)),
         "{:?}",
@@ -115,7 +106,7 @@ fn of_objects_for_the_same_workload_only_the_oldest_has_anything() {
 
 /// A native autoscaler that the object with this uid adopted.
 fn adopted(name: &str, uid: &str) -> Value {
-    native(
+    hpa(
         name,
         &json!({"annotations": {"plimsoll.dev/adopted-by": format!("php-apache/{uid}")}}),
     )
@@ -123,14 +114,11 @@ fn adopted(name: &str, uid: &str) -> Value {
 
 #[test]
 fn a_second_autoscaler_that_comes_later_is_adopted_in_place_of_the_one_that_was_made() {
-    let made = native("ehpa-php-apache", &json!({"ownerReferences": owner("u1")}));
-    let later = || native("later", &json!({}));
-    let plan = Stage::new(&json!({}))
-        .autoscaler(made.clone())
-        .autoscaler(later())
-        .plan();
+    let made = hpa("ehpa-php-apache", &json!({"ownerReferences": owner("u1")}));
+    let later = || hpa("later", &json!({}));
+    let plan = Stage::new(&json!({})).hpa(made.clone()).hpa(later()).plan();
     assert_eq!(
-        (autoscaler(&plan)["metadata"]["name"].as_str(), plan.adopts),
+        (hpa(&plan)["metadata"]["name"].as_str(), plan.adopts),
         (Some("later"), true)
     );
     assert_eq!(
@@ -149,19 +137,19 @@ fn a_second_autoscaler_that_comes_later_is_adopted_in_place_of_the_one_that_was_
         ),
         (
             "Auto",
-            vec![native("later", &release)],
+            vec![hpa("later", &release)],
             "HorizontalPodAutoscaler later scales the same workload and belongs to the Helm release shop",
         ),
         (
             "Auto",
-            vec![later(), native("other", &json!({}))],
+            vec![later(), hpa("other", &json!({}))],
             "HorizontalPodAutoscalers later, other scale the same workload",
         ),
     ] {
-        let stage = Stage::new(&json!({"scaleStrategy": strategy})).autoscaler(made.clone());
-        let plan = others.into_iter().fold(stage, Stage::autoscaler).plan();
+        let stage = Stage::new(&json!({"scaleStrategy": strategy})).hpa(made.clone());
+        let plan = others.into_iter().fold(stage, Stage::hpa).plan();
         assert_eq!(
-            (plan.autoscaler.is_none(), plan.deleted.as_slice()),
+            (plan.hpa.is_none(), plan.deleted.as_slice()),
             (true, &["ehpa-php-apache".to_owned()][..])
         );
         assert_eq!(reasons(&plan), ["FailedReconcileHPA"]);
@@ -171,12 +159,9 @@ fn a_second_autoscaler_that_comes_later_is_adopted_in_place_of_the_one_that_was_
             plan.problems
         );
     }
-    let plan = Stage::new(&json!({}))
-        .autoscaler(made)
-        .autoscaler(leaving)
-        .plan();
+    let plan = Stage::new(&json!({})).hpa(made).hpa(leaving).plan();
     assert_eq!(
-        (autoscaler(&plan)["metadata"]["name"].as_str(), plan.deleted),
+        (hpa(&plan)["metadata"]["name"].as_str(), plan.deleted),
         (Some("ehpa-php-apache"), vec![])
     );
 }
@@ -185,7 +170,7 @@ fn a_second_autoscaler_that_comes_later_is_adopted_in_place_of_the_one_that_was_
 fn what_a_tool_installed_is_adopted_only_by_name() {
     let check = |annotations: &[(&str, &str)], expected: bool| {
         let release = json!({"annotations": {"argocd.argoproj.io/tracking-id": "shop:autoscaling/HorizontalPodAutoscaler:shop/mine"}});
-        let stage = Stage::new(&json!({})).autoscaler(native("mine", &release));
+        let stage = Stage::new(&json!({})).hpa(hpa("mine", &release));
         let plan = annotations
             .iter()
             .fold(stage, |stage, (key, value)| stage.annotated(key, value))
@@ -206,9 +191,9 @@ fn an_adopted_autoscaler_is_given_back_when_it_is_not_to_be_scaled_by_any_more()
     let check = |stage: Stage, restored: &[&str], name: Option<&str>| {
         let plan = stage.plan();
         let scaled_by = plan
-            .autoscaler
+            .hpa
             .as_ref()
-            .and_then(|autoscaler| autoscaler.metadata.name.as_deref());
+            .and_then(|hpa| hpa.metadata.name.as_deref());
         assert_eq!(
             (
                 plan.restored
@@ -223,11 +208,11 @@ fn an_adopted_autoscaler_is_given_back_when_it_is_not_to_be_scaled_by_any_more()
         plan
     };
     let plan = check(
-        Stage::new(&json!({})).autoscaler(adopted("mine", "u1")),
+        Stage::new(&json!({})).hpa(adopted("mine", "u1")),
         &[],
         Some("mine"),
     );
-    let metadata = &autoscaler(&plan)["metadata"];
+    let metadata = &hpa(&plan)["metadata"];
     assert_eq!(
         metadata["annotations"],
         json!({"plimsoll.dev/adopted-by": "php-apache/u1"})
@@ -239,7 +224,7 @@ fn an_adopted_autoscaler_is_given_back_when_it_is_not_to_be_scaled_by_any_more()
 
     let preview = json!({"scaleStrategy": "Preview", "specificReplicas": 5});
     let plan = check(
-        Stage::new(&preview).autoscaler(adopted("mine", "u1")),
+        Stage::new(&preview).hpa(adopted("mine", "u1")),
         &["mine"],
         None,
     );
@@ -250,48 +235,38 @@ fn an_adopted_autoscaler_is_given_back_when_it_is_not_to_be_scaled_by_any_more()
     let elsewhere =
         json!({"scaleTargetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "other"}});
     check(
-        Stage::new(&elsewhere).autoscaler(adopted("mine", "u1")),
+        Stage::new(&elsewhere).hpa(adopted("mine", "u1")),
         &["mine"],
         Some("ehpa-php-apache"),
     );
-    let mut gone = Stage::new(&elsewhere).autoscaler(adopted("mine", "u1"));
+    let mut gone = Stage::new(&elsewhere).hpa(adopted("mine", "u1"));
     gone.target = Err("not found".to_owned());
     check(gone, &["mine"], None);
     // An older object is to scale the workload, and has an autoscaler already.
-    let theirs = native("theirs", &json!({"ownerReferences": owner("u2")}));
+    let theirs = hpa("theirs", &json!({"ownerReferences": owner("u2")}));
     let younger = Stage {
-        elder: Some("a"),
+        older_ehpa: Some("a"),
         ..Stage::new(&json!({}))
     };
     check(
-        younger
-            .autoscaler(adopted("mine", "u1"))
-            .autoscaler(theirs.clone()),
+        younger.hpa(adopted("mine", "u1")).hpa(theirs.clone()),
         &["mine"],
         None,
     );
     // What another object adopted is its own.
-    let plan = check(
-        Stage::new(&json!({})).autoscaler(adopted("mine", "u2")),
-        &[],
-        None,
-    );
+    let plan = check(Stage::new(&json!({})).hpa(adopted("mine", "u2")), &[], None);
     assert_eq!(plan.prediction, Desired::Keep);
 
     // Of two objects with one each the younger gives its own up.
-    let made = native("ehpa-php-apache", &json!({"ownerReferences": owner("u1")}));
+    let made = hpa("ehpa-php-apache", &json!({"ownerReferences": owner("u1")}));
     let younger = Stage {
-        elder: Some("a"),
+        older_ehpa: Some("a"),
         ..Stage::new(&json!({}))
     };
-    let plan = check(
-        younger.autoscaler(made.clone()).autoscaler(theirs.clone()),
-        &[],
-        None,
-    );
+    let plan = check(younger.hpa(made.clone()).hpa(theirs.clone()), &[], None);
     assert_eq!(plan.deleted, ["ehpa-php-apache"]);
     let plan = check(
-        Stage::new(&json!({})).autoscaler(made).autoscaler(theirs),
+        Stage::new(&json!({})).hpa(made).hpa(theirs),
         &[],
         Some("ehpa-php-apache"),
     );
