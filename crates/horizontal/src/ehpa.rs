@@ -44,7 +44,7 @@ use view::{Pod, Whole};
 
 pub use adoption::{Writable, refusal, restored, with_original};
 pub use names::{Propagation, may_adopt, owned_name};
-pub use orphans::{Attempt, Orphan, Orphans, SHARE};
+pub use orphans::{Attempt, MAX_ATTEMPTS, Orphan, Orphans};
 pub use plan::{Desired, Plan, plan};
 pub(crate) use prediction::is_by_rule;
 pub use rules::Rules;
@@ -52,9 +52,9 @@ pub use snapshot::{EhpaSnapshot, Snapshot, differs, target_pods};
 pub use status::{news, says, status};
 
 /// Interval after which a preview, or an object with a problem, is looked at without a change.
-pub const OFTEN: Duration = Duration::from_secs(15);
+pub const RETRY_INTERVAL: Duration = Duration::from_secs(15);
 /// Interval after which any other object is looked at without a change.
-pub const SAFETY_NET: Duration = Duration::from_mins(5);
+pub const RESYNC_INTERVAL: Duration = Duration::from_mins(5);
 
 /// Everything that is known of one object and of what belongs to it.
 #[derive(Clone, Copy)]

@@ -8,10 +8,10 @@ use std::time::Instant;
 
 use view::ObjectKey;
 
-use super::{OFTEN, SAFETY_NET};
+use super::{RESYNC_INTERVAL, RETRY_INTERVAL};
 
-/// The most attempts in a namespace within [`OFTEN`], without those that restore an autoscaler.
-pub const SHARE: usize = 10;
+/// The most attempts in a namespace within [`RETRY_INTERVAL`], without those that restore an autoscaler.
+pub const MAX_ATTEMPTS: usize = 10;
 
 /// A native autoscaler, and the annotation of its adopter.
 pub type Orphan = (ObjectKey, String);
@@ -22,20 +22,20 @@ pub enum Attempt {
     Restored,
     /// Its EHPA is there, or the API server refuses the request: another attempt soon would end in
     /// the same way.
-    InVain,
+    Final,
     /// The error may pass.
-    Failed,
+    Retryable,
 }
 
 /// Orphans, and attempts of each namespace.
 #[derive(Default)]
 pub struct Orphans {
     due: HashMap<Orphan, Instant>,
-    shares: HashMap<String, Share>,
+    budgets: HashMap<String, AttemptBudget>,
 }
 
 /// The attempts that a namespace has left until a time. A namespace without one has all of them.
-struct Share {
+struct AttemptBudget {
     left: usize,
     until: Instant,
 }
@@ -44,22 +44,22 @@ impl Orphans {
     /// Returns the orphans that are to be looked at now, those that have waited longest first.
     /// Forgets those that are not seen any more.
     pub fn take(&mut self, seen: HashSet<Orphan>, now: Instant) -> Vec<Orphan> {
-        let Self { due, shares } = self;
+        let Self { due, budgets } = self;
         due.retain(|orphan, _| seen.contains(orphan));
         for orphan in seen {
             due.entry(orphan).or_insert(now);
         }
-        shares.retain(|_, share| now < share.until);
+        budgets.retain(|_, budget| now < budget.until);
         let mut waiting: Vec<_> = due.iter().filter(|(_, due)| **due <= now).collect();
         waiting.sort_unstable_by_key(|(_, due)| **due);
         waiting.retain(|((key, _), _)| {
-            let whole = || Share {
-                left: SHARE,
-                until: now + OFTEN,
+            let whole = || AttemptBudget {
+                left: MAX_ATTEMPTS,
+                until: now + RETRY_INTERVAL,
             };
-            let share = shares.entry(key.namespace.clone()).or_insert_with(whole);
-            let has_one = share.left > 0;
-            share.left = share.left.saturating_sub(1);
+            let budget = budgets.entry(key.namespace.clone()).or_insert_with(whole);
+            let has_one = budget.left > 0;
+            budget.left = budget.left.saturating_sub(1);
             has_one
         });
         waiting
@@ -70,17 +70,17 @@ impl Orphans {
 
     /// Records what an attempt came to.
     pub fn record(&mut self, orphan: Orphan, attempt: Attempt, now: Instant) {
-        if let Some(share) = self
-            .shares
+        if let Some(budget) = self
+            .budgets
             .get_mut(&orphan.0.namespace)
             .filter(|_| attempt == Attempt::Restored)
         {
-            share.left += 1;
+            budget.left += 1;
         }
-        let wait = if attempt == Attempt::Failed {
-            OFTEN
+        let wait = if attempt == Attempt::Retryable {
+            RETRY_INTERVAL
         } else {
-            SAFETY_NET
+            RESYNC_INTERVAL
         };
         self.due.insert(orphan, now + wait);
     }
@@ -88,13 +88,13 @@ impl Orphans {
     /// The time of the next look.
     pub fn next(&self) -> Option<Instant> {
         let from = |(key, _): &Orphan| {
-            self.shares
+            self.budgets
                 .get(&key.namespace)
-                .filter(|share| share.left == 0)
+                .filter(|budget| budget.left == 0)
         };
         self.due
             .iter()
-            .map(|(orphan, due)| from(orphan).map_or(*due, |share| share.until.max(*due)))
+            .map(|(orphan, due)| from(orphan).map_or(*due, |budget| budget.until.max(*due)))
             .min()
     }
 }

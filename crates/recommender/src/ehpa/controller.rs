@@ -16,9 +16,9 @@ use futures::StreamExt as _;
 use futures::future::pending;
 use futures::stream;
 use horizontal::ehpa::{
-    Attempt, Desired, EhpaSnapshot, OFTEN, Observed, Orphan, Orphans, Plan, Problem, Propagation,
-    SAFETY_NET, Snapshot, TargetScale, Writable, differs, may_adopt, news, owned_name, plan, says,
-    status, target_pods,
+    Attempt, Desired, EhpaSnapshot, Observed, Orphan, Orphans, Plan, Problem, Propagation,
+    RESYNC_INTERVAL, RETRY_INTERVAL, Snapshot, TargetScale, Writable, differs, may_adopt, news,
+    owned_name, plan, says, status, target_pods,
 };
 use jiff::Timestamp;
 use k8s_openapi::api::autoscaling::v2::HorizontalPodAutoscaler;
@@ -119,7 +119,7 @@ impl Keeper {
                     }
                 };
                 // A look in vain costs nothing.
-                drop(timeout_at(next.unwrap_or(now + SAFETY_NET), change).await);
+                drop(timeout_at(next.unwrap_or(now + RESYNC_INTERVAL), change).await);
                 sleep(SETTLE).await;
             }
         };
@@ -166,9 +166,9 @@ impl Keeper {
                 Outcome::default()
             };
             let wait = if is_calm && !ehpa.is_preview() {
-                SAFETY_NET
+                RESYNC_INTERVAL
             } else {
-                OFTEN
+                RETRY_INTERVAL
             };
             (
                 key,
@@ -198,7 +198,7 @@ impl Keeper {
             let attempt = if leads {
                 self.restore_orphan(&orphan).await
             } else {
-                Attempt::Failed
+                Attempt::Retryable
             };
             (orphan, attempt)
         });
@@ -210,7 +210,7 @@ impl Keeper {
 
     async fn restore_orphan(&self, (hpa, adopted_by): &Orphan) -> Attempt {
         let Some(adopter) = Adopter::parse(adopted_by) else {
-            return Attempt::InVain;
+            return Attempt::Final;
         };
         let restored = match self.writer.is_there(&hpa.namespace, adopter).await {
             Ok(false) => self.writer.restore(hpa, adopted_by).await,
@@ -476,10 +476,10 @@ impl Keeper {
 fn attempt(result: &Result<bool, Error>) -> Attempt {
     match result {
         Ok(true) => Attempt::Restored,
-        Ok(false) | Err(Error::BuildRequest(_)) => Attempt::InVain,
-        Err(Error::Api(status)) if matches!(status.code, 409 | 429) => Attempt::Failed,
-        Err(Error::Api(status)) if matches!(status.code, 400..=499) => Attempt::InVain,
-        Err(_) => Attempt::Failed,
+        Ok(false) | Err(Error::BuildRequest(_)) => Attempt::Final,
+        Err(Error::Api(status)) if matches!(status.code, 409 | 429) => Attempt::Retryable,
+        Err(Error::Api(status)) if matches!(status.code, 400..=499) => Attempt::Final,
+        Err(_) => Attempt::Retryable,
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::*;
 use api::ehpa::ADOPTED_BY;
-use horizontal::ehpa::SHARE;
+use horizontal::ehpa::MAX_ATTEMPTS;
 
 /// An autoscaler of another workload that claims to be adopted.
 fn claimed(name: &str, adopted_by: &str) -> Value {
@@ -23,7 +23,7 @@ fn attempts(requests: &[String]) -> usize {
 #[tokio::test(start_paused = true)]
 async fn orphans_that_the_api_server_refuses_come_after_every_object_a_few_at_a_time_and_seldom() {
     let mut fixture = Fixture::new().effective("Auto");
-    let hostile = 3 * SHARE;
+    let hostile = 3 * MAX_ATTEMPTS;
     for number in 0..hostile {
         let name = format!("hostile-{number}");
         fixture.server.put(NATIVE, &claimed(&name, "gone/u0"));
@@ -31,7 +31,7 @@ async fn orphans_that_the_api_server_refuses_come_after_every_object_a_few_at_a_
     }
     fixture.pass().await;
     let requests = fixture.server.requests();
-    assert_eq!(attempts(&requests), SHARE);
+    assert_eq!(attempts(&requests), MAX_ATTEMPTS);
     let made = requests
         .iter()
         .position(|request| *request == format!("POST {NATIVE}"))
@@ -52,25 +52,25 @@ async fn orphans_that_the_api_server_refuses_come_after_every_object_a_few_at_a_
             .is_some_and(|due| due > Instant::now())
     );
     // The others have their turn, and no one has two.
-    for expected in [SHARE, SHARE, 0] {
-        tokio::time::advance(OFTEN).await;
+    for expected in [MAX_ATTEMPTS, MAX_ATTEMPTS, 0] {
+        tokio::time::advance(RETRY_INTERVAL).await;
         fixture.pass().await;
         assert_eq!(attempts(&fixture.server.requests()), expected);
     }
-    tokio::time::advance(SAFETY_NET).await;
+    tokio::time::advance(RESYNC_INTERVAL).await;
     fixture.pass().await;
-    assert_eq!(attempts(&fixture.server.requests()), SHARE);
+    assert_eq!(attempts(&fixture.server.requests()), MAX_ATTEMPTS);
 }
 
 #[tokio::test(start_paused = true)]
 async fn orphans_that_are_restored_take_no_share() {
     let mut fixture = Fixture::new();
-    for number in 0..3 * SHARE {
+    for number in 0..3 * MAX_ATTEMPTS {
         fixture
             .server
             .put(NATIVE, &claimed(&format!("orphan-{number}"), "gone/u0"));
     }
-    for expected in [SHARE, SHARE, SHARE, 0] {
+    for expected in [MAX_ATTEMPTS, MAX_ATTEMPTS, MAX_ATTEMPTS, 0] {
         fixture.pass().await;
         assert_eq!(attempts(&fixture.server.requests()), expected);
     }

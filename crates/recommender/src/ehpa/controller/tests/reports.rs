@@ -29,7 +29,7 @@ async fn a_failure_is_reported_once_and_again_after_another_one() {
             ready(&fixture.server.get(EFFECTIVE, "php-apache"))["status"],
             "False"
         );
-        tokio::time::advance(OFTEN).await;
+        tokio::time::advance(RETRY_INTERVAL).await;
     }
     argo["metadata"]["managedFields"] = json!([{"manager": "helm"}]);
     fixture.server.put(NATIVE, &argo);
