@@ -23,16 +23,16 @@ pub struct Rules {
     text: Option<String>,
     set: RuleSet,
     /// Matchers that every series must fit.
-    further: Vec<String>,
+    matchers: Vec<String>,
     /// Why the file that is there now cannot be used; then the rules are those before it.
-    pub trouble: Option<String>,
+    pub error: Option<String>,
 }
 
 impl Rules {
-    /// No rules yet. Every series must fit `further` matchers.
-    pub fn new(further: Vec<String>) -> Self {
+    /// No rules yet. Every series must fit `matchers` matchers.
+    pub fn new(matchers: Vec<String>) -> Self {
         Self {
-            further,
+            matchers,
             ..Self::default()
         }
     }
@@ -56,7 +56,7 @@ impl Rules {
             pods: &pods.expression(),
         };
         let history = |rule: &Rule, selector: &Selector| {
-            rule.history_of_pods(&metric.name, selector, &self.further, workload)
+            rule.history_of_pods(&metric.name, selector, &self.matchers, workload)
         };
         last_of(&self.set.custom, metric, history)
     }
@@ -68,14 +68,14 @@ impl Rules {
         namespace: &str,
     ) -> Option<Result<String, String>> {
         let history = |rule: &Rule, selector: &Selector| {
-            rule.history_of_external(&metric.name, selector, &self.further, namespace)
+            rule.history_of_external(&metric.name, selector, &self.matchers, namespace)
         };
         last_of(&self.set.external, metric, history)
     }
 
     /// Why it is not known what the rules are: there were none yet that could be used.
     pub(super) fn unknown(&self) -> Option<&str> {
-        self.trouble.as_deref().filter(|_| self.text.is_none())
+        self.error.as_deref().filter(|_| self.text.is_none())
     }
 }
 
@@ -104,18 +104,18 @@ impl Eq for Rules {}
 
 impl PartialEq for Rules {
     fn eq(&self, other: &Self) -> bool {
-        (&self.text, &self.further, &self.trouble) == (&other.text, &other.further, &other.trouble)
+        (&self.text, &self.matchers, &self.error) == (&other.text, &other.matchers, &other.error)
     }
 }
 
 #[cfg(test)]
 impl Rules {
-    pub(crate) fn of(text: &str, further: &[&str]) -> Self {
-        let further = further
+    pub(crate) fn of(text: &str, matchers: &[&str]) -> Self {
+        let matchers = matchers
             .iter()
             .map(|matcher| (*matcher).to_owned())
             .collect();
-        let mut rules = Self::new(further);
+        let mut rules = Self::new(matchers);
         rules.read(text.to_owned()).expect(text);
         rules
     }

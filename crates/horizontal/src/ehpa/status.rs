@@ -161,7 +161,7 @@ fn conditions(
         |(metric, _): &(Predictable, _)| prediction::is_by_rules(observed.object, metric);
     if let Some(why) = observed
         .rules
-        .trouble
+        .error
         .as_deref()
         .filter(|_| predicted.iter().any(by_rules))
     {

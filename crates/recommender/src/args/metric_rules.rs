@@ -5,7 +5,7 @@ use anyhow::{Context as _, ensure};
 use clap::Args;
 use sources::rules::read_matchers;
 
-use crate::ehpa::rule_file::{Place, Settings};
+use crate::ehpa::rule_file::{RuleFileSettings, RuleLocation};
 
 /// Where rules say how the history of custom and external metrics is asked for.
 #[derive(Debug, Clone, Args)]
@@ -31,7 +31,7 @@ pub struct MetricRulesArgs {
 
 impl MetricRulesArgs {
     /// Where rules are; none if nowhere.
-    pub(crate) fn settings(self) -> anyhow::Result<Option<Settings>> {
+    pub(crate) fn settings(self) -> anyhow::Result<Option<RuleFileSettings>> {
         let Self {
             prometheus_adapter_config: file,
             prometheus_adapter_configmap_namespace: namespace,
@@ -39,13 +39,13 @@ impl MetricRulesArgs {
             prometheus_adapter_configmap_key: key,
             prometheus_adapter_extension_labels: extension,
         } = self;
-        let further = read_matchers(&extension).with_context(|| {
+        let matchers = read_matchers(&extension).with_context(|| {
             format!("--prometheus-adapter-extension-labels: {extension:?} is not of the form a=\"b\",c!=\"d\"")
         })?;
         let is_map = [&namespace, &name, &key].map(|part| !part.is_empty());
-        let place = match (file.is_empty(), is_map) {
+        let location = match (file.is_empty(), is_map) {
             (true, [false, false, false]) => return Ok(None),
-            (false, [false, false, false]) => Place::File(file.into()),
+            (false, [false, false, false]) => RuleLocation::File(file.into()),
             (is_alone, all) => {
                 ensure!(
                     is_alone,
@@ -53,14 +53,14 @@ impl MetricRulesArgs {
                 );
                 let parts = "--prometheus-adapter-configmap-namespace, -name and -key";
                 ensure!(all == [true; 3], "{parts} need each other");
-                Place::ConfigMap {
+                RuleLocation::ConfigMap {
                     namespace,
                     name,
                     key,
                 }
             }
         };
-        Ok(Some(Settings { place, further }))
+        Ok(Some(RuleFileSettings { location, matchers }))
     }
 }
 
@@ -70,11 +70,11 @@ mod tests {
     use crate::args::tests::parse;
 
     /// `expected`: where the rules are, or part of why that is refused.
-    fn check(line: &str, expected: Result<Option<Place>, &str>) {
+    fn check(line: &str, expected: Result<Option<RuleLocation>, &str>) {
         let found = parse(line).expect(line).metric_rules.settings();
         match (found, expected) {
             (Ok(found), Ok(expected)) => {
-                assert_eq!(found.map(|settings| settings.place), expected, "{line}");
+                assert_eq!(found.map(|settings| settings.location), expected, "{line}");
             }
             (Err(error), Err(part)) => assert!(error.to_string().contains(part), "{line}: {error}"),
             (found, _) => panic!("{line}: {found:?}"),
@@ -86,14 +86,14 @@ mod tests {
         check("", Ok(None));
         check(
             "--prometheus-adapter-config=/rules.yaml",
-            Ok(Some(Place::File("/rules.yaml".into()))),
+            Ok(Some(RuleLocation::File("/rules.yaml".into()))),
         );
         let [namespace, name, key] = ["monitoring", "adapter", "config.yaml"].map(str::to_owned);
         let map = "--prometheus-adapter-configmap-namespace=monitoring --prometheus-adapter-configmap-name=adapter \
                    --prometheus-adapter-configmap-key=config.yaml";
         check(
             map,
-            Ok(Some(Place::ConfigMap {
+            Ok(Some(RuleLocation::ConfigMap {
                 namespace,
                 name,
                 key,
@@ -122,6 +122,6 @@ mod tests {
             .settings()
             .expect(line)
             .expect("settings");
-        assert_eq!(settings.further, [r#"a="b,c""#, r#"d!="""#]);
+        assert_eq!(settings.matchers, [r#"a="b,c""#, r#"d!="""#]);
     }
 }

@@ -29,7 +29,7 @@ use tokio::time::{Instant, sleep, timeout_at};
 use tokio_util::sync::CancellationToken;
 use view::{ObjectKey, View};
 
-use super::rule_file::Told;
+use super::rule_file::RulesReceiver;
 use crate::act::ehpa::{Put, Writer};
 
 /// How long changes gather before they are looked at together.
@@ -54,7 +54,7 @@ pub(crate) struct Keeper {
     pub(crate) writer: Writer,
     pub(crate) propagation: Propagation,
     /// How the history of some metrics is asked for, where rules say so.
-    pub(crate) rules: Option<Told>,
+    pub(crate) rules: Option<RulesReceiver>,
     /// How many objects are handled at the same time.
     pub(crate) workers: usize,
 }
@@ -484,7 +484,7 @@ fn attempt(result: &Result<bool, Error>) -> Attempt {
 }
 
 /// Waits for other rules.
-async fn changed(rules: &mut Option<Told>) {
+async fn changed(rules: &mut Option<RulesReceiver>) {
     if let Some(rules) = rules
         && rules.changed().await.is_ok()
     {

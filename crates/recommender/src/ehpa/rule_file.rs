@@ -15,7 +15,7 @@ use tokio::time::sleep;
 use crate::metrics::ForecastMetrics;
 
 /// How often the rules are looked at.
-const LOOK: Duration = Duration::from_secs(5);
+const INTERVAL: Duration = Duration::from_secs(5);
 
 /// The text of conditions where there are no rules to read. Where they are and why they cannot be
 /// read is for administrators, in the log.
@@ -23,7 +23,7 @@ const UNREADABLE: &str = "the rules cannot be read";
 
 /// Where rules are.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Place {
+pub(crate) enum RuleLocation {
     File(PathBuf),
     ConfigMap {
         namespace: String,
@@ -34,32 +34,32 @@ pub(crate) enum Place {
 
 /// Where rules are, and which matchers every series must fit.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Settings {
-    pub(crate) place: Place,
-    pub(crate) further: Vec<String>,
+pub(crate) struct RuleFileSettings {
+    pub(crate) location: RuleLocation,
+    pub(crate) matchers: Vec<String>,
 }
 
 /// The rules; none until it is known what there is.
-pub(crate) type Told = watch::Receiver<Option<Arc<Rules>>>;
+pub(crate) type RulesReceiver = watch::Receiver<Option<Arc<Rules>>>;
 
 /// The rules, and the work that keeps them current.
 pub(crate) fn follow(
-    settings: Settings,
+    settings: RuleFileSettings,
     client: Client,
     metrics: ForecastMetrics,
-) -> (Told, impl Future<Output = ()> + Send + use<>) {
-    let (mut follower, told) = Follower::new(settings, client, metrics);
+) -> (RulesReceiver, impl Future<Output = ()> + Send + use<>) {
+    let (mut follower, receiver) = RuleFollower::new(settings, client, metrics);
     let work = async move {
         loop {
-            follower.look().await;
-            sleep(LOOK).await;
+            follower.refresh().await;
+            sleep(INTERVAL).await;
         }
     };
-    (told, work)
+    (receiver, work)
 }
 
-struct Follower {
-    place: Place,
+struct RuleFollower {
+    location: RuleLocation,
     client: Client,
     metrics: ForecastMetrics,
     rules: Rules,
@@ -67,7 +67,7 @@ struct Follower {
     read: Option<(String, Option<String>)>,
     /// What was said last of why nobody says what there is.
     unanswered: Option<String>,
-    tell: watch::Sender<Option<Arc<Rules>>>,
+    sender: watch::Sender<Option<Arc<Rules>>>,
 }
 
 /// Why there is nothing to read.
@@ -78,34 +78,34 @@ enum Unreadable {
     Unanswered(String),
 }
 
-impl Follower {
+impl RuleFollower {
     fn new(
-        Settings { place, further }: Settings,
+        RuleFileSettings { location, matchers }: RuleFileSettings,
         client: Client,
         metrics: ForecastMetrics,
-    ) -> (Self, Told) {
-        let (tell, told) = watch::channel(None);
-        let rules = Rules::new(further);
+    ) -> (Self, RulesReceiver) {
+        let (sender, receiver) = watch::channel(None);
+        let rules = Rules::new(matchers);
         (
             Self {
-                place,
+                location,
                 client,
                 metrics,
                 rules,
                 read: None,
                 unanswered: None,
-                tell,
+                sender,
             },
-            told,
+            receiver,
         )
     }
 
-    async fn look(&mut self) {
+    async fn refresh(&mut self) {
         let mut detail = None;
-        match read(&self.place, &self.client).await {
-            Ok(text) => self.rules.trouble = self.take(text),
+        match read(&self.location, &self.client).await {
+            Ok(text) => self.rules.error = self.take(text),
             Err(Unreadable::Missing(why)) => {
-                self.rules.trouble = Some(UNREADABLE.to_owned());
+                self.rules.error = Some(UNREADABLE.to_owned());
                 detail = Some(why);
             }
             Err(Unreadable::Unanswered(why)) => {
@@ -120,15 +120,15 @@ impl Follower {
             }
         }
         self.unanswered = None;
-        self.metrics.rules_are_broken(self.rules.trouble.is_some());
-        let is_new = self.tell.send_if_modified(|told| {
-            let is_new = told.as_deref() != Some(&self.rules);
+        self.metrics.rules_are_broken(self.rules.error.is_some());
+        let is_new = self.sender.send_if_modified(|receiver| {
+            let is_new = receiver.as_deref() != Some(&self.rules);
             if is_new {
-                *told = Some(Arc::new(self.rules.clone()));
+                *receiver = Some(Arc::new(self.rules.clone()));
             }
             is_new
         });
-        match &self.rules.trouble {
+        match &self.rules.error {
             Some(why) if is_new => {
                 tracing::error!(
                     why,
@@ -157,13 +157,13 @@ impl Follower {
     }
 }
 
-async fn read(place: &Place, client: &Client) -> Result<String, Unreadable> {
-    match place {
-        Place::File(file) => {
+async fn read(location: &RuleLocation, client: &Client) -> Result<String, Unreadable> {
+    match location {
+        RuleLocation::File(file) => {
             let text = tokio::fs::read_to_string(file).await;
             text.map_err(|error| Unreadable::Missing(format!("{}: {error}", file.display())))
         }
-        Place::ConfigMap {
+        RuleLocation::ConfigMap {
             namespace,
             name,
             key,

@@ -31,7 +31,7 @@ use view::View;
 
 use super::PredictionStore;
 use super::fit_pool::FitPool;
-use crate::ehpa::rule_file::Told;
+use crate::ehpa::rule_file::RulesReceiver;
 use crate::history::Settings;
 use crate::metrics::Metrics;
 use prometheus_source::PrometheusSource;
@@ -59,7 +59,7 @@ pub(crate) struct Gather {
     /// The series that the queries of objects may read.
     pub(crate) access: QueryAccess,
     /// Rules that allow more than `access`, where there are any.
-    pub(crate) rules: Option<Told>,
+    pub(crate) rules: Option<RulesReceiver>,
     pub(crate) intervals: ReadIntervals,
     pub(crate) limits: MemoryLimits,
     /// How many questions are asked at the same time.
@@ -132,7 +132,7 @@ impl Gather {
 /// Reads the histories of all objects, and publishes what follows.
 struct Collector {
     horizontal: watch::Receiver<View>,
-    rules: Option<Told>,
+    rules: Option<RulesReceiver>,
     predictions: PredictionSet,
     slots: QuerySlots,
     /// Rounds of usage, where there is no store to be asked.

@@ -12,7 +12,7 @@ use crate::act::{ehpa, policy, prediction};
 use crate::args::{CraneMetricsArgs, EffectiveHpaArgs, PredictionArgs};
 use crate::ehpa::controller::Keeper as EffectiveKeeper;
 use crate::ehpa::crane_metrics::Gauges;
-use crate::ehpa::rule_file::Told;
+use crate::ehpa::rule_file::RulesReceiver;
 use crate::metrics::Metrics;
 use crate::predictions::PredictionStore;
 use crate::predictions::collector::{Gather, Source};
@@ -51,7 +51,11 @@ impl Parts<'_> {
         }
     }
 
-    pub(super) fn effective(&self, args: EffectiveHpaArgs, rules: Option<Told>) -> EffectiveKeeper {
+    pub(super) fn effective(
+        &self,
+        args: EffectiveHpaArgs,
+        rules: Option<RulesReceiver>,
+    ) -> EffectiveKeeper {
         EffectiveKeeper {
             view: self.watches.view(),
             horizontal: self.horizontal.view(),
@@ -79,7 +83,7 @@ impl Parts<'_> {
         &self,
         source: Source,
         args: &PredictionArgs,
-        rules: Option<Told>,
+        rules: Option<RulesReceiver>,
     ) -> Gather {
         Gather {
             horizontal: self.horizontal.view(),

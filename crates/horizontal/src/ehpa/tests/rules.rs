@@ -13,12 +13,12 @@ const RULES: &str = "externalRules: [{seriesQuery: 'queue{}', metricsQuery: 'max
 /// What the deployed adapter is given.
 const DEPLOYED: &str = include_str!("../../../../../deploy/components/rules/config.yaml");
 
-fn stage(rules: &str, further: &[&str], kind: &str, metric: &Value) -> Stage {
+fn stage(rules: &str, matchers: &[&str], kind: &str, metric: &Value) -> Stage {
     let target = json!({"type": "AverageValue", "averageValue": "10"});
     let metrics =
         json!([{"type": kind, kind.to_lowercase(): {"metric": metric, "target": target}}]);
     let mut stage = Stage::new(&json!({ "metrics": metrics }));
-    stage.rules = Rules::of(rules, further);
+    stage.rules = Rules::of(rules, matchers);
     stage
 }
 
@@ -113,7 +113,7 @@ fn of_several_rules_the_last_one_that_finds_series_counts() {
 fn without_knowing_the_rules_nothing_is_asked_for_in_another_way() {
     let mut stage = stage("", &[], "External", &json!({"name": "queue"}));
     stage.rules = Rules::default();
-    stage.rules.trouble = Some("rules[0]: no".to_owned());
+    stage.rules.error = Some("rules[0]: no".to_owned());
     check(&stage, Err("external.queue: rules[0]: no"));
     stage = stage.predicted(&[]);
     let prediction = stage.prediction.as_mut().expect("a prediction");
@@ -141,7 +141,7 @@ fn broken_rules_are_said_where_they_matter() {
     };
     let mut stage = stage(RULES, &[], "External", &json!({"name": "queue"}));
     assert_eq!(said(&stage), None);
-    stage.rules.trouble = Some("rules[0]: no".to_owned());
+    stage.rules.error = Some("rules[0]: no".to_owned());
     let expected = (
         "MetricRulesBroken".to_owned(),
         "rules[0]: no; histories are asked for as before".to_owned(),
@@ -154,6 +154,6 @@ fn broken_rules_are_said_where_they_matter() {
     );
     assert_eq!(said(&annotated), None);
     let mut of_cpu = Stage::new(&json!({}));
-    of_cpu.rules.trouble = Some("rules[0]: no".to_owned());
+    of_cpu.rules.error = Some("rules[0]: no".to_owned());
     assert_eq!(said(&of_cpu), None);
 }

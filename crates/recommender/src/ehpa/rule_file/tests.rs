@@ -47,26 +47,26 @@ fn api_server(said: Arc<Mutex<Said>>) -> Client {
 }
 
 struct Stage {
-    follower: Follower,
-    told: Told,
+    follower: RuleFollower,
+    receiver: RulesReceiver,
     registry: Registry,
 }
 
 impl Stage {
-    fn new(place: Place, client: Client) -> Self {
+    fn new(location: RuleLocation, client: Client) -> Self {
         let registry = Registry::new();
         let metrics = Metrics::register(&registry, Vec::new()).expect("valid names");
-        let (follower, told) = Follower::new(
-            Settings {
-                place,
-                further: Vec::new(),
+        let (follower, receiver) = RuleFollower::new(
+            RuleFileSettings {
+                location,
+                matchers: Vec::new(),
             },
             client,
             metrics.forecasts,
         );
         Self {
             follower,
-            told,
+            receiver,
             registry,
         }
     }
@@ -74,13 +74,13 @@ impl Stage {
     /// `expected` after a look: none if it is not known what there is; else whether a rule makes
     /// the metric, and part of what is wrong.
     async fn check(&mut self, expected: Option<(bool, Option<&str>)>) {
-        self.follower.look().await;
+        self.follower.refresh().await;
         let metric = serde_json::from_value(json!({"name": "queue"})).expect("a metric");
-        let told = self.told.borrow().clone();
-        let found = told.as_ref().map(|rules| {
+        let receiver = self.receiver.borrow().clone();
+        let found = receiver.as_ref().map(|rules| {
             (
                 rules.external(&metric, "shop").is_some(),
-                rules.trouble.as_deref(),
+                rules.error.as_deref(),
             )
         });
         assert_eq!(
@@ -113,7 +113,7 @@ async fn rules_in_a_config_map_are_followed_and_those_that_are_wrong_change_noth
     let said = Arc::new(Mutex::new(Err(503)));
     let [namespace, name, key] = ["monitoring", "adapter-config", "config.yaml"].map(str::to_owned);
     let mut stage = Stage::new(
-        Place::ConfigMap {
+        RuleLocation::ConfigMap {
             namespace,
             name,
             key,
@@ -148,7 +148,7 @@ async fn rules_in_a_file_are_there_from_the_start_and_followed() {
     let file = folder.path().join("rules.yaml");
     std::fs::write(&file, RULES).expect("a file");
     let mut stage = Stage::new(
-        Place::File(file.clone()),
+        RuleLocation::File(file.clone()),
         api_server(Arc::new(Mutex::new(Err(404)))),
     );
     stage.check(Some((true, None))).await;
