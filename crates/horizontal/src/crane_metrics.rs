@@ -27,10 +27,10 @@ const RESCALED: [&str; 2] = ["SucceededRescale", "SucceededOverloadRescale"];
 
 /// Which metric.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Sort {
+pub enum CraneMetric {
     EffectiveReplicas,
     Replicas,
-    Scalings,
+    ScaleCount,
     Cron,
     Prediction,
     NextPredicted,
@@ -38,8 +38,8 @@ pub enum Sort {
 
 /// One series.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Sample {
-    pub sort: Sort,
+pub struct CraneSample {
+    pub metric: CraneMetric,
     /// As many as the metric has labels, in their order.
     pub labels: Vec<String>,
     pub value: f64,
@@ -49,26 +49,26 @@ pub struct Sample {
 
 /// How often native autoscalers were seen to scale.
 #[derive(Debug, Default)]
-pub struct Scalings(BTreeMap<ObjectKey, Scaled>);
+pub struct ScaleCounts(BTreeMap<ObjectKey, ScaleCount>);
 
 #[derive(Debug)]
-struct Scaled {
+struct ScaleCount {
     uid: Option<String>,
     wanted: i32,
     times: u32,
 }
 
-impl Scalings {
+impl ScaleCounts {
     /// How often this one was, as far back as it was looked at.
     fn of(&mut self, key: &ObjectKey, hpa: &HorizontalPodAutoscaler, wanted: i32) -> u32 {
         let uid = hpa.uid();
-        let known = self.0.entry(key.clone()).or_insert_with(|| Scaled {
+        let known = self.0.entry(key.clone()).or_insert_with(|| ScaleCount {
             uid: uid.clone(),
             wanted,
             times: 0,
         });
         if known.uid != uid {
-            *known = Scaled {
+            *known = ScaleCount {
                 uid,
                 wanted,
                 times: 0,
@@ -96,10 +96,10 @@ impl Scalings {
 /// All series, in an order that lasts.
 pub fn samples(
     view: &View,
-    scalings: &mut Scalings,
+    counts: &mut ScaleCounts,
     recommender: &str,
     now: Timestamp,
-) -> Vec<Sample> {
+) -> Vec<CraneSample> {
     let effective: Vec<_> = view
         .effective_autoscalers
         .iter()
@@ -114,10 +114,12 @@ pub fn samples(
             .and_then(|status| status.expect_replicas);
         let labels = vec![whole.key.namespace.clone(), whole.key.name.clone()];
         samples.extend(
-            replicas.map(|replicas| gauge(Sort::EffectiveReplicas, labels, f64::from(replicas))),
+            replicas.map(|replicas| {
+                sample(CraneMetric::EffectiveReplicas, labels, f64::from(replicas))
+            }),
         );
     }
-    samples.extend(hpa(view, scalings, recommender));
+    samples.extend(hpa(view, counts, recommender));
     let mut asked = BTreeMap::new();
     let eldest: Eldest = view
         .effective_autoscalers
@@ -144,15 +146,15 @@ pub fn samples(
     samples.extend(
         asked
             .into_iter()
-            .map(|(labels, replicas)| gauge(Sort::Cron, labels, f64::from(replicas))),
+            .map(|(labels, replicas)| sample(CraneMetric::Cron, labels, f64::from(replicas))),
     );
     samples.extend(predicted(view, &eldest, recommender, now));
     samples
 }
 
-fn gauge(sort: Sort, labels: Vec<String>, value: f64) -> Sample {
-    Sample {
-        sort,
+fn sample(metric: CraneMetric, labels: Vec<String>, value: f64) -> CraneSample {
+    CraneSample {
+        metric,
         labels,
         value,
         at: None,
@@ -165,7 +167,7 @@ fn is_ours(object: &EffectiveHorizontalPodAutoscaler, recommender: &str) -> bool
 
 /// Of every native autoscaler: those of our own objects, and where we are the one called default
 /// those of nobody.
-fn hpa(view: &View, scalings: &mut Scalings, recommender: &str) -> Vec<Sample> {
+fn hpa(view: &View, counts: &mut ScaleCounts, recommender: &str) -> Vec<CraneSample> {
     let mut samples = Vec::new();
     for whole in view.horizontal_autoscalers.iter() {
         let owner = names::ehpa_owner(&whole.object.metadata);
@@ -185,23 +187,23 @@ fn hpa(view: &View, scalings: &mut Scalings, recommender: &str) -> Vec<Sample> {
             continue;
         };
         let kind = if owner.is_some() { "ehpa" } else { "hpa" };
-        let times = scalings.of(&whole.key, &whole.object, status.desired_replicas);
+        let times = counts.of(&whole.key, &whole.object, status.desired_replicas);
         let labels = vec![whole.key.namespace.clone(), whole.key.name.clone()];
         let with_kind = [labels.clone(), vec![kind.to_owned()]].concat();
-        samples.push(gauge(
-            Sort::Replicas,
+        samples.push(sample(
+            CraneMetric::Replicas,
             labels,
             f64::from(status.desired_replicas),
         ));
-        samples.push(gauge(Sort::Scalings, with_kind, f64::from(times)));
+        samples.push(sample(CraneMetric::ScaleCount, with_kind, f64::from(times)));
     }
-    scalings
+    counts
         .0
         .retain(|key, _| view.horizontal_autoscalers.get(key).is_some());
     samples
 }
 
-fn predicted(view: &View, eldest: &Eldest, recommender: &str, now: Timestamp) -> Vec<Sample> {
+fn predicted(view: &View, eldest: &Eldest, recommender: &str, now: Timestamp) -> Vec<CraneSample> {
     let ours = view
         .predictions
         .iter()
@@ -216,7 +218,7 @@ fn predicted(view: &View, eldest: &Eldest, recommender: &str, now: Timestamp) ->
         let managed_by = whole.object.labels().get(MANAGED_BY.0).map(String::as_str);
         eldest.order(controller.map(|owner| owner.uid.as_str()), managed_by)
     });
-    let mut found: BTreeMap<Vec<String>, Vec<Sample>> = BTreeMap::new();
+    let mut found: BTreeMap<Vec<String>, Vec<CraneSample>> = BTreeMap::new();
     for whole in ours {
         let written = whole
             .object
@@ -263,7 +265,7 @@ fn values(
     metric: &MetricPrediction,
     window_seconds: i32,
     now: i64,
-) -> Vec<Sample> {
+) -> Vec<CraneSample> {
     // Several series have no labels by which they could be told apart, and none of them is served.
     let [series] = metric.prediction.as_slice() else {
         return Vec::new();
@@ -277,8 +279,8 @@ fn values(
         .filter_map(|sample| Some((sample.timestamp, value(&sample.value)?)))
         .collect();
     points.sort_by_key(|(second, _)| *second);
-    let next = points.first().map(|(second, value)| Sample {
-        sort: Sort::NextPredicted,
+    let next = points.first().map(|(second, value)| CraneSample {
+        metric: CraneMetric::NextPredicted,
         labels: labels.to_vec(),
         value: *value,
         at: Some(*second),
@@ -291,7 +293,7 @@ fn values(
     };
     let largest = window_maximum(&[predicted], identifier, now, window_seconds).ok();
     largest
-        .map(|value| gauge(Sort::Prediction, labels.to_vec(), value))
+        .map(|value| sample(CraneMetric::Prediction, labels.to_vec(), value))
         .into_iter()
         .chain(next)
         .collect()

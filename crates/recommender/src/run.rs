@@ -131,7 +131,7 @@ pub async fn run(args: Args, chassis: Chassis) -> anyhow::Result<()> {
         rules
     });
     let effective_keeper = parts.effective(effective_hpa, rules.clone());
-    let gauges = parts.gauges(&chassis.registry, &crane_metrics)?;
+    let crane_metrics = parts.crane_metrics(&chassis.registry, &crane_metrics)?;
     let (rounds, heard) = watch::channel(None);
     let predicted_from = match predicted_from {
         Some(settings) => Source::Prometheus(Box::new(settings)),
@@ -230,7 +230,7 @@ pub async fn run(args: Args, chassis: Chassis) -> anyhow::Result<()> {
         policies: policy_keeper,
         effective: effective_keeper,
         predictions,
-        gauges,
+        crane_metrics,
         metrics,
         shutdown: chassis.shutdown.clone(),
     };

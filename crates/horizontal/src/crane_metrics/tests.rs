@@ -97,13 +97,17 @@ fn prediction(
 }
 
 /// `expected`: the series as sort, labels, value, and time as seconds from now.
-fn check(view: &View, scalings: &mut Scalings, expected: &[(Sort, &str, f64, Option<i64>)]) {
-    let found = samples(view, scalings, "default", now());
+fn check(
+    view: &View,
+    counts: &mut ScaleCounts,
+    expected: &[(CraneMetric, &str, f64, Option<i64>)],
+) {
+    let found = samples(view, counts, "default", now());
     let found: Vec<_> = found
         .iter()
         .map(|it| {
             (
-                it.sort,
+                it.metric,
                 it.labels.join(" "),
                 it.value,
                 it.at.map(|at| at - now().as_second()),
@@ -112,7 +116,7 @@ fn check(view: &View, scalings: &mut Scalings, expected: &[(Sort, &str, f64, Opt
         .collect();
     let expected: Vec<_> = expected
         .iter()
-        .map(|(sort, labels, value, at)| (*sort, (*labels).to_owned(), *value, *at))
+        .map(|(metric, labels, value, at)| (*metric, (*labels).to_owned(), *value, *at))
         .collect();
     assert_eq!(found, expected);
 }
@@ -139,22 +143,22 @@ fn replicas_are_shown_of_our_own_objects_and_of_every_other_native_autoscaler() 
     }
     check(
         &view,
-        &mut Scalings::default(),
+        &mut ScaleCounts::default(),
         &[
-            (Sort::EffectiveReplicas, "shop web", 4.0, None),
-            (Sort::Replicas, "shop adopted", 8.0, None),
-            (Sort::Scalings, "shop adopted ehpa", 0.0, None),
-            (Sort::Replicas, "shop ehpa-web", 5.0, None),
-            (Sort::Scalings, "shop ehpa-web ehpa", 0.0, None),
-            (Sort::Replicas, "shop plain", 6.0, None),
-            (Sort::Scalings, "shop plain hpa", 0.0, None),
+            (CraneMetric::EffectiveReplicas, "shop web", 4.0, None),
+            (CraneMetric::Replicas, "shop adopted", 8.0, None),
+            (CraneMetric::ScaleCount, "shop adopted ehpa", 0.0, None),
+            (CraneMetric::Replicas, "shop ehpa-web", 5.0, None),
+            (CraneMetric::ScaleCount, "shop ehpa-web ehpa", 0.0, None),
+            (CraneMetric::Replicas, "shop plain", 6.0, None),
+            (CraneMetric::ScaleCount, "shop plain hpa", 0.0, None),
         ],
     );
 }
 
 #[test]
 fn an_autoscaler_that_scales_is_counted_until_it_is_gone() {
-    let (mut view, mut scalings) = (View::default(), Scalings::default());
+    let (mut view, mut counts) = (View::default(), ScaleCounts::default());
     for (wanted, reason, times) in [
         (3, "SucceededRescale", 0.0),
         (4, "SucceededRescale", 1.0),
@@ -165,15 +169,15 @@ fn an_autoscaler_that_scales_is_counted_until_it_is_gone() {
         view.horizontal_autoscalers
             .apply(Arc::new(native("plain", None, wanted, reason)));
         let expected = [
-            (Sort::Replicas, "shop plain", f64::from(wanted), None),
-            (Sort::Scalings, "shop plain hpa", times, None),
+            (CraneMetric::Replicas, "shop plain", f64::from(wanted), None),
+            (CraneMetric::ScaleCount, "shop plain hpa", times, None),
         ];
-        check(&view, &mut scalings, &expected);
+        check(&view, &mut counts, &expected);
     }
     view.horizontal_autoscalers
         .delete(&ObjectKey::new("shop", "plain"));
-    check(&view, &mut scalings, &[]);
-    assert!(scalings.0.is_empty());
+    check(&view, &mut counts, &[]);
+    assert!(counts.0.is_empty());
 }
 
 #[test]
@@ -195,18 +199,24 @@ fn crons_ask_for_the_most_of_those_that_are_open() {
         let mut view = View::default();
         view.effective_autoscalers
             .apply(Arc::new(effective("web", &json!({}), &spec)));
-        let mut wanted = vec![(Sort::EffectiveReplicas, "shop web", 4.0, None)];
-        wanted.extend(expected.map(|value| (Sort::Cron, "Deployment web shop cron", value, None)));
-        check(&view, &mut Scalings::default(), &wanted);
+        let mut wanted = vec![(CraneMetric::EffectiveReplicas, "shop web", 4.0, None)];
+        wanted.extend(
+            expected.map(|value| (CraneMetric::Cron, "Deployment web shop cron", value, None)),
+        );
+        check(&view, &mut ScaleCounts::default(), &wanted);
     }
 }
 
 #[test]
 fn predictions_are_shown_by_the_largest_of_the_window_and_by_the_next() {
     let labels = "Deployment web shop resource.cpu percentile";
-    let next = (Sort::NextPredicted, labels, 1.5, Some(0));
+    let next = (CraneMetric::NextPredicted, labels, 1.5, Some(0));
     for (series, is_ready, expected) in [
-        (1, true, vec![(Sort::Prediction, labels, 61.5, None), next]),
+        (
+            1,
+            true,
+            vec![(CraneMetric::Prediction, labels, 61.5, None), next],
+        ),
         (1, false, vec![next]),
         (2, true, vec![]),
         (0, true, vec![]),
@@ -214,7 +224,7 @@ fn predictions_are_shown_by_the_largest_of_the_window_and_by_the_next() {
         let mut view = View::default();
         view.predictions
             .apply(Arc::new(prediction("web", series, is_ready, &json!({}))));
-        check(&view, &mut Scalings::default(), &expected);
+        check(&view, &mut ScaleCounts::default(), &expected);
     }
 }
 
@@ -232,8 +242,8 @@ fn of_two_predictions_of_the_same_the_managed_one_is_shown() {
     let labels = "Deployment web shop resource.cpu percentile";
     check(
         &view,
-        &mut Scalings::default(),
-        &[(Sort::NextPredicted, labels, 1.5, Some(0))],
+        &mut ScaleCounts::default(),
+        &[(CraneMetric::NextPredicted, labels, 1.5, Some(0))],
     );
 }
 
@@ -263,12 +273,17 @@ fn of_several_objects_for_a_workload_the_oldest_is_shown() {
             }
             view.predictions.apply(Arc::new(owned));
         }
-        let effective = |name| (Sort::EffectiveReplicas, name, 4.0, None);
-        let windows = (Sort::Cron, "Deployment web shop cron", replicas, None);
-        let next = (Sort::NextPredicted, labels, expected, Some(0));
+        let effective = |name| (CraneMetric::EffectiveReplicas, name, 4.0, None);
+        let windows = (
+            CraneMetric::Cron,
+            "Deployment web shop cron",
+            replicas,
+            None,
+        );
+        let next = (CraneMetric::NextPredicted, labels, expected, Some(0));
         check(
             &view,
-            &mut Scalings::default(),
+            &mut ScaleCounts::default(),
             &[effective("shop a"), effective("shop z"), windows, next],
         );
     }

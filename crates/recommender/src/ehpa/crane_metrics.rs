@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use horizontal::crane_metrics::{Scalings, samples};
+use horizontal::crane_metrics::{ScaleCounts, samples};
 use jiff::Timestamp;
 use runtime::Leading;
 use tokio::sync::watch;
@@ -17,7 +17,7 @@ use crate::metrics::CraneMetrics;
 const PERIOD: Duration = Duration::from_secs(10);
 /// What keeps Crane's metrics current.
 #[derive(Clone)]
-pub(crate) struct Gauges {
+pub(crate) struct CraneMetricsTask {
     /// The objects. Empty as long as their kinds are not installed.
     pub(crate) horizontal: watch::Receiver<View>,
     /// The recommender whose objects these are.
@@ -26,30 +26,30 @@ pub(crate) struct Gauges {
 }
 
 /// What is shown ends with the term.
-struct Shown(CraneMetrics);
+struct ClearOnDrop(CraneMetrics);
 
-impl Drop for Shown {
+impl Drop for ClearOnDrop {
     fn drop(&mut self) {
         self.0.show(Vec::new());
     }
 }
 
-impl Gauges {
+impl CraneMetricsTask {
     /// Runs until shutdown, or until it is dropped with the lease.
     pub(crate) async fn run(
         self,
         leading: Leading,
         shutdown: CancellationToken,
     ) -> anyhow::Result<()> {
-        let shown = Shown(self.metrics.clone());
-        let mut scalings = Scalings::default();
+        let shown = ClearOnDrop(self.metrics.clone());
+        let mut counts = ScaleCounts::default();
         let work = async {
             loop {
                 let synced = self.horizontal.borrow().is_synced();
                 if synced && leading.holds(std::time::Instant::now()) {
                     let look = || {
-                        let seen = seen(&self.horizontal.borrow());
-                        samples(&seen, &mut scalings, &self.recommender, Timestamp::now())
+                        let copy_of = copy_of(&self.horizontal.borrow());
+                        samples(&copy_of, &mut counts, &self.recommender, Timestamp::now())
                     };
                     shown.0.show(block_in_place(look));
                 }
@@ -62,12 +62,14 @@ impl Gauges {
 }
 
 /// A copy of what is looked at: nobody who writes should wait for all crons to be understood.
-fn seen(view: &View) -> View {
-    let mut seen = View::default();
-    seen.effective_autoscalers
+fn copy_of(view: &View) -> View {
+    let mut copy_of = View::default();
+    copy_of
+        .effective_autoscalers
         .clone_from(&view.effective_autoscalers);
-    seen.horizontal_autoscalers
+    copy_of
+        .horizontal_autoscalers
         .clone_from(&view.horizontal_autoscalers);
-    seen.predictions.clone_from(&view.predictions);
-    seen
+    copy_of.predictions.clone_from(&view.predictions);
+    copy_of
 }

@@ -9,7 +9,7 @@ use parking_lot::{Mutex, MutexGuard};
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use horizontal::crane_metrics::Sample;
+use horizontal::crane_metrics::CraneSample;
 use prometheus::IntGauge;
 use prometheus::core::{Collector, Desc};
 use prometheus::proto::{Gauge, LabelPair, Metric, MetricFamily, MetricType};
@@ -36,7 +36,7 @@ const PREDICTED: &[&str] = &[
     "algorithm",
 ];
 
-/// In the order of [`horizontal::crane_metrics::Sort`].
+/// In the order of [`horizontal::crane_metrics::CraneMetric`].
 const FAMILIES: [Family; 6] = [
     Family {
         name: "crane_autoscaling_effective_hpa_replicas",
@@ -74,7 +74,7 @@ const FAMILIES: [Family; 6] = [
 #[derive(Debug, Clone)]
 pub(crate) struct CraneMetrics {
     limit: usize,
-    shown: Arc<Mutex<Vec<Sample>>>,
+    shown: Arc<Mutex<Vec<CraneSample>>>,
     descriptions: Arc<[Desc]>,
     omitted: IntGauge,
 }
@@ -109,14 +109,14 @@ impl CraneMetrics {
     }
 
     /// Shows these from now on and nothing else, in their order as far as there is room.
-    pub(crate) fn show(&self, mut samples: Vec<Sample>) {
+    pub(crate) fn show(&self, mut samples: Vec<CraneSample>) {
         let omitted = samples.len().saturating_sub(self.limit);
         samples.truncate(self.limit);
         *self.lock() = samples;
         self.omitted.set(i64::try_from(omitted).unwrap_or(i64::MAX));
     }
 
-    fn lock(&self) -> MutexGuard<'_, Vec<Sample>> {
+    fn lock(&self) -> MutexGuard<'_, Vec<CraneSample>> {
         self.shown.lock()
     }
 }
@@ -132,7 +132,7 @@ impl Collector for CraneMetrics {
     fn collect(&self) -> Vec<MetricFamily> {
         let mut families: Vec<MetricFamily> = FAMILIES.iter().map(Family::empty).collect();
         for sample in &*self.lock() {
-            let place = sample.sort as usize;
+            let place = sample.metric as usize;
             if let (Some(family), Some(Family { labels, .. })) =
                 (families.get_mut(place), FAMILIES.get(place))
             {
@@ -154,7 +154,7 @@ impl Family {
     }
 }
 
-fn metric(names: &[&str], sample: &Sample) -> Metric {
+fn metric(names: &[&str], sample: &CraneSample) -> Metric {
     let pair = |(name, value): (&&str, &String)| {
         let mut pair = LabelPair::default();
         pair.set_name((*name).to_owned());
@@ -173,39 +173,44 @@ fn metric(names: &[&str], sample: &Sample) -> Metric {
 
 #[cfg(test)]
 mod tests {
-    use horizontal::crane_metrics::Sort;
+    use horizontal::crane_metrics::CraneMetric;
     use prometheus::{Registry, TextEncoder};
 
     use super::*;
 
-    fn sample(sort: Sort, labels: &[&str], value: f64, at: Option<i64>) -> Sample {
-        Sample {
-            sort,
+    fn sample(metric: CraneMetric, labels: &[&str], value: f64, at: Option<i64>) -> CraneSample {
+        CraneSample {
+            metric,
             labels: labels.iter().map(|label| (*label).to_owned()).collect(),
             value,
             at,
         }
     }
 
-    fn all() -> Vec<Sample> {
+    fn all() -> Vec<CraneSample> {
         vec![
-            sample(Sort::EffectiveReplicas, &["shop", "web"], 4.0, None),
-            sample(Sort::Replicas, &["shop", "ehpa-web"], 5.0, None),
-            sample(Sort::Scalings, &["shop", "ehpa-web", "ehpa"], 2.0, None),
+            sample(CraneMetric::EffectiveReplicas, &["shop", "web"], 4.0, None),
+            sample(CraneMetric::Replicas, &["shop", "ehpa-web"], 5.0, None),
             sample(
-                Sort::Cron,
+                CraneMetric::ScaleCount,
+                &["shop", "ehpa-web", "ehpa"],
+                2.0,
+                None,
+            ),
+            sample(
+                CraneMetric::Cron,
                 &["Deployment", "web", "shop", "cron"],
                 6.0,
                 None,
             ),
             sample(
-                Sort::Prediction,
+                CraneMetric::Prediction,
                 &["Deployment", "web", "shop", "resource.cpu", "dsp"],
                 1.25,
                 None,
             ),
             sample(
-                Sort::NextPredicted,
+                CraneMetric::NextPredicted,
                 &["Deployment", "web", "shop", "resource.cpu", "dsp"],
                 1.0,
                 Some(1_767_225_600),
@@ -214,7 +219,7 @@ mod tests {
     }
 
     /// `expected`: what is shown of these samples.
-    fn check(limit: usize, samples: Vec<Sample>, expected: &[&str]) {
+    fn check(limit: usize, samples: Vec<CraneSample>, expected: &[&str]) {
         let registry = Registry::new();
         let metrics = CraneMetrics::new(limit).expect("valid names");
         registry.register(Box::new(metrics.clone())).expect("once");

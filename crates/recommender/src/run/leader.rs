@@ -8,7 +8,7 @@ use tokio_util::sync::CancellationToken;
 use crate::act::{Writer, Writes};
 use crate::checkpoint::keep::Keeper as CheckpointKeeper;
 use crate::ehpa::controller::Keeper as EffectiveKeeper;
-use crate::ehpa::crane_metrics::Gauges;
+use crate::ehpa::crane_metrics::CraneMetricsTask;
 use crate::ingest::Shared;
 use crate::metrics::Metrics;
 use crate::predictions::controller::Keeper as PredictionKeeper;
@@ -27,7 +27,7 @@ pub(super) struct Leader {
     pub(super) policies: PolicyKeeper,
     pub(super) effective: EffectiveKeeper,
     pub(super) predictions: PredictionKeeper,
-    pub(super) gauges: Gauges,
+    pub(super) crane_metrics: CraneMetricsTask,
     pub(super) metrics: Metrics,
     pub(super) shutdown: CancellationToken,
 }
@@ -51,7 +51,7 @@ impl Leader {
             policies,
             effective,
             predictions,
-            gauges,
+            crane_metrics,
             metrics,
             shutdown,
             ..
@@ -73,7 +73,7 @@ impl Leader {
         let policies = Box::pin(policies.clone().run(leading.clone(), shutdown.clone()));
         let effective = Box::pin(effective.clone().run(leading.clone(), shutdown.clone()));
         let predictions = Box::pin(predictions.clone().run(leading.clone(), shutdown.clone()));
-        let gauges = gauges.clone().run(leading, shutdown.clone());
+        let crane_metrics = crane_metrics.clone().run(leading, shutdown.clone());
         async {
             try_join!(
                 teller,
@@ -81,7 +81,7 @@ impl Leader {
                 policies,
                 effective,
                 predictions,
-                gauges
+                crane_metrics
             )
             .map(|_| ())
         }

@@ -11,7 +11,7 @@ use watch::Watches;
 use crate::act::{ehpa, policy, prediction};
 use crate::args::{CraneMetricsArgs, EffectiveHpaArgs, PredictionArgs};
 use crate::ehpa::controller::Keeper as EffectiveKeeper;
-use crate::ehpa::crane_metrics::Gauges;
+use crate::ehpa::crane_metrics::CraneMetricsTask;
 use crate::ehpa::rule_file::RulesReceiver;
 use crate::metrics::Metrics;
 use crate::predictions::PredictionStore;
@@ -67,12 +67,12 @@ impl Parts<'_> {
         }
     }
 
-    pub(super) fn gauges(
+    pub(super) fn crane_metrics(
         &self,
         registry: &prometheus::Registry,
         args: &CraneMetricsArgs,
-    ) -> Result<Gauges, prometheus::Error> {
-        Ok(Gauges {
+    ) -> Result<CraneMetricsTask, prometheus::Error> {
+        Ok(CraneMetricsTask {
             horizontal: self.horizontal.view(),
             recommender: self.recommender.to_owned(),
             metrics: Metrics::with_cranes(registry, args.crane_metrics_limit as usize)?,
