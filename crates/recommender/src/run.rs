@@ -130,7 +130,7 @@ pub async fn run(args: Args, chassis: Chassis) -> anyhow::Result<()> {
         chassis.tasks.spawn_until_shutdown("rules", following);
         rules
     });
-    let effective_keeper = parts.effective(effective_hpa, rules.clone());
+    let ehpas = parts.ehpas(effective_hpa, rules.clone());
     let crane_metrics = parts.crane_metrics(&chassis.registry, &crane_metrics)?;
     let (rounds, heard) = watch::channel(None);
     let predicted_from = match predicted_from {
@@ -228,7 +228,7 @@ pub async fn run(args: Args, chassis: Chassis) -> anyhow::Result<()> {
         workers,
         checkpoints,
         policies: policy_keeper,
-        effective: effective_keeper,
+        ehpas: ehpas,
         predictions,
         crane_metrics,
         metrics,

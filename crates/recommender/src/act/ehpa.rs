@@ -48,7 +48,7 @@ const OUR_REFUSAL: &str = "RefusedByRecommender";
 
 /// What became of an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Put {
+pub(crate) enum WriteOutcome {
     Created,
     Changed,
     /// It was as it should be.
@@ -141,14 +141,14 @@ impl Writer {
 
     /// Makes an object as it should be. Where another client writes it meanwhile, as the controller
     /// manager does with the status of autoscalers, it is read and changed anew.
-    pub(crate) async fn put<K>(&self, wanted: &K, writable: Writable) -> Result<Put, Error>
+    pub(crate) async fn put<K>(&self, wanted: &K, writable: Writable) -> Result<WriteOutcome, Error>
     where
         K: Resource<DynamicType = ()> + Serialize,
     {
         retrying(async || self.try_put(wanted, writable).await).await
     }
 
-    async fn try_put<K>(&self, wanted: &K, writable: Writable) -> Result<Put, Error>
+    async fn try_put<K>(&self, wanted: &K, writable: Writable) -> Result<WriteOutcome, Error>
     where
         K: Resource<DynamicType = ()> + Serialize,
     {
@@ -165,7 +165,10 @@ impl Writer {
             }
             let object = serde_json::from_value(body).map_err(Error::SerdeError)?;
             self.still_leads()?;
-            return api.create(&posting(), &object).await.map(|_| Put::Created);
+            return api
+                .create(&posting(), &object)
+                .await
+                .map(|_| WriteOutcome::Created);
         };
         if let Some(why) = refusal(&there, wanted.meta(), writable) {
             return Err(refused(&format!("{} {why}", named(wanted))));
@@ -176,12 +179,16 @@ impl Writer {
             &body["spec"],
         );
         if changed == there {
-            return Ok(Put::Kept);
+            return Ok(WriteOutcome::Kept);
         }
         self.still_leads()?;
         let after = api.replace(name, &posting(), &changed).await?;
         let is_same = after.metadata.resource_version == there.metadata.resource_version;
-        Ok(if is_same { Put::Kept } else { Put::Changed })
+        Ok(if is_same {
+            WriteOutcome::Kept
+        } else {
+            WriteOutcome::Changed
+        })
     }
 
     /// Gives an adopted native autoscaler its own specification back. False if it is gone, or not

@@ -30,7 +30,7 @@ use tokio_util::sync::CancellationToken;
 use view::{ObjectKey, View};
 
 use super::rule_file::RulesReceiver;
-use crate::act::ehpa::{Put, Writer};
+use crate::act::ehpa::{WriteOutcome, Writer};
 
 /// How long changes gather before they are looked at together.
 const SETTLE: Duration = Duration::from_secs(1);
@@ -44,7 +44,7 @@ const MOST_OF_ERROR: usize = 1000;
 
 /// What keeps effective autoscalers current.
 #[derive(Clone)]
-pub(crate) struct Keeper {
+pub(crate) struct EhpaController {
     /// Pods.
     pub(crate) view: watch::Receiver<View>,
     /// Effective autoscalers and what they own. Empty as long as their kinds are not installed.
@@ -97,7 +97,7 @@ struct Outcome {
     target: Option<(TargetScale, Instant)>,
 }
 
-impl Keeper {
+impl EhpaController {
     /// Runs until shutdown, or until it is dropped with the lease.
     pub(crate) async fn run(
         mut self,
@@ -276,7 +276,7 @@ impl Keeper {
         });
         let Done { hpa, scaled } = self.carry_out(&observed, &mut plan, is_settled).await;
         self.report(&observed, &plan.problems, scaled).await;
-        let settled = plan.hpa.filter(|_| hpa == Some(Put::Kept));
+        let settled = plan.hpa.filter(|_| hpa == Some(WriteOutcome::Kept));
         let is_calm = plan.problems.is_empty();
         let target = target.ok().filter(|_| is_calm && !ehpa.is_preview());
         Outcome {
@@ -310,7 +310,7 @@ impl Keeper {
         }
         failed.extend(self.give_up(object, plan).await);
         let mut done = Done {
-            hpa: is_settled.then_some(Put::Kept),
+            hpa: is_settled.then_some(WriteOutcome::Kept),
             scaled: false,
         };
         if let Some(hpa) = plan.hpa.as_ref().filter(|_| !is_settled) {
@@ -322,7 +322,7 @@ impl Keeper {
                 Writable::Own
             };
             let put = self.writer.put(hpa, writable).await;
-            if plan.adopts && matches!(put, Ok(Put::Changed)) {
+            if plan.adopts && matches!(put, Ok(WriteOutcome::Changed)) {
                 let note = format!("HorizontalPodAutoscaler {name} is adopted");
                 self.writer.tell(object, "HPAAdopted", &note, false).await;
             }
@@ -332,7 +332,7 @@ impl Keeper {
         if plan.substitute == Desired::Delete {
             let removed = self.writer.remove::<Substitute>(&key, &uid).await;
             failed.extend(
-                self.news(object, "Substitute", &removed.map(|_| Put::Kept))
+                self.news(object, "Substitute", &removed.map(|_| WriteOutcome::Kept))
                     .await,
             );
         }
@@ -348,8 +348,8 @@ impl Keeper {
                 .writer
                 .remove::<TimeSeriesPrediction>(&key, &uid)
                 .await
-                .map(|_| Put::Kept),
-            Desired::Apply(_) | Desired::Keep => Ok(Put::Kept),
+                .map(|_| WriteOutcome::Kept),
+            Desired::Apply(_) | Desired::Keep => Ok(WriteOutcome::Kept),
         };
         failed.extend(self.news(object, "Prediction", &put).await);
         if let Some(replicas) = plan.scale_to {
@@ -395,11 +395,17 @@ impl Keeper {
                 );
                 self.writer.tell(object, "HPADeleted", &note, false).await;
             }
-            failed.extend(self.news(object, "HPA", &removed.map(|_| Put::Kept)).await);
+            failed.extend(
+                self.news(object, "HPA", &removed.map(|_| WriteOutcome::Kept))
+                    .await,
+            );
         }
         for name in plan.restored.iter().take(MOST_GIVEN_UP) {
             let restored = self.writer.restore(&key(name), &adopted_by(object)).await;
-            failed.extend(self.news(object, "HPA", &restored.map(|_| Put::Kept)).await);
+            failed.extend(
+                self.news(object, "HPA", &restored.map(|_| WriteOutcome::Kept))
+                    .await,
+            );
         }
         failed
     }
@@ -408,7 +414,7 @@ impl Keeper {
         &self,
         object: &EffectiveHorizontalPodAutoscaler,
         what: &'static str,
-        put: &Result<Put, Error>,
+        put: &Result<WriteOutcome, Error>,
     ) -> Option<Problem> {
         let reason = match what {
             "HPA" => "FailedReconcileHPA",
@@ -416,7 +422,7 @@ impl Keeper {
             _ => "FailedReconcilePrediction",
         };
         match put {
-            Ok(Put::Created) => {
+            Ok(WriteOutcome::Created) => {
                 self.writer
                     .tell(
                         object,
@@ -427,7 +433,7 @@ impl Keeper {
                     .await;
                 None
             }
-            Ok(Put::Changed | Put::Kept) => None,
+            Ok(WriteOutcome::Changed | WriteOutcome::Kept) => None,
             Err(error) => {
                 let message = text(error);
                 if !says(object.status.as_ref(), &message) {
@@ -496,7 +502,7 @@ async fn changed(rules: &mut Option<RulesReceiver>) {
 /// What was done.
 struct Done {
     /// What became of the native autoscaler; none if it could not be written, or was not to be.
-    hpa: Option<Put>,
+    hpa: Option<WriteOutcome>,
     /// Whether the workload was scaled by hand.
     scaled: bool,
 }

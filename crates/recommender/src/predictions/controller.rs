@@ -29,7 +29,7 @@ const SETTLE: Duration = Duration::from_millis(500);
 
 /// What tells and writes forecasts.
 #[derive(Clone)]
-pub(crate) struct Keeper {
+pub(crate) struct PredictionController {
     pub(crate) store: PredictionStore,
     /// The objects as they are, for their status.
     pub(crate) horizontal: watch::Receiver<View>,
@@ -111,7 +111,7 @@ impl Drop for Counted {
     }
 }
 
-impl Keeper {
+impl PredictionController {
     /// Runs until shutdown, or until it is dropped with the lease. Publishing does not wait for
     /// writes.
     pub(crate) async fn run(

@@ -10,13 +10,13 @@ use watch::Watches;
 
 use crate::act::{ehpa, policy, prediction};
 use crate::args::{CraneMetricsArgs, EffectiveHpaArgs, PredictionArgs};
-use crate::ehpa::controller::Keeper as EffectiveKeeper;
+use crate::ehpa::controller::EhpaController;
 use crate::ehpa::crane_metrics::CraneMetricsTask;
 use crate::ehpa::rule_file::RulesReceiver;
 use crate::metrics::Metrics;
 use crate::predictions::PredictionStore;
 use crate::predictions::collector::{Gather, Source};
-use crate::predictions::controller::Keeper as PredictionKeeper;
+use crate::predictions::controller::PredictionController;
 use crate::sizing_policies::keep::Keeper as PolicyKeeper;
 use crate::sizing_policies::status::Speaker;
 
@@ -51,12 +51,12 @@ impl Parts<'_> {
         }
     }
 
-    pub(super) fn effective(
+    pub(super) fn ehpas(
         &self,
         args: EffectiveHpaArgs,
         rules: Option<RulesReceiver>,
-    ) -> EffectiveKeeper {
-        EffectiveKeeper {
+    ) -> EhpaController {
+        EhpaController {
             view: self.watches.view(),
             horizontal: self.horizontal.view(),
             recommender: self.recommender.to_owned(),
@@ -104,8 +104,8 @@ impl Parts<'_> {
         store: PredictionStore,
         frequency: Duration,
         publisher: Option<Publisher<Forecast>>,
-    ) -> PredictionKeeper {
-        PredictionKeeper {
+    ) -> PredictionController {
+        PredictionController {
             store,
             horizontal: self.horizontal.view(),
             publisher,

@@ -18,7 +18,7 @@ use api_server::{ApiServer, EFFECTIVE, NATIVE};
 struct Fixture {
     server: ApiServer,
     view: watch::Sender<View>,
-    keeper: Keeper,
+    controller: EhpaController,
     progress: Progress,
     leading: Leading,
 }
@@ -29,7 +29,7 @@ impl Fixture {
         let (server, leading) = (ApiServer::default(), Leading::alone(Timestamp::UNIX_EPOCH));
         server.scale("apis/apps/v1", "deployments", "php-apache", 3);
         let view = watch::Sender::new(View::default());
-        let keeper = Keeper {
+        let controller = EhpaController {
             view: view.subscribe(),
             horizontal: view.subscribe(),
             recommender: "default".to_owned(),
@@ -41,7 +41,7 @@ impl Fixture {
         Self {
             server,
             view,
-            keeper,
+            controller,
             progress: Progress::default(),
             leading,
         }
@@ -57,7 +57,9 @@ impl Fixture {
     async fn pass(&mut self) {
         self.view.send_replace(self.server.view());
         self.server.forget_requests();
-        self.keeper.pass(&mut self.progress, &self.leading).await;
+        self.controller
+            .pass(&mut self.progress, &self.leading)
+            .await;
     }
 
     /// The metadata and the specification of a native autoscaler.

@@ -82,7 +82,7 @@ async fn an_adopted_autoscaler_stays_so_while_its_object_is_there_but_cannot_be_
     view.effective_autoscalers = Table::default();
     fixture.view.send_replace(view);
     fixture
-        .keeper
+        .controller
         .pass(&mut fixture.progress, &fixture.leading)
         .await;
     assert_eq!(fixture.native("mine"), adopted);

@@ -50,7 +50,7 @@ async fn an_adoption_is_reported_where_it_changed_something() {
     fixture.progress = Progress::default();
     fixture.view.send_replace(view);
     fixture
-        .keeper
+        .controller
         .pass(&mut fixture.progress, &fixture.leading)
         .await;
     assert_eq!(fixture.server.events(), Vec::<String>::new());
@@ -69,7 +69,7 @@ async fn a_deletion_is_reported_where_something_was_deleted() {
     fixture.progress = Progress::default();
     fixture.view.send_replace(view);
     fixture
-        .keeper
+        .controller
         .pass(&mut fixture.progress, &fixture.leading)
         .await;
     assert_eq!(fixture.server.events(), Vec::<String>::new());
