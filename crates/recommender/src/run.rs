@@ -137,7 +137,7 @@ pub async fn run(args: Args, chassis: Chassis) -> anyhow::Result<()> {
         Some(settings) => Source::Prometheus(Box::new(settings)),
         None => Source::Rounds(heard, recommender_interval.0 * ROUNDS_OF_PATIENCE),
     };
-    let gather = parts.gather(predicted_from, &prediction, rules);
+    let collector = parts.collector(predicted_from, &prediction, rules);
     let shared = Shared::new(state);
     let feed = Feed::start(feed, &shared, &chassis)?;
     let (publishers, address) = feed
@@ -151,7 +151,7 @@ pub async fn run(args: Args, chassis: Chassis) -> anyhow::Result<()> {
         .unzip();
     let (publisher, forecasts) = publishers.unzip();
     let predictions = parts.predictions(
-        gather.store.clone(),
+        collector.store.clone(),
         prediction.prediction_update_frequency_duration.0,
         forecasts,
     );
@@ -208,7 +208,7 @@ pub async fn run(args: Args, chassis: Chassis) -> anyhow::Result<()> {
     chassis.tasks.spawn_until_shutdown("ingest", ingest.run());
     chassis
         .tasks
-        .spawn_until_shutdown("forecasts", gather.run());
+        .spawn_until_shutdown("forecasts", collector.run());
     if let Some(settings) = past {
         let fetching = Fetching {
             settings,

@@ -50,7 +50,7 @@ pub(crate) enum Source {
 }
 
 /// Reads histories.
-pub(crate) struct Gather {
+pub(crate) struct HistoryCollector {
     /// Objects. Empty as long as their kinds are not installed.
     pub(crate) horizontal: watch::Receiver<View>,
     /// The recommender whose objects these are.
@@ -68,7 +68,7 @@ pub(crate) struct Gather {
     pub(crate) metrics: Metrics,
 }
 
-impl Gather {
+impl HistoryCollector {
     /// Goes on until it is dropped.
     pub(crate) async fn run(self) {
         let Self {
@@ -98,7 +98,7 @@ impl Gather {
                 (None, Some(Rounds::new(rounds, patience, Timestamp::now())))
             }
         };
-        let collector = Collector {
+        let collector = RunningCollector {
             horizontal,
             rules,
             predictions: PredictionSet::new(
@@ -130,7 +130,7 @@ impl Gather {
 }
 
 /// Reads the histories of all objects, and publishes what follows.
-struct Collector {
+struct RunningCollector {
     horizontal: watch::Receiver<View>,
     rules: Option<RulesReceiver>,
     predictions: PredictionSet,
@@ -153,7 +153,7 @@ struct Asked {
     task: AbortHandle,
 }
 
-impl Collector {
+impl RunningCollector {
     /// Goes on until it is dropped. `ask` asks a store.
     async fn run<A, F>(mut self, ask: A, clock: impl Fn() -> Timestamp)
     where

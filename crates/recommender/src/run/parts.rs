@@ -15,7 +15,7 @@ use crate::ehpa::crane_metrics::CraneMetricsTask;
 use crate::ehpa::rule_file::RulesReceiver;
 use crate::metrics::Metrics;
 use crate::predictions::PredictionStore;
-use crate::predictions::collector::{Gather, Source};
+use crate::predictions::collector::{HistoryCollector, Source};
 use crate::predictions::controller::PredictionController;
 use crate::sizing_policies::keep::Keeper as PolicyKeeper;
 use crate::sizing_policies::status::Speaker;
@@ -79,13 +79,13 @@ impl Parts<'_> {
         })
     }
 
-    pub(super) fn gather(
+    pub(super) fn collector(
         &self,
         source: Source,
         args: &PredictionArgs,
         rules: Option<RulesReceiver>,
-    ) -> Gather {
-        Gather {
+    ) -> HistoryCollector {
+        HistoryCollector {
             horizontal: self.horizontal.view(),
             recommender: self.recommender.to_owned(),
             source,

@@ -142,7 +142,7 @@ impl Fixture {
         };
         fixture.set(predictions);
         let metrics = Metrics::register(&Registry::new(), Vec::new()).expect("valid names");
-        let collector = Collector {
+        let collector = RunningCollector {
             horizontal,
             rules: None,
             predictions: PredictionSet::new(
