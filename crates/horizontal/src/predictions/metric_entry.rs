@@ -25,7 +25,7 @@ struct Admitted {
 struct Waiting {
     needed_bytes: usize,
     result: MetricResult,
-    is_news: bool,
+    is_changed: bool,
 }
 
 impl MetricEntry {
@@ -40,7 +40,7 @@ impl MetricEntry {
             state: State::Waiting(Box::new(Waiting {
                 needed_bytes,
                 result,
-                is_news: false,
+                is_changed: false,
             })),
         }
     }
@@ -129,22 +129,22 @@ impl MetricEntry {
         self.state = State::Waiting(Box::new(Waiting {
             needed_bytes,
             result,
-            is_news: true,
+            is_changed: true,
         }));
     }
 
     /// Whether its outlook is newer than what was published.
-    pub(super) fn is_news(&self) -> bool {
+    pub(super) fn is_changed(&self) -> bool {
         match &self.state {
-            State::Admitted(admitted) => admitted.pipeline.is_news,
-            State::Waiting(waiting) => waiting.is_news,
+            State::Admitted(admitted) => admitted.pipeline.is_changed,
+            State::Waiting(waiting) => waiting.is_changed,
         }
     }
 
     pub(super) fn published(&mut self) {
         match &mut self.state {
-            State::Admitted(admitted) => admitted.pipeline.is_news = false,
-            State::Waiting(waiting) => waiting.is_news = false,
+            State::Admitted(admitted) => admitted.pipeline.is_changed = false,
+            State::Waiting(waiting) => waiting.is_changed = false,
         }
     }
 }

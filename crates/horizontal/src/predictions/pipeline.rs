@@ -130,7 +130,7 @@ pub struct MetricPipeline {
     has_long_labels: bool,
     result: MetricResult,
     /// Whether the outlook is newer than what was published.
-    pub(super) is_news: bool,
+    pub(super) is_changed: bool,
 }
 
 #[derive(Debug)]
@@ -180,7 +180,7 @@ impl MetricPipeline {
             is_caught_up: false,
             has_long_labels: false,
             result,
-            is_news: true,
+            is_changed: true,
         }
     }
 
@@ -242,7 +242,7 @@ impl MetricPipeline {
 
     /// Says that its history is being looked at, from now on.
     pub fn await_history(&mut self) {
-        (self.result.is_pending, self.is_news) = (true, true);
+        (self.result.is_pending, self.is_changed) = (true, true);
     }
 
     /// The part of its history that is asked for next.
@@ -368,7 +368,7 @@ impl MetricPipeline {
         } else {
             self.due = now.as_second();
             let was_awaited = std::mem::replace(&mut self.result.is_pending, true);
-            self.is_news |= was_unread || !was_awaited;
+            self.is_changed |= was_unread || !was_awaited;
         }
         was_unread
     }
@@ -478,7 +478,7 @@ impl MetricPipeline {
             .then(|| Arc::new(MetricForecasts { at: now, series }));
         self.result.missing = missing;
         self.result.is_pending = is_pending;
-        self.is_news = true;
+        self.is_changed = true;
     }
 
     /// Nothing could be read. What was made of the history before holds on as far as it reaches.
@@ -504,7 +504,7 @@ impl MetricPipeline {
         let is_new = self.result.read_error.as_ref() != Some(&why);
         if is_new {
             self.result.read_error = Some(why);
-            self.is_news = true;
+            self.is_changed = true;
         }
         is_new
     }

@@ -414,10 +414,10 @@ impl PredictionSet {
     }
 
     /// What was found out since this was asked for last.
-    pub fn news(&mut self) -> Vec<PredictionResult> {
-        let mut news = Vec::new();
+    pub fn take_changed(&mut self) -> Vec<PredictionResult> {
+        let mut changed = Vec::new();
         for object in self.known.values_mut() {
-            if object.is_new || object.metrics.iter().any(MetricEntry::is_news) {
+            if object.is_new || object.metrics.iter().any(MetricEntry::is_changed) {
                 object.is_new = false;
                 object.metrics.iter_mut().for_each(MetricEntry::published);
                 let metrics = object
@@ -425,13 +425,13 @@ impl PredictionSet {
                     .iter()
                     .map(|entry| entry.result().clone())
                     .collect();
-                news.push(PredictionResult {
+                changed.push(PredictionResult {
                     spec: Arc::clone(&object.spec),
                     metrics,
                 });
             }
         }
-        news
+        changed
     }
 }
 

@@ -30,7 +30,7 @@ const PARTIAL: &str = "PredictPartial";
 pub struct StatusUpdate {
     pub status: TimeSeriesPredictionStatus,
     /// What people should be told: whether it is bad, why in one word, and in a sentence.
-    pub news: Option<(bool, &'static str, String)>,
+    pub event: Option<(bool, &'static str, String)>,
 }
 
 /// What the status should be, if it is to be written: of this outlook, and what is told of it now.
@@ -106,7 +106,7 @@ pub fn status_update(
     };
     Some(StatusUpdate {
         status,
-        news: is_news.then_some((!is_ready || is_unread, reason, said)),
+        event: is_news.then_some((!is_ready || is_unread, reason, said)),
     })
 }
 

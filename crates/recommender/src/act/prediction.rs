@@ -30,7 +30,7 @@ impl Writer {
 
     /// Writes the status of an object, if this process still leads; returns whether it was sent. An
     /// object that is gone, or another one of its name, is left alone.
-    pub(crate) async fn say(
+    pub(crate) async fn update_status(
         &self,
         key: &ObjectKey,
         uid: &str,
@@ -54,7 +54,7 @@ impl Writer {
 
     /// Tells people of an object. They are told best, so an event that cannot be written is no
     /// failure.
-    pub(crate) async fn tell(
+    pub(crate) async fn record_event(
         &self,
         key: &ObjectKey,
         uid: &str,
@@ -76,7 +76,7 @@ impl Writer {
             ..ObjectReference::default()
         };
         self.events
-            .tell(&reference, &event(kind, reason, "Predict", note))
+            .record_event(&reference, &event(kind, reason, "Predict", note))
             .await;
     }
 }
@@ -111,7 +111,7 @@ mod tests {
         );
         for (is_sent, count) in [(true, 1), (false, 1)] {
             let sent = writer
-                .say(&key, "u1", &TimeSeriesPredictionStatus::default(), &leading)
+                .update_status(&key, "u1", &TimeSeriesPredictionStatus::default(), &leading)
                 .await;
             assert_eq!(
                 (sent.expect("answered"), requests.load(Ordering::Relaxed)),

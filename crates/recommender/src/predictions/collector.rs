@@ -199,12 +199,12 @@ impl RunningCollector {
         self.fit(now);
         self.cancel(now);
         self.slots.forget(now.as_second());
-        let news = self.predictions.news();
-        if changed || !news.is_empty() {
+        let results = self.predictions.take_changed();
+        if changed || !results.is_empty() {
             self.metrics
                 .forecasts
                 .kept(self.predictions.pipelines(), refused);
-            self.store.update(news, |uid| self.predictions.has(uid));
+            self.store.update(results, |uid| self.predictions.has(uid));
         }
     }
 

@@ -44,14 +44,14 @@ pub(crate) struct PredictionController {
 }
 
 /// The results that one of the two loops has seen.
-struct Seen {
+struct SeenResults {
     results: BTreeMap<String, Arc<PredictionResult>>,
     /// When all objects are looked at again; none before the first time.
     due: Option<Instant>,
 }
 
 /// What is new since the last look.
-struct News {
+struct ResultChanges {
     /// Objects of which something new is known, or all of which something is known.
     changed: Vec<Arc<PredictionResult>>,
     /// Unique identifiers of objects that are gone.
@@ -61,7 +61,7 @@ struct News {
     is_first: bool,
 }
 
-impl Seen {
+impl SeenResults {
     fn new() -> Self {
         Self {
             results: BTreeMap::new(),
@@ -70,7 +70,12 @@ impl Seen {
     }
 
     /// What is new; none before it is known which objects there are.
-    fn news(&mut self, store: &PredictionStore, frequency: Duration, now: Instant) -> Option<News> {
+    fn changes(
+        &mut self,
+        store: &PredictionStore,
+        frequency: Duration,
+        now: Instant,
+    ) -> Option<ResultChanges> {
         let all = store.all()?;
         let is_first = self.due.is_none();
         let is_full = self.due.is_none_or(|due| due <= now);
@@ -93,7 +98,7 @@ impl Seen {
             .into_keys()
             .filter(|uid| !self.results.contains_key(uid))
             .collect();
-        Some(News {
+        Some(ResultChanges {
             changed,
             gone,
             is_full,
@@ -103,9 +108,9 @@ impl Seen {
 }
 
 /// Shows no metrics any more once the term is over.
-struct Counted(Metrics);
+struct ReadyMetrics(Metrics);
 
-impl Drop for Counted {
+impl Drop for ReadyMetrics {
     fn drop(&mut self) {
         self.0.forecasts.ready(0, 0);
     }
@@ -129,12 +134,12 @@ impl PredictionController {
             .publisher
             .as_ref()
             .map(|publisher| publisher.begin(leading.term()));
-        let counted = Counted(self.metrics.clone());
-        self.follow(leading, async |news| {
+        let counted = ReadyMetrics(self.metrics.clone());
+        self.follow(leading, async |changes| {
             let now = Timestamp::now();
             let (mut ready, mut others) = (0, 0);
-            let forecasts = news.changed.iter().map(|result| {
-                let forecast = self.look(result, |written| result.forecast(written, now));
+            let forecasts = changes.changed.iter().map(|result| {
+                let forecast = self.with_status(result, |written| result.forecast(written, now));
                 for metric in &forecast.metrics {
                     *(if metric.is_ready {
                         &mut ready
@@ -146,13 +151,13 @@ impl PredictionController {
             });
             match &term {
                 None => forecasts.for_each(drop),
-                Some(term) if news.is_first => term.reset(forecasts, now),
+                Some(term) if changes.is_first => term.reset(forecasts, now),
                 Some(term) => {
                     forecasts.for_each(|forecast| term.apply(forecast, now));
-                    news.gone.iter().for_each(|uid| term.delete(uid, now));
+                    changes.gone.iter().for_each(|uid| term.delete(uid, now));
                 }
             }
-            if news.is_full {
+            if changes.is_full {
                 counted.0.forecasts.ready(ready, others);
             }
         })
@@ -160,8 +165,8 @@ impl PredictionController {
     }
 
     async fn write(&self, leading: &Leading) {
-        self.follow(leading, async |news| {
-            stream::iter(news.changed)
+        self.follow(leading, async |changes| {
+            stream::iter(changes.changed)
                 .for_each_concurrent(self.workers, async |result| {
                     self.write_one(&result, Timestamp::now(), leading).await;
                 })
@@ -171,15 +176,15 @@ impl PredictionController {
     }
 
     /// Acts on what is new, again and again, and now and then on all objects.
-    async fn follow(&self, leading: &Leading, act: impl AsyncFn(News)) {
+    async fn follow(&self, leading: &Leading, act: impl AsyncFn(ResultChanges)) {
         let mut revisions = self.store.revisions();
-        let mut seen = Seen::new();
+        let mut seen = SeenResults::new();
         loop {
             revisions.mark_unchanged();
             if leading.holds(std::time::Instant::now())
-                && let Some(news) = seen.news(&self.store, self.frequency, Instant::now())
+                && let Some(changes) = seen.changes(&self.store, self.frequency, Instant::now())
             {
-                act(news).await;
+                act(changes).await;
             }
             let due = seen.due.unwrap_or_else(|| Instant::now() + self.frequency);
             // A look in vain costs nothing.
@@ -190,10 +195,10 @@ impl PredictionController {
 
     /// Looks at the status of an object. It is not copied: it takes far more memory than a
     /// forecast.
-    fn look<T>(
+    fn with_status<T>(
         &self,
         result: &PredictionResult,
-        look: impl FnOnce(Option<&TimeSeriesPredictionStatus>) -> T,
+        with_status: impl FnOnce(Option<&TimeSeriesPredictionStatus>) -> T,
     ) -> T {
         let view = self.horizontal.borrow();
         let object = view
@@ -201,21 +206,21 @@ impl PredictionController {
             .get(&result.spec.key)
             .map(|whole| &whole.object);
         let object = object.filter(|object| object.uid().as_ref() == Some(&result.spec.uid));
-        look(object.and_then(|object| object.status.as_ref()))
+        with_status(object.and_then(|object| object.status.as_ref()))
     }
 
     async fn write_one(&self, result: &PredictionResult, now: Timestamp, leading: &Leading) {
         let spec = &result.spec;
-        let status_update = self.look(result, |written| {
+        let status_update = self.with_status(result, |written| {
             let forecast = result.forecast(written, now);
             status_update(result, &forecast, written, now)
         });
-        let Some(StatusUpdate { status, news }) = status_update else {
+        let Some(StatusUpdate { status, event }) = status_update else {
             return;
         };
         let written = self
             .writer
-            .say(&spec.key, &spec.uid, &status, leading)
+            .update_status(&spec.key, &spec.uid, &status, leading)
             .await;
         if matches!(written, Ok(false)) {
             return;
@@ -223,9 +228,9 @@ impl PredictionController {
         self.metrics.forecasts.written(written.is_ok());
         match written {
             Ok(_) => {
-                if let Some((is_bad, reason, note)) = news {
+                if let Some((is_bad, reason, note)) = event {
                     self.writer
-                        .tell(&spec.key, &spec.uid, reason, &note, is_bad)
+                        .record_event(&spec.key, &spec.uid, reason, &note, is_bad)
                         .await;
                 }
             }
@@ -261,23 +266,23 @@ mod tests {
         }
     }
 
-    fn check(news: Option<News>, changed: &[&str], gone: &[&str], is_full: bool) {
-        let news = news.expect("there are objects");
-        let uids: Vec<_> = news
+    fn check(changes: Option<ResultChanges>, changed: &[&str], gone: &[&str], is_full: bool) {
+        let changes = changes.expect("there are objects");
+        let uids: Vec<_> = changes
             .changed
             .iter()
             .map(|result| result.spec.uid.as_str())
             .collect();
-        assert_eq!((uids.as_slice(), news.is_full), (changed, is_full));
-        assert_eq!(news.gone, gone);
+        assert_eq!((uids.as_slice(), changes.is_full), (changed, is_full));
+        assert_eq!(changes.gone, gone);
     }
 
     #[test]
     fn an_object_is_news_while_nothing_is_known_of_another() {
         let (store, now) = (PredictionStore::default(), Instant::now());
-        let mut seen = Seen::new();
+        let mut seen = SeenResults::new();
         assert!(
-            seen.news(&store, FREQUENCY, now).is_none(),
+            seen.changes(&store, FREQUENCY, now).is_none(),
             "it is not known which objects there are"
         );
         store.update(
@@ -287,14 +292,19 @@ mod tests {
             ],
             |_| true,
         );
-        check(seen.news(&store, FREQUENCY, now), &["known"], &[], true);
-        check(seen.news(&store, FREQUENCY, now), &[], &[], false);
+        check(seen.changes(&store, FREQUENCY, now), &["known"], &[], true);
+        check(seen.changes(&store, FREQUENCY, now), &[], &[], false);
         store.update(vec![result("unread", Some("too little history"))], |_| true);
-        check(seen.news(&store, FREQUENCY, now), &["unread"], &[], false);
-        store.update(Vec::new(), |uid| uid == "unread");
-        check(seen.news(&store, FREQUENCY, now), &[], &["known"], false);
         check(
-            seen.news(&store, FREQUENCY, now + FREQUENCY),
+            seen.changes(&store, FREQUENCY, now),
+            &["unread"],
+            &[],
+            false,
+        );
+        store.update(Vec::new(), |uid| uid == "unread");
+        check(seen.changes(&store, FREQUENCY, now), &[], &["known"], false);
+        check(
+            seen.changes(&store, FREQUENCY, now + FREQUENCY),
             &["unread"],
             &[],
             true,

@@ -312,7 +312,7 @@ fn what_is_too_much_for_a_namespace_is_refused_and_said_and_others_are_forecast(
         .map(|pipeline| pipeline.bytes())
         .sum();
     assert!(taken < 2 << 20, "{taken} bytes");
-    let results = predictions.news();
+    let results = predictions.take_changed();
     let result = |uid: &str| {
         results
             .iter()
@@ -354,7 +354,7 @@ fn what_is_too_much_for_a_namespace_is_refused_and_said_and_others_are_forecast(
     predictions.sync(&view);
     assert_eq!(predictions.limit(now), 0);
     read_all(&mut predictions, now);
-    let results = predictions.news();
+    let results = predictions.take_changed();
     let result = results
         .iter()
         .find(|result| result.spec.uid == "greedy/new")

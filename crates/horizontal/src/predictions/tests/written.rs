@@ -63,7 +63,7 @@ fn a_status_is_written_when_it_no_longer_holds_and_not_before() {
     );
     stage.read(now, START);
     let first = stage.write(now).expect("a first status");
-    assert_eq!(first.news, None, "that all is well goes without saying");
+    assert_eq!(first.event, None, "that all is well goes without saying");
     stage.check((true, ""));
     assert_eq!(stage.write(now), None);
     let mut writes = 0;
@@ -92,7 +92,7 @@ fn what_cannot_be_read_is_said_and_what_was_forecast_holds_on_as_far_as_it_reach
     assert_eq!(stage.pipeline.due(), Some(now + 301));
     let status_update = stage.write(now + 300).expect("the condition changes");
     assert_eq!(
-        status_update.news.as_ref().map(|(is_bad, ..)| *is_bad),
+        status_update.event.as_ref().map(|(is_bad, ..)| *is_bad),
         Some(true)
     );
     let holds_on = "resource.cpu: the history cannot be read: nobody answers; what was forecast at 2026-01-11T00:00:00Z holds on for a while";
