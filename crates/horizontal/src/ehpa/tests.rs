@@ -14,11 +14,11 @@ use super::Problem;
 use super::names::is_label_value;
 use super::plan::Desired;
 use super::status::{says, status};
-use fixture::{Stage, hpa, json_of, owner, reasons};
+use fixture::{Fixture, hpa, json_of, owner, reasons};
 
 #[test]
 fn the_example_of_the_documentation_makes_an_autoscaler_and_a_prediction() {
-    let plan = Stage::new(&json!({})).plan();
+    let plan = Fixture::new(&json!({})).plan();
     let golden: Value =
         serde_json::from_str(include_str!("tests/documented.json")).expect("golden JSON");
     assert_eq!(hpa(&plan), golden["autoscaler"]);
@@ -34,19 +34,19 @@ fn the_example_of_the_documentation_makes_an_autoscaler_and_a_prediction() {
 
 #[test]
 fn a_workload_without_replicas_or_scale_is_left_alone() {
-    let plan = Stage::new(&json!({})).replicas(0).plan();
+    let plan = Fixture::new(&json!({})).replicas(0).plan();
     assert_eq!(
         (plan.hpa.is_none(), reasons(&plan)),
         (true, vec!["ScalingDisabled"])
     );
-    let plan = Stage::new(&json!({"minReplicas": 0})).replicas(0).plan();
+    let plan = Fixture::new(&json!({"minReplicas": 0})).replicas(0).plan();
     assert_eq!(
         (plan.hpa.is_some(), reasons(&plan)),
         (true, vec!["NotScaledToZero"])
     );
-    let mut stage = Stage::new(&json!({}));
-    stage.target = Err("deployments.apps \"php-apache\" not found".to_owned());
-    let plan = stage.plan();
+    let mut fixture = Fixture::new(&json!({}));
+    fixture.target = Err("deployments.apps \"php-apache\" not found".to_owned());
+    let plan = fixture.plan();
     assert_eq!(
         (plan.prediction.clone(), reasons(&plan)),
         (Desired::Keep, vec!["FailedGetScale"])
@@ -55,13 +55,13 @@ fn a_workload_without_replicas_or_scale_is_left_alone() {
 
 #[test]
 fn what_is_no_longer_wanted_is_removed_and_what_is_named_is_passed_on() {
-    let mut stage = Stage::new(&json!({"prediction": null})).predicted(&[]);
-    assert_eq!(stage.plan().prediction, Desired::Delete);
-    stage.prediction = None;
-    assert_eq!(stage.plan().prediction, Desired::Keep);
-    stage.propagation.labels = vec!["team".to_owned()];
-    stage.propagation.annotation_prefixes = vec!["example.com/".to_owned()];
-    let plan = stage
+    let mut fixture = Fixture::new(&json!({"prediction": null})).predicted(&[]);
+    assert_eq!(fixture.plan().prediction, Desired::Delete);
+    fixture.prediction = None;
+    assert_eq!(fixture.plan().prediction, Desired::Keep);
+    fixture.propagation.labels = vec!["team".to_owned()];
+    fixture.propagation.annotation_prefixes = vec!["example.com/".to_owned()];
+    let plan = fixture
         .annotated("example.com/owner", "me")
         .annotated("example.org/owner", "you")
         .plan();
@@ -86,10 +86,10 @@ fn the_status_is_that_of_the_autoscaler_and_of_the_prediction() {
             {"type": "Unheard", "status": "True", "reason": "Of", "message": ""},
         ],
     });
-    let stage = Stage::new(&json!({}))
+    let fixture = Fixture::new(&json!({}))
         .hpa(own)
         .predicted(&[("resource.cpu", true, 1)]);
-    let observed = stage.observed();
+    let observed = fixture.observed();
     let found = json_of(&status(&observed, &[], false));
     let condition = |kind: &str, reason: &str, message: &str| {
         json!({
@@ -109,7 +109,7 @@ fn the_status_is_that_of_the_autoscaler_and_of_the_prediction() {
         })
     );
     // What a condition was about may go, and it goes with it.
-    let mut later = Stage::new(&json!({"prediction": null}));
+    let mut later = Fixture::new(&json!({"prediction": null}));
     later.object.status = Some(serde_json::from_value(found).expect("a status"));
     let kinds: Vec<_> = status(&later.observed(), &[], true)
         .conditions
@@ -126,9 +126,9 @@ fn the_status_is_that_of_the_autoscaler_and_of_the_prediction() {
 #[test]
 fn what_is_too_long_for_a_label_is_none() {
     for length in [58, 59, 63, 64, 200] {
-        let mut stage = Stage::new(&json!({"scaleStrategy": "Preview"}));
-        stage.object.metadata.name = Some("a".repeat(length));
-        let plan = stage.plan();
+        let mut fixture = Fixture::new(&json!({"scaleStrategy": "Preview"}));
+        fixture.object.metadata.name = Some("a".repeat(length));
+        let plan = fixture.plan();
         let (Desired::Apply(prediction), Desired::Apply(substitute)) =
             (&plan.prediction, &plan.substitute)
         else {
@@ -161,8 +161,8 @@ fn what_is_too_long_for_a_label_is_none() {
 
 #[test]
 fn a_workload_goes_to_zero_only_by_what_is_measured_without_it() {
-    let check = |stage: Stage, least: i32, problems: &[&str]| {
-        let plan = stage.plan();
+    let check = |fixture: Fixture, least: i32, problems: &[&str]| {
+        let plan = fixture.plan();
         assert_eq!(
             (&hpa(&plan)["spec"]["minReplicas"], reasons(&plan)),
             (&json!(least), problems.to_vec())
@@ -177,38 +177,38 @@ fn a_workload_goes_to_zero_only_by_what_is_measured_without_it() {
     let cron =
         json!({"name": "day", "start": "0 9 * * *", "end": "0 18 * * *", "targetReplicas": 80});
     check(
-        Stage::new(&json!({"minReplicas": 0})),
+        Fixture::new(&json!({"minReplicas": 0})),
         1,
         &["NotScaledToZero"],
     );
     check(
-        Stage::new(&json!({"minReplicas": 0})).predicted(&[("resource.cpu", true, 1)]),
+        Fixture::new(&json!({"minReplicas": 0})).predicted(&[("resource.cpu", true, 1)]),
         0,
         &[],
     );
     check(
-        Stage::new(&json!({"minReplicas": 0, "metrics": [external]})),
+        Fixture::new(&json!({"minReplicas": 0, "metrics": [external]})),
         0,
         &[],
     );
     check(
-        Stage::new(&json!({"minReplicas": 0, "metrics": [object]})),
+        Fixture::new(&json!({"minReplicas": 0, "metrics": [object]})),
         0,
         &[],
     );
     check(
-        Stage::new(&json!({"minReplicas": 0, "metrics": [], "crons": [cron]})),
+        Fixture::new(&json!({"minReplicas": 0, "metrics": [], "crons": [cron]})),
         0,
         &[],
     );
-    check(Stage::new(&json!({"minReplicas": 2})), 2, &[]);
+    check(Fixture::new(&json!({"minReplicas": 2})), 2, &[]);
 }
 
 #[test]
 fn the_message_of_each_condition_is_cut() {
-    let stage = Stage::new(&json!({}));
+    let fixture = Fixture::new(&json!({}));
     let problems = [Problem::new("FailedReconcileHPA", "m".repeat(40_000))];
-    let cut = status(&stage.observed(), &problems, false);
+    let cut = status(&fixture.observed(), &problems, false);
     let lengths: Vec<_> = cut
         .conditions
         .iter()

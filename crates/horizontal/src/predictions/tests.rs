@@ -63,14 +63,14 @@ fn own() -> Method {
     }
 }
 
-struct Stage {
+struct Fixture {
     pipeline: MetricPipeline,
     metric: ForecastSpec,
     spec: Arc<PredictionSpec>,
     written: Option<TimeSeriesPredictionStatus>,
 }
 
-impl Stage {
+impl Fixture {
     fn new(method: Method, now: i64) -> Self {
         let metric = ForecastSpec {
             identifier: "resource.cpu".to_owned(),
@@ -168,9 +168,9 @@ impl Stage {
 #[test]
 fn a_warm_history_is_forecast_over_two_windows_and_only_new_samples_are_read() {
     let now = START + 10 * DAY + 6 * HOUR + 60;
-    let mut stage = Stage::new(own(), now);
-    assert_eq!(stage.read(now, START), 14 * 288 + 1);
-    let forecast = stage.forecast(now);
+    let mut fixture = Fixture::new(own(), now);
+    assert_eq!(fixture.read(now, START), 14 * 288 + 1);
+    let forecast = fixture.forecast(now);
     let metric = &forecast.metrics[0];
     assert!(
         metric.is_ready && metric.reason.is_empty(),
@@ -195,22 +195,22 @@ fn a_warm_history_is_forecast_over_two_windows_and_only_new_samples_are_read() {
         "the load rises"
     );
     assert_eq!(
-        stage.read(now + 300, START),
+        fixture.read(now + 300, START),
         2,
         "the last one again, and the new one"
     );
     assert_eq!(
-        stage.read(now + 2 * HOUR, START),
+        fixture.read(now + 2 * HOUR, START),
         24,
         "what was missed meanwhile"
     );
-    assert!(stage.pipeline.bytes() > 10_000);
+    assert!(fixture.pipeline.bytes() > 10_000);
 }
 
 #[test]
 fn a_window_of_days_is_covered_by_the_day_ahead_which_repeats() {
     let now = START + 10 * DAY + 60;
-    let metric = Stage::new(own(), now).metric;
+    let metric = Fixture::new(own(), now).metric;
     for window in [12 * HOUR, DAY, 2 * DAY, 7 * DAY] {
         let mut pipeline = MetricPipeline::new(
             "u-1",

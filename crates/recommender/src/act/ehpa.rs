@@ -75,7 +75,7 @@ impl Writer {
     }
 
     /// Before each write: between two of them a process may have been stopped for longer than its term.
-    fn still_leads(&self) -> Result<(), Error> {
+    fn ensure_leading(&self) -> Result<(), Error> {
         let leads = self
             .leading
             .as_ref()
@@ -113,7 +113,7 @@ impl Writer {
     ) -> Result<(), Error> {
         let patch = Body::Merge(json!({"spec": {"replicas": replicas}}));
         let api = self.scaled(object).await?;
-        self.still_leads()?;
+        self.ensure_leading()?;
         api.patch_scale(&object.spec.scale_target_ref.name, &patching(), &patch)
             .await
             .map(drop)
@@ -164,7 +164,7 @@ impl Writer {
                 return Err(refused(&format!("{} is gone", named(wanted))));
             }
             let object = serde_json::from_value(body).map_err(Error::SerdeError)?;
-            self.still_leads()?;
+            self.ensure_leading()?;
             return api
                 .create(&posting(), &object)
                 .await
@@ -181,7 +181,7 @@ impl Writer {
         if changed == there {
             return Ok(WriteOutcome::Kept);
         }
-        self.still_leads()?;
+        self.ensure_leading()?;
         let after = api.replace(name, &posting(), &changed).await?;
         let is_same = after.metadata.resource_version == there.metadata.resource_version;
         Ok(if is_same {
@@ -208,7 +208,7 @@ impl Writer {
             };
             let reference = reference::<HorizontalPodAutoscaler>(&there);
             let restored = restored(there);
-            self.still_leads()?;
+            self.ensure_leading()?;
             api.replace(&key.name, &posting(), &restored).await?;
             Ok(Some((
                 reference,
@@ -232,7 +232,7 @@ impl Writer {
     }
 
     /// Whether the object that adopted a native autoscaler is there and is not being deleted.
-    pub(crate) async fn is_there(
+    pub(crate) async fn exists(
         &self,
         namespace: &str,
         adopter: Adopter<'_>,
@@ -257,7 +257,7 @@ impl Writer {
         K: Resource<DynamicType = ()>,
     {
         let patch = Body::Merge(json!({ "status": status }));
-        self.still_leads()?;
+        self.ensure_leading()?;
         loosely_typed::<K>(&self.client, &key.namespace)
             .patch_status(&key.name, &patching(), &patch)
             .await
@@ -273,12 +273,12 @@ impl Writer {
         let Some(seen) = owned(&api, &key.name, |reference| reference.uid == owner).await? else {
             return Ok(false);
         };
-        self.still_leads()?;
+        self.ensure_leading()?;
         delete(&api, &key.name, &seen).await
     }
 
     /// Says what became of an effective autoscaler.
-    pub(crate) async fn say(
+    pub(crate) async fn update_status(
         &self,
         object: &EffectiveHorizontalPodAutoscaler,
         status: &EffectiveHorizontalPodAutoscalerStatus,
@@ -289,7 +289,7 @@ impl Writer {
             &self.client,
             &object.namespace().unwrap_or_default(),
         );
-        self.still_leads()?;
+        self.ensure_leading()?;
         api.patch_status(&object.name_any(), &patching(), &Body::Json::<()>(patch))
             .await
             .map(drop)
@@ -297,14 +297,14 @@ impl Writer {
 
     /// Tells people of an effective autoscaler. They are told best, so an event that cannot be
     /// written is no failure.
-    pub(crate) async fn tell(
+    pub(crate) async fn record_event(
         &self,
         object: &EffectiveHorizontalPodAutoscaler,
         reason: &str,
         note: &str,
         is_bad: bool,
     ) {
-        if self.still_leads().is_err() {
+        if self.ensure_leading().is_err() {
             return;
         }
         let kind = if is_bad {

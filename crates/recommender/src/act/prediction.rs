@@ -76,7 +76,7 @@ impl Writer {
             ..ObjectReference::default()
         };
         self.events
-            .record_event(&reference, &event(kind, reason, "Predict", note))
+            .tell(&reference, &event(kind, reason, "Predict", note))
             .await;
     }
 }

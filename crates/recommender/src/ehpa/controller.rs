@@ -212,7 +212,7 @@ impl EhpaController {
         let Some(adopter) = Adopter::parse(adopted_by) else {
             return Attempt::Final;
         };
-        let restored = match self.writer.is_there(&hpa.namespace, adopter).await {
+        let restored = match self.writer.exists(&hpa.namespace, adopter).await {
             Ok(false) => self.writer.restore(hpa, adopted_by).await,
             Ok(true) => Ok(false),
             Err(error) => Err(error),
@@ -324,7 +324,9 @@ impl EhpaController {
             let put = self.writer.put(hpa, writable).await;
             if plan.adopts && matches!(put, Ok(WriteOutcome::Changed)) {
                 let note = format!("HorizontalPodAutoscaler {name} is adopted");
-                self.writer.tell(object, "HPAAdopted", &note, false).await;
+                self.writer
+                    .record_event(object, "HPAAdopted", &note, false)
+                    .await;
             }
             failed.extend(self.news(object, "HPA", &put).await);
             done.hpa = put.ok();
@@ -359,7 +361,7 @@ impl EhpaController {
                     let message = text(&error);
                     if !says(object.status.as_ref(), &message) {
                         self.writer
-                            .tell(object, "FailedManualScale", &message, true)
+                            .record_event(object, "FailedManualScale", &message, true)
                             .await;
                     }
                     failed.push(Problem {
@@ -393,7 +395,9 @@ impl EhpaController {
                 let note = format!(
                     "HorizontalPodAutoscaler {name} is deleted, since another one scales the same workload"
                 );
-                self.writer.tell(object, "HPADeleted", &note, false).await;
+                self.writer
+                    .record_event(object, "HPADeleted", &note, false)
+                    .await;
             }
             failed.extend(
                 self.news(object, "HPA", &removed.map(|_| WriteOutcome::Kept))
@@ -424,7 +428,7 @@ impl EhpaController {
         match put {
             Ok(WriteOutcome::Created) => {
                 self.writer
-                    .tell(
+                    .record_event(
                         object,
                         &format!("{what}Created"),
                         &format!("{what} is made"),
@@ -447,7 +451,7 @@ impl EhpaController {
                         "cannot write on behalf of an EHPA"
                     );
                     self.writer
-                        .tell(object, &format!("FailedUpdate{what}"), &message, true)
+                        .record_event(object, &format!("FailedUpdate{what}"), &message, true)
                         .await;
                 }
                 Some(Problem { reason, message })
@@ -465,14 +469,14 @@ impl EhpaController {
             .find(|problem| problem.reason == "FailedGetScale")
         {
             self.writer
-                .tell(observed.object, problem.reason, &problem.message, true)
+                .record_event(observed.object, problem.reason, &problem.message, true)
                 .await;
         }
-        if let Err(error) = self.writer.say(observed.object, &status).await {
+        if let Err(error) = self.writer.update_status(observed.object, &status).await {
             tracing::warn!(object = observed.object.name_any(), %error, "cannot write the status of an effective autoscaler");
         } else if let Some(note) = news(observed.object.status.as_ref(), &status) {
             self.writer
-                .tell(observed.object, "MetricsNotPredictable", note, true)
+                .record_event(observed.object, "MetricsNotPredictable", note, true)
                 .await;
         }
     }

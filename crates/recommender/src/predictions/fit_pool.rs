@@ -189,10 +189,10 @@ mod tests {
         let slow = move || resumed.recv().expect("it goes on");
         fits.run(fits.permit().expect("a permit"), slow);
         let mut waiting = [Fixture::new(of_crane(), now), Fixture::new(of_crane(), now)];
-        for stage in &mut waiting {
-            stage.read(now);
+        for fixture in &mut waiting {
+            fixture.read(now);
         }
-        fits.start(waiting.iter_mut().map(|stage| &mut stage.0));
+        fits.start(waiting.iter_mut().map(|fixture| &mut fixture.0));
 
         let mut own = Fixture::new(own(), now);
         for later in [0, 300, 600] {
@@ -205,11 +205,11 @@ mod tests {
                 "{}",
                 metric.reason
             );
-            for stage in &mut waiting {
-                stage.0.learn(at(now + later));
-                let result = stage.result();
+            for fixture in &mut waiting {
+                fixture.0.learn(at(now + later));
+                let result = fixture.result();
                 assert!(result.is_known(), "nobody waits until it is told");
-                let metric = &stage.forecast(now + later).metrics[0];
+                let metric = &fixture.forecast(now + later).metrics[0];
                 assert_eq!(
                     (metric.is_ready, metric.reason.as_str()),
                     (false, "its history is being looked at")
@@ -221,12 +221,12 @@ mod tests {
         resume.send(()).expect("somebody waits");
         while waiting
             .iter()
-            .any(|stage| !stage.forecast(now).metrics[0].is_ready)
+            .any(|fixture| !fixture.forecast(now).metrics[0].is_ready)
         {
             fits.ended().await;
-            fits.start(waiting.iter_mut().map(|stage| &mut stage.0));
-            for stage in &mut waiting {
-                stage.0.learn(at(now));
+            fits.start(waiting.iter_mut().map(|fixture| &mut fixture.0));
+            for fixture in &mut waiting {
+                fixture.0.learn(at(now));
             }
         }
     }

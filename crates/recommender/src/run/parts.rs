@@ -9,7 +9,7 @@ use view::Shard;
 use watch::Watches;
 
 use crate::act::{ehpa, policy, prediction};
-use crate::args::{CraneMetricsArgs, EffectiveHpaArgs, PredictionArgs};
+use crate::args::{CraneMetricsArgs, EhpaArgs, PredictionArgs};
 use crate::ehpa::controller::EhpaController;
 use crate::ehpa::crane_metrics::CraneMetricsTask;
 use crate::ehpa::rule_file::RulesReceiver;
@@ -51,11 +51,7 @@ impl Parts<'_> {
         }
     }
 
-    pub(super) fn ehpas(
-        &self,
-        args: EffectiveHpaArgs,
-        rules: Option<RulesReceiver>,
-    ) -> EhpaController {
+    pub(super) fn ehpas(&self, args: EhpaArgs, rules: Option<RulesReceiver>) -> EhpaController {
         EhpaController {
             view: self.watches.view(),
             horizontal: self.horizontal.view(),

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::fixture::{Stage, external, hpa, owner, reasons, resource};
+use super::fixture::{Fixture, external, hpa, owner, reasons, resource};
 use crate::ehpa::plan::Desired;
 
 #[test]
@@ -14,7 +14,7 @@ fn crons_are_one_metric_and_one_that_is_not_understood_is_said_to_be() {
         ]})
     };
     let check = |extra: &Value, metrics: &Value, problem: &str| {
-        let plan = Stage::new(extra).plan();
+        let plan = Fixture::new(extra).plan();
         assert_eq!(hpa(&plan)["spec"]["metrics"], *metrics, "{extra}");
         assert_eq!(plan.prediction, Desired::Keep);
         let messages: Vec<_> = plan
@@ -38,15 +38,15 @@ fn crons_are_one_metric_and_one_that_is_not_understood_is_said_to_be() {
     check(&also(crons("UTC", "DAY")), &cpu, twice);
 
     // A mistake in windows that are scaled by takes nothing away.
-    let own = hpa(&Stage::new(&crons("UTC", "night")).plan());
-    let plan = Stage::new(&crons("Mars/Olympus", "night"))
+    let own = hpa(&Fixture::new(&crons("UTC", "night")).plan());
+    let plan = Fixture::new(&crons("Mars/Olympus", "night"))
         .hpa(own.clone())
         .plan();
     assert_eq!(
         (&hpa(&plan)["spec"]["metrics"], reasons(&plan)),
         (&metric, vec!["InvalidCron"])
     );
-    let plan = Stage::new(&json!({"metrics": []})).hpa(own).plan();
+    let plan = Fixture::new(&json!({"metrics": []})).hpa(own).plan();
     assert_eq!(
         (&hpa(&plan)["spec"]["metrics"], reasons(&plan)),
         (&Value::Null, vec![])
@@ -57,7 +57,7 @@ fn crons_are_one_metric_and_one_that_is_not_understood_is_said_to_be() {
 fn where_all_that_a_workload_is_scaled_by_is_not_understood_nothing_else_takes_its_place() {
     let wrong = |strategy: &str| {
         let cron = json!({"timezone": "Mars/Olympus", "start": "0 9 * * *", "end": "0 18 * * *", "targetReplicas": 80});
-        Stage::new(
+        Fixture::new(
             &json!({"metrics": [], "crons": [cron], "scaleStrategy": strategy, "maxReplicas": 30}),
         )
     };
@@ -108,14 +108,14 @@ fn where_all_that_a_workload_is_scaled_by_is_not_understood_nothing_else_takes_i
 fn holidays_that_are_not_understood_are_said_to_be_and_windows_open_without_them() {
     let crons =
         json!([{"name": "day", "start": "0 9 * * *", "end": "0 18 * * *", "targetReplicas": 80}]);
-    let mut stage = Stage::new(&json!({"metrics": [], "crons": crons}));
+    let mut fixture = Fixture::new(&json!({"metrics": [], "crons": crons}));
     for (holidays, expected) in [
         ("2026-12-25", vec![]),
         ("Christmas", vec!["InvalidHolidays"]),
     ] {
-        let annotations = stage.object.metadata.annotations.get_or_insert_default();
+        let annotations = fixture.object.metadata.annotations.get_or_insert_default();
         annotations.insert("plimsoll.dev/holidays".to_owned(), holidays.to_owned());
-        let plan = stage.plan();
+        let plan = fixture.plan();
         assert_eq!(reasons(&plan), expected);
         assert_eq!(
             hpa(&plan)["spec"]["metrics"],

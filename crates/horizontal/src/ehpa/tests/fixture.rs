@@ -15,7 +15,7 @@ use crate::ehpa::{Observed, Propagation, TargetScale};
 
 /// Everything that belongs to one object, with a target of three replicas of a pod with two
 /// containers.
-pub(super) struct Stage {
+pub(super) struct Fixture {
     pub(super) object: EffectiveHorizontalPodAutoscaler,
     pub(super) target: Result<TargetScale, String>,
     pub(super) pods: Vec<Arc<Pod>>,
@@ -26,7 +26,7 @@ pub(super) struct Stage {
     pub(super) rules: Rules,
 }
 
-impl Stage {
+impl Fixture {
     /// The example of the documentation, with `extra` in its spec.
     pub(super) fn new(extra: &Value) -> Self {
         let mut object = json!({

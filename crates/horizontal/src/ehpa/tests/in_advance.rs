@@ -7,7 +7,7 @@ use api::prediction::HISTORY_READ;
 use serde_json::{Value, json};
 use view::Phase;
 
-use super::fixture::{Stage, external, hpa, pod, reasons, resource};
+use super::fixture::{Fixture, external, hpa, pod, reasons, resource};
 use crate::ehpa::plan::Desired;
 
 #[test]
@@ -19,7 +19,7 @@ fn a_metric_is_scaled_by_in_advance_only_while_it_is_predicted_by_one_series() {
     // Half of 251 millicores, cut.
     let predicted = external("crane_autoscaling_prediction", "resource.cpu", "125m");
     let check = |metrics: &[(&str, bool, usize)], expected: &[&Value]| {
-        let plan = Stage::new(&json!({})).predicted(metrics).plan();
+        let plan = Fixture::new(&json!({})).predicted(metrics).plan();
         assert_eq!(
             hpa(&plan)["spec"]["metrics"],
             json!(expected),
@@ -35,29 +35,29 @@ fn a_metric_is_scaled_by_in_advance_only_while_it_is_predicted_by_one_series() {
 
 #[test]
 fn what_was_expected_stays_while_it_cannot_be_had_so_that_nothing_is_scaled_down_for_want_of_it() {
-    let expected = Stage::new(&json!({}))
+    let expected = Fixture::new(&json!({}))
         .predicted(&[("resource.cpu", true, 1)])
         .plan();
-    let check = |stage: Stage, metrics: usize| {
-        let plan = stage.hpa(hpa(&expected)).plan();
+    let check = |fixture: Fixture, metrics: usize| {
+        let plan = fixture.hpa(hpa(&expected)).plan();
         assert_eq!(
             hpa(&plan)["spec"]["metrics"].as_array().map(Vec::len),
             Some(metrics)
         );
     };
-    let stage = || Stage::new(&json!({}));
-    check(stage().predicted(&[("resource.cpu", true, 1)]), 2);
-    check(stage().predicted(&[("resource.cpu", false, 1)]), 2);
-    check(stage().predicted(&[("resource.cpu", false, 0)]), 2);
-    check(stage().predicted(&[]), 2);
-    check(stage(), 2);
-    check(stage().predicted(&[("resource.cpu", true, 2)]), 1);
-    check(Stage::new(&json!({"prediction": null})), 1);
+    let fixture = || Fixture::new(&json!({}));
+    check(fixture().predicted(&[("resource.cpu", true, 1)]), 2);
+    check(fixture().predicted(&[("resource.cpu", false, 1)]), 2);
+    check(fixture().predicted(&[("resource.cpu", false, 0)]), 2);
+    check(fixture().predicted(&[]), 2);
+    check(fixture(), 2);
+    check(fixture().predicted(&[("resource.cpu", true, 2)]), 1);
+    check(Fixture::new(&json!({"prediction": null})), 1);
 
     // Nothing follows from its history since then, which can be read, or not, since another time.
     let unready = |since: &str, read: Option<(ConditionStatus, &str)>| {
-        let mut stage = stage().predicted(&[("resource.cpu", false, 0)]);
-        let status = stage
+        let mut fixture = fixture().predicted(&[("resource.cpu", false, 0)]);
+        let status = fixture
             .prediction
             .as_mut()
             .and_then(|prediction| prediction.status.as_mut())
@@ -76,7 +76,7 @@ fn what_was_expected_stays_while_it_cannot_be_had_so_that_nothing_is_scaled_down
         if let Some((holds, since)) = read {
             set(HISTORY_READ, holds, since);
         }
-        stage
+        fixture
     };
     let (long_ago, over_an_hour, under_an_hour) = (
         "2025-12-01T00:00:00Z",
@@ -139,13 +139,13 @@ fn each_kind_of_metric_has_its_identifier_its_query_and_its_amount_per_pod() {
         "external.queue",
     ];
     let ready = all.map(|identifier| (identifier, true, 1));
-    let stage = Stage::new(&json!({ "metrics": metrics }))
+    let fixture = Fixture::new(&json!({ "metrics": metrics }))
         .annotated(
             "metric-query.autoscaling.crane.io/external.queue",
             "sum(queue_length)",
         )
         .predicted(&ready);
-    let plan = stage.plan();
+    let plan = fixture.plan();
     let added: Vec<_> = hpa(&plan)["spec"]["metrics"].as_array().expect("metrics")[7..].to_vec();
     let predicted =
         |identifier, average| external("crane_autoscaling_prediction", identifier, average);
@@ -201,15 +201,15 @@ fn each_kind_of_metric_has_its_identifier_its_query_and_its_amount_per_pod() {
 #[test]
 fn without_pods_to_ask_what_was_wanted_before_still_is() {
     let ready = [("resource.cpu", true, 1)];
-    let mut stage = Stage::new(&json!({})).predicted(&ready);
-    let before = stage.plan();
-    stage.pods = vec![Arc::new(pod("one", Phase::Pending))];
-    let plan = stage.plan();
+    let mut fixture = Fixture::new(&json!({})).predicted(&ready);
+    let before = fixture.plan();
+    fixture.pods = vec![Arc::new(pod("one", Phase::Pending))];
+    let plan = fixture.plan();
     assert_eq!(
         hpa(&plan)["spec"]["metrics"].as_array().map(Vec::len),
         Some(1)
     );
     assert_eq!(reasons(&plan), ["PredictionWithoutTarget"]);
-    let stage = stage.hpa(hpa(&before));
-    assert_eq!(hpa(&stage.plan()), hpa(&before));
+    let fixture = fixture.hpa(hpa(&before));
+    assert_eq!(hpa(&fixture.plan()), hpa(&before));
 }

@@ -4,7 +4,7 @@ use api::condition::ConditionStatus;
 use api::ehpa::METRICS_PREDICTABLE;
 use serde_json::{Value, json};
 
-use super::fixture::{Stage, external, hpa, reasons, resource};
+use super::fixture::{Fixture, external, hpa, reasons, resource};
 use crate::ehpa::plan::Desired;
 use crate::ehpa::status::{news, status};
 
@@ -16,8 +16,8 @@ fn named(kind: &str, name: &str) -> Value {
 }
 
 /// Which metrics are predicted, and which are said not to be and why.
-fn check(stage: &Stage, predicted: &[&str], others: &[(&str, &str)]) {
-    let plan = stage.plan();
+fn check(fixture: &Fixture, predicted: &[&str], others: &[(&str, &str)]) {
+    let plan = fixture.plan();
     let metrics = match &plan.prediction {
         Desired::Apply(prediction) => prediction.spec.prediction_metrics.as_slice(),
         _ => &[],
@@ -27,7 +27,7 @@ fn check(stage: &Stage, predicted: &[&str], others: &[(&str, &str)]) {
         .map(|metric| metric.resource_identifier.as_str())
         .collect();
     assert_eq!(found, predicted);
-    let status = status(&stage.observed(), &plan.problems, false);
+    let status = status(&fixture.observed(), &plan.problems, false);
     let said = status
         .conditions
         .iter()

@@ -2,13 +2,13 @@
 
 use serde_json::json;
 
-use super::fixture::{Stage, hpa, json_of, reasons};
+use super::fixture::{Fixture, hpa, json_of, reasons};
 use crate::ehpa::plan::Desired;
 
 #[test]
 fn a_preview_scales_a_substitute_of_the_workloads_real_size() {
-    let stage = Stage::new(&json!({"scaleStrategy": "Preview", "specificReplicas": 5}));
-    let plan = stage.plan();
+    let fixture = Fixture::new(&json!({"scaleStrategy": "Preview", "specificReplicas": 5}));
+    let plan = fixture.plan();
     let target = json!({"apiVersion": "autoscaling.crane.io/v1alpha1", "kind": "Substitute", "name": "ehpa-php-apache"});
     assert_eq!(hpa(&plan)["spec"]["scaleTargetRef"], target);
     let Desired::Apply(substitute) = &plan.substitute else {
@@ -30,9 +30,9 @@ fn a_preview_scales_a_substitute_of_the_workloads_real_size() {
 #[test]
 fn replicas_by_hand_are_for_previews_and_work_again_after_zero() {
     let check = |strategy: &str, wanted: i32, replicas: i32, expected: Option<i32>| {
-        let stage = Stage::new(&json!({"scaleStrategy": strategy, "specificReplicas": wanted}));
+        let fixture = Fixture::new(&json!({"scaleStrategy": strategy, "specificReplicas": wanted}));
         assert_eq!(
-            stage.replicas(replicas).plan().scale_to,
+            fixture.replicas(replicas).plan().scale_to,
             expected,
             "{strategy}: {wanted} of {replicas}"
         );
@@ -50,9 +50,9 @@ fn replicas_by_hand_do_not_fight_a_native_autoscaler() {
         (3, vec!["FailedReconcileHPA"]),
         (0, vec!["ScalingDisabled", "FailedReconcileHPA"]),
     ] {
-        let stage = Stage::new(&json!({"scaleStrategy": "Preview", "specificReplicas": 5}))
+        let fixture = Fixture::new(&json!({"scaleStrategy": "Preview", "specificReplicas": 5}))
             .replicas(replicas);
-        let plan = stage.hpa(hpa("mine", &json!({}))).plan();
+        let plan = fixture.hpa(hpa("mine", &json!({}))).plan();
         assert_eq!((plan.scale_to, reasons(&plan)), (None, reasons_expected));
         let message = &plan.problems[plan.problems.len() - 1].message;
         assert!(

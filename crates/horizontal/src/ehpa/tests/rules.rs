@@ -4,7 +4,7 @@
 use api::ehpa::{METRIC_RULES_USABLE, METRICS_PREDICTABLE};
 use serde_json::{Value, json};
 
-use super::fixture::Stage;
+use super::fixture::Fixture;
 use crate::ehpa::plan::Desired;
 use crate::ehpa::rules::Rules;
 use crate::ehpa::status::status;
@@ -13,19 +13,19 @@ const RULES: &str = "externalRules: [{seriesQuery: 'queue{}', metricsQuery: 'max
 /// What the deployed adapter is given.
 const DEPLOYED: &str = include_str!("../../../../../deploy/components/rules/config.yaml");
 
-fn stage(rules: &str, matchers: &[&str], kind: &str, metric: &Value) -> Stage {
+fn fixture(rules: &str, matchers: &[&str], kind: &str, metric: &Value) -> Fixture {
     let target = json!({"type": "AverageValue", "averageValue": "10"});
     let metrics =
         json!([{"type": kind, kind.to_lowercase(): {"metric": metric, "target": target}}]);
-    let mut stage = Stage::new(&json!({ "metrics": metrics }));
-    stage.rules = Rules::of(rules, matchers);
-    stage
+    let mut fixture = Fixture::new(&json!({ "metrics": metrics }));
+    fixture.rules = Rules::of(rules, matchers);
+    fixture
 }
 
 /// `expected`: how the history of the only metric is asked for, or why it is not predicted.
-fn check(stage: &Stage, expected: Result<&str, &str>) {
-    let plan = stage.plan();
-    let status = status(&stage.observed(), &plan.problems, false);
+fn check(fixture: &Fixture, expected: Result<&str, &str>) {
+    let plan = fixture.plan();
+    let status = status(&fixture.observed(), &plan.problems, false);
     let condition = status
         .conditions
         .iter()
@@ -42,22 +42,22 @@ fn check(stage: &Stage, expected: Result<&str, &str>) {
         (found, why),
         (expected.ok(), expected.err()),
         "{:?}",
-        stage.object.spec.metrics
+        fixture.object.spec.metrics
     );
 }
 
 #[test]
 fn what_the_user_says_goes_before_rules_and_these_before_a_plain_sum() {
     let queue = |rules: &str, label: &str| {
-        stage(
+        fixture(
             rules,
             &[],
             "External",
             &json!({"name": "queue", "selector": {"matchLabels": {label: "a"}}}),
         )
     };
-    let own = |stage: Stage| {
-        stage.annotated(
+    let own = |fixture: Fixture| {
+        fixture.annotated(
             "metric-query.autoscaling.crane.io/external.queue",
             "avg(queue)",
         )
@@ -81,7 +81,7 @@ fn metrics_of_pods_are_summed_over_all_pods_of_the_workload_by_the_query_of_thei
         r#"sum(rate(http_requests_total{{namespace!="",pod!="",cluster="a",code="200",verb="GET",{pods}}}[2m]))"#
     );
     check(
-        &stage(
+        &fixture(
             DEPLOYED,
             &[r#"cluster="a""#],
             "Pods",
@@ -91,7 +91,7 @@ fn metrics_of_pods_are_summed_over_all_pods_of_the_workload_by_the_query_of_thei
     );
     let query = format!(r#"sum(requests{{code="200",verb="GET",{pods}}})"#);
     check(
-        &stage(DEPLOYED, &[r#"cluster="a""#], "Pods", &metric("requests")),
+        &fixture(DEPLOYED, &[r#"cluster="a""#], "Pods", &metric("requests")),
         Ok(&query),
     );
 }
@@ -104,19 +104,19 @@ fn of_several_rules_the_last_one_that_finds_series_counts() {
     let rules = ["a", "b", "c", "d", "e"].map(rule).join(",");
     let rules = format!("externalRules: [{rules}]");
     check(
-        &stage(&rules, &[], "External", &json!({"name": "x"})),
+        &fixture(&rules, &[], "External", &json!({"name": "x"})),
         Ok("sum(e) or sum(d) or sum(c) or sum(b)"),
     );
 }
 
 #[test]
 fn without_knowing_the_rules_nothing_is_asked_for_in_another_way() {
-    let mut stage = stage("", &[], "External", &json!({"name": "queue"}));
-    stage.rules = Rules::default();
-    stage.rules.error = Some("rules[0]: no".to_owned());
-    check(&stage, Err("external.queue: rules[0]: no"));
-    stage = stage.predicted(&[]);
-    let prediction = stage.prediction.as_mut().expect("a prediction");
+    let mut fixture = fixture("", &[], "External", &json!({"name": "queue"}));
+    fixture.rules = Rules::default();
+    fixture.rules.error = Some("rules[0]: no".to_owned());
+    check(&fixture, Err("external.queue: rules[0]: no"));
+    fixture = fixture.predicted(&[]);
+    let prediction = fixture.prediction.as_mut().expect("a prediction");
     let algorithm = json!({"algorithmType": "dsp"});
     let query = json!({"expression": "max(queue)"});
     prediction.spec.prediction_metrics = vec![
@@ -125,35 +125,35 @@ fn without_knowing_the_rules_nothing_is_asked_for_in_another_way() {
         }))
         .expect("a metric"),
     ];
-    check(&stage, Ok("max(queue)"));
-    stage.object.spec.scale_target_ref.name = "other".to_owned();
-    check(&stage, Err("external.queue: rules[0]: no"));
+    check(&fixture, Ok("max(queue)"));
+    fixture.object.spec.scale_target_ref.name = "other".to_owned();
+    check(&fixture, Err("external.queue: rules[0]: no"));
 }
 
 #[test]
 fn broken_rules_are_said_where_they_matter() {
-    let said = |stage: &Stage| {
-        let conditions = status(&stage.observed(), &[], false).conditions;
+    let said = |fixture: &Fixture| {
+        let conditions = status(&fixture.observed(), &[], false).conditions;
         let condition = conditions
             .into_iter()
             .find(|condition| condition.kind == METRIC_RULES_USABLE);
         condition.map(|condition| (condition.reason, condition.message))
     };
-    let mut stage = stage(RULES, &[], "External", &json!({"name": "queue"}));
-    assert_eq!(said(&stage), None);
-    stage.rules.error = Some("rules[0]: no".to_owned());
+    let mut fixture = fixture(RULES, &[], "External", &json!({"name": "queue"}));
+    assert_eq!(said(&fixture), None);
+    fixture.rules.error = Some("rules[0]: no".to_owned());
     let expected = (
         "MetricRulesBroken".to_owned(),
         "rules[0]: no; histories are asked for as before".to_owned(),
     );
-    assert_eq!(said(&stage), Some(expected));
-    check(&stage, Ok(r#"sum(max(queue{namespace="shop"}))"#));
-    let annotated = stage.annotated(
+    assert_eq!(said(&fixture), Some(expected));
+    check(&fixture, Ok(r#"sum(max(queue{namespace="shop"}))"#));
+    let annotated = fixture.annotated(
         "metric-query.autoscaling.crane.io/external.queue",
         "avg(queue)",
     );
     assert_eq!(said(&annotated), None);
-    let mut of_cpu = Stage::new(&json!({}));
+    let mut of_cpu = Fixture::new(&json!({}));
     of_cpu.rules.error = Some("rules[0]: no".to_owned());
     assert_eq!(said(&of_cpu), None);
 }

@@ -2,14 +2,14 @@
 
 use serde_json::{Value, json};
 
-use super::fixture::{Stage, hpa, owner, reasons};
+use super::fixture::{Fixture, hpa, owner, reasons};
 use crate::ehpa::plan::Desired;
 
 #[test]
 fn an_autoscaler_of_the_same_workload_is_taken_over_only_if_nobody_else_minds() {
     let controlled = json!({"ownerReferences": owner("u2")});
     let mine = hpa("mine", &json!({}));
-    let plan = Stage::new(&json!({})).hpa(mine.clone()).plan();
+    let plan = Fixture::new(&json!({})).hpa(mine.clone()).plan();
     assert_eq!(
         (hpa(&plan)["metadata"]["name"].as_str(), plan.adopts),
         (Some("mine"), true)
@@ -19,8 +19,8 @@ fn an_autoscaler_of_the_same_workload_is_taken_over_only_if_nobody_else_minds() 
         ("Auto", vec![mine.clone(), hpa("other", &json!({}))]),
         ("Auto", vec![hpa("theirs", &controlled)]),
     ] {
-        let stage = Stage::new(&json!({"scaleStrategy": strategy}));
-        let plan = hpas.into_iter().fold(stage, Stage::hpa).plan();
+        let fixture = Fixture::new(&json!({"scaleStrategy": strategy}));
+        let plan = hpas.into_iter().fold(fixture, Fixture::hpa).plan();
         let observed = (plan.hpa.is_none(), plan.substitute.clone(), reasons(&plan));
         assert_eq!(
             observed,
@@ -29,7 +29,7 @@ fn an_autoscaler_of_the_same_workload_is_taken_over_only_if_nobody_else_minds() 
         );
     }
     // Once it is adopted it is found under whatever name, next to any other.
-    let plan = Stage::new(&json!({}))
+    let plan = Fixture::new(&json!({}))
         .hpa(hpa("later", &json!({})))
         .hpa(adopted("mine", "u1"))
         .plan();
@@ -51,7 +51,7 @@ fn an_autoscaler_of_the_same_workload_is_taken_over_only_if_nobody_else_minds() 
     // The name may be taken by an autoscaler of another workload.
     let mut taken = hpa("ehpa-php-apache", &json!({}));
     taken["spec"]["scaleTargetRef"]["name"] = json!("else");
-    let plan = Stage::new(&json!({})).hpa(taken).plan();
+    let plan = Fixture::new(&json!({})).hpa(taken).plan();
     assert_eq!(
         (plan.hpa.is_none(), reasons(&plan)),
         (true, vec!["FailedReconcileHPA"])
@@ -61,8 +61,8 @@ fn an_autoscaler_of_the_same_workload_is_taken_over_only_if_nobody_else_minds() 
 #[test]
 fn of_objects_for_the_same_workload_only_the_oldest_has_anything() {
     let by_hand = json!({"scaleStrategy": "Preview", "specificReplicas": 100});
-    let check = |stage: Stage| {
-        let plan = stage.plan();
+    let check = |fixture: Fixture| {
+        let plan = fixture.plan();
         assert_eq!(
             (plan.hpa.as_ref(), reasons(&plan)),
             (None, vec!["FailedReconcileHPA"])
@@ -70,16 +70,16 @@ fn of_objects_for_the_same_workload_only_the_oldest_has_anything() {
         assert_eq!((plan.scale_to, plan.substitute), (None, Desired::Keep));
         plan.prediction
     };
-    let younger = || Stage {
+    let younger = || Fixture {
         older_ehpa: Some("a"),
-        ..Stage::new(&by_hand)
+        ..Fixture::new(&by_hand)
     };
     assert_eq!(check(younger()), Desired::Keep);
     assert_eq!(check(younger().predicted(&[])), Desired::Delete);
     // The oldest may have been turned to the workload of another, which keeps what it has.
     let theirs = hpa("theirs", &json!({"ownerReferences": owner("u2")}));
     assert_eq!(
-        check(Stage::new(&by_hand).hpa(theirs).predicted(&[])),
+        check(Fixture::new(&by_hand).hpa(theirs).predicted(&[])),
         Desired::Delete
     );
     let own = hpa("ehpa-php-apache", &json!({"ownerReferences": owner("u1")}));
@@ -95,7 +95,7 @@ fn of_objects_for_the_same_workload_only_the_oldest_has_anything() {
     );
 
     // A native autoscaler asks for no prediction, so one for a preview does no harm.
-    let plan = Stage::new(&by_hand).hpa(hpa("mine", &json!({}))).plan();
+    let plan = Fixture::new(&by_hand).hpa(hpa("mine", &json!({}))).plan();
     assert_eq!((plan.hpa.is_none(), plan.scale_to), (true, None));
     assert!(
         matches!(plan.prediction, Desired::Apply(_)),
@@ -116,7 +116,10 @@ fn adopted(name: &str, uid: &str) -> Value {
 fn a_second_autoscaler_that_comes_later_is_adopted_in_place_of_the_one_that_was_made() {
     let made = hpa("ehpa-php-apache", &json!({"ownerReferences": owner("u1")}));
     let later = || hpa("later", &json!({}));
-    let plan = Stage::new(&json!({})).hpa(made.clone()).hpa(later()).plan();
+    let plan = Fixture::new(&json!({}))
+        .hpa(made.clone())
+        .hpa(later())
+        .plan();
     assert_eq!(
         (hpa(&plan)["metadata"]["name"].as_str(), plan.adopts),
         (Some("later"), true)
@@ -146,8 +149,8 @@ fn a_second_autoscaler_that_comes_later_is_adopted_in_place_of_the_one_that_was_
             "HorizontalPodAutoscalers later, other scale the same workload",
         ),
     ] {
-        let stage = Stage::new(&json!({"scaleStrategy": strategy})).hpa(made.clone());
-        let plan = others.into_iter().fold(stage, Stage::hpa).plan();
+        let fixture = Fixture::new(&json!({"scaleStrategy": strategy})).hpa(made.clone());
+        let plan = others.into_iter().fold(fixture, Fixture::hpa).plan();
         assert_eq!(
             (plan.hpa.is_none(), plan.deleted.as_slice()),
             (true, &["ehpa-php-apache".to_owned()][..])
@@ -159,7 +162,7 @@ fn a_second_autoscaler_that_comes_later_is_adopted_in_place_of_the_one_that_was_
             plan.problems
         );
     }
-    let plan = Stage::new(&json!({})).hpa(made).hpa(leaving).plan();
+    let plan = Fixture::new(&json!({})).hpa(made).hpa(leaving).plan();
     assert_eq!(
         (hpa(&plan)["metadata"]["name"].as_str(), plan.deleted),
         (Some("ehpa-php-apache"), vec![])
@@ -170,10 +173,12 @@ fn a_second_autoscaler_that_comes_later_is_adopted_in_place_of_the_one_that_was_
 fn what_a_tool_installed_is_adopted_only_by_name() {
     let check = |annotations: &[(&str, &str)], expected: bool| {
         let release = json!({"annotations": {"argocd.argoproj.io/tracking-id": "shop:autoscaling/HorizontalPodAutoscaler:shop/mine"}});
-        let stage = Stage::new(&json!({})).hpa(hpa("mine", &release));
+        let fixture = Fixture::new(&json!({})).hpa(hpa("mine", &release));
         let plan = annotations
             .iter()
-            .fold(stage, |stage, (key, value)| stage.annotated(key, value))
+            .fold(fixture, |fixture, (key, value)| {
+                fixture.annotated(key, value)
+            })
             .plan();
         assert_eq!(
             (plan.adopts, plan.problems.is_empty()),
@@ -188,8 +193,8 @@ fn what_a_tool_installed_is_adopted_only_by_name() {
 
 #[test]
 fn an_adopted_autoscaler_is_given_back_when_it_is_not_to_be_scaled_by_any_more() {
-    let check = |stage: Stage, restored: &[&str], name: Option<&str>| {
-        let plan = stage.plan();
+    let check = |fixture: Fixture, restored: &[&str], name: Option<&str>| {
+        let plan = fixture.plan();
         let scaled_by = plan
             .hpa
             .as_ref()
@@ -208,7 +213,7 @@ fn an_adopted_autoscaler_is_given_back_when_it_is_not_to_be_scaled_by_any_more()
         plan
     };
     let plan = check(
-        Stage::new(&json!({})).hpa(adopted("mine", "u1")),
+        Fixture::new(&json!({})).hpa(adopted("mine", "u1")),
         &[],
         Some("mine"),
     );
@@ -224,7 +229,7 @@ fn an_adopted_autoscaler_is_given_back_when_it_is_not_to_be_scaled_by_any_more()
 
     let preview = json!({"scaleStrategy": "Preview", "specificReplicas": 5});
     let plan = check(
-        Stage::new(&preview).hpa(adopted("mine", "u1")),
+        Fixture::new(&preview).hpa(adopted("mine", "u1")),
         &["mine"],
         None,
     );
@@ -235,18 +240,18 @@ fn an_adopted_autoscaler_is_given_back_when_it_is_not_to_be_scaled_by_any_more()
     let elsewhere =
         json!({"scaleTargetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "other"}});
     check(
-        Stage::new(&elsewhere).hpa(adopted("mine", "u1")),
+        Fixture::new(&elsewhere).hpa(adopted("mine", "u1")),
         &["mine"],
         Some("ehpa-php-apache"),
     );
-    let mut gone = Stage::new(&elsewhere).hpa(adopted("mine", "u1"));
+    let mut gone = Fixture::new(&elsewhere).hpa(adopted("mine", "u1"));
     gone.target = Err("not found".to_owned());
     check(gone, &["mine"], None);
     // An older object is to scale the workload, and has an autoscaler already.
     let theirs = hpa("theirs", &json!({"ownerReferences": owner("u2")}));
-    let younger = Stage {
+    let younger = Fixture {
         older_ehpa: Some("a"),
-        ..Stage::new(&json!({}))
+        ..Fixture::new(&json!({}))
     };
     check(
         younger.hpa(adopted("mine", "u1")).hpa(theirs.clone()),
@@ -254,19 +259,23 @@ fn an_adopted_autoscaler_is_given_back_when_it_is_not_to_be_scaled_by_any_more()
         None,
     );
     // What another object adopted is its own.
-    let plan = check(Stage::new(&json!({})).hpa(adopted("mine", "u2")), &[], None);
+    let plan = check(
+        Fixture::new(&json!({})).hpa(adopted("mine", "u2")),
+        &[],
+        None,
+    );
     assert_eq!(plan.prediction, Desired::Keep);
 
     // Of two objects with one each the younger gives its own up.
     let made = hpa("ehpa-php-apache", &json!({"ownerReferences": owner("u1")}));
-    let younger = Stage {
+    let younger = Fixture {
         older_ehpa: Some("a"),
-        ..Stage::new(&json!({}))
+        ..Fixture::new(&json!({}))
     };
     let plan = check(younger.hpa(made.clone()).hpa(theirs.clone()), &[], None);
     assert_eq!(plan.deleted, ["ehpa-php-apache"]);
     let plan = check(
-        Stage::new(&json!({})).hpa(made).hpa(theirs),
+        Fixture::new(&json!({})).hpa(made).hpa(theirs),
         &[],
         Some("ehpa-php-apache"),
     );

@@ -26,7 +26,7 @@ fn a_forecast_of_a_week_by_the_second_is_kept_in_few_values() {
     let window = 7 * DAY;
     let metric = ForecastSpec {
         method: percentile_of_each_second(),
-        ..Stage::new(own(), now).metric
+        ..Fixture::new(own(), now).metric
     };
     let mut pipeline = MetricPipeline::new(
         "u-1",
@@ -113,25 +113,25 @@ fn a_long_annotation_makes_a_short_reason() {
 #[test]
 fn a_series_with_long_labels_is_not_kept() {
     let now = START + 10 * DAY;
-    let mut stage = Stage::new(own(), now);
-    let range = stage.pipeline.range(at(now));
+    let mut fixture = Fixture::new(own(), now);
+    let range = fixture.pipeline.range(at(now));
     let samples = answer(range, START)
         .remove(&Labels::new())
         .expect("samples");
     let labels = BTreeMap::from([("path".to_owned(), "x".repeat(100_000))]);
-    stage
+    fixture
         .pipeline
         .take(range, Samples::from([(labels, samples)]), at(now));
-    let metric = &stage.forecast(now).metrics[0];
+    let metric = &fixture.forecast(now).metrics[0];
     assert!(
         !metric.is_ready && metric.reason.contains("bytes of labels"),
         "{}",
         metric.reason
     );
     assert!(
-        stage.pipeline.bytes() < 1000,
+        fixture.pipeline.bytes() < 1000,
         "{} bytes",
-        stage.pipeline.bytes()
+        fixture.pipeline.bytes()
     );
 }
 
@@ -139,8 +139,8 @@ fn a_series_with_long_labels_is_not_kept() {
 fn several_series_are_told_apart_and_too_many_are_refused() {
     let now = START + 10 * DAY;
     for (count, is_ready) in [(2, true), (11, false)] {
-        let mut stage = Stage::new(own(), now);
-        let range = stage.pipeline.range(at(now));
+        let mut fixture = Fixture::new(own(), now);
+        let range = fixture.pipeline.range(at(now));
         let samples = answer(range, START)
             .remove(&Labels::new())
             .expect("samples");
@@ -150,8 +150,8 @@ fn several_series_are_told_apart_and_too_many_are_refused() {
                 samples.clone(),
             )
         });
-        stage.pipeline.take(range, found.collect(), at(now));
-        let forecast = stage.forecast(now);
+        fixture.pipeline.take(range, found.collect(), at(now));
+        let forecast = fixture.forecast(now);
         assert_eq!(
             forecast.metrics[0].is_ready, is_ready,
             "{count}: {}",

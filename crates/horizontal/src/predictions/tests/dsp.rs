@@ -10,8 +10,8 @@ fn cranes_predictor_says_what_it_says_there() {
     let Method::Dsp { dsp, .. } = of_crane() else {
         panic!("it is Crane's")
     };
-    let mut stage = Stage::new(of_crane(), now);
-    stage.read(now, START);
+    let mut fixture = Fixture::new(of_crane(), now);
+    fixture.read(now, START);
     let range = ReadRange {
         first: START + 2 * DAY - HOUR,
         last: START + 5 * DAY,
@@ -21,7 +21,7 @@ fn cranes_predictor_says_what_it_says_there() {
         .remove(&Labels::new())
         .expect("samples");
     let expected = dsp.forecast(&samples).expect("it is periodic");
-    let forecast = stage.forecast(now);
+    let forecast = fixture.forecast(now);
     let series = &forecast.metrics[0].series[0];
     assert_eq!(series.first_second, expected.first_second);
     let first: Vec<f64> = expected.values().take(series.values.len()).collect();
@@ -42,10 +42,10 @@ fn of_crane() -> Method {
 #[test]
 fn while_a_history_is_looked_at_what_was_written_holds_on_and_what_cannot_be_read_is_still_said() {
     let now = START + 5 * DAY + 40;
-    let mut before = Stage::new(of_crane(), now);
+    let mut before = Fixture::new(of_crane(), now);
     before.read(now, START);
     before.write(now).expect("a first status");
-    let mut after = Stage::new(of_crane(), now + 60);
+    let mut after = Fixture::new(of_crane(), now + 60);
     after.written = before.written;
     let range = after.pipeline.range(at(now + 60));
     after
@@ -65,7 +65,7 @@ fn while_a_history_is_looked_at_what_was_written_holds_on_and_what_cannot_be_rea
     );
     assert_eq!(metric.made_at, Some(at(now + 90)));
     // A study that is lost is said, and made again after a while.
-    let mut lost = Stage::new(of_crane(), now);
+    let mut lost = Fixture::new(of_crane(), now);
     let range = lost.pipeline.range(at(now));
     lost.pipeline.take(range, answer(range, START), at(now));
     drop(lost.pipeline.fit_task());

@@ -9,18 +9,18 @@ use super::*;
 
 #[test]
 fn what_is_heard_of_usage_round_by_round_becomes_a_history() {
-    let mut stage = Stage::new(own(), START);
+    let mut fixture = Fixture::new(own(), START);
     let rounds = (2 * DAY + 4 * HOUR) / 300;
     for round in 0..rounds {
         // Nothing is measured now and then.
         let sample = (round % 50 != 0).then(|| load(START + round * 300));
-        stage.pipeline.hear(
+        fixture.pipeline.hear(
             at(START + round * 300 + 7),
             sample,
             at(START + round * 300 + 8),
         );
     }
-    let forecast = stage.forecast(START + rounds * 300);
+    let forecast = fixture.forecast(START + rounds * 300);
     assert!(
         forecast.metrics[0].is_ready,
         "{}",
@@ -31,16 +31,16 @@ fn what_is_heard_of_usage_round_by_round_becomes_a_history() {
 #[test]
 fn after_a_clock_that_was_ahead_all_is_read_anew() {
     let now = START + 10 * DAY + 6 * HOUR + 60;
-    let mut stage = Stage::new(own(), now);
-    stage.read(now, START);
-    let expected = stage.forecast(now);
+    let mut fixture = Fixture::new(own(), now);
+    fixture.read(now, START);
+    let expected = fixture.forecast(now);
     for ahead in [HOUR, 3 * DAY, 4000 * DAY] {
-        stage.read(now + ahead, START);
-        assert!(stage.pipeline.is_due(now), "{ahead}");
-        assert_eq!(stage.read(now, START), 14 * 288 + 1, "{ahead}");
-        assert_eq!(stage.forecast(now).metrics, expected.metrics, "{ahead}");
+        fixture.read(now + ahead, START);
+        assert!(fixture.pipeline.is_due(now), "{ahead}");
+        assert_eq!(fixture.read(now, START), 14 * 288 + 1, "{ahead}");
+        assert_eq!(fixture.forecast(now).metrics, expected.metrics, "{ahead}");
         assert!(
-            !stage.pipeline.is_due(now) && stage.pipeline.is_due(now + 300 + 90),
+            !fixture.pipeline.is_due(now) && fixture.pipeline.is_due(now + 300 + 90),
             "{ahead}"
         );
     }
@@ -49,7 +49,7 @@ fn after_a_clock_that_was_ahead_all_is_read_anew() {
 #[test]
 fn a_clock_that_was_put_back_a_little_takes_nothing_of_what_was_heard() {
     for step_seconds in [300, 3600] {
-        let mut stage = Stage::new(
+        let mut fixture = Fixture::new(
             Method::Plimsoll {
                 step_seconds,
                 quantile: Quantile::Expected,
@@ -59,14 +59,14 @@ fn a_clock_that_was_put_back_a_little_takes_nothing_of_what_was_heard() {
         let rounds = (3 * DAY + 4 * HOUR) / 300;
         for round in 0..rounds {
             let heard_at = START + round * 300;
-            stage
+            fixture
                 .pipeline
                 .hear(at(heard_at), Some(load(heard_at)), at(heard_at));
-            stage
+            fixture
                 .pipeline
                 .hear(at(heard_at - 5), Some(load(heard_at)), at(heard_at - 5));
         }
-        let forecast = stage.forecast(START + rounds * 300);
+        let forecast = fixture.forecast(START + rounds * 300);
         assert!(
             forecast.metrics[0].is_ready,
             "{step_seconds}: {}",
@@ -78,25 +78,25 @@ fn a_clock_that_was_put_back_a_little_takes_nothing_of_what_was_heard() {
 #[test]
 fn a_long_history_is_read_in_parts_and_forecast_after_the_last() {
     let now = START + 20 * DAY + 60;
-    let mut whole = Stage::new(own(), now);
+    let mut whole = Fixture::new(own(), now);
     whole.read(now, START);
-    let mut stage = Stage::new(own(), now);
-    let range = stage.pipeline.range(at(now));
+    let mut fixture = Fixture::new(own(), now);
+    let range = fixture.pipeline.range(at(now));
     let (mut parts, mut next) = (0, range.first);
     loop {
-        let chunk = stage.pipeline.chunk(at(now));
+        let chunk = fixture.pipeline.chunk(at(now));
         let points = (chunk.range.last - chunk.range.first) / 300 + 1;
         assert!(chunk.range.first == next && points <= 2000, "{chunk:?}");
-        stage
+        fixture
             .pipeline
             .take_chunk(chunk, answer(chunk.range, START), at(now));
         (parts, next) = (parts + 1, chunk.range.last);
         if chunk.is_last {
             break;
         }
-        let result = stage.result();
+        let result = fixture.result();
         assert!(
-            result.is_known() && result.metrics[0].made.is_none() && stage.pipeline.is_due(now)
+            result.is_known() && result.metrics[0].made.is_none() && fixture.pipeline.is_due(now)
         );
         assert_eq!(
             result.history(),
@@ -104,8 +104,8 @@ fn a_long_history_is_read_in_parts_and_forecast_after_the_last() {
         );
     }
     assert_eq!((parts, next), (3, range.last));
-    assert!(!stage.pipeline.is_due(now));
-    assert_eq!(stage.forecast(now).metrics, whole.forecast(now).metrics);
+    assert!(!fixture.pipeline.is_due(now));
+    assert_eq!(fixture.forecast(now).metrics, whole.forecast(now).metrics);
 }
 
 #[test]
@@ -116,7 +116,7 @@ fn what_is_too_slow_is_asked_for_in_smaller_parts_and_then_less_often() {
         (range.last - range.first) / i64::from(range.step) + 1
     };
     for (excess, least) in [(Excess::Time, 500), (Excess::Size, 62)] {
-        let mut pipeline = Stage::new(own(), now).pipeline;
+        let mut pipeline = Fixture::new(own(), now).pipeline;
         let mut asked = vec![points(&pipeline, now)];
         while pipeline.asks_for_less(pipeline.chunk(at(now)), excess, at(now)) {
             asked.push(points(&pipeline, now));
@@ -147,7 +147,7 @@ proptest! {
     #[test]
     fn spans_are_in_order_and_leave_nothing_out(pauses in prop::collection::vec(1_i64..20 * DAY, 1..20), step in prop::sample::select(vec![60_u32, 300, 432])) {
         let mut now = START;
-        let mut pipeline = Stage::new(Method::Plimsoll { step_seconds: step, quantile: Quantile::P90 }, now).pipeline;
+        let mut pipeline = Fixture::new(Method::Plimsoll { step_seconds: step, quantile: Quantile::P90 }, now).pipeline;
         let mut last = None;
         for pause in pauses {
             now += pause;

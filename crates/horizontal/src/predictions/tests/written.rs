@@ -16,15 +16,15 @@ fn a_young_history_says_how_much_there_is_and_how_much_is_needed() {
             "too little history: there is 1d 4h of it, and 2d is needed",
         ),
     ] {
-        let mut stage = Stage::new(own(), now);
-        stage.read(now, age.map_or(i64::MAX, |age| now - age));
-        stage.write(now).expect("a first status");
-        stage.check((
+        let mut fixture = Fixture::new(own(), now);
+        fixture.read(now, age.map_or(i64::MAX, |age| now - age));
+        fixture.write(now).expect("a first status");
+        fixture.check((
             false,
             &format!("not all metric predicted: resource.cpu: {expected}"),
         ));
-        stage.check_read(ConditionStatus::True, now);
-        let status = stage.written.as_ref().expect("it is written");
+        fixture.check_read(ConditionStatus::True, now);
+        let status = fixture.written.as_ref().expect("it is written");
         assert!(
             !status.prediction_metrics[0].ready
                 && status.prediction_metrics[0].prediction.is_empty()
@@ -34,44 +34,44 @@ fn a_young_history_says_how_much_there_is_and_how_much_is_needed() {
 
 #[test]
 fn an_expression_without_samples_that_is_confined_to_the_namespace_says_so() {
-    let mut stage = Stage::new(own(), START);
+    let mut fixture = Fixture::new(own(), START);
     let expression = Expression {
         text: r#"sum(load{namespace="shop"})"#.to_owned(),
         confined_by: Some(r#"namespace="shop""#.to_owned()),
     };
     let metric = ForecastSpec {
         query: Ok(Query::Expression(expression)),
-        ..stage.metric.clone()
+        ..fixture.metric.clone()
     };
-    stage.pipeline = MetricPipeline::new("u-1", metric, WINDOW, INTERVALS, at(START));
-    stage.read(START, i64::MAX);
-    stage.write(START).expect("a first status");
+    fixture.pipeline = MetricPipeline::new("u-1", metric, WINDOW, INTERVALS, at(START));
+    fixture.read(START, i64::MAX);
+    fixture.write(START).expect("a first status");
     let expected = "not all metric predicted: resource.cpu: there are no samples of sum(load{namespace=\"shop\"}); only series with \
                     namespace=\"shop\" are read, unless the namespace has the label plimsoll.dev/prediction-query-scope=cluster";
-    stage.check((false, expected));
+    fixture.check((false, expected));
 }
 
 #[test]
 fn a_status_is_written_when_it_no_longer_holds_and_not_before() {
     let mut now = START + 10 * DAY;
-    let mut stage = Stage::new(
+    let mut fixture = Fixture::new(
         Method::Plimsoll {
             step_seconds: 300,
             quantile: Quantile::P90,
         },
         now,
     );
-    stage.read(now, START);
-    let first = stage.write(now).expect("a first status");
+    fixture.read(now, START);
+    let first = fixture.write(now).expect("a first status");
     assert_eq!(first.event, None, "that all is well goes without saying");
-    stage.check((true, ""));
-    assert_eq!(stage.write(now), None);
+    fixture.check((true, ""));
+    assert_eq!(fixture.write(now), None);
     let mut writes = 0;
     for _ in 0..288 {
         now += 300;
-        stage.read(now, START);
-        writes += usize::from(stage.write(now).is_some());
-        let status = stage.written.as_ref().expect("it is written");
+        fixture.read(now, START);
+        writes += usize::from(fixture.write(now).is_some());
+        let status = fixture.written.as_ref().expect("it is written");
         let samples = &status.prediction_metrics[0].prediction[0].samples;
         assert!(
             samples
@@ -85,45 +85,45 @@ fn a_status_is_written_when_it_no_longer_holds_and_not_before() {
 #[test]
 fn what_cannot_be_read_is_said_and_what_was_forecast_holds_on_as_far_as_it_reaches() {
     let now = START + 10 * DAY;
-    let mut stage = Stage::new(own(), now);
-    stage.read(now, START);
-    stage.write(now);
-    stage.pipeline.fail("nobody answers", at(now + 300));
-    assert_eq!(stage.pipeline.due(), Some(now + 301));
-    let status_update = stage.write(now + 300).expect("the condition changes");
+    let mut fixture = Fixture::new(own(), now);
+    fixture.read(now, START);
+    fixture.write(now);
+    fixture.pipeline.fail("nobody answers", at(now + 300));
+    assert_eq!(fixture.pipeline.due(), Some(now + 301));
+    let status_update = fixture.write(now + 300).expect("the condition changes");
     assert_eq!(
         status_update.event.as_ref().map(|(is_bad, ..)| *is_bad),
         Some(true)
     );
     let holds_on = "resource.cpu: the history cannot be read: nobody answers; what was forecast at 2026-01-11T00:00:00Z holds on for a while";
-    stage.check((true, holds_on));
-    stage.pipeline.fail("nobody answers", at(now + HOUR / 2));
+    fixture.check((true, holds_on));
+    fixture.pipeline.fail("nobody answers", at(now + HOUR / 2));
     assert_eq!(
-        stage.write(now + HOUR / 2),
+        fixture.write(now + HOUR / 2),
         None,
         "it ages, and is not written anew"
     );
-    stage
+    fixture
         .write(now + 2 * HOUR)
         .expect("it does not reach far enough any more");
-    stage.check((
+    fixture.check((
         false,
         "not all metric predicted: resource.cpu: the history cannot be read: nobody answers",
     ));
-    stage.check_read(ConditionStatus::False, now + 300);
-    stage.read(now + 3 * HOUR, START);
-    stage.write(now + 3 * HOUR).expect("it is there again");
-    stage.check((true, ""));
-    stage.check_read(ConditionStatus::True, now + 3 * HOUR);
+    fixture.check_read(ConditionStatus::False, now + 300);
+    fixture.read(now + 3 * HOUR, START);
+    fixture.write(now + 3 * HOUR).expect("it is there again");
+    fixture.check((true, ""));
+    fixture.check_read(ConditionStatus::True, now + 3 * HOUR);
 }
 
 #[test]
 fn a_new_leader_that_cannot_read_goes_on_with_what_is_written() {
     let now = START + 10 * DAY;
-    let mut before = Stage::new(own(), now);
+    let mut before = Fixture::new(own(), now);
     before.read(now, START);
     before.write(now);
-    let mut after = Stage::new(own(), now + 300);
+    let mut after = Fixture::new(own(), now + 300);
     after.written = before.written;
     after.pipeline.fail("nobody answers", at(now + 300));
     let forecast = after.forecast(now + 300);

@@ -46,13 +46,13 @@ fn api_server(said: Arc<Mutex<Said>>) -> Client {
     Client::new(tower::service_fn(answer), "default")
 }
 
-struct Stage {
+struct Fixture {
     follower: RuleFollower,
     receiver: RulesReceiver,
     registry: Registry,
 }
 
-impl Stage {
+impl Fixture {
     fn new(location: RuleLocation, client: Client) -> Self {
         let registry = Registry::new();
         let metrics = Metrics::register(&registry, Vec::new()).expect("valid names");
@@ -112,7 +112,7 @@ impl Stage {
 async fn rules_in_a_config_map_are_followed_and_those_that_are_wrong_change_nothing() {
     let said = Arc::new(Mutex::new(Err(503)));
     let [namespace, name, key] = ["monitoring", "adapter-config", "config.yaml"].map(str::to_owned);
-    let mut stage = Stage::new(
+    let mut fixture = Fixture::new(
         RuleLocation::ConfigMap {
             namespace,
             name,
@@ -138,7 +138,7 @@ async fn rules_in_a_config_map_are_followed_and_those_that_are_wrong_change_noth
         (Ok("rules: []"), Some((false, None))),
     ] {
         *said.lock().expect("nobody panics") = text;
-        stage.check(expected).await;
+        fixture.check(expected).await;
     }
 }
 
@@ -147,17 +147,17 @@ async fn rules_in_a_file_are_there_from_the_start_and_followed() {
     let folder = tempfile::tempdir().expect("a folder");
     let file = folder.path().join("rules.yaml");
     std::fs::write(&file, RULES).expect("a file");
-    let mut stage = Stage::new(
+    let mut fixture = Fixture::new(
         RuleLocation::File(file.clone()),
         api_server(Arc::new(Mutex::new(Err(404)))),
     );
-    stage.check(Some((true, None))).await;
+    fixture.check(Some((true, None))).await;
     std::fs::write(&file, WRONG).expect("a file");
-    stage
+    fixture
         .check(Some((true, Some("externalRules[0].seriesQuery"))))
         .await;
     std::fs::write(&file, "rules: []").expect("a file");
-    stage.check(Some((false, None))).await;
+    fixture.check(Some((false, None))).await;
     std::fs::remove_file(&file).expect("a file");
-    stage.check(Some((false, Some(UNREADABLE)))).await;
+    fixture.check(Some((false, Some(UNREADABLE)))).await;
 }

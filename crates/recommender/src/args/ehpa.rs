@@ -5,7 +5,7 @@ use horizontal::ehpa::Propagation;
 
 /// Which labels and annotations of an effective autoscaler are passed on to what it owns.
 #[derive(Debug, Clone, Args)]
-pub struct EffectiveHpaArgs {
+pub struct EhpaArgs {
     /// Pass on labels of which the key begins with one of these.
     #[arg(long, value_delimiter = ',', value_name = "PREFIXES")]
     pub ehpa_propagation_label_prefixes: Vec<String>,
@@ -20,7 +20,7 @@ pub struct EffectiveHpaArgs {
     pub ehpa_propagation_annotations: Vec<String>,
 }
 
-impl EffectiveHpaArgs {
+impl EhpaArgs {
     /// What is passed on. A list that ends in a comma passes on no more than without it.
     pub(crate) fn propagation(self) -> Propagation {
         let Self {
