@@ -52,7 +52,7 @@ pub(crate) enum WriteOutcome {
     Created,
     Changed,
     /// It was as it should be.
-    Kept,
+    Unchanged,
 }
 
 impl Writer {
@@ -141,14 +141,18 @@ impl Writer {
 
     /// Makes an object as it should be. Where another client writes it meanwhile, as the controller
     /// manager does with the status of autoscalers, it is read and changed anew.
-    pub(crate) async fn put<K>(&self, wanted: &K, writable: Writable) -> Result<WriteOutcome, Error>
+    pub(crate) async fn apply<K>(
+        &self,
+        wanted: &K,
+        writable: Writable,
+    ) -> Result<WriteOutcome, Error>
     where
         K: Resource<DynamicType = ()> + Serialize,
     {
-        retrying(async || self.try_put(wanted, writable).await).await
+        retrying(async || self.try_apply(wanted, writable).await).await
     }
 
-    async fn try_put<K>(&self, wanted: &K, writable: Writable) -> Result<WriteOutcome, Error>
+    async fn try_apply<K>(&self, wanted: &K, writable: Writable) -> Result<WriteOutcome, Error>
     where
         K: Resource<DynamicType = ()> + Serialize,
     {
@@ -179,13 +183,13 @@ impl Writer {
             &body["spec"],
         );
         if changed == there {
-            return Ok(WriteOutcome::Kept);
+            return Ok(WriteOutcome::Unchanged);
         }
         self.ensure_leading()?;
         let after = api.replace(name, &posting(), &changed).await?;
         let is_same = after.metadata.resource_version == there.metadata.resource_version;
         Ok(if is_same {
-            WriteOutcome::Kept
+            WriteOutcome::Unchanged
         } else {
             WriteOutcome::Changed
         })
@@ -248,7 +252,7 @@ impl Writer {
     }
 
     /// Writes the status of an object that we made.
-    pub(crate) async fn put_status<K>(
+    pub(crate) async fn patch_status<K>(
         &self,
         key: &ObjectKey,
         status: &impl Serialize,
@@ -265,7 +269,7 @@ impl Writer {
     }
 
     /// Removes an object that is the owner's. False if there is none.
-    pub(crate) async fn remove<K>(&self, key: &ObjectKey, owner: &str) -> Result<bool, Error>
+    pub(crate) async fn delete<K>(&self, key: &ObjectKey, owner: &str) -> Result<bool, Error>
     where
         K: Resource<DynamicType = ()>,
     {

@@ -2,6 +2,7 @@
 //! it, a preview every few seconds, and every one now and then. After them, restores native
 //! autoscalers whose EHPA is gone.
 
+mod apply;
 #[cfg(test)]
 mod tests;
 
@@ -9,16 +10,13 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use api::ehpa::{Adopter, EffectiveHorizontalPodAutoscaler, adopted_by};
-use api::prediction::TimeSeriesPrediction;
-use api::substitute::Substitute;
+use api::ehpa::Adopter;
 use futures::StreamExt as _;
 use futures::future::pending;
 use futures::stream;
 use horizontal::ehpa::{
-    Attempt, Desired, EhpaSnapshot, Observed, Orphan, Orphans, Plan, Problem, Propagation,
-    RESYNC_INTERVAL, RETRY_INTERVAL, Snapshot, TargetScale, Writable, differs, may_adopt, news,
-    owned_name, plan, says, status, target_pods,
+    Attempt, EhpaSnapshot, Observed, Orphan, Orphans, Problem, Propagation, RESYNC_INTERVAL,
+    RETRY_INTERVAL, Snapshot, TargetScale, news, plan, status, target_pods,
 };
 use jiff::Timestamp;
 use k8s_openapi::api::autoscaling::v2::HorizontalPodAutoscaler;
@@ -31,17 +29,13 @@ use view::{ObjectKey, View};
 
 use super::rule_file::RulesReceiver;
 use crate::act::ehpa::{WriteOutcome, Writer};
+use apply::{Applied, apply, text};
 
 /// How long changes gather before they are looked at together.
 const SETTLE: Duration = Duration::from_secs(1);
 /// Time for which the scale of a workload is taken to be as it was, while its native autoscaler
 /// shows no other replicas.
 const TARGET_LIFETIME: Duration = Duration::from_mins(1);
-/// The most native autoscalers that are deleted, and that are restored, in one look at an object.
-const MOST_GIVEN_UP: usize = 10;
-/// The most characters of the message of an error.
-const MOST_OF_ERROR: usize = 1000;
-
 /// What keeps effective autoscalers current.
 #[derive(Clone)]
 pub(crate) struct EhpaController {
@@ -274,9 +268,14 @@ impl EhpaController {
                 && before.settled == plan.hpa
                 && ehpa.has_same_autoscalers(&before.ehpa)
         });
-        let Done { hpa, scaled } = self.carry_out(&observed, &mut plan, is_settled).await;
-        self.report(&observed, &plan.problems, scaled).await;
-        let settled = plan.hpa.filter(|_| hpa == Some(WriteOutcome::Kept));
+        let Applied {
+            hpa,
+            is_scaled,
+            problems,
+        } = apply(&self.writer, &observed, &plan, is_settled).await;
+        plan.problems.splice(0..0, problems);
+        self.report(&observed, &plan.problems, is_scaled).await;
+        let settled = plan.hpa.filter(|_| hpa == Some(WriteOutcome::Unchanged));
         let is_calm = plan.problems.is_empty();
         let target = target.ok().filter(|_| is_calm && !ehpa.is_preview());
         Outcome {
@@ -286,181 +285,8 @@ impl EhpaController {
         }
     }
 
-    /// Does what is planned; what fails becomes a problem.
-    async fn carry_out(&self, observed: &Observed<'_>, plan: &mut Plan, is_settled: bool) -> Done {
-        let object = observed.object;
-        let uid = object.uid().unwrap_or_default();
-        let key = ObjectKey::new(object.namespace().unwrap_or_default(), owned_name(object));
-        let mut failed = Vec::new();
-        // First what the autoscaler scales, then the autoscaler, so that it never finds nothing.
-        if let Desired::Apply(wanted) = &plan.substitute
-            && observed
-                .substitute
-                .is_none_or(|there| there.spec != wanted.spec || there.status != wanted.status)
-        {
-            let put = match self.writer.put(&**wanted, Writable::Own).await {
-                Ok(put) => self
-                    .writer
-                    .put_status::<Substitute>(&key, &wanted.status)
-                    .await
-                    .map(|()| put),
-                Err(error) => Err(error),
-            };
-            failed.extend(self.news(object, "Substitute", &put).await);
-        }
-        failed.extend(self.give_up(object, plan).await);
-        let mut done = Done {
-            hpa: is_settled.then_some(WriteOutcome::Kept),
-            scaled: false,
-        };
-        if let Some(hpa) = plan.hpa.as_ref().filter(|_| !is_settled) {
-            let name = hpa.name_any();
-            let installed = may_adopt(object, &name);
-            let writable = if plan.adopts {
-                Writable::Adopt { installed }
-            } else {
-                Writable::Own
-            };
-            let put = self.writer.put(hpa, writable).await;
-            if plan.adopts && matches!(put, Ok(WriteOutcome::Changed)) {
-                let note = format!("HorizontalPodAutoscaler {name} is adopted");
-                self.writer
-                    .record_event(object, "HPAAdopted", &note, false)
-                    .await;
-            }
-            failed.extend(self.news(object, "HPA", &put).await);
-            done.hpa = put.ok();
-        }
-        if plan.substitute == Desired::Delete {
-            let removed = self.writer.remove::<Substitute>(&key, &uid).await;
-            failed.extend(
-                self.news(object, "Substitute", &removed.map(|_| WriteOutcome::Kept))
-                    .await,
-            );
-        }
-        let put = match &plan.prediction {
-            Desired::Apply(wanted)
-                if observed
-                    .prediction
-                    .is_none_or(|there| differs(there, wanted)) =>
-            {
-                self.writer.put(&**wanted, Writable::Own).await
-            }
-            Desired::Delete => self
-                .writer
-                .remove::<TimeSeriesPrediction>(&key, &uid)
-                .await
-                .map(|_| WriteOutcome::Kept),
-            Desired::Apply(_) | Desired::Keep => Ok(WriteOutcome::Kept),
-        };
-        failed.extend(self.news(object, "Prediction", &put).await);
-        if let Some(replicas) = plan.scale_to {
-            match self.writer.scale(object, replicas).await {
-                Ok(()) => done.scaled = true,
-                Err(error) => {
-                    let message = text(&error);
-                    if !says(object.status.as_ref(), &message) {
-                        self.writer
-                            .record_event(object, "FailedManualScale", &message, true)
-                            .await;
-                    }
-                    failed.push(Problem {
-                        reason: "FailedScale",
-                        message,
-                    });
-                }
-            }
-        }
-        plan.problems.splice(0..0, failed);
-        done
-    }
-
-    /// Deletes native autoscalers that the object made, and restores those that it adopted; what
-    /// fails becomes a problem.
-    async fn give_up(
-        &self,
-        object: &EffectiveHorizontalPodAutoscaler,
-        plan: &Plan,
-    ) -> Vec<Problem> {
-        let key =
-            |name: &String| ObjectKey::new(object.namespace().unwrap_or_default(), name.as_str());
-        let uid = object.uid().unwrap_or_default();
-        let mut failed = Vec::new();
-        for name in plan.deleted.iter().take(MOST_GIVEN_UP) {
-            let removed = self
-                .writer
-                .remove::<HorizontalPodAutoscaler>(&key(name), &uid)
-                .await;
-            if matches!(removed, Ok(true)) {
-                let note = format!(
-                    "HorizontalPodAutoscaler {name} is deleted, since another one scales the same workload"
-                );
-                self.writer
-                    .record_event(object, "HPADeleted", &note, false)
-                    .await;
-            }
-            failed.extend(
-                self.news(object, "HPA", &removed.map(|_| WriteOutcome::Kept))
-                    .await,
-            );
-        }
-        for name in plan.restored.iter().take(MOST_GIVEN_UP) {
-            let restored = self.writer.restore(&key(name), &adopted_by(object)).await;
-            failed.extend(
-                self.news(object, "HPA", &restored.map(|_| WriteOutcome::Kept))
-                    .await,
-            );
-        }
-        failed
-    }
-
-    async fn news(
-        &self,
-        object: &EffectiveHorizontalPodAutoscaler,
-        what: &'static str,
-        put: &Result<WriteOutcome, Error>,
-    ) -> Option<Problem> {
-        let reason = match what {
-            "HPA" => "FailedReconcileHPA",
-            "Substitute" => "FailedReconcileSubstitute",
-            _ => "FailedReconcilePrediction",
-        };
-        match put {
-            Ok(WriteOutcome::Created) => {
-                self.writer
-                    .record_event(
-                        object,
-                        &format!("{what}Created"),
-                        &format!("{what} is made"),
-                        false,
-                    )
-                    .await;
-                None
-            }
-            Ok(WriteOutcome::Changed | WriteOutcome::Kept) => None,
-            Err(error) => {
-                let message = text(error);
-                if !says(object.status.as_ref(), &message) {
-                    let (namespace, name) =
-                        (object.namespace().unwrap_or_default(), object.name_any());
-                    tracing::warn!(
-                        namespace,
-                        name,
-                        what,
-                        error = message,
-                        "cannot write on behalf of an EHPA"
-                    );
-                    self.writer
-                        .record_event(object, &format!("FailedUpdate{what}"), &message, true)
-                        .await;
-                }
-                Some(Problem { reason, message })
-            }
-        }
-    }
-
-    async fn report(&self, observed: &Observed<'_>, problems: &[Problem], scaled: bool) {
-        let status = status(observed, problems, scaled);
+    async fn report(&self, observed: &Observed<'_>, problems: &[Problem], is_scaled: bool) {
+        let status = status(observed, problems, is_scaled);
         if observed.object.status.as_ref() == Some(&status) {
             return;
         }
@@ -503,14 +329,6 @@ async fn changed(rules: &mut Option<RulesReceiver>) {
     pending::<()>().await;
 }
 
-/// What was done.
-struct Done {
-    /// What became of the native autoscaler; none if it could not be written, or was not to be.
-    hpa: Option<WriteOutcome>,
-    /// Whether the workload was scaled by hand.
-    scaled: bool,
-}
-
 impl Handled {
     /// The scale of the workload as it was read, unless it is old or another one by what is seen
     /// now.
@@ -522,15 +340,6 @@ impl Handled {
             .filter(|(_, read_at)| read_at.elapsed() < TARGET_LIFETIME)?;
         (is_of_it && ehpa.replicas().eq(self.ehpa.replicas())).then(|| fresh.clone())
     }
-}
-
-/// The message of an error.
-fn text(error: &Error) -> String {
-    let text = match error {
-        Error::Api(status) if !status.message.is_empty() => status.message.clone(),
-        error => error.to_string(),
-    };
-    text.chars().take(MOST_OF_ERROR).collect()
 }
 
 /// An error without the words of the API server, which quote the object that it refuses.
