@@ -14,14 +14,14 @@ use super::Problem;
 use super::names::is_label_value;
 use super::plan::Desired;
 use super::status::{says, status};
-use fixture::{Fixture, hpa, json_of, owner, reasons};
+use fixture::{Fixture, existing_hpa, json_of, owner, planned_hpa, reasons};
 
 #[test]
 fn the_example_of_the_documentation_makes_an_autoscaler_and_a_prediction() {
     let plan = Fixture::new(&json!({})).plan();
     let golden: Value =
         serde_json::from_str(include_str!("tests/documented.json")).expect("golden JSON");
-    assert_eq!(hpa(&plan), golden["autoscaler"]);
+    assert_eq!(planned_hpa(&plan), golden["autoscaler"]);
     let Desired::Apply(prediction) = &plan.prediction else {
         panic!("{:?}", plan.prediction)
     };
@@ -65,7 +65,7 @@ fn what_is_no_longer_wanted_is_removed_and_what_is_named_is_passed_on() {
         .annotated("example.com/owner", "me")
         .annotated("example.org/owner", "you")
         .plan();
-    let metadata = &hpa(&plan)["metadata"];
+    let metadata = &planned_hpa(&plan)["metadata"];
     assert_eq!(
         (
             metadata["labels"]["team"].as_str(),
@@ -78,7 +78,7 @@ fn what_is_no_longer_wanted_is_removed_and_what_is_named_is_passed_on() {
 
 #[test]
 fn the_status_is_that_of_the_autoscaler_and_of_the_prediction() {
-    let mut own = hpa("ehpa-php-apache", &json!({"ownerReferences": owner("u1")}));
+    let mut own = existing_hpa("ehpa-php-apache", &json!({"ownerReferences": owner("u1")}));
     own["status"] = json!({
         "currentReplicas": 3, "desiredReplicas": 6, "lastScaleTime": "2026-01-01T00:00:05Z",
         "conditions": [
@@ -134,7 +134,11 @@ fn what_is_too_long_for_a_label_is_none() {
         else {
             panic!("{plan:?}")
         };
-        for object in [hpa(&plan), json_of(&**prediction), json_of(&**substitute)] {
+        for object in [
+            planned_hpa(&plan),
+            json_of(&**prediction),
+            json_of(&**substitute),
+        ] {
             let labels = object["metadata"]["labels"].as_object().expect("labels");
             let values: Vec<_> = labels.values().filter_map(Value::as_str).collect();
             assert!(
@@ -164,7 +168,7 @@ fn a_workload_goes_to_zero_only_by_what_is_measured_without_it() {
     let check = |fixture: Fixture, least: i32, problems: &[&str]| {
         let plan = fixture.plan();
         assert_eq!(
-            (&hpa(&plan)["spec"]["minReplicas"], reasons(&plan)),
+            (&planned_hpa(&plan)["spec"]["minReplicas"], reasons(&plan)),
             (&json!(least), problems.to_vec())
         );
     };

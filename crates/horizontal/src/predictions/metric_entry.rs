@@ -1,6 +1,7 @@
 //! One metric of an object: with its history, or without memory for one.
 
-use crate::predictions::pipeline::{MetricPipeline, ReadChunk};
+use crate::predictions::pipeline::MetricPipeline;
+use crate::predictions::read::ReadChunk;
 use crate::predictions::result::MetricResult;
 
 /// One metric, with the question about it that has no answer yet.

@@ -14,10 +14,9 @@ use super::metric_entry::MetricEntry;
 use super::query_slots::QuerySlots;
 use crate::ehpa::Rules;
 use crate::predictions::access::{Inputs, QueryAccess};
-use crate::predictions::pipeline::{
-    MetricPipeline, ReadFailure, ReadIntervals, ReadRange, Samples,
-};
+use crate::predictions::pipeline::MetricPipeline;
 use crate::predictions::query::Query;
+use crate::predictions::read::{ReadFailure, ReadIntervals, ReadRange, Samples};
 use crate::predictions::result::PredictionResult;
 use crate::predictions::spec::{ForecastSpec, PredictionSpec};
 

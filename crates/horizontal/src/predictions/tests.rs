@@ -16,8 +16,9 @@ use model::Forecast;
 use view::ObjectKey;
 
 use super::model::Labels;
-use super::pipeline::{MetricPipeline, ReadIntervals, ReadRange, Samples};
+use super::pipeline::MetricPipeline;
 use super::query::{Expression, Query};
+use super::read::{ReadIntervals, ReadRange, Samples};
 use super::result::PredictionResult;
 use super::spec::{ForecastSpec, Method, PredictionSpec, Quantile};
 use super::status::{StatusUpdate, status_update};

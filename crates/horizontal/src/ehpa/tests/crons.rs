@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::fixture::{Fixture, external, hpa, owner, reasons, resource};
+use super::fixture::{Fixture, existing_hpa, external, owner, planned_hpa, reasons, resource};
 use crate::ehpa::plan::Desired;
 
 #[test]
@@ -15,7 +15,7 @@ fn crons_are_one_metric_and_one_that_is_not_understood_is_said_to_be() {
     };
     let check = |extra: &Value, metrics: &Value, problem: &str| {
         let plan = Fixture::new(extra).plan();
-        assert_eq!(hpa(&plan)["spec"]["metrics"], *metrics, "{extra}");
+        assert_eq!(planned_hpa(&plan)["spec"]["metrics"], *metrics, "{extra}");
         assert_eq!(plan.prediction, Desired::Keep);
         let messages: Vec<_> = plan
             .problems
@@ -38,17 +38,17 @@ fn crons_are_one_metric_and_one_that_is_not_understood_is_said_to_be() {
     check(&also(crons("UTC", "DAY")), &cpu, twice);
 
     // A mistake in windows that are scaled by takes nothing away.
-    let own = hpa(&Fixture::new(&crons("UTC", "night")).plan());
+    let own = planned_hpa(&Fixture::new(&crons("UTC", "night")).plan());
     let plan = Fixture::new(&crons("Mars/Olympus", "night"))
         .hpa(own.clone())
         .plan();
     assert_eq!(
-        (&hpa(&plan)["spec"]["metrics"], reasons(&plan)),
+        (&planned_hpa(&plan)["spec"]["metrics"], reasons(&plan)),
         (&metric, vec!["InvalidCron"])
     );
     let plan = Fixture::new(&json!({"metrics": []})).hpa(own).plan();
     assert_eq!(
-        (&hpa(&plan)["spec"]["metrics"], reasons(&plan)),
+        (&planned_hpa(&plan)["spec"]["metrics"], reasons(&plan)),
         (&Value::Null, vec![])
     );
 }
@@ -75,7 +75,7 @@ fn where_all_that_a_workload_is_scaled_by_is_not_understood_nothing_else_takes_i
         &json!({"type": "Utilization", "averageUtilization": 70})
     )]);
     let working = |extra: &Value| {
-        let mut there = hpa("theirs", extra);
+        let mut there = existing_hpa("theirs", extra);
         there["spec"]["metrics"] = cpu.clone();
         there
     };
@@ -88,7 +88,7 @@ fn where_all_that_a_workload_is_scaled_by_is_not_understood_nothing_else_takes_i
     let own = working(&json!({"ownerReferences": owner("u1")}));
     for strategy in ["Auto", "Preview"] {
         let plan = wrong(strategy).hpa(own.clone()).plan();
-        let spec = &hpa(&plan)["spec"];
+        let spec = &planned_hpa(&plan)["spec"];
         assert_eq!(
             (&spec["metrics"], &spec["maxReplicas"]),
             (&cpu, &json!(30)),
@@ -118,7 +118,7 @@ fn holidays_that_are_not_understood_are_said_to_be_and_windows_open_without_them
         let plan = fixture.plan();
         assert_eq!(reasons(&plan), expected);
         assert_eq!(
-            hpa(&plan)["spec"]["metrics"],
+            planned_hpa(&plan)["spec"]["metrics"],
             json!([external("crane_autoscaling_cron", "cron", "1")])
         );
     }

@@ -179,7 +179,7 @@ pub(in crate::ehpa) fn pod(name: &str, phase: Phase) -> Pod {
 }
 
 /// A native autoscaler of the same workload.
-pub(in crate::ehpa) fn hpa(name: &str, extra: &Value) -> Value {
+pub(in crate::ehpa) fn existing_hpa(name: &str, extra: &Value) -> Value {
     let mut object = json!({
         "apiVersion": "autoscaling/v2",
         "kind": "HorizontalPodAutoscaler",
@@ -199,7 +199,7 @@ pub(super) fn json_of<T: serde::Serialize>(object: &T) -> Value {
     serde_json::to_value(object).expect("objects are JSON")
 }
 
-pub(super) fn hpa(plan: &Plan) -> Value {
+pub(super) fn planned_hpa(plan: &Plan) -> Value {
     json_of(plan.hpa.as_ref().expect("an autoscaler"))
 }
 

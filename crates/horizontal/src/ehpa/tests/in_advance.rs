@@ -7,7 +7,7 @@ use api::prediction::HISTORY_READ;
 use serde_json::{Value, json};
 use view::Phase;
 
-use super::fixture::{Fixture, external, hpa, pod, reasons, resource};
+use super::fixture::{Fixture, external, planned_hpa, pod, reasons, resource};
 use crate::ehpa::plan::Desired;
 
 #[test]
@@ -21,7 +21,7 @@ fn a_metric_is_scaled_by_in_advance_only_while_it_is_predicted_by_one_series() {
     let check = |metrics: &[(&str, bool, usize)], expected: &[&Value]| {
         let plan = Fixture::new(&json!({})).predicted(metrics).plan();
         assert_eq!(
-            hpa(&plan)["spec"]["metrics"],
+            planned_hpa(&plan)["spec"]["metrics"],
             json!(expected),
             "{metrics:?}"
         );
@@ -39,9 +39,11 @@ fn what_was_expected_stays_while_it_cannot_be_had_so_that_nothing_is_scaled_down
         .predicted(&[("resource.cpu", true, 1)])
         .plan();
     let check = |fixture: Fixture, metrics: usize| {
-        let plan = fixture.hpa(hpa(&expected)).plan();
+        let plan = fixture.hpa(planned_hpa(&expected)).plan();
         assert_eq!(
-            hpa(&plan)["spec"]["metrics"].as_array().map(Vec::len),
+            planned_hpa(&plan)["spec"]["metrics"]
+                .as_array()
+                .map(Vec::len),
             Some(metrics)
         );
     };
@@ -146,7 +148,10 @@ fn each_kind_of_metric_has_its_identifier_its_query_and_its_amount_per_pod() {
         )
         .predicted(&ready);
     let plan = fixture.plan();
-    let added: Vec<_> = hpa(&plan)["spec"]["metrics"].as_array().expect("metrics")[7..].to_vec();
+    let added: Vec<_> = planned_hpa(&plan)["spec"]["metrics"]
+        .as_array()
+        .expect("metrics")[7..]
+        .to_vec();
     let predicted =
         |identifier, average| external("crane_autoscaling_prediction", identifier, average);
     assert_eq!(
@@ -206,10 +211,12 @@ fn without_pods_to_ask_what_was_wanted_before_still_is() {
     fixture.pods = vec![Arc::new(pod("one", Phase::Pending))];
     let plan = fixture.plan();
     assert_eq!(
-        hpa(&plan)["spec"]["metrics"].as_array().map(Vec::len),
+        planned_hpa(&plan)["spec"]["metrics"]
+            .as_array()
+            .map(Vec::len),
         Some(1)
     );
     assert_eq!(reasons(&plan), ["PredictionWithoutTarget"]);
-    let fixture = fixture.hpa(hpa(&before));
-    assert_eq!(hpa(&fixture.plan()), hpa(&before));
+    let fixture = fixture.hpa(planned_hpa(&before));
+    assert_eq!(planned_hpa(&fixture.plan()), planned_hpa(&before));
 }

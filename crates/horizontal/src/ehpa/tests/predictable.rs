@@ -4,7 +4,7 @@ use api::condition::ConditionStatus;
 use api::ehpa::METRICS_PREDICTABLE;
 use serde_json::{Value, json};
 
-use super::fixture::{Fixture, external, hpa, reasons, resource};
+use super::fixture::{Fixture, external, planned_hpa, reasons, resource};
 use crate::ehpa::plan::Desired;
 use crate::ehpa::status::{news, status};
 
@@ -83,17 +83,17 @@ fn a_metric_that_cannot_be_predicted_is_named_with_the_reason() {
         ("object.m", "metrics of objects are not predicted"),
     ];
     check(
-        &Stage::new(&json!({ "metrics": metrics })),
+        &Fixture::new(&json!({ "metrics": metrics })),
         &["resource.cpu", "pods.http_requests"],
         &others,
     );
     // Nobody has asked for a prediction.
     check(
-        &Stage::new(&json!({ "metrics": metrics, "prediction": null })),
+        &Fixture::new(&json!({ "metrics": metrics, "prediction": null })),
         &[],
         &[],
     );
-    check(&Stage::new(&json!({})), &["resource.cpu"], &[]);
+    check(&Fixture::new(&json!({})), &["resource.cpu"], &[]);
 }
 
 #[test]
@@ -101,7 +101,7 @@ fn names_that_are_no_names_cannot_become_part_of_a_query() {
     let with = |name: &str, selector: Value| {
         let mut metric = named("External", name);
         metric["external"]["metric"]["selector"] = selector;
-        Stage::new(&json!({ "metrics": [metric] }))
+        Fixture::new(&json!({ "metrics": [metric] }))
     };
     let hostile = r#"x="",y"#;
     let label = r#""x=\"\",y" is not the name of a label in Prometheus"#;
@@ -133,24 +133,25 @@ fn names_that_are_no_names_cannot_become_part_of_a_query() {
 
 #[test]
 fn people_are_told_once_for_each_generation() {
-    let mut stage = Stage::new(&json!({"metrics": [named("Pods", "job:http_requests:rate5m")]}));
+    let mut fixture =
+        Fixture::new(&json!({"metrics": [named("Pods", "job:http_requests:rate5m")]}));
     let mut told = Vec::new();
     for generation in [1, 1, 2, 2, 3] {
-        stage.object.metadata.generation = Some(generation);
-        let status = status(&stage.seen(), &[], false);
-        if let Some(note) = news(stage.object.status.as_ref(), &status) {
+        fixture.object.metadata.generation = Some(generation);
+        let status = status(&fixture.observed(), &[], false);
+        if let Some(note) = news(fixture.object.status.as_ref(), &status) {
             assert_eq!(
                 note,
                 format!("pods.job:http_requests:rate5m: {NO_LABEL_VALUE}")
             );
             told.push(generation);
         }
-        stage.object.status = Some(status);
+        fixture.object.status = Some(status);
     }
     assert_eq!(told, [1, 2, 3]);
     // What can be predicted after all is no longer said not to be.
-    stage.object.spec.metrics.clear();
-    assert_eq!(status(&stage.seen(), &[], false).conditions.len(), 1);
+    fixture.object.spec.metrics.clear();
+    assert_eq!(status(&fixture.observed(), &[], false).conditions.len(), 1);
 }
 
 #[test]
@@ -159,26 +160,26 @@ fn nothing_is_asked_for_by_the_name_of_a_workload_that_no_selector_can_have() {
     let crons =
         json!([{"name": "day", "start": "0 9 * * *", "end": "0 18 * * *", "targetReplicas": 80}]);
     let target = json!({"apiVersion": "apps/v1", "kind": "Deployment", "name": name});
-    let stage = Stage::new(&json!({"scaleTargetRef": target, "crons": crons})).predicted(&[(
+    let fixture = Fixture::new(&json!({"scaleTargetRef": target, "crons": crons})).predicted(&[(
         "resource.cpu",
         true,
         1,
     )]);
     let why = "the name of the workload, by which the hpa would ask, is no value of a label";
-    check(&stage, &[], &[("resource.cpu", why)]);
-    let plan = stage.plan();
+    check(&fixture, &[], &[("resource.cpu", why)]);
+    let plan = fixture.plan();
     assert_eq!(
         (
-            autoscaler(&plan)["spec"]["metrics"]
+            planned_hpa(&plan)["spec"]["metrics"]
                 .as_array()
                 .map(Vec::len),
             reasons(&plan)
         ),
         (Some(1), vec!["InvalidCron"])
     );
-    let plan = Stage::new(&json!({ "crons": crons })).plan();
+    let plan = Fixture::new(&json!({ "crons": crons })).plan();
     assert_eq!(
-        autoscaler(&plan)["spec"]["metrics"][1],
+        planned_hpa(&plan)["spec"]["metrics"][1],
         external("crane_autoscaling_cron", "cron", "1")
     );
 }

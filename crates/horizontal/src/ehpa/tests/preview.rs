@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use super::fixture::{Fixture, hpa, json_of, reasons};
+use super::fixture::{Fixture, existing_hpa, json_of, planned_hpa, reasons};
 use crate::ehpa::plan::Desired;
 
 #[test]
@@ -10,7 +10,7 @@ fn a_preview_scales_a_substitute_of_the_workloads_real_size() {
     let fixture = Fixture::new(&json!({"scaleStrategy": "Preview", "specificReplicas": 5}));
     let plan = fixture.plan();
     let target = json!({"apiVersion": "autoscaling.crane.io/v1alpha1", "kind": "Substitute", "name": "ehpa-php-apache"});
-    assert_eq!(hpa(&plan)["spec"]["scaleTargetRef"], target);
+    assert_eq!(planned_hpa(&plan)["spec"]["scaleTargetRef"], target);
     let Desired::Apply(substitute) = &plan.substitute else {
         panic!("{:?}", plan.substitute)
     };
@@ -52,7 +52,7 @@ fn replicas_by_hand_do_not_fight_a_native_autoscaler() {
     ] {
         let fixture = Fixture::new(&json!({"scaleStrategy": "Preview", "specificReplicas": 5}))
             .replicas(replicas);
-        let plan = fixture.hpa(hpa("mine", &json!({}))).plan();
+        let plan = fixture.hpa(existing_hpa("mine", &json!({}))).plan();
         assert_eq!((plan.scale_to, reasons(&plan)), (None, reasons_expected));
         let message = &plan.problems[plan.problems.len() - 1].message;
         assert!(

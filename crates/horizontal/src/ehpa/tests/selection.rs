@@ -2,22 +2,25 @@
 
 use serde_json::{Value, json};
 
-use super::fixture::{Fixture, hpa, owner, reasons};
+use super::fixture::{Fixture, existing_hpa, owner, planned_hpa, reasons};
 use crate::ehpa::plan::Desired;
 
 #[test]
 fn an_autoscaler_of_the_same_workload_is_taken_over_only_if_nobody_else_minds() {
     let controlled = json!({"ownerReferences": owner("u2")});
-    let mine = hpa("mine", &json!({}));
+    let mine = existing_hpa("mine", &json!({}));
     let plan = Fixture::new(&json!({})).hpa(mine.clone()).plan();
     assert_eq!(
-        (hpa(&plan)["metadata"]["name"].as_str(), plan.adopts),
+        (planned_hpa(&plan)["metadata"]["name"].as_str(), plan.adopts),
         (Some("mine"), true)
     );
     for (strategy, hpas) in [
         ("Preview", vec![mine.clone()]),
-        ("Auto", vec![mine.clone(), hpa("other", &json!({}))]),
-        ("Auto", vec![hpa("theirs", &controlled)]),
+        (
+            "Auto",
+            vec![mine.clone(), existing_hpa("other", &json!({}))],
+        ),
+        ("Auto", vec![existing_hpa("theirs", &controlled)]),
     ] {
         let fixture = Fixture::new(&json!({"scaleStrategy": strategy}));
         let plan = hpas.into_iter().fold(fixture, Fixture::hpa).plan();
@@ -30,11 +33,11 @@ fn an_autoscaler_of_the_same_workload_is_taken_over_only_if_nobody_else_minds() 
     }
     // Once it is adopted it is found under whatever name, next to any other.
     let plan = Fixture::new(&json!({}))
-        .hpa(hpa("later", &json!({})))
+        .hpa(existing_hpa("later", &json!({})))
         .hpa(adopted("mine", "u1"))
         .plan();
     assert_eq!(
-        (hpa(&plan)["metadata"]["name"].as_str(), plan.adopts),
+        (planned_hpa(&plan)["metadata"]["name"].as_str(), plan.adopts),
         (Some("mine"), false)
     );
     assert_eq!(
@@ -49,7 +52,7 @@ fn an_autoscaler_of_the_same_workload_is_taken_over_only_if_nobody_else_minds() 
         plan.problems
     );
     // The name may be taken by an autoscaler of another workload.
-    let mut taken = hpa("ehpa-php-apache", &json!({}));
+    let mut taken = existing_hpa("ehpa-php-apache", &json!({}));
     taken["spec"]["scaleTargetRef"]["name"] = json!("else");
     let plan = Fixture::new(&json!({})).hpa(taken).plan();
     assert_eq!(
@@ -77,12 +80,12 @@ fn of_objects_for_the_same_workload_only_the_oldest_has_anything() {
     assert_eq!(check(younger()), Desired::Keep);
     assert_eq!(check(younger().predicted(&[])), Desired::Delete);
     // The oldest may have been turned to the workload of another, which keeps what it has.
-    let theirs = hpa("theirs", &json!({"ownerReferences": owner("u2")}));
+    let theirs = existing_hpa("theirs", &json!({"ownerReferences": owner("u2")}));
     assert_eq!(
         check(Fixture::new(&by_hand).hpa(theirs).predicted(&[])),
         Desired::Delete
     );
-    let own = hpa("ehpa-php-apache", &json!({"ownerReferences": owner("u1")}));
+    let own = existing_hpa("ehpa-php-apache", &json!({"ownerReferences": owner("u1")}));
     let plan = younger().hpa(own).plan();
     assert!(
         matches!(plan.prediction, Desired::Apply(_)),
@@ -95,7 +98,9 @@ fn of_objects_for_the_same_workload_only_the_oldest_has_anything() {
     );
 
     // A native autoscaler asks for no prediction, so one for a preview does no harm.
-    let plan = Fixture::new(&by_hand).hpa(hpa("mine", &json!({}))).plan();
+    let plan = Fixture::new(&by_hand)
+        .hpa(existing_hpa("mine", &json!({})))
+        .plan();
     assert_eq!((plan.hpa.is_none(), plan.scale_to), (true, None));
     assert!(
         matches!(plan.prediction, Desired::Apply(_)),
@@ -106,7 +111,7 @@ fn of_objects_for_the_same_workload_only_the_oldest_has_anything() {
 
 /// A native autoscaler that the object with this uid adopted.
 fn adopted(name: &str, uid: &str) -> Value {
-    hpa(
+    existing_hpa(
         name,
         &json!({"annotations": {"plimsoll.dev/adopted-by": format!("php-apache/{uid}")}}),
     )
@@ -114,14 +119,14 @@ fn adopted(name: &str, uid: &str) -> Value {
 
 #[test]
 fn a_second_autoscaler_that_comes_later_is_adopted_in_place_of_the_one_that_was_made() {
-    let made = hpa("ehpa-php-apache", &json!({"ownerReferences": owner("u1")}));
-    let later = || hpa("later", &json!({}));
+    let made = existing_hpa("ehpa-php-apache", &json!({"ownerReferences": owner("u1")}));
+    let later = || existing_hpa("later", &json!({}));
     let plan = Fixture::new(&json!({}))
         .hpa(made.clone())
         .hpa(later())
         .plan();
     assert_eq!(
-        (hpa(&plan)["metadata"]["name"].as_str(), plan.adopts),
+        (planned_hpa(&plan)["metadata"]["name"].as_str(), plan.adopts),
         (Some("later"), true)
     );
     assert_eq!(
@@ -140,12 +145,12 @@ fn a_second_autoscaler_that_comes_later_is_adopted_in_place_of_the_one_that_was_
         ),
         (
             "Auto",
-            vec![hpa("later", &release)],
+            vec![existing_hpa("later", &release)],
             "HorizontalPodAutoscaler later scales the same workload and belongs to the Helm release shop",
         ),
         (
             "Auto",
-            vec![later(), hpa("other", &json!({}))],
+            vec![later(), existing_hpa("other", &json!({}))],
             "HorizontalPodAutoscalers later, other scale the same workload",
         ),
     ] {
@@ -164,7 +169,10 @@ fn a_second_autoscaler_that_comes_later_is_adopted_in_place_of_the_one_that_was_
     }
     let plan = Fixture::new(&json!({})).hpa(made).hpa(leaving).plan();
     assert_eq!(
-        (hpa(&plan)["metadata"]["name"].as_str(), plan.deleted),
+        (
+            planned_hpa(&plan)["metadata"]["name"].as_str(),
+            plan.deleted
+        ),
         (Some("ehpa-php-apache"), vec![])
     );
 }
@@ -173,7 +181,7 @@ fn a_second_autoscaler_that_comes_later_is_adopted_in_place_of_the_one_that_was_
 fn what_a_tool_installed_is_adopted_only_by_name() {
     let check = |annotations: &[(&str, &str)], expected: bool| {
         let release = json!({"annotations": {"argocd.argoproj.io/tracking-id": "shop:autoscaling/HorizontalPodAutoscaler:shop/mine"}});
-        let fixture = Fixture::new(&json!({})).hpa(hpa("mine", &release));
+        let fixture = Fixture::new(&json!({})).hpa(existing_hpa("mine", &release));
         let plan = annotations
             .iter()
             .fold(fixture, |fixture, (key, value)| {
@@ -217,7 +225,7 @@ fn an_adopted_autoscaler_is_given_back_when_it_is_not_to_be_scaled_by_any_more()
         &[],
         Some("mine"),
     );
-    let metadata = &hpa(&plan)["metadata"];
+    let metadata = &planned_hpa(&plan)["metadata"];
     assert_eq!(
         metadata["annotations"],
         json!({"plimsoll.dev/adopted-by": "php-apache/u1"})
@@ -248,7 +256,7 @@ fn an_adopted_autoscaler_is_given_back_when_it_is_not_to_be_scaled_by_any_more()
     gone.target = Err("not found".to_owned());
     check(gone, &["mine"], None);
     // An older object is to scale the workload, and has an autoscaler already.
-    let theirs = hpa("theirs", &json!({"ownerReferences": owner("u2")}));
+    let theirs = existing_hpa("theirs", &json!({"ownerReferences": owner("u2")}));
     let younger = Fixture {
         older_ehpa: Some("a"),
         ..Fixture::new(&json!({}))
@@ -267,7 +275,7 @@ fn an_adopted_autoscaler_is_given_back_when_it_is_not_to_be_scaled_by_any_more()
     assert_eq!(plan.prediction, Desired::Keep);
 
     // Of two objects with one each the younger gives its own up.
-    let made = hpa("ehpa-php-apache", &json!({"ownerReferences": owner("u1")}));
+    let made = existing_hpa("ehpa-php-apache", &json!({"ownerReferences": owner("u1")}));
     let younger = Fixture {
         older_ehpa: Some("a"),
         ..Fixture::new(&json!({}))

@@ -9,9 +9,9 @@ use view::{Namespace, View, Whole};
 
 use super::super::access::{KnownRules, QueryAccess, QueryScope};
 use super::super::memory_limits::MemoryLimits;
-use super::super::pipeline::ReadFailure;
 use super::super::prediction_set::{HistoryChange, PredictionSet, SyncResult};
 use super::super::query_slots::QuerySlots;
+use super::super::read::ReadFailure;
 use super::*;
 use crate::ehpa::Rules;
 

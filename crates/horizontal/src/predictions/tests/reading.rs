@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 
-use super::super::pipeline::Excess;
+use super::super::read::Excess;
 use super::*;
 
 #[test]
