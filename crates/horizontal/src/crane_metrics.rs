@@ -1,9 +1,8 @@
-//! What Crane measures of effective autoscalers, of native ones and of predictions, by what is seen
-//! of them; for one term of leadership.
+//! Values of Crane's metrics of EHPAs, HPAs and predictions.
 //!
-//! Unlike there, a native autoscaler that scaled twice between two looks counts once, of several
-//! objects about one series the adapter's one is shown, and a series goes with its object. Source:
-//! gocrane/crane `pkg/metrics/metric_collector.go`, `pkg/controller/ehpa/hpa_observer.go`.
+//! Unlike there, an HPA that scaled twice between two observations counts once, of several
+//! predictions of one series the one of the adapter is shown, and a series ends with its object.
+//! Source: gocrane/crane `pkg/metrics/metric_collector.go`, `pkg/controller/ehpa/hpa_observer.go`.
 
 #[cfg(test)]
 mod tests;
@@ -22,32 +21,40 @@ use view::{Claim, Eldest, MANAGED_BY, ObjectKey, View, Whole};
 use crate::ehpa::{crons, names};
 use crate::predictions::Annotations;
 
-/// What an autoscaler says when it has scaled.
+/// Reasons of the condition `AbleToScale` after the HPA has scaled.
 const RESCALED: [&str; 2] = ["SucceededRescale", "SucceededOverloadRescale"];
 
-/// Which metric.
+/// Crane's metrics, in the order of their families.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CraneMetric {
+    /// Desired replicas of an EHPA.
     EffectiveReplicas,
+    /// Desired replicas of an HPA.
     Replicas,
+    /// Number of times that an HPA scaled.
     ScaleCount,
+    /// Replicas of the cron schedule.
     Cron,
+    /// Largest predicted value of the window.
     Prediction,
+    /// Next predicted value.
     NextPredicted,
 }
 
-/// One series.
+/// One series of a metric.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CraneSample {
+    /// The metric.
     pub metric: CraneMetric,
-    /// As many as the metric has labels, in their order.
+    /// Label values, in the order of the metric's labels.
     pub labels: Vec<String>,
+    /// Value in the unit of the metric.
     pub value: f64,
-    /// When it is so, in seconds since 1970; none means now.
+    /// Time of the value in seconds since 1970; `None` means now.
     pub at: Option<i64>,
 }
 
-/// How often native autoscalers were seen to scale.
+/// Number of times that each HPA was observed to scale.
 #[derive(Debug, Default)]
 pub struct ScaleCounts(BTreeMap<ObjectKey, ScaleCount>);
 
@@ -59,7 +66,7 @@ struct ScaleCount {
 }
 
 impl ScaleCounts {
-    /// How often this one was, as far back as it was looked at.
+    /// The count of one HPA since its first observation.
     fn of(&mut self, key: &ObjectKey, hpa: &HorizontalPodAutoscaler, wanted: i32) -> u32 {
         let uid = hpa.uid();
         let known = self.0.entry(key.clone()).or_insert_with(|| ScaleCount {
@@ -93,7 +100,7 @@ impl ScaleCounts {
     }
 }
 
-/// All series, in an order that lasts.
+/// All series, in a stable order.
 pub fn samples(
     view: &View,
     counts: &mut ScaleCounts,
@@ -165,8 +172,7 @@ fn is_ours(object: &EffectiveHorizontalPodAutoscaler, recommender: &str) -> bool
     names::recommender(object) == recommender
 }
 
-/// Of every native autoscaler: those of our own objects, and where we are the one called default
-/// those of nobody.
+/// Series of HPAs: those of our EHPAs, and as the default recommender those without an EHPA.
 fn hpa(view: &View, counts: &mut ScaleCounts, recommender: &str) -> Vec<CraneSample> {
     let mut samples = Vec::new();
     for whole in view.horizontal_autoscalers.iter() {
@@ -259,14 +265,14 @@ fn labels(whole: &Whole<TimeSeriesPrediction>, identifier: &str) -> Vec<String> 
     .to_vec()
 }
 
-/// The largest value of the window that begins now, and the next one, as far as there are any.
+/// The largest value of the window that begins now, and the next value, if known.
 fn values(
     labels: &[String],
     metric: &MetricPrediction,
     window_seconds: i32,
     now: i64,
 ) -> Vec<CraneSample> {
-    // Several series have no labels by which they could be told apart, and none of them is served.
+    // Several series cannot be distinguished, and the adapter serves none of them.
     let [series] = metric.prediction.as_slice() else {
         return Vec::new();
     };

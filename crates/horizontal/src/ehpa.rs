@@ -51,54 +51,54 @@ pub use rules::Rules;
 pub use snapshot::{EhpaSnapshot, Snapshot, differs, target_pods};
 pub use status::{news, says, status};
 
-/// Interval after which a preview, or an object with a problem, is looked at without a change.
+/// Interval of passes over a preview, or an EHPA with a problem.
 pub const RETRY_INTERVAL: Duration = Duration::from_secs(15);
-/// Interval after which any other object is looked at without a change.
+/// Interval of passes over any other EHPA.
 pub const RESYNC_INTERVAL: Duration = Duration::from_mins(5);
 
-/// Everything that is known of one object and of what belongs to it.
+/// An EHPA and the objects that belong to it: the input of all decisions.
 #[derive(Clone, Copy)]
 pub struct Observed<'a> {
-    /// The object.
+    /// The EHPA.
     pub object: &'a EffectiveHorizontalPodAutoscaler,
-    /// The scale subresource of its target, or why it cannot be read.
+    /// Scale subresource of its target, or the error of reading it.
     pub target: Result<&'a TargetScale, &'a str>,
-    /// Pods of the target.
+    /// Pods that the target selects.
     pub pods: &'a [Arc<Pod>],
-    /// The autoscalers of its namespace that concern it: its own, those of its target, and the one
-    /// of the name that its own gets.
+    /// HPAs of its namespace that concern it: its own, those of its target, and the one with the
+    /// name of its own.
     pub hpas: &'a [Arc<Whole<HorizontalPodAutoscaler>>],
-    /// The name of an older object that scales the same workload, if there is one.
+    /// Name of an older EHPA that scales the same workload.
     pub older_ehpa: Option<&'a str>,
-    /// The prediction of its name.
+    /// Prediction of its name.
     pub prediction: Option<&'a TimeSeriesPrediction>,
-    /// The substitute of its name.
+    /// Substitute of its name.
     pub substitute: Option<&'a Substitute>,
-    /// Which labels and annotations are passed on.
+    /// Labels and annotations to copy.
     pub propagation: &'a Propagation,
-    /// How the history of some metrics is asked for.
+    /// Rules for the history of metrics.
     pub rules: &'a Rules,
-    /// The time.
+    /// Time of the decision.
     pub now: Timestamp,
 }
 
-/// What the scale subresource of a workload says.
+/// Scale subresource of a workload.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TargetScale {
-    /// How many replicas it should have.
+    /// Desired replicas.
     pub spec_replicas: i32,
-    /// How many it has.
+    /// Current replicas.
     pub status_replicas: i32,
-    /// Which pods are its own, as text.
+    /// Label selector of its pods, as text.
     pub selector: String,
 }
 
-/// Something that cannot be done, or not fully.
+/// A reason for which an EHPA is not, or not fully, effective.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Problem {
-    /// In one word.
+    /// Reason of the condition.
     pub reason: &'static str,
-    /// In a sentence.
+    /// Message of the condition.
     pub message: String,
 }
 

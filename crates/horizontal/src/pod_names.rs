@@ -1,9 +1,9 @@
-//! What the names of a workload's pods look like. Pods that are gone are known by nothing else.
+//! Names of a workload's pods. Deleted pods are known by nothing else.
 //!
-//! Source of the forms: gocrane/crane `pkg/utils/expression_prom_default.go`. All of them match
-//! whole names, so that `api` is not `api-gateway`.
+//! Source of the patterns: gocrane/crane `pkg/utils/expression_prom_default.go`. All of them match
+//! whole names, so that `api` does not match `api-gateway`.
 
-/// Names of pods of one workload.
+/// Pattern of the pod names of one workload.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PodNames {
     workload: String,
@@ -12,17 +12,18 @@ pub struct PodNames {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Form {
-    /// A hash of the template and five letters or digits.
+    /// A template hash and five letters or digits.
     HashAndFive,
     /// Five letters or digits.
     Five,
-    /// A number.
+    /// An ordinal.
     Number,
-    /// Anything.
+    /// Any text.
     Any,
 }
 
 impl PodNames {
+    /// Pattern for a workload of this kind and name.
     pub fn new(kind: &str, workload: &str) -> Self {
         let form = match kind {
             "Deployment" => Form::HashAndFive,
@@ -36,9 +37,9 @@ impl PodNames {
         }
     }
 
-    /// As a regular expression for whole names.
+    /// Returns a regular expression for whole names.
     pub fn expression(&self) -> String {
-        // Names have dots and no other character that means anything in an expression.
+        // A dot is the only character of names that needs escaping.
         let name = self.workload.replace('.', "\\.");
         match self.form {
             Form::HashAndFive => format!("{name}-[a-z0-9]+-[a-z0-9]{{5}}"),
@@ -48,7 +49,7 @@ impl PodNames {
         }
     }
 
-    /// Whether a pod's name is one of them.
+    /// Whether a pod has such a name.
     pub fn include(&self, pod: &str) -> bool {
         let Some(rest) = pod
             .strip_prefix(self.workload.as_str())

@@ -1,26 +1,26 @@
-//! Whether a write may change an object that is there, and what adoption leaves on it.
+//! Permission to change an existing object, and the marks that adoption leaves on it.
 
 use api::ehpa::{ADOPT, ADOPTED_BY, ORIGINAL_SPEC};
 use kube::ResourceExt as _;
 use kube::core::{DynamicObject, ObjectMeta};
 use view::{installations, installing_writer};
 
-/// The most characters of an annotation that a message quotes.
-const MOST_OF_VALUE: usize = 100;
+/// Maximum length of an annotation in a message, in characters.
+const MAX_VALUE: usize = 100;
 
-/// Objects that a write may change.
+/// Existing objects that a write may change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Writable {
-    /// Those that the owner made or adopted.
+    /// Objects that the EHPA created or adopted.
     Own,
-    /// Also a native autoscaler that no object controls, to adopt it.
+    /// In addition, an HPA without a controller, to adopt it.
     Adopt {
-        /// Whether it may be one that a tool such as Helm installed.
+        /// Whether a tool such as Helm may have installed it.
         installed: bool,
     },
 }
 
-/// Returns the reason why an object that is there may not be changed to the wanted one.
+/// Returns the reason for which `there` must not be changed to the wanted object.
 pub fn refusal(there: &DynamicObject, wanted: &ObjectMeta, writable: Writable) -> Option<String> {
     if let Some(controller) = there
         .owner_references()
@@ -41,7 +41,7 @@ pub fn refusal(there: &DynamicObject, wanted: &ObjectMeta, writable: Writable) -
             .as_ref()
             .and_then(|wanted| wanted.get(ADOPTED_BY))
             == Some(adopter);
-        let quoted = || adopter.chars().take(MOST_OF_VALUE).collect::<String>();
+        let quoted = || adopter.chars().take(MAX_VALUE).collect::<String>();
         return (!is_own).then(|| format!("is adopted by {}", quoted()));
     }
     match writable {
@@ -58,8 +58,8 @@ pub fn refusal(there: &DynamicObject, wanted: &ObjectMeta, writable: Writable) -
     }
 }
 
-/// Keeps the specification of an object that is to be adopted, and of no other, in an annotation.
-/// One of an earlier adoption does not count.
+/// Saves the spec of an object that is being adopted in an annotation. The annotation of an earlier
+/// adoption is replaced.
 pub fn with_original(mut there: DynamicObject, wanted: &ObjectMeta) -> DynamicObject {
     let is_wanted = wanted
         .annotations
@@ -74,8 +74,8 @@ pub fn with_original(mut there: DynamicObject, wanted: &ObjectMeta) -> DynamicOb
     there
 }
 
-/// The object as it was before its adoption. One that got a controller since keeps the
-/// specification that this gave it, as one does whose annotation cannot be read.
+/// The object as before its adoption. Its spec stays if it got a controller since, or if the
+/// annotation is not valid JSON.
 pub fn restored(mut there: DynamicObject) -> DynamicObject {
     there.annotations_mut().remove(ADOPTED_BY);
     let original = there.annotations_mut().remove(ORIGINAL_SPEC);

@@ -1,5 +1,5 @@
-//! What windows of time ask for, and whether they can be understood. What the schema cannot check
-//! is said here: time zones, the fields of crons, and names that differ by their case alone.
+//! Replicas of cron schedules, and the checks that the schema cannot express: time zones, cron
+//! fields, and names that differ only in case.
 
 use std::collections::BTreeSet;
 
@@ -11,7 +11,7 @@ use scaling::cron::{CronReplicas, Window, cron_replicas, metric_name};
 use super::Problem;
 use super::names::{TARGET_UNNAMEABLE, is_label_value};
 
-/// What is wrong with the first window that cannot be understood.
+/// The error of the first invalid cron.
 pub(super) fn problem(object: &EffectiveHorizontalPodAutoscaler) -> Option<Problem> {
     let namespace = object.namespace().unwrap_or_default();
     let mut names = BTreeSet::new();
@@ -61,10 +61,10 @@ pub(super) fn problem(object: &EffectiveHorizontalPodAutoscaler) -> Option<Probl
         })
 }
 
-/// How many replicas the windows ask for; none if they cannot be understood, or if it is not known
-/// what there is to be kept.
+/// Replicas of the cron schedules at a time; `None` if one is invalid or the current replicas are
+/// unknown.
 pub(crate) fn replicas(object: &EffectiveHorizontalPodAutoscaler, now: Timestamp) -> Option<i32> {
-    // Where holidays cannot be read windows open on every day.
+    // Without valid holidays schedules apply every day.
     let (spec, holidays) = (&object.spec, holidays(object).unwrap_or_default());
     let windows = spec.crons.iter().map(|cron| {
         let window = Window::new(
@@ -93,8 +93,8 @@ pub(crate) fn replicas(object: &EffectiveHorizontalPodAutoscaler, now: Timestamp
     ))
 }
 
-/// What is wrong with the holidays. Windows then open on every day: capacity that is not needed
-/// harms less than capacity that is missing.
+/// The error of the holidays. Schedules then apply every day: spare capacity harms less than
+/// missing capacity.
 pub(super) fn holiday_problem(object: &EffectiveHorizontalPodAutoscaler) -> Option<Problem> {
     let error = holidays(object)
         .err()

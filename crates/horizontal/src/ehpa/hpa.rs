@@ -1,4 +1,4 @@
-//! The native autoscaler that an EHPA makes or adopts.
+//! HPA that an EHPA creates or adopts.
 //!
 //! Source: gocrane/crane `pkg/controller/ehpa/hpa.go`, on `autoscaling/v2`.
 
@@ -15,8 +15,8 @@ use serde::de::DeserializeOwned;
 
 use super::{Observed, Problem, names};
 
-/// The autoscaler with these metrics, or else with those that it has, under the name of the one
-/// that is there if there is one.
+/// The HPA with these metrics, or its present ones with `None`. It keeps the name of the existing
+/// HPA.
 pub(super) fn hpa(
     observed: &Observed,
     metrics: Option<&[MetricSpec]>,
@@ -58,16 +58,15 @@ pub(super) fn hpa(
     })
 }
 
-/// Whether a metric is among these that says something while no pod runs. The server admits no
-/// autoscaler down to zero replicas without one (`validateMetrics` in kubernetes
-/// `pkg/apis/autoscaling/validation`).
+/// Whether a metric has a value while no pod runs. The API server requires one for an HPA with
+/// minReplicas 0 (`validateMetrics` in kubernetes `pkg/apis/autoscaling/validation`).
 fn measures_without_pods(metrics: &[NativeMetric]) -> bool {
     metrics
         .iter()
         .any(|metric| metric.external.is_some() || metric.object.is_some())
 }
 
-/// What to say where an autoscaler keeps more than the object wants.
+/// A problem if the minReplicas of the HPA are above those of the EHPA.
 pub(super) fn raised(observed: &Observed, wanted: &HorizontalPodAutoscaler) -> Option<Problem> {
     let least = wanted
         .spec
@@ -96,12 +95,12 @@ fn target(observed: &Observed) -> CrossVersionObjectReference {
     }
 }
 
-/// Our types and those of the server have the same JSON.
+/// Our types have the JSON of the API server's.
 fn native<T: DeserializeOwned>(ours: &impl Serialize) -> Result<T, serde_json::Error> {
     serde_json::from_value(serde_json::to_value(ours)?)
 }
 
-/// Whether an object bears the name that ours gets.
+/// Whether an HPA has the name of the one that the EHPA would create.
 pub(super) fn has_our_name(hpa: &HorizontalPodAutoscaler, observed: &Observed) -> bool {
     hpa.name_any() == names::owned_name(observed.object)
 }

@@ -1,10 +1,10 @@
-//! The metrics of the autoscaler that an effective autoscaler owns: the user's own, then what is
-//! expected of each of them, then the clock.
+//! Metrics of the HPA of an EHPA: those of its spec, the predictions of these, and the cron
+//! schedule.
 //!
-//! The largest wins, so what is measured is the floor of what is expected. What is expected joins
-//! when it is there, since a metric that fails keeps the autoscaler from scaling down; for the same
-//! reason it stays when it is not there any more, which Crane's does not, unless it is sure that it
-//! cannot be there. Source: gocrane/crane `pkg/controller/ehpa/hpa.go` (`GetHPAMetrics`).
+//! The HPA scales by the largest, so measured values are the floor of predicted ones. A prediction
+//! joins once it is ready, since a failing metric keeps the HPA from scaling down. For the same
+//! reason it stays after its history became unreadable, unlike in Crane, until it is certain that
+//! there will be none. Source: gocrane/crane `pkg/controller/ehpa/hpa.go` (`GetHPAMetrics`).
 
 use api::condition::ConditionStatus;
 use api::ehpa::{
@@ -19,13 +19,11 @@ use model::{Quantity, ResourceName};
 use super::predictable::Predictable;
 use super::{Observed, Problem, crons, names, prediction, utilization};
 
-/// So long a workload keeps its size for a prediction that does not follow from its history any
-/// more.
+/// Time for which a stale prediction still blocks scale-down.
 const HOLDS_STILL: SignedDuration = SignedDuration::from_hours(1);
 
-/// All metrics of the autoscaler, and what cannot be had. No metrics: nothing that the workload is
-/// to be scaled by can be understood. An autoscaler without any would be scaled by 80 % CPU, which
-/// is the server's default and nobody's wish.
+/// All metrics of the HPA, and problems. `None` if no metric is left to scale by: an HPA without
+/// metrics would scale by the API server's default of 80 % CPU.
 pub(super) fn metrics(observed: &Observed) -> (Option<Vec<MetricSpec>>, Vec<Problem>) {
     let (object, mut problems) = (observed.object, Vec::new());
     let mut metrics = object.spec.metrics.clone();
@@ -50,8 +48,8 @@ pub(super) fn metrics(observed: &Observed) -> (Option<Vec<MetricSpec>>, Vec<Prob
         }
     }
     let problem = crons::problem(object);
-    // What is scaled by windows already goes on to be: the adapter has no answer until they are put
-    // right, and nothing shrinks for the mistake.
+    // An HPA that has the cron metric keeps it: the adapter has no value until the crons are valid
+    // again, and the HPA does not scale down.
     let has_windows =
         problem.is_none() || target_now(observed, names::CRON_METRIC, "cron").is_some();
     if has_windows && !object.spec.crons.is_empty() {
@@ -73,9 +71,9 @@ pub(super) fn metrics(observed: &Observed) -> (Option<Vec<MetricSpec>>, Vec<Prob
     (None, problems)
 }
 
-/// Whether there is exactly one series for the whole window; or there was, and nothing reaches as
-/// far now. Then the adapter says so, and the workload keeps its size until there is one again, or
-/// it is sure that there will be none.
+/// Whether the HPA gets the prediction of a metric: it has exactly one series for the whole window,
+/// or had one and may have it again. In between the adapter returns an error, and the workload
+/// keeps its size.
 fn is_expected(observed: &Observed, identifier: &str) -> bool {
     let status = observed
         .prediction
@@ -90,9 +88,8 @@ fn is_expected(observed: &Observed, identifier: &str) -> bool {
     }
 }
 
-/// Whether the history was read, and for a while nothing followed from it: too little is left of
-/// it, or nothing repeats any more. Where it cannot be read nothing is known, however long that
-/// takes.
+/// Whether the history has been read, but gave no forecast for a while: it is too short, or no
+/// longer periodic. An unreadable history never counts, however long that takes.
 fn is_given_up(observed: &Observed) -> bool {
     let conditions = observed
         .prediction
@@ -113,7 +110,7 @@ fn is_given_up(observed: &Observed) -> bool {
     }
 }
 
-/// The amount per pod that a predicted total is divided by.
+/// The amount per pod by which the HPA divides a predicted total.
 fn wanted(observed: &Observed, predictable: &Predictable) -> Result<Quantity, String> {
     let metric = predictable.metric;
     let of_resource = |name: &str, container: Option<&str>, target: &MetricTarget| match target.kind
@@ -128,7 +125,7 @@ fn wanted(observed: &Observed, predictable: &Predictable) -> Result<Quantity, St
                 .ok_or("it has no averageUtilization")?;
             let computed =
                 utilization::per_pod(observed.pods, &ResourceName::from(name), container, percent);
-            // Without pods to ask, what was wanted before still is.
+            // Without running pods the previous amount stays.
             computed.or_else(|why| before(observed, &predictable.identifier).ok_or(why))
         }
         TargetKind::Value => Err("a resource has no target of type Value".to_owned()),
@@ -152,7 +149,7 @@ fn wanted(observed: &Observed, predictable: &Predictable) -> Result<Quantity, St
     }
 }
 
-/// The amount that the autoscaler has now.
+/// The amount in the present HPA.
 fn before(observed: &Observed, identifier: &str) -> Option<Quantity> {
     target_now(observed, names::PREDICTION_METRIC, identifier)?
         .average_value
@@ -162,7 +159,7 @@ fn before(observed: &Observed, identifier: &str) -> Option<Quantity> {
         .ok()
 }
 
-/// The target that one of the metrics which are added has in the autoscaler now.
+/// The target of an added metric in the present HPA.
 fn target_now<'a>(
     observed: &Observed<'a>,
     name: &str,

@@ -1,5 +1,5 @@
-//! Names, labels and annotations of what an effective autoscaler owns. All of them are Crane's, so
-//! that its objects are found again.
+//! Names, labels and annotations of the objects that an EHPA owns. All of them are Crane's, so that
+//! its objects are recognised.
 
 use std::collections::BTreeMap;
 
@@ -10,42 +10,40 @@ use kube::core::ObjectMeta;
 use kube::{Resource as _, ResourceExt as _};
 use view::MANAGED_BY;
 
-/// Tells an object that belongs to an effective autoscaler, by its uid.
+/// Label with the UID of the EHPA that owns the object.
 pub(super) const UID_LABEL: &str = "autoscaling.crane.io/effective-hpa-uid";
-/// Annotations that say how the history of a metric is asked for, followed by a slash and the
-/// metric's identifier.
+/// Prefix of annotations with the query for the history of a metric, followed by its identifier.
 const QUERY_ANNOTATION: &str = "metric-query.autoscaling.crane.io/";
-/// Annotation that names the recommender in charge of an effective autoscaler; the one called
-/// default unless it is there.
+/// Annotation with the name of the responsible recommender. Default: `default`.
 const RECOMMENDER: &str = "plimsoll.dev/recommender";
-/// The external metric of what is expected.
+/// External metric of predictions.
 pub(super) const PREDICTION_METRIC: &str = "crane_autoscaling_prediction";
-/// The external metric of windows of time.
+/// External metric of cron schedules.
 pub(super) const CRON_METRIC: &str = "crane_autoscaling_cron";
 
-/// Why nothing can be asked for.
+/// Message about a target that a label selector cannot name.
 pub(super) const TARGET_UNNAMEABLE: &str =
     "the name of the workload, by which the autoscaler would ask, is no value of a label";
 
-/// Which labels and annotations of an effective autoscaler are passed on to what it owns.
+/// Labels and annotations of an EHPA that are copied to the objects that it owns.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Propagation {
-    /// Labels of which the key begins so.
+    /// Prefixes of label keys.
     pub label_prefixes: Vec<String>,
-    /// Labels with these keys.
+    /// Label keys.
     pub labels: Vec<String>,
-    /// Annotations of which the key begins so.
+    /// Prefixes of annotation keys.
     pub annotation_prefixes: Vec<String>,
-    /// Annotations with these keys.
+    /// Annotation keys.
     pub annotations: Vec<String>,
 }
 
-/// The name of everything that belongs to an object.
+/// Name of the objects that an EHPA owns.
 pub fn owned_name(object: &EffectiveHorizontalPodAutoscaler) -> String {
     format!("ehpa-{}", object.name_any())
 }
 
-/// Metadata of something that belongs to an object.
+/// Metadata of an object that an EHPA owns.
 pub(super) fn metadata(
     object: &EffectiveHorizontalPodAutoscaler,
     propagation: &Propagation,
@@ -57,8 +55,8 @@ pub(super) fn metadata(
         annotations,
     } = propagation;
     let mut passed_labels = passed(object.labels(), label_prefixes, labels);
-    // The server refuses an object with a label that is too long, as that of a long name is;
-    // nothing is found by it.
+    // The API server rejects labels with long values, such as that of a long name. No lookup uses
+    // them.
     passed_labels.extend(
         own_labels(object)
             .into_iter()
@@ -106,8 +104,8 @@ fn own_labels(object: &EffectiveHorizontalPodAutoscaler) -> [(String, String); 4
     .map(|(key, value)| (key.to_owned(), value))
 }
 
-/// The API server removes what the object owned once the object is gone; the workload stays as it
-/// is.
+/// With this owner the garbage collector deletes the object after the EHPA. The workload stays as
+/// it is.
 fn owner(object: &EffectiveHorizontalPodAutoscaler) -> OwnerReference {
     OwnerReference {
         api_version: EffectiveHorizontalPodAutoscaler::api_version(&()).into_owned(),
@@ -119,7 +117,7 @@ fn owner(object: &EffectiveHorizontalPodAutoscaler) -> OwnerReference {
     }
 }
 
-/// Whether something belongs to an object.
+/// Whether an EHPA controls an object.
 pub(super) fn is_owned(metadata: &ObjectMeta, object: &EffectiveHorizontalPodAutoscaler) -> bool {
     let uid = object.uid().unwrap_or_default();
     let references = metadata.owner_references.iter().flatten();
@@ -129,8 +127,7 @@ pub(super) fn is_owned(metadata: &ObjectMeta, object: &EffectiveHorizontalPodAut
             .any(|owner| owner.controller == Some(true) && owner.uid == uid)
 }
 
-/// Metadata of a native autoscaler that an object adopts: it keeps its own, and has the annotation
-/// of its adopter in addition.
+/// Metadata of an HPA that an EHPA adopts: its own and the annotation of the adopter.
 pub(super) fn adopted_metadata(
     object: &EffectiveHorizontalPodAutoscaler,
     name: &str,
@@ -143,8 +140,7 @@ pub(super) fn adopted_metadata(
     }
 }
 
-/// Whether an object adopted a native autoscaler. One that got a controller since is the
-/// controller's.
+/// Whether an EHPA adopted an HPA. One that has a controller by now belongs to that.
 pub(super) fn is_adopted(metadata: &ObjectMeta, object: &EffectiveHorizontalPodAutoscaler) -> bool {
     let is_controlled = metadata
         .owner_references
@@ -156,7 +152,7 @@ pub(super) fn is_adopted(metadata: &ObjectMeta, object: &EffectiveHorizontalPodA
         && adopter.is_some_and(|adopter| object.metadata.uid.as_deref() == Some(adopter.uid))
 }
 
-/// Whether an object may adopt the native autoscaler of this name even if a tool installed it.
+/// Whether an annotation allows the EHPA to adopt the HPA of this name though a tool installed it.
 pub fn may_adopt(object: &EffectiveHorizontalPodAutoscaler, name: &str) -> bool {
     object
         .annotations()
@@ -164,7 +160,7 @@ pub fn may_adopt(object: &EffectiveHorizontalPodAutoscaler, name: &str) -> bool 
         .is_some_and(|named| named == name)
 }
 
-/// The name of the object that controls or adopted a native autoscaler.
+/// Name of the EHPA that controls or adopted an HPA.
 pub(crate) fn ehpa_owner(metadata: &ObjectMeta) -> Option<&str> {
     let kind = EffectiveHorizontalPodAutoscaler::kind(&());
     match metadata
@@ -182,7 +178,7 @@ pub(crate) fn ehpa_owner(metadata: &ObjectMeta) -> Option<&str> {
     }
 }
 
-/// The recommender in charge of an object.
+/// Name of the recommender responsible for an EHPA.
 pub(crate) fn recommender(object: &EffectiveHorizontalPodAutoscaler) -> &str {
     object
         .annotations()
@@ -190,7 +186,7 @@ pub(crate) fn recommender(object: &EffectiveHorizontalPodAutoscaler) -> &str {
         .map_or(DEFAULT_RECOMMENDER, String::as_str)
 }
 
-/// How the user wants the history of a metric to be asked for.
+/// Query for the history of a metric from an annotation of the EHPA.
 pub(super) fn query<'a>(
     object: &'a EffectiveHorizontalPodAutoscaler,
     identifier: &str,
@@ -201,7 +197,7 @@ pub(super) fn query<'a>(
         .map(String::as_str)
 }
 
-/// What selects the metrics of an object's target, as labels.
+/// Labels that select a metric of the EHPA's target.
 pub(super) fn target_labels(
     object: &EffectiveHorizontalPodAutoscaler,
     identifier: &str,
@@ -217,7 +213,7 @@ pub(super) fn target_labels(
     .into()
 }
 
-/// Whether a text may be the value of a label, as each value of a selector must.
+/// Whether a text is a valid label value, as each value of a selector must be.
 pub(super) fn is_label_value(text: &str) -> bool {
     let is_end = |byte: Option<&u8>| byte.is_none_or(u8::is_ascii_alphanumeric);
     let bytes = text.as_bytes();

@@ -1,7 +1,7 @@
-//! Native autoscalers whose EHPA is gone, and the times at which each is looked at.
+//! HPAs whose EHPA is gone, and the time of the next attempt to restore each.
 //!
-//! Annotations make an autoscaler an orphan, and every tenant can write them. So a namespace has a
-//! share of attempts, and one that the API server refuses waits for the safety net.
+//! An annotation makes an HPA an orphan, and every tenant can write it. So each namespace has a
+//! budget of attempts, and an orphan that the API server rejects waits for [`RESYNC_INTERVAL`].
 
 use std::collections::{HashMap, HashSet};
 use std::time::Instant;
@@ -10,39 +10,41 @@ use view::ObjectKey;
 
 use super::{RESYNC_INTERVAL, RETRY_INTERVAL};
 
-/// The most attempts in a namespace within [`RETRY_INTERVAL`], without those that restore an autoscaler.
+/// Maximum number of attempts in a namespace within [`RETRY_INTERVAL`]. Those that restore an HPA
+/// do not count.
 pub const MAX_ATTEMPTS: usize = 10;
 
-/// A native autoscaler, and the annotation of its adopter.
+/// HPA, and the annotation of its adopter.
 pub type Orphan = (ObjectKey, String);
 
-/// The result of an attempt to restore an orphan.
+/// Result of an attempt to restore an orphan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Attempt {
+    /// The HPA has its own spec again, or is gone.
     Restored,
-    /// Its EHPA is there, or the API server refuses the request: another attempt soon would end in
+    /// Its EHPA exists, or the API server rejects the request: another attempt soon would end in
     /// the same way.
     Final,
-    /// The error may pass.
+    /// A temporary error.
     Retryable,
 }
 
-/// Orphans, and attempts of each namespace.
+/// Orphans, and the attempt budget of each namespace.
 #[derive(Default)]
 pub struct Orphans {
     due: HashMap<Orphan, Instant>,
     budgets: HashMap<String, AttemptBudget>,
 }
 
-/// The attempts that a namespace has left until a time. A namespace without one has all of them.
+/// Remaining attempts of a namespace until a time. A namespace without an entry has all of them.
 struct AttemptBudget {
     left: usize,
     until: Instant,
 }
 
 impl Orphans {
-    /// Returns the orphans that are to be looked at now, those that have waited longest first.
-    /// Forgets those that are not seen any more.
+    /// Returns the orphans that are due, longest waiting first. Forgets those that are no longer
+    /// observed.
     pub fn take(&mut self, seen: HashSet<Orphan>, now: Instant) -> Vec<Orphan> {
         let Self { due, budgets } = self;
         due.retain(|orphan, _| seen.contains(orphan));
@@ -68,7 +70,7 @@ impl Orphans {
             .collect()
     }
 
-    /// Records what an attempt came to.
+    /// Records the result of an attempt.
     pub fn record(&mut self, orphan: Orphan, attempt: Attempt, now: Instant) {
         if let Some(budget) = self
             .budgets
@@ -85,7 +87,7 @@ impl Orphans {
         self.due.insert(orphan, now + wait);
     }
 
-    /// The time of the next look.
+    /// Time of the next attempt.
     pub fn next(&self) -> Option<Instant> {
         let from = |(key, _): &Orphan| {
             self.budgets

@@ -1,7 +1,6 @@
-//! From what is seen of one effective autoscaler to what is to be, as a pure function.
+//! Desired objects of one EHPA, from the observed ones.
 //!
-//! A prediction that cannot be made never keeps the autoscaler from being made, as it does in
-//! Crane.
+//! Unlike in Crane, a prediction that cannot be made never blocks the HPA.
 
 use api::ehpa::{MetricSpec, ScaleStrategy};
 use api::prediction::TimeSeriesPrediction;
@@ -11,40 +10,40 @@ use k8s_openapi::api::autoscaling::v2::HorizontalPodAutoscaler;
 use super::selection::{HpaChoice, HpaSelection, rival, select};
 use super::{Observed, Problem, TargetScale, hpa, metrics, names, prediction, substitute};
 
-/// What is to be.
+/// Desired objects of one EHPA.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Plan {
-    /// The autoscaler as it should be; none if it is to be left as it is.
+    /// Desired HPA; `None` leaves it as it is.
     pub hpa: Option<HorizontalPodAutoscaler>,
-    /// Whether that one is to be adopted.
+    /// Whether the HPA is adopted by this plan.
     pub adopts: bool,
-    /// Names of native autoscalers that the object made and that are deleted.
+    /// Names of HPAs that the EHPA created and that are deleted.
     pub deleted: Vec<String>,
-    /// Names of native autoscalers that the object adopted and that get their specification back.
+    /// Names of HPAs that the EHPA adopted and that get their own spec back.
     pub restored: Vec<String>,
-    /// The prediction.
+    /// Desired prediction.
     pub prediction: Desired<TimeSeriesPrediction>,
-    /// The substitute, with its status.
+    /// Desired Substitute, with its status.
     pub substitute: Desired<Substitute>,
-    /// How many replicas the workload is given, past any autoscaler.
+    /// Replicas to which the workload is scaled directly, in a preview.
     pub scale_to: Option<i32>,
-    /// What cannot be done, the worst first.
+    /// Problems, the worst first.
     pub problems: Vec<Problem>,
 }
 
-/// What is wanted of an object that need not be.
+/// Desired state of an object that may be absent.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub enum Desired<T> {
-    /// It stays as it is.
+    /// Leaves the object as it is.
     #[default]
     Keep,
-    /// It is so.
+    /// Creates or updates the object.
     Apply(Box<T>),
-    /// It is removed.
+    /// Deletes the object.
     Delete,
 }
 
-/// What is to be done about one object.
+/// Returns the desired objects of one EHPA.
 pub fn plan(observed: &Observed) -> Plan {
     let hpas = select(observed);
     let are_own = hpas.are_own();
@@ -102,7 +101,7 @@ pub fn plan(observed: &Observed) -> Plan {
             .and_then(|wanted| hpa::raised(observed, wanted)),
     );
     Plan {
-        // A substitute without an autoscaler has no consumer.
+        // Without an HPA the Substitute has no consumer.
         substitute: desired(
             substitute::substitute(observed, target).filter(|_| hpa.is_some()),
             || {
@@ -111,7 +110,8 @@ pub fn plan(observed: &Observed) -> Plan {
                     .is_some_and(|there| names::is_owned(&there.metadata, observed.object))
             },
         ),
-        // It would be taken for that of the object which scales the workload.
+        // The adapter would serve it in place of the prediction of the EHPA that scales the
+        // workload.
         prediction: desired(
             prediction::prediction(observed).filter(|_| !is_taken),
             || {
@@ -128,8 +128,8 @@ pub fn plan(observed: &Observed) -> Plan {
     }
 }
 
-/// The autoscaler, and whether it is to be adopted. None is made or adopted without metrics; the
-/// object's own goes on by those that it has.
+/// The HPA, and whether it is adopted. Without metrics none is created or adopted, and an existing
+/// one keeps its metrics.
 fn wanted_hpa(
     observed: &Observed,
     choice: HpaChoice,
@@ -169,8 +169,8 @@ fn desired<T>(wanted: Option<T>, is_ours: impl FnOnce() -> bool) -> Desired<T> {
     }
 }
 
-/// The replicas that `specificReplicas` of a preview asks for, if the workload has another number.
-/// Zero is one, and can be left again.
+/// The `specificReplicas` of a preview, if the workload has another number. Zero counts too: unlike
+/// with an HPA, the EHPA can scale up from it.
 fn manual(observed: &Observed, target: &TargetScale) -> Option<i32> {
     let is_preview = observed.object.spec.effective_strategy() == ScaleStrategy::Preview;
     observed

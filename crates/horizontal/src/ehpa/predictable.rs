@@ -1,7 +1,7 @@
-//! Which metrics of an object can be predicted, what each is called, and why others cannot be.
+//! Metrics that can be predicted, their identifiers, and the reasons for which others cannot.
 //!
-//! The native autoscaler asks for a prediction by a selector, so what a metric and its workload are
-//! called must be values of labels. Source of the names: gocrane/crane `pkg/utils/ehpa.go`.
+//! The HPA selects a prediction by labels, so the identifier and the name of the workload must be
+//! valid label values. Source of the names: gocrane/crane `pkg/utils/ehpa.go`.
 
 use std::collections::BTreeSet;
 
@@ -9,15 +9,14 @@ use api::ehpa::{EffectiveHorizontalPodAutoscaler, MetricKind, MetricSpec};
 
 use super::names;
 
-/// A metric that can be predicted.
+/// Metric that can be predicted.
 pub(super) struct Predictable<'a> {
-    /// Name among those of the object, such as `resource.cpu`.
+    /// Identifier within the EHPA, such as `resource.cpu`.
     pub(super) identifier: String,
     pub(super) metric: &'a MetricSpec,
 }
 
-/// The metrics of an object that can be predicted; and of each other one its name, and why it
-/// cannot be.
+/// The metrics that can be predicted; for each other one its name and the reason.
 pub(super) fn predictable(
     object: &EffectiveHorizontalPodAutoscaler,
 ) -> (Vec<Predictable<'_>>, Vec<String>) {
@@ -33,7 +32,7 @@ pub(super) fn predictable(
         } else {
             Some(names::TARGET_UNNAMEABLE)
         };
-        // Predictions of several with the same identifier cannot be told apart.
+        // Two metrics with one identifier cannot be distinguished.
         let mut again = || {
             (!observed.insert(identifier.clone()))
                 .then_some("only the first metric that is called so is predicted")
@@ -46,7 +45,7 @@ pub(super) fn predictable(
     (all, others)
 }
 
-/// None where the metric itself is missing.
+/// `None` if the metric has no source.
 fn identifier(metric: &MetricSpec) -> Option<String> {
     let (kind, name) = match metric.kind {
         MetricKind::Resource => ("resource", &metric.resource.as_ref()?.name),

@@ -1,9 +1,9 @@
-//! What is to be predicted for an effective autoscaler, and how its history is asked for.
+//! Prediction that an EHPA owns, with the queries for the histories of its metrics.
 //!
-//! CPU and memory of the pods are asked for as such; everything else by an expression: the user's
-//! where an annotation says one, else that of a rule, else one of ours. Source: gocrane/crane
-//! `pkg/controller/ehpa/predict.go`. Unlike there, an expression of ours always gives one series,
-//! of the right namespace.
+//! CPU and memory of pods are resource queries. Any other metric is an expression: from an
+//! annotation of the EHPA, else from a rule, else a sum. Source: gocrane/crane
+//! `pkg/controller/ehpa/predict.go`. Unlike there, a sum always gives one series, of the right
+//! namespace.
 
 use api::ehpa::{
     DEFAULT_PREDICTION_WINDOW_SECONDS, EffectiveHorizontalPodAutoscaler, MetricIdentifier,
@@ -24,8 +24,7 @@ use super::predictable::{Predictable, predictable};
 use super::rules::Rules;
 use crate::pod_names::PodNames;
 
-/// What is predicted of an object, each with how that is asked for; and of each other metric that
-/// should be its name, and why it is not.
+/// Predicted metrics, each with its query; for each other metric its name and the reason.
 pub(super) fn predicted<'a>(
     observed: &Observed<'a>,
 ) -> (Vec<(Predictable<'a>, PredictionMetric)>, Vec<String>) {
@@ -47,7 +46,7 @@ pub(super) fn predicted<'a>(
     (predicted, others)
 }
 
-/// Whether rules may say how the history of a metric is asked for.
+/// Whether rules may give the query for the history of a metric.
 pub(super) fn is_by_rules(
     object: &EffectiveHorizontalPodAutoscaler,
     predictable: &Predictable,
@@ -57,7 +56,7 @@ pub(super) fn is_by_rules(
         && query(object, &predictable.identifier).is_none()
 }
 
-/// The prediction that an object owns; none if nothing is to be predicted.
+/// Desired prediction; `None` if no metric can be predicted.
 pub(super) fn prediction(observed: &Observed) -> Option<TimeSeriesPrediction> {
     let object = observed.object;
     let metrics: Vec<_> = predicted(observed)
@@ -92,7 +91,7 @@ pub(super) fn prediction(observed: &Observed) -> Option<TimeSeriesPrediction> {
     })
 }
 
-/// The adapter finds a prediction by what it is of.
+/// The adapter finds a prediction by the labels of its target.
 fn metadata(observed: &Observed) -> ObjectMeta {
     let target = &observed.object.spec.scale_target_ref;
     let mut metadata = names::metadata(observed.object, observed.propagation);
@@ -122,7 +121,7 @@ fn metric_of(
         .filter(|_| is_by_rules(observed.object, predictable));
     let expression = match (query(observed.object, identifier), unknown) {
         (Some(own), _) => Some(own.to_owned()),
-        // A plain sum might be of something else altogether, such as a counter.
+        // A plain sum could mean something else, for example of a counter.
         (None, Some(why)) => Some(before(observed, identifier).ok_or_else(|| why.to_owned())?),
         (None, None) => {
             expression(observed.object, observed.rules, predictable.metric).transpose()?
@@ -147,7 +146,7 @@ fn metric_of(
     })
 }
 
-/// How the history of a metric of this workload was asked for until now.
+/// The present query for the history of a metric of this workload.
 fn before(observed: &Observed, identifier: &str) -> Option<String> {
     let (spec, target) = (
         &observed.prediction?.spec,
@@ -159,7 +158,7 @@ fn before(observed: &Observed, identifier: &str) -> Option<String> {
     Some(metric.expression_query.as_ref()?.expression.clone())
 }
 
-/// Whether a rule asks for the history of this metric of an object by this expression.
+/// Whether a rule gives this query for the history of a metric.
 pub(crate) fn is_by_rule(
     object: &EffectiveHorizontalPodAutoscaler,
     rules: &Rules,
@@ -173,7 +172,7 @@ pub(crate) fn is_by_rule(
     rules.any(|made| made.as_deref() == Ok(expression))
 }
 
-/// None for resources of whole pods.
+/// `None` for resources of whole pods, which need no expression.
 fn expression(
     object: &EffectiveHorizontalPodAutoscaler,
     rules: &Rules,
@@ -213,7 +212,7 @@ fn expression(
     })
 }
 
-/// None where no rule makes the metric.
+/// `None` if no rule produces the metric.
 fn by_rule(
     object: &EffectiveHorizontalPodAutoscaler,
     rules: &Rules,
@@ -249,7 +248,7 @@ fn plain_sum<'a>(
     sum(&metric.name, matchers).map_err(|error| error.to_string())
 }
 
-/// A label that is missing is an empty one to Prometheus.
+/// A missing label is an empty one in Prometheus.
 fn required(requirement: &LabelRequirement) -> (&str, &'static str, String) {
     let LabelRequirement {
         key,

@@ -1,8 +1,7 @@
-//! How histories are asked for where a rule file of prometheus-adapter says how their metrics are
-//! made.
+//! Queries for the histories of custom and external metrics by the rules of prometheus-adapter.
 //!
-//! Where several rules may make a metric, the last one whose series have samples counts, as for
-//! prometheus-adapter, from which the native autoscaler has its number. Source: gocrane/crane
+//! If several rules may produce a metric, the last one whose series have samples counts, as in
+//! prometheus-adapter, which gives the HPA its values. Source: gocrane/crane
 //! `pkg/controller/ehpa/predict.go`.
 
 use std::sync::Arc;
@@ -13,23 +12,23 @@ use promql::rules::{QueryError, Rule, RuleError, RuleSet, Workload};
 
 use crate::pod_names::PodNames;
 
-/// So many rules that may make a metric are asked at the most.
-const MOST_RULES: usize = 4;
+/// Maximum number of rules in the query for one metric.
+const MAX_RULES: usize = 4;
 
-/// The rules of a file.
+/// Rules of a file.
 #[derive(Debug, Clone, Default)]
 pub struct Rules {
-    /// What they were read from; none as long as nothing could be used.
+    /// Text of the rules in effect; `None` before the first valid one.
     text: Option<String>,
     set: RuleSet,
-    /// Matchers that every series must fit.
+    /// Label matchers added to every query.
     matchers: Vec<String>,
-    /// Why the file that is there now cannot be used; then the rules are those before it.
+    /// Error of the present file. The rules in effect are then the previous ones.
     pub error: Option<String>,
 }
 
 impl Rules {
-    /// No rules yet. Every series must fit `matchers` matchers.
+    /// Empty rules. `matchers` are added to every query.
     pub fn new(matchers: Vec<String>) -> Self {
         Self {
             matchers,
@@ -37,14 +36,14 @@ impl Rules {
         }
     }
 
-    /// Takes the rules of a text. With an error the rules stay as they are.
+    /// Replaces the rules by those of a text. On an error they stay.
     pub fn read(&mut self, text: String) -> Result<(), RuleError> {
         self.set = RuleSet::parse(&text)?;
         self.text = Some(text);
         Ok(())
     }
 
-    /// The sum of a metric over pods; none where no rule makes it, or why it cannot be asked for.
+    /// Query for the sum of a metric over pods; `None` if no rule produces it.
     pub(super) fn of_pods(
         &self,
         metric: &MetricIdentifier,
@@ -61,7 +60,7 @@ impl Rules {
         last_of(&self.set.custom, metric, history)
     }
 
-    /// The sum of an external metric; none where no rule makes it, or why it cannot be asked for.
+    /// Query for the sum of an external metric; `None` if no rule produces it.
     pub fn external(
         &self,
         metric: &MetricIdentifier,
@@ -73,7 +72,7 @@ impl Rules {
         last_of(&self.set.external, metric, history)
     }
 
-    /// Why it is not known what the rules are: there were none yet that could be used.
+    /// The error if no valid file has been read yet.
     pub(super) fn unknown(&self) -> Option<&str> {
         self.error.as_deref().filter(|_| self.text.is_none())
     }
@@ -95,7 +94,7 @@ fn last_of(
         let query = history(rule, &selector)?;
         Some(query.map_err(|error| format!("{}: {error}", rule.at)))
     });
-    let sums = sums.take(MOST_RULES).collect::<Result<Vec<_>, _>>();
+    let sums = sums.take(MAX_RULES).collect::<Result<Vec<_>, _>>();
     sums.map(|sums| (!sums.is_empty()).then(|| sums.join(" or ")))
         .transpose()
 }

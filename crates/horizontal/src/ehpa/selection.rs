@@ -1,18 +1,17 @@
-//! The native autoscaler that an object keeps, adopts or leaves alone.
+//! Selection of the HPA of an EHPA: its own, an adopted one, or none.
 //!
-//! Two native autoscalers of the same pods make each other stop (`AmbiguousSelector`), so there
-//! must never be a second one. What is done depends on the objects that there are, not on the order
-//! in which they came:
+//! Two HPAs of the same pods block each other (`AmbiguousSelector`), so there must never be a
+//! second one. The selection depends on the existing objects, not on the order of their creation:
 //!
-//! * One that no object controls and no tool installed is adopted under its own name, with the
-//!   strategy Auto. The controller manager knows it by that name and goes on from the count that it
-//!   last wanted. An adopted one has no owner: it is annotated with its adopter and its original
-//!   specification, and gets that back when the object is deleted, previews, or scales another
-//!   workload.
-//! * One that cannot be adopted stays as it is, and what the object made is withdrawn, so that one
-//!   of them scales the workload.
-//! * Of several objects for one workload only the oldest (`view::Eldest`) gets one: their
-//!   autoscalers would not yet be there to be seen by each other.
+//! * With the strategy Auto, an HPA without a controller and without an installing tool is adopted
+//!   under its own name. The HPA controller knows it by that name and continues from its last
+//!   desired replicas. An adopted HPA has no owner. It is annotated with its adopter and its
+//!   original spec, and gets that back when the EHPA is deleted, becomes a preview, or scales
+//!   another workload.
+//! * An HPA that cannot be adopted stays as it is. The EHPA deletes its own, so that one HPA scales
+//!   the workload.
+//! * Of several EHPAs of one workload only the oldest (`view::Eldest`) gets an HPA: the HPAs of the
+//!   others may not be visible yet.
 
 use api::ehpa::{ADOPT, Adopter, EffectiveHorizontalPodAutoscaler, ScaleStrategy};
 use k8s_openapi::api::autoscaling::v2::HorizontalPodAutoscaler;
@@ -21,37 +20,37 @@ use view::installations;
 
 use super::{Observed, Problem, names};
 
-/// The most names in a message.
-const MOST_NAMES: usize = 3;
+/// Maximum number of names in a message.
+const MAX_NAMES: usize = 3;
 
-/// The native autoscaler for an object.
+/// HPA for an EHPA.
 pub(super) enum HpaChoice<'a> {
-    /// One that the object made or adopted before.
+    /// An HPA that the EHPA created or adopted before.
     Own(&'a HorizontalPodAutoscaler),
-    /// One that the object is to adopt.
+    /// An HPA that the EHPA adopts now.
     Adopted(&'a HorizontalPodAutoscaler),
-    /// None, so one is to be made.
+    /// None, and one is created.
     Nothing,
-    /// None, and none may be made.
+    /// None, and none may be created.
     Blocked(Problem),
-    /// None, since another object scales the workload. Nothing may be made that would speak for the
+    /// None, because another EHPA scales the workload. Nothing may be created on behalf of the
     /// workload.
     Taken(Problem),
 }
 
-/// The native autoscalers that concern an object.
+/// Decisions about the HPAs that concern an EHPA.
 pub(super) struct HpaSelection<'a> {
     pub(super) choice: HpaChoice<'a>,
-    /// Names of those that the object made and that are to be deleted.
+    /// Names of HPAs that the EHPA created and that are deleted.
     pub(super) deleted: Vec<String>,
-    /// Names of those that the object adopted and that get their specification back.
+    /// Names of HPAs that the EHPA adopted and that get their own spec back.
     pub(super) restored: Vec<String>,
-    /// Says that others scale the workload in addition to the object's own.
+    /// A problem if other HPAs scale the workload too.
     pub(super) problem: Option<Problem>,
 }
 
 impl HpaSelection<'_> {
-    /// Whether the object alone says how many replicas the workload has.
+    /// Whether no other HPA decides the replicas of the workload.
     pub(super) fn are_own(&self) -> bool {
         self.problem.is_none() && matches!(self.choice, HpaChoice::Own(_) | HpaChoice::Nothing)
     }
@@ -61,8 +60,8 @@ fn all<'a>(observed: &Observed<'a>) -> impl Iterator<Item = &'a HorizontalPodAut
     observed.hpas.iter().map(|whole| &whole.object)
 }
 
-/// The autoscaler that an object has until now: one that it adopted for the workload that it
-/// scales, else one that it made.
+/// The present HPA of an EHPA: one that it adopted for its present workload, else one that it
+/// created.
 pub(super) fn own<'a>(observed: &Observed<'a>) -> Option<&'a HorizontalPodAutoscaler> {
     let is_auto = observed.object.spec.effective_strategy() == ScaleStrategy::Auto;
     let adopted = all(observed).find(|hpa| {
@@ -73,7 +72,7 @@ pub(super) fn own<'a>(observed: &Observed<'a>) -> Option<&'a HorizontalPodAutosc
     adopted.or_else(|| all(observed).find(|hpa| names::is_owned(&hpa.metadata, observed.object)))
 }
 
-/// Returns what becomes of each native autoscaler that concerns an object.
+/// Decides about each HPA that concerns an EHPA.
 pub(super) fn select<'a>(observed: &Observed<'a>) -> HpaSelection<'a> {
     let is_made = |hpa: &HorizontalPodAutoscaler| names::is_owned(&hpa.metadata, observed.object);
     let has_name = |one: Option<&HorizontalPodAutoscaler>, other: &HorizontalPodAutoscaler| {
@@ -90,7 +89,7 @@ pub(super) fn select<'a>(observed: &Observed<'a>) -> HpaSelection<'a> {
     let is_of_another = |rival: &&HorizontalPodAutoscaler| is_of_another(rival, observed.object);
     let kept = own.filter(|own| {
         if is_made(own) {
-            // Younger objects withdraw theirs.
+            // Younger EHPAs delete theirs.
             rivals.is_empty() || (is_eldest && rivals.iter().all(is_of_another))
         } else {
             is_eldest || !rivals.iter().any(is_of_another)
@@ -113,7 +112,7 @@ pub(super) fn select<'a>(observed: &Observed<'a>) -> HpaSelection<'a> {
     }
 }
 
-/// Returns what an object without an own autoscaler gets, where these scale the same workload.
+/// The HPA for an EHPA without a present one. `rivals` are HPAs of the same workload.
 fn without<'a>(observed: &Observed<'a>, rivals: &[&'a HorizontalPodAutoscaler]) -> HpaChoice<'a> {
     if let Some(older_ehpa) = observed.older_ehpa {
         let message = format!(
@@ -143,7 +142,7 @@ fn without<'a>(observed: &Observed<'a>, rivals: &[&'a HorizontalPodAutoscaler]) 
     }
 }
 
-/// Returns the reason why an autoscaler of the same workload cannot be adopted.
+/// The reason for which an HPA of the same workload cannot be adopted.
 fn obstacle(
     hpa: &HorizontalPodAutoscaler,
     object: &EffectiveHorizontalPodAutoscaler,
@@ -182,10 +181,10 @@ fn obstacle(
 fn listed(hpas: &[&HorizontalPodAutoscaler]) -> String {
     let names: Vec<_> = hpas
         .iter()
-        .take(MOST_NAMES)
+        .take(MAX_NAMES)
         .map(|hpa| hpa.name_any())
         .collect();
-    let more = if hpas.len() > MOST_NAMES {
+    let more = if hpas.len() > MAX_NAMES {
         " and others"
     } else {
         ""
@@ -193,13 +192,12 @@ fn listed(hpas: &[&HorizontalPodAutoscaler]) -> String {
     format!("HorizontalPodAutoscalers {}{more}", names.join(", "))
 }
 
-/// Whether an object like this one controls or adopted an autoscaler.
+/// Whether another EHPA controls or adopted an HPA.
 fn is_of_another(hpa: &HorizontalPodAutoscaler, object: &EffectiveHorizontalPodAutoscaler) -> bool {
     names::ehpa_owner(&hpa.metadata).is_some() && !names::is_adopted(&hpa.metadata, object)
 }
 
-/// What to say of an object that has an autoscaler, though an older one is to scale the same
-/// workload by now.
+/// A problem if the EHPA has an HPA though an older EHPA scales the same workload by now.
 pub(super) fn rival(observed: &Observed, choice: &HpaChoice) -> Option<Problem> {
     let older_ehpa = observed
         .older_ehpa
@@ -210,7 +208,7 @@ pub(super) fn rival(observed: &Observed, choice: &HpaChoice) -> Option<Problem> 
     Some(Problem::new("OlderAutoscaler", message))
 }
 
-/// Whether an autoscaler of the object's namespace has anything to do with the object.
+/// Whether an HPA of the same namespace concerns an EHPA.
 pub(super) fn concerns(
     hpa: &HorizontalPodAutoscaler,
     object: &EffectiveHorizontalPodAutoscaler,
@@ -225,7 +223,7 @@ fn group(api_version: &str) -> Option<&str> {
     api_version.rsplit_once('/').map(|(group, _)| group)
 }
 
-/// The version of the group may differ.
+/// Compares targets without the version of their group.
 fn scales_the_same(
     hpa: &HorizontalPodAutoscaler,
     object: &EffectiveHorizontalPodAutoscaler,

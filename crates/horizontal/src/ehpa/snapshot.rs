@@ -18,7 +18,7 @@ use super::orphans::Orphan;
 use super::rules::Rules;
 use super::{TargetScale, names, selection};
 
-/// What belongs to one object, as it was seen.
+/// An EHPA and the objects that belong to it.
 #[derive(Clone)]
 pub struct EhpaSnapshot {
     /// The EHPA.
@@ -35,16 +35,16 @@ pub struct EhpaSnapshot {
     pub rules: Arc<Rules>,
 }
 
-/// Everything that is to be looked at.
+/// Observed EHPAs and orphans.
 pub struct Snapshot {
     /// EHPAs of this recommender.
     pub ehpas: HashMap<ObjectKey, EhpaSnapshot>,
-    /// Native autoscalers that were adopted by an EHPA that is not seen.
+    /// HPAs adopted by an EHPA that is not observed.
     pub orphans: HashSet<Orphan>,
 }
 
 impl Snapshot {
-    /// The objects of a view. Those of other recommenders are left out, but count as owners.
+    /// Takes the objects of a view. EHPAs of other recommenders are left out, but count as owners.
     pub fn of(view: &View, rules: &Arc<Rules>, recommender: &str) -> Self {
         let mut by_namespace: HashMap<&str, Vec<&Arc<Whole<HorizontalPodAutoscaler>>>> =
             HashMap::new();
@@ -116,7 +116,7 @@ pub fn target_pods(view: &View, namespace: &str, target: &TargetScale) -> Vec<Ar
         .collect()
 }
 
-/// Whether a prediction is not as it should be. Labels of others do not matter.
+/// Whether a prediction differs from the desired one. Labels of other writers do not matter.
 pub fn differs(there: &TimeSeriesPrediction, wanted: &TimeSeriesPrediction) -> bool {
     let has = |(key, value): (&String, &String)| there.labels().get(key) == Some(value);
     there.spec != wanted.spec
@@ -124,8 +124,8 @@ pub fn differs(there: &TimeSeriesPrediction, wanted: &TimeSeriesPrediction) -> b
         || there.metadata.owner_references != wanted.metadata.owner_references
 }
 
-/// The part of the status of a native autoscaler that is passed on, or by which its workload is
-/// known to have another size.
+/// Part of the status of an HPA that the EHPA's status repeats, or that shows another size of the
+/// workload.
 type NativeStatus<'a> = (
     Option<i32>,
     i32,
@@ -145,11 +145,12 @@ fn native_status(hpa: &HorizontalPodAutoscaler) -> Option<NativeStatus<'_>> {
 }
 
 impl EhpaSnapshot {
+    /// Whether the EHPA only shows what it would do.
     pub fn is_preview(&self) -> bool {
         self.object.object.spec.effective_strategy() == ScaleStrategy::Preview
     }
 
-    /// Current and desired replicas of each native autoscaler.
+    /// Current and desired replicas of each HPA.
     pub fn replicas(&self) -> impl Iterator<Item = Option<(Option<i32>, i32)>> {
         let all = self.hpas.iter();
         all.map(|whole| {
@@ -161,7 +162,7 @@ impl EhpaSnapshot {
         self.hpas.iter().map(|whole| native_status(&whole.object))
     }
 
-    /// Whether every native autoscaler is as it was, but for its status.
+    /// Whether all HPAs are the same except for their status.
     pub fn has_same_autoscalers(&self, other: &Self) -> bool {
         let same = |(one, other): (
             &Arc<Whole<HorizontalPodAutoscaler>>,
@@ -172,8 +173,8 @@ impl EhpaSnapshot {
         self.hpas.len() == other.hpas.len() && self.hpas.iter().zip(&other.hpas).all(same)
     }
 
-    /// Whether nothing has changed. The status that we write ourselves does not count, nor do the
-    /// metrics that a native autoscaler writes into its own every few seconds.
+    /// Whether nothing relevant changed. Our own writes of the status do not count, nor do the
+    /// metric values that the HPA controller writes every few seconds.
     pub fn is_same(&self, other: &Self) -> bool {
         let same_object = {
             let (mine, others) = (&self.object.object, &other.object.object);

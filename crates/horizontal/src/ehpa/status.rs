@@ -1,8 +1,7 @@
-//! What is said of an effective autoscaler: its own condition, that of its prediction, and those of
-//! its native autoscaler.
+//! Status of an EHPA: its own condition, that of its prediction, and those of its HPA.
 //!
-//! Unlike in Crane, times of conditions move only with their status, and a condition goes with what
-//! it was about.
+//! Unlike in Crane, `lastTransitionTime` changes only with the status of a condition, and a
+//! condition is removed with the object that it is about.
 
 use api::condition::{self, Condition, ConditionStatus};
 use api::ehpa::{
@@ -15,7 +14,7 @@ use super::predictable::Predictable;
 use super::selection::own;
 use super::{Observed, Problem, prediction};
 
-/// Conditions of the native autoscaler that are passed on.
+/// Conditions of the HPA that the status repeats.
 const NATIVE: [&str; 4] = [
     "AbleToScale",
     "ScalingActive",
@@ -23,10 +22,10 @@ const NATIVE: [&str; 4] = [
     "ScaledToZero",
 ];
 
-/// The most characters of a message; the API server takes 32768.
-const MOST_CHARACTERS: usize = 4000;
+/// Maximum length of a message in characters. The API server accepts 32768.
+const MAX_CHARACTERS: usize = 4000;
 
-/// The status of an object with these problems. `scaled` says that it was scaled by hand just now.
+/// The status with these problems. `scaled`: the workload was scaled directly just now.
 pub fn status(
     observed: &Observed,
     problems: &[Problem],
@@ -51,7 +50,7 @@ pub fn status(
     }
 }
 
-/// Whether the condition `Ready` says this. A message that was cut is taken to say it.
+/// Whether the condition `Ready` contains a message. A truncated message counts as containing it.
 pub fn says(status: Option<&EffectiveHorizontalPodAutoscalerStatus>, message: &str) -> bool {
     let ready = status.and_then(|status| {
         status
@@ -60,11 +59,11 @@ pub fn says(status: Option<&EffectiveHorizontalPodAutoscalerStatus>, message: &s
             .find(|condition| condition.kind == READY)
     });
     ready.is_some_and(|ready| {
-        ready.message.contains(message) || ready.message.chars().count() >= MOST_CHARACTERS
+        ready.message.contains(message) || ready.message.chars().count() >= MAX_CHARACTERS
     })
 }
 
-/// What people should be told, once for each generation: which metrics cannot be predicted.
+/// Note of the event about metrics that cannot be predicted, once for each generation.
 pub fn news<'a>(
     old: Option<&EffectiveHorizontalPodAutoscalerStatus>,
     new: &'a EffectiveHorizontalPodAutoscalerStatus,
@@ -88,7 +87,7 @@ fn conditions(
     mut conditions: Vec<Condition>,
 ) -> Vec<Condition> {
     let mut set = |kind: &str, holds: ConditionStatus, reason: &str, message: &str| {
-        let message: String = message.chars().take(MOST_CHARACTERS).collect();
+        let message: String = message.chars().take(MAX_CHARACTERS).collect();
         condition::set(&mut conditions, kind, holds, reason, &message, observed.now);
     };
     match problems {
@@ -175,7 +174,7 @@ fn conditions(
         known.push(METRIC_RULES_USABLE);
     }
     conditions.retain(|condition| known.contains(&condition.kind.as_str()));
-    // What was said of another generation is news.
+    // The generation shows whether an event was recorded.
     for condition in conditions
         .iter_mut()
         .filter(|condition| condition.kind == METRICS_PREDICTABLE)

@@ -1,15 +1,15 @@
-//! What stands for the workload in a preview: it has the pods and the size of the workload,
-//! whatever somebody scales it to.
+//! Substitute that a preview's HPA scales in place of the workload. It has the pods and the
+//! replicas of the workload, whatever it is scaled to.
 //!
-//! So the autoscaler always computes from what is really there, and its answer is in its status
-//! alone. Source: gocrane/crane `pkg/controller/ehpa/substitute.go`.
+//! So the HPA always computes from the real workload, and shows the result only in its status.
+//! Source: gocrane/crane `pkg/controller/ehpa/substitute.go`.
 
 use api::ehpa::ScaleStrategy;
 use api::substitute::{Substitute, SubstituteSpec, SubstituteStatus};
 
 use super::{Observed, TargetScale, names};
 
-/// The substitute that an object owns; none unless it is a preview.
+/// The desired Substitute; `None` unless the EHPA is a preview.
 pub(super) fn substitute(observed: &Observed, target: &TargetScale) -> Option<Substitute> {
     if observed.object.spec.effective_strategy() != ScaleStrategy::Preview {
         return None;

@@ -1,11 +1,11 @@
-//! Percent of requests as an amount per pod: the native autoscaler divides a predicted total by an
-//! amount, not by a percentage.
+//! Target utilization as an amount per pod: the HPA divides a predicted total by an amount, not by
+//! a percentage.
 //!
-//! `sum of requests * percent / 100 / number of pods`, in thousandths, cut to a whole one. What a
-//! pod requests is what the native autoscaler takes for it: its own requests if it has any, else
-//! those of its containers and native sidecars. Source: gocrane/crane `pkg/controller/ehpa/hpa.go`
-//! (`GetPodResourceUtilization`); unlike there sidecars count, and every running pod does, ready or
-//! not: what a pod requests does not depend on it.
+//! `sum of requests * percent / 100 / number of pods`, in thousandths, rounded down. The request of
+//! a pod is the one that the HPA controller uses: the pod-level request if set, else the sum of its
+//! containers and native sidecars. Source: gocrane/crane `pkg/controller/ehpa/hpa.go`
+//! (`GetPodResourceUtilization`). Unlike there sidecars count, and every running pod counts, ready
+//! or not.
 
 use std::sync::Arc;
 
@@ -13,8 +13,7 @@ use model::{Quantity, ResourceList, ResourceName};
 use scaling::hpa::{Container, Requests};
 use view::{Phase, Pod, Resources};
 
-/// The amount that is so many percent of what one of these pods, or one container of each, requests
-/// on average.
+/// Percentage of the average request of running pods, or of one container of each.
 pub(super) fn per_pod(
     pods: &[Arc<Pod>],
     resource: &ResourceName,
@@ -92,7 +91,7 @@ mod tests {
         }
     }
 
-    /// `expected`: half of what pods request on average, or why that is not known.
+    /// `expected`: half of the average request, or the error.
     fn check(pods: &[&Pod], container: Option<&str>, expected: Result<&str, &str>) {
         let pods: Vec<_> = pods.iter().map(|pod| Arc::new(Pod::clone(pod))).collect();
         let found =

@@ -165,7 +165,7 @@ fn nothing_is_asked_for_by_the_name_of_a_workload_that_no_selector_can_have() {
         true,
         1,
     )]);
-    let why = "the name of the workload, by which the hpa would ask, is no value of a label";
+    let why = "the name of the workload, by which the autoscaler would ask, is no value of a label";
     check(&fixture, &[], &[("resource.cpu", why)]);
     let plan = fixture.plan();
     assert_eq!(
