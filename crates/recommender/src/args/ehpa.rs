@@ -1,27 +1,28 @@
-//! The flags of effective autoscalers, under the names that they have in Crane.
+//! Flags of EHPAs, under Crane's names.
 
 use clap::Args;
 use horizontal::ehpa::Propagation;
 
-/// Which labels and annotations of an effective autoscaler are passed on to what it owns.
+/// Labels and annotations of an EHPA that are copied to the objects that it owns.
 #[derive(Debug, Clone, Args)]
 pub struct EhpaArgs {
-    /// Pass on labels of which the key begins with one of these.
+    /// Copy labels of an EffectiveHorizontalPodAutoscaler whose keys begin with one of these
+    /// prefixes to the objects that it owns.
     #[arg(long, value_delimiter = ',', value_name = "PREFIXES")]
     pub ehpa_propagation_label_prefixes: Vec<String>,
-    /// Pass on labels with these keys.
+    /// Copy labels with these keys.
     #[arg(long, value_delimiter = ',', value_name = "KEYS")]
     pub ehpa_propagation_labels: Vec<String>,
-    /// Pass on annotations of which the key begins with one of these.
+    /// Copy annotations whose keys begin with one of these prefixes.
     #[arg(long, value_delimiter = ',', value_name = "PREFIXES")]
     pub ehpa_propagation_annotation_prefixes: Vec<String>,
-    /// Pass on annotations with these keys.
+    /// Copy annotations with these keys.
     #[arg(long, value_delimiter = ',', value_name = "KEYS")]
     pub ehpa_propagation_annotations: Vec<String>,
 }
 
 impl EhpaArgs {
-    /// What is passed on. A list that ends in a comma passes on no more than without it.
+    /// The labels and annotations to copy. Empty entries of a list are ignored.
     pub(crate) fn propagation(self) -> Propagation {
         let Self {
             ehpa_propagation_label_prefixes,

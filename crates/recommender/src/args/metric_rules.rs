@@ -1,5 +1,4 @@
-//! The flags that say where rules of prometheus-adapter are, under the names that they have in
-//! Crane.
+//! Flags for the location of prometheus-adapter rules, under Crane's names.
 
 use anyhow::{Context as _, ensure};
 use clap::Args;
@@ -7,14 +6,14 @@ use sources::rules::read_matchers;
 
 use crate::ehpa::rule_file::{RuleFileSettings, RuleLocation};
 
-/// Where rules say how the history of custom and external metrics is asked for.
+/// Rules for the history of custom and external metrics.
 #[derive(Debug, Clone, Args)]
 pub struct MetricRulesArgs {
-    /// Rule file of prometheus-adapter that says how the history of custom and external metrics of
-    /// effective autoscalers is asked for. It is read again when it changes.
+    /// Rule file of prometheus-adapter with the queries for the history of custom and external
+    /// metrics of EffectiveHorizontalPodAutoscalers. It is reloaded after changes.
     #[arg(long, default_value = "", value_name = "FILE")]
     pub prometheus_adapter_config: String,
-    /// Namespace of a `ConfigMap` with such rules, which is read again when it changes.
+    /// Namespace of a `ConfigMap` with such rules. It is reloaded after changes.
     #[arg(long, default_value = "", value_name = "NAMESPACE")]
     pub prometheus_adapter_configmap_namespace: String,
     /// Name of that `ConfigMap`.
@@ -23,14 +22,13 @@ pub struct MetricRulesArgs {
     /// Its key with the rules.
     #[arg(long, default_value = "", value_name = "KEY")]
     pub prometheus_adapter_configmap_key: String,
-    /// What every series must fit which is asked for by such a rule, as in a query, such as
-    /// cluster="a",container!="".
+    /// Label matchers added to every query of these rules, such as cluster="a",container!="".
     #[arg(long, default_value = "", value_name = "MATCHERS")]
     pub prometheus_adapter_extension_labels: String,
 }
 
 impl MetricRulesArgs {
-    /// Where rules are; none if nowhere.
+    /// The location of the rules; `None` without any.
     pub(crate) fn settings(self) -> anyhow::Result<Option<RuleFileSettings>> {
         let Self {
             prometheus_adapter_config: file,
@@ -69,7 +67,7 @@ mod tests {
     use super::*;
     use crate::args::tests::parse;
 
-    /// `expected`: where the rules are, or part of why that is refused.
+    /// `expected`: the location of the rules, or part of the error.
     fn check(line: &str, expected: Result<Option<RuleLocation>, &str>) {
         let found = parse(line).expect(line).metric_rules.settings();
         match (found, expected) {

@@ -1,9 +1,9 @@
-//! What Crane's `craned` measures about the horizontal loop, under its names and labels, so that
-//! dashboards of Crane's users go on working.
+//! Metrics of Crane's `craned` about EHPAs and predictions, with its names and labels, so that its
+//! users' dashboards still work.
 //!
-//! Never more series than a limit: what is beyond it is counted, not shown. The series are those of
-//! the last look at all objects, so they go with their objects, and with the lease. Source:
-//! gocrane/crane `pkg/metrics/autoscaling.go`, `pkg/metrics/metric_collector.go`.
+//! The number of series is limited; the others are counted. The series are those of the last
+//! update, so they end with their objects and with the Lease. Source: gocrane/crane
+//! `pkg/metrics/autoscaling.go`, `pkg/metrics/metric_collector.go`.
 
 use parking_lot::{Mutex, MutexGuard};
 use std::collections::HashMap;
@@ -14,7 +14,7 @@ use prometheus::IntGauge;
 use prometheus::core::{Collector, Desc};
 use prometheus::proto::{Gauge, LabelPair, Metric, MetricFamily, MetricType};
 
-/// One metric with its labels, in the order in which a sample has their values.
+/// Metric with its labels, in the order of the label values of a sample.
 struct Family {
     name: &'static str,
     help: &'static str,
@@ -40,22 +40,22 @@ const PREDICTED: &[&str] = &[
 const FAMILIES: [Family; 6] = [
     Family {
         name: "crane_autoscaling_effective_hpa_replicas",
-        help: "Replicas that the autoscaler of an EffectiveHorizontalPodAutoscaler wants.",
+        help: "Desired replicas of the HorizontalPodAutoscaler of an EffectiveHorizontalPodAutoscaler.",
         labels: AUTOSCALER,
     },
     Family {
         name: "crane_autoscaling_hpa_replicas",
-        help: "Replicas that a HorizontalPodAutoscaler wants.",
+        help: "Desired replicas of a HorizontalPodAutoscaler.",
         labels: AUTOSCALER,
     },
     Family {
         name: "crane_autoscaling_hpa_scale_count",
-        help: "How often a HorizontalPodAutoscaler was seen to scale; type is ehpa if an effective one owns it, else hpa.",
+        help: "Number of times that a HorizontalPodAutoscaler was observed to scale; type is ehpa if an EffectiveHorizontalPodAutoscaler owns it, else hpa.",
         labels: &["namespace", "name", "type"],
     },
     Family {
         name: "crane_autoscaling_cron",
-        help: "Replicas that the crons of an EffectiveHorizontalPodAutoscaler ask for now.",
+        help: "Current replicas of the crons of an EffectiveHorizontalPodAutoscaler.",
         labels: TARGET,
     },
     Family {
@@ -70,7 +70,7 @@ const FAMILIES: [Family; 6] = [
     },
 ];
 
-/// The metrics. Clones share them.
+/// Crane's metrics. Clones share them.
 #[derive(Debug, Clone)]
 pub(crate) struct CraneMetrics {
     limit: usize,
@@ -80,7 +80,7 @@ pub(crate) struct CraneMetrics {
 }
 
 impl CraneMetrics {
-    /// At most `limit` series.
+    /// Creates the metrics with at most `limit` series.
     pub(super) fn new(limit: usize) -> Result<Self, prometheus::Error> {
         let describe = |Family { name, help, labels }: &Family| {
             let labels = labels.iter().map(|label| (*label).to_owned()).collect();
@@ -93,7 +93,7 @@ impl CraneMetrics {
         };
         let omitted = IntGauge::new(
             "plimsoll_crane_series_omitted",
-            "Series of Crane's metrics that --crane-metrics-limit leaves out.",
+            "Series of Crane's metrics beyond --crane-metrics-limit.",
         )?;
         let descriptions = FAMILIES
             .iter()
@@ -108,7 +108,7 @@ impl CraneMetrics {
         })
     }
 
-    /// Shows these from now on and nothing else, in their order as far as there is room.
+    /// Replaces all series, in their order up to the limit.
     pub(crate) fn show(&self, mut samples: Vec<CraneSample>) {
         let omitted = samples.len().saturating_sub(self.limit);
         samples.truncate(self.limit);
@@ -218,7 +218,7 @@ mod tests {
         ]
     }
 
-    /// `expected`: what is shown of these samples.
+    /// `expected`: the series shown.
     fn check(limit: usize, samples: Vec<CraneSample>, expected: &[&str]) {
         let registry = Registry::new();
         let metrics = CraneMetrics::new(limit).expect("valid names");
