@@ -46,4 +46,4 @@ pub use result::{MetricForecasts, MetricResult, PredictionResult};
 pub(crate) use spec::Annotations;
 pub use spec::{ForecastSpec, Method, PredictionSpec, Quantile};
 pub use status::{StatusUpdate, status_update};
-pub use text::cut;
+pub use text::truncate;

@@ -1,9 +1,9 @@
-//! The series that the queries of an object may read: those of its namespace, or all where an
+//! Series that the queries of a prediction may read: those of its namespace, or all where an
 //! administrator allows it.
 //!
-//! One credential reads for all objects, so nothing else keeps the series of one namespace from
-//! another. An administrator allows more by a flag, by a label of the namespace, or by a rule that
-//! makes the very expression.
+//! One credential reads for all predictions, so nothing else separates the series of namespaces. An
+//! administrator allows more by a flag, by a label of the namespace, or by a rule that gives
+//! exactly the query.
 
 use std::str::FromStr;
 use std::sync::Arc;
@@ -19,21 +19,20 @@ use super::spec::{Annotations, ForecastSpec, forecast_spec, owner};
 use crate::ehpa::Rules;
 use crate::ehpa::is_by_rule;
 
-/// Label of a namespace that says which series the queries of its objects may read. It goes before
-/// the flag.
+/// Label of a namespace with the [`QueryScope`] of its predictions. It overrides the flag.
 pub(super) const SCOPE_LABEL: &str = "plimsoll.dev/prediction-query-scope";
 
-/// The series that queries may read.
+/// Series that queries may read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum QueryScope {
-    /// Those of the namespace of the object.
+    /// Series of the namespace of the prediction.
     #[default]
     Namespace,
-    /// All.
+    /// All series.
     Cluster,
 }
 
-/// A text that names no scope.
+/// Unknown name of a scope.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("expected namespace or cluster")]
 pub struct UnknownQueryScope;
@@ -50,14 +49,14 @@ impl FromStr for QueryScope {
     }
 }
 
-/// The access of all objects, from flags and rules.
+/// Access of all predictions, from flags and rules.
 #[derive(Clone, Debug)]
 pub struct QueryAccess {
-    /// The scope of namespaces without the label.
+    /// Scope of namespaces without the label.
     pub scope: QueryScope,
-    /// The label of series that has their namespace.
+    /// Label of series with their namespace.
     pub namespace_label: String,
-    /// Expressions that rules make may read all series.
+    /// Rules: their queries may read all series.
     pub rules: KnownRules,
 }
 
@@ -98,20 +97,20 @@ impl QueryAccess {
         !is_same
     }
 
-    /// Everything that the metrics of an object depend on.
+    /// Returns the inputs of the metrics of a prediction.
     pub(super) fn inputs(&self, view: &View, object: &Arc<Whole<TimeSeriesPrediction>>) -> Inputs {
         let namespace = view.namespaces.get(object.key.namespace.as_str());
         let label = namespace.and_then(|namespace| namespace.labels.get(SCOPE_LABEL));
         Inputs {
             prediction: Arc::clone(object),
             owner: owner(view, object).cloned(),
-            // A value that names no scope allows nothing.
+            // An unknown value allows nothing more.
             scope: label.map_or(self.scope, |label| label.parse().unwrap_or_default()),
             rules: self.rules.get().cloned(),
         }
     }
 
-    /// The access of one object.
+    /// Access of one prediction.
     pub(super) fn of<'a>(&'a self, inputs: &'a Inputs) -> ObjectAccess<'a> {
         ObjectAccess {
             scope: inputs.scope,
@@ -123,18 +122,19 @@ impl QueryAccess {
     }
 }
 
-/// Everything that the metrics of one object depend on, besides flags. It shares the objects of the view.
+/// Inputs of the metrics of one prediction, except flags. Shares the objects of the view.
 #[derive(Clone, Debug)]
 pub(super) struct Inputs {
     pub(super) prediction: Arc<Whole<TimeSeriesPrediction>>,
-    /// The effective autoscaler that owns the object.
+    /// EHPA that owns the prediction.
     owner: Option<Arc<Whole<EffectiveHorizontalPodAutoscaler>>>,
     scope: QueryScope,
     rules: Option<Arc<Rules>>,
 }
 
 impl Inputs {
-    /// Whether nothing changed in between. A table keeps an object that is equal to the one before.
+    /// Whether nothing changed. A table keeps the pointer of an object that is equal to the new
+    /// one.
     pub(super) fn is_same(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.prediction, &other.prediction)
             && are_same(self.owner.as_ref(), other.owner.as_ref())
@@ -142,7 +142,7 @@ impl Inputs {
             && are_same(self.rules.as_ref(), other.rules.as_ref())
     }
 
-    /// The metric at this place of the object.
+    /// The metric at this index of the prediction.
     pub(super) fn metric(&self, place: usize, access: &QueryAccess) -> Option<ForecastSpec> {
         let object = &self.prediction.object;
         let metric = object.spec.prediction_metrics.get(place)?;
@@ -174,18 +174,18 @@ fn are_same<T>(one: Option<&Arc<T>>, other: Option<&Arc<T>>) -> bool {
     }
 }
 
-/// The access of one object.
+/// Access of one prediction.
 pub(super) struct ObjectAccess<'a> {
     pub(super) scope: QueryScope,
     pub(super) namespace_label: &'a str,
     pub(super) namespace: &'a str,
-    /// The effective autoscaler that owns the object.
+    /// EHPA that owns the prediction.
     pub(super) owner: Option<&'a EffectiveHorizontalPodAutoscaler>,
     pub(super) rules: Option<Arc<Rules>>,
 }
 
 impl ObjectAccess<'_> {
-    /// The expression over the series that it may read, or why there is none.
+    /// Confines an expression to the series that the prediction may read.
     pub(super) fn expression(
         &self,
         identifier: &str,
@@ -207,7 +207,7 @@ impl ObjectAccess<'_> {
         })
     }
 
-    /// Refuses metrics of nodes, unless all series may be read.
+    /// An error for metrics of nodes, unless all series may be read.
     pub(super) fn nodes(&self) -> Result<(), String> {
         match self.scope {
             QueryScope::Cluster => Ok(()),
@@ -217,7 +217,8 @@ impl ObjectAccess<'_> {
         }
     }
 
-    /// Whether a rule asks for the metric by this expression. Rules are written by administrators, so it does not matter who wrote the object.
+    /// Whether a rule gives this query for the metric. Administrators write rules, so the author of
+    /// the prediction does not matter.
     fn is_by_rule(&self, identifier: &str, expression: &str) -> bool {
         let owned = self.owner.zip(self.rules.as_deref());
         owned.is_some_and(|(owner, rules)| is_by_rule(owner, rules, identifier, expression))
@@ -246,14 +247,13 @@ mod tests {
 
     use super::*;
 
-    /// A rule file whose metric `queue` is of the whole cluster, and whose metric `jobs` has
-    /// another label for namespaces.
+    /// A rule file whose metric `queue` covers the whole cluster, and whose metric `jobs` has
+    /// another namespace label.
     const RULES: &str = "externalRules: [\
         {seriesQuery: 'queue{}', resources: {namespaced: false}, metricsQuery: 'max(<<.Series>>{<<.LabelMatchers>>})'},\
         {seriesQuery: 'jobs{}', resources: {overrides: {ns: {resource: namespace}}}, metricsQuery: 'sum(<<.Series>>{<<.LabelMatchers>>})'}]";
 
-    /// A view with a namespace `shop` that has this label, an effective autoscaler and its
-    /// prediction.
+    /// A view with a namespace `shop` that has this label, an EHPA and its prediction.
     fn view(label: Option<&str>, owner_uid: &str) -> (View, Whole<TimeSeriesPrediction>) {
         let target = json!({"apiVersion": "apps/v1", "kind": "Deployment", "name": "web"});
         let external = |name: &str| {

@@ -1,7 +1,7 @@
-//! Crane's settings of its two predictors, which are texts.
+//! Settings of Crane's two predictors, which are texts.
 //!
-//! As there, settings that cannot be used are replaced by the built-in ones, all of them; unlike
-//! there, that is said. Source: gocrane/crane `pkg/prediction/dsp/config.go` and
+//! As there, invalid settings are replaced by the defaults, all of them. Unlike there, a note says
+//! so. Source: gocrane/crane `pkg/prediction/dsp/config.go` and
 //! `pkg/prediction/percentile/config.go`.
 
 use api::prediction::{Dsp, Estimators, Fft, Histogram, MaxValue, Percentile};
@@ -13,13 +13,13 @@ use super::text::quoted;
 
 const DAY: u32 = 86_400;
 const HOUR: u32 = 3600;
-/// The longest history that is kept: 15 days at 30 s.
-const MOST_SAMPLES: u32 = 50_000;
-/// The most estimators of one metric, of both kinds together. Each costs some transforms of the
-/// whole history.
-const MOST_ESTIMATORS: usize = 32;
+/// Maximum number of samples in a history: 15 days at 30 s.
+const MAX_SAMPLES: u32 = 50_000;
+/// Maximum number of estimators of one metric, of both kinds together. Each costs some transforms
+/// of the whole history.
+const MAX_ESTIMATORS: usize = 32;
 
-/// The method, and why it is not with the settings that were asked for.
+/// The method, and a note if it does not have the requested settings.
 pub(super) type Chosen = (Method, Option<String>);
 
 /// Crane's DSP predictor.
@@ -74,17 +74,15 @@ fn read_dsp(settings: &Dsp) -> Result<Method, String> {
 }
 
 fn bounded(history_seconds: u32, step_seconds: u32) -> Result<(), String> {
-    if history_seconds / step_seconds > MOST_SAMPLES {
-        return Err(format!(
-            "historyLength has more than {MOST_SAMPLES} samples"
-        ));
+    if history_seconds / step_seconds > MAX_SAMPLES {
+        return Err(format!("historyLength has more than {MAX_SAMPLES} samples"));
     }
     Ok(())
 }
 
 fn estimators(settings: &Estimators) -> Result<Vec<Estimator>, String> {
-    if settings.fft.len().saturating_add(settings.max_value.len()) > MOST_ESTIMATORS {
-        return Err(format!("there are more than {MOST_ESTIMATORS} estimators"));
+    if settings.fft.len().saturating_add(settings.max_value.len()) > MAX_ESTIMATORS {
+        return Err(format!("there are more than {MAX_ESTIMATORS} estimators"));
     }
     let fft = settings
         .fft
@@ -124,7 +122,7 @@ fn filter(settings: &Fft) -> Result<Filter, String> {
     })
 }
 
-/// Crane's percentile predictor; none if not even its defaults can be used.
+/// Crane's percentile predictor; `None` if not even its defaults are valid.
 pub(super) fn percentile(settings: Option<&Percentile>) -> Option<Chosen> {
     let read = settings.map(read_percentile);
     match read {

@@ -1,21 +1,21 @@
-//! Memory that forecasts may take: of one namespace, and of all. What is too much for all is taken
-//! from the namespaces with the most.
+//! Memory limits of forecasts: of one namespace, and of all. The namespaces with the most memory
+//! lose what exceeds the total.
 
-/// The part of a share that is left free when a metric is begun: an eighth.
+/// Fraction of a share that stays free when a metric is admitted: an eighth.
 const RESERVE: usize = 8;
 
-/// The limits, in bytes.
+/// Memory limits of forecasts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MemoryLimits {
-    /// Of one namespace.
+    /// Limit of one namespace.
     pub namespace_bytes: usize,
-    /// Of all namespaces together.
+    /// Limit of all namespaces together.
     pub total_bytes: usize,
 }
 
 impl MemoryLimits {
-    /// The most that one namespace gets, so that all of them fit: each has what it needs or this
-    /// much.
+    /// Largest memory of one namespace such that all of them fit: each gets the memory that it
+    /// needs or this much.
     pub(super) fn share(&self, mut needed: Vec<usize>) -> usize {
         needed.sort_unstable();
         let mut rest = self.total_bytes;
@@ -31,14 +31,13 @@ impl MemoryLimits {
         self.namespace_bytes
     }
 
-    /// The most of a share that is in use after a metric is begun. What is left lets histories
-    /// grow, and keeps a refused metric from being read anew each time that a little memory becomes
-    /// free.
+    /// Largest used memory of a share after a metric is admitted. The reserve lets histories grow,
+    /// and prevents a refused metric from being read anew whenever a little memory becomes free.
     pub(super) fn most_to_begin(share: usize) -> usize {
         share - share / RESERVE
     }
 
-    /// The reason for which a metric is not forecast, where a namespace gets `share`.
+    /// The reason for refusing a metric of a namespace that gets `share`.
     pub(super) fn reason(&self, share: usize) -> String {
         let (whose, flag, bytes) = if share < self.namespace_bytes {
             (

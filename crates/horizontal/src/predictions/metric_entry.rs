@@ -1,26 +1,26 @@
-//! One metric of an object: with its history, or without memory for one.
+//! One metric of a prediction: admitted with its history, or waiting for memory.
 
 use crate::predictions::pipeline::MetricPipeline;
 use crate::predictions::read::ReadChunk;
 use crate::predictions::result::MetricResult;
 
-/// One metric, with the question about it that has no answer yet.
+/// One metric of a prediction.
 pub(super) struct MetricEntry {
-    /// The number tells it from one that had its place before.
+    /// Distinguishes the metric from a previous one at its index.
     pub(super) number: u64,
     state: State,
 }
 
 enum State {
     Admitted(Box<Admitted>),
-    /// There is no memory for it, or that is not known yet. Texts of the object are not kept, for
-    /// there may be any number of such metrics.
+    /// The metric has no memory, or was not checked yet. The texts of its spec are not kept, since
+    /// their number is not limited.
     Waiting(Box<Waiting>),
 }
 
 struct Admitted {
     pipeline: MetricPipeline,
-    asked: Option<ReadChunk>,
+    in_progress: Option<ReadChunk>,
 }
 
 struct Waiting {
@@ -46,7 +46,7 @@ impl MetricEntry {
         }
     }
 
-    /// The history; none while there is no memory for it.
+    /// The pipeline; `None` while the metric waits for memory.
     pub(super) fn pipeline(&self) -> Option<&MetricPipeline> {
         match &self.state {
             State::Admitted(admitted) => Some(&admitted.pipeline),
@@ -61,28 +61,30 @@ impl MetricEntry {
         }
     }
 
-    /// The history, if it is to be read now.
+    /// The pipeline, if a read is due.
     pub(super) fn due(&self, now: i64) -> Option<&MetricPipeline> {
         self.pipeline()
-            .filter(|pipeline| !self.is_asked() && pipeline.is_due(now))
+            .filter(|pipeline| !self.is_in_progress() && pipeline.is_due(now))
     }
 
-    /// Whether a question about it has no answer yet.
-    pub(super) fn is_asked(&self) -> bool {
-        matches!(&self.state, State::Admitted(admitted) if admitted.asked.is_some())
+    /// Whether a read is in progress.
+    pub(super) fn is_in_progress(&self) -> bool {
+        matches!(&self.state, State::Admitted(admitted) if admitted.in_progress.is_some())
     }
 
-    /// Remembers the part of the history that is asked for.
+    /// Records the chunk that is being read.
     pub(super) fn begin(&mut self, chunk: ReadChunk) {
         if let State::Admitted(admitted) = &mut self.state {
-            admitted.asked = Some(chunk);
+            admitted.in_progress = Some(chunk);
         }
     }
 
-    /// The part that was asked for, and the history that it belongs to.
+    /// Returns the chunk that was being read, and the pipeline.
     pub(super) fn end(&mut self) -> Option<(ReadChunk, &mut MetricPipeline)> {
         match &mut self.state {
-            State::Admitted(admitted) => Some((admitted.asked.take()?, &mut admitted.pipeline)),
+            State::Admitted(admitted) => {
+                Some((admitted.in_progress.take()?, &mut admitted.pipeline))
+            }
             State::Waiting(_) => None,
         }
     }
@@ -94,7 +96,7 @@ impl MetricEntry {
         }
     }
 
-    /// The memory that it takes, or would take.
+    /// Memory that the metric takes, or would take.
     pub(super) fn needed_bytes(&self) -> usize {
         match &self.state {
             State::Admitted(admitted) => admitted.pipeline.needed_bytes(),
@@ -102,18 +104,18 @@ impl MetricEntry {
         }
     }
 
-    /// Begins to read its history.
+    /// Admits the metric with an empty pipeline.
     pub(super) fn admit(&mut self, mut pipeline: MetricPipeline) {
         if self.result().is_refused {
             pipeline.await_history();
         }
         self.state = State::Admitted(Box::new(Admitted {
             pipeline,
-            asked: None,
+            in_progress: None,
         }));
     }
 
-    /// Gives up its history, since there is no memory for it.
+    /// Drops the history because of a memory limit.
     pub(super) fn refuse(&mut self, why: &str) {
         let before = self.result();
         if before.is_refused && before.missing.as_deref() == Some(why) {
@@ -134,7 +136,7 @@ impl MetricEntry {
         }));
     }
 
-    /// Whether its outlook is newer than what was published.
+    /// Whether the result is newer than the published one.
     pub(super) fn is_changed(&self) -> bool {
         match &self.state {
             State::Admitted(admitted) => admitted.pipeline.is_changed,

@@ -1,4 +1,4 @@
-//! A history that is kept warm, and what follows from it.
+//! Model of one series: its history in memory, and the forecast from it.
 
 mod dsp;
 mod percentile;
@@ -18,7 +18,7 @@ use plimsoll::PlimsollForecaster;
 /// Labels of a series.
 pub type Labels = BTreeMap<String, String>;
 
-/// One series by one method.
+/// Model of one series by one method.
 #[derive(Debug)]
 pub(super) enum Model {
     Plimsoll(PlimsollForecaster),
@@ -26,17 +26,17 @@ pub(super) enum Model {
     Percentile(Percentile),
 }
 
-/// What is forecast.
+/// Time range of a forecast.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ForecastRange {
-    /// Now, in seconds since 1970.
+    /// Start, in seconds since 1970.
     pub(super) now: i64,
-    /// Up to when.
+    /// End, in seconds since 1970.
     pub(super) until: i64,
 }
 
 impl Model {
-    /// Without a history. `refit_seconds` is how often DSP looks at all of it anew, as in Crane.
+    /// Creates an empty model. `refit_seconds` is the interval of DSP fits, as in Crane.
     pub(super) fn new(method: &Method, window_seconds: u32, refit_seconds: i64) -> Self {
         match method {
             Method::Plimsoll {
@@ -59,17 +59,17 @@ impl Model {
         }
     }
 
-    /// Takes in samples, oldest first and newer than all before, and that nothing else was measured
-    /// up to a time.
-    pub(super) fn take(&mut self, samples: &[(i64, f64)], until: i64) {
+    /// Appends samples in time order, newer than all before, and marks the series complete up to
+    /// `until`.
+    pub(super) fn append(&mut self, samples: &[(i64, f64)], until: i64) {
         match self {
-            Self::Plimsoll(forecaster) => forecaster.take(samples, until),
-            Self::Dsp(dsp) => dsp.take(samples, until),
-            Self::Percentile(percentile) => percentile.take(samples),
+            Self::Plimsoll(forecaster) => forecaster.append(samples, until),
+            Self::Dsp(dsp) => dsp.append(samples, until),
+            Self::Percentile(percentile) => percentile.append(samples),
         }
     }
 
-    /// What takes long to find out, if it is to be found out; once.
+    /// Returns a due fit, once.
     pub(super) fn fit_task(&mut self) -> Option<FitTask> {
         if let Self::Dsp(dsp) = self {
             dsp.fit_task()
@@ -78,7 +78,7 @@ impl Model {
         }
     }
 
-    /// Whether something is to be found out that takes long.
+    /// Whether a fit is due.
     pub(super) fn awaits_fit(&self) -> bool {
         if let Self::Dsp(dsp) = self {
             dsp.awaits_fit()
@@ -87,16 +87,16 @@ impl Model {
         }
     }
 
-    /// Takes in what was found out; whether anything was.
-    pub(super) fn learn(&mut self) -> bool {
+    /// Takes the result of a finished fit. Returns whether there was one.
+    pub(super) fn collect_fits(&mut self) -> bool {
         if let Self::Dsp(dsp) = self {
-            dsp.learn()
+            dsp.collect_fits()
         } else {
             false
         }
     }
 
-    /// Whether nothing can be said only because it has not been found out yet.
+    /// Whether there is no forecast only because the first fit is not finished.
     pub(super) fn is_pending(&self) -> bool {
         if let Self::Dsp(dsp) = self {
             dsp.is_pending()
@@ -105,7 +105,7 @@ impl Model {
         }
     }
 
-    /// What will be, or why that cannot be said.
+    /// The forecast, or the reason for which there is none.
     pub(super) fn forecast(&self, range: ForecastRange) -> Result<ForecastSeries, String> {
         let series = match self {
             Self::Plimsoll(forecaster) => forecaster.forecast(range),
@@ -119,7 +119,7 @@ impl Model {
         }
     }
 
-    /// About the memory that it takes.
+    /// Approximate memory of the model.
     pub(super) fn bytes(&self) -> usize {
         match self {
             Self::Plimsoll(forecaster) => forecaster.bytes(),
@@ -134,8 +134,8 @@ pub(super) fn floor(second: i64, step: u32) -> i64 {
     second - second.rem_euclid(i64::from(step.max(1)))
 }
 
-/// A length of time in words, such as `2d 1h`, of which the two largest units are said.
-pub(super) fn words(seconds: u64) -> String {
+/// A duration as text, such as `2d 1h`, in its two largest units.
+pub(super) fn duration_text(seconds: u64) -> String {
     let units = [("d", 86_400), ("h", 3600), ("m", 60), ("s", 1)];
     let mut rest = seconds;
     let mut parts = Vec::new();
@@ -163,7 +163,7 @@ mod tests {
     use super::*;
 
     fn check(seconds: u64, expected: &str) {
-        assert_eq!(words(seconds), expected);
+        assert_eq!(duration_text(seconds), expected);
     }
 
     #[test]

@@ -1,5 +1,4 @@
-//! One metric: what is read of its history and when, what was made of it. No input or output, and
-//! no clock.
+//! Pipeline of one metric: next range to read, models of its series, forecast. No I/O and no clock.
 
 use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
@@ -12,65 +11,66 @@ use jiff::Timestamp;
 use super::access::SCOPE_LABEL;
 use super::fit_task::FitTask;
 use super::model::{FARTHEST, ForecastRange, Labels, Model, floor};
-use super::points::{MOST_OF_SERIES, thin_series};
+use super::points::{MAX_SERIES_POINTS, thin_series};
 use super::query::{Expression, Query};
 use super::read::{Excess, ReadChunk, ReadIntervals, ReadRange, Samples};
 use super::result::{MetricForecasts, MetricResult, label_bytes};
 use super::spec::{ForecastSpec, Method};
-use super::text::cut;
+use super::text::truncate;
 
 const DAY: i64 = 86_400;
-/// The newest points are not asked for: scrapes may still be on their way.
+/// Seconds before now up to which points are read: later scrapes may be missing still.
 const LAG: i64 = 30;
-/// Reads are spread over so long after the end of a slot.
+/// Seconds over which reads are spread after the end of a slot.
 const SPREAD: u64 = 60;
-/// When a clock was put back by no more, it is waited until it has caught up: what was heard cannot
-/// be asked for again. Longer than any pause lasts beyond the pace of reads.
-const PUT_BACK: i64 = 300;
-/// From this distance on reads follow the clock, so that they come soon after a slot is complete.
-const BY_THE_CLOCK: i64 = 300;
-/// More series than this are no forecast that anybody scales by; an autoscaler takes one.
-pub(super) const MOST_SERIES: usize = 10;
-/// The most points per series in one question. Prometheus refuses more than 11,000.
-const MOST_POINTS: i64 = 2000;
-/// The fewest points after answers that took too long: each attempt costs the store as much as a
-/// question may.
-const LEAST_POINTS_OF_SLOW: i64 = MOST_POINTS / 4;
-/// The fewest points after answers that were too large: an hour of minutes.
-const LEAST_POINTS_OF_LARGE: i64 = 60;
-/// A pause lasts at least four times as long as the failure before it took, up to [`PUT_BACK`].
-const REST: i64 = 4;
-/// The most labels of a series that is forecast: they are kept, and published with each forecast.
-const MOST_LABEL_BYTES: usize = 1024;
-/// The most characters that are kept of an error of the store.
-const MOST_ERROR: usize = 500;
-/// The most characters that are shown of an expression.
-const MOST_SHOWN: usize = 300;
-/// Pauses after failures.
+/// Clock steps back by up to this many seconds are waited out, because past rounds of usage cannot
+/// be read again. Longer than any pause beyond the read interval.
+const MAX_CLOCK_STEP: i64 = 300;
+/// From this interval on reads follow the clock, so that they come soon after a slot is complete.
+const CLOCK_ALIGNED: i64 = 300;
+/// Maximum number of forecast series. An HPA scales by one.
+pub(super) const MAX_SERIES: usize = 10;
+/// Maximum number of points per series in one read. Prometheus rejects more than 11,000.
+const MAX_POINTS: i64 = 2000;
+/// Minimum number of points after reads that took too long: each attempt costs the store up to a
+/// query timeout.
+const MIN_POINTS_OF_SLOW: i64 = MAX_POINTS / 4;
+/// Minimum number of points after responses that were too large: an hour of minutes.
+const MIN_POINTS_OF_LARGE: i64 = 60;
+/// Minimum ratio of a pause to the duration of the failure before it. The pause is limited to
+/// [`MAX_CLOCK_STEP`].
+const PAUSE_RATIO: i64 = 4;
+/// Maximum size of the labels of a series. They are kept, and published with each forecast.
+const MAX_LABEL_BYTES: usize = 1024;
+/// Maximum length of an error of the store, in characters.
+const MAX_ERROR: usize = 500;
+/// Maximum length of an expression in a message, in characters.
+const MAX_SHOWN: usize = 300;
+/// Pauses after consecutive failures, in seconds.
 const PAUSES: [i64; 7] = [1, 2, 4, 8, 16, 32, 60];
 
-/// One metric.
+/// Pipeline of one metric.
 #[derive(Debug)]
 pub struct MetricPipeline {
     spec: ForecastSpec,
     window_seconds: u32,
     intervals: ReadIntervals,
-    /// Its share of [`SPREAD`].
+    /// Offset within [`SPREAD`].
     offset: i64,
     models: BTreeMap<Labels, ModelledSeries>,
-    /// Up to when its history was read.
+    /// End of the history read so far.
     read_until: Option<i64>,
-    /// When it is looked at next, in seconds since 1970.
+    /// Time of the next read, in seconds since 1970.
     due: i64,
     failures: usize,
-    /// The most points that are asked for at once, until all of the history is read.
+    /// Maximum number of points of the next read, until the history is complete.
     points: i64,
-    /// Whether the history was read up to the present. Nothing is forecast before.
+    /// Whether the history is complete up to now. There is no forecast before.
     is_caught_up: bool,
-    /// Whether a series was left out for its labels in the last read.
+    /// Whether the last read had a series with too long labels.
     has_long_labels: bool,
     result: MetricResult,
-    /// Whether the outlook is newer than what was published.
+    /// Whether the result is newer than the published one.
     pub(super) is_changed: bool,
 }
 
@@ -81,6 +81,7 @@ struct ModelledSeries {
 }
 
 impl MetricPipeline {
+    /// Creates a pipeline without history.
     pub fn new(
         uid: &str,
         spec: ForecastSpec,
@@ -117,7 +118,7 @@ impl MetricPipeline {
             read_until: None,
             due: now.as_second(),
             failures: 0,
-            points: MOST_POINTS,
+            points: MAX_POINTS,
             is_caught_up: false,
             has_long_labels: false,
             result,
@@ -125,43 +126,46 @@ impl MetricPipeline {
         }
     }
 
-    /// Whether it is the same as is wanted, so that its history serves on.
+    /// Whether the pipeline serves this spec, so that its history stays.
     pub fn is_for(&self, spec: &ForecastSpec, window_seconds: u32) -> bool {
         self.spec == *spec && self.window_seconds == window_seconds
     }
 
+    /// Last result.
     pub fn result(&self) -> &MetricResult {
         &self.result
     }
 
+    /// Method of the forecast.
     pub fn method(&self) -> &Method {
         &self.spec.method
     }
 
-    /// How its history is asked for.
+    /// Query for the history.
     pub fn query(&self) -> Option<&Query> {
         self.spec.query.as_ref().ok()
     }
 
-    /// When it is to be looked at; none if never.
+    /// Time of the next read; `None` without a query.
     pub fn due(&self) -> Option<i64> {
         self.query().map(|_| self.due)
     }
 
-    /// Whether it is to be looked at.
+    /// Whether a read is due.
     pub fn is_due(&self, now: i64) -> bool {
-        // No pause is as long as that: the clock was put back.
+        // No pause is this long: the clock stepped back.
         let latest = now
             .saturating_add(self.intervals.read_seconds.max(1))
-            .saturating_add(PUT_BACK);
+            .saturating_add(MAX_CLOCK_STEP);
         self.due().is_some_and(|due| due <= now || due > latest)
     }
 
+    /// Number of series.
     pub fn series(&self) -> usize {
         self.models.len()
     }
 
-    /// About the memory that it takes, with its forecast.
+    /// Approximate memory of the pipeline with its forecast.
     pub fn bytes(&self) -> usize {
         let models = self
             .models
@@ -170,8 +174,8 @@ impl MetricPipeline {
         self.spec.text_bytes() + models.sum::<usize>() + self.result.bytes()
     }
 
-    /// The memory that it needs: what it takes, or before its history is read at least what one
-    /// series usually takes.
+    /// Memory that the pipeline needs: before its history is complete at least the usual memory of
+    /// one series.
     pub fn needed_bytes(&self) -> usize {
         let least = if self.is_caught_up {
             0
@@ -181,12 +185,12 @@ impl MetricPipeline {
         self.bytes().max(least)
     }
 
-    /// Says that its history is being looked at, from now on.
+    /// Marks the first forecast as pending.
     pub fn await_history(&mut self) {
         (self.result.is_pending, self.is_changed) = (true, true);
     }
 
-    /// The part of its history that is asked for next.
+    /// The next chunk to read.
     pub fn chunk(&self, now: Timestamp) -> ReadChunk {
         let range = self.range(now);
         let length = i64::from(range.step).saturating_mul(self.points.saturating_sub(1));
@@ -197,14 +201,14 @@ impl MetricPipeline {
         }
     }
 
-    /// Asks for half as much from now on, since the answer to this part exceeds a bound; false if
-    /// that is too little to be of use.
-    pub fn asks_for_less(&mut self, chunk: ReadChunk, excess: Excess, now: Timestamp) -> bool {
+    /// Halves the next chunks, since the response to this one exceeds a limit. Returns false if
+    /// they would be too small to be of use.
+    pub fn reduce_chunk(&mut self, chunk: ReadChunk, excess: Excess, now: Timestamp) -> bool {
         let ReadRange { first, last, step } = chunk.range;
         let half = ((last - first) / i64::from(step.max(1)) + 1) / 2;
         let least = match excess {
-            Excess::Time => LEAST_POINTS_OF_SLOW,
-            Excess::Size => LEAST_POINTS_OF_LARGE,
+            Excess::Time => MIN_POINTS_OF_SLOW,
+            Excess::Size => MIN_POINTS_OF_LARGE,
         };
         if half < least {
             return false;
@@ -213,8 +217,8 @@ impl MetricPipeline {
         true
     }
 
-    /// Which points are to be read: all of the history at first, then those since the last, which
-    /// is asked for again so that it is noticed when nobody answers.
+    /// Points to read: the whole history at first, then those since the last one. That one is read
+    /// again, so that a store without the series is noticed.
     pub fn range(&self, now: Timestamp) -> ReadRange {
         let step = self.spec.method.step_seconds();
         self.range_until(floor(now.as_second() - LAG, step))
@@ -230,17 +234,16 @@ impl MetricPipeline {
         ReadRange { first, last, step }
     }
 
-    /// Takes in what was measured just now, if anything was: there is no asking for what was
-    /// before.
-    pub fn hear(&mut self, at: Timestamp, sample: Option<f64>, now: Timestamp) {
+    /// Appends a current sample, if there is one, and forecasts. Earlier ones cannot be read.
+    pub fn append_current(&mut self, at: Timestamp, sample: Option<f64>, now: Timestamp) {
         let second = floor(at.as_second(), self.spec.method.step_seconds());
         let samples = sample.map(|value| (Labels::new(), vec![(second, value)]));
-        self.take(self.range_until(second), samples.into_iter().collect(), now);
+        self.append(self.range_until(second), samples.into_iter().collect(), now);
     }
 
-    /// Takes in what was found in a span that ends at present, and forecasts.
-    pub fn take(&mut self, range: ReadRange, samples: Samples, now: Timestamp) {
-        self.take_chunk(
+    /// Appends the samples of a range that ends now, and forecasts.
+    pub fn append(&mut self, range: ReadRange, samples: Samples, now: Timestamp) {
+        self.append_chunk(
             ReadChunk {
                 range,
                 is_last: true,
@@ -250,26 +253,26 @@ impl MetricPipeline {
         );
     }
 
-    /// Takes in what was found in a part of a span, and forecasts after the last one. Returns
-    /// whether the history could not be read before.
-    pub fn take_chunk(&mut self, chunk: ReadChunk, samples: Samples, now: Timestamp) -> bool {
+    /// Appends the samples of a chunk, and forecasts after the last one. Returns whether the
+    /// previous read had failed.
+    pub fn append_chunk(&mut self, chunk: ReadChunk, samples: Samples, now: Timestamp) -> bool {
         let range = chunk.range;
         let until = self.read_until.unwrap_or(range.first);
-        let slack = PUT_BACK.max(range.step.into());
+        let slack = MAX_CLOCK_STEP.max(range.step.into());
         if until < range.first || until > range.last.saturating_add(slack) {
-            // Too long ago to go on from, or by a clock that was ahead.
+            // The gap is too long, or the clock was ahead.
             self.models.clear();
             self.read_until = None;
         }
         let after = self.read_until.unwrap_or(i64::MIN);
         self.has_long_labels = false;
         for (labels, samples) in self.merged(samples) {
-            if label_bytes(&labels) > MOST_LABEL_BYTES {
+            if label_bytes(&labels) > MAX_LABEL_BYTES {
                 self.has_long_labels = true;
                 continue;
             }
-            // Of too many series it only matters that there are.
-            if self.models.len() > MOST_SERIES && !self.models.contains_key(&labels) {
+            // With too many series only the fact matters.
+            if self.models.len() > MAX_SERIES && !self.models.contains_key(&labels) {
                 continue;
             }
             let newer: Vec<_> = samples
@@ -288,14 +291,14 @@ impl MetricPipeline {
                 ModelledSeries { model, last }
             });
             series.last = last;
-            series.model.take(&newer, range.last);
+            series.model.append(&newer, range.last);
         }
         for series in self
             .models
             .values_mut()
             .filter(|series| series.last <= after)
         {
-            series.model.take(&[], range.last);
+            series.model.append(&[], range.last);
         }
         self.forget(range.last);
         self.read_until = Some(range.last.max(after));
@@ -303,7 +306,7 @@ impl MetricPipeline {
         self.is_caught_up = chunk.is_last;
         let was_unread = self.result.read_error.take().is_some();
         if chunk.is_last {
-            self.points = MOST_POINTS;
+            self.points = MAX_POINTS;
             self.due = self.next(now.as_second());
             self.forecast(now);
         } else {
@@ -314,12 +317,12 @@ impl MetricPipeline {
         was_unread
     }
 
-    /// Whether a series waits to be fitted.
+    /// Whether a series has a due fit.
     pub fn awaits_fit(&self) -> bool {
         self.is_caught_up && self.models.values().any(|series| series.model.awaits_fit())
     }
 
-    /// What takes long to find out, if it is to be found out; once.
+    /// Returns a due fit, once.
     pub fn fit_task(&mut self) -> Option<FitTask> {
         if !self.is_caught_up {
             return None;
@@ -329,19 +332,19 @@ impl MetricPipeline {
             .find_map(|series| series.model.fit_task())
     }
 
-    /// Takes in what was found out since, and forecasts.
-    pub fn learn(&mut self, now: Timestamp) {
-        let learnt = self
+    /// Takes the results of finished fits, and forecasts.
+    pub fn collect_fits(&mut self, now: Timestamp) {
+        let fitted = self
             .models
             .values_mut()
-            .filter_map(|series| series.model.learn().then_some(()))
+            .filter_map(|series| series.model.collect_fits().then_some(()))
             .count();
-        if learnt > 0 && self.is_caught_up {
+        if fitted > 0 && self.is_caught_up {
             self.forecast(now);
         }
     }
 
-    /// All series in one where the method wants that.
+    /// Merges all series into one if the method requires it.
     fn merged(&self, samples: Samples) -> Samples {
         let Method::Percentile { predictor, .. } = &self.spec.method else {
             return samples;
@@ -354,7 +357,7 @@ impl MetricPipeline {
         Samples::from([(Labels::new(), samples)])
     }
 
-    /// Of several series those go that have had no sample for a day: their pods are gone.
+    /// Drops series without a sample for a day, unless all are: their pods are gone.
     fn forget(&mut self, until: i64) {
         if self.models.len() > 1
             && self
@@ -368,7 +371,7 @@ impl MetricPipeline {
 
     fn next(&self, now: i64) -> i64 {
         let pause = self.intervals.read_seconds.max(1);
-        if pause < BY_THE_CLOCK {
+        if pause < CLOCK_ALIGNED {
             return now + pause;
         }
         now - now.rem_euclid(pause) + pause + LAG + self.offset
@@ -389,18 +392,18 @@ impl MetricPipeline {
                 _ => "there are no samples of its pods".to_owned(),
             });
         }
-        if self.models.len() > MOST_SERIES {
+        if self.models.len() > MAX_SERIES {
             missing = Some(format!(
-                "the query gives more than {MOST_SERIES} series; sum() makes them one"
+                "the query gives more than {MAX_SERIES} series; sum() makes them one"
             ));
         }
         if self.has_long_labels {
             missing = Some(format!(
-                "a series has more than {MOST_LABEL_BYTES} bytes of labels; sum() leaves them out"
+                "a series has more than {MAX_LABEL_BYTES} bytes of labels; sum() leaves them out"
             ));
         }
         let mut is_pending = false;
-        for (labels, modelled) in self.models.iter().take(MOST_SERIES) {
+        for (labels, modelled) in self.models.iter().take(MAX_SERIES) {
             if modelled.model.is_pending() {
                 is_pending = true;
                 continue;
@@ -408,27 +411,27 @@ impl MetricPipeline {
             match modelled.model.forecast(range) {
                 Ok(mut one) => {
                     one.labels.clone_from(labels);
-                    thin_series(&mut one, MOST_OF_SERIES);
+                    thin_series(&mut one, MAX_SERIES_POINTS);
                     series.push(one);
                 }
                 Err(why) => missing = missing.or(Some(why)),
             }
         }
-        // Some of the series are not the forecast.
-        self.result.made = (!series.is_empty() && !is_pending)
+        // A part of the series is no forecast of the metric.
+        self.result.forecasts = (!series.is_empty() && !is_pending)
             .then(|| Arc::new(MetricForecasts { at: now, series }));
         self.result.missing = missing;
         self.result.is_pending = is_pending;
         self.is_changed = true;
     }
 
-    /// Nothing could be read. What was made of the history before holds on as far as it reaches.
+    /// Records a failed read. The previous forecast stays as far as it reaches.
     pub fn fail(&mut self, why: &str, now: Timestamp) {
         self.fail_after(why, Duration::ZERO, now);
     }
 
-    /// Nothing could be read, and it took some time to find that out. A metric that is slow to fail
-    /// is asked for less often. Returns whether the reason differs from the one before.
+    /// Records a read that failed after some time. Slow failures have longer pauses. Returns
+    /// whether the reason changed.
     pub fn fail_after(&mut self, why: &str, took: Duration, now: Timestamp) -> bool {
         let pause = PAUSES
             .get(self.failures)
@@ -436,12 +439,12 @@ impl MetricPipeline {
             .copied()
             .unwrap_or(1);
         let rest = i64::try_from(took.as_secs())
-            .unwrap_or(PUT_BACK)
-            .saturating_mul(REST);
-        let pause = pause.max(rest.min(PUT_BACK));
+            .unwrap_or(MAX_CLOCK_STEP)
+            .saturating_mul(PAUSE_RATIO);
+        let pause = pause.max(rest.min(MAX_CLOCK_STEP));
         self.failures = self.failures.saturating_add(1);
         self.due = now.as_second() + pause;
-        let why = cut(why, MOST_ERROR);
+        let why = truncate(why, MAX_ERROR);
         let is_new = self.result.read_error.as_ref() != Some(&why);
         if is_new {
             self.result.read_error = Some(why);
@@ -451,9 +454,9 @@ impl MetricPipeline {
     }
 }
 
-/// The reason where an expression has no samples.
+/// The reason for a missing forecast if an expression has no samples.
 fn no_samples(Expression { text, confined_by }: &Expression) -> String {
-    let text = cut(text, MOST_SHOWN);
+    let text = truncate(text, MAX_SHOWN);
     let confinement = confined_by.as_ref().map(|matcher| {
         format!("; only series with {matcher} are read, unless the namespace has the label {SCOPE_LABEL}=cluster")
     });

@@ -1,25 +1,24 @@
-//! Bounds on what is published of one object, so that it stays far below what the API server takes
-//! (1.5 MB), and its form there.
+//! Limits on the published points of a prediction, far below the 1.5 MB that the API server
+//! accepts, and their form in the status.
 
 use api::prediction::{PredictedSample, PredictedSeries, SeriesLabel};
 use model::{ForecastSeries, MetricForecast};
 
-/// The most points of one series: a day of minutes.
-pub(super) const MOST_OF_SERIES: usize = 1440;
-/// The most points of one object: about half a megabyte.
-const MOST_OF_OBJECT: usize = 10_000;
+/// Maximum number of points of one series: a day of minutes.
+pub(super) const MAX_SERIES_POINTS: usize = 1440;
+/// Maximum number of points of one prediction: about half a megabyte.
+const MAX_PREDICTION_POINTS: usize = 10_000;
 
-/// Makes steps longer where there are too many points. The largest value of a longer step stands
-/// for it.
+/// Makes steps longer where there are too many points. A longer step has the largest of its values.
 pub(super) fn thin(metrics: &mut [MetricForecast]) {
     let count: usize = metrics.iter().map(|metric| metric.series.len()).sum();
-    let most = (MOST_OF_OBJECT / count.max(1)).clamp(1, MOST_OF_SERIES);
+    let most = (MAX_PREDICTION_POINTS / count.max(1)).clamp(1, MAX_SERIES_POINTS);
     for series in metrics.iter_mut().flat_map(|metric| &mut metric.series) {
         thin_series(series, most);
     }
 }
 
-/// Makes the step of one series longer where it has more than `most` points.
+/// Makes the step of one series longer if it has more than `max` points.
 pub(super) fn thin_series(series: &mut ForecastSeries, most: usize) {
     let factor = series.values.len().div_ceil(most.max(1));
     if factor > 1 {
@@ -31,7 +30,7 @@ pub(super) fn thin_series(series: &mut ForecastSeries, most: usize) {
     }
 }
 
-/// A series as the status of an object has it.
+/// A series in the form of the status.
 pub(super) fn write(series: &ForecastSeries) -> PredictedSeries {
     let label = |(name, value): (&String, &String)| SeriesLabel {
         name: name.clone(),
@@ -47,7 +46,7 @@ pub(super) fn write(series: &ForecastSeries) -> PredictedSeries {
     }
 }
 
-/// A series from the status of an object, if its points are at a fixed distance.
+/// A series of a status; `None` unless its points are equidistant.
 pub(super) fn read(written: &PredictedSeries) -> Option<ForecastSeries> {
     let first_second = written.samples.first()?.timestamp;
     let step = written

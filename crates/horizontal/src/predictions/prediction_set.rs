@@ -1,5 +1,4 @@
-//! The objects that are forecast, with a history of each of their metrics. No input or output, and
-//! no clock.
+//! Predictions of this recommender, with a pipeline for each of their metrics. No I/O and no clock.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -20,69 +19,75 @@ use crate::predictions::read::{ReadFailure, ReadIntervals, ReadRange, Samples};
 use crate::predictions::result::PredictionResult;
 use crate::predictions::spec::{ForecastSpec, PredictionSpec};
 
-/// All objects, by their unique identifiers.
+/// Predictions by UID.
 pub struct PredictionSet {
     recommender: String,
     intervals: ReadIntervals,
     limits: MemoryLimits,
-    /// Whether there is a store that knows expressions.
+    /// Whether a Prometheus store is configured, which expressions need.
     has_store: bool,
     access: QueryAccess,
     known: BTreeMap<String, Prediction>,
     is_synced: bool,
-    /// The number of the metric that comes next.
+    /// Number of the next new metric.
     next_number: u64,
-    /// The namespace whose series were fitted last.
+    /// Namespace of the last started fit.
     fitted: String,
 }
 
-/// The result of a look at the objects.
+/// Result of [`PredictionSet::sync`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SyncResult {
-    /// Whether objects came, went or changed, or are known for the first time.
+    /// Whether predictions were added, removed or changed. True for the first call.
     pub is_changed: bool,
-    /// The number of objects whose metrics were derived.
+    /// Number of predictions whose metrics were derived anew.
     pub derived: usize,
 }
 
 struct Prediction {
-    /// The inputs that the metrics were derived from.
+    /// Inputs of its metrics.
     inputs: Inputs,
     spec: Arc<PredictionSpec>,
-    /// When the object was made, in seconds since 1970.
+    /// Creation time, in seconds since 1970.
     created: i64,
-    /// In the order of the object.
+    /// Metrics, in the order of the spec.
     metrics: Vec<MetricEntry>,
     is_new: bool,
 }
 
-/// One metric of one object. The number tells it from one that had its place before.
+/// Metric of one prediction. The number distinguishes it from a previous one at its index.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct MetricKey {
     uid: String,
     number: u64,
 }
 
-/// A question about the history of one metric.
+/// Request to read a chunk of the history of one metric.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ReadRequest {
+    /// Metric to which the response belongs.
     pub metric: MetricKey,
+    /// Namespace of the prediction.
     pub namespace: String,
+    /// Query for the history.
     pub query: Query,
+    /// Points to read.
     pub range: ReadRange,
 }
 
-/// The history of a metric cannot be read any more, or for another reason than before, or again.
+/// A history became unreadable, for another reason than before, or readable again.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HistoryChange {
+    /// The prediction.
     pub prediction: ObjectKey,
     /// Identifier of the metric.
     pub metric: String,
-    /// None if the history can be read again.
+    /// `None` if the history is readable again.
     pub failure: Option<ReadFailure>,
 }
 
 impl PredictionSet {
+    /// Creates an empty set.
     pub fn new(
         recommender: String,
         intervals: ReadIntervals,
@@ -108,8 +113,8 @@ impl PredictionSet {
         self.access.set_rules(rules)
     }
 
-    /// Takes up which objects there are. The metrics of those are derived that changed, or
-    /// something that they depend on. New metrics wait for [`Self::limit`].
+    /// Takes the predictions of a view. Derives the metrics of those whose inputs changed. New
+    /// metrics wait for [`Self::limit`].
     pub fn sync(&mut self, view: &View) -> SyncResult {
         if !self.access.is_known() {
             return SyncResult::default();
@@ -142,7 +147,7 @@ impl PredictionSet {
         sync_result
     }
 
-    /// The unique identifier of an object that this recommender forecasts.
+    /// UID of a prediction that this recommender is responsible for.
     fn uid<'a>(&self, inputs: &'a Inputs) -> Option<&'a str> {
         let metadata = &inputs.prediction.object.metadata;
         let is_ours = metadata.deletion_timestamp.is_none()
@@ -153,7 +158,7 @@ impl PredictionSet {
             .filter(|uid| is_ours && !uid.is_empty())
     }
 
-    /// An object with what is known of its metrics already, and whether it differs from the old
+    /// A prediction with the known pipelines of its metrics, and whether it differs from the old
     /// one.
     fn object(&mut self, inputs: Inputs, old: Option<Prediction>) -> (Prediction, bool) {
         let Whole { key, object } = &*inputs.prediction;
@@ -214,7 +219,7 @@ impl PredictionSet {
         )
     }
 
-    /// Whether a metric is the known one that its object had at this place before.
+    /// Whether a metric is the one that the prediction had at this index before.
     fn is_known(
         &self,
         known: &MetricEntry,
@@ -226,15 +231,17 @@ impl PredictionSet {
         known.result().identifier == new.identifier
             && match known.pipeline() {
                 Some(pipeline) => pipeline.is_for(new, window_seconds),
-                // It is derived again, for its texts were not kept.
+                // The old one is derived again, since waiting metrics keep no texts.
                 None => metric(old, place, &self.access, self.has_store).as_ref() == Some(new),
             }
     }
 
+    /// Whether there is a prediction of this UID.
     pub fn has(&self, uid: &str) -> bool {
         self.known.contains_key(uid)
     }
 
+    /// Pipelines of all admitted metrics.
     pub fn pipelines(&mut self) -> impl Iterator<Item = &mut MetricPipeline> {
         self.entries().filter_map(MetricEntry::pipeline_mut)
     }
@@ -245,12 +252,12 @@ impl PredictionSet {
             .flat_map(|object| &mut object.metrics)
     }
 
-    /// The question that comes next; none while all wait for their time or for a place. Of a
-    /// namespace the metric that waits longest comes first.
-    pub fn ask(&mut self, slots: &mut QuerySlots, now: Timestamp) -> Option<ReadRequest> {
+    /// Returns the next read; `None` while none is due or no slot is free. Within a namespace the
+    /// longest due metric comes first.
+    pub fn next_request(&mut self, slots: &mut QuerySlots, now: Timestamp) -> Option<ReadRequest> {
         let second = now.as_second();
         let is_due = |entry: &MetricEntry| entry.due(second).is_some();
-        // Lazy: `next` looks at the objects only while a place is free.
+        // Lazy: the slots look at the predictions only while one is free.
         let waiting = self
             .known
             .values()
@@ -284,16 +291,16 @@ impl PredictionSet {
         })
     }
 
-    /// Whether the answer to a question about this metric is still of use.
-    pub fn awaits(&self, key: &MetricKey) -> bool {
+    /// Whether the response to a read of this metric is still of use.
+    pub fn is_in_progress(&self, key: &MetricKey) -> bool {
         let object = self.known.get(&key.uid);
         let mut metrics = object.iter().flat_map(|object| &object.metrics);
-        metrics.any(|entry| entry.number == key.number && entry.is_asked())
+        metrics.any(|entry| entry.number == key.number && entry.is_in_progress())
     }
 
-    /// Takes in the answer to a question, which took some time. Returns a failure that is new or
-    /// has another reason, or its end.
-    pub fn answer(
+    /// Records the response to a read and its duration. Returns a new failure, a failure with
+    /// another reason, or its end.
+    pub fn record(
         &mut self,
         key: &MetricKey,
         answer: Result<Samples, ReadFailure>,
@@ -307,11 +314,11 @@ impl PredictionSet {
             .find(|entry| entry.number == key.number)?;
         let (chunk, pipeline) = entry.end()?;
         let (is_change, failure) = match answer {
-            Ok(found) => (pipeline.take_chunk(chunk, found, now), None),
+            Ok(found) => (pipeline.append_chunk(chunk, found, now), None),
             Err(ReadFailure {
                 excess: Some(excess),
                 ..
-            }) if pipeline.asks_for_less(chunk, excess, now) => return None,
+            }) if pipeline.reduce_chunk(chunk, excess, now) => return None,
             Err(failure) => (pipeline.fail_after(&failure.why, took, now), Some(failure)),
         };
         let metric = || pipeline.result().identifier.clone();
@@ -322,13 +329,13 @@ impl PredictionSet {
         })
     }
 
-    /// Takes in what was fitted since.
-    pub fn learn(&mut self, now: Timestamp) {
-        self.pipelines().for_each(|pipeline| pipeline.learn(now));
+    /// Takes the results of finished fits.
+    pub fn collect_fits(&mut self, now: Timestamp) {
+        self.pipelines()
+            .for_each(|pipeline| pipeline.collect_fits(now));
     }
 
-    /// Metrics with series that wait to be fitted, of the namespace first that comes after the one
-    /// that was first before.
+    /// Pipelines with due fits. Namespaces take turns to be the first.
     pub fn awaiting_fit(&mut self) -> impl Iterator<Item = &mut MetricPipeline> {
         let last = std::mem::take(&mut self.fitted);
         let objects = self
@@ -350,8 +357,8 @@ impl PredictionSet {
         pipelines.into_iter().map(|(_, pipeline)| pipeline)
     }
 
-    /// Refuses metrics that take more memory than there is for their namespace, the newest objects
-    /// first, and admits those that leave some room. Returns the number of refused metrics.
+    /// Refuses metrics beyond the memory limits, those of the newest predictions first, and admits
+    /// those that leave a reserve. Returns the number of refused metrics.
     pub fn limit(&mut self, now: Timestamp) -> usize {
         let Self {
             access,
@@ -412,7 +419,7 @@ impl PredictionSet {
         refused
     }
 
-    /// What was found out since this was asked for last.
+    /// Returns the results that changed since the last call.
     pub fn take_changed(&mut self) -> Vec<PredictionResult> {
         let mut changed = Vec::new();
         for object in self.known.values_mut() {
@@ -434,7 +441,7 @@ impl PredictionSet {
     }
 }
 
-/// The metric at this place of an object. Without a store only usage is known.
+/// The metric at this index of a prediction. Without a store only usage has a history.
 fn metric(
     inputs: &Inputs,
     place: usize,

@@ -1,9 +1,9 @@
-//! How the history of a metric is asked for.
+//! Queries for the history of a metric.
 //!
-//! Usage of a workload is the sum over its pods, under the names that the store has it
-//! (`promql::Layout`). Unlike in Crane a metric by name and labels is supported, and
-//! everything but the user's own expression gives one series. What is asked for is confined to what
-//! the object may read (`access`).
+//! Usage of a workload is the sum over its pods, in the series that the store has
+//! (`promql::Layout`). Unlike in Crane a query by metric name and labels works, and any query
+//! except a user's expression gives one series. Queries are confined to the series that the
+//! prediction may read (`access`).
 
 use api::prediction::{
     LabelQuery, MetricQuery, PredictionMetric, QueryKind, QueryOperator, TimeSeriesPrediction,
@@ -14,10 +14,10 @@ use promql::{Layout, literal, matcher, sum, workload_usage};
 use super::access::ObjectAccess;
 use crate::pod_names::PodNames;
 
-/// The longest expression that is sent on: the store takes them in the address of a request.
+/// Maximum length of an expression: it is sent in the URL of a request.
 const MAX_LENGTH: usize = 8000;
 
-/// What is asked for.
+/// Query for a history.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Query {
     /// An expression in `PromQL`.
@@ -26,32 +26,33 @@ pub enum Query {
     Workload {
         /// Namespace of the pods.
         namespace: String,
-        /// Which pods.
+        /// Names of the pods.
         pods: PodNames,
-        /// What of them.
+        /// Resource of the pods.
         resource: Resource,
     },
 }
 
-/// An expression over the series that an object may read.
+/// Expression over the series that the prediction may read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Expression {
     /// The expression in `PromQL`.
     pub text: String,
-    /// The matcher that every selector got; none where all series may be read.
+    /// Matcher added to every selector; `None` if all series may be read.
     pub confined_by: Option<String>,
 }
 
-/// A resource of pods.
+/// Resource of pods.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Resource {
+    /// CPU in cores.
     Cpu,
+    /// Memory in bytes.
     Memory,
 }
 
 impl Query {
-    /// The query that a metric's type names, over the series that the object may read; or what is
-    /// wrong with it.
+    /// Returns the query of a metric, confined to the series that the prediction may read.
     pub(super) fn of(
         object: &TimeSeriesPrediction,
         metric: &PredictionMetric,
@@ -92,18 +93,18 @@ impl Query {
             .ok_or_else(|| format!("the expression is longer than {MAX_LENGTH} characters"))
     }
 
-    /// The memory that its texts take.
+    /// Memory of its texts.
     pub(super) fn text_bytes(&self) -> usize {
         match self {
             Self::Expression(Expression { text, confined_by }) => {
                 text.len() + confined_by.as_ref().map_or(0, String::len)
             }
-            // As long as names in Kubernetes.
+            // Names in Kubernetes are short.
             Self::Workload { .. } => 0,
         }
     }
 
-    /// The query as the store takes it. `layout` is under which names it has usage.
+    /// The query text. `layout` gives the series of usage in the store.
     pub fn text(&self, layout: &Layout) -> Result<String, String> {
         match self {
             Self::Expression(expression) => Ok(expression.text.clone()),
@@ -161,7 +162,7 @@ fn resource(
     })
 }
 
-/// Usage of a node as the node exporter tells it, as in Crane.
+/// Usage of a node in the series of the node exporter, as in Crane.
 fn node(name: &str, resource: Resource) -> String {
     let instance = matcher("instance", "=~", &format!("({})(:\\d+)?", literal(name)));
     match resource {

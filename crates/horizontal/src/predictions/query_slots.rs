@@ -1,22 +1,22 @@
-//! Places for questions, shared fairly between namespaces.
+//! Slots for concurrent reads, shared fairly among namespaces.
 //!
-//! A free place goes to the namespace that has the fewest places, and of these to the one that used
-//! the least time of places lately. No namespace has more than half of all places, so that others
-//! find one at once; and one whose questions are slow gets none for a while after each, so that it
-//! keeps a processor of the store busy for at most a quarter of the time.
+//! A free slot goes to the namespace with the fewest slots, and among these to the one with the
+//! least recent query time. No namespace has more than half of the slots, so that others find one
+//! at once. A namespace with slow queries pauses after each, so that it keeps a processor of the
+//! store busy for at most a quarter of the time.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// Seconds after which time used counts half.
+/// Half-life of recent query time, in seconds.
 const HALF_LIFE: f64 = 60.0;
-/// Seconds of places used lately above which a namespace gets none: its questions may take
-/// `MUCH * ln(2) / HALF_LIFE` = 0.23 seconds of the store per second.
-const MUCH: f64 = 20.0;
-/// Less time than this, in seconds, is forgotten.
-const NOTHING: f64 = 0.01;
+/// Recent query time in seconds above which a namespace gets no slot: its queries may take
+/// `MAX_USED * ln(2) / HALF_LIFE` = 0.23 seconds of the store per second.
+const MAX_USED: f64 = 20.0;
+/// Recent query time in seconds below which a namespace is forgotten.
+const MIN_USED: f64 = 0.01;
 
-/// The places, and the namespaces that use them.
+/// Slots, and the namespaces that use them.
 #[derive(Debug)]
 pub struct QuerySlots {
     slots: usize,
@@ -27,9 +27,9 @@ pub struct QuerySlots {
 #[derive(Debug, Default)]
 struct Share {
     in_use: usize,
-    /// Seconds that places were used, as of `at`.
+    /// Recent query time in seconds, as of `at`.
     used: f64,
-    /// In seconds since 1970.
+    /// Seconds since 1970.
     at: i64,
 }
 
@@ -41,6 +41,7 @@ impl Share {
 }
 
 impl QuerySlots {
+    /// At least one slot.
     pub fn new(slots: usize) -> Self {
         Self {
             slots: slots.max(1),
@@ -49,8 +50,8 @@ impl QuerySlots {
         }
     }
 
-    /// The namespace that gets the next place, of those that wait; none while it has to wait. A
-    /// namespace may occur several times. None is looked at while all places are taken.
+    /// Returns the namespace that gets the next slot; `None` while all have to wait. A namespace
+    /// may occur several times in `waiting`, which is not read while all slots are in use.
     pub fn next_namespace<'a>(
         &self,
         waiting: impl Iterator<Item = &'a str>,
@@ -66,13 +67,13 @@ impl QuerySlots {
         let max_per_namespace = self.slots.div_ceil(2);
         let usages = waiting.map(|namespace| (usage(namespace), namespace));
         let open =
-            usages.filter(|((in_use, used), _)| *in_use < max_per_namespace && *used <= MUCH);
+            usages.filter(|((in_use, used), _)| *in_use < max_per_namespace && *used <= MAX_USED);
         let first = open
             .min_by(|((a, a_used), _), ((b, b_used), _)| a.cmp(b).then(a_used.total_cmp(b_used)));
         first.map(|(_, namespace)| namespace)
     }
 
-    /// A namespace takes a place.
+    /// Takes a slot for a namespace.
     pub fn acquire(&mut self, namespace: &str) {
         self.in_use += 1;
         self.namespaces
@@ -81,7 +82,7 @@ impl QuerySlots {
             .in_use += 1;
     }
 
-    /// A namespace gives a place back.
+    /// Frees a slot of a namespace after some query time.
     pub fn release(&mut self, namespace: &str, used: Duration, now: i64) {
         if let Some(share) = self.namespaces.get_mut(namespace) {
             self.in_use = self.in_use.saturating_sub(1);
@@ -90,10 +91,10 @@ impl QuerySlots {
         }
     }
 
-    /// Forgets namespaces that used nothing for a while.
+    /// Forgets namespaces without recent queries.
     pub fn forget(&mut self, now: i64) {
         self.namespaces
-            .retain(|_, share| share.in_use > 0 || share.used(now) > NOTHING);
+            .retain(|_, share| share.in_use > 0 || share.used(now) > MIN_USED);
     }
 }
 
@@ -103,7 +104,7 @@ mod tests {
 
     const NOW: i64 = 1_767_225_600;
 
-    /// The namespaces that get places one after the other, while all of them wait.
+    /// Namespaces that get slots one after the other, while all of them wait.
     fn granted(slots: &mut QuerySlots, waiting: &[&str]) -> Vec<String> {
         let mut granted = Vec::new();
         while let Some(namespace) = slots.next_namespace(waiting.iter().copied(), NOW) {

@@ -4,16 +4,16 @@ use std::collections::BTreeMap;
 
 use super::model::Labels;
 
-/// How often is looked.
+/// Intervals of work on one metric.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReadIntervals {
-    /// At new samples.
+    /// Seconds between reads of new samples.
     pub read_seconds: i64,
-    /// At all samples, by Crane's DSP predictor.
+    /// Seconds between fits of Crane's DSP predictor.
     pub refit_seconds: i64,
 }
 
-/// Points that are asked for, in seconds since 1970.
+/// Points to read, in seconds since 1970.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReadRange {
     /// First point.
@@ -24,37 +24,39 @@ pub struct ReadRange {
     pub step: u32,
 }
 
-/// The part of a span that is asked for in one question.
+/// Part of a range that is read at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReadChunk {
     pub(super) range: ReadRange,
-    /// Whether the span ends with it.
+    /// Whether it is the last one of the range.
     pub(super) is_last: bool,
 }
 
-/// What was found: samples by the labels of their series.
+/// Samples of each series, by its labels.
 pub type Samples = BTreeMap<Labels, Vec<(i64, f64)>>;
 
-/// The bound that an answer exceeds.
+/// Limit that a response exceeds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Excess {
-    /// The time that the store takes.
+    /// Time of the query.
     Time,
-    /// The number of points, series or bytes.
+    /// Number of points, series or bytes.
     Size,
 }
 
-/// The reason for which a question has no answer.
+/// Reason for which a read failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ReadFailure {
+    /// Text for the status of the prediction.
     pub why: String,
     /// The bound that the answer exceeds.
     pub excess: Option<Excess>,
-    /// The causes and the query. They are for the log only.
+    /// Causes and query, for the log only.
     pub details: String,
 }
 
 impl ReadFailure {
+    /// A failure that is not due to a limit.
     pub fn refused(why: String) -> Self {
         Self {
             why,

@@ -1,5 +1,4 @@
-//! What is known of one object: what its metrics will be, or why that is not known. It is told on
-//! the feed as it is.
+//! Result of one prediction: forecasts of its metrics, or the reasons for which there are none.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -12,46 +11,50 @@ use model::{Forecast, ForecastSeries, MetricForecast};
 use super::points::{read, thin};
 use super::spec::PredictionSpec;
 
-/// How it is said that a history is out of reach.
+/// Beginning of the message about an unreadable history.
 const UNREAD: &str = "the history cannot be read";
 
-/// What is known of one object.
+/// Result of one prediction.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PredictionResult {
+    /// The prediction.
     pub spec: Arc<PredictionSpec>,
-    /// In the order of the object.
+    /// Results of its metrics, in the order of the spec.
     pub metrics: Vec<MetricResult>,
 }
 
-/// What is known of one metric.
+/// Result of one metric.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct MetricResult {
+    /// Identifier of the metric.
     pub identifier: String,
-    /// What was made of the history last.
-    pub made: Option<Arc<MetricForecasts>>,
-    /// Why not all of it is forecast.
+    /// Last forecast.
+    pub forecasts: Option<Arc<MetricForecasts>>,
+    /// Reason for which the forecast is missing or incomplete.
     pub missing: Option<String>,
-    /// Whether it is not forecast because of a memory limit.
+    /// Whether a memory limit prevents the forecast.
     pub is_refused: bool,
-    /// Whether it is being found out for the first time.
+    /// Whether the first forecast is in progress.
     pub is_pending: bool,
-    /// Why its history cannot be read at present.
+    /// Error of the last read of the history.
     pub read_error: Option<String>,
-    /// What else the user should know.
+    /// Note for the user.
     pub note: Option<String>,
-    /// How far it must reach to be ready.
+    /// Seconds that a forecast must reach ahead to be ready.
     pub reach_seconds: i64,
 }
 
-/// A forecast.
+/// Forecast series of one metric.
 #[derive(Clone, Debug, PartialEq)]
 pub struct MetricForecasts {
+    /// Time of the forecast.
     pub at: Timestamp,
+    /// The series.
     pub series: Vec<ForecastSeries>,
 }
 
 impl MetricForecasts {
-    /// About the memory that it takes.
+    /// Approximate memory.
     pub fn bytes(&self) -> usize {
         let labels = |series: &ForecastSeries| label_bytes(&series.labels);
         let series = |series: &ForecastSeries| {
@@ -63,7 +66,7 @@ impl MetricForecasts {
     }
 }
 
-/// About the memory that labels take.
+/// Approximate memory of labels.
 pub(super) fn label_bytes(labels: &BTreeMap<String, String>) -> usize {
     let text = |text: &String| size_of::<String>() + text.len();
     labels
@@ -73,32 +76,38 @@ pub(super) fn label_bytes(labels: &BTreeMap<String, String>) -> usize {
 }
 
 impl MetricResult {
-    /// About the memory that its texts and its forecast take.
+    /// Approximate memory of its texts and its forecast.
     pub(super) fn bytes(&self) -> usize {
         let text = |text: &Option<String>| text.as_ref().map_or(0, String::len);
         let texts = [&self.missing, &self.read_error, &self.note]
             .into_iter()
             .map(text)
             .sum::<usize>();
-        self.identifier.len() + texts + self.made.as_ref().map_or(0, |made| made.bytes())
+        self.identifier.len()
+            + texts
+            + self
+                .forecasts
+                .as_ref()
+                .map_or(0, |forecasts| forecasts.bytes())
     }
 
-    /// Whether there is anything to be said about it yet. Nobody waits for what takes long.
+    /// Whether anything is known about the metric. A forecast in progress counts, so that nothing
+    /// waits for it.
     fn is_known(&self) -> bool {
-        self.made.is_some()
+        self.forecasts.is_some()
             || self.missing.is_some()
             || self.is_pending
             || self.read_error.is_some()
     }
 
-    /// What holds now: what was made, or while the history cannot be read or is looked at for the
-    /// first time, what a leader before us wrote.
-    fn holds(
+    /// The present forecast. While the history is unreadable or the first forecast is in progress,
+    /// it is the one that a previous leader wrote.
+    fn current(
         &self,
         written: Option<&MetricPrediction>,
     ) -> (Option<Timestamp>, Vec<ForecastSeries>) {
-        match (&self.made, &self.missing, written) {
-            (Some(made), ..) => (Some(made.at), made.series.clone()),
+        match (&self.forecasts, &self.missing, written) {
+            (Some(forecasts), ..) => (Some(forecasts.at), forecasts.series.clone()),
             (None, None, Some(written)) if written.ready => {
                 (None, written.prediction.iter().filter_map(read).collect())
             }
@@ -131,12 +140,12 @@ impl MetricResult {
 }
 
 impl PredictionResult {
-    /// Whether something was found out about every metric.
+    /// Whether anything is known about every metric.
     pub fn is_known(&self) -> bool {
         self.metrics.iter().all(MetricResult::is_known)
     }
 
-    /// Whether its history could be read, why in one word, and why not in a sentence.
+    /// Status, reason and message of the condition `HistoryRead`.
     pub fn history(&self) -> (ConditionStatus, &'static str, String) {
         let read_error = self
             .metrics
@@ -175,7 +184,7 @@ impl PredictionResult {
         (ConditionStatus::True, "HistoryRead", String::new())
     }
 
-    /// What is told of it at this time. `written` is the status of the object.
+    /// The forecast to publish. `written` is the status of the object.
     pub fn forecast(
         &self,
         written: Option<&TimeSeriesPredictionStatus>,
@@ -213,7 +222,7 @@ fn metric_forecast(
     written: Option<&MetricPrediction>,
     now: Timestamp,
 ) -> MetricForecast {
-    let (made_at, series) = metric.holds(written);
+    let (made_at, series) = metric.current(written);
     let needed = now.as_second().saturating_add(metric.reach_seconds);
     let reaches = |series: &ForecastSeries| {
         series

@@ -1,9 +1,9 @@
-//! What an object asks for: of which metrics, by which method, how far ahead.
+//! Spec of a prediction: its metrics, their methods and the window.
 //!
-//! Where the algorithm is `dsp`, our own method is used unless an annotation asks for Crane's: its
-//! forecasts are better on nearly every series that we know (`crates/forecast/RESULTS.md`). Where
-//! it is `percentile`, Crane's is: a constant is what was asked for. Annotations are read from the
-//! object, and from the effective autoscaler that owns it.
+//! For the algorithm `dsp` the Plimsoll method is used unless an annotation requests Crane's: it is
+//! better on nearly every known series (`crates/forecast/RESULTS.md`). For `percentile` Crane's
+//! method is used, since a constant was requested. Annotations are read from the prediction, and
+//! from the EHPA that owns it.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -22,48 +22,53 @@ use view::{ObjectKey, View, Whole};
 use super::access::ObjectAccess;
 use super::crane;
 use super::query::Query;
-use super::text::{cut, quoted};
+use super::text::{quoted, truncate};
 
-/// `own` or `crane`.
+/// Annotation with the method, `own` or `crane`.
 const METHOD: &str = "plimsoll.dev/forecast";
-/// Which number of our own method is published.
+/// Annotation with the published quantile of the Plimsoll method.
 const QUANTILE: &str = "plimsoll.dev/forecast-quantile";
-/// The recommender in charge; the one called default unless it is there.
+/// Annotation with the name of the responsible recommender. Default: `default`.
 const RECOMMENDER: &str = "plimsoll.dev/recommender";
 
 const DAY: u32 = 86_400;
-/// What our own method learns from.
+/// History of the Plimsoll method.
 const PLIMSOLL_HISTORY: u32 = 14 * DAY;
 const PLIMSOLL_SLOT: u32 = 300;
 const HOUR: u32 = 3600;
-/// The most characters of a reason or note that is kept of one metric.
-const MOST_TEXT: usize = 500;
-/// The longest name of an object in Kubernetes.
-const MOST_NAME: usize = 253;
+/// Maximum length of the reason and of each note of a metric, in characters.
+const MAX_TEXT: usize = 500;
+/// Maximum length of a name in Kubernetes.
+const MAX_NAME: usize = 253;
 
-/// An object that is forecast.
+/// Prediction and its window.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PredictionSpec {
+    /// Namespace and name.
     pub key: ObjectKey,
+    /// UID of the object.
     pub uid: String,
+    /// Generation of the spec.
     pub generation: i64,
-    /// How far ahead is looked.
+    /// Seconds to forecast ahead.
     pub window_seconds: u32,
 }
 
-/// One metric.
+/// Metric of a prediction.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ForecastSpec {
+    /// Identifier within the prediction.
     pub identifier: String,
-    /// How its history is asked for, or why it cannot be.
+    /// Query for the history, or its error.
     pub query: Result<Query, String>,
+    /// Method of the forecast.
     pub method: Method,
-    /// What the user should know of the method.
+    /// Note for the user about the method.
     pub note: Option<String>,
 }
 
 impl ForecastSpec {
-    /// The memory that its texts take.
+    /// Memory of its texts.
     pub fn text_bytes(&self) -> usize {
         let query = self
             .query
@@ -72,7 +77,7 @@ impl ForecastSpec {
         self.identifier.len() + query + self.note.as_ref().map_or(0, String::len)
     }
 
-    /// The memory that it usually takes once its history is read. One without a query has no history, but says why.
+    /// Usual memory with a complete history. Without a query there is no history, only the reason.
     pub fn usual_bytes(&self) -> usize {
         self.query
             .as_ref()
@@ -80,33 +85,46 @@ impl ForecastSpec {
     }
 }
 
-/// How a metric is forecast.
+/// Method of a forecast.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Method {
+    /// The Plimsoll method: `forecast::Forecaster`.
     Plimsoll {
-        /// How far apart samples are read.
+        /// Seconds between samples.
         step_seconds: u32,
+        /// Published quantile.
         quantile: Quantile,
     },
+    /// Crane's DSP predictor.
     Dsp {
+        /// Its settings.
         dsp: Dsp,
+        /// Seconds of history.
         history_seconds: u32,
     },
+    /// Crane's percentile predictor.
     Percentile {
+        /// Its settings.
         predictor: PercentilePredictor,
+        /// Seconds between samples.
         step_seconds: u32,
+        /// Seconds of history.
         history_seconds: u32,
     },
 }
 
-/// Which number of a forecast is published.
+/// Published quantile of a forecast.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Quantile {
+    /// The mean.
     Expected,
-    /// What is measured is scaled for anyway, and the largest value of the window counts: more would mostly stand idle.
+    /// The default: the HPA also scales by measured values, and by the largest value of the window.
+    /// A higher quantile would mostly leave capacity idle.
     #[default]
     P90,
+    /// 95th percentile.
     P95,
+    /// 99th percentile.
     P99,
 }
 
@@ -122,7 +140,7 @@ impl Quantile {
 }
 
 impl Method {
-    /// How far apart the samples of the history are.
+    /// Seconds between samples of the history.
     pub fn step_seconds(&self) -> u32 {
         match self {
             Self::Plimsoll { step_seconds, .. } | Self::Percentile { step_seconds, .. } => {
@@ -132,7 +150,8 @@ impl Method {
         }
     }
 
-    /// How much of it is read. DSP gets an hour more, as in Crane, of which a whole number of hours is left.
+    /// Seconds of history. DSP gets an hour more, as in Crane, which then uses a whole number of
+    /// hours.
     pub fn history_seconds(&self) -> u32 {
         match self {
             Self::Plimsoll { .. } => PLIMSOLL_HISTORY,
@@ -156,7 +175,7 @@ impl Method {
         }
     }
 
-    /// Its name, for metrics.
+    /// Value of the label `method` of metrics.
     pub fn name(&self) -> &'static str {
         match self {
             Self::Plimsoll { .. } => "own",
@@ -166,16 +185,16 @@ impl Method {
     }
 }
 
-/// Annotations of an object, and of the one that owns it.
+/// Annotations of a prediction and of the EHPA that owns it.
 #[derive(Clone, Copy)]
-pub struct Annotations<'a> {
+pub(crate) struct Annotations<'a> {
     pub(super) own: &'a BTreeMap<String, String>,
     pub(super) owner: Option<&'a BTreeMap<String, String>>,
 }
 
 impl<'a> Annotations<'a> {
-    /// Those of an object that is seen.
-    pub fn of(view: &'a View, whole: &'a Whole<TimeSeriesPrediction>) -> Self {
+    /// Annotations of an observed prediction.
+    pub(crate) fn of(view: &'a View, whole: &'a Whole<TimeSeriesPrediction>) -> Self {
         let owner = owner(view, whole).map(|owner| owner.object.annotations());
         Self {
             own: whole.object.annotations(),
@@ -188,13 +207,13 @@ impl<'a> Annotations<'a> {
         value.map(|value| value.trim())
     }
 
-    /// The recommender in charge.
-    pub fn recommender(self) -> &'a str {
+    /// Name of the responsible recommender.
+    pub(crate) fn recommender(self) -> &'a str {
         self.get(RECOMMENDER).unwrap_or(DEFAULT_RECOMMENDER)
     }
 }
 
-/// The effective autoscaler that owns an object.
+/// EHPA that owns a prediction.
 pub(super) fn owner<'a>(
     view: &'a View,
     whole: &Whole<TimeSeriesPrediction>,
@@ -221,7 +240,7 @@ impl PredictionSpec {
     }
 }
 
-/// One metric of an object.
+/// Spec of one metric of a prediction.
 pub(super) fn forecast_spec(
     object: &TimeSeriesPrediction,
     metric: &PredictionMetric,
@@ -237,12 +256,12 @@ pub(super) fn forecast_spec(
     }
     ForecastSpec {
         identifier: metric.resource_identifier.clone(),
-        query: query(object, metric, access).map_err(|why| cut(&why, MOST_TEXT)),
+        query: query(object, metric, access).map_err(|why| truncate(&why, MAX_TEXT)),
         method,
         note: (!notes.is_empty()).then(|| {
             notes
                 .iter()
-                .map(|note| cut(note, MOST_TEXT))
+                .map(|note| truncate(note, MAX_TEXT))
                 .collect::<Vec<_>>()
                 .join("; ")
         }),
@@ -255,9 +274,9 @@ fn query(
     access: &ObjectAccess<'_>,
 ) -> Result<Query, String> {
     let is_of_target = metric.kind == QueryKind::ResourceQuery;
-    if is_of_target && object.spec.target_ref.name.len() > MOST_NAME {
+    if is_of_target && object.spec.target_ref.name.len() > MAX_NAME {
         return Err(format!(
-            "targetRef: the name is longer than {MOST_NAME} characters"
+            "targetRef: the name is longer than {MAX_NAME} characters"
         ));
     }
     Query::of(object, metric, access)
@@ -329,7 +348,7 @@ fn own(algorithm: &Algorithm, annotations: Annotations<'_>, notes: &mut Vec<Stri
     }
 }
 
-/// Samples finer than a minute say no more; longer steps must divide a day.
+/// Step of the Plimsoll method: at least a minute, and above the slot a divisor of a day.
 fn plimsoll_step(step: u32) -> u32 {
     if step <= PLIMSOLL_SLOT {
         return step.max(60);

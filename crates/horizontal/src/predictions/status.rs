@@ -1,9 +1,9 @@
-//! The status of an object, and when it is written anew: when what it says is no longer so, or does
-//! not reach far enough any more.
+//! Status of a prediction, and the conditions for a write: its content is outdated or does not
+//! reach far enough.
 //!
-//! As in Crane it holds two windows, so that one is ahead until it is written again. Values alone
-//! are written when the largest one of the window, which is what is scaled by, moved by more than a
-//! twentieth: readers in a hurry have the feed.
+//! As in Crane it covers two windows, so that one is ahead until the next write. Changed values
+//! alone are written when the largest one of the window, by which the HPA scales, moved by more
+//! than a twentieth. The feed carries smaller changes.
 
 use api::condition::{self, ConditionStatus};
 use api::ehpa::READY;
@@ -15,25 +15,26 @@ use model::{Forecast, MetricForecast};
 
 use super::points::write;
 use super::result::PredictionResult;
-use super::text::cut;
+use super::text::truncate;
 
-/// By how much of itself the largest value must move.
+/// Relative change of the largest value that causes a write.
 const MOVED: f64 = 0.05;
-/// Of the message; the server takes 32768.
-const MOST_CHARACTERS: usize = 4000;
-/// As in Crane.
+/// Maximum length of a message in characters. The API server accepts 32768.
+const MAX_CHARACTERS: usize = 4000;
+/// Reasons of the condition `Ready`, as in Crane.
 const SUCCEEDED: &str = "PredictSucceed";
 const PARTIAL: &str = "PredictPartial";
 
-/// A status to be written.
+/// Status to write.
 #[derive(Clone, Debug, PartialEq)]
 pub struct StatusUpdate {
+    /// The status.
     pub status: TimeSeriesPredictionStatus,
-    /// What people should be told: whether it is bad, why in one word, and in a sentence.
+    /// Event: whether it is a warning, reason and note.
     pub event: Option<(bool, &'static str, String)>,
 }
 
-/// What the status should be, if it is to be written: of this outlook, and what is told of it now.
+/// The new status, or `None` if the written one is still accurate.
 pub fn status_update(
     result: &PredictionResult,
     forecast: &Forecast,
@@ -68,14 +69,14 @@ pub fn status_update(
         ..=now
             .as_second()
             .saturating_add(i64::from(result.spec.window_seconds));
-    let holds = is_same
+    let current = is_same
         && before.prediction_metrics.len() == forecast.metrics.len()
         && before
             .prediction_metrics
             .iter()
             .zip(&forecast.metrics)
             .all(|(old, new)| still_holds(old, new, &window));
-    if holds {
+    if current {
         return None;
     }
     let prediction = |metric: &MetricForecast| MetricPrediction {
@@ -94,7 +95,7 @@ pub fn status_update(
             .find(|was| was.kind == kind)
             .map(|was| was.status)
     };
-    // That all is well at first goes without saying.
+    // A first status without a problem causes no event.
     let is_unread = is_read == ConditionStatus::False;
     let was_ready = was(READY).is_none_or(|was| was == ConditionStatus::True);
     let is_news =
@@ -127,7 +128,7 @@ fn message(forecast: &Forecast, is_ready: bool) -> String {
 }
 
 fn bounded(text: &str) -> String {
-    cut(text, MOST_CHARACTERS)
+    truncate(text, MAX_CHARACTERS)
 }
 
 fn still_holds(

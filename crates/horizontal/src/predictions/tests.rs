@@ -101,11 +101,11 @@ impl Fixture {
     /// asked for.
     fn read(&mut self, now: i64, since: i64) -> i64 {
         let range = self.pipeline.range(at(now));
-        self.pipeline.take(range, answer(range, since), at(now));
+        self.pipeline.append(range, answer(range, since), at(now));
         while let Some(fit_task) = self.pipeline.fit_task() {
             fit_task.run();
         }
-        self.pipeline.learn(at(now));
+        self.pipeline.collect_fits(at(now));
         (range.last - range.first) / i64::from(range.step) + 1
     }
 
@@ -136,14 +136,14 @@ impl Fixture {
     }
 
     /// Whether it says that the history was read, and since when.
-    fn check_read(&self, holds: ConditionStatus, since: i64) {
+    fn check_read(&self, current: ConditionStatus, since: i64) {
         let mut conditions = self.written.iter().flat_map(|status| &status.conditions);
         let condition = conditions
             .find(|condition| condition.kind == HISTORY_READ)
             .expect("a condition");
         assert_eq!(
             (condition.status, condition.last_transition_time.0),
-            (holds, at(since)),
+            (current, at(since)),
             "{}",
             condition.message
         );
@@ -221,10 +221,10 @@ fn a_window_of_days_is_covered_by_the_day_ahead_which_repeats() {
             at(now),
         );
         let range = pipeline.range(at(now));
-        pipeline.take(range, answer(range, START), at(now));
+        pipeline.append(range, answer(range, START), at(now));
         let series = &pipeline
             .result()
-            .made
+            .forecasts
             .as_ref()
             .expect("it is forecast")
             .series[0];

@@ -1,16 +1,16 @@
-//! Texts of tenants and stores, cut to a length at which they can be kept and repeated.
+//! Truncation of texts of tenants and stores.
 
-/// The most characters of a tenant's text that are repeated.
-const MOST_QUOTED: usize = 100;
+/// Maximum length of a quoted text, in characters.
+const MAX_QUOTED: usize = 100;
 
 /// The first characters of a text.
-pub fn cut(text: &str, most: usize) -> String {
+pub fn truncate(text: &str, most: usize) -> String {
     text.chars().take(most).collect()
 }
 
-/// A tenant's text in quotes, cut to 100 characters.
+/// A text in quotes, truncated to 100 characters.
 pub(super) fn quoted(text: &str) -> String {
-    let short = cut(text, MOST_QUOTED);
+    let short = truncate(text, MAX_QUOTED);
     if short.len() < text.len() {
         format!("{short:?}...")
     } else {
@@ -30,6 +30,6 @@ mod tests {
             quoted(&"ä".repeat(101)),
             format!("\"{}\"...", "ä".repeat(100))
         );
-        assert_eq!(cut("äöü", 2), "äö");
+        assert_eq!(truncate("äöü", 2), "äö");
     }
 }

@@ -1,9 +1,14 @@
-//! Writes on behalf of effective autoscalers: what they own, the size of a workload in a preview,
-//! their status and events about them.
+//! Writes of the objects of EHPAs, of the scale of a workload in a preview, and of status and
+//! events of EHPAs.
 //!
-//! An object that is there is changed only if it is the owner's, or if the plan adopts it, and only
-//! in the version that was read. What others put on it stays, but for its specification; that of an
-//! adopted native autoscaler is kept in an annotation, and put back at the end.
+//! An existing object is changed only if the EHPA owns it, or adopts it by this plan, and only in
+//! the version that was read. Fields of other writers stay, except in the spec. The spec of an
+//! adopted HPA is saved in an annotation and restored at the end.
+//!
+//! Writes are replacements, not server-side applies. The spec of an adopted HPA must be exactly
+//! ours and later exactly the original. With server-side apply, fields of other managers that we do
+//! not set would stay, such as `behavior`, and giving a field up would delete it instead of
+//! restoring its original value.
 
 mod kinds;
 
@@ -30,28 +35,28 @@ use super::event::{Events, event};
 use super::objects::{delete, loosely_typed, owned, patching, posting};
 use kinds::Kinds;
 
-/// How often an object that others write at the same time is tried to be written.
+/// Maximum number of attempts after conflicts with other writers.
 const TRIES: u32 = 4;
 
-/// Writes on behalf of effective autoscalers.
+/// Writer of the objects of EHPAs.
 #[derive(Clone)]
 pub(crate) struct Writer {
     client: Client,
     events: Events,
     kinds: Kinds,
-    /// Outside a term nothing is written.
+    /// Nothing is written outside a term.
     leading: Option<Leading>,
 }
 
-/// The reason of what is refused here, and not by the API server.
+/// Reason of rejections by this program, in place of the API server.
 const OUR_REFUSAL: &str = "RefusedByRecommender";
 
-/// What became of an object.
+/// Result of a write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum WriteOutcome {
     Created,
     Changed,
-    /// It was as it should be.
+    /// The object was up to date.
     Unchanged,
 }
 
@@ -66,7 +71,7 @@ impl Writer {
         }
     }
 
-    /// The same for one term of leadership.
+    /// The writer for one term of leadership.
     pub(crate) fn during(self, leading: &Leading) -> Self {
         Self {
             leading: Some(leading.clone()),
@@ -74,7 +79,8 @@ impl Writer {
         }
     }
 
-    /// Before each write: between two of them a process may have been stopped for longer than its term.
+    /// An error if this process no longer leads. Checked before each write, since the process may
+    /// have been suspended between two of them for longer than the term.
     fn ensure_leading(&self) -> Result<(), Error> {
         let leads = self
             .leading
@@ -87,7 +93,7 @@ impl Writer {
         }
     }
 
-    /// The scale subresource of a workload.
+    /// Reads the scale subresource of a workload.
     pub(crate) async fn target(
         &self,
         object: &EffectiveHorizontalPodAutoscaler,
@@ -105,7 +111,7 @@ impl Writer {
         })
     }
 
-    /// Gives a workload so many replicas.
+    /// Sets the replicas of a workload.
     pub(crate) async fn scale(
         &self,
         object: &EffectiveHorizontalPodAutoscaler,
@@ -139,8 +145,8 @@ impl Writer {
         ))
     }
 
-    /// Makes an object as it should be. Where another client writes it meanwhile, as the controller
-    /// manager does with the status of autoscalers, it is read and changed anew.
+    /// Creates or updates `wanted`. Reads and changes the object anew after a conflict, as with the
+    /// HPA controller's writes of the status.
     pub(crate) async fn apply<K>(
         &self,
         wanted: &K,
@@ -163,7 +169,7 @@ impl Writer {
         let name = wanted.meta().name.as_deref().unwrap_or_default();
         let body = serde_json::to_value(wanted).map_err(Error::SerdeError)?;
         let Some(there) = api.get_opt(name).await? else {
-            // Without an owner it would outlive the object that asks for it.
+            // Without an owner the object would outlive the EHPA.
             if wanted.meta().owner_references.is_none() {
                 return Err(refused(&format!("{} is gone", named(wanted))));
             }
@@ -195,8 +201,8 @@ impl Writer {
         })
     }
 
-    /// Gives an adopted native autoscaler its own specification back. False if it is gone, or not
-    /// adopted by this one any more.
+    /// Restores the original spec of an adopted HPA. Returns false if the HPA is gone, or no longer
+    /// adopted by this EHPA.
     pub(crate) async fn restore(&self, key: &ObjectKey, adopted_by: &str) -> Result<bool, Error> {
         let api = loosely_typed::<HorizontalPodAutoscaler>(&self.client, &key.namespace);
         let (reference, adopter) = retrying(async || {
@@ -235,7 +241,7 @@ impl Writer {
         Ok(reference.is_some())
     }
 
-    /// Whether the object that adopted a native autoscaler is there and is not being deleted.
+    /// Whether the EHPA that adopted an HPA exists and is not being deleted.
     pub(crate) async fn exists(
         &self,
         namespace: &str,
@@ -251,7 +257,7 @@ impl Writer {
         }))
     }
 
-    /// Writes the status of an object that we made.
+    /// Writes the status of an owned object.
     pub(crate) async fn patch_status<K>(
         &self,
         key: &ObjectKey,
@@ -268,7 +274,7 @@ impl Writer {
             .map(drop)
     }
 
-    /// Removes an object that is the owner's. False if there is none.
+    /// Deletes an object of this owner. Returns false if there is none.
     pub(crate) async fn delete<K>(&self, key: &ObjectKey, owner: &str) -> Result<bool, Error>
     where
         K: Resource<DynamicType = ()>,
@@ -281,7 +287,7 @@ impl Writer {
         delete(&api, &key.name, &seen).await
     }
 
-    /// Says what became of an effective autoscaler.
+    /// Writes the status of an EHPA.
     pub(crate) async fn update_status(
         &self,
         object: &EffectiveHorizontalPodAutoscaler,
@@ -299,8 +305,7 @@ impl Writer {
             .map(drop)
     }
 
-    /// Tells people of an effective autoscaler. They are told best, so an event that cannot be
-    /// written is no failure.
+    /// Records an event about an EHPA. Events are best effort: a failure is ignored.
     pub(crate) async fn record_event(
         &self,
         object: &EffectiveHorizontalPodAutoscaler,
@@ -323,7 +328,7 @@ impl Writer {
     }
 }
 
-/// Repeats a write that met one of another client.
+/// Repeats an attempt after conflicts with other writers.
 async fn retrying<T>(attempt: impl AsyncFn() -> Result<T, Error>) -> Result<T, Error> {
     for _ in 1..TRIES {
         match attempt().await {
@@ -345,8 +350,8 @@ fn reference<K: Resource<DynamicType = ()>>(object: &impl kube::ResourceExt) -> 
     }
 }
 
-/// The resource of a kind that everybody knows, in the version that there is: objects may name one
-/// that is gone, as the native autoscaler lets them.
+/// The resource of a well-known kind, in its present version: like HPAs, objects may name a removed
+/// one.
 fn well_known(api_version: &str, kind: &str) -> Option<ApiResource> {
     let known = WellKnown::of_kind(kind)?;
     let (group, version) = parts(known.api_version());
@@ -364,7 +369,7 @@ fn parts(api_version: &str) -> (&str, &str) {
     api_version.rsplit_once('/').unwrap_or(("", api_version))
 }
 
-/// The object with the wanted specification, owner, labels and annotations.
+/// The object with the wanted spec, owner, labels and annotations.
 fn merged(mut there: DynamicObject, wanted: &ObjectMeta, spec: &Value) -> DynamicObject {
     let extended = |there: Option<BTreeMap<String, String>>,
                     wanted: &Option<BTreeMap<String, String>>| {

@@ -1,6 +1,6 @@
-//! Keeps EHPAs current for one term of leadership: each after a change of anything that belongs to
-//! it, a preview every few seconds, and every one now and then. After them, restores native
-//! autoscalers whose EHPA is gone.
+//! Controller of EHPAs, for one term of leadership: a pass over each after a change of its objects,
+//! over previews every few seconds, and over all of them periodically. Then it restores HPAs whose
+//! EHPA is gone.
 
 mod apply;
 #[cfg(test)]
@@ -31,41 +31,39 @@ use super::rule_file::RulesReceiver;
 use crate::act::ehpa::{WriteOutcome, Writer};
 use apply::{Applied, apply, text};
 
-/// How long changes gather before they are looked at together.
+/// Time during which changes are coalesced.
 const SETTLE: Duration = Duration::from_secs(1);
-/// Time for which the scale of a workload is taken to be as it was, while its native autoscaler
-/// shows no other replicas.
+/// Time for which the scale of a workload is cached while its HPA shows the same replicas.
 const TARGET_LIFETIME: Duration = Duration::from_mins(1);
-/// What keeps effective autoscalers current.
+/// Controller of EHPAs.
 #[derive(Clone)]
 pub(crate) struct EhpaController {
-    /// Pods.
+    /// View with pods.
     pub(crate) view: watch::Receiver<View>,
-    /// Effective autoscalers and what they own. Empty as long as their kinds are not installed.
+    /// View with EHPAs and the objects that they own. Empty until their kinds are installed.
     pub(crate) horizontal: watch::Receiver<View>,
-    /// The recommender that is to write.
+    /// Name of this recommender.
     pub(crate) recommender: String,
     pub(crate) writer: Writer,
     pub(crate) propagation: Propagation,
-    /// How the history of some metrics is asked for, where rules say so.
+    /// Rules for the history of metrics, if there are any.
     pub(crate) rules: Option<RulesReceiver>,
-    /// How many objects are handled at the same time.
+    /// Maximum number of concurrent passes.
     pub(crate) workers: usize,
 }
 
-/// An object that was handled: what was seen of it, and when it is looked at again.
+/// Result of the last pass over an EHPA.
 struct Handled {
     ehpa: EhpaSnapshot,
     due: Instant,
-    /// The native autoscaler that was wanted, if the one that was seen was already so. The server
-    /// fills in what is left open, so this cannot be told by comparing the two.
+    /// The desired HPA, if the observed one was up to date. The API server fills in defaults, so
+    /// comparing the two does not tell.
     settled: Option<HorizontalPodAutoscaler>,
-    /// The scale of the workload, and the time at which it was read. None where it is read each
-    /// time.
+    /// Scale of the workload, and the time at which it was read; `None` if each pass reads it.
     target: Option<(TargetScale, Instant)>,
 }
 
-/// Objects that were handled, and autoscalers whose EHPA seems to be gone.
+/// Results of the last passes, and orphans.
 #[derive(Default)]
 struct Progress {
     handled: HashMap<ObjectKey, Handled>,
@@ -73,7 +71,7 @@ struct Progress {
 }
 
 impl Progress {
-    /// The time of the next look without a change.
+    /// Time of the next pass without a change.
     fn due(&self) -> Option<Instant> {
         let handled = self.handled.values().map(|handled| handled.due);
         handled
@@ -82,17 +80,17 @@ impl Progress {
     }
 }
 
-/// What became of an object.
+/// Result of a pass.
 #[derive(Default)]
 struct Outcome {
-    /// Whether nothing is wrong with it.
-    is_calm: bool,
+    /// Whether there are no problems.
+    is_healthy: bool,
     settled: Option<HorizontalPodAutoscaler>,
     target: Option<(TargetScale, Instant)>,
 }
 
 impl EhpaController {
-    /// Runs until shutdown, or until it is dropped with the lease.
+    /// Runs until shutdown, or until it is dropped with the Lease.
     pub(crate) async fn run(
         mut self,
         leading: Leading,
@@ -112,7 +110,7 @@ impl EhpaController {
                         () = changed(&mut self.rules) => {}
                     }
                 };
-                // A look in vain costs nothing.
+                // A pass without a change costs nothing.
                 drop(timeout_at(next.unwrap_or(now + RESYNC_INTERVAL), change).await);
                 sleep(SETTLE).await;
             }
@@ -130,7 +128,7 @@ impl EhpaController {
             .await;
     }
 
-    /// Handles each object that changed or is due.
+    /// Makes a pass over each EHPA that changed or is due.
     async fn handle_due(
         &self,
         handled: &mut HashMap<ObjectKey, Handled>,
@@ -151,7 +149,7 @@ impl EhpaController {
         let known = &*handled;
         let results = stream::iter(due).map(async |(key, ehpa)| {
             let Outcome {
-                is_calm,
+                is_healthy,
                 settled,
                 target,
             } = if leading.holds(std::time::Instant::now()) {
@@ -159,7 +157,7 @@ impl EhpaController {
             } else {
                 Outcome::default()
             };
-            let wait = if is_calm && !ehpa.is_preview() {
+            let wait = if is_healthy && !ehpa.is_preview() {
                 RESYNC_INTERVAL
             } else {
                 RETRY_INTERVAL
@@ -178,8 +176,8 @@ impl EhpaController {
         handled.extend(results);
     }
 
-    /// Restores native autoscalers whose EHPA is gone, by a look at the API server: one that cannot
-    /// be read is there, and not in the view.
+    /// Restores HPAs whose EHPA is gone. The API server is asked, since an EHPA with an invalid
+    /// object is missing in the view.
     async fn restore_orphans(
         &self,
         orphans: &mut Orphans,
@@ -218,7 +216,7 @@ impl EhpaController {
         attempt(&restored)
     }
 
-    /// Every object and what belongs to it; nothing while something may have changed without notice.
+    /// The observed objects; `None` while the view may be incomplete or outdated.
     fn snapshot(&self) -> Option<Snapshot> {
         let rules = match &self.rules {
             Some(rules) => rules.borrow().clone()?,
@@ -231,7 +229,7 @@ impl EhpaController {
         Some(Snapshot::of(&observed, &rules, &self.recommender))
     }
 
-    /// Looks at one object, and does what is to be done.
+    /// Makes a pass over one EHPA.
     async fn handle(&self, ehpa: &EhpaSnapshot, before: Option<&Handled>) -> Outcome {
         let object = &ehpa.object.object;
         let known = before.and_then(|before| before.target_for(ehpa));
@@ -276,10 +274,10 @@ impl EhpaController {
         plan.problems.splice(0..0, problems);
         self.report(&observed, &plan.problems, is_scaled).await;
         let settled = plan.hpa.filter(|_| hpa == Some(WriteOutcome::Unchanged));
-        let is_calm = plan.problems.is_empty();
-        let target = target.ok().filter(|_| is_calm && !ehpa.is_preview());
+        let is_healthy = plan.problems.is_empty();
+        let target = target.ok().filter(|_| is_healthy && !ehpa.is_preview());
         Outcome {
-            is_calm,
+            is_healthy,
             settled,
             target: target.map(|target| (target, read_at)),
         }
@@ -299,7 +297,7 @@ impl EhpaController {
                 .await;
         }
         if let Err(error) = self.writer.update_status(observed.object, &status).await {
-            tracing::warn!(object = observed.object.name_any(), %error, "cannot write the status of an effective autoscaler");
+            tracing::warn!(object = observed.object.name_any(), %error, "cannot write the status of an EHPA");
         } else if let Some(note) = news(observed.object.status.as_ref(), &status) {
             self.writer
                 .record_event(observed.object, "MetricsNotPredictable", note, true)
@@ -308,7 +306,7 @@ impl EhpaController {
     }
 }
 
-/// The result of an attempt to restore an orphan.
+/// Classifies the result of a restoration.
 fn attempt(result: &Result<bool, Error>) -> Attempt {
     match result {
         Ok(true) => Attempt::Restored,
@@ -319,7 +317,7 @@ fn attempt(result: &Result<bool, Error>) -> Attempt {
     }
 }
 
-/// Waits for other rules.
+/// Waits for a change of the rules.
 async fn changed(rules: &mut Option<RulesReceiver>) {
     if let Some(rules) = rules
         && rules.changed().await.is_ok()
@@ -330,8 +328,7 @@ async fn changed(rules: &mut Option<RulesReceiver>) {
 }
 
 impl Handled {
-    /// The scale of the workload as it was read, unless it is old or another one by what is seen
-    /// now.
+    /// The cached scale, unless it expired or the HPA or the spec shows a change.
     fn target_for(&self, ehpa: &EhpaSnapshot) -> Option<(TargetScale, Instant)> {
         let is_of_it = ehpa.object.object.spec == self.ehpa.object.object.spec;
         let fresh = self
@@ -342,7 +339,7 @@ impl Handled {
     }
 }
 
-/// An error without the words of the API server, which quote the object that it refuses.
+/// An error without the API server's message, which quotes the rejected object.
 fn without_quotations(error: &Error) -> String {
     match error {
         Error::Api(status) => format!("{} {}", status.code, status.reason),

@@ -1,4 +1,4 @@
-//! Keeps the metrics of Crane's `craned` current for one term of leadership.
+//! Updates of Crane's metrics, for one term of leadership.
 
 use std::time::Duration;
 
@@ -13,19 +13,19 @@ use view::View;
 
 use crate::metrics::CraneMetrics;
 
-/// How often everything is looked at. Native autoscalers are at work every 15 s.
+/// Interval of updates. The HPA controller works every 15 s.
 const PERIOD: Duration = Duration::from_secs(10);
-/// What keeps Crane's metrics current.
+/// Task that updates Crane's metrics.
 #[derive(Clone)]
 pub(crate) struct CraneMetricsTask {
-    /// The objects. Empty as long as their kinds are not installed.
+    /// View with the objects. Empty until their kinds are installed.
     pub(crate) horizontal: watch::Receiver<View>,
-    /// The recommender whose objects these are.
+    /// Name of this recommender.
     pub(crate) recommender: String,
     pub(crate) metrics: CraneMetrics,
 }
 
-/// What is shown ends with the term.
+/// Removes all series at the end of the term.
 struct ClearOnDrop(CraneMetrics);
 
 impl Drop for ClearOnDrop {
@@ -35,7 +35,7 @@ impl Drop for ClearOnDrop {
 }
 
 impl CraneMetricsTask {
-    /// Runs until shutdown, or until it is dropped with the lease.
+    /// Runs until shutdown, or until it is dropped with the Lease.
     pub(crate) async fn run(
         self,
         leading: Leading,
@@ -61,7 +61,7 @@ impl CraneMetricsTask {
     }
 }
 
-/// A copy of what is looked at: nobody who writes should wait for all crons to be understood.
+/// A copy of the relevant tables: the computation should not block writers of the view.
 fn copy_of(view: &View) -> View {
     let mut copy_of = View::default();
     copy_of

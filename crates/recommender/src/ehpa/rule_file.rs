@@ -1,6 +1,5 @@
-//! Keeps the rules current: the file, or the entry of a `ConfigMap`, is read at the start and
-//! looked at every few seconds. What cannot be read or has an error leaves the rules that stand,
-//! and is told.
+//! File of prometheus-adapter rules, or key of a `ConfigMap`, read at the start and every few
+//! seconds. After an error the previous rules stay in effect.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -14,14 +13,14 @@ use tokio::time::sleep;
 
 use crate::metrics::ForecastMetrics;
 
-/// How often the rules are looked at.
+/// Interval of reads.
 const INTERVAL: Duration = Duration::from_secs(5);
 
-/// The text of conditions where there are no rules to read. Where they are and why they cannot be
-/// read is for administrators, in the log.
+/// Text of conditions without readable rules. Their location and the cause are for administrators,
+/// in the log.
 const UNREADABLE: &str = "the rules cannot be read";
 
-/// Where rules are.
+/// Location of the rules.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum RuleLocation {
     File(PathBuf),
@@ -32,17 +31,17 @@ pub(crate) enum RuleLocation {
     },
 }
 
-/// Where rules are, and which matchers every series must fit.
+/// Location of the rules, and matchers added to every query.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct RuleFileSettings {
     pub(crate) location: RuleLocation,
     pub(crate) matchers: Vec<String>,
 }
 
-/// The rules; none until it is known what there is.
+/// Rules in effect; `None` before the first response.
 pub(crate) type RulesReceiver = watch::Receiver<Option<Arc<Rules>>>;
 
-/// The rules, and the work that keeps them current.
+/// Returns the rules and the task that updates them.
 pub(crate) fn follow(
     settings: RuleFileSettings,
     client: Client,
@@ -63,18 +62,18 @@ struct RuleFollower {
     client: Client,
     metrics: ForecastMetrics,
     rules: Rules,
-    /// What was read last, and what is wrong with it.
+    /// Text that was read last, and its error.
     read: Option<(String, Option<String>)>,
-    /// What was said last of why nobody says what there is.
+    /// Last logged reason for a missing response.
     unanswered: Option<String>,
     sender: watch::Sender<Option<Arc<Rules>>>,
 }
 
-/// Why there is nothing to read.
+/// Reason for a failed read.
 enum Unreadable {
-    /// It is not there, or not for us.
+    /// The rules are missing, or reading them is forbidden.
     Missing(String),
-    /// Nobody says so.
+    /// No response, so the rules may exist.
     Unanswered(String),
 }
 
@@ -103,7 +102,7 @@ impl RuleFollower {
     async fn refresh(&mut self) {
         let mut detail = None;
         match read(&self.location, &self.client).await {
-            Ok(text) => self.rules.error = self.take(text),
+            Ok(text) => self.rules.error = self.parse(text),
             Err(Unreadable::Missing(why)) => {
                 self.rules.error = Some(UNREADABLE.to_owned());
                 detail = Some(why);
@@ -112,7 +111,7 @@ impl RuleFollower {
                 if self.unanswered.as_ref() != Some(&why) {
                     tracing::warn!(
                         why,
-                        "nobody says what the rules for the history of metrics are; those before stand"
+                        "cannot read the rules for the history of metrics; keeping the previous ones"
                     );
                     self.unanswered = Some(why);
                 }
@@ -133,17 +132,16 @@ impl RuleFollower {
                 tracing::error!(
                     why,
                     detail,
-                    "the rules for the history of metrics cannot be used; those before them stand"
+                    "invalid rules for the history of metrics; keeping the previous ones"
                 );
             }
-            None if is_new => tracing::info!("the rules for the history of metrics can be used"),
+            None if is_new => tracing::info!("the rules for the history of metrics are in effect"),
             _ => {}
         }
     }
 
-    /// Takes the rules of a text, if they are others than those of the last one; gives what is
-    /// wrong with it.
-    fn take(&mut self, text: String) -> Option<String> {
+    /// Parses a text unless it is the last one. Returns its error.
+    fn parse(&mut self, text: String) -> Option<String> {
         if let Some((_, wrong)) = self.read.as_ref().filter(|(before, _)| *before == text) {
             return wrong.clone();
         }

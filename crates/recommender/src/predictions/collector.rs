@@ -1,14 +1,13 @@
-//! Reads the history of every metric, and what is new of it again and again, in every replica, so
-//! that a new leader is warm.
+//! Reads of the histories of all predicted metrics, in every replica, so that a new leader is warm.
 //!
-//! Each metric is read for itself, a part of its history at a time. A few questions are asked at
-//! once; their places are shared fairly between namespaces, so that what one tenant asks delays no
-//! other. A question ends when its object goes. Nothing waits until all metrics are read. What
-//! takes long to make of a history is made elsewhere.
+//! Each metric is read by itself, one chunk of its history at a time. A few reads run concurrently.
+//! Their slots are shared fairly among namespaces, so that one tenant does not delay others. A read
+//! ends with its object. Fits run in a pool of their own.
 //!
-//! * `predictions`: the objects and the state of their metrics; `pipeline`: one metric; `slots`: which
-//!   namespace asks next; `limits`: memory.
-//! * `store`: the connection to Prometheus.
+//! | topic | file |
+//! |---|---|
+//! | Prometheus | `prometheus_source.rs` |
+//! | rounds of usage, without Prometheus | `rounds.rs` |
 
 mod prometheus_source;
 mod rounds;
@@ -39,37 +38,37 @@ use rounds::ByNamespace;
 
 pub(crate) use rounds::Round;
 
-/// Between two looks at the objects, at what is due and at what is new.
+/// Interval of checks for changes, due reads and new results.
 const TICK: Duration = Duration::from_secs(1);
 
-/// Where histories are.
+/// Source of histories.
 pub(crate) enum Source {
     Prometheus(Box<Settings>),
-    /// Rounds of usage, and how long one may take to come.
+    /// Rounds of usage, and the maximum time between two.
     Rounds(watch::Receiver<Option<Round>>, Duration),
 }
 
-/// Reads histories.
+/// Reader of histories.
 pub(crate) struct HistoryCollector {
-    /// Objects. Empty as long as their kinds are not installed.
+    /// View with predictions. Empty until their kinds are installed.
     pub(crate) horizontal: watch::Receiver<View>,
-    /// The recommender whose objects these are.
+    /// Name of this recommender.
     pub(crate) recommender: String,
     pub(crate) source: Source,
-    /// The series that the queries of objects may read.
+    /// Series that queries may read.
     pub(crate) access: QueryAccess,
-    /// Rules that allow more than `access`, where there are any.
+    /// Rules that allow more than `access`, if there are any.
     pub(crate) rules: Option<RulesReceiver>,
     pub(crate) intervals: ReadIntervals,
     pub(crate) limits: MemoryLimits,
-    /// How many questions are asked at the same time.
+    /// Maximum number of concurrent reads.
     pub(crate) concurrency: usize,
     pub(crate) store: PredictionStore,
     pub(crate) metrics: Metrics,
 }
 
 impl HistoryCollector {
-    /// Goes on until it is dropped.
+    /// Runs until it is dropped.
     pub(crate) async fn run(self) {
         let Self {
             mut horizontal,
@@ -83,7 +82,7 @@ impl HistoryCollector {
             store,
             metrics,
         } = self;
-        // Before the kinds are installed nothing is watched.
+        // Nothing is watched until the kinds are installed.
         let is_there = |view: &View| view.freshness().next().is_some() && view.is_synced();
         if horizontal.wait_for(is_there).await.is_err() {
             return;
@@ -114,7 +113,7 @@ impl HistoryCollector {
             store,
             metrics,
             requests: JoinSet::new(),
-            asked: HashMap::new(),
+            in_progress: HashMap::new(),
         };
         let ask = |request| {
             let prometheus = prometheus.clone();
@@ -129,23 +128,23 @@ impl HistoryCollector {
     }
 }
 
-/// Reads the histories of all objects, and publishes what follows.
+/// State of the running reader.
 struct RunningCollector {
     horizontal: watch::Receiver<View>,
     rules: Option<RulesReceiver>,
     predictions: PredictionSet,
     slots: QuerySlots,
-    /// Rounds of usage, where there is no store to be asked.
+    /// Rounds of usage, without a store.
     rounds: Option<Rounds>,
     fits: FitPool,
     store: PredictionStore,
     metrics: Metrics,
     requests: JoinSet<Result<Samples, ReadFailure>>,
-    /// Questions without an answer, by their tasks.
-    asked: HashMap<Id, Asked>,
+    /// Reads in progress, by their tasks.
+    in_progress: HashMap<Id, Asked>,
 }
 
-/// A question without an answer.
+/// Read in progress.
 struct Asked {
     metric: MetricKey,
     namespace: String,
@@ -154,7 +153,7 @@ struct Asked {
 }
 
 impl RunningCollector {
-    /// Goes on until it is dropped. `ask` asks a store.
+    /// Runs until it is dropped. `ask` reads from a store.
     async fn run<A, F>(mut self, ask: A, clock: impl Fn() -> Timestamp)
     where
         A: Fn(ReadRequest) -> F,
@@ -166,7 +165,7 @@ impl RunningCollector {
             tokio::select! {
                 _ = ticks.tick() => in_place(|| self.tick(clock())),
                 Some(ended) = self.requests.join_next_with_id() => in_place(|| self.take(ended, clock())),
-                // A fit that has ended makes room for the next.
+                // A finished fit makes room for the next one.
                 () = self.fits.ended() => in_place(|| self.fit(clock())),
             }
             if self.rounds.is_none() {
@@ -176,7 +175,7 @@ impl RunningCollector {
     }
 
     fn fit(&mut self, now: Timestamp) {
-        self.predictions.learn(now);
+        self.predictions.collect_fits(now);
         if self.fits.has_capacity() {
             self.fits.start(self.predictions.awaiting_fit());
         }
@@ -188,13 +187,13 @@ impl RunningCollector {
             let sync_result = self.predictions.sync(&view);
             tracing::debug!(
                 derived = sync_result.derived,
-                "looked at predictions that changed"
+                "derived the metrics of changed predictions"
             );
             sync_result.is_changed
         };
         let refused = self.predictions.limit(now);
         if let Some(rounds) = &mut self.rounds {
-            rounds.hear(&mut self.predictions, &self.metrics, now);
+            rounds.append_current(&mut self.predictions, &self.metrics, now);
         }
         self.fit(now);
         self.cancel(now);
@@ -208,22 +207,22 @@ impl RunningCollector {
         }
     }
 
-    /// Hands over the rules. Returns whether they changed.
+    /// Passes the rules on. Returns whether they changed.
     fn update_rules(&mut self) -> bool {
         let rules = self.rules.as_ref().and_then(|rules| rules.borrow().clone());
         rules.is_some_and(|rules| self.predictions.set_rules(rules))
     }
 
-    /// Ends questions of metrics that are gone or refused.
+    /// Ends reads of metrics that are gone or refused.
     fn cancel(&mut self, now: Timestamp) {
         let Self {
-            asked,
+            in_progress,
             predictions,
             slots,
             ..
         } = self;
-        asked.retain(|_, request| {
-            let is_pending = predictions.awaits(&request.metric);
+        in_progress.retain(|_, request| {
+            let is_pending = predictions.is_in_progress(&request.metric);
             if !is_pending {
                 request.task.abort();
                 slots.release(&request.namespace, request.since.elapsed(), now.as_second());
@@ -244,20 +243,20 @@ impl RunningCollector {
                 Err(ReadFailure::refused("the question failed".to_owned())),
             ),
         };
-        // One that was cancelled is not there any more.
+        // Cancelled reads were removed.
         let Some(Asked {
             metric,
             namespace,
             since,
             ..
-        }) = self.asked.remove(&id)
+        }) = self.in_progress.remove(&id)
         else {
             return;
         };
         let took = since.elapsed();
         self.slots.release(&namespace, took, now.as_second());
         let _timer = answer.is_ok().then(|| self.metrics.forecasts.learning());
-        let Some(change) = self.predictions.answer(&metric, answer, took, now) else {
+        let Some(change) = self.predictions.record(&metric, answer, took, now) else {
             return;
         };
         let HistoryChange {
@@ -266,22 +265,22 @@ impl RunningCollector {
             failure,
         } = change;
         if let Some(ReadFailure { why, details, .. }) = failure {
-            tracing::info!(%prediction, metric, reason = why, details, "cannot read the history of a metric");
+            tracing::info!(%prediction, metric, reason = why, details, "cannot read the history of a predicted metric");
         } else {
-            tracing::info!(%prediction, metric, "the history of a metric can be read again");
+            tracing::info!(%prediction, metric, "the history of a predicted metric is readable again");
         }
     }
 
-    /// Asks questions while there are places.
+    /// Starts reads while there are slots.
     fn ask<A, F>(&mut self, ask: &A, now: Timestamp)
     where
         A: Fn(ReadRequest) -> F,
         F: Future<Output = Result<Samples, ReadFailure>> + Send + 'static,
     {
-        while let Some(request) = self.predictions.ask(&mut self.slots, now) {
+        while let Some(request) = self.predictions.next_request(&mut self.slots, now) {
             let (metric, namespace) = (request.metric.clone(), request.namespace.clone());
             let task = self.requests.spawn(ask(request));
-            self.asked.insert(
+            self.in_progress.insert(
                 task.id(),
                 Asked {
                     metric,
@@ -294,14 +293,14 @@ impl RunningCollector {
     }
 }
 
-/// Rounds of usage, and when the last one came.
+/// Rounds of usage, and the time of the last one.
 struct Rounds {
     newest: watch::Receiver<Option<Round>>,
-    /// How long a round may take to come.
+    /// Maximum time between two rounds.
     patience: Duration,
-    /// When usage was last heard of.
+    /// Time at which the last round was received.
     heard: Timestamp,
-    /// The time of the last round that was taken in.
+    /// Time of the last appended round.
     seen: Option<Timestamp>,
 }
 
@@ -315,8 +314,13 @@ impl Rounds {
         }
     }
 
-    /// Takes in a round, if it is a new one.
-    fn hear(&mut self, predictions: &mut PredictionSet, metrics: &Metrics, now: Timestamp) {
+    /// Appends a round, if it is new.
+    fn append_current(
+        &mut self,
+        predictions: &mut PredictionSet,
+        metrics: &Metrics,
+        now: Timestamp,
+    ) {
         let round = self.newest.borrow().clone();
         let Some(round) = round.filter(|round| self.seen != Some(round.at)) else {
             let silent = Duration::try_from(now.duration_since(self.heard)).unwrap_or_default();
@@ -336,13 +340,13 @@ impl Rounds {
             };
             let sample = usage.sum(query);
             let _timer = metrics.forecasts.learning();
-            pipeline.hear(round.at, sample, now);
+            pipeline.append_current(round.at, sample, now);
         }
     }
 }
 
-/// Runs what takes some milliseconds. A runtime of several threads hands the other tasks of this
-/// thread over meanwhile.
+/// Runs work of some milliseconds. A multi-threaded runtime moves the other tasks of this thread
+/// meanwhile.
 fn in_place<T>(work: impl FnOnce() -> T) -> T {
     match Handle::current().runtime_flavor() {
         RuntimeFlavor::MultiThread => block_in_place(work),

@@ -1,8 +1,9 @@
-//! Publishes forecasts on the feed, and writes them into the objects, for one term of leadership.
+//! Publishes forecasts on the feed and writes them into the status of predictions, for one term of
+//! leadership.
 //!
-//! Each object is published as soon as something is known of all its metrics; no object waits for
-//! another. Of an object that is not on the feed yet, readers use the status, which holds the
-//! forecast of the leader before.
+//! A prediction is published as soon as all its metrics have a result; none waits for another. For
+//! a prediction that is not on the feed yet, readers use the status, which has the forecast of the
+//! previous leader.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -24,39 +25,39 @@ use super::PredictionStore;
 use crate::act::prediction::Writer;
 use crate::metrics::Metrics;
 
-/// How long news gather before they are told together.
+/// Time during which changes are coalesced.
 const SETTLE: Duration = Duration::from_millis(500);
 
-/// What tells and writes forecasts.
+/// Controller of predictions.
 #[derive(Clone)]
 pub(crate) struct PredictionController {
     pub(crate) store: PredictionStore,
-    /// The objects as they are, for their status.
+    /// View with predictions, for their status.
     pub(crate) horizontal: watch::Receiver<View>,
-    /// Where forecasts are told, if there is a feed.
+    /// Feed of forecasts, if it is enabled.
     pub(crate) publisher: Option<Publisher<Forecast>>,
     pub(crate) writer: Writer,
-    /// How many objects are written at the same time.
+    /// Maximum number of concurrent writes.
     pub(crate) workers: usize,
-    /// How often every object is looked at, whether or not there are news of it.
+    /// Interval of checks of all predictions.
     pub(crate) frequency: Duration,
     pub(crate) metrics: Metrics,
 }
 
-/// The results that one of the two loops has seen.
+/// Results that one of the two loops has processed.
 struct SeenResults {
     results: BTreeMap<String, Arc<PredictionResult>>,
-    /// When all objects are looked at again; none before the first time.
+    /// Time of the next check of all predictions; `None` before the first one.
     due: Option<Instant>,
 }
 
-/// What is new since the last look.
+/// Changes since the last call.
 struct ResultChanges {
-    /// Objects of which something new is known, or all of which something is known.
+    /// Complete results: all of them, or those that changed.
     changed: Vec<Arc<PredictionResult>>,
-    /// Unique identifiers of objects that are gone.
+    /// UIDs of deleted predictions.
     gone: Vec<String>,
-    /// Whether `changed` has all objects.
+    /// Whether `changed` has all results.
     is_full: bool,
     is_first: bool,
 }
@@ -69,7 +70,7 @@ impl SeenResults {
         }
     }
 
-    /// What is new; none before it is known which objects there are.
+    /// Returns the changes; `None` before the first results.
     fn changes(
         &mut self,
         store: &PredictionStore,
@@ -107,7 +108,7 @@ impl SeenResults {
     }
 }
 
-/// Shows no metrics any more once the term is over.
+/// Resets the metrics at the end of the term.
 struct ReadyMetrics(Metrics);
 
 impl Drop for ReadyMetrics {
@@ -117,7 +118,7 @@ impl Drop for ReadyMetrics {
 }
 
 impl PredictionController {
-    /// Runs until shutdown, or until it is dropped with the lease. Publishing does not wait for
+    /// Runs until shutdown, or until it is dropped with the Lease. Publishing does not wait for
     /// writes.
     pub(crate) async fn run(
         self,
@@ -175,7 +176,7 @@ impl PredictionController {
         .await;
     }
 
-    /// Acts on what is new, again and again, and now and then on all objects.
+    /// Calls `act` after changes, and periodically with all results.
     async fn follow(&self, leading: &Leading, act: impl AsyncFn(ResultChanges)) {
         let mut revisions = self.store.revisions();
         let mut seen = SeenResults::new();
@@ -187,14 +188,14 @@ impl PredictionController {
                 act(changes).await;
             }
             let due = seen.due.unwrap_or_else(|| Instant::now() + self.frequency);
-            // A look in vain costs nothing.
+            // A check without a change costs nothing.
             drop(timeout_at(due, revisions.changed()).await);
             sleep(SETTLE).await;
         }
     }
 
-    /// Looks at the status of an object. It is not copied: it takes far more memory than a
-    /// forecast.
+    /// Passes the status of a prediction to a function. It is not copied, since it is far larger
+    /// than a forecast.
     fn with_status<T>(
         &self,
         result: &PredictionResult,
@@ -235,7 +236,7 @@ impl PredictionController {
                 }
             }
             Err(error) => {
-                tracing::warn!(prediction = %spec.key, %error, "cannot write what is predicted");
+                tracing::warn!(prediction = %spec.key, %error, "cannot write the status of a prediction");
             }
         }
     }

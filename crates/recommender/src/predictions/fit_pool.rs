@@ -1,5 +1,5 @@
-//! What takes long to find out, as by Crane's DSP predictor, is found out on a few threads of its
-//! own. A slow series delays no other.
+//! Pool of threads for fits that take seconds, as by Crane's DSP predictor. A slow series delays no
+//! other.
 
 use std::num::NonZero;
 use std::sync::Arc;
@@ -11,10 +11,10 @@ use tokio::task::spawn_blocking;
 
 use crate::metrics::ForecastMetrics;
 
-/// The most fits at a time: each takes about ten megabytes.
+/// Maximum number of concurrent fits. Each takes about ten megabytes.
 const MAX_FITS: usize = 4;
 
-/// The threads.
+/// Pool of threads for fits.
 pub(super) struct FitPool {
     permits: Arc<Semaphore>,
     ended: Arc<Notify>,
@@ -22,7 +22,7 @@ pub(super) struct FitPool {
 }
 
 impl FitPool {
-    /// So many at the same time.
+    /// Creates a pool for this number of concurrent fits.
     pub(super) fn new(size: NonZero<usize>, metrics: ForecastMetrics) -> Self {
         Self {
             permits: Arc::new(Semaphore::new(size.get())),
@@ -31,19 +31,18 @@ impl FitPool {
         }
     }
 
-    /// All cores but one, which is for everything else, and at most [`MAX_FITS`].
+    /// All cores but one, and at most [`MAX_FITS`].
     pub(super) fn default_size() -> NonZero<usize> {
         let cores = available_parallelism().map_or(1, NonZero::get);
         NonZero::new(cores.saturating_sub(1).min(MAX_FITS)).unwrap_or(NonZero::<usize>::MIN)
     }
 
-    /// Whether another one may begin.
+    /// Whether another fit can start.
     pub(super) fn has_capacity(&self) -> bool {
         self.permits.available_permits() > 0
     }
 
-    /// Begins what is to be found out, as far as there are places. The rest waits, and takes no
-    /// memory.
+    /// Starts due fits while the pool has capacity. The others wait, and take no memory.
     pub(super) fn start<'a>(&self, pipelines: impl Iterator<Item = &'a mut MetricPipeline>) {
         for pipeline in pipelines {
             loop {
@@ -60,7 +59,7 @@ impl FitPool {
         }
     }
 
-    /// Returns when one has ended since this was called last.
+    /// Returns after a fit ended since the last call.
     pub(super) async fn ended(&self) {
         self.ended.notified().await;
     }
@@ -71,7 +70,7 @@ impl FitPool {
 
     pub(super) fn run(&self, permit: OwnedSemaphorePermit, work: impl FnOnce() + Send + 'static) {
         let ended = Arc::clone(&self.ended);
-        // It says what it found by itself.
+        // The task delivers its result by itself.
         drop(spawn_blocking(move || {
             work();
             drop(permit);
@@ -157,7 +156,7 @@ mod tests {
         /// Reads all of the history.
         fn read(&mut self, now: i64) {
             let range = self.0.range(at(now));
-            self.0.take(range, answer(range), at(now));
+            self.0.append(range, answer(range), at(now));
         }
 
         fn result(&self) -> PredictionResult {
@@ -206,7 +205,7 @@ mod tests {
                 metric.reason
             );
             for fixture in &mut waiting {
-                fixture.0.learn(at(now + later));
+                fixture.0.collect_fits(at(now + later));
                 let result = fixture.result();
                 assert!(result.is_known(), "nobody waits until it is told");
                 let metric = &fixture.forecast(now + later).metrics[0];
@@ -226,7 +225,7 @@ mod tests {
             fits.ended().await;
             fits.start(waiting.iter_mut().map(|fixture| &mut fixture.0));
             for fixture in &mut waiting {
-                fixture.0.learn(at(now));
+                fixture.0.collect_fits(at(now));
             }
         }
     }

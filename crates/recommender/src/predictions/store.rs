@@ -1,4 +1,4 @@
-//! What is known of all objects, shared by the task that finds it out and the one that tells it.
+//! Results of all predictions, shared by the reader of histories and the controller.
 
 use parking_lot::{Mutex, MutexGuard};
 use std::collections::BTreeMap;
@@ -7,32 +7,33 @@ use std::sync::Arc;
 use horizontal::predictions::PredictionResult;
 use tokio::sync::watch;
 
-/// What is known, by the unique identifier of each object. Clones share it.
+/// Results of predictions by UID. Clones share them.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct PredictionStore {
     results: Arc<Mutex<BTreeMap<String, Arc<PredictionResult>>>>,
-    /// Counts the changes; 0 before it is known which objects there are.
+    /// Number of updates; 0 before the first one.
     revision: watch::Sender<u64>,
 }
 
 impl PredictionStore {
-    /// What is known; nothing before it is known which objects there are.
+    /// Returns all results; `None` before the first update.
     pub(super) fn all(&self) -> Option<BTreeMap<String, Arc<PredictionResult>>> {
         (*self.revision.borrow() > 0).then(|| self.lock().clone())
     }
 
-    /// Wakes after changes.
+    /// Notifies of updates.
     pub(super) fn revisions(&self) -> watch::Receiver<u64> {
         self.revision.subscribe()
     }
 
-    /// Adds what is newly known, and drops objects that are not among those there are.
-    pub(super) fn update(&self, news: Vec<PredictionResult>, there: impl Fn(&str) -> bool) {
+    /// Adds results, and drops those of deleted predictions.
+    pub(super) fn update(&self, changed: Vec<PredictionResult>, exists: impl Fn(&str) -> bool) {
         {
             let mut results = self.lock();
-            results.retain(|uid, _| there(uid));
+            results.retain(|uid, _| exists(uid));
             results.extend(
-                news.into_iter()
+                changed
+                    .into_iter()
                     .map(|result| (result.spec.uid.clone(), Arc::new(result))),
             );
         }

@@ -1,8 +1,8 @@
-//! Crane's DSP predictor: all samples are looked at now and then, which takes long and is done
-//! elsewhere, and what was found is said until then.
+//! Crane's DSP predictor. A fit of all samples takes long and runs elsewhere; its forecast serves
+//! until the next one.
 //!
-//! As in Crane every 12 hours, and sooner while nothing is found. Unlike there, a series that is no
-//! longer periodic is no longer forecast.
+//! As in Crane every 12 hours, and more often without a result. Unlike there, a series that is no
+//! longer periodic has no forecast.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -12,7 +12,7 @@ use model::ForecastSeries;
 use super::{ForecastRange, floor};
 use crate::predictions::fit_task::{FitResult, FitState, FitTask, PendingFit};
 
-/// How soon it is looked again when nothing was found.
+/// Seconds until the next fit after one without a result.
 const AGAIN: i64 = 3600;
 
 #[derive(Debug)]
@@ -21,25 +21,25 @@ pub(in crate::predictions) struct Dsp {
     history_seconds: i64,
     refit_seconds: i64,
     samples: VecDeque<(i64, f64)>,
-    /// With the time up to which samples were looked at.
+    /// Last result, with the end of its samples.
     found: Option<(i64, FitResult)>,
     next: Next,
 }
 
-/// What is found out next, with the time up to which samples are looked at.
+/// Next fit, with the end of its samples.
 #[derive(Debug)]
 enum Next {
-    /// Nothing for now.
+    /// None is due.
     Nothing,
-    /// Nobody does it yet.
+    /// Due, not started.
     Wanted(i64),
-    /// Somebody does.
+    /// Started.
     Awaited(i64, PendingFit),
 }
 
 impl Dsp {
     pub(super) fn new(predictor: crane::Dsp, history_seconds: u32, refit_seconds: i64) -> Self {
-        // An hour more is read, and a whole number of hours is left of it.
+        // An hour more is read; the fit uses a whole number of hours.
         let history_seconds = i64::from(history_seconds) + 3600;
         Self {
             predictor,
@@ -51,7 +51,7 @@ impl Dsp {
         }
     }
 
-    pub(super) fn take(&mut self, samples: &[(i64, f64)], until: i64) {
+    pub(super) fn append(&mut self, samples: &[(i64, f64)], until: i64) {
         self.samples.extend(samples);
         while self
             .samples
@@ -73,12 +73,12 @@ impl Dsp {
         }
     }
 
-    /// Whether it is to be fitted.
+    /// Whether a fit is due.
     pub(super) fn awaits_fit(&self) -> bool {
         matches!(self.next, Next::Wanted(_))
     }
 
-    /// What is to be found out, once.
+    /// Returns a due fit, once.
     pub(super) fn fit_task(&mut self) -> Option<FitTask> {
         let Next::Wanted(until) = self.next else {
             return None;
@@ -91,8 +91,8 @@ impl Dsp {
         Some(task)
     }
 
-    /// Takes in what was found out, if it was.
-    pub(super) fn learn(&mut self) -> bool {
+    /// Takes the result of a finished fit. Returns whether there was one.
+    pub(super) fn collect_fits(&mut self) -> bool {
         let Next::Awaited(until, pending) = &mut self.next else {
             return false;
         };
@@ -106,7 +106,7 @@ impl Dsp {
         true
     }
 
-    /// Whether something will be found out for the first time.
+    /// Whether the first fit is due or in progress.
     pub(super) fn is_pending(&self) -> bool {
         self.found.is_none() && !matches!(self.next, Next::Nothing)
     }

@@ -1,4 +1,4 @@
-//! Crane's percentile predictor: one number for all time to come. Nothing ages out, as in Crane.
+//! Crane's percentile predictor: a constant. As in Crane, samples do not age out.
 
 use std::collections::BTreeMap;
 
@@ -6,9 +6,9 @@ use model::ForecastSeries;
 use sizing::{PercentilePredictor, WeightedHistogram};
 
 use super::{ForecastRange, floor};
-use crate::predictions::points::MOST_OF_SERIES;
+use crate::predictions::points::MAX_SERIES_POINTS;
 
-/// The most of a histogram: a bucket's number and weight, in a tree.
+/// Memory of a bucket: its number and weight, in a tree.
 const BUCKET_BYTES: usize = 24;
 
 #[derive(Debug)]
@@ -29,7 +29,7 @@ impl Percentile {
         }
     }
 
-    pub(super) fn take(&mut self, samples: &[(i64, f64)]) {
+    pub(super) fn append(&mut self, samples: &[(i64, f64)]) {
         for (_, value) in samples {
             self.predictor.add(&mut self.histogram, *value);
             self.samples = self.samples.saturating_add(1);
@@ -42,10 +42,10 @@ impl Percentile {
         }
         let first_second = floor(range.now, self.step);
         let count = (range.until - first_second).max(0) / i64::from(self.step.max(1)) + 1;
-        // All values are the same: longer steps lose nothing.
+        // All values are equal, so longer steps lose nothing.
         let factor = u32::try_from(count)
             .unwrap_or(u32::MAX)
-            .div_ceil(MOST_OF_SERIES as u32);
+            .div_ceil(MAX_SERIES_POINTS as u32);
         let count = usize::try_from(count)
             .unwrap_or_default()
             .div_ceil(factor.max(1) as usize);

@@ -1,4 +1,5 @@
-//! Our own method: `forecast::Forecaster`, once there is a day from which it can take its unit.
+//! Plimsoll method: `forecast::Forecaster`, once there is a day of samples that determines its
+//! unit.
 
 use std::collections::BTreeMap;
 
@@ -6,18 +7,18 @@ use forecast::{ForecastConfig, ForecastError, Forecaster, ObserveError};
 use jiff::Timestamp;
 use model::{ForecastSeries, Series};
 
-use super::{ForecastRange, floor, words};
+use super::{ForecastRange, duration_text, floor};
 use crate::predictions::spec::Quantile;
 
 const DAY: u32 = 86_400;
 const HOUR: u32 = 3600;
-/// A slot of the method, unless samples are further apart.
+/// Slot of the method, unless samples are further apart.
 const SLOT: u32 = 300;
-/// Whether there is a day of samples is seen by the first and the last.
+/// Minimum distance of the first and the last sample before the first fit.
 const ENOUGH: i64 = DAY as i64;
-/// How far ahead the method sees in any case, from now: a day from a slot that is complete.
+/// Seconds from now that the method always reaches: a day from the last complete slot.
 pub(in crate::predictions) const FARTHEST: u32 = DAY - 1800;
-/// Two days and an hour, which is the least that it forecasts from.
+/// Minimum history of a forecast: two days and an hour.
 const LEAST: u64 = 2 * DAY as u64 + HOUR as u64;
 
 #[derive(Debug)]
@@ -27,13 +28,13 @@ pub(in crate::predictions) struct PlimsollForecaster {
     horizons: Vec<u32>,
     /// Samples of the first day.
     young: Vec<(i64, f64)>,
-    learnt: Option<Box<Forecaster>>,
+    fitted: Option<Box<Forecaster>>,
 }
 
 impl PlimsollForecaster {
     pub(super) fn new(step: u32, quantile: Quantile, window: u32) -> Self {
         let slot = step.max(SLOT);
-        // What is published reaches over two windows, from a while ago.
+        // Two windows are published, and the last complete slot lies in the past.
         let far = window.saturating_mul(2).saturating_add(HOUR);
         let mut horizons: Vec<u32> = [slot, window, far]
             .map(|seconds| seconds.clamp(slot, DAY))
@@ -44,7 +45,7 @@ impl PlimsollForecaster {
             quantile,
             horizons,
             young: Vec::new(),
-            learnt: None,
+            fitted: None,
         }
     }
 
@@ -52,13 +53,13 @@ impl PlimsollForecaster {
         self.step.max(SLOT)
     }
 
-    pub(super) fn take(&mut self, samples: &[(i64, f64)], until: i64) {
-        match &mut self.learnt {
+    pub(super) fn append(&mut self, samples: &[(i64, f64)], until: i64) {
+        match &mut self.fitted {
             None => self.young.extend_from_slice(samples),
             Some(forecaster) => {
                 if let Some(gap) = observe(forecaster, samples, until) {
-                    // After fourteen days without a sample there is nothing to go on from.
-                    self.learnt = None;
+                    // After fourteen days without a sample the fit starts anew.
+                    self.fitted = None;
                     self.young = samples.get(gap..).unwrap_or_default().to_vec();
                 }
             }
@@ -68,12 +69,12 @@ impl PlimsollForecaster {
             .first()
             .zip(self.young.last())
             .map_or(0, |((first, _), (last, _))| last - first);
-        if self.learnt.is_none() && span >= ENOUGH {
-            self.learn(until);
+        if self.fitted.is_none() && span >= ENOUGH {
+            self.collect_fits(until);
         }
     }
 
-    fn learn(&mut self, until: i64) {
+    fn collect_fits(&mut self, until: i64) {
         let at =
             |(second, value): &(i64, f64)| Some((Timestamp::from_second(*second).ok()?, *value));
         let history = Series::new(self.young.iter().filter_map(at).collect());
@@ -83,13 +84,13 @@ impl PlimsollForecaster {
         };
         if let Ok(mut forecaster) = Forecaster::fit(&history, &config) {
             observe(&mut forecaster, &[], until);
-            self.learnt = Some(Box::new(forecaster));
+            self.fitted = Some(Box::new(forecaster));
             self.young = Vec::new();
         }
     }
 
     pub(super) fn forecast(&self, range: ForecastRange) -> Result<ForecastSeries, String> {
-        let forecaster = self.learnt.as_deref().ok_or_else(|| self.too_young())?;
+        let forecaster = self.fitted.as_deref().ok_or_else(|| self.too_young())?;
         let slot = self.slot();
         let said = |ahead: u32| forecaster.forecast(ahead).map_err(|error| reason(&error));
         let as_of = said(slot)?.as_of.as_second();
@@ -114,7 +115,7 @@ impl PlimsollForecaster {
             second += i64::from(self.step);
         }
         if values.is_empty() {
-            let age = words(u64::try_from(range.now - as_of).unwrap_or_default());
+            let age = duration_text(u64::try_from(range.now - as_of).unwrap_or_default());
             return Err(format!("the newest sample is {age} old"));
         }
         let count = (range.until - first_second).max(0) / i64::from(self.step.max(1)) + 1;
@@ -127,8 +128,8 @@ impl PlimsollForecaster {
         })
     }
 
-    /// Where more than a day is wanted, the day ahead repeats. The minutes that it lacks are as the
-    /// larger of its end and its beginning.
+    /// Repeats the day ahead for longer ranges. Its missing minutes get the larger of its last and
+    /// its first value.
     fn repeat_day(&self, values: &mut Vec<f64>, count: usize) {
         let steps = |seconds: u32| (seconds / self.step.max(1)) as usize;
         let (Some(first), Some(last)) = (values.first().copied(), values.last().copied()) else {
@@ -155,12 +156,12 @@ impl PlimsollForecaster {
     }
 
     pub(super) fn bytes(&self) -> usize {
-        self.learnt.as_ref().map_or(0, |learnt| learnt.bytes())
+        self.fitted.as_ref().map_or(0, |fitted| fitted.bytes())
             + self.young.capacity() * size_of::<(i64, f64)>()
     }
 }
 
-/// Takes samples in; gives the place of the first one after a gap that is too long.
+/// Observes samples. Returns the index of the first one after a gap that is too long.
 fn observe(forecaster: &mut Forecaster, samples: &[(i64, f64)], until: i64) -> Option<usize> {
     for (place, (second, value)) in samples.iter().enumerate() {
         let Ok(at) = Timestamp::from_second(*second) else {
@@ -185,7 +186,10 @@ fn reason(error: &ForecastError) -> String {
             let missing = whole_hours(history_seconds.saturating_sub(*measured_seconds));
             let said = too_little(*history_seconds, *needed_seconds);
             if missing > 0 {
-                format!("{said}; nothing was measured for {} of it", words(missing))
+                format!(
+                    "{said}; nothing was measured for {} of it",
+                    duration_text(missing)
+                )
             } else {
                 said
             }
@@ -194,15 +198,15 @@ fn reason(error: &ForecastError) -> String {
     }
 }
 
-/// What is said changes once an hour, since it is written into an object.
+/// Reason for a short history. It changes once an hour, since it is written into an object.
 fn too_little(history: u64, needed: u64) -> String {
     let there = match whole_hours(history) {
         0 => "less than an hour".to_owned(),
-        hours => words(hours),
+        hours => duration_text(hours),
     };
     format!(
         "too little history: there is {there} of it, and {} is needed",
-        words(needed)
+        duration_text(needed)
     )
 }
 

@@ -36,10 +36,10 @@ fn a_forecast_of_a_week_by_the_second_is_kept_in_few_values() {
         at(now),
     );
     let range = pipeline.range(at(now));
-    pipeline.take(range, answer(range, START), at(now));
+    pipeline.append(range, answer(range, START), at(now));
     let series = &pipeline
         .result()
-        .made
+        .forecasts
         .as_ref()
         .expect("it is forecast")
         .series[0];
@@ -121,7 +121,7 @@ fn a_series_with_long_labels_is_not_kept() {
     let labels = BTreeMap::from([("path".to_owned(), "x".repeat(100_000))]);
     fixture
         .pipeline
-        .take(range, Samples::from([(labels, samples)]), at(now));
+        .append(range, Samples::from([(labels, samples)]), at(now));
     let metric = &fixture.forecast(now).metrics[0];
     assert!(
         !metric.is_ready && metric.reason.contains("bytes of labels"),
@@ -150,7 +150,7 @@ fn several_series_are_told_apart_and_too_many_are_refused() {
                 samples.clone(),
             )
         });
-        fixture.pipeline.take(range, found.collect(), at(now));
+        fixture.pipeline.append(range, found.collect(), at(now));
         let forecast = fixture.forecast(now);
         assert_eq!(
             forecast.metrics[0].is_ready, is_ready,

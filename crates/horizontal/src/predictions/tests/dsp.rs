@@ -50,13 +50,13 @@ fn while_a_history_is_looked_at_what_was_written_holds_on_and_what_cannot_be_rea
     let range = after.pipeline.range(at(now + 60));
     after
         .pipeline
-        .take(range, answer(range, START), at(now + 60));
+        .append(range, answer(range, START), at(now + 60));
     let metric = &after.forecast(now + 60).metrics[0];
     assert_eq!((metric.is_ready, metric.reason.as_str()), (true, ""));
     let fit_task = after.pipeline.fit_task().expect("it is to be looked at");
     after.pipeline.fail("nobody answers", at(now + 90));
     fit_task.run();
-    after.pipeline.learn(at(now + 90));
+    after.pipeline.collect_fits(at(now + 90));
     let metric = &after.forecast(now + 90).metrics[0];
     assert!(
         metric.is_ready && metric.reason.contains("nobody answers"),
@@ -67,9 +67,9 @@ fn while_a_history_is_looked_at_what_was_written_holds_on_and_what_cannot_be_rea
     // A study that is lost is said, and made again after a while.
     let mut lost = Fixture::new(of_crane(), now);
     let range = lost.pipeline.range(at(now));
-    lost.pipeline.take(range, answer(range, START), at(now));
+    lost.pipeline.append(range, answer(range, START), at(now));
     drop(lost.pipeline.fit_task());
-    lost.pipeline.learn(at(now));
+    lost.pipeline.collect_fits(at(now));
     assert_eq!(lost.forecast(now).metrics[0].reason, "the predictor failed");
     lost.read(now + 2 * HOUR, START);
     assert!(lost.forecast(now + 2 * HOUR).metrics[0].is_ready);

@@ -72,9 +72,9 @@ fn access() -> QueryAccess {
 /// Reads all histories at once.
 fn read_all(predictions: &mut PredictionSet, now: Timestamp) {
     let mut slots = QuerySlots::new(1);
-    while let Some(request) = predictions.ask(&mut slots, now) {
+    while let Some(request) = predictions.next_request(&mut slots, now) {
         slots.release(&request.namespace, Duration::ZERO, now.as_second());
-        predictions.answer(
+        predictions.record(
             &request.metric,
             Ok(points(request.range)),
             Duration::ZERO,
@@ -110,7 +110,9 @@ fn a_failure_is_a_change_when_it_begins_when_its_reason_changes_and_when_it_ends
     for (number, (why, is_change)) in answers.into_iter().enumerate() {
         let now = Timestamp::from_second(START + 600 * i64::try_from(number).expect("a few"))
             .expect("in range");
-        let request = predictions.ask(&mut slots, now).expect("it is due");
+        let request = predictions
+            .next_request(&mut slots, now)
+            .expect("it is due");
         slots.release(&request.namespace, Duration::ZERO, now.as_second());
         let failure = ReadFailure {
             details: "connection refused".to_owned(),
@@ -120,7 +122,7 @@ fn a_failure_is_a_change_when_it_begins_when_its_reason_changes_and_when_it_ends
         let answer = failure
             .clone()
             .map_or_else(|| Ok(points(request.range)), Err);
-        let change = predictions.answer(&request.metric, answer, Duration::ZERO, now);
+        let change = predictions.record(&request.metric, answer, Duration::ZERO, now);
         let prediction = ObjectKey::new("shop", "web");
         let expected = HistoryChange {
             prediction,

@@ -14,7 +14,7 @@ fn what_is_heard_of_usage_round_by_round_becomes_a_history() {
     for round in 0..rounds {
         // Nothing is measured now and then.
         let sample = (round % 50 != 0).then(|| load(START + round * 300));
-        fixture.pipeline.hear(
+        fixture.pipeline.append_current(
             at(START + round * 300 + 7),
             sample,
             at(START + round * 300 + 8),
@@ -61,10 +61,12 @@ fn a_clock_that_was_put_back_a_little_takes_nothing_of_what_was_heard() {
             let heard_at = START + round * 300;
             fixture
                 .pipeline
-                .hear(at(heard_at), Some(load(heard_at)), at(heard_at));
-            fixture
-                .pipeline
-                .hear(at(heard_at - 5), Some(load(heard_at)), at(heard_at - 5));
+                .append_current(at(heard_at), Some(load(heard_at)), at(heard_at));
+            fixture.pipeline.append_current(
+                at(heard_at - 5),
+                Some(load(heard_at)),
+                at(heard_at - 5),
+            );
         }
         let forecast = fixture.forecast(START + rounds * 300);
         assert!(
@@ -89,14 +91,16 @@ fn a_long_history_is_read_in_parts_and_forecast_after_the_last() {
         assert!(chunk.range.first == next && points <= 2000, "{chunk:?}");
         fixture
             .pipeline
-            .take_chunk(chunk, answer(chunk.range, START), at(now));
+            .append_chunk(chunk, answer(chunk.range, START), at(now));
         (parts, next) = (parts + 1, chunk.range.last);
         if chunk.is_last {
             break;
         }
         let result = fixture.result();
         assert!(
-            result.is_known() && result.metrics[0].made.is_none() && fixture.pipeline.is_due(now)
+            result.is_known()
+                && result.metrics[0].forecasts.is_none()
+                && fixture.pipeline.is_due(now)
         );
         assert_eq!(
             result.history(),
@@ -118,7 +122,7 @@ fn what_is_too_slow_is_asked_for_in_smaller_parts_and_then_less_often() {
     for (excess, least) in [(Excess::Time, 500), (Excess::Size, 62)] {
         let mut pipeline = Fixture::new(own(), now).pipeline;
         let mut asked = vec![points(&pipeline, now)];
-        while pipeline.asks_for_less(pipeline.chunk(at(now)), excess, at(now)) {
+        while pipeline.reduce_chunk(pipeline.chunk(at(now)), excess, at(now)) {
             asked.push(points(&pipeline, now));
         }
         assert_eq!(
@@ -131,9 +135,9 @@ fn what_is_too_slow_is_asked_for_in_smaller_parts_and_then_less_often() {
         assert_eq!(points(&pipeline, now), least, "it begins with what is left");
         while !pipeline.chunk(at(now)).is_last {
             let chunk = pipeline.chunk(at(now));
-            pipeline.take_chunk(chunk, answer(chunk.range, START), at(now));
+            pipeline.append_chunk(chunk, answer(chunk.range, START), at(now));
         }
-        pipeline.take(pipeline.range(at(now)), Samples::new(), at(now));
+        pipeline.append(pipeline.range(at(now)), Samples::new(), at(now));
         assert_eq!(
             points(&pipeline, now + 10 * DAY),
             2000,
@@ -159,7 +163,7 @@ proptest! {
                 prop_assert!(range.first == last || range.last - range.first > 14 * DAY - i64::from(step));
             }
             last = Some(range.last);
-            pipeline.take(range, Samples::new(), at(now));
+            pipeline.append(range, Samples::new(), at(now));
             prop_assert!(pipeline.due().is_some_and(|due| due > now));
         }
     }

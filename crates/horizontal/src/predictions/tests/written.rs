@@ -128,15 +128,23 @@ fn a_new_leader_that_cannot_read_goes_on_with_what_is_written() {
     after.pipeline.fail("nobody answers", at(now + 300));
     let forecast = after.forecast(now + 300);
     assert!(forecast.metrics[0].is_ready);
-    let (told, made) = (
+    let (told, forecasts) = (
         &forecast.metrics[0].series[0],
-        &before.pipeline.result().made.as_ref().expect("made").series[0],
+        &before
+            .pipeline
+            .result()
+            .forecasts
+            .as_ref()
+            .expect("made")
+            .series[0],
     );
     // What is written has five decimals.
-    let is_near =
-        |(told, made): ((i64, f64), (i64, f64))| told.0 == made.0 && (told.1 - made.1).abs() < 1e-5;
+    let is_near = |(told, forecasts): ((i64, f64), (i64, f64))| {
+        told.0 == forecasts.0 && (told.1 - forecasts.1).abs() < 1e-5
+    };
     assert!(
-        told.values.len() == made.values.len() && told.points().zip(made.points()).all(is_near),
+        told.values.len() == forecasts.values.len()
+            && told.points().zip(forecasts.points()).all(is_near),
         "{told:?}"
     );
     after.write(now + 300).expect("the condition changes");

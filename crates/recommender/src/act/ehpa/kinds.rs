@@ -1,4 +1,4 @@
-//! Resources of kinds that objects name, remembered for a while: finding one out is a request.
+//! Cache of the resources of kinds that objects name. Discovery takes a request.
 
 use parking_lot::Mutex;
 use std::collections::HashMap;
@@ -13,16 +13,16 @@ use tokio::time::Instant;
 
 use super::parts;
 
-/// Time for which a resource is taken to be as it was.
+/// Lifetime of an entry.
 const LIFETIME: Duration = Duration::from_mins(5);
 
-/// Resources by version and kind. Only kinds that the server has are kept, so there are no more of
-/// them than it has.
+/// Resources by version and kind. Only existing kinds are cached, so the API server limits their
+/// number.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Kinds(Arc<Mutex<HashMap<GroupVersionKind, (ApiResource, Instant)>>>);
 
 impl Kinds {
-    /// The resource of a kind.
+    /// Returns the resource of a kind.
     pub(super) async fn resource(
         &self,
         client: &Client,

@@ -14,7 +14,7 @@ use view::View;
 use super::*;
 use api_server::{ApiServer, EFFECTIVE, NATIVE};
 
-/// A controller, the API server it talks to, and the state that it keeps between passes.
+/// A controller, its API server, and its state between passes.
 struct Fixture {
     server: ApiServer,
     view: watch::Sender<View>,
@@ -62,14 +62,14 @@ impl Fixture {
             .await;
     }
 
-    /// The metadata and the specification of a native autoscaler.
+    /// Metadata and spec of an HPA.
     fn native(&self, name: &str) -> (Value, Value) {
         let object = self.server.get(NATIVE, name);
         (object["metadata"].clone(), object["spec"].clone())
     }
 }
 
-/// A native autoscaler of `php-apache`.
+/// An HPA of `php-apache`.
 fn native(name: &str, extra: &Value) -> Value {
     let mut object = json!({
         "apiVersion": "autoscaling/v2",

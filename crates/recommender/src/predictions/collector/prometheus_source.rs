@@ -1,9 +1,11 @@
-//! The connection to Prometheus, and the names under which it has usage; shared by all questions.
+//! Reads from Prometheus. The connection and the detected series of usage are shared by all reads.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use horizontal::predictions::{Excess, Query, ReadFailure, ReadRange, ReadRequest, Samples, cut};
+use horizontal::predictions::{
+    Excess, Query, ReadFailure, ReadRange, ReadRequest, Samples, truncate,
+};
 use jiff::Timestamp;
 use sources::causes::with_causes;
 use sources::prometheus::{
@@ -15,20 +17,18 @@ use tokio::time::timeout;
 use crate::history::Settings;
 use crate::metrics::Metrics;
 
-/// Seconds that a connection is used: tokens and certificates are read for each, and others take
-/// their place.
+/// Lifetime of a connection in seconds. A new one reads rotated tokens and certificates.
 const CONNECTION_LASTS: i64 = 600;
-/// Seconds that the names of usage are used.
+/// Lifetime of the detected series of usage, in seconds.
 const LAYOUT_LASTS: i64 = 600;
-/// The same where the store has no usage.
+/// Lifetime if the store has no usage, in seconds.
 const NO_LAYOUT_LASTS: i64 = 30;
-/// The same where the store could not be asked, and for a connection that cannot be set up:
-/// questions that wait for either fail together.
+/// Lifetime of a failed connection or detection, in seconds: waiting reads fail together.
 const FAILURE_LASTS: i64 = 5;
-/// The longest time for one question, and for finding the names of usage.
+/// Maximum duration of one query, and of the detection.
 const LONGEST_QUERY: Duration = Duration::from_mins(1);
 const DAY: i64 = 86_400;
-/// The most characters of a query in the log.
+/// Maximum length of a query in the log, in characters.
 const LOGGED_QUERY: usize = 300;
 
 const NO_LAYOUT: Layout = Layout {
@@ -49,7 +49,7 @@ fn failure(error: &PrometheusError) -> ReadFailure {
     }
 }
 
-/// A value that is used up to a time, in seconds since 1970.
+/// Value with an end of its lifetime, in seconds since 1970.
 #[derive(Debug)]
 struct Expiring<T> {
     value: T,
@@ -64,7 +64,7 @@ impl<T: Clone> Expiring<T> {
 
 type Cell<T> = Arc<Mutex<Option<Expiring<T>>>>;
 
-/// The store. Clones share the connection.
+/// Prometheus as a source of histories. Clones share the connection.
 #[derive(Clone)]
 pub(super) struct PrometheusSource {
     settings: Arc<Settings>,
@@ -83,7 +83,7 @@ impl PrometheusSource {
         }
     }
 
-    /// The answer to one question.
+    /// Reads one chunk.
     pub(super) async fn ask(self, request: ReadRequest) -> Result<Samples, ReadFailure> {
         let answer = self.read(&request).await;
         self.metrics.forecasts.read(answer.is_ok());
@@ -109,7 +109,7 @@ impl PrometheusSource {
             let details = format!(
                 "{}; query: {}",
                 with_causes(&error),
-                cut(&text, LOGGED_QUERY)
+                truncate(&text, LOGGED_QUERY)
             );
             tracing::debug!(
                 details,
@@ -179,7 +179,7 @@ impl PrometheusSource {
         value
     }
 
-    /// The names of usage, and for how many seconds they are used.
+    /// The series of usage, and their lifetime in seconds.
     async fn detect(
         &self,
         connection: &Prometheus,
@@ -198,13 +198,13 @@ impl PrometheusSource {
         let found = timeout(LONGEST_QUERY, connection.detect(usage, pod_labels, window)).await;
         match found.unwrap_or(Err(PrometheusError::Timeout(LONGEST_QUERY))) {
             Ok(layout) => (Ok(layout), LAYOUT_LASTS),
-            // There may be other metrics.
+            // Other metrics may exist.
             Err(PrometheusError::NoSeries { .. }) => (Ok(NO_LAYOUT), NO_LAYOUT_LASTS),
-            // Asking a metric for less does not help.
+            // A smaller chunk would not help.
             Err(error) => {
                 tracing::warn!(
                     error = with_causes(&error),
-                    "cannot find the names of usage in Prometheus"
+                    "cannot detect the series of usage in Prometheus"
                 );
                 (
                     Err(ReadFailure::refused(error.text_for_others())),
@@ -237,7 +237,7 @@ mod tests {
 
     use super::*;
 
-    /// A store that refuses all queries in this way.
+    /// A store that rejects all queries in this way.
     async fn refusing(code: u16, body: serde_json::Value) -> PrometheusSource {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))
             .await
@@ -296,7 +296,7 @@ mod tests {
         }
     }
 
-    /// Answers requests of one connection, as a store that has all series.
+    /// Responds to requests of one connection, as a store that has all series.
     async fn answer(stream: TcpStream, paths: Arc<StdMutex<Vec<String>>>) {
         let mut stream = BufReader::new(stream);
         loop {

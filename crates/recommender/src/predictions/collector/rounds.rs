@@ -1,4 +1,4 @@
-//! Without Prometheus: what the source of usage says in its rounds, as samples of workloads.
+//! Samples of workloads from rounds of usage, without Prometheus.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -7,14 +7,14 @@ use horizontal::predictions::{Query, Resource};
 use jiff::Timestamp;
 use sources::ContainerUsage;
 
-/// One round of usage.
+/// Round of usage.
 #[derive(Clone, Debug)]
 pub(crate) struct Round {
     pub(crate) at: Timestamp,
     pub(crate) usage: Arc<Vec<ContainerUsage>>,
 }
 
-/// A round by namespace.
+/// Round of usage by namespace.
 pub(super) struct ByNamespace<'a>(HashMap<&'a str, Vec<&'a ContainerUsage>>);
 
 impl<'a> ByNamespace<'a> {
@@ -29,8 +29,8 @@ impl<'a> ByNamespace<'a> {
         Self(namespaces)
     }
 
-    /// What the pods of a workload use together, in cores or bytes; none if nothing was measured,
-    /// or if it cannot be told from usage.
+    /// Usage of the pods of a workload in cores or bytes; `None` without samples, or for a query
+    /// that is not about usage.
     pub(super) fn sum(&self, query: &Query) -> Option<f64> {
         let Query::Workload {
             namespace,

@@ -158,7 +158,7 @@ impl Fixture {
             store,
             metrics,
             requests: JoinSet::new(),
-            asked: HashMap::new(),
+            in_progress: HashMap::new(),
         };
         let begun = Instant::now();
         let clock = move || {
@@ -182,7 +182,7 @@ impl Fixture {
         result
             .metrics
             .iter()
-            .all(|metric| metric.made.is_some())
+            .all(|metric| metric.forecasts.is_some())
             .then_some(result)
     }
 
