@@ -21,7 +21,7 @@ use crate::args::{Args, DEFAULT_MIN_CHECKPOINTS, DataSource, HistoryArgs, scope}
 use crate::checkpoint::keep::Keeper as CheckpointKeeper;
 use crate::division;
 use crate::ehpa::rule_file::follow;
-use crate::ehpa::watch::watch as watch_effective;
+use crate::ehpa::watch::watch as watch_ehpas;
 use crate::history::{Fetching, Settings};
 use crate::ingest::{Ingest, Shared, waiting_kills};
 use crate::metrics::Metrics;
@@ -35,8 +35,8 @@ use crate::usage::Usage;
 /// Of so many statuses that are written at the same time, one checkpoint is: nobody waits for
 /// checkpoints.
 const CHECKPOINT_SHARE: usize = 4;
-/// After so many rounds without usage it is said that predictions have none.
-const ROUNDS_OF_PATIENCE: u32 = 5;
+/// Number of missing rounds of usage after which predictions report that there are none.
+const MAX_MISSING_ROUNDS: u32 = 5;
 
 /// The recommender's work.
 pub async fn run(args: Args, chassis: Chassis) -> anyhow::Result<()> {
@@ -135,7 +135,7 @@ pub async fn run(args: Args, chassis: Chassis) -> anyhow::Result<()> {
     let (rounds, heard) = watch::channel(None);
     let predicted_from = match predicted_from {
         Some(settings) => Source::Prometheus(Box::new(settings)),
-        None => Source::Rounds(heard, recommender_interval.0 * ROUNDS_OF_PATIENCE),
+        None => Source::Rounds(heard, recommender_interval.0 * MAX_MISSING_ROUNDS),
     };
     let collector = parts.collector(predicted_from, &prediction, rules);
     let shared = Shared::new(state);
@@ -196,15 +196,13 @@ pub async fn run(args: Args, chassis: Chassis) -> anyhow::Result<()> {
         .spawn_until_shutdown("checkpoint watch", async move { stored.ended().await });
     let watch = watch_policies(chassis.client.clone(), namespace.clone(), policies);
     chassis.tasks.spawn_until_shutdown("policy watch", watch);
-    let watch = watch_effective(
+    let watch = watch_ehpas(
         chassis.client.clone(),
         namespace,
         horizontal,
         sees_namespaces,
     );
-    chassis
-        .tasks
-        .spawn_until_shutdown("effective autoscaler watch", watch);
+    chassis.tasks.spawn_until_shutdown("EHPA watch", watch);
     chassis.tasks.spawn_until_shutdown("ingest", ingest.run());
     chassis
         .tasks
@@ -228,7 +226,7 @@ pub async fn run(args: Args, chassis: Chassis) -> anyhow::Result<()> {
         workers,
         checkpoints,
         policies: policy_keeper,
-        ehpas: ehpas,
+        ehpas,
         predictions,
         crane_metrics,
         metrics,

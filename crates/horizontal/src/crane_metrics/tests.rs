@@ -1,4 +1,4 @@
-//! What is shown of a cluster of a few objects.
+//! Series for a cluster of a few objects.
 
 use std::sync::Arc;
 
@@ -96,7 +96,7 @@ fn prediction(
     }
 }
 
-/// `expected`: the series as sort, labels, value, and time as seconds from now.
+/// `expected`: the series as metric, labels, value, and time as seconds from now.
 fn check(
     view: &View,
     counts: &mut ScaleCounts,
@@ -122,7 +122,7 @@ fn check(
 }
 
 #[test]
-fn replicas_are_shown_of_our_own_objects_and_of_every_other_native_autoscaler() {
+fn replicas_are_shown_of_our_ehpas_and_of_all_other_hpas() {
     let mut view = View::default();
     view.effective_autoscalers
         .apply(Arc::new(effective("web", &json!({}), &json!({}))));
@@ -157,7 +157,7 @@ fn replicas_are_shown_of_our_own_objects_and_of_every_other_native_autoscaler() 
 }
 
 #[test]
-fn an_autoscaler_that_scales_is_counted_until_it_is_gone() {
+fn scalings_of_an_hpa_are_counted_until_it_is_gone() {
     let (mut view, mut counts) = (View::default(), ScaleCounts::default());
     for (wanted, reason, times) in [
         (3, "SucceededRescale", 0.0),
@@ -181,7 +181,7 @@ fn an_autoscaler_that_scales_is_counted_until_it_is_gone() {
 }
 
 #[test]
-fn crons_ask_for_the_most_of_those_that_are_open() {
+fn open_crons_request_the_largest_of_their_replicas() {
     let cron = |start: &str, end: &str, replicas: i32| json!([{"name": "a", "start": start, "end": end, "targetReplicas": replicas}]);
     let (open, closed) = (
         cron("0 9 * * *", "0 17 * * *", 8),
@@ -251,7 +251,7 @@ fn of_two_predictions_of_the_same_the_managed_one_is_shown() {
 fn of_several_objects_for_a_workload_the_oldest_is_shown() {
     let cron = |replicas: i32| json!({"crons": [{"name": "a", "start": "0 9 * * *", "end": "0 17 * * *", "targetReplicas": replicas}]});
     let labels = "Deployment web shop resource.cpu percentile";
-    // When z, which asks for five, was made; a asks for nine.
+    // Creation time of z, which wants five; a wants nine.
     for (created_at, replicas, expected) in [
         ("2026-01-01T00:00:00Z", 5.0, 1.5),
         ("2026-01-01T00:00:02Z", 9.0, 100.0),

@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_is_own_or_free_is_changed_and_what_a_tool_installed_only_when_asked_for() {
+    fn foreign_objects_are_refused_and_installed_ones_need_an_annotation() {
         let owner = json!({"apiVersion": "keda.sh/v1alpha1", "kind": "ScaledObject", "name": "web", "uid": "s", "controller": true});
         let adopt = Writable::Adopt { installed: false };
         check(&json!({}), Writable::Own, Some("is not controlled"));
@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_adopted_gets_its_own_specification_back_and_nothing_else_changes() {
+    fn restoration_returns_the_original_spec_and_changes_nothing_else() {
         let (first, ours) = (json!({"maxReplicas": 3}), json!({"maxReplicas": 10}));
         let there = object(&json!({"labels": {"team": "a"}}), &first);
         let mut adopted = with_original(there.clone(), &adopter("u1"));

@@ -1,4 +1,4 @@
-//! From example objects to what is made of them, against golden JSON.
+//! Plans for example objects, compared with golden JSON.
 
 mod crons;
 pub(crate) mod fixture;
@@ -17,7 +17,7 @@ use super::status::{says, status};
 use fixture::{Fixture, existing_hpa, json_of, owner, planned_hpa, reasons};
 
 #[test]
-fn the_example_of_the_documentation_makes_an_autoscaler_and_a_prediction() {
+fn the_documented_example_makes_an_hpa_and_a_prediction() {
     let plan = Fixture::new(&json!({})).plan();
     let golden: Value =
         serde_json::from_str(include_str!("tests/documented.json")).expect("golden JSON");
@@ -54,7 +54,7 @@ fn a_workload_without_replicas_or_scale_is_left_alone() {
 }
 
 #[test]
-fn what_is_no_longer_wanted_is_removed_and_what_is_named_is_passed_on() {
+fn unwanted_objects_are_deleted_and_named_labels_copied() {
     let mut fixture = Fixture::new(&json!({"prediction": null})).predicted(&[]);
     assert_eq!(fixture.plan().prediction, Desired::Delete);
     fixture.prediction = None;
@@ -77,7 +77,7 @@ fn what_is_no_longer_wanted_is_removed_and_what_is_named_is_passed_on() {
 }
 
 #[test]
-fn the_status_is_that_of_the_autoscaler_and_of_the_prediction() {
+fn the_status_repeats_those_of_the_hpa_and_the_prediction() {
     let mut own = existing_hpa("ehpa-php-apache", &json!({"ownerReferences": owner("u1")}));
     own["status"] = json!({
         "currentReplicas": 3, "desiredReplicas": 6, "lastScaleTime": "2026-01-01T00:00:05Z",
@@ -108,7 +108,7 @@ fn the_status_is_that_of_the_autoscaler_and_of_the_prediction() {
             ],
         })
     );
-    // What a condition was about may go, and it goes with it.
+    // A condition is removed with the object that it is about.
     let mut later = Fixture::new(&json!({"prediction": null}));
     later.object.status = Some(serde_json::from_value(found).expect("a status"));
     let kinds: Vec<_> = status(&later.observed(), &[], true)
@@ -124,7 +124,7 @@ fn the_status_is_that_of_the_autoscaler_and_of_the_prediction() {
 }
 
 #[test]
-fn what_is_too_long_for_a_label_is_none() {
+fn too_long_label_values_are_left_out() {
     for length in [58, 59, 63, 64, 200] {
         let mut fixture = Fixture::new(&json!({"scaleStrategy": "Preview"}));
         fixture.object.metadata.name = Some("a".repeat(length));

@@ -104,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pod_requests_what_the_native_autoscaler_takes_it_to() {
+    fn the_request_of_a_pod_is_the_one_that_the_hpa_controller_uses() {
         // Two containers with 200 and 51 millicores.
         let plain = pod("plain", Phase::Running);
         check(&[&plain], None, Ok("125m"));

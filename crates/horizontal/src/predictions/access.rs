@@ -280,7 +280,7 @@ mod tests {
         view.namespaces.apply(Arc::new(namespace));
         let owner = Whole {
             key: ObjectKey::new("shop", "web"),
-            object: owner.expect("an effective autoscaler"),
+            object: owner.expect("an EHPA"),
         };
         view.effective_autoscalers.apply(Arc::new(owner));
         (
@@ -339,7 +339,7 @@ mod tests {
     }
 
     #[test]
-    fn an_expression_that_a_rule_makes_is_an_administrators() {
+    fn an_expression_that_a_rule_gives_may_read_all_series() {
         let queue = r#"sum(max(queue{topic="a"}))"#;
         let jobs = r#"sum(jobs{topic="a",ns="shop"})"#;
         for (owner, identifier, expression, is_by_rule) in [
@@ -378,7 +378,7 @@ mod tests {
     }
 
     #[test]
-    fn rules_that_are_not_read_yet_are_waited_for() {
+    fn rules_that_are_not_read_yet_are_awaited() {
         let mut access = QueryAccess {
             rules: KnownRules::Pending,
             ..access(QueryScope::Namespace)

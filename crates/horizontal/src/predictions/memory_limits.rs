@@ -77,7 +77,7 @@ mod tests {
     }
 
     #[test]
-    fn those_that_need_little_get_it_and_the_rest_is_divided() {
+    fn small_needs_are_met_and_the_rest_is_divided() {
         check(&[], 60);
         check(&[10, 50, 30], 60);
         check(&[1000, 10, 30], 60);

@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn lengths_are_said_in_two_units() {
+    fn durations_are_shown_in_two_units() {
         check(0, "nothing");
         check(59, "59s");
         check(3600, "1h");

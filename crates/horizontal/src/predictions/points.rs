@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_is_read_again() {
+    fn a_written_series_is_parsed_to_the_same_value() {
         let mut series = series(3);
         series.labels.insert("pod".to_owned(), "web-1".to_owned());
         let mut written = write(&series);

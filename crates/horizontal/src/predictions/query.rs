@@ -269,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn a_metric_is_asked_for_by_its_labels() {
+    fn a_metric_query_selects_by_labels() {
         let label = |operator: &str, value: &[&str]| json!({"key": "a", "operator": operator, "value": value});
         let of = |labels: Value| json!({"type": "MetricQuery", "metricQuery": {"metricName": "m", "labels": labels}});
         check(&web(), &of(json!([])), Ok("sum(m{})"));
@@ -334,7 +334,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_asked_for_is_said() {
+    fn invalid_queries_have_a_reason() {
         check(
             &web(),
             &json!({"type": "ResourceQuery", "resourceQuery": "gpu"}),

@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn one_namespace_has_half_of_the_places_and_two_have_as_many() {
+    fn one_namespace_gets_half_of_the_slots_and_two_get_equal_numbers() {
         assert_eq!(granted(&mut QuerySlots::new(10), &["a"]).len(), 5);
         let mut slots = QuerySlots::new(10);
         assert_eq!(granted(&mut slots, &["a"]).len(), 5);
@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn a_namespace_of_slow_questions_uses_a_quarter_of_the_time() {
+    fn a_namespace_of_slow_queries_uses_a_quarter_of_the_time() {
         let mut slots = QuerySlots::new(10);
         let (took, mut used) = (5, 0);
         let mut now = NOW;
@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn none_that_waits_is_looked_at_while_all_places_are_taken() {
+    fn waiting_namespaces_are_not_read_while_all_slots_are_in_use() {
         let mut slots = QuerySlots::new(1);
         slots.acquire("a");
         let waiting = std::iter::repeat_with(|| -> &'static str { panic!("no place is free") });
@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn of_two_the_one_that_used_less_time_comes_first_until_that_is_long_ago() {
+    fn the_namespace_with_less_recent_query_time_comes_first() {
         let mut slots = QuerySlots::new(2);
         for (namespace, seconds) in [("slow", 16), ("quick", 1)] {
             slots.acquire(namespace);

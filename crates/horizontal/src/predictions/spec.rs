@@ -397,7 +397,7 @@ mod tests {
     }
 
     #[test]
-    fn an_annotation_chooses_between_our_method_and_cranes() {
+    fn an_annotation_chooses_between_the_plimsoll_method_and_cranes() {
         let dsp = || json!({"algorithmType": "dsp", "dsp": {"sampleInterval": "30s", "historyLength": "3d"}});
         let percentile = || json!({"algorithmType": "percentile"});
         check(&[], &dsp(), ("own", 60, 14 * DAY), "");
@@ -416,7 +416,7 @@ mod tests {
     }
 
     #[test]
-    fn a_window_of_more_than_a_week_is_cut_and_that_is_said() {
+    fn a_window_of_more_than_a_week_is_shortened_with_a_note() {
         for (days, expected, is_cut) in [(7, 7, false), (8, 7, true)] {
             let metric =
                 json!({"resourceIdentifier": "a", "type": "ResourceQuery", "resourceQuery": "cpu"});
@@ -445,7 +445,7 @@ mod tests {
     }
 
     #[test]
-    fn steps_of_our_own_method_divide_a_day() {
+    fn steps_of_the_plimsoll_method_divide_a_day() {
         for (step, expected) in [
             (1, 60),
             (90, 90),
@@ -459,7 +459,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_object_itself_says_wins() {
+    fn annotations_of_the_prediction_override_those_of_its_owner() {
         let map = |name: &str| BTreeMap::from([(RECOMMENDER.to_owned(), name.to_owned())]);
         let (own, owner, none) = (map("mine"), map("ours"), BTreeMap::new());
         assert_eq!(

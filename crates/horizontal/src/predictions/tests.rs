@@ -1,4 +1,5 @@
-//! From histories to what is told and written, by the hour: too young, warm, unread, and back.
+//! From histories to published and written forecasts, by the hour: too short, complete, unreadable,
+//! and readable again.
 
 mod bounds;
 mod dsp;
@@ -37,12 +38,12 @@ fn at(second: i64) -> Timestamp {
     Timestamp::from_second(second).expect("in range")
 }
 
-/// Twice as much at noon as on average, and nothing at midnight.
+/// Twice the mean at noon, and nothing at midnight.
 fn load(second: i64) -> f64 {
     10.0 - 10.0 * (TAU * second.rem_euclid(DAY) as f64 / DAY as f64).cos()
 }
 
-/// What Prometheus would answer, if the metric was measured from `since` on.
+/// Response of Prometheus, if the metric has samples from `since` on.
 fn answer(range: ReadRange, since: i64) -> Samples {
     let step = i64::from(range.step);
     let seconds = (0..=(range.last - range.first) / step).map(|number| range.first + number * step);
@@ -97,8 +98,8 @@ impl Fixture {
         }
     }
 
-    /// Reads the history of a metric that was measured from `since` on; gives how many points were
-    /// asked for.
+    /// Reads the history of a metric with samples from `since` on. Returns the number of requested
+    /// points.
     fn read(&mut self, now: i64, since: i64) -> i64 {
         let range = self.pipeline.range(at(now));
         self.pipeline.append(range, answer(range, since), at(now));
@@ -120,7 +121,7 @@ impl Fixture {
         }
     }
 
-    /// Writes what is to be written, and gives it.
+    /// Writes the status if it is outdated, and returns the update.
     fn write(&mut self, now: i64) -> Option<StatusUpdate> {
         let written = status_update(
             &self.result(),
@@ -135,7 +136,7 @@ impl Fixture {
         written
     }
 
-    /// Whether it says that the history was read, and since when.
+    /// Checks the condition `HistoryRead`.
     fn check_read(&self, current: ConditionStatus, since: i64) {
         let mut conditions = self.written.iter().flat_map(|status| &status.conditions);
         let condition = conditions
@@ -149,7 +150,7 @@ impl Fixture {
         );
     }
 
-    /// Whether the object is ready, and what it says.
+    /// Checks the condition `Ready`.
     fn check(&self, expected: (bool, &str)) {
         let condition = self
             .written

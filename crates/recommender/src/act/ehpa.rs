@@ -420,7 +420,7 @@ mod tests {
     }
 
     #[test]
-    fn a_version_that_is_gone_means_the_one_that_there_is() {
+    fn a_removed_version_means_the_present_one() {
         check("apps/v1", "Deployment", Some("apps/v1 deployments"));
         check("apps/v1beta2", "StatefulSet", Some("apps/v1 statefulsets"));
         check(

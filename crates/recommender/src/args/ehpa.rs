@@ -6,7 +6,7 @@ use horizontal::ehpa::Propagation;
 /// Labels and annotations of an EHPA that are copied to the objects that it owns.
 #[derive(Debug, Clone, Args)]
 pub struct EhpaArgs {
-    /// Copy labels of an EffectiveHorizontalPodAutoscaler whose keys begin with one of these
+    /// Copy labels of an `EffectiveHorizontalPodAutoscaler` whose keys begin with one of these
     /// prefixes to the objects that it owns.
     #[arg(long, value_delimiter = ',', value_name = "PREFIXES")]
     pub ehpa_propagation_label_prefixes: Vec<String>,

@@ -10,7 +10,7 @@ use crate::ehpa::rule_file::{RuleFileSettings, RuleLocation};
 #[derive(Debug, Clone, Args)]
 pub struct MetricRulesArgs {
     /// Rule file of prometheus-adapter with the queries for the history of custom and external
-    /// metrics of EffectiveHorizontalPodAutoscalers. It is reloaded after changes.
+    /// metrics of `EffectiveHorizontalPodAutoscaler` objects. It is reloaded after changes.
     #[arg(long, default_value = "", value_name = "FILE")]
     pub prometheus_adapter_config: String,
     /// Namespace of a `ConfigMap` with such rules. It is reloaded after changes.

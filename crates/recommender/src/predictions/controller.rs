@@ -267,19 +267,19 @@ mod tests {
         }
     }
 
-    fn check(changes: Option<ResultChanges>, changed: &[&str], gone: &[&str], is_full: bool) {
+    fn check(changes: Option<ResultChanges>, uids: &[&str], gone: &[&str], is_full: bool) {
         let changes = changes.expect("there are objects");
-        let uids: Vec<_> = changes
+        let found: Vec<_> = changes
             .changed
             .iter()
             .map(|result| result.spec.uid.as_str())
             .collect();
-        assert_eq!((uids.as_slice(), changes.is_full), (changed, is_full));
+        assert_eq!((found.as_slice(), changes.is_full), (uids, is_full));
         assert_eq!(changes.gone, gone);
     }
 
     #[test]
-    fn an_object_is_news_while_nothing_is_known_of_another() {
+    fn a_result_is_published_while_another_is_missing() {
         let (store, now) = (PredictionStore::default(), Instant::now());
         let mut seen = SeenResults::new();
         assert!(

@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn our_own_forecasts_go_on_while_a_slow_series_is_looked_at() {
+    async fn plimsoll_forecasts_continue_during_a_slow_fit() {
         let now = START + 5 * DAY + 40;
         let metrics = Metrics::register(&Registry::new(), Vec::new())
             .expect("metrics")
@@ -207,7 +207,7 @@ mod tests {
             for fixture in &mut waiting {
                 fixture.0.collect_fits(at(now + later));
                 let result = fixture.result();
-                assert!(result.is_known(), "nobody waits until it is told");
+                assert!(result.is_known(), "a fit in progress is a result");
                 let metric = &fixture.forecast(now + later).metrics[0];
                 assert_eq!(
                     (metric.is_ready, metric.reason.as_str()),
@@ -217,7 +217,7 @@ mod tests {
             }
         }
 
-        resume.send(()).expect("somebody waits");
+        resume.send(()).expect("the fit waits");
         while waiting
             .iter()
             .any(|fixture| !fixture.forecast(now).metrics[0].is_ready)

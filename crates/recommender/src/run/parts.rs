@@ -1,5 +1,4 @@
-//! What looks after policies, effective autoscalers and predictions, put together from what they
-//! share.
+//! Construction of the controllers of policies, EHPAs and predictions from shared parts.
 
 use std::time::Duration;
 
@@ -27,7 +26,7 @@ pub(super) struct Parts<'a> {
     pub(super) recommender: &'a str,
     /// Pods, workloads and VPA objects.
     pub(super) watches: &'a Watches,
-    /// Effective autoscalers, predictions, and what they own.
+    /// EHPAs, predictions, and the objects that EHPAs own.
     pub(super) horizontal: &'a Watches,
     /// How many objects are written at the same time.
     pub(super) workers: usize,

@@ -1,4 +1,4 @@
-//! Windows of time in which a workload has a size of its own.
+//! Cron schedules of a workload.
 
 use serde_json::{Value, json};
 
@@ -6,7 +6,7 @@ use super::fixture::{Fixture, existing_hpa, external, owner, planned_hpa, reason
 use crate::ehpa::plan::Desired;
 
 #[test]
-fn crons_are_one_metric_and_one_that_is_not_understood_is_said_to_be() {
+fn crons_are_one_metric_and_an_invalid_one_is_reported() {
     let crons = |timezone: &str, second: &str| {
         json!({"metrics": [], "crons": [
             {"name": "day", "timezone": timezone, "start": "0 9 ? * *", "end": "0 18 * * *", "targetReplicas": 80},
@@ -37,7 +37,7 @@ fn crons_are_one_metric_and_one_that_is_not_understood_is_said_to_be() {
         "crons[1] (DAY): another one has the same name, but for its case, and the same times";
     check(&also(crons("UTC", "DAY")), &cpu, twice);
 
-    // A mistake in windows that are scaled by takes nothing away.
+    // An invalid cron leaves the metric in an HPA that has it.
     let own = planned_hpa(&Fixture::new(&crons("UTC", "night")).plan());
     let plan = Fixture::new(&crons("Mars/Olympus", "night"))
         .hpa(own.clone())
@@ -54,7 +54,7 @@ fn crons_are_one_metric_and_one_that_is_not_understood_is_said_to_be() {
 }
 
 #[test]
-fn where_all_that_a_workload_is_scaled_by_is_not_understood_nothing_else_takes_its_place() {
+fn without_any_valid_metric_no_default_is_used() {
     let wrong = |strategy: &str| {
         let cron = json!({"timezone": "Mars/Olympus", "start": "0 9 * * *", "end": "0 18 * * *", "targetReplicas": 80});
         Fixture::new(
@@ -84,7 +84,7 @@ fn where_all_that_a_workload_is_scaled_by_is_not_understood_nothing_else_takes_i
         (plan.hpa.is_none(), plan.adopts, reasons(&plan)),
         (true, false, vec!["InvalidCron", "NoScalingMetrics"])
     );
-    // Its own goes on by what it has.
+    // An existing HPA keeps its metrics.
     let own = working(&json!({"ownerReferences": owner("u1")}));
     for strategy in ["Auto", "Preview"] {
         let plan = wrong(strategy).hpa(own.clone()).plan();
@@ -105,7 +105,7 @@ fn where_all_that_a_workload_is_scaled_by_is_not_understood_nothing_else_takes_i
 }
 
 #[test]
-fn holidays_that_are_not_understood_are_said_to_be_and_windows_open_without_them() {
+fn invalid_holidays_are_reported_and_ignored() {
     let crons =
         json!([{"name": "day", "start": "0 9 * * *", "end": "0 18 * * *", "targetReplicas": 80}]);
     let mut fixture = Fixture::new(&json!({"metrics": [], "crons": crons}));

@@ -1,4 +1,4 @@
-//! One effective autoscaler, its workload and what belongs to it.
+//! Fixture: an EHPA, its workload and the objects that belong to it.
 
 use std::sync::Arc;
 
@@ -13,8 +13,7 @@ use crate::ehpa::plan::{Plan, plan};
 use crate::ehpa::rules::Rules;
 use crate::ehpa::{Observed, Propagation, TargetScale};
 
-/// Everything that belongs to one object, with a target of three replicas of a pod with two
-/// containers.
+/// An EHPA whose target has three replicas of a pod with two containers.
 pub(super) struct Fixture {
     pub(super) object: EffectiveHorizontalPodAutoscaler,
     pub(super) target: Result<TargetScale, String>,
@@ -50,7 +49,7 @@ impl Fixture {
             object["spec"][key] = value.clone();
         }
         Self {
-            object: ehpa::parse(object).expect("an effective autoscaler"),
+            object: ehpa::parse(object).expect("an EHPA"),
             target: Ok(TargetScale {
                 spec_replicas: 3,
                 status_replicas: 3,
@@ -84,7 +83,7 @@ impl Fixture {
         self
     }
 
-    /// A prediction of which these metrics are ready or not, with so many series.
+    /// A prediction whose metrics are ready or not, with this number of series.
     pub(super) fn predicted(mut self, metrics: &[(&str, bool, usize)]) -> Self {
         let metric = |(identifier, ready, series): &(&str, bool, usize)| {
             let series = vec![json!({"samples": [{"value": "1.00000", "timestamp": 0}]}); *series];
@@ -111,8 +110,7 @@ impl Fixture {
     }
 
     pub(super) fn hpa(mut self, object: Value) -> Self {
-        let object: HorizontalPodAutoscaler =
-            serde_json::from_value(object).expect("an autoscaler");
+        let object: HorizontalPodAutoscaler = serde_json::from_value(object).expect("an HPA");
         let key = ObjectKey::new("shop", object.metadata.name.clone().unwrap_or_default());
         self.hpas.push(Arc::new(Whole { key, object }));
         self
@@ -178,7 +176,7 @@ pub(in crate::ehpa) fn pod(name: &str, phase: Phase) -> Pod {
     }
 }
 
-/// A native autoscaler of the same workload.
+/// An HPA of the same workload.
 pub(in crate::ehpa) fn existing_hpa(name: &str, extra: &Value) -> Value {
     let mut object = json!({
         "apiVersion": "autoscaling/v2",
@@ -200,7 +198,7 @@ pub(super) fn json_of<T: serde::Serialize>(object: &T) -> Value {
 }
 
 pub(super) fn planned_hpa(plan: &Plan) -> Value {
-    json_of(plan.hpa.as_ref().expect("an autoscaler"))
+    json_of(plan.hpa.as_ref().expect("an HPA"))
 }
 
 pub(super) fn external(name: &str, identifier: &str, average: &str) -> Value {

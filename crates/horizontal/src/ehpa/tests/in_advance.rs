@@ -1,4 +1,4 @@
-//! Scaling in advance: by which predicted metrics, and by how much of each per pod.
+//! Scaling by predictions: the metrics, and the amount of each per pod.
 
 use std::sync::Arc;
 
@@ -11,12 +11,12 @@ use super::fixture::{Fixture, external, planned_hpa, pod, reasons, resource};
 use crate::ehpa::plan::Desired;
 
 #[test]
-fn a_metric_is_scaled_by_in_advance_only_while_it_is_predicted_by_one_series() {
+fn a_prediction_joins_the_hpa_only_with_exactly_one_series() {
     let cpu = resource(
         "cpu",
         &json!({"type": "Utilization", "averageUtilization": 50}),
     );
-    // Half of 251 millicores, cut.
+    // Half of 251 millicores, rounded down.
     let predicted = external("crane_autoscaling_prediction", "resource.cpu", "125m");
     let check = |metrics: &[(&str, bool, usize)], expected: &[&Value]| {
         let plan = Fixture::new(&json!({})).predicted(metrics).plan();
@@ -34,7 +34,7 @@ fn a_metric_is_scaled_by_in_advance_only_while_it_is_predicted_by_one_series() {
 }
 
 #[test]
-fn what_was_expected_stays_while_it_cannot_be_had_so_that_nothing_is_scaled_down_for_want_of_it() {
+fn a_lost_prediction_stays_in_the_hpa_to_block_scale_down() {
     let expected = Fixture::new(&json!({}))
         .predicted(&[("resource.cpu", true, 1)])
         .plan();
@@ -56,7 +56,7 @@ fn what_was_expected_stays_while_it_cannot_be_had_so_that_nothing_is_scaled_down
     check(fixture().predicted(&[("resource.cpu", true, 2)]), 1);
     check(Fixture::new(&json!({"prediction": null})), 1);
 
-    // Nothing follows from its history since then, which can be read, or not, since another time.
+    // There is no forecast since then. The history is readable or not, since another time.
     let unready = |since: &str, read: Option<(ConditionStatus, &str)>| {
         let mut fixture = fixture().predicted(&[("resource.cpu", false, 0)]);
         let status = fixture
@@ -113,7 +113,7 @@ fn what_was_expected_stays_while_it_cannot_be_had_so_that_nothing_is_scaled_down
 }
 
 #[test]
-fn each_kind_of_metric_has_its_identifier_its_query_and_its_amount_per_pod() {
+fn each_kind_of_metric_has_its_identifier_query_and_amount_per_pod() {
     let average = |value: &str| json!({"type": "AverageValue", "averageValue": value});
     let metrics = json!([
         resource("memory", &json!({"type": "Utilization", "averageUtilization": 80})),
@@ -204,7 +204,7 @@ fn each_kind_of_metric_has_its_identifier_its_query_and_its_amount_per_pod() {
 }
 
 #[test]
-fn without_pods_to_ask_what_was_wanted_before_still_is() {
+fn without_running_pods_the_previous_amount_stays() {
     let ready = [("resource.cpu", true, 1)];
     let mut fixture = Fixture::new(&json!({})).predicted(&ready);
     let before = fixture.plan();

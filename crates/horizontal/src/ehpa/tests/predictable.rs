@@ -1,4 +1,4 @@
-//! Metrics that cannot be predicted are said to be so, once for each version of an object.
+//! Metrics that cannot be predicted are reported, once for each generation.
 
 use api::condition::ConditionStatus;
 use api::ehpa::METRICS_PREDICTABLE;
@@ -15,7 +15,7 @@ fn named(kind: &str, name: &str) -> Value {
     json!({"type": kind, kinds[kind].as_str().expect("a kind"): source})
 }
 
-/// Which metrics are predicted, and which are said not to be and why.
+/// `predicted`: predicted metrics. `others`: the other ones with their reasons.
 fn check(fixture: &Fixture, predicted: &[&str], others: &[(&str, &str)]) {
     let plan = fixture.plan();
     let metrics = match &plan.prediction {
@@ -87,7 +87,7 @@ fn a_metric_that_cannot_be_predicted_is_named_with_the_reason() {
         &["resource.cpu", "pods.http_requests"],
         &others,
     );
-    // Nobody has asked for a prediction.
+    // No prediction is requested.
     check(
         &Fixture::new(&json!({ "metrics": metrics, "prediction": null })),
         &[],
@@ -122,7 +122,7 @@ fn names_that_are_no_names_cannot_become_part_of_a_query() {
         &[],
         &[("external.s0-queue", metric)],
     );
-    // An annotation may say how it is asked for instead.
+    // An annotation may give the query instead.
     let annotation = "metric-query.autoscaling.crane.io/external.s0-queue";
     check(
         &with("s0-queue", Value::Null).annotated(annotation, "sum(queue)"),
@@ -132,7 +132,7 @@ fn names_that_are_no_names_cannot_become_part_of_a_query() {
 }
 
 #[test]
-fn people_are_told_once_for_each_generation() {
+fn the_event_is_recorded_once_for_each_generation() {
     let mut fixture =
         Fixture::new(&json!({"metrics": [named("Pods", "job:http_requests:rate5m")]}));
     let mut told = Vec::new();
@@ -149,13 +149,13 @@ fn people_are_told_once_for_each_generation() {
         fixture.object.status = Some(status);
     }
     assert_eq!(told, [1, 2, 3]);
-    // What can be predicted after all is no longer said not to be.
+    // Metrics that became predictable are no longer reported.
     fixture.object.spec.metrics.clear();
     assert_eq!(status(&fixture.observed(), &[], false).conditions.len(), 1);
 }
 
 #[test]
-fn nothing_is_asked_for_by_the_name_of_a_workload_that_no_selector_can_have() {
+fn a_workload_whose_name_is_no_label_value_has_no_added_metrics() {
     let name = "w".repeat(64);
     let crons =
         json!([{"name": "day", "start": "0 9 * * *", "end": "0 18 * * *", "targetReplicas": 80}]);

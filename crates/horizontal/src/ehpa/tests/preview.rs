@@ -1,4 +1,4 @@
-//! Previews: a substitute is scaled, and the workload by hand.
+//! Previews: the HPA scales a Substitute, and `specificReplicas` the workload.
 
 use serde_json::json;
 
@@ -28,7 +28,7 @@ fn a_preview_scales_a_substitute_of_the_workloads_real_size() {
 }
 
 #[test]
-fn replicas_by_hand_are_for_previews_and_work_again_after_zero() {
+fn specific_replicas_are_for_previews_and_can_leave_zero() {
     let check = |strategy: &str, wanted: i32, replicas: i32, expected: Option<i32>| {
         let fixture = Fixture::new(&json!({"scaleStrategy": strategy, "specificReplicas": wanted}));
         assert_eq!(
@@ -45,7 +45,7 @@ fn replicas_by_hand_are_for_previews_and_work_again_after_zero() {
 }
 
 #[test]
-fn replicas_by_hand_do_not_fight_a_native_autoscaler() {
+fn specific_replicas_do_not_compete_with_an_hpa() {
     for (replicas, reasons_expected) in [
         (3, vec!["FailedReconcileHPA"]),
         (0, vec!["ScalingDisabled", "FailedReconcileHPA"]),

@@ -1,5 +1,4 @@
-//! How the history of a metric is asked for: as the user says, else as a rule does, else in our
-//! way.
+//! Query for the history of a metric: from an annotation, else from a rule, else a sum.
 
 use api::ehpa::{METRIC_RULES_USABLE, METRICS_PREDICTABLE};
 use serde_json::{Value, json};
@@ -10,7 +9,7 @@ use crate::ehpa::rules::Rules;
 use crate::ehpa::status::status;
 
 const RULES: &str = "externalRules: [{seriesQuery: 'queue{}', metricsQuery: 'max(<<.Series>>{<<.LabelMatchers>>})'}]";
-/// What the deployed adapter is given.
+/// Rule file of the deployed adapter.
 const DEPLOYED: &str = include_str!("../../../../../deploy/components/rules/config.yaml");
 
 fn fixture(rules: &str, matchers: &[&str], kind: &str, metric: &Value) -> Fixture {
@@ -22,7 +21,8 @@ fn fixture(rules: &str, matchers: &[&str], kind: &str, metric: &Value) -> Fixtur
     fixture
 }
 
-/// `expected`: how the history of the only metric is asked for, or why it is not predicted.
+/// `expected`: the query for the history of the only metric, or the reason for which it is not
+/// predicted.
 fn check(fixture: &Fixture, expected: Result<&str, &str>) {
     let plan = fixture.plan();
     let status = status(&fixture.observed(), &plan.problems, false);
@@ -47,7 +47,7 @@ fn check(fixture: &Fixture, expected: Result<&str, &str>) {
 }
 
 #[test]
-fn what_the_user_says_goes_before_rules_and_these_before_a_plain_sum() {
+fn annotations_override_rules_and_rules_override_sums() {
     let queue = |rules: &str, label: &str| {
         fixture(
             rules,
@@ -110,7 +110,7 @@ fn of_several_rules_the_last_one_that_finds_series_counts() {
 }
 
 #[test]
-fn without_knowing_the_rules_nothing_is_asked_for_in_another_way() {
+fn without_valid_rules_queries_stay_as_they_are() {
     let mut fixture = fixture("", &[], "External", &json!({"name": "queue"}));
     fixture.rules = Rules::default();
     fixture.rules.error = Some("rules[0]: no".to_owned());
@@ -131,7 +131,7 @@ fn without_knowing_the_rules_nothing_is_asked_for_in_another_way() {
 }
 
 #[test]
-fn broken_rules_are_said_where_they_matter() {
+fn invalid_rules_cause_a_condition_only_where_rules_apply() {
     let said = |fixture: &Fixture| {
         let conditions = status(&fixture.observed(), &[], false).conditions;
         let condition = conditions

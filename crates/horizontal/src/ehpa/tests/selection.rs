@@ -1,4 +1,4 @@
-//! Which autoscaler of the same workload is taken over, and which of several objects gets one.
+//! Adoption of HPAs of the same workload, and the EHPA that gets one.
 
 use serde_json::{Value, json};
 
@@ -6,7 +6,7 @@ use super::fixture::{Fixture, existing_hpa, owner, planned_hpa, reasons};
 use crate::ehpa::plan::Desired;
 
 #[test]
-fn an_autoscaler_of_the_same_workload_is_taken_over_only_if_nobody_else_minds() {
+fn an_hpa_of_the_same_workload_is_adopted_only_if_it_has_no_other_owner() {
     let controlled = json!({"ownerReferences": owner("u2")});
     let mine = existing_hpa("mine", &json!({}));
     let plan = Fixture::new(&json!({})).hpa(mine.clone()).plan();
@@ -31,7 +31,7 @@ fn an_autoscaler_of_the_same_workload_is_taken_over_only_if_nobody_else_minds() 
             "{strategy}"
         );
     }
-    // Once it is adopted it is found under whatever name, next to any other.
+    // An adopted HPA is recognised under any name.
     let plan = Fixture::new(&json!({}))
         .hpa(existing_hpa("later", &json!({})))
         .hpa(adopted("mine", "u1"))
@@ -51,7 +51,7 @@ fn an_autoscaler_of_the_same_workload_is_taken_over_only_if_nobody_else_minds() 
         "{:?}",
         plan.problems
     );
-    // The name may be taken by an autoscaler of another workload.
+    // An HPA of another workload may have the name.
     let mut taken = existing_hpa("ehpa-php-apache", &json!({}));
     taken["spec"]["scaleTargetRef"]["name"] = json!("else");
     let plan = Fixture::new(&json!({})).hpa(taken).plan();
@@ -62,7 +62,7 @@ fn an_autoscaler_of_the_same_workload_is_taken_over_only_if_nobody_else_minds() 
 }
 
 #[test]
-fn of_objects_for_the_same_workload_only_the_oldest_has_anything() {
+fn of_several_ehpas_of_a_workload_only_the_oldest_has_objects() {
     let by_hand = json!({"scaleStrategy": "Preview", "specificReplicas": 100});
     let check = |fixture: Fixture| {
         let plan = fixture.plan();
@@ -79,7 +79,7 @@ fn of_objects_for_the_same_workload_only_the_oldest_has_anything() {
     };
     assert_eq!(check(younger()), Desired::Keep);
     assert_eq!(check(younger().predicted(&[])), Desired::Delete);
-    // The oldest may have been turned to the workload of another, which keeps what it has.
+    // The oldest EHPA may have changed to the workload of another, which keeps its HPA.
     let theirs = existing_hpa("theirs", &json!({"ownerReferences": owner("u2")}));
     assert_eq!(
         check(Fixture::new(&by_hand).hpa(theirs).predicted(&[])),
@@ -97,7 +97,7 @@ fn of_objects_for_the_same_workload_only_the_oldest_has_anything() {
         (true, vec!["OlderAutoscaler"])
     );
 
-    // A native autoscaler asks for no prediction, so one for a preview does no harm.
+    // An HPA uses no predictions, so one for a preview does no harm.
     let plan = Fixture::new(&by_hand)
         .hpa(existing_hpa("mine", &json!({})))
         .plan();
@@ -109,7 +109,7 @@ fn of_objects_for_the_same_workload_only_the_oldest_has_anything() {
     );
 }
 
-/// A native autoscaler that the object with this uid adopted.
+/// An HPA adopted by the EHPA with this UID.
 fn adopted(name: &str, uid: &str) -> Value {
     existing_hpa(
         name,
@@ -118,7 +118,7 @@ fn adopted(name: &str, uid: &str) -> Value {
 }
 
 #[test]
-fn a_second_autoscaler_that_comes_later_is_adopted_in_place_of_the_one_that_was_made() {
+fn a_second_hpa_is_adopted_in_place_of_the_created_one() {
     let made = existing_hpa("ehpa-php-apache", &json!({"ownerReferences": owner("u1")}));
     let later = || existing_hpa("later", &json!({}));
     let plan = Fixture::new(&json!({}))
@@ -133,7 +133,7 @@ fn a_second_autoscaler_that_comes_later_is_adopted_in_place_of_the_one_that_was_
         (plan.deleted, plan.problems),
         (vec!["ehpa-php-apache".to_owned()], vec![])
     );
-    // Where it cannot be adopted it scales the workload alone, and is named.
+    // An HPA that cannot be adopted scales the workload alone, and is named.
     let release = json!({"annotations": {"meta.helm.sh/release-name": "shop"}});
     let mut leaving = later();
     leaving["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
@@ -200,7 +200,7 @@ fn what_a_tool_installed_is_adopted_only_by_name() {
 }
 
 #[test]
-fn an_adopted_autoscaler_is_given_back_when_it_is_not_to_be_scaled_by_any_more() {
+fn an_adopted_hpa_is_restored_when_the_ehpa_no_longer_uses_it() {
     let check = |fixture: Fixture, restored: &[&str], name: Option<&str>| {
         let plan = fixture.plan();
         let scaled_by = plan
@@ -255,7 +255,7 @@ fn an_adopted_autoscaler_is_given_back_when_it_is_not_to_be_scaled_by_any_more()
     let mut gone = Fixture::new(&elsewhere).hpa(adopted("mine", "u1"));
     gone.target = Err("not found".to_owned());
     check(gone, &["mine"], None);
-    // An older object is to scale the workload, and has an autoscaler already.
+    // An older EHPA scales the workload, and has an HPA already.
     let theirs = existing_hpa("theirs", &json!({"ownerReferences": owner("u2")}));
     let younger = Fixture {
         older_ehpa: Some("a"),
@@ -266,7 +266,7 @@ fn an_adopted_autoscaler_is_given_back_when_it_is_not_to_be_scaled_by_any_more()
         &["mine"],
         None,
     );
-    // What another object adopted is its own.
+    // An HPA adopted by another EHPA belongs to that.
     let plan = check(
         Fixture::new(&json!({})).hpa(adopted("mine", "u2")),
         &[],
@@ -274,7 +274,7 @@ fn an_adopted_autoscaler_is_given_back_when_it_is_not_to_be_scaled_by_any_more()
     );
     assert_eq!(plan.prediction, Desired::Keep);
 
-    // Of two objects with one each the younger gives its own up.
+    // Of two EHPAs with one HPA each the younger one deletes its own.
     let made = existing_hpa("ehpa-php-apache", &json!({"ownerReferences": owner("u1")}));
     let younger = Fixture {
         older_ehpa: Some("a"),

@@ -1,4 +1,4 @@
-//! Bounds on what one object may take and say.
+//! Limits on the memory and the texts of one prediction.
 
 use std::collections::BTreeMap;
 
@@ -136,7 +136,7 @@ fn a_series_with_long_labels_is_not_kept() {
 }
 
 #[test]
-fn several_series_are_told_apart_and_too_many_are_refused() {
+fn several_series_are_distinguished_and_too_many_refused() {
     let now = START + 10 * DAY;
     for (count, is_ready) in [(2, true), (11, false)] {
         let mut fixture = Fixture::new(own(), now);

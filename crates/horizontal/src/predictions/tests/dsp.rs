@@ -1,11 +1,11 @@
-//! Crane's DSP predictor, which takes long.
+//! Crane's DSP predictor, whose fits take long.
 
 use forecast::crane;
 
 use super::*;
 
 #[test]
-fn cranes_predictor_says_what_it_says_there() {
+fn the_forecast_is_that_of_cranes_predictor() {
     let now = START + 5 * DAY + 40;
     let Method::Dsp { dsp, .. } = of_crane() else {
         panic!("it is Crane's")
@@ -40,7 +40,7 @@ fn of_crane() -> Method {
 }
 
 #[test]
-fn while_a_history_is_looked_at_what_was_written_holds_on_and_what_cannot_be_read_is_still_said() {
+fn during_a_fit_the_written_forecast_stays_and_read_errors_are_reported() {
     let now = START + 5 * DAY + 40;
     let mut before = Fixture::new(of_crane(), now);
     before.read(now, START);
@@ -64,7 +64,7 @@ fn while_a_history_is_looked_at_what_was_written_holds_on_and_what_cannot_be_rea
         metric.reason
     );
     assert_eq!(metric.made_at, Some(at(now + 90)));
-    // A study that is lost is said, and made again after a while.
+    // A lost fit is reported, and repeated after a while.
     let mut lost = Fixture::new(of_crane(), now);
     let range = lost.pipeline.range(at(now));
     lost.pipeline.append(range, answer(range, START), at(now));

@@ -133,7 +133,7 @@ fn a_failure_is_a_change_when_it_begins_when_its_reason_changes_and_when_it_ends
     }
 }
 
-/// Checks what a look at the objects of a view finds.
+/// Checks the result of a `sync`.
 fn check_sync(predictions: &mut PredictionSet, view: &View, is_changed: bool, derived: usize) {
     assert_eq!(
         predictions.sync(view),
@@ -199,7 +199,7 @@ fn a_change_of_one_object_costs_one_object() {
 #[test]
 fn a_refused_metric_waits_until_there_is_clearly_room() {
     let now = Timestamp::from_second(START).expect("in range");
-    // Ten metrics of our own method, of which no history is read yet.
+    // Ten metrics of the Plimsoll method without a history.
     let limits = MemoryLimits {
         namespace_bytes: 1 << 20,
         total_bytes: 4 << 20,
@@ -222,7 +222,7 @@ fn a_refused_metric_waits_until_there_is_clearly_room() {
         ))
     };
     let mut refused = Vec::new();
-    // The number of metrics of the older object.
+    // Number of metrics of the older prediction.
     for (round, count) in [0, 3, 2, 3, 2, 1, 0].into_iter().enumerate() {
         let mut written = web.clone();
         let mut status = TimeSeriesPredictionStatus::default();
@@ -279,7 +279,7 @@ fn texts_of_metrics_count_and_those_of_refused_ones_are_not_kept() {
 }
 
 #[test]
-fn what_is_too_much_for_a_namespace_is_refused_and_said_and_others_are_forecast() {
+fn metrics_beyond_the_limit_of_a_namespace_are_refused_and_others_forecast() {
     let now = Timestamp::from_second(START).expect("in range");
     let limits = MemoryLimits {
         namespace_bytes: 1 << 20,
@@ -344,7 +344,7 @@ fn what_is_too_much_for_a_namespace_is_refused_and_said_and_others_are_forecast(
         metric.reason
     );
 
-    // With room again they are read again.
+    // With free memory they are read again.
     let small = prediction(
         "greedy",
         "new",

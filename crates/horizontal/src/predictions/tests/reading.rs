@@ -1,4 +1,4 @@
-//! What is read of a history, in which parts and when.
+//! Reads of a history: ranges, chunks and times.
 
 use std::time::Duration;
 
@@ -8,11 +8,11 @@ use super::super::read::Excess;
 use super::*;
 
 #[test]
-fn what_is_heard_of_usage_round_by_round_becomes_a_history() {
+fn rounds_of_usage_become_a_history() {
     let mut fixture = Fixture::new(own(), START);
     let rounds = (2 * DAY + 4 * HOUR) / 300;
     for round in 0..rounds {
-        // Nothing is measured now and then.
+        // Some rounds have no sample.
         let sample = (round % 50 != 0).then(|| load(START + round * 300));
         fixture.pipeline.append_current(
             at(START + round * 300 + 7),
@@ -29,7 +29,7 @@ fn what_is_heard_of_usage_round_by_round_becomes_a_history() {
 }
 
 #[test]
-fn after_a_clock_that_was_ahead_all_is_read_anew() {
+fn after_a_clock_that_was_ahead_the_whole_history_is_read_again() {
     let now = START + 10 * DAY + 6 * HOUR + 60;
     let mut fixture = Fixture::new(own(), now);
     fixture.read(now, START);
@@ -47,7 +47,7 @@ fn after_a_clock_that_was_ahead_all_is_read_anew() {
 }
 
 #[test]
-fn a_clock_that_was_put_back_a_little_takes_nothing_of_what_was_heard() {
+fn a_small_clock_step_back_loses_no_samples() {
     for step_seconds in [300, 3600] {
         let mut fixture = Fixture::new(
             Method::Plimsoll {
@@ -78,7 +78,7 @@ fn a_clock_that_was_put_back_a_little_takes_nothing_of_what_was_heard() {
 }
 
 #[test]
-fn a_long_history_is_read_in_parts_and_forecast_after_the_last() {
+fn a_long_history_is_read_in_chunks_and_forecast_after_the_last() {
     let now = START + 20 * DAY + 60;
     let mut whole = Fixture::new(own(), now);
     whole.read(now, START);
@@ -113,7 +113,7 @@ fn a_long_history_is_read_in_parts_and_forecast_after_the_last() {
 }
 
 #[test]
-fn what_is_too_slow_is_asked_for_in_smaller_parts_and_then_less_often() {
+fn slow_reads_get_smaller_chunks_and_then_longer_pauses() {
     let now = START + 20 * DAY + 60;
     let points = |pipeline: &MetricPipeline, now: i64| {
         let range = pipeline.chunk(at(now)).range;
@@ -147,9 +147,10 @@ fn what_is_too_slow_is_asked_for_in_smaller_parts_and_then_less_often() {
 }
 
 proptest! {
-    /// However reads fall, what is asked for is in order, of the step, never more than the history, and never skips a point.
+    /// For any times of reads, ranges are in order, multiples of the step, never longer than the
+    /// history, and without gaps.
     #[test]
-    fn spans_are_in_order_and_leave_nothing_out(pauses in prop::collection::vec(1_i64..20 * DAY, 1..20), step in prop::sample::select(vec![60_u32, 300, 432])) {
+    fn ranges_are_in_order_and_leave_no_gap(pauses in prop::collection::vec(1_i64..20 * DAY, 1..20), step in prop::sample::select(vec![60_u32, 300, 432])) {
         let mut now = START;
         let mut pipeline = Fixture::new(Method::Plimsoll { step_seconds: step, quantile: Quantile::P90 }, now).pipeline;
         let mut last = None;

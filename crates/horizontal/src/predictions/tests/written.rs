@@ -1,4 +1,4 @@
-//! The status of an object, when it is written, and the reasons in it.
+//! Status of a prediction: times of writes, and reasons.
 
 use super::*;
 
@@ -83,7 +83,7 @@ fn a_status_is_written_when_it_no_longer_holds_and_not_before() {
 }
 
 #[test]
-fn what_cannot_be_read_is_said_and_what_was_forecast_holds_on_as_far_as_it_reaches() {
+fn an_unreadable_history_is_reported_and_the_last_forecast_stays_as_far_as_it_reaches() {
     let now = START + 10 * DAY;
     let mut fixture = Fixture::new(own(), now);
     fixture.read(now, START);
@@ -118,7 +118,7 @@ fn what_cannot_be_read_is_said_and_what_was_forecast_holds_on_as_far_as_it_reach
 }
 
 #[test]
-fn a_new_leader_that_cannot_read_goes_on_with_what_is_written() {
+fn a_new_leader_that_cannot_read_continues_with_the_written_forecast() {
     let now = START + 10 * DAY;
     let mut before = Fixture::new(own(), now);
     before.read(now, START);
@@ -138,7 +138,7 @@ fn a_new_leader_that_cannot_read_goes_on_with_what_is_written() {
             .expect("made")
             .series[0],
     );
-    // What is written has five decimals.
+    // Written values have five decimals.
     let is_near = |(told, forecasts): ((i64, f64), (i64, f64))| {
         told.0 == forecasts.0 && (told.1 - forecasts.1).abs() < 1e-5
     };

@@ -82,7 +82,7 @@ pub(super) async fn apply(
     is_settled: bool,
 ) -> Applied {
     let object = observed.object;
-    let mut writes = Writes {
+    let mut applier = PlanApplier {
         writer,
         object,
         uid: object.uid().unwrap_or_default(),
@@ -90,24 +90,24 @@ pub(super) async fn apply(
         problems: Vec::new(),
     };
     // An HPA must find its target: the Substitute is created before it and deleted after it.
-    writes.apply_substitute(observed, plan).await;
-    writes.withdraw_hpas(plan).await;
+    applier.apply_substitute(observed, plan).await;
+    applier.withdraw_hpas(plan).await;
     let hpa = if is_settled {
         Some(WriteOutcome::Unchanged)
     } else {
-        writes.apply_hpa(plan).await
+        applier.apply_hpa(plan).await
     };
-    writes.delete_substitute(plan).await;
-    writes.apply_prediction(observed, plan).await;
-    let is_scaled = writes.scale(plan).await;
+    applier.delete_substitute(plan).await;
+    applier.apply_prediction(observed, plan).await;
+    let is_scaled = applier.scale(plan).await;
     Applied {
         hpa,
         is_scaled,
-        problems: writes.problems,
+        problems: applier.problems,
     }
 }
 
-struct Writes<'a> {
+struct PlanApplier<'a> {
     writer: &'a Writer,
     object: &'a EffectiveHorizontalPodAutoscaler,
     uid: String,
@@ -116,7 +116,7 @@ struct Writes<'a> {
     problems: Vec<Problem>,
 }
 
-impl Writes<'_> {
+impl PlanApplier<'_> {
     async fn apply_substitute(&mut self, observed: &Observed<'_>, plan: &Plan) {
         let Desired::Apply(wanted) = &plan.substitute else {
             return;

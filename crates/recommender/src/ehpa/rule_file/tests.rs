@@ -1,5 +1,5 @@
-//! Rules of a file and of a `ConfigMap` are read at once and followed, and what is wrong with them
-//! changes nothing but is told.
+//! Rules of a file and of a `ConfigMap` are read at once and followed. Errors are reported and
+//! change nothing.
 
 use std::sync::Mutex;
 
@@ -21,7 +21,7 @@ type Said = Result<&'static str, u16>;
 /// An API server with this text in a `ConfigMap`, or this code instead.
 fn api_server(said: Arc<Mutex<Said>>) -> Client {
     let answer = move |request: Request<Body>| {
-        let said = *said.lock().expect("nobody panics");
+        let said = *said.lock().expect("not poisoned");
         async move {
             assert_eq!(
                 request.uri().path(),
@@ -71,8 +71,8 @@ impl Fixture {
         }
     }
 
-    /// `expected` after a look: none if it is not known what there is; else whether a rule makes
-    /// the metric, and part of what is wrong.
+    /// `expected` after a read: `None` without a response; else whether a rule gives the metric,
+    /// and part of the error.
     async fn check(&mut self, expected: Option<(bool, Option<&str>)>) {
         self.follower.refresh().await;
         let metric = serde_json::from_value(json!({"name": "queue"})).expect("a metric");
@@ -109,7 +109,7 @@ impl Fixture {
 }
 
 #[tokio::test]
-async fn rules_in_a_config_map_are_followed_and_those_that_are_wrong_change_nothing() {
+async fn rules_in_a_config_map_are_followed_and_invalid_ones_ignored() {
     let said = Arc::new(Mutex::new(Err(503)));
     let [namespace, name, key] = ["monitoring", "adapter-config", "config.yaml"].map(str::to_owned);
     let mut fixture = Fixture::new(
@@ -137,7 +137,7 @@ async fn rules_in_a_config_map_are_followed_and_those_that_are_wrong_change_noth
         ),
         (Ok("rules: []"), Some((false, None))),
     ] {
-        *said.lock().expect("nobody panics") = text;
+        *said.lock().expect("not poisoned") = text;
         fixture.check(expected).await;
     }
 }

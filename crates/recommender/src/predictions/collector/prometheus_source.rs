@@ -268,7 +268,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_fault_of_the_expression_is_said_to_its_author_and_no_other_error_is() {
+    async fn only_a_fault_of_the_expression_is_shown_to_its_author() {
         let message = r#"invalid parameter "query": 1:5: parse error: unexpected end of input"#;
         let refused = "Prometheus refuses the query: HTTP status 400";
         let author = format!("Prometheus refuses the expression: {message}");
@@ -371,7 +371,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn usage_is_asked_for_under_names_that_are_found_once() {
+    async fn series_of_usage_are_detected_once() {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))
             .await
             .expect("a free port");
@@ -403,7 +403,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_store_that_is_away_is_a_failure_that_less_does_not_help() {
+    async fn smaller_chunks_do_not_help_against_an_unreachable_store() {
         let failure = store("http://127.0.0.1:1".to_owned())
             .ask(request())
             .await
@@ -415,7 +415,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_found_expires() {
+    fn cached_values_expire() {
         let kept = Expiring {
             value: 1,
             ends: 100,

@@ -96,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn the_pods_of_a_workload_are_summed_and_nothing_is_never_zero() {
+    fn the_pods_of_a_workload_are_summed_and_missing_usage_is_not_zero() {
         check("web", Resource::Cpu, Some(0.75));
         check("web-admin", Resource::Cpu, Some(8.0));
         check("web", Resource::Memory, None);

@@ -1,4 +1,4 @@
-//! Tenants whose questions are slow, large or many, beside others.
+//! Tenants with slow, large or many queries, next to others.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -25,7 +25,7 @@ const LIMITS: MemoryLimits = MemoryLimits {
     namespace_bytes: 64 << 20,
     total_bytes: 256 << 20,
 };
-/// As of a question to Prometheus.
+/// Timeout of a Prometheus query.
 const LONGEST: Duration = Duration::from_secs(65);
 
 /// An object with a metric for each expression.
@@ -74,7 +74,7 @@ fn answer(range: ReadRange) -> Samples {
     Samples::from([(std::collections::BTreeMap::new(), samples)])
 }
 
-/// Counts itself while it is there.
+/// Counts itself while it exists.
 struct Open(Arc<AtomicUsize>);
 
 impl Open {
@@ -91,7 +91,7 @@ impl Drop for Open {
 }
 
 /// A store in which a point of an expression with `slow` takes 50 s, one with `silent` has no
-/// answer, and all others are answered at once.
+/// response, and others respond at once.
 async fn ask(request: ReadRequest, open: Open) -> Result<Samples, ReadFailure> {
     let Query::Expression(Expression { text, .. }) = &request.query else {
         panic!("{request:?}")
@@ -118,7 +118,7 @@ async fn ask(request: ReadRequest, open: Open) -> Result<Samples, ReadFailure> {
 struct Fixture {
     view: watch::Sender<View>,
     store: PredictionStore,
-    /// Questions without an answer.
+    /// Reads in progress.
     open: Arc<AtomicUsize>,
 }
 
@@ -227,7 +227,7 @@ async fn a_slow_expression_of_one_tenant_delays_no_other_and_ends_with_its_objec
     let fixture = Fixture::start(std::iter::once(slow()).chain(quick()).collect());
     let uids: Vec<_> = (0..30).map(|number| format!("n-{number}/web")).collect();
     fixture.forecast_within(&uids, Duration::from_mins(1)).await;
-    // Those of one tenant take half of the places for as long as they last.
+    // The reads of one tenant use half of the slots.
     assert_eq!(fixture.open.load(Ordering::Relaxed), 5);
     sleep(Duration::from_mins(30)).await;
     assert!(fixture.open.load(Ordering::Relaxed) <= 5);
@@ -255,14 +255,14 @@ async fn many_slow_tenants_leave_room_for_one_that_comes_later() {
     sleep(Duration::from_mins(5)).await;
     let web = prediction("shop", "web", CREATED, &expressions("quick", 20));
     fixture.set(slow.into_iter().chain([web]).collect());
-    // One place becomes free within the time of a question; then it is kept.
+    // One slot becomes free within the duration of a query, and stays with the namespace.
     fixture
         .forecast_within(&["shop/web".to_owned()], LONGEST + Duration::from_secs(10))
         .await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn metrics_without_an_answer_say_nothing_of_others() {
+async fn unanswered_reads_do_not_affect_other_metrics() {
     let silent = prediction("shop", "silent", CREATED, &expressions("silent", 3));
     let fixture = Fixture::start(vec![
         silent,

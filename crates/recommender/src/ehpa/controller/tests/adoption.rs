@@ -1,11 +1,11 @@
-//! Adoption of native autoscalers, and the way back.
+//! Adoption of HPAs, and their restoration.
 
 use view::Table;
 
 use super::*;
 
 #[tokio::test]
-async fn an_adopted_autoscaler_keeps_what_it_was_and_is_not_deleted_with_the_object() {
+async fn an_adopted_hpa_keeps_its_metadata_and_has_no_owner() {
     let mut fixture = Fixture::new().effective("Auto");
     let first = native("mine", &json!({"labels": {"team": "a"}}));
     fixture.server.put(NATIVE, &first);
@@ -26,7 +26,7 @@ async fn an_adopted_autoscaler_keeps_what_it_was_and_is_not_deleted_with_the_obj
 }
 
 impl Fixture {
-    /// An EHPA with this strategy that has adopted the autoscaler `mine`, which a user made.
+    /// An EHPA with this strategy that has adopted the HPA `mine` of a user.
     async fn adopted(strategy: &str) -> (Self, Value) {
         let mut fixture = Self::new().effective("Auto");
         let first = native(
@@ -39,7 +39,7 @@ impl Fixture {
         (fixture.effective(strategy), first)
     }
 
-    /// That the autoscaler is as a user made it.
+    /// Checks that the HPA is as the user created it.
     fn check_restored(&self, first: &Value) {
         let (mut metadata, spec) = self.native("mine");
         metadata
@@ -51,7 +51,7 @@ impl Fixture {
 }
 
 #[tokio::test]
-async fn an_adopted_autoscaler_is_given_back_when_the_object_is_deleted() {
+async fn an_adopted_hpa_is_restored_when_the_ehpa_is_deleted() {
     let (mut fixture, first) = Fixture::adopted("Auto").await;
     fixture.server.delete(EFFECTIVE, "php-apache");
     fixture.pass().await;
@@ -61,7 +61,7 @@ async fn an_adopted_autoscaler_is_given_back_when_the_object_is_deleted() {
 }
 
 #[tokio::test]
-async fn an_adopted_autoscaler_is_given_back_in_a_preview_and_to_a_new_object_of_the_name() {
+async fn an_adopted_hpa_is_restored_in_a_preview_and_for_a_recreated_ehpa() {
     let (mut fixture, first) = Fixture::adopted("Preview").await;
     fixture.pass().await;
     fixture.check_restored(&first);
@@ -75,7 +75,7 @@ async fn an_adopted_autoscaler_is_given_back_in_a_preview_and_to_a_new_object_of
 }
 
 #[tokio::test]
-async fn an_adopted_autoscaler_stays_so_while_its_object_is_there_but_cannot_be_read() {
+async fn an_adopted_hpa_stays_adopted_while_its_ehpa_exists_but_is_invalid() {
     let (mut fixture, _) = Fixture::adopted("Auto").await;
     let adopted = fixture.native("mine");
     let mut view = fixture.server.view();
@@ -89,7 +89,7 @@ async fn an_adopted_autoscaler_stays_so_while_its_object_is_there_but_cannot_be_
 }
 
 #[tokio::test]
-async fn a_later_autoscaler_takes_the_place_of_the_one_that_was_made() {
+async fn a_later_hpa_replaces_the_created_one() {
     let mut fixture = Fixture::new().effective("Auto");
     fixture.pass().await;
     fixture.server.put(NATIVE, &native("mine", &json!({})));
@@ -99,7 +99,7 @@ async fn a_later_autoscaler_takes_the_place_of_the_one_that_was_made() {
 }
 
 #[tokio::test]
-async fn an_autoscaler_that_argo_cd_writes_is_not_adopted() {
+async fn an_hpa_that_argo_cd_writes_is_not_adopted() {
     let mut fixture = Fixture::new().effective("Auto");
     let first = native(
         "mine",

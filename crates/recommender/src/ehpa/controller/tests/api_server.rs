@@ -29,7 +29,7 @@ struct State {
     events: Vec<String>,
     /// Paths to which no object may be written.
     refused: Vec<String>,
-    /// Whether a status that is written becomes part of its object.
+    /// Whether written statuses become part of their objects.
     keeps_statuses: bool,
     version: u32,
 }

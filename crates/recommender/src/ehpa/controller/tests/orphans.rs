@@ -1,10 +1,10 @@
-//! Autoscalers with the annotation of an EHPA that is not there.
+//! HPAs annotated with an EHPA that does not exist.
 
 use super::*;
 use api::ehpa::ADOPTED_BY;
 use horizontal::ehpa::MAX_ATTEMPTS;
 
-/// An autoscaler of another workload that claims to be adopted.
+/// An HPA of another workload with the annotation of an adopter.
 fn claimed(name: &str, adopted_by: &str) -> Value {
     let mut object = native(name, &json!({}));
     object["spec"]["scaleTargetRef"]["name"] = json!(name);
@@ -21,7 +21,7 @@ fn attempts(requests: &[String]) -> usize {
 }
 
 #[tokio::test(start_paused = true)]
-async fn orphans_that_the_api_server_refuses_come_after_every_object_a_few_at_a_time_and_seldom() {
+async fn rejected_orphans_come_last_within_their_budget_and_rarely() {
     let mut fixture = Fixture::new().effective("Auto");
     let hostile = 3 * MAX_ATTEMPTS;
     for number in 0..hostile {
@@ -42,7 +42,7 @@ async fn orphans_that_the_api_server_refuses_come_after_every_object_a_few_at_a_
         .expect("a look");
     assert!(made < looked, "{requests:?}");
 
-    // A pass for another reason does not look at more of them, nor is one made for them.
+    // A pass for another reason attempts no more of them, and none is made for them.
     fixture.pass().await;
     assert_eq!(attempts(&fixture.server.requests()), 0);
     assert!(
@@ -51,7 +51,7 @@ async fn orphans_that_the_api_server_refuses_come_after_every_object_a_few_at_a_
             .due()
             .is_some_and(|due| due > Instant::now())
     );
-    // The others have their turn, and no one has two.
+    // The others follow, and none is attempted twice.
     for expected in [MAX_ATTEMPTS, MAX_ATTEMPTS, 0] {
         tokio::time::advance(RETRY_INTERVAL).await;
         fixture.pass().await;
@@ -63,7 +63,7 @@ async fn orphans_that_the_api_server_refuses_come_after_every_object_a_few_at_a_
 }
 
 #[tokio::test(start_paused = true)]
-async fn orphans_that_are_restored_take_no_share() {
+async fn restored_orphans_do_not_use_the_budget() {
     let mut fixture = Fixture::new();
     for number in 0..3 * MAX_ATTEMPTS {
         fixture

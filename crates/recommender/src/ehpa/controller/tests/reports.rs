@@ -42,7 +42,7 @@ async fn an_adoption_is_reported_where_it_changed_something() {
     let mut fixture = Fixture::new().effective("Auto");
     fixture.server.keep_statuses();
     fixture.server.put(NATIVE, &native("mine", &json!({})));
-    // What the watch has not seen yet is adopted anew in vain.
+    // An HPA that the watch has not seen as adopted is adopted again without a change.
     let view = fixture.server.view();
     fixture.pass().await;
     assert_eq!(fixture.server.events(), ["HPAAdopted"]);
@@ -76,7 +76,7 @@ async fn a_deletion_is_reported_where_something_was_deleted() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_message_does_not_grow_with_what_others_wrote() {
+async fn messages_quote_a_limited_part_of_annotations() {
     let mut fixture = Fixture::new().effective("Auto");
     fixture.server.keep_statuses();
     let release = "r".repeat(40_000);

@@ -11,7 +11,7 @@ fn measured(percent: i32, conditions: &Value) -> Value {
 }
 
 #[tokio::test]
-async fn a_new_measurement_in_the_status_of_the_autoscaler_makes_no_request() {
+async fn a_new_measurement_in_the_status_of_the_hpa_causes_no_request() {
     let mut fixture = Fixture::new().effective("Auto");
     fixture.pass().await;
     let mut native = fixture.server.get(NATIVE, "ehpa-php-apache");
@@ -24,8 +24,7 @@ async fn a_new_measurement_in_the_status_of_the_autoscaler_makes_no_request() {
 }
 
 #[tokio::test]
-async fn other_replicas_in_the_status_of_the_autoscaler_make_the_scale_be_read_and_conditions_do_not()
- {
+async fn the_scale_is_read_again_after_other_replicas_but_not_after_other_conditions() {
     let mut fixture = Fixture::new().effective("Auto");
     fixture.pass().await;
     let mut check = async |status: Value, expected: usize| {
@@ -56,7 +55,7 @@ async fn other_replicas_in_the_status_of_the_autoscaler_make_the_scale_be_read_a
 }
 
 #[tokio::test]
-async fn the_resource_of_a_kind_is_found_out_once() {
+async fn the_resource_of_a_kind_is_discovered_once() {
     let mut fixture = Fixture::new();
     fixture
         .server
