@@ -127,16 +127,16 @@ pub fn samples(
         );
     }
     samples.extend(hpa(view, counts, recommender));
-    let mut asked = BTreeMap::new();
+    let mut cron_replicas = BTreeMap::new();
     let eldest: Eldest = view
         .effective_autoscalers
         .iter()
         .map(|whole| Claim::of(&whole.object))
         .collect();
-    let is_asked = |object: &EffectiveHorizontalPodAutoscaler| {
+    let has_crons = |object: &EffectiveHorizontalPodAutoscaler| {
         !object.spec.crons.is_empty() && eldest.has(&Claim::of(object))
     };
-    for whole in effective.iter().filter(|whole| is_asked(&whole.object)) {
+    for whole in effective.iter().filter(|whole| has_crons(&whole.object)) {
         if let Some(replicas) = crons::replicas(&whole.object, now) {
             let target = &whole.object.spec.scale_target_ref;
             let labels = [
@@ -146,12 +146,12 @@ pub fn samples(
                 "cron".to_owned(),
             ]
             .to_vec();
-            let most = asked.entry(labels).or_insert(replicas);
+            let most = cron_replicas.entry(labels).or_insert(replicas);
             *most = replicas.max(*most);
         }
     }
     samples.extend(
-        asked
+        cron_replicas
             .into_iter()
             .map(|(labels, replicas)| sample(CraneMetric::Cron, labels, f64::from(replicas))),
     );

@@ -49,7 +49,7 @@ pub use plan::{Desired, Plan, plan};
 pub(crate) use prediction::is_by_rule;
 pub use rules::Rules;
 pub use snapshot::{EhpaSnapshot, Snapshot, differs, target_pods};
-pub use status::{news, says, status};
+pub use status::{ready_contains, status, unpredictable_metrics};
 
 /// Interval of passes over a preview, or an EHPA with a problem.
 pub const RETRY_INTERVAL: Duration = Duration::from_secs(15);

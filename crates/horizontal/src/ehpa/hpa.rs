@@ -73,7 +73,7 @@ pub(super) fn raised(observed: &Observed, wanted: &HorizontalPodAutoscaler) -> O
         .min_replicas
         .filter(|least| *least > observed.object.spec.effective_min_replicas())?;
     let message = format!(
-        "minReplicas is {least}: down to none an hpa scales only by a metric of an object, an external one or a prediction, and \
+        "minReplicas is {least}: down to none an autoscaler scales only by a metric of an object, an external one or a prediction, and \
          there is none yet"
     );
     Some(Problem::new("NotScaledToZero", message))

@@ -68,7 +68,7 @@ fn obstacle(metric: &MetricSpec, identifier: &str) -> Option<&'static str> {
             Some("of resources only cpu and memory are predicted")
         }
         _ if !names::is_label_value(identifier) => Some(
-            "the hpa would ask for it by this name, which is no value of a label: at most 63 letters, digits, '-', '_' and '.', \
+            "the autoscaler would ask for it by this name, which is no value of a label: at most 63 letters, digits, '-', '_' and '.', \
              a letter or digit at both ends",
         ),
         _ => None,

@@ -39,7 +39,7 @@ pub(super) fn predicted<'a>(
     let mut predicted = Vec::new();
     for metric in predictable {
         match metric_of(observed, &metric, algorithm) {
-            Ok(asked) => predicted.push((metric, asked)),
+            Ok(query) => predicted.push((metric, query)),
             Err(why) => others.push(format!("{}: {why}", metric.identifier)),
         }
     }
@@ -62,7 +62,7 @@ pub(super) fn prediction(observed: &Observed) -> Option<TimeSeriesPrediction> {
     let metrics: Vec<_> = predicted(observed)
         .0
         .into_iter()
-        .map(|(_, asked)| asked)
+        .map(|(_, query)| query)
         .collect();
     if metrics.is_empty() {
         return None;

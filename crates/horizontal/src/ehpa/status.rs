@@ -51,7 +51,10 @@ pub fn status(
 }
 
 /// Whether the condition `Ready` contains a message. A truncated message counts as containing it.
-pub fn says(status: Option<&EffectiveHorizontalPodAutoscalerStatus>, message: &str) -> bool {
+pub fn ready_contains(
+    status: Option<&EffectiveHorizontalPodAutoscalerStatus>,
+    message: &str,
+) -> bool {
     let ready = status.and_then(|status| {
         status
             .conditions
@@ -64,19 +67,19 @@ pub fn says(status: Option<&EffectiveHorizontalPodAutoscalerStatus>, message: &s
 }
 
 /// Note of the event about metrics that cannot be predicted, once for each generation.
-pub fn news<'a>(
+pub fn unpredictable_metrics<'a>(
     old: Option<&EffectiveHorizontalPodAutoscalerStatus>,
     new: &'a EffectiveHorizontalPodAutoscalerStatus,
 ) -> Option<&'a str> {
-    fn said(status: &EffectiveHorizontalPodAutoscalerStatus) -> Option<&Condition> {
+    fn condition_of(status: &EffectiveHorizontalPodAutoscalerStatus) -> Option<&Condition> {
         status
             .conditions
             .iter()
             .find(|condition| condition.kind == METRICS_PREDICTABLE)
     }
-    let now = said(new)?;
+    let now = condition_of(new)?;
     let before = old
-        .and_then(said)
+        .and_then(condition_of)
         .map(|condition| condition.observed_generation);
     (before != Some(now.observed_generation)).then_some(now.message.as_str())
 }

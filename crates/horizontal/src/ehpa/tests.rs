@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use super::Problem;
 use super::names::is_label_value;
 use super::plan::Desired;
-use super::status::{says, status};
+use super::status::{ready_contains, status};
 use fixture::{Fixture, existing_hpa, json_of, owner, planned_hpa, reasons};
 
 #[test]
@@ -219,5 +219,8 @@ fn the_message_of_each_condition_is_cut() {
         .map(|condition| condition.message.len())
         .collect();
     assert_eq!(lengths.iter().max(), Some(&4000), "{lengths:?}");
-    assert!(says(Some(&cut), &"m".repeat(1000)) && says(Some(&cut), "what was cut off"));
+    assert!(
+        ready_contains(Some(&cut), &"m".repeat(1000))
+            && ready_contains(Some(&cut), "what was cut off")
+    );
 }

@@ -143,9 +143,9 @@ impl Inputs {
     }
 
     /// The metric at this index of the prediction.
-    pub(super) fn metric(&self, place: usize, access: &QueryAccess) -> Option<ForecastSpec> {
+    pub(super) fn metric(&self, index: usize, access: &QueryAccess) -> Option<ForecastSpec> {
         let object = &self.prediction.object;
-        let metric = object.spec.prediction_metrics.get(place)?;
+        let metric = object.spec.prediction_metrics.get(index)?;
         Some(forecast_spec(
             object,
             metric,

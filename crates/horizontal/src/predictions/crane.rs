@@ -208,7 +208,7 @@ mod tests {
 
     fn check_dsp(settings: &Value, expected: (u32, u32, usize), why: &str) {
         let read = serde_json::from_value(settings.clone()).expect("settings");
-        let (method, said) = dsp(Some(&read));
+        let (method, note) = dsp(Some(&read));
         let Method::Dsp {
             dsp,
             history_seconds,
@@ -221,7 +221,7 @@ mod tests {
             expected,
             "{settings}"
         );
-        assert_eq!(said.unwrap_or_default(), why, "{settings}");
+        assert_eq!(note.unwrap_or_default(), why, "{settings}");
     }
 
     #[test]
@@ -271,18 +271,18 @@ mod tests {
     #[test]
     fn cranes_own_example_of_a_percentile_lacks_a_length_and_gets_the_defaults() {
         let example = json!({"aggregated": true, "sampleInterval": "1m", "histogram": {"maxValue": "10000.0", "halfLife": "24h"}});
-        let (method, said) =
+        let (method, note) =
             percentile(serde_json::from_value(example).ok().as_ref()).expect("a method");
         assert_eq!(
             (method.step_seconds(), method.history_seconds()),
             (60, 7 * DAY)
         );
         assert_eq!(
-            said.as_deref(),
+            note.as_deref(),
             Some("percentile: historyLength is not a duration: \"\"; Crane's defaults are used")
         );
         assert_eq!(
-            percentile(None).map(|(method, said)| (method.history_seconds(), said)),
+            percentile(None).map(|(method, note)| (method.history_seconds(), note)),
             Some((7 * DAY, None))
         );
     }

@@ -20,8 +20,8 @@ impl MemoryLimits {
         needed.sort_unstable();
         let mut rest = self.total_bytes;
         let count = needed.len();
-        for (place, bytes) in needed.into_iter().enumerate() {
-            let equal = rest / (count - place);
+        for (index, bytes) in needed.into_iter().enumerate() {
+            let equal = rest / (count - index);
             let bytes = bytes.min(self.namespace_bytes);
             if bytes > equal {
                 return equal;

@@ -166,7 +166,7 @@ impl PredictionSet {
             .creation_timestamp()
             .map_or(0, |created| created.0.as_second());
         let spec = PredictionSpec::new(key.clone(), object);
-        let places = object.spec.prediction_metrics.len();
+        let count = object.spec.prediction_metrics.len();
         let (mut known, before) = match old {
             Some(old) => (
                 old.metrics.into_iter().map(Some).collect(),
@@ -179,18 +179,18 @@ impl PredictionSet {
             .flatten()
             .map(|entry: &MetricEntry| entry.number)
             .collect();
-        let mut metrics = Vec::with_capacity(places);
+        let mut metrics = Vec::with_capacity(count);
         for metric in
-            (0..places).filter_map(|place| metric(&inputs, place, &self.access, self.has_store))
+            (0..count).filter_map(|index| metric(&inputs, index, &self.access, self.has_store))
         {
-            let is_same = |(place, known): (usize, &Option<MetricEntry>)| {
+            let is_same = |(index, known): (usize, &Option<MetricEntry>)| {
                 let known = known.as_ref().zip(before.as_ref());
                 known.is_some_and(|(known, (old, ..))| {
-                    self.is_known(known, old, place, &metric, spec.window_seconds)
+                    self.is_known(known, old, index, &metric, spec.window_seconds)
                 })
             };
             let same = known.iter().enumerate().position(is_same);
-            let same = same.and_then(|place| known.get_mut(place)?.take());
+            let same = same.and_then(|index| known.get_mut(index)?.take());
             metrics.push(same.unwrap_or_else(|| {
                 self.next_number += 1;
                 MetricEntry::new(
@@ -224,7 +224,7 @@ impl PredictionSet {
         &self,
         known: &MetricEntry,
         old: &Inputs,
-        place: usize,
+        index: usize,
         new: &ForecastSpec,
         window_seconds: u32,
     ) -> bool {
@@ -232,7 +232,7 @@ impl PredictionSet {
             && match known.pipeline() {
                 Some(pipeline) => pipeline.is_for(new, window_seconds),
                 // The old one is derived again, since waiting metrics keep no texts.
-                None => metric(old, place, &self.access, self.has_store).as_ref() == Some(new),
+                None => metric(old, index, &self.access, self.has_store).as_ref() == Some(new),
             }
     }
 
@@ -390,7 +390,7 @@ impl PredictionSet {
         } in objects
         {
             let used = used.entry(&spec.key.namespace).or_default();
-            for (place, entry) in metrics.iter_mut().enumerate() {
+            for (index, entry) in metrics.iter_mut().enumerate() {
                 let bytes = used.saturating_add(entry.needed_bytes());
                 let most = if entry.pipeline().is_some() {
                     share
@@ -404,7 +404,7 @@ impl PredictionSet {
                 }
                 *used = bytes;
                 if entry.pipeline().is_none()
-                    && let Some(metric) = metric(inputs, place, access, *has_store)
+                    && let Some(metric) = metric(inputs, index, access, *has_store)
                 {
                     entry.admit(MetricPipeline::new(
                         &spec.uid,
@@ -444,11 +444,11 @@ impl PredictionSet {
 /// The metric at this index of a prediction. Without a store only usage has a history.
 fn metric(
     inputs: &Inputs,
-    place: usize,
+    index: usize,
     access: &QueryAccess,
     has_store: bool,
 ) -> Option<ForecastSpec> {
-    let mut metric = inputs.metric(place, access)?;
+    let mut metric = inputs.metric(index, access)?;
     if !has_store && matches!(metric.query, Ok(Query::Expression(_))) {
         metric.query = Err(
             "only Prometheus knows the history of this metric, and there is none: see --datasource"

@@ -154,7 +154,7 @@ mod tests {
     fn waiting_namespaces_are_not_read_while_all_slots_are_in_use() {
         let mut slots = QuerySlots::new(1);
         slots.acquire("a");
-        let waiting = std::iter::repeat_with(|| -> &'static str { panic!("no place is free") });
+        let waiting = std::iter::repeat_with(|| -> &'static str { panic!("no slot is free") });
         assert_eq!(slots.next_namespace(waiting, NOW), None);
     }
 

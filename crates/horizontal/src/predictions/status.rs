@@ -98,25 +98,25 @@ pub fn status_update(
     // A first status without a problem causes no event.
     let is_unread = is_read == ConditionStatus::False;
     let was_ready = was(READY).is_none_or(|was| was == ConditionStatus::True);
-    let is_news =
+    let has_event =
         was_ready != is_ready || is_unread != (was(HISTORY_READ) == Some(ConditionStatus::False));
-    let said = if message.is_empty() {
+    let note = if message.is_empty() {
         "all metrics are predicted".to_owned()
     } else {
         message
     };
     Some(StatusUpdate {
         status,
-        event: is_news.then_some((!is_ready || is_unread, reason, said)),
+        event: has_event.then_some((!is_ready || is_unread, reason, note)),
     })
 }
 
 fn message(forecast: &Forecast, is_ready: bool) -> String {
-    let told = forecast
+    let with_reason = forecast
         .metrics
         .iter()
         .filter(|metric| !metric.reason.is_empty());
-    let reasons: Vec<String> = told
+    let reasons: Vec<String> = with_reason
         .map(|metric| format!("{}: {}", metric.identifier, metric.reason))
         .collect();
     let text = match (is_ready, reasons.is_empty()) {

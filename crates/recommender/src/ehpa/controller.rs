@@ -16,7 +16,7 @@ use futures::future::pending;
 use futures::stream;
 use horizontal::ehpa::{
     Attempt, EhpaSnapshot, Observed, Orphan, Orphans, Problem, Propagation, RESYNC_INTERVAL,
-    RETRY_INTERVAL, Snapshot, TargetScale, news, plan, status, target_pods,
+    RETRY_INTERVAL, Snapshot, TargetScale, plan, status, target_pods, unpredictable_metrics,
 };
 use jiff::Timestamp;
 use k8s_openapi::api::autoscaling::v2::HorizontalPodAutoscaler;
@@ -298,7 +298,7 @@ impl EhpaController {
         }
         if let Err(error) = self.writer.update_status(observed.object, &status).await {
             tracing::warn!(object = observed.object.name_any(), %error, "cannot write the status of an EHPA");
-        } else if let Some(note) = news(observed.object.status.as_ref(), &status) {
+        } else if let Some(note) = unpredictable_metrics(observed.object.status.as_ref(), &status) {
             self.writer
                 .record_event(observed.object, "MetricsNotPredictable", note, true)
                 .await;

@@ -47,11 +47,11 @@ impl CraneMetricsTask {
             loop {
                 let synced = self.horizontal.borrow().is_synced();
                 if synced && leading.holds(std::time::Instant::now()) {
-                    let look = || {
+                    let update = || {
                         let copy_of = copy_of(&self.horizontal.borrow());
                         samples(&copy_of, &mut counts, &self.recommender, Timestamp::now())
                     };
-                    shown.0.show(block_in_place(look));
+                    shown.0.show(block_in_place(update));
                 }
                 sleep(PERIOD).await;
             }

@@ -83,8 +83,8 @@ impl HistoryCollector {
             metrics,
         } = self;
         // Nothing is watched until the kinds are installed.
-        let is_there = |view: &View| view.freshness().next().is_some() && view.is_synced();
-        if horizontal.wait_for(is_there).await.is_err() {
+        let is_installed = |view: &View| view.freshness().next().is_some() && view.is_synced();
+        if horizontal.wait_for(is_installed).await.is_err() {
             return;
         }
         horizontal.mark_changed();
@@ -299,7 +299,7 @@ struct Rounds {
     /// Maximum time between two rounds.
     patience: Duration,
     /// Time at which the last round was received.
-    heard: Timestamp,
+    received_at: Timestamp,
     /// Time of the last appended round.
     seen: Option<Timestamp>,
 }
@@ -309,7 +309,7 @@ impl Rounds {
         Self {
             newest,
             patience,
-            heard: now,
+            received_at: now,
             seen: None,
         }
     }
@@ -323,7 +323,8 @@ impl Rounds {
     ) {
         let round = self.newest.borrow().clone();
         let Some(round) = round.filter(|round| self.seen != Some(round.at)) else {
-            let silent = Duration::try_from(now.duration_since(self.heard)).unwrap_or_default();
+            let silent =
+                Duration::try_from(now.duration_since(self.received_at)).unwrap_or_default();
             if silent > self.patience {
                 let pipelines = predictions
                     .pipelines()
@@ -332,7 +333,7 @@ impl Rounds {
             }
             return;
         };
-        (self.seen, self.heard) = (Some(round.at), now);
+        (self.seen, self.received_at) = (Some(round.at), now);
         let usage = ByNamespace::new(&round);
         for pipeline in predictions.pipelines() {
             let Some(query) = pipeline.query() else {

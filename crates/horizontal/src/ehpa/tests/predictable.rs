@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::fixture::{Fixture, external, planned_hpa, reasons, resource};
 use crate::ehpa::plan::Desired;
-use crate::ehpa::status::{news, status};
+use crate::ehpa::status::{status, unpredictable_metrics};
 
 fn named(kind: &str, name: &str) -> Value {
     let source =
@@ -28,7 +28,7 @@ fn check(fixture: &Fixture, predicted: &[&str], others: &[(&str, &str)]) {
         .collect();
     assert_eq!(found, predicted);
     let status = status(&fixture.observed(), &plan.problems, false);
-    let said = status
+    let condition = status
         .conditions
         .iter()
         .find(|condition| condition.kind == METRICS_PREDICTABLE);
@@ -38,12 +38,12 @@ fn check(fixture: &Fixture, predicted: &[&str], others: &[(&str, &str)]) {
         .collect();
     let expected = (!expected.is_empty()).then(|| (ConditionStatus::False, expected.join("; ")));
     assert_eq!(
-        said.map(|condition| (condition.status, condition.message.clone())),
+        condition.map(|condition| (condition.status, condition.message.clone())),
         expected
     );
 }
 
-const NO_LABEL_VALUE: &str = "the hpa would ask for it by this name, which is no value of a label: at most 63 letters, digits, '-', '_' \
+const NO_LABEL_VALUE: &str = "the autoscaler would ask for it by this name, which is no value of a label: at most 63 letters, digits, '-', '_' \
                               and '.', a letter or digit at both ends";
 
 #[test]
@@ -135,20 +135,20 @@ fn names_that_are_no_names_cannot_become_part_of_a_query() {
 fn the_event_is_recorded_once_for_each_generation() {
     let mut fixture =
         Fixture::new(&json!({"metrics": [named("Pods", "job:http_requests:rate5m")]}));
-    let mut told = Vec::new();
+    let mut generations = Vec::new();
     for generation in [1, 1, 2, 2, 3] {
         fixture.object.metadata.generation = Some(generation);
         let status = status(&fixture.observed(), &[], false);
-        if let Some(note) = news(fixture.object.status.as_ref(), &status) {
+        if let Some(note) = unpredictable_metrics(fixture.object.status.as_ref(), &status) {
             assert_eq!(
                 note,
                 format!("pods.job:http_requests:rate5m: {NO_LABEL_VALUE}")
             );
-            told.push(generation);
+            generations.push(generation);
         }
         fixture.object.status = Some(status);
     }
-    assert_eq!(told, [1, 2, 3]);
+    assert_eq!(generations, [1, 2, 3]);
     // Metrics that became predictable are no longer reported.
     fixture.object.spec.metrics.clear();
     assert_eq!(status(&fixture.observed(), &[], false).conditions.len(), 1);

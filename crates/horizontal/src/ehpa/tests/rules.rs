@@ -132,7 +132,7 @@ fn without_valid_rules_queries_stay_as_they_are() {
 
 #[test]
 fn invalid_rules_cause_a_condition_only_where_rules_apply() {
-    let said = |fixture: &Fixture| {
+    let rules_condition = |fixture: &Fixture| {
         let conditions = status(&fixture.observed(), &[], false).conditions;
         let condition = conditions
             .into_iter()
@@ -140,20 +140,20 @@ fn invalid_rules_cause_a_condition_only_where_rules_apply() {
         condition.map(|condition| (condition.reason, condition.message))
     };
     let mut fixture = fixture(RULES, &[], "External", &json!({"name": "queue"}));
-    assert_eq!(said(&fixture), None);
+    assert_eq!(rules_condition(&fixture), None);
     fixture.rules.error = Some("rules[0]: no".to_owned());
     let expected = (
         "MetricRulesBroken".to_owned(),
         "rules[0]: no; histories are asked for as before".to_owned(),
     );
-    assert_eq!(said(&fixture), Some(expected));
+    assert_eq!(rules_condition(&fixture), Some(expected));
     check(&fixture, Ok(r#"sum(max(queue{namespace="shop"}))"#));
     let annotated = fixture.annotated(
         "metric-query.autoscaling.crane.io/external.queue",
         "avg(queue)",
     );
-    assert_eq!(said(&annotated), None);
+    assert_eq!(rules_condition(&annotated), None);
     let mut of_cpu = Fixture::new(&json!({}));
     of_cpu.rules.error = Some("rules[0]: no".to_owned());
-    assert_eq!(said(&of_cpu), None);
+    assert_eq!(rules_condition(&of_cpu), None);
 }

@@ -118,11 +118,11 @@ impl Dsp {
         let step = i64::from(step_seconds);
         let per_period = found.period.len();
         let first_second = floor(range.now, step_seconds).max(found.first_second);
-        let place =
+        let index =
             |second: i64| usize::try_from((second - found.first_second).div_euclid(step)).ok();
         let value = |second: i64| {
-            let place = place(second).filter(|place| *place < per_period * found.periods)?;
-            found.period.get(place.checked_rem(per_period)?).copied()
+            let index = index(second).filter(|index| *index < per_period * found.periods)?;
+            found.period.get(index.checked_rem(per_period)?).copied()
         };
         let seconds = (0..)
             .map(|number: i64| first_second + number * step)

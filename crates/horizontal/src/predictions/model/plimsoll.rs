@@ -92,8 +92,8 @@ impl PlimsollForecaster {
     pub(super) fn forecast(&self, range: ForecastRange) -> Result<ForecastSeries, String> {
         let forecaster = self.fitted.as_deref().ok_or_else(|| self.too_young())?;
         let slot = self.slot();
-        let said = |ahead: u32| forecaster.forecast(ahead).map_err(|error| reason(&error));
-        let as_of = said(slot)?.as_of.as_second();
+        let forecast_at = |ahead: u32| forecaster.forecast(ahead).map_err(|error| reason(&error));
+        let as_of = forecast_at(slot)?.as_of.as_second();
         let longest = self.horizons.last().copied().unwrap_or(slot);
         let first_second = floor(range.now, self.step);
         let (mut values, mut last) = (Vec::new(), None);
@@ -108,7 +108,7 @@ impl PlimsollForecaster {
             }
             let value = match last {
                 Some((known, value)) if known == ahead => value,
-                _ => self.quantile.of(&said(ahead)?),
+                _ => self.quantile.of(&forecast_at(ahead)?),
             };
             last = Some((ahead, value));
             values.push(value);
@@ -138,10 +138,10 @@ impl PlimsollForecaster {
         if self.horizons.last() != Some(&DAY) || values.len() < steps(FARTHEST) {
             return;
         }
-        for place in values.len()..count {
-            let before = place
+        for index in values.len()..count {
+            let before = index
                 .checked_sub(steps(DAY))
-                .and_then(|place| values.get(place));
+                .and_then(|index| values.get(index));
             values.push(before.copied().unwrap_or(first.max(last)));
         }
     }
@@ -163,12 +163,12 @@ impl PlimsollForecaster {
 
 /// Observes samples. Returns the index of the first one after a gap that is too long.
 fn observe(forecaster: &mut Forecaster, samples: &[(i64, f64)], until: i64) -> Option<usize> {
-    for (place, (second, value)) in samples.iter().enumerate() {
+    for (index, (second, value)) in samples.iter().enumerate() {
         let Ok(at) = Timestamp::from_second(*second) else {
             continue;
         };
         if forecaster.observe(at, *value) == Err(ObserveError::Gap) {
-            return Some(place);
+            return Some(index);
         }
     }
     let is_gap = Timestamp::from_second(until)
@@ -184,14 +184,14 @@ fn reason(error: &ForecastError) -> String {
             needed_seconds,
         } => {
             let missing = whole_hours(history_seconds.saturating_sub(*measured_seconds));
-            let said = too_little(*history_seconds, *needed_seconds);
+            let text = too_little(*history_seconds, *needed_seconds);
             if missing > 0 {
                 format!(
-                    "{said}; nothing was measured for {} of it",
+                    "{text}; nothing was measured for {} of it",
                     duration_text(missing)
                 )
             } else {
-                said
+                text
             }
         }
         other => other.to_string(),

@@ -121,12 +121,12 @@ fn slow_reads_get_smaller_chunks_and_then_longer_pauses() {
     };
     for (excess, least) in [(Excess::Time, 500), (Excess::Size, 62)] {
         let mut pipeline = Fixture::new(own(), now).pipeline;
-        let mut asked = vec![points(&pipeline, now)];
+        let mut requested = vec![points(&pipeline, now)];
         while pipeline.reduce_chunk(pipeline.chunk(at(now)), excess, at(now)) {
-            asked.push(points(&pipeline, now));
+            requested.push(points(&pipeline, now));
         }
         assert_eq!(
-            (asked[0], asked[1], asked.last().copied()),
+            (requested[0], requested[1], requested.last().copied()),
             (2000, 1000, Some(least)),
             "{excess:?}"
         );

@@ -128,7 +128,7 @@ fn a_new_leader_that_cannot_read_continues_with_the_written_forecast() {
     after.pipeline.fail("nobody answers", at(now + 300));
     let forecast = after.forecast(now + 300);
     assert!(forecast.metrics[0].is_ready);
-    let (told, forecasts) = (
+    let (published, forecasts) = (
         &forecast.metrics[0].series[0],
         &before
             .pipeline
@@ -139,13 +139,13 @@ fn a_new_leader_that_cannot_read_continues_with_the_written_forecast() {
             .series[0],
     );
     // Written values have five decimals.
-    let is_near = |(told, forecasts): ((i64, f64), (i64, f64))| {
-        told.0 == forecasts.0 && (told.1 - forecasts.1).abs() < 1e-5
+    let is_near = |(published, forecasts): ((i64, f64), (i64, f64))| {
+        published.0 == forecasts.0 && (published.1 - forecasts.1).abs() < 1e-5
     };
     assert!(
-        told.values.len() == forecasts.values.len()
-            && told.points().zip(forecasts.points()).all(is_near),
-        "{told:?}"
+        published.values.len() == forecasts.values.len()
+            && published.points().zip(forecasts.points()).all(is_near),
+        "{published:?}"
     );
     after.write(now + 300).expect("the condition changes");
     after.check((

@@ -5,7 +5,7 @@ use api::ehpa::{EffectiveHorizontalPodAutoscaler, adopted_by};
 use api::prediction::TimeSeriesPrediction;
 use api::substitute::Substitute;
 use horizontal::ehpa::{
-    Desired, Observed, Plan, Problem, Writable, differs, may_adopt, owned_name, says,
+    Desired, Observed, Plan, Problem, Writable, differs, may_adopt, owned_name, ready_contains,
 };
 use k8s_openapi::api::autoscaling::v2::HorizontalPodAutoscaler;
 use kube::{Error, ResourceExt as _};
@@ -221,7 +221,7 @@ impl PlanApplier<'_> {
             return true;
         };
         let message = text(&error);
-        if !says(self.object.status.as_ref(), &message) {
+        if !ready_contains(self.object.status.as_ref(), &message) {
             self.writer
                 .record_event(self.object, "FailedManualScale", &message, true)
                 .await;
@@ -254,7 +254,7 @@ impl PlanApplier<'_> {
             Err(error) => error,
         };
         let message = text(&error);
-        if !says(object.status.as_ref(), &message) {
+        if !ready_contains(object.status.as_ref(), &message) {
             let ehpa = self.hpa_key(&object.name_any());
             let kind = owned.kind();
             tracing::warn!(%ehpa, kind, error = message, "cannot write an object of an EHPA");
