@@ -18,15 +18,33 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("admission", &["sizing", "view", "model", "api"]),
     ("rollout", &["sizing", "view", "model", "api"]),
     ("watch", &["view", "model", "api"]),
-    ("sources", &["model", "api"]),
+    ("promql", &["model"]),
+    ("sources", &["promql", "model", "api"]),
     ("runtime", &[]),
     ("serving", &["runtime"]),
     ("delegated_auth", &["runtime", "serving"]),
+    // sizing for Crane's percentile predictor, which sizes containers too.
+    (
+        "horizontal",
+        &[
+            "forecast", "scaling", "sizing", "promql", "view", "model", "api",
+        ],
+    ),
     (
         "recommender",
         &[
-            "sizing", "forecast", "scaling", "model", "api", "feed", "view", "watch", "sources",
-            "runtime", "serving",
+            "horizontal",
+            "sizing",
+            "forecast",
+            "scaling",
+            "model",
+            "api",
+            "feed",
+            "view",
+            "watch",
+            "sources",
+            "runtime",
+            "serving",
         ],
     ),
     (
@@ -75,9 +93,11 @@ pub(crate) const PURE: &[&str] = &[
     "sizing",
     "forecast",
     "scaling",
+    "promql",
     "view",
     "admission",
     "rollout",
+    "horizontal",
 ];
 const IMPURE_PACKAGES: &[&str] = &[
     "tokio",

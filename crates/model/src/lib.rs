@@ -12,6 +12,7 @@ pub mod quantity;
 mod allowed;
 mod constraints;
 mod explanation;
+mod forecast;
 mod labels;
 mod namespace_limits;
 mod recommendation;
@@ -24,6 +25,7 @@ pub use constraints::{
     Effect, NodeConstraints, NodeOperator, NodeRequirement, NodeTerm, NodeTraits, Taint, Toleration,
 };
 pub use explanation::{Bound, Cap, ContainerExplanation, Explanation};
+pub use forecast::{Forecast, ForecastSeries, MetricForecast};
 pub use labels::{Labels, ParseSelectorError, Requirement, Selector};
 pub use namespace_limits::{Limits, NamespaceLimits};
 pub use quantity::{ParseQuantityError, Quantity};

@@ -1,6 +1,6 @@
 //! The recommender's only writes: the status of `VerticalPodAutoscaler` objects, as one JSON patch
 //! each, in `act/checkpoint.rs` the checkpoints, in `act/policy.rs` the objects of sizing policies,
-//! in `act/effective.rs` and `act/prediction.rs` those of the horizontal loop, and in
+//! in `act/ehpa.rs` and `act/prediction.rs` those of the horizontal loop, and in
 //! `act/event.rs` events.
 //!
 //! Upstream's patch puts the whole status in place. Here it first tests the object's uid, so that
@@ -8,7 +8,7 @@
 //! successor.
 
 pub(crate) mod checkpoint;
-pub(crate) mod effective;
+pub(crate) mod ehpa;
 mod event;
 mod objects;
 pub(crate) mod policy;

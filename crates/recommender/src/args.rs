@@ -2,7 +2,7 @@
 //! here say so.
 
 mod crane_metrics;
-mod effective_hpa;
+mod ehpa;
 mod external_metrics;
 mod feed;
 mod history;
@@ -25,9 +25,8 @@ use crate::storage::Storage;
 
 pub use self::feed::FeedArgs;
 pub use self::sizing::SizingArgs;
-pub use crate::predict::{QueryScope, UnknownQueryScope};
 pub use crane_metrics::CraneMetricsArgs;
-pub use effective_hpa::EffectiveHpaArgs;
+pub use ehpa::EhpaArgs;
 pub use external_metrics::ExternalMetricsArgs;
 pub use history::HistoryArgs;
 pub use metric_rules::MetricRulesArgs;
@@ -80,7 +79,7 @@ pub struct Args {
     pub crane_metrics: CraneMetricsArgs,
     /// Flags of effective autoscalers.
     #[command(flatten)]
-    pub effective_hpa: EffectiveHpaArgs,
+    pub effective_hpa: EhpaArgs,
     /// Flags of rules for custom and external metrics.
     #[command(flatten)]
     pub metric_rules: MetricRulesArgs,

@@ -18,7 +18,7 @@ use tokio::time::{MissedTickBehavior, interval};
 use view::{OomKill, View};
 
 use crate::metrics::{Metrics, Steps};
-use crate::predict::rounds::Round;
+use crate::predictions::collector::Round;
 use crate::state::{KillCount, State};
 use crate::tell::{PAUSE, at};
 use crate::usage::{Reading, Usage};

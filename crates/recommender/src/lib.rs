@@ -11,8 +11,8 @@
 //! * [`storage`]: where history comes from that is older than this process.
 //! * `tell`: decides after every change, tells the feed and has statuses written, urgent ones
 //!   first.
-//! * `ehpa`: effective autoscalers of the horizontal loop.
-//! * `predict`: what metrics will be, for effective autoscalers and whoever asks.
+//! * `ehpa`: controller of EHPAs.
+//! * `predictions`: controller of predictions.
 //! * `installed`: waits for kinds that not every cluster has, or gives the right to.
 //! * `sizing_policies`: VPA objects for whole namespaces.
 //! * `division`: how several of its kind divide the namespaces.
@@ -30,7 +30,7 @@ mod ingest;
 mod installed;
 pub mod metrics;
 mod policies;
-mod predict;
+mod predictions;
 mod run;
 pub mod schedulable;
 mod serve;

@@ -30,7 +30,7 @@ use crate::act::Outcome;
 use crate::state::{Decision, Ingested, KillCount};
 use caps::Caps;
 use checkpoints::Checkpoints;
-pub(crate) use crane::{CraneMetrics, Sample, Sort};
+pub(crate) use crane::CraneMetrics;
 pub(crate) use forecasts::ForecastMetrics;
 use freshness::WatchFreshness;
 pub use history::HistoryMetrics;

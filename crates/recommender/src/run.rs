@@ -20,12 +20,12 @@ use crate::act::{Writer, checkpoint};
 use crate::args::{Args, DEFAULT_MIN_CHECKPOINTS, DataSource, HistoryArgs, scope};
 use crate::checkpoint::keep::Keeper as CheckpointKeeper;
 use crate::division;
-use crate::ehpa::rules::follow;
-use crate::ehpa::watch::watch as watch_effective;
+use crate::ehpa::rule_file::follow;
+use crate::ehpa::watch::watch as watch_ehpas;
 use crate::history::{Fetching, Settings};
 use crate::ingest::{Ingest, Shared, waiting_kills};
 use crate::metrics::Metrics;
-use crate::predict::gather::Source;
+use crate::predictions::collector::Source;
 use crate::serve::Feed;
 use crate::sizing_policies::watch::watch as watch_policies;
 use crate::state::{Charge, State};
@@ -35,8 +35,8 @@ use crate::usage::Usage;
 /// Of so many statuses that are written at the same time, one checkpoint is: nobody waits for
 /// checkpoints.
 const CHECKPOINT_SHARE: usize = 4;
-/// After so many rounds without usage it is said that predictions have none.
-const ROUNDS_OF_PATIENCE: u32 = 5;
+/// Number of missing rounds of usage after which predictions report that there are none.
+const MAX_MISSING_ROUNDS: u32 = 5;
 
 /// The recommender's work.
 pub async fn run(args: Args, chassis: Chassis) -> anyhow::Result<()> {
@@ -130,14 +130,14 @@ pub async fn run(args: Args, chassis: Chassis) -> anyhow::Result<()> {
         chassis.tasks.spawn_until_shutdown("rules", following);
         rules
     });
-    let effective_keeper = parts.effective(effective_hpa, rules.clone());
-    let gauges = parts.gauges(&chassis.registry, &crane_metrics)?;
+    let ehpas = parts.ehpas(effective_hpa, rules.clone());
+    let crane_metrics = parts.crane_metrics(&chassis.registry, &crane_metrics)?;
     let (rounds, heard) = watch::channel(None);
     let predicted_from = match predicted_from {
         Some(settings) => Source::Prometheus(Box::new(settings)),
-        None => Source::Rounds(heard, recommender_interval.0 * ROUNDS_OF_PATIENCE),
+        None => Source::Rounds(heard, recommender_interval.0 * MAX_MISSING_ROUNDS),
     };
-    let gather = parts.gather(predicted_from, &prediction, rules);
+    let collector = parts.collector(predicted_from, &prediction, rules);
     let shared = Shared::new(state);
     let feed = Feed::start(feed, &shared, &chassis)?;
     let (publishers, address) = feed
@@ -151,7 +151,7 @@ pub async fn run(args: Args, chassis: Chassis) -> anyhow::Result<()> {
         .unzip();
     let (publisher, forecasts) = publishers.unzip();
     let predictions = parts.predictions(
-        gather.book.clone(),
+        collector.store.clone(),
         prediction.prediction_update_frequency_duration.0,
         forecasts,
     );
@@ -196,19 +196,17 @@ pub async fn run(args: Args, chassis: Chassis) -> anyhow::Result<()> {
         .spawn_until_shutdown("checkpoint watch", async move { stored.ended().await });
     let watch = watch_policies(chassis.client.clone(), namespace.clone(), policies);
     chassis.tasks.spawn_until_shutdown("policy watch", watch);
-    let watch = watch_effective(
+    let watch = watch_ehpas(
         chassis.client.clone(),
         namespace,
         horizontal,
         sees_namespaces,
     );
-    chassis
-        .tasks
-        .spawn_until_shutdown("effective autoscaler watch", watch);
+    chassis.tasks.spawn_until_shutdown("EHPA watch", watch);
     chassis.tasks.spawn_until_shutdown("ingest", ingest.run());
     chassis
         .tasks
-        .spawn_until_shutdown("forecasts", gather.run());
+        .spawn_until_shutdown("forecasts", collector.run());
     if let Some(settings) = past {
         let fetching = Fetching {
             settings,
@@ -228,9 +226,9 @@ pub async fn run(args: Args, chassis: Chassis) -> anyhow::Result<()> {
         workers,
         checkpoints,
         policies: policy_keeper,
-        effective: effective_keeper,
+        ehpas,
         predictions,
-        gauges,
+        crane_metrics,
         metrics,
         shutdown: chassis.shutdown.clone(),
     };

@@ -2,11 +2,7 @@
 //!
 //! A failing source returns an error and no samples. A missing value is never a sample of zero.
 //!
-//! | formula | file |
-//! |---|---|
-//! | Prometheus queries and metric names | `prometheus/query.rs`, `prometheus/names.rs` |
-//! | metrics of a prometheus-adapter rule, their objects and queries | `rules/rule.rs`, `rules/association.rs`, `rules/matchers.rs` |
-//! | query for a workload's history by a rule | `rules/rule/history.rs` |
+//! Query texts and the rules of prometheus-adapter are in the crate `promql`.
 
 pub mod causes;
 pub mod external_metrics;

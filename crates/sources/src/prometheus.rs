@@ -8,23 +8,17 @@
 //! | topic | file |
 //! |---|---|
 //! | address and credentials of the store | `connection.rs` |
-//! | possible series and labels | `names.rs` |
-//! | query texts | `query.rs` |
-//! | restriction of an expression to one namespace | `confine.rs` |
 //! | pieces of a range | `window.rs` |
 //! | responses | `answer.rs`, `instant.rs` |
 //! | Kubernetes label names | `label_names.rs` |
+//! | query texts, possible series and labels | crate `promql` |
 
 mod answer;
-mod confine;
 mod connection;
 mod error;
 mod exchange;
 mod instant;
 mod label_names;
-mod names;
-mod query;
-mod step;
 mod window;
 
 use std::collections::{BTreeMap, HashMap};
@@ -32,19 +26,21 @@ use std::collections::{BTreeMap, HashMap};
 use model::{ContainerRef, Series};
 
 pub use answer::Labelled;
-pub use confine::{ConfineError, confine};
 pub use connection::{Connection, Credentials, Secret};
 pub use error::{Detail, Excess, PrometheusError};
 pub use exchange::{Exchange, Observer, Prometheus};
 pub use instant::{InstantSample, SeriesShape};
 pub use label_names::KnownKeys;
-pub use names::{Layout, PodLabelSeries, PodLabelSettings, UsageSeries, UsageSettings};
-pub use query::{NameError, is_label_name, is_metric_name, literal, matcher, sum, workload_usage};
-pub use step::{ParseStepError, Step};
+pub use promql::{
+    ConfineError, Layout, NameError, ParseStepError, PodLabelSeries, PodLabelSettings, Step,
+    UsageSeries, UsageSettings, confine, is_label_name, is_metric_name, literal, matcher, sum,
+    workload_usage,
+};
 pub use window::Window;
 
 use crate::causes::with_causes;
 use exchange::MAX_BYTES;
+use promql::query;
 use window::Pieces;
 
 /// Maximum size of an expression's response in bytes. Ten series of 2000 points have half of that.

@@ -12,7 +12,7 @@ use futures::{StreamExt as _, stream};
 use jiff::Timestamp;
 use kube::Client;
 use runtime::ApiServerClock;
-use sources::rules::{ApiResources, RuleSet};
+use sources::rules::{RuleSet, read_api_resources};
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep_until, timeout};
 
@@ -133,7 +133,7 @@ async fn wait_for_relist<T>(
 
 impl Lister {
     async fn list(&mut self, rules: &RuleSet) -> anyhow::Result<()> {
-        let resources = timeout(TIMEOUT, ApiResources::read(&self.client)).await;
+        let resources = timeout(TIMEOUT, read_api_resources(&self.client)).await;
         let resources = resources
             .context("the API server takes too long")?
             .context("list the cluster's resources")?;

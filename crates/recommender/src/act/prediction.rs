@@ -1,5 +1,4 @@
-//! Writes what is predicted into the status of `TimeSeriesPrediction` objects, and events about
-//! them.
+//! Writes of the status of `TimeSeriesPrediction` objects, and events about them.
 
 use std::time::Instant;
 
@@ -15,7 +14,7 @@ use view::ObjectKey;
 use super::event::{Events, event};
 use super::objects::{loosely_typed, patching};
 
-/// Writes what is predicted.
+/// Writer of predictions.
 #[derive(Clone)]
 pub(crate) struct Writer {
     client: Client,
@@ -28,9 +27,9 @@ impl Writer {
         Self { client, events }
     }
 
-    /// Writes the status of an object, if this process still leads; returns whether it was sent. An
-    /// object that is gone, or another one of its name, is left alone.
-    pub(crate) async fn say(
+    /// Writes the status, if this process still leads. Returns whether the request was sent. An
+    /// object that is gone, or another one of its name, is ignored.
+    pub(crate) async fn update_status(
         &self,
         key: &ObjectKey,
         uid: &str,
@@ -46,15 +45,14 @@ impl Writer {
             .patch_status(&key.name, &patching(), &Body::Json::<()>(patch))
             .await
         {
-            // It is gone.
+            // The object is gone.
             Err(Error::Api(answer)) if answer.code == 404 => Ok(true),
             written => written.map(|_| true),
         }
     }
 
-    /// Tells people of an object. They are told best, so an event that cannot be written is no
-    /// failure.
-    pub(crate) async fn tell(
+    /// Records an event. Events are best effort: a failure is ignored.
+    pub(crate) async fn record_event(
         &self,
         key: &ObjectKey,
         uid: &str,
@@ -111,7 +109,7 @@ mod tests {
         );
         for (is_sent, count) in [(true, 1), (false, 1)] {
             let sent = writer
-                .say(&key, "u1", &TimeSeriesPredictionStatus::default(), &leading)
+                .update_status(&key, "u1", &TimeSeriesPredictionStatus::default(), &leading)
                 .await;
             assert_eq!(
                 (sent.expect("answered"), requests.load(Ordering::Relaxed)),

@@ -1,27 +1,26 @@
-//! The flags that let usage come from an adapter of external metrics: upstream's names and
-//! defaults.
+//! Flags for usage from an adapter of external metrics: upstream's names and defaults.
 
 use anyhow::{Context as _, ensure};
 use clap::Args;
 use sources::external_metrics::ExternalMetricNames;
 
-/// Where usage comes from, unless from the metrics API.
+/// Usage from external metrics in place of the metrics API.
 #[derive(Debug, Clone, Args)]
 pub struct ExternalMetricsArgs {
     /// Read usage from external.metrics.k8s.io in place of metrics.k8s.io. --container-name-label
     /// names the label with the name of the container.
     #[arg(long)]
     pub use_external_metrics: bool,
-    /// External metric of a container's CPU usage in cores. Empty: CPU is not measured.
+    /// External metric of a container's CPU usage in cores. Empty: CPU is not read.
     #[arg(long, default_value = "", value_name = "NAME")]
     pub external_metrics_cpu_metric: String,
-    /// External metric of a container's memory usage in bytes. Empty: memory is not measured.
+    /// External metric of a container's memory usage in bytes. Empty: memory is not read.
     #[arg(long, default_value = "", value_name = "NAME")]
     pub external_metrics_memory_metric: String,
 }
 
 impl ExternalMetricsArgs {
-    /// The metrics to read; none where usage comes from the metrics API.
+    /// The metrics to read; `None` if usage comes from the metrics API.
     pub fn names(self, container_label: &str) -> anyhow::Result<Option<ExternalMetricNames>> {
         let Self {
             use_external_metrics,
@@ -56,7 +55,7 @@ mod tests {
     use super::*;
     use crate::args::tests::parse;
 
-    /// `expected`: the metrics, none for the metrics API, or a part of the error.
+    /// `expected`: the metrics, `None` for the metrics API, or part of the error.
     fn check(line: &str, expected: Result<Option<[Option<&str>; 2]>, &str>) {
         let args = parse(line).expect(line);
         match (

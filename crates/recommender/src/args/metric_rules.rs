@@ -1,20 +1,19 @@
-//! The flags that say where rules of prometheus-adapter are, under the names that they have in
-//! Crane.
+//! Flags for the location of prometheus-adapter rules, under Crane's names.
 
 use anyhow::{Context as _, ensure};
 use clap::Args;
 use sources::rules::read_matchers;
 
-use crate::ehpa::rules::{Place, Settings};
+use crate::ehpa::rule_file::{RuleFileSettings, RuleLocation};
 
-/// Where rules say how the history of custom and external metrics is asked for.
+/// Rules for the history of custom and external metrics.
 #[derive(Debug, Clone, Args)]
 pub struct MetricRulesArgs {
-    /// Rule file of prometheus-adapter that says how the history of custom and external metrics of
-    /// effective autoscalers is asked for. It is read again when it changes.
+    /// Rule file of prometheus-adapter with the queries for the history of custom and external
+    /// metrics of `EffectiveHorizontalPodAutoscaler` objects. It is reloaded after changes.
     #[arg(long, default_value = "", value_name = "FILE")]
     pub prometheus_adapter_config: String,
-    /// Namespace of a `ConfigMap` with such rules, which is read again when it changes.
+    /// Namespace of a `ConfigMap` with such rules. It is reloaded after changes.
     #[arg(long, default_value = "", value_name = "NAMESPACE")]
     pub prometheus_adapter_configmap_namespace: String,
     /// Name of that `ConfigMap`.
@@ -23,15 +22,14 @@ pub struct MetricRulesArgs {
     /// Its key with the rules.
     #[arg(long, default_value = "", value_name = "KEY")]
     pub prometheus_adapter_configmap_key: String,
-    /// What every series must fit which is asked for by such a rule, as in a query, such as
-    /// cluster="a",container!="".
+    /// Label matchers added to every query of these rules, such as cluster="a",container!="".
     #[arg(long, default_value = "", value_name = "MATCHERS")]
     pub prometheus_adapter_extension_labels: String,
 }
 
 impl MetricRulesArgs {
-    /// Where rules are; none if nowhere.
-    pub(crate) fn settings(self) -> anyhow::Result<Option<Settings>> {
+    /// The location of the rules; `None` without any.
+    pub(crate) fn settings(self) -> anyhow::Result<Option<RuleFileSettings>> {
         let Self {
             prometheus_adapter_config: file,
             prometheus_adapter_configmap_namespace: namespace,
@@ -39,13 +37,13 @@ impl MetricRulesArgs {
             prometheus_adapter_configmap_key: key,
             prometheus_adapter_extension_labels: extension,
         } = self;
-        let further = read_matchers(&extension).with_context(|| {
+        let matchers = read_matchers(&extension).with_context(|| {
             format!("--prometheus-adapter-extension-labels: {extension:?} is not of the form a=\"b\",c!=\"d\"")
         })?;
         let is_map = [&namespace, &name, &key].map(|part| !part.is_empty());
-        let place = match (file.is_empty(), is_map) {
+        let location = match (file.is_empty(), is_map) {
             (true, [false, false, false]) => return Ok(None),
-            (false, [false, false, false]) => Place::File(file.into()),
+            (false, [false, false, false]) => RuleLocation::File(file.into()),
             (is_alone, all) => {
                 ensure!(
                     is_alone,
@@ -53,14 +51,14 @@ impl MetricRulesArgs {
                 );
                 let parts = "--prometheus-adapter-configmap-namespace, -name and -key";
                 ensure!(all == [true; 3], "{parts} need each other");
-                Place::ConfigMap {
+                RuleLocation::ConfigMap {
                     namespace,
                     name,
                     key,
                 }
             }
         };
-        Ok(Some(Settings { place, further }))
+        Ok(Some(RuleFileSettings { location, matchers }))
     }
 }
 
@@ -69,12 +67,12 @@ mod tests {
     use super::*;
     use crate::args::tests::parse;
 
-    /// `expected`: where the rules are, or part of why that is refused.
-    fn check(line: &str, expected: Result<Option<Place>, &str>) {
+    /// `expected`: the location of the rules, or part of the error.
+    fn check(line: &str, expected: Result<Option<RuleLocation>, &str>) {
         let found = parse(line).expect(line).metric_rules.settings();
         match (found, expected) {
             (Ok(found), Ok(expected)) => {
-                assert_eq!(found.map(|settings| settings.place), expected, "{line}");
+                assert_eq!(found.map(|settings| settings.location), expected, "{line}");
             }
             (Err(error), Err(part)) => assert!(error.to_string().contains(part), "{line}: {error}"),
             (found, _) => panic!("{line}: {found:?}"),
@@ -86,14 +84,14 @@ mod tests {
         check("", Ok(None));
         check(
             "--prometheus-adapter-config=/rules.yaml",
-            Ok(Some(Place::File("/rules.yaml".into()))),
+            Ok(Some(RuleLocation::File("/rules.yaml".into()))),
         );
         let [namespace, name, key] = ["monitoring", "adapter", "config.yaml"].map(str::to_owned);
         let map = "--prometheus-adapter-configmap-namespace=monitoring --prometheus-adapter-configmap-name=adapter \
                    --prometheus-adapter-configmap-key=config.yaml";
         check(
             map,
-            Ok(Some(Place::ConfigMap {
+            Ok(Some(RuleLocation::ConfigMap {
                 namespace,
                 name,
                 key,
@@ -122,6 +120,6 @@ mod tests {
             .settings()
             .expect(line)
             .expect("settings");
-        assert_eq!(settings.further, [r#"a="b,c""#, r#"d!="""#]);
+        assert_eq!(settings.matchers, [r#"a="b,c""#, r#"d!="""#]);
     }
 }

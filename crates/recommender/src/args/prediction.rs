@@ -1,70 +1,66 @@
-//! The flags of predictions, under the names that they have in Crane where it has them.
+//! Flags of predictions, under Crane's names where it has them.
 
 use std::str::FromStr;
 
 use clap::Args;
+use horizontal::predictions::{KnownRules, MemoryLimits, QueryAccess, QueryScope, ReadIntervals};
 use model::Quantity;
 use runtime::GoDuration;
 use runtime::duration::positive_duration;
 use sources::prometheus::{NameError, is_label_name};
 
-use crate::ehpa::rules::Told;
-use crate::predict::gather::MemoryLimits;
-use crate::predict::track::Pace;
-use crate::predict::{QueryAccess, QueryScope};
-
-/// How predicted metrics are read, forecast and written.
+/// Reading, forecasting and writing of predicted metrics.
 #[derive(Debug, Clone, Args)]
 pub struct PredictionArgs {
-    /// Where the history of predicted metrics is: prom, which is Prometheus (see
-    /// --prometheus-address); or metricserver, which is what is measured of pods while this program
-    /// runs. Empty means prom with --storage=prometheus, and metricserver without.
+    /// Source of the history of predicted metrics: prom (Prometheus, see --prometheus-address) or
+    /// metricserver (pod usage measured while this program runs). Empty: prom with
+    /// --storage=prometheus, else metricserver.
     #[arg(long, default_value = "", value_name = "SOURCE")]
     pub datasource: DataSource,
-    /// How often all predictions are looked at, whether or not there are new forecasts.
+    /// Interval of checks of all predictions, with or without new forecasts.
     #[arg(long, default_value = "30s", value_name = "DURATION", value_parser = positive_duration)]
     pub prediction_update_frequency_duration: GoDuration,
-    /// How often new samples are read from Prometheus, and forecast from.
+    /// Interval of reading new samples from Prometheus, and of forecasts.
     #[arg(long, default_value = "5m0s", value_name = "DURATION", value_parser = positive_duration)]
     pub prediction_read_interval: GoDuration,
-    /// How often Crane's DSP predictor looks at all samples.
+    /// Interval of fits of Crane's DSP predictor to all samples.
     #[arg(long, default_value = "12h0m0s", value_name = "DURATION", value_parser = positive_duration)]
     pub model_update_interval: GoDuration,
-    /// How many questions about predicted metrics Prometheus is asked at the same time. Those of
-    /// one namespace are at most half of them.
+    /// Maximum number of concurrent Prometheus queries for predicted metrics. One namespace uses at
+    /// most half of them.
     #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u16).range(1..), value_name = "COUNT")]
     pub prometheus_query_concurrency: u16,
-    /// The most memory for histories and forecasts of all namespaces. When it is reached, the
+    /// Maximum memory for histories and forecasts of all namespaces. When it is reached, the
     /// namespaces that use the most get less.
     #[arg(long, default_value = "256Mi", value_name = "QUANTITY")]
     pub prediction_memory_limit: Quantity,
-    /// The most memory for histories and forecasts of one namespace. A series takes about 100 KiB.
+    /// Maximum memory for histories and forecasts of one namespace. A series takes about 100 KiB.
     #[arg(long, default_value = "64Mi", value_name = "QUANTITY")]
     pub prediction_namespace_memory_limit: Quantity,
-    /// Series that the queries of predictions may read: namespace, those of the namespace of the
-    /// object; or cluster, all, and nodes. The label plimsoll.dev/prediction-query-scope of a
-    /// namespace goes before this flag.
+    /// Series that queries of predictions may read: namespace (those of the namespace of the
+    /// object) or cluster (all, and those of nodes). The namespace label
+    /// plimsoll.dev/prediction-query-scope overrides this flag.
     #[arg(long, default_value = "namespace", value_name = "SCOPE")]
     pub prediction_query_scope: QueryScope,
-    /// Label of series that has their namespace. Queries that may read only one namespace get a
-    /// matcher of it.
+    /// Label of series with their namespace. Queries that may read only one namespace get a matcher
+    /// of it.
     #[arg(long, default_value = "namespace", value_name = "LABEL", value_parser = label_name)]
     pub prediction_namespace_label: String,
 }
 
-/// Where the history of predicted metrics is.
+/// Source of the history of predicted metrics.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum DataSource {
-    /// Prometheus if other history is there.
+    /// Prometheus if the history of usage is there.
     #[default]
     LikeStorage,
-    /// Prometheus, or another store that answers like it.
+    /// Prometheus, or a compatible store.
     Prometheus,
     /// The source of usage.
     Usage,
 }
 
-/// A source that does not exist.
+/// Unknown name of a source.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("expected prom or metricserver")]
 pub struct UnknownDataSource;
@@ -91,23 +87,27 @@ fn label_name(text: &str) -> Result<String, NameError> {
 }
 
 impl PredictionArgs {
-    /// The series that queries may read. `rules` say what else administrators allow.
-    pub(crate) fn access(&self, rules: Option<Told>) -> QueryAccess {
+    /// Series that queries may read. With `has_rules`, rules are awaited that allow more.
+    pub(crate) fn access(&self, has_rules: bool) -> QueryAccess {
         let namespace_label = self.prediction_namespace_label.clone();
         QueryAccess {
             scope: self.prediction_query_scope,
             namespace_label,
-            rules,
+            rules: if has_rules {
+                KnownRules::Pending
+            } else {
+                KnownRules::Absent
+            },
         }
     }
 
-    pub(crate) fn pace(&self) -> Pace {
+    pub(crate) fn intervals(&self) -> ReadIntervals {
         let seconds = |duration: &GoDuration| {
             i64::try_from(duration.0.as_secs())
                 .unwrap_or(i64::MAX)
                 .max(1)
         };
-        Pace {
+        ReadIntervals {
             read_seconds: seconds(&self.prediction_read_interval),
             refit_seconds: seconds(&self.model_update_interval),
         }
@@ -131,9 +131,13 @@ mod tests {
 
     fn check(line: &str, source: DataSource, expected: (i64, i64)) {
         let args = parse(line).expect(line).prediction;
-        let pace = args.pace();
+        let intervals = args.intervals();
         assert_eq!(
-            (args.datasource, pace.read_seconds, pace.refit_seconds),
+            (
+                args.datasource,
+                intervals.read_seconds,
+                intervals.refit_seconds
+            ),
             (source, expected.0, expected.1),
             "{line}"
         );
@@ -170,7 +174,7 @@ mod tests {
     }
 
     fn check_access(line: &str, scope: QueryScope, label: &str) {
-        let access = parse(line).expect(line).prediction.access(None);
+        let access = parse(line).expect(line).prediction.access(false);
         assert_eq!(
             (access.scope, access.namespace_label.as_str()),
             (scope, label),

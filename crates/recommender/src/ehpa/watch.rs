@@ -1,5 +1,6 @@
-//! Watches EHPAs and what they own as soon as they can be read: in a cluster of upstream's there
-//! are none, and a recommender without the component `horizontal` has no right to them.
+//! Watches of EHPAs and the objects that they own, started once all of their kinds can be listed.
+//! Upstream's clusters do not have them, and without the component `horizontal` there is no
+//! permission.
 
 use api::ehpa::EffectiveHorizontalPodAutoscaler;
 use api::prediction::TimeSeriesPrediction;
@@ -11,7 +12,7 @@ use watch::Watches;
 
 use crate::installed::readable;
 
-/// Runs until a watch ends, which none does by itself. `namespace`: the only one to look at.
+/// Runs until a watch ends, which none does by itself. `namespace` restricts the watches to one.
 pub(crate) async fn watch(
     client: Client,
     namespace: Option<String>,

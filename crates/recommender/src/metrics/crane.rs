@@ -1,19 +1,20 @@
-//! What Crane's `craned` measures about the horizontal loop, under its names and labels, so that
-//! dashboards of Crane's users go on working.
+//! Metrics of Crane's `craned` about EHPAs and predictions, with its names and labels, so that its
+//! users' dashboards still work.
 //!
-//! Never more series than a limit: what is beyond it is counted, not shown. The series are those of
-//! the last look at all objects, so they go with their objects, and with the lease. Source:
-//! gocrane/crane `pkg/metrics/autoscaling.go`, `pkg/metrics/metric_collector.go`.
+//! The number of series is limited; the others are counted. The series are those of the last
+//! update, so they end with their objects and with the Lease. Source: gocrane/crane
+//! `pkg/metrics/autoscaling.go`, `pkg/metrics/metric_collector.go`.
 
 use parking_lot::{Mutex, MutexGuard};
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use horizontal::crane_metrics::CraneSample;
 use prometheus::IntGauge;
 use prometheus::core::{Collector, Desc};
 use prometheus::proto::{Gauge, LabelPair, Metric, MetricFamily, MetricType};
 
-/// One metric with its labels, in the order in which a sample has their values.
+/// Metric with its labels, in the order of the label values of a sample.
 struct Family {
     name: &'static str,
     help: &'static str,
@@ -35,26 +36,26 @@ const PREDICTED: &[&str] = &[
     "algorithm",
 ];
 
-/// In the order of [`Sort`].
+/// In the order of [`horizontal::crane_metrics::CraneMetric`].
 const FAMILIES: [Family; 6] = [
     Family {
         name: "crane_autoscaling_effective_hpa_replicas",
-        help: "Replicas that the autoscaler of an EffectiveHorizontalPodAutoscaler wants.",
+        help: "Desired replicas of the HorizontalPodAutoscaler of an EffectiveHorizontalPodAutoscaler.",
         labels: AUTOSCALER,
     },
     Family {
         name: "crane_autoscaling_hpa_replicas",
-        help: "Replicas that a HorizontalPodAutoscaler wants.",
+        help: "Desired replicas of a HorizontalPodAutoscaler.",
         labels: AUTOSCALER,
     },
     Family {
         name: "crane_autoscaling_hpa_scale_count",
-        help: "How often a HorizontalPodAutoscaler was seen to scale; type is ehpa if an effective one owns it, else hpa.",
+        help: "Number of times that a HorizontalPodAutoscaler was observed to scale; type is ehpa if an EffectiveHorizontalPodAutoscaler owns it, else hpa.",
         labels: &["namespace", "name", "type"],
     },
     Family {
         name: "crane_autoscaling_cron",
-        help: "Replicas that the crons of an EffectiveHorizontalPodAutoscaler ask for now.",
+        help: "Current replicas of the crons of an EffectiveHorizontalPodAutoscaler.",
         labels: TARGET,
     },
     Family {
@@ -69,39 +70,17 @@ const FAMILIES: [Family; 6] = [
     },
 ];
 
-/// Which metric.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Sort {
-    EffectiveReplicas,
-    Replicas,
-    Scalings,
-    Cron,
-    Prediction,
-    NextPredicted,
-}
-
-/// One series.
-#[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Sample {
-    pub(crate) sort: Sort,
-    /// As many as the metric has labels, in their order.
-    pub(crate) labels: Vec<String>,
-    pub(crate) value: f64,
-    /// When it is so, in seconds since 1970; none means now.
-    pub(crate) at: Option<i64>,
-}
-
-/// The metrics. Clones share them.
+/// Crane's metrics. Clones share them.
 #[derive(Debug, Clone)]
 pub(crate) struct CraneMetrics {
     limit: usize,
-    shown: Arc<Mutex<Vec<Sample>>>,
+    shown: Arc<Mutex<Vec<CraneSample>>>,
     descriptions: Arc<[Desc]>,
     omitted: IntGauge,
 }
 
 impl CraneMetrics {
-    /// At most `limit` series.
+    /// Creates the metrics with at most `limit` series.
     pub(super) fn new(limit: usize) -> Result<Self, prometheus::Error> {
         let describe = |Family { name, help, labels }: &Family| {
             let labels = labels.iter().map(|label| (*label).to_owned()).collect();
@@ -114,7 +93,7 @@ impl CraneMetrics {
         };
         let omitted = IntGauge::new(
             "plimsoll_crane_series_omitted",
-            "Series of Crane's metrics that --crane-metrics-limit leaves out.",
+            "Series of Crane's metrics beyond --crane-metrics-limit.",
         )?;
         let descriptions = FAMILIES
             .iter()
@@ -129,15 +108,15 @@ impl CraneMetrics {
         })
     }
 
-    /// Shows these from now on and nothing else, in their order as far as there is room.
-    pub(crate) fn show(&self, mut samples: Vec<Sample>) {
+    /// Replaces all series, in their order up to the limit.
+    pub(crate) fn show(&self, mut samples: Vec<CraneSample>) {
         let omitted = samples.len().saturating_sub(self.limit);
         samples.truncate(self.limit);
         *self.lock() = samples;
         self.omitted.set(i64::try_from(omitted).unwrap_or(i64::MAX));
     }
 
-    fn lock(&self) -> MutexGuard<'_, Vec<Sample>> {
+    fn lock(&self) -> MutexGuard<'_, Vec<CraneSample>> {
         self.shown.lock()
     }
 }
@@ -153,7 +132,7 @@ impl Collector for CraneMetrics {
     fn collect(&self) -> Vec<MetricFamily> {
         let mut families: Vec<MetricFamily> = FAMILIES.iter().map(Family::empty).collect();
         for sample in &*self.lock() {
-            let place = sample.sort as usize;
+            let place = sample.metric as usize;
             if let (Some(family), Some(Family { labels, .. })) =
                 (families.get_mut(place), FAMILIES.get(place))
             {
@@ -175,7 +154,7 @@ impl Family {
     }
 }
 
-fn metric(names: &[&str], sample: &Sample) -> Metric {
+fn metric(names: &[&str], sample: &CraneSample) -> Metric {
     let pair = |(name, value): (&&str, &String)| {
         let mut pair = LabelPair::default();
         pair.set_name((*name).to_owned());
@@ -194,38 +173,44 @@ fn metric(names: &[&str], sample: &Sample) -> Metric {
 
 #[cfg(test)]
 mod tests {
+    use horizontal::crane_metrics::CraneMetric;
     use prometheus::{Registry, TextEncoder};
 
     use super::*;
 
-    fn sample(sort: Sort, labels: &[&str], value: f64, at: Option<i64>) -> Sample {
-        Sample {
-            sort,
+    fn sample(metric: CraneMetric, labels: &[&str], value: f64, at: Option<i64>) -> CraneSample {
+        CraneSample {
+            metric,
             labels: labels.iter().map(|label| (*label).to_owned()).collect(),
             value,
             at,
         }
     }
 
-    fn all() -> Vec<Sample> {
+    fn all() -> Vec<CraneSample> {
         vec![
-            sample(Sort::EffectiveReplicas, &["shop", "web"], 4.0, None),
-            sample(Sort::Replicas, &["shop", "ehpa-web"], 5.0, None),
-            sample(Sort::Scalings, &["shop", "ehpa-web", "ehpa"], 2.0, None),
+            sample(CraneMetric::EffectiveReplicas, &["shop", "web"], 4.0, None),
+            sample(CraneMetric::Replicas, &["shop", "ehpa-web"], 5.0, None),
             sample(
-                Sort::Cron,
+                CraneMetric::ScaleCount,
+                &["shop", "ehpa-web", "ehpa"],
+                2.0,
+                None,
+            ),
+            sample(
+                CraneMetric::Cron,
                 &["Deployment", "web", "shop", "cron"],
                 6.0,
                 None,
             ),
             sample(
-                Sort::Prediction,
+                CraneMetric::Prediction,
                 &["Deployment", "web", "shop", "resource.cpu", "dsp"],
                 1.25,
                 None,
             ),
             sample(
-                Sort::NextPredicted,
+                CraneMetric::NextPredicted,
                 &["Deployment", "web", "shop", "resource.cpu", "dsp"],
                 1.0,
                 Some(1_767_225_600),
@@ -233,8 +218,8 @@ mod tests {
         ]
     }
 
-    /// `expected`: what is shown of these samples.
-    fn check(limit: usize, samples: Vec<Sample>, expected: &[&str]) {
+    /// `expected`: the series shown.
+    fn check(limit: usize, samples: Vec<CraneSample>, expected: &[&str]) {
         let registry = Registry::new();
         let metrics = CraneMetrics::new(limit).expect("valid names");
         registry.register(Box::new(metrics.clone())).expect("once");

@@ -1,25 +1,24 @@
-//! What is measured about predictions.
+//! Metrics of predictions.
 
+use horizontal::predictions::MetricPipeline;
 use prometheus::core::Collector;
 use prometheus::{
     Histogram, HistogramOpts, HistogramTimer, IntCounterVec, IntGauge, IntGaugeVec, Opts,
 };
 
-use crate::predict::track::Track;
-
-/// Learning two weeks takes some milliseconds, Crane's DSP predictor takes longer.
+/// Two weeks take some milliseconds, Crane's DSP predictor takes longer.
 const BUCKETS: [f64; 10] = [
     0.000_1, 0.000_5, 0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1.0, 5.0,
 ];
 const METHODS: [&str; 3] = ["own", "dsp", "percentile"];
 
-/// What is measured about predictions.
+/// Metrics of predictions.
 #[derive(Debug, Clone)]
 pub(crate) struct ForecastMetrics {
     series: IntGaugeVec,
     bytes: IntGauge,
     reads: IntCounterVec,
-    unread: IntGauge,
+    read_error: IntGauge,
     refused: IntGauge,
     learning: Histogram,
     ready: IntGaugeVec,
@@ -32,27 +31,27 @@ impl ForecastMetrics {
         let counter = |name, help| IntCounterVec::new(Opts::new(name, help), &["result"]);
         let learning = HistogramOpts::new(
             "plimsoll_forecast_learning_seconds",
-            "Time to take in what was read of the history of one metric, and to forecast it.",
+            "Time to append the samples of one metric and to forecast it.",
         );
         let metrics = Self {
             series: IntGaugeVec::new(
                 Opts::new(
                     "plimsoll_forecast_series",
-                    "Series that are kept for forecasts, by method.",
+                    "Series kept for forecasts by method.",
                 ),
                 &["method"],
             )?,
             bytes: IntGauge::new(
                 "plimsoll_forecast_series_bytes",
-                "Memory that all these series take.",
+                "Memory of the series kept for forecasts.",
             )?,
             reads: counter(
                 "plimsoll_forecast_reads_total",
-                "Questions to Prometheus about the history of a metric.",
+                "Prometheus queries for the history of a metric by result.",
             )?,
-            unread: IntGauge::new(
+            read_error: IntGauge::new(
                 "plimsoll_forecast_unread_metrics",
-                "Predicted metrics whose history cannot be read at present.",
+                "Predicted metrics whose history is currently unreadable.",
             )?,
             refused: IntGauge::new(
                 "plimsoll_forecast_refused_metrics",
@@ -62,17 +61,17 @@ impl ForecastMetrics {
             ready: IntGaugeVec::new(
                 Opts::new(
                     "plimsoll_forecast_metrics",
-                    "Predicted metrics, by whether their whole window is forecast; 0 on a stand-by.",
+                    "Predicted metrics by whether their whole window is forecast. 0 on a standby.",
                 ),
                 &["ready"],
             )?,
             writes: counter(
                 "plimsoll_forecast_status_writes_total",
-                "Writes of the status of predictions.",
+                "Writes of the status of predictions by result.",
             )?,
             broken_rules: IntGauge::new(
                 "plimsoll_forecast_rules_are_broken",
-                "Whether the rules of prometheus-adapter that are there now cannot be used, so that those before them stand.",
+                "Whether the present prometheus-adapter rules are invalid, so that the previous ones stay in effect.",
             )?,
         };
         for result in ["succeeded", "failed"] {
@@ -93,7 +92,7 @@ impl ForecastMetrics {
             Box::new(self.series.clone()),
             Box::new(self.bytes.clone()),
             Box::new(self.reads.clone()),
-            Box::new(self.unread.clone()),
+            Box::new(self.read_error.clone()),
             Box::new(self.refused.clone()),
             Box::new(self.learning.clone()),
             Box::new(self.ready.clone()),
@@ -102,48 +101,52 @@ impl ForecastMetrics {
         ]
     }
 
-    /// What is kept, and how many metrics are refused for their memory.
-    pub(crate) fn kept<'a>(&self, tracks: impl Iterator<Item = &'a mut Track>, refused: usize) {
-        let (mut series, mut bytes, mut unread) = ([0; METHODS.len()], 0, 0);
-        for track in tracks {
+    /// Updates the metrics of kept series.
+    pub(crate) fn kept<'a>(
+        &self,
+        pipelines: impl Iterator<Item = &'a mut MetricPipeline>,
+        refused: usize,
+    ) {
+        let (mut series, mut bytes, mut read_error) = ([0; METHODS.len()], 0, 0);
+        for pipeline in pipelines {
             if let Some(place) = METHODS
                 .iter()
-                .position(|method| *method == track.method().name())
+                .position(|method| *method == pipeline.method().name())
             {
-                series[place] += track.series();
+                series[place] += pipeline.series();
             }
-            bytes += track.bytes();
-            unread += usize::from(track.outlook().unread.is_some());
+            bytes += pipeline.bytes();
+            read_error += usize::from(pipeline.result().read_error.is_some());
         }
         for (method, count) in METHODS.iter().zip(series) {
             self.series.with_label_values(&[method]).set(number(count));
         }
         self.bytes.set(number(bytes));
-        self.unread.set(number(unread));
+        self.read_error.set(number(read_error));
         self.refused.set(number(refused));
     }
 
-    /// Prometheus was asked.
+    /// Counts a query.
     pub(crate) fn read(&self, succeeded: bool) {
         self.reads.with_label_values(&[result(succeeded)]).inc();
     }
 
-    /// Rules were looked at.
+    /// Records whether the rule file is invalid.
     pub(crate) fn rules_are_broken(&self, are_broken: bool) {
         self.broken_rules.set(i64::from(are_broken));
     }
 
-    /// Measures until it is dropped.
+    /// Starts a timer that records when it is dropped.
     pub(crate) fn learning(&self) -> HistogramTimer {
         self.learning.start_timer()
     }
 
-    /// A status was written, or was not.
+    /// Counts a write of a status.
     pub(crate) fn written(&self, succeeded: bool) {
         self.writes.with_label_values(&[result(succeeded)]).inc();
     }
 
-    /// How many metrics of all objects are ready, and how many are not.
+    /// Sets the number of metrics that are ready, and that are not.
     pub(crate) fn ready(&self, ready: usize, others: usize) {
         self.ready.with_label_values(&["true"]).set(number(ready));
         self.ready.with_label_values(&["false"]).set(number(others));

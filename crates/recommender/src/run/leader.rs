@@ -7,11 +7,11 @@ use tokio_util::sync::CancellationToken;
 
 use crate::act::{Writer, Writes};
 use crate::checkpoint::keep::Keeper as CheckpointKeeper;
-use crate::ehpa::gauges::Gauges;
-use crate::ehpa::keep::Keeper as EffectiveKeeper;
+use crate::ehpa::controller::EhpaController;
+use crate::ehpa::crane_metrics::CraneMetricsTask;
 use crate::ingest::Shared;
 use crate::metrics::Metrics;
-use crate::predict::keep::Keeper as PredictionKeeper;
+use crate::predictions::controller::PredictionController;
 use crate::sizing_policies::keep::Keeper as PolicyKeeper;
 use crate::tell::Teller;
 
@@ -25,9 +25,9 @@ pub(super) struct Leader {
     pub(super) workers: usize,
     pub(super) checkpoints: CheckpointKeeper,
     pub(super) policies: PolicyKeeper,
-    pub(super) effective: EffectiveKeeper,
-    pub(super) predictions: PredictionKeeper,
-    pub(super) gauges: Gauges,
+    pub(super) ehpas: EhpaController,
+    pub(super) predictions: PredictionController,
+    pub(super) crane_metrics: CraneMetricsTask,
     pub(super) metrics: Metrics,
     pub(super) shutdown: CancellationToken,
 }
@@ -49,9 +49,9 @@ impl Leader {
         let Self {
             checkpoints,
             policies,
-            effective,
+            ehpas,
             predictions,
-            gauges,
+            crane_metrics,
             metrics,
             shutdown,
             ..
@@ -71,17 +71,17 @@ impl Leader {
         // Boxed, since it holds the writes of all workers.
         let checkpoints = Box::pin(checkpoints.clone().run(leading.clone(), shutdown.clone()));
         let policies = Box::pin(policies.clone().run(leading.clone(), shutdown.clone()));
-        let effective = Box::pin(effective.clone().run(leading.clone(), shutdown.clone()));
+        let ehpas = Box::pin(ehpas.clone().run(leading.clone(), shutdown.clone()));
         let predictions = Box::pin(predictions.clone().run(leading.clone(), shutdown.clone()));
-        let gauges = gauges.clone().run(leading, shutdown.clone());
+        let crane_metrics = crane_metrics.clone().run(leading, shutdown.clone());
         async {
             try_join!(
                 teller,
                 checkpoints,
                 policies,
-                effective,
+                ehpas,
                 predictions,
-                gauges
+                crane_metrics
             )
             .map(|_| ())
         }

@@ -1,5 +1,4 @@
-//! What looks after policies, effective autoscalers and predictions, put together from what they
-//! share.
+//! Construction of the controllers of policies, EHPAs and predictions from shared parts.
 
 use std::time::Duration;
 
@@ -8,15 +7,15 @@ use kube::Client;
 use view::Shard;
 use watch::Watches;
 
-use crate::act::{effective, policy, prediction};
-use crate::args::{CraneMetricsArgs, EffectiveHpaArgs, PredictionArgs};
-use crate::ehpa::gauges::Gauges;
-use crate::ehpa::keep::Keeper as EffectiveKeeper;
-use crate::ehpa::rules::Told;
+use crate::act::{ehpa, policy, prediction};
+use crate::args::{CraneMetricsArgs, EhpaArgs, PredictionArgs};
+use crate::ehpa::controller::EhpaController;
+use crate::ehpa::crane_metrics::CraneMetricsTask;
+use crate::ehpa::rule_file::RulesReceiver;
 use crate::metrics::Metrics;
-use crate::predict::Book;
-use crate::predict::gather::{Gather, Source};
-use crate::predict::keep::Keeper as PredictionKeeper;
+use crate::predictions::PredictionStore;
+use crate::predictions::collector::{HistoryCollector, Source};
+use crate::predictions::controller::PredictionController;
 use crate::sizing_policies::keep::Keeper as PolicyKeeper;
 use crate::sizing_policies::status::Speaker;
 
@@ -27,7 +26,7 @@ pub(super) struct Parts<'a> {
     pub(super) recommender: &'a str,
     /// Pods, workloads and VPA objects.
     pub(super) watches: &'a Watches,
-    /// Effective autoscalers, predictions, and what they own.
+    /// EHPAs, predictions, and the objects that EHPAs own.
     pub(super) horizontal: &'a Watches,
     /// How many objects are written at the same time.
     pub(super) workers: usize,
@@ -51,57 +50,58 @@ impl Parts<'_> {
         }
     }
 
-    pub(super) fn effective(&self, args: EffectiveHpaArgs, rules: Option<Told>) -> EffectiveKeeper {
-        EffectiveKeeper {
+    pub(super) fn ehpas(&self, args: EhpaArgs, rules: Option<RulesReceiver>) -> EhpaController {
+        EhpaController {
             view: self.watches.view(),
             horizontal: self.horizontal.view(),
             recommender: self.recommender.to_owned(),
-            writer: effective::Writer::new(self.client.clone()),
+            writer: ehpa::Writer::new(self.client.clone()),
             propagation: args.propagation(),
             rules,
             workers: self.workers,
         }
     }
 
-    pub(super) fn gauges(
+    pub(super) fn crane_metrics(
         &self,
         registry: &prometheus::Registry,
         args: &CraneMetricsArgs,
-    ) -> Result<Gauges, prometheus::Error> {
-        Ok(Gauges {
+    ) -> Result<CraneMetricsTask, prometheus::Error> {
+        Ok(CraneMetricsTask {
             horizontal: self.horizontal.view(),
             recommender: self.recommender.to_owned(),
             metrics: Metrics::with_cranes(registry, args.crane_metrics_limit as usize)?,
         })
     }
 
-    pub(super) fn gather(
+    pub(super) fn collector(
         &self,
         source: Source,
         args: &PredictionArgs,
-        rules: Option<Told>,
-    ) -> Gather {
-        Gather {
+        rules: Option<RulesReceiver>,
+    ) -> HistoryCollector {
+        HistoryCollector {
             horizontal: self.horizontal.view(),
             recommender: self.recommender.to_owned(),
             source,
-            access: args.access(rules),
-            pace: args.pace(),
+            access: args.access(rules.is_some()),
+            rules,
+            intervals: args.intervals(),
             limits: args.limits(),
             concurrency: usize::from(args.prometheus_query_concurrency),
-            book: Book::default(),
+            store: PredictionStore::default(),
             metrics: self.metrics.clone(),
         }
     }
 
     pub(super) fn predictions(
         &self,
-        book: Book,
+        store: PredictionStore,
         frequency: Duration,
         publisher: Option<Publisher<Forecast>>,
-    ) -> PredictionKeeper {
-        PredictionKeeper {
-            book,
+    ) -> PredictionController {
+        PredictionController {
+            store,
             horizontal: self.horizontal.view(),
             publisher,
             writer: prediction::Writer::new(self.client.clone()),

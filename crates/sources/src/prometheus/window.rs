@@ -2,7 +2,7 @@
 
 use jiff::Timestamp;
 
-use super::step::Step;
+use promql::Step;
 
 /// Maximum number of points per series in one request. Prometheus refuses more than 11,000.
 const MAX_POINTS: i64 = 2000;

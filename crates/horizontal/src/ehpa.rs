@@ -1,0 +1,112 @@
+//! `EffectiveHorizontalPodAutoscaler` (EHPA) objects: the `HorizontalPodAutoscaler` (HPA) and the
+//! `TimeSeriesPrediction` that each of them owns.
+//!
+//! | topic | file |
+//! |---|---|
+//! | objects as observed | `snapshot.rs` |
+//! | from observed to desired objects | `plan.rs` |
+//! | HPA to use: own, adopted or none; marks of adoption; orphans | `selection.rs`, `adoption.rs`, `orphans.rs` |
+//! | HPA and its metrics | `hpa.rs`, `metrics.rs`, `utilization.rs`, `crons.rs` |
+//! | prediction and the queries for histories | `prediction.rs`, `predictable.rs`, `rules.rs` |
+//! | Substitute of a preview | `substitute.rs` |
+//! | status and its conditions | `status.rs` |
+//! | names, labels and annotations, as in Crane | `names.rs` |
+//!
+//! Source of names and rules: gocrane/crane `pkg/controller/ehpa`.
+
+mod adoption;
+pub(crate) mod crons;
+mod hpa;
+mod metrics;
+pub(crate) mod names;
+mod orphans;
+mod plan;
+mod predictable;
+mod prediction;
+mod rules;
+mod selection;
+mod snapshot;
+mod status;
+mod substitute;
+#[cfg(test)]
+mod tests;
+mod utilization;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use api::ehpa::EffectiveHorizontalPodAutoscaler;
+use api::prediction::TimeSeriesPrediction;
+use api::substitute::Substitute;
+use jiff::Timestamp;
+use k8s_openapi::api::autoscaling::v2::HorizontalPodAutoscaler;
+use view::{Pod, Stripped};
+
+pub use adoption::{Writable, refusal, restored, with_original};
+pub use names::{Propagation, may_adopt, owned_name};
+pub use orphans::{Attempt, MAX_ATTEMPTS, Orphan, Orphans};
+pub use plan::{Desired, Plan, plan};
+pub(crate) use prediction::is_by_rule;
+pub use rules::Rules;
+pub use snapshot::{EhpaSnapshot, Snapshot, differs, target_pods};
+pub use status::{ready_contains, status, unpredictable_metrics};
+
+/// Interval of passes over a preview, or an EHPA with a problem.
+pub const RETRY_INTERVAL: Duration = Duration::from_secs(15);
+/// Interval of passes over any other EHPA.
+pub const RESYNC_INTERVAL: Duration = Duration::from_mins(5);
+
+/// An EHPA and the objects that belong to it: the input of all decisions.
+#[derive(Clone, Copy)]
+pub struct Observed<'a> {
+    /// The EHPA.
+    pub object: &'a EffectiveHorizontalPodAutoscaler,
+    /// Scale subresource of its target, or the error of reading it.
+    pub target: Result<&'a TargetScale, &'a str>,
+    /// Pods that the target selects.
+    pub pods: &'a [Arc<Pod>],
+    /// HPAs of its namespace that concern it: its own, those of its target, and the one with the
+    /// name of its own.
+    pub hpas: &'a [Arc<Stripped<HorizontalPodAutoscaler>>],
+    /// Name of an older EHPA that scales the same workload.
+    pub older_ehpa: Option<&'a str>,
+    /// Prediction of its name.
+    pub prediction: Option<&'a TimeSeriesPrediction>,
+    /// Substitute of its name.
+    pub substitute: Option<&'a Substitute>,
+    /// Labels and annotations to copy.
+    pub propagation: &'a Propagation,
+    /// Rules for the history of metrics.
+    pub rules: &'a Rules,
+    /// Time of the decision.
+    pub now: Timestamp,
+}
+
+/// Scale subresource of a workload.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TargetScale {
+    /// Desired replicas.
+    pub spec_replicas: i32,
+    /// Current replicas.
+    pub status_replicas: i32,
+    /// Label selector of its pods, as text.
+    pub selector: String,
+}
+
+/// A reason for which an EHPA is not, or not fully, effective.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Problem {
+    /// Reason of the condition.
+    pub reason: &'static str,
+    /// Message of the condition.
+    pub message: String,
+}
+
+impl Problem {
+    fn new(reason: &'static str, message: impl Into<String>) -> Self {
+        Self {
+            reason,
+            message: message.into(),
+        }
+    }
+}

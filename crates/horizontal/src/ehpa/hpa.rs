@@ -1,0 +1,106 @@
+//! HPA that an EHPA creates or adopts.
+//!
+//! Source: gocrane/crane `pkg/controller/ehpa/hpa.go`, on `autoscaling/v2`.
+
+use api::ehpa::{MetricSpec, ScaleStrategy};
+use api::substitute::Substitute;
+use k8s_openapi::api::autoscaling::v2::{
+    CrossVersionObjectReference, HorizontalPodAutoscaler, HorizontalPodAutoscalerBehavior,
+    HorizontalPodAutoscalerSpec, MetricSpec as NativeMetric,
+};
+use kube::core::ObjectMeta;
+use kube::{Resource as _, ResourceExt as _};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use super::{Observed, Problem, names};
+
+/// The HPA with these metrics, or its present ones with `None`. It keeps the name of the existing
+/// HPA.
+pub(super) fn hpa(
+    observed: &Observed,
+    metrics: Option<&[MetricSpec]>,
+    existing: Option<&HorizontalPodAutoscaler>,
+) -> Result<HorizontalPodAutoscaler, serde_json::Error> {
+    let spec = &observed.object.spec;
+    let metrics: Vec<NativeMetric> = match metrics {
+        Some(metrics) => metrics.iter().map(native).collect::<Result<_, _>>()?,
+        None => existing
+            .and_then(|existing| existing.spec.metrics.clone())
+            .unwrap_or_default(),
+    };
+    let behavior: Option<HorizontalPodAutoscalerBehavior> =
+        spec.behavior.as_ref().map(native).transpose()?;
+    let metadata = match existing {
+        Some(existing) if !names::is_owned(&existing.metadata, observed.object) => {
+            names::adopted_metadata(observed.object, &existing.name_any())
+        }
+        _ => {
+            let made = names::metadata(observed.object, observed.propagation);
+            let name = existing.map_or(made.name, |existing| existing.metadata.name.clone());
+            ObjectMeta { name, ..made }
+        }
+    };
+    let spec = HorizontalPodAutoscalerSpec {
+        scale_target_ref: target(observed),
+        min_replicas: Some(
+            spec.effective_min_replicas()
+                .max(i32::from(!measures_without_pods(&metrics))),
+        ),
+        max_replicas: spec.max_replicas,
+        metrics: Some(metrics).filter(|metrics| !metrics.is_empty()),
+        behavior,
+    };
+    Ok(HorizontalPodAutoscaler {
+        metadata,
+        spec,
+        status: None,
+    })
+}
+
+/// Whether a metric has a value while no pod runs. The API server requires one for an HPA with
+/// minReplicas 0 (`validateMetrics` in kubernetes `pkg/apis/autoscaling/validation`).
+fn measures_without_pods(metrics: &[NativeMetric]) -> bool {
+    metrics
+        .iter()
+        .any(|metric| metric.external.is_some() || metric.object.is_some())
+}
+
+/// A problem if the minReplicas of the HPA are above those of the EHPA.
+pub(super) fn raised(observed: &Observed, wanted: &HorizontalPodAutoscaler) -> Option<Problem> {
+    let least = wanted
+        .spec
+        .min_replicas
+        .filter(|least| *least > observed.object.spec.effective_min_replicas())?;
+    let message = format!(
+        "minReplicas is {least}: down to none an autoscaler scales only by a metric of an object, an external one or a prediction, and \
+         there is none yet"
+    );
+    Some(Problem::new("NotScaledToZero", message))
+}
+
+fn target(observed: &Observed) -> CrossVersionObjectReference {
+    let wanted = &observed.object.spec.scale_target_ref;
+    match observed.object.spec.effective_strategy() {
+        ScaleStrategy::Auto => CrossVersionObjectReference {
+            api_version: Some(wanted.api_version.clone()).filter(|version| !version.is_empty()),
+            kind: wanted.kind.clone(),
+            name: wanted.name.clone(),
+        },
+        ScaleStrategy::Preview => CrossVersionObjectReference {
+            api_version: Some(Substitute::api_version(&()).into_owned()),
+            kind: Substitute::kind(&()).into_owned(),
+            name: names::owned_name(observed.object),
+        },
+    }
+}
+
+/// Our types have the JSON of the API server's.
+fn native<T: DeserializeOwned>(ours: &impl Serialize) -> Result<T, serde_json::Error> {
+    serde_json::from_value(serde_json::to_value(ours)?)
+}
+
+/// Whether an HPA has the name of the one that the EHPA would create.
+pub(super) fn has_our_name(hpa: &HorizontalPodAutoscaler, observed: &Observed) -> bool {
+    hpa.name_any() == names::owned_name(observed.object)
+}

@@ -1,0 +1,209 @@
+//! Metrics of the HPA of an EHPA: those of its spec, the predictions of these, and the cron
+//! schedule.
+//!
+//! The HPA scales by the largest, so measured values are the floor of predicted ones. A prediction
+//! joins once it is ready, since a failing metric keeps the HPA from scaling down. For the same
+//! reason it stays after its history became unreadable, unlike in Crane, until it is certain that
+//! there will be none. Source: gocrane/crane `pkg/controller/ehpa/hpa.go` (`GetHPAMetrics`).
+
+use api::condition::ConditionStatus;
+use api::ehpa::{
+    ExternalSource, MetricIdentifier, MetricKind, MetricSpec, MetricTarget, READY, TargetKind,
+};
+use api::prediction::HISTORY_READ;
+use api::sizing_policy::LabelSelector;
+use jiff::SignedDuration;
+use k8s_openapi::api::autoscaling::v2::MetricTarget as NativeTarget;
+use model::{Quantity, ResourceName};
+
+use super::predictable::Predictable;
+use super::{Observed, Problem, crons, names, prediction, utilization};
+
+/// Time for which a stale prediction still blocks scale-down.
+const HOLDS_STILL: SignedDuration = SignedDuration::from_hours(1);
+
+/// All metrics of the HPA, and problems. `None` if no metric is left to scale by: an HPA without
+/// metrics would scale by the API server's default of 80 % CPU.
+pub(super) fn metrics(observed: &Observed) -> (Option<Vec<MetricSpec>>, Vec<Problem>) {
+    let (object, mut problems) = (observed.object, Vec::new());
+    let mut metrics = object.spec.metrics.clone();
+    for (predictable, _) in prediction::predicted(observed).0 {
+        if !is_expected(observed, &predictable.identifier) {
+            continue;
+        }
+        match wanted(observed, &predictable) {
+            Ok(average) => metrics.push(external(
+                observed,
+                names::PREDICTION_METRIC,
+                &predictable.identifier,
+                average,
+            )),
+            Err(why) => problems.push(Problem::new(
+                "PredictionWithoutTarget",
+                format!(
+                    "{} is predicted, but not scaled by: {why}",
+                    predictable.identifier
+                ),
+            )),
+        }
+    }
+    let problem = crons::problem(object);
+    // An HPA that has the cron metric keeps it: the adapter has no value until the crons are valid
+    // again, and the HPA does not scale down.
+    let has_windows =
+        problem.is_none() || target_now(observed, names::CRON_METRIC, "cron").is_some();
+    if has_windows && !object.spec.crons.is_empty() {
+        metrics.push(external(
+            observed,
+            names::CRON_METRIC,
+            "cron",
+            Quantity::from_milli(1000),
+        ));
+    }
+    problems.extend(problem);
+    problems.extend(crons::holiday_problem(object));
+    let is_lost = metrics.is_empty() && !object.spec.crons.is_empty();
+    if !is_lost {
+        return (Some(metrics), problems);
+    }
+    let message = "there is nothing else to scale by, so no HorizontalPodAutoscaler is made or taken over, and its own keeps its metrics";
+    problems.push(Problem::new("NoScalingMetrics", message));
+    (None, problems)
+}
+
+/// Whether the HPA gets the prediction of a metric: it has exactly one series for the whole window,
+/// or had one and may have it again. In between the adapter returns an error, and the workload
+/// keeps its size.
+fn is_expected(observed: &Observed, identifier: &str) -> bool {
+    let status = observed
+        .prediction
+        .and_then(|prediction| prediction.status.as_ref());
+    let mut metrics = status
+        .into_iter()
+        .flat_map(|status| &status.prediction_metrics);
+    match metrics.find(|metric| metric.resource_identifier == identifier) {
+        Some(metric) if metric.prediction.len() > 1 => false,
+        Some(metric) if metric.ready && metric.prediction.len() == 1 => true,
+        Some(_) | None => before(observed, identifier).is_some() && !is_given_up(observed),
+    }
+}
+
+/// Whether the history has been read, but gave no forecast for a while: it is too short, or no
+/// longer periodic. An unreadable history never counts, however long that takes.
+fn is_given_up(observed: &Observed) -> bool {
+    let conditions = observed
+        .prediction
+        .and_then(|prediction| prediction.status.as_ref())
+        .map(|status| &status.conditions);
+    let since = |kind: &str, holds: ConditionStatus| {
+        let mut all = conditions.into_iter().flatten();
+        let condition =
+            all.find(|condition| condition.kind == kind && condition.status == holds)?;
+        Some(condition.last_transition_time.0)
+    };
+    match (
+        since(READY, ConditionStatus::False),
+        since(HISTORY_READ, ConditionStatus::True),
+    ) {
+        (Some(unready), Some(read)) => observed.now.duration_since(unready.max(read)) > HOLDS_STILL,
+        _ => false,
+    }
+}
+
+/// The amount per pod by which the HPA divides a predicted total.
+fn wanted(observed: &Observed, predictable: &Predictable) -> Result<Quantity, String> {
+    let metric = predictable.metric;
+    let of_resource = |name: &str, container: Option<&str>, target: &MetricTarget| match target.kind
+    {
+        TargetKind::AverageValue => target
+            .average_value
+            .clone()
+            .ok_or_else(|| "it has no averageValue".to_owned()),
+        TargetKind::Utilization => {
+            let percent = target
+                .average_utilization
+                .ok_or("it has no averageUtilization")?;
+            let computed =
+                utilization::per_pod(observed.pods, &ResourceName::from(name), container, percent);
+            // Without running pods the previous amount stays.
+            computed.or_else(|why| before(observed, &predictable.identifier).ok_or(why))
+        }
+        TargetKind::Value => Err("a resource has no target of type Value".to_owned()),
+    };
+    let of_average = |target: &MetricTarget| {
+        target
+            .average_value
+            .clone()
+            .ok_or_else(|| "only a target of type AverageValue can be divided by".to_owned())
+    };
+    if let Some(source) = &metric.resource {
+        of_resource(&source.name, None, &source.target)
+    } else if let Some(source) = &metric.container_resource {
+        of_resource(&source.name, Some(&source.container), &source.target)
+    } else if let Some(source) = &metric.pods {
+        of_average(&source.target)
+    } else if let Some(source) = &metric.external {
+        of_average(&source.target)
+    } else {
+        Err("it is of an object".to_owned())
+    }
+}
+
+/// The amount in the present HPA.
+fn before(observed: &Observed, identifier: &str) -> Option<Quantity> {
+    target_now(observed, names::PREDICTION_METRIC, identifier)?
+        .average_value
+        .as_ref()?
+        .0
+        .parse()
+        .ok()
+}
+
+/// The target of an added metric in the present HPA.
+fn target_now<'a>(
+    observed: &Observed<'a>,
+    name: &str,
+    identifier: &str,
+) -> Option<&'a NativeTarget> {
+    let labels = names::target_labels(observed.object, identifier);
+    let hpa = super::selection::own(observed)?;
+    let metrics = hpa.spec.metrics.as_ref()?;
+    let external = metrics.iter().filter_map(|metric| metric.external.as_ref());
+    let mut same = external.filter(|external| {
+        let selector = external
+            .metric
+            .selector
+            .as_ref()
+            .and_then(|selector| selector.match_labels.as_ref());
+        external.metric.name == name && selector == Some(&labels)
+    });
+    same.next().map(|external| &external.target)
+}
+
+fn external(observed: &Observed, name: &str, identifier: &str, average: Quantity) -> MetricSpec {
+    let labels = names::target_labels(observed.object, identifier);
+    let selector = LabelSelector {
+        match_labels: labels,
+        ..LabelSelector::default()
+    };
+    let target = MetricTarget {
+        kind: TargetKind::AverageValue,
+        value: None,
+        average_value: Some(average),
+        average_utilization: None,
+    };
+    MetricSpec {
+        kind: MetricKind::External,
+        resource: None,
+        container_resource: None,
+        pods: None,
+        object: None,
+        external: Some(ExternalSource {
+            metric: MetricIdentifier {
+                name: name.to_owned(),
+                selector: Some(selector),
+            },
+            target,
+        }),
+    }
+}

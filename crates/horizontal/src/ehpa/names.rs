@@ -1,0 +1,226 @@
+//! Names, labels and annotations of the objects that an EHPA owns. All of them are Crane's, so that
+//! its objects are recognised.
+
+use std::collections::BTreeMap;
+
+use api::ehpa::{ADOPT, ADOPTED_BY, Adopter, EffectiveHorizontalPodAutoscaler, adopted_by};
+use api::vpa::DEFAULT_RECOMMENDER;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
+use kube::core::ObjectMeta;
+use kube::{Resource as _, ResourceExt as _};
+use view::MANAGED_BY;
+
+/// Label with the UID of the EHPA that owns the object.
+pub(super) const UID_LABEL: &str = "autoscaling.crane.io/effective-hpa-uid";
+/// Prefix of annotations with the query for the history of a metric, followed by its identifier.
+const QUERY_ANNOTATION: &str = "metric-query.autoscaling.crane.io/";
+/// Annotation with the name of the responsible recommender. Default: `default`.
+const RECOMMENDER: &str = "plimsoll.dev/recommender";
+/// External metric of predictions.
+pub(super) const PREDICTION_METRIC: &str = "crane_autoscaling_prediction";
+/// External metric of cron schedules.
+pub(super) const CRON_METRIC: &str = "crane_autoscaling_cron";
+
+/// Message about a target that a label selector cannot name.
+pub(super) const TARGET_UNNAMEABLE: &str =
+    "the name of the workload, by which the autoscaler would ask, is no value of a label";
+
+/// Labels and annotations of an EHPA that are copied to the objects that it owns.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Propagation {
+    /// Prefixes of label keys.
+    pub label_prefixes: Vec<String>,
+    /// Label keys.
+    pub labels: Vec<String>,
+    /// Prefixes of annotation keys.
+    pub annotation_prefixes: Vec<String>,
+    /// Annotation keys.
+    pub annotations: Vec<String>,
+}
+
+/// Name of the objects that an EHPA owns.
+pub fn owned_name(object: &EffectiveHorizontalPodAutoscaler) -> String {
+    format!("ehpa-{}", object.name_any())
+}
+
+/// Metadata of an object that an EHPA owns.
+pub(super) fn metadata(
+    object: &EffectiveHorizontalPodAutoscaler,
+    propagation: &Propagation,
+) -> ObjectMeta {
+    let Propagation {
+        label_prefixes,
+        labels,
+        annotation_prefixes,
+        annotations,
+    } = propagation;
+    let mut passed_labels = passed(object.labels(), label_prefixes, labels);
+    // The API server rejects labels with long values, such as that of a long name. No lookup uses
+    // them.
+    passed_labels.extend(
+        own_labels(object)
+            .into_iter()
+            .filter(|(_, value)| is_label_value(value)),
+    );
+    ObjectMeta {
+        name: Some(owned_name(object)),
+        namespace: object.namespace(),
+        labels: Some(passed_labels),
+        annotations: Some(passed(
+            object.annotations(),
+            annotation_prefixes,
+            annotations,
+        ))
+        .filter(|annotations| !annotations.is_empty()),
+        owner_references: Some(vec![owner(object)]),
+        ..ObjectMeta::default()
+    }
+}
+
+fn passed(
+    all: &BTreeMap<String, String>,
+    prefixes: &[String],
+    keys: &[String],
+) -> BTreeMap<String, String> {
+    let is_passed = |key: &String| {
+        keys.contains(key)
+            || prefixes
+                .iter()
+                .any(|prefix| key.starts_with(prefix.as_str()))
+    };
+    all.iter()
+        .filter(|(key, _)| is_passed(key))
+        .map(|(key, value)| (key.clone(), value.clone()))
+        .collect()
+}
+
+fn own_labels(object: &EffectiveHorizontalPodAutoscaler) -> [(String, String); 4] {
+    [
+        ("app.kubernetes.io/name", owned_name(object)),
+        ("app.kubernetes.io/part-of", object.name_any()),
+        (MANAGED_BY.0, MANAGED_BY.1.to_owned()),
+        (UID_LABEL, object.uid().unwrap_or_default()),
+    ]
+    .map(|(key, value)| (key.to_owned(), value))
+}
+
+/// With this owner the garbage collector deletes the object after the EHPA. The workload stays as
+/// it is.
+fn owner(object: &EffectiveHorizontalPodAutoscaler) -> OwnerReference {
+    OwnerReference {
+        api_version: EffectiveHorizontalPodAutoscaler::api_version(&()).into_owned(),
+        kind: EffectiveHorizontalPodAutoscaler::kind(&()).into_owned(),
+        name: object.name_any(),
+        uid: object.uid().unwrap_or_default(),
+        controller: Some(true),
+        block_owner_deletion: Some(true),
+    }
+}
+
+/// Whether an EHPA controls an object.
+pub(super) fn is_owned(metadata: &ObjectMeta, object: &EffectiveHorizontalPodAutoscaler) -> bool {
+    let uid = object.uid().unwrap_or_default();
+    let references = metadata.owner_references.iter().flatten();
+    !uid.is_empty()
+        && references
+            .into_iter()
+            .any(|owner| owner.controller == Some(true) && owner.uid == uid)
+}
+
+/// Metadata of an HPA that an EHPA adopts: its own and the annotation of the adopter.
+pub(super) fn adopted_metadata(
+    object: &EffectiveHorizontalPodAutoscaler,
+    name: &str,
+) -> ObjectMeta {
+    ObjectMeta {
+        name: Some(name.to_owned()),
+        namespace: object.namespace(),
+        annotations: Some([(ADOPTED_BY.to_owned(), adopted_by(object))].into()),
+        ..ObjectMeta::default()
+    }
+}
+
+/// Whether an EHPA adopted an HPA. One that has a controller by now belongs to that.
+pub(super) fn is_adopted(metadata: &ObjectMeta, object: &EffectiveHorizontalPodAutoscaler) -> bool {
+    let is_controlled = metadata
+        .owner_references
+        .iter()
+        .flatten()
+        .any(|owner| owner.controller == Some(true));
+    let adopter = metadata.annotations.as_ref().and_then(Adopter::of);
+    !is_controlled
+        && adopter.is_some_and(|adopter| object.metadata.uid.as_deref() == Some(adopter.uid))
+}
+
+/// Whether an annotation allows the EHPA to adopt the HPA of this name though a tool installed it.
+pub fn may_adopt(object: &EffectiveHorizontalPodAutoscaler, name: &str) -> bool {
+    object
+        .annotations()
+        .get(ADOPT)
+        .is_some_and(|named| named == name)
+}
+
+/// Name of the EHPA that controls or adopted an HPA.
+pub(crate) fn ehpa_owner(metadata: &ObjectMeta) -> Option<&str> {
+    let kind = EffectiveHorizontalPodAutoscaler::kind(&());
+    match metadata
+        .owner_references
+        .iter()
+        .flatten()
+        .find(|owner| owner.controller == Some(true))
+    {
+        Some(owner) => (owner.kind == kind).then_some(owner.name.as_str()),
+        None => metadata
+            .annotations
+            .as_ref()
+            .and_then(Adopter::of)
+            .map(|adopter| adopter.name),
+    }
+}
+
+/// Name of the recommender responsible for an EHPA.
+pub(crate) fn recommender(object: &EffectiveHorizontalPodAutoscaler) -> &str {
+    object
+        .annotations()
+        .get(RECOMMENDER)
+        .map_or(DEFAULT_RECOMMENDER, String::as_str)
+}
+
+/// Query for the history of a metric from an annotation of the EHPA.
+pub(super) fn query<'a>(
+    object: &'a EffectiveHorizontalPodAutoscaler,
+    identifier: &str,
+) -> Option<&'a str> {
+    object
+        .annotations()
+        .get(&format!("{QUERY_ANNOTATION}{identifier}"))
+        .map(String::as_str)
+}
+
+/// Labels that select a metric of the EHPA's target.
+pub(super) fn target_labels(
+    object: &EffectiveHorizontalPodAutoscaler,
+    identifier: &str,
+) -> BTreeMap<String, String> {
+    let target = &object.spec.scale_target_ref;
+    [
+        ("targetKind", target.kind.clone()),
+        ("targetName", target.name.clone()),
+        ("targetNamespace", object.namespace().unwrap_or_default()),
+        ("resourceIdentifier", identifier.to_owned()),
+    ]
+    .map(|(key, value)| (key.to_owned(), value))
+    .into()
+}
+
+/// Whether a text is a valid label value, as each value of a selector must be.
+pub(super) fn is_label_value(text: &str) -> bool {
+    let is_end = |byte: Option<&u8>| byte.is_none_or(u8::is_ascii_alphanumeric);
+    let bytes = text.as_bytes();
+    bytes.len() <= 63
+        && is_end(bytes.first())
+        && is_end(bytes.last())
+        && bytes
+            .iter()
+            .all(|byte| byte.is_ascii_alphanumeric() || b"-_.".contains(byte))
+}

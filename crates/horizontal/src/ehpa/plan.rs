@@ -1,0 +1,181 @@
+//! Desired objects of one EHPA, from the observed ones.
+//!
+//! Unlike in Crane, a prediction that cannot be made never blocks the HPA.
+
+use api::ehpa::{MetricSpec, ScaleStrategy};
+use api::prediction::TimeSeriesPrediction;
+use api::substitute::Substitute;
+use k8s_openapi::api::autoscaling::v2::HorizontalPodAutoscaler;
+
+use super::selection::{HpaChoice, HpaSelection, rival, select};
+use super::{Observed, Problem, TargetScale, hpa, metrics, names, prediction, substitute};
+
+/// Desired objects of one EHPA.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Plan {
+    /// Desired HPA; `None` leaves it as it is.
+    pub hpa: Option<HorizontalPodAutoscaler>,
+    /// Whether the HPA is adopted by this plan.
+    pub adopts: bool,
+    /// Names of HPAs that the EHPA created and that are deleted.
+    pub deleted: Vec<String>,
+    /// Names of HPAs that the EHPA adopted and that get their own spec back.
+    pub restored: Vec<String>,
+    /// Desired prediction.
+    pub prediction: Desired<TimeSeriesPrediction>,
+    /// Desired Substitute, with its status.
+    pub substitute: Desired<Substitute>,
+    /// Replicas to which the workload is scaled directly, in a preview.
+    pub scale_to: Option<i32>,
+    /// Problems, the worst first.
+    pub problems: Vec<Problem>,
+}
+
+/// Desired state of an object that may be absent.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub enum Desired<T> {
+    /// Leaves the object as it is.
+    #[default]
+    Keep,
+    /// Creates or updates the object.
+    Apply(Box<T>),
+    /// Deletes the object.
+    Delete,
+}
+
+/// Returns the desired objects of one EHPA.
+pub fn plan(observed: &Observed) -> Plan {
+    let hpas = select(observed);
+    let are_own = hpas.are_own();
+    let HpaSelection {
+        choice,
+        deleted,
+        restored,
+        problem,
+    } = hpas;
+    let gone = Plan {
+        deleted,
+        restored,
+        ..Plan::default()
+    };
+    let target = match observed.target {
+        Ok(target) => target,
+        Err(why) => {
+            return Plan {
+                problems: vec![Problem::new("FailedGetScale", why)],
+                ..gone
+            };
+        }
+    };
+    let is_taken = matches!(choice, HpaChoice::Taken(_));
+    let manual = manual(observed, target);
+    let scale_to = manual.filter(|_| are_own);
+    if target.spec_replicas == 0 && observed.object.spec.effective_min_replicas() != 0 {
+        let message = "scaling is disabled since the replica count of the target is zero";
+        let mut problems = vec![Problem::new("ScalingDisabled", message)];
+        match choice {
+            HpaChoice::Blocked(problem) | HpaChoice::Taken(problem) if manual.is_some() => {
+                problems.push(problem);
+            }
+            _ => {}
+        }
+        return Plan {
+            scale_to,
+            problems,
+            ..gone
+        };
+    }
+    let (metrics, mut problems) = metrics::metrics(observed);
+    problems.splice(0..0, problem);
+    problems.extend(rival(observed, &choice));
+    let (hpa, adopts) = match wanted_hpa(observed, choice, metrics.as_deref()) {
+        Ok(Some((hpa, adopts))) => (Some(hpa), adopts),
+        Ok(None) => (None, false),
+        Err(problem) => {
+            problems.insert(0, problem);
+            (None, false)
+        }
+    };
+    problems.extend(
+        hpa.as_ref()
+            .and_then(|wanted| hpa::raised(observed, wanted)),
+    );
+    Plan {
+        // Without an HPA the Substitute has no consumer.
+        substitute: desired(
+            substitute::substitute(observed, target).filter(|_| hpa.is_some()),
+            || {
+                observed
+                    .substitute
+                    .is_some_and(|there| names::is_owned(&there.metadata, observed.object))
+            },
+        ),
+        // The adapter would serve it in place of the prediction of the EHPA that scales the
+        // workload.
+        prediction: desired(
+            prediction::prediction(observed).filter(|_| !is_taken),
+            || {
+                observed
+                    .prediction
+                    .is_some_and(|there| names::is_owned(&there.metadata, observed.object))
+            },
+        ),
+        hpa,
+        adopts,
+        scale_to,
+        problems,
+        ..gone
+    }
+}
+
+/// The HPA, and whether it is adopted. Without metrics none is created or adopted, and an existing
+/// one keeps its metrics.
+fn wanted_hpa(
+    observed: &Observed,
+    choice: HpaChoice,
+    metrics: Option<&[MetricSpec]>,
+) -> Result<Option<(HorizontalPodAutoscaler, bool)>, Problem> {
+    let (existing, adopts) = match choice {
+        HpaChoice::Own(own) => (Some(own), false),
+        HpaChoice::Adopted(other) => (Some(other), true),
+        HpaChoice::Blocked(problem) | HpaChoice::Taken(problem) => return Err(problem),
+        HpaChoice::Nothing => {
+            if observed
+                .hpas
+                .iter()
+                .any(|other| hpa::has_our_name(&other.object, observed))
+            {
+                let name = names::owned_name(observed.object);
+                let message =
+                    format!("the name of HorizontalPodAutoscaler {name} is taken: delete that one");
+                return Err(Problem::new("FailedReconcileHPA", message));
+            }
+            (None, false)
+        }
+    };
+    if metrics.is_none() && (existing.is_none() || adopts) {
+        return Ok(None);
+    }
+    let object = hpa::hpa(observed, metrics, existing)
+        .map_err(|error| Problem::new("FailedReconcileHPA", error.to_string()))?;
+    Ok(Some((object, adopts)))
+}
+
+fn desired<T>(wanted: Option<T>, is_ours: impl FnOnce() -> bool) -> Desired<T> {
+    match wanted {
+        Some(object) => Desired::Apply(Box::new(object)),
+        None if is_ours() => Desired::Delete,
+        None => Desired::Keep,
+    }
+}
+
+/// The `specificReplicas` of a preview, if the workload has another number. Zero counts too: unlike
+/// with an HPA, the EHPA can scale up from it.
+fn manual(observed: &Observed, target: &TargetScale) -> Option<i32> {
+    let is_preview = observed.object.spec.effective_strategy() == ScaleStrategy::Preview;
+    observed
+        .object
+        .spec
+        .specific_replicas
+        .filter(|wanted| is_preview && *wanted != target.spec_replicas)
+}

@@ -1,0 +1,197 @@
+//! EHPAs and the objects that belong to them, as observed in one view.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+
+use api::ehpa::{ADOPTED_BY, Adopter, EffectiveHorizontalPodAutoscaler, ScaleStrategy};
+use api::prediction::TimeSeriesPrediction;
+use api::substitute::Substitute;
+use k8s_openapi::api::autoscaling::v2::{
+    HorizontalPodAutoscaler, HorizontalPodAutoscalerCondition,
+};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use kube::ResourceExt as _;
+use model::Selector;
+use view::{Contender, ObjectKey, OldestWins, Pod, Stripped, View};
+
+use super::orphans::Orphan;
+use super::rules::Rules;
+use super::{TargetScale, names, selection};
+
+/// An EHPA and the objects that belong to it.
+#[derive(Clone)]
+pub struct EhpaSnapshot {
+    /// The EHPA.
+    pub object: Arc<Stripped<EffectiveHorizontalPodAutoscaler>>,
+    /// HPAs that concern it.
+    pub hpas: Vec<Arc<Stripped<HorizontalPodAutoscaler>>>,
+    /// Name of an older EHPA of the same workload.
+    pub older_ehpa: Option<String>,
+    /// The prediction of its name.
+    pub prediction: Option<Arc<Stripped<TimeSeriesPrediction>>>,
+    /// The Substitute of its name.
+    pub substitute: Option<Arc<Stripped<Substitute>>>,
+    /// Rules for the history of metrics.
+    pub rules: Arc<Rules>,
+}
+
+/// Observed EHPAs and orphans.
+pub struct Snapshot {
+    /// EHPAs of this recommender.
+    pub ehpas: HashMap<ObjectKey, EhpaSnapshot>,
+    /// HPAs adopted by an EHPA that is not observed.
+    pub orphans: HashSet<Orphan>,
+}
+
+impl Snapshot {
+    /// Takes the objects of a view. EHPAs of other recommenders are left out, but count as owners.
+    pub fn of(view: &View, rules: &Arc<Rules>, recommender: &str) -> Self {
+        let mut by_namespace: HashMap<&str, Vec<&Arc<Stripped<HorizontalPodAutoscaler>>>> =
+            HashMap::new();
+        for hpa in view.horizontal_autoscalers.iter() {
+            by_namespace
+                .entry(&hpa.key.namespace)
+                .or_default()
+                .push(hpa);
+        }
+        let live = view.ehpas.iter();
+        let live: Vec<_> = live
+            .filter(|whole| whole.object.metadata.deletion_timestamp.is_none())
+            .collect();
+        let uids: HashSet<_> = live
+            .iter()
+            .map(|whole| (&whole.key.namespace, whole.object.metadata.uid.as_deref()))
+            .collect();
+        let orphan = |whole: &Arc<Stripped<HorizontalPodAutoscaler>>| {
+            let adopted_by = whole.object.annotations().get(ADOPTED_BY)?;
+            let is_seen =
+                uids.contains(&(&whole.key.namespace, Some(Adopter::parse(adopted_by)?.uid)));
+            let is_terminating = whole.object.metadata.deletion_timestamp.is_some();
+            (!is_seen && !is_terminating).then(|| (whole.key.clone(), adopted_by.clone()))
+        };
+        let orphans = view
+            .horizontal_autoscalers
+            .iter()
+            .filter_map(orphan)
+            .collect();
+        let winners: OldestWins = live
+            .iter()
+            .map(|whole| Contender::of(&whole.object))
+            .collect();
+        let mine = live
+            .into_iter()
+            .filter(|whole| names::recommender(&whole.object) == recommender);
+        let ehpa = |object: &Arc<Stripped<EffectiveHorizontalPodAutoscaler>>| {
+            let owned = ObjectKey::new(&object.key.namespace, names::owned_name(&object.object));
+            let others = by_namespace
+                .get(object.key.namespace.as_str())
+                .into_iter()
+                .flatten();
+            let concerning =
+                others.filter(|other| selection::concerns(&other.object, &object.object));
+            EhpaSnapshot {
+                object: Arc::clone(object),
+                hpas: concerning.map(|other| Arc::clone(other)).collect(),
+                older_ehpa: winners
+                    .winner_over(&Contender::of(&object.object))
+                    .map(str::to_owned),
+                prediction: view.predictions.get(&owned).cloned(),
+                substitute: view.substitutes.get(&owned).cloned(),
+                rules: Arc::clone(rules),
+            }
+        };
+        let ehpas = mine
+            .map(|object| (object.key.clone(), ehpa(object)))
+            .collect();
+        Self { ehpas, orphans }
+    }
+}
+
+/// Pods that a target selects.
+pub fn target_pods(view: &View, namespace: &str, target: &TargetScale) -> Vec<Arc<Pod>> {
+    let Ok(selector) = target.selector.parse::<Selector>() else {
+        return Vec::new();
+    };
+    if target.selector.is_empty() {
+        return Vec::new();
+    }
+    view.pods_in(namespace)
+        .filter(|pod| selector.matches(&pod.labels))
+        .cloned()
+        .collect()
+}
+
+/// Whether a prediction differs from the desired one. Labels of other writers do not matter.
+pub fn differs(there: &TimeSeriesPrediction, wanted: &TimeSeriesPrediction) -> bool {
+    let has = |(key, value): (&String, &String)| there.labels().get(key) == Some(value);
+    there.spec != wanted.spec
+        || !wanted.labels().iter().all(has)
+        || there.metadata.owner_references != wanted.metadata.owner_references
+}
+
+/// Part of the status of an HPA that the EHPA's status repeats, or that shows another size of the
+/// workload.
+type NativeStatus<'a> = (
+    Option<i32>,
+    i32,
+    Option<&'a Time>,
+    &'a [HorizontalPodAutoscalerCondition],
+);
+
+fn native_status(hpa: &HorizontalPodAutoscaler) -> Option<NativeStatus<'_>> {
+    let status = hpa.status.as_ref()?;
+    let conditions = status.conditions.as_deref().unwrap_or_default();
+    Some((
+        status.current_replicas,
+        status.desired_replicas,
+        status.last_scale_time.as_ref(),
+        conditions,
+    ))
+}
+
+impl EhpaSnapshot {
+    /// Whether the EHPA only shows what it would do.
+    pub fn is_preview(&self) -> bool {
+        self.object.object.spec.effective_strategy() == ScaleStrategy::Preview
+    }
+
+    /// Current and desired replicas of each HPA.
+    pub fn replicas(&self) -> impl Iterator<Item = Option<(Option<i32>, i32)>> {
+        let all = self.hpas.iter();
+        all.map(|whole| {
+            native_status(&whole.object).map(|(current, desired, ..)| (current, desired))
+        })
+    }
+
+    fn native_statuses(&self) -> impl Iterator<Item = Option<NativeStatus<'_>>> {
+        self.hpas.iter().map(|whole| native_status(&whole.object))
+    }
+
+    /// Whether all HPAs are the same except for their status.
+    pub fn has_same_autoscalers(&self, other: &Self) -> bool {
+        let same = |(one, other): (
+            &Arc<Stripped<HorizontalPodAutoscaler>>,
+            &Arc<Stripped<HorizontalPodAutoscaler>>,
+        )| {
+            one.object.metadata == other.object.metadata && one.object.spec == other.object.spec
+        };
+        self.hpas.len() == other.hpas.len() && self.hpas.iter().zip(&other.hpas).all(same)
+    }
+
+    /// Whether nothing relevant changed. Our own writes of the status do not count, nor do the
+    /// metric values that the HPA controller writes every few seconds.
+    pub fn is_same(&self, other: &Self) -> bool {
+        let same_object = {
+            let (mine, others) = (&self.object.object, &other.object.object);
+            mine.metadata == others.metadata && mine.spec == others.spec
+        };
+        same_object
+            && self.has_same_autoscalers(other)
+            && self.native_statuses().eq(other.native_statuses())
+            && self.older_ehpa == other.older_ehpa
+            && self.rules == other.rules
+            && self.prediction == other.prediction
+            && self.substitute.as_ref().map(|whole| &whole.object.spec)
+                == other.substitute.as_ref().map(|whole| &whole.object.spec)
+    }
+}

@@ -1,0 +1,188 @@
+//! Status of an EHPA: its own condition, that of its prediction, and those of its HPA.
+//!
+//! Unlike in Crane, `lastTransitionTime` changes only with the status of a condition, and a
+//! condition is removed with the object that it is about.
+
+use api::condition::{self, Condition, ConditionStatus};
+use api::ehpa::{
+    EffectiveHorizontalPodAutoscalerStatus, METRIC_RULES_USABLE, METRICS_PREDICTABLE,
+    PREDICTION_READY, READY,
+};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+
+use super::predictable::Predictable;
+use super::selection::own;
+use super::{Observed, Problem, prediction};
+
+/// Conditions of the HPA that the status repeats.
+const NATIVE: [&str; 4] = [
+    "AbleToScale",
+    "ScalingActive",
+    "ScalingLimited",
+    "ScaledToZero",
+];
+
+/// Maximum length of a message in characters. The API server accepts 32768.
+const MAX_CHARACTERS: usize = 4000;
+
+/// The status with these problems. `scaled`: the workload was scaled directly just now.
+pub fn status(
+    observed: &Observed,
+    problems: &[Problem],
+    scaled: bool,
+) -> EffectiveHorizontalPodAutoscalerStatus {
+    let old = observed.object.status.clone().unwrap_or_default();
+    let native = own(observed).and_then(|hpa| hpa.status.as_ref());
+    let is_known = native
+        .is_some_and(|status| status.desired_replicas > 0 || status.last_scale_time.is_some());
+    let by_hpa = native.and_then(|status| status.last_scale_time.clone());
+    let by_hand = scaled.then_some(Time(observed.now));
+    EffectiveHorizontalPodAutoscalerStatus {
+        expect_replicas: native
+            .filter(|_| is_known)
+            .map(|status| status.desired_replicas),
+        current_replicas: observed.target.ok().map(|target| target.status_replicas),
+        last_scale_time: [by_hand, by_hpa, old.last_scale_time]
+            .into_iter()
+            .flatten()
+            .max_by_key(|time| time.0),
+        conditions: conditions(observed, problems, old.conditions),
+    }
+}
+
+/// Whether the condition `Ready` contains a message. A truncated message counts as containing it.
+pub fn ready_contains(
+    status: Option<&EffectiveHorizontalPodAutoscalerStatus>,
+    message: &str,
+) -> bool {
+    let ready = status.and_then(|status| {
+        status
+            .conditions
+            .iter()
+            .find(|condition| condition.kind == READY)
+    });
+    ready.is_some_and(|ready| {
+        ready.message.contains(message) || ready.message.chars().count() >= MAX_CHARACTERS
+    })
+}
+
+/// Note of the event about metrics that cannot be predicted, once for each generation.
+pub fn unpredictable_metrics<'a>(
+    old: Option<&EffectiveHorizontalPodAutoscalerStatus>,
+    new: &'a EffectiveHorizontalPodAutoscalerStatus,
+) -> Option<&'a str> {
+    fn condition_of(status: &EffectiveHorizontalPodAutoscalerStatus) -> Option<&Condition> {
+        status
+            .conditions
+            .iter()
+            .find(|condition| condition.kind == METRICS_PREDICTABLE)
+    }
+    let now = condition_of(new)?;
+    let before = old
+        .and_then(condition_of)
+        .map(|condition| condition.observed_generation);
+    (before != Some(now.observed_generation)).then_some(now.message.as_str())
+}
+
+fn conditions(
+    observed: &Observed,
+    problems: &[Problem],
+    mut conditions: Vec<Condition>,
+) -> Vec<Condition> {
+    let mut set = |kind: &str, holds: ConditionStatus, reason: &str, message: &str| {
+        let message: String = message.chars().take(MAX_CHARACTERS).collect();
+        condition::set(&mut conditions, kind, holds, reason, &message, observed.now);
+    };
+    match problems {
+        [] => set(
+            READY,
+            ConditionStatus::True,
+            "EffectiveHorizontalPodAutoscalerReady",
+            "Effective HPA is ready",
+        ),
+        [worst, ..] => {
+            let messages: Vec<&str> = problems
+                .iter()
+                .map(|problem| problem.message.as_str())
+                .collect();
+            set(
+                READY,
+                ConditionStatus::False,
+                worst.reason,
+                &messages.join("; "),
+            );
+        }
+    }
+    let mut known = vec![READY];
+    let (predicted, unpredicted) = prediction::predicted(observed);
+    let prediction = observed.prediction.filter(|_| !predicted.is_empty());
+    let predictions = prediction.and_then(|prediction| prediction.status.as_ref());
+    if let Some(ready) =
+        predictions.and_then(|status| status.conditions.iter().find(|ready| ready.kind == READY))
+    {
+        set(
+            PREDICTION_READY,
+            ready.status,
+            &ready.reason,
+            &ready.message,
+        );
+        known.push(PREDICTION_READY);
+    }
+    let native = own(observed).and_then(|hpa| hpa.status.as_ref()?.conditions.as_ref());
+    for native in native.into_iter().flatten() {
+        if let Some(kind) = NATIVE.into_iter().find(|kind| *kind == native.type_) {
+            let holds = match native.status.as_str() {
+                "True" => ConditionStatus::True,
+                "False" => ConditionStatus::False,
+                _ => ConditionStatus::Unknown,
+            };
+            let reason = native
+                .reason
+                .as_deref()
+                .filter(|reason| !reason.is_empty())
+                .unwrap_or("Unknown");
+            set(
+                kind,
+                holds,
+                reason,
+                native.message.as_deref().unwrap_or_default(),
+            );
+            known.push(kind);
+        }
+    }
+    if !unpredicted.is_empty() {
+        set(
+            METRICS_PREDICTABLE,
+            ConditionStatus::False,
+            "MetricsNotPredictable",
+            &unpredicted.join("; "),
+        );
+        known.push(METRICS_PREDICTABLE);
+    }
+    let by_rules =
+        |(metric, _): &(Predictable, _)| prediction::is_by_rules(observed.object, metric);
+    if let Some(why) = observed
+        .rules
+        .error
+        .as_deref()
+        .filter(|_| predicted.iter().any(by_rules))
+    {
+        let message = format!("{why}; histories are asked for as before");
+        set(
+            METRIC_RULES_USABLE,
+            ConditionStatus::False,
+            "MetricRulesBroken",
+            &message,
+        );
+        known.push(METRIC_RULES_USABLE);
+    }
+    conditions.retain(|condition| known.contains(&condition.kind.as_str()));
+    // The generation shows whether an event was recorded.
+    for condition in conditions
+        .iter_mut()
+        .filter(|condition| condition.kind == METRICS_PREDICTABLE)
+    {
+        condition.observed_generation = observed.object.metadata.generation;
+    }
+    conditions
+}

@@ -1,0 +1,226 @@
+//! Plans for example objects, compared with golden JSON.
+
+mod crons;
+pub(crate) mod fixture;
+mod in_advance;
+mod predictable;
+mod preview;
+mod rules;
+mod selection;
+
+use serde_json::{Value, json};
+
+use super::Problem;
+use super::names::is_label_value;
+use super::plan::Desired;
+use super::status::{ready_contains, status};
+use fixture::{Fixture, existing_hpa, json_of, owner, planned_hpa, reasons};
+
+#[test]
+fn the_documented_example_makes_an_hpa_and_a_prediction() {
+    let plan = Fixture::new(&json!({})).plan();
+    let golden: Value =
+        serde_json::from_str(include_str!("tests/documented.json")).expect("golden JSON");
+    assert_eq!(planned_hpa(&plan), golden["autoscaler"]);
+    let Desired::Apply(prediction) = &plan.prediction else {
+        panic!("{:?}", plan.prediction)
+    };
+    assert_eq!(json_of(&**prediction), golden["prediction"]);
+    assert_eq!(
+        (plan.substitute, plan.scale_to, plan.problems, plan.adopts),
+        (Desired::Keep, None, vec![], false)
+    );
+}
+
+#[test]
+fn a_workload_without_replicas_or_scale_is_left_alone() {
+    let plan = Fixture::new(&json!({})).replicas(0).plan();
+    assert_eq!(
+        (plan.hpa.is_none(), reasons(&plan)),
+        (true, vec!["ScalingDisabled"])
+    );
+    let plan = Fixture::new(&json!({"minReplicas": 0})).replicas(0).plan();
+    assert_eq!(
+        (plan.hpa.is_some(), reasons(&plan)),
+        (true, vec!["NotScaledToZero"])
+    );
+    let mut fixture = Fixture::new(&json!({}));
+    fixture.target = Err("deployments.apps \"php-apache\" not found".to_owned());
+    let plan = fixture.plan();
+    assert_eq!(
+        (plan.prediction.clone(), reasons(&plan)),
+        (Desired::Keep, vec!["FailedGetScale"])
+    );
+}
+
+#[test]
+fn unwanted_objects_are_deleted_and_named_labels_copied() {
+    let mut fixture = Fixture::new(&json!({"prediction": null})).predicted(&[]);
+    assert_eq!(fixture.plan().prediction, Desired::Delete);
+    fixture.prediction = None;
+    assert_eq!(fixture.plan().prediction, Desired::Keep);
+    fixture.propagation.labels = vec!["team".to_owned()];
+    fixture.propagation.annotation_prefixes = vec!["example.com/".to_owned()];
+    let plan = fixture
+        .annotated("example.com/owner", "me")
+        .annotated("example.org/owner", "you")
+        .plan();
+    let metadata = &planned_hpa(&plan)["metadata"];
+    assert_eq!(
+        (
+            metadata["labels"]["team"].as_str(),
+            metadata["labels"]["other"].as_str()
+        ),
+        (Some("a"), None)
+    );
+    assert_eq!(metadata["annotations"], json!({"example.com/owner": "me"}));
+}
+
+#[test]
+fn the_status_repeats_those_of_the_hpa_and_the_prediction() {
+    let mut own = existing_hpa("ehpa-php-apache", &json!({"ownerReferences": owner("u1")}));
+    own["status"] = json!({
+        "currentReplicas": 3, "desiredReplicas": 6, "lastScaleTime": "2026-01-01T00:00:05Z",
+        "conditions": [
+            {"type": "ScalingActive", "status": "True", "reason": "ValidMetricFound", "message": "fine"},
+            {"type": "Unheard", "status": "True", "reason": "Of", "message": ""},
+        ],
+    });
+    let fixture = Fixture::new(&json!({}))
+        .hpa(own)
+        .predicted(&[("resource.cpu", true, 1)]);
+    let observed = fixture.observed();
+    let found = json_of(&status(&observed, &[], false));
+    let condition = |kind: &str, reason: &str, message: &str| {
+        json!({
+            "type": kind, "status": "True", "reason": reason, "message": message,
+            "lastTransitionTime": "2026-01-01T00:00:10Z",
+        })
+    };
+    assert_eq!(
+        found,
+        json!({
+            "expectReplicas": 6, "currentReplicas": 3, "lastScaleTime": "2026-01-01T00:00:05Z",
+            "conditions": [
+                condition("Ready", "EffectiveHorizontalPodAutoscalerReady", "Effective HPA is ready"),
+                condition("PredictionReady", "PredictSucceed", ""),
+                condition("ScalingActive", "ValidMetricFound", "fine"),
+            ],
+        })
+    );
+    // A condition is removed with the object that it is about.
+    let mut later = Fixture::new(&json!({"prediction": null}));
+    later.object.status = Some(serde_json::from_value(found).expect("a status"));
+    let kinds: Vec<_> = status(&later.observed(), &[], true)
+        .conditions
+        .into_iter()
+        .map(|condition| condition.kind)
+        .collect();
+    assert_eq!(kinds, ["Ready"]);
+    assert_eq!(
+        json_of(&status(&later.observed(), &[], true))["lastScaleTime"],
+        "2026-01-01T00:00:10Z"
+    );
+}
+
+#[test]
+fn too_long_label_values_are_left_out() {
+    for length in [58, 59, 63, 64, 200] {
+        let mut fixture = Fixture::new(&json!({"scaleStrategy": "Preview"}));
+        fixture.object.metadata.name = Some("a".repeat(length));
+        let plan = fixture.plan();
+        let (Desired::Apply(prediction), Desired::Apply(substitute)) =
+            (&plan.prediction, &plan.substitute)
+        else {
+            panic!("{plan:?}")
+        };
+        for object in [
+            planned_hpa(&plan),
+            json_of(&**prediction),
+            json_of(&**substitute),
+        ] {
+            let labels = object["metadata"]["labels"].as_object().expect("labels");
+            let values: Vec<_> = labels.values().filter_map(Value::as_str).collect();
+            assert!(
+                values.iter().all(|value| is_label_value(value)),
+                "{length}: {values:?}"
+            );
+            assert_eq!(
+                labels.contains_key("app.kubernetes.io/name"),
+                length <= 58,
+                "{length}"
+            );
+            assert_eq!(
+                labels.contains_key("app.kubernetes.io/part-of"),
+                length <= 63,
+                "{length}"
+            );
+            assert_eq!(
+                labels["app.kubernetes.io/managed-by"],
+                "effective-hpa-controller"
+            );
+        }
+    }
+}
+
+#[test]
+fn a_workload_goes_to_zero_only_by_what_is_measured_without_it() {
+    let check = |fixture: Fixture, least: i32, problems: &[&str]| {
+        let plan = fixture.plan();
+        assert_eq!(
+            (&planned_hpa(&plan)["spec"]["minReplicas"], reasons(&plan)),
+            (&json!(least), problems.to_vec())
+        );
+    };
+    let target = json!({"type": "AverageValue", "averageValue": "1"});
+    let external =
+        json!({"type": "External", "external": {"metric": {"name": "queue"}, "target": target}});
+    let object = json!({"type": "Object", "object": {
+        "metric": {"name": "queue"}, "target": target, "describedObject": {"kind": "Service", "name": "web"},
+    }});
+    let cron =
+        json!({"name": "day", "start": "0 9 * * *", "end": "0 18 * * *", "targetReplicas": 80});
+    check(
+        Fixture::new(&json!({"minReplicas": 0})),
+        1,
+        &["NotScaledToZero"],
+    );
+    check(
+        Fixture::new(&json!({"minReplicas": 0})).predicted(&[("resource.cpu", true, 1)]),
+        0,
+        &[],
+    );
+    check(
+        Fixture::new(&json!({"minReplicas": 0, "metrics": [external]})),
+        0,
+        &[],
+    );
+    check(
+        Fixture::new(&json!({"minReplicas": 0, "metrics": [object]})),
+        0,
+        &[],
+    );
+    check(
+        Fixture::new(&json!({"minReplicas": 0, "metrics": [], "crons": [cron]})),
+        0,
+        &[],
+    );
+    check(Fixture::new(&json!({"minReplicas": 2})), 2, &[]);
+}
+
+#[test]
+fn the_message_of_each_condition_is_cut() {
+    let fixture = Fixture::new(&json!({}));
+    let problems = [Problem::new("FailedReconcileHPA", "m".repeat(40_000))];
+    let cut = status(&fixture.observed(), &problems, false);
+    let lengths: Vec<_> = cut
+        .conditions
+        .iter()
+        .map(|condition| condition.message.len())
+        .collect();
+    assert_eq!(lengths.iter().max(), Some(&4000), "{lengths:?}");
+    assert!(
+        ready_contains(Some(&cut), &"m".repeat(1000))
+            && ready_contains(Some(&cut), "what was cut off")
+    );
+}

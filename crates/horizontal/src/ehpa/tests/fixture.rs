@@ -1,0 +1,219 @@
+//! Fixture: an EHPA, its workload and the objects that belong to it.
+
+use std::sync::Arc;
+
+use api::ehpa::{self, EffectiveHorizontalPodAutoscaler};
+use api::prediction::{self, TimeSeriesPrediction};
+use k8s_openapi::api::autoscaling::v2::HorizontalPodAutoscaler;
+use model::{Cpu, Labels, Memory};
+use serde_json::{Value, json};
+use view::{Container, ObjectKey, Phase, Pod, Resources, Stripped};
+
+use crate::ehpa::plan::{Plan, plan};
+use crate::ehpa::rules::Rules;
+use crate::ehpa::{Observed, Propagation, TargetScale};
+
+/// An EHPA whose target has three replicas of a pod with two containers.
+pub(super) struct Fixture {
+    pub(super) object: EffectiveHorizontalPodAutoscaler,
+    pub(super) target: Result<TargetScale, String>,
+    pub(super) pods: Vec<Arc<Pod>>,
+    pub(super) hpas: Vec<Arc<Stripped<HorizontalPodAutoscaler>>>,
+    pub(super) older_ehpa: Option<&'static str>,
+    pub(super) prediction: Option<TimeSeriesPrediction>,
+    pub(super) propagation: Propagation,
+    pub(super) rules: Rules,
+}
+
+impl Fixture {
+    /// The example of the documentation, with `extra` in its spec.
+    pub(super) fn new(extra: &Value) -> Self {
+        let mut object = json!({
+            "apiVersion": "autoscaling.crane.io/v1alpha1",
+            "kind": "EffectiveHorizontalPodAutoscaler",
+            "metadata": {"name": "php-apache", "namespace": "shop", "uid": "u1", "labels": {"team": "a", "other": "b"}},
+            "spec": {
+                "scaleTargetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "php-apache"},
+                "minReplicas": 1,
+                "maxReplicas": 10,
+                "metrics": [resource("cpu", &json!({"type": "Utilization", "averageUtilization": 50}))],
+                "prediction": {
+                    "predictionWindowSeconds": 3600,
+                    "predictionAlgorithm": {
+                        "algorithmType": "dsp", "dsp": {"sampleInterval": "60s", "historyLength": "3d"},
+                    },
+                },
+            },
+        });
+        for (key, value) in extra.as_object().into_iter().flatten() {
+            object["spec"][key] = value.clone();
+        }
+        Self {
+            object: ehpa::parse(object).expect("an EHPA"),
+            target: Ok(TargetScale {
+                spec_replicas: 3,
+                status_replicas: 3,
+                selector: "run=php-apache".to_owned(),
+            }),
+            pods: ["one", "two"]
+                .map(|name| Arc::new(pod(name, Phase::Running)))
+                .to_vec(),
+            hpas: Vec::new(),
+            older_ehpa: None,
+            prediction: None,
+            propagation: Propagation::default(),
+            rules: Rules::default(),
+        }
+    }
+
+    pub(super) fn replicas(mut self, spec_replicas: i32) -> Self {
+        self.target = self.target.map(|target| TargetScale {
+            spec_replicas,
+            ..target
+        });
+        self
+    }
+
+    pub(super) fn annotated(mut self, key: &str, value: &str) -> Self {
+        self.object
+            .metadata
+            .annotations
+            .get_or_insert_default()
+            .insert(key.to_owned(), value.to_owned());
+        self
+    }
+
+    /// A prediction whose metrics are ready or not, with this number of series.
+    pub(super) fn predicted(mut self, metrics: &[(&str, bool, usize)]) -> Self {
+        let metric = |(identifier, ready, series): &(&str, bool, usize)| {
+            let series = vec![json!({"samples": [{"value": "1.00000", "timestamp": 0}]}); *series];
+            json!({"resourceIdentifier": identifier, "ready": ready, "prediction": series})
+        };
+        let object = json!({
+            "apiVersion": "prediction.crane.io/v1alpha1",
+            "kind": "TimeSeriesPrediction",
+            "metadata": {"name": "ehpa-php-apache", "namespace": "shop", "ownerReferences": owner("u1")},
+            "spec": {
+                "targetRef": {"kind": "Deployment", "name": "php-apache"},
+                "predictionWindowSeconds": 3600, "predictionMetrics": [],
+            },
+            "status": {
+                "predictionMetrics": metrics.iter().map(metric).collect::<Vec<_>>(),
+                "conditions": [{
+                    "type": "Ready", "status": "True", "reason": "PredictSucceed", "message": "",
+                    "lastTransitionTime": "2026-01-01T00:00:00Z",
+                }],
+            },
+        });
+        self.prediction = Some(prediction::parse(object).expect("a prediction"));
+        self
+    }
+
+    pub(super) fn hpa(mut self, object: Value) -> Self {
+        let object: HorizontalPodAutoscaler = serde_json::from_value(object).expect("an HPA");
+        let key = ObjectKey::new("shop", object.metadata.name.clone().unwrap_or_default());
+        self.hpas.push(Arc::new(Stripped { key, object }));
+        self
+    }
+
+    pub(super) fn observed(&self) -> Observed<'_> {
+        Observed {
+            object: &self.object,
+            target: self.target.as_ref().map_err(String::as_str),
+            pods: &self.pods,
+            hpas: &self.hpas,
+            older_ehpa: self.older_ehpa,
+            prediction: self.prediction.as_ref(),
+            substitute: None,
+            propagation: &self.propagation,
+            rules: &self.rules,
+            now: "2026-01-01T00:00:10Z".parse().expect("a time"),
+        }
+    }
+
+    pub(super) fn plan(&self) -> Plan {
+        plan(&self.observed())
+    }
+}
+
+pub(super) fn owner(uid: &str) -> Value {
+    json!([{
+        "apiVersion": "autoscaling.crane.io/v1alpha1", "kind": "EffectiveHorizontalPodAutoscaler", "name": "php-apache",
+        "uid": uid, "controller": true, "blockOwnerDeletion": true,
+    }])
+}
+
+pub(in crate::ehpa) fn resource(name: &str, target: &Value) -> Value {
+    json!({"type": "Resource", "resource": {"name": name, "target": target}})
+}
+
+pub(in crate::ehpa) fn pod(name: &str, phase: Phase) -> Pod {
+    let container = |name: &str, cpu, memory| Container {
+        name: name.to_owned(),
+        requests: Resources {
+            cpu: Some(Cpu::from_millicores(cpu)),
+            memory: Some(Memory::from_bytes(memory)),
+        },
+        limits: Resources::default(),
+        status: None,
+    };
+    Pod {
+        key: ObjectKey::new("shop", name),
+        uid: name.to_owned(),
+        labels: Labels::default(),
+        phase,
+        owner: None,
+        started_at: None,
+        containers: vec![
+            container("app", 200, 1 << 20),
+            container("sidecar", 51, 1 << 19),
+        ],
+        init_containers: Vec::new(),
+        sidecars: Vec::new(),
+        requests: None,
+        placement: None,
+        running: None,
+    }
+}
+
+/// An HPA of the same workload.
+pub(in crate::ehpa) fn existing_hpa(name: &str, extra: &Value) -> Value {
+    let mut object = json!({
+        "apiVersion": "autoscaling/v2",
+        "kind": "HorizontalPodAutoscaler",
+        "metadata": {"name": name, "namespace": "shop"},
+        "spec": {
+            "scaleTargetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "php-apache"},
+            "maxReplicas": 20,
+        },
+    });
+    for (key, value) in extra.as_object().into_iter().flatten() {
+        object["metadata"][key] = value.clone();
+    }
+    object
+}
+
+pub(super) fn json_of<T: serde::Serialize>(object: &T) -> Value {
+    serde_json::to_value(object).expect("objects are JSON")
+}
+
+pub(super) fn planned_hpa(plan: &Plan) -> Value {
+    json_of(plan.hpa.as_ref().expect("an HPA"))
+}
+
+pub(super) fn external(name: &str, identifier: &str, average: &str) -> Value {
+    let labels = json!({
+        "targetKind": "Deployment", "targetName": "php-apache", "targetNamespace": "shop", "resourceIdentifier": identifier,
+    });
+    json!({
+        "type": "External",
+        "external": {
+            "metric": {"name": name, "selector": {"matchLabels": labels}},
+            "target": {"type": "AverageValue", "averageValue": average},
+        },
+    })
+}
+
+pub(super) fn reasons(plan: &Plan) -> Vec<&'static str> {
+    plan.problems.iter().map(|problem| problem.reason).collect()
+}

@@ -1,0 +1,153 @@
+//! Target utilization as an amount per pod: the HPA divides a predicted total by an amount, not by
+//! a percentage.
+//!
+//! `sum of requests * percent / 100 / number of pods`, in thousandths, rounded down. The request of
+//! a pod is the one that the HPA controller uses: the pod-level request if set, else the sum of its
+//! containers and native sidecars. Source: gocrane/crane `pkg/controller/ehpa/hpa.go`
+//! (`GetPodResourceUtilization`). Unlike there sidecars count, and every running pod counts, ready
+//! or not.
+
+use std::sync::Arc;
+
+use model::{Quantity, ResourceList, ResourceName};
+use scaling::hpa::{Container, Requests};
+use view::{Phase, Pod, Resources};
+
+/// Percentage of the average request of running pods, or of one container of each.
+pub(super) fn per_pod(
+    pods: &[Arc<Pod>],
+    resource: &ResourceName,
+    container: Option<&str>,
+    percent: i32,
+) -> Result<Quantity, String> {
+    let running: Vec<_> = pods
+        .iter()
+        .filter(|pod| pod.phase == Phase::Running)
+        .collect();
+    let mut sum_milli = 0_i128;
+    for pod in &running {
+        let request = requests(pod)
+            .milli(&pod.key.name, resource, container)
+            .map_err(|error| error.to_string())?;
+        sum_milli += i128::from(request);
+    }
+    let count = i128::try_from(running.len()).unwrap_or(i128::MAX);
+    let average = (sum_milli * i128::from(percent))
+        .checked_div(count * 100)
+        .ok_or("no pod of the target is running")?;
+    match i64::try_from(average) {
+        Ok(average @ 1..) => Ok(Quantity::from_milli(average)),
+        _ => Err(format!(
+            "{percent} percent of the requests for {resource} is no amount"
+        )),
+    }
+}
+
+fn requests(pod: &Pod) -> Requests {
+    let containers = pod
+        .containers
+        .iter()
+        .map(|container| (&container.name, container.requests));
+    let sidecars = pod
+        .sidecars
+        .iter()
+        .map(|sidecar| (&sidecar.name, sidecar.requests));
+    let all = containers.chain(sidecars);
+    let all = all.map(|(name, requests)| Container {
+        name: name.clone(),
+        requests: list(requests),
+    });
+    Requests {
+        pod: pod
+            .requests
+            .as_deref()
+            .copied()
+            .map(list)
+            .unwrap_or_default(),
+        containers: all.collect(),
+    }
+}
+
+fn list(requests: Resources) -> ResourceList {
+    let cpu = requests.cpu.map(|cpu| (ResourceName::Cpu, cpu.into()));
+    let memory = requests
+        .memory
+        .map(|memory| (ResourceName::Memory, memory.into()));
+    [cpu, memory].into_iter().flatten().collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use model::{Cpu, Memory};
+    use view::Sidecar;
+
+    use super::*;
+    use crate::ehpa::tests::fixture::pod;
+
+    fn cpu(millicores: i64) -> Resources {
+        Resources {
+            cpu: Some(Cpu::from_millicores(millicores)),
+            memory: None,
+        }
+    }
+
+    /// `expected`: half of the average request, or the error.
+    fn check(pods: &[&Pod], container: Option<&str>, expected: Result<&str, &str>) {
+        let pods: Vec<_> = pods.iter().map(|pod| Arc::new(Pod::clone(pod))).collect();
+        let found =
+            per_pod(&pods, &ResourceName::Cpu, container, 50).map(|amount| amount.to_string());
+        assert_eq!(
+            found.as_deref().map_err(String::as_str),
+            expected,
+            "{container:?} {pods:?}"
+        );
+    }
+
+    #[test]
+    fn the_request_of_a_pod_is_the_one_that_the_hpa_controller_uses() {
+        // Two containers with 200 and 51 millicores.
+        let plain = pod("plain", Phase::Running);
+        check(&[&plain], None, Ok("125m"));
+        check(&[&plain], Some("app"), Ok("100m"));
+        check(
+            &[&plain],
+            Some("mesh"),
+            Err("container mesh not found in Pod plain"),
+        );
+        check(
+            &[&pod("new", Phase::Pending)],
+            None,
+            Err("no pod of the target is running"),
+        );
+
+        let mut meshed = pod("meshed", Phase::Running);
+        meshed.sidecars = vec![Sidecar {
+            name: "mesh".to_owned(),
+            requests: cpu(100),
+            status: None,
+        }];
+        check(&[&meshed], None, Ok("175m"));
+        check(&[&meshed, &plain], None, Ok("150m"));
+        check(&[&meshed], Some("mesh"), Ok("50m"));
+
+        let mut whole = meshed.clone();
+        whole.requests = Some(Box::new(cpu(1000)));
+        check(&[&whole], None, Ok("500m"));
+        check(&[&whole], Some("mesh"), Ok("50m"));
+        let memory = Some(Memory::from_bytes(1));
+        whole.requests = Some(Box::new(Resources { cpu: None, memory }));
+        check(
+            &[&whole],
+            None,
+            Err("missing pod-level request for cpu in Pod meshed"),
+        );
+
+        meshed.sidecars[0].requests = Resources::default();
+        check(
+            &[&meshed],
+            None,
+            Err("missing request for cpu in container mesh of Pod meshed"),
+        );
+        check(&[&meshed], Some("app"), Ok("100m"));
+    }
+}

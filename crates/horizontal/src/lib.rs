@@ -1,0 +1,18 @@
+//! Decisions about `EffectiveHorizontalPodAutoscaler` (EHPA) and `TimeSeriesPrediction` objects, as
+//! synchronous functions of observed objects, histories and the time. No I/O and no clock here.
+//!
+//! | formula | file |
+//! |---|---|
+//! | from an EHPA to its HPA, prediction and status | `ehpa.rs`, `ehpa/plan.rs` |
+//! | amount per pod that a predicted total is divided by | `ehpa/metrics.rs`, `ehpa/utilization.rs` |
+//! | from a history to a forecast | `predictions/pipeline.rs`, `predictions/model.rs` |
+//! | next history to read, within shares and memory limits | `predictions/prediction_set.rs`, `predictions/query_slots.rs`, `predictions/memory_limits.rs` |
+//! | names of the pods of a workload | `pod_names.rs` |
+//! | values of Crane's metrics | `crane_metrics.rs` |
+
+pub mod crane_metrics;
+pub mod ehpa;
+mod pod_names;
+pub mod predictions;
+
+pub use pod_names::PodNames;

@@ -1,0 +1,396 @@
+//! Series that the queries of a prediction may read: those of its namespace, or all where an
+//! administrator allows it.
+//!
+//! One credential reads for all predictions, so nothing else separates the series of namespaces. An
+//! administrator allows more by a flag, by a label of the namespace, or by a rule that gives
+//! exactly the query.
+
+use std::str::FromStr;
+use std::sync::Arc;
+
+use api::ehpa::EffectiveHorizontalPodAutoscaler;
+use api::prediction::TimeSeriesPrediction;
+use kube::ResourceExt as _;
+use promql::{confine, matcher};
+use view::{Stripped, View};
+
+use super::query::Expression;
+use super::spec::{Annotations, ForecastSpec, forecast_spec, owner};
+use crate::ehpa::Rules;
+use crate::ehpa::is_by_rule;
+
+/// Label of a namespace with the [`QueryScope`] of its predictions. It overrides the flag.
+pub(super) const SCOPE_LABEL: &str = "plimsoll.dev/prediction-query-scope";
+
+/// Series that queries may read.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum QueryScope {
+    /// Series of the namespace of the prediction.
+    #[default]
+    Namespace,
+    /// All series.
+    Cluster,
+}
+
+/// Unknown name of a scope.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("expected namespace or cluster")]
+pub struct UnknownQueryScope;
+
+impl FromStr for QueryScope {
+    type Err = UnknownQueryScope;
+
+    fn from_str(name: &str) -> Result<Self, UnknownQueryScope> {
+        match name {
+            "namespace" => Ok(Self::Namespace),
+            "cluster" => Ok(Self::Cluster),
+            _ => Err(UnknownQueryScope),
+        }
+    }
+}
+
+/// Access of all predictions, from flags and rules.
+#[derive(Clone, Debug)]
+pub struct QueryAccess {
+    /// Scope of namespaces without the label.
+    pub scope: QueryScope,
+    /// Label of series with their namespace.
+    pub namespace_label: String,
+    /// Rules: their queries may read all series.
+    pub rules: KnownRules,
+}
+
+/// Rules for the history of metrics, as far as they were read.
+#[derive(Clone, Debug, Default)]
+pub enum KnownRules {
+    /// No rules are configured.
+    #[default]
+    Absent,
+    /// They were not read yet.
+    Pending,
+    /// As read last.
+    Read(Arc<Rules>),
+}
+
+impl KnownRules {
+    fn get(&self) -> Option<&Arc<Rules>> {
+        match self {
+            Self::Read(rules) => Some(rules),
+            Self::Absent | Self::Pending => None,
+        }
+    }
+}
+
+impl QueryAccess {
+    /// Whether the rules were read, if there are any.
+    pub(super) fn is_known(&self) -> bool {
+        !matches!(self.rules, KnownRules::Pending)
+    }
+
+    /// Replaces the rules. Returns whether they differ from the previous ones.
+    pub(super) fn set_rules(&mut self, rules: Arc<Rules>) -> bool {
+        let is_same = self
+            .rules
+            .get()
+            .is_some_and(|known| Arc::ptr_eq(known, &rules));
+        self.rules = KnownRules::Read(rules);
+        !is_same
+    }
+
+    /// Returns the inputs of the metrics of a prediction.
+    pub(super) fn inputs(
+        &self,
+        view: &View,
+        object: &Arc<Stripped<TimeSeriesPrediction>>,
+    ) -> Inputs {
+        let namespace = view.namespaces.get(object.key.namespace.as_str());
+        let label = namespace.and_then(|namespace| namespace.labels.get(SCOPE_LABEL));
+        Inputs {
+            prediction: Arc::clone(object),
+            owner: owner(view, object).cloned(),
+            // An unknown value allows nothing more.
+            scope: label.map_or(self.scope, |label| label.parse().unwrap_or_default()),
+            rules: self.rules.get().cloned(),
+        }
+    }
+
+    /// Access of one prediction.
+    pub(super) fn of<'a>(&'a self, inputs: &'a Inputs) -> ObjectAccess<'a> {
+        ObjectAccess {
+            scope: inputs.scope,
+            namespace_label: &self.namespace_label,
+            namespace: &inputs.prediction.key.namespace,
+            owner: inputs.owner.as_deref().map(|owner| &owner.object),
+            rules: inputs.rules.clone(),
+        }
+    }
+}
+
+/// Inputs of the metrics of one prediction, except flags. Shares the objects of the view.
+#[derive(Clone, Debug)]
+pub(super) struct Inputs {
+    pub(super) prediction: Arc<Stripped<TimeSeriesPrediction>>,
+    /// EHPA that owns the prediction.
+    owner: Option<Arc<Stripped<EffectiveHorizontalPodAutoscaler>>>,
+    scope: QueryScope,
+    rules: Option<Arc<Rules>>,
+}
+
+impl Inputs {
+    /// Whether nothing changed. A table keeps the pointer of an object that is equal to the new
+    /// one.
+    pub(super) fn is_same(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.prediction, &other.prediction)
+            && are_same(self.owner.as_ref(), other.owner.as_ref())
+            && self.scope == other.scope
+            && are_same(self.rules.as_ref(), other.rules.as_ref())
+    }
+
+    /// The metric at this index of the prediction.
+    pub(super) fn metric(&self, index: usize, access: &QueryAccess) -> Option<ForecastSpec> {
+        let object = &self.prediction.object;
+        let metric = object.spec.prediction_metrics.get(index)?;
+        Some(forecast_spec(
+            object,
+            metric,
+            self.annotations(),
+            &access.of(self),
+        ))
+    }
+
+    pub(super) fn annotations(&self) -> Annotations<'_> {
+        let owner = self
+            .owner
+            .as_deref()
+            .map(|owner| owner.object.annotations());
+        Annotations {
+            own: self.prediction.object.annotations(),
+            owner,
+        }
+    }
+}
+
+fn are_same<T>(one: Option<&Arc<T>>, other: Option<&Arc<T>>) -> bool {
+    match (one, other) {
+        (Some(one), Some(other)) => Arc::ptr_eq(one, other),
+        (None, None) => true,
+        _ => false,
+    }
+}
+
+/// Access of one prediction.
+pub(super) struct ObjectAccess<'a> {
+    pub(super) scope: QueryScope,
+    pub(super) namespace_label: &'a str,
+    pub(super) namespace: &'a str,
+    /// EHPA that owns the prediction.
+    pub(super) owner: Option<&'a EffectiveHorizontalPodAutoscaler>,
+    pub(super) rules: Option<Arc<Rules>>,
+}
+
+impl ObjectAccess<'_> {
+    /// Confines an expression to the series that the prediction may read.
+    pub(super) fn expression(
+        &self,
+        identifier: &str,
+        expression: String,
+    ) -> Result<Expression, String> {
+        if self.scope == QueryScope::Cluster || self.is_by_rule(identifier, &expression) {
+            return Ok(Expression {
+                text: expression,
+                confined_by: None,
+            });
+        }
+        let confined = confine(&expression, self.namespace_label, self.namespace);
+        let text = confined.map_err(|error| {
+            format!("the expression cannot be confined to the namespace: {error}")
+        })?;
+        Ok(Expression {
+            text,
+            confined_by: Some(matcher(self.namespace_label, "=", self.namespace)),
+        })
+    }
+
+    /// An error for metrics of nodes, unless all series may be read.
+    pub(super) fn nodes(&self) -> Result<(), String> {
+        match self.scope {
+            QueryScope::Cluster => Ok(()),
+            QueryScope::Namespace => Err(format!(
+                "targetRef: nodes are predicted only in namespaces that have the label {SCOPE_LABEL}=cluster"
+            )),
+        }
+    }
+
+    /// Whether a rule gives this query for the metric. Administrators write rules, so the author of
+    /// the prediction does not matter.
+    fn is_by_rule(&self, identifier: &str, expression: &str) -> bool {
+        let owned = self.owner.zip(self.rules.as_deref());
+        owned.is_some_and(|(owner, rules)| is_by_rule(owner, rules, identifier, expression))
+    }
+}
+
+#[cfg(test)]
+impl<'a> ObjectAccess<'a> {
+    pub(super) fn to_namespace(namespace: &'a str) -> Self {
+        Self {
+            scope: QueryScope::Namespace,
+            namespace_label: "namespace",
+            namespace,
+            owner: None,
+            rules: None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use serde_json::json;
+    use view::{Namespace, ObjectKey};
+
+    use super::*;
+
+    /// A rule file whose metric `queue` covers the whole cluster, and whose metric `jobs` has
+    /// another namespace label.
+    const RULES: &str = "externalRules: [\
+        {seriesQuery: 'queue{}', resources: {namespaced: false}, metricsQuery: 'max(<<.Series>>{<<.LabelMatchers>>})'},\
+        {seriesQuery: 'jobs{}', resources: {overrides: {ns: {resource: namespace}}}, metricsQuery: 'sum(<<.Series>>{<<.LabelMatchers>>})'}]";
+
+    /// A view with a namespace `shop` that has this label, an EHPA and its prediction.
+    fn view(label: Option<&str>, owner_uid: &str) -> (View, Stripped<TimeSeriesPrediction>) {
+        let target = json!({"apiVersion": "apps/v1", "kind": "Deployment", "name": "web"});
+        let external = |name: &str| {
+            let metric = json!({"name": name, "selector": {"matchLabels": {"topic": "a"}}});
+            json!({"type": "External", "external": {"metric": metric, "target": {"type": "AverageValue", "averageValue": "1"}}})
+        };
+        let owner = api::ehpa::parse(json!({
+            "metadata": {"name": "web", "namespace": "shop", "uid": "u-1"},
+            "spec": {"scaleTargetRef": target, "minReplicas": 1, "maxReplicas": 3, "metrics": [external("queue"), external("jobs")]},
+        }));
+        let reference = json!({"apiVersion": "a/v1", "kind": "K", "name": "web", "uid": owner_uid, "controller": true});
+        let prediction = serde_json::from_value(json!({
+            "metadata": {"name": "ehpa-web", "namespace": "shop", "uid": "u-2", "ownerReferences": [reference]},
+            "spec": {"predictionMetrics": [], "targetRef": target, "predictionWindowSeconds": 3600},
+        }));
+        let mut view = View::default();
+        let labels = label.map(|label| (SCOPE_LABEL.to_owned(), label.to_owned()));
+        let labels: BTreeMap<_, _> = labels.into_iter().collect();
+        let namespace = Namespace {
+            name: "shop".to_owned(),
+            labels: labels.into(),
+            annotations: BTreeMap::new(),
+        };
+        view.namespaces.apply(Arc::new(namespace));
+        let owner = Stripped {
+            key: ObjectKey::new("shop", "web"),
+            object: owner.expect("an EHPA"),
+        };
+        view.ehpas.apply(Arc::new(owner));
+        (
+            view,
+            Stripped {
+                key: ObjectKey::new("shop", "ehpa-web"),
+                object: prediction.expect("a prediction"),
+            },
+        )
+    }
+
+    fn access(scope: QueryScope) -> QueryAccess {
+        QueryAccess {
+            scope,
+            namespace_label: "namespace".to_owned(),
+            rules: KnownRules::Absent,
+        }
+    }
+
+    #[test]
+    fn the_label_of_the_namespace_goes_before_the_flag() {
+        use QueryScope::{Cluster, Namespace};
+        for (flag, label, expected) in [
+            (Namespace, None, Namespace),
+            (Cluster, None, Cluster),
+            (Namespace, Some("cluster"), Cluster),
+            (Cluster, Some("namespace"), Namespace),
+            (Cluster, Some("Cluster"), Namespace),
+            (Cluster, Some(""), Namespace),
+        ] {
+            let (view, prediction) = view(label, "u-1");
+            let access = access(flag);
+            let inputs = access.inputs(&view, &Arc::new(prediction));
+            let access = access.of(&inputs);
+            assert_eq!(access.scope, expected, "{flag:?} {label:?}");
+            let confined = if expected == Cluster {
+                "sum(up)"
+            } else {
+                r#"sum(up{namespace="shop"})"#
+            };
+            let confined_by = (expected == Namespace).then(|| r#"namespace="shop""#.to_owned());
+            let confined = Expression {
+                text: confined.to_owned(),
+                confined_by,
+            };
+            assert_eq!(access.expression("a", "sum(up)".to_owned()), Ok(confined));
+            assert_eq!(access.nodes().is_ok(), expected == Cluster);
+        }
+        let elsewhere = View::default();
+        assert_eq!(
+            access(Namespace)
+                .inputs(&elsewhere, &Arc::new(view(None, "").1))
+                .scope,
+            Namespace
+        );
+    }
+
+    #[test]
+    fn an_expression_that_a_rule_gives_may_read_all_series() {
+        let queue = r#"sum(max(queue{topic="a"}))"#;
+        let jobs = r#"sum(jobs{topic="a",ns="shop"})"#;
+        for (owner, identifier, expression, is_by_rule) in [
+            ("u-1", "external.queue", queue, true),
+            ("u-1", "external.jobs", jobs, true),
+            ("u-1", "external.jobs", queue, false),
+            (
+                "u-1",
+                "external.queue",
+                r#"sum(max(queue{topic="b"}))"#,
+                false,
+            ),
+            ("u-1", "external.queue", "sum(max(queue))", false),
+            ("u-9", "external.queue", queue, false),
+        ] {
+            let (view, prediction) = view(None, owner);
+            let access = QueryAccess {
+                rules: KnownRules::Read(Arc::new(Rules::of(RULES, &[]))),
+                ..access(QueryScope::Namespace)
+            };
+            let inputs = access.inputs(&view, &Arc::new(prediction));
+            let found = access
+                .of(&inputs)
+                .expression(identifier, expression.to_owned());
+            let found = found.map(|expression| expression.text);
+            assert_eq!(
+                found.as_deref() == Ok(expression),
+                is_by_rule,
+                "{owner} {identifier} {expression}: {found:?}"
+            );
+            assert!(
+                is_by_rule || found.is_ok_and(|found| found.contains(r#"namespace="shop""#)),
+                "{expression}"
+            );
+        }
+    }
+
+    #[test]
+    fn rules_that_are_not_read_yet_are_awaited() {
+        let mut access = QueryAccess {
+            rules: KnownRules::Pending,
+            ..access(QueryScope::Namespace)
+        };
+        assert!(!access.is_known());
+        let rules = Arc::new(Rules::default());
+        assert!(access.set_rules(Arc::clone(&rules)) && access.is_known());
+        assert!(!access.set_rules(rules));
+        assert!(access.set_rules(Arc::default()) && access.is_known());
+    }
+}

@@ -1,0 +1,153 @@
+//! One metric of a prediction: admitted with its history, or waiting for memory.
+
+use crate::predictions::pipeline::MetricPipeline;
+use crate::predictions::read::ReadChunk;
+use crate::predictions::result::MetricResult;
+
+/// One metric of a prediction.
+pub(super) struct MetricEntry {
+    /// Distinguishes the metric from a previous one at its index.
+    pub(super) number: u64,
+    state: State,
+}
+
+enum State {
+    Admitted(Box<Admitted>),
+    /// The metric has no memory, or was not checked yet. The texts of its spec are not kept, since
+    /// their number is not limited.
+    Waiting(Box<Waiting>),
+}
+
+struct Admitted {
+    pipeline: MetricPipeline,
+    in_progress: Option<ReadChunk>,
+}
+
+struct Waiting {
+    needed_bytes: usize,
+    result: MetricResult,
+    is_changed: bool,
+}
+
+impl MetricEntry {
+    /// A metric that waits for memory.
+    pub(super) fn new(number: u64, identifier: String, needed_bytes: usize) -> Self {
+        let result = MetricResult {
+            identifier,
+            ..MetricResult::default()
+        };
+        Self {
+            number,
+            state: State::Waiting(Box::new(Waiting {
+                needed_bytes,
+                result,
+                is_changed: false,
+            })),
+        }
+    }
+
+    /// The pipeline; `None` while the metric waits for memory.
+    pub(super) fn pipeline(&self) -> Option<&MetricPipeline> {
+        match &self.state {
+            State::Admitted(admitted) => Some(&admitted.pipeline),
+            State::Waiting(_) => None,
+        }
+    }
+
+    pub(super) fn pipeline_mut(&mut self) -> Option<&mut MetricPipeline> {
+        match &mut self.state {
+            State::Admitted(admitted) => Some(&mut admitted.pipeline),
+            State::Waiting(_) => None,
+        }
+    }
+
+    /// The pipeline, if a read is due.
+    pub(super) fn due(&self, now: i64) -> Option<&MetricPipeline> {
+        self.pipeline()
+            .filter(|pipeline| !self.is_in_progress() && pipeline.is_due(now))
+    }
+
+    /// Whether a read is in progress.
+    pub(super) fn is_in_progress(&self) -> bool {
+        matches!(&self.state, State::Admitted(admitted) if admitted.in_progress.is_some())
+    }
+
+    /// Records the chunk that is being read.
+    pub(super) fn begin(&mut self, chunk: ReadChunk) {
+        if let State::Admitted(admitted) = &mut self.state {
+            admitted.in_progress = Some(chunk);
+        }
+    }
+
+    /// Returns the chunk that was being read, and the pipeline.
+    pub(super) fn end(&mut self) -> Option<(ReadChunk, &mut MetricPipeline)> {
+        match &mut self.state {
+            State::Admitted(admitted) => {
+                Some((admitted.in_progress.take()?, &mut admitted.pipeline))
+            }
+            State::Waiting(_) => None,
+        }
+    }
+
+    pub(super) fn result(&self) -> &MetricResult {
+        match &self.state {
+            State::Admitted(admitted) => admitted.pipeline.result(),
+            State::Waiting(waiting) => &waiting.result,
+        }
+    }
+
+    /// Memory that the metric takes, or would take.
+    pub(super) fn needed_bytes(&self) -> usize {
+        match &self.state {
+            State::Admitted(admitted) => admitted.pipeline.needed_bytes(),
+            State::Waiting(waiting) => waiting.needed_bytes,
+        }
+    }
+
+    /// Admits the metric with an empty pipeline.
+    pub(super) fn admit(&mut self, mut pipeline: MetricPipeline) {
+        if self.result().is_refused {
+            pipeline.await_history();
+        }
+        self.state = State::Admitted(Box::new(Admitted {
+            pipeline,
+            in_progress: None,
+        }));
+    }
+
+    /// Drops the history because of a memory limit.
+    pub(super) fn refuse(&mut self, why: &str) {
+        let before = self.result();
+        if before.is_refused && before.missing.as_deref() == Some(why) {
+            return;
+        }
+        let identifier = before.identifier.clone();
+        let result = MetricResult {
+            identifier,
+            missing: Some(why.to_owned()),
+            is_refused: true,
+            ..MetricResult::default()
+        };
+        let needed_bytes = self.needed_bytes();
+        self.state = State::Waiting(Box::new(Waiting {
+            needed_bytes,
+            result,
+            is_changed: true,
+        }));
+    }
+
+    /// Whether the result is newer than the published one.
+    pub(super) fn is_changed(&self) -> bool {
+        match &self.state {
+            State::Admitted(admitted) => admitted.pipeline.is_changed,
+            State::Waiting(waiting) => waiting.is_changed,
+        }
+    }
+
+    pub(super) fn published(&mut self) {
+        match &mut self.state {
+            State::Admitted(admitted) => admitted.pipeline.is_changed = false,
+            State::Waiting(waiting) => waiting.is_changed = false,
+        }
+    }
+}

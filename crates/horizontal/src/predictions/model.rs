@@ -1,0 +1,178 @@
+//! Model of one series: its history in memory, and the forecast from it.
+
+mod dsp;
+mod percentile;
+mod plimsoll;
+
+use std::collections::BTreeMap;
+
+use model::ForecastSeries;
+
+use super::fit_task::FitTask;
+use super::spec::Method;
+use dsp::Dsp;
+use percentile::Percentile;
+pub(super) use plimsoll::FARTHEST;
+use plimsoll::PlimsollForecaster;
+
+/// Labels of a series.
+pub type Labels = BTreeMap<String, String>;
+
+/// Model of one series by one method.
+#[derive(Debug)]
+pub(super) enum Model {
+    Plimsoll(PlimsollForecaster),
+    Dsp(Dsp),
+    Percentile(Percentile),
+}
+
+/// Time range of a forecast.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct ForecastRange {
+    /// Start, in seconds since 1970.
+    pub(super) now: i64,
+    /// End, in seconds since 1970.
+    pub(super) until: i64,
+}
+
+impl Model {
+    /// Creates an empty model. `refit_seconds` is the interval of DSP fits, as in Crane.
+    pub(super) fn new(method: &Method, window_seconds: u32, refit_seconds: i64) -> Self {
+        match method {
+            Method::Plimsoll {
+                step_seconds,
+                quantile,
+            } => Self::Plimsoll(PlimsollForecaster::new(
+                *step_seconds,
+                *quantile,
+                window_seconds,
+            )),
+            Method::Dsp {
+                dsp,
+                history_seconds,
+            } => Self::Dsp(Dsp::new(dsp.clone(), *history_seconds, refit_seconds)),
+            Method::Percentile {
+                predictor,
+                step_seconds,
+                ..
+            } => Self::Percentile(Percentile::new(predictor.clone(), *step_seconds)),
+        }
+    }
+
+    /// Appends samples in time order, newer than all before, and marks the series complete up to
+    /// `until`.
+    pub(super) fn append(&mut self, samples: &[(i64, f64)], until: i64) {
+        match self {
+            Self::Plimsoll(forecaster) => forecaster.append(samples, until),
+            Self::Dsp(dsp) => dsp.append(samples, until),
+            Self::Percentile(percentile) => percentile.append(samples),
+        }
+    }
+
+    /// Returns a due fit, once.
+    pub(super) fn fit_task(&mut self) -> Option<FitTask> {
+        if let Self::Dsp(dsp) = self {
+            dsp.fit_task()
+        } else {
+            None
+        }
+    }
+
+    /// Whether a fit is due.
+    pub(super) fn awaits_fit(&self) -> bool {
+        if let Self::Dsp(dsp) = self {
+            dsp.awaits_fit()
+        } else {
+            false
+        }
+    }
+
+    /// Takes the result of a finished fit. Returns whether there was one.
+    pub(super) fn collect_fits(&mut self) -> bool {
+        if let Self::Dsp(dsp) = self {
+            dsp.collect_fits()
+        } else {
+            false
+        }
+    }
+
+    /// Whether there is no forecast only because the first fit is not finished.
+    pub(super) fn is_pending(&self) -> bool {
+        if let Self::Dsp(dsp) = self {
+            dsp.is_pending()
+        } else {
+            false
+        }
+    }
+
+    /// The forecast, or the reason for which there is none.
+    pub(super) fn forecast(&self, range: ForecastRange) -> Result<ForecastSeries, String> {
+        let series = match self {
+            Self::Plimsoll(forecaster) => forecaster.forecast(range),
+            Self::Dsp(dsp) => dsp.forecast(range),
+            Self::Percentile(percentile) => percentile.forecast(range),
+        }?;
+        if series.values.iter().all(|value| value.is_finite()) {
+            Ok(series)
+        } else {
+            Err("what would be forecast is not a finite number".to_owned())
+        }
+    }
+
+    /// Approximate memory of the model.
+    pub(super) fn bytes(&self) -> usize {
+        match self {
+            Self::Plimsoll(forecaster) => forecaster.bytes(),
+            Self::Dsp(dsp) => dsp.bytes(),
+            Self::Percentile(percentile) => percentile.bytes(),
+        }
+    }
+}
+
+/// The last multiple of a step up to a time.
+pub(super) fn floor(second: i64, step: u32) -> i64 {
+    second - second.rem_euclid(i64::from(step.max(1)))
+}
+
+/// A duration as text, such as `2d 1h`, in its two largest units.
+pub(super) fn duration_text(seconds: u64) -> String {
+    let units = [("d", 86_400), ("h", 3600), ("m", 60), ("s", 1)];
+    let mut rest = seconds;
+    let mut parts = Vec::new();
+    for (name, length) in units {
+        let count = rest / length;
+        rest %= length;
+        if count > 0 {
+            parts.push(format!("{count}{name}"));
+        } else if !parts.is_empty() {
+            break;
+        }
+        if parts.len() == 2 {
+            break;
+        }
+    }
+    if parts.is_empty() {
+        "nothing".to_owned()
+    } else {
+        parts.join(" ")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(seconds: u64, expected: &str) {
+        assert_eq!(duration_text(seconds), expected);
+    }
+
+    #[test]
+    fn durations_are_shown_in_two_units() {
+        check(0, "nothing");
+        check(59, "59s");
+        check(3600, "1h");
+        check(86_400 * 2 + 3600 + 60, "2d 1h");
+        check(86_400 + 60, "1d");
+        check(3661, "1h 1m");
+    }
+}

@@ -1,0 +1,150 @@
+//! Crane's DSP predictor. A fit of all samples takes long and runs elsewhere; its forecast serves
+//! until the next one.
+//!
+//! As in Crane every 12 hours, and more often without a result. Unlike there, a series that is no
+//! longer periodic has no forecast.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use forecast::crane;
+use model::ForecastSeries;
+
+use super::{ForecastRange, floor};
+use crate::predictions::fit_task::{FitResult, FitState, FitTask, PendingFit};
+
+/// Seconds until the next fit after one without a result.
+const AGAIN: i64 = 3600;
+
+#[derive(Debug)]
+pub(in crate::predictions) struct Dsp {
+    predictor: crane::Dsp,
+    history_seconds: i64,
+    refit_seconds: i64,
+    samples: VecDeque<(i64, f64)>,
+    /// Last result, with the end of its samples.
+    found: Option<(i64, FitResult)>,
+    next: Next,
+}
+
+/// Next fit, with the end of its samples.
+#[derive(Debug)]
+enum Next {
+    /// None is due.
+    Nothing,
+    /// Due, not started.
+    Wanted(i64),
+    /// Started.
+    Awaited(i64, PendingFit),
+}
+
+impl Dsp {
+    pub(super) fn new(predictor: crane::Dsp, history_seconds: u32, refit_seconds: i64) -> Self {
+        // An hour more is read; the fit uses a whole number of hours.
+        let history_seconds = i64::from(history_seconds) + 3600;
+        Self {
+            predictor,
+            history_seconds,
+            refit_seconds,
+            samples: VecDeque::new(),
+            found: None,
+            next: Next::Nothing,
+        }
+    }
+
+    pub(super) fn append(&mut self, samples: &[(i64, f64)], until: i64) {
+        self.samples.extend(samples);
+        while self
+            .samples
+            .front()
+            .is_some_and(|(second, _)| *second < until - self.history_seconds)
+        {
+            self.samples.pop_front();
+        }
+        let is_due = self.found.as_ref().is_none_or(|(at, found)| {
+            let pause = if found.is_ok() {
+                self.refit_seconds
+            } else {
+                AGAIN.min(self.refit_seconds)
+            };
+            until - at >= pause
+        });
+        if is_due && !matches!(self.next, Next::Awaited(..)) {
+            self.next = Next::Wanted(until);
+        }
+    }
+
+    /// Whether a fit is due.
+    pub(super) fn awaits_fit(&self) -> bool {
+        matches!(self.next, Next::Wanted(_))
+    }
+
+    /// Returns a due fit, once.
+    pub(super) fn fit_task(&mut self) -> Option<FitTask> {
+        let Next::Wanted(until) = self.next else {
+            return None;
+        };
+        let (task, pending) = FitTask::new(
+            self.predictor.clone(),
+            self.samples.iter().copied().collect(),
+        );
+        self.next = Next::Awaited(until, pending);
+        Some(task)
+    }
+
+    /// Takes the result of a finished fit. Returns whether there was one.
+    pub(super) fn collect_fits(&mut self) -> bool {
+        let Next::Awaited(until, pending) = &mut self.next else {
+            return false;
+        };
+        let found = match pending.poll() {
+            FitState::Running => return false,
+            FitState::Done(found) => found,
+            FitState::Lost => Err("the predictor failed".to_owned()),
+        };
+        self.found = Some((*until, found));
+        self.next = Next::Nothing;
+        true
+    }
+
+    /// Whether the first fit is due or in progress.
+    pub(super) fn is_pending(&self) -> bool {
+        self.found.is_none() && !matches!(self.next, Next::Nothing)
+    }
+
+    pub(super) fn forecast(&self, range: ForecastRange) -> Result<ForecastSeries, String> {
+        let (_, found) = self.found.as_ref().ok_or("there are no samples")?;
+        let found = found.as_ref().map_err(Clone::clone)?;
+        let step_seconds = self.predictor.step_seconds.max(1);
+        let step = i64::from(step_seconds);
+        let per_period = found.period.len();
+        let first_second = floor(range.now, step_seconds).max(found.first_second);
+        let index =
+            |second: i64| usize::try_from((second - found.first_second).div_euclid(step)).ok();
+        let value = |second: i64| {
+            let index = index(second).filter(|index| *index < per_period * found.periods)?;
+            found.period.get(index.checked_rem(per_period)?).copied()
+        };
+        let seconds = (0..)
+            .map(|number: i64| first_second + number * step)
+            .take_while(|second| *second <= range.until);
+        let values: Vec<f64> = seconds.map_while(value).collect();
+        if values.is_empty() {
+            return Err("what was forecast has run out".to_owned());
+        }
+        Ok(ForecastSeries {
+            labels: BTreeMap::new(),
+            first_second,
+            step_seconds,
+            values,
+        })
+    }
+
+    pub(super) fn bytes(&self) -> usize {
+        let period = self
+            .found
+            .as_ref()
+            .and_then(|(_, found)| found.as_ref().ok())
+            .map_or(0, |found| found.period.len());
+        self.samples.capacity() * size_of::<(i64, f64)>() + period * size_of::<f64>()
+    }
+}

@@ -1,0 +1,215 @@
+//! Plimsoll method: `forecast::Forecaster`, once there is a day of samples that determines its
+//! unit.
+
+use std::collections::BTreeMap;
+
+use forecast::{ForecastConfig, ForecastError, Forecaster, ObserveError};
+use jiff::Timestamp;
+use model::{ForecastSeries, Series};
+
+use super::{ForecastRange, duration_text, floor};
+use crate::predictions::spec::Quantile;
+
+const DAY: u32 = 86_400;
+const HOUR: u32 = 3600;
+/// Slot of the method, unless samples are further apart.
+const SLOT: u32 = 300;
+/// Minimum distance of the first and the last sample before the first fit.
+const ENOUGH: i64 = DAY as i64;
+/// Seconds from now that the method always reaches: a day from the last complete slot.
+pub(in crate::predictions) const FARTHEST: u32 = DAY - 1800;
+/// Minimum history of a forecast: two days and an hour.
+const LEAST: u64 = 2 * DAY as u64 + HOUR as u64;
+
+#[derive(Debug)]
+pub(in crate::predictions) struct PlimsollForecaster {
+    step: u32,
+    quantile: Quantile,
+    horizons: Vec<u32>,
+    /// Samples of the first day.
+    young: Vec<(i64, f64)>,
+    fitted: Option<Box<Forecaster>>,
+}
+
+impl PlimsollForecaster {
+    pub(super) fn new(step: u32, quantile: Quantile, window: u32) -> Self {
+        let slot = step.max(SLOT);
+        // Two windows are published, and the last complete slot lies in the past.
+        let far = window.saturating_mul(2).saturating_add(HOUR);
+        let mut horizons: Vec<u32> = [slot, window, far]
+            .map(|seconds| seconds.clamp(slot, DAY))
+            .into();
+        horizons.dedup();
+        Self {
+            step,
+            quantile,
+            horizons,
+            young: Vec::new(),
+            fitted: None,
+        }
+    }
+
+    fn slot(&self) -> u32 {
+        self.step.max(SLOT)
+    }
+
+    pub(super) fn append(&mut self, samples: &[(i64, f64)], until: i64) {
+        match &mut self.fitted {
+            None => self.young.extend_from_slice(samples),
+            Some(forecaster) => {
+                if let Some(gap) = observe(forecaster, samples, until) {
+                    // After fourteen days without a sample the fit starts anew.
+                    self.fitted = None;
+                    self.young = samples.get(gap..).unwrap_or_default().to_vec();
+                }
+            }
+        }
+        let span = self
+            .young
+            .first()
+            .zip(self.young.last())
+            .map_or(0, |((first, _), (last, _))| last - first);
+        if self.fitted.is_none() && span >= ENOUGH {
+            self.collect_fits(until);
+        }
+    }
+
+    fn collect_fits(&mut self, until: i64) {
+        let at =
+            |(second, value): &(i64, f64)| Some((Timestamp::from_second(*second).ok()?, *value));
+        let history = Series::new(self.young.iter().filter_map(at).collect());
+        let config = ForecastConfig {
+            step_seconds: self.step,
+            horizons_seconds: self.horizons.clone(),
+        };
+        if let Ok(mut forecaster) = Forecaster::fit(&history, &config) {
+            observe(&mut forecaster, &[], until);
+            self.fitted = Some(Box::new(forecaster));
+            self.young = Vec::new();
+        }
+    }
+
+    pub(super) fn forecast(&self, range: ForecastRange) -> Result<ForecastSeries, String> {
+        let forecaster = self.fitted.as_deref().ok_or_else(|| self.too_young())?;
+        let slot = self.slot();
+        let forecast_at = |ahead: u32| forecaster.forecast(ahead).map_err(|error| reason(&error));
+        let as_of = forecast_at(slot)?.as_of.as_second();
+        let longest = self.horizons.last().copied().unwrap_or(slot);
+        let first_second = floor(range.now, self.step);
+        let (mut values, mut last) = (Vec::new(), None);
+        let mut second = first_second;
+        while second <= range.until {
+            let slots = ((second - as_of).div_euclid(i64::from(slot)) + 1).max(1);
+            let ahead = u32::try_from(slots)
+                .unwrap_or(u32::MAX)
+                .saturating_mul(slot);
+            if ahead > longest {
+                break;
+            }
+            let value = match last {
+                Some((known, value)) if known == ahead => value,
+                _ => self.quantile.of(&forecast_at(ahead)?),
+            };
+            last = Some((ahead, value));
+            values.push(value);
+            second += i64::from(self.step);
+        }
+        if values.is_empty() {
+            let age = duration_text(u64::try_from(range.now - as_of).unwrap_or_default());
+            return Err(format!("the newest sample is {age} old"));
+        }
+        let count = (range.until - first_second).max(0) / i64::from(self.step.max(1)) + 1;
+        self.repeat_day(&mut values, usize::try_from(count).unwrap_or_default());
+        Ok(ForecastSeries {
+            labels: BTreeMap::new(),
+            first_second,
+            step_seconds: self.step,
+            values,
+        })
+    }
+
+    /// Repeats the day ahead for longer ranges. Its missing minutes get the larger of its last and
+    /// its first value.
+    fn repeat_day(&self, values: &mut Vec<f64>, count: usize) {
+        let steps = |seconds: u32| (seconds / self.step.max(1)) as usize;
+        let (Some(first), Some(last)) = (values.first().copied(), values.last().copied()) else {
+            return;
+        };
+        if self.horizons.last() != Some(&DAY) || values.len() < steps(FARTHEST) {
+            return;
+        }
+        for index in values.len()..count {
+            let before = index
+                .checked_sub(steps(DAY))
+                .and_then(|index| values.get(index));
+            values.push(before.copied().unwrap_or(first.max(last)));
+        }
+    }
+
+    fn too_young(&self) -> String {
+        let span = self
+            .young
+            .first()
+            .zip(self.young.last())
+            .map_or(0, |((first, _), (last, _))| last - first);
+        too_little(u64::try_from(span).unwrap_or_default(), LEAST)
+    }
+
+    pub(super) fn bytes(&self) -> usize {
+        self.fitted.as_ref().map_or(0, |fitted| fitted.bytes())
+            + self.young.capacity() * size_of::<(i64, f64)>()
+    }
+}
+
+/// Observes samples. Returns the index of the first one after a gap that is too long.
+fn observe(forecaster: &mut Forecaster, samples: &[(i64, f64)], until: i64) -> Option<usize> {
+    for (index, (second, value)) in samples.iter().enumerate() {
+        let Ok(at) = Timestamp::from_second(*second) else {
+            continue;
+        };
+        if forecaster.observe(at, *value) == Err(ObserveError::Gap) {
+            return Some(index);
+        }
+    }
+    let is_gap = Timestamp::from_second(until)
+        .is_ok_and(|at| forecaster.advance(at) == Err(ObserveError::Gap));
+    is_gap.then_some(samples.len())
+}
+
+fn reason(error: &ForecastError) -> String {
+    match error {
+        ForecastError::TooLittle {
+            history_seconds,
+            measured_seconds,
+            needed_seconds,
+        } => {
+            let missing = whole_hours(history_seconds.saturating_sub(*measured_seconds));
+            let text = too_little(*history_seconds, *needed_seconds);
+            if missing > 0 {
+                format!(
+                    "{text}; nothing was measured for {} of it",
+                    duration_text(missing)
+                )
+            } else {
+                text
+            }
+        }
+        other => other.to_string(),
+    }
+}
+
+/// Reason for a short history. It changes once an hour, since it is written into an object.
+fn too_little(history: u64, needed: u64) -> String {
+    let there = match whole_hours(history) {
+        0 => "less than an hour".to_owned(),
+        hours => duration_text(hours),
+    };
+    format!(
+        "too little history: there is {there} of it, and {} is needed",
+        duration_text(needed)
+    )
+}
+
+fn whole_hours(seconds: u64) -> u64 {
+    seconds - seconds % u64::from(HOUR)
+}

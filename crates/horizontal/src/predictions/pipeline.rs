@@ -1,0 +1,467 @@
+//! Pipeline of one metric: next range to read, models of its series, forecast. No I/O and no clock.
+
+use std::collections::BTreeMap;
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+use std::sync::Arc;
+
+use std::time::Duration;
+
+use jiff::Timestamp;
+
+use super::access::SCOPE_LABEL;
+use super::fit_task::FitTask;
+use super::model::{FARTHEST, ForecastRange, Labels, Model, floor};
+use super::points::{MAX_SERIES_POINTS, thin_series};
+use super::query::{Expression, Query};
+use super::read::{Excess, ReadChunk, ReadIntervals, ReadRange, Samples};
+use super::result::{MetricForecasts, MetricResult, label_bytes};
+use super::spec::{ForecastSpec, Method};
+use super::text::truncate;
+
+const DAY: i64 = 86_400;
+/// Seconds before now up to which points are read: later scrapes may be missing still.
+const LAG: i64 = 30;
+/// Seconds over which reads are spread after the end of a slot.
+const SPREAD: u64 = 60;
+/// Clock steps back by up to this many seconds are waited out, because past rounds of usage cannot
+/// be read again. Longer than any pause beyond the read interval.
+const MAX_CLOCK_STEP: i64 = 300;
+/// From this interval on reads follow the clock, so that they come soon after a slot is complete.
+const CLOCK_ALIGNED: i64 = 300;
+/// Maximum number of forecast series. An HPA scales by one.
+pub(super) const MAX_SERIES: usize = 10;
+/// Maximum number of points per series in one read. Prometheus rejects more than 11,000.
+const MAX_POINTS: i64 = 2000;
+/// Minimum number of points after reads that took too long: each attempt costs the store up to a
+/// query timeout.
+const MIN_POINTS_OF_SLOW: i64 = MAX_POINTS / 4;
+/// Minimum number of points after responses that were too large: an hour of minutes.
+const MIN_POINTS_OF_LARGE: i64 = 60;
+/// Minimum ratio of a pause to the duration of the failure before it. The pause is limited to
+/// [`MAX_CLOCK_STEP`].
+const PAUSE_RATIO: i64 = 4;
+/// Maximum size of the labels of a series. They are kept, and published with each forecast.
+const MAX_LABEL_BYTES: usize = 1024;
+/// Maximum length of an error of the store, in characters.
+const MAX_ERROR: usize = 500;
+/// Maximum length of an expression in a message, in characters.
+const MAX_SHOWN: usize = 300;
+/// Pauses after consecutive failures, in seconds.
+const PAUSES: [i64; 7] = [1, 2, 4, 8, 16, 32, 60];
+
+/// Pipeline of one metric.
+#[derive(Debug)]
+pub struct MetricPipeline {
+    spec: ForecastSpec,
+    window_seconds: u32,
+    intervals: ReadIntervals,
+    /// Offset within [`SPREAD`].
+    offset: i64,
+    models: BTreeMap<Labels, ModelledSeries>,
+    /// End of the history read so far.
+    read_until: Option<i64>,
+    /// Time of the next read, in seconds since 1970.
+    due: i64,
+    failures: usize,
+    /// Maximum number of points of the next read, until the history is complete.
+    points: i64,
+    /// Whether the history is complete up to now. There is no forecast before.
+    is_caught_up: bool,
+    /// Whether the last read had a series with too long labels.
+    has_long_labels: bool,
+    result: MetricResult,
+    /// Whether the result is newer than the published one.
+    pub(super) is_changed: bool,
+}
+
+#[derive(Debug)]
+struct ModelledSeries {
+    model: Model,
+    last: i64,
+}
+
+impl MetricPipeline {
+    /// Creates a pipeline without history.
+    pub fn new(
+        uid: &str,
+        spec: ForecastSpec,
+        window_seconds: u32,
+        intervals: ReadIntervals,
+        now: Timestamp,
+    ) -> Self {
+        let mut hasher = DefaultHasher::new();
+        (uid, &spec.identifier).hash(&mut hasher);
+        let farthest = if matches!(spec.method, Method::Plimsoll { .. }) {
+            FARTHEST.into()
+        } else {
+            i64::MAX
+        };
+        let window = i64::from(window_seconds);
+        let short =
+            (window > farthest).then(|| "the method looks a day ahead, which repeats".to_owned());
+        let result = MetricResult {
+            identifier: spec.identifier.clone(),
+            missing: spec.query.as_ref().err().cloned(),
+            note: [spec.note.clone(), short]
+                .into_iter()
+                .flatten()
+                .reduce(|one, other| format!("{one}; {other}")),
+            reach_seconds: window.min(farthest),
+            ..MetricResult::default()
+        };
+        Self {
+            spec,
+            window_seconds,
+            intervals,
+            offset: i64::try_from(hasher.finish() % SPREAD).unwrap_or_default(),
+            models: BTreeMap::new(),
+            read_until: None,
+            due: now.as_second(),
+            failures: 0,
+            points: MAX_POINTS,
+            is_caught_up: false,
+            has_long_labels: false,
+            result,
+            is_changed: true,
+        }
+    }
+
+    /// Whether the pipeline serves this spec, so that its history stays.
+    pub fn is_for(&self, spec: &ForecastSpec, window_seconds: u32) -> bool {
+        self.spec == *spec && self.window_seconds == window_seconds
+    }
+
+    /// Last result.
+    pub fn result(&self) -> &MetricResult {
+        &self.result
+    }
+
+    /// Method of the forecast.
+    pub fn method(&self) -> &Method {
+        &self.spec.method
+    }
+
+    /// Query for the history.
+    pub fn query(&self) -> Option<&Query> {
+        self.spec.query.as_ref().ok()
+    }
+
+    /// Time of the next read; `None` without a query.
+    pub fn due(&self) -> Option<i64> {
+        self.query().map(|_| self.due)
+    }
+
+    /// Whether a read is due.
+    pub fn is_due(&self, now: i64) -> bool {
+        // No pause is this long: the clock stepped back.
+        let latest = now
+            .saturating_add(self.intervals.read_seconds.max(1))
+            .saturating_add(MAX_CLOCK_STEP);
+        self.due().is_some_and(|due| due <= now || due > latest)
+    }
+
+    /// Number of series.
+    pub fn series(&self) -> usize {
+        self.models.len()
+    }
+
+    /// Approximate memory of the pipeline with its forecast.
+    pub fn bytes(&self) -> usize {
+        let models = self
+            .models
+            .iter()
+            .map(|(labels, series)| label_bytes(labels) + series.model.bytes());
+        self.spec.text_bytes() + models.sum::<usize>() + self.result.bytes()
+    }
+
+    /// Memory that the pipeline needs: before its history is complete at least the usual memory of
+    /// one series.
+    pub fn needed_bytes(&self) -> usize {
+        let least = if self.is_caught_up {
+            0
+        } else {
+            self.spec.usual_bytes()
+        };
+        self.bytes().max(least)
+    }
+
+    /// Marks the first forecast as pending.
+    pub fn await_history(&mut self) {
+        (self.result.is_pending, self.is_changed) = (true, true);
+    }
+
+    /// The next chunk to read.
+    pub fn chunk(&self, now: Timestamp) -> ReadChunk {
+        let range = self.range(now);
+        let length = i64::from(range.step).saturating_mul(self.points.saturating_sub(1));
+        let last = range.last.min(range.first.saturating_add(length));
+        ReadChunk {
+            range: ReadRange { last, ..range },
+            is_last: last == range.last,
+        }
+    }
+
+    /// Halves the next chunks, since the response to this one exceeds a limit. Returns false if
+    /// they would be too small to be of use.
+    pub fn reduce_chunk(&mut self, chunk: ReadChunk, excess: Excess, now: Timestamp) -> bool {
+        let ReadRange { first, last, step } = chunk.range;
+        let half = ((last - first) / i64::from(step.max(1)) + 1) / 2;
+        let least = match excess {
+            Excess::Time => MIN_POINTS_OF_SLOW,
+            Excess::Size => MIN_POINTS_OF_LARGE,
+        };
+        if half < least {
+            return false;
+        }
+        (self.points, self.due) = (half, now.as_second());
+        true
+    }
+
+    /// Points to read: the whole history at first, then those since the last one. That one is read
+    /// again, so that a store without the series is noticed.
+    pub fn range(&self, now: Timestamp) -> ReadRange {
+        let step = self.spec.method.step_seconds();
+        self.range_until(floor(now.as_second() - LAG, step))
+    }
+
+    fn range_until(&self, last: i64) -> ReadRange {
+        let step = self.spec.method.step_seconds();
+        let earliest = last - floor(i64::from(self.spec.method.history_seconds()), step);
+        let first = self
+            .read_until
+            .filter(|until| (earliest..=last).contains(until))
+            .unwrap_or(earliest);
+        ReadRange { first, last, step }
+    }
+
+    /// Appends a current sample, if there is one, and forecasts. Earlier ones cannot be read.
+    pub fn append_current(&mut self, at: Timestamp, sample: Option<f64>, now: Timestamp) {
+        let second = floor(at.as_second(), self.spec.method.step_seconds());
+        let samples = sample.map(|value| (Labels::new(), vec![(second, value)]));
+        self.append(self.range_until(second), samples.into_iter().collect(), now);
+    }
+
+    /// Appends the samples of a range that ends now, and forecasts.
+    pub fn append(&mut self, range: ReadRange, samples: Samples, now: Timestamp) {
+        self.append_chunk(
+            ReadChunk {
+                range,
+                is_last: true,
+            },
+            samples,
+            now,
+        );
+    }
+
+    /// Appends the samples of a chunk, and forecasts after the last one. Returns whether the
+    /// previous read had failed.
+    pub fn append_chunk(&mut self, chunk: ReadChunk, samples: Samples, now: Timestamp) -> bool {
+        let range = chunk.range;
+        let until = self.read_until.unwrap_or(range.first);
+        let slack = MAX_CLOCK_STEP.max(range.step.into());
+        if until < range.first || until > range.last.saturating_add(slack) {
+            // The gap is too long, or the clock was ahead.
+            self.models.clear();
+            self.read_until = None;
+        }
+        let after = self.read_until.unwrap_or(i64::MIN);
+        self.has_long_labels = false;
+        for (labels, samples) in self.merged(samples) {
+            if label_bytes(&labels) > MAX_LABEL_BYTES {
+                self.has_long_labels = true;
+                continue;
+            }
+            // With too many series only the fact matters.
+            if self.models.len() > MAX_SERIES && !self.models.contains_key(&labels) {
+                continue;
+            }
+            let newer: Vec<_> = samples
+                .into_iter()
+                .filter(|(second, _)| *second > after)
+                .collect();
+            let Some((last, _)) = newer.last().copied() else {
+                continue;
+            };
+            let series = self.models.entry(labels).or_insert_with(|| {
+                let model = Model::new(
+                    &self.spec.method,
+                    self.window_seconds,
+                    self.intervals.refit_seconds,
+                );
+                ModelledSeries { model, last }
+            });
+            series.last = last;
+            series.model.append(&newer, range.last);
+        }
+        for series in self
+            .models
+            .values_mut()
+            .filter(|series| series.last <= after)
+        {
+            series.model.append(&[], range.last);
+        }
+        self.forget(range.last);
+        self.read_until = Some(range.last.max(after));
+        self.failures = 0;
+        self.is_caught_up = chunk.is_last;
+        let was_unread = self.result.read_error.take().is_some();
+        if chunk.is_last {
+            self.points = MAX_POINTS;
+            self.due = self.next(now.as_second());
+            self.forecast(now);
+        } else {
+            self.due = now.as_second();
+            let was_awaited = std::mem::replace(&mut self.result.is_pending, true);
+            self.is_changed |= was_unread || !was_awaited;
+        }
+        was_unread
+    }
+
+    /// Whether a series has a due fit.
+    pub fn awaits_fit(&self) -> bool {
+        self.is_caught_up && self.models.values().any(|series| series.model.awaits_fit())
+    }
+
+    /// Returns a due fit, once.
+    pub fn fit_task(&mut self) -> Option<FitTask> {
+        if !self.is_caught_up {
+            return None;
+        }
+        self.models
+            .values_mut()
+            .find_map(|series| series.model.fit_task())
+    }
+
+    /// Takes the results of finished fits, and forecasts.
+    pub fn collect_fits(&mut self, now: Timestamp) {
+        let fitted = self
+            .models
+            .values_mut()
+            .filter_map(|series| series.model.collect_fits().then_some(()))
+            .count();
+        if fitted > 0 && self.is_caught_up {
+            self.forecast(now);
+        }
+    }
+
+    /// Merges all series into one if the method requires it.
+    fn merged(&self, samples: Samples) -> Samples {
+        let Method::Percentile { predictor, .. } = &self.spec.method else {
+            return samples;
+        };
+        if !predictor.aggregated {
+            return samples;
+        }
+        let mut samples: Vec<_> = samples.into_values().flatten().collect();
+        samples.sort_by_key(|(second, _)| *second);
+        Samples::from([(Labels::new(), samples)])
+    }
+
+    /// Drops series without a sample for a day, unless all are: their pods are gone.
+    fn forget(&mut self, until: i64) {
+        if self.models.len() > 1
+            && self
+                .models
+                .values()
+                .any(|series| series.last >= until - DAY)
+        {
+            self.models.retain(|_, series| series.last >= until - DAY);
+        }
+    }
+
+    fn next(&self, now: i64) -> i64 {
+        let pause = self.intervals.read_seconds.max(1);
+        if pause < CLOCK_ALIGNED {
+            return now + pause;
+        }
+        now - now.rem_euclid(pause) + pause + LAG + self.offset
+    }
+
+    fn forecast(&mut self, now: Timestamp) {
+        let until = now
+            .as_second()
+            .saturating_add(2 * i64::from(self.window_seconds));
+        let range = ForecastRange {
+            now: now.as_second(),
+            until,
+        };
+        let (mut series, mut missing) = (Vec::new(), None);
+        if self.models.is_empty() {
+            missing = Some(match self.query() {
+                Some(Query::Expression(expression)) => no_samples(expression),
+                _ => "there are no samples of its pods".to_owned(),
+            });
+        }
+        if self.models.len() > MAX_SERIES {
+            missing = Some(format!(
+                "the query gives more than {MAX_SERIES} series; sum() makes them one"
+            ));
+        }
+        if self.has_long_labels {
+            missing = Some(format!(
+                "a series has more than {MAX_LABEL_BYTES} bytes of labels; sum() leaves them out"
+            ));
+        }
+        let mut is_pending = false;
+        for (labels, modelled) in self.models.iter().take(MAX_SERIES) {
+            if modelled.model.is_pending() {
+                is_pending = true;
+                continue;
+            }
+            match modelled.model.forecast(range) {
+                Ok(mut one) => {
+                    one.labels.clone_from(labels);
+                    thin_series(&mut one, MAX_SERIES_POINTS);
+                    series.push(one);
+                }
+                Err(why) => missing = missing.or(Some(why)),
+            }
+        }
+        // A part of the series is no forecast of the metric.
+        self.result.forecasts = (!series.is_empty() && !is_pending)
+            .then(|| Arc::new(MetricForecasts { at: now, series }));
+        self.result.missing = missing;
+        self.result.is_pending = is_pending;
+        self.is_changed = true;
+    }
+
+    /// Records a failed read. The previous forecast stays as far as it reaches.
+    pub fn fail(&mut self, why: &str, now: Timestamp) {
+        self.fail_after(why, Duration::ZERO, now);
+    }
+
+    /// Records a read that failed after some time. Slow failures have longer pauses. Returns
+    /// whether the reason changed.
+    pub fn fail_after(&mut self, why: &str, took: Duration, now: Timestamp) -> bool {
+        let pause = PAUSES
+            .get(self.failures)
+            .or(PAUSES.last())
+            .copied()
+            .unwrap_or(1);
+        let rest = i64::try_from(took.as_secs())
+            .unwrap_or(MAX_CLOCK_STEP)
+            .saturating_mul(PAUSE_RATIO);
+        let pause = pause.max(rest.min(MAX_CLOCK_STEP));
+        self.failures = self.failures.saturating_add(1);
+        self.due = now.as_second() + pause;
+        let why = truncate(why, MAX_ERROR);
+        let is_new = self.result.read_error.as_ref() != Some(&why);
+        if is_new {
+            self.result.read_error = Some(why);
+            self.is_changed = true;
+        }
+        is_new
+    }
+}
+
+/// The reason for a missing forecast if an expression has no samples.
+fn no_samples(Expression { text, confined_by }: &Expression) -> String {
+    let text = truncate(text, MAX_SHOWN);
+    let confinement = confined_by.as_ref().map(|matcher| {
+        format!("; only series with {matcher} are read, unless the namespace has the label {SCOPE_LABEL}=cluster")
+    });
+    format!(
+        "there are no samples of {text}{}",
+        confinement.unwrap_or_default()
+    )
+}

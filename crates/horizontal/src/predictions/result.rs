@@ -1,0 +1,241 @@
+//! Result of one prediction: forecasts of its metrics, or the reasons for which there are none.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use api::condition::ConditionStatus;
+use api::prediction::{MetricPrediction, TimeSeriesPredictionStatus};
+use jiff::Timestamp;
+use model::{Forecast, ForecastSeries, MetricForecast};
+
+use super::points::{read, thin};
+use super::spec::PredictionSpec;
+
+/// Beginning of the message about an unreadable history.
+const UNREAD: &str = "the history cannot be read";
+
+/// Result of one prediction.
+#[derive(Clone, Debug, PartialEq)]
+pub struct PredictionResult {
+    /// The prediction.
+    pub spec: Arc<PredictionSpec>,
+    /// Results of its metrics, in the order of the spec.
+    pub metrics: Vec<MetricResult>,
+}
+
+/// Result of one metric.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct MetricResult {
+    /// Identifier of the metric.
+    pub identifier: String,
+    /// Last forecast.
+    pub forecasts: Option<Arc<MetricForecasts>>,
+    /// Reason for which the forecast is missing or incomplete.
+    pub missing: Option<String>,
+    /// Whether a memory limit prevents the forecast.
+    pub is_refused: bool,
+    /// Whether the first forecast is in progress.
+    pub is_pending: bool,
+    /// Error of the last read of the history.
+    pub read_error: Option<String>,
+    /// Note for the user.
+    pub note: Option<String>,
+    /// Seconds that a forecast must reach ahead to be ready.
+    pub reach_seconds: i64,
+}
+
+/// Forecast series of one metric.
+#[derive(Clone, Debug, PartialEq)]
+pub struct MetricForecasts {
+    /// Time of the forecast.
+    pub at: Timestamp,
+    /// The series.
+    pub series: Vec<ForecastSeries>,
+}
+
+impl MetricForecasts {
+    /// Approximate memory.
+    pub fn bytes(&self) -> usize {
+        let labels = |series: &ForecastSeries| label_bytes(&series.labels);
+        let series = |series: &ForecastSeries| {
+            size_of::<ForecastSeries>()
+                + series.values.capacity() * size_of::<f64>()
+                + labels(series)
+        };
+        self.series.iter().map(series).sum()
+    }
+}
+
+/// Approximate memory of labels.
+pub(super) fn label_bytes(labels: &BTreeMap<String, String>) -> usize {
+    let text = |text: &String| size_of::<String>() + text.len();
+    labels
+        .iter()
+        .map(|(name, value)| text(name) + text(value))
+        .sum()
+}
+
+impl MetricResult {
+    /// Approximate memory of its texts and its forecast.
+    pub(super) fn bytes(&self) -> usize {
+        let text = |text: &Option<String>| text.as_ref().map_or(0, String::len);
+        let texts = [&self.missing, &self.read_error, &self.note]
+            .into_iter()
+            .map(text)
+            .sum::<usize>();
+        self.identifier.len()
+            + texts
+            + self
+                .forecasts
+                .as_ref()
+                .map_or(0, |forecasts| forecasts.bytes())
+    }
+
+    /// Whether anything is known about the metric. A forecast in progress counts, so that nothing
+    /// waits for it.
+    fn is_known(&self) -> bool {
+        self.forecasts.is_some()
+            || self.missing.is_some()
+            || self.is_pending
+            || self.read_error.is_some()
+    }
+
+    /// The present forecast. While the history is unreadable or the first forecast is in progress,
+    /// it is the one that a previous leader wrote.
+    fn current(
+        &self,
+        written: Option<&MetricPrediction>,
+    ) -> (Option<Timestamp>, Vec<ForecastSeries>) {
+        match (&self.forecasts, &self.missing, written) {
+            (Some(forecasts), ..) => (Some(forecasts.at), forecasts.series.clone()),
+            (None, None, Some(written)) if written.ready => {
+                (None, written.prediction.iter().filter_map(read).collect())
+            }
+            (None, ..) => (None, Vec::new()),
+        }
+    }
+
+    fn reason(&self, is_ready: bool, made_at: Option<Timestamp>) -> String {
+        let read_error = self
+            .read_error
+            .as_ref()
+            .map(|why| match (is_ready, made_at) {
+                (true, Some(at)) => {
+                    let at = at.strftime("%Y-%m-%dT%H:%M:%SZ");
+                    format!("{UNREAD}: {why}; what was forecast at {at} holds on for a while")
+                }
+                (true, None) => {
+                    format!("{UNREAD}: {why}; what was forecast before holds on for a while")
+                }
+                (false, _) => format!("{UNREAD}: {why}"),
+            });
+        let awaited =
+            (self.is_pending && !is_ready).then(|| "its history is being looked at".to_owned());
+        let parts: Vec<String> = [self.missing.clone(), awaited, read_error, self.note.clone()]
+            .into_iter()
+            .flatten()
+            .collect();
+        parts.join("; ")
+    }
+}
+
+impl PredictionResult {
+    /// Whether anything is known about every metric.
+    pub fn is_known(&self) -> bool {
+        self.metrics.iter().all(MetricResult::is_known)
+    }
+
+    /// Status, reason and message of the condition `HistoryRead`.
+    pub fn history(&self) -> (ConditionStatus, &'static str, String) {
+        let read_error = self
+            .metrics
+            .iter()
+            .filter_map(|metric| Some((&metric.identifier, metric.read_error.as_ref()?)));
+        let read_error: Vec<String> = read_error
+            .map(|(identifier, why)| format!("{identifier}: {why}"))
+            .collect();
+        if !read_error.is_empty() {
+            return (
+                ConditionStatus::False,
+                "HistoryOutOfReach",
+                read_error.join("; "),
+            );
+        }
+        let refused = self.metrics.iter().filter(|metric| metric.is_refused);
+        let refused: Vec<String> = refused
+            .map(|metric| {
+                format!(
+                    "{}: {}",
+                    metric.identifier,
+                    metric.missing.as_deref().unwrap_or_default()
+                )
+            })
+            .collect();
+        if !refused.is_empty() {
+            return (
+                ConditionStatus::False,
+                "MemoryLimitReached",
+                refused.join("; "),
+            );
+        }
+        if self.metrics.iter().any(|metric| metric.is_pending) {
+            return (ConditionStatus::Unknown, "HistoryPending", String::new());
+        }
+        (ConditionStatus::True, "HistoryRead", String::new())
+    }
+
+    /// The forecast to publish. `written` is the status of the object.
+    pub fn forecast(
+        &self,
+        written: Option<&TimeSeriesPredictionStatus>,
+        now: Timestamp,
+    ) -> Forecast {
+        let PredictionSpec {
+            key,
+            uid,
+            generation,
+            ..
+        } = &*self.spec;
+        let written = written
+            .map(|status| status.prediction_metrics.as_slice())
+            .unwrap_or_default();
+        let metrics = self.metrics.iter().map(|metric| {
+            let before = written
+                .iter()
+                .find(|written| written.resource_identifier == metric.identifier);
+            metric_forecast(metric, before, now)
+        });
+        let mut metrics: Vec<MetricForecast> = metrics.collect();
+        thin(&mut metrics);
+        Forecast {
+            uid: uid.clone(),
+            namespace: key.namespace.clone(),
+            name: key.name.clone(),
+            observed_generation: *generation,
+            metrics,
+        }
+    }
+}
+
+fn metric_forecast(
+    metric: &MetricResult,
+    written: Option<&MetricPrediction>,
+    now: Timestamp,
+) -> MetricForecast {
+    let (made_at, series) = metric.current(written);
+    let needed = now.as_second().saturating_add(metric.reach_seconds);
+    let reaches = |series: &ForecastSeries| {
+        series
+            .points()
+            .last()
+            .is_some_and(|(last, _)| last >= needed)
+    };
+    let is_ready = metric.missing.is_none() && !series.is_empty() && series.iter().all(reaches);
+    MetricForecast {
+        identifier: metric.identifier.clone(),
+        is_ready,
+        reason: metric.reason(is_ready, made_at),
+        made_at,
+        series,
+    }
+}

@@ -1,0 +1,177 @@
+//! Status of a prediction, and the conditions for a write: its content is outdated or does not
+//! reach far enough.
+//!
+//! As in Crane it covers two windows, so that one is ahead until the next write. Changed values
+//! alone are written when the largest one of the window, by which the HPA scales, moved by more
+//! than a twentieth. The feed carries smaller changes.
+
+use api::condition::{self, ConditionStatus};
+use api::ehpa::READY;
+use api::prediction::{
+    HISTORY_READ, MetricPrediction, PredictedSeries, TimeSeriesPredictionStatus,
+};
+use jiff::Timestamp;
+use model::{Forecast, MetricForecast};
+
+use super::points::write;
+use super::result::PredictionResult;
+use super::text::truncate;
+
+/// Relative change of the largest value that causes a write.
+const MOVED: f64 = 0.05;
+/// Maximum length of a message in characters. The API server accepts 32768.
+const MAX_CHARACTERS: usize = 4000;
+/// Reasons of the condition `Ready`, as in Crane.
+const SUCCEEDED: &str = "PredictSucceed";
+const PARTIAL: &str = "PredictPartial";
+
+/// Status to write.
+#[derive(Clone, Debug, PartialEq)]
+pub struct StatusUpdate {
+    /// The status.
+    pub status: TimeSeriesPredictionStatus,
+    /// Event: whether it is a warning, reason and note.
+    pub event: Option<(bool, &'static str, String)>,
+}
+
+/// The new status, or `None` if the written one is still accurate.
+pub fn status_update(
+    result: &PredictionResult,
+    forecast: &Forecast,
+    old: Option<&TimeSeriesPredictionStatus>,
+    now: Timestamp,
+) -> Option<StatusUpdate> {
+    let empty = TimeSeriesPredictionStatus::default();
+    let before = old.unwrap_or(&empty);
+    let is_ready = forecast.metrics.iter().all(|metric| metric.is_ready);
+    let reason = if is_ready { SUCCEEDED } else { PARTIAL };
+    let message = message(forecast, is_ready);
+    let mut conditions = before.conditions.clone();
+    condition::set(
+        &mut conditions,
+        READY,
+        ConditionStatus::from(is_ready),
+        reason,
+        &message,
+        now,
+    );
+    let (is_read, word, why) = result.history();
+    condition::set(
+        &mut conditions,
+        HISTORY_READ,
+        is_read,
+        word,
+        &bounded(&why),
+        now,
+    );
+    let is_same = conditions == before.conditions && old.is_some();
+    let window = now.as_second()
+        ..=now
+            .as_second()
+            .saturating_add(i64::from(result.spec.window_seconds));
+    let current = is_same
+        && before.prediction_metrics.len() == forecast.metrics.len()
+        && before
+            .prediction_metrics
+            .iter()
+            .zip(&forecast.metrics)
+            .all(|(old, new)| still_holds(old, new, &window));
+    if current {
+        return None;
+    }
+    let prediction = |metric: &MetricForecast| MetricPrediction {
+        resource_identifier: metric.identifier.clone(),
+        ready: metric.is_ready,
+        prediction: metric.series.iter().map(write).collect(),
+    };
+    let status = TimeSeriesPredictionStatus {
+        prediction_metrics: forecast.metrics.iter().map(prediction).collect(),
+        conditions,
+    };
+    let was = |kind: &str| {
+        before
+            .conditions
+            .iter()
+            .find(|was| was.kind == kind)
+            .map(|was| was.status)
+    };
+    // A first status without a problem causes no event.
+    let is_unread = is_read == ConditionStatus::False;
+    let was_ready = was(READY).is_none_or(|was| was == ConditionStatus::True);
+    let has_event =
+        was_ready != is_ready || is_unread != (was(HISTORY_READ) == Some(ConditionStatus::False));
+    let note = if message.is_empty() {
+        "all metrics are predicted".to_owned()
+    } else {
+        message
+    };
+    Some(StatusUpdate {
+        status,
+        event: has_event.then_some((!is_ready || is_unread, reason, note)),
+    })
+}
+
+fn message(forecast: &Forecast, is_ready: bool) -> String {
+    let with_reason = forecast
+        .metrics
+        .iter()
+        .filter(|metric| !metric.reason.is_empty());
+    let reasons: Vec<String> = with_reason
+        .map(|metric| format!("{}: {}", metric.identifier, metric.reason))
+        .collect();
+    let text = match (is_ready, reasons.is_empty()) {
+        (true, _) => reasons.join("; "),
+        (false, true) => "not all metric predicted".to_owned(),
+        (false, false) => format!("not all metric predicted: {}", reasons.join("; ")),
+    };
+    bounded(&text)
+}
+
+fn bounded(text: &str) -> String {
+    truncate(text, MAX_CHARACTERS)
+}
+
+fn still_holds(
+    old: &MetricPrediction,
+    new: &MetricForecast,
+    window: &std::ops::RangeInclusive<i64>,
+) -> bool {
+    if old.resource_identifier != new.identifier
+        || old.ready != new.is_ready
+        || old.prediction.len() != new.series.len()
+    {
+        return false;
+    }
+    old.prediction.iter().zip(&new.series).all(|(old, new)| {
+        let written = |series: &PredictedSeries| {
+            series.labels.len() == new.labels.len()
+                && series
+                    .labels
+                    .iter()
+                    .all(|label| new.labels.get(&label.name) == Some(&label.value))
+        };
+        let last_old = old
+            .samples
+            .last()
+            .map_or(i64::MIN, |sample| sample.timestamp);
+        let last_new = new.points().last().map_or(i64::MIN, |(last, _)| last);
+        let reaches = last_old >= *window.end() || last_old >= last_new;
+        let largest_old = old
+            .samples
+            .iter()
+            .filter(|sample| window.contains(&sample.timestamp));
+        let largest_old = largest_old
+            .filter_map(|sample| sample.value.parse().ok())
+            .reduce(f64::max);
+        let largest_new = new
+            .points()
+            .filter(|(at, _)| window.contains(at))
+            .map(|(_, value)| value)
+            .reduce(f64::max);
+        let is_near = match (largest_old, largest_new) {
+            (Some(old), Some(new)) => (new - old).abs() <= MOVED * old.abs().max(new.abs()) + 1e-5,
+            (old, new) => old == new,
+        };
+        written(old) && reaches && is_near
+    })
+}

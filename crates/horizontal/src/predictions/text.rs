@@ -1,0 +1,35 @@
+//! Truncation of texts of tenants and stores.
+
+/// Maximum length of a quoted text, in characters.
+const MAX_QUOTED: usize = 100;
+
+/// The first characters of a text.
+pub fn truncate(text: &str, most: usize) -> String {
+    text.chars().take(most).collect()
+}
+
+/// A text in quotes, truncated to 100 characters.
+pub(super) fn quoted(text: &str) -> String {
+    let short = truncate(text, MAX_QUOTED);
+    if short.len() < text.len() {
+        format!("{short:?}...")
+    } else {
+        format!("{short:?}")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn long_texts_are_cut_between_characters() {
+        assert_eq!(quoted("a \"b\""), r#""a \"b\"""#);
+        assert_eq!(quoted(&"ä".repeat(100)), format!("\"{}\"", "ä".repeat(100)));
+        assert_eq!(
+            quoted(&"ä".repeat(101)),
+            format!("\"{}\"...", "ä".repeat(100))
+        );
+        assert_eq!(truncate("äöü", 2), "äö");
+    }
+}

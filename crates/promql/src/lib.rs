@@ -1,0 +1,24 @@
+//! Query texts for stores that understand `PromQL`. No I/O here: `sources` sends them.
+//!
+//! A text that contains names or expressions of a user is validated or confined to a namespace,
+//! since one credential reads for all users.
+//!
+//! | formula | file |
+//! |---|---|
+//! | selectors and sums; usage of containers and workloads | `query.rs` |
+//! | series and labels that stores have for usage | `names.rs` |
+//! | restriction of an expression to one namespace | `confine.rs` |
+//! | Prometheus durations | `step.rs` |
+//! | metrics of a prometheus-adapter rule, their objects and queries | `rules/rule.rs`, `rules/association.rs`, `rules/matchers.rs` |
+//! | query for a workload's history by a rule | `rules/rule/history.rs` |
+
+mod confine;
+mod names;
+pub mod query;
+pub mod rules;
+mod step;
+
+pub use confine::{ConfineError, confine};
+pub use names::{Layout, PodLabelSeries, PodLabelSettings, UsageSeries, UsageSettings};
+pub use query::{NameError, is_label_name, is_metric_name, literal, matcher, sum, workload_usage};
+pub use step::{ParseStepError, Step};

@@ -1,0 +1,236 @@
+//! Series name and label matchers of a series query. The name is before the braces or a matcher on
+//! `__name__`.
+
+use regex::{Regex, RegexBuilder};
+
+use crate::{is_label_name, matcher};
+
+/// Maximum size of a compiled expression.
+const MAX_REGEX_BYTES: usize = 1 << 20;
+const NAME: &str = "__name__";
+
+/// Series of a query.
+#[derive(Debug, Default)]
+pub(super) struct SeriesQuery {
+    exact: Option<String>,
+    /// Conditions on the name, each with its expected result.
+    names: Vec<(bool, NameIs)>,
+    matchers: Vec<String>,
+}
+
+#[derive(Debug)]
+enum NameIs {
+    Exactly(String),
+    Like(Regex),
+}
+
+/// Label, operator, value.
+type Condition<'a> = (&'a str, &'static str, String);
+
+impl SeriesQuery {
+    /// Parses a query; `None` unless it has the form `name{label="value",..}`.
+    pub(super) fn read(query: &str) -> Option<Self> {
+        let (name, rest) = word(query.trim());
+        let exact = (!name.is_empty()).then(|| name.to_owned());
+        let mut series = Self {
+            exact,
+            ..Self::default()
+        };
+        if rest.is_empty() {
+            return Some(series);
+        }
+        for (label, operator, value) in conditions(rest.strip_prefix('{')?.strip_suffix('}')?)? {
+            match (label, operator) {
+                (NAME, "=") => series.exact = Some(value),
+                (NAME, "!=") => series.names.push((false, NameIs::Exactly(value))),
+                (NAME, _) => {
+                    let whole = format!("^(?s:{value})$");
+                    let like = RegexBuilder::new(&whole)
+                        .size_limit(MAX_REGEX_BYTES)
+                        .build()
+                        .ok()?;
+                    series.names.push((operator == "=~", NameIs::Like(like)));
+                }
+                _ => series.matchers.push(matcher(label, operator, &value)),
+            }
+        }
+        Some(series)
+    }
+
+    /// The only possible name, if any.
+    pub(super) fn exact(&self) -> Option<&str> {
+        self.exact.as_deref()
+    }
+
+    /// Whether series of this name match.
+    pub(super) fn includes(&self, name: &str) -> bool {
+        let holds = |condition: &NameIs| match condition {
+            NameIs::Exactly(other) => other == name,
+            NameIs::Like(expression) => expression.is_match(name),
+        };
+        self.exact().is_none_or(|exact| exact == name)
+            && self
+                .names
+                .iter()
+                .all(|(wanted, condition)| holds(condition) == *wanted)
+    }
+
+    /// The matchers on other labels.
+    pub(super) fn matchers(&self) -> &[String] {
+        &self.matchers
+    }
+}
+
+/// Parses matchers as written between braces, such as `cluster="a",container!=""`; `None` if
+/// invalid.
+pub fn read_matchers(text: &str) -> Option<Vec<String>> {
+    let all = conditions(text)?.into_iter();
+    Some(
+        all.map(|(label, operator, value)| matcher(label, operator, &value))
+            .collect(),
+    )
+}
+
+fn conditions(text: &str) -> Option<Vec<Condition<'_>>> {
+    let (mut all, mut rest) = (Vec::new(), text.trim());
+    while !rest.is_empty() {
+        let (label, after) = word(rest);
+        let mut operators = ["=~", "!~", "!=", "="].into_iter();
+        let (operator, after) =
+            operators.find_map(|operator| Some((operator, after.strip_prefix(operator)?)))?;
+        let (value, after) = quoted(after.trim_start())?;
+        if !is_label_name(label) {
+            return None;
+        }
+        all.push((label, operator, value));
+        rest = match after.trim().strip_prefix(',') {
+            Some(next) => next.trim_start(),
+            None if after.trim().is_empty() => "",
+            None => return None,
+        };
+    }
+    Some(all)
+}
+
+/// A possible name at the start, and the rest.
+fn word(text: &str) -> (&str, &str) {
+    let end =
+        text.find(|letter: char| !letter.is_ascii_alphanumeric() && letter != '_' && letter != ':');
+    let (word, after) = text.split_at(end.unwrap_or(text.len()));
+    (word, after.trim_start())
+}
+
+/// A quoted text, and the rest. Supports escapes of quotes, backslash and newline only.
+fn quoted(text: &str) -> Option<(String, &str)> {
+    let quote = text
+        .chars()
+        .next()
+        .filter(|letter| "\"'`".contains(*letter))?;
+    let mut value = String::new();
+    let mut letters = text.char_indices().skip(1);
+    while let Some((at, letter)) = letters.next() {
+        match letter {
+            _ if letter == quote => return Some((value, text.get(at + 1..)?)),
+            '\\' if quote != '`' => value.push(match letters.next()?.1 {
+                'n' => '\n',
+                letter @ ('\\' | '"' | '\'') => letter,
+                _ => return None,
+            }),
+            letter => value.push(letter),
+        }
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SOME: [&str; 3] = ["up", "container_cpu_seconds_total", "http_requests_total"];
+
+    /// `expected`: the matching names of a list, and the matchers on other labels; `None` if the
+    /// query is invalid.
+    fn check(query: &str, expected: Option<(&[&str], &str)>) {
+        let read = SeriesQuery::read(query);
+        let found = read.as_ref().map(|series| {
+            let names: Vec<_> = SOME
+                .into_iter()
+                .filter(|name| series.includes(name))
+                .collect();
+            (names, series.matchers().join(","))
+        });
+        assert_eq!(
+            found,
+            expected.map(|(names, matchers)| (names.to_vec(), matchers.to_owned())),
+            "{query}"
+        );
+    }
+
+    #[test]
+    fn a_query_names_its_series() {
+        check("up", Some((&["up"], "")));
+        check(
+            " up { namespace != \"\" , pod=~'a.*' , } ",
+            Some((&["up"], r#"namespace!="",pod=~"a.*""#)),
+        );
+        check(r#"{__name__="up",x="}"}"#, Some((&["up"], r#"x="}""#)));
+        check(
+            r#"{namespace!="",__name__!="up"}"#,
+            Some((&SOME[1..], r#"namespace!="""#)),
+        );
+        check(
+            r#"{__name__=~"^container_.*",container!="POD"}"#,
+            Some((&SOME[1..2], r#"container!="POD""#)),
+        );
+        check(
+            "{__name__=~`.*_total`,__name__!~`container_.*`}",
+            Some((&SOME[2..], "")),
+        );
+        check(
+            r#"{namespace="a\"b"}"#,
+            Some((&SOME, r#"namespace="a\"b""#)),
+        );
+        check("{__name__=~\"total\"}", Some((&[], "")));
+        for odd in [
+            "up{",
+            "up{a}",
+            "up{a=b}",
+            "up{a=\"b\"",
+            "up{a=\"b\" c=\"d\"}",
+            "up{=\"b\"}",
+            "up{0a=\"b\"}",
+        ] {
+            check(odd, None);
+        }
+        for odd in [
+            "up} or down",
+            "up{a=\"b\"} or down{c=\"d\"}",
+            "sum(up)",
+            "{__name__=~\"(\"}",
+            "up{a=\"\\x\"}",
+        ] {
+            check(odd, None);
+        }
+    }
+
+    #[test]
+    fn conditions_are_read_as_they_stand_between_braces() {
+        let read = |text: &str| read_matchers(text).map(|matchers| matchers.join(","));
+        assert_eq!(
+            read(r#"cluster="a,b", container != '' "#).as_deref(),
+            Some(r#"cluster="a,b",container!="""#)
+        );
+        assert_eq!(read("").as_deref(), Some(""));
+        assert_eq!(read("cluster=a"), None);
+        assert_eq!(read(r#"cluster="a"} or up{x="y""#), None);
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn no_text_makes_the_reader_panic(query in "([a-z_]{0,3}|__name__|[{}=~!,\"'`\\\\ äß]){0,20}") {
+            if let Some(series) = SeriesQuery::read(&query) {
+                let _ = series.includes("up");
+            }
+        }
+    }
+}
