@@ -52,7 +52,7 @@ const LONGEST_DELAY: Duration = Duration::from_secs(1);
 /// Feed client for one leader or one per shard.
 #[derive(Clone)]
 pub struct Reader {
-    /// `host:port` of each leader, `None` while there is none.
+    /// `host:port` of each leader, `None` without a leader.
     pub leaders: Vec<watch::Receiver<Option<String>>>,
     /// TLS configuration.
     pub tls: CurrentTls,
