@@ -42,8 +42,23 @@ fn every_path_in_a_document_exists() {
     }
 }
 
+/// The anchors of the headings of a document: lower case, without punctuation, dashes for spaces.
+fn anchors(text: &str) -> impl Iterator<Item = String> {
+    text.lines()
+        .filter(|line| line.starts_with('#'))
+        .map(|line| {
+            line.trim_start_matches('#')
+                .trim()
+                .to_lowercase()
+                .chars()
+                .filter(|letter| letter.is_alphanumeric() || [' ', '-', '_'].contains(letter))
+                .map(|letter| if letter == ' ' { '-' } else { letter })
+                .collect()
+        })
+}
+
 #[test]
-fn every_link_in_a_document_leads_to_a_file() {
+fn every_link_in_a_document_leads_to_a_file_and_a_heading() {
     for document in documents() {
         let (text, folder) = (
             read(&document),
@@ -53,13 +68,22 @@ fn every_link_in_a_document_leads_to_a_file() {
             .split("](")
             .skip(1)
             .filter_map(|rest| rest.split(')').next())
+            .filter(|link| !link.starts_with("http"))
         {
-            let exists = link.starts_with("http")
-                || link.starts_with('#')
-                || root().join(folder).join(link).exists();
+            let (path, anchor) = link.split_once('#').unwrap_or((link, ""));
+            let target = if path.is_empty() {
+                document.clone()
+            } else {
+                folder.join(path)
+            };
             assert!(
-                exists,
+                root().join(&target).exists(),
                 "{} links to {link}, which does not exist",
+                document.display()
+            );
+            assert!(
+                anchor.is_empty() || anchors(&read(&target)).any(|heading| heading == anchor),
+                "{} links to {link}, which has no such heading",
                 document.display()
             );
         }
@@ -76,8 +100,8 @@ fn formulas(text: &str) -> impl Iterator<Item = &str> {
 }
 
 #[test]
-fn every_table_of_formulas_names_its_files_and_the_readme_leads_to_it() {
-    let readme = read(Path::new("README.md"));
+fn every_table_of_formulas_names_its_files_and_is_linked_from_contributing() {
+    let contributing = read(Path::new("CONTRIBUTING.md"));
     let mut tables = 0;
     for path in files()
         .into_iter()
@@ -90,8 +114,8 @@ fn every_table_of_formulas_names_its_files_and_the_readme_leads_to_it() {
         }
         tables += 1;
         assert!(
-            readme.contains(&format!("]({})", path.display())),
-            "the README does not link to {}",
+            contributing.contains(&format!("]({})", path.display())),
+            "CONTRIBUTING.md does not link to {}",
             path.display()
         );
         for row in formulas(&read(&path)) {
@@ -117,8 +141,5 @@ fn every_table_of_formulas_names_its_files_and_the_readme_leads_to_it() {
 #[test]
 fn the_readme_is_one_page() {
     let lines = read(Path::new("README.md")).lines().count();
-    assert!(
-        lines <= 130,
-        "{lines} lines: tell the rest in the README of the crate whose matter it is"
-    );
+    assert!(lines <= 130, "{lines} lines: the rest belongs in docs/");
 }

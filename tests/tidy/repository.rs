@@ -47,6 +47,7 @@ fn the_top_level_is_the_agreed_one() {
     let known = [
         ".ci",
         ".gitignore",
+        "CONTRIBUTING.md",
         "Cargo.lock",
         "Cargo.toml",
         "LICENSE",
@@ -56,6 +57,7 @@ fn the_top_level_is_the_agreed_one() {
         "certs",
         "crates",
         "deploy",
+        "docs",
         "proto",
         "rust-toolchain.toml",
         "rustfmt.toml",

@@ -8,7 +8,7 @@
 //! | the objects that a selector matches | `rules/objects.rs`, `rules/name_cache.rs` |
 //! | queries and their cached results | `rules/store.rs`, `rules/query_cache.rs` |
 //!
-//! Source: prometheus-adapter 0.12, `docs/` and `pkg/`. `RULES.md` lists the differences.
+//! Source: prometheus-adapter 0.12, `docs/` and `pkg/`. `docs/rules.md` lists the differences.
 
 pub mod args;
 mod budget;

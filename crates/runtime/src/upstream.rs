@@ -78,15 +78,15 @@ pub fn check_defaults<A: clap::Parser + Debug>(program: &Program, own: &[(&str, 
     assert_eq!(shown::<A>(program, &words), nothing);
 }
 
-/// Checks that a program's README lists every ignored flag.
+/// Checks that a document lists every ignored flag.
 ///
 /// # Panics
 ///
 /// If a flag is missing.
-pub fn check_readme(readme: &str) {
+pub fn check_documented(document: &str) {
     for flag in ignored_flags::FLAGS {
         assert!(
-            readme.contains(&format!("`--{}`", flag.name)),
+            document.contains(&format!("`--{}`", flag.name)),
             "--{}",
             flag.name
         );

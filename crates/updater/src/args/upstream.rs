@@ -52,6 +52,6 @@ fn the_arguments_of_upstreams_manifests_start_the_updater() {
 }
 
 #[test]
-fn the_readme_names_every_flag_without_effect() {
-    upstream::check_readme(include_str!("../../README.md"));
+fn every_flag_without_effect_is_documented() {
+    upstream::check_documented(include_str!("../../../../docs/differences-from-vpa.md"));
 }
