@@ -40,6 +40,8 @@ pub use via::Via;
 
 /// The interval at which the files are read.
 const PERIOD: Duration = Duration::from_secs(5);
+/// The timeout of a connection to another provider. It leaves time for a second attempt.
+const CONNECT_TIMEOUT: Duration = Duration::from_millis(600);
 
 /// The routes and their upstream providers. Clones share them.
 #[derive(Clone)]

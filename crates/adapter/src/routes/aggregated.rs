@@ -15,7 +15,7 @@ use rustls_pki_types::CertificateDer;
 use rustls_pki_types::pem::PemObject as _;
 use sources::causes::with_causes;
 
-use super::client::CONNECT_TIMEOUT;
+use super::CONNECT_TIMEOUT;
 use super::file::UpstreamSpec;
 use super::response::{MAX_BYTES, UpstreamError, sources, truncated, values};
 use super::via::HEADER;

@@ -12,9 +12,6 @@ use super::response::UpstreamError;
 use crate::request::ExternalMetricRequest;
 use crate::value::ExternalValue;
 
-/// The timeout of a connection. It leaves time for a second attempt.
-pub(super) const CONNECT_TIMEOUT: Duration = Duration::from_millis(600);
-
 /// The client of another provider. Clones share it.
 #[derive(Clone)]
 pub(super) enum UpstreamClient {

@@ -23,7 +23,7 @@ use sources::causes::with_causes;
 use tonic::transport::{Channel, Endpoint};
 use tonic::{Code, ConnectError, Status};
 
-use super::client::CONNECT_TIMEOUT;
+use super::CONNECT_TIMEOUT;
 use super::file::{KEDA_KEY, UpstreamSpec};
 use super::response::{MAX_BYTES, UpstreamError, sources, truncated, values};
 use crate::request::ExternalMetricRequest;
