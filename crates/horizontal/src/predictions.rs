@@ -4,7 +4,7 @@
 //! | topic | file |
 //! |---|---|
 //! | objects, and the next query for a history | `prediction_set.rs`, `metric_entry.rs`, `query_slots.rs`, `memory_limits.rs` |
-//! | metrics of an object, their methods; Crane's settings | `spec.rs`, `crane.rs` |
+//! | metrics of an object, annotations; methods, Crane's settings | `spec.rs`, `annotations.rs`, `method.rs`, `crane.rs` |
 //! | query for a history, restricted to what the object may read | `query.rs`, `access.rs` |
 //! | one metric: time ranges to read, models, forecast | `pipeline.rs`, `model.rs`, `fit_task.rs` |
 //! | results of one object; limits on what is kept and published | `result.rs`, `points.rs`, `text.rs` |
@@ -14,9 +14,11 @@
 //! `pkg/controller/timeseriesprediction`.
 
 mod access;
+mod annotations;
 mod crane;
 mod fit_task;
 mod memory_limits;
+mod method;
 mod metric_entry;
 mod model;
 mod pipeline;
@@ -26,24 +28,24 @@ mod query;
 mod query_slots;
 mod read;
 mod result;
-
 mod spec;
 mod status;
 #[cfg(test)]
 mod tests;
 mod text;
 
-pub use access::{KnownRules, QueryAccess, QueryScope, UnknownQueryScope};
+pub use access::{Expression, KnownRules, QueryAccess, QueryScope, UnknownQueryScope};
+pub(crate) use annotations::Annotations;
 pub use fit_task::{FitResult, FitTask};
 pub use memory_limits::MemoryLimits;
+pub use method::{Method, Quantile};
 pub use model::Labels;
 pub use pipeline::MetricPipeline;
 pub use prediction_set::{HistoryChange, MetricKey, PredictionSet, ReadRequest, SyncResult};
-pub use query::{Expression, Query, Resource};
+pub use query::{Query, Resource};
 pub use query_slots::QuerySlots;
 pub use read::{Excess, ReadFailure, ReadIntervals, ReadRange, Samples};
 pub use result::{MetricForecasts, MetricResult, PredictionResult};
-pub(crate) use spec::Annotations;
-pub use spec::{ForecastSpec, Method, PredictionSpec, Quantile};
+pub use spec::{ForecastSpec, PredictionSpec};
 pub use status::{StatusUpdate, status_update};
 pub use text::truncate;

@@ -14,10 +14,8 @@ use kube::ResourceExt as _;
 use promql::{confine, matcher};
 use view::{Stripped, View};
 
-use super::query::Expression;
-use super::spec::{Annotations, ForecastSpec, forecast_spec, owner};
-use crate::ehpa::Rules;
-use crate::ehpa::is_by_rule;
+use super::annotations::{Annotations, owner};
+use crate::ehpa::{Rules, is_by_rule};
 
 /// Label of a namespace with the [`QueryScope`] of its predictions. It overrides the flag.
 pub(super) const SCOPE_LABEL: &str = "plimsoll.dev/prediction-query-scope";
@@ -146,18 +144,6 @@ impl Inputs {
             && are_same(self.rules.as_ref(), other.rules.as_ref())
     }
 
-    /// The metric at this index of the prediction.
-    pub(super) fn metric(&self, index: usize, access: &QueryAccess) -> Option<ForecastSpec> {
-        let object = &self.prediction.object;
-        let metric = object.spec.prediction_metrics.get(index)?;
-        Some(forecast_spec(
-            object,
-            metric,
-            self.annotations(),
-            &access.of(self),
-        ))
-    }
-
     pub(super) fn annotations(&self) -> Annotations<'_> {
         let owner = self
             .owner
@@ -176,6 +162,15 @@ fn are_same<T>(one: Option<&Arc<T>>, other: Option<&Arc<T>>) -> bool {
         (None, None) => true,
         _ => false,
     }
+}
+
+/// Expression over the series that the prediction may read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Expression {
+    /// The expression in `PromQL`.
+    pub text: String,
+    /// Matcher added to every selector; `None` if all series may be read.
+    pub confined_by: Option<String>,
 }
 
 /// Access of one prediction.

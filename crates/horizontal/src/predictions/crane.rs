@@ -8,7 +8,7 @@ use api::prediction::{Dsp, Estimators, Fft, Histogram, MaxValue, Percentile};
 use forecast::crane::{self, Estimator, Filter};
 use sizing::{HistogramSettings, PercentilePredictor, PercentileSettings, parse_crane_duration};
 
-use super::spec::Method;
+use super::method::Method;
 use super::text::quoted;
 
 const DAY: u32 = 86_400;

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use model::ForecastSeries;
 
 use super::fit_task::FitTask;
-use super::spec::Method;
+use super::method::Method;
 use dsp::Dsp;
 use percentile::Percentile;
 pub(super) use plimsoll::FARTHEST;

@@ -8,14 +8,15 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
-use super::access::SCOPE_LABEL;
+use super::access::{Expression, SCOPE_LABEL};
 use super::fit_task::FitTask;
+use super::method::Method;
 use super::model::{FARTHEST, ForecastRange, Labels, Model, floor};
 use super::points::{MAX_SERIES_POINTS, thin_series};
-use super::query::{Expression, Query};
+use super::query::Query;
 use super::read::{Excess, ReadChunk, ReadIntervals, ReadRange, Samples};
 use super::result::{MetricForecasts, MetricResult, label_bytes};
-use super::spec::{ForecastSpec, Method};
+use super::spec::ForecastSpec;
 use super::text::truncate;
 
 const DAY: i64 = 86_400;

@@ -448,7 +448,7 @@ fn metric(
     access: &QueryAccess,
     has_store: bool,
 ) -> Option<ForecastSpec> {
-    let mut metric = inputs.metric(index, access)?;
+    let mut metric = ForecastSpec::at_index(inputs, index, access)?;
     if !has_store && matches!(metric.query, Ok(Query::Expression(_))) {
         metric.query = Err(
             "only Prometheus knows the history of this metric, and there is none: see --datasource"

@@ -11,7 +11,7 @@ use api::prediction::{
 use kube::ResourceExt as _;
 use promql::{Layout, literal, matcher, sum, workload_usage};
 
-use super::access::ObjectAccess;
+use super::access::{Expression, ObjectAccess};
 use crate::pod_names::PodNames;
 
 /// Maximum length of an expression: it is sent in the URL of a request.
@@ -31,15 +31,6 @@ pub enum Query {
         /// Resource of the pods.
         resource: Resource,
     },
-}
-
-/// Expression over the series that the prediction may read.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Expression {
-    /// The expression in `PromQL`.
-    pub text: String,
-    /// Matcher added to every selector; `None` if all series may be read.
-    pub confined_by: Option<String>,
 }
 
 /// Resource of pods.

@@ -5,35 +5,20 @@
 //! method is used, since a constant was requested. Annotations are read from the prediction, and
 //! from the EHPA that owns it.
 
-use std::collections::BTreeMap;
-use std::sync::Arc;
-
-use api::ehpa::EffectiveHorizontalPodAutoscaler;
 use api::prediction::{
     Algorithm, AlgorithmKind, PredictionMetric, QueryKind, TimeSeriesPrediction,
 };
-use api::vpa::DEFAULT_RECOMMENDER;
-use forecast::Forecast;
-use forecast::crane::Dsp;
 use kube::ResourceExt as _;
-use sizing::PercentilePredictor;
-use view::{ObjectKey, Stripped, View};
+use view::ObjectKey;
 
-use super::access::ObjectAccess;
+use super::access::{Inputs, ObjectAccess, QueryAccess};
+use super::annotations::{Annotations, METHOD, QUANTILE};
 use super::crane;
+use super::method::{Method, Quantile};
 use super::query::Query;
 use super::text::{quoted, truncate};
 
-/// Annotation with the method, `own` or `crane`.
-const METHOD: &str = "plimsoll.dev/forecast";
-/// Annotation with the published quantile of the Plimsoll method.
-const QUANTILE: &str = "plimsoll.dev/forecast-quantile";
-/// Annotation with the name of the responsible recommender. Default: `default`.
-const RECOMMENDER: &str = "plimsoll.dev/recommender";
-
 const DAY: u32 = 86_400;
-/// History of the Plimsoll method.
-const PLIMSOLL_HISTORY: u32 = 14 * DAY;
 const PLIMSOLL_SLOT: u32 = 300;
 const HOUR: u32 = 3600;
 /// Maximum length of the reason and of each note of a metric, in characters.
@@ -68,6 +53,18 @@ pub struct ForecastSpec {
 }
 
 impl ForecastSpec {
+    /// The metric at this index of a prediction.
+    pub(super) fn at_index(inputs: &Inputs, index: usize, access: &QueryAccess) -> Option<Self> {
+        let object = &inputs.prediction.object;
+        let metric = object.spec.prediction_metrics.get(index)?;
+        Some(forecast_spec(
+            object,
+            metric,
+            inputs.annotations(),
+            &access.of(inputs),
+        ))
+    }
+
     /// Memory of its texts.
     pub fn text_bytes(&self) -> usize {
         let query = self
@@ -83,150 +80,6 @@ impl ForecastSpec {
             .as_ref()
             .map_or_else(|_| 2 * self.text_bytes(), |_| self.method.usual_bytes())
     }
-}
-
-/// Method of a forecast.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Method {
-    /// The Plimsoll method: `forecast::Forecaster`.
-    Plimsoll {
-        /// Seconds between samples.
-        step_seconds: u32,
-        /// Published quantile.
-        quantile: Quantile,
-    },
-    /// Crane's DSP predictor.
-    Dsp {
-        /// Its settings.
-        dsp: Dsp,
-        /// Seconds of history.
-        history_seconds: u32,
-    },
-    /// Crane's percentile predictor.
-    Percentile {
-        /// Its settings.
-        predictor: PercentilePredictor,
-        /// Seconds between samples.
-        step_seconds: u32,
-        /// Seconds of history.
-        history_seconds: u32,
-    },
-}
-
-/// Published quantile of a forecast.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Quantile {
-    /// The mean.
-    Expected,
-    /// The default: the HPA also scales by measured values, and by the largest value of the window.
-    /// A higher quantile would mostly leave capacity idle.
-    #[default]
-    P90,
-    /// 95th percentile.
-    P95,
-    /// 99th percentile.
-    P99,
-}
-
-impl Quantile {
-    pub(super) fn of(self, forecast: &Forecast) -> f64 {
-        match self {
-            Self::Expected => forecast.expected,
-            Self::P90 => forecast.p90,
-            Self::P95 => forecast.p95,
-            Self::P99 => forecast.p99,
-        }
-    }
-}
-
-impl Method {
-    /// Seconds between samples of the history.
-    pub fn step_seconds(&self) -> u32 {
-        match self {
-            Self::Plimsoll { step_seconds, .. } | Self::Percentile { step_seconds, .. } => {
-                *step_seconds
-            }
-            Self::Dsp { dsp, .. } => dsp.step_seconds,
-        }
-    }
-
-    /// Seconds of history. DSP gets an hour more, as in Crane, which then uses a whole number of
-    /// hours.
-    pub fn history_seconds(&self) -> u32 {
-        match self {
-            Self::Plimsoll { .. } => PLIMSOLL_HISTORY,
-            Self::Dsp {
-                history_seconds, ..
-            } => history_seconds.saturating_add(HOUR),
-            Self::Percentile {
-                history_seconds, ..
-            } => *history_seconds,
-        }
-    }
-
-    fn usual_bytes(&self) -> usize {
-        match self {
-            Self::Plimsoll { .. } => 100 << 10,
-            Self::Dsp { .. } => {
-                let samples = self.history_seconds() / self.step_seconds().max(1);
-                samples as usize * size_of::<(i64, f64)>() * 3 / 2
-            }
-            Self::Percentile { .. } => 16 << 10,
-        }
-    }
-
-    /// Value of the label `method` of metrics.
-    pub fn name(&self) -> &'static str {
-        match self {
-            Self::Plimsoll { .. } => "own",
-            Self::Dsp { .. } => "dsp",
-            Self::Percentile { .. } => "percentile",
-        }
-    }
-}
-
-/// Annotations of a prediction and of the EHPA that owns it.
-#[derive(Clone, Copy)]
-pub(crate) struct Annotations<'a> {
-    pub(super) own: &'a BTreeMap<String, String>,
-    pub(super) owner: Option<&'a BTreeMap<String, String>>,
-}
-
-impl<'a> Annotations<'a> {
-    /// Annotations of an observed prediction.
-    pub(crate) fn of(view: &'a View, whole: &'a Stripped<TimeSeriesPrediction>) -> Self {
-        let owner = owner(view, whole).map(|owner| owner.object.annotations());
-        Self {
-            own: whole.object.annotations(),
-            owner,
-        }
-    }
-
-    fn get(self, key: &str) -> Option<&'a str> {
-        let value = self.own.get(key).or_else(|| self.owner?.get(key));
-        value.map(|value| value.trim())
-    }
-
-    /// Name of the responsible recommender.
-    pub(crate) fn recommender(self) -> &'a str {
-        self.get(RECOMMENDER).unwrap_or(DEFAULT_RECOMMENDER)
-    }
-}
-
-/// EHPA that owns a prediction.
-pub(super) fn owner<'a>(
-    view: &'a View,
-    whole: &Stripped<TimeSeriesPrediction>,
-) -> Option<&'a Arc<Stripped<EffectiveHorizontalPodAutoscaler>>> {
-    let owner = whole
-        .object
-        .owner_references()
-        .iter()
-        .find(|owner| owner.controller == Some(true))?;
-    let there = view
-        .ehpas
-        .get(&ObjectKey::new(&whole.key.namespace, owner.name.as_str()))?;
-    (there.object.uid().as_ref() == Some(&owner.uid)).then_some(there)
 }
 
 impl PredictionSpec {
@@ -360,6 +213,8 @@ fn plimsoll_step(step: u32) -> u32 {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
     use serde_json::{Value, json};
 
     use super::*;
@@ -456,35 +311,5 @@ mod tests {
         ] {
             assert_eq!(plimsoll_step(step), expected, "{step}");
         }
-    }
-
-    #[test]
-    fn annotations_of_the_prediction_override_those_of_its_owner() {
-        let map = |name: &str| BTreeMap::from([(RECOMMENDER.to_owned(), name.to_owned())]);
-        let (own, owner, none) = (map("mine"), map("ours"), BTreeMap::new());
-        assert_eq!(
-            Annotations {
-                own: &own,
-                owner: Some(&owner)
-            }
-            .recommender(),
-            "mine"
-        );
-        assert_eq!(
-            Annotations {
-                own: &none,
-                owner: Some(&owner)
-            }
-            .recommender(),
-            "ours"
-        );
-        assert_eq!(
-            Annotations {
-                own: &none,
-                owner: None
-            }
-            .recommender(),
-            DEFAULT_RECOMMENDER
-        );
     }
 }

@@ -16,12 +16,14 @@ use jiff::Timestamp;
 use model::Forecast;
 use view::ObjectKey;
 
+use super::access::Expression;
+use super::method::{Method, Quantile};
 use super::model::Labels;
 use super::pipeline::MetricPipeline;
-use super::query::{Expression, Query};
+use super::query::Query;
 use super::read::{ReadIntervals, ReadRange, Samples};
 use super::result::PredictionResult;
-use super::spec::{ForecastSpec, Method, PredictionSpec, Quantile};
+use super::spec::{ForecastSpec, PredictionSpec};
 use super::status::{StatusUpdate, status_update};
 
 const DAY: i64 = 86_400;

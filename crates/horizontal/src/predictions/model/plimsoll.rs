@@ -8,7 +8,7 @@ use jiff::Timestamp;
 use model::{ForecastSeries, Series};
 
 use super::{ForecastRange, duration_text, floor};
-use crate::predictions::spec::Quantile;
+use crate::predictions::method::Quantile;
 
 const DAY: u32 = 86_400;
 const HOUR: u32 = 3600;

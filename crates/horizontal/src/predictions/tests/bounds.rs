@@ -6,8 +6,9 @@ use api::prediction::TimeSeriesPrediction;
 use serde_json::json;
 
 use super::super::access::ObjectAccess;
+use super::super::annotations::Annotations;
 use super::super::crane;
-use super::super::spec::{Annotations, forecast_spec};
+use super::super::spec::forecast_spec;
 use super::*;
 
 fn percentile_of_each_second() -> Method {

@@ -1,0 +1,97 @@
+//! Annotations of a prediction. Those that it lacks are read from the EHPA that owns it.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use api::ehpa::EffectiveHorizontalPodAutoscaler;
+use api::prediction::TimeSeriesPrediction;
+use api::vpa::DEFAULT_RECOMMENDER;
+use kube::ResourceExt as _;
+use view::{ObjectKey, Stripped, View};
+
+/// Annotation with the method, `own` or `crane`.
+pub(super) const METHOD: &str = "plimsoll.dev/forecast";
+/// Annotation with the published quantile of the Plimsoll method.
+pub(super) const QUANTILE: &str = "plimsoll.dev/forecast-quantile";
+/// Annotation with the name of the responsible recommender. Default: `default`.
+const RECOMMENDER: &str = "plimsoll.dev/recommender";
+
+/// Annotations of a prediction and of the EHPA that owns it.
+#[derive(Clone, Copy)]
+pub(crate) struct Annotations<'a> {
+    pub(super) own: &'a BTreeMap<String, String>,
+    pub(super) owner: Option<&'a BTreeMap<String, String>>,
+}
+
+impl<'a> Annotations<'a> {
+    /// Annotations of an observed prediction.
+    pub(crate) fn of(view: &'a View, whole: &'a Stripped<TimeSeriesPrediction>) -> Self {
+        let owner = owner(view, whole).map(|owner| owner.object.annotations());
+        Self {
+            own: whole.object.annotations(),
+            owner,
+        }
+    }
+
+    /// Value of an annotation without surrounding spaces.
+    pub(super) fn get(self, key: &str) -> Option<&'a str> {
+        let value = self.own.get(key).or_else(|| self.owner?.get(key));
+        value.map(|value| value.trim())
+    }
+
+    /// Name of the responsible recommender.
+    pub(crate) fn recommender(self) -> &'a str {
+        self.get(RECOMMENDER).unwrap_or(DEFAULT_RECOMMENDER)
+    }
+}
+
+/// EHPA that owns a prediction.
+pub(super) fn owner<'a>(
+    view: &'a View,
+    whole: &Stripped<TimeSeriesPrediction>,
+) -> Option<&'a Arc<Stripped<EffectiveHorizontalPodAutoscaler>>> {
+    let owner = whole
+        .object
+        .owner_references()
+        .iter()
+        .find(|owner| owner.controller == Some(true))?;
+    let there = view
+        .ehpas
+        .get(&ObjectKey::new(&whole.key.namespace, owner.name.as_str()))?;
+    (there.object.uid().as_ref() == Some(&owner.uid)).then_some(there)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn annotations_of_the_prediction_override_those_of_its_owner() {
+        let map = |name: &str| BTreeMap::from([(RECOMMENDER.to_owned(), name.to_owned())]);
+        let (own, owner, none) = (map("mine"), map("ours"), BTreeMap::new());
+        assert_eq!(
+            Annotations {
+                own: &own,
+                owner: Some(&owner)
+            }
+            .recommender(),
+            "mine"
+        );
+        assert_eq!(
+            Annotations {
+                own: &none,
+                owner: Some(&owner)
+            }
+            .recommender(),
+            "ours"
+        );
+        assert_eq!(
+            Annotations {
+                own: &none,
+                owner: None
+            }
+            .recommender(),
+            DEFAULT_RECOMMENDER
+        );
+    }
+}

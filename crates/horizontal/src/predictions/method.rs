@@ -1,0 +1,111 @@
+//! Method of a forecast: its history, its step and its settings.
+
+use forecast::Forecast;
+use forecast::crane::Dsp;
+use sizing::PercentilePredictor;
+
+const DAY: u32 = 86_400;
+const HOUR: u32 = 3600;
+/// History of the Plimsoll method.
+const PLIMSOLL_HISTORY: u32 = 14 * DAY;
+
+/// Method of a forecast.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Method {
+    /// The Plimsoll method: `forecast::Forecaster`.
+    Plimsoll {
+        /// Seconds between samples.
+        step_seconds: u32,
+        /// Published quantile.
+        quantile: Quantile,
+    },
+    /// Crane's DSP predictor.
+    Dsp {
+        /// Its settings.
+        dsp: Dsp,
+        /// Seconds of history.
+        history_seconds: u32,
+    },
+    /// Crane's percentile predictor.
+    Percentile {
+        /// Its settings.
+        predictor: PercentilePredictor,
+        /// Seconds between samples.
+        step_seconds: u32,
+        /// Seconds of history.
+        history_seconds: u32,
+    },
+}
+
+/// Published quantile of a forecast.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Quantile {
+    /// The mean.
+    Expected,
+    /// The default: the HPA also scales by measured values, and by the largest value of the window.
+    /// A higher quantile would mostly leave capacity idle.
+    #[default]
+    P90,
+    /// 95th percentile.
+    P95,
+    /// 99th percentile.
+    P99,
+}
+
+impl Quantile {
+    pub(super) fn of(self, forecast: &Forecast) -> f64 {
+        match self {
+            Self::Expected => forecast.expected,
+            Self::P90 => forecast.p90,
+            Self::P95 => forecast.p95,
+            Self::P99 => forecast.p99,
+        }
+    }
+}
+
+impl Method {
+    /// Seconds between samples of the history.
+    pub fn step_seconds(&self) -> u32 {
+        match self {
+            Self::Plimsoll { step_seconds, .. } | Self::Percentile { step_seconds, .. } => {
+                *step_seconds
+            }
+            Self::Dsp { dsp, .. } => dsp.step_seconds,
+        }
+    }
+
+    /// Seconds of history. DSP gets an hour more, as in Crane, which then uses a whole number of
+    /// hours.
+    pub fn history_seconds(&self) -> u32 {
+        match self {
+            Self::Plimsoll { .. } => PLIMSOLL_HISTORY,
+            Self::Dsp {
+                history_seconds, ..
+            } => history_seconds.saturating_add(HOUR),
+            Self::Percentile {
+                history_seconds, ..
+            } => *history_seconds,
+        }
+    }
+
+    /// Usual memory with a complete history.
+    pub(super) fn usual_bytes(&self) -> usize {
+        match self {
+            Self::Plimsoll { .. } => 100 << 10,
+            Self::Dsp { .. } => {
+                let samples = self.history_seconds() / self.step_seconds().max(1);
+                samples as usize * size_of::<(i64, f64)>() * 3 / 2
+            }
+            Self::Percentile { .. } => 16 << 10,
+        }
+    }
+
+    /// Value of the label `method` of metrics.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::Plimsoll { .. } => "own",
+            Self::Dsp { .. } => "dsp",
+            Self::Percentile { .. } => "percentile",
+        }
+    }
+}
