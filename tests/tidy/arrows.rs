@@ -1,4 +1,4 @@
-//! Which crate may depend on which, that the pure crates stay pure, and what no crate depends on.
+//! Allowed dependencies between crates, purity of the pure crates, and crates without dependents.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};

@@ -134,7 +134,7 @@ impl Metrics {
     }
 
     /// Counts a change of an `APIService` by another client.
-    pub fn changed_by_somebody_else(&self, name: &str) {
+    pub fn count_foreign_change(&self, name: &str) {
         self.foreign_changes.with_label_values(&[name]).inc();
     }
 }

@@ -1,10 +1,9 @@
-//! How the API server is told whom to trust: the field `caBundle` of the adapter's own `APIService`
-//! objects, and nothing else of them. The objects themselves come with the Deployment.
+//! The field `caBundle` of the adapter's `APIService` objects, with which the API server verifies the
+//! adapter. No other field is written; the objects come with the Deployment.
 //!
-//! An object that leads to somebody else's Service is somebody else's, and so is a bundle that
-//! cert-manager puts in place. When an object becomes somebody else's, that is said aloud, and
-//! nothing is done about it; authorities that somebody else puts into one that leads here are
-//! replaced, but once a minute at most.
+//! An object that refers to another Service is never changed, nor is a bundle that cert-manager
+//! injects. If one of the objects comes to refer to another Service, a message is logged. A bundle
+//! that another client wrote into one of the adapter's objects is replaced, at most once a minute.
 
 mod api_services;
 
@@ -24,31 +23,31 @@ pub fn objects() -> [String; 3] {
     ApiVersion::ALL.map(|version| format!("{}.{}", version.version(), version.group()))
 }
 
-/// What an object is to the adapter.
+/// State of an `APIService` object, as seen by the adapter.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Standing {
-    /// It is not there.
+    /// The object does not exist.
     Missing,
-    /// It leads to this Service, which is another's.
+    /// The object refers to this Service, which is not the adapter's.
     Elsewhere(String),
-    /// It trusts everybody, and cannot be given authorities before somebody corrects that.
+    /// `insecureSkipTLSVerify` is set. The API server accepts no bundle until it is removed.
     Insecure,
-    /// Its authorities are looked after by cert-manager.
+    /// cert-manager injects the bundle.
     Injected(Trusted),
-    /// Its authorities are the adapter's to look after.
+    /// The adapter writes the bundle.
     Ours(Trusted),
 }
 
-/// What the API server trusts.
+/// Authorities with which the API server verifies the adapter.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Trusted {
     /// The authorities, in PEM.
     pub bundle: String,
-    /// Whether it finds the adapter well.
+    /// Whether the condition `Available` is true.
     pub is_available: bool,
 }
 
-/// What an object is to the adapter that is behind this Service.
+/// Classifies an object for the adapter behind this Service.
 pub fn standing(present: Option<&APIService>, own: &OwnService) -> Standing {
     let Some(present) = present else {
         return Standing::Missing;
@@ -148,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_leads_here_and_is_nobody_elses_is_ours() {
+    fn only_objects_that_refer_to_this_service_are_ours() {
         assert_eq!(standing(None, &own()), Standing::Missing);
         let trusted = |is_available| Trusted {
             bundle: "bundle".to_owned(),

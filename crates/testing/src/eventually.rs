@@ -6,7 +6,7 @@ use std::time::Duration;
 use anyhow::{Context as _, Result};
 use tokio::time::{Instant, sleep_until, timeout};
 
-/// How long to wait, and how often to look.
+/// Limit and interval of polling.
 #[derive(Debug, Clone, Copy)]
 pub struct Pace {
     /// After this the wait is in vain. A single look may take as long, too.

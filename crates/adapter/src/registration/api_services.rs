@@ -134,7 +134,7 @@ impl ApiServices {
 
     async fn report_change(&self, name: &str, present: Option<&APIService>, note: &str) {
         tracing::warn!(name, "another program has changed an APIService: {note}");
-        self.metrics.changed_by_somebody_else(name);
+        self.metrics.count_foreign_change(name);
         self.events.changed(name, present, note).await;
     }
 

@@ -32,7 +32,7 @@ type Response = Result<Arc<[ExternalValue]>, Failure>;
 #[derive(Clone)]
 pub(super) struct Upstream {
     spec: Arc<UpstreamSpec>,
-    /// The client, or the reason that there is none.
+    /// The client, or the reason for its absence.
     client: Result<UpstreamClient, String>,
     breaker: Arc<Mutex<CircuitBreaker>>,
     responses: CoalescingCache<Response>,

@@ -33,8 +33,7 @@ const LARGEST: usize = 1 << 20;
 /// An API server that allows everything, so that requests are handled as far as possible.
 fn permissive() -> kube::Client {
     let answer = async |request: Request<kube::client::Body>| {
-        let status =
-            json!({"allowed": true, "authenticated": true, "user": {"username": "somebody"}});
+        let status = json!({"allowed": true, "authenticated": true, "user": {"username": "jane"}});
         let is_token = request.uri().path().contains("tokenreview");
         let (kind, group) = if is_token {
             ("TokenReview", "authentication")

@@ -133,13 +133,13 @@ async fn with_a_shared_ca_the_common_name_identifies_front_proxies() {
 #[tokio::test]
 async fn a_certificate_of_the_front_proxy_ca_with_another_name_is_rejected() {
     let fixture = Fixture::new(&[]).await;
-    check_refused(&fixture, &fixture.proxies.client("somebody"), &CLAIM).await;
+    check_refused(&fixture, &fixture.proxies.client("other-proxy"), &CLAIM).await;
     // Unless the caller has another valid credential.
     let token = ["Authorization: Bearer token-of-joe", CLAIM[0]];
-    let somebody = fixture.proxies.client("somebody");
+    let other_proxy = fixture.proxies.client("other-proxy");
     check_taken_for(
         &fixture,
-        Some(&somebody),
+        Some(&other_proxy),
         &token,
         "joe",
         &["of-tokens", "system:authenticated"],
@@ -153,10 +153,10 @@ async fn without_allowed_names_any_name_is_accepted() {
         Some(configuration(&proxies.pem(), &clients.pem(), "[]"))
     })
     .await;
-    let somebody = fixture.proxies.client("somebody");
+    let other_proxy = fixture.proxies.client("other-proxy");
     check_taken_for(
         &fixture,
-        Some(&somebody),
+        Some(&other_proxy),
         &["X-Remote-User: joe"],
         "joe",
         &["system:authenticated"],
@@ -372,7 +372,7 @@ async fn tokens_are_reviewed_once_and_invalid_ones_are_rejected() {
 #[tokio::test]
 async fn probes_need_no_credentials() {
     let fixture = Fixture::new(&[]).await;
-    let stranger = Ca::new("strangers").client("somebody");
+    let stranger = Ca::new("strangers").client("jane");
     for shown in [None, Some(&stranger)] {
         let (code, body) = fixture.connect(shown).await.get("/livez", &[]).await;
         assert_eq!(code, 200, "{body}");

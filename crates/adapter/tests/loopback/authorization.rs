@@ -47,7 +47,7 @@ async fn other_users_are_reviewed_for_each_metric() {
         Vec::<Value>::new(),
         "all of it is remembered"
     );
-    assert_eq!(read(&fixture, "nobody", 1).await, [403]);
+    assert_eq!(read(&fixture, "jane", 1).await, [403]);
 }
 
 #[tokio::test]
@@ -60,14 +60,12 @@ async fn mode_sar_reviews_each_metric() {
 #[tokio::test]
 async fn mode_trust_front_proxy_reviews_only_forwarded_requests() {
     let fixture = Fixture::new(&["--authorization-mode=trust-front-proxy"]).await;
-    assert_eq!(read(&fixture, "nobody", 5).await, [404]);
+    assert_eq!(read(&fixture, "jane", 5).await, [404]);
     assert_eq!(fixture.api.reviews(), Vec::<Value>::new());
-    let mut direct = fixture
-        .connect(Some(&fixture.clients.client("nobody")))
-        .await;
+    let mut direct = fixture.connect(Some(&fixture.clients.client("jane"))).await;
     assert_eq!(direct.queue(&[]).await, 403, "trust is for the proxy only");
     let user = User {
-        name: "nobody".to_owned(),
+        name: "jane".to_owned(),
         method: AuthMethod::FrontProxy,
         ..User::default()
     };
@@ -87,7 +85,7 @@ async fn mode_trust_front_proxy_reviews_only_forwarded_requests() {
         .unwrap_err()
         .to_string();
     assert!(
-        refusal.starts_with("queue.external.metrics.k8s.io is forbidden: User \"nobody\""),
+        refusal.starts_with("queue.external.metrics.k8s.io is forbidden: User \"jane\""),
         "{refusal}"
     );
 }

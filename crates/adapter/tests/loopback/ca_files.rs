@@ -127,7 +127,7 @@ async fn with_a_front_proxy_ca_file_the_default_headers_and_any_name_are_accepte
     let fixture = Fixture::new(&[&file.flag("requestheader-client-ca-file")]).await;
     check(
         &fixture,
-        &own.client("anybody"),
+        &own.client("any-name"),
         &["X-Remote-User: joe"],
         (403, "joe"),
     )
@@ -170,7 +170,7 @@ async fn file_changes_apply_to_open_connections_unless_they_are_invalid() {
     becomes(&mut new, &[], 403).await;
     assert_eq!(old.queue(&[]).await, 403);
     file.replace("3", "nonsense");
-    let report = eventually("nonsense is told", Pace::WITHIN, async || {
+    let report = eventually("the invalid file is reported", Pace::WITHIN, async || {
         let (_, report) = fixture
             .connect(None)
             .await
@@ -205,10 +205,10 @@ async fn without_a_lookup_only_files_count() {
     // Without a client CA, client certificates are not valid, neither as a client's nor as a front
     // proxy's.
     check(&fixture, &fixture.clients.client("jane"), &[], (401, "")).await;
-    let nobody = Fixture::new(&["--authentication-skip-lookup"]).await;
+    let skipping = Fixture::new(&["--authentication-skip-lookup"]).await;
     check(
-        &nobody,
-        &nobody.proxies.client("front-proxy-client"),
+        &skipping,
+        &skipping.proxies.client("front-proxy-client"),
         &["X-Remote-User: joe"],
         (403, "system:anonymous"),
     )

@@ -108,7 +108,7 @@ async fn a_missing_ca_bundle_keeps_the_last_known_and_is_reported() {
     assert_eq!(proxy.queue(&said).await, 403);
     assert_eq!(
         fixture
-            .connect(Some(&fixture.proxies.client("somebody")))
+            .connect(Some(&fixture.proxies.client("other-proxy")))
             .await
             .queue(&said)
             .await,

@@ -79,7 +79,7 @@ async fn a_metric_of_a_scaled_object_is_requested_from_the_operator() {
         fixture
             .proxy()
             .await
-            .get(&path(), &["X-Remote-User: nobody"])
+            .get(&path(), &["X-Remote-User: jane"])
             .await
             .0,
         403

@@ -110,11 +110,7 @@ async fn an_unauthorized_caller_gets_no_metric_of_another_provider() {
         let provider = Provider::start(Behaviour::Returns(42)).await;
         forward_all(&fixture, &provider, "").await;
         assert_eq!(
-            fixture
-                .proxy()
-                .await
-                .queue(&["X-Remote-User: nobody"])
-                .await,
+            fixture.proxy().await.queue(&["X-Remote-User: jane"]).await,
             403,
             "{mode}"
         );
@@ -426,7 +422,7 @@ async fn only_a_provider_with_a_valid_certificate_gets_requests() {
     fixture.write("provider.crt", &provider.authority.pem());
     fixture.routes.reload().await.unwrap();
     assert_eq!(ask(&fixture, QUEUE).await, (200, "5".to_owned()));
-    let named = wrong.replace("serverName: localhost", "serverName: somebody.else.svc");
+    let named = wrong.replace("serverName: localhost", "serverName: another.svc");
     fixture
         .set_routes(&format!("upstreams: [{named}]\ndefaultUpstream: another"))
         .await
@@ -449,10 +445,10 @@ async fn an_invalid_file_keeps_the_previous_one() {
     );
     forward_all(&fixture, &provider, "").await;
     let error = fixture
-        .set_routes("routes: [{name: a, metrics: ['*'], upstream: nobody}]")
+        .set_routes("routes: [{name: a, metrics: ['*'], upstream: absent}]")
         .await
         .unwrap_err();
-    assert_eq!(error, "routes[0].upstream: there is no upstream \"nobody\"");
+    assert_eq!(error, "routes[0].upstream: there is no upstream \"absent\"");
     assert!(
         fixture
             .metrics()
