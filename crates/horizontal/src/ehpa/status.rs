@@ -93,26 +93,8 @@ fn conditions(
         let message: String = message.chars().take(MAX_CHARACTERS).collect();
         condition::set(&mut conditions, kind, holds, reason, &message, observed.now);
     };
-    match problems {
-        [] => set(
-            READY,
-            ConditionStatus::True,
-            "EffectiveHorizontalPodAutoscalerReady",
-            "Effective HPA is ready",
-        ),
-        [worst, ..] => {
-            let messages: Vec<&str> = problems
-                .iter()
-                .map(|problem| problem.message.as_str())
-                .collect();
-            set(
-                READY,
-                ConditionStatus::False,
-                worst.reason,
-                &messages.join("; "),
-            );
-        }
-    }
+    let (status, reason, message) = readiness(problems);
+    set(READY, status, reason, &message);
     let mut known = vec![READY];
     let (predicted, unpredicted) = prediction::predicted(observed);
     let prediction = observed.prediction.filter(|_| !predicted.is_empty());
@@ -185,4 +167,20 @@ fn conditions(
         condition.observed_generation = observed.object.metadata.generation;
     }
     conditions
+}
+
+/// Status, reason and message of the condition `Ready`. The first problem is the worst.
+fn readiness(problems: &[Problem]) -> (ConditionStatus, &'static str, String) {
+    let Some(worst) = problems.first() else {
+        return (
+            ConditionStatus::True,
+            "EffectiveHorizontalPodAutoscalerReady",
+            "Effective HPA is ready".to_owned(),
+        );
+    };
+    let messages: Vec<&str> = problems
+        .iter()
+        .map(|problem| problem.message.as_str())
+        .collect();
+    (ConditionStatus::False, worst.reason, messages.join("; "))
 }
