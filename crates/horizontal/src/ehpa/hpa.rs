@@ -73,8 +73,8 @@ pub(super) fn raised(observed: &Observed, wanted: &HorizontalPodAutoscaler) -> O
         .min_replicas
         .filter(|least| *least > observed.object.spec.effective_min_replicas())?;
     let message = format!(
-        "minReplicas is {least}: down to none an autoscaler scales only by a metric of an object, an external one or a prediction, and \
-         there is none yet"
+        "minReplicas is {least}: an HPA scales to zero only by an object metric, an external metric or a prediction, and \
+         has no such metric yet"
     );
     Some(Problem::new("NotScaledToZero", message))
 }

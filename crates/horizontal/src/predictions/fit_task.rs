@@ -6,7 +6,7 @@ use std::sync::Arc;
 use forecast::crane::{Dsp, DspForecast};
 use parking_lot::Mutex;
 
-/// Result of a fit, or the reason for which there is none.
+/// Result of a fit, or the reason for its absence.
 pub type FitResult = Result<DspForecast, String>;
 
 /// A fit of a whole history.

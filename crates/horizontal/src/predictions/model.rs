@@ -105,7 +105,7 @@ impl Model {
         }
     }
 
-    /// The forecast, or the reason for which there is none.
+    /// The forecast, or the reason for its absence.
     pub(super) fn forecast(&self, range: ForecastRange) -> Result<ForecastSeries, String> {
         let series = match self {
             Self::Plimsoll(forecaster) => forecaster.forecast(range),

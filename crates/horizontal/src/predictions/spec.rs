@@ -189,7 +189,7 @@ fn own(algorithm: &Algorithm, annotations: Annotations<'_>, notes: &mut Vec<Stri
         Some("p99") => Quantile::P99,
         Some(other) => {
             notes.push(format!(
-                "annotation {QUANTILE}: {} is none of expected, p90, p95 and p99",
+                "annotation {QUANTILE}: {} is not one of expected, p90, p95 and p99",
                 quoted(other)
             ));
             Quantile::default()
@@ -266,7 +266,7 @@ mod tests {
         check(&[(METHOD, "own")], &percentile(), ("own", 60, 14 * DAY), "");
         let wrong = "annotation plimsoll.dev/forecast: \"theirs\" is neither own nor crane";
         check(&[(METHOD, "theirs")], &dsp(), ("own", 60, 14 * DAY), wrong);
-        let wrong = "annotation plimsoll.dev/forecast-quantile: \"max\" is none of expected, p90, p95 and p99";
+        let wrong = "annotation plimsoll.dev/forecast-quantile: \"max\" is not one of expected, p90, p95 and p99";
         check(&[(QUANTILE, "max")], &dsp(), ("own", 60, 14 * DAY), wrong);
     }
 

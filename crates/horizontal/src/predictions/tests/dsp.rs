@@ -54,12 +54,12 @@ fn during_a_fit_the_written_forecast_stays_and_read_errors_are_reported() {
     let metric = &after.forecast(now + 60).metrics[0];
     assert_eq!((metric.is_ready, metric.reason.as_str()), (true, ""));
     let fit_task = after.pipeline.fit_task().expect("it is to be looked at");
-    after.pipeline.fail("nobody answers", at(now + 90));
+    after.pipeline.fail("connection refused", at(now + 90));
     fit_task.run();
     after.pipeline.collect_fits(at(now + 90));
     let metric = &after.forecast(now + 90).metrics[0];
     assert!(
-        metric.is_ready && metric.reason.contains("nobody answers"),
+        metric.is_ready && metric.reason.contains("connection refused"),
         "{}",
         metric.reason
     );

@@ -88,16 +88,18 @@ fn an_unreadable_history_is_reported_and_the_last_forecast_stays_as_far_as_it_re
     let mut fixture = Fixture::new(own(), now);
     fixture.read(now, START);
     fixture.write(now);
-    fixture.pipeline.fail("nobody answers", at(now + 300));
+    fixture.pipeline.fail("connection refused", at(now + 300));
     assert_eq!(fixture.pipeline.due(), Some(now + 301));
     let status_update = fixture.write(now + 300).expect("the condition changes");
     assert_eq!(
         status_update.event.as_ref().map(|(is_bad, ..)| *is_bad),
         Some(true)
     );
-    let holds_on = "resource.cpu: the history cannot be read: nobody answers; what was forecast at 2026-01-11T00:00:00Z holds on for a while";
+    let holds_on = "resource.cpu: the history cannot be read: connection refused; what was forecast at 2026-01-11T00:00:00Z holds on for a while";
     fixture.check((true, holds_on));
-    fixture.pipeline.fail("nobody answers", at(now + HOUR / 2));
+    fixture
+        .pipeline
+        .fail("connection refused", at(now + HOUR / 2));
     assert_eq!(
         fixture.write(now + HOUR / 2),
         None,
@@ -108,7 +110,7 @@ fn an_unreadable_history_is_reported_and_the_last_forecast_stays_as_far_as_it_re
         .expect("it does not reach far enough any more");
     fixture.check((
         false,
-        "not all metric predicted: resource.cpu: the history cannot be read: nobody answers",
+        "not all metric predicted: resource.cpu: the history cannot be read: connection refused",
     ));
     fixture.check_read(ConditionStatus::False, now + 300);
     fixture.read(now + 3 * HOUR, START);
@@ -125,7 +127,7 @@ fn a_new_leader_that_cannot_read_continues_with_the_written_forecast() {
     before.write(now);
     let mut after = Fixture::new(own(), now + 300);
     after.written = before.written;
-    after.pipeline.fail("nobody answers", at(now + 300));
+    after.pipeline.fail("connection refused", at(now + 300));
     let forecast = after.forecast(now + 300);
     assert!(forecast.metrics[0].is_ready);
     let (published, forecasts) = (
@@ -150,7 +152,7 @@ fn a_new_leader_that_cannot_read_continues_with_the_written_forecast() {
     after.write(now + 300).expect("the condition changes");
     after.check((
         true,
-        "resource.cpu: the history cannot be read: nobody answers; what was forecast before holds on for a while",
+        "resource.cpu: the history cannot be read: connection refused; what was forecast before holds on for a while",
     ));
     assert!(!after.forecast(now + 2 * HOUR).metrics[0].is_ready);
 }
