@@ -170,13 +170,9 @@ async fn cranes_objects_are_accepted_with_cranes_defaults() -> Result<()> {
     Ok(())
 }
 
-#[tokio::test]
-async fn what_could_never_work_is_refused_with_the_field_and_the_reason() -> Result<()> {
-    let fixture = Fixture::new().await?;
-    let cpu = |target: Value| {
-        metric(json!({"type": "Resource", "resource": {"name": "cpu", "target": target}}))
-    };
-    for (spec, expected) in [
+/// EHPAs that are rejected, with parts of the message.
+fn rejected_ehpas() -> Vec<(Value, Vec<&'static str>)> {
+    vec![
         (
             json!({"maxReplicas": 3}),
             vec!["spec.scaleTargetRef: Required value"],
@@ -227,26 +223,6 @@ async fn what_could_never_work_is_refused_with_the_field_and_the_reason() -> Res
             vec!["spec.crons[0].targetReplicas", "greater than or equal to 0"],
         ),
         (
-            metric(json!({"type": "Resource"})),
-            vec!["a metric has the field of its type and no other"],
-        ),
-        (
-            metric(json!({"type": "Custom"})),
-            vec![r#"metrics[0].type: Unsupported value: "Custom""#],
-        ),
-        (
-            cpu(json!({"type": "Value", "value": "1"})),
-            vec!["the target of a Resource metric is Utilization or AverageValue"],
-        ),
-        (
-            cpu(json!({"type": "Utilization"})),
-            vec!["a target of type Utilization needs averageUtilization"],
-        ),
-        (
-            cpu(json!({"type": "AverageValue", "averageValue": "much"})),
-            vec!["target.averageValue", "should match"],
-        ),
-        (
             ehpa(
                 json!({"behavior": {"scaleUp": {"policies": [{"type": "Pods", "value": 0, "periodSeconds": 60}]}}}),
             ),
@@ -276,20 +252,44 @@ async fn what_could_never_work_is_refused_with_the_field_and_the_reason() -> Res
                 r#""dsp", "percentile""#,
             ],
         ),
-    ] {
-        refused(
-            fixture
-                .create::<EffectiveHorizontalPodAutoscaler>(&spec)
-                .await,
-            422,
-            &expected,
-            &spec,
-        );
-    }
+    ]
+}
+
+/// EHPAs that are rejected for a metric, with parts of the message.
+fn rejected_metrics() -> Vec<(Value, Vec<&'static str>)> {
+    let cpu = |target: Value| {
+        metric(json!({"type": "Resource", "resource": {"name": "cpu", "target": target}}))
+    };
+    vec![
+        (
+            metric(json!({"type": "Resource"})),
+            vec!["a metric has the field of its type and no other"],
+        ),
+        (
+            metric(json!({"type": "Custom"})),
+            vec![r#"metrics[0].type: Unsupported value: "Custom""#],
+        ),
+        (
+            cpu(json!({"type": "Value", "value": "1"})),
+            vec!["the target of a Resource metric is Utilization or AverageValue"],
+        ),
+        (
+            cpu(json!({"type": "Utilization"})),
+            vec!["a target of type Utilization needs averageUtilization"],
+        ),
+        (
+            cpu(json!({"type": "AverageValue", "averageValue": "much"})),
+            vec!["target.averageValue", "should match"],
+        ),
+    ]
+}
+
+/// Predictions that are rejected, with parts of the message.
+fn rejected_predictions() -> Vec<(Value, Vec<&'static str>)> {
     let double = json!([cpu_query("a"), cpu_query("a")]);
     let no_query =
         json!([{"resourceIdentifier": "a", "type": "ExpressionQuery", "resourceQuery": "cpu"}]);
-    for (spec, expected) in [
+    vec![
         (
             tsp(json!([]), json!({})),
             vec!["spec.predictionMetrics", "should have at least 1 items"],
@@ -319,7 +319,23 @@ async fn what_could_never_work_is_refused_with_the_field_and_the_reason() -> Res
             ),
             vec!["spec.targetRef.name", "should be at least 1 chars long"],
         ),
-    ] {
+    ]
+}
+
+#[tokio::test]
+async fn what_could_never_work_is_refused_with_the_field_and_the_reason() -> Result<()> {
+    let fixture = Fixture::new().await?;
+    for (spec, expected) in [rejected_ehpas(), rejected_metrics()].concat() {
+        refused(
+            fixture
+                .create::<EffectiveHorizontalPodAutoscaler>(&spec)
+                .await,
+            422,
+            &expected,
+            &spec,
+        );
+    }
+    for (spec, expected) in rejected_predictions() {
         refused(
             fixture.create::<TimeSeriesPrediction>(&spec).await,
             422,

@@ -129,6 +129,17 @@ async fn measure(sandbox: &Sandbox, vpas: usize) -> Result<()> {
         "a workload had no pod that was ready"
     );
     drop(updater);
+    measure_by_hand(sandbox, &client, &population, renewed).await
+}
+
+/// Stops the updater, and evicts all pods without it. `renewed`: seconds until the last pod was
+/// replaced with the updater.
+async fn measure_by_hand(
+    sandbox: &Sandbox,
+    client: &kube::Client,
+    population: &population::Population,
+    renewed: f64,
+) -> Result<()> {
     kubectl_in(
         sandbox,
         &[
@@ -141,7 +152,7 @@ async fn measure(sandbox: &Sandbox, vpas: usize) -> Result<()> {
         ],
     )
     .await?;
-    let by_hand = by_hand::evict_all(&client, &population, PATIENCE)
+    let by_hand = by_hand::evict_all(client, population, PATIENCE)
         .await
         .context("evict by hand")?;
     let [evicted_by_hand, renewed_by_hand] =

@@ -18,6 +18,8 @@ use super::fixture::Fixture;
 
 /// The autoscaler looks every 15 seconds, on a machine that may be busy.
 const PATIENCE: Duration = Duration::from_mins(3);
+const CUSTOM: &str = "/apis/custom.metrics.k8s.io/v1beta2";
+const EXTERNAL: &str = "/apis/external.metrics.k8s.io/v1beta1";
 const STEP: i64 = 10;
 const GET: f64 = 20.0;
 const POST: f64 = 5.0;
@@ -83,60 +85,9 @@ async fn an_autoscaler_of_requests_scales_by_rules_and_holds_without_prometheus(
 
 /// Values of pods, of a namespace, of nodes and of no object, with all kinds of selectors.
 async fn asked_as_kubectl_does(fixture: &Fixture, pod: &str) -> Result<()> {
-    let custom = "/apis/custom.metrics.k8s.io/v1beta2";
-    let external = "/apis/external.metrics.k8s.io/v1beta1";
-    let namespace = format!("namespaces/{}", fixture.namespace);
+    let namespace = &fixture.namespace;
     let node = node(fixture).await?;
-    for (path, name, value) in [
-        (
-            format!(
-                "{custom}/{namespace}/pods/%2A/http_requests?labelSelector=app%3Dnlp-hozon-nlu"
-            ),
-            pod,
-            "25",
-        ),
-        (
-            format!(
-                "{custom}/{namespace}/pods/*/http_requests?labelSelector=app+in+%28nlp-hozon-nlu%2Cx%29"
-            ),
-            pod,
-            "25",
-        ),
-        (
-            format!("{custom}/{namespace}/pods/*/http_requests?metricLabelSelector=method%3DGET"),
-            pod,
-            "20",
-        ),
-        (
-            format!(
-                "{custom}/{namespace}/pods/{pod}/http_requests?metricLabelSelector=method+notin+%28GET%29"
-            ),
-            pod,
-            "5",
-        ),
-        (
-            format!("{custom}/{namespace}/metrics/http_requests"),
-            fixture.namespace.as_str(),
-            "25",
-        ),
-        (format!("{custom}/nodes/{node}/operations"), &node, "1500m"),
-        (format!("{custom}/nodes/*/operations"), &node, "1500m"),
-        (
-            format!("{custom}/{namespace}/nodes/{node}/operations"),
-            &node,
-            "1500m",
-        ),
-        (
-            format!("{external}/{namespace}/queue_depth?labelSelector=queue+in+%28a%2Cb%29"),
-            "",
-            "10500m",
-        ),
-        (
-            format!("{external}/{namespace}/queue_depth?labelSelector=queue%21%3Da"),
-            "",
-            "3",
-        ),
-    ] {
+    for (path, name, value) in expected_values(namespace, pod, &node) {
         eventually(&path, PATIENCE, async || {
             let list = fixture.get(&path).await?;
             let items = list["items"].as_array().context("items")?;
@@ -154,9 +105,9 @@ async fn asked_as_kubectl_does(fixture: &Fixture, pod: &str) -> Result<()> {
         .await?;
     }
     for (api, name) in [
-        (custom, "pods/http_requests"),
-        (custom, "nodes/operations"),
-        (external, "queue_depth"),
+        (CUSTOM, "pods/http_requests"),
+        (CUSTOM, "nodes/operations"),
+        (EXTERNAL, "queue_depth"),
     ] {
         let list = fixture.get(api).await?;
         ensure!(
@@ -170,15 +121,17 @@ async fn asked_as_kubectl_does(fixture: &Fixture, pod: &str) -> Result<()> {
     }
     for (path, text) in [
         (
-            format!("{custom}/{namespace}/pods/*/http_requests?labelSelector=app%3Dother"),
+            format!(
+                "{CUSTOM}/namespaces/{namespace}/pods/*/http_requests?labelSelector=app%3Dother"
+            ),
             "no pods with the labels",
         ),
         (
-            format!("{custom}/{namespace}/pods/x%22%7D%20or%20up/http_requests"),
+            format!("{CUSTOM}/namespaces/{namespace}/pods/x%22%7D%20or%20up/http_requests"),
             "Prometheus has no values",
         ),
         (
-            format!("{external}/{namespace}/queue_depth?labelSelector=queue%3Dc"),
+            format!("{EXTERNAL}/namespaces/{namespace}/queue_depth?labelSelector=queue%3Dc"),
             "Prometheus has no values",
         ),
     ] {
@@ -189,6 +142,68 @@ async fn asked_as_kubectl_does(fixture: &Fixture, pod: &str) -> Result<()> {
         );
     }
     Ok(())
+}
+
+/// Paths with the name and the value of the one item that each returns.
+fn expected_values<'a>(
+    namespace: &'a str,
+    pod: &'a str,
+    node: &'a str,
+) -> [(String, &'a str, &'static str); 10] {
+    [
+        (
+            format!(
+                "{CUSTOM}/namespaces/{namespace}/pods/%2A/http_requests?labelSelector=app%3Dnlp-hozon-nlu"
+            ),
+            pod,
+            "25",
+        ),
+        (
+            format!(
+                "{CUSTOM}/namespaces/{namespace}/pods/*/http_requests?labelSelector=app+in+%28nlp-hozon-nlu%2Cx%29"
+            ),
+            pod,
+            "25",
+        ),
+        (
+            format!(
+                "{CUSTOM}/namespaces/{namespace}/pods/*/http_requests?metricLabelSelector=method%3DGET"
+            ),
+            pod,
+            "20",
+        ),
+        (
+            format!(
+                "{CUSTOM}/namespaces/{namespace}/pods/{pod}/http_requests?metricLabelSelector=method+notin+%28GET%29"
+            ),
+            pod,
+            "5",
+        ),
+        (
+            format!("{CUSTOM}/namespaces/{namespace}/metrics/http_requests"),
+            namespace,
+            "25",
+        ),
+        (format!("{CUSTOM}/nodes/{node}/operations"), node, "1500m"),
+        (format!("{CUSTOM}/nodes/*/operations"), node, "1500m"),
+        (
+            format!("{CUSTOM}/namespaces/{namespace}/nodes/{node}/operations"),
+            node,
+            "1500m",
+        ),
+        (
+            format!(
+                "{EXTERNAL}/namespaces/{namespace}/queue_depth?labelSelector=queue+in+%28a%2Cb%29"
+            ),
+            "",
+            "10500m",
+        ),
+        (
+            format!("{EXTERNAL}/namespaces/{namespace}/queue_depth?labelSelector=queue%21%3Da"),
+            "",
+            "3",
+        ),
+    ]
 }
 
 /// The Deployment that the autoscaler names.

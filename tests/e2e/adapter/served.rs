@@ -8,6 +8,50 @@ use super::fixture::{APIS, Fixture};
 #[tokio::test]
 async fn the_apis_are_found_and_described_as_any_others() -> Result<()> {
     let fixture = Fixture::take("served").await?;
+    check_api_services(&fixture).await?;
+
+    let group = fixture.get("/apis/custom.metrics.k8s.io").await?;
+    assert_eq!(group["preferredVersion"]["version"], "v1beta2");
+    for api in APIS {
+        let list = fixture.get(&format!("/apis/{api}")).await?;
+        assert_eq!(
+            (&list["kind"], &list["groupVersion"]),
+            (&json!("APIResourceList"), &json!(api))
+        );
+        ensure!(
+            !list["resources"]
+                .as_array()
+                .context("resources")?
+                .is_empty()
+        );
+    }
+
+    check_aggregated_discovery(&fixture).await?;
+    let versions = fixture.kubectl(&["api-versions"]).await?;
+    for api in APIS {
+        ensure!(versions.lines().any(|line| line == api), "{versions}");
+    }
+
+    e2e::eventually(
+        "the descriptions are among those of the API server",
+        super::fixture::PATIENCE,
+        async || {
+            let index = fixture.get("/openapi/v3").await?;
+            for api in APIS {
+                let address = index["paths"][format!("apis/{api}")]["serverRelativeURL"].as_str();
+                let document = fixture
+                    .get(address.with_context(|| format!("no description of {api}"))?)
+                    .await?;
+                ensure!(document["openapi"] == "3.0.0", "{document}");
+            }
+            Ok(())
+        },
+    )
+    .await
+}
+
+/// Checks that the `APIService` objects are available and have a CA bundle of the adapter.
+async fn check_api_services(fixture: &Fixture) -> Result<()> {
     let services = fixture
         .kubectl(&[
             "get",
@@ -40,24 +84,11 @@ async fn the_apis_are_found_and_described_as_any_others() -> Result<()> {
             "plimsoll-adapter"
         );
     }
+    Ok(())
+}
 
-    let group = fixture.get("/apis/custom.metrics.k8s.io").await?;
-    assert_eq!(group["preferredVersion"]["version"], "v1beta2");
-    for api in APIS {
-        let list = fixture.get(&format!("/apis/{api}")).await?;
-        assert_eq!(
-            (&list["kind"], &list["groupVersion"]),
-            (&json!("APIResourceList"), &json!(api))
-        );
-        ensure!(
-            !list["resources"]
-                .as_array()
-                .context("resources")?
-                .is_empty()
-        );
-    }
-
-    // The one document, as it comes out of the API server.
+/// Checks that the API server's single discovery document has the resources of both APIs.
+async fn check_aggregated_discovery(fixture: &Fixture) -> Result<()> {
     let request = http::Request::get("/apis")
         .header(
             "accept",
@@ -90,27 +121,6 @@ async fn the_apis_are_found_and_described_as_any_others() -> Result<()> {
                         .is_some_and(|resources| !resources.is_empty()),
                     "{found}"
                 );
-            }
-            Ok(())
-        },
-    )
-    .await?;
-    let versions = fixture.kubectl(&["api-versions"]).await?;
-    for api in APIS {
-        ensure!(versions.lines().any(|line| line == api), "{versions}");
-    }
-
-    e2e::eventually(
-        "the descriptions are among those of the API server",
-        super::fixture::PATIENCE,
-        async || {
-            let index = fixture.get("/openapi/v3").await?;
-            for api in APIS {
-                let address = index["paths"][format!("apis/{api}")]["serverRelativeURL"].as_str();
-                let document = fixture
-                    .get(address.with_context(|| format!("no description of {api}"))?)
-                    .await?;
-                ensure!(document["openapi"] == "3.0.0", "{document}");
             }
             Ok(())
         },

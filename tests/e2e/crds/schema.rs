@@ -87,12 +87,11 @@ async fn nulls_and_unknown_fields_are_dropped() -> Result<()> {
     Ok(())
 }
 
-#[tokio::test]
-async fn what_upstream_refuses_is_refused_with_the_field_and_the_reason() -> Result<()> {
-    let fixture = Fixture::new().await?;
-    let boost = "spec.startupBoost.cpu: Invalid value:";
-    let policy = "spec.resourcePolicy.containerPolicies[0]";
-    for (spec, expected) in [
+/// A spec that is rejected, with parts of the message.
+type Rejected = (Value, Vec<&'static str>);
+
+fn rejected_targets_and_update_policies() -> Vec<Rejected> {
+    vec![
         (json!({}), vec!["spec.targetRef: Required value"]),
         (
             json!({"targetRef": {"kind": "Deployment"}}),
@@ -147,6 +146,12 @@ async fn what_upstream_refuses_is_refused_with_the_field_and_the_reason() -> Res
                 r#""TargetHigherThanRequests", "TargetLowerThanRequests""#,
             ],
         ),
+    ]
+}
+
+fn rejected_container_policies() -> Vec<Rejected> {
+    let policy = "spec.resourcePolicy.containerPolicies[0]";
+    vec![
         (
             container_policy(json!({"mode": "Initial"})),
             vec![
@@ -201,6 +206,12 @@ async fn what_upstream_refuses_is_refused_with_the_field_and_the_reason() -> Res
                 "factor is required when type is Factor and forbidden otherwise",
             ],
         ),
+    ]
+}
+
+fn rejected_startup_boosts() -> Vec<Rejected> {
+    let boost = "spec.startupBoost.cpu: Invalid value:";
+    vec![
         (
             cpu_boost(json!({"type": "Factor"})),
             vec![
@@ -240,7 +251,18 @@ async fn what_upstream_refuses_is_refused_with_the_field_and_the_reason() -> Res
                 r#""Factor", "Quantity""#,
             ],
         ),
-    ] {
+    ]
+}
+
+#[tokio::test]
+async fn what_upstream_refuses_is_refused_with_the_field_and_the_reason() -> Result<()> {
+    let fixture = Fixture::new().await?;
+    let rejected = [
+        rejected_targets_and_update_policies(),
+        rejected_container_policies(),
+        rejected_startup_boosts(),
+    ];
+    for (spec, expected) in rejected.concat() {
         refused(fixture.create(&spec).await, 422, &expected, &spec);
     }
     Ok(())

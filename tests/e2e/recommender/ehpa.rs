@@ -200,7 +200,7 @@ async fn an_ehpa_owns_an_hpa_and_a_prediction_and_leaves_the_workload_its_size()
     assert_eq!(external["metric"]["name"], "crane_autoscaling_prediction");
     assert_eq!(
         external["target"]["averageValue"], "50m",
-        "half of what a pod requests"
+        "half of a pod's request"
     );
 
     let behavior = json!({"scaleDown": {"stabilizationWindowSeconds": 60}});
@@ -379,32 +379,37 @@ async fn an_autoscaler_that_comes_later_takes_the_place_of_the_one_that_was_made
     Ok(())
 }
 
+/// Allows the service account `author` these verbs, with a role of this name.
+async fn allow_author(namespace: &str, role: &str, verbs: &str, resource: &str) -> Result<()> {
+    let resource = format!("--resource={resource}");
+    kubectl(&["-n", namespace, "create", "role", role, verbs, &resource]).await?;
+    let subject = format!("--serviceaccount={namespace}:author");
+    let of_role = format!("--role={role}");
+    kubectl(&[
+        "-n",
+        namespace,
+        "create",
+        "rolebinding",
+        role,
+        &of_role,
+        &subject,
+    ])
+    .await?;
+    Ok(())
+}
+
 #[tokio::test]
 async fn specific_replicas_are_for_authors_who_may_scale_the_workload() -> Result<()> {
     let fixture = EhpaFixture::new("author", 2, "50m").await?;
     let namespace = &fixture.0.namespace;
     let author = format!("--as=system:serviceaccount:{namespace}:author");
     let verbs = "--verb=get,create,patch,update";
-    kubectl(&[
-        "-n",
+    allow_author(
         namespace,
-        "create",
-        "role",
         "author",
         verbs,
-        "--resource=effectivehorizontalpodautoscalers",
-    ])
-    .await?;
-    let subject = format!("--serviceaccount={namespace}:author");
-    kubectl(&[
-        "-n",
-        namespace,
-        "create",
-        "rolebinding",
-        "author",
-        "--role=author",
-        &subject,
-    ])
+        "effectivehorizontalpodautoscalers",
+    )
     .await?;
     let spec =
         documented(&json!({"scaleStrategy": "Preview", "prediction": null, "maxReplicas": 9}));
@@ -458,26 +463,7 @@ async fn specific_replicas_are_for_authors_who_may_scale_the_workload() -> Resul
     let relabel = ["-n", namespace, "label", "ehpa", "mine", "team=a", &author];
     kubectl(&relabel).await?;
 
-    kubectl(&[
-        "-n",
-        namespace,
-        "create",
-        "role",
-        "scaler",
-        "--verb=update",
-        "--resource=deployments/scale",
-    ])
-    .await?;
-    kubectl(&[
-        "-n",
-        namespace,
-        "create",
-        "rolebinding",
-        "scaler",
-        "--role=scaler",
-        &subject,
-    ])
-    .await?;
+    allow_author(namespace, "scaler", "--verb=update", "deployments/scale").await?;
     eventually("who may scale may ask for it", PATIENCE, async || {
         scale(3).await
     })
