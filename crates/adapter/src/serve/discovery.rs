@@ -98,7 +98,7 @@ fn with_resources(version: ApiVersion) -> Value {
 
 fn aggregated(headers: &HeaderMap) -> Response {
     let body = everything().to_string();
-    let tag = format!("\"{:X}\"", Sha512::digest(&body));
+    let tag = format!("\"{}\"", upper_hex(&Sha512::digest(&body)));
     let is_known = headers
         .get(header::IF_NONE_MATCH)
         .is_some_and(|known| known.as_bytes() == tag.as_bytes());
@@ -145,6 +145,11 @@ fn versions_of(group: &str) -> impl Iterator<Item = ApiVersion> {
     ApiVersion::ALL
         .into_iter()
         .filter(move |version| version.group() == group)
+}
+
+/// The bytes in upper-case hexadecimal digits.
+pub(super) fn upper_hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02X}")).collect()
 }
 
 #[cfg(test)]
