@@ -29,61 +29,25 @@ use runtime::Leading;
 use runtime::client::Urgent;
 use view::ObjectKey;
 
-use crate::metrics::Metrics;
+use crate::metrics::PublishMetrics;
+use crate::outcome::StatusOutcome;
 use crate::state::Decision;
 use event::Events;
 use queue::Lane;
 
 pub(crate) use writes::Writes;
 
-/// What became of one write.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Outcome {
-    /// The status is in the object.
-    Written,
-    /// The object is not there any more, or another object has its name.
-    Gone,
-    /// The API server refuses it; trying again gives the same answer.
-    Refused,
-    /// It did not get through; the next attempt may.
-    Failed,
-    /// It was not sent, because this process no longer leads.
-    NotLeading,
-}
-
-impl Outcome {
-    /// The label of the metric.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Written => "written",
-            Self::Gone => "gone",
-            Self::Refused => "refused",
-            Self::Failed => "failed",
-            Self::NotLeading => "not_leading",
-        }
-    }
-
-    /// Every outcome.
-    pub const ALL: [Self; 5] = [
-        Self::Written,
-        Self::Gone,
-        Self::Refused,
-        Self::Failed,
-        Self::NotLeading,
-    ];
-}
-
 /// Writes statuses. Clones share everything.
 #[derive(Clone)]
-pub struct Writer {
+pub(crate) struct Writer {
     client: Client,
-    metrics: Metrics,
+    metrics: PublishMetrics,
     events: Events,
 }
 
 impl Writer {
     /// Writes through `client`.
-    pub fn new(client: Client, metrics: Metrics) -> Self {
+    pub(crate) fn new(client: Client, metrics: PublishMetrics) -> Self {
         let events = Events::new(client.clone());
         Self {
             client,
@@ -93,31 +57,34 @@ impl Writer {
     }
 
     /// Writes a decision, if this process still leads.
-    async fn write(&self, decision: &Decision, lane: Lane, leading: &Leading) -> Outcome {
+    async fn write(&self, decision: &Decision, lane: Lane, leading: &Leading) -> StatusOutcome {
         let leads = leading.holds(Instant::now());
         let outcome = if leads {
             self.send(decision, lane).await
         } else {
-            Outcome::NotLeading
+            StatusOutcome::NotLeading
         };
         self.metrics.written(outcome);
-        if outcome == Outcome::Written && decision.is_first_recommendation() {
+        if outcome == StatusOutcome::Written && decision.is_first_recommendation() {
             self.metrics
                 .first_recommendation(&decision.autoscaler, Timestamp::now());
         }
         if let Some(news) = decision
             .history_news()
-            .filter(|_| outcome == Outcome::Written)
+            .filter(|_| outcome == StatusOutcome::Written)
         {
             self.events.history(&decision.autoscaler, news).await;
         }
-        if let Some(news) = decision.cap_news().filter(|_| outcome == Outcome::Written) {
+        if let Some(news) = decision
+            .cap_news()
+            .filter(|_| outcome == StatusOutcome::Written)
+        {
             self.events.caps(&decision.autoscaler, news).await;
         }
         outcome
     }
 
-    async fn send(&self, decision: &Decision, lane: Lane) -> Outcome {
+    async fn send(&self, decision: &Decision, lane: Lane) -> StatusOutcome {
         let Decision {
             autoscaler, status, ..
         } = decision;
@@ -130,7 +97,7 @@ impl Writer {
             Err(error) => Err(Error::SerdeError(error)),
         };
         match sent {
-            Ok(()) => Outcome::Written,
+            Ok(()) => StatusOutcome::Written,
             Err(error) => {
                 let outcome = classify(&error);
                 tracing::warn!(autoscaler = %key, outcome = outcome.name(), %error, "cannot write the status");
@@ -161,11 +128,11 @@ impl Writer {
     }
 }
 
-fn classify(error: &Error) -> Outcome {
+fn classify(error: &Error) -> StatusOutcome {
     match error {
-        Error::Api(status) if status.code == 404 => Outcome::Gone,
-        error if is_refused(error) => Outcome::Refused,
-        _ => Outcome::Failed,
+        Error::Api(status) if status.code == 404 => StatusOutcome::Gone,
+        error if is_refused(error) => StatusOutcome::Refused,
+        _ => StatusOutcome::Failed,
     }
 }
 
@@ -184,19 +151,19 @@ mod tests {
 
     use super::*;
 
-    fn check(code: u16, expected: Outcome) {
+    fn check(code: u16, expected: StatusOutcome) {
         let status = Status::failure("why", "Reason").with_code(code).boxed();
         assert_eq!(classify(&Error::Api(status)), expected, "{code}");
     }
 
     #[test]
     fn answers_say_whether_another_attempt_may_help() {
-        check(404, Outcome::Gone);
-        check(400, Outcome::Refused);
-        check(422, Outcome::Refused);
-        check(409, Outcome::Failed);
-        check(403, Outcome::Failed);
-        check(429, Outcome::Failed);
-        check(503, Outcome::Failed);
+        check(404, StatusOutcome::Gone);
+        check(400, StatusOutcome::Refused);
+        check(422, StatusOutcome::Refused);
+        check(409, StatusOutcome::Failed);
+        check(403, StatusOutcome::Failed);
+        check(429, StatusOutcome::Failed);
+        check(503, StatusOutcome::Failed);
     }
 }

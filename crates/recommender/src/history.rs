@@ -22,7 +22,7 @@ use tokio::task::block_in_place;
 use tokio::time::sleep;
 
 use crate::ingest::Shared;
-use crate::metrics::Metrics;
+use crate::metrics::HistoryMetrics;
 
 pub(crate) use ledger::{Gap, Ledger};
 pub(crate) use rebuild::{Rebuild, Resource, Scene};
@@ -54,7 +54,7 @@ pub struct Settings {
 pub(crate) struct Fetching {
     pub(crate) settings: Settings,
     pub(crate) shared: Shared,
-    pub(crate) metrics: Metrics,
+    pub(crate) metrics: HistoryMetrics,
 }
 
 impl Fetching {
@@ -66,7 +66,7 @@ impl Fetching {
         loop {
             revisions.mark_unchanged();
             let gaps = block_in_place(|| self.shared.lock().missing_history(Timestamp::now()));
-            self.metrics.history.pending(gaps.len());
+            self.metrics.pending(gaps.len());
             if gaps.is_empty() {
                 if revisions.changed().await.is_err() {
                     return;
@@ -107,7 +107,7 @@ impl Fetching {
         while let Some(gap) = round.next() {
             let began = Instant::now();
             let filled = self.fill_one(&store, &layout, &gap, now).await;
-            self.metrics.history.fetched(filled.is_ok());
+            self.metrics.fetched(filled.is_ok());
             if let Err(error) = filled {
                 tracing::debug!(
                     namespace = gap.namespace,
@@ -156,7 +156,7 @@ impl Fetching {
             unattributed = outcome.unattributed,
             "history is here"
         );
-        self.metrics.history.samples(outcome.samples);
+        self.metrics.samples(outcome.samples);
         block_in_place(|| self.shared.lock().add_history(gap, &earlier, now));
         self.shared.changed();
         Ok(())
@@ -171,7 +171,7 @@ impl Fetching {
     }
 
     fn observer(&self) -> Observer {
-        let metrics = self.metrics.history.clone();
+        let metrics = self.metrics.clone();
         Arc::new(move |exchange: Exchange| metrics.exchanged(exchange))
     }
 }

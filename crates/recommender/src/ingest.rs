@@ -17,16 +17,16 @@ use tokio::task::{JoinSet, block_in_place};
 use tokio::time::{MissedTickBehavior, interval};
 use view::{OomKill, View};
 
-use crate::metrics::{Metrics, Steps};
+use crate::cooldown::{COOLDOWN_FACTOR, sleep_until_some};
+use crate::metrics::{IngestMetrics, Steps};
 use crate::predictions::collector::Round;
 use crate::state::{KillCount, State};
-use crate::tell::{PAUSE, at};
 use crate::usage::{Reading, Usage};
 
 pub(crate) use known::Shared;
 
 /// How long changes gather at least before they are taken up together; with many objects, so many
-/// times as long as that takes ([`PAUSE`]). Kills do not wait.
+/// times as long as that takes ([`COOLDOWN_FACTOR`]). Kills do not wait.
 const SETTLE: Duration = Duration::from_secs(1);
 /// Kills that may wait to be taken up. Upstream's number.
 const MAX_WAITING_KILLS: usize = 5000;
@@ -47,7 +47,7 @@ pub(crate) struct Ingest {
     pub(crate) source: Usage,
     /// Told of every round.
     pub(crate) rounds: watch::Sender<Option<Round>>,
-    pub(crate) metrics: Metrics,
+    pub(crate) metrics: IngestMetrics,
     pub(crate) interval: Duration,
     pub(crate) activity: Activity,
     pub(crate) synced: Condition,
@@ -95,11 +95,11 @@ impl Ingest {
                     }
                     settled_at.get_or_insert_with(|| tokio::time::Instant::now() + settle);
                 }
-                () = at(settled_at) => {
+                () = sleep_until_some(settled_at) => {
                     settled_at = None;
                     let began = Instant::now();
                     self.take_up();
-                    settle = SETTLE.max(began.elapsed() * PAUSE);
+                    settle = SETTLE.max(began.elapsed() * COOLDOWN_FACTOR);
                 }
             }
             self.activity.record(Instant::now());
@@ -107,7 +107,7 @@ impl Ingest {
     }
 
     /// What upstream does once per interval, without the writing, up to the reading of usage.
-    fn begin_round<'a>(&mut self, mut steps: Steps<'a>) -> Steps<'a> {
+    fn begin_round(&mut self, mut steps: Steps) -> Steps {
         block_in_place(|| {
             self.view.mark_unchanged();
             let mut state = self.shared.lock();
@@ -201,8 +201,7 @@ impl Ingest {
             tracing::info!(count = loaded.accepted, "loaded checkpoints");
         }
         self.metrics
-            .checkpoints
-            .loaded(loaded.accepted, loaded.refused.len());
+            .checkpoints_loaded(loaded.accepted, loaded.refused.len());
     }
 
     /// Takes up what happened between two rounds.
@@ -252,7 +251,7 @@ impl Ingest {
 /// Where kills wait to be taken up, and what reports them. It never waits itself: there is a watch
 /// behind it.
 pub(crate) fn waiting_kills(
-    metrics: Metrics,
+    metrics: IngestMetrics,
 ) -> (
     mpsc::Receiver<OomKill>,
     impl Fn(OomKill) + Send + Sync + Clone,

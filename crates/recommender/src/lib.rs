@@ -19,16 +19,18 @@
 //! * `serve`: the feed to the other services.
 //! * [`metrics`]: what is measured about all this.
 
-pub mod act;
+mod act;
 pub mod args;
 mod checkpoint;
+mod cooldown;
 pub mod decide;
 mod division;
 mod ehpa;
-pub mod history;
+mod history;
 mod ingest;
 mod installed;
-pub mod metrics;
+mod metrics;
+mod outcome;
 mod policies;
 mod predictions;
 mod run;
@@ -38,7 +40,7 @@ mod serve;
 mod shop;
 mod sizing_policies;
 pub mod state;
-pub mod storage;
+mod storage;
 mod tell;
 mod usage;
 

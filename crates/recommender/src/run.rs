@@ -156,7 +156,7 @@ pub async fn run(args: Args, chassis: Chassis) -> anyhow::Result<()> {
         forecasts,
     );
 
-    let (kills, report) = waiting_kills(metrics.clone());
+    let (kills, report) = waiting_kills(metrics.ingest.clone());
     let watches = watches
         .pods(report.clone())
         .evictions(report)
@@ -169,7 +169,7 @@ pub async fn run(args: Args, chassis: Chassis) -> anyhow::Result<()> {
         kills,
         source,
         rounds,
-        metrics: metrics.clone(),
+        metrics: metrics.ingest.clone(),
         interval: recommender_interval.0,
         activity: chassis.activity.clone(),
         synced: chassis.readiness.condition("watches"),
@@ -186,7 +186,7 @@ pub async fn run(args: Args, chassis: Chassis) -> anyhow::Result<()> {
         workers: workers.div_ceil(CHECKPOINT_SHARE),
         timeout: checkpoints_timeout.0,
         gc_interval: checkpoints_gc_interval.0,
-        metrics: metrics.clone(),
+        metrics: metrics.checkpoints.clone(),
     };
     chassis
         .tasks
@@ -211,7 +211,7 @@ pub async fn run(args: Args, chassis: Chassis) -> anyhow::Result<()> {
         let fetching = Fetching {
             settings,
             shared: shared.clone(),
-            metrics: metrics.clone(),
+            metrics: metrics.history.clone(),
         };
         chassis
             .tasks
@@ -222,14 +222,14 @@ pub async fn run(args: Args, chassis: Chassis) -> anyhow::Result<()> {
     let leader = Leader {
         shared,
         publisher,
-        writer: Writer::new(chassis.client.clone(), metrics.clone()),
+        writer: Writer::new(chassis.client.clone(), metrics.publish.clone()),
         workers,
         checkpoints,
         policies: policy_keeper,
         ehpas,
         predictions,
         crane_metrics,
-        metrics,
+        metrics: metrics.publish,
         shutdown: chassis.shutdown.clone(),
     };
     chassis

@@ -15,14 +15,16 @@ use jiff::Timestamp;
 use runtime::Leading;
 use tokio::sync::watch;
 use tokio::task::{block_in_place, yield_now};
-use tokio::time::{Instant, sleep_until};
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use view::ObjectKey;
 
+use crate::act::Writes;
 use crate::act::queue::Lane;
-use crate::act::{Outcome, Writes};
+use crate::cooldown::{COOLDOWN_FACTOR, sleep_until_some};
 use crate::ingest::Shared;
-use crate::metrics::{Changes, Metrics};
+use crate::metrics::{Changes, PublishMetrics};
+use crate::outcome::StatusOutcome;
 use crate::serve;
 use crate::state::{Decision, Portion};
 
@@ -30,16 +32,13 @@ use crate::state::{Decision, Portion};
 const PORTION: usize = 100;
 /// How soon writes that did not get through are tried again.
 const RETRY: Duration = Duration::from_secs(5);
-/// Between two passes there is a pause of so many times as long as a pass takes: while thousands of
-/// statuses are written, each of which comes back as a change, the machine is for writing them.
-pub(crate) const PAUSE: u32 = 10;
 
 /// What decides and tells.
 pub(crate) struct Teller {
     shared: Shared,
     told: Option<LeaderTerm>,
     writes: Writes,
-    metrics: Metrics,
+    metrics: PublishMetrics,
     leading: Leading,
     /// Woken after rounds of usage.
     rounds: watch::Receiver<u64>,
@@ -64,7 +63,7 @@ impl Teller {
         shared: Shared,
         told: Option<LeaderTerm>,
         writes: Writes,
-        metrics: Metrics,
+        metrics: PublishMetrics,
         leading: Leading,
     ) -> Self {
         let (rounds, changes) = (shared.rounds(), Changes::default());
@@ -97,14 +96,14 @@ impl Teller {
                 biased;
                 () = shutdown.cancelled() => return Ok(()),
                 objects = urgent.next() => self.hurry(&objects),
-                outcome = self.writes.ended() => if outcome == Outcome::Failed {
+                outcome = self.writes.ended() => if outcome == StatusOutcome::Failed {
                     self.due_at(Instant::now() + RETRY);
                 },
                 changed = revisions.changed() => {
                     changed?;
                     self.due_at(Instant::now().max(self.rested));
                 }
-                () = at(self.due), if self.pass.is_none() => {
+                () = sleep_until_some(self.due), if self.pass.is_none() => {
                     self.begin_pass();
                     steps.get_or_insert_with(|| metrics.steps());
                 }
@@ -190,7 +189,7 @@ impl Teller {
                 .map(|decision| serve::recommendation(decision));
             term.reset(all, Timestamp::now());
         }
-        self.rested = Instant::now() + pass.began.elapsed() * PAUSE;
+        self.rested = Instant::now() + pass.began.elapsed() * COOLDOWN_FACTOR;
     }
 
     /// Readers of a term see nothing before the end of its first pass, when everything was told.
@@ -202,14 +201,6 @@ impl Teller {
 
     fn leads(&self) -> bool {
         self.leading.holds(std::time::Instant::now())
-    }
-}
-
-/// Waits for a time; for ever if there is none.
-pub(crate) async fn at(time: Option<Instant>) {
-    match time {
-        Some(time) => sleep_until(time).await,
-        None => std::future::pending().await,
     }
 }
 

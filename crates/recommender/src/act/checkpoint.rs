@@ -25,6 +25,7 @@ use view::ObjectKey;
 use super::is_refused;
 use super::objects::loosely_typed;
 use crate::checkpoint::garbage::{Reason, Useless};
+use crate::outcome::CheckpointOutcome;
 
 /// How an object is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -35,64 +36,6 @@ pub(crate) enum How {
     Replace,
     /// The object gets the status that it does not have.
     Fill,
-}
-
-/// What became of one checkpoint.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Outcome {
-    /// It was written.
-    Written,
-    /// It held the same already.
-    Unchanged,
-    /// It holds later samples than are known here, and stays.
-    Newer,
-    /// It was not made: its VPA object has as many as it may have.
-    TooMany,
-    /// Its name belongs to another container's checkpoint.
-    Taken,
-    /// The API server refuses it; trying again gives the same answer.
-    Refused,
-    /// It did not get through; the next attempt may.
-    Failed,
-    /// It was not sent, because this process no longer leads.
-    NotLeading,
-}
-
-impl Outcome {
-    /// The label of the metric.
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            Self::Written => "written",
-            Self::Unchanged => "unchanged",
-            Self::Newer => "newer",
-            Self::TooMany => "too_many",
-            Self::Taken => "taken",
-            Self::Refused => "refused",
-            Self::Failed => "failed",
-            Self::NotLeading => "not_leading",
-        }
-    }
-
-    /// Every outcome.
-    pub(crate) const ALL: [Self; 8] = [
-        Self::Written,
-        Self::Unchanged,
-        Self::Newer,
-        Self::TooMany,
-        Self::Taken,
-        Self::Refused,
-        Self::Failed,
-        Self::NotLeading,
-    ];
-
-    /// Whether what is known is stored, or never will be: an object with too many container names
-    /// has a condition and a counter of its own.
-    pub(crate) fn is_stored(self) -> bool {
-        matches!(
-            self,
-            Self::Written | Self::Unchanged | Self::Newer | Self::TooMany
-        )
-    }
 }
 
 /// Writes and deletes checkpoints. Clones share one pace.
@@ -119,18 +62,18 @@ impl Writer {
         spec: VerticalPodAutoscalerCheckpointSpec,
         status: VerticalPodAutoscalerCheckpointStatus,
         leading: &Leading,
-    ) -> Outcome {
+    ) -> CheckpointOutcome {
         self.turn().await;
         if !leading.holds(Instant::now()) {
-            return Outcome::NotLeading;
+            return CheckpointOutcome::NotLeading;
         }
         match self.send(key, how, spec, &status).await {
-            Ok(()) => Outcome::Written,
+            Ok(()) => CheckpointOutcome::Written,
             Err(error) => {
                 let outcome = if is_refused(&error) {
-                    Outcome::Refused
+                    CheckpointOutcome::Refused
                 } else {
-                    Outcome::Failed
+                    CheckpointOutcome::Failed
                 };
                 tracing::warn!(checkpoint = %key, outcome = outcome.name(), %error, "cannot write the checkpoint");
                 outcome
@@ -321,7 +264,11 @@ mod tests {
 
     /// Writes 7 samples of container `b-c` of object `a` over an object with 5 samples; returns how
     /// many that has then.
-    async fn samples_after(how: How, autoscaler: &str, container: &str) -> (Outcome, Value) {
+    async fn samples_after(
+        how: How,
+        autoscaler: &str,
+        container: &str,
+    ) -> (CheckpointOutcome, Value) {
         let server = Server(Arc::new(Mutex::new(json!({
             "apiVersion": "autoscaling.k8s.io/v1", "kind": "VerticalPodAutoscalerCheckpoint",
             "metadata": {"name": "a-b-c", "namespace": "shop"},
@@ -355,14 +302,14 @@ mod tests {
         for how in [How::Create, How::Replace, How::Fill] {
             assert_eq!(
                 samples_after(how, "a", "b-c").await,
-                (Outcome::Written, json!(7)),
+                (CheckpointOutcome::Written, json!(7)),
                 "{how:?}"
             );
             for (autoscaler, container) in [("a-b", "c"), ("a", "other"), ("other", "b-c")] {
                 let found = samples_after(how, autoscaler, container).await;
                 assert_eq!(
                     found,
-                    (Outcome::Refused, json!(5)),
+                    (CheckpointOutcome::Refused, json!(5)),
                     "{how:?} {autoscaler} {container}"
                 );
             }

@@ -24,37 +24,13 @@ use view::{ObjectKey, Policy, PolicyScope};
 
 use super::event::{Events, event};
 use super::objects::{delete, loosely_typed, owned, patching, posting};
+use crate::outcome::PolicyOutcome;
 use crate::sizing_policies::plan::Action;
 use crate::sizing_policies::status::{News, Said};
 use crate::sizing_policies::wanted::is_policy;
 
 /// What events are about.
 const ACTION: &str = "ApplyPolicy";
-
-/// What became of a write.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Outcome {
-    /// It is as it should be.
-    Written,
-    /// It did not get through, and why.
-    Failed(String),
-    /// It was not sent, because this process no longer leads.
-    NotLeading,
-}
-
-impl Outcome {
-    /// The label of the metric.
-    pub(crate) fn name(&self) -> &'static str {
-        match self {
-            Self::Written => "written",
-            Self::Failed(_) => "failed",
-            Self::NotLeading => "not_leading",
-        }
-    }
-
-    /// The label of every outcome.
-    pub(crate) const NAMES: [&'static str; 3] = ["written", "failed", "not_leading"];
-}
 
 /// What was written for one policy.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -95,9 +71,9 @@ impl Writer {
         action: &Action,
         policy: &Policy,
         leading: &Leading,
-    ) -> Outcome {
+    ) -> PolicyOutcome {
         if !leading.holds(Instant::now()) {
-            return Outcome::NotLeading;
+            return PolicyOutcome::NotLeading;
         }
         let sent = match action {
             Action::Create(object) => self.create(key, object).await,
@@ -113,9 +89,9 @@ impl Writer {
         policy: &Policy,
         said: &Said,
         leading: &Leading,
-    ) -> Outcome {
+    ) -> PolicyOutcome {
         if !leading.holds(Instant::now()) {
-            return Outcome::NotLeading;
+            return PolicyOutcome::NotLeading;
         }
         let sent = match said {
             Said::Status(status) => self.put_status(policy, status).await,
@@ -229,16 +205,16 @@ impl Writer {
     }
 }
 
-fn outcome(sent: Result<(), Error>, key: &ObjectKey, action: &str) -> Outcome {
+fn outcome(sent: Result<(), Error>, key: &ObjectKey, action: &str) -> PolicyOutcome {
     match sent {
-        Ok(()) => Outcome::Written,
+        Ok(()) => PolicyOutcome::Written,
         Err(error) => {
             tracing::warn!(object = %key, action, %error, "cannot write on behalf of a sizing policy");
             let problem = match error {
                 Error::Api(status) => status.message.clone(),
                 error => error.to_string(),
             };
-            Outcome::Failed(format!("{action} {key}: {problem}"))
+            PolicyOutcome::Failed(format!("{action} {key}: {problem}"))
         }
     }
 }

@@ -8,8 +8,9 @@ use runtime::Leading;
 use tokio::task::JoinSet;
 use view::ObjectKey;
 
+use super::Writer;
 use super::queue::{Lane, Queue};
-use super::{Outcome, Writer};
+use crate::outcome::StatusOutcome;
 use crate::state::Decision;
 
 /// The writes of one term.
@@ -17,7 +18,7 @@ pub(crate) struct Writes {
     writer: Writer,
     leading: Leading,
     queue: Queue,
-    running: JoinSet<(ObjectKey, Outcome)>,
+    running: JoinSet<(ObjectKey, StatusOutcome)>,
 }
 
 impl Writes {
@@ -42,7 +43,7 @@ impl Writes {
     }
 
     /// What became of the next write that ends; waits for ever while there is none.
-    pub(crate) async fn ended(&mut self) -> Outcome {
+    pub(crate) async fn ended(&mut self) -> StatusOutcome {
         let Some(ended) = self.running.join_next().await else {
             return std::future::pending().await;
         };

@@ -22,9 +22,10 @@ use super::form;
 use super::garbage::{Suspects, Useless, useless};
 use super::name::choose;
 use super::plan::{Verdict, in_order, verdict, written};
-use crate::act::checkpoint::{How, Outcome, Writer};
+use crate::act::checkpoint::{How, Writer};
 use crate::ingest::Shared;
-use crate::metrics::Metrics;
+use crate::metrics::CheckpointMetrics;
+use crate::outcome::CheckpointOutcome;
 
 /// What keeps checkpoints current.
 #[derive(Clone)]
@@ -40,12 +41,12 @@ pub(crate) struct Keeper {
     /// When no further VPA object is looked at after a round.
     pub(crate) timeout: Duration,
     pub(crate) gc_interval: Duration,
-    pub(crate) metrics: Metrics,
+    pub(crate) metrics: CheckpointMetrics,
 }
 
 /// What is remembered for one term.
 struct Term {
-    metrics: Metrics,
+    metrics: CheckpointMetrics,
     began: Timestamp,
     looks: BTreeMap<ObjectKey, Look>,
     suspects: Suspects,
@@ -123,8 +124,8 @@ impl Keeper {
         while let Some((key, is_stored)) = looked_at.next().await {
             term.looked_at(key, is_stored, Instant::now(), Timestamp::now());
         }
-        self.metrics.checkpoints.stored_until(term.oldest());
-        self.metrics.step("MaintainCheckpoints", started.elapsed());
+        self.metrics.stored_until(term.oldest());
+        self.metrics.maintained(started.elapsed());
     }
 
     /// Stores what is known of one VPA object's containers, which may have `room` more checkpoints;
@@ -141,7 +142,7 @@ impl Keeper {
             let outcome = self
                 .maintain_one(&key, container, content, &mut room, leading)
                 .await;
-            self.metrics.checkpoints.written(outcome);
+            self.metrics.written(outcome);
             is_stored &= outcome.is_stored();
         }
         (key, is_stored)
@@ -154,7 +155,7 @@ impl Keeper {
         content: sizing::Checkpoint,
         room: &mut usize,
         leading: &Leading,
-    ) -> Outcome {
+    ) -> CheckpointOutcome {
         let status = form::write(content);
         let (key, verdict) = {
             let stored = self.stored.borrow();
@@ -171,13 +172,13 @@ impl Keeper {
             (key, verdict)
         };
         let how = match verdict {
-            Verdict::Unchanged => return Outcome::Unchanged,
-            Verdict::Newer | Verdict::Richer => return Outcome::Newer,
+            Verdict::Unchanged => return CheckpointOutcome::Unchanged,
+            Verdict::Newer | Verdict::Richer => return CheckpointOutcome::Newer,
             Verdict::Taken => {
                 tracing::warn!(checkpoint = %key, container, "the name belongs to another container's checkpoint");
-                return Outcome::Taken;
+                return CheckpointOutcome::Taken;
             }
-            Verdict::TooMany => return Outcome::TooMany,
+            Verdict::TooMany => return CheckpointOutcome::TooMany,
             Verdict::Create => {
                 *room -= 1;
                 How::Create
@@ -198,7 +199,7 @@ impl Keeper {
         let useless = block_in_place(|| self.useless(Timestamp::now()));
         for useless in term.suspects.confirm(useless) {
             if self.writer.collect(&useless, leading).await {
-                self.metrics.checkpoints.collected(useless.reason);
+                self.metrics.collected(useless.reason);
             }
         }
     }
@@ -237,7 +238,7 @@ impl Keeper {
 }
 
 impl Term {
-    fn new(metrics: Metrics) -> Self {
+    fn new(metrics: CheckpointMetrics) -> Self {
         let (looks, suspects) = (BTreeMap::new(), Suspects::default());
         Self {
             metrics,
@@ -280,19 +281,22 @@ impl Term {
 
 impl Drop for Term {
     fn drop(&mut self) {
-        self.metrics.checkpoints.stored_until(None);
+        self.metrics.stored_until(None);
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::metrics::Metrics;
 
     #[test]
     fn a_look_that_stores_nothing_counts_for_the_order_and_not_for_the_age() {
         let registry = prometheus::Registry::new();
         let (_, view) = watch::channel(View::default());
-        let metrics = Metrics::register(&registry, vec![view]).expect("valid names");
+        let metrics = Metrics::register(&registry, vec![view])
+            .expect("valid names")
+            .checkpoints;
         let mut term = Term::new(metrics);
         let (web, shop) = (
             ObjectKey::new("shop", "web"),

@@ -4,12 +4,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
+use jiff::Timestamp;
 use model::{Cpu, Memory, ResourceList, Sample};
 use prometheus::proto::MetricFamily;
 use sizing::Accepted;
 use sources::prometheus::Exchange;
 use view::View;
 
+use super::publish::LATENCY_BUCKETS;
 use super::*;
 use crate::state::Recommended;
 
@@ -91,8 +93,8 @@ fn shown() -> Vec<MetricFamily> {
         vec![watch::Sender::new(View::default()).subscribe()],
     )
     .expect("valid names");
-    metrics.decided([]);
-    metrics.steps().done("LoadVPAs");
+    metrics.publish.decided([]);
+    metrics.publish.steps().done("LoadVPAs");
     metrics.history.exchanged(Exchange {
         code: Some(200),
         duration: Duration::from_secs(1),
@@ -112,7 +114,7 @@ fn shown() -> Vec<MetricFamily> {
             cpu,
             memory,
         };
-        metrics.quality.sample(
+        metrics.ingest.quality.sample(
             Recommended {
                 update_mode: None,
                 uncapped,
@@ -123,12 +125,12 @@ fn shown() -> Vec<MetricFamily> {
     }
     let decision = super::recommendations::tests::decision("web", &["main"]);
     let mut changes = Changes::default();
-    changes.observe(&metrics.quality, [&decision]);
-    changes.observe(&metrics.quality, [&decision]);
+    changes.observe(&metrics.publish.quality, [&decision]);
+    changes.observe(&metrics.publish.quality, [&decision]);
     let metrics = metrics
         .with_recommendations(&registry, 100)
         .expect("valid names");
-    metrics.decided([&decision]);
+    metrics.publish.decided([&decision]);
     registry.gather()
 }
 

@@ -12,7 +12,7 @@ const METHOD: &str = "get";
 
 /// What is measured about history.
 #[derive(Debug, Clone)]
-pub struct HistoryMetrics {
+pub(crate) struct HistoryMetrics {
     requests: IntCounterVec,
     durations: HistogramVec,
     pending: IntGauge,

@@ -3,7 +3,7 @@
 use prometheus::core::Collector;
 use prometheus::{IntCounterVec, IntGauge, IntGaugeVec, Opts};
 
-use crate::act::policy::Outcome;
+use crate::outcome::PolicyOutcome;
 use crate::sizing_policies::plan::{Action, Tally};
 
 /// Counts of policies, of what they mean, and of writes on their behalf.
@@ -38,7 +38,7 @@ impl PolicyMetrics {
         };
         metrics.counted(&[]);
         for operation in Action::NAMES {
-            for result in Outcome::NAMES {
+            for result in PolicyOutcome::NAMES {
                 metrics.writes.with_label_values(&[operation, result]);
             }
         }
@@ -69,7 +69,7 @@ impl PolicyMetrics {
     }
 
     /// What became of one write.
-    pub(crate) fn written(&self, action: &Action, outcome: &Outcome) {
+    pub(crate) fn written(&self, action: &Action, outcome: &PolicyOutcome) {
         self.writes
             .with_label_values(&[action.name(), outcome.name()])
             .inc();

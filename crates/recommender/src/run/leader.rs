@@ -10,7 +10,7 @@ use crate::checkpoint::keep::Keeper as CheckpointKeeper;
 use crate::ehpa::controller::EhpaController;
 use crate::ehpa::crane_metrics::CraneMetricsTask;
 use crate::ingest::Shared;
-use crate::metrics::Metrics;
+use crate::metrics::PublishMetrics;
 use crate::predictions::controller::PredictionController;
 use crate::sizing_policies::keep::Keeper as PolicyKeeper;
 use crate::tell::Teller;
@@ -28,7 +28,7 @@ pub(super) struct Leader {
     pub(super) ehpas: EhpaController,
     pub(super) predictions: PredictionController,
     pub(super) crane_metrics: CraneMetricsTask,
-    pub(super) metrics: Metrics,
+    pub(super) metrics: PublishMetrics,
     pub(super) shutdown: CancellationToken,
 }
 

@@ -46,7 +46,7 @@ impl Parts<'_> {
             },
             writer: policy::Writer::new(self.client.clone()),
             workers: self.workers,
-            metrics: self.metrics.clone(),
+            metrics: self.metrics.policies.clone(),
         }
     }
 

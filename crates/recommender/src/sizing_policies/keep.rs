@@ -20,8 +20,9 @@ use view::{Namespace, Policy, Table, View};
 use super::attempts::Attempts;
 use super::plan::{Plan, Scene, plan};
 use super::status::{Speaker, say};
-use crate::act::policy::{Made, Outcome, Writer};
-use crate::metrics::Metrics;
+use crate::act::policy::{Made, Writer};
+use crate::metrics::PolicyMetrics;
+use crate::outcome::PolicyOutcome;
 
 /// How long changes gather before they are looked at together.
 const SETTLE: Duration = Duration::from_secs(1);
@@ -50,12 +51,12 @@ pub(crate) struct Keeper {
     pub(crate) writer: Writer,
     /// How many objects are written at the same time.
     pub(crate) workers: usize,
-    pub(crate) metrics: Metrics,
+    pub(crate) metrics: PolicyMetrics,
 }
 
 /// What is remembered for one term.
 struct Term {
-    metrics: Metrics,
+    metrics: PolicyMetrics,
     attempts: Attempts,
     /// Whether there is nothing to do as long as no policy changes.
     is_idle: bool,
@@ -180,27 +181,27 @@ impl Keeper {
                     .await,
             )
         });
-        let outcomes: Vec<(usize, Outcome)> =
+        let outcomes: Vec<(usize, PolicyOutcome)> =
             writing.buffer_unordered(self.workers).collect().await;
         let mut made = vec![Made::default(); plan.tallies.len()];
         for (index, outcome) in outcomes {
             let write = &plan.writes[index];
-            self.metrics.policies.written(&write.action, &outcome);
+            self.metrics.written(&write.action, &outcome);
             match outcome {
-                Outcome::Written => {
+                PolicyOutcome::Written => {
                     plan.tallies[write.tally].written(&write.action);
                     made[write.tally].add(&write.action);
                     term.attempts.succeeded(&write.key);
                 }
-                Outcome::Failed(problem) => {
+                PolicyOutcome::Failed(problem) => {
                     let now = Instant::now().into_std();
                     term.attempts
                         .failed(write.key.clone(), problem, now, rand::random());
                 }
-                Outcome::NotLeading => return,
+                PolicyOutcome::NotLeading => return,
             }
         }
-        self.metrics.policies.counted(&plan.tallies);
+        self.metrics.counted(&plan.tallies);
         self.say(&plan, &made, term, leading).await;
         term.next = term
             .attempts
@@ -232,14 +233,14 @@ impl Keeper {
         let saying =
             stream::iter(statuses.collect::<Vec<_>>()).map(async |(policy, said, made)| {
                 let outcome = if said.is_known(policy) {
-                    Outcome::Written
+                    PolicyOutcome::Written
                 } else {
                     self.writer.write_status(policy, &said, leading).await
                 };
-                if outcome == Outcome::Written {
+                if outcome == PolicyOutcome::Written {
                     self.writer.tell(policy, &said.news(policy), made).await;
                 }
-                matches!(outcome, Outcome::Failed(_))
+                matches!(outcome, PolicyOutcome::Failed(_))
             });
         let failed: Vec<bool> = saying.buffer_unordered(self.workers).collect().await;
         if failed.contains(&true) {
@@ -251,7 +252,7 @@ impl Keeper {
 impl Drop for Term {
     /// A stand-by manages nothing.
     fn drop(&mut self) {
-        self.metrics.policies.counted(&[]);
+        self.metrics.counted(&[]);
     }
 }
 

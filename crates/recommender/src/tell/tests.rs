@@ -14,6 +14,7 @@ use view::{View, WellKnown};
 
 use super::*;
 use crate::act::Writer;
+use crate::metrics::Metrics;
 use crate::shop::{at, autoscaler, deployment, pod};
 use crate::state::{Charge, State};
 
@@ -78,7 +79,9 @@ async fn a_status_that_is_right_before_its_turn_is_not_written() {
     state.load_autoscalers(&view);
     state.load_pods(&view, at(0));
     let shared = Shared::new(state);
-    let metrics = Metrics::register(&Registry::new(), Vec::new()).expect("valid names");
+    let metrics = Metrics::register(&Registry::new(), Vec::new())
+        .expect("valid names")
+        .publish;
     let leading = Leading::alone(Timestamp::UNIX_EPOCH);
     let queue = Writes::new(
         Writer::new(client(&written, &answers), metrics.clone()),

@@ -88,7 +88,9 @@ async fn write(
     workers: usize,
 ) -> (BTreeMap<&'static str, usize>, BTreeMap<String, Value>) {
     let patches = Patches::default();
-    let metrics = Metrics::register(&Registry::new(), Vec::new()).expect("valid names");
+    let metrics = Metrics::register(&Registry::new(), Vec::new())
+        .expect("valid names")
+        .publish;
     let mut writes = Writes::new(
         Writer::new(client(&patches), metrics),
         workers,
