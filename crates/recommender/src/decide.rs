@@ -59,7 +59,7 @@ pub struct Finding<'a> {
     pub may_be_measured_soon: bool,
     /// Whether usage from before this recommender started is in the recommendation.
     pub history: History<'a>,
-    /// Whether the object has more container names than are sized ([`sizing::MAX_CONTAINERS`]).
+    /// Whether the object has more container names than are sized ([`vertical::MAX_CONTAINERS`]).
     pub omits_containers: bool,
     /// Whether the source of usage has been silent for so long that the recommendation is out of
     /// date. The condition stays as it is while this is not known.
@@ -132,7 +132,7 @@ pub fn status(finding: Finding, now: Timestamp) -> VerticalPodAutoscalerStatus {
 
 /// Without the number of names, so that it is written once.
 fn omitted_message() -> String {
-    let most = sizing::MAX_CONTAINERS;
+    let most = vertical::MAX_CONTAINERS;
     format!(
         "Pods of this object have had more than {most} container names: only the {most} measured last are sized and stored"
     )

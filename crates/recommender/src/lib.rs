@@ -31,7 +31,6 @@ mod ingest;
 mod installed;
 mod metrics;
 mod outcome;
-mod policies;
 mod predictions;
 mod run;
 pub mod schedulable;

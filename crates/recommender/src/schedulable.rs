@@ -21,7 +21,7 @@ use sizing::{
 use view::{Autoscaler, LimitRange, LimitType, ObjectKey, Pod, Resources, View, WellKnown};
 use watch::Watches;
 
-use crate::policies::policies;
+use vertical::resource_policy::policies;
 
 pub use cap_to::CapTo;
 pub(crate) use condition::{CapNews, cap_news, capped_by, hold, let_go};

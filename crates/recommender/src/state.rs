@@ -22,19 +22,20 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
-use sizing::{Config, ConfigError, Fleet};
+use sizing::{Config, ConfigError};
+use vertical::Fleet;
 use view::target::resolve;
 use view::{Autoscaler, ObjectKey, Pod, View};
 
 use crate::checkpoint::past::Past;
 use crate::history::Ledger;
-use crate::policies::sizing_policy;
 use crate::schedulable::{Schedulable, refused_cap};
 use clock::ClockCheck;
 use fleet::{id, pod_spec, spec};
 use kills::FoundKills;
 use selection::Selections;
 use target::{Target, selectors, target};
+use vertical::resource_policy::sizing_policy;
 
 pub use decision::{Decision, Portion};
 pub use kills::{KillCount, KillFate};

@@ -11,11 +11,11 @@ use api::checkpoint::VerticalPodAutoscalerCheckpointSpec;
 use futures::stream::{self, StreamExt as _};
 use jiff::Timestamp;
 use runtime::Leading;
-use sizing::MAX_CONTAINERS;
 use tokio::sync::watch;
 use tokio::task::block_in_place;
 use tokio::time::{Instant, MissedTickBehavior, interval_at};
 use tokio_util::sync::CancellationToken;
+use vertical::MAX_CONTAINERS;
 use view::{Checkpoint, ObjectKey, View};
 
 use super::form;

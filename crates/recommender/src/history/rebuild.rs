@@ -11,8 +11,8 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 use model::{Cpu, Labels, Memory, Sample, Selector};
-use sizing::{AutoscalerId, AutoscalerSpec, Fleet, Phase, PodSpec};
 use sources::prometheus::{ContainerSeries, KnownKeys, PodLabels};
+use vertical::{AutoscalerId, AutoscalerSpec, Fleet, Phase, PodSpec};
 use view::Pod;
 
 use crate::state::fleet::container_names;

@@ -7,8 +7,8 @@ use std::time::Duration;
 use jiff::Timestamp;
 use model::{Cpu, Memory, ResourceList, Sample};
 use prometheus::proto::MetricFamily;
-use sizing::Accepted;
 use sources::prometheus::Exchange;
+use vertical::Accepted;
 use view::View;
 
 use super::publish::LATENCY_BUCKETS;

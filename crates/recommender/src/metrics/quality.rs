@@ -11,7 +11,7 @@ use api::vpa::UpdateMode;
 use model::{Cpu, Memory, ResourceList, Sample};
 use prometheus::core::Collector;
 use prometheus::{HistogramOpts, HistogramVec, IntCounterVec, Opts, exponential_buckets};
-use sizing::Accepted;
+use vertical::Accepted;
 use view::ObjectKey;
 
 use super::objects::mode;

@@ -7,7 +7,7 @@ use api::vpa::{ContainerControlledValues, VerticalPodAutoscaler};
 use sizing::{Amounts, ContainerShape, DaemonSetInfo, NodeHeadrooms, NodeInfo, PodShape};
 use view::{Container, Daemon, Node, ObjectKey, Pod, Resources, View, WellKnown};
 
-use crate::policies::integer_cpu;
+use vertical::resource_policy::integer_cpu;
 
 /// What decides about what nodes have left.
 #[derive(Debug, Default)]

@@ -8,7 +8,7 @@ use api::vpa::VerticalPodAutoscalerStatus;
 use feed::Explained;
 use jiff::Timestamp;
 use model::{ContainerRecommendation, Recommendation};
-use sizing::AutoscalerId;
+use vertical::AutoscalerId;
 use view::{Autoscaler, ObjectKey};
 
 use super::{State, Target, Tracked, id};

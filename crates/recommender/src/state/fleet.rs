@@ -3,11 +3,12 @@
 use std::sync::Arc;
 
 use model::Selector;
-use sizing::{AutoscalerId, AutoscalerSpec, PodSpec, SizingPolicy};
+use sizing::SizingPolicy;
+use vertical::{AutoscalerId, AutoscalerSpec, PodSpec};
 use view::{Autoscaler, ObjectKey, Phase, Pod};
 
 use super::Target;
-use crate::policies::{integer_cpu, policies};
+use vertical::resource_policy::{integer_cpu, policies};
 
 pub(super) fn id(key: &ObjectKey) -> AutoscalerId {
     AutoscalerId {
@@ -57,11 +58,11 @@ pub(super) fn pod_spec(pod: &Pod, native_sidecars: bool) -> PodSpec {
         name: pod.key.name.clone(),
         labels: pod.labels.clone(),
         phase: match pod.phase {
-            Phase::Pending => sizing::Phase::Pending,
-            Phase::Running => sizing::Phase::Running,
-            Phase::Succeeded => sizing::Phase::Succeeded,
-            Phase::Failed => sizing::Phase::Failed,
-            Phase::Unknown => sizing::Phase::Unknown,
+            Phase::Pending => vertical::Phase::Pending,
+            Phase::Running => vertical::Phase::Running,
+            Phase::Succeeded => vertical::Phase::Succeeded,
+            Phase::Failed => vertical::Phase::Failed,
+            Phase::Unknown => vertical::Phase::Unknown,
         },
         containers,
         init_containers,

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 use model::Selector;
-use sizing::Fleet;
+use vertical::Fleet;
 use view::ObjectKey;
 
 use super::{State, id, selectors, spec};

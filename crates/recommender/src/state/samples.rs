@@ -1,8 +1,8 @@
 //! Samples of usage, as they enter the histories of their containers.
 
 use jiff::Timestamp;
-use sizing::{Accepted, SampleError};
 use sources::ContainerUsage;
+use vertical::{Accepted, SampleError};
 
 use super::State;
 

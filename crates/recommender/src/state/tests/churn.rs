@@ -96,7 +96,7 @@ fn an_object_with_too_many_container_names_says_so_and_stores_the_newest() {
             .iter()
             .any(|condition| condition.kind == "ContainersOmitted" && condition.status == "True")
     };
-    for number in 0..=sizing::MAX_CONTAINERS as i64 {
+    for number in 0..=vertical::MAX_CONTAINERS as i64 {
         assert!(
             !omits(&mut cluster) && cluster.state.crowded().is_empty(),
             "{number}"
@@ -114,11 +114,11 @@ fn an_object_with_too_many_container_names_says_so_and_stores_the_newest() {
     let web = ObjectKey::new("shop", "web");
     let kept = cluster.state.crowded().remove(&web).expect("too many");
     assert!(
-        kept.len() == sizing::MAX_CONTAINERS && !kept.contains("web-0"),
+        kept.len() == vertical::MAX_CONTAINERS && !kept.contains("web-0"),
         "{kept:?}"
     );
     let stored = cluster
         .state
-        .checkpoints(&web, at(sizing::MAX_CONTAINERS as i64));
-    assert_eq!(stored.len(), sizing::MAX_CONTAINERS);
+        .checkpoints(&web, at(vertical::MAX_CONTAINERS as i64));
+    assert_eq!(stored.len(), vertical::MAX_CONTAINERS);
 }
