@@ -13,7 +13,6 @@ mod event;
 mod objects;
 pub(crate) mod policy;
 pub(crate) mod prediction;
-pub(crate) mod queue;
 mod writes;
 
 use std::time::Instant;
@@ -31,9 +30,9 @@ use view::ObjectKey;
 
 use crate::metrics::PublishMetrics;
 use crate::outcome::StatusOutcome;
-use crate::state::Decision;
 use event::Events;
-use queue::Lane;
+use vertical::state::Decision;
+use vertical::write_queue::Lane;
 
 pub(crate) use writes::Writes;
 

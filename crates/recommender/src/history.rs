@@ -4,10 +4,6 @@
 //! when it comes. One namespace is fetched at a time, when its first object is seen, so that no
 //! question is about the whole cluster. Every replica does this, so that a new leader is warm.
 
-mod ledger;
-mod rebuild;
-mod round;
-
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -15,8 +11,8 @@ use jiff::{SignedDuration, Timestamp};
 use runtime::Backoff;
 use sources::causes::with_causes;
 use sources::prometheus::{
-    Connection, Exchange, Layout, Observer, PodLabelSettings, PodLabels, Prometheus,
-    PrometheusError, Step, UsageSettings, Window,
+    Connection, ContainerSeries, Exchange, Layout, Observer, PodLabelSettings, PodLabels,
+    Prometheus, PrometheusError, Step, UsageSettings, Window,
 };
 use tokio::task::block_in_place;
 use tokio::time::sleep;
@@ -24,9 +20,7 @@ use tokio::time::sleep;
 use crate::ingest::Shared;
 use crate::metrics::HistoryMetrics;
 
-pub(crate) use ledger::{Gap, Ledger};
-pub(crate) use rebuild::{Rebuild, Resource, Scene};
-use round::Failures;
+use vertical::history::{Failures, Gap, Rebuild, Resource};
 
 /// Pauses between attempts. There is always another one.
 const BACKOFF: Backoff = Backoff {
@@ -104,7 +98,7 @@ impl Fetching {
             .await?;
         tracing::info!(?layout, namespaces = gaps.len(), "fetching history");
         let (mut round, mut first) = (failures.begin(gaps), None);
-        while let Some(gap) = round.next() {
+        while let Some(gap) = round.next_gap() {
             let began = Instant::now();
             let filled = self.fill_one(&store, &layout, &gap, now).await;
             self.metrics.fetched(filled.is_ok());
@@ -145,7 +139,9 @@ impl Fetching {
             (&layout.memory, Resource::Memory),
         ] {
             if let Some(series) = series {
-                let take = |found| block_in_place(|| rebuild.add(resource, &found, now));
+                let take = |found: ContainerSeries| {
+                    block_in_place(|| rebuild.add(resource, &found.container, &found.usage, now));
+                };
                 store.read_usage(series, namespace, window, take).await?;
             }
         }

@@ -20,8 +20,8 @@ use view::{OomKill, View};
 use crate::cooldown::{COOLDOWN_FACTOR, sleep_until_some};
 use crate::metrics::{IngestMetrics, Steps};
 use crate::predictions::collector::Round;
-use crate::state::{KillCount, State};
 use crate::usage::{Reading, Usage};
+use vertical::state::{KillCount, State};
 
 pub(crate) use known::Shared;
 
@@ -72,7 +72,7 @@ impl Ingest {
         // Upstream waits for one interval before its first round.
         let mut rounds = interval(self.interval);
         rounds.set_missed_tick_behavior(MissedTickBehavior::Skip);
-        let metrics = self.metrics.clone();
+        let (metrics, started) = (self.metrics.clone(), Instant::now());
         let mut steps = None;
         let mut reading = JoinSet::new();
         let (mut settled_at, mut settle) = (None, SETTLE);
@@ -82,7 +82,7 @@ impl Ingest {
                 Some(kill) = self.kills.recv() => self.add_kills(Some(kill)),
                 Some(read) = reading.join_next() => {
                     let reading = read.unwrap_or_else(|error| resume_unwind(error.into_panic()));
-                    self.end_round(&reading, steps.take().unwrap_or_else(|| metrics.steps()));
+                    self.end_round(&reading, started.elapsed(), steps.take().unwrap_or_else(|| metrics.steps()));
                 }
                 _ = rounds.tick(), if reading.is_empty() => {
                     steps = Some(self.begin_round(metrics.steps()));
@@ -122,7 +122,7 @@ impl Ingest {
     }
 
     /// The rest of it.
-    fn end_round(&mut self, reading: &Reading, mut steps: Steps) {
+    fn end_round(&mut self, reading: &Reading, steady: Duration, mut steps: Steps) {
         self.metrics.source_read(reading.is_complete);
         // What one part of it says is an answer, too.
         let answered = reading.is_complete || !reading.usage.is_empty();
@@ -139,7 +139,7 @@ impl Ingest {
             steps.done("LoadMetrics");
             let mut state = self.shared.lock();
             state.source_read(answered);
-            state.round_ended(now, Instant::now());
+            state.round_ended(now, steady);
             state.delete_removed_pods();
             steps.done("DeleteRemovedPods");
             let dropped = state.collect_garbage(now);

@@ -23,9 +23,10 @@ mod act;
 pub mod args;
 mod checkpoint;
 mod cooldown;
-pub mod decide;
 mod division;
 mod ehpa;
+#[cfg(test)]
+mod fixture;
 mod history;
 mod ingest;
 mod installed;
@@ -33,12 +34,8 @@ mod metrics;
 mod outcome;
 mod predictions;
 mod run;
-pub mod schedulable;
 mod serve;
-#[cfg(test)]
-mod shop;
 mod sizing_policies;
-pub mod state;
 mod storage;
 mod tell;
 mod usage;

@@ -2,6 +2,7 @@
 
 mod leader;
 mod parts;
+mod schedulable;
 
 use std::time::Duration;
 
@@ -16,6 +17,7 @@ use view::Scope;
 
 use self::leader::Leader;
 use self::parts::Parts;
+use self::schedulable::watch_schedulable;
 use crate::act::{Writer, checkpoint};
 use crate::args::{Args, DEFAULT_MIN_CHECKPOINTS, DataSource, HistoryArgs, scope};
 use crate::checkpoint::keep::Keeper as CheckpointKeeper;
@@ -28,9 +30,9 @@ use crate::metrics::Metrics;
 use crate::predictions::collector::Source;
 use crate::serve::Feed;
 use crate::sizing_policies::watch::watch as watch_policies;
-use crate::state::{Charge, State};
 use crate::storage::Storage;
 use crate::usage::Usage;
+use vertical::state::{Charge, State};
 
 /// Of so many statuses that are written at the same time, one checkpoint is: nobody waits for
 /// checkpoints.
@@ -98,7 +100,7 @@ pub async fn run(args: Args, chassis: Chassis) -> anyhow::Result<()> {
     let namespace = scope.namespace.clone();
     let watches = Watches::new(chassis.client.clone(), scope);
     let watches = match schedulable {
-        Some(settings) => settings.watch(watches),
+        Some(settings) => watch_schedulable(settings, watches),
         None => watches,
     };
     let metrics = Metrics::register(

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, ensure};
 use feed::server::Explainer;
-use feed::{AllowedClients, Forecast, Publisher, Recommendation, Server, ServerLimits};
+use feed::{AllowedClients, Explained, Forecast, Publisher, Recommendation, Server, ServerLimits};
 use jiff::Timestamp;
 use runtime::address::listen_ip_from_environment;
 use runtime::{Chassis, ListenAddress};
@@ -17,7 +17,7 @@ use view::ObjectKey;
 
 use crate::args::FeedArgs;
 use crate::ingest::Shared;
-use crate::state::Decision;
+use vertical::state::{Decision, ExplainedRecommendation};
 
 /// The feed of this replica.
 pub(crate) struct Feed {
@@ -179,10 +179,26 @@ fn advertised(host: &str, listen: ListenAddress) -> anyhow::Result<String> {
 fn explainer(shared: Shared) -> Explainer {
     Arc::new(move |question| {
         let key = ObjectKey::new(question.namespace.as_str(), question.name.as_str());
-        shared
+        let explained = shared
             .lock()
-            .explain(&key, &question.container, Timestamp::now())
+            .explain(&key, &question.container, Timestamp::now())?;
+        Some(explained_message(explained))
     })
+}
+
+fn explained_message(explained: ExplainedRecommendation) -> Explained {
+    let ExplainedRecommendation {
+        uid,
+        published,
+        is_measured,
+        explanation,
+    } = explained;
+    Explained {
+        uid,
+        published,
+        is_measured,
+        explanation,
+    }
 }
 
 /// What the feed tells of a decision.
@@ -201,7 +217,42 @@ pub(crate) fn recommendation(decision: &Decision) -> Recommendation {
 
 #[cfg(test)]
 mod tests {
+    use api::vpa::VerticalPodAutoscalerStatus;
+    use serde_json::json;
+
     use super::*;
+    use crate::fixture;
+
+    #[test]
+    fn the_published_recommendation_is_the_one_that_is_written() {
+        let recommendation = json!({"containerRecommendations": [
+            {"containerName": "main", "target": {"cpu": "250m", "memory": "1Ki"}},
+        ]});
+        let status: VerticalPodAutoscalerStatus = serde_json::from_value(
+            json!({"observedGeneration": 7, "recommendation": recommendation}),
+        )
+        .expect("a status");
+        let decision = Decision {
+            autoscaler: Arc::new(fixture::autoscaler(
+                "web",
+                &json!({"metadata": {"uid": "u1"}}),
+            )),
+            status: status.clone(),
+            pods: 1,
+            unsupported: false,
+        };
+        let published = super::recommendation(&decision);
+        assert_eq!(
+            (
+                published.uid.as_str(),
+                published.namespace.as_str(),
+                published.name.as_str(),
+                published.observed_generation,
+            ),
+            ("u1", "shop", "web", 7)
+        );
+        assert_eq!(Some(published.recommendation.into()), status.recommendation);
+    }
 
     fn check(host: &str, listen: &str, expected: Option<&str>) {
         let address = advertised(host, listen.parse().expect(listen)).ok();

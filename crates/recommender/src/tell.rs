@@ -20,13 +20,13 @@ use tokio_util::sync::CancellationToken;
 use view::ObjectKey;
 
 use crate::act::Writes;
-use crate::act::queue::Lane;
 use crate::cooldown::{COOLDOWN_FACTOR, sleep_until_some};
 use crate::ingest::Shared;
 use crate::metrics::{Changes, PublishMetrics};
 use crate::outcome::StatusOutcome;
 use crate::serve;
-use crate::state::{Decision, Portion};
+use vertical::state::{Decision, Portion};
+use vertical::write_queue::Lane;
 
 /// Objects of one portion: a few milliseconds of work.
 const PORTION: usize = 100;

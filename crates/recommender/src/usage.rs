@@ -8,7 +8,7 @@ use sources::ContainerUsage;
 use sources::external_metrics::{ExternalMetrics, PodQuery, UsageRead};
 use sources::metrics_api::{MetricsApi, MetricsApiError};
 
-use crate::state::State;
+use vertical::state::State;
 
 /// The source of usage. Clones share what it remembers.
 #[derive(Clone)]
@@ -32,7 +32,10 @@ impl Usage {
     pub(crate) fn pods(&self, state: &State) -> Vec<PodQuery> {
         match self {
             Self::MetricsApi(_) => Vec::new(),
-            Self::External(..) => state.usage_questions(),
+            Self::External(..) => state
+                .measurable_pods()
+                .map(|(pod, selector)| PodQuery::new(&pod.namespace, &pod.name, selector))
+                .collect(),
         }
     }
 

@@ -24,8 +24,8 @@ use view::ObjectKey;
 
 use super::is_refused;
 use super::objects::loosely_typed;
-use crate::checkpoint::garbage::{Reason, Useless};
 use crate::outcome::CheckpointOutcome;
+use vertical::checkpoint::garbage::{Reason, Useless};
 
 /// How an object is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -9,8 +9,8 @@ use kube::Client;
 use kube::runtime::events::{Event, EventType, Recorder, Reporter};
 use view::Autoscaler;
 
-use crate::decide::HistoryNews;
-use crate::schedulable::CapNews;
+use vertical::decide::HistoryNews;
+use vertical::schedulable::CapNews;
 
 /// The most characters of a note. The API server takes notes of up to 1024 bytes; a character here
 /// has one, but for a few in words of others.

@@ -25,9 +25,9 @@ use view::{ObjectKey, Policy, PolicyScope};
 use super::event::{Events, event};
 use super::objects::{delete, loosely_typed, owned, patching, posting};
 use crate::outcome::PolicyOutcome;
-use crate::sizing_policies::plan::Action;
-use crate::sizing_policies::status::{News, Said};
-use crate::sizing_policies::wanted::is_policy;
+use vertical::policies::plan::Action;
+use vertical::policies::status::{News, Said};
+use vertical::policies::wanted::is_policy;
 
 /// What events are about.
 const ACTION: &str = "ApplyPolicy";

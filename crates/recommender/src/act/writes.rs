@@ -9,9 +9,9 @@ use tokio::task::JoinSet;
 use view::ObjectKey;
 
 use super::Writer;
-use super::queue::{Lane, Queue};
 use crate::outcome::StatusOutcome;
-use crate::state::Decision;
+use vertical::state::Decision;
+use vertical::write_queue::{Lane, Queue};
 
 /// The writes of one term.
 pub(crate) struct Writes {

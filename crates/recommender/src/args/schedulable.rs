@@ -2,7 +2,7 @@
 
 use anyhow::ensure;
 
-use crate::schedulable::{CapTo, Settings};
+use vertical::schedulable::{CapTo, Settings};
 
 /// What recommendations are held to. Nothing unless asked for, since upstream's numbers differ from
 /// then on.

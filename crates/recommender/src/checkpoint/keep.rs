@@ -18,14 +18,14 @@ use tokio_util::sync::CancellationToken;
 use vertical::MAX_CONTAINERS;
 use view::{Checkpoint, ObjectKey, View};
 
-use super::form;
-use super::garbage::{Suspects, Useless, useless};
-use super::name::choose;
-use super::plan::{Verdict, in_order, verdict, written};
 use crate::act::checkpoint::{How, Writer};
 use crate::ingest::Shared;
 use crate::metrics::CheckpointMetrics;
 use crate::outcome::CheckpointOutcome;
+use vertical::checkpoint::form;
+use vertical::checkpoint::garbage::{Suspects, Useless, useless};
+use vertical::checkpoint::name::choose;
+use vertical::checkpoint::plan::{Verdict, in_order, verdict, written};
 
 /// What keeps checkpoints current.
 #[derive(Clone)]
@@ -48,6 +48,7 @@ pub(crate) struct Keeper {
 struct Term {
     metrics: CheckpointMetrics,
     began: Timestamp,
+    started: Instant,
     looks: BTreeMap<ObjectKey, Look>,
     suspects: Suspects,
     /// Whether usage contradicted the clock after the last round.
@@ -104,7 +105,9 @@ impl Keeper {
         let written = written(&self.stored.borrow().checkpoints);
         let all = autoscalers.into_iter().map(|key| {
             let waited = (
-                term.looks.get(&key).map(|look| look.last.into_std()),
+                term.looks
+                    .get(&key)
+                    .map(|look| look.last.duration_since(term.started)),
                 written.get(&key).map(|written| written.oldest),
             );
             (key, waited)
@@ -243,6 +246,7 @@ impl Term {
         Self {
             metrics,
             began: Timestamp::now(),
+            started: Instant::now(),
             looks,
             suspects,
             is_contradicted: false,

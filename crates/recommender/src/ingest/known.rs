@@ -7,7 +7,7 @@ use std::sync::Arc;
 use tokio::sync::watch;
 use view::ObjectKey;
 
-use crate::state::State;
+use vertical::state::State;
 
 /// The state, shared by the task that keeps it current and those that decide from it. Clones share
 /// it.
@@ -115,7 +115,7 @@ mod tests {
     use sizing::Config;
 
     use super::*;
-    use crate::state::Charge;
+    use vertical::state::Charge;
 
     fn known() -> Shared {
         let charge = Charge {

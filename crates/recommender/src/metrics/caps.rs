@@ -2,8 +2,8 @@
 
 use prometheus::{IntGaugeVec, Opts};
 
-use crate::schedulable::capped_by;
-use crate::state::Decision;
+use vertical::schedulable::capped_by;
+use vertical::state::Decision;
 
 /// The words of the condition's reason, as label values.
 const SOURCES: [(&str, &str); 3] = [

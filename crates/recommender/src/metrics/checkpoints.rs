@@ -9,8 +9,8 @@ use prometheus::core::{Collector, Desc};
 use prometheus::{Gauge, IntCounterVec, Opts, proto::MetricFamily};
 
 use super::steps::StepLatency;
-use crate::checkpoint::garbage::Reason;
 use crate::outcome::CheckpointOutcome;
+use vertical::checkpoint::garbage::Reason;
 
 /// Counters of checkpoints that were written and deleted, and the age of what was last stored.
 #[derive(Debug, Clone)]

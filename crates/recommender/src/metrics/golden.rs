@@ -13,7 +13,7 @@ use view::View;
 
 use super::publish::LATENCY_BUCKETS;
 use super::*;
-use crate::state::Recommended;
+use vertical::state::Recommended;
 
 /// Upstream's recommender 1.8 (`pkg/utils/metrics/recommender`, `pkg/utils/metrics/quality`).
 const UPSTREAM: &[&str] = &[

@@ -9,7 +9,7 @@ use prometheus::{IntCounterVec, IntGauge, Opts};
 use super::quality::Quality;
 use super::source::SourceFreshness;
 use super::steps::{StepLatency, Steps};
-use crate::state::{Ingested, KillCount};
+use vertical::state::{Ingested, KillCount};
 
 /// The label that upstream gives responses of the metrics API.
 const CLIENT_NAME: &str = "default-metrics-client";

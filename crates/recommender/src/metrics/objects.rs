@@ -3,8 +3,8 @@
 use api::vpa::UpdateMode;
 use prometheus::IntGaugeVec;
 
-use crate::decide::has_recommendation;
-use crate::state::Decision;
+use vertical::decide::has_recommendation;
+use vertical::state::Decision;
 
 pub(super) const LABELS: [&str; 5] = [
     "update_mode",

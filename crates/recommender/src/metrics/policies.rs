@@ -4,7 +4,7 @@ use prometheus::core::Collector;
 use prometheus::{IntCounterVec, IntGauge, IntGaugeVec, Opts};
 
 use crate::outcome::PolicyOutcome;
-use crate::sizing_policies::plan::{Action, Tally};
+use vertical::policies::plan::{Action, Tally};
 
 /// Counts of policies, of what they mean, and of writes on their behalf.
 #[derive(Debug, Clone)]

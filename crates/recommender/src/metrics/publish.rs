@@ -11,7 +11,7 @@ use super::quality::Quality;
 use super::recommendations::Recommendations;
 use super::steps::{StepLatency, Steps};
 use crate::outcome::StatusOutcome;
-use crate::state::Decision;
+use vertical::state::Decision;
 
 /// Upstream's buckets of the time to the first recommendation, in seconds.
 pub(super) const LATENCY_BUCKETS: [f64; 19] = [

@@ -15,7 +15,7 @@ use vertical::Accepted;
 use view::ObjectKey;
 
 use super::objects::mode;
-use crate::state::{Decision, Recommended};
+use vertical::state::{Decision, Recommended};
 
 const CPU: &str = "cpu";
 const MEMORY: &str = "memory";

@@ -14,7 +14,7 @@ use prometheus::core::{Collector, Desc};
 use prometheus::{GaugeVec, IntGauge, Opts, proto::MetricFamily};
 use view::Autoscaler;
 
-use crate::state::Decision;
+use vertical::state::Decision;
 
 const PREFIX: &str = "kube_verticalpodautoscaler_status_recommendation_containerrecommendations_";
 const LABELS: [&str; 8] = [
@@ -190,7 +190,7 @@ pub(super) mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::shop;
+    use crate::fixture;
 
     pub(crate) fn decision(name: &str, containers: &[&str]) -> Decision {
         let containers = containers.iter().map(|container| {
@@ -199,7 +199,7 @@ pub(super) mod tests {
         let status =
             json!({"recommendation": {"containerRecommendations": containers.collect::<Vec<_>>()}});
         Decision {
-            autoscaler: Arc::new(shop::autoscaler(
+            autoscaler: Arc::new(fixture::autoscaler(
                 name,
                 &json!({"spec": {"targetRef": {"name": "d"}}}),
             )),

@@ -17,7 +17,7 @@ use crate::predictions::PredictionStore;
 use crate::predictions::collector::{HistoryCollector, Source};
 use crate::predictions::controller::PredictionController;
 use crate::sizing_policies::keep::Keeper as PolicyKeeper;
-use crate::sizing_policies::status::Speaker;
+use vertical::policies::status::Speaker;
 
 /// What they share.
 pub(super) struct Parts<'a> {

@@ -18,11 +18,11 @@ use tokio_util::sync::CancellationToken;
 use view::{Namespace, Policy, Table, View};
 
 use super::attempts::Attempts;
-use super::plan::{Plan, Scene, plan};
-use super::status::{Speaker, say};
 use crate::act::policy::{Made, Writer};
 use crate::metrics::PolicyMetrics;
 use crate::outcome::PolicyOutcome;
+use vertical::policies::plan::{Plan, Scene, plan};
+use vertical::policies::status::{Speaker, say};
 
 /// How long changes gather before they are looked at together.
 const SETTLE: Duration = Duration::from_secs(1);

@@ -14,9 +14,9 @@ use view::{View, WellKnown};
 
 use super::*;
 use crate::act::Writer;
+use crate::fixture::{at, autoscaler, deployment, pod};
 use crate::metrics::Metrics;
-use crate::shop::{at, autoscaler, deployment, pod};
-use crate::state::{Charge, State};
+use vertical::state::{Charge, State};
 
 /// The names of the objects whose status was written.
 type Written = Arc<Mutex<Vec<String>>>;

@@ -14,8 +14,8 @@ use prometheus::Registry;
 use serde_json::{Value, json};
 
 use super::*;
+use crate::fixture;
 use crate::metrics::Metrics;
-use crate::shop;
 
 /// The bodies that came, by the name of their object.
 type Patches = Arc<Mutex<BTreeMap<String, Value>>>;
@@ -68,7 +68,7 @@ fn client(patches: &Patches) -> Client {
 
 fn decision(name: &str) -> Arc<Decision> {
     let metadata = json!({"uid": format!("uid-of-{name}"), "resourceVersion": "7"});
-    let autoscaler = Arc::new(shop::autoscaler(name, &json!({"metadata": metadata})));
+    let autoscaler = Arc::new(fixture::autoscaler(name, &json!({"metadata": metadata})));
     let status = VerticalPodAutoscalerStatus {
         observed_generation: 1,
         ..Default::default()

@@ -7,7 +7,7 @@ use prometheus::{Registry, TextEncoder};
 use serde_json::json;
 
 use super::*;
-use crate::shop;
+use crate::fixture;
 
 /// Quality metrics and what they read like: every line that is not a bucket.
 struct Read {
@@ -135,7 +135,7 @@ fn decision(name: &str, pods: usize, millicores: i64) -> Decision {
     let container = json!({"containerName": "main", "target": {}, "uncappedTarget": {"cpu": format!("{millicores}m")}});
     let status = json!({"recommendation": {"containerRecommendations": [container]}});
     Decision {
-        autoscaler: Arc::new(shop::autoscaler(name, &json!({}))),
+        autoscaler: Arc::new(fixture::autoscaler(name, &json!({}))),
         status: serde_json::from_value(status).expect("a status"),
         pods,
         unsupported: false,

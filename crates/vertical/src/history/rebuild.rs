@@ -1,0 +1,223 @@
+//! Builds what a recommender would know of a namespace had it run all the time, from the usage that
+//! a store has.
+//!
+//! Each container's points are fed in the order of time through the rules that live samples go
+//! through. Pods that still run have their labels from the cluster; those that are gone have them
+//! from the store, with names put back where live pods or selectors tell what they were. Usage of a
+//! pod whose labels nobody knows belongs to no object and is passed over.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::Arc;
+
+use crate::{AutoscalerId, AutoscalerSpec, Fleet, Phase, PodSpec};
+use jiff::Timestamp;
+use model::{ContainerRef, Cpu, Labels, Memory, Sample, Selector, Series};
+use view::Pod;
+
+use super::label_names::KnownKeys;
+use crate::state::fleet::container_names;
+
+/// Pod labels as in the store, by the pod's name.
+pub type PodLabels = HashMap<String, BTreeMap<String, String>>;
+
+/// Of what usage is told.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Resource {
+    /// CPU, in cores.
+    Cpu,
+    /// Memory, in bytes.
+    Memory,
+}
+
+/// What of the present matters for the past of one namespace.
+#[derive(Debug)]
+pub struct Scene {
+    /// Without pods and objects.
+    pub fleet: Fleet,
+    /// The autoscalers of the namespace.
+    pub autoscalers: Vec<(AutoscalerId, AutoscalerSpec)>,
+    /// The existing pods of the namespace.
+    pub pods: Vec<Arc<Pod>>,
+    /// Whether native sidecars are sized.
+    pub native_sidecars: bool,
+    /// The pods that are wanted; absent for all.
+    pub wanted: Option<Selector>,
+    /// Pods whose history is there already.
+    pub known: Vec<Selector>,
+}
+
+/// How much there was.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Outcome {
+    /// Samples that entered a history.
+    pub samples: u64,
+    /// Series of pods whose labels nobody knows.
+    pub unattributed: u64,
+}
+
+/// A fleet that is being rebuilt.
+#[derive(Debug)]
+pub struct Rebuild {
+    fleet: Fleet,
+    live: BTreeMap<String, Arc<Pod>>,
+    gone: PodLabels,
+    keys: KnownKeys,
+    native_sidecars: bool,
+    /// Containers of live pods, and init containers, which have no history.
+    containers: BTreeSet<String>,
+    init_containers: BTreeSet<String>,
+    wanted: Option<Selector>,
+    known: Vec<Selector>,
+    /// By name; absent for those that are passed over.
+    pods: HashMap<String, Option<PodSpec>>,
+    outcome: Outcome,
+}
+
+impl Rebuild {
+    /// Begins with what is known of the pods that are gone.
+    pub fn new(scene: Scene, gone: PodLabels) -> Self {
+        let Scene {
+            mut fleet,
+            autoscalers,
+            pods,
+            native_sidecars,
+            wanted,
+            known,
+        } = scene;
+        let mut keys = KnownKeys::default();
+        for (id, spec) in autoscalers {
+            spec.selector
+                .requirements()
+                .iter()
+                .for_each(|requirement| keys.insert(requirement.key()));
+            fleet.apply_autoscaler(&id, spec);
+        }
+        pods.iter()
+            .flat_map(|pod| pod.labels.iter())
+            .for_each(|(key, _)| keys.insert(key));
+        let (mut containers, mut init_containers) = (BTreeSet::new(), BTreeSet::new());
+        for pod in &pods {
+            let (own, own_init) = container_names(pod, native_sidecars);
+            containers.extend(own);
+            init_containers.extend(own_init);
+        }
+        let live = pods
+            .into_iter()
+            .map(|pod| (pod.key.name.clone(), pod))
+            .collect();
+        let (pods, outcome) = (HashMap::new(), Outcome::default());
+        Self {
+            fleet,
+            live,
+            gone,
+            keys,
+            native_sidecars,
+            containers,
+            init_containers,
+            wanted,
+            known,
+            pods,
+            outcome,
+        }
+    }
+
+    /// Adds usage of one container: later than what was added of it before.
+    pub fn add(
+        &mut self,
+        resource: Resource,
+        container: &ContainerRef,
+        usage: &Series,
+        now: Timestamp,
+    ) {
+        let Some((first, _)) = usage.points().first() else {
+            return;
+        };
+        if !self.admit(
+            &container.namespace,
+            &container.pod,
+            &container.container,
+            *first,
+        ) {
+            return;
+        }
+        for (at, value) in usage.points() {
+            let (cpu, memory) = match resource {
+                Resource::Cpu => (Some(Cpu::from_millicores((value * 1000.0) as i64)), None),
+                Resource::Memory => (None, Some(Memory::from_bytes(*value as i64))),
+            };
+            let accepted = self.fleet.add_sample(
+                container,
+                &Sample {
+                    at: *at,
+                    cpu,
+                    memory,
+                },
+                now,
+            );
+            self.outcome.samples +=
+                u64::from(accepted.is_ok_and(|accepted| accepted.cpu || accepted.memory));
+        }
+    }
+
+    /// The fleet as it would be, and how much went into it.
+    pub fn finish(self) -> (Fleet, Outcome) {
+        (self.fleet, self.outcome)
+    }
+
+    /// Whether the container's usage counts; then the fleet knows it.
+    fn admit(&mut self, namespace: &str, name: &str, container: &str, at: Timestamp) -> bool {
+        if !self.has_history(name, container) {
+            return false;
+        }
+        if !self.pods.contains_key(name) {
+            let labels = self.labels(name);
+            self.outcome.unattributed += u64::from(labels.is_none());
+            let labels = labels.filter(|labels| self.is_wanted(labels));
+            let spec = labels.map(|labels| PodSpec {
+                namespace: namespace.to_owned(),
+                name: name.to_owned(),
+                labels,
+                phase: Phase::Unknown,
+                ..PodSpec::default()
+            });
+            self.pods.insert(name.to_owned(), spec);
+        }
+        let Some(Some(pod)) = self.pods.get_mut(name) else {
+            return false;
+        };
+        if !pod.containers.iter().any(|known| known == container) {
+            pod.containers.push(container.to_owned());
+            self.fleet.apply_pod(pod.clone(), at);
+        }
+        true
+    }
+
+    /// Of pods that are gone it is not known which containers were init containers; the live ones
+    /// tell.
+    fn has_history(&self, pod: &str, container: &str) -> bool {
+        match self.live.get(pod) {
+            Some(pod) => container_names(pod, self.native_sidecars)
+                .0
+                .iter()
+                .any(|known| known == container),
+            None => {
+                self.containers.contains(container) || !self.init_containers.contains(container)
+            }
+        }
+    }
+
+    fn labels(&self, pod: &str) -> Option<Labels> {
+        match self.live.get(pod) {
+            Some(pod) => Some(pod.labels.clone()),
+            None => self.gone.get(pod).map(|stored| self.keys.restore(stored)),
+        }
+    }
+
+    fn is_wanted(&self, labels: &Labels) -> bool {
+        let wanted = self
+            .wanted
+            .as_ref()
+            .is_none_or(|selector| selector.matches(labels));
+        wanted && !self.known.iter().any(|selector| selector.matches(labels))
+    }
+}

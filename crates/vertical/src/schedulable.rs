@@ -1,0 +1,275 @@
+//! What holds recommendations to what can be scheduled: for each object, one of its pods, what its
+//! namespace allows and what nodes have left. Taken from the view whenever pods are; the arithmetic
+//! is in `sizing`.
+
+mod cap_to;
+mod condition;
+mod facts;
+mod own_pods;
+mod quotas;
+#[cfg(test)]
+mod tests;
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+
+use api::vpa::VerticalPodAutoscaler;
+use model::{NodeConstraints, Recommendation, ResourceList, Selector};
+use sizing::{
+    CandidateNodes, Ceiling, Fit, FitInput, LimitScope, NodeHeadrooms, limit_range_ceilings,
+};
+use view::{Autoscaler, LimitRange, LimitType, ObjectKey, Pod, Resources, View, WellKnown};
+
+use crate::resource_policy::policies;
+
+pub use cap_to::CapTo;
+pub use condition::{CapNews, cap_news, capped_by, hold, let_go};
+use facts::{RoomFacts, pod_shape};
+use own_pods::OwnPods;
+use quotas::Quotas;
+
+/// Narrows down for one object what the flag of the same name says.
+const ANNOTATION: &str = "plimsoll.dev/cap-to-schedulable";
+
+/// What is asked for.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Settings {
+    /// What recommendations are held to.
+    pub cap_to: CapTo,
+    /// Share of a node's allocatable that is left free.
+    pub margin: f64,
+}
+
+/// What recommendations are held to.
+#[derive(Debug)]
+pub(crate) struct Schedulable {
+    settings: Settings,
+    facts: RoomFacts,
+    rooms: NodeHeadrooms,
+    /// Of constraints that pods have; nodes are many, constraints few.
+    by_constraints: HashMap<Place, Arc<CandidateNodes>>,
+    workloads: BTreeMap<ObjectKey, Workload>,
+}
+
+/// Where pods go.
+#[derive(Debug, PartialEq, Eq, Hash)]
+enum Place {
+    One(NodeConstraints),
+    /// To every node of this `DaemonSet`: namespace and name.
+    Every((String, String)),
+}
+
+/// The workload of one object.
+#[derive(Debug)]
+struct Workload {
+    /// The last one that was made; it stands for the others, also after they are gone.
+    pod: Arc<Pod>,
+    default_limits: Resources,
+    ceilings: Vec<Ceiling>,
+    nodes: Option<Arc<CandidateNodes>>,
+}
+
+impl Schedulable {
+    pub(crate) fn new(settings: Settings) -> Self {
+        Self {
+            settings,
+            facts: RoomFacts::default(),
+            rooms: NodeHeadrooms::default(),
+            by_constraints: HashMap::new(),
+            workloads: BTreeMap::new(),
+        }
+    }
+
+    /// Takes over what has changed. `objects` come with the selectors of their pods.
+    pub(crate) fn load<'a>(
+        &mut self,
+        view: &View,
+        objects: impl Iterator<Item = (&'a Arc<Autoscaler>, &'a Selector)>,
+    ) {
+        if self.settings.cap_to.nodes {
+            let facts = RoomFacts::of(view);
+            if facts != self.facts {
+                self.rooms = facts.rooms(self.settings.margin);
+                self.facts = facts;
+                self.by_constraints.clear();
+            }
+        }
+        let objects: Vec<_> = objects.collect();
+        let mut pods = OwnPods::find(view, &objects);
+        let quotas = Quotas::of(view);
+        let mut before = std::mem::take(&mut self.workloads);
+        let mut places = HashMap::new();
+        for (autoscaler, _) in objects {
+            let pods = pods.take(&autoscaler.key);
+            let newest = newest(&pods)
+                .or_else(|| before.remove(&autoscaler.key).map(|workload| workload.pod));
+            let Some(pod) = newest else { continue };
+            let cap_to = cap_to(&autoscaler.object, self.settings.cap_to);
+            let mut ceilings = Vec::new();
+            if cap_to.limit_ranges {
+                ceilings.extend(limit_ranges(view, &autoscaler.key.namespace));
+            }
+            if cap_to.quotas {
+                ceilings.extend(quotas.ceilings(
+                    &autoscaler.key.namespace,
+                    &pod,
+                    &pods,
+                    replicas(view, autoscaler),
+                ));
+            }
+            let nodes = if cap_to.nodes {
+                self.nodes(&pod, &mut places)
+            } else {
+                None
+            };
+            let default_limits = default_limits(view, &autoscaler.key.namespace);
+            self.workloads.insert(
+                autoscaler.key.clone(),
+                Workload {
+                    pod,
+                    default_limits,
+                    ceilings,
+                    nodes,
+                },
+            );
+        }
+        self.by_constraints = places;
+    }
+
+    /// The most that the containers of an object may get; none while nothing is known of its pods.
+    pub(crate) fn fit(
+        &self,
+        autoscaler: &Autoscaler,
+        whole_cores: bool,
+        recommendation: &Recommendation,
+    ) -> Option<Fit> {
+        let Workload {
+            pod,
+            default_limits,
+            ceilings,
+            nodes,
+        } = self.workloads.get(&autoscaler.key)?;
+        let pod = pod_shape(pod, &autoscaler.object, *default_limits, whole_cores);
+        let policies = policies(&autoscaler.object);
+        let fitting = FitInput {
+            pod: &pod,
+            policies: &policies,
+            ceilings,
+            nodes: nodes.as_deref(),
+        };
+        Some(fitting.fit(recommendation))
+    }
+
+    /// What the nodes have left that a pod may run on. `places` are those that are still asked for.
+    fn nodes(
+        &mut self,
+        pod: &Pod,
+        places: &mut HashMap<Place, Arc<CandidateNodes>>,
+    ) -> Option<Arc<CandidateNodes>> {
+        let place = place(pod)?;
+        if let Some(rooms) = places.get(&place) {
+            return Some(Arc::clone(rooms));
+        }
+        let rooms = match self.by_constraints.remove(&place) {
+            Some(rooms) => rooms,
+            None => Arc::new(match &place {
+                Place::One(constraints) => self.rooms.for_pods(constraints),
+                Place::Every(daemon) => self.rooms.for_daemon(daemon)?,
+            }),
+        };
+        places.insert(place, Arc::clone(&rooms));
+        Some(rooms)
+    }
+}
+
+/// The pod that was made last, of those that have not ended if there are any.
+fn newest(pods: &[&Arc<Pod>]) -> Option<Arc<Pod>> {
+    let made = |pod: &Pod| {
+        pod.placement
+            .as_ref()
+            .and_then(|placement| placement.created_at)
+    };
+    let newest = pods
+        .iter()
+        .max_by_key(|pod| (!pod.is_finished(), made(pod), &pod.key));
+    newest.map(|pod| Arc::clone(pod))
+}
+
+/// None where it is not known where the pod may run.
+fn place(pod: &Pod) -> Option<Place> {
+    match &pod.owner {
+        Some(owner) if owner.kind == WellKnown::DaemonSet.kind() => Some(Place::Every((
+            pod.key.namespace.clone(),
+            owner.name.clone(),
+        ))),
+        _ => Some(Place::One(pod.placement.as_ref()?.constraints.clone())),
+    }
+}
+
+/// What one object is held to. An annotation that says nothing sensible takes nothing away.
+fn cap_to(object: &VerticalPodAutoscaler, all: CapTo) -> CapTo {
+    own_cap_to(object)
+        .and_then(Result::ok)
+        .map_or(all, |own| all.and(own))
+}
+
+/// Why the object's annotation cannot be used, if it has one that cannot; the flag applies in full
+/// then.
+pub(crate) fn refused_cap(object: &VerticalPodAutoscaler) -> Option<String> {
+    own_cap_to(object)?
+        .err()
+        .map(|error| format!("annotation {ANNOTATION}: {error}"))
+}
+
+/// What the object asks for.
+fn own_cap_to(object: &VerticalPodAutoscaler) -> Option<Result<CapTo, String>> {
+    object
+        .metadata
+        .annotations
+        .as_ref()?
+        .get(ANNOTATION)
+        .map(|text| text.parse())
+}
+
+/// How many pods the target of an object is to have, as far as it says.
+fn replicas(view: &View, autoscaler: &Autoscaler) -> u32 {
+    let target = autoscaler.target();
+    let controller = WellKnown::of_kind(&target.kind)
+        .and_then(|kind| view.controller(kind, &ObjectKey::new(target.namespace, target.name)));
+    let replicas = controller.and_then(|controller| controller.replicas);
+    replicas
+        .and_then(|replicas| u32::try_from(replicas).ok())
+        .unwrap_or(0)
+}
+
+fn ranges_in<'a>(view: &'a View, namespace: &'a str) -> impl Iterator<Item = &'a Arc<LimitRange>> {
+    let ranges = view.limit_ranges.starting_at(ObjectKey::new(namespace, ""));
+    ranges.take_while(move |range| range.key.namespace == namespace)
+}
+
+/// The limits that containers without any get; of several the last one, as upstream takes it.
+fn default_limits(view: &View, namespace: &str) -> Resources {
+    let items = ranges_in(view, namespace).flat_map(|range| &range.items);
+    let defaults = items
+        .filter(|item| item.kind == LimitType::Container)
+        .filter_map(|item| item.default.as_ref());
+    let default = defaults.last();
+    Resources {
+        cpu: default.and_then(ResourceList::cpu),
+        memory: default.and_then(ResourceList::memory),
+    }
+}
+
+fn limit_ranges<'a>(view: &'a View, namespace: &'a str) -> impl Iterator<Item = Ceiling> + use<'a> {
+    ranges_in(view, namespace).flat_map(|range| {
+        range.items.iter().flat_map(move |item| {
+            let per = match item.kind {
+                LimitType::Container => LimitScope::Container,
+                LimitType::Pod => LimitScope::Pod,
+            };
+            item.max
+                .iter()
+                .flat_map(move |max| limit_range_ceilings(&range.key.name, per, max))
+        })
+    })
+}

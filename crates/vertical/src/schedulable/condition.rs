@@ -1,0 +1,141 @@
+//! What an object's status says about being held to what can be scheduled: the numbers, a
+//! condition, and the news of it.
+//!
+//! The condition is what keeps events few: it says whose limits hold, and an event tells when that
+//! begins, changes or ends. It names no node and no wish, so that it changes as seldom as they do.
+
+use std::collections::BTreeSet;
+use std::fmt::Write as _;
+
+use api::vpa::{
+    Conditions, RecommendedPodResources, VerticalPodAutoscalerCondition,
+    VerticalPodAutoscalerStatus,
+};
+use jiff::Timestamp;
+use model::{Cap, Cpu, Memory, Quantity, Recommendation, ResourceName};
+use sizing::{Fit, Maximum};
+
+/// A condition that upstream does not have.
+const CAPPED: &str = "RecommendationCapped";
+/// Joins the words of a reason.
+const AND: &str = "And";
+/// So many numbers are told of one object.
+const MOST_TOLD: usize = 6;
+
+/// What people should be told about what an object is held to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CapNews<'a> {
+    /// Its recommendation is held to something, or to something else than before.
+    Capped(&'a str),
+    /// It is no longer.
+    Free,
+}
+
+/// What has changed from one status to the next.
+pub fn cap_news<'a>(
+    old: Option<&VerticalPodAutoscalerStatus>,
+    new: &'a VerticalPodAutoscalerStatus,
+) -> Option<CapNews<'a>> {
+    match (old.and_then(capped), capped(new)) {
+        (Some(_), None) => Some(CapNews::Free),
+        (before, Some(now)) if before.is_none_or(|before| before.reason != now.reason) => {
+            Some(CapNews::Capped(&now.message))
+        }
+        _ => None,
+    }
+}
+
+/// By what the recommendation in a status is capped, as in the reason of its condition.
+pub fn capped_by(status: &VerticalPodAutoscalerStatus) -> impl Iterator<Item = &str> {
+    capped(status)
+        .into_iter()
+        .flat_map(|condition| condition.reason.split(AND))
+}
+
+/// Puts into a status what fits. `published` is what the object has.
+pub fn hold(
+    status: &mut VerticalPodAutoscalerStatus,
+    published: Option<&VerticalPodAutoscalerStatus>,
+    fit: impl FnOnce(&Recommendation) -> Option<Fit>,
+    now: Timestamp,
+) {
+    let Some(decided) = status.recommendation.take() else {
+        return let_go(status);
+    };
+    // What stays because nothing is measured was held to the same limits before.
+    let stays = published.and_then(|published| published.recommendation.as_ref()) == Some(&decided);
+    let mut recommendation = Recommendation::from(decided);
+    let fit = fit(&recommendation);
+    if let Some(fit) = &fit {
+        fit.apply(&mut recommendation);
+    }
+    status.recommendation = Some(RecommendedPodResources::from(recommendation));
+    let cuts: Vec<_> = fit.iter().flat_map(Fit::cuts).collect();
+    if !cuts.is_empty() {
+        let mut conditions: Conditions = status.conditions.drain(..).collect();
+        conditions.set(CAPPED, true, &reason(&cuts), &message(&cuts), now);
+        status.conditions = conditions.to_list();
+    } else if !stays {
+        let_go(status);
+    }
+}
+
+/// Takes away the condition.
+pub fn let_go(status: &mut VerticalPodAutoscalerStatus) {
+    status
+        .conditions
+        .retain(|condition| condition.kind != CAPPED);
+}
+
+fn capped(status: &VerticalPodAutoscalerStatus) -> Option<&VerticalPodAutoscalerCondition> {
+    status
+        .conditions
+        .iter()
+        .find(|condition| condition.kind == CAPPED)
+}
+
+type Cut<'a> = (&'a str, &'a ResourceName, &'a Maximum);
+
+fn reason(cuts: &[Cut]) -> String {
+    let words: BTreeSet<&str> = cuts
+        .iter()
+        .map(|(_, _, most)| word(most.ceiling.by))
+        .collect();
+    words.into_iter().collect::<Vec<_>>().join(AND)
+}
+
+fn message(cuts: &[Cut]) -> String {
+    let mut message = String::from("Held to what can be scheduled:");
+    for (index, (container, resource, most)) in cuts.iter().take(MOST_TOLD).enumerate() {
+        let amount = match resource {
+            ResourceName::Cpu => Quantity::from(Cpu::from_millicores(most.amount)),
+            _ => Quantity::from(Memory::from_bytes(most.amount)),
+        };
+        let separator = if index == 0 { "" } else { "," };
+        let by = word(most.ceiling.by);
+        // Writing to a text cannot fail.
+        let _ = write!(
+            message,
+            "{separator} {resource} of container {container} to {amount} by {by}"
+        );
+        if most.ceiling.by != Cap::Node {
+            let _ = write!(message, " {}", most.ceiling.object);
+        }
+    }
+    if cuts.len() > MOST_TOLD {
+        let _ = write!(message, ", and {} more", cuts.len() - MOST_TOLD);
+    }
+    message
+}
+
+/// One word, as in reasons and metrics.
+fn word(cap: Cap) -> &'static str {
+    match cap {
+        Cap::MinAllowed => "MinAllowed",
+        Cap::MaxAllowed => "MaxAllowed",
+        Cap::GlobalMaxAllowed => "GlobalMaxAllowed",
+        Cap::LimitRange => "LimitRange",
+        Cap::Quota => "ResourceQuota",
+        Cap::Node => "Node",
+    }
+}

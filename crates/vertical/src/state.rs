@@ -1,0 +1,282 @@
+//! What one recommender knows: pods, the history of their usage, and the objects that it is in
+//! charge of. No input or output here; the steps are upstream's (`LoadVPAs`, `LoadPods`,
+//! `LoadMetrics`, `UpdateVPAs`, `GarbageCollect`).
+
+mod checkpoints;
+mod clock;
+mod decision;
+pub(crate) mod fleet;
+mod history;
+mod kills;
+mod quality;
+mod samples;
+mod schedulable;
+mod selection;
+mod target;
+#[cfg(test)]
+mod tests;
+mod usage;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::Fleet;
+use jiff::Timestamp;
+use sizing::{Config, ConfigError};
+use view::target::resolve;
+use view::{Autoscaler, ObjectKey, Pod, View};
+
+use crate::checkpoint::past::Past;
+use crate::history::Ledger;
+use crate::resource_policy::sizing_policy;
+use crate::schedulable::{Schedulable, refused_cap};
+use clock::ClockCheck;
+use fleet::{id, pod_spec, spec};
+use kills::FoundKills;
+use selection::Selections;
+use target::{Target, selectors, target};
+
+pub use checkpoints::Loaded;
+pub use decision::{Decision, ExplainedRecommendation, Portion};
+pub use kills::{KillCount, KillFate};
+pub use quality::Recommended;
+pub use samples::Ingested;
+
+/// Which objects are this recommender's, and which pods are worth a history.
+#[derive(Debug, Clone)]
+pub struct Charge {
+    /// The name that objects may ask for.
+    pub recommender_name: String,
+    /// Whether pods that no object selects are passed over.
+    pub memory_saver: bool,
+    /// Whether native sidecars are sized, as containers are.
+    pub native_sidecars: bool,
+    /// How long usage of new pods may take to arrive; the interval at which it is read.
+    pub patience: Duration,
+}
+
+/// What one recommender knows.
+#[derive(Debug)]
+pub struct State {
+    charge: Charge,
+    fleet: Fleet,
+    autoscalers: BTreeMap<ObjectKey, Tracked>,
+    pods: BTreeMap<ObjectKey, Arc<Pod>>,
+    /// Pods that are gone, but whose last kills may still be on their way.
+    gone: BTreeSet<ObjectKey>,
+    /// Kills that were seen in pods when they were taken over.
+    found_kills: FoundKills,
+    past: Past,
+    clock: ClockCheck,
+    /// Which history has come; absent when none is fetched.
+    history: Option<Ledger>,
+    /// What recommendations are held to; absent when they are held to nothing.
+    schedulable: Option<Schedulable>,
+    /// Rounds in a row in which the source of usage did not answer; none before the first round.
+    unanswered: Option<u32>,
+}
+
+/// An object that this recommender is in charge of.
+#[derive(Debug)]
+struct Tracked {
+    autoscaler: Arc<Autoscaler>,
+    target: Target,
+    /// Why the way of sizing that it asks for is refused, if it is; then the VPA's stands in.
+    refused_annotation: Option<String>,
+    /// Since when pods match.
+    pods_since: Option<Timestamp>,
+    /// The containers whose stored history was taken over, or refused.
+    loaded: BTreeSet<String>,
+    /// The containers whose stored history is dated in the future, until usage confirms the clock.
+    held: BTreeSet<String>,
+}
+
+impl State {
+    /// Nothing is known yet.
+    pub fn new(charge: Charge, config: Config) -> Result<Self, ConfigError> {
+        Ok(Self {
+            charge,
+            fleet: Fleet::new(config)?,
+            autoscalers: BTreeMap::new(),
+            pods: BTreeMap::new(),
+            gone: BTreeSet::new(),
+            found_kills: FoundKills::default(),
+            past: Past::default(),
+            clock: ClockCheck::default(),
+            history: None,
+            schedulable: None,
+            unanswered: None,
+        })
+    }
+
+    /// How many histories of like containers there are.
+    pub fn history_count(&self) -> usize {
+        self.fleet.size().histories
+    }
+
+    /// Takes over the objects that this recommender is in charge of, and what their targets come
+    /// down to. Gives whether there are new ones, whose history may be stored.
+    pub fn load_autoscalers(&mut self, view: &View) -> bool {
+        let name = &self.charge.recommender_name;
+        let ours: BTreeMap<ObjectKey, &Arc<Autoscaler>> = view
+            .autoscalers
+            .iter()
+            .filter(|autoscaler| autoscaler.object.spec.is_handled_by(name))
+            .map(|autoscaler| (autoscaler.key.clone(), autoscaler))
+            .collect();
+        let gone: Vec<ObjectKey> = self
+            .autoscalers
+            .keys()
+            .filter(|key| !ours.contains_key(*key))
+            .cloned()
+            .collect();
+        for key in gone {
+            self.forget_autoscaler(&key);
+        }
+        let mut has_new = false;
+        for (key, autoscaler) in ours {
+            has_new |= self.load_autoscaler(view, key, autoscaler);
+        }
+        has_new
+    }
+
+    fn load_autoscaler(
+        &mut self,
+        view: &View,
+        key: ObjectKey,
+        autoscaler: &Arc<Autoscaler>,
+    ) -> bool {
+        let old = self.autoscalers.get(&key);
+        if old.is_some_and(|old| old.autoscaler.uid() != autoscaler.uid()) {
+            self.forget_autoscaler(&key);
+        }
+        let old = self.autoscalers.get(&key);
+        let same_target = old.is_some_and(|old| old.autoscaler.target() == autoscaler.target());
+        let before = old.filter(|_| same_target).map(|old| old.target.clone());
+        let target = target(resolve(view, &autoscaler.target()), before);
+        let is_same =
+            old.is_some_and(|old| old.target == target && Arc::ptr_eq(&old.autoscaler, autoscaler));
+        if is_same {
+            return false;
+        }
+        let refused_before = old.and_then(|old| old.refused_annotation.clone());
+        let (policy, refused_sizing) = match sizing_policy(&autoscaler.object) {
+            Ok(policy) => (policy, None),
+            Err(error) => (None, Some(error.to_string())),
+        };
+        let refused: Vec<String> = refused_sizing
+            .into_iter()
+            .chain(refused_cap(&autoscaler.object))
+            .collect();
+        let refused_annotation = (!refused.is_empty()).then(|| refused.join("; "));
+        if let Some(message) = refused_annotation
+            .as_ref()
+            .filter(|message| refused_before.as_ref() != Some(*message))
+        {
+            tracing::warn!(autoscaler = %key, message, "an annotation cannot be used; the default stands in");
+        }
+        self.fleet
+            .apply_autoscaler(&id(&key), spec(autoscaler, &target, policy));
+        let old = self.autoscalers.remove(&key);
+        let is_new = old.is_none();
+        let (pods_since, loaded, held) = old
+            .map(|old| (old.pods_since, old.loaded, old.held))
+            .unwrap_or_default();
+        let autoscaler = Arc::clone(autoscaler);
+        self.autoscalers.insert(
+            key,
+            Tracked {
+                autoscaler,
+                target,
+                refused_annotation,
+                pods_since,
+                loaded,
+                held,
+            },
+        );
+        is_new
+    }
+
+    fn forget_autoscaler(&mut self, key: &ObjectKey) {
+        self.fleet.delete_autoscaler(&id(key));
+        self.autoscalers.remove(key);
+    }
+
+    /// Takes over pods that are new or changed, and notes which are gone. Gives what became of the
+    /// kills of new ones.
+    pub fn load_pods(&mut self, view: &View, now: Timestamp) -> KillCount {
+        let selections = self
+            .charge
+            .memory_saver
+            .then(|| Selections::of(selectors(&self.autoscalers)));
+        let is_news = |pod: &&Arc<Pod>| match self.pods.get(&pod.key) {
+            Some(known) => !Arc::ptr_eq(known, pod),
+            None => selections
+                .as_ref()
+                .is_none_or(|selections| selections.include(pod)),
+        };
+        let news: Vec<_> = view.pods.iter().filter(is_news).collect();
+        let kills = news.into_iter().map(|pod| self.load_pod(pod, now)).sum();
+        let gone = self
+            .pods
+            .keys()
+            .filter(|key| view.pods.get(*key).is_none())
+            .cloned();
+        self.gone.extend(gone);
+        for (key, tracked) in &mut self.autoscalers {
+            let has_pods = self.fleet.pod_count(&id(key)).is_some_and(|pods| pods > 0);
+            // A clock that was ahead must not make new pods wait for it.
+            let since = tracked.pods_since.map_or(now, |since| since.min(now));
+            tracked.pods_since = has_pods.then_some(since);
+        }
+        self.load_schedulable(view);
+        kills
+    }
+
+    fn load_pod(&mut self, pod: &Arc<Pod>, now: Timestamp) -> KillCount {
+        self.gone.remove(&pod.key);
+        self.fleet
+            .apply_pod(pod_spec(pod, self.charge.native_sidecars), now);
+        let before = self.pods.insert(pod.key.clone(), Arc::clone(pod));
+        if before.is_some_and(|before| before.uid == pod.uid) {
+            KillCount::default()
+        } else {
+            self.find_kills(pod, now)
+        }
+    }
+
+    /// A round has ended, in which the source of usage answered something, or nothing.
+    pub fn source_read(&mut self, answered: bool) {
+        self.unanswered = Some(if answered {
+            0
+        } else {
+            self.unanswered.unwrap_or(0).saturating_add(1)
+        });
+    }
+
+    /// Forgets the pods that are gone. Their kills must have been added before.
+    pub fn delete_removed_pods(&mut self) {
+        for key in std::mem::take(&mut self.gone) {
+            self.fleet.delete_pod(&key.namespace, &key.name);
+            self.pods.remove(&key);
+            self.found_kills.forget(&key);
+        }
+    }
+
+    /// Compares both clocks at the end of a round: a wall clock that jumps is not trusted for an
+    /// hour. `steady` is a reading of the monotonic clock, from any origin.
+    pub fn round_ended(&mut self, now: Timestamp, steady: Duration) {
+        self.clock.round_ended(now, steady);
+    }
+
+    /// Drops history that is too old or of no use, at most once an hour; returns how many
+    /// histories. While the clock is not trusted, none is too old.
+    pub fn collect_garbage(&mut self, now: Timestamp) -> usize {
+        if self.clock.may_expire(now) {
+            self.fleet.collect_garbage(now)
+        } else {
+            self.fleet.collect_unused(now)
+        }
+    }
+}

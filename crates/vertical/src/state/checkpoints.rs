@@ -1,0 +1,150 @@
+//! The part of the state that outlives the process: what is taken over from checkpoints, and what
+//! is to be stored.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use api::vpa::{ConditionStatus, FETCHING_HISTORY, VerticalPodAutoscalerCondition};
+use jiff::Timestamp;
+use model::Selector;
+use sizing::CheckpointError;
+use view::{Checkpoint, ObjectKey, Table};
+
+use super::{State, Target, Tracked, id};
+use crate::checkpoint::form;
+use crate::history::Ledger;
+
+/// What came of the checkpoints that were new.
+#[derive(Debug, Default, PartialEq)]
+pub struct Loaded {
+    /// How many were taken over.
+    pub accepted: usize,
+    /// Which were not, and why.
+    pub refused: Vec<(ObjectKey, CheckpointError)>,
+    /// Which are dated in the future and are held until usage confirms the clock.
+    pub held: Vec<ObjectKey>,
+}
+
+impl State {
+    /// Takes over the stored history of the objects that this recommender is in charge of: of each
+    /// container once, and only what was not measured here as well. Where a checkpoint is gone
+    /// because its container was abandoned, so is what was taken over from it. Where history is
+    /// fetched, that holds what is stored, and more.
+    ///
+    /// A checkpoint from the future was dated by a clock that was ahead, or ours is behind. It is
+    /// moved back once usage confirms our clock; until then it is held, so that it is tried again.
+    pub fn load_checkpoints(&mut self, checkpoints: &Table<Checkpoint>, now: Timestamp) -> Loaded {
+        for gone in self.past.see(checkpoints) {
+            let (key, container) = (gone.autoscaler(), &gone.spec.container_name);
+            if self.is_abandoned(&key, container, None, now) {
+                self.fleet.forget_container(&id(&key), container, now);
+            }
+        }
+        let mut result = Loaded::default();
+        if self.history.is_some() {
+            return result;
+        }
+        for (checkpoint, status) in self.past.checkpoints() {
+            let (key, container) = (checkpoint.autoscaler(), &checkpoint.spec.container_name);
+            let Some(tracked) = self.autoscalers.get_mut(&key) else {
+                continue;
+            };
+            if tracked.loaded.contains(container) {
+                continue;
+            }
+            let (id, stored) = (id(&key), form::read(status));
+            let loaded = if self.clock.confirms(now) {
+                self.fleet
+                    .load_checkpoint_moved_back(&id, container, &stored, now)
+            } else {
+                self.fleet.load_checkpoint(&id, container, &stored, now)
+            };
+            match loaded {
+                Ok(()) => result.accepted += 1,
+                Err(CheckpointError::Future { .. }) => {
+                    if tracked.held.insert(container.clone()) {
+                        result.held.push(checkpoint.key.clone());
+                    }
+                    continue;
+                }
+                Err(error) => result.refused.push((checkpoint.key.clone(), error)),
+            }
+            tracked.held.remove(container);
+            tracked.loaded.insert(container.clone());
+        }
+        result
+    }
+
+    /// The objects whose history is stored. None while usage contradicts the clock: what is stored
+    /// may hold more than is known here, and a wrong clock cannot tell.
+    pub fn checkpointed(&self, now: Timestamp) -> Option<Vec<ObjectKey>> {
+        let checkpointed = self
+            .autoscalers
+            .iter()
+            .filter(|(key, tracked)| self.is_checkpointed(key, tracked));
+        (!self.clock.contradicts(now)).then(|| checkpointed.map(|(key, _)| key.clone()).collect())
+    }
+
+    /// What is to be stored of each container of an object, but for those that were abandoned, and
+    /// those whose stored history is held.
+    pub fn checkpoints(
+        &self,
+        key: &ObjectKey,
+        now: Timestamp,
+    ) -> BTreeMap<String, sizing::Checkpoint> {
+        let tracked = self
+            .autoscalers
+            .get(key)
+            .filter(|tracked| self.is_checkpointed(key, tracked));
+        let Some(tracked) = tracked else {
+            return BTreeMap::new();
+        };
+        let mut checkpoints = self.fleet.checkpoints(&id(key), now).unwrap_or_default();
+        checkpoints.retain(|container, checkpoint| {
+            !tracked.held.contains(container)
+                && !self.is_abandoned(key, container, checkpoint.last_sample_start, now)
+        });
+        checkpoints
+    }
+
+    /// Whether a container of an object that this recommender is in charge of was abandoned. None
+    /// is while the clock is not trusted.
+    pub fn is_abandoned(
+        &self,
+        key: &ObjectKey,
+        container: &str,
+        last_heard: Option<Timestamp>,
+        now: Timestamp,
+    ) -> bool {
+        self.clock.may_expire(now)
+            && self
+                .fleet
+                .is_abandoned(&id(key), container, last_heard, now)
+    }
+
+    /// The container names that are sized and stored of each object that has had more than that.
+    pub fn crowded(&self) -> BTreeMap<ObjectKey, BTreeSet<&str>> {
+        let kept = |key: &ObjectKey| Some((key.clone(), self.fleet.kept_containers(&id(key))?));
+        self.autoscalers.keys().filter_map(kept).collect()
+    }
+
+    /// Not while its pods are not known, since their history would seem to be gone; and not while
+    /// history is still to come, or somebody else loads it.
+    fn is_checkpointed(&self, key: &ObjectKey, tracked: &Tracked) -> bool {
+        let Target::Known { selector, .. } = &tracked.target else {
+            return false;
+        };
+        let is_missing = |history: &Ledger| history.is_missing(&key.namespace, selector);
+        let conditions = tracked
+            .autoscaler
+            .object
+            .status
+            .iter()
+            .flat_map(|status| &status.conditions);
+        let is_fetching = |condition: &VerticalPodAutoscalerCondition| {
+            condition.kind == FETCHING_HISTORY && condition.status == ConditionStatus::True.as_str()
+        };
+        let is_complete = !self.history.as_ref().is_some_and(is_missing)
+            && !conditions.into_iter().any(is_fetching);
+        *selector != Selector::nothing() && is_complete
+    }
+}

@@ -1,0 +1,205 @@
+//! What is decided about objects from what is known of them: the status that each should have, and
+//! how it comes about.
+
+use std::ops::Bound;
+use std::sync::Arc;
+
+use crate::AutoscalerId;
+use api::vpa::VerticalPodAutoscalerStatus;
+use jiff::Timestamp;
+use model::{ContainerExplanation, ContainerRecommendation, Recommendation};
+use view::{Autoscaler, ObjectKey};
+
+use super::{State, Target, Tracked, id};
+use crate::decide::{self, Finding, HistoryNews};
+use crate::schedulable::{CapNews, cap_news};
+
+/// After so many rounds without an answer, recommendations count as out of date. Upstream's health
+/// check has the same patience.
+const MOST_UNANSWERED: u32 = 5;
+
+/// The status that one object should have.
+#[derive(Debug, Clone)]
+pub struct Decision {
+    /// The object that it was decided for.
+    pub autoscaler: Arc<Autoscaler>,
+    /// The status.
+    pub status: VerticalPodAutoscalerStatus,
+    /// How many pods match.
+    pub pods: usize,
+    /// Whether its target cannot be used.
+    pub unsupported: bool,
+}
+
+/// What was decided about some of the objects.
+#[derive(Debug, Default)]
+pub struct Portion {
+    /// The decisions.
+    pub decisions: Vec<Decision>,
+    /// The last object that was looked at; none when there was none.
+    pub last: Option<ObjectKey>,
+}
+
+/// Recommendation of one container, with its computation.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct ExplainedRecommendation {
+    /// UID of the `VerticalPodAutoscaler`.
+    pub uid: String,
+    /// The published recommendation.
+    pub published: ContainerRecommendation,
+    /// Whether there are usage samples; otherwise `published` may not follow from the explanation.
+    pub is_measured: bool,
+    /// The steps of the computation.
+    pub explanation: ContainerExplanation,
+}
+
+impl Decision {
+    /// Whether the object's status differs in meaning from the decided one.
+    pub fn is_change(&self) -> bool {
+        self.autoscaler.object.status.as_ref() != Some(&self.status)
+    }
+
+    /// Whether the object gets its first recommendation.
+    pub fn is_first_recommendation(&self) -> bool {
+        let had = decide::has_recommendation(self.autoscaler.object.status.as_ref());
+        !had && decide::has_recommendation(Some(&self.status))
+    }
+
+    /// What has changed about the object's history.
+    pub fn history_news(&self) -> Option<HistoryNews<'_>> {
+        decide::history_news(self.autoscaler.object.status.as_ref(), &self.status)
+    }
+
+    /// What has changed about what the recommendation is held to.
+    pub fn cap_news(&self) -> Option<CapNews<'_>> {
+        cap_news(self.autoscaler.object.status.as_ref(), &self.status)
+    }
+}
+
+impl State {
+    /// The status that each object should have. Objects whose target is not known yet are left out.
+    pub fn decide(&self, now: Timestamp) -> Vec<Decision> {
+        self.decide_portion(None, usize::MAX, now).decisions
+    }
+
+    /// The same for at most so many objects, those that come after this one.
+    pub fn decide_portion(
+        &self,
+        after: Option<&ObjectKey>,
+        most: usize,
+        now: Timestamp,
+    ) -> Portion {
+        let mut portion = Portion::default();
+        let from = after.map_or(Bound::Unbounded, Bound::Excluded);
+        for (key, tracked) in self.autoscalers.range((from, Bound::Unbounded)).take(most) {
+            portion.decisions.extend(self.decide_one(key, tracked, now));
+            portion.last = Some(key.clone());
+        }
+        portion
+    }
+
+    /// The same for these objects.
+    pub fn decide_these<'a>(
+        &self,
+        keys: impl IntoIterator<Item = &'a ObjectKey>,
+        now: Timestamp,
+    ) -> Vec<Decision> {
+        let tracked = keys
+            .into_iter()
+            .filter_map(|key| self.autoscalers.get_key_value(key));
+        tracked
+            .filter_map(|(key, tracked)| self.decide_one(key, tracked, now))
+            .collect()
+    }
+
+    /// How the recommendation for one container comes about; absent where none is decided.
+    pub fn explain(
+        &self,
+        key: &ObjectKey,
+        container: &str,
+        now: Timestamp,
+    ) -> Option<ExplainedRecommendation> {
+        let tracked = self.autoscalers.get(key)?;
+        let decision = self.decide_one(key, tracked, now)?;
+        let mut explanation = self.fleet.explain(&id(key), container)?;
+        self.explain_schedulable(key, tracked, container, &mut explanation);
+        let published = Recommendation::from(decision.status.recommendation.unwrap_or_default());
+        let published = published
+            .containers
+            .into_iter()
+            .find(|published| published.container_name == container);
+        let nothing = || ContainerRecommendation {
+            container_name: container.to_owned(),
+            ..Default::default()
+        };
+        Some(ExplainedRecommendation {
+            uid: tracked.autoscaler.uid().to_owned(),
+            published: published.unwrap_or_else(nothing),
+            is_measured: self.fleet.is_measured(&id(key)),
+            explanation,
+        })
+    }
+
+    fn decide_one(&self, key: &ObjectKey, tracked: &Tracked, now: Timestamp) -> Option<Decision> {
+        let Target::Known {
+            selector,
+            unsupported,
+        } = &tracked.target
+        else {
+            return None;
+        };
+        let id = id(key);
+        let pods = self.fleet.pod_count(&id).unwrap_or(0);
+        let finding = Finding {
+            object: &tracked.autoscaler.object,
+            unsupported: unsupported.as_deref(),
+            refused_annotation: tracked.refused_annotation.as_deref(),
+            pods,
+            recommendation: self.recommend(&id, &tracked.autoscaler),
+            is_measured: self.fleet.is_measured(&id),
+            history: self.history_of(&key.namespace, selector, now),
+            may_be_measured_soon: tracked
+                .pods_since
+                .is_some_and(|since| now < since + self.charge.patience),
+            omits_containers: self.fleet.kept_containers(&id).is_some(),
+            source_is_stale: self.source_is_stale(),
+        };
+        let mut status = decide::status(finding, now);
+        self.hold(tracked, &mut status, now);
+        Some(Decision {
+            autoscaler: Arc::clone(&tracked.autoscaler),
+            status,
+            pods,
+            unsupported: unsupported.is_some(),
+        })
+    }
+
+    /// Whether the source of usage has been silent for too long. Absent between its last answer and
+    /// then, and in a new process before the first answer: an outage may have begun before the
+    /// process.
+    fn source_is_stale(&self) -> Option<bool> {
+        match self.unanswered? {
+            0 => Some(false),
+            MOST_UNANSWERED.. => Some(true),
+            _ => None,
+        }
+    }
+
+    /// What usage says, but of a resource without any what was published; under a sizing policy of
+    /// the object's own, not less than what was published while little is known.
+    pub(super) fn recommend(&self, id: &AutoscalerId, autoscaler: &Autoscaler) -> Recommendation {
+        let mut recommendation = self.fleet.recommend(id).unwrap_or_default();
+        let status = autoscaler.object.status.as_ref();
+        let published = status
+            .and_then(|status| status.recommendation.clone())
+            .unwrap_or_default()
+            .into();
+        self.fleet
+            .keep_unmeasured(id, &mut recommendation, &published);
+        if self.fleet.has_per_vpa_policy(id) {
+            self.fleet
+                .keep_published(id, &mut recommendation, &published);
+        }
+        recommendation
+    }
+}

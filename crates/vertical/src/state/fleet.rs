@@ -1,0 +1,70 @@
+//! Objects and pods as sizing knows them.
+
+use std::sync::Arc;
+
+use crate::{AutoscalerId, AutoscalerSpec, PodSpec};
+use model::Selector;
+use sizing::SizingPolicy;
+use view::{Autoscaler, ObjectKey, Phase, Pod};
+
+use super::Target;
+use crate::resource_policy::{integer_cpu, policies};
+
+pub(super) fn id(key: &ObjectKey) -> AutoscalerId {
+    AutoscalerId {
+        namespace: key.namespace.clone(),
+        name: key.name.clone(),
+    }
+}
+
+pub(super) fn spec(
+    autoscaler: &Autoscaler,
+    target: &Target,
+    sizing: Option<SizingPolicy>,
+) -> AutoscalerSpec {
+    let (selector, target_exists) = match target {
+        Target::Known {
+            selector,
+            unsupported,
+        } => (selector.clone(), unsupported.is_none()),
+        Target::Unknown => (Selector::nothing(), true),
+    };
+    AutoscalerSpec {
+        selector,
+        policies: policies(&autoscaler.object),
+        integer_cpu: integer_cpu(&autoscaler.object),
+        target_exists,
+        sizing: sizing.map(Arc::new),
+    }
+}
+
+/// The names of the containers that are sized, and of the init containers that are not.
+pub(crate) fn container_names(pod: &Pod, native_sidecars: bool) -> (Vec<String>, Vec<String>) {
+    let is_sized =
+        |name: &String| native_sidecars && pod.sidecars.iter().any(|sidecar| sidecar.name == *name);
+    let (sidecars, init_containers): (Vec<String>, _) =
+        pod.init_containers.iter().cloned().partition(is_sized);
+    let containers = pod
+        .containers
+        .iter()
+        .map(|container| container.name.clone());
+    (containers.chain(sidecars).collect(), init_containers)
+}
+
+pub(super) fn pod_spec(pod: &Pod, native_sidecars: bool) -> PodSpec {
+    let (containers, init_containers) = container_names(pod, native_sidecars);
+    PodSpec {
+        namespace: pod.key.namespace.clone(),
+        name: pod.key.name.clone(),
+        labels: pod.labels.clone(),
+        phase: match pod.phase {
+            Phase::Pending => crate::Phase::Pending,
+            Phase::Running => crate::Phase::Running,
+            Phase::Succeeded => crate::Phase::Succeeded,
+            Phase::Failed => crate::Phase::Failed,
+            Phase::Unknown => crate::Phase::Unknown,
+        },
+        containers,
+        init_containers,
+    }
+}
