@@ -10,7 +10,7 @@ use criterion::{Criterion, criterion_group, criterion_main};
 use jiff::{SignedDuration, Timestamp};
 use model::{ContainerRef, Cpu, Memory, Sample, Selector};
 use sizing::Config;
-use vertical::{AutoscalerId, AutoscalerSpec, Fleet, Phase, PodSpec};
+use vertical::{AutoscalerId, AutoscalerSpec, ClusterState, Phase, PodSpec};
 
 const CONTAINERS: usize = 100_000;
 const SAMPLES: usize = 100;
@@ -57,8 +57,8 @@ fn autoscaler(number: usize) -> AutoscalerId {
     }
 }
 
-fn fleet() -> Fleet {
-    let mut fleet = Fleet::new(Config::default()).expect("defaults");
+fn cluster() -> ClusterState {
+    let mut cluster = ClusterState::new(Config::default()).expect("defaults");
     for number in 0..CONTAINERS {
         let name = format!("web-{number}");
         let labels = [
@@ -67,7 +67,7 @@ fn fleet() -> Fleet {
             ("pod-template-hash", "5d8c7b9f4"),
         ];
         let selector = Selector::match_labels([("app", name.as_str()), ("part-of", "shop")]);
-        fleet.apply_autoscaler(
+        cluster.apply_autoscaler(
             &autoscaler(number),
             AutoscalerSpec {
                 selector,
@@ -82,9 +82,9 @@ fn fleet() -> Fleet {
             containers: vec!["app".to_owned()],
             init_containers: Vec::new(),
         };
-        fleet.apply_pod(pod, start());
+        cluster.apply_pod(pod, start());
     }
-    fleet
+    cluster
 }
 
 /// Resident memory of this process in bytes, or `None` without /proc.
@@ -100,39 +100,39 @@ fn resident_bytes() -> Option<usize> {
 fn report_memory(when: &str, before: Option<usize>) {
     if let (Some(before), Some(after)) = (before, resident_bytes()) {
         println!(
-            "fleet: {} bytes per container resource {when}",
+            "cluster state: {} bytes per container resource {when}",
             after.saturating_sub(before) / (2 * CONTAINERS)
         );
     }
 }
 
-fn fleets(criterion: &mut Criterion) {
+fn cluster_states(criterion: &mut Criterion) {
     let before = resident_bytes();
-    let mut fleet = fleet();
+    let mut cluster = cluster();
     report_memory("before any sample", before);
     let containers: Vec<_> = (0..CONTAINERS).map(container).collect();
     let begin = Instant::now();
     for step in 0..SAMPLES {
         for (number, container) in containers.iter().enumerate() {
             let sample = sample(number, step);
-            fleet
+            cluster
                 .add_sample(container, &sample, sample.at)
                 .expect("a known container");
         }
     }
     let nanoseconds = begin.elapsed().as_nanos() / (CONTAINERS * SAMPLES) as u128;
     println!(
-        "fleet: {CONTAINERS} containers, {SAMPLES} samples each: {nanoseconds} ns per sample of CPU and memory"
+        "cluster state: {CONTAINERS} containers, {SAMPLES} samples each: {nanoseconds} ns per sample of CPU and memory"
     );
     report_memory("with all samples", before);
     let mut step = SAMPLES;
-    let mut group = criterion.benchmark_group("fleet of 100,000 containers");
+    let mut group = criterion.benchmark_group("cluster state of 100,000 containers");
     group.sample_size(10);
     group.bench_function("recompute everything", |bench| {
         let ids: Vec<_> = (0..CONTAINERS).map(autoscaler).collect();
         bench.iter(|| {
             ids.iter()
-                .filter_map(|id| fleet.recommend(black_box(id)))
+                .filter_map(|id| cluster.recommend(black_box(id)))
                 .count()
         });
     });
@@ -141,7 +141,7 @@ fn fleets(criterion: &mut Criterion) {
             step += 1;
             for (number, container) in containers.iter().enumerate() {
                 let sample = sample(number, step);
-                fleet
+                cluster
                     .add_sample(container, &sample, sample.at)
                     .expect("a known container");
             }
@@ -160,10 +160,10 @@ fn fleets(criterion: &mut Criterion) {
             containers: vec!["app".to_owned()],
             ..PodSpec::default()
         };
-        bench.iter(|| fleet.apply_pod(pod.clone(), start()));
+        bench.iter(|| cluster.apply_pod(pod.clone(), start()));
     });
     group.finish();
 }
 
-criterion_group!(benches, fleets);
+criterion_group!(benches, cluster_states);
 criterion_main!(benches);

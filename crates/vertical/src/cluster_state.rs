@@ -40,7 +40,7 @@ use namespace::Namespace;
 
 /// All pods, histories and autoscalers of one recommender.
 #[derive(Clone, Debug)]
-pub struct Fleet {
+pub struct ClusterState {
     config: Config,
     shapes: Shapes,
     namespaces: HashMap<Box<str>, Namespace>,
@@ -49,7 +49,7 @@ pub struct Fleet {
 
 /// Number of entries of each kind.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct FleetSize {
+pub struct ClusterStateSize {
     /// Pods.
     pub pods: usize,
     /// Distinct label sets of pods or histories.
@@ -62,7 +62,7 @@ pub struct FleetSize {
     pub index_entries: usize,
 }
 
-impl Fleet {
+impl ClusterState {
     /// Creates an empty state.
     pub fn new(config: Config) -> Result<Self, ConfigError> {
         let shapes = config.validate()?;
@@ -194,17 +194,17 @@ impl Fleet {
     }
 
     /// Number of entries of each kind.
-    pub fn size(&self) -> FleetSize {
-        self.namespaces
-            .values()
-            .map(Namespace::size)
-            .fold(FleetSize::default(), |total, size| FleetSize {
+    pub fn size(&self) -> ClusterStateSize {
+        self.namespaces.values().map(Namespace::size).fold(
+            ClusterStateSize::default(),
+            |total, size| ClusterStateSize {
                 pods: total.pods + size.pods,
                 label_sets: total.label_sets + size.label_sets,
                 histories: total.histories + size.histories,
                 autoscalers: total.autoscalers + size.autoscalers,
                 index_entries: total.index_entries + size.index_entries,
-            })
+            },
+        )
     }
 
     /// Allocated slots for pods, label sets and autoscalers, used or free. Free ones are reused.

@@ -5,13 +5,13 @@
 mod checkpoints;
 mod clock;
 mod decision;
-pub(crate) mod fleet;
 mod history;
 mod kills;
 mod quality;
 mod samples;
 mod schedulable;
 mod selection;
+pub(crate) mod spec;
 mod target;
 #[cfg(test)]
 mod tests;
@@ -21,7 +21,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::Fleet;
+use crate::ClusterState;
 use jiff::Timestamp;
 use sizing::{Config, ConfigError};
 use view::target::resolve;
@@ -32,9 +32,9 @@ use crate::history::Ledger;
 use crate::resource_policy::sizing_policy;
 use crate::schedulable::{Schedulable, refused_cap};
 use clock::ClockCheck;
-use fleet::{id, pod_spec, spec};
 use kills::FoundKills;
 use selection::Selections;
+use spec::{id, pod_spec, spec};
 use target::{Target, selectors, target};
 
 pub use checkpoints::Loaded;
@@ -60,7 +60,7 @@ pub struct Charge {
 #[derive(Debug)]
 pub struct State {
     charge: Charge,
-    fleet: Fleet,
+    cluster: ClusterState,
     autoscalers: BTreeMap<ObjectKey, Tracked>,
     pods: BTreeMap<ObjectKey, Arc<Pod>>,
     /// Pods that are gone, but whose last kills may still be on their way.
@@ -97,7 +97,7 @@ impl State {
     pub fn new(charge: Charge, config: Config) -> Result<Self, ConfigError> {
         Ok(Self {
             charge,
-            fleet: Fleet::new(config)?,
+            cluster: ClusterState::new(config)?,
             autoscalers: BTreeMap::new(),
             pods: BTreeMap::new(),
             gone: BTreeSet::new(),
@@ -112,7 +112,7 @@ impl State {
 
     /// How many histories of like containers there are.
     pub fn history_count(&self) -> usize {
-        self.fleet.size().histories
+        self.cluster.size().histories
     }
 
     /// Takes over the objects that this recommender is in charge of, and what their targets come
@@ -176,7 +176,7 @@ impl State {
         {
             tracing::warn!(autoscaler = %key, message, "an annotation cannot be used; the default stands in");
         }
-        self.fleet
+        self.cluster
             .apply_autoscaler(&id(&key), spec(autoscaler, &target, policy));
         let old = self.autoscalers.remove(&key);
         let is_new = old.is_none();
@@ -199,7 +199,7 @@ impl State {
     }
 
     fn forget_autoscaler(&mut self, key: &ObjectKey) {
-        self.fleet.delete_autoscaler(&id(key));
+        self.cluster.delete_autoscaler(&id(key));
         self.autoscalers.remove(key);
     }
 
@@ -225,7 +225,10 @@ impl State {
             .cloned();
         self.gone.extend(gone);
         for (key, tracked) in &mut self.autoscalers {
-            let has_pods = self.fleet.pod_count(&id(key)).is_some_and(|pods| pods > 0);
+            let has_pods = self
+                .cluster
+                .pod_count(&id(key))
+                .is_some_and(|pods| pods > 0);
             // A clock that was ahead must not make new pods wait for it.
             let since = tracked.pods_since.map_or(now, |since| since.min(now));
             tracked.pods_since = has_pods.then_some(since);
@@ -236,7 +239,7 @@ impl State {
 
     fn load_pod(&mut self, pod: &Arc<Pod>, now: Timestamp) -> KillCount {
         self.gone.remove(&pod.key);
-        self.fleet
+        self.cluster
             .apply_pod(pod_spec(pod, self.charge.native_sidecars), now);
         let before = self.pods.insert(pod.key.clone(), Arc::clone(pod));
         if before.is_some_and(|before| before.uid == pod.uid) {
@@ -258,7 +261,7 @@ impl State {
     /// Forgets the pods that are gone. Their kills must have been added before.
     pub fn delete_removed_pods(&mut self) {
         for key in std::mem::take(&mut self.gone) {
-            self.fleet.delete_pod(&key.namespace, &key.name);
+            self.cluster.delete_pod(&key.namespace, &key.name);
             self.pods.remove(&key);
             self.found_kills.forget(&key);
         }
@@ -274,9 +277,9 @@ impl State {
     /// histories. While the clock is not trusted, none is too old.
     pub fn collect_garbage(&mut self, now: Timestamp) -> usize {
         if self.clock.may_expire(now) {
-            self.fleet.collect_garbage(now)
+            self.cluster.collect_garbage(now)
         } else {
-            self.fleet.collect_unused(now)
+            self.cluster.collect_unused(now)
         }
     }
 }

@@ -4,7 +4,7 @@ use jiff::{SignedDuration, Timestamp};
 use model::{ContainerRef, Cpu, Labels, Memory, Sample, Selector};
 use proptest::prelude::*;
 use sizing::Config;
-use vertical::{AutoscalerId, AutoscalerSpec, Fleet, PodSpec};
+use vertical::{AutoscalerId, AutoscalerSpec, ClusterState, PodSpec};
 
 const MIB: i64 = 1 << 20;
 /// Ten days, one sample per hour.
@@ -22,10 +22,10 @@ fn id() -> AutoscalerId {
     }
 }
 
-fn fleet(pods: &[&str]) -> Fleet {
-    let mut fleet = Fleet::new(Config::default()).expect("defaults are valid");
+fn cluster(pods: &[&str]) -> ClusterState {
+    let mut cluster = ClusterState::new(Config::default()).expect("defaults are valid");
     let selector = Selector::match_labels([("app", "web")]);
-    fleet.apply_autoscaler(
+    cluster.apply_autoscaler(
         &id(),
         AutoscalerSpec {
             selector,
@@ -40,12 +40,12 @@ fn fleet(pods: &[&str]) -> Fleet {
             containers: vec!["app".to_owned()],
             ..PodSpec::default()
         };
-        fleet.apply_pod(pod, at(0));
+        cluster.apply_pod(pod, at(0));
     }
-    fleet
+    cluster
 }
 
-fn feed(fleet: &mut Fleet, pod: &str, usage: &[(i64, i64)], first_hour: usize) {
+fn feed(cluster: &mut ClusterState, pod: &str, usage: &[(i64, i64)], first_hour: usize) {
     for (index, (millicores, mebibytes)) in usage.iter().enumerate() {
         let container = ContainerRef {
             namespace: "shop".to_owned(),
@@ -62,7 +62,7 @@ fn feed(fleet: &mut Fleet, pod: &str, usage: &[(i64, i64)], first_hour: usize) {
             cpu: Some(cpu),
             memory: Some(memory),
         };
-        fleet
+        cluster
             .add_sample(&container, &sample, at)
             .expect("a known container");
     }
@@ -70,9 +70,9 @@ fn feed(fleet: &mut Fleet, pod: &str, usage: &[(i64, i64)], first_hour: usize) {
 
 /// Expects the same target, bounds and weights with history backfilled up to `split`.
 fn check(usage: &[(i64, i64)], split: usize) {
-    let mut whole = fleet(&["web-1", "web-2"]);
-    let mut earlier = fleet(&["web-1", "web-2", "gone"]);
-    let mut late = fleet(&["web-1", "web-2"]);
+    let mut whole = cluster(&["web-1", "web-2"]);
+    let mut earlier = cluster(&["web-1", "web-2", "gone"]);
+    let mut late = cluster(&["web-1", "web-2"]);
     whole.apply_pod(
         PodSpec {
             namespace: "shop".to_owned(),
@@ -100,8 +100,8 @@ fn check(usage: &[(i64, i64)], split: usize) {
     assert_eq!(late.size(), whole.size());
     let now = at(usage.len());
     // Weights have their own reference time, which may differ by whole half-lives.
-    let weight = |fleet: &Fleet| {
-        let memory = &fleet.checkpoints(&id(), now).expect("known")["app"].memory_histogram;
+    let weight = |cluster: &ClusterState| {
+        let memory = &cluster.checkpoints(&id(), now).expect("known")["app"].memory_histogram;
         let reference = memory.reference_timestamp.expect("there are peaks");
         memory.total_weight * (reference.duration_since(at(0)).as_secs_f64() / 86_400.0).exp2()
     };
@@ -129,9 +129,9 @@ fn late_history_counts_as_if_it_had_been_seen() {
 
 #[test]
 fn history_of_pods_that_are_gone_counts_too_and_needs_no_live_pod() {
-    let mut earlier = fleet(&["gone"]);
+    let mut earlier = cluster(&["gone"]);
     feed(&mut earlier, "gone", &waves(), 0);
-    let mut late = fleet(&[]);
+    let mut late = cluster(&[]);
     late.prepend_history(&earlier, at(HOURS));
     assert_eq!(late.estimates(&id()), earlier.estimates(&id()));
     assert_eq!(late.pod_count(&id()), Some(0));
@@ -139,19 +139,19 @@ fn history_of_pods_that_are_gone_counts_too_and_needs_no_live_pod() {
 
 #[test]
 fn nothing_seen_before_changes_nothing() {
-    let mut late = fleet(&["web-1"]);
+    let mut late = cluster(&["web-1"]);
     feed(&mut late, "web-1", &waves(), 0);
     let expected = late.estimates(&id());
-    late.prepend_history(&fleet(&["web-1"]), at(HOURS));
+    late.prepend_history(&cluster(&["web-1"]), at(HOURS));
     assert_eq!(late.estimates(&id()), expected);
 }
 
 #[test]
 fn samples_go_on_after_the_history() {
     let usage = waves();
-    let mut whole = fleet(&["web-1"]);
-    let mut earlier = fleet(&["web-1"]);
-    let mut late = fleet(&["web-1"]);
+    let mut whole = cluster(&["web-1"]);
+    let mut earlier = cluster(&["web-1"]);
+    let mut late = cluster(&["web-1"]);
     feed(&mut whole, "web-1", &usage, 0);
     feed(&mut earlier, "web-1", &usage[..200], 0);
     feed(&mut late, "web-1", &usage[200..202], 200);

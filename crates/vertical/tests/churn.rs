@@ -4,7 +4,7 @@
 use jiff::{SignedDuration, Timestamp};
 use model::{ContainerRef, Cpu, Labels, Memory, Sample, Selector};
 use sizing::Config;
-use vertical::{AutoscalerId, AutoscalerSpec, Fleet, FleetSize, Phase, PodSpec};
+use vertical::{AutoscalerId, AutoscalerSpec, ClusterState, ClusterStateSize, Phase, PodSpec};
 
 const ROUNDS: i64 = 1000;
 const HALF_HOUR: SignedDuration = SignedDuration::from_mins(30);
@@ -48,7 +48,7 @@ fn autoscaler(round: i64) -> AutoscalerId {
 
 /// Creates and measures the pods of a round, changes a label and measures again, and deletes the
 /// pods of the previous round.
-fn round(fleet: &mut Fleet, round: i64) {
+fn round(cluster: &mut ClusterState, round: i64) {
     let now = time(round);
     let before = round - 1;
     for number in 0..PODS {
@@ -60,7 +60,7 @@ fn round(fleet: &mut Fleet, round: i64) {
         };
         let relabelled = spec.labels.iter().chain([("phase", "second")]).collect();
         for (minute, labels) in [(0, spec.labels.clone()), (1, relabelled)] {
-            fleet.apply_pod(
+            cluster.apply_pod(
                 PodSpec {
                     labels,
                     ..spec.clone()
@@ -73,30 +73,30 @@ fn round(fleet: &mut Fleet, round: i64) {
                 cpu: Some(Cpu::from_millicores(100)),
                 memory: Some(Memory::from_bytes(1 << 28)),
             };
-            assert!(fleet.add_sample(&container, &sample, at).unwrap().cpu);
+            assert!(cluster.add_sample(&container, &sample, at).unwrap().cpu);
         }
-        fleet
+        cluster
             .record_oom(&container, now, Memory::from_bytes(1 << 29), now)
             .unwrap();
-        fleet.delete_pod(&namespace(before), &pod(before, number).name);
+        cluster.delete_pod(&namespace(before), &pod(before, number).name);
     }
     let selector = Selector::match_labels([("app", "job")]);
-    fleet.apply_autoscaler(
+    cluster.apply_autoscaler(
         &autoscaler(round),
         AutoscalerSpec {
             selector,
             ..AutoscalerSpec::default()
         },
     );
-    fleet.delete_autoscaler(&autoscaler(before));
-    let recommended = fleet.recommend(&autoscaler(round)).expect("it is there");
+    cluster.delete_autoscaler(&autoscaler(before));
+    let recommended = cluster.recommend(&autoscaler(round)).expect("it is there");
     assert_eq!(recommended.containers.len(), 1);
-    fleet.collect_garbage(now);
+    cluster.collect_garbage(now);
 }
 
 #[test]
 fn a_thousand_rounds_of_churn_leave_no_more_than_the_retention_and_nothing_after_it() {
-    let mut fleet = Fleet::new(Config::default()).unwrap();
+    let mut cluster = ClusterState::new(Config::default()).unwrap();
     // Two label sets per pod, plus the rounds since the last collection.
     let kept = usize::try_from((RETENTION + COLLECTED_EVERY) * PODS * 2).unwrap();
     // Free slots end with their namespace, of which five exist at a time.
@@ -104,10 +104,10 @@ fn a_thousand_rounds_of_churn_leave_no_more_than_the_retention_and_nothing_after
         (RETENTION / ROUNDS_OF_NAMESPACE + 2) * (ROUNDS_OF_NAMESPACE + 2) * PODS * 2,
     )
     .unwrap();
-    let mut largest = FleetSize::default();
+    let mut largest = ClusterStateSize::default();
     for number in 0..ROUNDS {
-        round(&mut fleet, number);
-        let size = fleet.size();
+        round(&mut cluster, number);
+        let size = cluster.size();
         assert!(
             size.histories <= kept && size.label_sets <= kept,
             "round {number}: {size:?}"
@@ -122,18 +122,22 @@ fn a_thousand_rounds_of_churn_leave_no_more_than_the_retention_and_nothing_after
             size.index_entries <= kept * 3 + 1,
             "round {number}: {size:?}"
         );
-        assert!(fleet.slots() <= places, "round {number}: {}", fleet.slots());
+        assert!(
+            cluster.slots() <= places,
+            "round {number}: {}",
+            cluster.slots()
+        );
         if number == ROUNDS / 2 {
             largest = size;
         }
     }
-    let last = fleet.size();
+    let last = cluster.size();
     let grown = last.histories as f64 / largest.histories as f64;
     assert!((0.9..1.1).contains(&grown), "from {largest:?} to {last:?}");
     for number in 0..PODS {
-        fleet.delete_pod(&namespace(ROUNDS - 1), &pod(ROUNDS - 1, number).name);
+        cluster.delete_pod(&namespace(ROUNDS - 1), &pod(ROUNDS - 1, number).name);
     }
-    fleet.delete_autoscaler(&autoscaler(ROUNDS - 1));
-    fleet.collect_garbage(time(ROUNDS + RETENTION));
-    assert_eq!(fleet.size(), FleetSize::default());
+    cluster.delete_autoscaler(&autoscaler(ROUNDS - 1));
+    cluster.collect_garbage(time(ROUNDS + RETENTION));
+    assert_eq!(cluster.size(), ClusterStateSize::default());
 }

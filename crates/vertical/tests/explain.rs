@@ -11,7 +11,7 @@ use proptest::collection::vec;
 use proptest::option;
 use proptest::prelude::*;
 use sizing::{Config, ContainerPolicy, ScalingMode, SizingPolicy};
-use vertical::{AutoscalerId, AutoscalerSpec, Fleet, Phase, PodSpec};
+use vertical::{AutoscalerId, AutoscalerSpec, ClusterState, Phase, PodSpec};
 
 const MIB: i64 = 1 << 20;
 
@@ -26,12 +26,12 @@ fn id() -> AutoscalerId {
     }
 }
 
-fn fleet(
+fn cluster(
     config: Config,
     policies: Vec<ContainerPolicy>,
     whole_cores: bool,
     samples: &[(i64, i64)],
-) -> Fleet {
+) -> ClusterState {
     let integer_cpu = if whole_cores {
         ["app".to_owned()].into()
     } else {
@@ -49,11 +49,11 @@ fn fleet(
 }
 
 /// Containers `app` and `side` with the given samples each minute, in millicores and MiB.
-fn fleet_of(config: Config, spec: AutoscalerSpec, samples: &[(i64, i64)]) -> Fleet {
-    let mut fleet = Fleet::new(config).unwrap();
+fn fleet_of(config: Config, spec: AutoscalerSpec, samples: &[(i64, i64)]) -> ClusterState {
+    let mut cluster = ClusterState::new(config).unwrap();
     let labels: Labels = [("app", "web")].into_iter().collect();
     let selector = Selector::match_labels([("app", "web")]);
-    fleet.apply_autoscaler(&id(), AutoscalerSpec { selector, ..spec });
+    cluster.apply_autoscaler(&id(), AutoscalerSpec { selector, ..spec });
     let pod = PodSpec {
         namespace: "shop".to_owned(),
         name: "web-1".to_owned(),
@@ -62,7 +62,7 @@ fn fleet_of(config: Config, spec: AutoscalerSpec, samples: &[(i64, i64)]) -> Fle
         containers: vec!["app".to_owned(), "side".to_owned()],
         init_containers: Vec::new(),
     };
-    fleet.apply_pod(pod, start());
+    cluster.apply_pod(pod, start());
     for (minute, (millicores, mebibytes)) in (0..).zip(samples) {
         let at = start() + SignedDuration::from_mins(minute);
         let container = ContainerRef {
@@ -76,9 +76,9 @@ fn fleet_of(config: Config, spec: AutoscalerSpec, samples: &[(i64, i64)]) -> Fle
             cpu,
             memory: Some(Memory::from_bytes(mebibytes * MIB)),
         };
-        fleet.add_sample(&container, &sample, at).unwrap();
+        cluster.add_sample(&container, &sample, at).unwrap();
     }
-    fleet
+    cluster
 }
 
 fn list(cpu: Option<i64>, memory: Option<i64>) -> ResourceList {
@@ -88,9 +88,9 @@ fn list(cpu: Option<i64>, memory: Option<i64>) -> ResourceList {
 }
 
 /// Expects explained and published numbers to match in both directions.
-fn check(fleet: &Fleet) {
-    for published in fleet.recommend(&id()).unwrap().containers {
-        let explained = fleet.explain(&id(), &published.container_name).unwrap();
+fn check(cluster: &ClusterState) {
+    for published in cluster.recommend(&id()).unwrap().containers {
+        let explained = cluster.explain(&id(), &published.container_name).unwrap();
         let number = |resource: &ResourceName, bound| {
             let mut numbers = explained.numbers.iter();
             numbers
@@ -144,12 +144,12 @@ proptest! {
             max_allowed: list(global.0, global.1),
             ..Config::default()
         };
-        check(&fleet(config, vec![policy], whole_cores, &samples));
+        check(&cluster(config, vec![policy], whole_cores, &samples));
     }
 }
 
-fn cpu_target(fleet: &Fleet) -> Explanation {
-    let explained = fleet.explain(&id(), "app").unwrap();
+fn cpu_target(cluster: &ClusterState) -> Explanation {
+    let explained = cluster.explain(&id(), "app").unwrap();
     explained
         .numbers
         .into_iter()
@@ -159,8 +159,8 @@ fn cpu_target(fleet: &Fleet) -> Explanation {
 
 #[test]
 fn an_hour_at_100_millicores_is_explained_step_by_step() {
-    let fleet = fleet(Config::default(), Vec::new(), false, &[(100, 100); 60]);
-    let explained = fleet.explain(&id(), "app").unwrap();
+    let cluster = cluster(Config::default(), Vec::new(), false, &[(100, 100); 60]);
+    let explained = cluster.explain(&id(), "app").unwrap();
     assert_eq!(
         (explained.samples, explained.lifespan.as_secs()),
         (60, 59 * 60)
@@ -214,9 +214,9 @@ fn the_cap_of_a_number_is_explained() {
             max_allowed: list(global, None),
             ..Config::default()
         };
-        let fleet = fleet(config, vec![policy], false, &[(100, 100); 60]);
+        let cluster = cluster(config, vec![policy], false, &[(100, 100); 60]);
         assert_eq!(
-            cpu_target(&fleet).capped_by,
+            cpu_target(&cluster).capped_by,
             expected,
             "{min:?} {max:?} {global:?}"
         );
@@ -238,15 +238,15 @@ fn what_is_not_sized_has_no_explanation() {
         mode: ScalingMode::Off,
         ..ContainerPolicy::default()
     };
-    let fleet = fleet(Config::default(), vec![off], false, &[(100, 100)]);
-    assert_eq!(fleet.explain(&id(), "app"), None);
-    assert_eq!(fleet.explain(&id(), "other"), None);
+    let cluster = cluster(Config::default(), vec![off], false, &[(100, 100)]);
+    assert_eq!(cluster.explain(&id(), "app"), None);
+    assert_eq!(cluster.explain(&id(), "other"), None);
     let unknown = AutoscalerId {
         namespace: "shop".to_owned(),
         name: "other".to_owned(),
     };
-    assert_eq!(fleet.explain(&unknown, "app"), None);
-    assert!(fleet.explain(&id(), "side").is_some());
+    assert_eq!(cluster.explain(&unknown, "app"), None);
+    assert!(cluster.explain(&id(), "side").is_some());
 }
 
 #[test]
@@ -263,9 +263,9 @@ fn a_sizing_policy_of_the_objects_own_is_a_step() {
         sizing: sizing.map(Arc::new),
         ..AutoscalerSpec::default()
     };
-    let fleet = fleet_of(Config::default(), spec, &[(250, 100); 60]);
-    check(&fleet);
-    let number = cpu_target(&fleet);
+    let cluster = fleet_of(Config::default(), spec, &[(250, 100); 60]);
+    check(&cluster);
+    let number = cpu_target(&cluster);
     // The VPA's method results in 258m and 15 %; Crane's, with buckets of a tenth of a core, in
     // 300m and 15 %.
     assert_eq!(

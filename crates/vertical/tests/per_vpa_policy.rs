@@ -8,7 +8,7 @@ use model::{
     Selector,
 };
 use sizing::{Buckets, Config, ContainerPolicy, SizingPolicy};
-use vertical::{AutoscalerId, AutoscalerSpec, Fleet, PodSpec};
+use vertical::{AutoscalerId, AutoscalerSpec, ClusterState, PodSpec};
 
 const MIB: i64 = 1 << 20;
 const DAY: i64 = 24 * 60;
@@ -48,10 +48,10 @@ fn spec(annotations: &[(&str, &str)]) -> AutoscalerSpec {
 
 /// Pods `web-1` and `web-2`, the autoscaler `web` with these annotations, and the autoscaler
 /// `plain` without.
-fn fleet(annotations: &[(&str, &str)]) -> Fleet {
-    let mut fleet = Fleet::new(Config::default()).unwrap();
-    fleet.apply_autoscaler(&id("web"), spec(annotations));
-    fleet.apply_autoscaler(&id("plain"), spec(&[]));
+fn cluster(annotations: &[(&str, &str)]) -> ClusterState {
+    let mut cluster = ClusterState::new(Config::default()).unwrap();
+    cluster.apply_autoscaler(&id("web"), spec(annotations));
+    cluster.apply_autoscaler(&id("plain"), spec(&[]));
     for name in ["web-1", "web-2"] {
         let pod = PodSpec {
             namespace: "shop".to_owned(),
@@ -60,9 +60,9 @@ fn fleet(annotations: &[(&str, &str)]) -> Fleet {
             containers: vec!["app".to_owned()],
             ..PodSpec::default()
         };
-        fleet.apply_pod(pod, at(0));
+        cluster.apply_pod(pod, at(0));
     }
-    fleet
+    cluster
 }
 
 fn container(pod: &str) -> ContainerRef {
@@ -73,39 +73,39 @@ fn container(pod: &str) -> ContainerRef {
     }
 }
 
-fn add(fleet: &mut Fleet, pod: &str, minute: i64, millicores: i64, mebibytes: i64) {
+fn add(cluster: &mut ClusterState, pod: &str, minute: i64, millicores: i64, mebibytes: i64) {
     let sample = Sample {
         at: at(minute),
         cpu: Some(Cpu::from_millicores(millicores)),
         memory: Some(Memory::from_bytes(mebibytes * MIB)),
     };
-    fleet
+    cluster
         .add_sample(&container(pod), &sample, at(minute))
         .unwrap();
 }
 
 /// Both pods use 500m and 800Mi each minute.
-fn add_steady(fleet: &mut Fleet, minutes: std::ops::Range<i64>) {
+fn add_steady(cluster: &mut ClusterState, minutes: std::ops::Range<i64>) {
     for minute in minutes {
-        add(fleet, "web-1", minute, 500, 800);
-        add(fleet, "web-2", minute, 500, 800);
+        add(cluster, "web-1", minute, 500, 800);
+        add(cluster, "web-2", minute, 500, 800);
     }
 }
 
-fn recommended(fleet: &Fleet, name: &str) -> Option<ContainerRecommendation> {
-    fleet.recommend(&id(name)).unwrap().containers.pop()
+fn recommended(cluster: &ClusterState, name: &str) -> Option<ContainerRecommendation> {
+    cluster.recommend(&id(name)).unwrap().containers.pop()
 }
 
 /// Target in millicores and bytes.
-fn target(fleet: &Fleet, name: &str) -> Option<(i64, i64)> {
-    let target = recommended(fleet, name)?.target;
+fn target(cluster: &ClusterState, name: &str) -> Option<(i64, i64)> {
+    let target = recommended(cluster, name)?.target;
     Some((target.cpu()?.millicores(), target.memory()?.bytes()))
 }
 
 fn check_steady(policy: &str, expected: (i64, i64)) {
-    let mut fleet = fleet(&[("policy", policy)]);
-    add_steady(&mut fleet, 0..2 * DAY);
-    assert_eq!(target(&fleet, "web"), Some(expected), "{policy}");
+    let mut cluster = cluster(&[("policy", policy)]);
+    add_steady(&mut cluster, 0..2 * DAY);
+    assert_eq!(target(&cluster, "web"), Some(expected), "{policy}");
 }
 
 /// The bound of a value's bucket times a factor, rounded up.
@@ -132,10 +132,10 @@ fn each_policy_gives_its_own_target_for_steady_usage() {
 #[test]
 fn the_bounds_are_the_vpas_and_hold_the_target() {
     for policy in POLICIES {
-        let mut fleet = fleet(&[("policy", policy)]);
-        add_steady(&mut fleet, 0..2 * DAY);
-        let own = recommended(&fleet, "web").unwrap();
-        let vpa = recommended(&fleet, "plain").unwrap();
+        let mut cluster = cluster(&[("policy", policy)]);
+        add_steady(&mut cluster, 0..2 * DAY);
+        let own = recommended(&cluster, "web").unwrap();
+        let vpa = recommended(&cluster, "plain").unwrap();
         assert_eq!(
             own.lower_bound.cpu(),
             vpa.lower_bound.cpu().min(own.target.cpu()),
@@ -161,32 +161,34 @@ fn the_bounds_are_the_vpas_and_hold_the_target() {
 
 #[test]
 fn autoscalers_of_the_vpa_policy_do_not_notice() {
-    let mut plain = fleet(&[]);
+    let mut plain = cluster(&[]);
     add_steady(&mut plain, 0..DAY);
     for policy in POLICIES {
-        let mut fleet = fleet(&[("policy", policy)]);
-        add_steady(&mut fleet, 0..DAY);
+        let mut cluster = cluster(&[("policy", policy)]);
+        add_steady(&mut cluster, 0..DAY);
         assert_eq!(
-            recommended(&fleet, "plain"),
+            recommended(&cluster, "plain"),
             recommended(&plain, "plain"),
             "{policy}"
         );
-        assert!(fleet.has_per_vpa_policy(&id("web")) && !fleet.has_per_vpa_policy(&id("plain")));
+        assert!(
+            cluster.has_per_vpa_policy(&id("web")) && !cluster.has_per_vpa_policy(&id("plain"))
+        );
 
-        fleet.apply_autoscaler(&id("web"), spec(&[]));
+        cluster.apply_autoscaler(&id("web"), spec(&[]));
         assert_eq!(
-            recommended(&fleet, "web"),
+            recommended(&cluster, "web"),
             recommended(&plain, "plain"),
             "{policy} was taken away"
         );
-        assert!(!fleet.has_per_vpa_policy(&id("web")));
+        assert!(!cluster.has_per_vpa_policy(&id("web")));
     }
 }
 
 #[test]
 fn rounding_and_limits_apply_to_every_policy() {
     for policy in POLICIES {
-        let mut fleet = fleet(&[("policy", policy)]);
+        let mut cluster = cluster(&[("policy", policy)]);
         let limit = |millicores, mebibytes| {
             ResourceList::of(
                 Cpu::from_millicores(millicores),
@@ -198,15 +200,15 @@ fn rounding_and_limits_apply_to_every_policy() {
             max_allowed: limit(300, 400),
             ..ContainerPolicy::default()
         }];
-        fleet.apply_autoscaler(
+        cluster.apply_autoscaler(
             &id("web"),
             AutoscalerSpec {
                 policies,
                 ..spec(&[("policy", policy)])
             },
         );
-        add_steady(&mut fleet, 0..DAY);
-        let own = recommended(&fleet, "web").unwrap();
+        add_steady(&mut cluster, 0..DAY);
+        let own = recommended(&cluster, "web").unwrap();
         assert_eq!(own.target, limit(300, 400), "{policy}");
         assert!(own.uncapped_target.cpu() > own.target.cpu(), "{policy}");
     }
@@ -219,18 +221,21 @@ fn the_least_of_a_container_is_not_undercut_by_autopilot_and_is_a_bucket_for_cra
         ("autopilot-window", (25, 250 * MIB)),
         ("autopilot-ml", (25, 250 * MIB)),
     ] {
-        let mut fleet = fleet(&[("policy", policy)]);
+        let mut cluster = cluster(&[("policy", policy)]);
         for minute in 0..60 {
-            add(&mut fleet, "web-1", minute, 1, 10);
+            add(&mut cluster, "web-1", minute, 1, 10);
         }
-        assert_eq!(target(&fleet, "web"), Some(expected), "{policy}");
+        assert_eq!(target(&cluster, "web"), Some(expected), "{policy}");
     }
 }
 
 #[test]
 fn the_same_sample_again_counts_once() {
     for policy in POLICIES {
-        let (mut once, mut twice) = (fleet(&[("policy", policy)]), fleet(&[("policy", policy)]));
+        let (mut once, mut twice) = (
+            cluster(&[("policy", policy)]),
+            cluster(&[("policy", policy)]),
+        );
         for minute in 0..DAY {
             let (millicores, mebibytes) = (100 + minute % 7 * 100, 200 + minute % 5 * 200);
             add(&mut once, "web-1", minute, millicores, mebibytes);
@@ -250,28 +255,28 @@ fn the_same_sample_again_counts_once() {
 #[test]
 fn a_sample_from_the_future_does_not_stop_the_windows() {
     for policy in ["autopilot-window", "autopilot-ml"] {
-        let mut fleet = fleet(&[("policy", policy)]);
+        let mut cluster = cluster(&[("policy", policy)]);
         let ahead = Sample {
             at: at(600),
             cpu: Some(Cpu::from_millicores(1)),
             memory: None,
         };
-        fleet
+        cluster
             .add_sample(&container("web-2"), &ahead, at(0))
             .unwrap();
         for minute in 0..30 {
-            add(&mut fleet, "web-1", minute, 500, 800);
+            add(&mut cluster, "web-1", minute, 500, 800);
         }
-        assert!(target(&fleet, "web").is_some(), "{policy}");
+        assert!(target(&cluster, "web").is_some(), "{policy}");
     }
 }
 
 #[test]
 fn a_kill_counts_at_once() {
     for policy in POLICIES {
-        let mut fleet = fleet(&[("policy", policy)]);
-        add_steady(&mut fleet, 0..60);
-        fleet
+        let mut cluster = cluster(&[("policy", policy)]);
+        add_steady(&mut cluster, 0..60);
+        cluster
             .record_oom(
                 &container("web-1"),
                 at(60),
@@ -279,7 +284,7 @@ fn a_kill_counts_at_once() {
                 at(60),
             )
             .unwrap();
-        let (_, bytes) = target(&fleet, "web").unwrap();
+        let (_, bytes) = target(&cluster, "web").unwrap();
         assert_eq!(
             bytes,
             2048 * MIB * 12 / 10 + i64::from(policy != "crane"),
@@ -303,11 +308,11 @@ fn check_kept(annotations: &[(&str, &str)], minutes: i64, expected: &str) {
             })
             .into(),
     };
-    let mut fleet = fleet(annotations);
-    add_steady(&mut fleet, 0..minutes);
-    let mut recommendation = fleet.recommend(&id("web")).unwrap();
+    let mut cluster = cluster(annotations);
+    add_steady(&mut cluster, 0..minutes);
+    let mut recommendation = cluster.recommend(&id("web")).unwrap();
     let found = recommendation.clone();
-    fleet.keep_published(&id("web"), &mut recommendation, &published);
+    cluster.keep_published(&id("web"), &mut recommendation, &published);
     let kept = match recommendation.containers.as_slice() {
         [] => "nothing",
         [only] if only.target == published.containers[0].target => "published",
@@ -351,11 +356,11 @@ fn a_policy_without_history_raises_published_values() {
         }],
     };
     for policy in POLICIES {
-        let mut fleet = fleet(&[("policy", policy)]);
-        add_steady(&mut fleet, 0..60);
-        let mut recommendation = fleet.recommend(&id("web")).unwrap();
-        let (found, _) = target(&fleet, "web").unwrap();
-        fleet.keep_published(&id("web"), &mut recommendation, &published);
+        let mut cluster = cluster(&[("policy", policy)]);
+        add_steady(&mut cluster, 0..60);
+        let mut recommendation = cluster.recommend(&id("web")).unwrap();
+        let (found, _) = target(&cluster, "web").unwrap();
+        cluster.keep_published(&id("web"), &mut recommendation, &published);
         let kept = &recommendation.containers[0];
         assert_eq!(
             kept.target.cpu(),
@@ -376,27 +381,27 @@ fn a_policy_without_history_raises_published_values() {
 
 #[test]
 fn another_policy_starts_anew_and_another_reading_of_the_same_history_does_not() {
-    let mut fleet = fleet(&[("policy", "crane")]);
-    add_steady(&mut fleet, 0..60);
-    fleet.apply_autoscaler(
+    let mut cluster = cluster(&[("policy", "crane")]);
+    add_steady(&mut cluster, 0..60);
+    cluster.apply_autoscaler(
         &id("web"),
         spec(&[("policy", "crane"), ("cpu-request-margin-fraction", "0.5")]),
     );
-    assert_eq!(target(&fleet, "web").map(|(cpu, _)| cpu), Some(900));
-    fleet.apply_autoscaler(&id("web"), spec(&[("policy", "autopilot-ml")]));
-    assert_eq!(target(&fleet, "web"), None);
-    fleet.apply_autoscaler(&id("web"), spec(&[("policy", "crane")]));
-    assert_eq!(target(&fleet, "web"), None);
+    assert_eq!(target(&cluster, "web").map(|(cpu, _)| cpu), Some(900));
+    cluster.apply_autoscaler(&id("web"), spec(&[("policy", "autopilot-ml")]));
+    assert_eq!(target(&cluster, "web"), None);
+    cluster.apply_autoscaler(&id("web"), spec(&[("policy", "crane")]));
+    assert_eq!(target(&cluster, "web"), None);
 }
 
 #[test]
 fn a_container_that_is_not_measured_any_more_is_forgotten() {
     for policy in POLICIES {
-        let mut fleet = fleet(&[("policy", policy)]);
-        add_steady(&mut fleet, 0..60);
-        fleet.collect_garbage(at(60));
-        assert!(target(&fleet, "web").is_some(), "{policy}");
-        fleet.collect_garbage(at(60 + 8 * DAY));
-        assert_eq!(target(&fleet, "web"), None, "{policy}");
+        let mut cluster = cluster(&[("policy", policy)]);
+        add_steady(&mut cluster, 0..60);
+        cluster.collect_garbage(at(60));
+        assert!(target(&cluster, "web").is_some(), "{policy}");
+        cluster.collect_garbage(at(60 + 8 * DAY));
+        assert_eq!(target(&cluster, "web"), None, "{policy}");
     }
 }

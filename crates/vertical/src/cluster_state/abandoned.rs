@@ -8,13 +8,13 @@
 use jiff::Timestamp;
 use sizing::{ContainerPolicy, MemoryRules, policy_for};
 
-use super::Fleet;
+use super::ClusterState;
 use super::autoscaler::AutoscalerId;
 use super::group::{Group, History};
 use super::namespace::Namespace;
 use super::pod::Pod;
 
-impl Fleet {
+impl ClusterState {
     /// Whether no pod of the autoscaler has the container while some run, and it has no samples
     /// within the retention: neither here nor since `last_heard`, as reported by others.
     pub fn is_abandoned(

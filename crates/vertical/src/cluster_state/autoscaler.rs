@@ -18,7 +18,7 @@ pub struct AutoscalerId {
     pub name: String,
 }
 
-/// Autoscaler as passed to [`Fleet::apply_autoscaler`].
+/// Autoscaler as passed to [`ClusterState::apply_autoscaler`].
 #[derive(Clone, Debug, PartialEq)]
 pub struct AutoscalerSpec {
     /// Selector of the target's pods. [`Selector::nothing`] while unknown.

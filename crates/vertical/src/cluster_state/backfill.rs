@@ -7,13 +7,13 @@ use jiff::Timestamp;
 use model::Labels;
 use sizing::Shapes;
 
-use super::Fleet;
+use super::ClusterState;
 use super::group::Group;
 use super::links::own_rules;
 use super::namespace::Namespace;
 use super::pod::Pod;
 
-impl Fleet {
+impl ClusterState {
     /// Merges the history of `earlier` before the history here. Samples in both count twice, so
     /// `earlier` must end where this state begins. Pods and autoscalers stay those of this state;
     /// both must have the same half-lives.

@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use sizing::{Aggregate, Instant};
 
-use super::Fleet;
+use super::ClusterState;
 use super::autoscaler::{Autoscaler, AutoscalerId};
 use super::group::{Group, History};
 use super::namespace::Namespace;
@@ -29,7 +29,7 @@ pub const MAX_IDLE_HISTORIES: usize = 5000;
 /// Histories kept when the maximum is exceeded, so that merging is rare.
 const IDLE_LEFT: usize = MAX_IDLE_HISTORIES / 10 * 9;
 
-impl Fleet {
+impl ClusterState {
     /// The container names that are sized and stored; `None` if all are, with at most
     /// [`MAX_CONTAINERS`].
     pub fn kept_containers(&self, id: &AutoscalerId) -> Option<BTreeSet<&str>> {

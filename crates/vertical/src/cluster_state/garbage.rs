@@ -5,7 +5,7 @@
 use jiff::Timestamp;
 use sizing::Instant;
 
-use super::Fleet;
+use super::ClusterState;
 use super::group::Group;
 use super::namespace::Namespace;
 use super::pod::Pod;
@@ -13,14 +13,14 @@ use super::pod::Pod;
 /// Minimum interval between collections.
 const INTERVAL_NS: i64 = 3_600_000_000_000;
 
-impl Fleet {
+impl ClusterState {
     /// Once an hour, drops expired and unused histories, and groups with neither history nor pods.
     /// Returns the number of dropped histories.
     pub fn collect_garbage(&mut self, now: Timestamp) -> usize {
         self.collect(now, true)
     }
 
-    /// Like [`Fleet::collect_garbage`], but keeps expired histories: for an untrusted clock.
+    /// Like [`ClusterState::collect_garbage`], but keeps expired histories: for an untrusted clock.
     pub fn collect_unused(&mut self, now: Timestamp) -> usize {
         self.collect(now, false)
     }

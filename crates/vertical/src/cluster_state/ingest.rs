@@ -7,7 +7,7 @@ use sizing::{
 };
 use thiserror::Error;
 
-use super::Fleet;
+use super::ClusterState;
 use super::autoscaler::AutoscalerId;
 
 /// Maximum time of a sample ahead of now. Clocks differ, but later samples would make all real ones
@@ -51,7 +51,7 @@ pub enum SampleError {
     },
 }
 
-impl Fleet {
+impl ClusterState {
     /// Adds the usage of a container. Samples of init containers are dropped.
     pub fn add_sample(
         &mut self,
@@ -175,7 +175,7 @@ impl Fleet {
         self.store(id, container, Aggregate::load(stored)?)
     }
 
-    /// Loads a checkpoint like [`Fleet::load_checkpoint`]. One that ends more than a day after
+    /// Loads a checkpoint like [`ClusterState::load_checkpoint`]. One that ends more than a day after
     /// `now` is moved back to end now: for a trusted clock.
     pub fn load_checkpoint_moved_back(
         &mut self,

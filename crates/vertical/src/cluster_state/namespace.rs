@@ -8,7 +8,7 @@ use jiff::Timestamp;
 use model::Labels;
 use sizing::{ContainerState, MemoryRules, Shapes};
 
-use super::FleetSize;
+use super::ClusterStateSize;
 use super::autoscaler::{Autoscaler, AutoscalerSpec};
 use super::group::{Group, History};
 use super::label_index::{LabelIndex, SelectorIndex};
@@ -62,8 +62,8 @@ impl Namespace {
         self.pods.len() + self.groups.len() + self.autoscalers.len() == 0
     }
 
-    pub(super) fn size(&self) -> FleetSize {
-        FleetSize {
+    pub(super) fn size(&self) -> ClusterStateSize {
+        ClusterStateSize {
             pods: self.pods.len(),
             label_sets: self.groups.len(),
             histories: self.groups.iter().map(|group| group.histories.len()).sum(),

@@ -14,13 +14,13 @@ use sizing::{
     cap_container, policy_for,
 };
 
-use super::Fleet;
+use super::ClusterState;
 use super::autoscaler::{Autoscaler, AutoscalerId};
 use super::namespace::Namespace;
 use super::policy_history::PolicyHistories;
 
-impl Fleet {
-    /// Whether the autoscaler has its own sizing policy, so that [`Fleet::keep_published`] applies.
+impl ClusterState {
+    /// Whether the autoscaler has its own sizing policy, so that [`ClusterState::keep_published`] applies.
     pub fn has_per_vpa_policy(&self, id: &AutoscalerId) -> bool {
         self.autoscaler(id)
             .is_some_and(|(_, autoscaler)| autoscaler.own.is_some())

@@ -26,7 +26,7 @@ impl Phase {
     }
 }
 
-/// Pod as passed to [`Fleet::apply_pod`].
+/// Pod as passed to [`ClusterState::apply_pod`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PodSpec {
     /// Its namespace.

@@ -15,7 +15,7 @@ use sizing::{
     container_minimum, estimate, explain, policy_for,
 };
 
-use super::Fleet;
+use super::ClusterState;
 use super::autoscaler::{Autoscaler, AutoscalerId};
 use super::bounds::{kept_containers, known};
 use super::namespace::Namespace;
@@ -23,7 +23,7 @@ use super::namespace::Namespace;
 /// Histories by container name.
 type Histories<'a> = BTreeMap<&'a str, Cow<'a, Aggregate>>;
 
-impl Fleet {
+impl ClusterState {
     /// The recommendation for all known containers of an autoscaler; empty without containers,
     /// `None` if the autoscaler does not exist.
     pub fn recommend(&self, id: &AutoscalerId) -> Option<Recommendation> {

@@ -6,12 +6,12 @@
 use model::{ContainerRecommendation, Recommendation, ResourceList, ResourceName};
 use sizing::{Aggregate, cap_container, policy_for};
 
-use super::Fleet;
+use super::ClusterState;
 use super::autoscaler::{Autoscaler, AutoscalerId};
 use super::bounds::known;
 use super::namespace::Namespace;
 
-impl Fleet {
+impl ClusterState {
     /// Keeps the published values of resources without samples, within the allowed range.
     pub fn keep_unmeasured(
         &self,

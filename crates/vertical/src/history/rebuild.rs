@@ -9,13 +9,13 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
-use crate::{AutoscalerId, AutoscalerSpec, Fleet, Phase, PodSpec};
+use crate::{AutoscalerId, AutoscalerSpec, ClusterState, Phase, PodSpec};
 use jiff::Timestamp;
 use model::{ContainerRef, Cpu, Labels, Memory, Sample, Selector, Series};
 use view::Pod;
 
 use super::label_names::KnownKeys;
-use crate::state::fleet::container_names;
+use crate::state::spec::container_names;
 
 /// Pod labels as in the store, by the pod's name.
 pub type PodLabels = HashMap<String, BTreeMap<String, String>>;
@@ -33,7 +33,7 @@ pub enum Resource {
 #[derive(Debug)]
 pub struct Scene {
     /// Without pods and objects.
-    pub fleet: Fleet,
+    pub cluster: ClusterState,
     /// The autoscalers of the namespace.
     pub autoscalers: Vec<(AutoscalerId, AutoscalerSpec)>,
     /// The existing pods of the namespace.
@@ -55,10 +55,10 @@ pub struct Outcome {
     pub unattributed: u64,
 }
 
-/// A fleet that is being rebuilt.
+/// A cluster state that is being rebuilt.
 #[derive(Debug)]
 pub struct Rebuild {
-    fleet: Fleet,
+    cluster: ClusterState,
     live: BTreeMap<String, Arc<Pod>>,
     gone: PodLabels,
     keys: KnownKeys,
@@ -77,7 +77,7 @@ impl Rebuild {
     /// Begins with what is known of the pods that are gone.
     pub fn new(scene: Scene, gone: PodLabels) -> Self {
         let Scene {
-            mut fleet,
+            mut cluster,
             autoscalers,
             pods,
             native_sidecars,
@@ -90,7 +90,7 @@ impl Rebuild {
                 .requirements()
                 .iter()
                 .for_each(|requirement| keys.insert(requirement.key()));
-            fleet.apply_autoscaler(&id, spec);
+            cluster.apply_autoscaler(&id, spec);
         }
         pods.iter()
             .flat_map(|pod| pod.labels.iter())
@@ -107,7 +107,7 @@ impl Rebuild {
             .collect();
         let (pods, outcome) = (HashMap::new(), Outcome::default());
         Self {
-            fleet,
+            cluster,
             live,
             gone,
             keys,
@@ -145,7 +145,7 @@ impl Rebuild {
                 Resource::Cpu => (Some(Cpu::from_millicores((value * 1000.0) as i64)), None),
                 Resource::Memory => (None, Some(Memory::from_bytes(*value as i64))),
             };
-            let accepted = self.fleet.add_sample(
+            let accepted = self.cluster.add_sample(
                 container,
                 &Sample {
                     at: *at,
@@ -159,12 +159,12 @@ impl Rebuild {
         }
     }
 
-    /// The fleet as it would be, and how much went into it.
-    pub fn finish(self) -> (Fleet, Outcome) {
-        (self.fleet, self.outcome)
+    /// The cluster state as it would be, and how much went into it.
+    pub fn finish(self) -> (ClusterState, Outcome) {
+        (self.cluster, self.outcome)
     }
 
-    /// Whether the container's usage counts; then the fleet knows it.
+    /// Whether the container's usage counts; then the cluster state knows it.
     fn admit(&mut self, namespace: &str, name: &str, container: &str, at: Timestamp) -> bool {
         if !self.has_history(name, container) {
             return false;
@@ -187,7 +187,7 @@ impl Rebuild {
         };
         if !pod.containers.iter().any(|known| known == container) {
             pod.containers.push(container.to_owned());
-            self.fleet.apply_pod(pod.clone(), at);
+            self.cluster.apply_pod(pod.clone(), at);
         }
         true
     }

@@ -36,7 +36,7 @@ impl State {
         for gone in self.past.see(checkpoints) {
             let (key, container) = (gone.autoscaler(), &gone.spec.container_name);
             if self.is_abandoned(&key, container, None, now) {
-                self.fleet.forget_container(&id(&key), container, now);
+                self.cluster.forget_container(&id(&key), container, now);
             }
         }
         let mut result = Loaded::default();
@@ -53,10 +53,10 @@ impl State {
             }
             let (id, stored) = (id(&key), form::read(status));
             let loaded = if self.clock.confirms(now) {
-                self.fleet
+                self.cluster
                     .load_checkpoint_moved_back(&id, container, &stored, now)
             } else {
-                self.fleet.load_checkpoint(&id, container, &stored, now)
+                self.cluster.load_checkpoint(&id, container, &stored, now)
             };
             match loaded {
                 Ok(()) => result.accepted += 1,
@@ -98,7 +98,7 @@ impl State {
         let Some(tracked) = tracked else {
             return BTreeMap::new();
         };
-        let mut checkpoints = self.fleet.checkpoints(&id(key), now).unwrap_or_default();
+        let mut checkpoints = self.cluster.checkpoints(&id(key), now).unwrap_or_default();
         checkpoints.retain(|container, checkpoint| {
             !tracked.held.contains(container)
                 && !self.is_abandoned(key, container, checkpoint.last_sample_start, now)
@@ -117,13 +117,13 @@ impl State {
     ) -> bool {
         self.clock.may_expire(now)
             && self
-                .fleet
+                .cluster
                 .is_abandoned(&id(key), container, last_heard, now)
     }
 
     /// The container names that are sized and stored of each object that has had more than that.
     pub fn crowded(&self) -> BTreeMap<ObjectKey, BTreeSet<&str>> {
-        let kept = |key: &ObjectKey| Some((key.clone(), self.fleet.kept_containers(&id(key))?));
+        let kept = |key: &ObjectKey| Some((key.clone(), self.cluster.kept_containers(&id(key))?));
         self.autoscalers.keys().filter_map(kept).collect()
     }
 

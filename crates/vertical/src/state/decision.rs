@@ -121,7 +121,7 @@ impl State {
     ) -> Option<ExplainedRecommendation> {
         let tracked = self.autoscalers.get(key)?;
         let decision = self.decide_one(key, tracked, now)?;
-        let mut explanation = self.fleet.explain(&id(key), container)?;
+        let mut explanation = self.cluster.explain(&id(key), container)?;
         self.explain_schedulable(key, tracked, container, &mut explanation);
         let published = Recommendation::from(decision.status.recommendation.unwrap_or_default());
         let published = published
@@ -135,7 +135,7 @@ impl State {
         Some(ExplainedRecommendation {
             uid: tracked.autoscaler.uid().to_owned(),
             published: published.unwrap_or_else(nothing),
-            is_measured: self.fleet.is_measured(&id(key)),
+            is_measured: self.cluster.is_measured(&id(key)),
             explanation,
         })
     }
@@ -149,19 +149,19 @@ impl State {
             return None;
         };
         let id = id(key);
-        let pods = self.fleet.pod_count(&id).unwrap_or(0);
+        let pods = self.cluster.pod_count(&id).unwrap_or(0);
         let finding = Finding {
             object: &tracked.autoscaler.object,
             unsupported: unsupported.as_deref(),
             refused_annotation: tracked.refused_annotation.as_deref(),
             pods,
             recommendation: self.recommend(&id, &tracked.autoscaler),
-            is_measured: self.fleet.is_measured(&id),
+            is_measured: self.cluster.is_measured(&id),
             history: self.history_of(&key.namespace, selector, now),
             may_be_measured_soon: tracked
                 .pods_since
                 .is_some_and(|since| now < since + self.charge.patience),
-            omits_containers: self.fleet.kept_containers(&id).is_some(),
+            omits_containers: self.cluster.kept_containers(&id).is_some(),
             source_is_stale: self.source_is_stale(),
         };
         let mut status = decide::status(finding, now);
@@ -188,16 +188,16 @@ impl State {
     /// What usage says, but of a resource without any what was published; under a sizing policy of
     /// the object's own, not less than what was published while little is known.
     pub(super) fn recommend(&self, id: &AutoscalerId, autoscaler: &Autoscaler) -> Recommendation {
-        let mut recommendation = self.fleet.recommend(id).unwrap_or_default();
+        let mut recommendation = self.cluster.recommend(id).unwrap_or_default();
         let status = autoscaler.object.status.as_ref();
         let published = status
             .and_then(|status| status.recommendation.clone())
             .unwrap_or_default()
             .into();
-        self.fleet
+        self.cluster
             .keep_unmeasured(id, &mut recommendation, &published);
-        if self.fleet.has_per_vpa_policy(id) {
-            self.fleet
+        if self.cluster.has_per_vpa_policy(id) {
+            self.cluster
                 .keep_published(id, &mut recommendation, &published);
         }
         recommendation

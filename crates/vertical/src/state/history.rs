@@ -4,7 +4,7 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use crate::Fleet;
+use crate::ClusterState;
 use jiff::Timestamp;
 use model::Selector;
 use view::ObjectKey;
@@ -38,7 +38,7 @@ impl State {
         let autoscalers = self.autoscalers.iter().filter(|(key, _)| own(key));
         let pods = self.pods.iter().filter(|(key, _)| own(key));
         Scene {
-            fleet: self.fleet.empty_copy(),
+            cluster: self.cluster.empty_copy(),
             autoscalers: autoscalers
                 // Other ways of sizing keep no past, so the VPA's alone is rebuilt.
                 .map(|(key, tracked)| (id(key), spec(&tracked.autoscaler, &tracked.target, None)))
@@ -55,8 +55,8 @@ impl State {
     }
 
     /// The history that was missing, as a recommender would know it that had run all the time.
-    pub fn add_history(&mut self, gap: &Gap, earlier: &Fleet, now: Timestamp) {
-        self.fleet.prepend_history(earlier, now);
+    pub fn add_history(&mut self, gap: &Gap, earlier: &ClusterState, now: Timestamp) {
+        self.cluster.prepend_history(earlier, now);
         self.no_history(gap);
     }
 
@@ -89,7 +89,7 @@ impl State {
                     .at_most(now)
                     .duration_since(history.started())
                     .as_nanos();
-                let suffices = age >= i128::from(self.fleet.config().cpu_confidence_interval_ns);
+                let suffices = age >= i128::from(self.cluster.config().cpu_confidence_interval_ns);
                 History::Missing {
                     problem: history.problem(),
                     keeps_recommendation: !suffices,

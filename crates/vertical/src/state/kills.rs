@@ -135,7 +135,7 @@ impl State {
 
     /// The objects that this recommender is in charge of and that size a pod.
     pub fn autoscalers_of(&self, pod: &ObjectKey) -> impl Iterator<Item = ObjectKey> {
-        let ids = self.fleet.autoscalers_of(&pod.namespace, &pod.name);
+        let ids = self.cluster.autoscalers_of(&pod.namespace, &pod.name);
         ids.into_iter()
             .map(|id| ObjectKey::new(id.namespace, id.name))
     }
@@ -176,7 +176,7 @@ impl State {
             interval_ns,
             interval_count,
             ..
-        } = self.fleet.memory_rules(&container);
+        } = self.cluster.memory_rules(&container);
         let interval = SignedDuration::from_nanos(interval_ns);
         let is_old = self.clock.at_most(now).duration_since(kill.at)
             >= SignedDuration::from_nanos(interval_ns.saturating_mul(interval_count));
@@ -188,7 +188,10 @@ impl State {
         if stored.is_some_and(|stored| stored.duration_since(kill.at) >= interval) {
             return KillFate::Stored;
         }
-        match self.fleet.record_oom(&container, kill.at, kill.memory, now) {
+        match self
+            .cluster
+            .record_oom(&container, kill.at, kill.memory, now)
+        {
             Ok(true) => {
                 tracing::info!(pod = %kill.pod, container = kill.container, at = %kill.at, "killed for want of memory");
                 KillFate::Accepted

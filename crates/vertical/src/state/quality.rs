@@ -54,7 +54,7 @@ impl State {
 
     /// The peak that a kill would count as now; none while its pod is not known.
     pub fn oom_peak(&self, kill: &OomKill) -> Option<Memory> {
-        self.fleet.oom_peak(&container(kill), kill.memory)
+        self.cluster.oom_peak(&container(kill), kill.memory)
     }
 
     /// What was recommended for the container that was killed.

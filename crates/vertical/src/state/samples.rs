@@ -46,7 +46,10 @@ impl State {
     ) -> Ingested {
         let mut ingested = Ingested::default();
         for usage in usage {
-            match self.fleet.add_sample(&usage.container, &usage.sample, now) {
+            match self
+                .cluster
+                .add_sample(&usage.container, &usage.sample, now)
+            {
                 Ok(accepted) if accepted.cpu || accepted.memory => {
                     ingested.accepted += 1;
                     judge(self, usage, accepted);

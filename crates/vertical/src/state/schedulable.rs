@@ -40,7 +40,7 @@ impl State {
             let_go(status);
             return;
         };
-        let whole_cores = self.fleet.config().integer_cpu;
+        let whole_cores = self.cluster.config().integer_cpu;
         let published = tracked.autoscaler.object.status.as_ref();
         hold(
             status,
@@ -62,9 +62,11 @@ impl State {
             return;
         };
         let found = self.recommend(&id(key), &tracked.autoscaler);
-        if let Some(fit) =
-            schedulable.fit(&tracked.autoscaler, self.fleet.config().integer_cpu, &found)
-        {
+        if let Some(fit) = schedulable.fit(
+            &tracked.autoscaler,
+            self.cluster.config().integer_cpu,
+            &found,
+        ) {
             fit.explain(container, explanation);
         }
     }

@@ -3,7 +3,7 @@
 use jiff::{SignedDuration, Timestamp};
 use model::{ContainerRef, Cpu, Memory, Sample, Selector};
 use sizing::Config;
-use vertical::{AutoscalerId, AutoscalerSpec, Fleet, Phase, PodSpec};
+use vertical::{AutoscalerId, AutoscalerSpec, ClusterState, Phase, PodSpec};
 
 pub(crate) const MIB: i64 = 1 << 20;
 
@@ -15,8 +15,8 @@ pub(crate) fn minutes(count: i64) -> SignedDuration {
     SignedDuration::from_mins(count)
 }
 
-pub(crate) fn fleet() -> Fleet {
-    Fleet::new(Config {
+pub(crate) fn cluster() -> ClusterState {
+    ClusterState::new(Config {
         per_autoscaler_rules: true,
         ..Config::default()
     })
@@ -64,27 +64,27 @@ pub(crate) fn sample(at: Timestamp, millicores: i64, bytes: i64) -> Sample {
     }
 }
 
-/// A fleet with pod `web-1` (label app=web), autoscaler `web` for it, and an hour of 100m and 100Mi
+/// A cluster state with pod `web-1` (label app=web), autoscaler `web` for it, and an hour of 100m and 100Mi
 /// usage.
-pub(crate) fn web() -> Fleet {
-    let mut fleet = fleet();
-    fleet.apply_autoscaler(&id("web"), selecting(&[("app", "web")]));
-    fleet.apply_pod(pod("web-1", &[("app", "web")]), start());
-    add_hour(&mut fleet, "web-1", start());
-    fleet
+pub(crate) fn web() -> ClusterState {
+    let mut cluster = cluster();
+    cluster.apply_autoscaler(&id("web"), selecting(&[("app", "web")]));
+    cluster.apply_pod(pod("web-1", &[("app", "web")]), start());
+    add_hour(&mut cluster, "web-1", start());
+    cluster
 }
 
-pub(crate) fn add_hour(fleet: &mut Fleet, pod: &str, from: Timestamp) {
+pub(crate) fn add_hour(cluster: &mut ClusterState, pod: &str, from: Timestamp) {
     for minute in 0..60 {
         let at = from + minutes(minute);
-        fleet
+        cluster
             .add_sample(&container(pod, "app"), &sample(at, 100, 100 * MIB), at)
             .unwrap();
     }
 }
 
-pub(crate) fn target(fleet: &Fleet, name: &str) -> Option<String> {
-    let recommendation = fleet.recommend(&id(name))?;
+pub(crate) fn target(cluster: &ClusterState, name: &str) -> Option<String> {
+    let recommendation = cluster.recommend(&id(name))?;
     let container = recommendation.containers.first()?;
     Some(format!(
         "{} {}",

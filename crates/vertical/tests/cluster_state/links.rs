@@ -9,20 +9,20 @@ use proptest::prelude::*;
 use vertical::{Accepted, AutoscalerSpec, PodSpec};
 
 use crate::fixture::{
-    MIB, container, fleet, id, minutes, pod, sample, selecting, start, target, web,
+    MIB, cluster, container, id, minutes, pod, sample, selecting, start, target, web,
 };
 
 #[test]
 fn a_pod_that_changes_its_labels_changes_its_autoscaler_and_keeps_its_state() {
-    let mut fleet = web();
-    fleet.apply_autoscaler(&id("db"), selecting(&[("app", "db")]));
-    fleet.apply_pod(pod("web-1", &[("app", "db")]), start());
+    let mut cluster = web();
+    cluster.apply_autoscaler(&id("db"), selecting(&[("app", "db")]));
+    cluster.apply_pod(pod("web-1", &[("app", "db")]), start());
     assert_eq!(
-        (fleet.pod_count(&id("web")), fleet.pod_count(&id("db"))),
+        (cluster.pod_count(&id("web")), cluster.pod_count(&id("db"))),
         (Some(0), Some(1))
     );
     let again = sample(start() + minutes(59), 100, 100 * MIB);
-    let accepted = fleet
+    let accepted = cluster
         .add_sample(&container("web-1", "app"), &again, again.at)
         .unwrap();
     assert_eq!(
@@ -36,16 +36,16 @@ fn a_pod_that_changes_its_labels_changes_its_autoscaler_and_keeps_its_state() {
 
 #[test]
 fn a_reset_keeps_what_is_named_and_forgets_the_rest() {
-    let mut fleet = web();
-    fleet.apply_pod(pod("web-2", &[("app", "web")]), start());
-    fleet.apply_autoscaler(&id("db"), selecting(&[("app", "db")]));
-    fleet.reset_pods(vec![pod("web-1", &[("app", "web")])], start());
-    fleet.reset_autoscalers(HashMap::from([(id("web"), selecting(&[("app", "web")]))]));
+    let mut cluster = web();
+    cluster.apply_pod(pod("web-2", &[("app", "web")]), start());
+    cluster.apply_autoscaler(&id("db"), selecting(&[("app", "db")]));
+    cluster.reset_pods(vec![pod("web-1", &[("app", "web")])], start());
+    cluster.reset_autoscalers(HashMap::from([(id("web"), selecting(&[("app", "web")]))]));
     assert_eq!(
-        (fleet.pod_count(&id("web")), fleet.pod_count(&id("db"))),
+        (cluster.pod_count(&id("web")), cluster.pod_count(&id("db"))),
         (Some(1), None)
     );
-    assert_eq!(target(&fleet, "web").as_deref(), Some("126 262144000"));
+    assert_eq!(target(&cluster, "web").as_deref(), Some("126 262144000"));
 }
 
 /// Few keys and values, so that selectors match sometimes.
@@ -88,38 +88,38 @@ fn change() -> impl Strategy<Value = Change> {
 proptest! {
     #[test]
     fn every_autoscaler_is_linked_to_exactly_the_pods_that_it_selects(changes in vec(change(), 0..60)) {
-        let mut fleet = fleet();
+        let mut cluster = cluster();
         let mut pods = BTreeMap::new();
         let mut autoscalers = BTreeMap::new();
         for (hour, change) in changes.into_iter().enumerate() {
             match change {
                 Change::ApplyPod(number, labels) => {
                     let spec = PodSpec { labels: labels.clone(), ..pod(&number.to_string(), &[]) };
-                    fleet.apply_pod(spec, start());
+                    cluster.apply_pod(spec, start());
                     pods.insert(number, labels);
                 }
                 Change::DeletePod(number) => {
-                    fleet.delete_pod("shop", &number.to_string());
+                    cluster.delete_pod("shop", &number.to_string());
                     pods.remove(&number);
                 }
                 Change::ApplyAutoscaler(number, selector) => {
                     let spec = AutoscalerSpec { selector: selector.clone(), ..AutoscalerSpec::default() };
-                    fleet.apply_autoscaler(&id(&number.to_string()), spec);
+                    cluster.apply_autoscaler(&id(&number.to_string()), spec);
                     autoscalers.insert(number, selector);
                 }
                 Change::DeleteAutoscaler(number) => {
-                    fleet.delete_autoscaler(&id(&number.to_string()));
+                    cluster.delete_autoscaler(&id(&number.to_string()));
                     autoscalers.remove(&number);
                 }
                 Change::CollectGarbage => {
-                    fleet.collect_garbage(start() + SignedDuration::from_hours(hour as i64));
+                    cluster.collect_garbage(start() + SignedDuration::from_hours(hour as i64));
                 }
             }
             for (number, selector) in &autoscalers {
                 let expected = pods.values().filter(|labels| selector.matches(labels)).count();
-                prop_assert_eq!(fleet.pod_count(&id(&number.to_string())), Some(expected));
+                prop_assert_eq!(cluster.pod_count(&id(&number.to_string())), Some(expected));
             }
-            prop_assert_eq!((fleet.size().pods, fleet.size().autoscalers), (pods.len(), autoscalers.len()));
+            prop_assert_eq!((cluster.size().pods, cluster.size().autoscalers), (pods.len(), autoscalers.len()));
         }
     }
 }

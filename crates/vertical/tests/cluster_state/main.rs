@@ -11,9 +11,9 @@ mod stored;
 
 use model::Memory;
 use sizing::{Config, WithoutUsage};
-use vertical::{Fleet, PodSpec};
+use vertical::{ClusterState, PodSpec};
 
-use fixture::{MIB, add_hour, fleet, id, minutes, pod, selecting, start, target, web};
+use fixture::{MIB, add_hour, cluster, id, minutes, pod, selecting, start, target, web};
 
 #[test]
 fn an_hour_of_samples_gives_the_documented_target() {
@@ -22,34 +22,34 @@ fn an_hour_of_samples_gives_the_documented_target() {
 
 #[test]
 fn an_autoscaler_without_containers_recommends_nothing_and_an_unknown_one_is_absent() {
-    let mut fleet = fleet();
-    fleet.apply_autoscaler(&id("web"), selecting(&[("app", "web")]));
-    assert_eq!(fleet.recommend(&id("web")).unwrap().containers, []);
-    assert_eq!(fleet.recommend(&id("other")), None);
+    let mut cluster = cluster();
+    cluster.apply_autoscaler(&id("web"), selecting(&[("app", "web")]));
+    assert_eq!(cluster.recommend(&id("web")).unwrap().containers, []);
+    assert_eq!(cluster.recommend(&id("other")), None);
 }
 
 #[test]
 fn recommending_changes_nothing_and_any_number_may_do_it_at_once() {
-    let mut fleet = web();
-    fleet.apply_autoscaler(&id("also"), selecting(&[("app", "web")]));
-    fleet.apply_pod(pod("web-2", &[("app", "web"), ("run", "2")]), start());
-    add_hour(&mut fleet, "web-2", start());
+    let mut cluster = web();
+    cluster.apply_autoscaler(&id("also"), selecting(&[("app", "web")]));
+    cluster.apply_pod(pod("web-2", &[("app", "web"), ("run", "2")]), start());
+    add_hour(&mut cluster, "web-2", start());
     let now = start() + minutes(60);
-    let all = |fleet: &Fleet| {
+    let all = |cluster: &ClusterState| {
         let of = |name| {
             (
-                fleet.recommend(&id(name)),
-                fleet.checkpoints(&id(name), now),
-                fleet.histories(&id(name)),
+                cluster.recommend(&id(name)),
+                cluster.checkpoints(&id(name), now),
+                cluster.histories(&id(name)),
             )
         };
         [of("web"), of("also")]
     };
-    let first = all(&fleet);
+    let first = all(&cluster);
     assert_eq!(first[0], first[1], "they share both histories");
     std::thread::scope(|scope| {
         let threads: Vec<_> = (0..8)
-            .map(|_| scope.spawn(|| (0..50).all(|_| all(&fleet) == first)))
+            .map(|_| scope.spawn(|| (0..50).all(|_| all(&cluster) == first)))
             .collect();
         assert!(threads.into_iter().all(|thread| thread.join().unwrap()));
     });
@@ -61,14 +61,14 @@ fn the_minimum_without_usage_can_be_switched_off() {
         (WithoutUsage::Minimum, &["app", "proxy"][..]),
         (WithoutUsage::Nothing, &["app"]),
     ] {
-        let mut fleet = Fleet::new(Config {
+        let mut cluster = ClusterState::new(Config {
             without_usage,
             ..Config::default()
         })
         .unwrap();
-        fleet.apply_autoscaler(&id("web"), selecting(&[("app", "web")]));
+        cluster.apply_autoscaler(&id("web"), selecting(&[("app", "web")]));
         let containers = vec!["app".to_owned(), "proxy".to_owned()];
-        fleet.apply_pod(
+        cluster.apply_pod(
             PodSpec {
                 containers,
                 ..pod("web-1", &[("app", "web")])
@@ -76,18 +76,18 @@ fn the_minimum_without_usage_can_be_switched_off() {
             start(),
         );
         assert_eq!(
-            fleet.recommend(&id("web")).unwrap().containers.is_empty(),
+            cluster.recommend(&id("web")).unwrap().containers.is_empty(),
             expected.len() == 1
         );
-        add_hour(&mut fleet, "web-1", start());
-        let recommended = fleet.recommend(&id("web")).unwrap().containers;
+        add_hour(&mut cluster, "web-1", start());
+        let recommended = cluster.recommend(&id("web")).unwrap().containers;
         let names: Vec<_> = recommended
             .iter()
             .map(|container| container.container_name.as_str())
             .collect();
         assert_eq!(names, expected);
         assert_eq!(
-            fleet.explain(&id("web"), "proxy").is_some(),
+            cluster.explain(&id("web"), "proxy").is_some(),
             expected.contains(&"proxy")
         );
         // The other container keeps its share of the pod's minimum.

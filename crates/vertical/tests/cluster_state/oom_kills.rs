@@ -3,13 +3,13 @@
 use jiff::{SignedDuration, Timestamp};
 use model::{Cpu, Memory};
 use sizing::{Config, ContainerPolicy};
-use vertical::{AutoscalerSpec, Fleet};
+use vertical::{AutoscalerSpec, ClusterState};
 
-use crate::fixture::{MIB, add_hour, container, fleet, id, pod, selecting, start, web};
+use crate::fixture::{MIB, add_hour, cluster, container, id, pod, selecting, start, web};
 
 /// OOM-kills the container at 100Mi and returns the resulting memory peak as the end of its bucket.
-fn peak_after_oom(fleet: &mut Fleet, at: Timestamp) -> i64 {
-    fleet
+fn peak_after_oom(cluster: &mut ClusterState, at: Timestamp) -> i64 {
+    cluster
         .record_oom(
             &container("web-1", "app"),
             at,
@@ -17,8 +17,12 @@ fn peak_after_oom(fleet: &mut Fleet, at: Timestamp) -> i64 {
             at,
         )
         .unwrap();
-    let history = fleet.histories(&id("web")).unwrap().remove("app").unwrap();
-    history.memory.percentile(&fleet.shapes().memory, 1.0) as i64
+    let history = cluster
+        .histories(&id("web"))
+        .unwrap()
+        .remove("app")
+        .unwrap();
+    history.memory.percentile(&cluster.shapes().memory, 1.0) as i64
 }
 
 /// Expects the peak `changed` while the policy has the field.
@@ -35,22 +39,22 @@ fn check_rules_end(policy: &ContainerPolicy, changed: i64) {
     };
     let window = SignedDuration::from_hours(24);
     let plain = peak_after_oom(&mut web(), start());
-    let mut fleet = web();
-    fleet.apply_autoscaler(&id("web"), with(Some(policy)));
-    assert_eq!(peak_after_oom(&mut fleet, start()), changed, "{policy:?}");
-    let mut fleet = web();
-    fleet.apply_autoscaler(&id("web"), with(Some(policy)));
-    fleet.apply_autoscaler(&id("web"), with(None));
-    assert_eq!(peak_after_oom(&mut fleet, start()), plain, "{policy:?}");
-    fleet.apply_autoscaler(&id("web"), with(Some(policy)));
-    fleet.delete_autoscaler(&id("web"));
-    fleet.apply_autoscaler(&id("web"), selecting(&[("app", "web")]));
+    let mut cluster = web();
+    cluster.apply_autoscaler(&id("web"), with(Some(policy)));
+    assert_eq!(peak_after_oom(&mut cluster, start()), changed, "{policy:?}");
+    let mut cluster = web();
+    cluster.apply_autoscaler(&id("web"), with(Some(policy)));
+    cluster.apply_autoscaler(&id("web"), with(None));
+    assert_eq!(peak_after_oom(&mut cluster, start()), plain, "{policy:?}");
+    cluster.apply_autoscaler(&id("web"), with(Some(policy)));
+    cluster.delete_autoscaler(&id("web"));
+    cluster.apply_autoscaler(&id("web"), selecting(&[("app", "web")]));
     assert_eq!(
-        peak_after_oom(&mut fleet, start() + window),
+        peak_after_oom(&mut cluster, start() + window),
         plain,
         "{policy:?}"
     );
-    let mut ungated = Fleet::new(Config::default()).unwrap();
+    let mut ungated = ClusterState::new(Config::default()).unwrap();
     ungated.apply_autoscaler(&id("web"), with(Some(policy)));
     ungated.apply_pod(pod("web-1", &[("app", "web")]), start());
     assert_eq!(peak_after_oom(&mut ungated, start()), plain, "{policy:?}");
@@ -83,15 +87,16 @@ fn the_window_of_memory_goes_back_to_the_default_when_the_field_is_removed() {
             ..selecting(&[("app", "web")])
         }
     };
-    let mut fleet = web();
-    let interval_of = |fleet: &Fleet| fleet.memory_rules(&container("web-1", "app")).interval_ns;
-    fleet.apply_autoscaler(&id("web"), interval(Some(60)));
-    assert_eq!(interval_of(&fleet), 60_000_000_000);
-    fleet.apply_autoscaler(&id("web"), interval(None));
-    assert_eq!(interval_of(&fleet), 86_400_000_000_000);
-    fleet.delete_pod("shop", "web-1");
+    let mut cluster = web();
+    let interval_of =
+        |cluster: &ClusterState| cluster.memory_rules(&container("web-1", "app")).interval_ns;
+    cluster.apply_autoscaler(&id("web"), interval(Some(60)));
+    assert_eq!(interval_of(&cluster), 60_000_000_000);
+    cluster.apply_autoscaler(&id("web"), interval(None));
+    assert_eq!(interval_of(&cluster), 86_400_000_000_000);
+    cluster.delete_pod("shop", "web-1");
     assert_eq!(
-        interval_of(&fleet),
+        interval_of(&cluster),
         86_400_000_000_000,
         "what is not known has the default"
     );
@@ -99,10 +104,10 @@ fn the_window_of_memory_goes_back_to_the_default_when_the_field_is_removed() {
 
 #[test]
 fn an_oom_kill_without_usage_keeps_the_published_cpu() {
-    let mut fleet = fleet();
-    fleet.apply_autoscaler(&id("web"), selecting(&[("app", "web")]));
-    fleet.apply_pod(pod("web-1", &[("app", "web")]), start());
-    peak_after_oom(&mut fleet, start());
+    let mut cluster = cluster();
+    cluster.apply_autoscaler(&id("web"), selecting(&[("app", "web")]));
+    cluster.apply_pod(pod("web-1", &[("app", "web")]), start());
+    peak_after_oom(&mut cluster, start());
     let list = |millicores, mebibytes: i64| {
         model::ResourceList::of(
             Cpu::from_millicores(millicores),
@@ -116,12 +121,12 @@ fn an_oom_kill_without_usage_keeps_the_published_cpu() {
         upper_bound: list(800, 300),
         uncapped_target: list(700, 300),
     };
-    let mut found = fleet.recommend(&id("web")).unwrap();
+    let mut found = cluster.recommend(&id("web")).unwrap();
     let memory = found.containers[0].target.memory();
     let published = model::Recommendation {
         containers: vec![before.clone()],
     };
-    fleet.keep_unmeasured(&id("web"), &mut found, &published);
+    cluster.keep_unmeasured(&id("web"), &mut found, &published);
     let kept = &found.containers[0];
     assert_eq!(
         (kept.target.cpu(), kept.lower_bound.cpu()),
@@ -134,9 +139,9 @@ fn an_oom_kill_without_usage_keeps_the_published_cpu() {
         ),
         (memory, false)
     );
-    add_hour(&mut fleet, "web-1", start());
-    let measured = fleet.recommend(&id("web")).unwrap();
+    add_hour(&mut cluster, "web-1", start());
+    let measured = cluster.recommend(&id("web")).unwrap();
     let mut found = measured.clone();
-    fleet.keep_unmeasured(&id("web"), &mut found, &published);
+    cluster.keep_unmeasured(&id("web"), &mut found, &published);
     assert_eq!(found, measured, "usage takes its place");
 }

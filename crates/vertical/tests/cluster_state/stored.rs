@@ -10,40 +10,40 @@ use crate::fixture::{id, minutes, selecting, start, target, web};
 
 #[test]
 fn stored_history_survives_a_change_of_the_selector_and_ends_with_the_autoscaler() {
-    let mut fleet = web();
+    let mut cluster = web();
     let now = start() + SignedDuration::from_hours(30);
-    let stored = fleet
+    let stored = cluster
         .checkpoints(&id("web"), now)
         .unwrap()
         .remove("app")
         .unwrap();
-    let mut fresh = crate::fixture::fleet();
+    let mut fresh = crate::fixture::cluster();
     fresh.apply_autoscaler(&id("web"), selecting(&[("app", "web")]));
     fresh
         .load_checkpoint(&id("web"), "app", &stored, now)
         .unwrap();
     fresh.apply_autoscaler(&id("web"), AutoscalerSpec::default());
-    assert_eq!(target(&fresh, "web"), target(&fleet, "web"));
+    assert_eq!(target(&fresh, "web"), target(&cluster, "web"));
     fresh.delete_autoscaler(&id("web"));
     fresh.apply_autoscaler(&id("web"), selecting(&[("app", "web")]));
     assert_eq!(target(&fresh, "web"), None);
     assert_eq!(
-        fleet.load_checkpoint(&id("other"), "app", &stored, now),
+        cluster.load_checkpoint(&id("other"), "app", &stored, now),
         Err(CheckpointError::UnknownAutoscaler)
     );
 }
 
 #[test]
 fn stored_history_from_the_far_future_is_refused() {
-    let mut fleet = web();
+    let mut cluster = web();
     let now = start() + minutes(60);
-    let stored = fleet
+    let stored = cluster
         .checkpoints(&id("web"), now)
         .unwrap()
         .remove("app")
         .unwrap();
     let long_before = now - SignedDuration::from_hours(24 * 400);
-    let refused = fleet.load_checkpoint(&id("web"), "app", &stored, long_before);
+    let refused = cluster.load_checkpoint(&id("web"), "app", &stored, long_before);
     assert!(
         matches!(refused, Err(CheckpointError::Future { .. })),
         "{refused:?}"
@@ -52,15 +52,15 @@ fn stored_history_from_the_far_future_is_refused() {
 
 #[test]
 fn stored_history_from_the_future_is_refused_or_moved_back() {
-    let mut fleet = web();
+    let mut cluster = web();
     let now = start() + SignedDuration::from_hours(30);
-    let stored = fleet
+    let stored = cluster
         .checkpoints(&id("web"), now)
         .unwrap()
         .remove("app")
         .unwrap();
     let moved = |days| {
-        let mut fresh = crate::fixture::fleet();
+        let mut fresh = crate::fixture::cluster();
         fresh.apply_autoscaler(&id("web"), selecting(&[("app", "web")]));
         let behind = now - SignedDuration::from_hours(24 * days);
         fresh
@@ -78,7 +78,7 @@ fn stored_history_from_the_future_is_refused_or_moved_back() {
     for days in [0, 1] {
         let behind = now - SignedDuration::from_hours(24 * days);
         assert_eq!(
-            fleet.load_checkpoint(&id("web"), "app", &stored, behind),
+            cluster.load_checkpoint(&id("web"), "app", &stored, behind),
             Ok(()),
             "{days}"
         );
@@ -86,7 +86,7 @@ fn stored_history_from_the_future_is_refused_or_moved_back() {
     }
     for days in [3, 8, 60, 400] {
         let behind = now - SignedDuration::from_hours(24 * days);
-        let refused = fleet.load_checkpoint(&id("web"), "app", &stored, behind);
+        let refused = cluster.load_checkpoint(&id("web"), "app", &stored, behind);
         assert!(
             matches!(refused, Err(CheckpointError::Future { .. })),
             "{days}"
@@ -120,19 +120,19 @@ fn stored_history_from_the_future_is_refused_or_moved_back() {
 
 #[test]
 fn samples_from_the_future_in_stored_history_leave_the_first_sample_its_time() {
-    let mut fleet = web();
+    let mut cluster = web();
     let ahead = start() + SignedDuration::from_hours(24 * 8);
-    crate::fixture::add_hour(&mut fleet, "web-1", ahead);
-    let stored = fleet
+    crate::fixture::add_hour(&mut cluster, "web-1", ahead);
+    let stored = cluster
         .checkpoints(&id("web"), ahead + minutes(60))
         .unwrap()
         .remove("app")
         .unwrap();
     let now = start() + minutes(120);
-    fleet
+    cluster
         .load_checkpoint_moved_back(&id("other"), "app", &stored, now)
         .unwrap_err();
-    let mut fresh = crate::fixture::fleet();
+    let mut fresh = crate::fixture::cluster();
     fresh.apply_autoscaler(&id("web"), selecting(&[("app", "web")]));
     fresh
         .load_checkpoint_moved_back(&id("web"), "app", &stored, now)
@@ -150,12 +150,12 @@ fn samples_from_the_future_in_stored_history_leave_the_first_sample_its_time() {
 
 #[test]
 fn the_open_window_is_not_stored() {
-    let fleet = web();
-    let during = fleet
+    let cluster = web();
+    let during = cluster
         .checkpoints(&id("web"), start() + minutes(60))
         .unwrap();
     assert!(during["app"].memory_histogram.bucket_weights.is_empty());
-    let after = fleet
+    let after = cluster
         .checkpoints(&id("web"), start() + SignedDuration::from_hours(24))
         .unwrap();
     assert_eq!(

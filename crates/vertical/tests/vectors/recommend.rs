@@ -9,7 +9,7 @@ use model::{ContainerRef, Cpu, Labels, Memory, Sample, Selector};
 use serde_json::{Value, json};
 use testing::vectors::each_case;
 use vertical::resource_policy::{integer_cpu, policies};
-use vertical::{Accepted, AutoscalerId, AutoscalerSpec, Fleet, Phase, PodSpec};
+use vertical::{Accepted, AutoscalerId, AutoscalerSpec, ClusterState, Phase, PodSpec};
 
 use crate::zero_windows::ZeroWindows;
 use case::{Case, Container, Counts, Op, Outcome};
@@ -30,7 +30,7 @@ fn autoscaler(mut vpa: Value, selector: Selector) -> AutoscalerSpec {
 
 /// One recommender with one autoscaler in namespace `default`.
 struct Run {
-    fleet: Fleet,
+    cluster: ClusterState,
     id: AutoscalerId,
     exact: bool,
     zero_windows: ZeroWindows,
@@ -61,7 +61,7 @@ impl Run {
             } => self.apply_pod(pod, Labels::from(labels.clone()), phase, containers),
             Op::DeletePod { pod } => {
                 self.zero_windows.forget_pod(pod);
-                self.fleet.delete_pod("default", pod);
+                self.cluster.delete_pod("default", pod);
             }
             Op::Checkpoint {
                 container,
@@ -69,7 +69,7 @@ impl Run {
                 expect,
             } => {
                 let loaded = self
-                    .fleet
+                    .cluster
                     .load_checkpoint(&self.id, container, status, self.end);
                 assert_eq!(loaded.is_ok(), expect.accepted, "{loaded:?}");
             }
@@ -120,7 +120,7 @@ impl Run {
                 .collect(),
             init_containers: Vec::new(),
         };
-        self.fleet.apply_pod(pod, self.start);
+        self.cluster.apply_pod(pod, self.start);
     }
 
     fn add_samples(
@@ -129,8 +129,8 @@ impl Run {
         samples: impl Iterator<Item = Sample>,
         expect: &Counts,
     ) {
-        let interval_ns = self.fleet.memory_rules(container).interval_ns;
-        let (fleet, zero_windows, now) = (&mut self.fleet, &mut self.zero_windows, &mut self.now);
+        let interval_ns = self.cluster.memory_rules(container).interval_ns;
+        let (cluster, zero_windows, now) = (&mut self.cluster, &mut self.zero_windows, &mut self.now);
         let accepted: Vec<Accepted> = samples
             .map(|sample| {
                 let ignored = zero_windows.upstream_ignores(container, &sample, interval_ns);
@@ -138,7 +138,7 @@ impl Run {
                 let taken = Sample { memory, ..sample };
                 // Samples may be late; the clock does not go back with them.
                 *now = (*now).max(sample.at);
-                let accepted = fleet
+                let accepted = cluster
                     .add_sample(container, &taken, *now)
                     .unwrap_or_default();
                 Accepted {
@@ -168,7 +168,7 @@ impl Run {
         request: Memory,
         expect: &Outcome,
     ) {
-        let interval_ns = self.fleet.memory_rules(container).interval_ns;
+        let interval_ns = self.cluster.memory_rules(container).interval_ns;
         if self
             .zero_windows
             .upstream_ignores_kill(container, at, interval_ns)
@@ -177,7 +177,7 @@ impl Run {
             return;
         }
         let accepted = self
-            .fleet
+            .cluster
             .record_oom(container, at, request, at)
             .unwrap_or(false);
         assert_eq!(accepted, expect.accepted, "OOM kill of {container} at {at}");
@@ -198,7 +198,7 @@ fn check_all(kind: &str) {
         println!("{kind} case {index}");
         assert!(case.ops.iter().any(|op| matches!(op, Op::Recommend { .. })));
         let mut run = Run {
-            fleet: Fleet::new(case.config.into()).unwrap(),
+            cluster: ClusterState::new(case.config.into()).unwrap(),
             id: AutoscalerId {
                 namespace: "default".to_owned(),
                 name: "vpa".to_owned(),
@@ -209,7 +209,7 @@ fn check_all(kind: &str) {
             start: case.ops.iter().filter_map(times).min().unwrap(),
             end: case.ops.iter().filter_map(times).max().unwrap(),
         };
-        run.fleet.apply_autoscaler(
+        run.cluster.apply_autoscaler(
             &run.id,
             autoscaler(case.vpa, Selector::match_labels(case.selector)),
         );

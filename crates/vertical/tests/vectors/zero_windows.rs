@@ -3,7 +3,7 @@
 //! Upstream takes a peak of 0 for "no peak yet" and ignores every later sample and OOM kill of that
 //! window, so the peak of a whole day is lost (`container.go`, `addMemorySample`:
 //! `oldMaxMem != 0`). Here the higher peak counts. The recordings keep upstream's answers: in such
-//! a window, and nowhere else, the fleet is given what upstream makes of its input.
+//! a window, and nowhere else, the cluster state is given what upstream makes of its input.
 
 use std::collections::HashMap;
 

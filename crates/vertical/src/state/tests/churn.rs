@@ -25,7 +25,7 @@ fn run(round: i64) -> Pod {
 
 /// Everything that the state holds by the piece.
 fn entries(state: &State) -> [usize; 7] {
-    let size = state.fleet.size();
+    let size = state.cluster.size();
     let pods = state.pods.len() + state.gone.len();
     [
         pods,
@@ -34,7 +34,7 @@ fn entries(state: &State) -> [usize; 7] {
         size.histories,
         size.label_sets,
         size.index_entries,
-        state.fleet.slots(),
+        state.cluster.slots(),
     ]
 }
 

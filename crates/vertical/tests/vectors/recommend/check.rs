@@ -10,15 +10,15 @@ use super::case::{Aggregate, Bounds, Expected};
 
 impl Run {
     pub(super) fn check(&self, now: Timestamp, expected: &Expected) {
-        let recommendation = self.fleet.recommend(&self.id).unwrap();
+        let recommendation = self.cluster.recommend(&self.id).unwrap();
         assert_eq!(
             serde_json::to_value(&recommendation).unwrap(),
             expected.recommendation
         );
-        assert_eq!(self.fleet.pod_count(&self.id), Some(expected.pod_count));
+        assert_eq!(self.cluster.pod_count(&self.id), Some(expected.pod_count));
         self.check_amounts(&expected.amounts);
         self.check_histories(&expected.aggregates);
-        let checkpoints = self.fleet.checkpoints(&self.id, now).unwrap();
+        let checkpoints = self.cluster.checkpoints(&self.id, now).unwrap();
         assert_eq!(
             checkpoints.keys().collect::<Vec<_>>(),
             expected.checkpoints.keys().collect::<Vec<_>>()
@@ -35,12 +35,12 @@ impl Run {
                 check_nearly(
                     &ours.cpu_histogram,
                     &theirs.cpu_histogram,
-                    self.fleet.config().cpu_half_life_ns,
+                    self.cluster.config().cpu_half_life_ns,
                 );
                 check_nearly(
                     &ours.memory_histogram,
                     &theirs.memory_histogram,
-                    self.fleet.config().memory_half_life_ns,
+                    self.cluster.config().memory_half_life_ns,
                 );
                 assert_eq!(
                     ours.total_samples_count, theirs.total_samples_count,
@@ -59,7 +59,7 @@ impl Run {
     }
 
     fn check_amounts(&self, expected: &BTreeMap<String, Bounds>) {
-        let estimates = self.fleet.estimates(&self.id).unwrap();
+        let estimates = self.cluster.estimates(&self.id).unwrap();
         assert_eq!(
             estimates.keys().collect::<Vec<_>>(),
             expected.keys().collect::<Vec<_>>()
@@ -86,12 +86,12 @@ impl Run {
     }
 
     fn check_histories(&self, expected: &BTreeMap<String, Aggregate>) {
-        let histories = self.fleet.histories(&self.id).unwrap();
+        let histories = self.cluster.histories(&self.id).unwrap();
         assert_eq!(
             histories.keys().collect::<Vec<_>>(),
             expected.keys().collect::<Vec<_>>()
         );
-        let shapes = self.fleet.shapes();
+        let shapes = self.cluster.shapes();
         for ((name, history), aggregate) in histories.iter().zip(expected.values()) {
             assert_eq!(history.samples(), aggregate.samples, "samples of {name}");
             if !self.exact {
