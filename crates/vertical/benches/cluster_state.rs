@@ -10,7 +10,8 @@ use criterion::{Criterion, criterion_group, criterion_main};
 use jiff::{SignedDuration, Timestamp};
 use model::{ContainerRef, Cpu, Memory, Sample, Selector};
 use sizing::Config;
-use vertical::{AutoscalerId, AutoscalerSpec, ClusterState, Phase, PodSpec};
+use vertical::{AutoscalerSpec, ClusterState, Phase, PodSpec};
+use view::ObjectKey;
 
 const CONTAINERS: usize = 100_000;
 const SAMPLES: usize = 100;
@@ -50,8 +51,8 @@ fn container(number: usize) -> ContainerRef {
     }
 }
 
-fn autoscaler(number: usize) -> AutoscalerId {
-    AutoscalerId {
+fn autoscaler(number: usize) -> ObjectKey {
+    ObjectKey {
         namespace: format!("team-{}", number % 20),
         name: format!("web-{number}"),
     }

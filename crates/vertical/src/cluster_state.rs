@@ -29,8 +29,9 @@ use std::collections::{HashMap, HashSet};
 
 use jiff::Timestamp;
 use sizing::{Config, ConfigError, Instant, Shapes};
+use view::ObjectKey;
 
-pub use autoscaler::{AutoscalerId, AutoscalerSpec};
+pub use autoscaler::AutoscalerSpec;
 pub use bounds::{MAX_CONTAINERS, MAX_IDLE_HISTORIES};
 pub use ingest::{Accepted, SampleError};
 pub use pod::{Phase, PodSpec};
@@ -129,7 +130,7 @@ impl ClusterState {
     }
 
     /// Adds or updates an autoscaler.
-    pub fn apply_autoscaler(&mut self, id: &AutoscalerId, mut spec: AutoscalerSpec) {
+    pub fn apply_autoscaler(&mut self, id: &ObjectKey, mut spec: AutoscalerSpec) {
         if !self.config.per_autoscaler_rules {
             spec.policies
                 .iter_mut()
@@ -140,14 +141,14 @@ impl ClusterState {
     }
 
     /// Removes an autoscaler with its checkpoints.
-    pub fn delete_autoscaler(&mut self, id: &AutoscalerId) {
+    pub fn delete_autoscaler(&mut self, id: &ObjectKey) {
         self.update(&id.namespace, |namespace| {
             namespace.delete_autoscaler(&id.name);
         });
     }
 
     /// Replaces all autoscalers.
-    pub fn reset_autoscalers(&mut self, autoscalers: HashMap<AutoscalerId, AutoscalerSpec>) {
+    pub fn reset_autoscalers(&mut self, autoscalers: HashMap<ObjectKey, AutoscalerSpec>) {
         let gone: Vec<_> = self
             .autoscaler_ids()
             .filter(|id| !autoscalers.contains_key(id))
@@ -161,9 +162,9 @@ impl ClusterState {
     }
 
     /// The autoscalers, in no particular order.
-    pub fn autoscaler_ids(&self) -> impl Iterator<Item = AutoscalerId> + '_ {
+    pub fn autoscaler_ids(&self) -> impl Iterator<Item = ObjectKey> + '_ {
         self.namespaces.iter().flat_map(|(namespace, content)| {
-            let id = |name: &str| AutoscalerId {
+            let id = |name: &str| ObjectKey {
                 namespace: namespace.to_string(),
                 name: name.to_owned(),
             };
@@ -172,7 +173,7 @@ impl ClusterState {
     }
 
     /// Number of pods selected by an autoscaler; `None` if it does not exist.
-    pub fn pod_count(&self, id: &AutoscalerId) -> Option<usize> {
+    pub fn pod_count(&self, id: &ObjectKey) -> Option<usize> {
         let (namespace, autoscaler) = self.autoscaler(id)?;
         let groups = autoscaler
             .groups
@@ -182,11 +183,11 @@ impl ClusterState {
     }
 
     /// The autoscalers that select a pod; empty if the pod does not exist.
-    pub fn autoscalers_of(&self, namespace: &str, pod: &str) -> Vec<AutoscalerId> {
+    pub fn autoscalers_of(&self, namespace: &str, pod: &str) -> Vec<ObjectKey> {
         let content = self.namespaces.get(namespace).into_iter();
         let names = content.flat_map(|content| content.autoscalers_of(pod));
         names
-            .map(|name| AutoscalerId {
+            .map(|name| ObjectKey {
                 namespace: namespace.to_owned(),
                 name: name.to_owned(),
             })
@@ -212,7 +213,7 @@ impl ClusterState {
         self.namespaces.values().map(Namespace::slots).sum()
     }
 
-    fn autoscaler(&self, id: &AutoscalerId) -> Option<(&Namespace, &Autoscaler)> {
+    fn autoscaler(&self, id: &ObjectKey) -> Option<(&Namespace, &Autoscaler)> {
         let namespace = self.namespaces.get(id.namespace.as_str())?;
         Some((namespace, namespace.autoscaler(&id.name)?))
     }

@@ -27,6 +27,6 @@ pub mod state;
 pub mod write_queue;
 
 pub use cluster_state::{
-    Accepted, AutoscalerId, AutoscalerSpec, ClusterState, ClusterStateSize, MAX_CONTAINERS,
-    MAX_IDLE_HISTORIES, Phase, PodSpec, SampleError,
+    Accepted, AutoscalerSpec, ClusterState, ClusterStateSize, MAX_CONTAINERS, MAX_IDLE_HISTORIES,
+    Phase, PodSpec, SampleError,
 };

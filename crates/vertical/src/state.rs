@@ -34,7 +34,7 @@ use crate::schedulable::{Schedulable, refused_cap};
 use clock::ClockCheck;
 use kills::FoundKills;
 use selection::Selections;
-use spec::{id, pod_spec, spec};
+use spec::{pod_spec, spec};
 use target::{Target, selectors, target};
 
 pub use checkpoints::Loaded;
@@ -177,7 +177,7 @@ impl State {
             tracing::warn!(autoscaler = %key, message, "an annotation cannot be used; the default stands in");
         }
         self.cluster
-            .apply_autoscaler(&id(&key), spec(autoscaler, &target, policy));
+            .apply_autoscaler(&key, spec(autoscaler, &target, policy));
         let old = self.autoscalers.remove(&key);
         let is_new = old.is_none();
         let (pods_since, loaded, held) = old
@@ -199,7 +199,7 @@ impl State {
     }
 
     fn forget_autoscaler(&mut self, key: &ObjectKey) {
-        self.cluster.delete_autoscaler(&id(key));
+        self.cluster.delete_autoscaler(key);
         self.autoscalers.remove(key);
     }
 
@@ -225,10 +225,7 @@ impl State {
             .cloned();
         self.gone.extend(gone);
         for (key, tracked) in &mut self.autoscalers {
-            let has_pods = self
-                .cluster
-                .pod_count(&id(key))
-                .is_some_and(|pods| pods > 0);
+            let has_pods = self.cluster.pod_count(key).is_some_and(|pods| pods > 0);
             // A clock that was ahead must not make new pods wait for it.
             let since = tracked.pods_since.map_or(now, |since| since.min(now));
             tracked.pods_since = has_pods.then_some(since);

@@ -4,7 +4,8 @@ use jiff::{SignedDuration, Timestamp};
 use model::{ContainerRef, Cpu, Labels, Memory, Sample, Selector};
 use proptest::prelude::*;
 use sizing::Config;
-use vertical::{AutoscalerId, AutoscalerSpec, ClusterState, PodSpec};
+use vertical::{AutoscalerSpec, ClusterState, PodSpec};
+use view::ObjectKey;
 
 const MIB: i64 = 1 << 20;
 /// Ten days, one sample per hour.
@@ -15,8 +16,8 @@ fn at(hour: usize) -> Timestamp {
     start + SignedDuration::from_hours(hour as i64)
 }
 
-fn id() -> AutoscalerId {
-    AutoscalerId {
+fn id() -> ObjectKey {
+    ObjectKey {
         namespace: "shop".to_owned(),
         name: "web".to_owned(),
     }

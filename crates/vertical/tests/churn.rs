@@ -4,7 +4,8 @@
 use jiff::{SignedDuration, Timestamp};
 use model::{ContainerRef, Cpu, Labels, Memory, Sample, Selector};
 use sizing::Config;
-use vertical::{AutoscalerId, AutoscalerSpec, ClusterState, ClusterStateSize, Phase, PodSpec};
+use vertical::{AutoscalerSpec, ClusterState, ClusterStateSize, Phase, PodSpec};
+use view::ObjectKey;
 
 const ROUNDS: i64 = 1000;
 const HALF_HOUR: SignedDuration = SignedDuration::from_mins(30);
@@ -39,8 +40,8 @@ fn pod(round: i64, number: i64) -> PodSpec {
     }
 }
 
-fn autoscaler(round: i64) -> AutoscalerId {
-    AutoscalerId {
+fn autoscaler(round: i64) -> ObjectKey {
+    ObjectKey {
         namespace: namespace(round),
         name: format!("auto-{round}"),
     }

@@ -11,7 +11,8 @@ use proptest::collection::vec;
 use proptest::option;
 use proptest::prelude::*;
 use sizing::{Config, ContainerPolicy, ScalingMode, SizingPolicy};
-use vertical::{AutoscalerId, AutoscalerSpec, ClusterState, Phase, PodSpec};
+use vertical::{AutoscalerSpec, ClusterState, Phase, PodSpec};
+use view::ObjectKey;
 
 const MIB: i64 = 1 << 20;
 
@@ -19,8 +20,8 @@ fn start() -> Timestamp {
     "2026-01-01T00:00:00Z".parse().unwrap()
 }
 
-fn id() -> AutoscalerId {
-    AutoscalerId {
+fn id() -> ObjectKey {
+    ObjectKey {
         namespace: "shop".to_owned(),
         name: "web".to_owned(),
     }
@@ -241,7 +242,7 @@ fn what_is_not_sized_has_no_explanation() {
     let cluster = cluster(Config::default(), vec![off], false, &[(100, 100)]);
     assert_eq!(cluster.explain(&id(), "app"), None);
     assert_eq!(cluster.explain(&id(), "other"), None);
-    let unknown = AutoscalerId {
+    let unknown = ObjectKey {
         namespace: "shop".to_owned(),
         name: "other".to_owned(),
     };

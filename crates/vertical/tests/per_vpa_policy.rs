@@ -8,7 +8,8 @@ use model::{
     Selector,
 };
 use sizing::{Buckets, Config, ContainerPolicy, SizingPolicy};
-use vertical::{AutoscalerId, AutoscalerSpec, ClusterState, PodSpec};
+use vertical::{AutoscalerSpec, ClusterState, PodSpec};
+use view::ObjectKey;
 
 const MIB: i64 = 1 << 20;
 const DAY: i64 = 24 * 60;
@@ -19,8 +20,8 @@ fn at(minute: i64) -> Timestamp {
     Timestamp::from_second(1_800_000_000 + minute * 60).unwrap()
 }
 
-fn id(name: &str) -> AutoscalerId {
-    AutoscalerId {
+fn id(name: &str) -> ObjectKey {
+    ObjectKey {
         namespace: "shop".to_owned(),
         name: name.to_owned(),
     }

@@ -7,9 +7,9 @@
 
 use jiff::Timestamp;
 use sizing::{ContainerPolicy, MemoryRules, policy_for};
+use view::ObjectKey;
 
 use super::ClusterState;
-use super::autoscaler::AutoscalerId;
 use super::group::{Group, History};
 use super::namespace::Namespace;
 use super::pod::Pod;
@@ -19,7 +19,7 @@ impl ClusterState {
     /// within the retention: neither here nor since `last_heard`, as reported by others.
     pub fn is_abandoned(
         &self,
-        id: &AutoscalerId,
+        id: &ObjectKey,
         container: &str,
         last_heard: Option<Timestamp>,
         now: Timestamp,
@@ -58,7 +58,7 @@ impl ClusterState {
     }
 
     /// Drops the checkpoint of an autoscaler's container, and its expired live history.
-    pub fn forget_container(&mut self, id: &AutoscalerId, container: &str, now: Timestamp) {
+    pub fn forget_container(&mut self, id: &ObjectKey, container: &str, now: Timestamp) {
         self.update(&id.namespace, |namespace| {
             namespace.forget_container(&id.name, container, now);
         });

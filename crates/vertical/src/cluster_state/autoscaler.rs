@@ -9,15 +9,6 @@ use sizing::{Aggregate, ContainerPolicy, SizingPolicy};
 use super::label_index::Entry;
 use super::policy_history::PolicyHistories;
 
-/// Namespace and name of an autoscaler.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct AutoscalerId {
-    /// The namespace of the object.
-    pub namespace: String,
-    /// The name of the object.
-    pub name: String,
-}
-
 /// Autoscaler as passed to [`ClusterState::apply_autoscaler`].
 #[derive(Clone, Debug, PartialEq)]
 pub struct AutoscalerSpec {

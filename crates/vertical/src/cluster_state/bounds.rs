@@ -9,9 +9,10 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
 use sizing::{Aggregate, Instant};
+use view::ObjectKey;
 
 use super::ClusterState;
-use super::autoscaler::{Autoscaler, AutoscalerId};
+use super::autoscaler::Autoscaler;
 use super::group::{Group, History};
 use super::namespace::Namespace;
 use super::pod::Pod;
@@ -32,7 +33,7 @@ const IDLE_LEFT: usize = MAX_IDLE_HISTORIES / 10 * 9;
 impl ClusterState {
     /// The container names that are sized and stored; `None` if all are, with at most
     /// [`MAX_CONTAINERS`].
-    pub fn kept_containers(&self, id: &AutoscalerId) -> Option<BTreeSet<&str>> {
+    pub fn kept_containers(&self, id: &ObjectKey) -> Option<BTreeSet<&str>> {
         let (namespace, autoscaler) = self.autoscaler(id)?;
         kept_containers(namespace, autoscaler)
     }

@@ -6,9 +6,9 @@ use sizing::{
     Aggregate, Checkpoint, CheckpointError, Instant, MemoryRules, Observation, Shape, policy_for,
 };
 use thiserror::Error;
+use view::ObjectKey;
 
 use super::ClusterState;
-use super::autoscaler::AutoscalerId;
 
 /// Maximum time of a sample ahead of now. Clocks differ, but later samples would make all real ones
 /// look old.
@@ -164,7 +164,7 @@ impl ClusterState {
     /// that ends more than a day after `now` is refused: samples would not count until then.
     pub fn load_checkpoint(
         &mut self,
-        id: &AutoscalerId,
+        id: &ObjectKey,
         container: &str,
         stored: &Checkpoint,
         now: Timestamp,
@@ -179,7 +179,7 @@ impl ClusterState {
     /// `now` is moved back to end now: for a trusted clock.
     pub fn load_checkpoint_moved_back(
         &mut self,
-        id: &AutoscalerId,
+        id: &ObjectKey,
         container: &str,
         stored: &Checkpoint,
         now: Timestamp,
@@ -193,7 +193,7 @@ impl ClusterState {
 
     fn store(
         &mut self,
-        id: &AutoscalerId,
+        id: &ObjectKey,
         container: &str,
         loaded: Aggregate,
     ) -> Result<(), CheckpointError> {
@@ -212,7 +212,7 @@ impl ClusterState {
     /// that they end.
     fn ahead(
         &self,
-        id: &AutoscalerId,
+        id: &ObjectKey,
         container: &str,
         stored: &Checkpoint,
         now: Timestamp,

@@ -13,15 +13,16 @@ use sizing::{
     Amounts, Estimate, Instant, Observation, ScalingMode, SizingMethod, SizingPolicy,
     cap_container, policy_for,
 };
+use view::ObjectKey;
 
 use super::ClusterState;
-use super::autoscaler::{Autoscaler, AutoscalerId};
+use super::autoscaler::Autoscaler;
 use super::namespace::Namespace;
 use super::policy_history::PolicyHistories;
 
 impl ClusterState {
     /// Whether the autoscaler has its own sizing policy, so that [`ClusterState::keep_published`] applies.
-    pub fn has_per_vpa_policy(&self, id: &AutoscalerId) -> bool {
+    pub fn has_per_vpa_policy(&self, id: &ObjectKey) -> bool {
         self.autoscaler(id)
             .is_some_and(|(_, autoscaler)| autoscaler.own.is_some())
     }
@@ -30,7 +31,7 @@ impl ClusterState {
     /// recommendation, within the allowed range. No effect for autoscalers with the VPA's policy.
     pub fn keep_published(
         &self,
-        id: &AutoscalerId,
+        id: &ObjectKey,
         recommendation: &mut Recommendation,
         published: &Recommendation,
     ) {

@@ -14,9 +14,10 @@ use sizing::{
     Aggregate, Amounts, Checkpoint, Estimate, Publishing, ScalingMode, Shapes, WithoutUsage,
     container_minimum, estimate, explain, policy_for,
 };
+use view::ObjectKey;
 
 use super::ClusterState;
-use super::autoscaler::{Autoscaler, AutoscalerId};
+use super::autoscaler::Autoscaler;
 use super::bounds::{kept_containers, known};
 use super::namespace::Namespace;
 
@@ -26,7 +27,7 @@ type Histories<'a> = BTreeMap<&'a str, Cow<'a, Aggregate>>;
 impl ClusterState {
     /// The recommendation for all known containers of an autoscaler; empty without containers,
     /// `None` if the autoscaler does not exist.
-    pub fn recommend(&self, id: &AutoscalerId) -> Option<Recommendation> {
+    pub fn recommend(&self, id: &ObjectKey) -> Option<Recommendation> {
         let (namespace, autoscaler) = self.autoscaler(id)?;
         let histories = merged(&self.shapes, namespace, autoscaler);
         let estimates = self.estimates_from(autoscaler, &histories);
@@ -38,7 +39,7 @@ impl ClusterState {
 
     /// Whether any container of the autoscaler has samples. A recommendation without samples is the
     /// minimum.
-    pub fn is_measured(&self, id: &AutoscalerId) -> bool {
+    pub fn is_measured(&self, id: &ObjectKey) -> bool {
         let Some((namespace, autoscaler)) = self.autoscaler(id) else {
             return false;
         };
@@ -46,7 +47,7 @@ impl ClusterState {
     }
 
     /// Target and bounds of every container before rounding and policies.
-    pub fn estimates(&self, id: &AutoscalerId) -> Option<BTreeMap<String, Estimate>> {
+    pub fn estimates(&self, id: &ObjectKey) -> Option<BTreeMap<String, Estimate>> {
         let (namespace, autoscaler) = self.autoscaler(id)?;
         let histories = merged(&self.shapes, namespace, autoscaler);
         Some(
@@ -57,7 +58,7 @@ impl ClusterState {
     }
 
     /// The merged history of every container, including checkpoints.
-    pub fn histories(&self, id: &AutoscalerId) -> Option<BTreeMap<String, Aggregate>> {
+    pub fn histories(&self, id: &ObjectKey) -> Option<BTreeMap<String, Aggregate>> {
         let (namespace, autoscaler) = self.autoscaler(id)?;
         let histories = merged(&self.shapes, namespace, autoscaler);
         Some(
@@ -72,7 +73,7 @@ impl ClusterState {
     /// count twice when the window continues after a restart.
     pub fn checkpoints(
         &self,
-        id: &AutoscalerId,
+        id: &ObjectKey,
         now: Timestamp,
     ) -> Option<BTreeMap<String, Checkpoint>> {
         let (namespace, autoscaler) = self.autoscaler(id)?;
@@ -105,7 +106,7 @@ impl ClusterState {
 
     /// All steps of the recommendation for one container; `None` if it is unknown or not sized, or
     /// the autoscaler's own sizing policy lacks history.
-    pub fn explain(&self, id: &AutoscalerId, container: &str) -> Option<ContainerExplanation> {
+    pub fn explain(&self, id: &ObjectKey, container: &str) -> Option<ContainerExplanation> {
         let (namespace, autoscaler) = self.autoscaler(id)?;
         let histories = merged(&self.shapes, namespace, autoscaler);
         let is_recommended = |history: &&Cow<Aggregate>| {

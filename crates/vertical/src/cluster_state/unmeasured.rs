@@ -5,9 +5,10 @@
 
 use model::{ContainerRecommendation, Recommendation, ResourceList, ResourceName};
 use sizing::{Aggregate, cap_container, policy_for};
+use view::ObjectKey;
 
 use super::ClusterState;
-use super::autoscaler::{Autoscaler, AutoscalerId};
+use super::autoscaler::Autoscaler;
 use super::bounds::known;
 use super::namespace::Namespace;
 
@@ -15,7 +16,7 @@ impl ClusterState {
     /// Keeps the published values of resources without samples, within the allowed range.
     pub fn keep_unmeasured(
         &self,
-        id: &AutoscalerId,
+        id: &ObjectKey,
         found: &mut Recommendation,
         published: &Recommendation,
     ) {

@@ -9,10 +9,10 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
-use crate::{AutoscalerId, AutoscalerSpec, ClusterState, Phase, PodSpec};
+use crate::{AutoscalerSpec, ClusterState, Phase, PodSpec};
 use jiff::Timestamp;
 use model::{ContainerRef, Cpu, Labels, Memory, Sample, Selector, Series};
-use view::Pod;
+use view::{ObjectKey, Pod};
 
 use super::label_names::KnownKeys;
 use crate::state::spec::container_names;
@@ -35,7 +35,7 @@ pub struct Scene {
     /// Without pods and objects.
     pub cluster: ClusterState,
     /// The autoscalers of the namespace.
-    pub autoscalers: Vec<(AutoscalerId, AutoscalerSpec)>,
+    pub autoscalers: Vec<(ObjectKey, AutoscalerSpec)>,
     /// The existing pods of the namespace.
     pub pods: Vec<Arc<Pod>>,
     /// Whether native sidecars are sized.

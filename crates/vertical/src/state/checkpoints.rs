@@ -9,7 +9,7 @@ use model::Selector;
 use sizing::CheckpointError;
 use view::{Checkpoint, ObjectKey, Table};
 
-use super::{State, Target, Tracked, id};
+use super::{State, Target, Tracked};
 use crate::checkpoint::form;
 use crate::history::Ledger;
 
@@ -36,7 +36,7 @@ impl State {
         for gone in self.past.see(checkpoints) {
             let (key, container) = (gone.autoscaler(), &gone.spec.container_name);
             if self.is_abandoned(&key, container, None, now) {
-                self.cluster.forget_container(&id(&key), container, now);
+                self.cluster.forget_container(&key, container, now);
             }
         }
         let mut result = Loaded::default();
@@ -51,12 +51,12 @@ impl State {
             if tracked.loaded.contains(container) {
                 continue;
             }
-            let (id, stored) = (id(&key), form::read(status));
+            let stored = form::read(status);
             let loaded = if self.clock.confirms(now) {
                 self.cluster
-                    .load_checkpoint_moved_back(&id, container, &stored, now)
+                    .load_checkpoint_moved_back(&key, container, &stored, now)
             } else {
-                self.cluster.load_checkpoint(&id, container, &stored, now)
+                self.cluster.load_checkpoint(&key, container, &stored, now)
             };
             match loaded {
                 Ok(()) => result.accepted += 1,
@@ -98,7 +98,7 @@ impl State {
         let Some(tracked) = tracked else {
             return BTreeMap::new();
         };
-        let mut checkpoints = self.cluster.checkpoints(&id(key), now).unwrap_or_default();
+        let mut checkpoints = self.cluster.checkpoints(key, now).unwrap_or_default();
         checkpoints.retain(|container, checkpoint| {
             !tracked.held.contains(container)
                 && !self.is_abandoned(key, container, checkpoint.last_sample_start, now)
@@ -115,15 +115,12 @@ impl State {
         last_heard: Option<Timestamp>,
         now: Timestamp,
     ) -> bool {
-        self.clock.may_expire(now)
-            && self
-                .cluster
-                .is_abandoned(&id(key), container, last_heard, now)
+        self.clock.may_expire(now) && self.cluster.is_abandoned(key, container, last_heard, now)
     }
 
     /// The container names that are sized and stored of each object that has had more than that.
     pub fn crowded(&self) -> BTreeMap<ObjectKey, BTreeSet<&str>> {
-        let kept = |key: &ObjectKey| Some((key.clone(), self.cluster.kept_containers(&id(key))?));
+        let kept = |key: &ObjectKey| Some((key.clone(), self.cluster.kept_containers(key)?));
         self.autoscalers.keys().filter_map(kept).collect()
     }
 

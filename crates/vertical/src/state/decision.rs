@@ -4,13 +4,12 @@
 use std::ops::Bound;
 use std::sync::Arc;
 
-use crate::AutoscalerId;
 use api::vpa::VerticalPodAutoscalerStatus;
 use jiff::Timestamp;
 use model::{ContainerExplanation, ContainerRecommendation, Recommendation};
 use view::{Autoscaler, ObjectKey};
 
-use super::{State, Target, Tracked, id};
+use super::{State, Target, Tracked};
 use crate::decide::{self, Finding, HistoryNews};
 use crate::schedulable::{CapNews, cap_news};
 
@@ -121,8 +120,8 @@ impl State {
     ) -> Option<ExplainedRecommendation> {
         let tracked = self.autoscalers.get(key)?;
         let decision = self.decide_one(key, tracked, now)?;
-        let mut explanation = self.cluster.explain(&id(key), container)?;
-        self.explain_schedulable(key, tracked, container, &mut explanation);
+        let mut explanation = self.cluster.explain(key, container)?;
+        self.explain_schedulable(tracked, container, &mut explanation);
         let published = Recommendation::from(decision.status.recommendation.unwrap_or_default());
         let published = published
             .containers
@@ -135,7 +134,7 @@ impl State {
         Some(ExplainedRecommendation {
             uid: tracked.autoscaler.uid().to_owned(),
             published: published.unwrap_or_else(nothing),
-            is_measured: self.cluster.is_measured(&id(key)),
+            is_measured: self.cluster.is_measured(key),
             explanation,
         })
     }
@@ -148,20 +147,19 @@ impl State {
         else {
             return None;
         };
-        let id = id(key);
-        let pods = self.cluster.pod_count(&id).unwrap_or(0);
+        let pods = self.cluster.pod_count(key).unwrap_or(0);
         let finding = Finding {
             object: &tracked.autoscaler.object,
             unsupported: unsupported.as_deref(),
             refused_annotation: tracked.refused_annotation.as_deref(),
             pods,
-            recommendation: self.recommend(&id, &tracked.autoscaler),
-            is_measured: self.cluster.is_measured(&id),
+            recommendation: self.recommend(&tracked.autoscaler),
+            is_measured: self.cluster.is_measured(key),
             history: self.history_of(&key.namespace, selector, now),
             may_be_measured_soon: tracked
                 .pods_since
                 .is_some_and(|since| now < since + self.charge.patience),
-            omits_containers: self.cluster.kept_containers(&id).is_some(),
+            omits_containers: self.cluster.kept_containers(key).is_some(),
             source_is_stale: self.source_is_stale(),
         };
         let mut status = decide::status(finding, now);
@@ -187,18 +185,19 @@ impl State {
 
     /// What usage says, but of a resource without any what was published; under a sizing policy of
     /// the object's own, not less than what was published while little is known.
-    pub(super) fn recommend(&self, id: &AutoscalerId, autoscaler: &Autoscaler) -> Recommendation {
-        let mut recommendation = self.cluster.recommend(id).unwrap_or_default();
+    pub(super) fn recommend(&self, autoscaler: &Autoscaler) -> Recommendation {
+        let key = &autoscaler.key;
+        let mut recommendation = self.cluster.recommend(key).unwrap_or_default();
         let status = autoscaler.object.status.as_ref();
         let published = status
             .and_then(|status| status.recommendation.clone())
             .unwrap_or_default()
             .into();
         self.cluster
-            .keep_unmeasured(id, &mut recommendation, &published);
-        if self.cluster.has_per_vpa_policy(id) {
+            .keep_unmeasured(key, &mut recommendation, &published);
+        if self.cluster.has_per_vpa_policy(key) {
             self.cluster
-                .keep_published(id, &mut recommendation, &published);
+                .keep_published(key, &mut recommendation, &published);
         }
         recommendation
     }

@@ -9,7 +9,7 @@ use jiff::Timestamp;
 use model::Selector;
 use view::ObjectKey;
 
-use super::{State, id, selectors, spec};
+use super::{State, selectors, spec};
 use crate::decide::History;
 use crate::history::{Gap, Ledger, Scene};
 
@@ -41,7 +41,12 @@ impl State {
             cluster: self.cluster.empty_copy(),
             autoscalers: autoscalers
                 // Other ways of sizing keep no past, so the VPA's alone is rebuilt.
-                .map(|(key, tracked)| (id(key), spec(&tracked.autoscaler, &tracked.target, None)))
+                .map(|(key, tracked)| {
+                    (
+                        key.clone(),
+                        spec(&tracked.autoscaler, &tracked.target, None),
+                    )
+                })
                 .collect(),
             pods: pods.map(|(_, pod)| Arc::clone(pod)).collect(),
             wanted: gap.selector.clone(),

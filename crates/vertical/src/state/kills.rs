@@ -135,9 +135,9 @@ impl State {
 
     /// The objects that this recommender is in charge of and that size a pod.
     pub fn autoscalers_of(&self, pod: &ObjectKey) -> impl Iterator<Item = ObjectKey> {
-        let ids = self.cluster.autoscalers_of(&pod.namespace, &pod.name);
-        ids.into_iter()
-            .map(|id| ObjectKey::new(id.namespace, id.name))
+        self.cluster
+            .autoscalers_of(&pod.namespace, &pod.name)
+            .into_iter()
     }
 
     /// Adds the kills that a pod tells of when it is taken over.

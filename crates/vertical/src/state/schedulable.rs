@@ -4,9 +4,9 @@
 use api::vpa::VerticalPodAutoscalerStatus;
 use jiff::Timestamp;
 use model::ContainerExplanation;
-use view::{ObjectKey, View};
+use view::View;
 
-use super::{State, Target, Tracked, id};
+use super::{State, Target, Tracked};
 use crate::schedulable::{Schedulable, Settings, hold, let_go};
 
 impl State {
@@ -53,7 +53,6 @@ impl State {
     /// Adds to an explanation what can be scheduled.
     pub(super) fn explain_schedulable(
         &self,
-        key: &ObjectKey,
         tracked: &Tracked,
         container: &str,
         explanation: &mut ContainerExplanation,
@@ -61,7 +60,7 @@ impl State {
         let Some(schedulable) = &self.schedulable else {
             return;
         };
-        let found = self.recommend(&id(key), &tracked.autoscaler);
+        let found = self.recommend(&tracked.autoscaler);
         if let Some(fit) = schedulable.fit(
             &tracked.autoscaler,
             self.cluster.config().integer_cpu,

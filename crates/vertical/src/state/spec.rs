@@ -2,20 +2,13 @@
 
 use std::sync::Arc;
 
-use crate::{AutoscalerId, AutoscalerSpec, PodSpec};
+use crate::{AutoscalerSpec, PodSpec};
 use model::Selector;
 use sizing::SizingPolicy;
-use view::{Autoscaler, ObjectKey, Phase, Pod};
+use view::{Autoscaler, Phase, Pod};
 
 use super::Target;
 use crate::resource_policy::{integer_cpu, policies};
-
-pub(super) fn id(key: &ObjectKey) -> AutoscalerId {
-    AutoscalerId {
-        namespace: key.namespace.clone(),
-        name: key.name.clone(),
-    }
-}
 
 pub(super) fn spec(
     autoscaler: &Autoscaler,

@@ -3,7 +3,8 @@
 use jiff::{SignedDuration, Timestamp};
 use model::{ContainerRef, Cpu, Memory, Sample, Selector};
 use sizing::Config;
-use vertical::{AutoscalerId, AutoscalerSpec, ClusterState, Phase, PodSpec};
+use vertical::{AutoscalerSpec, ClusterState, Phase, PodSpec};
+use view::ObjectKey;
 
 pub(crate) const MIB: i64 = 1 << 20;
 
@@ -23,8 +24,8 @@ pub(crate) fn cluster() -> ClusterState {
     .unwrap()
 }
 
-pub(crate) fn id(name: &str) -> AutoscalerId {
-    AutoscalerId {
+pub(crate) fn id(name: &str) -> ObjectKey {
+    ObjectKey {
         namespace: "shop".to_owned(),
         name: name.to_owned(),
     }

@@ -9,7 +9,8 @@ use model::{ContainerRef, Cpu, Labels, Memory, Sample, Selector};
 use serde_json::{Value, json};
 use testing::vectors::each_case;
 use vertical::resource_policy::{integer_cpu, policies};
-use vertical::{Accepted, AutoscalerId, AutoscalerSpec, ClusterState, Phase, PodSpec};
+use vertical::{Accepted, AutoscalerSpec, ClusterState, Phase, PodSpec};
+use view::ObjectKey;
 
 use crate::zero_windows::ZeroWindows;
 use case::{Case, Container, Counts, Op, Outcome};
@@ -31,7 +32,7 @@ fn autoscaler(mut vpa: Value, selector: Selector) -> AutoscalerSpec {
 /// One recommender with one autoscaler in namespace `default`.
 struct Run {
     cluster: ClusterState,
-    id: AutoscalerId,
+    id: ObjectKey,
     exact: bool,
     zero_windows: ZeroWindows,
     /// The latest sample time so far.
@@ -199,7 +200,7 @@ fn check_all(kind: &str) {
         assert!(case.ops.iter().any(|op| matches!(op, Op::Recommend { .. })));
         let mut run = Run {
             cluster: ClusterState::new(case.config.into()).unwrap(),
-            id: AutoscalerId {
+            id: ObjectKey {
                 namespace: "default".to_owned(),
                 name: "vpa".to_owned(),
             },
