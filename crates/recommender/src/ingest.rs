@@ -21,7 +21,7 @@ use crate::cooldown::{COOLDOWN_FACTOR, sleep_until_some};
 use crate::metrics::{IngestMetrics, Steps};
 use crate::predictions::collector::Round;
 use crate::usage::{Reading, Usage};
-use vertical::state::{KillCount, State};
+use vertical::state::{OomKillCounts, State};
 
 pub(crate) use known::Shared;
 
@@ -29,7 +29,7 @@ pub(crate) use known::Shared;
 /// times as long as that takes ([`COOLDOWN_FACTOR`]). Kills do not wait.
 const SETTLE: Duration = Duration::from_secs(1);
 /// Kills that may wait to be taken up. Upstream's number.
-const MAX_WAITING_KILLS: usize = 5000;
+const MAX_QUEUED_OOM_KILLS: usize = 5000;
 /// Samples of one portion: a few milliseconds of work.
 const PORTION: usize = 1000;
 /// Upstream's health check allows so many intervals without activity.
@@ -79,7 +79,7 @@ impl Ingest {
         loop {
             tokio::select! {
                 biased;
-                Some(kill) = self.kills.recv() => self.add_kills(Some(kill)),
+                Some(kill) = self.kills.recv() => self.add_oom_kills(Some(kill)),
                 Some(read) = reading.join_next() => {
                     let reading = read.unwrap_or_else(|error| resume_unwind(error.into_panic()));
                     self.end_round(&reading, started.elapsed(), steps.take().unwrap_or_else(|| metrics.steps()));
@@ -115,7 +115,8 @@ impl Ingest {
             state.load_autoscalers(&view);
             self.load_checkpoints(&mut state);
             steps.done("LoadVPAs");
-            self.metrics.kills(state.load_pods(&view, Timestamp::now()));
+            self.metrics
+                .oom_kills(state.load_pods(&view, Timestamp::now()));
             steps.done("LoadPods");
         });
         steps
@@ -135,7 +136,7 @@ impl Ingest {
         }
         block_in_place(|| {
             self.add_usage(&reading.usage, now);
-            self.add_kills(None);
+            self.add_oom_kills(None);
             steps.done("LoadMetrics");
             let mut state = self.shared.lock();
             state.source_read(answered);
@@ -183,7 +184,7 @@ impl Ingest {
             .or_else(|| state.oom_peak(kill))
             .filter(|_| self.shared.is_decided());
         if let Some((recommended, peak)) = state.recommended_at(kill).zip(peak) {
-            self.metrics.quality.kill(recommended, peak);
+            self.metrics.quality.oom_kill(recommended, peak);
         }
     }
 
@@ -214,16 +215,17 @@ impl Ingest {
                 if state.load_autoscalers(&view) {
                     self.load_checkpoints(&mut state);
                 }
-                self.metrics.kills(state.load_pods(&view, Timestamp::now()));
+                self.metrics
+                    .oom_kills(state.load_pods(&view, Timestamp::now()));
             }
-            self.add_kills(None);
+            self.add_oom_kills(None);
             self.shared.lock().delete_removed_pods();
         });
         self.shared.changed();
     }
 
     /// Adds all kills that wait; the objects whose numbers they change are decided about at once.
-    fn add_kills(&mut self, first: Option<OomKill>) {
+    fn add_oom_kills(&mut self, first: Option<OomKill>) {
         let mut next = first.or_else(|| self.kills.try_recv().ok());
         if next.is_none() {
             return;
@@ -233,16 +235,16 @@ impl Ingest {
             let now = Timestamp::now();
             let mut state = self.shared.lock();
             let view = self.view.borrow();
-            let mut count = KillCount::default();
+            let mut count = OomKillCounts::default();
             while let Some(kill) = next {
                 let peak = state.oom_peak(&kill);
-                if state.add_kill(&kill, &view, now, &mut count) {
+                if state.add_oom_kill(&kill, &view, now, &mut count) {
                     self.judge(&state, &kill, peak);
                     concerned.extend(state.autoscalers_of(&kill.pod));
                 }
                 next = self.kills.try_recv().ok();
             }
-            self.metrics.kills(count);
+            self.metrics.oom_kills(count);
         });
         self.shared.hurry(concerned);
     }
@@ -250,17 +252,17 @@ impl Ingest {
 
 /// Where kills wait to be taken up, and what reports them. It never waits itself: there is a watch
 /// behind it.
-pub(crate) fn waiting_kills(
+pub(crate) fn oom_kill_queue(
     metrics: IngestMetrics,
 ) -> (
     mpsc::Receiver<OomKill>,
     impl Fn(OomKill) + Send + Sync + Clone,
 ) {
-    let (sender, receiver) = mpsc::channel(MAX_WAITING_KILLS);
+    let (sender, receiver) = mpsc::channel(MAX_QUEUED_OOM_KILLS);
     let report = move |kill: OomKill| {
         if let Err(error) = sender.try_send(kill) {
-            tracing::warn!(%error, "a kill for want of memory was dropped");
-            metrics.kill_dropped();
+            tracing::warn!(%error, "dropped an OOM kill: the queue is full");
+            metrics.oom_kill_dropped();
         }
     };
     (receiver, report)

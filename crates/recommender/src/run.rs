@@ -25,7 +25,7 @@ use crate::division;
 use crate::ehpa::rule_file::follow;
 use crate::ehpa::watch::watch as watch_ehpas;
 use crate::history::{Fetching, Settings};
-use crate::ingest::{Ingest, Shared, waiting_kills};
+use crate::ingest::{Ingest, Shared, oom_kill_queue};
 use crate::metrics::Metrics;
 use crate::predictions::collector::Source;
 use crate::serve::Feed;
@@ -158,7 +158,7 @@ pub async fn run(args: Args, chassis: Chassis) -> anyhow::Result<()> {
         forecasts,
     );
 
-    let (kills, report) = waiting_kills(metrics.ingest.clone());
+    let (kills, report) = oom_kill_queue(metrics.ingest.clone());
     let watches = watches
         .pods(report.clone())
         .evictions(report)

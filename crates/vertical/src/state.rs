@@ -6,7 +6,7 @@ mod checkpoints;
 mod clock;
 mod decision;
 mod history;
-mod kills;
+mod oom_kills;
 mod quality;
 mod samples;
 mod schedulable;
@@ -32,14 +32,14 @@ use crate::history::Ledger;
 use crate::resource_policy::sizing_policy;
 use crate::schedulable::{Schedulable, refused_cap};
 use clock::ClockCheck;
-use kills::FoundKills;
+use oom_kills::FoundOomKills;
 use selection::Selections;
 use spec::{pod_spec, spec};
 use target::{Target, selectors, target};
 
 pub use checkpoints::Loaded;
 pub use decision::{Decision, ExplainedRecommendation, Portion};
-pub use kills::{KillCount, KillFate};
+pub use oom_kills::{OomKillCounts, OomKillResult};
 pub use quality::Recommended;
 pub use samples::Ingested;
 
@@ -66,7 +66,7 @@ pub struct State {
     /// Pods that are gone, but whose last kills may still be on their way.
     gone: BTreeSet<ObjectKey>,
     /// Kills that were seen in pods when they were taken over.
-    found_kills: FoundKills,
+    found_oom_kills: FoundOomKills,
     past: Past,
     clock: ClockCheck,
     /// Which history has come; absent when none is fetched.
@@ -101,7 +101,7 @@ impl State {
             autoscalers: BTreeMap::new(),
             pods: BTreeMap::new(),
             gone: BTreeSet::new(),
-            found_kills: FoundKills::default(),
+            found_oom_kills: FoundOomKills::default(),
             past: Past::default(),
             clock: ClockCheck::default(),
             history: None,
@@ -205,7 +205,7 @@ impl State {
 
     /// Takes over pods that are new or changed, and notes which are gone. Gives what became of the
     /// kills of new ones.
-    pub fn load_pods(&mut self, view: &View, now: Timestamp) -> KillCount {
+    pub fn load_pods(&mut self, view: &View, now: Timestamp) -> OomKillCounts {
         let selections = self
             .charge
             .memory_saver
@@ -234,15 +234,15 @@ impl State {
         kills
     }
 
-    fn load_pod(&mut self, pod: &Arc<Pod>, now: Timestamp) -> KillCount {
+    fn load_pod(&mut self, pod: &Arc<Pod>, now: Timestamp) -> OomKillCounts {
         self.gone.remove(&pod.key);
         self.cluster
             .apply_pod(pod_spec(pod, self.charge.native_sidecars), now);
         let before = self.pods.insert(pod.key.clone(), Arc::clone(pod));
         if before.is_some_and(|before| before.uid == pod.uid) {
-            KillCount::default()
+            OomKillCounts::default()
         } else {
-            self.find_kills(pod, now)
+            self.find_oom_kills(pod, now)
         }
     }
 
@@ -260,7 +260,7 @@ impl State {
         for key in std::mem::take(&mut self.gone) {
             self.cluster.delete_pod(&key.namespace, &key.name);
             self.pods.remove(&key);
-            self.found_kills.forget(&key);
+            self.found_oom_kills.forget(&key);
         }
     }
 

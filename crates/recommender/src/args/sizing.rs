@@ -54,10 +54,11 @@ pub struct SizingArgs {
     /// After how many such windows without usage history is dropped.
     #[arg(long, default_value_t = 8, value_name = "COUNT")]
     pub memory_aggregation_interval_count: i64,
-    /// A kill for want of memory counts as a peak of this many times the memory.
+    /// Factor of the memory peak that an OOM kill counts as, relative to the memory of the killed
+    /// container.
     #[arg(long, default_value_t = 1.2, value_name = "RATIO")]
     pub oom_bump_up_ratio: f64,
-    /// A kill for want of memory counts as a peak at least this much above the memory, in bytes.
+    /// Minimum by which the peak of an OOM kill exceeds the memory of the killed container, in bytes.
     #[arg(long, default_value_t = 104_857_600.0, value_name = "BYTES")]
     pub oom_min_bump_up_bytes: f64,
     /// Deprecated: write memory with two decimals and a binary suffix.

@@ -9,7 +9,7 @@ use prometheus::{IntCounterVec, IntGauge, Opts};
 use super::quality::Quality;
 use super::source::SourceFreshness;
 use super::steps::{StepLatency, Steps};
-use vertical::state::{Ingested, KillCount};
+use vertical::state::{Ingested, OomKillCounts};
 
 /// The label that upstream gives responses of the metrics API.
 const CLIENT_NAME: &str = "default-metrics-client";
@@ -82,7 +82,7 @@ impl IngestMetrics {
             self.responses.with_label_values(&[is_error, CLIENT_NAME]);
         }
         self.ingested(Ingested::default());
-        self.kills(KillCount::default());
+        self.oom_kills(OomKillCounts::default());
         self.oom_kills.with_label_values(&["dropped"]);
         self.checkpoints_loaded(0, 0);
     }
@@ -123,13 +123,13 @@ impl IngestMetrics {
     }
 
     /// Counts OOM kills.
-    pub(crate) fn kills(
+    pub(crate) fn oom_kills(
         &self,
-        KillCount {
+        OomKillCounts {
             accepted,
             refused,
             stored,
-        }: KillCount,
+        }: OomKillCounts,
     ) {
         for (result, count) in [
             ("accepted", accepted),
@@ -141,7 +141,7 @@ impl IngestMetrics {
     }
 
     /// Counts an OOM kill that was dropped because the queue is full.
-    pub(crate) fn kill_dropped(&self) {
+    pub(crate) fn oom_kill_dropped(&self) {
         self.oom_kills.with_label_values(&["dropped"]).inc();
     }
 

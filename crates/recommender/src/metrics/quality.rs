@@ -3,7 +3,7 @@
 //! (`pkg/utils/metrics/quality/quality.go`).
 //!
 //! What counts as recommended is the uncapped target in the object when the sample arrives. CPU in
-//! cores, memory in bytes; a kill for want of memory counts as the peak that it becomes.
+//! cores, memory in bytes; an OOM kill counts as its memory peak.
 
 use std::collections::BTreeMap;
 
@@ -137,7 +137,7 @@ impl Quality {
         ]
     }
 
-    /// A sample entered a history.
+    /// Records a sample that entered a history.
     pub(crate) fn sample(&self, recommended: Recommended, sample: &Sample, accepted: Accepted) {
         let mode = name(recommended.update_mode);
         let (is_oom, uncapped) = (false, recommended.uncapped);
@@ -162,8 +162,8 @@ impl Quality {
         }
     }
 
-    /// A kill for want of memory entered a history as this peak.
-    pub(crate) fn kill(
+    /// Records an OOM kill that entered a history as this peak.
+    pub(crate) fn oom_kill(
         &self,
         Recommended {
             update_mode,

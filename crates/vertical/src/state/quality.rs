@@ -6,7 +6,7 @@ use model::{ContainerRef, Memory, ResourceList};
 use view::{ObjectKey, OomKill};
 
 use super::State;
-use super::kills::container;
+use super::oom_kills::container;
 
 /// What was recommended for a container.
 #[derive(Debug, Clone, Copy)]

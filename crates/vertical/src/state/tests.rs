@@ -6,7 +6,7 @@ mod churn;
 mod clock;
 mod fixture;
 mod history;
-mod kills;
+mod oom_kills;
 mod quality;
 mod schedulable;
 mod sidecars;
@@ -18,7 +18,7 @@ use model::{Bound, Recommendation};
 use serde_json::json;
 use view::ObjectKey;
 
-use crate::state::{Ingested, KillCount};
+use crate::state::{Ingested, OomKillCounts};
 use fixture::{Cluster, at, autoscaler, check, pod};
 
 #[test]
@@ -156,17 +156,17 @@ fn a_kill_counts_until_its_pod_is_forgotten() {
     cluster.state.load_pods(&cluster.view, at(1));
     assert_eq!(
         cluster.kill("web-1", 2),
-        KillCount {
+        OomKillCounts {
             accepted: 1,
-            ..KillCount::default()
+            ..OomKillCounts::default()
         }
     );
     cluster.state.delete_removed_pods();
     assert_eq!(
         cluster.kill("web-1", 3),
-        KillCount {
+        OomKillCounts {
             refused: 1,
-            ..KillCount::default()
+            ..OomKillCounts::default()
         }
     );
 }

@@ -120,7 +120,7 @@ fn a_kill_counts_as_the_peak_that_it_becomes() {
         update_mode: Some(UpdateMode::InPlace),
         uncapped: Some(&uncapped),
     };
-    read.quality.kill(recommended, Memory::from_bytes(120));
+    read.quality.oom_kill(recommended, Memory::from_bytes(120));
     read.check(&[
         r#"mem_recommendation_lower_equal_usage_diffs_bytes_sum{is_oom="true",recommendation_missing="false",update_mode="InPlace"} 20"#,
         r#"mem_recommendation_lower_equal_usage_diffs_bytes_count{is_oom="true",recommendation_missing="false",update_mode="InPlace"} 1"#,

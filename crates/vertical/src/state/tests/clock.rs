@@ -399,11 +399,11 @@ fn a_kill_counts_with_a_clock_that_is_ahead() {
         };
         let Cluster { view, state } = &mut clocked.cluster;
         assert!(
-            state.add_kill(
+            state.add_oom_kill(
                 &kill,
                 view,
                 at(2 * DAY + ahead),
-                &mut crate::state::KillCount::default()
+                &mut crate::state::OomKillCounts::default()
             ),
             "{ahead}"
         );

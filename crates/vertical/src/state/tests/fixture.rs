@@ -13,7 +13,7 @@ use crate::checkpoint::form;
 use crate::fixture::{self, deployment};
 pub(super) use crate::fixture::{at, pod};
 use crate::state::checkpoints::Loaded;
-use crate::state::{Charge, Decision, Ingested, KillCount, State};
+use crate::state::{Charge, Decision, Ingested, OomKillCounts, State};
 
 pub(super) const MI: i64 = 1 << 20;
 
@@ -97,7 +97,7 @@ impl Cluster {
             .add_usage(&[ContainerUsage { container, sample }], at(second))
     }
 
-    pub(super) fn kill(&mut self, pod: &str, second: i64) -> KillCount {
+    pub(super) fn kill(&mut self, pod: &str, second: i64) -> OomKillCounts {
         let kill = OomKill {
             pod: ObjectKey::new("shop", pod),
             container: "main".to_owned(),
@@ -105,9 +105,9 @@ impl Cluster {
             memory: Memory::from_bytes(1024 * MI),
             seen_in: None,
         };
-        let mut count = KillCount::default();
+        let mut count = OomKillCounts::default();
         self.state
-            .add_kill(&kill, &self.view, at(second), &mut count);
+            .add_oom_kill(&kill, &self.view, at(second), &mut count);
         count
     }
 

@@ -6,7 +6,7 @@ use model::Memory;
 use view::{ContainerState, ContainerStatus, Pod, Resources, Sidecar, Termination};
 
 use super::fixture::{Cluster, MI, at, pod};
-use crate::state::KillCount;
+use crate::state::OomKillCounts;
 
 /// A pod with a sidecar that was killed at this second, and an init container that has ended.
 fn meshed(killed_at: i64) -> Pod {
@@ -36,7 +36,7 @@ fn meshed(killed_at: i64) -> Pod {
 }
 
 /// The memory target of each container, and how many kills count.
-fn sized(native_sidecars: bool) -> (Vec<(String, i64)>, KillCount) {
+fn sized(native_sidecars: bool) -> (Vec<(String, i64)>, OomKillCounts) {
     let mut cluster = Cluster::web(&[]);
     cluster.state.charge.native_sidecars = native_sidecars;
     cluster.view.pods.apply(Arc::new(meshed(1)));

@@ -1,15 +1,14 @@
-//! Kills for want of memory: which of them count, and the objects whose numbers they change.
+//! OOM kills: which of them count, and the objects whose recommendations they change.
 //!
-//! Kills that happen while a pod is known are told one by one. Those from before are found in the
-//! pod when it is taken over, so that neither a kill before the start of this process is lost nor
-//! one in the first moment of a pod. A kill that was found in this way and is told as well counts
-//! once.
+//! The watch reports kills while a pod is known. Earlier ones are found in the pod when it is
+//! loaded, so no kill before the start of this process, or in the first moment of a pod, is lost. A
+//! kill that was found and is also reported counts once.
 //!
-//! A kill from before may be in the stored history already. What is stored leaves out the window of
-//! memory that is open, and a window lasts for one interval, so a kill is surely in there only if
-//! it was stored an interval after the kill or later. Then it is passed over, and otherwise it
-//! counts. Between the end of its window and the end of that interval it may count twice, which is
-//! the lesser evil. A kill of which all history would have been dropped by now never counts.
+//! An earlier kill may already be in the stored history. Checkpoints leave out the open memory
+//! window, which lasts one interval, so a kill is certainly stored only if the checkpoint was
+//! written one interval after it or later. Then it is ignored, otherwise it counts. Between the end
+//! of its window and the end of that interval it may count twice, which is the lesser evil. A kill
+//! older than the whole retention never counts.
 
 use std::collections::BTreeMap;
 use std::iter::Sum;
@@ -23,7 +22,7 @@ use view::{ObjectKey, OomKill, Pod, View};
 
 use super::{State, selectors};
 
-/// The container that was killed.
+/// The killed container.
 pub(super) fn container(kill: &OomKill) -> ContainerRef {
     let (namespace, pod) = (kill.pod.namespace.clone(), kill.pod.name.clone());
     ContainerRef {
@@ -33,43 +32,43 @@ pub(super) fn container(kill: &OomKill) -> ContainerRef {
     }
 }
 
-/// What became of a kill.
+/// Result of adding an OOM kill.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum KillFate {
-    /// It entered a history.
+pub enum OomKillResult {
+    /// The kill entered a history.
     Accepted,
-    /// It is too old to matter, or of a container that is not known.
+    /// The kill is too old, or of an unknown container.
     Refused,
-    /// Stored history has it.
+    /// The kill is in the stored history.
     Stored,
-    /// It was found in the pod before it was told.
+    /// The kill was found in the pod before it was reported.
     Counted,
 }
 
-/// What became of some kills.
+/// Numbers of OOM kills by result.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct KillCount {
-    /// They entered a history.
+pub struct OomKillCounts {
+    /// Kills that entered a history.
     pub accepted: u64,
-    /// They are too old to matter, or of containers that are not known.
+    /// Kills that are too old, or of unknown containers.
     pub refused: u64,
-    /// Stored history has them.
+    /// Kills that are in the stored history.
     pub stored: u64,
 }
 
-impl KillCount {
-    /// Counts one more. One that was counted before is none.
-    pub fn add(&mut self, fate: KillFate) {
+impl OomKillCounts {
+    /// Counts one more kill, unless it was counted before.
+    pub fn add(&mut self, fate: OomKillResult) {
         match fate {
-            KillFate::Accepted => self.accepted += 1,
-            KillFate::Refused => self.refused += 1,
-            KillFate::Stored => self.stored += 1,
-            KillFate::Counted => {}
+            OomKillResult::Accepted => self.accepted += 1,
+            OomKillResult::Refused => self.refused += 1,
+            OomKillResult::Stored => self.stored += 1,
+            OomKillResult::Counted => {}
         }
     }
 }
 
-impl Sum for KillCount {
+impl Sum for OomKillCounts {
     fn sum<I: Iterator<Item = Self>>(counts: I) -> Self {
         counts.fold(Self::default(), |total, count| Self {
             accepted: total.accepted + count.accepted,
@@ -79,11 +78,11 @@ impl Sum for KillCount {
     }
 }
 
-/// Container and time of the kills that were found in each pod. Few pods have any.
+/// Container and time of the kills found in each pod. Few pods have any.
 #[derive(Debug, Default)]
-pub(super) struct FoundKills(BTreeMap<ObjectKey, Vec<(String, Timestamp)>>);
+pub(super) struct FoundOomKills(BTreeMap<ObjectKey, Vec<(String, Timestamp)>>);
 
-impl FoundKills {
+impl FoundOomKills {
     fn set(&mut self, pod: &ObjectKey, kills: &[OomKill]) {
         self.forget(pod);
         if !kills.is_empty() {
@@ -111,21 +110,21 @@ impl FoundKills {
 }
 
 impl State {
-    /// Adds a kill that was told. Its pod is taken over first if it is not known yet; what is found
-    /// in it goes into `count`, as the kill does. Gives whether anything entered a history.
-    pub fn add_kill(
+    /// Adds a reported kill. An unknown pod is loaded first; the kills found in it are counted too.
+    /// Returns whether any kill entered a history.
+    pub fn add_oom_kill(
         &mut self,
         kill: &OomKill,
         view: &View,
         now: Timestamp,
-        count: &mut KillCount,
+        count: &mut OomKillCounts,
     ) -> bool {
         let before = count.accepted;
         *count = [*count, self.load_pod_of(kill, view, now)]
             .into_iter()
             .sum();
-        let fate = if self.found_kills.include(kill) {
-            KillFate::Counted
+        let fate = if self.found_oom_kills.include(kill) {
+            OomKillResult::Counted
         } else {
             self.record(kill, now)
         };
@@ -133,31 +132,31 @@ impl State {
         count.accepted > before
     }
 
-    /// The objects that this recommender is in charge of and that size a pod.
+    /// The objects of this recommender that select a pod.
     pub fn autoscalers_of(&self, pod: &ObjectKey) -> impl Iterator<Item = ObjectKey> {
         self.cluster
             .autoscalers_of(&pod.namespace, &pod.name)
             .into_iter()
     }
 
-    /// Adds the kills that a pod tells of when it is taken over.
-    pub(super) fn find_kills(&mut self, pod: &Arc<Pod>, now: Timestamp) -> KillCount {
+    /// Adds the kills in the status of a pod that is loaded.
+    pub(super) fn find_oom_kills(&mut self, pod: &Arc<Pod>, now: Timestamp) -> OomKillCounts {
         let kills = oom_kills(None, pod);
-        self.found_kills.set(&pod.key, &kills);
-        let mut count = KillCount::default();
+        self.found_oom_kills.set(&pod.key, &kills);
+        let mut count = OomKillCounts::default();
         for kill in &kills {
             count.add(self.record(kill, now));
         }
         count
     }
 
-    /// Pods are taken over when changes have settled, which a kill does not wait for.
-    fn load_pod_of(&mut self, kill: &OomKill, view: &View, now: Timestamp) -> KillCount {
+    /// Loads the pod of a kill: pods are loaded in batches, which a kill does not wait for.
+    fn load_pod_of(&mut self, kill: &OomKill, view: &View, now: Timestamp) -> OomKillCounts {
         if self.pods.contains_key(&kill.pod) {
-            return KillCount::default();
+            return OomKillCounts::default();
         }
         let Some(pod) = view.pods.get(&kill.pod).or(kill.seen_in.as_ref()) else {
-            return KillCount::default();
+            return OomKillCounts::default();
         };
         let selects = |(namespace, selector): (&str, &Selector)| {
             namespace == pod.key.namespace && selector.matches(&pod.labels)
@@ -166,11 +165,11 @@ impl State {
         if is_wanted {
             self.load_pod(pod, now)
         } else {
-            KillCount::default()
+            OomKillCounts::default()
         }
     }
 
-    fn record(&mut self, kill: &OomKill, now: Timestamp) -> KillFate {
+    fn record(&mut self, kill: &OomKill, now: Timestamp) -> OomKillResult {
         let container = container(kill);
         let MemoryRules {
             interval_ns,
@@ -181,30 +180,30 @@ impl State {
         let is_old = self.clock.at_most(now).duration_since(kill.at)
             >= SignedDuration::from_nanos(interval_ns.saturating_mul(interval_count));
         if is_old {
-            return KillFate::Refused;
+            return OomKillResult::Refused;
         }
-        // History that a clock ahead has dated in the future holds no kill of the present.
+        // History from a clock that was ahead says nothing about kills of the present.
         let stored = self.stored_until(kill).filter(|stored| *stored <= now);
         if stored.is_some_and(|stored| stored.duration_since(kill.at) >= interval) {
-            return KillFate::Stored;
+            return OomKillResult::Stored;
         }
         match self
             .cluster
             .record_oom(&container, kill.at, kill.memory, now)
         {
             Ok(true) => {
-                tracing::info!(pod = %kill.pod, container = kill.container, at = %kill.at, "killed for want of memory");
-                KillFate::Accepted
+                tracing::info!(pod = %kill.pod, container = kill.container, at = %kill.at, "OOM kill");
+                OomKillResult::Accepted
             }
-            Ok(false) => KillFate::Refused,
+            Ok(false) => OomKillResult::Refused,
             Err(error) => {
-                tracing::debug!(%error, "a kill for want of memory cannot be used");
-                KillFate::Refused
+                tracing::debug!(%error, "refused an OOM kill");
+                OomKillResult::Refused
             }
         }
     }
 
-    /// When the history of the killed container was last stored, of what was taken over from there.
+    /// The time of the last checkpoint of the killed container, if that was loaded.
     fn stored_until(&self, kill: &OomKill) -> Option<Timestamp> {
         let loaded = self.autoscalers_of(&kill.pod).filter(|key| {
             self.history.is_none()

@@ -1,4 +1,4 @@
-//! Kills for want of memory: each counts once, however it is seen and whenever the pod is taken
+//! OOM kills: each counts once, however it is seen and whenever the pod is taken
 //! over.
 
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use sizing::Config;
 use view::{ContainerState, ContainerStatus, ObjectKey, OomKill, Pod, Resources, Termination};
 
 use super::fixture::{Cluster, MI, at, autoscaler, pod};
-use crate::state::{KillCount, State};
+use crate::state::{OomKillCounts, State};
 
 const DAY: i64 = 24 * 3600;
 
@@ -45,18 +45,18 @@ fn told(pod: &Arc<Pod>, second: i64) -> OomKill {
     }
 }
 
-fn accepted(count: u64) -> KillCount {
-    KillCount {
+fn accepted(count: u64) -> OomKillCounts {
+    OomKillCounts {
         accepted: count,
-        ..KillCount::default()
+        ..OomKillCounts::default()
     }
 }
 
 impl Cluster {
-    fn tell(&mut self, kill: &OomKill, second: i64) -> KillCount {
-        let mut count = KillCount::default();
+    fn tell(&mut self, kill: &OomKill, second: i64) -> OomKillCounts {
+        let mut count = OomKillCounts::default();
         self.state
-            .add_kill(kill, &self.view, at(second), &mut count);
+            .add_oom_kill(kill, &self.view, at(second), &mut count);
         count
     }
 
@@ -122,9 +122,9 @@ fn with_memory_saver_a_kill_in_a_pod_that_nobody_sizes_is_passed_over() {
     cluster.view.pods.apply(Arc::clone(&pod));
     assert_eq!(
         cluster.tell(&told(&pod, 10), 12),
-        KillCount {
+        OomKillCounts {
             refused: 1,
-            ..KillCount::default()
+            ..OomKillCounts::default()
         }
     );
 }
@@ -140,7 +140,7 @@ fn a_pod_of_the_same_name_that_was_made_again_is_looked_at_anew() {
 
 /// A kill at second 0 when history was stored at `stored`, if it was, and the process started at
 /// `started`.
-fn check_stored(stored: Option<i64>, started: i64, expected: KillCount) {
+fn check_stored(stored: Option<i64>, started: i64, expected: OomKillCounts) {
     let mut before = Cluster::web(&["web-1"]);
     before.measure("web-1", "main", 1);
     if let Some(second) = stored {
@@ -162,13 +162,13 @@ fn check_stored(stored: Option<i64>, started: i64, expected: KillCount) {
 
 #[test]
 fn a_kill_that_stored_history_must_hold_is_passed_over() {
-    let stored = KillCount {
+    let stored = OomKillCounts {
         stored: 1,
-        ..KillCount::default()
+        ..OomKillCounts::default()
     };
-    let refused = KillCount {
+    let refused = OomKillCounts {
         refused: 1,
-        ..KillCount::default()
+        ..OomKillCounts::default()
     };
     check_stored(None, 10, accepted(1));
     check_stored(None, 8 * DAY - 1, accepted(1));
