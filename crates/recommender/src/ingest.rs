@@ -21,7 +21,7 @@ use crate::cooldown::{COOLDOWN_FACTOR, sleep_until_some};
 use crate::metrics::{IngestMetrics, Steps};
 use crate::predictions::collector::Round;
 use crate::usage::{Reading, Usage};
-use vertical::state::{OomKillCounts, State};
+use vertical::state::{OomKillCounts, RecommenderState};
 
 pub(crate) use known::Shared;
 
@@ -179,7 +179,7 @@ impl Ingest {
 
     /// A leader holds a kill against what was recommended. A pod that was not known has no peak of
     /// its own.
-    fn judge(&self, state: &State, kill: &OomKill, peak: Option<Memory>) {
+    fn judge(&self, state: &RecommenderState, kill: &OomKill, peak: Option<Memory>) {
         let peak = peak
             .or_else(|| state.oom_peak(kill))
             .filter(|_| self.shared.is_decided());
@@ -190,7 +190,7 @@ impl Ingest {
 
     /// Adds what was stored before to what is measured; a checkpoint that cannot be used is
     /// reported once.
-    fn load_checkpoints(&self, state: &mut State) {
+    fn load_checkpoints(&self, state: &mut RecommenderState) {
         let loaded = state.load_checkpoints(&self.stored.borrow().checkpoints, Timestamp::now());
         for (checkpoint, error) in &loaded.refused {
             tracing::warn!(%checkpoint, %error, "the checkpoint cannot be used");

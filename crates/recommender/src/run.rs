@@ -32,7 +32,7 @@ use crate::serve::Feed;
 use crate::sizing_policies::watch::watch as watch_policies;
 use crate::storage::Storage;
 use crate::usage::Usage;
-use vertical::state::{Charge, State};
+use vertical::state::{RecommenderConfig, RecommenderState};
 
 /// Of so many statuses that are written at the same time, one checkpoint is: nobody waits for
 /// checkpoints.
@@ -73,15 +73,16 @@ pub async fn run(args: Args, chassis: Chassis) -> anyhow::Result<()> {
     }
     let scope = scope(namespaces, shard)?;
     let config = sizing.config(&feature_gates)?;
-    let charge = Charge {
+    let recommender = RecommenderConfig {
         recommender_name,
         memory_saver,
         native_sidecars,
-        patience: recommender_interval.0,
+        usage_interval: recommender_interval.0,
     };
     let external = external.names(&history.container_name_label)?;
     let (past, predicted_from) = pasts(&history, storage, prediction.datasource)?;
-    let mut state = State::new(charge.clone(), config).map_err(|error| anyhow!("--{error}"))?;
+    let mut state =
+        RecommenderState::new(recommender.clone(), config).map_err(|error| anyhow!("--{error}"))?;
     if past.is_some() {
         state.await_history(Timestamp::now());
     }
@@ -119,7 +120,7 @@ pub async fn run(args: Args, chassis: Chassis) -> anyhow::Result<()> {
     let workers = usize::from(update_worker_count);
     let parts = Parts {
         client: &chassis.client,
-        recommender: &charge.recommender_name,
+        recommender: &recommender.recommender_name,
         watches: &watches,
         horizontal: &horizontal,
         workers,

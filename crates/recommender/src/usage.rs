@@ -8,7 +8,7 @@ use sources::ContainerUsage;
 use sources::external_metrics::{ExternalMetrics, PodQuery, UsageRead};
 use sources::metrics_api::{MetricsApi, MetricsApiError};
 
-use vertical::state::State;
+use vertical::state::RecommenderState;
 
 /// The source of usage. Clones share what it remembers.
 #[derive(Clone)]
@@ -29,7 +29,7 @@ pub(crate) struct Reading {
 
 impl Usage {
     /// The pods that the source must be asked for one by one.
-    pub(crate) fn pods(&self, state: &State) -> Vec<PodQuery> {
+    pub(crate) fn pods(&self, state: &RecommenderState) -> Vec<PodQuery> {
         match self {
             Self::MetricsApi(_) => Vec::new(),
             Self::External(..) => state

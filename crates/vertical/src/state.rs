@@ -45,7 +45,7 @@ pub use samples::Ingested;
 
 /// Which objects are this recommender's, and which pods are worth a history.
 #[derive(Debug, Clone)]
-pub struct Charge {
+pub struct RecommenderConfig {
     /// The name that objects may ask for.
     pub recommender_name: String,
     /// Whether pods that no object selects are passed over.
@@ -53,13 +53,13 @@ pub struct Charge {
     /// Whether native sidecars are sized, as containers are.
     pub native_sidecars: bool,
     /// How long usage of new pods may take to arrive; the interval at which it is read.
-    pub patience: Duration,
+    pub usage_interval: Duration,
 }
 
 /// What one recommender knows.
 #[derive(Debug)]
-pub struct State {
-    charge: Charge,
+pub struct RecommenderState {
+    config: RecommenderConfig,
     cluster: ClusterState,
     autoscalers: BTreeMap<ObjectKey, Tracked>,
     pods: BTreeMap<ObjectKey, Arc<Pod>>,
@@ -92,12 +92,12 @@ struct Tracked {
     held: BTreeSet<String>,
 }
 
-impl State {
+impl RecommenderState {
     /// Nothing is known yet.
-    pub fn new(charge: Charge, config: Config) -> Result<Self, ConfigError> {
+    pub fn new(config: RecommenderConfig, sizing: Config) -> Result<Self, ConfigError> {
         Ok(Self {
-            charge,
-            cluster: ClusterState::new(config)?,
+            config,
+            cluster: ClusterState::new(sizing)?,
             autoscalers: BTreeMap::new(),
             pods: BTreeMap::new(),
             gone: BTreeSet::new(),
@@ -118,7 +118,7 @@ impl State {
     /// Takes over the objects that this recommender is in charge of, and what their targets come
     /// down to. Gives whether there are new ones, whose history may be stored.
     pub fn load_autoscalers(&mut self, view: &View) -> bool {
-        let name = &self.charge.recommender_name;
+        let name = &self.config.recommender_name;
         let ours: BTreeMap<ObjectKey, &Arc<Autoscaler>> = view
             .autoscalers
             .iter()
@@ -207,7 +207,7 @@ impl State {
     /// kills of new ones.
     pub fn load_pods(&mut self, view: &View, now: Timestamp) -> OomKillCounts {
         let selections = self
-            .charge
+            .config
             .memory_saver
             .then(|| Selections::of(selectors(&self.autoscalers)));
         let is_news = |pod: &&Arc<Pod>| match self.pods.get(&pod.key) {
@@ -237,7 +237,7 @@ impl State {
     fn load_pod(&mut self, pod: &Arc<Pod>, now: Timestamp) -> OomKillCounts {
         self.gone.remove(&pod.key);
         self.cluster
-            .apply_pod(pod_spec(pod, self.charge.native_sidecars), now);
+            .apply_pod(pod_spec(pod, self.config.native_sidecars), now);
         let before = self.pods.insert(pod.key.clone(), Arc::clone(pod));
         if before.is_some_and(|before| before.uid == pod.uid) {
             OomKillCounts::default()

@@ -7,13 +7,13 @@ use std::sync::Arc;
 use tokio::sync::watch;
 use view::ObjectKey;
 
-use vertical::state::State;
+use vertical::state::RecommenderState;
 
 /// The state, shared by the task that keeps it current and those that decide from it. Clones share
 /// it.
 #[derive(Clone)]
 pub(crate) struct Shared {
-    state: Arc<Mutex<State>>,
+    state: Arc<Mutex<RecommenderState>>,
     /// Who waits for the state.
     turn: Arc<Mutex<()>>,
     /// Counts the changes.
@@ -31,7 +31,7 @@ pub(crate) struct Urgent {
 }
 
 impl Shared {
-    pub(crate) fn new(state: State) -> Self {
+    pub(crate) fn new(state: RecommenderState) -> Self {
         Self {
             state: Arc::new(Mutex::new(state)),
             turn: Arc::default(),
@@ -44,7 +44,7 @@ impl Shared {
     /// Whoever waits gets the state before one that had it and wants it again, so that long work
     /// done in portions lets others in between. Every step leaves the state whole, so a panic
     /// elsewhere leaves nothing half-done.
-    pub(crate) fn lock(&self) -> MutexGuard<'_, State> {
+    pub(crate) fn lock(&self) -> MutexGuard<'_, RecommenderState> {
         let _turn = self.turn.lock();
         self.state.lock()
     }
@@ -115,16 +115,18 @@ mod tests {
     use sizing::Config;
 
     use super::*;
-    use vertical::state::Charge;
+    use vertical::state::RecommenderConfig;
 
     fn known() -> Shared {
-        let charge = Charge {
+        let recommender = RecommenderConfig {
             recommender_name: String::new(),
             memory_saver: false,
             native_sidecars: false,
-            patience: Duration::from_secs(1),
+            usage_interval: Duration::from_secs(1),
         };
-        Shared::new(State::new(charge, Config::default()).expect("defaults are valid"))
+        Shared::new(
+            RecommenderState::new(recommender, Config::default()).expect("defaults are valid"),
+        )
     }
 
     fn objects(names: &[&str]) -> BTreeSet<ObjectKey> {

@@ -16,7 +16,7 @@ use super::*;
 use crate::act::Writer;
 use crate::fixture::{at, autoscaler, deployment, pod};
 use crate::metrics::Metrics;
-use vertical::state::{Charge, State};
+use vertical::state::{RecommenderConfig, RecommenderState};
 
 /// The names of the objects whose status was written.
 type Written = Arc<Mutex<Vec<String>>>;
@@ -68,14 +68,15 @@ fn pass(teller: &mut Teller) {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_status_that_is_right_before_its_turn_is_not_written() {
     let (written, answers) = (Written::default(), Arc::new(Semaphore::new(0)));
-    let charge = Charge {
+    let recommender = RecommenderConfig {
         recommender_name: "default".to_owned(),
         memory_saver: false,
         native_sidecars: false,
-        patience: Duration::ZERO,
+        usage_interval: Duration::ZERO,
     };
     let mut view = cluster();
-    let mut state = State::new(charge, Config::default()).expect("defaults are valid");
+    let mut state =
+        RecommenderState::new(recommender, Config::default()).expect("defaults are valid");
     state.load_autoscalers(&view);
     state.load_pods(&view, at(0));
     let shared = Shared::new(state);

@@ -9,7 +9,7 @@ use model::Selector;
 use sizing::CheckpointError;
 use view::{Checkpoint, ObjectKey, Table};
 
-use super::{State, Target, Tracked};
+use super::{RecommenderState, Target, Tracked};
 use crate::checkpoint::form;
 use crate::history::Ledger;
 
@@ -24,7 +24,7 @@ pub struct Loaded {
     pub held: Vec<ObjectKey>,
 }
 
-impl State {
+impl RecommenderState {
     /// Takes over the stored history of the objects that this recommender is in charge of: of each
     /// container once, and only what was not measured here as well. Where a checkpoint is gone
     /// because its container was abandoned, so is what was taken over from it. Where history is

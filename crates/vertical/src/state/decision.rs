@@ -9,12 +9,12 @@ use jiff::Timestamp;
 use model::{ContainerExplanation, ContainerRecommendation, Recommendation};
 use view::{Autoscaler, ObjectKey};
 
-use super::{State, Target, Tracked};
+use super::{RecommenderState, Target, Tracked};
 use crate::decide::{self, Finding, HistoryNews};
 use crate::schedulable::{CapNews, cap_news};
 
 /// After so many rounds without an answer, recommendations count as out of date. Upstream's health
-/// check has the same patience.
+/// check has the same usage_interval.
 const MOST_UNANSWERED: u32 = 5;
 
 /// The status that one object should have.
@@ -75,7 +75,7 @@ impl Decision {
     }
 }
 
-impl State {
+impl RecommenderState {
     /// The status that each object should have. Objects whose target is not known yet are left out.
     pub fn decide(&self, now: Timestamp) -> Vec<Decision> {
         self.decide_portion(None, usize::MAX, now).decisions
@@ -158,7 +158,7 @@ impl State {
             history: self.history_of(&key.namespace, selector, now),
             may_be_measured_soon: tracked
                 .pods_since
-                .is_some_and(|since| now < since + self.charge.patience),
+                .is_some_and(|since| now < since + self.config.usage_interval),
             omits_containers: self.cluster.kept_containers(key).is_some(),
             source_is_stale: self.source_is_stale(),
         };

@@ -9,15 +9,15 @@ use jiff::Timestamp;
 use model::Selector;
 use view::ObjectKey;
 
-use super::{State, selectors, spec};
+use super::{RecommenderState, selectors, spec};
 use crate::decide::History;
 use crate::history::{Gap, Ledger, Scene};
 
-impl State {
+impl RecommenderState {
     /// From now on, until the history of its pods has come, an object's recommendation stays. Usage
     /// is recorded since `started`.
     pub fn await_history(&mut self, started: Timestamp) {
-        self.history = Some(Ledger::new(started, self.charge.memory_saver));
+        self.history = Some(Ledger::new(started, self.config.memory_saver));
     }
 
     /// The history that objects need and that has not come yet.
@@ -50,7 +50,7 @@ impl State {
                 .collect(),
             pods: pods.map(|(_, pod)| Arc::clone(pod)).collect(),
             wanted: gap.selector.clone(),
-            native_sidecars: self.charge.native_sidecars,
+            native_sidecars: self.config.native_sidecars,
             known: self
                 .history
                 .as_ref()

@@ -20,7 +20,7 @@ use sizing::MemoryRules;
 use view::oom::oom_kills;
 use view::{ObjectKey, OomKill, Pod, View};
 
-use super::{State, selectors};
+use super::{RecommenderState, selectors};
 
 /// The killed container.
 pub(super) fn container(kill: &OomKill) -> ContainerRef {
@@ -109,7 +109,7 @@ impl FoundOomKills {
     }
 }
 
-impl State {
+impl RecommenderState {
     /// Adds a reported kill. An unknown pod is loaded first; the kills found in it are counted too.
     /// Returns whether any kill entered a history.
     pub fn add_oom_kill(
@@ -161,7 +161,7 @@ impl State {
         let selects = |(namespace, selector): (&str, &Selector)| {
             namespace == pod.key.namespace && selector.matches(&pod.labels)
         };
-        let is_wanted = !self.charge.memory_saver || selectors(&self.autoscalers).any(selects);
+        let is_wanted = !self.config.memory_saver || selectors(&self.autoscalers).any(selects);
         if is_wanted {
             self.load_pod(pod, now)
         } else {

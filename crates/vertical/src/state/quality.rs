@@ -5,7 +5,7 @@ use api::vpa::{ContainerScalingMode, UpdateMode};
 use model::{ContainerRef, Memory, ResourceList};
 use view::{ObjectKey, OomKill};
 
-use super::State;
+use super::RecommenderState;
 use super::oom_kills::container;
 
 /// What was recommended for a container.
@@ -17,7 +17,7 @@ pub struct Recommended<'a> {
     pub uncapped: Option<&'a ResourceList>,
 }
 
-impl State {
+impl RecommenderState {
     /// What the object says that selects a container; of several objects the last linked one, as
     /// upstream. None where no recommendation is due.
     pub fn recommended(&self, container: &ContainerRef) -> Option<Recommended<'_>> {

@@ -4,7 +4,7 @@ use crate::{Accepted, SampleError};
 use jiff::Timestamp;
 use model::ContainerUsage;
 
-use super::State;
+use super::RecommenderState;
 
 /// What came of a batch of samples.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -20,7 +20,7 @@ pub struct Ingested {
     pub future: usize,
 }
 
-impl State {
+impl RecommenderState {
     /// Adds what a source of usage has read.
     pub fn add_usage(&mut self, usage: &[ContainerUsage], now: Timestamp) -> Ingested {
         self.begin_usage(usage, now);

@@ -6,10 +6,10 @@ use jiff::Timestamp;
 use model::ContainerExplanation;
 use view::View;
 
-use super::{State, Target, Tracked};
+use super::{RecommenderState, Target, Tracked};
 use crate::schedulable::{Schedulable, Settings, hold, let_go};
 
-impl State {
+impl RecommenderState {
     /// From now on recommendations are held to what can be scheduled.
     pub fn cap_to_schedulable(&mut self, settings: Settings) {
         self.schedulable = Some(Schedulable::new(settings));

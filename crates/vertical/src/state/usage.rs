@@ -3,9 +3,9 @@
 use model::Selector;
 use view::ObjectKey;
 
-use super::{State, Target};
+use super::{RecommenderState, Target};
 
-impl State {
+impl RecommenderState {
     /// The pods of every object, each with the object's selector. Finished pods use nothing.
     pub fn measurable_pods(&self) -> impl Iterator<Item = (&ObjectKey, &Selector)> {
         let live = self.pods.iter().filter(|(_, pod)| !pod.is_finished());

@@ -7,7 +7,7 @@ use model::Labels;
 use view::{ObjectKey, Pod};
 
 use super::fixture::{Cluster, at, autoscaler, pod};
-use crate::state::State;
+use crate::state::RecommenderState;
 
 /// Two rounds per hour, so that the last ones are past the eight days that history is kept.
 const ROUNDS: i64 = 1000;
@@ -24,7 +24,7 @@ fn run(round: i64) -> Pod {
 }
 
 /// Everything that the state holds by the piece.
-fn entries(state: &State) -> [usize; 7] {
+fn entries(state: &RecommenderState) -> [usize; 7] {
     let size = state.cluster.size();
     let pods = state.pods.len() + state.gone.len();
     [

@@ -13,14 +13,14 @@ use crate::checkpoint::form;
 use crate::fixture::{self, deployment};
 pub(super) use crate::fixture::{at, pod};
 use crate::state::checkpoints::Loaded;
-use crate::state::{Charge, Decision, Ingested, OomKillCounts, State};
+use crate::state::{Decision, Ingested, OomKillCounts, RecommenderConfig, RecommenderState};
 
 pub(super) const MI: i64 = 1 << 20;
 
 /// A cluster of one namespace and the state that follows it.
 pub(super) struct Cluster {
     pub(super) view: View,
-    pub(super) state: State,
+    pub(super) state: RecommenderState,
 }
 
 pub(super) fn autoscaler(
@@ -42,13 +42,13 @@ pub(super) fn autoscaler(
 
 impl Cluster {
     pub(super) fn new(recommender: &str, memory_saver: bool) -> Self {
-        let charge = Charge {
+        let config = RecommenderConfig {
             recommender_name: recommender.to_owned(),
             memory_saver,
             native_sidecars: false,
-            patience: Duration::from_mins(1),
+            usage_interval: Duration::from_mins(1),
         };
-        let state = State::new(charge, Config::default()).expect("defaults are valid");
+        let state = RecommenderState::new(config, Config::default()).expect("defaults are valid");
         Self {
             view: View::default(),
             state,

@@ -9,7 +9,7 @@ use sizing::Config;
 use view::{ContainerState, ContainerStatus, ObjectKey, OomKill, Pod, Resources, Termination};
 
 use super::fixture::{Cluster, MI, at, autoscaler, pod};
-use crate::state::{OomKillCounts, State};
+use crate::state::{OomKillCounts, RecommenderState};
 
 const DAY: i64 = 24 * 3600;
 
@@ -217,7 +217,7 @@ fn settings_of_an_object_for_kills_go_with_the_field() {
         ..Config::default()
     };
     let mut cluster = Cluster::web(&["web-1"]);
-    cluster.state = State::new(cluster.state.charge.clone(), config).expect("valid");
+    cluster.state = RecommenderState::new(cluster.state.config.clone(), config).expect("valid");
     let plain = json!({"containerName": "main"});
     let usual = target_under(&mut cluster, &plain, 0);
     for (day, field, value) in [(1, "oomBumpUpRatio", "4"), (3, "oomMinBumpUp", "3Gi")] {

@@ -38,7 +38,7 @@ fn meshed(killed_at: i64) -> Pod {
 /// The memory target of each container, and how many kills count.
 fn sized(native_sidecars: bool) -> (Vec<(String, i64)>, OomKillCounts) {
     let mut cluster = Cluster::web(&[]);
-    cluster.state.charge.native_sidecars = native_sidecars;
+    cluster.state.config.native_sidecars = native_sidecars;
     cluster.view.pods.apply(Arc::new(meshed(1)));
     cluster.state.load_autoscalers(&cluster.view);
     let kills = cluster.state.load_pods(&cluster.view, at(2));
