@@ -69,13 +69,13 @@ impl Writer {
                 .first_recommendation(&decision.autoscaler, Timestamp::now());
         }
         if let Some(news) = decision
-            .history_news()
+            .history_change()
             .filter(|_| outcome == StatusOutcome::Written)
         {
             self.events.history(&decision.autoscaler, news).await;
         }
         if let Some(news) = decision
-            .cap_news()
+            .cap_change()
             .filter(|_| outcome == StatusOutcome::Written)
         {
             self.events.caps(&decision.autoscaler, news).await;

@@ -6,7 +6,7 @@
 //! |---|---|
 //! | pods, histories and autoscalers in memory; recommendation of one autoscaler | `cluster_state.rs`, `cluster_state/` |
 //! | state of one recommender; status of all its objects | `state.rs`, `state/` |
-//! | status of one object: recommendation and conditions | `decide.rs`, `decide/` |
+//! | status of one object: recommendation and conditions | `status.rs`, `status/` |
 //! | recommendations capped to what can be scheduled | `schedulable.rs`, `schedulable/` |
 //! | policies and annotations of an object | `resource_policy.rs` |
 //! | checkpoints: name, content, which to write, which to delete | `checkpoint.rs`, `checkpoint/` |
@@ -16,7 +16,6 @@
 
 pub mod checkpoint;
 mod cluster_state;
-pub mod decide;
 #[cfg(test)]
 mod fixture;
 pub mod history;
@@ -24,6 +23,7 @@ pub mod policies;
 pub mod resource_policy;
 pub mod schedulable;
 pub mod state;
+pub mod status;
 pub mod write_queue;
 
 pub use cluster_state::{

@@ -23,7 +23,7 @@ use view::{Autoscaler, LimitRange, LimitType, ObjectKey, Pod, Resources, View, W
 use crate::resource_policy::policies;
 
 pub use cap_to::CapTo;
-pub use condition::{CapNews, cap_news, capped_by, hold, let_go};
+pub use condition::{CapChange, apply_cap, cap_change, capped_by, clear_cap};
 use facts::{RoomFacts, pod_shape};
 use own_pods::OwnPods;
 use quotas::Quotas;

@@ -9,8 +9,8 @@ use kube::Client;
 use kube::runtime::events::{Event, EventType, Recorder, Reporter};
 use view::Autoscaler;
 
-use vertical::decide::HistoryNews;
-use vertical::schedulable::CapNews;
+use vertical::schedulable::CapChange;
+use vertical::status::HistoryChange;
 
 /// The most characters of a note. The API server takes notes of up to 1024 bytes; a character here
 /// has one, but for a few in words of others.
@@ -35,13 +35,13 @@ impl Events {
     }
 
     /// Tells of an object what has changed about its history.
-    pub(super) async fn history(&self, autoscaler: &Autoscaler, news: HistoryNews<'_>) {
+    pub(super) async fn history(&self, autoscaler: &Autoscaler, news: HistoryChange<'_>) {
         self.tell(&autoscaler.reference(), &history_event(news))
             .await;
     }
 
     /// Tells of an object what has changed about what it is held to.
-    pub(super) async fn caps(&self, autoscaler: &Autoscaler, news: CapNews<'_>) {
+    pub(super) async fn caps(&self, autoscaler: &Autoscaler, news: CapChange<'_>) {
         self.tell(&autoscaler.reference(), &caps_event(news)).await;
     }
 
@@ -54,10 +54,10 @@ impl Events {
     }
 }
 
-fn history_event(news: HistoryNews) -> Event {
+fn history_event(news: HistoryChange) -> Event {
     let (type_, reason, note) = match news {
-        HistoryNews::Missing(why) => (EventType::Warning, "HistoryMissing", why),
-        HistoryNews::Come => (
+        HistoryChange::Missing(why) => (EventType::Warning, "HistoryMissing", why),
+        HistoryChange::Fetched => (
             EventType::Normal,
             "HistoryFetched",
             "History has come from Prometheus",
@@ -66,10 +66,10 @@ fn history_event(news: HistoryNews) -> Event {
     event(type_, reason, "FetchHistory", note)
 }
 
-fn caps_event(news: CapNews) -> Event {
+fn caps_event(news: CapChange) -> Event {
     let (type_, reason, note) = match news {
-        CapNews::Capped(message) => (EventType::Warning, "RecommendationCapped", message),
-        CapNews::Free => (
+        CapChange::Capped(message) => (EventType::Warning, "RecommendationCapped", message),
+        CapChange::Uncapped => (
             EventType::Normal,
             "RecommendationUncapped",
             "What is recommended can be scheduled as it is",

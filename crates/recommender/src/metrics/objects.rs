@@ -3,8 +3,8 @@
 use api::vpa::UpdateMode;
 use prometheus::IntGaugeVec;
 
-use vertical::decide::has_recommendation;
 use vertical::state::Decision;
+use vertical::status::has_recommendation;
 
 pub(super) const LABELS: [&str; 5] = [
     "update_mode",

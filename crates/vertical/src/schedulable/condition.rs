@@ -24,22 +24,22 @@ const MOST_TOLD: usize = 6;
 
 /// What people should be told about what an object is held to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum CapNews<'a> {
+pub enum CapChange<'a> {
     /// Its recommendation is held to something, or to something else than before.
     Capped(&'a str),
     /// It is no longer.
-    Free,
+    Uncapped,
 }
 
 /// What has changed from one status to the next.
-pub fn cap_news<'a>(
+pub fn cap_change<'a>(
     old: Option<&VerticalPodAutoscalerStatus>,
     new: &'a VerticalPodAutoscalerStatus,
-) -> Option<CapNews<'a>> {
+) -> Option<CapChange<'a>> {
     match (old.and_then(capped), capped(new)) {
-        (Some(_), None) => Some(CapNews::Free),
+        (Some(_), None) => Some(CapChange::Uncapped),
         (before, Some(now)) if before.is_none_or(|before| before.reason != now.reason) => {
-            Some(CapNews::Capped(&now.message))
+            Some(CapChange::Capped(&now.message))
         }
         _ => None,
     }
@@ -53,14 +53,14 @@ pub fn capped_by(status: &VerticalPodAutoscalerStatus) -> impl Iterator<Item = &
 }
 
 /// Puts into a status what fits. `published` is what the object has.
-pub fn hold(
+pub fn apply_cap(
     status: &mut VerticalPodAutoscalerStatus,
     published: Option<&VerticalPodAutoscalerStatus>,
     fit: impl FnOnce(&Recommendation) -> Option<Fit>,
     now: Timestamp,
 ) {
     let Some(decided) = status.recommendation.take() else {
-        return let_go(status);
+        return clear_cap(status);
     };
     // What stays because nothing is measured was held to the same limits before.
     let stays = published.and_then(|published| published.recommendation.as_ref()) == Some(&decided);
@@ -76,12 +76,12 @@ pub fn hold(
         conditions.set(CAPPED, true, &reason(&cuts), &message(&cuts), now);
         status.conditions = conditions.to_list();
     } else if !stays {
-        let_go(status);
+        clear_cap(status);
     }
 }
 
 /// Takes away the condition.
-pub fn let_go(status: &mut VerticalPodAutoscalerStatus) {
+pub fn clear_cap(status: &mut VerticalPodAutoscalerStatus) {
     status
         .conditions
         .retain(|condition| condition.kind != CAPPED);

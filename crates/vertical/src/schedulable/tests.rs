@@ -428,7 +428,7 @@ mod status {
         let cluster = Cluster::default().nodes([node("a", "x", millicores)]);
         let cluster = cluster.pods([pod("web-1", "web", 100, Placement::default())]);
         load(&mut schedulable, &cluster.0, &web);
-        hold(
+        apply_cap(
             &mut status,
             published,
             |found| schedulable.fit(&web, false, found),
@@ -458,20 +458,23 @@ mod status {
     #[test]
     fn news_come_when_it_begins_and_when_it_ends() {
         let free = next(1000, 4000, None);
-        assert_eq!((cpu(&free), cap_news(None, &free)), (1000, None));
+        assert_eq!((cpu(&free), cap_change(None, &free)), (1000, None));
         let capped = next(9000, 4000, Some(&free));
         let message = "Held to what can be scheduled: cpu of container main to 4 by Node";
         assert_eq!(
-            (cpu(&capped), cap_news(Some(&free), &capped)),
-            (4000, Some(CapNews::Capped(message)))
+            (cpu(&capped), cap_change(Some(&free), &capped)),
+            (4000, Some(CapChange::Capped(message)))
         );
         assert_eq!(capped_by(&capped).collect::<Vec<_>>(), ["Node"]);
         let still = next(9500, 3000, Some(&capped));
-        assert_eq!((cpu(&still), cap_news(Some(&capped), &still)), (3000, None));
+        assert_eq!(
+            (cpu(&still), cap_change(Some(&capped), &still)),
+            (3000, None)
+        );
         let again_free = next(2000, 4000, Some(&still));
         assert_eq!(
-            (cpu(&again_free), cap_news(Some(&still), &again_free)),
-            (2000, Some(CapNews::Free))
+            (cpu(&again_free), cap_change(Some(&still), &again_free)),
+            (2000, Some(CapChange::Uncapped))
         );
         assert_eq!(again_free.conditions, []);
     }
@@ -482,8 +485,8 @@ mod status {
         let mut other = capped.clone();
         other.conditions[0].reason = "ResourceQuota".to_owned();
         assert!(matches!(
-            cap_news(Some(&other), &capped),
-            Some(CapNews::Capped(_))
+            cap_change(Some(&other), &capped),
+            Some(CapChange::Capped(_))
         ));
     }
 
@@ -495,7 +498,7 @@ mod status {
         assert_eq!(stays, capped);
         let smaller = after(kept(), 3000, Some(&capped));
         assert_eq!(
-            (cpu(&smaller), cap_news(Some(&capped), &smaller)),
+            (cpu(&smaller), cap_change(Some(&capped), &smaller)),
             (3000, None)
         );
     }
@@ -503,7 +506,7 @@ mod status {
     #[test]
     fn without_the_switch_the_condition_goes() {
         let mut capped = next(9000, 4000, None);
-        let_go(&mut capped);
+        clear_cap(&mut capped);
         assert_eq!(capped.conditions, []);
     }
 }

@@ -10,8 +10,8 @@ use model::{ContainerExplanation, ContainerRecommendation, Recommendation};
 use view::{Autoscaler, ObjectKey};
 
 use super::{RecommenderState, Target, Tracked};
-use crate::decide::{self, Finding, HistoryNews};
-use crate::schedulable::{CapNews, cap_news};
+use crate::schedulable::{CapChange, cap_change};
+use crate::status::{self, HistoryChange, StatusInput};
 
 /// After so many rounds without an answer, recommendations count as out of date. Upstream's health
 /// check has the same usage_interval.
@@ -60,18 +60,18 @@ impl Decision {
 
     /// Whether the object gets its first recommendation.
     pub fn is_first_recommendation(&self) -> bool {
-        let had = decide::has_recommendation(self.autoscaler.object.status.as_ref());
-        !had && decide::has_recommendation(Some(&self.status))
+        let had = status::has_recommendation(self.autoscaler.object.status.as_ref());
+        !had && status::has_recommendation(Some(&self.status))
     }
 
     /// What has changed about the object's history.
-    pub fn history_news(&self) -> Option<HistoryNews<'_>> {
-        decide::history_news(self.autoscaler.object.status.as_ref(), &self.status)
+    pub fn history_change(&self) -> Option<HistoryChange<'_>> {
+        status::history_change(self.autoscaler.object.status.as_ref(), &self.status)
     }
 
     /// What has changed about what the recommendation is held to.
-    pub fn cap_news(&self) -> Option<CapNews<'_>> {
-        cap_news(self.autoscaler.object.status.as_ref(), &self.status)
+    pub fn cap_change(&self) -> Option<CapChange<'_>> {
+        cap_change(self.autoscaler.object.status.as_ref(), &self.status)
     }
 }
 
@@ -148,7 +148,7 @@ impl RecommenderState {
             return None;
         };
         let pods = self.cluster.pod_count(key).unwrap_or(0);
-        let finding = Finding {
+        let input = StatusInput {
             object: &tracked.autoscaler.object,
             unsupported: unsupported.as_deref(),
             refused_annotation: tracked.refused_annotation.as_deref(),
@@ -162,8 +162,8 @@ impl RecommenderState {
             omits_containers: self.cluster.kept_containers(key).is_some(),
             source_is_stale: self.source_is_stale(),
         };
-        let mut status = decide::status(finding, now);
-        self.hold(tracked, &mut status, now);
+        let mut status = status::status(input, now);
+        self.apply_cap(tracked, &mut status, now);
         Some(Decision {
             autoscaler: Arc::clone(&tracked.autoscaler),
             status,

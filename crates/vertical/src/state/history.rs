@@ -10,8 +10,8 @@ use model::Selector;
 use view::ObjectKey;
 
 use super::{RecommenderState, selectors, spec};
-use crate::decide::History;
 use crate::history::{Gap, Ledger, Scene};
+use crate::status::History;
 
 impl RecommenderState {
     /// From now on, until the history of its pods has come, an object's recommendation stays. Usage

@@ -7,7 +7,7 @@ use model::ContainerExplanation;
 use view::View;
 
 use super::{RecommenderState, Target, Tracked};
-use crate::schedulable::{Schedulable, Settings, hold, let_go};
+use crate::schedulable::{Schedulable, Settings, apply_cap, clear_cap};
 
 impl RecommenderState {
     /// From now on recommendations are held to what can be scheduled.
@@ -30,19 +30,19 @@ impl RecommenderState {
     }
 
     /// Puts what can be scheduled into a status.
-    pub(super) fn hold(
+    pub(super) fn apply_cap(
         &self,
         tracked: &Tracked,
         status: &mut VerticalPodAutoscalerStatus,
         now: Timestamp,
     ) {
         let Some(schedulable) = &self.schedulable else {
-            let_go(status);
+            clear_cap(status);
             return;
         };
         let whole_cores = self.cluster.config().integer_cpu;
         let published = tracked.autoscaler.object.status.as_ref();
-        hold(
+        apply_cap(
             status,
             published,
             |found| schedulable.fit(&tracked.autoscaler, whole_cores, found),

@@ -72,7 +72,7 @@ fn what_is_published_fits_and_its_explanation_says_why() {
         container.uncapped_target.cpu(),
         Some(Cpu::from_millicores(296))
     );
-    assert!(decision.cap_news().is_some());
+    assert!(decision.cap_change().is_some());
 
     let explained = cluster
         .state

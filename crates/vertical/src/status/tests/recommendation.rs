@@ -2,8 +2,8 @@
 
 use serde_json::{Value, json};
 
-use super::{NOW, finding, object, published, recommend};
-use crate::decide::{Finding, status};
+use super::{NOW, input, object, published, recommend};
+use crate::status::{StatusInput, status};
 
 #[derive(Clone, Copy)]
 enum Usage {
@@ -21,13 +21,13 @@ fn check_cpu(
     expected: Option<&str>,
 ) {
     let object = object(spec, &published(old));
-    let finding = Finding {
+    let input = StatusInput {
         recommendation: found.map(recommend).unwrap_or_default(),
         is_measured: matches!(usage, Usage::Measured),
         may_be_measured_soon: matches!(usage, Usage::Expected),
-        ..finding(&object)
+        ..input(&object)
     };
-    let status = status(finding, NOW.parse().expect("a time"));
+    let status = status(input, NOW.parse().expect("a time"));
     let status = serde_json::to_value(status).expect("a status");
     let cpu = status["recommendation"]["containerRecommendations"][0]["target"]["cpu"].as_str();
     assert_eq!(cpu, expected, "{status}");

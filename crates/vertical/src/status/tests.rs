@@ -45,8 +45,8 @@ fn published(millicores: Option<&str>) -> Value {
 }
 
 /// One pod that is measured; nothing is in the way.
-fn finding(object: &VerticalPodAutoscaler) -> Finding<'_> {
-    Finding {
+fn input(object: &VerticalPodAutoscaler) -> StatusInput<'_> {
+    StatusInput {
         object,
         unsupported: None,
         refused_annotation: None,
@@ -90,13 +90,13 @@ fn conditions_of(
     pods: usize,
     recommendation: Recommendation,
 ) -> Value {
-    let finding = Finding {
+    let input = StatusInput {
         unsupported,
         pods,
         recommendation,
-        ..finding(object)
+        ..input(object)
     };
-    let status = status(finding, NOW.parse().expect("a time"));
+    let status = status(input, NOW.parse().expect("a time"));
     assert_eq!(status.observed_generation, 7);
     serde_json::to_value(status.conditions).expect("conditions")
 }
@@ -182,11 +182,11 @@ fn a_target_that_cannot_be_used_is_reported_until_it_can() {
 fn a_refused_annotation_is_reported_until_it_is_right() {
     let check = |old: &[Value], refused_annotation: Option<&str>, expected: &[Value]| {
         let object = object(&json!({}), &json!({"conditions": old}));
-        let finding = Finding {
+        let input = StatusInput {
             refused_annotation,
-            ..finding(&object)
+            ..input(&object)
         };
-        let status = status(finding, NOW.parse().expect("a time"));
+        let status = status(input, NOW.parse().expect("a time"));
         assert_eq!(
             serde_json::to_value(status.conditions).expect("conditions"),
             json!(expected)
@@ -232,11 +232,11 @@ fn a_silent_source_of_usage_is_reported_until_it_answers() {
     let silent = condition("SourceStale", "True", BEFORE, SILENT_REASON, SILENT_MESSAGE);
     let check = |old: &[Value], source_is_stale: Option<bool>, expected: &[Value]| {
         let object = object(&json!({}), &json!({"conditions": old}));
-        let finding = Finding {
+        let input = StatusInput {
             source_is_stale,
-            ..finding(&object)
+            ..input(&object)
         };
-        let status = status(finding, NOW.parse().expect("a time"));
+        let status = status(input, NOW.parse().expect("a time"));
         assert_eq!(
             serde_json::to_value(status.conditions).expect("conditions"),
             json!(expected)
@@ -270,14 +270,14 @@ fn a_silent_source_of_usage_is_reported_until_it_answers() {
 #[test]
 fn the_same_findings_give_the_same_status() {
     let before = object(&json!({}), &json!({}));
-    let finding = |object| Finding {
+    let input = |object| StatusInput {
         pods: 0,
-        ..finding(object)
+        ..input(object)
     };
-    let first = status(finding(&before), BEFORE.parse().expect("a time"));
+    let first = status(input(&before), BEFORE.parse().expect("a time"));
     let after = VerticalPodAutoscaler {
         status: Some(first.clone()),
         ..before.clone()
     };
-    assert_eq!(status(finding(&after), NOW.parse().expect("a time")), first);
+    assert_eq!(status(input(&after), NOW.parse().expect("a time")), first);
 }

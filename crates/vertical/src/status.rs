@@ -21,7 +21,7 @@ use model::Recommendation;
 use history::set_history;
 use recommendation::{is_empty, recommendation};
 
-pub use history::{History, HistoryNews, history_news};
+pub use history::{History, HistoryChange, history_change};
 pub use recommendation::has_recommendation;
 
 const NO_PODS_REASON: &str = "NoPodsMatched";
@@ -42,7 +42,7 @@ const SILENT_MESSAGE: &str =
 
 /// What is known about one object.
 #[derive(Debug, Clone)]
-pub struct Finding<'a> {
+pub struct StatusInput<'a> {
     /// The object as last seen.
     pub object: &'a VerticalPodAutoscaler,
     /// Why its target cannot be used, if it cannot.
@@ -67,8 +67,8 @@ pub struct Finding<'a> {
 }
 
 /// The status that the object should have.
-pub fn status(finding: Finding, now: Timestamp) -> VerticalPodAutoscalerStatus {
-    let Finding {
+pub fn status(input: StatusInput, now: Timestamp) -> VerticalPodAutoscalerStatus {
+    let StatusInput {
         object,
         unsupported,
         refused_annotation,
@@ -77,8 +77,8 @@ pub fn status(finding: Finding, now: Timestamp) -> VerticalPodAutoscalerStatus {
         omits_containers,
         source_is_stale,
         ..
-    } = finding;
-    let recommendation = recommendation(finding);
+    } = input;
+    let recommendation = recommendation(input);
     let old = object.status.iter().flat_map(|status| &status.conditions);
     let mut conditions: Conditions = old.cloned().collect();
     conditions.remove(CONFIG_DEPRECATED);

@@ -25,22 +25,22 @@ pub enum History<'a> {
 
 /// What people should be told about an object's history.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum HistoryNews<'a> {
+pub enum HistoryChange<'a> {
     /// It cannot be fetched, and why.
     Missing(&'a str),
     /// It has come after it was missing.
-    Come,
+    Fetched,
 }
 
 /// What has changed about the history of an object from one status to the next.
-pub fn history_news<'a>(
+pub fn history_change<'a>(
     old: Option<&VerticalPodAutoscalerStatus>,
     new: &'a VerticalPodAutoscalerStatus,
-) -> Option<HistoryNews<'a>> {
+) -> Option<HistoryChange<'a>> {
     let before = old.and_then(awaited_history);
     match (before.is_some_and(is_problem), awaited_history(new)) {
-        (false, Some(message)) if is_problem(message) => Some(HistoryNews::Missing(message)),
-        (true, None) => Some(HistoryNews::Come),
+        (false, Some(message)) if is_problem(message) => Some(HistoryChange::Missing(message)),
+        (true, None) => Some(HistoryChange::Fetched),
         _ => None,
     }
 }

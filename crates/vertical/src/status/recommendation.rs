@@ -5,7 +5,7 @@ use api::vpa::{
     VerticalPodAutoscalerStatus,
 };
 
-use super::{Finding, History};
+use super::{History, StatusInput};
 
 /// Whether the object has a recommendation for at least one container.
 pub fn has_recommendation(status: Option<&VerticalPodAutoscalerStatus>) -> bool {
@@ -17,15 +17,15 @@ pub(super) fn is_empty(recommendation: &RecommendedPodResources) -> bool {
     recommendation.container_recommendations.is_empty()
 }
 
-pub(super) fn recommendation(finding: Finding) -> RecommendedPodResources {
-    let Finding {
+pub(super) fn recommendation(input: StatusInput) -> RecommendedPodResources {
+    let StatusInput {
         object,
         recommendation: found,
         is_measured,
         may_be_measured_soon,
         history,
         ..
-    } = finding;
+    } = input;
     let kept = published(object);
     let waits = matches!(
         history,

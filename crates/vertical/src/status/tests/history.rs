@@ -3,20 +3,20 @@
 use api::vpa::VerticalPodAutoscalerStatus;
 use serde_json::{Value, json};
 
-use super::{BEFORE, NOW, condition, finding, object, published, recommend};
-use crate::decide::history::HISTORY_REASON;
-use crate::decide::{Finding, History, HistoryNews, history_news, status};
+use super::{BEFORE, NOW, condition, input, object, published, recommend};
+use crate::status::history::HISTORY_REASON;
+use crate::status::{History, HistoryChange, StatusInput, history_change, status};
 
 /// `expected`: the CPU in the status, and the message of the condition.
 fn check_history(old: &Value, history: History, expected: (&str, Option<&str>)) {
     let object = object(&json!({}), old);
-    let finding = Finding {
+    let input = StatusInput {
         recommendation: recommend(25),
         history,
-        ..finding(&object)
+        ..input(&object)
     };
     let status =
-        serde_json::to_value(status(finding, NOW.parse().expect("a time"))).expect("a status");
+        serde_json::to_value(status(input, NOW.parse().expect("a time"))).expect("a status");
     let cpu = &status["recommendation"]["containerRecommendations"][0]["target"]["cpu"];
     let conditions = status["conditions"].as_array().expect("a list").iter();
     let message = conditions.filter(|condition| condition["type"] == "FetchingHistory");
@@ -65,7 +65,7 @@ fn the_condition_goes_when_history_has_come_and_only_if_it_is_ours() {
 }
 
 /// `before` and `after`: what the condition said, if there was one.
-fn check_news(before: Option<&str>, after: Option<&str>, expected: Option<HistoryNews>) {
+fn check_news(before: Option<&str>, after: Option<&str>, expected: Option<HistoryChange>) {
     let status = |message: Option<&str>| {
         let condition = message
             .map(|message| condition("FetchingHistory", "True", NOW, HISTORY_REASON, message));
@@ -74,7 +74,7 @@ fn check_news(before: Option<&str>, after: Option<&str>, expected: Option<Histor
             .expect("a status")
     };
     assert_eq!(
-        history_news(Some(&status(before)), &status(after)),
+        history_change(Some(&status(before)), &status(after)),
         expected,
         "{before:?} {after:?}"
     );
@@ -85,10 +85,14 @@ fn people_are_told_when_history_cannot_be_fetched_and_when_it_came_after_all() {
     let down = "History cannot be fetched from Prometheus yet: it is down";
     let slow = "History cannot be fetched from Prometheus yet: it is slow";
     let fetching = "History is being fetched from Prometheus";
-    check_news(None, Some(down), Some(HistoryNews::Missing(down)));
-    check_news(Some(fetching), Some(down), Some(HistoryNews::Missing(down)));
+    check_news(None, Some(down), Some(HistoryChange::Missing(down)));
+    check_news(
+        Some(fetching),
+        Some(down),
+        Some(HistoryChange::Missing(down)),
+    );
     check_news(Some(down), Some(slow), None);
-    check_news(Some(down), None, Some(HistoryNews::Come));
+    check_news(Some(down), None, Some(HistoryChange::Fetched));
     check_news(None, Some(fetching), None);
     check_news(Some(fetching), None, None);
 }
