@@ -26,13 +26,13 @@ use kube::core::Request;
 use kube::{Client, Error, Resource as _};
 use runtime::Leading;
 use runtime::client::Urgent;
+use vertical::state::Decision;
+use vertical::write_queue::Lane;
 use view::ObjectKey;
 
 use crate::metrics::PublishMetrics;
 use crate::outcome::StatusOutcome;
 use event::Events;
-use vertical::state::Decision;
-use vertical::write_queue::Lane;
 
 pub(crate) use writes::Writes;
 

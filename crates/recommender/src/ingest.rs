@@ -15,13 +15,13 @@ use sources::ContainerUsage;
 use tokio::sync::{mpsc, watch};
 use tokio::task::{JoinSet, block_in_place};
 use tokio::time::{MissedTickBehavior, interval};
+use vertical::state::{OomKillCounts, RecommenderState};
 use view::{OomKill, View};
 
 use crate::cooldown::{COOLDOWN_FACTOR, sleep_until_some};
 use crate::metrics::{IngestMetrics, Steps};
 use crate::predictions::collector::Round;
 use crate::usage::{Reading, Usage};
-use vertical::state::{OomKillCounts, RecommenderState};
 
 pub(crate) use known::Shared;
 
@@ -195,7 +195,7 @@ impl Ingest {
         for (checkpoint, error) in &loaded.refused {
             tracing::warn!(%checkpoint, %error, "the checkpoint cannot be used");
         }
-        for checkpoint in &loaded.held {
+        for checkpoint in &loaded.deferred {
             tracing::warn!(%checkpoint, "the checkpoint is dated in the future: it is loaded once usage confirms this clock");
         }
         if loaded.accepted > 0 {

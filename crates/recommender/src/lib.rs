@@ -21,7 +21,7 @@
 
 mod act;
 pub mod args;
-mod checkpoint;
+mod checkpoints;
 mod cooldown;
 mod division;
 mod ehpa;

@@ -13,6 +13,7 @@ use runtime::Chassis;
 use sources::external_metrics::{ExternalMetricNames, ExternalMetrics};
 use sources::metrics_api::MetricsApi;
 use tokio::sync::watch;
+use vertical::state::{RecommenderConfig, RecommenderState};
 use view::Scope;
 
 use self::leader::Leader;
@@ -20,7 +21,7 @@ use self::parts::Parts;
 use self::schedulable::watch_schedulable;
 use crate::act::{Writer, checkpoint};
 use crate::args::{Args, DEFAULT_MIN_CHECKPOINTS, DataSource, HistoryArgs, scope};
-use crate::checkpoint::keep::Keeper as CheckpointKeeper;
+use crate::checkpoints::CheckpointController;
 use crate::division;
 use crate::ehpa::rule_file::follow;
 use crate::ehpa::watch::watch as watch_ehpas;
@@ -32,7 +33,6 @@ use crate::serve::Feed;
 use crate::sizing_policies::watch::watch as watch_policies;
 use crate::storage::Storage;
 use crate::usage::Usage;
-use vertical::state::{RecommenderConfig, RecommenderState};
 
 /// Of so many statuses that are written at the same time, one checkpoint is: nobody waits for
 /// checkpoints.
@@ -177,7 +177,7 @@ pub async fn run(args: Args, chassis: Chassis) -> anyhow::Result<()> {
         activity: chassis.activity.clone(),
         synced: chassis.readiness.condition("watches"),
     };
-    let checkpoints = CheckpointKeeper {
+    let checkpoints = CheckpointController {
         shared: shared.clone(),
         view: watches.view(),
         stored: stored.view(),

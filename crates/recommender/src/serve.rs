@@ -13,11 +13,11 @@ use runtime::{Chassis, ListenAddress};
 use serving::tls::{RELOAD_PERIOD, ServingTls, TlsFiles};
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
+use vertical::state::{Decision, ExplainedRecommendation};
 use view::ObjectKey;
 
 use crate::args::FeedArgs;
 use crate::ingest::Shared;
-use vertical::state::{Decision, ExplainedRecommendation};
 
 /// The feed of this replica.
 pub(crate) struct Feed {

@@ -17,6 +17,8 @@ use tokio::sync::watch;
 use tokio::task::{block_in_place, yield_now};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
+use vertical::state::{Decision, Portion};
+use vertical::write_queue::Lane;
 use view::ObjectKey;
 
 use crate::act::Writes;
@@ -25,8 +27,6 @@ use crate::ingest::Shared;
 use crate::metrics::{Changes, PublishMetrics};
 use crate::outcome::StatusOutcome;
 use crate::serve;
-use vertical::state::{Decision, Portion};
-use vertical::write_queue::Lane;
 
 /// Objects of one portion: a few milliseconds of work.
 const PORTION: usize = 100;

@@ -1,15 +1,15 @@
 //! `VerticalPodAutoscalerCheckpoint` objects: one per container of each VPA object, with upstream's
 //! content (`pkg/recommender/checkpoint`).
 //!
-//! * `form`: conversion between the object and the form that sizing knows.
+//! * `conversion`: conversion between the object and the form that sizing knows.
 //! * `name`: name of the object for a container.
-//! * `past`: history that was stored before this process measured anything, and so may be added to
+//! * `stored_history`: history that was stored before this process measured anything, and so may be added to
 //!   what it measures.
 //! * `plan`: order of the VPA objects, and what has to happen to each checkpoint.
 //! * `garbage`: checkpoints that are no longer needed.
 
-pub mod form;
+pub mod conversion;
 pub mod garbage;
 pub mod name;
-pub(crate) mod past;
 pub mod plan;
+pub(crate) mod stored_history;

@@ -27,7 +27,7 @@ use sizing::{Config, ConfigError};
 use view::target::resolve;
 use view::{Autoscaler, ObjectKey, Pod, View};
 
-use crate::checkpoint::past::Past;
+use crate::checkpoint::stored_history::StoredHistory;
 use crate::history::Ledger;
 use crate::resource_policy::sizing_policy;
 use crate::schedulable::{Schedulable, refused_cap};
@@ -37,7 +37,7 @@ use selection::Selections;
 use spec::{pod_spec, spec};
 use target::{Target, selectors, target};
 
-pub use checkpoints::Loaded;
+pub use checkpoints::LoadedCheckpoints;
 pub use decision::{Decision, ExplainedRecommendation, Portion};
 pub use oom_kills::{OomKillCounts, OomKillResult};
 pub use quality::Recommended;
@@ -67,7 +67,7 @@ pub struct RecommenderState {
     gone: BTreeSet<ObjectKey>,
     /// Kills that were seen in pods when they were taken over.
     found_oom_kills: FoundOomKills,
-    past: Past,
+    stored_history: StoredHistory,
     clock: ClockCheck,
     /// Which history has come; absent when none is fetched.
     history: Option<Ledger>,
@@ -89,7 +89,7 @@ struct Tracked {
     /// The containers whose stored history was taken over, or refused.
     loaded: BTreeSet<String>,
     /// The containers whose stored history is dated in the future, until usage confirms the clock.
-    held: BTreeSet<String>,
+    deferred: BTreeSet<String>,
 }
 
 impl RecommenderState {
@@ -102,7 +102,7 @@ impl RecommenderState {
             pods: BTreeMap::new(),
             gone: BTreeSet::new(),
             found_oom_kills: FoundOomKills::default(),
-            past: Past::default(),
+            stored_history: StoredHistory::default(),
             clock: ClockCheck::default(),
             history: None,
             schedulable: None,
@@ -180,8 +180,8 @@ impl RecommenderState {
             .apply_autoscaler(&key, spec(autoscaler, &target, policy));
         let old = self.autoscalers.remove(&key);
         let is_new = old.is_none();
-        let (pods_since, loaded, held) = old
-            .map(|old| (old.pods_since, old.loaded, old.held))
+        let (pods_since, loaded, deferred) = old
+            .map(|old| (old.pods_since, old.loaded, old.deferred))
             .unwrap_or_default();
         let autoscaler = Arc::clone(autoscaler);
         self.autoscalers.insert(
@@ -192,7 +192,7 @@ impl RecommenderState {
                 refused_annotation,
                 pods_since,
                 loaded,
-                held,
+                deferred,
             },
         );
         is_new

@@ -20,22 +20,22 @@ use kube::api::{Api, DeleteParams, Patch as Body, PatchParams, PostParams, Preco
 use kube::{Client, Error};
 use runtime::Leading;
 use runtime::throttle::Throttle;
+use vertical::checkpoint::garbage::{UnusedCheckpoint, UnusedReason};
 use view::ObjectKey;
 
 use super::is_refused;
 use super::objects::loosely_typed;
 use crate::outcome::CheckpointOutcome;
-use vertical::checkpoint::garbage::{Reason, Useless};
 
-/// How an object is written.
+/// Kind of write of a checkpoint.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum How {
+pub(crate) enum CheckpointWrite {
     /// The whole object is made.
     Create,
     /// The status is put in place of the one that is there.
     Replace,
     /// The object gets the status that it does not have.
-    Fill,
+    AddStatus,
 }
 
 /// Writes and deletes checkpoints. Clones share one pace.
@@ -58,7 +58,7 @@ impl Writer {
     pub(crate) async fn write(
         &self,
         key: &ObjectKey,
-        how: How,
+        how: CheckpointWrite,
         spec: VerticalPodAutoscalerCheckpointSpec,
         status: VerticalPodAutoscalerCheckpointStatus,
         leading: &Leading,
@@ -86,23 +86,23 @@ impl Writer {
     async fn send(
         &self,
         key: &ObjectKey,
-        how: How,
+        how: CheckpointWrite,
         spec: VerticalPodAutoscalerCheckpointSpec,
         status: &VerticalPodAutoscalerCheckpointStatus,
     ) -> Result<(), Error> {
         let replacement = of_container(&spec, status_patch(status).map_err(Error::SerdeError)?);
         match how {
-            How::Create => match self.create(key, spec, status).await {
+            CheckpointWrite::Create => match self.create(key, spec, status).await {
                 Err(Error::Api(answer)) if answer.code == 409 => self.patch(key, replacement).await,
                 created => created,
             },
-            How::Replace => match self.patch(key, replacement).await {
+            CheckpointWrite::Replace => match self.patch(key, replacement).await {
                 Err(Error::Api(answer)) if answer.code == 404 => {
                     self.create(key, spec, status).await
                 }
                 patched => patched,
             },
-            How::Fill => {
+            CheckpointWrite::AddStatus => {
                 self.patch(
                     key,
                     of_container(&spec, put_status(status).map_err(Error::SerdeError)?),
@@ -135,29 +135,29 @@ impl Writer {
     /// Deletes a checkpoint of no use; gives whether it did. What is asked of the API server
     /// decides, not what was seen: a VPA object that does not parse is not seen, and there all the
     /// same.
-    pub(crate) async fn collect(&self, useless: &Useless, leading: &Leading) -> bool {
+    pub(crate) async fn collect(&self, unused: &UnusedCheckpoint, leading: &Leading) -> bool {
         self.turn().await;
         if !leading.holds(Instant::now()) {
             return false;
         }
-        match self.delete(useless).await {
+        match self.delete(unused).await {
             Ok(deleted) => deleted,
             Err(Error::Api(answer)) if answer.code == 404 => false,
             Err(error) => {
-                tracing::warn!(checkpoint = %useless.key, %error, "cannot delete the checkpoint");
+                tracing::warn!(checkpoint = %unused.key, %error, "cannot delete the checkpoint");
                 false
             }
         }
     }
 
-    async fn delete(&self, useless: &Useless) -> Result<bool, Error> {
-        let Useless {
+    async fn delete(&self, unused: &UnusedCheckpoint) -> Result<bool, Error> {
+        let UnusedCheckpoint {
             key,
             uid,
             autoscaler,
             reason,
-        } = useless;
-        if *reason == Reason::NoAutoscaler && self.exists(autoscaler).await? {
+        } = unused;
+        if *reason == UnusedReason::NoAutoscaler && self.exists(autoscaler).await? {
             return Ok(false);
         }
         let preconditions = Preconditions {
@@ -265,7 +265,7 @@ mod tests {
     /// Writes 7 samples of container `b-c` of object `a` over an object with 5 samples; returns how
     /// many that has then.
     async fn samples_after(
-        how: How,
+        how: CheckpointWrite,
         autoscaler: &str,
         container: &str,
     ) -> (CheckpointOutcome, Value) {
@@ -299,7 +299,11 @@ mod tests {
 
     #[tokio::test]
     async fn a_checkpoint_of_another_container_is_not_overwritten() {
-        for how in [How::Create, How::Replace, How::Fill] {
+        for how in [
+            CheckpointWrite::Create,
+            CheckpointWrite::Replace,
+            CheckpointWrite::AddStatus,
+        ] {
             assert_eq!(
                 samples_after(how, "a", "b-c").await,
                 (CheckpointOutcome::Written, json!(7)),

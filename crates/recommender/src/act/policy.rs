@@ -20,14 +20,14 @@ use kube::api::{Api, ApiResource, DynamicObject, Patch as Body, PatchParams};
 use kube::runtime::events::{Event, EventType};
 use kube::{Client, Error};
 use runtime::Leading;
+use vertical::policies::plan::Action;
+use vertical::policies::status::{News, Said};
+use vertical::policies::wanted::is_policy;
 use view::{ObjectKey, Policy, PolicyScope};
 
 use super::event::{Events, event};
 use super::objects::{delete, loosely_typed, owned, patching, posting};
 use crate::outcome::PolicyOutcome;
-use vertical::policies::plan::Action;
-use vertical::policies::status::{News, Said};
-use vertical::policies::wanted::is_policy;
 
 /// What events are about.
 const ACTION: &str = "ApplyPolicy";

@@ -6,12 +6,12 @@ use std::sync::Arc;
 
 use runtime::Leading;
 use tokio::task::JoinSet;
+use vertical::state::Decision;
+use vertical::write_queue::{Lane, Queue};
 use view::ObjectKey;
 
 use super::Writer;
 use crate::outcome::StatusOutcome;
-use vertical::state::Decision;
-use vertical::write_queue::{Lane, Queue};
 
 /// The writes of one term.
 pub(crate) struct Writes {

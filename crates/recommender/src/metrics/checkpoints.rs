@@ -7,10 +7,10 @@ use std::time::Duration;
 use jiff::Timestamp;
 use prometheus::core::{Collector, Desc};
 use prometheus::{Gauge, IntCounterVec, Opts, proto::MetricFamily};
+use vertical::checkpoint::garbage::UnusedReason;
 
 use super::steps::StepLatency;
 use crate::outcome::CheckpointOutcome;
-use vertical::checkpoint::garbage::Reason;
 
 /// Counters of checkpoints that were written and deleted, and the age of what was last stored.
 #[derive(Debug, Clone)]
@@ -52,7 +52,7 @@ impl CheckpointMetrics {
         for outcome in CheckpointOutcome::ALL {
             self.writes.with_label_values(&[outcome.name()]);
         }
-        for reason in Reason::ALL {
+        for reason in UnusedReason::ALL {
             self.collected.with_label_values(&[reason.name()]);
         }
     }
@@ -68,7 +68,7 @@ impl CheckpointMetrics {
     }
 
     /// Counts a deleted checkpoint.
-    pub(crate) fn collected(&self, reason: Reason) {
+    pub(crate) fn collected(&self, reason: UnusedReason) {
         self.collected.with_label_values(&[reason.name()]).inc();
     }
 

@@ -9,11 +9,11 @@ use model::{Cpu, Memory, ResourceList, Sample};
 use prometheus::proto::MetricFamily;
 use sources::prometheus::Exchange;
 use vertical::Accepted;
+use vertical::state::Recommended;
 use view::View;
 
 use super::publish::LATENCY_BUCKETS;
 use super::*;
-use vertical::state::Recommended;
 
 /// Upstream's recommender 1.8 (`pkg/utils/metrics/recommender`, `pkg/utils/metrics/quality`).
 const UPSTREAM: &[&str] = &[

@@ -5,11 +5,11 @@ use std::time::Instant;
 
 use prometheus::core::Collector;
 use prometheus::{IntCounterVec, IntGauge, Opts};
+use vertical::state::{Ingested, OomKillCounts};
 
 use super::quality::Quality;
 use super::source::SourceFreshness;
 use super::steps::{StepLatency, Steps};
-use vertical::state::{Ingested, OomKillCounts};
 
 /// The label that upstream gives responses of the metrics API.
 const CLIENT_NAME: &str = "default-metrics-client";

@@ -2,9 +2,9 @@
 
 use prometheus::core::Collector;
 use prometheus::{IntCounterVec, IntGauge, IntGaugeVec, Opts};
+use vertical::policies::plan::{Action, Tally};
 
 use crate::outcome::PolicyOutcome;
-use vertical::policies::plan::{Action, Tally};
 
 /// Counts of policies, of what they mean, and of writes on their behalf.
 #[derive(Debug, Clone)]

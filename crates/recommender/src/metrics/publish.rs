@@ -3,6 +3,7 @@
 use jiff::Timestamp;
 use prometheus::core::Collector;
 use prometheus::{Histogram, HistogramOpts, IntCounterVec, IntGaugeVec, Opts};
+use vertical::state::Decision;
 use view::Autoscaler;
 
 use super::caps::Caps;
@@ -11,7 +12,6 @@ use super::quality::Quality;
 use super::recommendations::Recommendations;
 use super::steps::{StepLatency, Steps};
 use crate::outcome::StatusOutcome;
-use vertical::state::Decision;
 
 /// Upstream's buckets of the time to the first recommendation, in seconds.
 pub(super) const LATENCY_BUCKETS: [f64; 19] = [

@@ -12,10 +12,10 @@ use model::{Cpu, Memory, ResourceList, Sample};
 use prometheus::core::Collector;
 use prometheus::{HistogramOpts, HistogramVec, IntCounterVec, Opts, exponential_buckets};
 use vertical::Accepted;
+use vertical::state::{Decision, Recommended};
 use view::ObjectKey;
 
 use super::objects::mode;
-use vertical::state::{Decision, Recommended};
 
 const CPU: &str = "cpu";
 const MEMORY: &str = "memory";

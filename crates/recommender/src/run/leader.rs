@@ -6,7 +6,7 @@ use runtime::Leading;
 use tokio_util::sync::CancellationToken;
 
 use crate::act::{Writer, Writes};
-use crate::checkpoint::keep::Keeper as CheckpointKeeper;
+use crate::checkpoints::CheckpointController;
 use crate::ehpa::controller::EhpaController;
 use crate::ehpa::crane_metrics::CraneMetricsTask;
 use crate::ingest::Shared;
@@ -23,7 +23,7 @@ pub(super) struct Leader {
     pub(super) writer: Writer,
     /// How many statuses are written at the same time.
     pub(super) workers: usize,
-    pub(super) checkpoints: CheckpointKeeper,
+    pub(super) checkpoints: CheckpointController,
     pub(super) policies: PolicyKeeper,
     pub(super) ehpas: EhpaController,
     pub(super) predictions: PredictionController,

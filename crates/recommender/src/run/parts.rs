@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use feed::{Forecast, Publisher};
 use kube::Client;
+use vertical::policies::status::Speaker;
 use view::Shard;
 use watch::Watches;
 
@@ -17,7 +18,6 @@ use crate::predictions::PredictionStore;
 use crate::predictions::collector::{HistoryCollector, Source};
 use crate::predictions::controller::PredictionController;
 use crate::sizing_policies::keep::Keeper as PolicyKeeper;
-use vertical::policies::status::Speaker;
 
 /// What they share.
 pub(super) struct Parts<'a> {

@@ -15,14 +15,14 @@ use tokio::sync::watch;
 use tokio::task::block_in_place;
 use tokio::time::{Instant, sleep, sleep_until};
 use tokio_util::sync::CancellationToken;
+use vertical::policies::plan::{Plan, Scene, plan};
+use vertical::policies::status::{Speaker, say};
 use view::{Namespace, Policy, Table, View};
 
 use super::attempts::Attempts;
 use crate::act::policy::{Made, Writer};
 use crate::metrics::PolicyMetrics;
 use crate::outcome::PolicyOutcome;
-use vertical::policies::plan::{Plan, Scene, plan};
-use vertical::policies::status::{Speaker, say};
 
 /// How long changes gather before they are looked at together.
 const SETTLE: Duration = Duration::from_secs(1);

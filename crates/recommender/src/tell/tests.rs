@@ -10,13 +10,13 @@ use prometheus::Registry;
 use serde_json::json;
 use sizing::Config;
 use tokio::sync::Semaphore;
+use vertical::state::{RecommenderConfig, RecommenderState};
 use view::{View, WellKnown};
 
 use super::*;
 use crate::act::Writer;
 use crate::fixture::{at, autoscaler, deployment, pod};
 use crate::metrics::Metrics;
-use vertical::state::{RecommenderConfig, RecommenderState};
 
 /// The names of the objects whose status was written.
 type Written = Arc<Mutex<Vec<String>>>;

@@ -1,28 +1,28 @@
-//! Which checkpoints nobody needs any more: those whose VPA object is gone, those of containers
-//! that were taken out of their workload, and those beyond the most container names of one object.
+//! Unused checkpoints: those whose VPA object is gone, those of containers that were removed from
+//! their workload, and those above the maximum number of container names of one object.
 //!
 //! Source: upstream `pkg/recommender/input/cluster_feeder.go` (`GarbageCollectCheckpoints`), which
-//! keeps the second kind for ever. An object is collected only when it was found useless twice, one
-//! interval apart, so that a VPA object that is deleted and made again, or pods that pass by, cost
-//! no history.
+//! keeps the second kind for ever. A checkpoint is deleted only after it was unused in two
+//! consecutive rounds, so a VPA object that is deleted and created again, or a short-lived pod,
+//! costs no history.
 
 use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 use view::{Autoscaler, Checkpoint, ObjectKey, Table};
 
-/// Why a checkpoint is of no use.
+/// Reason why a checkpoint is unused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Reason {
-    /// There is no VPA object of that name, of any recommender.
+pub enum UnusedReason {
+    /// No VPA object of any recommender has that name.
     NoAutoscaler,
     /// Its container was abandoned.
     NoContainer,
-    /// Its VPA object has had too many container names, and others were measured later.
+    /// Its VPA object has too many container names, and others were measured later.
     TooManyContainers,
 }
 
-impl Reason {
+impl UnusedReason {
     /// The label of the metric.
     pub fn name(self) -> &'static str {
         match self {
@@ -40,50 +40,50 @@ impl Reason {
     ];
 }
 
-/// A checkpoint of no use.
+/// An unused checkpoint.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Useless {
+pub struct UnusedCheckpoint {
     /// The object.
     pub key: ObjectKey,
-    /// Its unique identifier.
+    /// UID of the object.
     pub uid: String,
     /// The VPA object that it names.
     pub autoscaler: ObjectKey,
-    /// Why.
-    pub reason: Reason,
+    /// Reason.
+    pub reason: UnusedReason,
 }
 
-/// The checkpoints of no use now. `is_abandoned`: whether the container of a checkpoint whose VPA
-/// object exists was abandoned, given when it was last heard of. `is_omitted`: whether it is one of
-/// too many.
-pub fn useless(
+/// The checkpoints that are unused now. `is_abandoned`: whether the container of a checkpoint whose
+/// VPA object exists was abandoned, given the time of its last sample. `is_omitted`: whether it is
+/// above the maximum number of container names.
+pub fn unused(
     checkpoints: &Table<Checkpoint>,
     autoscalers: &Table<Autoscaler>,
     is_abandoned: impl Fn(&Checkpoint, Option<Timestamp>) -> bool,
     is_omitted: impl Fn(&Checkpoint) -> bool,
-) -> Vec<Useless> {
+) -> Vec<UnusedCheckpoint> {
     let reason = |checkpoint: &Checkpoint| {
         if autoscalers.get(&checkpoint.autoscaler()).is_none() {
-            Some(Reason::NoAutoscaler)
+            Some(UnusedReason::NoAutoscaler)
         } else if is_abandoned(checkpoint, last_heard(checkpoint)) {
-            Some(Reason::NoContainer)
+            Some(UnusedReason::NoContainer)
         } else {
-            is_omitted(checkpoint).then_some(Reason::TooManyContainers)
+            is_omitted(checkpoint).then_some(UnusedReason::TooManyContainers)
         }
     };
-    let useless = checkpoints.iter().filter_map(|checkpoint| {
-        Some(Useless {
+    let unused = checkpoints.iter().filter_map(|checkpoint| {
+        Some(UnusedCheckpoint {
             key: checkpoint.key.clone(),
             uid: checkpoint.uid.clone(),
             autoscaler: checkpoint.autoscaler(),
             reason: reason(checkpoint)?,
         })
     });
-    useless.collect()
+    unused.collect()
 }
 
-/// The time of the last sample. Without samples, when it was written, or made: memory may have been
-/// measured until then.
+/// The time of the last CPU sample; without any, the time of the write or the creation: memory may
+/// have been measured until then.
 fn last_heard(checkpoint: &Checkpoint) -> Option<Timestamp> {
     let status = checkpoint.status.as_ref();
     let sample = status.and_then(|status| {
@@ -95,22 +95,22 @@ fn last_heard(checkpoint: &Checkpoint) -> Option<Timestamp> {
     sample.map(|time| time.0).or(checkpoint.created)
 }
 
-/// What was found useless at the last look.
+/// The checkpoints that were unused in the last round, by UID.
 #[derive(Debug, Default)]
-pub struct Suspects(BTreeMap<String, Reason>);
+pub struct UnusedCandidates(BTreeMap<String, UnusedReason>);
 
-impl Suspects {
-    /// Those that were useless at the last look for the same reason; the others are suspects until
-    /// the next one.
-    pub fn confirm(&mut self, useless: Vec<Useless>) -> Vec<Useless> {
-        let now = useless
+impl UnusedCandidates {
+    /// Returns the checkpoints that were unused in the last round for the same reason. The others
+    /// become candidates.
+    pub fn confirm(&mut self, unused: Vec<UnusedCheckpoint>) -> Vec<UnusedCheckpoint> {
+        let now = unused
             .iter()
-            .map(|useless| (useless.uid.clone(), useless.reason))
+            .map(|unused| (unused.uid.clone(), unused.reason))
             .collect();
         let before = std::mem::replace(&mut self.0, now);
-        useless
+        unused
             .into_iter()
-            .filter(|useless| before.get(&useless.uid) == Some(&useless.reason))
+            .filter(|unused| before.get(&unused.uid) == Some(&unused.reason))
             .collect()
     }
 }
@@ -161,22 +161,22 @@ mod tests {
     }
 
     /// Containers of which nothing was heard since second 100 are abandoned, but for `main`.
-    fn look(checkpoints: &[Arc<Checkpoint>]) -> Vec<Useless> {
+    fn look(checkpoints: &[Arc<Checkpoint>]) -> Vec<UnusedCheckpoint> {
         let mut table = Table::default();
         table.reset(checkpoints.to_vec());
         let is_abandoned = |checkpoint: &Checkpoint, last_heard: Option<Timestamp>| {
             checkpoint.spec.container_name != "main" && last_heard.is_none_or(|last| last < at(100))
         };
-        useless(&table, &autoscalers(), is_abandoned, |checkpoint| {
+        unused(&table, &autoscalers(), is_abandoned, |checkpoint| {
             checkpoint.spec.container_name.starts_with("job-")
         })
     }
 
-    fn check(checkpoints: &[Arc<Checkpoint>], expected: &[(&str, Reason)]) {
+    fn check(checkpoints: &[Arc<Checkpoint>], expected: &[(&str, UnusedReason)]) {
         let found = look(checkpoints);
         let found: Vec<_> = found
             .iter()
-            .map(|useless| (useless.key.name.as_str(), useless.reason))
+            .map(|unused| (unused.key.name.as_str(), unused.reason))
             .collect();
         assert_eq!(found, expected);
     }
@@ -186,28 +186,29 @@ mod tests {
         check(&[checkpoint("web", "main", Some(50))], &[]);
         check(
             &[checkpoint("gone", "main", Some(500))],
-            &[("gone-main", Reason::NoAutoscaler)],
+            &[("gone-main", UnusedReason::NoAutoscaler)],
         );
         check(
             &[checkpoint("web", "old", Some(99))],
-            &[("web-old", Reason::NoContainer)],
+            &[("web-old", UnusedReason::NoContainer)],
         );
         check(&[checkpoint("web", "old", Some(100))], &[]);
         check(
             &[checkpoint("web", "old", None)],
-            &[("web-old", Reason::NoContainer)],
+            &[("web-old", UnusedReason::NoContainer)],
         );
         check(
             &[checkpoint("web", "job-1", Some(100))],
-            &[("web-job-1", Reason::TooManyContainers)],
+            &[("web-job-1", UnusedReason::TooManyContainers)],
         );
     }
 
     #[test]
     fn only_what_is_useless_twice_in_a_row_is_collected() {
         let gone = checkpoint("gone", "main", Some(500));
-        let mut suspects = Suspects::default();
-        let mut look = |checkpoints: &[Arc<Checkpoint>]| suspects.confirm(look(checkpoints)).len();
+        let mut candidates = UnusedCandidates::default();
+        let mut look =
+            |checkpoints: &[Arc<Checkpoint>]| candidates.confirm(look(checkpoints)).len();
         for (expected, why) in [(0, "a suspect"), (1, "confirmed")] {
             assert_eq!(look(&[Arc::clone(&gone)]), expected, "{why}");
         }

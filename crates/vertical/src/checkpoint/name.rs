@@ -1,21 +1,21 @@
-//! The name of a container's checkpoint.
+//! Name of a container's checkpoint.
 //!
 //! Upstream's `VPA-CONTAINER` is not unique: object `a-b` with container `c` has the name of object
 //! `a` with container `b-c`, and upstream overwrites one with the other. Here a container whose
-//! name is taken, or longer than names may be, gets one that ends with a hash of both parts. Whose
-//! a checkpoint is says its `spec`, in upstream as well as here.
+//! name is taken or too long gets one that ends with a hash of both parts. The `spec` of a
+//! checkpoint names its owner, upstream as well as here.
 
 use api::checkpoint::{VerticalPodAutoscalerCheckpointSpec, object_name};
 use view::{Checkpoint, ObjectKey, Table};
 
 use crate::policies::name::fnv1a;
 
-/// The longest name of an object.
+/// Maximum length of an object's name.
 const MAX: usize = 253;
-/// Digits of the hash.
+/// Hexadecimal digits of the hash.
 const DIGITS: usize = 16;
 
-/// Whether a checkpoint is of this container of this object.
+/// Whether a checkpoint belongs to this container of this VPA object.
 pub fn is_of(
     spec: &VerticalPodAutoscalerCheckpointSpec,
     autoscaler: &str,
@@ -24,7 +24,7 @@ pub fn is_of(
     spec.vpa_object_name == autoscaler && spec.container_name == container
 }
 
-/// Upstream's name, and the one with a hash.
+/// Upstream's name, and the name with a hash.
 pub fn names(autoscaler: &ObjectKey, container: &str) -> [ObjectKey; 2] {
     let whole = object_name(&autoscaler.name, container);
     let kept = whole
@@ -37,8 +37,7 @@ pub fn names(autoscaler: &ObjectKey, container: &str) -> [ObjectKey; 2] {
     [whole, hashed].map(|name| ObjectKey::new(&autoscaler.namespace, name))
 }
 
-/// The object in which a container's history is stored: the one that there is, else upstream's name
-/// where that is free.
+/// The key of a container's checkpoint: the existing object, or else upstream's name if it is free.
 pub fn choose(
     checkpoints: &Table<Checkpoint>,
     autoscaler: &ObjectKey,

@@ -1,8 +1,7 @@
-//! Which VPA object's history is looked at first, and what has to happen to each of its
-//! checkpoints.
+//! Order in which VPA objects are stored, and the action for each of their checkpoints.
 //!
 //! Upstream rewrites every checkpoint each minute, changed or not. Here an object is written only
-//! when what it would hold differs from what it holds.
+//! when its content changes.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -13,65 +12,63 @@ use view::{Checkpoint, ObjectKey, Table};
 
 use super::name::is_of;
 
-/// The time without samples after which history is forgotten, by default.
+/// Default retention of a history without samples.
 const RETENTION: SignedDuration = SignedDuration::from_hours(8 * 24);
-/// A checkpoint with more than this many times as many samples is not replaced by what cannot
-/// follow from it.
+/// A checkpoint with more than this many times the samples known here is not replaced: what is
+/// known here cannot follow from it.
 const FAR_MORE: i64 = 100;
 
-/// What has to happen to one checkpoint.
+/// Action for one checkpoint.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Verdict {
-    /// There is no such object: it is made.
+pub enum CheckpointAction {
+    /// Create the missing object.
     Create,
-    /// There is no such object, and none is made: its VPA object has as many as it may have.
+    /// Do not create the object: its VPA object has the maximum number of checkpoints.
     TooMany,
-    /// The object holds something else: its status is replaced.
+    /// Replace the status, which has other content.
     Replace,
-    /// The object has no status yet: it gets one.
+    /// Add the missing status.
     Fill,
-    /// The object holds just that.
+    /// Leave the object, which has this content.
     Unchanged,
-    /// The object holds far more samples than are known here, the last of them so young that they
-    /// cannot be expired: it stays.
+    /// Leave the object: it has far more samples than are known here, too recent to have expired.
     Richer,
-    /// The object holds later samples than are known here, such as of pods that were forgotten: it
-    /// stays.
+    /// Leave the object: it has later samples than are known here, such as of forgotten pods.
     Newer,
-    /// Both of the container's names are taken by checkpoints of others.
+    /// Leave the object: both names of the container belong to checkpoints of others.
     Taken,
 }
 
-/// What has to happen to the object that should hold `content` of this container of this VPA
-/// object. `has_room`: whether the VPA object may have one more checkpoint.
-pub fn verdict(
+/// The action that brings `content` into the checkpoint of a container. `has_room`: whether the VPA
+/// object may have one more checkpoint.
+pub fn checkpoint_action(
     autoscaler: &str,
     container: &str,
     content: &VerticalPodAutoscalerCheckpointStatus,
     object: Option<&Checkpoint>,
     has_room: bool,
     now: Timestamp,
-) -> Verdict {
+) -> CheckpointAction {
     let Some(Checkpoint { spec, status, .. }) = object else {
         return if has_room {
-            Verdict::Create
+            CheckpointAction::Create
         } else {
-            Verdict::TooMany
+            CheckpointAction::TooMany
         };
     };
     if !is_of(spec, autoscaler, container) {
-        return Verdict::Taken;
+        return CheckpointAction::Taken;
     }
     match status {
-        None => Verdict::Fill,
-        Some(status) if holds(status, content) => Verdict::Unchanged,
-        Some(status) if is_newer(status, content, now) => Verdict::Newer,
-        Some(status) if is_richer(status, content) => Verdict::Richer,
-        Some(_) => Verdict::Replace,
+        None => CheckpointAction::Fill,
+        Some(status) if holds(status, content) => CheckpointAction::Unchanged,
+        Some(status) if is_newer(status, content, now) => CheckpointAction::Newer,
+        Some(status) if is_richer(status, content) => CheckpointAction::Richer,
+        Some(_) => CheckpointAction::Replace,
     }
 }
 
-/// Whether both are the same but for the time at which they were written.
+/// Whether both are equal, except for the time at which they were written.
 fn holds(
     status: &VerticalPodAutoscalerCheckpointStatus,
     content: &VerticalPodAutoscalerCheckpointStatus,
@@ -93,9 +90,8 @@ fn holds(
         && *total_samples_count == content.total_samples_count
 }
 
-/// Whether the object holds samples and nothing was measured here, or whether it holds far more of
-/// them, the last less than [`RETENTION`] before ours. What is known here should hold them then: it
-/// was lost, and not forgotten for its age.
+/// Whether the object has samples and nothing was measured here, or whether it has far more
+/// samples, the last less than [`RETENTION`] before ours. Such history was lost here, not expired.
 fn is_richer(
     status: &VerticalPodAutoscalerCheckpointStatus,
     content: &VerticalPodAutoscalerCheckpointStatus,
@@ -110,7 +106,7 @@ fn is_richer(
     (own == 0 && stored > 0) || (is_young && stored / FAR_MORE > own)
 }
 
-/// Samples from the future are wrong, and must not stand in the way of right ones.
+/// Whether the object has later samples. Samples from the future are wrong and do not count.
 fn is_newer(
     status: &VerticalPodAutoscalerCheckpointStatus,
     content: &VerticalPodAutoscalerCheckpointStatus,
@@ -123,47 +119,49 @@ fn is_newer(
         .is_some_and(|stored| stored <= now && last(content).is_none_or(|known| known < stored))
 }
 
-/// The checkpoints that a VPA object has.
+/// The checkpoints of one VPA object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Written {
-    /// When the one was written that waited longest.
+pub struct StoredCheckpoints {
+    /// Time of the least recent write.
     pub oldest: Timestamp,
-    /// How many there are.
+    /// Number of checkpoints.
     pub count: usize,
 }
 
-/// The checkpoints that each VPA object has.
-pub fn written(checkpoints: &Table<Checkpoint>) -> BTreeMap<ObjectKey, Written> {
-    let mut written = BTreeMap::new();
+/// The checkpoints by VPA object.
+pub fn stored_checkpoints(
+    checkpoints: &Table<Checkpoint>,
+) -> BTreeMap<ObjectKey, StoredCheckpoints> {
+    let mut stored = BTreeMap::new();
     for checkpoint in checkpoints.iter() {
         let time = checkpoint
             .status
             .as_ref()
             .and_then(|status| status.last_update_time.as_ref());
         let time = time.map_or(Timestamp::MIN, |time| time.0);
-        written
+        stored
             .entry(checkpoint.autoscaler())
-            .and_modify(|all: &mut Written| {
-                *all = Written {
+            .and_modify(|all: &mut StoredCheckpoints| {
+                *all = StoredCheckpoints {
                     oldest: time.min(all.oldest),
                     count: all.count + 1,
                 }
             })
-            .or_insert(Written {
+            .or_insert(StoredCheckpoints {
                 oldest: time,
                 count: 1,
             });
     }
-    written
+    stored
 }
 
-/// What decides when a VPA object is looked at: when it was in this term, by the steady clock, and
-/// when it was written.
-pub type Waited = (Option<Duration>, Option<Timestamp>);
+/// When a VPA object was last maintained in this term, on the monotonic clock, and the least recent
+/// write of its checkpoints.
+pub type LastMaintained = (Option<Duration>, Option<Timestamp>);
 
-/// The VPA objects in the order in which they are looked at: those never looked at in this term
-/// first, the longest unwritten of them first, then the others by how long ago that was.
-pub fn in_order(mut autoscalers: Vec<(ObjectKey, Waited)>) -> Vec<ObjectKey> {
+/// The VPA objects in the order in which they are maintained: first those not maintained in this
+/// term, least recently written first, then the others, least recently maintained first.
+pub fn by_last_maintained(mut autoscalers: Vec<(ObjectKey, LastMaintained)>) -> Vec<ObjectKey> {
     autoscalers
         .sort_by(|(one, waited), (other, other_waited)| (waited, one).cmp(&(other_waited, other)));
     autoscalers.into_iter().map(|(key, _)| key).collect()
@@ -220,20 +218,20 @@ mod tests {
     }
 
     /// What is known: last sample at second 500, weight 1.
-    fn check(object: Option<&Checkpoint>, expected: Verdict) {
+    fn check(object: Option<&Checkpoint>, expected: CheckpointAction) {
         let content = status(NOW, Some(500), 1.0);
         assert_eq!(
-            verdict("a", "b-c", &content, object, true, at(NOW)),
+            checkpoint_action("a", "b-c", &content, object, true, at(NOW)),
             expected,
             "{object:?}"
         );
-        let without_room = if expected == Verdict::Create {
-            Verdict::TooMany
+        let without_room = if expected == CheckpointAction::Create {
+            CheckpointAction::TooMany
         } else {
             expected
         };
         assert_eq!(
-            verdict("a", "b-c", &content, object, false, at(NOW)),
+            checkpoint_action("a", "b-c", &content, object, false, at(NOW)),
             without_room,
             "{object:?}"
         );
@@ -241,19 +239,19 @@ mod tests {
 
     #[test]
     fn an_object_is_written_only_when_it_holds_something_else() {
-        check(None, Verdict::Create);
-        check(Some(&object("a", "b-c", None)), Verdict::Fill);
+        check(None, CheckpointAction::Create);
+        check(Some(&object("a", "b-c", None)), CheckpointAction::Fill);
         check(
             Some(&object("a", "b-c", Some(status(1, Some(500), 1.0)))),
-            Verdict::Unchanged,
+            CheckpointAction::Unchanged,
         );
         check(
             Some(&object("a", "b-c", Some(status(1, Some(500), 1.5)))),
-            Verdict::Replace,
+            CheckpointAction::Replace,
         );
         check(
             Some(&object("a", "b-c", Some(status(1, Some(499), 1.0)))),
-            Verdict::Replace,
+            CheckpointAction::Replace,
         );
         let other_version = VerticalPodAutoscalerCheckpointStatus {
             version: "v2".to_owned(),
@@ -261,7 +259,7 @@ mod tests {
         };
         check(
             Some(&object("a", "b-c", Some(other_version))),
-            Verdict::Replace,
+            CheckpointAction::Replace,
         );
     }
 
@@ -269,15 +267,15 @@ mod tests {
     fn later_samples_than_ours_stay_unless_they_are_from_the_future() {
         check(
             Some(&object("a", "b-c", Some(status(1, Some(501), 9.0)))),
-            Verdict::Newer,
+            CheckpointAction::Newer,
         );
         check(
             Some(&object("a", "b-c", Some(status(1, Some(NOW + 1), 9.0)))),
-            Verdict::Replace,
+            CheckpointAction::Replace,
         );
         check(
             Some(&object("a", "b-c", Some(status(1, None, 9.0)))),
-            Verdict::Replace,
+            CheckpointAction::Replace,
         );
     }
 
@@ -292,22 +290,22 @@ mod tests {
             let content = counted(ours, 10 * DAY);
             let object = object("a", "b-c", Some(counted(stored, 10 * DAY - age)));
             assert_eq!(
-                verdict("a", "b-c", &content, Some(&object), true, now),
+                checkpoint_action("a", "b-c", &content, Some(&object), true, now),
                 expected,
                 "{ours} {stored} {age}"
             );
         };
-        check(1, 10_000, DAY, Verdict::Richer);
-        check(100, 10_000, DAY, Verdict::Replace);
-        check(1, 100, DAY, Verdict::Replace);
-        check(1, 10_000, 8 * DAY, Verdict::Replace);
-        check(1, i64::MAX, 8 * DAY - 1, Verdict::Richer);
-        check(0, 1, 200 * DAY, Verdict::Richer);
+        check(1, 10_000, DAY, CheckpointAction::Richer);
+        check(100, 10_000, DAY, CheckpointAction::Replace);
+        check(1, 100, DAY, CheckpointAction::Replace);
+        check(1, 10_000, 8 * DAY, CheckpointAction::Replace);
+        check(1, i64::MAX, 8 * DAY - 1, CheckpointAction::Richer);
+        check(0, 1, 200 * DAY, CheckpointAction::Richer);
     }
 
     #[test]
     fn an_object_of_another_container_is_left_alone() {
-        check(Some(&object("a-b", "c", None)), Verdict::Taken);
+        check(Some(&object("a-b", "c", None)), CheckpointAction::Taken);
     }
 
     #[test]
@@ -324,9 +322,13 @@ mod tests {
             }));
         }
         let expected = [("a", at(20), 2), ("b", Timestamp::MIN, 1)];
-        let expected = expected
-            .map(|(name, oldest, count)| (ObjectKey::new("shop", name), Written { oldest, count }));
-        assert_eq!(written(&table), expected.into());
+        let expected = expected.map(|(name, oldest, count)| {
+            (
+                ObjectKey::new("shop", name),
+                StoredCheckpoints { oldest, count },
+            )
+        });
+        assert_eq!(stored_checkpoints(&table), expected.into());
     }
 
     #[test]
@@ -353,6 +355,6 @@ mod tests {
         ]
         .map(key)
         .to_vec();
-        assert_eq!(in_order(autoscalers), expected);
+        assert_eq!(by_last_maintained(autoscalers), expected);
     }
 }

@@ -10,18 +10,18 @@ use sizing::CheckpointError;
 use view::{Checkpoint, ObjectKey, Table};
 
 use super::{RecommenderState, Target, Tracked};
-use crate::checkpoint::form;
+use crate::checkpoint::conversion;
 use crate::history::Ledger;
 
 /// What came of the checkpoints that were new.
 #[derive(Debug, Default, PartialEq)]
-pub struct Loaded {
+pub struct LoadedCheckpoints {
     /// How many were taken over.
     pub accepted: usize,
     /// Which were not, and why.
     pub refused: Vec<(ObjectKey, CheckpointError)>,
     /// Which are dated in the future and are held until usage confirms the clock.
-    pub held: Vec<ObjectKey>,
+    pub deferred: Vec<ObjectKey>,
 }
 
 impl RecommenderState {
@@ -31,19 +31,23 @@ impl RecommenderState {
     /// fetched, that holds what is stored, and more.
     ///
     /// A checkpoint from the future was dated by a clock that was ahead, or ours is behind. It is
-    /// moved back once usage confirms our clock; until then it is held, so that it is tried again.
-    pub fn load_checkpoints(&mut self, checkpoints: &Table<Checkpoint>, now: Timestamp) -> Loaded {
-        for gone in self.past.see(checkpoints) {
+    /// moved back once usage confirms our clock; until then it is deferred, so that it is tried again.
+    pub fn load_checkpoints(
+        &mut self,
+        checkpoints: &Table<Checkpoint>,
+        now: Timestamp,
+    ) -> LoadedCheckpoints {
+        for gone in self.stored_history.update(checkpoints) {
             let (key, container) = (gone.autoscaler(), &gone.spec.container_name);
             if self.is_abandoned(&key, container, None, now) {
                 self.cluster.forget_container(&key, container, now);
             }
         }
-        let mut result = Loaded::default();
+        let mut result = LoadedCheckpoints::default();
         if self.history.is_some() {
             return result;
         }
-        for (checkpoint, status) in self.past.checkpoints() {
+        for (checkpoint, status) in self.stored_history.checkpoints() {
             let (key, container) = (checkpoint.autoscaler(), &checkpoint.spec.container_name);
             let Some(tracked) = self.autoscalers.get_mut(&key) else {
                 continue;
@@ -51,7 +55,7 @@ impl RecommenderState {
             if tracked.loaded.contains(container) {
                 continue;
             }
-            let stored = form::read(status);
+            let stored = conversion::from_object(status);
             let loaded = if self.clock.confirms(now) {
                 self.cluster
                     .load_checkpoint_moved_back(&key, container, &stored, now)
@@ -61,14 +65,14 @@ impl RecommenderState {
             match loaded {
                 Ok(()) => result.accepted += 1,
                 Err(CheckpointError::Future { .. }) => {
-                    if tracked.held.insert(container.clone()) {
-                        result.held.push(checkpoint.key.clone());
+                    if tracked.deferred.insert(container.clone()) {
+                        result.deferred.push(checkpoint.key.clone());
                     }
                     continue;
                 }
                 Err(error) => result.refused.push((checkpoint.key.clone(), error)),
             }
-            tracked.held.remove(container);
+            tracked.deferred.remove(container);
             tracked.loaded.insert(container.clone());
         }
         result
@@ -85,7 +89,7 @@ impl RecommenderState {
     }
 
     /// What is to be stored of each container of an object, but for those that were abandoned, and
-    /// those whose stored history is held.
+    /// those whose stored history is deferred.
     pub fn checkpoints(
         &self,
         key: &ObjectKey,
@@ -100,7 +104,7 @@ impl RecommenderState {
         };
         let mut checkpoints = self.cluster.checkpoints(key, now).unwrap_or_default();
         checkpoints.retain(|container, checkpoint| {
-            !tracked.held.contains(container)
+            !tracked.deferred.contains(container)
                 && !self.is_abandoned(key, container, checkpoint.last_sample_start, now)
         });
         checkpoints

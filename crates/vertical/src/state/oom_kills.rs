@@ -213,7 +213,7 @@ impl RecommenderState {
                     .is_some_and(|own| own.loaded.contains(&kill.container))
         });
         loaded
-            .filter_map(|key| self.past.stored_until(&key, &kill.container))
+            .filter_map(|key| self.stored_history.stored_until(&key, &kill.container))
             .max()
     }
 }

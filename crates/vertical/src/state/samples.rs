@@ -30,7 +30,7 @@ impl RecommenderState {
     /// Compares what a source of usage has read with the clock; it is added in portions after this.
     pub fn begin_usage(&mut self, usage: &[ContainerUsage], now: Timestamp) {
         if let Some(first) = usage.iter().map(|usage| usage.sample.at).min() {
-            self.past.measured(first);
+            self.stored_history.measured(first);
         }
         self.clock
             .measure(usage.iter().map(|usage| usage.sample.at), now);

@@ -6,7 +6,7 @@ use serde_json::json;
 use view::ObjectKey;
 
 use super::fixture::{Cluster, at, autoscaler, stored};
-use crate::state::checkpoints::Loaded;
+use crate::state::checkpoints::LoadedCheckpoints;
 
 #[test]
 fn a_restart_goes_on_from_what_was_stored() {
@@ -23,7 +23,7 @@ fn a_restart_goes_on_from_what_was_stored() {
     assert_eq!(after.samples(64), 60);
     assert_eq!(
         after.load_stored(65),
-        Loaded::default(),
+        LoadedCheckpoints::default(),
         "nothing is loaded twice"
     );
     assert_eq!(after.samples(65), 60);
@@ -37,7 +37,7 @@ fn a_stand_by_does_not_add_what_the_leader_stores_of_the_same_samples() {
     let mut stand_by = before.restarted(3);
     stand_by.measure("web-1", "main", 10);
     stand_by.store(11);
-    assert_eq!(stand_by.load_stored(12), Loaded::default());
+    assert_eq!(stand_by.load_stored(12), LoadedCheckpoints::default());
     assert_eq!(stand_by.samples(12), 2);
 }
 
@@ -98,7 +98,7 @@ fn a_checkpoint_that_cannot_be_used_is_reported_once_and_the_others_are_loaded()
         loaded.refused[0].1,
         sizing::CheckpointError::Version("v4".to_owned())
     );
-    assert_eq!(after.load_stored(5), Loaded::default());
+    assert_eq!(after.load_stored(5), LoadedCheckpoints::default());
 }
 
 #[test]

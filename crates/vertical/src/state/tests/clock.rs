@@ -9,8 +9,8 @@ use model::{ContainerRef, Cpu, Memory, Sample};
 use view::ObjectKey;
 
 use super::fixture::{Cluster, MI, at, pod, stored};
-use crate::checkpoint::form;
-use crate::checkpoint::plan::{Verdict, verdict};
+use crate::checkpoint::conversion;
+use crate::checkpoint::plan::{CheckpointAction, checkpoint_action};
 
 const MINUTE: i64 = 60;
 const HOUR: i64 = 60 * MINUTE;
@@ -109,15 +109,18 @@ impl Clocked {
                     .checkpoints
                     .get(&object)
                     .map(AsRef::as_ref);
-                let verdict = verdict(
+                let action = checkpoint_action(
                     &key.name,
                     &container,
-                    &form::write(content.clone()),
+                    &conversion::to_object(content.clone()),
                     object,
                     true,
                     now,
                 );
-                if matches!(verdict, Verdict::Create | Verdict::Replace | Verdict::Fill) {
+                if matches!(
+                    action,
+                    CheckpointAction::Create | CheckpointAction::Replace | CheckpointAction::Fill
+                ) {
                     self.cluster
                         .view
                         .checkpoints

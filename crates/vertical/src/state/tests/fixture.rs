@@ -9,10 +9,10 @@ use serde_json::json;
 use sizing::Config;
 use view::{Autoscaler, Checkpoint, ObjectKey, OomKill, View, WellKnown};
 
-use crate::checkpoint::form;
+use crate::checkpoint::conversion;
 use crate::fixture::{self, deployment};
 pub(super) use crate::fixture::{at, pod};
-use crate::state::checkpoints::Loaded;
+use crate::state::checkpoints::LoadedCheckpoints;
 use crate::state::{Decision, Ingested, OomKillCounts, RecommenderConfig, RecommenderState};
 
 pub(super) const MI: i64 = 1 << 20;
@@ -125,7 +125,7 @@ impl Cluster {
 
 impl Cluster {
     /// Loads what is stored now.
-    pub(super) fn load_stored(&mut self, second: i64) -> Loaded {
+    pub(super) fn load_stored(&mut self, second: i64) -> LoadedCheckpoints {
         self.state
             .load_checkpoints(&self.view.checkpoints, at(second))
     }
@@ -193,7 +193,7 @@ pub(super) fn stored(
             vpa_object_name: autoscaler.to_owned(),
             container_name: container.to_owned(),
         },
-        status: Some(form::write(checkpoint)),
+        status: Some(conversion::to_object(checkpoint)),
     }
 }
 

@@ -1,5 +1,6 @@
-//! Keeps the checkpoint objects current for one term of leadership: after each round of usage,
-//! those that changed are written; now and then, those that nobody needs are deleted.
+//! Controller of the checkpoints: one `VerticalPodAutoscalerCheckpoint` object per container of each
+//! VPA object. Changed checkpoints are written after each round of usage, unused ones are deleted
+//! periodically.
 //!
 //! Source: upstream `pkg/recommender/routines/recommender.go` (`MaintainCheckpoints`).
 
@@ -16,54 +17,56 @@ use tokio::task::block_in_place;
 use tokio::time::{Instant, MissedTickBehavior, interval_at};
 use tokio_util::sync::CancellationToken;
 use vertical::MAX_CONTAINERS;
+use vertical::checkpoint::conversion;
+use vertical::checkpoint::garbage::{UnusedCandidates, UnusedCheckpoint, unused};
+use vertical::checkpoint::name::choose;
+use vertical::checkpoint::plan::{
+    CheckpointAction, by_last_maintained, checkpoint_action, stored_checkpoints,
+};
 use view::{Checkpoint, ObjectKey, View};
 
-use crate::act::checkpoint::{How, Writer};
+use crate::act::checkpoint::{CheckpointWrite, Writer};
 use crate::ingest::Shared;
 use crate::metrics::CheckpointMetrics;
 use crate::outcome::CheckpointOutcome;
-use vertical::checkpoint::form;
-use vertical::checkpoint::garbage::{Suspects, Useless, useless};
-use vertical::checkpoint::name::choose;
-use vertical::checkpoint::plan::{Verdict, in_order, verdict, written};
 
-/// What keeps checkpoints current.
+/// The controller. Clones share everything.
 #[derive(Clone)]
-pub(crate) struct Keeper {
+pub(crate) struct CheckpointController {
     pub(crate) shared: Shared,
     /// The VPA objects.
     pub(crate) view: watch::Receiver<View>,
     /// The checkpoints.
     pub(crate) stored: watch::Receiver<View>,
     pub(crate) writer: Writer,
-    /// How many VPA objects are looked at in the same moment.
+    /// Number of VPA objects that are maintained concurrently.
     pub(crate) workers: usize,
-    /// When no further VPA object is looked at after a round.
+    /// Time after which a round maintains no further VPA object.
     pub(crate) timeout: Duration,
     pub(crate) gc_interval: Duration,
     pub(crate) metrics: CheckpointMetrics,
 }
 
-/// What is remembered for one term.
-struct Term {
+/// State of one term of leadership.
+struct TermState {
     metrics: CheckpointMetrics,
     began: Timestamp,
     started: Instant,
-    looks: BTreeMap<ObjectKey, Look>,
-    suspects: Suspects,
+    maintained: BTreeMap<ObjectKey, Maintained>,
+    candidates: UnusedCandidates,
     /// Whether usage contradicted the clock after the last round.
     is_contradicted: bool,
 }
 
-/// When one VPA object was looked at.
+/// Times of the maintenance of one VPA object.
 #[derive(Clone, Copy)]
-struct Look {
+struct Maintained {
     last: Instant,
-    /// When all that was known of it was last known to be stored.
+    /// Time at which its whole history was last known to be stored.
     stored: Option<Timestamp>,
 }
 
-impl Keeper {
+impl CheckpointController {
     /// Runs until shutdown, or until it is dropped with the lease.
     pub(crate) async fn run(
         self,
@@ -74,9 +77,9 @@ impl Keeper {
         if *rounds.borrow_and_update() > 0 {
             rounds.mark_changed();
         }
-        let mut collections = interval_at(Instant::now() + self.gc_interval, self.gc_interval);
-        collections.set_missed_tick_behavior(MissedTickBehavior::Skip);
-        let mut term = Term::new(self.metrics.clone());
+        let mut collection_timer = interval_at(Instant::now() + self.gc_interval, self.gc_interval);
+        collection_timer.set_missed_tick_behavior(MissedTickBehavior::Skip);
+        let mut term = TermState::new(self.metrics.clone());
         let work = async {
             loop {
                 tokio::select! {
@@ -84,16 +87,16 @@ impl Keeper {
                         changed?;
                         self.write_changes(&mut term, &leading).await;
                     }
-                    _ = collections.tick() => self.collect(&mut term, &leading).await,
+                    _ = collection_timer.tick() => self.collect(&mut term, &leading).await,
                 }
             }
         };
         shutdown.run_until_cancelled(work).await.unwrap_or(Ok(()))
     }
 
-    /// Looks at all VPA objects, those that waited longest first, until the time is over; each
-    /// worker looks at one at least.
-    async fn write_changes(&self, term: &mut Term, leading: &Leading) {
+    /// Maintains the VPA objects until the timeout, least recently maintained first. Each worker
+    /// maintains at least one.
+    async fn write_changes(&self, term: &mut TermState, leading: &Leading) {
         let started = Instant::now();
         let deadline = started + self.timeout;
         let autoscalers = block_in_place(|| self.shared.lock().checkpointed(Timestamp::now()));
@@ -101,38 +104,38 @@ impl Keeper {
         let Some(autoscalers) = autoscalers else {
             return;
         };
-        term.forget_all_but(&autoscalers);
-        let written = written(&self.stored.borrow().checkpoints);
+        term.retain(&autoscalers);
+        let stored = stored_checkpoints(&self.stored.borrow().checkpoints);
         let all = autoscalers.into_iter().map(|key| {
             let waited = (
-                term.looks
+                term.maintained
                     .get(&key)
-                    .map(|look| look.last.duration_since(term.started)),
-                written.get(&key).map(|written| written.oldest),
+                    .map(|maintained| maintained.last.duration_since(term.started)),
+                stored.get(&key).map(|stored| stored.oldest),
             );
             (key, waited)
         });
-        let due = stream::iter(in_order(all.collect()).into_iter().enumerate());
+        let due = stream::iter(by_last_maintained(all.collect()).into_iter().enumerate());
         let due = due.take_while(|(index, _)| {
             let is_due = *index < self.workers || Instant::now() < deadline;
             async move { is_due }
         });
-        let mut looked_at = pin!(
+        let mut maintaining = pin!(
             due.map(|(_, key)| {
-                let count = written.get(&key).map_or(0, |written| written.count);
+                let count = stored.get(&key).map_or(0, |stored| stored.count);
                 self.maintain(key, MAX_CONTAINERS.saturating_sub(count), leading)
             })
             .buffer_unordered(self.workers)
         );
-        while let Some((key, is_stored)) = looked_at.next().await {
-            term.looked_at(key, is_stored, Instant::now(), Timestamp::now());
+        while let Some((key, is_stored)) = maintaining.next().await {
+            term.record(key, is_stored, Instant::now(), Timestamp::now());
         }
         self.metrics.stored_until(term.oldest());
         self.metrics.maintained(started.elapsed());
     }
 
-    /// Stores what is known of one VPA object's containers, which may have `room` more checkpoints;
-    /// returns whether all of it is stored.
+    /// Stores the history of one VPA object's containers, which may have `room` more checkpoints.
+    /// Returns whether all of it is stored.
     async fn maintain(
         &self,
         key: ObjectKey,
@@ -159,12 +162,12 @@ impl Keeper {
         room: &mut usize,
         leading: &Leading,
     ) -> CheckpointOutcome {
-        let status = form::write(content);
-        let (key, verdict) = {
+        let status = conversion::to_object(content);
+        let (key, action) = {
             let stored = self.stored.borrow();
             let key = choose(&stored.checkpoints, autoscaler, &container);
             let object = stored.checkpoints.get(&key).map(AsRef::as_ref);
-            let verdict = verdict(
+            let action = checkpoint_action(
                 &autoscaler.name,
                 &container,
                 &status,
@@ -172,44 +175,44 @@ impl Keeper {
                 *room > 0,
                 Timestamp::now(),
             );
-            (key, verdict)
+            (key, action)
         };
-        let how = match verdict {
-            Verdict::Unchanged => return CheckpointOutcome::Unchanged,
-            Verdict::Newer | Verdict::Richer => return CheckpointOutcome::Newer,
-            Verdict::Taken => {
+        let write = match action {
+            CheckpointAction::Unchanged => return CheckpointOutcome::Unchanged,
+            CheckpointAction::Newer | CheckpointAction::Richer => return CheckpointOutcome::Newer,
+            CheckpointAction::Taken => {
                 tracing::warn!(checkpoint = %key, container, "the name belongs to another container's checkpoint");
                 return CheckpointOutcome::Taken;
             }
-            Verdict::TooMany => return CheckpointOutcome::TooMany,
-            Verdict::Create => {
+            CheckpointAction::TooMany => return CheckpointOutcome::TooMany,
+            CheckpointAction::Create => {
                 *room -= 1;
-                How::Create
+                CheckpointWrite::Create
             }
-            Verdict::Replace => How::Replace,
-            Verdict::Fill => How::Fill,
+            CheckpointAction::Replace => CheckpointWrite::Replace,
+            CheckpointAction::Fill => CheckpointWrite::AddStatus,
         };
         let spec = VerticalPodAutoscalerCheckpointSpec {
             vpa_object_name: autoscaler.name.clone(),
             container_name: container,
         };
-        self.writer.write(&key, how, spec, status, leading).await
+        self.writer.write(&key, write, spec, status, leading).await
     }
 
     /// Deletes what was of no use at this look and the one before. What is not known for sure is
-    /// left for the next look.
-    async fn collect(&self, term: &mut Term, leading: &Leading) {
-        let useless = block_in_place(|| self.useless(Timestamp::now()));
-        for useless in term.suspects.confirm(useless) {
-            if self.writer.collect(&useless, leading).await {
-                self.metrics.collected(useless.reason);
+    /// left for the next maintained.
+    async fn collect(&self, term: &mut TermState, leading: &Leading) {
+        let unused = block_in_place(|| self.unused(Timestamp::now()));
+        for unused in term.candidates.confirm(unused) {
+            if self.writer.collect(&unused, leading).await {
+                self.metrics.collected(unused.reason);
             }
         }
     }
 
-    /// Nothing, as long as a watch is down. No two locks are held together: others take them in
-    /// another order.
-    fn useless(&self, now: Timestamp) -> Vec<Useless> {
+    /// The unused checkpoints; none while a watch is down. No two locks are held together, since other
+    /// tasks take them in another order.
+    fn unused(&self, now: Timestamp) -> Vec<UnusedCheckpoint> {
         let is_current = |view: &View| view.is_synced() && view.stale_since().is_none();
         let autoscalers = {
             let view = self.view.borrow();
@@ -236,19 +239,19 @@ impl Keeper {
             let kept = crowded.get(&checkpoint.autoscaler());
             kept.is_some_and(|kept| !kept.contains(checkpoint.spec.container_name.as_str()))
         };
-        useless(&checkpoints, &autoscalers, is_abandoned, is_omitted)
+        unused(&checkpoints, &autoscalers, is_abandoned, is_omitted)
     }
 }
 
-impl Term {
+impl TermState {
     fn new(metrics: CheckpointMetrics) -> Self {
-        let (looks, suspects) = (BTreeMap::new(), Suspects::default());
+        let (maintained, candidates) = (BTreeMap::new(), UnusedCandidates::default());
         Self {
             metrics,
             began: Timestamp::now(),
             started: Instant::now(),
-            looks,
-            suspects,
+            maintained,
+            candidates,
             is_contradicted: false,
         }
     }
@@ -262,28 +265,33 @@ impl Term {
         self.is_contradicted = is_contradicted;
     }
 
-    fn forget_all_but(&mut self, autoscalers: &[ObjectKey]) {
-        let mut looks = std::mem::take(&mut self.looks);
-        let kept = autoscalers.iter().filter_map(|key| looks.remove_entry(key));
-        self.looks = kept.collect();
+    fn retain(&mut self, autoscalers: &[ObjectKey]) {
+        let mut maintained = std::mem::take(&mut self.maintained);
+        let kept = autoscalers
+            .iter()
+            .filter_map(|key| maintained.remove_entry(key));
+        self.maintained = kept.collect();
     }
 
-    fn looked_at(&mut self, key: ObjectKey, is_stored: bool, last: Instant, now: Timestamp) {
-        let before = self.looks.get(&key).and_then(|look| look.stored);
+    fn record(&mut self, key: ObjectKey, is_stored: bool, last: Instant, now: Timestamp) {
+        let before = self
+            .maintained
+            .get(&key)
+            .and_then(|maintained| maintained.stored);
         let stored = if is_stored { Some(now) } else { before };
-        self.looks.insert(key, Look { last, stored });
+        self.maintained.insert(key, Maintained { last, stored });
     }
 
-    /// Since when something known may not be stored.
+    /// Time since which some history may not be stored.
     fn oldest(&self) -> Option<Timestamp> {
-        self.looks
+        self.maintained
             .values()
-            .map(|look| look.stored.unwrap_or(self.began))
+            .map(|maintained| maintained.stored.unwrap_or(self.began))
             .min()
     }
 }
 
-impl Drop for Term {
+impl Drop for TermState {
     fn drop(&mut self) {
         self.metrics.stored_until(None);
     }
@@ -301,7 +309,7 @@ mod tests {
         let metrics = Metrics::register(&registry, vec![view])
             .expect("valid names")
             .checkpoints;
-        let mut term = Term::new(metrics);
+        let mut term = TermState::new(metrics);
         let (web, shop) = (
             ObjectKey::new("shop", "web"),
             ObjectKey::new("shop", "shop"),
@@ -310,14 +318,14 @@ mod tests {
         term.began = term_began();
         for (second, is_stored, expected) in [(10, false, 0), (20, true, 20), (30, false, 20)] {
             let last = Instant::now();
-            term.looked_at(web.clone(), is_stored, last, after(second));
+            term.record(web.clone(), is_stored, last, after(second));
             assert_eq!(
-                (term.looks[&web].last, term.oldest()),
+                (term.maintained[&web].last, term.oldest()),
                 (last, Some(after(expected)))
             );
         }
-        term.looked_at(shop.clone(), true, Instant::now(), after(40));
-        term.forget_all_but(&[shop]);
+        term.record(shop.clone(), true, Instant::now(), after(40));
+        term.retain(&[shop]);
         assert_eq!(
             term.oldest(),
             Some(after(40)),

@@ -1,13 +1,13 @@
-//! Between the object's form of a checkpoint and the one that sizing knows. Times in objects have
-//! whole seconds.
+//! Conversion between checkpoint objects and the form of `sizing`. Objects have times in whole
+//! seconds.
 
 use api::checkpoint::{HistogramCheckpoint, VerticalPodAutoscalerCheckpointStatus};
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use sizing::Checkpoint;
 
-/// What an object holds.
-pub fn read(status: &VerticalPodAutoscalerCheckpointStatus) -> Checkpoint {
+/// Converts the status of an object.
+pub fn from_object(status: &VerticalPodAutoscalerCheckpointStatus) -> Checkpoint {
     let VerticalPodAutoscalerCheckpointStatus {
         last_update_time,
         version,
@@ -28,8 +28,8 @@ pub fn read(status: &VerticalPodAutoscalerCheckpointStatus) -> Checkpoint {
     }
 }
 
-/// What an object shall hold.
-pub fn write(stored: Checkpoint) -> VerticalPodAutoscalerCheckpointStatus {
+/// Converts to the status of an object.
+pub fn to_object(stored: Checkpoint) -> VerticalPodAutoscalerCheckpointStatus {
     let Checkpoint {
         last_update_time,
         version,
@@ -62,7 +62,7 @@ fn read_histogram(histogram: &HistogramCheckpoint) -> sizing::HistogramCheckpoin
     }
 }
 
-/// Sizing has no negative buckets; what has come from it always fits.
+/// Converts a histogram. Its buckets are never negative, so all fit.
 fn write_histogram(histogram: sizing::HistogramCheckpoint) -> HistogramCheckpoint {
     let weights = histogram.bucket_weights.into_iter();
     HistogramCheckpoint {
@@ -92,7 +92,7 @@ mod tests {
     fn check(stored: &str, expected: &str) {
         let stored: Checkpoint = serde_json::from_str(stored).expect("a checkpoint");
         assert_eq!(
-            serde_json::to_string(&write(stored)).expect("a status"),
+            serde_json::to_string(&to_object(stored)).expect("a status"),
             expected
         );
     }
@@ -124,6 +124,6 @@ mod tests {
     fn what_was_written_reads_back_the_same() {
         let status: VerticalPodAutoscalerCheckpointStatus =
             serde_json::from_str(WHOLE).expect("a status");
-        assert_eq!(write(read(&status)), status);
+        assert_eq!(to_object(from_object(&status)), status);
     }
 }

@@ -1,14 +1,14 @@
-//! What was stored before this process measured anything itself, by checkpoint object.
+//! History that was stored before this process measured anything, by checkpoint object.
 //!
-//! Stored history is added to what is measured here, so nothing may be in both. What an object held
-//! when it was first seen is kept for as long as the object is there: a VPA object that comes
-//! later, or that is deleted and made again, gets that, and not what has been written since. An
-//! object that is first seen when samples are already taken counts only if it is older than all of
-//! them: then somebody restored it. Otherwise this process, the replica that leads, or another
-//! recommender wrote it from the same samples.
+//! Stored history is added to what is measured here, so no sample may be in both. The content that
+//! an object had when it was first seen is kept while the object exists: a VPA object that is
+//! created later, or again, gets that content, not what has been written since. An object that is
+//! first seen after the first sample counts only if it is older than all samples, which means that a
+//! backup was restored. Otherwise this process, the leader, or another recommender wrote it from the
+//! same samples.
 //!
-//! Upstream reads checkpoints at its start only, and a VPA object that comes later never gets its
-//! history back.
+//! Upstream reads checkpoints only at its start, so a VPA object that is created later never gets
+//! its history back.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -21,70 +21,67 @@ use super::name::{is_of, names};
 
 /// The checkpoint objects as they were first seen.
 #[derive(Debug, Default)]
-pub(crate) struct Past {
-    objects: BTreeMap<ObjectKey, FirstSight>,
-    /// The time of the first sample that was taken here.
+pub(crate) struct StoredHistory {
+    objects: BTreeMap<ObjectKey, FirstSeen>,
+    /// Time of the first sample taken here.
     measured_since: Option<Timestamp>,
 }
 
 #[derive(Debug)]
-struct FirstSight {
+struct FirstSeen {
     checkpoint: Arc<Checkpoint>,
     is_past: bool,
 }
 
-impl Past {
-    /// Samples with this time, or later ones, are taken from now on. Only the first call counts.
+impl StoredHistory {
+    /// Sets the time of the first sample taken here. Later calls have no effect.
     pub(crate) fn measured(&mut self, since: Timestamp) {
         self.measured_since.get_or_insert(since);
     }
 
-    /// Takes notice of the objects that there are now; gives those that are gone.
-    pub(crate) fn see(&mut self, now: &Table<Checkpoint>) -> Vec<Arc<Checkpoint>> {
-        let is_same = |key: &ObjectKey, sight: &FirstSight| {
+    /// Updates the known objects. Returns those that are gone.
+    pub(crate) fn update(&mut self, now: &Table<Checkpoint>) -> Vec<Arc<Checkpoint>> {
+        let is_same = |key: &ObjectKey, seen: &FirstSeen| {
             now.get(key)
-                .is_some_and(|checkpoint| checkpoint.uid == sight.checkpoint.uid)
+                .is_some_and(|checkpoint| checkpoint.uid == seen.checkpoint.uid)
         };
-        let gone = self
-            .objects
-            .extract_if(.., |key, sight| !is_same(key, sight));
-        let gone = gone.map(|(_, sight)| sight.checkpoint).collect();
+        let gone = self.objects.extract_if(.., |key, seen| !is_same(key, seen));
+        let gone = gone.map(|(_, seen)| seen.checkpoint).collect();
         for checkpoint in now.iter() {
             if !self.objects.contains_key(&checkpoint.key) {
                 let is_past = is_past(checkpoint.status.as_ref(), self.measured_since);
-                let sight = FirstSight {
+                let seen = FirstSeen {
                     checkpoint: Arc::clone(checkpoint),
                     is_past,
                 };
-                self.objects.insert(checkpoint.key.clone(), sight);
+                self.objects.insert(checkpoint.key.clone(), seen);
             }
         }
         gone
     }
 
-    /// What may be added to what is measured here.
+    /// The checkpoints that may be added to what is measured here.
     pub(crate) fn checkpoints(
         &self,
     ) -> impl Iterator<Item = (&Arc<Checkpoint>, &VerticalPodAutoscalerCheckpointStatus)> {
-        let past = self.objects.values().filter(|sight| sight.is_past);
-        past.filter_map(|sight| Some((&sight.checkpoint, sight.checkpoint.status.as_ref()?)))
+        let history = self.objects.values().filter(|seen| seen.is_past);
+        history.filter_map(|seen| Some((&seen.checkpoint, seen.checkpoint.status.as_ref()?)))
     }
 
-    /// When a container's past was stored, where that may be added.
+    /// The time at which a container's history was stored, if it may be added.
     pub(crate) fn stored_until(
         &self,
         autoscaler: &ObjectKey,
         container: &str,
     ) -> Option<Timestamp> {
         let named = names(autoscaler, container);
-        let own = |sight: &&FirstSight| is_of(&sight.checkpoint.spec, &autoscaler.name, container);
-        let sight = named
+        let own = |seen: &&FirstSeen| is_of(&seen.checkpoint.spec, &autoscaler.name, container);
+        let seen = named
             .iter()
             .filter_map(|key| self.objects.get(key))
             .filter(own)
-            .find(|sight| sight.is_past)?;
-        sight
-            .checkpoint
+            .find(|seen| seen.is_past)?;
+        seen.checkpoint
             .status
             .as_ref()?
             .last_update_time
@@ -93,7 +90,7 @@ impl Past {
     }
 }
 
-/// Whether nothing in it can be a sample that was taken here as well.
+/// Whether a checkpoint cannot contain samples that were also taken here.
 fn is_past(
     status: Option<&VerticalPodAutoscalerCheckpointStatus>,
     measured_since: Option<Timestamp>,
@@ -143,12 +140,12 @@ mod tests {
     /// Sees each list of objects in turn; measuring begins before the second one, with a sample of
     /// second 100.
     fn check(seen: &[Vec<Arc<Checkpoint>>], expected: &[Arc<Checkpoint>]) {
-        let mut past = Past::default();
+        let mut history = StoredHistory::default();
         for objects in seen {
-            past.see(&table(objects));
-            past.measured(at(100));
+            history.update(&table(objects));
+            history.measured(at(100));
         }
-        let found: Vec<_> = past
+        let found: Vec<_> = history
             .checkpoints()
             .map(|(checkpoint, _)| Arc::clone(checkpoint))
             .collect();
@@ -185,8 +182,8 @@ mod tests {
     fn an_object_that_is_made_again_is_another_one() {
         let (first, again) = (object("c1", Some(10), None), object("c2", Some(200), None));
         check(&[vec![Arc::clone(&first)], vec![Arc::clone(&again)]], &[]);
-        let mut past = Past::default();
-        past.see(&table(&[Arc::clone(&first)]));
-        assert_eq!(past.see(&table(&[again])), [first]);
+        let mut history = StoredHistory::default();
+        history.update(&table(&[Arc::clone(&first)]));
+        assert_eq!(history.update(&table(&[again])), [first]);
     }
 }
