@@ -25,7 +25,7 @@ use crate::checkpoints::CheckpointController;
 use crate::division;
 use crate::ehpa::rule_file::follow;
 use crate::ehpa::watch::watch as watch_ehpas;
-use crate::history::{Fetching, Settings};
+use crate::history::{HistoryBackfill, Settings};
 use crate::ingest::{Ingest, Shared, oom_kill_queue};
 use crate::metrics::Metrics;
 use crate::predictions::collector::Source;
@@ -211,14 +211,14 @@ pub async fn run(args: Args, chassis: Chassis) -> anyhow::Result<()> {
         .tasks
         .spawn_until_shutdown("forecasts", collector.run());
     if let Some(settings) = past {
-        let fetching = Fetching {
+        let backfill = HistoryBackfill {
             settings,
             shared: shared.clone(),
             metrics: metrics.history.clone(),
         };
         chassis
             .tasks
-            .spawn_until_shutdown("history", fetching.run());
+            .spawn_until_shutdown("history", backfill.run());
     }
 
     let (election, announcement) = division::stand(shard, election, address, &chassis)?;

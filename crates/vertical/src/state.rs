@@ -28,7 +28,7 @@ use view::target::resolve;
 use view::{Autoscaler, ObjectKey, Pod, View};
 
 use crate::checkpoint::stored_history::StoredHistory;
-use crate::history::Ledger;
+use crate::history::BackfillProgress;
 use crate::resource_policy::sizing_policy;
 use crate::schedulable::{Schedulable, refused_cap};
 use clock::ClockCheck;
@@ -70,7 +70,7 @@ pub struct RecommenderState {
     stored_history: StoredHistory,
     clock: ClockCheck,
     /// Which history has come; absent when none is fetched.
-    history: Option<Ledger>,
+    history: Option<BackfillProgress>,
     /// What recommendations are held to; absent when they are held to nothing.
     schedulable: Option<Schedulable>,
     /// Rounds in a row in which the source of usage did not answer; none before the first round.

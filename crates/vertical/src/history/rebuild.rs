@@ -1,10 +1,10 @@
-//! Builds what a recommender would know of a namespace had it run all the time, from the usage that
-//! a store has.
+//! Rebuilds the cluster state of a namespace from the usage in a store, as if the recommender had
+//! run all the time.
 //!
-//! Each container's points are fed in the order of time through the rules that live samples go
-//! through. Pods that still run have their labels from the cluster; those that are gone have them
-//! from the store, with names put back where live pods or selectors tell what they were. Usage of a
-//! pod whose labels nobody knows belongs to no object and is passed over.
+//! The points of each container are added in order of time, under the same rules as live samples.
+//! Existing pods have their labels from the cluster. Deleted pods have them from the store, with
+//! the original label names where live pods or selectors use them. Usage of pods with unknown labels
+//! is ignored.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
@@ -20,7 +20,7 @@ use crate::state::spec::container_names;
 /// Pod labels as in the store, by the pod's name.
 pub type PodLabels = HashMap<String, BTreeMap<String, String>>;
 
-/// Of what usage is told.
+/// Resource of a series.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Resource {
     /// CPU, in cores.
@@ -29,10 +29,10 @@ pub enum Resource {
     Memory,
 }
 
-/// What of the present matters for the past of one namespace.
+/// Input of a rebuild: the present state of one namespace.
 #[derive(Debug)]
-pub struct Scene {
-    /// Without pods and objects.
+pub struct RebuildInput {
+    /// Empty cluster state with the same settings.
     pub cluster: ClusterState,
     /// The autoscalers of the namespace.
     pub autoscalers: Vec<(ObjectKey, AutoscalerSpec)>,
@@ -40,22 +40,22 @@ pub struct Scene {
     pub pods: Vec<Arc<Pod>>,
     /// Whether native sidecars are sized.
     pub native_sidecars: bool,
-    /// The pods that are wanted; absent for all.
+    /// Selector of the pods to rebuild; `None` for all.
     pub wanted: Option<Selector>,
-    /// Pods whose history is there already.
+    /// Selectors whose history was fetched before.
     pub known: Vec<Selector>,
 }
 
-/// How much there was.
+/// Amount of history.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Outcome {
+pub struct RebuildStats {
     /// Samples that entered a history.
     pub samples: u64,
-    /// Series of pods whose labels nobody knows.
+    /// Series of pods with unknown labels.
     pub unattributed: u64,
 }
 
-/// A cluster state that is being rebuilt.
+/// Rebuild of one namespace.
 #[derive(Debug)]
 pub struct Rebuild {
     cluster: ClusterState,
@@ -68,22 +68,22 @@ pub struct Rebuild {
     init_containers: BTreeSet<String>,
     wanted: Option<Selector>,
     known: Vec<Selector>,
-    /// By name; absent for those that are passed over.
+    /// Pods by name; `None` for ignored ones.
     pods: HashMap<String, Option<PodSpec>>,
-    outcome: Outcome,
+    stats: RebuildStats,
 }
 
 impl Rebuild {
-    /// Begins with what is known of the pods that are gone.
-    pub fn new(scene: Scene, gone: PodLabels) -> Self {
-        let Scene {
+    /// Starts a rebuild. `gone` has the stored labels of deleted pods.
+    pub fn new(input: RebuildInput, gone: PodLabels) -> Self {
+        let RebuildInput {
             mut cluster,
             autoscalers,
             pods,
             native_sidecars,
             wanted,
             known,
-        } = scene;
+        } = input;
         let mut keys = KnownKeys::default();
         for (id, spec) in autoscalers {
             spec.selector
@@ -105,7 +105,7 @@ impl Rebuild {
             .into_iter()
             .map(|pod| (pod.key.name.clone(), pod))
             .collect();
-        let (pods, outcome) = (HashMap::new(), Outcome::default());
+        let (pods, stats) = (HashMap::new(), RebuildStats::default());
         Self {
             cluster,
             live,
@@ -117,11 +117,11 @@ impl Rebuild {
             wanted,
             known,
             pods,
-            outcome,
+            stats,
         }
     }
 
-    /// Adds usage of one container: later than what was added of it before.
+    /// Adds usage of one container, in order of time.
     pub fn add(
         &mut self,
         resource: Resource,
@@ -154,24 +154,24 @@ impl Rebuild {
                 },
                 now,
             );
-            self.outcome.samples +=
+            self.stats.samples +=
                 u64::from(accepted.is_ok_and(|accepted| accepted.cpu || accepted.memory));
         }
     }
 
-    /// The cluster state as it would be, and how much went into it.
-    pub fn finish(self) -> (ClusterState, Outcome) {
-        (self.cluster, self.outcome)
+    /// Returns the rebuilt cluster state and the amount of history in it.
+    pub fn finish(self) -> (ClusterState, RebuildStats) {
+        (self.cluster, self.stats)
     }
 
-    /// Whether the container's usage counts; then the cluster state knows it.
+    /// Whether the container's usage counts. If so, adds the container to the cluster state.
     fn admit(&mut self, namespace: &str, name: &str, container: &str, at: Timestamp) -> bool {
         if !self.has_history(name, container) {
             return false;
         }
         if !self.pods.contains_key(name) {
             let labels = self.labels(name);
-            self.outcome.unattributed += u64::from(labels.is_none());
+            self.stats.unattributed += u64::from(labels.is_none());
             let labels = labels.filter(|labels| self.is_wanted(labels));
             let spec = labels.map(|labels| PodSpec {
                 namespace: namespace.to_owned(),
@@ -192,8 +192,8 @@ impl Rebuild {
         true
     }
 
-    /// Of pods that are gone it is not known which containers were init containers; the live ones
-    /// tell.
+    /// Whether a container has history. Which containers of deleted pods were init containers is
+    /// known from live pods only.
     fn has_history(&self, pod: &str, container: &str) -> bool {
         match self.live.get(pod) {
             Some(pod) => container_names(pod, self.native_sidecars)

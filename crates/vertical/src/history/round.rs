@@ -1,43 +1,41 @@
-//! One round over the history that is missing: in which order it is fetched, and when failures end
-//! the round.
+//! Round over the missing history: its order, and the failures that end it.
 //!
-//! A namespace that fails must not keep others waiting. Those that failed least often come first,
-//! and new ones before all others.
+//! A failing namespace must not delay others: new namespaces come first, then those with the fewest
+//! failures.
 
 use std::collections::{HashMap, HashSet};
 use std::time::Duration;
 use std::vec;
 
-use super::Gap;
+use super::HistoryGap;
 
-/// The failures after which a round ends: the store may be the reason.
+/// Maximum number of failures in a round: the store may be the cause.
 const MAX_FAILURES: usize = 10;
-/// The time that the failures of one round may take together, before the one that exceeds it.
+/// Maximum total time of the failures in a round. The failure that exceeds it is the last.
 const MAX_FAILED_TIME: Duration = Duration::from_mins(2);
 
-/// How often each piece of history could not be fetched.
+/// Number of failures by gap.
 #[derive(Debug, Default)]
-pub struct Failures(HashMap<Gap, u32>);
+pub struct FetchFailures(HashMap<HistoryGap, u32>);
 
-/// A round in which each piece is fetched once, until there are too many failures or they have
-/// taken too long.
+/// Round in which each gap is fetched once, until failures are too many or take too long.
 #[derive(Debug)]
-pub struct Round<'a> {
-    failures: &'a mut Failures,
-    waiting: vec::IntoIter<Gap>,
+pub struct FetchRound<'a> {
+    failures: &'a mut FetchFailures,
+    waiting: vec::IntoIter<HistoryGap>,
     failed: usize,
     failed_time: Duration,
 }
 
-impl Failures {
-    /// Begins a round over these pieces. Failures of others are forgotten.
-    pub fn begin(&mut self, mut gaps: Vec<Gap>) -> Round<'_> {
-        let missing: HashSet<&Gap> = gaps.iter().collect();
+impl FetchFailures {
+    /// Begins a round over these pieces. FetchFailures of others are forgotten.
+    pub fn begin(&mut self, mut gaps: Vec<HistoryGap>) -> FetchRound<'_> {
+        let missing: HashSet<&HistoryGap> = gaps.iter().collect();
         self.0.retain(|gap, _| missing.contains(gap));
         gaps.sort_by_cached_key(|gap| {
             (self.0.get(gap).copied().unwrap_or(0), gap.namespace.clone())
         });
-        Round {
+        FetchRound {
             failures: self,
             waiting: gaps.into_iter(),
             failed: 0,
@@ -46,15 +44,15 @@ impl Failures {
     }
 }
 
-impl Round<'_> {
-    /// The next piece to fetch, unless the round is over.
-    pub fn next_gap(&mut self) -> Option<Gap> {
+impl FetchRound<'_> {
+    /// The next gap to fetch; `None` at the end of the round.
+    pub fn next_gap(&mut self) -> Option<HistoryGap> {
         let is_over = self.failed >= MAX_FAILURES || self.failed_time >= MAX_FAILED_TIME;
         if is_over { None } else { self.waiting.next() }
     }
 
-    /// A piece could not be fetched, which took this long.
-    pub fn failed(&mut self, gap: Gap, took: Duration) {
+    /// Records a failure and its duration.
+    pub fn failed(&mut self, gap: HistoryGap, took: Duration) {
         self.failed += 1;
         self.failed_time = self.failed_time.saturating_add(took);
         let count = self.failures.0.entry(gap).or_default();
@@ -68,8 +66,8 @@ mod tests {
 
     use super::*;
 
-    fn gap(namespace: &str) -> Gap {
-        Gap {
+    fn gap(namespace: &str) -> HistoryGap {
+        HistoryGap {
             namespace: namespace.to_owned(),
             selector: None,
             end: Timestamp::UNIX_EPOCH,
@@ -77,13 +75,13 @@ mod tests {
     }
 
     /// Pieces of failing namespaces, and `shop` after them.
-    fn gaps(failing: usize) -> Vec<Gap> {
+    fn gaps(failing: usize) -> Vec<HistoryGap> {
         let failing = (0..failing).map(|number| gap(&format!("bad-{number:03}")));
         failing.chain([gap("shop")]).collect()
     }
 
     /// The namespaces that are asked for in one round; those called `bad` fail after some time.
-    fn round(failures: &mut Failures, gaps: Vec<Gap>, takes: Duration) -> Vec<String> {
+    fn round(failures: &mut FetchFailures, gaps: Vec<HistoryGap>, takes: Duration) -> Vec<String> {
         let (mut round, mut asked) = (failures.begin(gaps), Vec::new());
         while let Some(gap) = round.next_gap() {
             asked.push(gap.namespace.clone());
@@ -96,7 +94,7 @@ mod tests {
 
     /// The number of the round in which `shop` is fetched; none in the first twenty.
     fn rounds_until_fetched(failing: usize, takes: Duration) -> Option<usize> {
-        let mut failures = Failures::default();
+        let mut failures = FetchFailures::default();
         (1..=20).find(|_| {
             let asked = round(&mut failures, gaps(failing), takes);
             let failed = asked
@@ -122,7 +120,7 @@ mod tests {
 
     #[test]
     fn a_namespace_that_is_new_comes_before_those_that_failed() {
-        let mut failures = Failures::default();
+        let mut failures = FetchFailures::default();
         let old = ["bad-1", "bad-2"].map(gap).to_vec();
         round(&mut failures, old.clone(), Duration::ZERO);
         let asked = round(
@@ -135,7 +133,7 @@ mod tests {
 
     #[test]
     fn failures_of_history_that_is_not_missing_any_more_are_forgotten() {
-        let mut failures = Failures::default();
+        let mut failures = FetchFailures::default();
         round(&mut failures, gaps(5), Duration::ZERO);
         round(&mut failures, vec![gap("bad-001")], Duration::ZERO);
         assert_eq!(failures.0, HashMap::from([(gap("bad-001"), 2)]));

@@ -11,7 +11,7 @@ use view::{Checkpoint, ObjectKey, Table};
 
 use super::{RecommenderState, Target, Tracked};
 use crate::checkpoint::conversion;
-use crate::history::Ledger;
+use crate::history::BackfillProgress;
 
 /// What came of the checkpoints that were new.
 #[derive(Debug, Default, PartialEq)]
@@ -134,7 +134,7 @@ impl RecommenderState {
         let Target::Known { selector, .. } = &tracked.target else {
             return false;
         };
-        let is_missing = |history: &Ledger| history.is_missing(&key.namespace, selector);
+        let is_missing = |history: &BackfillProgress| history.is_missing(&key.namespace, selector);
         let conditions = tracked
             .autoscaler
             .object

@@ -1,5 +1,4 @@
-//! The part of the state that is older than this process: which history is still to come from a
-//! store, and its arrival.
+//! History from before this process: what is missing, and its arrival.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -10,37 +9,37 @@ use model::Selector;
 use view::ObjectKey;
 
 use super::{RecommenderState, selectors, spec};
-use crate::history::{Gap, Ledger, Scene};
+use crate::history::{BackfillProgress, HistoryGap, RebuildInput};
 use crate::status::History;
 
 impl RecommenderState {
-    /// From now on, until the history of its pods has come, an object's recommendation stays. Usage
-    /// is recorded since `started`.
+    /// Starts a backfill: recommendations stay until the history of their pods has arrived. Usage is
+    /// recorded since `started`.
     pub fn await_history(&mut self, started: Timestamp) {
-        self.history = Some(Ledger::new(started, self.config.memory_saver));
+        self.history = Some(BackfillProgress::new(started, self.config.memory_saver));
     }
 
-    /// The history that objects need and that has not come yet.
-    pub fn missing_history(&mut self, now: Timestamp) -> Vec<Gap> {
+    /// The history that objects still need.
+    pub fn missing_history(&mut self, now: Timestamp) -> Vec<HistoryGap> {
         let Some(history) = &mut self.history else {
             return Vec::new();
         };
         let known = selectors(&self.autoscalers).filter(|(_, selector)| !selector.is_nothing());
-        let gaps: HashSet<Gap> = known
+        let gaps: HashSet<HistoryGap> = known
             .filter_map(|(namespace, selector)| history.gap(namespace, selector, now))
             .collect();
         gaps.into_iter().collect()
     }
 
-    /// What matters for rebuilding the history that is missing.
-    pub fn scene(&self, gap: &Gap) -> Scene {
+    /// The input for rebuilding a gap.
+    pub fn rebuild_input(&self, gap: &HistoryGap) -> RebuildInput {
         let own = |key: &ObjectKey| key.namespace == gap.namespace;
         let autoscalers = self.autoscalers.iter().filter(|(key, _)| own(key));
         let pods = self.pods.iter().filter(|(key, _)| own(key));
-        Scene {
+        RebuildInput {
             cluster: self.cluster.empty_copy(),
             autoscalers: autoscalers
-                // Other ways of sizing keep no past, so the VPA's alone is rebuilt.
+                // Other sizing policies have no stored history, so only the VPA's is rebuilt.
                 .map(|(key, tracked)| {
                     (
                         key.clone(),
@@ -59,28 +58,28 @@ impl RecommenderState {
         }
     }
 
-    /// The history that was missing, as a recommender would know it that had run all the time.
-    pub fn add_history(&mut self, gap: &Gap, earlier: &ClusterState, now: Timestamp) {
+    /// Adds the rebuilt history of a gap.
+    pub fn add_history(&mut self, gap: &HistoryGap, earlier: &ClusterState, now: Timestamp) {
         self.cluster.prepend_history(earlier, now);
         self.no_history(gap);
     }
 
-    /// There is no history before usage was recorded here.
-    pub fn no_history(&mut self, gap: &Gap) {
+    /// Closes a gap for which there is no history.
+    pub fn no_history(&mut self, gap: &HistoryGap) {
         if let Some(history) = &mut self.history {
             history.filled(gap);
         }
     }
 
-    /// The last attempt to fetch history failed.
+    /// Records a failed attempt to fetch history.
     pub fn history_failed(&mut self, problem: String) {
         if let Some(history) = &mut self.history {
             history.failed(problem);
         }
     }
 
-    /// Whether history of these pods is still to come. Usage of a whole confidence interval makes
-    /// up for it.
+    /// Whether history of these pods is missing. After a whole confidence interval of usage it no
+    /// longer holds back the recommendation.
     pub(super) fn history_of(
         &self,
         namespace: &str,

@@ -9,7 +9,7 @@ use model::{ContainerRef, Cpu, Memory, Sample, Series};
 use view::ObjectKey;
 
 use super::fixture::{Cluster, MI, at, autoscaler, pod};
-use crate::history::{Gap, PodLabels, Rebuild, Resource};
+use crate::history::{HistoryGap, PodLabels, Rebuild, Resource};
 use crate::state::Decision;
 
 /// Recording begins here, after five days of history.
@@ -42,14 +42,14 @@ impl Cluster {
         cluster
     }
 
-    fn gaps(&mut self, second: i64) -> Vec<Gap> {
+    fn gaps(&mut self, second: i64) -> Vec<HistoryGap> {
         self.state.missing_history(at(second))
     }
 
     /// A store with these pods and stored labels answers.
     fn answer(&mut self, second: i64, pods: &[&str], labels: &PodLabels) {
         for gap in self.gaps(second) {
-            let mut rebuild = Rebuild::new(self.state.scene(&gap), labels.clone());
+            let mut rebuild = Rebuild::new(self.state.rebuild_input(&gap), labels.clone());
             for pod in pods {
                 for container in ["main", "setup"] {
                     let (container_ref, cpu) = usage(pod, container, cores);

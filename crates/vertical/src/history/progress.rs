@@ -1,40 +1,40 @@
-//! Which history has been fetched and which is still missing.
+//! Progress of the backfill: which history was fetched and which is missing.
 //!
-//! One namespace is one piece of history. With `--memory-saver` only pods that objects select are
-//! recorded, so there it is one selector: pods that a later object selects have their history
-//! fetched then, up to the moment from which they are recorded.
+//! History is fetched by namespace. With `--memory-saver`, only selected pods are recorded, so it is
+//! fetched by selector: pods that a later object selects have their history fetched then, up to the
+//! time from which they are recorded.
 
 use std::collections::{HashMap, HashSet};
 
 use jiff::Timestamp;
 use model::Selector;
 
-/// A piece of history that is missing.
+/// Missing history of a namespace, or of the pods of a selector.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub struct Gap {
+pub struct HistoryGap {
     /// The namespace of the pods.
     pub namespace: String,
-    /// The pods it is about; absent for all of the namespace.
+    /// The selector of the pods; `None` for the whole namespace.
     pub selector: Option<Selector>,
-    /// Until when; from there on usage is recorded.
+    /// End of the gap: usage is recorded since then.
     pub end: Timestamp,
 }
 
-/// A namespace, and the selector if pods of others are not recorded.
+/// A namespace, with the selector if only selected pods are recorded.
 type Piece = (String, Option<Selector>);
 
-/// Which history has been fetched.
+/// Progress of the backfill.
 #[derive(Debug)]
-pub(crate) struct Ledger {
+pub(crate) struct BackfillProgress {
     started: Timestamp,
     by_selector: bool,
-    /// Since when pieces are recorded, where that is later than the start.
+    /// Start of the recording, where that is later than the start of the process.
     recorded_since: HashMap<Piece, Timestamp>,
     done: HashSet<Piece>,
     problem: Option<String>,
 }
 
-impl Ledger {
+impl BackfillProgress {
     /// Usage is recorded from `started` on.
     pub(crate) fn new(started: Timestamp, by_selector: bool) -> Self {
         Self {
@@ -46,7 +46,7 @@ impl Ledger {
         }
     }
 
-    /// When recording began.
+    /// The start of the recording.
     pub(crate) fn started(&self) -> Timestamp {
         self.started
     }
@@ -56,28 +56,28 @@ impl Ledger {
         !self.done.contains(&self.piece(namespace, selector))
     }
 
-    /// What is missing for an object that is seen now, if anything is.
+    /// The missing history of an object at `now`.
     pub(crate) fn gap(
         &mut self,
         namespace: &str,
         selector: &Selector,
         now: Timestamp,
-    ) -> Option<Gap> {
+    ) -> Option<HistoryGap> {
         let piece = self.piece(namespace, selector);
         if self.done.contains(&piece) {
             return None;
         }
         let first = if self.by_selector { now } else { self.started };
         let end = *self.recorded_since.entry(piece.clone()).or_insert(first);
-        Some(Gap {
+        Some(HistoryGap {
             namespace: piece.0,
             selector: piece.1,
             end,
         })
     }
 
-    /// The pods whose history is there already, of the gap's namespace.
-    pub(crate) fn known(&self, gap: &Gap) -> Vec<Selector> {
+    /// Selectors of the gap's namespace whose history was fetched.
+    pub(crate) fn known(&self, gap: &HistoryGap) -> Vec<Selector> {
         let same = self
             .done
             .iter()
@@ -85,20 +85,20 @@ impl Ledger {
         same.filter_map(|(_, selector)| selector.clone()).collect()
     }
 
-    /// The gap is filled.
-    pub(crate) fn filled(&mut self, gap: &Gap) {
+    /// Marks a gap as fetched.
+    pub(crate) fn filled(&mut self, gap: &HistoryGap) {
         let piece = (gap.namespace.clone(), gap.selector.clone());
         self.recorded_since.remove(&piece);
         self.done.insert(piece);
         self.problem = None;
     }
 
-    /// The last attempt failed.
+    /// Records a failed attempt.
     pub(crate) fn failed(&mut self, problem: String) {
         self.problem = Some(problem);
     }
 
-    /// Why the last attempt failed, if it did.
+    /// The error of the last attempt, if it failed.
     pub(crate) fn problem(&self) -> Option<&str> {
         self.problem.as_deref()
     }
@@ -125,47 +125,49 @@ mod tests {
 
     #[test]
     fn a_namespace_is_fetched_once_up_to_the_start() {
-        let mut ledger = Ledger::new(at(100), false);
-        let gap = ledger.gap("shop", &app("web"), at(200)).expect("missing");
+        let mut progress = BackfillProgress::new(at(100), false);
+        let gap = progress.gap("shop", &app("web"), at(200)).expect("missing");
         assert_eq!(
             gap,
-            Gap {
+            HistoryGap {
                 namespace: "shop".to_owned(),
                 selector: None,
                 end: at(100)
             }
         );
-        ledger.filled(&gap);
-        assert_eq!(ledger.gap("shop", &app("other"), at(300)), None);
+        progress.filled(&gap);
+        assert_eq!(progress.gap("shop", &app("other"), at(300)), None);
         assert!(
-            !ledger.is_missing("shop", &app("other")) && ledger.is_missing("bank", &app("web"))
+            !progress.is_missing("shop", &app("other")) && progress.is_missing("bank", &app("web"))
         );
     }
 
     #[test]
     fn with_a_memory_saver_each_selector_is_fetched_up_to_when_it_was_first_seen() {
-        let mut ledger = Ledger::new(at(100), true);
-        assert!(ledger.gap("shop", &app("web"), at(200)).is_some());
-        let gap = ledger.gap("shop", &app("web"), at(300)).expect("missing");
+        let mut progress = BackfillProgress::new(at(100), true);
+        assert!(progress.gap("shop", &app("web"), at(200)).is_some());
+        let gap = progress.gap("shop", &app("web"), at(300)).expect("missing");
         assert_eq!(
             (gap.end, gap.selector.as_ref()),
             (at(200), Some(&app("web")))
         );
-        ledger.filled(&gap);
-        let other = ledger.gap("shop", &app("other"), at(400)).expect("missing");
+        progress.filled(&gap);
+        let other = progress
+            .gap("shop", &app("other"), at(400))
+            .expect("missing");
         assert_eq!(
-            (other.end, ledger.known(&other)),
+            (other.end, progress.known(&other)),
             (at(400), vec![app("web")])
         );
     }
 
     #[test]
     fn a_failure_is_told_until_something_succeeds() {
-        let mut ledger = Ledger::new(at(100), false);
-        let gap = ledger.gap("shop", &app("web"), at(200)).expect("missing");
-        ledger.failed("no answer".to_owned());
-        assert_eq!(ledger.problem(), Some("no answer"));
-        ledger.filled(&gap);
-        assert_eq!(ledger.problem(), None);
+        let mut progress = BackfillProgress::new(at(100), false);
+        let gap = progress.gap("shop", &app("web"), at(200)).expect("missing");
+        progress.failed("no answer".to_owned());
+        assert_eq!(progress.problem(), Some("no answer"));
+        progress.filled(&gap);
+        assert_eq!(progress.problem(), None);
     }
 }
