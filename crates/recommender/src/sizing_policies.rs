@@ -3,8 +3,8 @@
 //!
 //! * `watch`: watches policies once their kinds can be read.
 //! * `attempts`: when a failed write is tried again.
-//! * `keep`: sees, plans and writes, for one term of leadership.
+//! * `controller`: observes, plans and writes.
 
 mod attempts;
-pub(crate) mod keep;
+pub(crate) mod controller;
 pub(crate) mod watch;

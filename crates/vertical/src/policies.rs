@@ -2,7 +2,7 @@
 //! that they select.
 //!
 //! * `select`: which policy has which workload.
-//! * `wanted`: the object that a workload gets, and the patch that makes the one that is there so.
+//! * `desired`: the object that a workload gets, and the patch that makes the one that is there so.
 //! * `plan`: from what is seen to what is to be written.
 //! * `status`: counts and conditions of a policy.
 //!
@@ -10,11 +10,11 @@
 //! VPA of another owner gets a second one; an object is left behind. The API server removes what a
 //! deleted policy owned.
 
+pub mod desired;
 pub(crate) mod name;
+mod parsed;
 pub mod plan;
 mod select;
 pub mod status;
 #[cfg(test)]
 mod tests;
-mod usable;
-pub mod wanted;

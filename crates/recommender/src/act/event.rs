@@ -36,17 +36,18 @@ impl Events {
 
     /// Tells of an object what has changed about its history.
     pub(super) async fn history(&self, autoscaler: &Autoscaler, news: HistoryChange<'_>) {
-        self.tell(&autoscaler.reference(), &history_event(news))
+        self.record(&autoscaler.reference(), &history_event(news))
             .await;
     }
 
     /// Tells of an object what has changed about what it is held to.
     pub(super) async fn caps(&self, autoscaler: &Autoscaler, news: CapChange<'_>) {
-        self.tell(&autoscaler.reference(), &caps_event(news)).await;
+        self.record(&autoscaler.reference(), &caps_event(news))
+            .await;
     }
 
     /// Tells people of an object.
-    pub(super) async fn tell(&self, object: &ObjectReference, event: &Event) {
+    pub(super) async fn record(&self, object: &ObjectReference, event: &Event) {
         if let Err(error) = self.0.publish(event, object).await {
             let (kind, namespace, name) = (&object.kind, &object.namespace, &object.name);
             tracing::debug!(kind, namespace, name, reason = event.reason, %error, "cannot write an event");

@@ -2,7 +2,7 @@
 
 use prometheus::core::Collector;
 use prometheus::{IntCounterVec, IntGauge, IntGaugeVec, Opts};
-use vertical::policies::plan::{Action, Tally};
+use vertical::policies::plan::{Action, PolicySummary};
 
 use crate::outcome::PolicyOutcome;
 
@@ -54,18 +54,18 @@ impl PolicyMetrics {
     }
 
     /// What all policies came to.
-    pub(crate) fn counted(&self, tallies: &[Tally]) {
-        let set = |state: &str, count: &dyn Fn(&Tally) -> usize| {
-            let sum: usize = tallies.iter().map(count).sum();
+    pub(crate) fn counted(&self, summaries: &[PolicySummary]) {
+        let set = |state: &str, count: &dyn Fn(&PolicySummary) -> usize| {
+            let sum: usize = summaries.iter().map(count).sum();
             self.workloads
                 .with_label_values(&[state])
                 .set(i64::try_from(sum).unwrap_or(i64::MAX));
         };
         self.policies
-            .set(i64::try_from(tallies.len()).unwrap_or(i64::MAX));
-        set("managed", &|tally| tally.managed);
-        set("conflicting", &|tally| tally.conflicts.count);
-        set("overridden", &|tally| tally.overridden.count);
+            .set(i64::try_from(summaries.len()).unwrap_or(i64::MAX));
+        set("managed", &|summary| summary.managed);
+        set("conflicting", &|summary| summary.conflicts.count);
+        set("overridden", &|summary| summary.overridden.count);
     }
 
     /// What became of one write.

@@ -12,7 +12,7 @@ use crate::ehpa::crane_metrics::CraneMetricsTask;
 use crate::ingest::Shared;
 use crate::metrics::PublishMetrics;
 use crate::predictions::controller::PredictionController;
-use crate::sizing_policies::keep::Keeper as PolicyKeeper;
+use crate::sizing_policies::controller::PolicyController;
 use crate::tell::Teller;
 
 /// All that writes, or tells readers.
@@ -24,7 +24,7 @@ pub(super) struct Leader {
     /// How many statuses are written at the same time.
     pub(super) workers: usize,
     pub(super) checkpoints: CheckpointController,
-    pub(super) policies: PolicyKeeper,
+    pub(super) policies: PolicyController,
     pub(super) ehpas: EhpaController,
     pub(super) predictions: PredictionController,
     pub(super) crane_metrics: CraneMetricsTask,

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use feed::{Forecast, Publisher};
 use kube::Client;
-use vertical::policies::status::Speaker;
+use vertical::policies::status::ShardIdentity;
 use view::Shard;
 use watch::Watches;
 
@@ -17,7 +17,7 @@ use crate::metrics::Metrics;
 use crate::predictions::PredictionStore;
 use crate::predictions::collector::{HistoryCollector, Source};
 use crate::predictions::controller::PredictionController;
-use crate::sizing_policies::keep::Keeper as PolicyKeeper;
+use crate::sizing_policies::controller::PolicyController;
 
 /// What they share.
 pub(super) struct Parts<'a> {
@@ -34,15 +34,15 @@ pub(super) struct Parts<'a> {
 }
 
 impl Parts<'_> {
-    pub(super) fn policies(&self, policies: &Watches, shard: Shard) -> PolicyKeeper {
-        PolicyKeeper {
+    pub(super) fn policies(&self, policies: &Watches, shard: Shard) -> PolicyController {
+        PolicyController {
             view: self.watches.view(),
             policies: policies.view(),
             questions: self.watches.scale_requests(),
             recommender: self.recommender.to_owned(),
-            speaker: Speaker {
-                shard: shard.index(),
-                shards: shard.count(),
+            shard: ShardIdentity {
+                index: shard.index(),
+                count: shard.count(),
             },
             writer: policy::Writer::new(self.client.clone()),
             workers: self.workers,

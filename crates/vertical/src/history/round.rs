@@ -28,7 +28,7 @@ pub struct FetchRound<'a> {
 }
 
 impl FetchFailures {
-    /// Begins a round over these pieces. FetchFailures of others are forgotten.
+    /// Begins a round over these gaps. Forgets the failures of all others.
     pub fn begin(&mut self, mut gaps: Vec<HistoryGap>) -> FetchRound<'_> {
         let missing: HashSet<&HistoryGap> = gaps.iter().collect();
         self.0.retain(|gap, _| missing.contains(gap));

@@ -1,14 +1,14 @@
-//! The name of the object that a workload gets: `plimsoll-KIND-NAME`, so that two kinds of workload
-//! with one name do not meet.
+//! Name of the object for a workload: `plimsoll-KIND-NAME`, so that workloads of two kinds with the
+//! same name have different objects.
 //!
-//! Checkpoints are called `NAME-CONTAINER`, of at most 253 characters with up to 63 for the
-//! container. A longer name is cut and ends with a hash of all of it.
+//! Checkpoints are named `NAME-CONTAINER`, with at most 253 characters, 63 of them for the
+//! container. Longer names are cut and end with a hash.
 
-/// What every name starts with: hardly anybody else's does.
+/// Prefix of every name.
 const PREFIX: &str = "plimsoll";
-/// The longest name.
+/// Maximum length of a name.
 const MAX: usize = 253 - 63 - 1;
-/// Digits of the hash.
+/// Hexadecimal digits of the hash.
 const DIGITS: usize = 16;
 
 /// The name for a workload.
@@ -25,7 +25,7 @@ pub(super) fn object_name(kind: &str, workload: &str) -> String {
     format!("{kept}-{:0DIGITS$x}", fnv1a(&whole))
 }
 
-/// FNV-1a with 64 bits: the same on every machine and in every version.
+/// 64-bit FNV-1a, equal on every machine and in every version.
 pub(crate) fn fnv1a(text: &str) -> u64 {
     text.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
         (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)

@@ -1,6 +1,5 @@
-//! From policies, workloads and the autoscalers that there are to what is to be written, and to a
-//! tally of each policy. A pure function, and linear: each workload is looked up by name, never
-//! searched for.
+//! Plan for all sizing policies: from policies, workloads and existing autoscalers to the writes
+//! and a summary of each policy. Linear in the number of objects: workloads are looked up by name.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
@@ -11,84 +10,85 @@ use json_patch::Patch;
 use model::WorkloadRef;
 use view::{Autoscaler, Namespace, ObjectKey, Policy, Table, View, WellKnown};
 
-use super::select::{Claim, select};
-use super::usable::{Unusable, Usable};
-use super::wanted;
+use super::desired;
+use super::parsed::{InvalidPolicy, ParsedPolicy};
+use super::select::{Selection, select};
 
-/// Everything that a plan depends on.
-pub struct Scene<'a> {
-    /// All policies, of whichever recommender.
+/// Input of a plan.
+pub struct PlanInput<'a> {
+    /// All policies, of any recommender.
     pub policies: &'a [Arc<Policy>],
-    /// Namespaces, of which policies of the cluster select some.
+    /// Namespaces, for the selectors of cluster policies.
     pub namespaces: &'a Table<Namespace>,
     /// Workloads and autoscalers.
     pub view: &'a View,
-    /// The recommender that is to write.
+    /// Name of the recommender that writes.
     pub recommender: &'a str,
 }
 
-/// What is to be done.
+/// Result of a plan.
 #[derive(Debug, Default)]
 pub struct Plan {
-    /// Removals first, so that two autoscalers of one workload meet as shortly as possible.
+    /// Writes, removals first, so that two autoscalers of one workload coexist as briefly as
+    /// possible.
     pub writes: Vec<Write>,
-    /// One for each policy of this recommender.
-    pub tallies: Vec<Tally>,
-    /// Workloads of which it must be known what is above them.
+    /// Summaries, one for each policy of this recommender.
+    pub summaries: Vec<PolicySummary>,
+    /// Workloads whose topmost owner must be resolved.
     pub questions: BTreeSet<WorkloadRef>,
 }
 
-/// One object to write.
+/// A write of one object.
 #[derive(Debug)]
 pub struct Write {
     /// The write.
     pub action: Action,
     /// The VPA object.
     pub key: ObjectKey,
-    /// The tally of the policy on whose behalf it is written.
-    pub tally: usize,
+    /// Index of the summary of its policy.
+    pub summary: usize,
 }
 
-/// What to write.
+/// Action for one object.
 #[derive(Debug)]
 pub enum Action {
     /// Remove the object, if the policy still owns it.
     Remove,
-    /// Change the object that is there.
+    /// Patch the existing object.
     Change(Patch),
-    /// Make the object.
+    /// Create the object.
     Create(Box<VerticalPodAutoscaler>),
 }
 
-/// What a policy comes to.
+/// Summary of a policy.
 #[derive(Debug)]
-pub struct Tally {
+pub struct PolicySummary {
     /// The policy.
     pub policy: Arc<Policy>,
-    /// Why it cannot be used, if so.
-    pub(super) unusable: Option<Unusable>,
-    /// Workloads that it means.
+    /// Reason why the policy is invalid, if it is.
+    pub(super) invalid: Option<InvalidPolicy>,
+    /// Number of selected workloads.
     pub selected: usize,
-    /// Those of them that have an object of it.
+    /// Number of selected workloads with an object of this policy.
     pub managed: usize,
-    /// Those with an autoscaler of somebody else, or whose object's name is taken.
-    pub conflicts: Contests,
-    /// Those that another policy goes before on.
-    pub overridden: Contests,
-    /// Writes on its behalf.
+    /// Selected workloads with an autoscaler of another owner, or whose object's name is taken.
+    pub conflicts: Conflicts,
+    /// Selected workloads that another policy with precedence has.
+    pub overridden: Conflicts,
+    /// Number of pending writes.
     pub pending: usize,
 }
 
-/// Workloads that something stands in the way of.
+/// Workloads with a conflict.
 #[derive(Debug, Default, PartialEq)]
-pub struct Contests {
+pub struct Conflicts {
     /// Number of workloads.
     pub count: usize,
-    /// The first ones.
+    /// The first workloads, at most [`MAX_LISTED`].
     pub listed: Vec<WorkloadConflict>,
 }
 
-impl Contests {
+impl Conflicts {
     fn add(&mut self, kind: WellKnown, key: &ObjectKey, by: String) {
         self.count += 1;
         if self.listed.len() < MAX_LISTED {
@@ -103,61 +103,60 @@ impl Contests {
     }
 }
 
-/// What is to be done about all policies of one recommender.
-pub fn plan(scene: &Scene) -> Result<Plan, serde_json::Error> {
+/// Plans the writes for all policies of one recommender.
+pub fn plan(input: &PlanInput) -> Result<Plan, serde_json::Error> {
     let live = || {
-        scene
+        input
             .policies
             .iter()
             .filter(|policy| !policy.is_terminating)
     };
-    let (mut usable, mut unusable) = (Vec::new(), HashMap::new());
+    let (mut parsed, mut invalid) = (Vec::new(), HashMap::new());
     for policy in live() {
-        match Usable::new(policy) {
-            Ok(policy) => usable.push(policy),
-            Err(why) => drop(unusable.insert(policy.uid.as_str(), why)),
+        match ParsedPolicy::new(policy) {
+            Ok(policy) => parsed.push(policy),
+            Err(why) => drop(invalid.insert(policy.uid.as_str(), why)),
         }
     }
-    let selection = select(&usable, scene.namespaces, scene.view);
-    let mut draft = Draft {
-        scene,
-        by_target: by_target(scene.view),
+    let selections = select(&parsed, input.namespaces, input.view);
+    let mut builder = PlanBuilder {
+        input,
+        by_target: by_target(input.view),
         by_uid: HashMap::new(),
-        frozen: unusable.keys().copied().collect(),
+        frozen: invalid.keys().copied().collect(),
         kept: HashSet::new(),
         plan: Plan {
-            questions: selection.questions,
+            questions: selections.questions,
             ..Plan::default()
         },
     };
-    for policy in live().filter(|policy| policy.spec.is_handled_by(scene.recommender)) {
-        draft
+    for policy in live().filter(|policy| policy.spec.is_handled_by(input.recommender)) {
+        builder
             .by_uid
-            .insert(policy.uid.as_str(), draft.plan.tallies.len());
-        draft.plan.tallies.push(Tally {
+            .insert(policy.uid.as_str(), builder.plan.summaries.len());
+        builder.plan.summaries.push(PolicySummary {
             policy: Arc::clone(policy),
-            unusable: unusable.remove(policy.uid.as_str()),
+            invalid: invalid.remove(policy.uid.as_str()),
             selected: 0,
             managed: 0,
-            conflicts: Contests::default(),
-            overridden: Contests::default(),
+            conflicts: Conflicts::default(),
+            overridden: Conflicts::default(),
             pending: 0,
         });
     }
-    for claim in &selection.claims {
-        draft.settle(claim)?;
+    for selected in &selections.selected {
+        builder.plan_workload(selected)?;
     }
-    for workload in &selection.undecided {
-        draft.leave(workload);
+    for workload in &selections.undecided {
+        builder.keep(workload);
     }
-    draft.remove_the_rest();
-    Ok(draft.finish())
+    builder.remove_unwanted();
+    Ok(builder.finish())
 }
 
 type ByTarget<'a> = HashMap<(&'a str, &'a str, &'a str), Vec<&'a Arc<Autoscaler>>>;
 
-/// Autoscalers by namespace, kind and name of what they point at. As everywhere, the group does not
-/// count.
+/// Autoscalers by namespace, kind and name of their target. The API group does not count.
 fn by_target(view: &View) -> ByTarget<'_> {
     let mut by_target = ByTarget::with_capacity(view.autoscalers.len());
     for autoscaler in view.autoscalers.iter() {
@@ -172,95 +171,101 @@ fn by_target(view: &View) -> ByTarget<'_> {
     by_target
 }
 
-struct Draft<'a> {
-    scene: &'a Scene<'a>,
+struct PlanBuilder<'a> {
+    input: &'a PlanInput<'a>,
     by_target: ByTarget<'a>,
-    /// Tallies by the uid of the policy.
+    /// Index of the summary by the policy's UID.
     by_uid: HashMap<&'a str, usize>,
-    /// Policies that cannot be used: what they own stays as it is.
+    /// UIDs of invalid policies, whose objects stay as they are.
     frozen: HashSet<&'a str>,
     /// Objects that are not removed.
     kept: HashSet<&'a ObjectKey>,
     plan: Plan,
 }
 
-impl<'a> Draft<'a> {
-    fn settle(&mut self, claim: &Claim<'a>) -> Result<(), serde_json::Error> {
-        let Claim {
+impl<'a> PlanBuilder<'a> {
+    fn plan_workload(&mut self, selected: &Selection<'a>) -> Result<(), serde_json::Error> {
+        let Selection {
             kind,
             key: workload,
             policy,
             overridden,
-        } = claim;
-        let tally = self.by_uid.get(policy.uid.as_str()).copied();
+        } = selected;
+        let summary = self.by_uid.get(policy.uid.as_str()).copied();
         for other in overridden {
-            self.override_by(other, claim, policy);
+            self.override_by(other, selected, policy);
         }
-        if let Some(tally) = tally {
-            self.plan.tallies[tally].selected += 1;
+        if let Some(summary) = summary {
+            self.plan.summaries[summary].selected += 1;
         }
-        let key = wanted::key(*kind, workload);
-        let there = self.scene.view.autoscalers.get(&key);
-        let somebody_elses = |autoscaler: &&Arc<Autoscaler>| wanted::owner(autoscaler).is_none();
+        let key = desired::key(*kind, workload);
+        let there = self.input.view.autoscalers.get(&key);
+        let is_foreign = |autoscaler: &&Arc<Autoscaler>| desired::owner(autoscaler).is_none();
         let pointing = self.pointing_at(*kind, workload);
         let conflict = pointing
             .iter()
             .copied()
-            .find(somebody_elses)
-            .or_else(|| there.filter(somebody_elses));
+            .find(is_foreign)
+            .or_else(|| there.filter(is_foreign));
         if let Some(autoscaler) = conflict {
             let by = format!("VerticalPodAutoscaler/{}", autoscaler.key.name);
-            if let Some(tally) = tally {
-                self.plan.tallies[tally].conflicts.add(*kind, workload, by);
+            if let Some(summary) = summary {
+                self.plan.summaries[summary]
+                    .conflicts
+                    .add(*kind, workload, by);
             }
             return Ok(());
         }
         let is_frozen = |autoscaler: &&Arc<Autoscaler>| {
-            wanted::owner(autoscaler).is_some_and(|uid| self.frozen.contains(uid))
+            desired::owner(autoscaler).is_some_and(|uid| self.frozen.contains(uid))
         };
         if let Some(frozen) = pointing.iter().copied().chain(there).find(is_frozen) {
             self.kept.insert(&frozen.key);
-            if let Some(tally) = tally {
+            if let Some(summary) = summary {
                 let by = format!("VerticalPodAutoscaler/{}", frozen.key.name);
-                self.plan.tallies[tally].overridden.add(*kind, workload, by);
+                self.plan.summaries[summary]
+                    .overridden
+                    .add(*kind, workload, by);
             }
             return Ok(());
         }
         // Another recommender's policy takes over what this one's had, if there is anything.
         self.kept.extend(there.map(|autoscaler| &autoscaler.key));
-        let Some(tally) = tally else { return Ok(()) };
-        let object = wanted::object(policy, *kind, workload);
+        let Some(summary) = summary else {
+            return Ok(());
+        };
+        let object = desired::object(policy, *kind, workload);
         let action = match there {
             None => Some(Action::Create(Box::new(object))),
             Some(seen) => {
-                let is_its_own = wanted::owner(seen) == Some(policy.uid.as_str());
-                self.plan.tallies[tally].managed += usize::from(is_its_own);
-                wanted::changes(seen, &object)?.map(Action::Change)
+                let is_its_own = desired::owner(seen) == Some(policy.uid.as_str());
+                self.plan.summaries[summary].managed += usize::from(is_its_own);
+                desired::changes(seen, &object)?.map(Action::Change)
             }
         };
         if let Some(action) = action {
-            self.write(action, key, tally);
+            self.write(action, key, summary);
         }
         Ok(())
     }
 
-    fn override_by(&mut self, other: &Policy, claim: &Claim, winner: &Policy) {
-        if let Some(tally) = self.by_uid.get(other.uid.as_str()).copied() {
-            let tally = &mut self.plan.tallies[tally];
-            tally.selected += 1;
-            tally.overridden.add(
-                claim.kind,
-                claim.key,
+    fn override_by(&mut self, other: &Policy, selected: &Selection, winner: &Policy) {
+        if let Some(summary) = self.by_uid.get(other.uid.as_str()).copied() {
+            let summary = &mut self.plan.summaries[summary];
+            summary.selected += 1;
+            summary.overridden.add(
+                selected.kind,
+                selected.key,
                 format!("{}/{}", winner.kind(), winner.key.name),
             );
         }
     }
 
-    /// Nothing is known for sure about the workload, so its objects stay as they are.
-    fn leave(&mut self, workload: &WorkloadRef) {
+    /// Keeps the objects of a workload whose topmost owner is unknown.
+    fn keep(&mut self, workload: &WorkloadRef) {
         if let Some(kind) = WellKnown::of_kind(&workload.kind) {
             let key = ObjectKey::new(&workload.namespace, &workload.name);
-            let there = self.scene.view.autoscalers.get(&wanted::key(kind, &key));
+            let there = self.input.view.autoscalers.get(&desired::key(kind, &key));
             let pointing = self.pointing_at(kind, &key);
             self.kept.extend(
                 pointing
@@ -280,35 +285,39 @@ impl<'a> Draft<'a> {
         self.by_target.get(&key).cloned().unwrap_or_default()
     }
 
-    /// What a policy of this recommender owns and does not want. What a policy owned that is gone,
-    /// the API server removes.
-    fn remove_the_rest(&mut self) {
+    /// Removes objects that a policy of this recommender owns and does not select. The API server
+    /// removes the objects of deleted policies.
+    fn remove_unwanted(&mut self) {
         for autoscaler in self
-            .scene
+            .input
             .view
             .autoscalers
             .iter()
             .filter(|object| !self.kept.contains(&object.key))
         {
             let Some(owner) =
-                wanted::owner(autoscaler).filter(|owner| !self.frozen.contains(owner))
+                desired::owner(autoscaler).filter(|owner| !self.frozen.contains(owner))
             else {
                 continue;
             };
-            if let Some(tally) = self.by_uid.get(owner).copied() {
-                self.plan.tallies[tally].pending += 1;
+            if let Some(summary) = self.by_uid.get(owner).copied() {
+                self.plan.summaries[summary].pending += 1;
                 self.plan.writes.push(Write {
                     action: Action::Remove,
                     key: autoscaler.key.clone(),
-                    tally,
+                    summary,
                 });
             }
         }
     }
 
-    fn write(&mut self, action: Action, key: ObjectKey, tally: usize) {
-        self.plan.tallies[tally].pending += 1;
-        self.plan.writes.push(Write { action, key, tally });
+    fn write(&mut self, action: Action, key: ObjectKey, summary: usize) {
+        self.plan.summaries[summary].pending += 1;
+        self.plan.writes.push(Write {
+            action,
+            key,
+            summary,
+        });
     }
 
     fn finish(self) -> Plan {
@@ -336,8 +345,8 @@ impl Action {
     pub const NAMES: [&'static str; 3] = ["create", "patch", "delete"];
 }
 
-impl Tally {
-    /// A write on behalf of the policy succeeded.
+impl PolicySummary {
+    /// Records a successful write.
     pub fn written(&mut self, action: &Action) {
         self.pending -= 1;
         self.managed += usize::from(matches!(action, Action::Create(_)));

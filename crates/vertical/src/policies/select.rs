@@ -1,5 +1,5 @@
-//! Which policy has which workload: one of the workload's namespace goes before one of the cluster,
-//! then the older one, then the one whose name comes first.
+//! Precedence of policies: a policy of the workload's namespace comes before a cluster policy, then
+//! the older one, then the first by name.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
@@ -9,41 +9,39 @@ use model::WorkloadRef;
 use view::target::{TargetError, topmost};
 use view::{Controller, Namespace, ObjectKey, Policy, Table, View, WellKnown};
 
-use super::usable::Usable;
+use super::parsed::ParsedPolicy;
 
-/// A workload and the policies that mean it.
-pub(super) struct Claim<'a> {
+/// A workload and the policies that select it.
+pub(super) struct Selection<'a> {
     pub(super) kind: WellKnown,
     pub(super) key: &'a ObjectKey,
-    /// The one that has it.
+    /// The policy with precedence.
     pub(super) policy: &'a Policy,
-    /// The others.
+    /// The other policies.
     pub(super) overridden: Vec<&'a Policy>,
 }
 
-/// What all policies mean together.
+/// Workloads that all policies select.
 #[derive(Default)]
-pub(super) struct Selection<'a> {
-    pub(super) claims: Vec<Claim<'a>>,
-    /// Workloads with an owner of which it is not known yet whether it can be scaled, and so would
-    /// be the one to size.
+pub(super) struct Selections<'a> {
+    pub(super) selected: Vec<Selection<'a>>,
+    /// Workloads with an owner that may be scalable, and so may be the one to size.
     pub(super) undecided: BTreeSet<WorkloadRef>,
-    /// Workloads with an owner of a kind that is not well known, decided or not: what is above them
-    /// must stay known.
+    /// Workloads with an owner of an unknown kind, whose topmost owner must stay resolved.
     pub(super) questions: BTreeSet<WorkloadRef>,
 }
 
-/// Looks at each workload once, and for it at the policies that hold in its namespace.
+/// Selects workloads, each with the policies of its namespace.
 pub(super) fn select<'a>(
-    usable: &'a [Usable<'a>],
+    parsed: &'a [ParsedPolicy<'a>],
     namespaces: &Table<Namespace>,
     view: &'a View,
-) -> Selection<'a> {
-    let ranked = in_order(usable);
-    let mut holding: BTreeMap<&str, Vec<&Usable>> = BTreeMap::new();
-    let mut selection = Selection::default();
+) -> Selections<'a> {
+    let ranked = in_order(parsed);
+    let mut holding: BTreeMap<&str, Vec<&ParsedPolicy>> = BTreeMap::new();
+    let mut selections = Selections::default();
     for kind in WellKnown::ALL {
-        if !ranked.iter().any(|usable| usable.means(kind)) {
+        if !ranked.iter().any(|parsed| parsed.means(kind)) {
             continue;
         }
         for controller in view.controllers(kind) {
@@ -53,39 +51,39 @@ pub(super) fn select<'a>(
                 ranked
                     .iter()
                     .copied()
-                    .filter(|usable| usable.reaches(namespace, known))
+                    .filter(|parsed| parsed.reaches(namespace, known))
                     .collect()
             });
             let mut selecting = holding
                 .iter()
-                .filter(|usable| usable.selects(kind, namespace, &controller.labels));
+                .filter(|parsed| parsed.selects(kind, namespace, &controller.labels));
             if let Some(first) = selecting.next() {
-                let overridden = selecting.map(|usable| usable.policy).collect();
-                let claim = Claim {
+                let overridden = selecting.map(|parsed| parsed.policy).collect();
+                let selected = Selection {
                     kind,
                     key: &controller.key,
                     policy: first.policy,
                     overridden,
                 };
-                selection.add(view, controller, claim);
+                selections.add(view, controller, selected);
             }
         }
     }
-    selection
+    selections
 }
 
-impl<'a> Selection<'a> {
-    fn add(&mut self, view: &View, controller: &Controller, claim: Claim<'a>) {
+impl<'a> Selections<'a> {
+    fn add(&mut self, view: &View, controller: &Controller, selected: Selection<'a>) {
         let Some(owner) = &controller.owner else {
-            self.claims.push(claim);
+            self.selected.push(selected);
             return;
         };
         if WellKnown::of_kind(&owner.kind).is_some() {
             return;
         }
-        let workload = workload(claim.kind, claim.key);
+        let workload = workload(selected.kind, selected.key);
         match topmost(view, (&workload).into()) {
-            Ok(Some(top)) if top == (&workload).into() => self.claims.push(claim),
+            Ok(Some(top)) if top == (&workload).into() => self.selected.push(selected),
             Err(
                 TargetError::Waiting(_)
                 | TargetError::Unhandled {
@@ -100,7 +98,7 @@ impl<'a> Selection<'a> {
     }
 }
 
-/// The workload as an autoscaler would point at it.
+/// The workload as the target of an autoscaler.
 pub(super) fn workload(kind: WellKnown, key: &ObjectKey) -> WorkloadRef {
     WorkloadRef {
         api_version: kind.api_version().to_owned(),
@@ -110,10 +108,10 @@ pub(super) fn workload(kind: WellKnown, key: &ObjectKey) -> WorkloadRef {
     }
 }
 
-fn in_order<'a>(usable: &'a [Usable<'a>]) -> Vec<&'a Usable<'a>> {
-    let mut ranked: Vec<_> = usable.iter().collect();
-    ranked.sort_by_key(|usable| {
-        let Policy { key, created, .. } = usable.policy;
+fn in_order<'a>(parsed: &'a [ParsedPolicy<'a>]) -> Vec<&'a ParsedPolicy<'a>> {
+    let mut ranked: Vec<_> = parsed.iter().collect();
+    ranked.sort_by_key(|parsed| {
+        let Policy { key, created, .. } = parsed.policy;
         (
             Reverse(!key.namespace.is_empty()),
             created.unwrap_or(Timestamp::MAX),

@@ -1,9 +1,7 @@
-//! What is said of a policy: counts, the first workloads that something stands in the way of, and
-//! three conditions. Pure functions.
+//! Status of a policy: counts, the first workloads with conflicts, and three conditions.
 //!
-//! Where several shards of the recommender divide the namespaces, each of them finds a part of what
-//! a policy of the cluster comes to. The first one says it all; the others report to it in the
-//! policy's own status.
+//! With several shards, each shard knows a part of a cluster policy. The first shard writes the
+//! status; the others write reports into it, which the first one adds up.
 
 use api::sizing_policy::{
     CONFLICTING, MAX_LISTED, OVERRIDDEN, READY, ShardReport, SizingPolicyStatus, WorkloadConflict,
@@ -12,59 +10,64 @@ use api::vpa::Conditions;
 use jiff::Timestamp;
 use view::{Policy, PolicyScope};
 
-use super::plan::Tally;
+use super::plan::PolicySummary;
 
-/// How many workloads a message names.
+/// Number of workloads that a message names.
 const NAMED: usize = 3;
-/// The longest text of a failure that a message repeats.
+/// Maximum length of an error in a message.
 const MAX_PROBLEM: usize = 512;
 const UP_TO_DATE: &str = "UpToDate";
 const WRITING: &str = "Writing";
 
-/// Which of how many shards speaks.
+/// Shard that writes a status.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Speaker {
+pub struct ShardIdentity {
     /// Index of the shard.
-    pub shard: u16,
+    pub index: u16,
     /// Number of shards.
-    pub shards: u16,
+    pub count: u16,
 }
 
-/// What is to be in a policy's status.
+/// Update of a policy's status.
 #[derive(Debug, PartialEq)]
-pub enum Said {
-    /// All of it.
+pub enum StatusUpdate {
+    /// The whole status.
     Status(Box<SizingPolicyStatus>),
-    /// The report of this shard.
+    /// The report of this shard, by index.
     Report(u16, ShardReport),
 }
 
-/// What this shard says of a policy. `failed` says why writes failed that are still wanted.
-pub fn say(speaker: Speaker, tally: &Tally, failed: &[&str], now: Timestamp) -> Said {
-    let policy = &tally.policy;
-    let own = report(tally, failed);
+/// The update of a policy's status. `failed` has the errors of writes that are still pending.
+pub fn status_update(
+    own: ShardIdentity,
+    summary: &PolicySummary,
+    failed: &[&str],
+    now: Timestamp,
+) -> StatusUpdate {
+    let policy = &summary.policy;
+    let report = report(summary, failed);
     match &policy.scope {
-        PolicyScope::Cluster(_) if speaker.shard > 0 => Said::Report(speaker.shard, own),
-        PolicyScope::Cluster(_) if speaker.shards > 1 => {
-            let mut status = status(policy, total(policy, own, speaker.shards), now);
+        PolicyScope::Cluster(_) if own.index > 0 => StatusUpdate::Report(own.index, report),
+        PolicyScope::Cluster(_) if own.count > 1 => {
+            let mut status = status(policy, total(policy, report, own.count), now);
             let old = policy.status.iter().flat_map(|old| &old.shards);
             let is_there = |shard: &str| {
                 shard
                     .parse()
-                    .is_ok_and(|shard: u16| (1..speaker.shards).contains(&shard))
+                    .is_ok_and(|shard: u16| (1..own.count).contains(&shard))
             };
             status.shards = old
                 .filter(|(shard, _)| is_there(shard))
                 .map(|(k, v)| (k.clone(), v.clone()))
                 .collect();
-            Said::Status(Box::new(status))
+            StatusUpdate::Status(Box::new(status))
         }
-        _ => Said::Status(Box::new(status(policy, own, now))),
+        _ => StatusUpdate::Status(Box::new(status(policy, report, now))),
     }
 }
 
-impl Said {
-    /// Whether the policy's status says it already.
+impl StatusUpdate {
+    /// Whether the policy's status is up to date.
     pub fn is_known(&self, policy: &Policy) -> bool {
         let old = policy.status.as_ref();
         match self {
@@ -75,37 +78,37 @@ impl Said {
         }
     }
 
-    /// The news in it. Reports are news only once the first shard has put them together.
-    pub fn news(&self, policy: &Policy) -> Vec<News> {
+    /// The events of this update. Reports cause events once the first shard has added them up.
+    pub fn events(&self, policy: &Policy) -> Vec<StatusEvent> {
         match self {
-            Self::Status(status) => news(policy.status.as_ref(), status),
+            Self::Status(status) => events(policy.status.as_ref(), status),
             Self::Report(..) => Vec::new(),
         }
     }
 }
 
-fn report(tally: &Tally, failed: &[&str]) -> ShardReport {
-    let (reason, message) = readiness(tally, failed);
+fn report(summary: &PolicySummary, failed: &[&str]) -> ShardReport {
+    let (reason, message) = readiness(summary, failed);
     ShardReport {
-        observed_generation: tally.policy.generation,
-        selected: count(tally.selected),
-        managed: count(tally.managed),
-        conflicts: count(tally.conflicts.count),
-        overridden: count(tally.overridden.count),
-        conflicting: tally.conflicts.listed.clone(),
-        overridden_by: tally.overridden.listed.clone(),
+        observed_generation: summary.policy.generation,
+        selected: count(summary.selected),
+        managed: count(summary.managed),
+        conflicts: count(summary.conflicts.count),
+        overridden: count(summary.overridden.count),
+        conflicting: summary.conflicts.listed.clone(),
+        overridden_by: summary.overridden.listed.clone(),
         reason: reason.to_owned(),
         message,
     }
 }
 
-fn readiness(tally: &Tally, failed: &[&str]) -> (&'static str, String) {
-    if let Some(unusable) = &tally.unusable {
+fn readiness(summary: &PolicySummary, failed: &[&str]) -> (&'static str, String) {
+    if let Some(invalid) = &summary.invalid {
         return (
-            unusable.reason,
+            invalid.reason,
             format!(
                 "{}; the policy's autoscalers stay as they are",
-                unusable.message
+                invalid.message
             ),
         );
     }
@@ -119,21 +122,20 @@ fn readiness(tally: &Tally, failed: &[&str]) -> (&'static str, String) {
             ),
         );
     }
-    if tally.pending > 0 {
+    if summary.pending > 0 {
         return (
             WRITING,
-            format!("{} autoscalers are being written", tally.pending),
+            format!("{} autoscalers are being written", summary.pending),
         );
     }
-    (UP_TO_DATE, all_written(count(tally.managed)))
+    (UP_TO_DATE, all_written(count(summary.managed)))
 }
 
 fn all_written(managed: i64) -> String {
     format!("{managed} workloads have the autoscaler that they should")
 }
 
-/// The report of all shards together. One that says nothing of the policy's present form has not
-/// looked yet.
+/// The sum of all reports. A report on an older generation of the policy is pending.
 fn total(policy: &Policy, own: ShardReport, shards: u16) -> ShardReport {
     let mut total = own;
     for shard in 1..shards {
@@ -253,17 +255,17 @@ fn count(number: usize) -> i64 {
     i64::try_from(number).unwrap_or(i64::MAX)
 }
 
-/// What people should know of a change of the status: reason and words.
+/// Event about a change of the status.
 #[derive(Debug, PartialEq, Eq)]
-pub struct News {
+pub struct StatusEvent {
     /// Reason of the event.
     pub reason: String,
     /// Text of the event.
     pub note: String,
 }
 
-/// The news of a new status. More conflicts than before are news, fewer are not.
-fn news(old: Option<&SizingPolicyStatus>, new: &SizingPolicyStatus) -> Vec<News> {
+/// The events of a new status. Only an increase of conflicts is an event.
+fn events(old: Option<&SizingPolicyStatus>, new: &SizingPolicyStatus) -> Vec<StatusEvent> {
     let find = |status: &SizingPolicyStatus, kind: &str| {
         let found = status
             .conditions
@@ -273,23 +275,23 @@ fn news(old: Option<&SizingPolicyStatus>, new: &SizingPolicyStatus) -> Vec<News>
             .map(|condition| (condition.reason.clone(), condition.message.clone()))
             .unwrap_or_default()
     };
-    let mut news = Vec::new();
+    let mut events = Vec::new();
     let (reason, note) = find(new, READY);
     let is_trouble = !matches!(reason.as_str(), UP_TO_DATE | WRITING);
     if is_trouble && old.is_none_or(|old| find(old, READY).0 != reason) {
-        news.push(News { reason, note });
+        events.push(StatusEvent { reason, note });
     }
     if new.conflicts > old.map_or(0, |old| old.conflicts) {
-        news.push(News {
+        events.push(StatusEvent {
             reason: CONFLICTING.to_owned(),
             note: find(new, CONFLICTING).1,
         });
     }
     if new.overridden > old.map_or(0, |old| old.overridden) {
-        news.push(News {
+        events.push(StatusEvent {
             reason: OVERRIDDEN.to_owned(),
             note: find(new, OVERRIDDEN).1,
         });
     }
-    news
+    events
 }

@@ -18,15 +18,15 @@ use view::{
     WellKnown,
 };
 
-use super::plan::{Action, Plan, Scene, plan};
-use super::status::{Said, Speaker, say};
-use super::wanted;
+use super::desired;
+use super::plan::{Action, Plan, PlanInput, plan};
+use super::status::{ShardIdentity, StatusUpdate, status_update};
 
 type Pairs<'a> = &'a [(&'a str, &'a str)];
 
 /// A cluster with two namespaces, `shop` and `bank`, of which the first has the label `team=a`.
 #[derive(Default)]
-struct World {
+struct Fixture {
     view: View,
     namespaces: Table<Namespace>,
     policies: Vec<Arc<Policy>>,
@@ -74,9 +74,9 @@ fn cluster_policy(name: &str, namespaces: Pairs) -> Policy {
     }
 }
 
-impl World {
+impl Fixture {
     fn new() -> Self {
-        let mut world = Self::default();
+        let mut fixture = Self::default();
         let named = [
             ("shop", ("team", "a")),
             ("bank", ("team", "b")),
@@ -89,13 +89,13 @@ impl World {
             let labels: Labels = [label, ("kubernetes.io/metadata.name", name)]
                 .into_iter()
                 .collect();
-            world.namespaces.apply(Arc::new(Namespace {
+            fixture.namespaces.apply(Arc::new(Namespace {
                 name: name.to_owned(),
                 labels,
                 annotations: map(&[]),
             }));
         }
-        world
+        fixture
     }
 
     fn has(mut self, policy: Policy) -> Self {
@@ -135,7 +135,7 @@ impl World {
     /// The object that the policy makes for a Deployment, after somebody changed it.
     fn made(self, policy: &Policy, workload: &str, change: impl FnOnce(&mut Value)) -> Self {
         let workload = ObjectKey::new("shop", workload);
-        let object = wanted::object(policy, WellKnown::Deployment, &workload);
+        let object = desired::object(policy, WellKnown::Deployment, &workload);
         let mut object = serde_json::to_value(object).expect("JSON");
         object["metadata"]["uid"] = "made".into();
         change(&mut object);
@@ -162,7 +162,7 @@ impl World {
             namespaces,
             policies,
         } = self;
-        plan(&Scene {
+        plan(&PlanInput {
             policies,
             namespaces,
             view,
@@ -174,13 +174,10 @@ impl World {
 
 /// What a recommender without shards says of the first policy.
 fn status(plan: &Plan, failed: &[&str]) -> SizingPolicyStatus {
-    let alone = Speaker {
-        shard: 0,
-        shards: 1,
-    };
-    match say(alone, &plan.tallies[0], failed, Timestamp::UNIX_EPOCH) {
-        Said::Status(status) => *status,
-        Said::Report(..) => panic!("nobody else would put reports together"),
+    let alone = ShardIdentity { index: 0, count: 1 };
+    match status_update(alone, &plan.summaries[0], failed, Timestamp::UNIX_EPOCH) {
+        StatusUpdate::Status(status) => *status,
+        StatusUpdate::Report(..) => panic!("nobody else would put reports together"),
     }
 }
 
@@ -197,20 +194,20 @@ fn seen(object: Value) -> Autoscaler {
 }
 
 /// The writes, then a line per policy: selected, managed, conflicts, overridden.
-fn check(world: &World, expected: &[&str]) {
+fn check(fixture: &Fixture, expected: &[&str]) {
     let Plan {
-        writes, tallies, ..
-    } = world.plan();
+        writes, summaries, ..
+    } = fixture.plan();
     let writes = writes.iter().map(|write| {
-        let policy = &tallies[write.tally].policy.key.name;
+        let policy = &summaries[write.summary].policy.key.name;
         format!("{} {} for {policy}", write.action.name(), write.key)
     });
-    let tallies = tallies.iter().map(|tally| {
-        let (conflicts, overridden) = (tally.conflicts.count, tally.overridden.count);
+    let summaries = summaries.iter().map(|summary| {
+        let (conflicts, overridden) = (summary.conflicts.count, summary.overridden.count);
         format!(
             "{}: {} {} {conflicts} {overridden}",
-            tally.policy.key.name, tally.selected, tally.managed
+            summary.policy.key.name, summary.selected, summary.managed
         )
     });
-    assert_eq!(writes.chain(tallies).collect::<Vec<_>>(), expected);
+    assert_eq!(writes.chain(summaries).collect::<Vec<_>>(), expected);
 }

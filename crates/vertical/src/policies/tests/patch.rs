@@ -4,8 +4,8 @@ use super::*;
 
 /// The object after the patch that makes it so.
 fn patched(policy: &Policy, object: &Value) -> Option<Value> {
-    let wanted = wanted::object(policy, WellKnown::Deployment, &ObjectKey::new("shop", "a"));
-    let patch = wanted::changes(&seen(object.clone()), &wanted).expect("JSON")?;
+    let wanted = desired::object(policy, WellKnown::Deployment, &ObjectKey::new("shop", "a"));
+    let patch = desired::changes(&seen(object.clone()), &wanted).expect("JSON")?;
     let mut object = object.clone();
     json_patch::patch(&mut object, &patch).expect("it is the object that was seen");
     Some(object)
@@ -19,7 +19,7 @@ fn a_patch_leads_to_what_is_wanted_and_to_no_second_one() {
         policy: SizingMethod::AutopilotWindow,
         settings: map(&[("cpu-statistic", "p95")]),
     });
-    let object = wanted::object(&old, WellKnown::Deployment, &ObjectKey::new("shop", "a"));
+    let object = desired::object(&old, WellKnown::Deployment, &ObjectKey::new("shop", "a"));
     let mut object = serde_json::to_value(object).expect("JSON");
     object["metadata"]["uid"] = "u1".into();
     object["metadata"]["labels"]["team"] = "a".into();
@@ -53,19 +53,19 @@ fn a_patch_leads_to_what_is_wanted_and_to_no_second_one() {
 
 #[test]
 fn a_patch_misses_an_object_that_changed_hands_in_the_meantime() {
-    let wanted = wanted::object(
+    let wanted = desired::object(
         &policy("new"),
         WellKnown::Deployment,
         &ObjectKey::new("shop", "a"),
     );
-    let old = wanted::object(
+    let old = desired::object(
         &policy("old"),
         WellKnown::Deployment,
         &ObjectKey::new("shop", "a"),
     );
     let mut object = serde_json::to_value(old).expect("JSON");
     object["metadata"]["uid"] = "u1".into();
-    let patch = wanted::changes(&seen(object.clone()), &wanted)
+    let patch = desired::changes(&seen(object.clone()), &wanted)
         .expect("JSON")
         .expect("a difference");
     let is_taken = |change: fn(&mut Value)| {

@@ -37,15 +37,15 @@ fn drawn_policy(
     drawn
 }
 
-fn world(tiers: &[u8], policies: &[DrawnPolicy], objects: &[DrawnObject]) -> World {
+fn fixture(tiers: &[u8], policies: &[DrawnPolicy], objects: &[DrawnObject]) -> Fixture {
     let policies: Vec<Policy> = policies
         .iter()
         .enumerate()
         .map(|(index, policy)| drawn_policy(index, *policy))
         .collect();
-    let mut world = World::new();
+    let mut fixture = Fixture::new();
     for (index, tier) in tiers.iter().enumerate() {
-        world = world.workload(
+        fixture = fixture.workload(
             "shop",
             &format!("w{index}"),
             &[("tier", TIERS[usize::from(*tier)])],
@@ -55,75 +55,78 @@ fn world(tiers: &[u8], policies: &[DrawnPolicy], objects: &[DrawnObject]) -> Wor
     for (fate, workload, maker) in objects {
         let workload = format!("w{workload}");
         let maker = policies.get(usize::from(*maker)).unwrap_or(&gone);
-        world = match fate {
-            0 => world.by_hand(&format!("mine-{workload}"), &workload),
-            1 => world.made(maker, &workload, |object| {
+        fixture = match fate {
+            0 => fixture.by_hand(&format!("mine-{workload}"), &workload),
+            1 => fixture.made(maker, &workload, |object| {
                 object["spec"]["updatePolicy"]["updateMode"] = "Recreate".into();
             }),
-            2 => world.made(maker, &workload, |object| {
+            2 => fixture.made(maker, &workload, |object| {
                 object["spec"]["targetRef"]["name"] = "w0".into();
             }),
-            3 => world.made(maker, &workload, |object| {
+            3 => fixture.made(maker, &workload, |object| {
                 object["metadata"]["ownerReferences"] = json!([]);
             }),
-            _ => world.made(maker, &workload, |_| ()),
+            _ => fixture.made(maker, &workload, |_| ()),
         };
     }
-    policies.into_iter().fold(world, World::has)
+    policies.into_iter().fold(fixture, Fixture::has)
 }
 
 /// What the API server would make of the plan.
-fn carry_out(mut world: World, plan: Plan) -> World {
+fn carry_out(mut fixture: Fixture, plan: Plan) -> Fixture {
     for write in plan.writes {
         match write.action {
             Action::Remove => {
-                let there = world
+                let there = fixture
                     .view
                     .autoscalers
                     .delete(&write.key)
                     .and_then(|change| change.old);
-                let uid = &plan.tallies[write.tally].policy.uid;
-                assert_eq!(there.as_deref().and_then(wanted::owner), Some(uid.as_str()));
+                let uid = &plan.summaries[write.summary].policy.uid;
+                assert_eq!(
+                    there.as_deref().and_then(desired::owner),
+                    Some(uid.as_str())
+                );
             }
             Action::Change(patch) => {
-                let there = world
+                let there = fixture
                     .view
                     .autoscalers
                     .get(&write.key)
                     .expect("what is changed is there");
                 let mut object = serde_json::to_value(&there.object).expect("JSON");
                 json_patch::patch(&mut object, &patch).expect("it is the object that was seen");
-                world = world.object(object);
+                fixture = fixture.object(object);
             }
             Action::Create(object) => {
                 assert!(
-                    world.view.autoscalers.get(&write.key).is_none(),
+                    fixture.view.autoscalers.get(&write.key).is_none(),
                     "{} is there",
                     write.key
                 );
-                world = world.object(serde_json::to_value(object).expect("JSON"));
+                fixture = fixture.object(serde_json::to_value(object).expect("JSON"));
             }
         }
     }
-    world
+    fixture
 }
 
-fn by_hand(world: &World) -> Vec<Arc<Autoscaler>> {
-    world
+fn by_hand(fixture: &Fixture) -> Vec<Arc<Autoscaler>> {
+    fixture
         .view
         .autoscalers
         .iter()
-        .filter(|object| wanted::owner(object).is_none())
+        .filter(|object| desired::owner(object).is_none())
         .cloned()
         .collect()
 }
 
-/// Of each workload, how many autoscalers by hand and of usable policies it has.
-fn counts(world: &World, is_usable: impl Fn(&str) -> bool) -> Vec<(usize, usize)> {
+/// Of each workload, how many autoscalers by hand and of parsed policies it has.
+fn counts(fixture: &Fixture, is_usable: impl Fn(&str) -> bool) -> Vec<(usize, usize)> {
     let pointing = |name: &str, is_counted: &dyn Fn(Option<&str>) -> bool| {
-        let all = world.view.autoscalers.iter();
+        let all = fixture.view.autoscalers.iter();
         all.filter(|object| {
-            object.object.spec.target_ref.name == name && is_counted(wanted::owner(object))
+            object.object.spec.target_ref.name == name && is_counted(desired::owner(object))
         })
         .count()
     };
@@ -134,7 +137,7 @@ fn counts(world: &World, is_usable: impl Fn(&str) -> bool) -> Vec<(usize, usize)
             pointing(name, &|owner| owner.is_some_and(&is_usable)),
         )
     };
-    world
+    fixture
         .view
         .controllers(WellKnown::Deployment)
         .map(count)
@@ -148,20 +151,20 @@ proptest! {
         policies in vec((proptest::option::of(0..2_u8), any::<bool>(), 0..3_u8, any::<bool>(), proptest::bool::weighted(0.2)), 0..4),
         objects in vec((0..8_u8, 0..5_u8, 0..4_u8), 0..8),
     ) {
-        let before = world(&tiers, &policies, &objects);
+        let before = fixture(&tiers, &policies, &objects);
         let others = by_hand(&before);
         let plan = before.plan();
         let after = carry_out(before, plan);
         prop_assert_eq!(by_hand(&after), others);
         let again = after.plan();
         prop_assert!(again.writes.is_empty(), "{:?}", again.writes);
-        let usable: Vec<String> = (0..policies.len()).filter(|index| !policies[*index].4).map(|index| format!("p{index}")).collect();
-        for (by_hand, ours) in counts(&after, |owner| usable.iter().any(|usable| usable == owner)) {
+        let parsed: Vec<String> = (0..policies.len()).filter(|index| !policies[*index].4).map(|index| format!("p{index}")).collect();
+        for (by_hand, ours) in counts(&after, |owner| parsed.iter().any(|parsed| parsed == owner)) {
             prop_assert!(ours <= usize::from(by_hand == 0), "{ours} beside {by_hand}");
         }
-        for tally in &again.tallies {
-            let accounted = tally.managed + tally.conflicts.count + tally.overridden.count;
-            prop_assert_eq!(tally.selected, accounted, "{}", tally.policy.key);
+        for summary in &again.summaries {
+            let accounted = summary.managed + summary.conflicts.count + summary.overridden.count;
+            prop_assert_eq!(summary.selected, accounted, "{}", summary.policy.key);
         }
     }
 }

@@ -1,4 +1,4 @@
-//! What is said of policies.
+//! What is update of policies.
 
 use super::*;
 
@@ -9,7 +9,7 @@ fn bounds_that_no_webhook_would_take_are_refused() {
         {"containerName": "*", "minAllowed": {"cpu": "2"}, "maxAllowed": {"cpu": "1"}},
     ]}))
     .expect("a resource policy");
-    let plan = World::new()
+    let plan = Fixture::new()
         .workload("shop", "a", &[("tier", "web")])
         .has(broken)
         .plan();
@@ -24,15 +24,15 @@ fn bounds_that_no_webhook_would_take_are_refused() {
 
 #[test]
 fn lists_are_short_and_counts_complete() {
-    let world = World::new().has(Policy {
+    let fixture = Fixture::new().has(Policy {
         spec: SizingPolicySpec::default(),
         ..policy("web")
     });
     let names: Vec<String> = (10..40).map(|number| format!("web-{number}")).collect();
-    let world = names.iter().fold(world, |world, name| {
-        world.workload("shop", name, &[]).by_hand(name, name)
+    let fixture = names.iter().fold(fixture, |fixture, name| {
+        fixture.workload("shop", name, &[]).by_hand(name, name)
     });
-    let plan = world.plan();
+    let plan = fixture.plan();
     let status = status(&plan, &[]);
     assert_eq!(
         (status.selected, status.conflicts, status.conflicting.len()),
@@ -44,21 +44,21 @@ fn lists_are_short_and_counts_complete() {
          (VerticalPodAutoscaler/web-10), Deployment shop/web-11 (VerticalPodAutoscaler/web-11), Deployment shop/web-12 \
          (VerticalPodAutoscaler/web-12), ..."
     );
-    let said = Said::Status(Box::new(status.clone()));
-    assert_eq!(said.news(&policy("web")).len(), 1);
+    let update = StatusUpdate::Status(Box::new(status.clone()));
+    assert_eq!(update.events(&policy("web")).len(), 1);
     let told = Policy {
         status: Some(status),
         ..policy("web")
     };
-    assert!(said.is_known(&told) && said.news(&told).is_empty());
+    assert!(update.is_known(&told) && update.events(&told).is_empty());
 }
 
 #[test]
 fn a_policy_is_ready_once_everything_is_written() {
-    let world = World::new()
+    let fixture = Fixture::new()
         .workload("shop", "a", &[("tier", "web")])
         .has(policy("web"));
-    let mut plan = world.plan();
+    let mut plan = fixture.plan();
     let reason = |plan: &Plan, failed: &[&str]| {
         let status = status(plan, failed);
         (
@@ -71,38 +71,41 @@ fn a_policy_is_ready_once_everything_is_written() {
     assert_eq!(reason(&plan, &[]), is("False", "Writing", 0));
     assert_eq!(reason(&plan, &["quota"]), is("False", "WriteFailed", 0));
     assert!(matches!(plan.writes[0].action, Action::Create(_)));
-    plan.tallies[0].written(&plan.writes[0].action);
+    plan.summaries[0].written(&plan.writes[0].action);
     assert_eq!(reason(&plan, &[]), is("True", "UpToDate", 1));
 }
 
 #[test]
 fn the_first_shard_says_what_all_of_them_found() {
     let speak = |shard, policy: &Policy, workload: &str| {
-        let plan = World::new()
+        let plan = Fixture::new()
             .workload("shop", workload, &[])
             .made(policy, workload, |_| ())
             .has(policy.clone())
             .plan();
-        say(
-            Speaker { shard, shards: 2 },
-            &plan.tallies[0],
+        status_update(
+            ShardIdentity {
+                index: shard,
+                count: 2,
+            },
+            &plan.summaries[0],
             &[],
             Timestamp::UNIX_EPOCH,
         )
     };
-    let ready = |said: &Said| match said {
-        Said::Status(status) => (
+    let ready = |update: &StatusUpdate| match update {
+        StatusUpdate::Status(status) => (
             status.selected,
             status.managed,
             status.conditions[2].message.clone(),
         ),
-        Said::Report(..) => panic!("the first shard says it all"),
+        StatusUpdate::Report(..) => panic!("the first shard says it all"),
     };
     let mut policy = cluster_policy("all", &[]);
     let alone = (1, 1, "shard 1 has not looked yet".to_owned());
     assert_eq!(ready(&speak(0, &policy, "a")), alone);
 
-    let Said::Report(1, report) = speak(1, &policy, "b") else {
+    let StatusUpdate::Report(1, report) = speak(1, &policy, "b") else {
         panic!("the second shard reports to the first")
     };
     let shards = [("1".to_owned(), report.clone()), ("2".to_owned(), report)].into();
@@ -116,9 +119,9 @@ fn the_first_shard_says_what_all_of_them_found() {
         2,
         "2 workloads have the autoscaler that they should".to_owned(),
     );
-    let said = speak(0, &policy, "a");
-    assert_eq!(ready(&said), both);
-    let Said::Status(status) = said else {
+    let update = speak(0, &policy, "a");
+    assert_eq!(ready(&update), both);
+    let StatusUpdate::Status(status) = update else {
         panic!("the first shard says it all")
     };
     assert_eq!(

@@ -1,5 +1,5 @@
-//! A policy, read: its selectors as selectors. One that cannot be used selects nothing, and what it
-//! owns stays as it is.
+//! Parsed policy, with its selectors. An invalid policy selects nothing, and its objects stay as
+//! they are.
 
 use std::collections::BTreeSet;
 
@@ -9,17 +9,17 @@ use model::{ParseSelectorError, Requirement, Selector};
 use sizing::SizingPolicy;
 use view::{Namespace, Policy, PolicyScope, WellKnown};
 
-use super::wanted;
+use super::desired;
 
-/// Holds the name of a namespace; the API server sets it.
+/// Label with the name of a namespace, set by the API server.
 const NAMESPACE_NAME: &str = "kubernetes.io/metadata.name";
-/// Where the cluster's own workloads are.
+/// Namespace of the cluster's own workloads.
 const SYSTEM_NAMESPACE: &str = "kube-system";
-/// Label and value of the suite's own namespace and workloads.
+/// Label of the suite's own namespace and workloads.
 const PART_OF: (&str, &str) = ("app.kubernetes.io/part-of", "plimsoll");
 
-/// A policy that can be used.
-pub(super) struct Usable<'a> {
+/// A valid policy.
+pub(super) struct ParsedPolicy<'a> {
     pub(super) policy: &'a Policy,
     kinds: BTreeSet<WellKnown>,
     workloads: Selector,
@@ -31,25 +31,25 @@ enum Namespaces {
     With(Selector),
 }
 
-/// Why a policy cannot be used.
+/// Reason why a policy is invalid.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Unusable {
-    /// In one word.
+pub(super) struct InvalidPolicy {
+    /// CamelCase reason of the condition.
     pub(super) reason: &'static str,
-    /// In a sentence.
+    /// Message of the condition.
     pub(super) message: String,
 }
 
-impl<'a> Usable<'a> {
-    pub(super) fn new(policy: &'a Policy) -> Result<Self, Unusable> {
-        let unusable = |reason, message| Unusable { reason, message };
+impl<'a> ParsedPolicy<'a> {
+    pub(super) fn new(policy: &'a Policy) -> Result<Self, InvalidPolicy> {
+        let invalid = |reason, message| InvalidPolicy { reason, message };
         let workloads = selector(policy.spec.selector.as_ref())
-            .map_err(|error| unusable("InvalidSelector", format!("spec.selector: {error}")))?;
+            .map_err(|error| invalid("InvalidSelector", format!("spec.selector: {error}")))?;
         let namespaces = match &policy.scope {
             PolicyScope::Namespace => Namespaces::Own,
             PolicyScope::Cluster(selected) => {
                 Namespaces::With(selector(selected.as_ref()).map_err(|error| {
-                    unusable(
+                    invalid(
                         "InvalidSelector",
                         format!("spec.namespaceSelector: {error}"),
                     )
@@ -57,20 +57,20 @@ impl<'a> Usable<'a> {
             }
         };
         if policy.key.name.len() > MAX_NAME {
-            return Err(unusable(
+            return Err(invalid(
                 "InvalidName",
                 format!("the name has more than {MAX_NAME} characters"),
             ));
         }
-        let annotations = wanted::annotations(&policy.spec);
+        let annotations = desired::annotations(&policy.spec);
         SizingPolicy::from_annotations(
             annotations
                 .iter()
                 .map(|(key, value)| (key.as_str(), value.as_str())),
         )
-        .map_err(|error| unusable("InvalidSizing", format!("spec.sizing: {error}")))?;
+        .map_err(|error| invalid("InvalidSizing", format!("spec.sizing: {error}")))?;
         if let Some(message) = policy.spec.resource_policy.as_ref().and_then(wrong_bounds) {
-            return Err(unusable(
+            return Err(invalid(
                 "InvalidResourcePolicy",
                 format!("spec.resourcePolicy: {message}"),
             ));
@@ -88,7 +88,7 @@ impl<'a> Usable<'a> {
         })
     }
 
-    /// Whether it holds in a namespace. `namespace` is absent while it is not known.
+    /// Whether the policy applies in a namespace. `namespace` is `None` while unknown.
     pub(super) fn reaches(&self, name: &str, namespace: Option<&Namespace>) -> bool {
         match &self.namespaces {
             Namespaces::Own => self.policy.key.namespace == name,
@@ -99,19 +99,19 @@ impl<'a> Usable<'a> {
         }
     }
 
-    /// Whether it means workloads of a kind at all.
+    /// Whether the policy selects workloads of a kind.
     pub(super) fn means(&self, kind: WellKnown) -> bool {
         self.kinds.contains(&kind)
     }
 
-    /// Whether it selects a workload that has these labels.
+    /// Whether the policy selects a workload with these labels.
     pub(super) fn selects(&self, kind: WellKnown, namespace: &str, labels: &model::Labels) -> bool {
         self.means(kind) && self.workloads.matches(labels) && !self.leaves_out(namespace, labels)
     }
 
-    /// Whether the workload is the suite's own, which a policy of the cluster means only where it
-    /// names the namespace. The namespace has the suite's label only where our manifest made it;
-    /// the workloads always have.
+    /// Whether the workload belongs to the suite and the policy does not name its namespace. The
+    /// namespace has the suite's label only if our manifest created it; the workloads always have
+    /// it.
     fn leaves_out(&self, namespace: &str, labels: &model::Labels) -> bool {
         match &self.namespaces {
             Namespaces::Own => false,
@@ -126,7 +126,7 @@ fn selector(selector: Option<&LabelSelector>) -> Result<Selector, ParseSelectorE
     selector.map_or(Ok(Selector::everything()), Selector::try_from)
 }
 
-/// Whether only a selector that names the namespace means it.
+/// Whether only a selector that names the namespace applies to it.
 fn is_reserved(namespace: &Namespace) -> bool {
     namespace.name == SYSTEM_NAMESPACE || namespace.labels.get(PART_OF.0) == Some(PART_OF.1)
 }
@@ -141,7 +141,7 @@ fn names(selector: &Selector, namespace: &str) -> bool {
         })
 }
 
-/// What VPA's webhook would refuse in each of the objects that the policy makes.
+/// The first error that the VPA webhook would find in the objects of the policy.
 fn wrong_bounds(policy: &PodResourcePolicy) -> Option<String> {
     policy.container_policies.iter().find_map(|container| {
         if container.container_name.is_empty() {

@@ -1,6 +1,5 @@
-//! Keeps the objects of policies current for one term of leadership: after every change that has
-//! settled for a moment, and now and then without one. Nothing is done while a watch is down: what
-//! is not seen may be there.
+//! Controller of sizing policies. It runs after every change that has settled, and periodically. It
+//! does nothing while a watch is down, since unseen objects may exist.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -15,74 +14,73 @@ use tokio::sync::watch;
 use tokio::task::block_in_place;
 use tokio::time::{Instant, sleep, sleep_until};
 use tokio_util::sync::CancellationToken;
-use vertical::policies::plan::{Plan, Scene, plan};
-use vertical::policies::status::{Speaker, say};
+use vertical::policies::plan::{Plan, PlanInput, plan};
+use vertical::policies::status::{ShardIdentity, status_update};
 use view::{Namespace, Policy, Table, View};
 
 use super::attempts::Attempts;
-use crate::act::policy::{Made, Writer};
+use crate::act::policy::{WriteCounts, Writer};
 use crate::metrics::PolicyMetrics;
 use crate::outcome::PolicyOutcome;
 
-/// How long changes gather before they are looked at together.
+/// Time during which changes are collected before a reconciliation.
 const SETTLE: Duration = Duration::from_secs(1);
-/// How often everything is looked at without a change.
-const SAFETY_NET: Duration = Duration::from_mins(5);
-/// Of many workloads it takes a while to look at all; this many times as long goes by before the
-/// next look.
-const REST: u32 = 20;
-/// How soon a status is written again that could not be.
+/// Interval of reconciliations without a change.
+const RESYNC_INTERVAL: Duration = Duration::from_mins(5);
+/// Pause after a reconciliation, as a multiple of its duration.
+const COOLDOWN_FACTOR: u32 = 20;
+/// Pause before a failed status write is retried.
 const RETRY: Duration = Duration::from_secs(5);
-/// Objects that are written before everything is looked at again: a change of mind takes effect
+/// Maximum number of writes before the next reconciliation, so that changes of a policy take effect
 /// soon.
 const BATCH: usize = 500;
 
-/// What keeps the objects of policies current.
+/// The controller. Clones share everything.
 #[derive(Clone)]
-pub(crate) struct Keeper {
+pub(crate) struct PolicyController {
     /// Workloads and autoscalers.
     pub(crate) view: watch::Receiver<View>,
-    /// Policies and namespaces. Empty as long as their kinds are not installed.
+    /// Policies and namespaces; empty while their kinds are not installed.
     pub(crate) policies: watch::Receiver<View>,
     pub(crate) questions: ScaleRequests,
     pub(crate) recommender: String,
-    /// Who says what becomes of a policy of the cluster.
-    pub(crate) speaker: Speaker,
+    /// Identity of this shard, for the status of cluster policies.
+    pub(crate) shard: ShardIdentity,
     pub(crate) writer: Writer,
-    /// How many objects are written at the same time.
+    /// Number of concurrent writes.
     pub(crate) workers: usize,
     pub(crate) metrics: PolicyMetrics,
 }
 
-/// What is remembered for one term.
-struct Term {
+/// State of one term of leadership.
+struct TermState {
     metrics: PolicyMetrics,
     attempts: Attempts,
-    /// Whether there is nothing to do as long as no policy changes.
+    /// Whether there is nothing to do until a policy changes.
     is_idle: bool,
-    /// When to look again, even without a change.
+    /// Time of the next reconciliation without a change.
     next: Instant,
-    /// How long the last look took.
-    took: Duration,
+    /// Duration of the last plan.
+    plan_duration: Duration,
 }
 
-impl Keeper {
+impl PolicyController {
     /// Runs until shutdown, or until it is dropped with the lease.
     pub(crate) async fn run(
         mut self,
         leading: Leading,
         shutdown: CancellationToken,
     ) -> anyhow::Result<()> {
-        let mut term = Term {
+        let mut term = TermState {
             metrics: self.metrics.clone(),
             attempts: Attempts::default(),
             is_idle: false,
             next: Instant::now(),
-            took: Duration::ZERO,
+            plan_duration: Duration::ZERO,
         };
         let work = async {
             loop {
-                self.pass(&mut term, &leading).await;
+                self.reconcile(&mut term, &leading).await;
                 self.wait(&term).await;
             }
         };
@@ -90,27 +88,27 @@ impl Keeper {
         Ok(())
     }
 
-    async fn wait(&mut self, term: &Term) {
+    async fn wait(&mut self, term: &TermState) {
         tokio::select! {
             () = changed(&mut self.policies) => {}
             () = changed(&mut self.view), if !term.is_idle => {}
             () = sleep_until(term.next), if !term.is_idle => {}
         }
-        sleep(SETTLE.max(term.took * REST)).await;
+        sleep(SETTLE.max(term.plan_duration * COOLDOWN_FACTOR)).await;
     }
 
-    /// Looks, writes what has to be, and says of each policy what came of it.
-    async fn pass(&mut self, term: &mut Term, leading: &Leading) {
-        term.next = Instant::now() + SAFETY_NET;
+    /// Plans, writes the objects, and updates the status of each policy.
+    async fn reconcile(&mut self, term: &mut TermState, leading: &Leading) {
+        term.next = Instant::now() + RESYNC_INTERVAL;
         self.policies.mark_unchanged();
         self.view.mark_unchanged();
-        let Some((policies, namespaces)) = self.seen() else {
+        let Some((policies, namespaces)) = self.current() else {
             return;
         };
         term.is_idle = policies.is_empty();
         let started = Instant::now();
         let plan = block_in_place(|| self.plan(&policies, &namespaces));
-        term.took = started.elapsed();
+        term.plan_duration = started.elapsed();
         let plan = match plan {
             Some(Ok(plan)) => plan,
             Some(Err(error)) => {
@@ -121,11 +119,11 @@ impl Keeper {
         self.questions.ask(plan.questions.clone());
         term.attempts
             .keep_only(&plan.writes.iter().map(|write| &write.key).collect());
-        self.carry_out(plan, term, leading).await;
+        self.apply(plan, term, leading).await;
     }
 
-    /// All policies and namespaces; nothing while they may have changed without notice.
-    fn seen(&self) -> Option<(Vec<Arc<Policy>>, Table<Namespace>)> {
+    /// All policies and namespaces; `None` while a watch is down.
+    fn current(&self) -> Option<(Vec<Arc<Policy>>, Table<Namespace>)> {
         let seen = self.policies.borrow();
         let policies = seen
             .policies
@@ -146,7 +144,7 @@ impl Keeper {
         }
         let view = self.view.borrow();
         is_current(&view).then(|| {
-            plan(&Scene {
+            plan(&PlanInput {
                 policies,
                 namespaces,
                 view: &view,
@@ -155,7 +153,7 @@ impl Keeper {
         })
     }
 
-    async fn carry_out(&self, mut plan: Plan, term: &mut Term, leading: &Leading) {
+    async fn apply(&self, mut plan: Plan, term: &mut TermState, leading: &Leading) {
         let now = Instant::now();
         let all = plan.writes.iter().enumerate();
         let due = all
@@ -166,14 +164,14 @@ impl Keeper {
             chosen.pop_last();
             term.next = now;
         }
-        let tallies = &plan.tallies;
+        let summaries = &plan.summaries;
         let writes = plan
             .writes
             .iter()
             .enumerate()
             .filter(|(index, _)| chosen.contains(index));
         let writing = stream::iter(writes).map(async |(index, write)| {
-            let policy = &tallies[write.tally].policy;
+            let policy = &summaries[write.summary].policy;
             (
                 index,
                 self.writer
@@ -183,14 +181,14 @@ impl Keeper {
         });
         let outcomes: Vec<(usize, PolicyOutcome)> =
             writing.buffer_unordered(self.workers).collect().await;
-        let mut made = vec![Made::default(); plan.tallies.len()];
+        let mut counts = vec![WriteCounts::default(); plan.summaries.len()];
         for (index, outcome) in outcomes {
             let write = &plan.writes[index];
             self.metrics.written(&write.action, &outcome);
             match outcome {
                 PolicyOutcome::Written => {
-                    plan.tallies[write.tally].written(&write.action);
-                    made[write.tally].add(&write.action);
+                    plan.summaries[write.summary].written(&write.action);
+                    counts[write.summary].add(&write.action);
                     term.attempts.succeeded(&write.key);
                 }
                 PolicyOutcome::Failed(problem) => {
@@ -201,8 +199,8 @@ impl Keeper {
                 PolicyOutcome::NotLeading => return,
             }
         }
-        self.metrics.counted(&plan.tallies);
-        self.say(&plan, &made, term, leading).await;
+        self.metrics.counted(&plan.summaries);
+        self.update_statuses(&plan, &counts, term, leading).await;
         term.next = term
             .attempts
             .next()
@@ -211,46 +209,58 @@ impl Keeper {
             .fold(term.next, Instant::min);
     }
 
-    /// Writes the statuses that changed, and tells people what is new.
-    async fn say(&self, plan: &Plan, made: &[Made], term: &mut Term, leading: &Leading) {
-        // By tally.
+    /// Writes changed statuses and their events.
+    async fn update_statuses(
+        &self,
+        plan: &Plan,
+        counts: &[WriteCounts],
+        term: &mut TermState,
+        leading: &Leading,
+    ) {
+        // By summary.
         let mut failures: BTreeMap<usize, Vec<&str>> = BTreeMap::new();
         for write in &plan.writes {
             if let Some(problem) = term.attempts.problem(&write.key) {
-                failures.entry(write.tally).or_default().push(problem);
+                failures.entry(write.summary).or_default().push(problem);
             }
         }
         let now = Timestamp::now();
-        let statuses = plan
-            .tallies
-            .iter()
-            .zip(made)
-            .enumerate()
-            .map(|(index, (tally, made))| {
-                let failed = failures.get(&index).map(Vec::as_slice).unwrap_or_default();
-                (&tally.policy, say(self.speaker, tally, failed, now), made)
-            });
-        let saying =
-            stream::iter(statuses.collect::<Vec<_>>()).map(async |(policy, said, made)| {
-                let outcome = if said.is_known(policy) {
+        let statuses =
+            plan.summaries
+                .iter()
+                .zip(counts)
+                .enumerate()
+                .map(|(index, (summary, counts))| {
+                    let failed = failures.get(&index).map(Vec::as_slice).unwrap_or_default();
+                    (
+                        &summary.policy,
+                        status_update(self.shard, summary, failed, now),
+                        counts,
+                    )
+                });
+        let updating =
+            stream::iter(statuses.collect::<Vec<_>>()).map(async |(policy, update, counts)| {
+                let outcome = if update.is_known(policy) {
                     PolicyOutcome::Written
                 } else {
-                    self.writer.write_status(policy, &said, leading).await
+                    self.writer.write_status(policy, &update, leading).await
                 };
                 if outcome == PolicyOutcome::Written {
-                    self.writer.tell(policy, &said.news(policy), made).await;
+                    self.writer
+                        .record_events(policy, &update.events(policy), counts)
+                        .await;
                 }
                 matches!(outcome, PolicyOutcome::Failed(_))
             });
-        let failed: Vec<bool> = saying.buffer_unordered(self.workers).collect().await;
+        let failed: Vec<bool> = updating.buffer_unordered(self.workers).collect().await;
         if failed.contains(&true) {
             term.next = term.next.min(Instant::now() + RETRY);
         }
     }
 }
 
-impl Drop for Term {
-    /// A stand-by manages nothing.
+impl Drop for TermState {
+    /// Resets the metrics: a standby manages nothing.
     fn drop(&mut self) {
         self.metrics.counted(&[]);
     }
@@ -260,7 +270,7 @@ fn is_current(view: &View) -> bool {
     view.is_synced() && view.stale_since().is_none()
 }
 
-/// Once nobody feeds the view any more, the process is about to end.
+/// Waits for a change; for ever once the view has no writer.
 async fn changed(view: &mut watch::Receiver<View>) {
     if view.changed().await.is_err() {
         std::future::pending::<()>().await;

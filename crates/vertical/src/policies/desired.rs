@@ -1,8 +1,7 @@
-//! The object that a workload gets from its policy, and the patch that makes the one that is there
-//! so.
+//! Desired object for a workload, and the patch of an existing one.
 //!
-//! Ours are the specification, two labels, the annotations of the sizing policy and the reference
-//! to the owner. Everything else that people or programs put on the object stays.
+//! The policy owns the specification, two labels, the annotations of the sizing policy and the
+//! owner reference. All other fields stay as they are.
 
 use std::collections::BTreeMap;
 
@@ -20,13 +19,13 @@ use view::{Autoscaler, ObjectKey, Policy, WellKnown};
 
 use super::name::object_name;
 
-/// Says who made the object.
+/// Label of objects that this program creates.
 const MANAGED_BY: (&str, &str) = ("app.kubernetes.io/managed-by", "plimsoll");
-/// What the annotations of the sizing policy start with.
+/// Prefix of the annotations of the sizing policy.
 const SIZING: &str = "plimsoll.dev/sizing-";
 const GROUP_PREFIX: &str = "plimsoll.dev/";
 
-/// The annotations that choose the sizing policy.
+/// The annotations that select the sizing policy.
 pub(super) fn annotations(spec: &SizingPolicySpec) -> BTreeMap<String, String> {
     let Some(sizing) = &spec.sizing else {
         return BTreeMap::new();
@@ -40,7 +39,7 @@ pub(super) fn annotations(spec: &SizingPolicySpec) -> BTreeMap<String, String> {
         .collect()
 }
 
-/// The policy that owns an object, by its uid; none if the object is somebody else's.
+/// The UID of the policy that owns an object; `None` if no policy does.
 pub(super) fn owner(autoscaler: &Autoscaler) -> Option<&str> {
     let references = autoscaler.object.metadata.owner_references.as_deref()?;
     references
@@ -49,7 +48,7 @@ pub(super) fn owner(autoscaler: &Autoscaler) -> Option<&str> {
         .map(|reference| reference.uid.as_str())
 }
 
-/// Whether a reference is one of ours.
+/// Whether an owner reference is that of a policy.
 pub fn is_policy(reference: &OwnerReference) -> bool {
     reference.controller == Some(true)
         && reference.api_version.starts_with(GROUP_PREFIX)
@@ -59,7 +58,7 @@ pub fn is_policy(reference: &OwnerReference) -> bool {
         )
 }
 
-/// The name of the object for a workload.
+/// The key of the object for a workload.
 pub(super) fn key(kind: WellKnown, workload: &ObjectKey) -> ObjectKey {
     ObjectKey::new(
         &workload.namespace,
@@ -96,7 +95,8 @@ fn labels(policy: &Policy) -> BTreeMap<String, String> {
         .collect()
 }
 
-/// The policy may be deleted before its objects are, so it asks for no right to set finalizers.
+/// The owner reference. It does not block the deletion of the policy, which would need a right to
+/// set finalizers.
 fn reference(policy: &Policy) -> OwnerReference {
     OwnerReference {
         api_version: API_VERSION.to_owned(),
@@ -131,14 +131,13 @@ fn spec(policy: &SizingPolicySpec, kind: WellKnown, workload: &str) -> VerticalP
     }
 }
 
-/// What must change for `seen` to be as `wanted`; none if nothing must. It takes effect only on the
-/// very object that was seen, and only as long as the same policy owns it: whoever takes the
-/// reference off has the object to himself.
+/// The patch from `seen` to `desired`; `None` without a difference. It tests the UID and the owner
+/// references: an object whose owner reference was removed is no longer changed.
 pub(super) fn changes(
     seen: &Autoscaler,
-    wanted: &VerticalPodAutoscaler,
+    desired: &VerticalPodAutoscaler,
 ) -> Result<Option<Patch>, serde_json::Error> {
-    let (metadata, new) = (&seen.object.metadata, &wanted.metadata);
+    let (metadata, new) = (&seen.object.metadata, &desired.metadata);
     let mut operations = Vec::new();
     let owners = replaced(
         metadata.owner_references.as_deref(),
@@ -165,8 +164,8 @@ pub(super) fn changes(
         new.annotations.as_ref(),
         is_ours,
     );
-    if seen.object.spec != wanted.spec {
-        operations.push(add(["spec"], serde_json::to_value(&wanted.spec)?));
+    if seen.object.spec != desired.spec {
+        operations.push(add(["spec"], serde_json::to_value(&desired.spec)?));
     }
     if operations.is_empty() {
         return Ok(None);
@@ -181,13 +180,12 @@ pub(super) fn changes(
     Ok(Some(Patch(tests.into_iter().chain(operations).collect())))
 }
 
-/// The references as they are, with the policy that has the workload now in the place of the one
-/// that had it.
+/// The owner references, with the policy replaced by the one that has the workload now.
 fn replaced(
     seen: Option<&[OwnerReference]>,
-    wanted: Option<&[OwnerReference]>,
+    desired: Option<&[OwnerReference]>,
 ) -> Vec<OwnerReference> {
-    let new = wanted.unwrap_or_default();
+    let new = desired.unwrap_or_default();
     let same = |old: &OwnerReference| {
         new.iter()
             .any(|new| new.uid == old.uid && new.name == old.name)
@@ -203,21 +201,21 @@ fn replaced(
         .collect()
 }
 
-/// Sets what is wanted, and removes what is ours and no longer wanted.
+/// Adds desired entries, and removes entries that the policy owns and no longer desires.
 fn merge(
     operations: &mut Vec<PatchOperation>,
     field: &str,
     seen: Option<&BTreeMap<String, String>>,
-    wanted: Option<&BTreeMap<String, String>>,
+    desired: Option<&BTreeMap<String, String>>,
     is_ours: impl Fn(&str) -> bool,
 ) {
     let nothing = BTreeMap::new();
-    let (before, wanted) = (seen.unwrap_or(&nothing), wanted.unwrap_or(&nothing));
-    let missing = wanted
+    let (before, desired) = (seen.unwrap_or(&nothing), desired.unwrap_or(&nothing));
+    let missing = desired
         .iter()
         .filter(|(key, value)| before.get(*key) != Some(value));
-    if seen.is_none() && !wanted.is_empty() {
-        operations.push(add(["metadata", field], serde_json::json!(wanted)));
+    if seen.is_none() && !desired.is_empty() {
+        operations.push(add(["metadata", field], serde_json::json!(desired)));
     } else {
         operations.extend(
             missing.map(|(key, value)| add(["metadata", field, key], value.as_str().into())),
@@ -225,7 +223,7 @@ fn merge(
     }
     let dropped = before
         .keys()
-        .filter(|key| is_ours(key) && !wanted.contains_key(*key));
+        .filter(|key| is_ours(key) && !desired.contains_key(*key));
     operations.extend(dropped.map(|key| {
         PatchOperation::Remove(RemoveOperation {
             path: PointerBuf::from_tokens(["metadata", field, key.as_str()]),
