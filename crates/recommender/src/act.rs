@@ -27,7 +27,7 @@ use kube::{Client, Error, Resource as _};
 use runtime::Leading;
 use runtime::client::Urgent;
 use vertical::state::Decision;
-use vertical::write_queue::Lane;
+use vertical::write_queue::Priority;
 use view::ObjectKey;
 
 use crate::metrics::PublishMetrics;
@@ -56,10 +56,15 @@ impl Writer {
     }
 
     /// Writes a decision, if this process still leads.
-    async fn write(&self, decision: &Decision, lane: Lane, leading: &Leading) -> StatusOutcome {
+    async fn write(
+        &self,
+        decision: &Decision,
+        priority: Priority,
+        leading: &Leading,
+    ) -> StatusOutcome {
         let leads = leading.holds(Instant::now());
         let outcome = if leads {
-            self.send(decision, lane).await
+            self.send(decision, priority).await
         } else {
             StatusOutcome::NotLeading
         };
@@ -83,14 +88,14 @@ impl Writer {
         outcome
     }
 
-    async fn send(&self, decision: &Decision, lane: Lane) -> StatusOutcome {
+    async fn send(&self, decision: &Decision, priority: Priority) -> StatusOutcome {
         let Decision {
             autoscaler, status, ..
         } = decision;
         let key = &autoscaler.key;
         let sent = match status_patch(status) {
             Ok(patch) => {
-                self.patch(key, guarded(autoscaler.uid(), patch), lane)
+                self.patch(key, guarded(autoscaler.uid(), patch), priority)
                     .await
             }
             Err(error) => Err(Error::SerdeError(error)),
@@ -105,7 +110,7 @@ impl Writer {
         }
     }
 
-    async fn patch(&self, key: &ObjectKey, patch: Patch, lane: Lane) -> Result<(), Error> {
+    async fn patch(&self, key: &ObjectKey, patch: Patch, priority: Priority) -> Result<(), Error> {
         let resource = ApiResource::erase::<VerticalPodAutoscaler>(&());
         let objects = DynamicObject::url_path(&resource, Some(&key.namespace));
         let request = Request::new(objects).patch_subresource(
@@ -115,7 +120,7 @@ impl Writer {
             &Body::Json::<()>(patch),
         );
         let mut request = request.map_err(Error::BuildRequest)?;
-        if lane == Lane::Urgent {
+        if priority == Priority::Urgent {
             request.extensions_mut().insert(Urgent);
         }
         // The answer is read loosely: what others wrote into the object must not make our write

@@ -26,14 +26,14 @@ use vertical::checkpoint::plan::{
 use view::{Checkpoint, ObjectKey, View};
 
 use crate::act::checkpoint::{CheckpointWrite, Writer};
-use crate::ingest::Shared;
+use crate::ingest::SharedState;
 use crate::metrics::CheckpointMetrics;
 use crate::outcome::CheckpointOutcome;
 
 /// The controller. Clones share everything.
 #[derive(Clone)]
 pub(crate) struct CheckpointController {
-    pub(crate) shared: Shared,
+    pub(crate) shared: SharedState,
     /// The VPA objects.
     pub(crate) view: watch::Receiver<View>,
     /// The checkpoints.

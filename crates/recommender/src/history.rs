@@ -17,7 +17,7 @@ use sources::prometheus::{
 use tokio::task::block_in_place;
 use tokio::time::sleep;
 
-use crate::ingest::Shared;
+use crate::ingest::SharedState;
 use crate::metrics::HistoryMetrics;
 
 use vertical::history::{FetchFailures, HistoryGap, Rebuild, Resource};
@@ -47,7 +47,7 @@ pub struct Settings {
 /// Task that fetches history as objects need it.
 pub(crate) struct HistoryBackfill {
     pub(crate) settings: Settings,
-    pub(crate) shared: Shared,
+    pub(crate) shared: SharedState,
     pub(crate) metrics: HistoryMetrics,
 }
 

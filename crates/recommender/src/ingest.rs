@@ -1,7 +1,7 @@
-//! Keeps the state current, in every replica, so that a new leader is warm: usage once per
-//! interval, kills at once, changes of pods and objects as soon as they have settled for a moment.
+//! Keeps the state current in every replica, so that a new leader is warm: usage once per interval,
+//! OOM kills at once, changes of pods and objects after they have settled.
 
-mod known;
+mod shared_state;
 
 use std::collections::BTreeSet;
 use std::panic::resume_unwind;
@@ -23,29 +23,29 @@ use crate::metrics::{IngestMetrics, Steps};
 use crate::predictions::collector::Round;
 use crate::usage::{Reading, Usage};
 
-pub(crate) use known::Shared;
+pub(crate) use shared_state::SharedState;
 
-/// How long changes gather at least before they are taken up together; with many objects, so many
-/// times as long as that takes ([`COOLDOWN_FACTOR`]). Kills do not wait.
+/// Minimum time during which changes are collected; with many objects, [`COOLDOWN_FACTOR`] times
+/// the time it takes to load them. OOM kills do not wait.
 const SETTLE: Duration = Duration::from_secs(1);
-/// Kills that may wait to be taken up. Upstream's number.
+/// Maximum number of queued OOM kills, upstream's value.
 const MAX_QUEUED_OOM_KILLS: usize = 5000;
-/// Samples of one portion: a few milliseconds of work.
-const PORTION: usize = 1000;
-/// Upstream's health check allows so many intervals without activity.
-const PATIENCE: u32 = 5;
-/// With a short interval, one request that is waited for must not look like a standstill.
-const LEAST_PATIENCE: Duration = Duration::from_mins(2);
+/// Number of samples in a batch: a few milliseconds of work.
+const BATCH_SIZE: usize = 1000;
+/// Intervals without activity before the health check fails, upstream's value.
+const ACTIVITY_INTERVALS: u32 = 5;
+/// Minimum of that time: with a short interval, one slow request must not look like a standstill.
+const MIN_ACTIVITY_TIMEOUT: Duration = Duration::from_mins(2);
 
-/// Everything that flows into the state.
+/// Task that feeds the state.
 pub(crate) struct Ingest {
-    pub(crate) shared: Shared,
+    pub(crate) shared: SharedState,
     pub(crate) view: watch::Receiver<View>,
-    /// The checkpoints, which change too often to wake anybody.
+    /// The checkpoints, which change too often to be a notification.
     pub(crate) stored: watch::Receiver<View>,
     pub(crate) kills: mpsc::Receiver<OomKill>,
     pub(crate) source: Usage,
-    /// Told of every round.
+    /// Receives the usage of every round.
     pub(crate) rounds: watch::Sender<Option<Round>>,
     pub(crate) metrics: IngestMetrics,
     pub(crate) interval: Duration,
@@ -54,7 +54,7 @@ pub(crate) struct Ingest {
 }
 
 impl Ingest {
-    /// Runs until it is dropped, or until nobody feeds the view any more.
+    /// Runs until it is dropped, or until the view has no writer.
     pub(crate) async fn run(mut self) {
         for view in [&mut self.view, &mut self.stored] {
             if view.wait_for(View::is_synced).await.is_err() {
@@ -64,11 +64,11 @@ impl Ingest {
         tracing::info!("all watches are synced");
         self.synced.ready();
         self.activity.expect_every(
-            (self.interval * PATIENCE).max(LEAST_PATIENCE),
+            (self.interval * ACTIVITY_INTERVALS).max(MIN_ACTIVITY_TIMEOUT),
             Instant::now(),
         );
         // Kills may wait already, and must find their pods.
-        self.take_up();
+        self.load_changes();
         // Upstream waits for one interval before its first round.
         let mut rounds = interval(self.interval);
         rounds.set_missed_tick_behavior(MissedTickBehavior::Skip);
@@ -98,7 +98,7 @@ impl Ingest {
                 () = sleep_until_some(settled_at) => {
                     settled_at = None;
                     let began = Instant::now();
-                    self.take_up();
+                    self.load_changes();
                     settle = SETTLE.max(began.elapsed() * COOLDOWN_FACTOR);
                 }
             }
@@ -106,7 +106,7 @@ impl Ingest {
         }
     }
 
-    /// What upstream does once per interval, without the writing, up to the reading of usage.
+    /// Upstream's steps of a round up to the reading of usage, without writes.
     fn begin_round(&mut self, mut steps: Steps) -> Steps {
         block_in_place(|| {
             self.view.mark_unchanged();
@@ -122,7 +122,7 @@ impl Ingest {
         steps
     }
 
-    /// The rest of it.
+    /// The remaining steps of a round.
     fn end_round(&mut self, reading: &Reading, steady: Duration, mut steps: Steps) {
         self.metrics.source_read(reading.is_complete);
         // What one part of it says is an answer, too.
@@ -153,16 +153,16 @@ impl Ingest {
         self.shared.round_done();
     }
 
-    /// Adds samples, in portions that let others in between; a leader compares them with what was
-    /// recommended. Stored history that waited for a confirmed clock comes before them.
+    /// Adds samples in batches, so that other tasks run in between. A leader compares them with the
+    /// recommendations. Deferred checkpoints are loaded first.
     fn add_usage(&self, usage: &[ContainerUsage], now: Timestamp) {
         {
             let mut state = self.shared.lock();
             state.begin_usage(usage, now);
             self.load_checkpoints(&mut state);
         }
-        for portion in usage.chunks(PORTION) {
-            let is_leader = self.shared.is_decided();
+        for portion in usage.chunks(BATCH_SIZE) {
+            let is_leader = self.shared.is_leading();
             let ingested = self
                 .shared
                 .lock()
@@ -177,26 +177,25 @@ impl Ingest {
         }
     }
 
-    /// A leader holds a kill against what was recommended. A pod that was not known has no peak of
-    /// its own.
-    fn judge(&self, state: &RecommenderState, kill: &OomKill, peak: Option<Memory>) {
+    /// Compares an OOM kill with the recommendation, in the leader. The peak of an unknown pod is
+    /// computed after it is loaded.
+    fn record_quality(&self, state: &RecommenderState, kill: &OomKill, peak: Option<Memory>) {
         let peak = peak
             .or_else(|| state.oom_peak(kill))
-            .filter(|_| self.shared.is_decided());
+            .filter(|_| self.shared.is_leading());
         if let Some((recommended, peak)) = state.recommended_at(kill).zip(peak) {
             self.metrics.quality.oom_kill(recommended, peak);
         }
     }
 
-    /// Adds what was stored before to what is measured; a checkpoint that cannot be used is
-    /// reported once.
+    /// Loads checkpoints. A refused checkpoint is logged once.
     fn load_checkpoints(&self, state: &mut RecommenderState) {
         let loaded = state.load_checkpoints(&self.stored.borrow().checkpoints, Timestamp::now());
         for (checkpoint, error) in &loaded.refused {
-            tracing::warn!(%checkpoint, %error, "the checkpoint cannot be used");
+            tracing::warn!(%checkpoint, %error, "refused a checkpoint");
         }
         for checkpoint in &loaded.deferred {
-            tracing::warn!(%checkpoint, "the checkpoint is dated in the future: it is loaded once usage confirms this clock");
+            tracing::warn!(%checkpoint, "the checkpoint is dated in the future; deferring it until usage confirms the clock");
         }
         if loaded.accepted > 0 {
             tracing::info!(count = loaded.accepted, "loaded checkpoints");
@@ -205,8 +204,8 @@ impl Ingest {
             .checkpoints_loaded(loaded.accepted, loaded.refused.len());
     }
 
-    /// Takes up what happened between two rounds.
-    fn take_up(&mut self) {
+    /// Loads the changes since the last round.
+    fn load_changes(&mut self) {
         block_in_place(|| {
             {
                 let mut state = self.shared.lock();
@@ -224,7 +223,7 @@ impl Ingest {
         self.shared.changed();
     }
 
-    /// Adds all kills that wait; the objects whose numbers they change are decided about at once.
+    /// Adds all queued OOM kills. The affected objects are enqueued as urgent.
     fn add_oom_kills(&mut self, first: Option<OomKill>) {
         let mut next = first.or_else(|| self.kills.try_recv().ok());
         if next.is_none() {
@@ -239,19 +238,19 @@ impl Ingest {
             while let Some(kill) = next {
                 let peak = state.oom_peak(&kill);
                 if state.add_oom_kill(&kill, &view, now, &mut count) {
-                    self.judge(&state, &kill, peak);
+                    self.record_quality(&state, &kill, peak);
                     concerned.extend(state.autoscalers_of(&kill.pod));
                 }
                 next = self.kills.try_recv().ok();
             }
             self.metrics.oom_kills(count);
         });
-        self.shared.hurry(concerned);
+        self.shared.enqueue_urgent(concerned);
     }
 }
 
-/// Where kills wait to be taken up, and what reports them. It never waits itself: there is a watch
-/// behind it.
+/// The queue of OOM kills and the function that reports them. Reporting never blocks, since the
+/// watch calls it.
 pub(crate) fn oom_kill_queue(
     metrics: IngestMetrics,
 ) -> (

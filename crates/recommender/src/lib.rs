@@ -33,11 +33,11 @@ mod installed;
 mod metrics;
 mod outcome;
 mod predictions;
+mod recommend_loop;
 mod run;
 mod serve;
 mod sizing_policies;
 mod storage;
-mod tell;
 mod usage;
 
 pub use args::{Args, PROGRAM};

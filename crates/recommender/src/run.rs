@@ -26,7 +26,7 @@ use crate::division;
 use crate::ehpa::rule_file::follow;
 use crate::ehpa::watch::watch as watch_ehpas;
 use crate::history::{HistoryBackfill, Settings};
-use crate::ingest::{Ingest, Shared, oom_kill_queue};
+use crate::ingest::{Ingest, SharedState, oom_kill_queue};
 use crate::metrics::Metrics;
 use crate::predictions::collector::Source;
 use crate::serve::Feed;
@@ -141,7 +141,7 @@ pub async fn run(args: Args, chassis: Chassis) -> anyhow::Result<()> {
         None => Source::Rounds(heard, recommender_interval.0 * MAX_MISSING_ROUNDS),
     };
     let collector = parts.collector(predicted_from, &prediction, rules);
-    let shared = Shared::new(state);
+    let shared = SharedState::new(state);
     let feed = Feed::start(feed, &shared, &chassis)?;
     let (publishers, address) = feed
         .map(

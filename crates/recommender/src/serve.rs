@@ -17,7 +17,7 @@ use vertical::state::{Decision, ExplainedRecommendation};
 use view::ObjectKey;
 
 use crate::args::FeedArgs;
-use crate::ingest::Shared;
+use crate::ingest::SharedState;
 
 /// The feed of this replica.
 pub(crate) struct Feed {
@@ -34,7 +34,7 @@ impl Feed {
     /// come later than the program, and the program is worth having without them.
     pub(crate) fn start(
         args: FeedArgs,
-        shared: &Shared,
+        shared: &SharedState,
         chassis: &Chassis,
     ) -> anyhow::Result<Option<Self>> {
         let FeedArgs {
@@ -176,7 +176,7 @@ fn advertised(host: &str, listen: ListenAddress) -> anyhow::Result<String> {
     Ok(format!("{host}:{}", listen.port()))
 }
 
-fn explainer(shared: Shared) -> Explainer {
+fn explainer(shared: SharedState) -> Explainer {
     Arc::new(move |question| {
         let key = ObjectKey::new(question.namespace.as_str(), question.name.as_str());
         let explained = shared

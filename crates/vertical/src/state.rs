@@ -38,7 +38,7 @@ use spec::{pod_spec, spec};
 use target::{Target, selectors, target};
 
 pub use checkpoints::LoadedCheckpoints;
-pub use decision::{Decision, ExplainedRecommendation, Portion};
+pub use decision::{Batch, Decision, ExplainedRecommendation};
 pub use oom_kills::{OomKillCounts, OomKillResult};
 pub use quality::Recommended;
 pub use samples::Ingested;

@@ -1,6 +1,5 @@
-//! Which status is written next: urgent ones first, of each object only the latest, and never two
-//! of one object at the same time. So an older status cannot take the place of a newer one,
-//! whichever way they come.
+//! Order in which statuses are written: urgent ones first, only the latest of each object, and
+//! never two of one object at once, so that an older status never replaces a newer one.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -9,35 +8,35 @@ use view::ObjectKey;
 
 use crate::state::Decision;
 
-/// How a write waits for its turn. Each lane has as many workers, so that none waits for the other.
+/// Priority of a write. Each priority has workers of its own, so neither waits for the other.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Lane {
-    /// Somebody waits for it.
+pub enum Priority {
+    /// Written first.
     Urgent,
-    /// It is one of many.
+    /// One of many.
     Ordinary,
 }
 
-/// Statuses that are to be written or being written.
+/// Statuses that are pending or being written.
 #[derive(Debug)]
-pub struct Queue {
-    /// How many of one lane are written at the same time.
+pub struct WriteQueue {
+    /// Maximum number of concurrent writes of each priority.
     workers: usize,
     waiting: BTreeMap<ObjectKey, Waiting>,
-    /// The objects that wait, by their place.
-    order: BTreeMap<(Lane, u64), ObjectKey>,
+    /// Pending objects by position.
+    order: BTreeMap<(Priority, u64), ObjectKey>,
     arrivals: u64,
-    writing: BTreeMap<ObjectKey, Lane>,
+    writing: BTreeMap<ObjectKey, Priority>,
 }
 
 #[derive(Debug)]
 struct Waiting {
     decision: Arc<Decision>,
-    place: (Lane, u64),
+    position: (Priority, u64),
 }
 
-impl Queue {
-    /// At most `workers` objects of each lane are written at the same time.
+impl WriteQueue {
+    /// At most `workers` objects of each priority are written at the same time.
     pub fn new(workers: usize) -> Self {
         Self {
             workers,
@@ -48,56 +47,62 @@ impl Queue {
         }
     }
 
-    /// A decision that was made after all that were put in before. What waits of the same object is
-    /// never written; the better place of the two stays.
-    pub fn put(&mut self, decision: Arc<Decision>, lane: Lane) {
+    /// Adds a decision, newer than all before. It replaces the pending one of the same object and
+    /// keeps the better position.
+    pub fn put(&mut self, decision: Arc<Decision>, priority: Priority) {
         self.arrivals += 1;
         let key = decision.autoscaler.key.clone();
-        let mut place = (lane, self.arrivals);
-        if let Some(old) = self.waiting.get(&key).map(|waiting| waiting.place) {
+        let mut position = (priority, self.arrivals);
+        if let Some(old) = self.waiting.get(&key).map(|waiting| waiting.position) {
             self.withdraw(&key);
-            place = place.min(old);
+            position = position.min(old);
         }
-        self.order.insert(place, key.clone());
-        self.waiting.insert(key, Waiting { decision, place });
+        self.order.insert(position, key.clone());
+        self.waiting.insert(key, Waiting { decision, position });
     }
 
-    /// What waits of an object is out of date and is not written.
+    /// Cancels the pending write of an object.
     pub fn withdraw(&mut self, key: &ObjectKey) {
         if let Some(old) = self.waiting.remove(key) {
-            self.order.remove(&old.place);
+            self.order.remove(&old.position);
         }
     }
 
-    /// What is to be written now, if anything is. It counts as being written until it is `done`.
-    pub fn take(&mut self) -> Option<(Arc<Decision>, Lane)> {
-        let place = [Lane::Urgent, Lane::Ordinary]
+    /// Takes the next status to write, if any. It counts as being written until `done`.
+    pub fn take(&mut self) -> Option<(Arc<Decision>, Priority)> {
+        let position = [Priority::Urgent, Priority::Ordinary]
             .into_iter()
-            .find_map(|lane| self.next_of(lane))?;
-        let key = self.order.remove(&place)?;
+            .find_map(|priority| self.next_of(priority))?;
+        let key = self.order.remove(&position)?;
         let waiting = self.waiting.remove(&key)?;
-        self.writing.insert(key, place.0);
-        Some((waiting.decision, place.0))
+        self.writing.insert(key, position.0);
+        Some((waiting.decision, position.0))
     }
 
-    /// The write of an object has ended.
+    /// Records the end of an object's write.
     pub fn done(&mut self, key: &ObjectKey) {
         self.writing.remove(key);
     }
 
-    /// Whether nothing is to be written or being written.
+    /// Whether nothing is pending or being written.
     pub fn is_empty(&self) -> bool {
         self.waiting.is_empty() && self.writing.is_empty()
     }
 
-    fn next_of(&self, lane: Lane) -> Option<(Lane, u64)> {
-        if self.writing.values().filter(|busy| **busy == lane).count() >= self.workers {
+    fn next_of(&self, priority: Priority) -> Option<(Priority, u64)> {
+        if self
+            .writing
+            .values()
+            .filter(|busy| **busy == priority)
+            .count()
+            >= self.workers
+        {
             return None;
         }
-        let mut waiting = self.order.range((lane, 0)..=(lane, u64::MAX));
+        let mut waiting = self.order.range((priority, 0)..=(priority, u64::MAX));
         waiting
             .find(|(_, key)| !self.writing.contains_key(*key))
-            .map(|(place, _)| *place)
+            .map(|(position, _)| *position)
     }
 }
 
@@ -128,19 +133,21 @@ mod tests {
     }
 
     enum Step {
-        Put(&'static str, i64, Lane),
+        Put(&'static str, i64, Priority),
         Take(Option<(&'static str, i64)>),
         Done(&'static str),
         Withdraw(&'static str),
     }
-    use Lane::{Ordinary, Urgent};
+    use Priority::{Ordinary, Urgent};
     use Step::{Done, Put, Take, Withdraw};
 
     fn check(steps: &[Step]) {
-        let mut queue = Queue::new(WORKERS);
+        let mut queue = WriteQueue::new(WORKERS);
         for (index, step) in steps.iter().enumerate() {
             match step {
-                Put(name, generation, lane) => queue.put(decision(name, *generation), *lane),
+                Put(name, generation, priority) => {
+                    queue.put(decision(name, *generation), *priority)
+                }
                 Take(expected) => {
                     let taken = queue.take();
                     let taken = taken.as_ref().map(|(taken, _)| {
@@ -229,13 +236,13 @@ mod tests {
         #[test]
         fn no_older_status_follows_a_newer_one(steps in proptest::collection::vec((0usize..4, 0usize..3), 1..60)) {
             const NAMES: [&str; 3] = ["a", "b", "c"];
-            let mut queue = Queue::new(WORKERS);
+            let mut queue = WriteQueue::new(WORKERS);
             let (mut made, mut written) = ([0; 3], [0; 3]);
             let mut busy: Vec<usize> = Vec::new();
             let number = |decision: &Decision| {
                 NAMES.iter().position(|name| *name == decision.autoscaler.key.name).expect("one of them")
             };
-            let mut write = |queue: &mut Queue, busy: &mut Vec<usize>| {
+            let mut write = |queue: &mut WriteQueue, busy: &mut Vec<usize>| {
                 while let Some((taken, _)) = queue.take() {
                     let object = number(&taken);
                     assert!(!busy.contains(&object) && taken.status.observed_generation > written[object]);
@@ -249,8 +256,8 @@ mod tests {
                     0 => {}
                     _ => {
                         made[object] += 1;
-                        let lane = if what == 1 { Urgent } else { Ordinary };
-                        queue.put(decision(NAMES[object], made[object]), lane);
+                        let priority = if what == 1 { Urgent } else { Ordinary };
+                        queue.put(decision(NAMES[object], made[object]), priority);
                     }
                 }
                 write(&mut queue, &mut busy);

@@ -9,15 +9,15 @@ use crate::act::{Writer, Writes};
 use crate::checkpoints::CheckpointController;
 use crate::ehpa::controller::EhpaController;
 use crate::ehpa::crane_metrics::CraneMetricsTask;
-use crate::ingest::Shared;
+use crate::ingest::SharedState;
 use crate::metrics::PublishMetrics;
 use crate::predictions::controller::PredictionController;
+use crate::recommend_loop::RecommendLoop;
 use crate::sizing_policies::controller::PolicyController;
-use crate::tell::Teller;
 
 /// All that writes, or tells readers.
 pub(super) struct Leader {
-    pub(super) shared: Shared,
+    pub(super) shared: SharedState,
     /// Where decisions are told, if there is a feed.
     pub(super) publisher: Option<Publisher>,
     pub(super) writer: Writer,
@@ -56,13 +56,13 @@ impl Leader {
             shutdown,
             ..
         } = self;
-        let told = publisher
+        let feed_term = publisher
             .as_ref()
             .map(|publisher| publisher.begin(leading.term()));
         let writes = Writes::new(writer.clone(), *workers, leading.clone());
-        let teller = Teller::new(
+        let recommend_loop = RecommendLoop::new(
             shared.clone(),
-            told,
+            feed_term,
             writes,
             metrics.clone(),
             leading.clone(),
@@ -76,7 +76,7 @@ impl Leader {
         let crane_metrics = crane_metrics.clone().run(leading, shutdown.clone());
         async {
             try_join!(
-                teller,
+                recommend_loop,
                 checkpoints,
                 policies,
                 ehpas,

@@ -32,7 +32,7 @@ pub struct Decision {
 
 /// What was decided about some of the objects.
 #[derive(Debug, Default)]
-pub struct Portion {
+pub struct Batch {
     /// The decisions.
     pub decisions: Vec<Decision>,
     /// The last object that was looked at; none when there was none.
@@ -78,27 +78,22 @@ impl Decision {
 impl RecommenderState {
     /// The status that each object should have. Objects whose target is not known yet are left out.
     pub fn decide(&self, now: Timestamp) -> Vec<Decision> {
-        self.decide_portion(None, usize::MAX, now).decisions
+        self.decide_batch(None, usize::MAX, now).decisions
     }
 
     /// The same for at most so many objects, those that come after this one.
-    pub fn decide_portion(
-        &self,
-        after: Option<&ObjectKey>,
-        most: usize,
-        now: Timestamp,
-    ) -> Portion {
-        let mut portion = Portion::default();
+    pub fn decide_batch(&self, after: Option<&ObjectKey>, most: usize, now: Timestamp) -> Batch {
+        let mut batch = Batch::default();
         let from = after.map_or(Bound::Unbounded, Bound::Excluded);
         for (key, tracked) in self.autoscalers.range((from, Bound::Unbounded)).take(most) {
-            portion.decisions.extend(self.decide_one(key, tracked, now));
-            portion.last = Some(key.clone());
+            batch.decisions.extend(self.decide_one(key, tracked, now));
+            batch.last = Some(key.clone());
         }
-        portion
+        batch
     }
 
     /// The same for these objects.
-    pub fn decide_these<'a>(
+    pub fn decide_objects<'a>(
         &self,
         keys: impl IntoIterator<Item = &'a ObjectKey>,
         now: Timestamp,

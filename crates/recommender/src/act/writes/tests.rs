@@ -97,7 +97,7 @@ async fn write(
         Leading::alone(Timestamp::UNIX_EPOCH),
     );
     for name in names {
-        writes.put(decision(name), Lane::Ordinary);
+        writes.put(decision(name), Priority::Ordinary);
     }
     let mut outcomes = BTreeMap::new();
     while !writes.is_idle() {

@@ -109,7 +109,7 @@ fn a_kill_does_not_wait_until_its_pod_is_taken_over() {
     );
     let concerned: Vec<_> = cluster.state.autoscalers_of(&unseen.key).collect();
     assert_eq!(concerned, [ObjectKey::new("shop", "web")]);
-    assert_eq!(cluster.state.decide_these(&concerned, at(13)).len(), 1);
+    assert_eq!(cluster.state.decide_objects(&concerned, at(13)).len(), 1);
     assert_eq!(cluster.state.load_pods(&cluster.view, at(14)), accepted(0));
     cluster.state.delete_removed_pods();
     assert_eq!(cluster.state.autoscalers_of(&unseen.key).count(), 0);

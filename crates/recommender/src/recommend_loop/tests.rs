@@ -58,10 +58,10 @@ fn cluster() -> View {
     view
 }
 
-fn pass(teller: &mut Teller) {
-    teller.begin_pass();
-    while teller.pass.is_some() {
-        teller.go_on();
+fn resync(recommend_loop: &mut RecommendLoop) {
+    recommend_loop.begin_resync();
+    while recommend_loop.resync.is_some() {
+        recommend_loop.step();
     }
 }
 
@@ -79,7 +79,7 @@ async fn a_status_that_is_right_before_its_turn_is_not_written() {
         RecommenderState::new(recommender, Config::default()).expect("defaults are valid");
     state.load_autoscalers(&view);
     state.load_pods(&view, at(0));
-    let shared = Shared::new(state);
+    let shared = SharedState::new(state);
     let metrics = Metrics::register(&Registry::new(), Vec::new())
         .expect("valid names")
         .publish;
@@ -89,23 +89,23 @@ async fn a_status_that_is_right_before_its_turn_is_not_written() {
         1,
         leading.clone(),
     );
-    let mut teller = Teller::new(shared.clone(), None, queue, metrics, leading);
-    pass(&mut teller);
+    let mut recommend_loop = RecommendLoop::new(shared.clone(), None, queue, metrics, leading);
+    resync(&mut recommend_loop);
     while written.lock().expect("whole").is_empty() {
         tokio::task::yield_now().await;
     }
     let decided = shared
         .lock()
-        .decide_these([&ObjectKey::new("shop", "b")], Timestamp::now())
+        .decide_objects([&ObjectKey::new("shop", "b")], Timestamp::now())
         .remove(0);
     let mut right = (*decided.autoscaler).clone();
     right.object.status = Some(decided.status);
     view.autoscalers.apply(Arc::new(right));
     shared.lock().load_autoscalers(&view);
-    pass(&mut teller);
+    resync(&mut recommend_loop);
     answers.add_permits(10);
-    while !teller.writes.is_idle() {
-        teller.writes.ended().await;
+    while !recommend_loop.writes.is_idle() {
+        recommend_loop.writes.ended().await;
     }
     assert!(
         written

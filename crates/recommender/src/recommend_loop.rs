@@ -1,10 +1,10 @@
-//! Decides after every change of the state, tells the readers of the feed and has the statuses
-//! written, for one term of leadership.
+//! Loop that recommends: it decides after every change of the state, publishes to the feed and
+//! writes the statuses, for one term of leadership.
 //!
-//! There are two ways. A pass looks at all objects, in portions, and begins after changes and once
-//! per interval. Urgent objects, those with a new kill, are decided about between two portions and
-//! written ahead of others. All decisions are made here one after the other, so of two about one
-//! object the later one is the newer one, on both ways.
+//! A resync decides about all objects in batches. It begins after changes and once per interval.
+//! Urgent objects, those with a new OOM kill, are decided between two batches and written first.
+//! All decisions are made here in sequence, so the later of two decisions about an object is the
+//! newer one.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -17,51 +17,51 @@ use tokio::sync::watch;
 use tokio::task::{block_in_place, yield_now};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
-use vertical::state::{Decision, Portion};
-use vertical::write_queue::Lane;
+use vertical::state::{Batch, Decision};
+use vertical::write_queue::Priority;
 use view::ObjectKey;
 
 use crate::act::Writes;
 use crate::cooldown::{COOLDOWN_FACTOR, sleep_until_some};
-use crate::ingest::Shared;
+use crate::ingest::SharedState;
 use crate::metrics::{Changes, PublishMetrics};
 use crate::outcome::StatusOutcome;
 use crate::serve;
 
-/// Objects of one portion: a few milliseconds of work.
-const PORTION: usize = 100;
-/// How soon writes that did not get through are tried again.
+/// Number of objects in a batch: a few milliseconds of work.
+const BATCH_SIZE: usize = 100;
+/// Pause before failed writes are retried.
 const RETRY: Duration = Duration::from_secs(5);
 
-/// What decides and tells.
-pub(crate) struct Teller {
-    shared: Shared,
-    told: Option<LeaderTerm>,
+/// The loop.
+pub(crate) struct RecommendLoop {
+    shared: SharedState,
+    feed_term: Option<LeaderTerm>,
     writes: Writes,
     metrics: PublishMetrics,
     leading: Leading,
-    /// Woken after rounds of usage.
+    /// Notified after rounds of usage.
     rounds: watch::Receiver<u64>,
     changes: Changes,
-    pass: Option<Pass>,
-    /// When the next pass begins.
+    resync: Option<Resync>,
+    /// Start of the next resync, if one is due.
     due: Option<Instant>,
-    /// When the next one may begin.
-    rested: Instant,
+    /// Earliest start of the next resync.
+    cooldown_until: Instant,
 }
 
-/// A look at all objects.
-struct Pass {
+/// A resync in progress.
+struct Resync {
     began: Instant,
-    /// The last object that was looked at.
+    /// The last object of the last batch.
     last: Option<ObjectKey>,
     decisions: BTreeMap<ObjectKey, Arc<Decision>>,
 }
 
-impl Teller {
+impl RecommendLoop {
     pub(crate) fn new(
-        shared: Shared,
-        told: Option<LeaderTerm>,
+        shared: SharedState,
+        feed_term: Option<LeaderTerm>,
         writes: Writes,
         metrics: PublishMetrics,
         leading: Leading,
@@ -69,15 +69,15 @@ impl Teller {
         let (rounds, changes) = (shared.rounds(), Changes::default());
         Self {
             shared,
-            told,
+            feed_term,
             writes,
             metrics,
             leading,
             rounds,
             changes,
-            pass: None,
+            resync: None,
             due: None,
-            rested: Instant::now(),
+            cooldown_until: Instant::now(),
         }
     }
 
@@ -86,7 +86,7 @@ impl Teller {
         let mut urgent = self.shared.urgent();
         let mut revisions = self.shared.revisions();
         if *revisions.borrow_and_update() > 0 {
-            self.due = Some(self.rested);
+            self.due = Some(self.cooldown_until);
         }
         let metrics = self.metrics.clone();
         let _term = metrics.term();
@@ -95,106 +95,108 @@ impl Teller {
             tokio::select! {
                 biased;
                 () = shutdown.cancelled() => return Ok(()),
-                objects = urgent.next() => self.hurry(&objects),
+                objects = urgent.next() => self.recommend_urgent(&objects),
                 outcome = self.writes.ended() => if outcome == StatusOutcome::Failed {
-                    self.due_at(Instant::now() + RETRY);
+                    self.schedule_resync(Instant::now() + RETRY);
                 },
                 changed = revisions.changed() => {
                     changed?;
-                    self.due_at(Instant::now().max(self.rested));
+                    self.schedule_resync(Instant::now().max(self.cooldown_until));
                 }
-                () = sleep_until_some(self.due), if self.pass.is_none() => {
-                    self.begin_pass();
+                () = sleep_until_some(self.due), if self.resync.is_none() => {
+                    self.begin_resync();
                     steps.get_or_insert_with(|| metrics.steps());
                 }
                 // Others get a turn between two portions.
-                () = yield_now(), if self.pass.is_some() => self.go_on(),
+                () = yield_now(), if self.resync.is_some() => self.step(),
             }
-            let is_done = self.pass.is_none() && self.writes.is_idle();
+            let is_done = self.resync.is_none() && self.writes.is_idle();
             if let Some(mut steps) = steps.take_if(|_| is_done) {
                 steps.done("UpdateVPAs");
             }
         }
     }
 
-    fn due_at(&mut self, time: Instant) {
+    fn schedule_resync(&mut self, time: Instant) {
         self.due = Some(self.due.map_or(time, |due| due.min(time)));
     }
 
     /// Decides about these objects now.
-    fn hurry(&mut self, objects: &BTreeSet<ObjectKey>) {
+    fn recommend_urgent(&mut self, objects: &BTreeSet<ObjectKey>) {
         let decisions =
-            block_in_place(|| self.shared.lock().decide_these(objects, Timestamp::now()));
+            block_in_place(|| self.shared.lock().decide_objects(objects, Timestamp::now()));
         for decision in decisions.into_iter().map(Arc::new) {
-            self.tell(&decision);
-            self.writes.put(Arc::clone(&decision), Lane::Urgent);
-            if let Some(pass) = &mut self.pass {
-                pass.decisions
+            self.publish(&decision);
+            self.writes.put(Arc::clone(&decision), Priority::Urgent);
+            if let Some(resync) = &mut self.resync {
+                resync
+                    .decisions
                     .insert(decision.autoscaler.key.clone(), decision);
             }
         }
     }
 
-    fn begin_pass(&mut self) {
+    fn begin_resync(&mut self) {
         self.due = None;
-        self.pass = Some(Pass {
+        self.resync = Some(Resync {
             began: Instant::now(),
             last: None,
             decisions: BTreeMap::new(),
         });
     }
 
-    /// Decides about the next portion of the pass.
-    fn go_on(&mut self) {
-        let Some(mut pass) = self.pass.take() else {
+    /// Decides about the next portion of the resync.
+    fn step(&mut self) {
+        let Some(mut resync) = self.resync.take() else {
             return;
         };
-        let last = pass.last.as_ref();
-        let Portion { decisions, last } = block_in_place(|| {
+        let last = resync.last.as_ref();
+        let Batch { decisions, last } = block_in_place(|| {
             self.shared
                 .lock()
-                .decide_portion(last, PORTION, Timestamp::now())
+                .decide_batch(last, BATCH_SIZE, Timestamp::now())
         });
         for decision in decisions.into_iter().map(Arc::new) {
             if decision.is_change() {
-                self.tell(&decision);
+                self.publish(&decision);
             }
             // A status that is right by now withdraws the write that waits for the object.
-            self.writes.put(Arc::clone(&decision), Lane::Ordinary);
-            pass.decisions
+            self.writes.put(Arc::clone(&decision), Priority::Ordinary);
+            resync
+                .decisions
                 .insert(decision.autoscaler.key.clone(), decision);
         }
         if last.is_some() {
-            pass.last = last;
-            self.pass = Some(pass);
+            resync.last = last;
+            self.resync = Some(resync);
         } else {
-            self.end(&pass);
+            self.end_resync(&resync);
         }
     }
 
-    fn end(&mut self, pass: &Pass) {
+    fn end_resync(&mut self, resync: &Resync) {
         self.metrics
-            .decided(pass.decisions.values().map(AsRef::as_ref));
+            .decided(resync.decisions.values().map(AsRef::as_ref));
         if self.rounds.has_changed().unwrap_or(false) {
             self.rounds.mark_unchanged();
             self.changes.observe(
                 &self.metrics.quality,
-                pass.decisions.values().map(AsRef::as_ref),
+                resync.decisions.values().map(AsRef::as_ref),
             );
         }
-        if let Some(term) = self.told.as_ref().filter(|_| self.leads()) {
-            let all = pass
+        if let Some(term) = self.feed_term.as_ref().filter(|_| self.leads()) {
+            let all = resync
                 .decisions
                 .values()
                 .map(|decision| serve::recommendation(decision));
             term.reset(all, Timestamp::now());
         }
-        self.rested = Instant::now() + pass.began.elapsed() * COOLDOWN_FACTOR;
+        self.cooldown_until = Instant::now() + resync.began.elapsed() * COOLDOWN_FACTOR;
     }
 
-    /// Readers of a term see nothing before the end of its first pass, when everything was told.
-    fn tell(&self, decision: &Decision) {
-        if let Some(term) = self.told.as_ref().filter(|_| self.leads()) {
+    /// Readers of a term see nothing before the end of its first resync, when everything was feed_term.
+    fn publish(&self, decision: &Decision) {
+        if let Some(term) = self.feed_term.as_ref().filter(|_| self.leads()) {
             term.apply(serve::recommendation(decision), Timestamp::now());
         }
     }
