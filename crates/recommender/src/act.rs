@@ -1,11 +1,9 @@
-//! The recommender's only writes: the status of `VerticalPodAutoscaler` objects, as one JSON patch
-//! each, in `act/checkpoint.rs` the checkpoints, in `act/policy.rs` the objects of sizing policies,
-//! in `act/ehpa.rs` and `act/prediction.rs` those of the horizontal loop, and in
-//! `act/event.rs` events.
+//! The recommender's only writes: the status of `VerticalPodAutoscaler` objects, each as one JSON
+//! patch; checkpoints (`act/checkpoint.rs`), objects of sizing policies (`act/policy.rs`), objects
+//! of EHPAs (`act/ehpa.rs`, `act/prediction.rs`) and events (`act/event.rs`).
 //!
-//! Upstream's patch puts the whole status in place. Here it first tests the object's uid, so that
-//! the status of an object that was deleted and made again in the meantime is not written to its
-//! successor.
+//! Upstream's patch replaces the whole status. Here it first tests the UID, so the status of a
+//! deleted object is not written to its successor.
 
 pub(crate) mod checkpoint;
 pub(crate) mod ehpa;
@@ -45,7 +43,7 @@ pub(crate) struct Writer {
 }
 
 impl Writer {
-    /// Writes through `client`.
+    /// Creates a writer with this client.
     pub(crate) fn new(client: Client, metrics: PublishMetrics) -> Self {
         let events = Events::new(client.clone());
         Self {
@@ -140,8 +138,8 @@ fn classify(error: &Error) -> StatusOutcome {
     }
 }
 
-/// Whether what was written is at fault, so that writing it again is of no use. 422 is both a
-/// failed test of the uid and a status that the schema refuses; neither gets better by itself.
+/// Whether the content of the write is the cause of the error, so that a retry is useless. 422 is
+/// either a failed test of the UID or a status that the schema refuses.
 fn is_refused(error: &Error) -> bool {
     match error {
         Error::Api(status) => matches!(status.code, 400 | 413 | 422),

@@ -1,12 +1,10 @@
-//! How several recommenders divide the namespaces, and the notice of one that divides them
-//! otherwise.
+//! Sharding by namespace, and the detection of recommenders with another number of shards.
 //!
-//! Each shard has a Lease of its own, `NAME-INDEX`, with an annotation that says how many shards
-//! there are. Two recommenders with different numbers would both size some namespaces, and perhaps
-//! nobody others. That harms nothing (their numbers agree, and no checkpoint goes over a later
-//! one), but nobody should leave it so: each shard looks at the Lease of the first shard and at
-//! that of an undivided recommender, ours or upstream's, and says when somebody holds it who
-//! divides otherwise.
+//! Each shard has a Lease of its own, `NAME-INDEX`, with the number of shards in an annotation.
+//! Recommenders with different numbers would size some namespaces twice and others not at all. That
+//! does no harm (their recommendations agree, and later checkpoints are not overwritten) but is a
+//! configuration error: each shard watches the Lease of the first shard and that of an unsharded
+//! recommender, ours or upstream's, and reports a holder with another number.
 
 use std::time::Duration;
 
@@ -19,12 +17,12 @@ use runtime::{Announcement, Chassis, LeaderElectionArgs};
 use tokio::time::{MissedTickBehavior, interval};
 use view::Shard;
 
-/// The annotation of a shard's Lease.
+/// Annotation of a shard's Lease with the number of shards.
 const SHARDS: &str = "plimsoll.dev/shards";
-/// A Lease that is held changes between two looks.
+/// Interval of the checks. A Lease that is held is renewed within it.
 const LOOK: Duration = Duration::from_secs(15);
 
-/// How one shard stands for election, and what its Lease tells. Starts to look out for others.
+/// The election settings and the Lease annotations of a shard. Starts the conflict monitor.
 pub(crate) fn stand(
     shard: Shard,
     election: LeaderElectionArgs,
@@ -49,7 +47,7 @@ pub(crate) fn stand(
         );
         let conflict = Opts::new(
             "vpa_recommender_shard_conflict",
-            "Whether another recommender divides the namespaces into another number of shards.",
+            "Whether another recommender runs with another number of shards.",
         );
         let conflict = conflict
             .const_label("shard", shard.index().to_string())
@@ -87,12 +85,12 @@ struct Lookout {
     conflict: IntGauge,
 }
 
-/// What a Lease says.
+/// Content of a Lease.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 struct Look {
     holder: String,
     renewed: Option<Timestamp>,
-    /// How many shards its holder knows of.
+    /// Number of shards in its annotation.
     shards: Option<String>,
 }
 
@@ -111,7 +109,7 @@ impl From<Lease> for Look {
 }
 
 impl Look {
-    /// Whether the Lease has a holder now, renewed since the look `before`, who divides otherwise.
+    /// Whether a holder that renewed the Lease since `before` has another number of shards.
     fn is_conflict(&self, before: &Self, count: u16) -> bool {
         let is_held =
             !self.holder.is_empty() && before.renewed.is_some() && before.renewed < self.renewed;
@@ -120,7 +118,7 @@ impl Look {
 }
 
 impl Lookout {
-    /// Goes on for ever.
+    /// Runs for ever.
     async fn run(self) {
         let mut looks = interval(LOOK);
         looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -133,7 +131,7 @@ impl Lookout {
                 let now = match self.leases.get_opt(name).await {
                     Ok(lease) => lease.map(Look::from).unwrap_or_default(),
                     Err(error) => {
-                        tracing::debug!(lease = name, %error, "cannot see whether another recommender holds the lease");
+                        tracing::debug!(lease = name, %error, "cannot read the lease of another shard");
                         continue;
                     }
                 };
@@ -155,7 +153,7 @@ impl Lookout {
                     holder,
                     theirs,
                     ours,
-                    "another recommender divides the namespaces otherwise"
+                    "another recommender runs with another number of shards"
                 );
             }
             said = found.map(|(lease, _)| lease);

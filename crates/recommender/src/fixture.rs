@@ -1,4 +1,4 @@
-//! For tests: what stands in a namespace `shop`, as the recommender sees it.
+//! Objects for tests, in the namespace `shop`.
 
 use std::sync::Arc;
 
@@ -7,13 +7,13 @@ use model::{Labels, Selector};
 use serde_json::{Value, json};
 use view::{Autoscaler, Container, Controller, ObjectKey, Phase, Pod, Resources};
 
-/// So many seconds after a moment that all tests share.
+/// A number of seconds after a fixed time.
 pub(crate) fn at(second: i64) -> Timestamp {
     Timestamp::from_second(1_800_000_000 + second).expect("in range")
 }
 
-/// A running pod of the Deployment `app`, with one container `main` that asks for nothing, and one
-/// that ran before it.
+/// A running pod of the Deployment `app`, with one container `main` without requests, and one init
+/// container.
 pub(crate) fn pod(name: &str, app: &str) -> Pod {
     Pod {
         key: ObjectKey::new("shop", name),
@@ -47,7 +47,7 @@ pub(crate) fn deployment(name: &str, replicas: i32) -> Arc<Controller> {
     })
 }
 
-/// A VPA object on the Deployment of its name, and what else its JSON holds.
+/// A VPA object for the Deployment of its name, merged with more JSON.
 pub(crate) fn autoscaler(name: &str, more: &Value) -> Autoscaler {
     let mut object = json!({
         "apiVersion": "autoscaling.k8s.io/v1", "kind": "VerticalPodAutoscaler",

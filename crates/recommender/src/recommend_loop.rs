@@ -107,7 +107,7 @@ impl RecommendLoop {
                     self.begin_resync();
                     steps.get_or_insert_with(|| metrics.steps());
                 }
-                // Others get a turn between two portions.
+                // Other tasks run between two batches.
                 () = yield_now(), if self.resync.is_some() => self.step(),
             }
             let is_done = self.resync.is_none() && self.writes.is_idle();
@@ -121,7 +121,7 @@ impl RecommendLoop {
         self.due = Some(self.due.map_or(time, |due| due.min(time)));
     }
 
-    /// Decides about these objects now.
+    /// Decides about urgent objects now.
     fn recommend_urgent(&mut self, objects: &BTreeSet<ObjectKey>) {
         let decisions =
             block_in_place(|| self.shared.lock().decide_objects(objects, Timestamp::now()));
@@ -145,7 +145,7 @@ impl RecommendLoop {
         });
     }
 
-    /// Decides about the next portion of the resync.
+    /// Decides about the next batch of the resync.
     fn step(&mut self) {
         let Some(mut resync) = self.resync.take() else {
             return;
@@ -160,7 +160,7 @@ impl RecommendLoop {
             if decision.is_change() {
                 self.publish(&decision);
             }
-            // A status that is right by now withdraws the write that waits for the object.
+            // A status that is already correct cancels the pending write of the object.
             self.writes.put(Arc::clone(&decision), Priority::Ordinary);
             resync
                 .decisions
@@ -194,7 +194,7 @@ impl RecommendLoop {
         self.cooldown_until = Instant::now() + resync.began.elapsed() * COOLDOWN_FACTOR;
     }
 
-    /// Readers of a term see nothing before the end of its first resync, when everything was feed_term.
+    /// Publishes a decision. Subscribers see nothing of a term before its first resync is complete.
     fn publish(&self, decision: &Decision) {
         if let Some(term) = self.feed_term.as_ref().filter(|_| self.leads()) {
             term.apply(serve::recommendation(decision), Timestamp::now());

@@ -1,4 +1,4 @@
-//! Starts everything: watches and ingestion in every replica, writing in the one that leads.
+//! Start of the program: watches and ingestion in every replica, writes in the leader.
 
 mod leader;
 mod parts;
@@ -34,13 +34,12 @@ use crate::sizing_policies::watch::watch as watch_policies;
 use crate::storage::Storage;
 use crate::usage::Usage;
 
-/// Of so many statuses that are written at the same time, one checkpoint is: nobody waits for
-/// checkpoints.
+/// Concurrent status writes per concurrent checkpoint write: checkpoints are not urgent.
 const CHECKPOINT_SHARE: usize = 4;
 /// Number of missing rounds of usage after which predictions report that there are none.
 const MAX_MISSING_ROUNDS: u32 = 5;
 
-/// The recommender's work.
+/// Runs the recommender until shutdown.
 pub async fn run(args: Args, chassis: Chassis) -> anyhow::Result<()> {
     let Args {
         common,
@@ -240,8 +239,7 @@ pub async fn run(args: Args, chassis: Chassis) -> anyhow::Result<()> {
         .await
 }
 
-/// Where the past is: of usage, unless checkpoints hold it, and of what is predicted, unless it is
-/// what usage was.
+/// The stores of usage history and of predicted series, where these are Prometheus.
 fn pasts(
     history: &HistoryArgs,
     storage: Storage,

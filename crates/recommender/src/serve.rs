@@ -1,4 +1,4 @@
-//! The feed to the other services: what is decided, told at once, and the answers to why.
+//! gRPC server of the feed: publishes decisions and explains them.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -21,17 +21,17 @@ use crate::ingest::SharedState;
 
 /// The feed of this replica.
 pub(crate) struct Feed {
-    /// Where to tell decisions.
+    /// Publisher of recommendations.
     pub(crate) publisher: Publisher,
-    /// Where to tell forecasts.
+    /// Publisher of forecasts.
     pub(crate) forecasts: Publisher<Forecast>,
-    /// Where readers find it, for the Lease.
+    /// Address for the Lease.
     pub(crate) address: String,
 }
 
 impl Feed {
-    /// Starts the feed, unless it is off. It serves as soon as its certificates are there: they may
-    /// come later than the program, and the program is worth having without them.
+    /// Starts the feed, unless it is disabled. It serves once its certificates exist, which may be
+    /// later than the start of the program.
     pub(crate) fn start(
         args: FeedArgs,
         shared: &SharedState,
@@ -129,7 +129,7 @@ impl Serving {
     }
 }
 
-/// Waits until the files can be served. A lasting reason why not is said once.
+/// Waits until the files can be loaded. A lasting error is logged once.
 async fn certificates(files: TlsFiles) -> ServingTls {
     let mut said = None;
     loop {
@@ -149,8 +149,7 @@ async fn certificates(files: TlsFiles) -> ServingTls {
 
 const RETRY: Duration = RELOAD_PERIOD;
 
-/// The address for the Lease: the advertised host, or else the one that is listened on, with the
-/// port.
+/// The address for the Lease: the advertised host, or else the listening one, with the port.
 fn advertised(host: &str, listen: ListenAddress) -> anyhow::Result<String> {
     let host = match (host, listen.host()) {
         ("", None) => {
@@ -161,7 +160,7 @@ fn advertised(host: &str, listen: ListenAddress) -> anyhow::Result<String> {
     };
     ensure!(
         listen.port() != 0,
-        "--feed-address: the port must be a certain one, since the Lease tells it"
+        "--feed-address: the port must not be 0, since the Lease announces it"
     );
     // The address ends the holder's identity, whose parts are joined by underscores.
     ensure!(
@@ -201,7 +200,7 @@ fn explained_message(explained: ExplainedRecommendation) -> Explained {
     }
 }
 
-/// What the feed tells of a decision.
+/// Converts a decision for the feed.
 pub(crate) fn recommendation(decision: &Decision) -> Recommendation {
     let Decision {
         autoscaler, status, ..

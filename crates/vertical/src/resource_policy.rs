@@ -1,12 +1,12 @@
-//! From the resource policy and the annotations of a `VerticalPodAutoscaler` object to the policies
-//! that sizing knows.
+//! Conversion of the resource policy and the annotations of a `VerticalPodAutoscaler` to the
+//! policies of `sizing`.
 
 use std::collections::BTreeSet;
 
 use api::vpa::{ContainerResourcePolicy, ContainerScalingMode, VerticalPodAutoscaler};
 use sizing::{ContainerPolicy, ScalingMode, SizingPolicy, SizingPolicyError};
 
-/// The policies of an object, in their written order.
+/// The container policies of an object, in their order.
 pub fn policies(object: &VerticalPodAutoscaler) -> Vec<ContainerPolicy> {
     let policies = object
         .spec
@@ -33,12 +33,12 @@ fn policy(policy: &ContainerResourcePolicy) -> ContainerPolicy {
     }
 }
 
-/// The containers that an annotation gives whole cores.
+/// The containers with whole cores, by annotation.
 pub fn integer_cpu(object: &VerticalPodAutoscaler) -> BTreeSet<String> {
     sizing::integer_cpu_containers(annotations(object))
 }
 
-/// The way of sizing that annotations ask for; none for the VPA's.
+/// The sizing policy that the annotations select; `None` for the VPA's.
 pub fn sizing_policy(
     object: &VerticalPodAutoscaler,
 ) -> Result<Option<SizingPolicy>, SizingPolicyError> {

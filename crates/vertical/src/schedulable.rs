@@ -1,6 +1,6 @@
-//! What holds recommendations to what can be scheduled: for each object, one of its pods, what its
-//! namespace allows and what nodes have left. Taken from the view whenever pods are; the arithmetic
-//! is in `sizing`.
+//! Caps to what can be scheduled: for each object one of its pods, the limits of its namespace and
+//! the free resources of nodes. Loaded from the view together with pods; the formulas are in
+//! `sizing`.
 
 mod cap_to;
 mod condition;
@@ -28,41 +28,41 @@ use facts::{RoomFacts, pod_shape};
 use own_pods::OwnPods;
 use quotas::Quotas;
 
-/// Narrows down for one object what the flag of the same name says.
+/// Annotation that narrows the flag of the same name for one object.
 const ANNOTATION: &str = "plimsoll.dev/cap-to-schedulable";
 
-/// What is asked for.
+/// Settings of the caps.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Settings {
-    /// What recommendations are held to.
+    /// Sources of the caps.
     pub cap_to: CapTo,
-    /// Share of a node's allocatable that is left free.
+    /// Share of a node's allocatable resources that stays free.
     pub margin: f64,
 }
 
-/// What recommendations are held to.
+/// The caps of all objects.
 #[derive(Debug)]
 pub(crate) struct Schedulable {
     settings: Settings,
     facts: RoomFacts,
     rooms: NodeHeadrooms,
-    /// Of constraints that pods have; nodes are many, constraints few.
+    /// Candidate nodes by constraints: nodes are many, constraints few.
     by_constraints: HashMap<Place, Arc<CandidateNodes>>,
     workloads: BTreeMap<ObjectKey, Workload>,
 }
 
-/// Where pods go.
+/// Nodes that a pod may run on.
 #[derive(Debug, PartialEq, Eq, Hash)]
 enum Place {
     One(NodeConstraints),
-    /// To every node of this `DaemonSet`: namespace and name.
+    /// Every node of this `DaemonSet`, by namespace and name.
     Every((String, String)),
 }
 
 /// The workload of one object.
 #[derive(Debug)]
 struct Workload {
-    /// The last one that was made; it stands for the others, also after they are gone.
+    /// The newest pod, which represents the others, also after they are deleted.
     pod: Arc<Pod>,
     default_limits: Resources,
     ceilings: Vec<Ceiling>,
@@ -80,7 +80,7 @@ impl Schedulable {
         }
     }
 
-    /// Takes over what has changed. `objects` come with the selectors of their pods.
+    /// Loads what has changed. `objects` come with the selectors of their pods.
     pub(crate) fn load<'a>(
         &mut self,
         view: &View,
@@ -136,7 +136,7 @@ impl Schedulable {
         self.by_constraints = places;
     }
 
-    /// The most that the containers of an object may get; none while nothing is known of its pods.
+    /// The caps of an object's containers; `None` while its pods are unknown.
     pub(crate) fn fit(
         &self,
         autoscaler: &Autoscaler,
@@ -160,7 +160,8 @@ impl Schedulable {
         Some(fitting.fit(recommendation))
     }
 
-    /// What the nodes have left that a pod may run on. `places` are those that are still asked for.
+    /// The free resources of the nodes that a pod may run on. `places` has the constraints still in
+    /// use.
     fn nodes(
         &mut self,
         pod: &Pod,
@@ -182,7 +183,7 @@ impl Schedulable {
     }
 }
 
-/// The pod that was made last, of those that have not ended if there are any.
+/// The newest pod, preferably an unfinished one.
 fn newest(pods: &[&Arc<Pod>]) -> Option<Arc<Pod>> {
     let made = |pod: &Pod| {
         pod.placement
@@ -195,7 +196,7 @@ fn newest(pods: &[&Arc<Pod>]) -> Option<Arc<Pod>> {
     newest.map(|pod| Arc::clone(pod))
 }
 
-/// None where it is not known where the pod may run.
+/// The nodes that a pod may run on; `None` while unknown.
 fn place(pod: &Pod) -> Option<Place> {
     match &pod.owner {
         Some(owner) if owner.kind == WellKnown::DaemonSet.kind() => Some(Place::Every((
@@ -206,22 +207,21 @@ fn place(pod: &Pod) -> Option<Place> {
     }
 }
 
-/// What one object is held to. An annotation that says nothing sensible takes nothing away.
+/// The caps of one object. An invalid annotation narrows nothing.
 fn cap_to(object: &VerticalPodAutoscaler, all: CapTo) -> CapTo {
     own_cap_to(object)
         .and_then(Result::ok)
         .map_or(all, |own| all.and(own))
 }
 
-/// Why the object's annotation cannot be used, if it has one that cannot; the flag applies in full
-/// then.
+/// The error in the object's annotation, if it is invalid. The flag applies in full then.
 pub(crate) fn refused_cap(object: &VerticalPodAutoscaler) -> Option<String> {
     own_cap_to(object)?
         .err()
         .map(|error| format!("annotation {ANNOTATION}: {error}"))
 }
 
-/// What the object asks for.
+/// The caps that the object's annotation names.
 fn own_cap_to(object: &VerticalPodAutoscaler) -> Option<Result<CapTo, String>> {
     object
         .metadata
@@ -231,7 +231,7 @@ fn own_cap_to(object: &VerticalPodAutoscaler) -> Option<Result<CapTo, String>> {
         .map(|text| text.parse())
 }
 
-/// How many pods the target of an object is to have, as far as it says.
+/// The desired replicas of an object's target; 0 if unknown.
 fn replicas(view: &View, autoscaler: &Autoscaler) -> u32 {
     let target = autoscaler.target();
     let controller = WellKnown::of_kind(&target.kind)
@@ -247,7 +247,7 @@ fn ranges_in<'a>(view: &'a View, namespace: &'a str) -> impl Iterator<Item = &'a
     ranges.take_while(move |range| range.key.namespace == namespace)
 }
 
-/// The limits that containers without any get; of several the last one, as upstream takes it.
+/// The default limits of containers. The last of several limit ranges counts, as upstream.
 fn default_limits(view: &View, namespace: &str) -> Resources {
     let items = ranges_in(view, namespace).flat_map(|range| &range.items);
     let defaults = items

@@ -1,6 +1,5 @@
-//! What one recommender knows: pods, the history of their usage, and the objects that it is in
-//! charge of. No input or output here; the steps are upstream's (`LoadVPAs`, `LoadPods`,
-//! `LoadMetrics`, `UpdateVPAs`, `GarbageCollect`).
+//! State of one recommender: its objects, their pods, and the history of their usage. The steps are
+//! upstream's (`LoadVPAs`, `LoadPods`, `LoadMetrics`, `UpdateVPAs`, `GarbageCollect`).
 
 mod checkpoints;
 mod clock;
@@ -43,57 +42,58 @@ pub use oom_kills::{OomKillCounts, OomKillResult};
 pub use quality::Recommended;
 pub use samples::Ingested;
 
-/// Which objects are this recommender's, and which pods are worth a history.
+/// Configuration of a recommender.
 #[derive(Debug, Clone)]
 pub struct RecommenderConfig {
-    /// The name that objects may ask for.
+    /// Name of the recommender in `spec.recommenders`.
     pub recommender_name: String,
-    /// Whether pods that no object selects are passed over.
+    /// Whether pods that no object selects are ignored.
     pub memory_saver: bool,
-    /// Whether native sidecars are sized, as containers are.
+    /// Whether native sidecars are sized like containers.
     pub native_sidecars: bool,
-    /// How long usage of new pods may take to arrive; the interval at which it is read.
+    /// Interval at which usage is read, and the time that usage of new pods may take to arrive.
     pub usage_interval: Duration,
 }
 
-/// What one recommender knows.
+/// State of one recommender.
 #[derive(Debug)]
 pub struct RecommenderState {
     config: RecommenderConfig,
     cluster: ClusterState,
     autoscalers: BTreeMap<ObjectKey, Tracked>,
     pods: BTreeMap<ObjectKey, Arc<Pod>>,
-    /// Pods that are gone, but whose last kills may still be on their way.
+    /// Deleted pods, whose last OOM kills may still arrive.
     gone: BTreeSet<ObjectKey>,
-    /// Kills that were seen in pods when they were taken over.
+    /// OOM kills found in the status of pods when they were loaded.
     found_oom_kills: FoundOomKills,
     stored_history: StoredHistory,
     clock: ClockCheck,
-    /// Which history has come; absent when none is fetched.
+    /// Progress of the backfill; `None` without one.
     history: Option<BackfillProgress>,
-    /// What recommendations are held to; absent when they are held to nothing.
+    /// Caps to what can be scheduled; `None` without caps.
     schedulable: Option<Schedulable>,
-    /// Rounds in a row in which the source of usage did not answer; none before the first round.
+    /// Consecutive rounds in which the source of usage did not answer; `None` before the first
+    /// round.
     unanswered: Option<u32>,
 }
 
-/// An object that this recommender is in charge of.
+/// An object that this recommender handles.
 #[derive(Debug)]
 struct Tracked {
     autoscaler: Arc<Autoscaler>,
     target: Target,
-    /// Why the way of sizing that it asks for is refused, if it is; then the VPA's stands in.
+    /// Error in an annotation, if one is invalid. The default applies then.
     refused_annotation: Option<String>,
-    /// Since when pods match.
+    /// Time since which pods match.
     pods_since: Option<Timestamp>,
-    /// The containers whose stored history was taken over, or refused.
+    /// Containers whose checkpoint was loaded or refused.
     loaded: BTreeSet<String>,
-    /// The containers whose stored history is dated in the future, until usage confirms the clock.
+    /// Containers whose checkpoint is dated in the future, until usage confirms the clock.
     deferred: BTreeSet<String>,
 }
 
 impl RecommenderState {
-    /// Nothing is known yet.
+    /// Creates an empty state.
     pub fn new(config: RecommenderConfig, sizing: Config) -> Result<Self, ConfigError> {
         Ok(Self {
             config,
@@ -110,13 +110,13 @@ impl RecommenderState {
         })
     }
 
-    /// How many histories of like containers there are.
+    /// Number of histories.
     pub fn history_count(&self) -> usize {
         self.cluster.size().histories
     }
 
-    /// Takes over the objects that this recommender is in charge of, and what their targets come
-    /// down to. Gives whether there are new ones, whose history may be stored.
+    /// Loads the objects of this recommender and resolves their targets. Returns whether there are
+    /// new ones, which may have checkpoints.
     pub fn load_autoscalers(&mut self, view: &View) -> bool {
         let name = &self.config.recommender_name;
         let ours: BTreeMap<ObjectKey, &Arc<Autoscaler>> = view
@@ -174,7 +174,7 @@ impl RecommenderState {
             .as_ref()
             .filter(|message| refused_before.as_ref() != Some(*message))
         {
-            tracing::warn!(autoscaler = %key, message, "an annotation cannot be used; the default stands in");
+            tracing::warn!(autoscaler = %key, message, "invalid annotation; using the default");
         }
         self.cluster
             .apply_autoscaler(&key, spec(autoscaler, &target, policy));
@@ -203,8 +203,7 @@ impl RecommenderState {
         self.autoscalers.remove(key);
     }
 
-    /// Takes over pods that are new or changed, and notes which are gone. Gives what became of the
-    /// kills of new ones.
+    /// Loads new and changed pods, and marks deleted ones. Returns the OOM kills found in new pods.
     pub fn load_pods(&mut self, view: &View, now: Timestamp) -> OomKillCounts {
         let selections = self
             .config
@@ -246,7 +245,7 @@ impl RecommenderState {
         }
     }
 
-    /// A round has ended, in which the source of usage answered something, or nothing.
+    /// Records whether the source of usage answered in a round.
     pub fn source_read(&mut self, answered: bool) {
         self.unanswered = Some(if answered {
             0
@@ -255,7 +254,7 @@ impl RecommenderState {
         });
     }
 
-    /// Forgets the pods that are gone. Their kills must have been added before.
+    /// Removes deleted pods. Their OOM kills must have been added before.
     pub fn delete_removed_pods(&mut self) {
         for key in std::mem::take(&mut self.gone) {
             self.cluster.delete_pod(&key.namespace, &key.name);
@@ -270,8 +269,8 @@ impl RecommenderState {
         self.clock.round_ended(now, steady);
     }
 
-    /// Drops history that is too old or of no use, at most once an hour; returns how many
-    /// histories. While the clock is not trusted, none is too old.
+    /// Drops expired and unused histories, at most once an hour. Returns the number of dropped
+    /// histories. None expires while the clock is not trusted.
     pub fn collect_garbage(&mut self, now: Timestamp) -> usize {
         if self.clock.may_expire(now) {
             self.cluster.collect_garbage(now)

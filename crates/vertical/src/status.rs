@@ -1,10 +1,10 @@
-//! From what is known about one `VerticalPodAutoscaler` object to the status that it should have.
+//! Desired status of one `VerticalPodAutoscaler` object.
 //!
 //! Conditions, reasons and messages are upstream's (`recommender/model/vpa.go`,
-//! `UpdateConditions`), with one difference in what is recommended. Upstream recommends the minimum
-//! for containers of which nothing was measured, right away. Here such a minimum never takes the
-//! place of an earlier recommendation, and it waits until usage had time to arrive. Neither does
-//! what little is known before history has come from Prometheus, and a condition says so.
+//! `UpdateConditions`). The recommendation differs in one point. Upstream immediately recommends
+//! the minimum for containers without samples. Here a minimum never replaces an earlier
+//! recommendation, and it waits until usage had time to arrive. The same holds before history has
+//! arrived from Prometheus, which a condition reports.
 
 mod history;
 mod recommendation;
@@ -26,47 +26,45 @@ pub use recommendation::has_recommendation;
 
 const NO_PODS_REASON: &str = "NoPodsMatched";
 const NO_PODS_MESSAGE: &str = "No pods match this VPA object";
-/// A condition that upstream does not have: annotations ask for what cannot be had, and the default
-/// stands in.
+/// Condition that upstream does not have: an annotation is invalid, and the default applies.
 const ANNOTATION_REFUSED: &str = "AnnotationRefused";
 const REFUSED_REASON: &str = "InvalidAnnotation";
 
-/// A condition that upstream does not have: the object has more container names than are sized.
+/// Condition that upstream does not have: the object has more container names than are sized.
 const CONTAINERS_OMITTED: &str = "ContainersOmitted";
 const OMITTED_REASON: &str = "TooManyContainerNames";
 
 const SILENT_REASON: &str = "MetricsUnavailable";
-/// Without a time, so that it is written once.
+/// Message without a time, so that it is written once.
 const SILENT_MESSAGE: &str =
     "The source of usage has not answered for several rounds: the recommendation does not move";
 
-/// What is known about one object.
+/// Input of an object's status.
 #[derive(Debug, Clone)]
 pub struct StatusInput<'a> {
-    /// The object as last seen.
+    /// The object.
     pub object: &'a VerticalPodAutoscaler,
-    /// Why its target cannot be used, if it cannot.
+    /// Problem of its target, if any.
     pub unsupported: Option<&'a str>,
-    /// Why the way of sizing that it asks for is refused, if it is.
+    /// Error in an annotation, if any.
     pub refused_annotation: Option<&'a str>,
-    /// How many pods match.
+    /// Number of matching pods.
     pub pods: usize,
-    /// What usage says, for every container that is known and sized.
+    /// Recommendation from usage, for every sized container.
     pub recommendation: Recommendation,
-    /// Whether any usage of its containers was measured.
+    /// Whether any container has samples.
     pub is_measured: bool,
     /// Whether its pods are so new that usage may still arrive.
     pub may_be_measured_soon: bool,
-    /// Whether usage from before this recommender started is in the recommendation.
+    /// State of the history from before this recommender started.
     pub history: History<'a>,
     /// Whether the object has more container names than are sized ([`crate::MAX_CONTAINERS`]).
     pub omits_containers: bool,
-    /// Whether the source of usage has been silent for so long that the recommendation is out of
-    /// date. The condition stays as it is while this is not known.
+    /// Whether the source of usage is stale. `None` leaves the condition as it is.
     pub source_is_stale: Option<bool>,
 }
 
-/// The status that the object should have.
+/// Returns the desired status.
 pub fn status(input: StatusInput, now: Timestamp) -> VerticalPodAutoscalerStatus {
     let StatusInput {
         object,
@@ -130,7 +128,7 @@ pub fn status(input: StatusInput, now: Timestamp) -> VerticalPodAutoscalerStatus
     }
 }
 
-/// Without the number of names, so that it is written once.
+/// Message without the number of names, so that it is written once.
 fn omitted_message() -> String {
     let most = crate::MAX_CONTAINERS;
     format!(

@@ -1,8 +1,7 @@
-//! Writes and deletes `VerticalPodAutoscalerCheckpoint` objects. There is no status subresource:
-//! the status is part of the main resource, as upstream has it.
+//! Writes and deletes `VerticalPodAutoscalerCheckpoint` objects. They have no status subresource:
+//! the status is part of the main resource, as upstream.
 //!
-//! Checkpoints take at most half of what the API client may ask for, so that recommendations never
-//! wait for them.
+//! Checkpoints use at most half of the API client's rate, so recommendations never wait for them.
 
 use parking_lot::Mutex;
 use std::sync::Arc;
@@ -30,15 +29,15 @@ use crate::outcome::CheckpointOutcome;
 /// Kind of write of a checkpoint.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum CheckpointWrite {
-    /// The whole object is made.
+    /// Create the object.
     Create,
-    /// The status is put in place of the one that is there.
+    /// Replace the status.
     Replace,
-    /// The object gets the status that it does not have.
+    /// Add the missing status.
     AddStatus,
 }
 
-/// Writes and deletes checkpoints. Clones share one pace.
+/// Writes and deletes checkpoints. Clones share the rate limit.
 #[derive(Clone)]
 pub(crate) struct Writer {
     client: Client,
@@ -46,7 +45,7 @@ pub(crate) struct Writer {
 }
 
 impl Writer {
-    /// Takes half of `qps` requests per second through `client`, and half of `burst` at once.
+    /// Creates a writer with half of `qps` and `burst`.
     pub(crate) fn new(client: Client, qps: f64, burst: u32) -> Self {
         Self {
             client,
@@ -81,8 +80,8 @@ impl Writer {
         }
     }
 
-    /// The object may have come or gone since it was last seen; then the other way of writing it is
-    /// the right one.
+    /// Sends the write. If the object was created or deleted in the meantime, the other kind of
+    /// write is used.
     async fn send(
         &self,
         key: &ObjectKey,
@@ -132,9 +131,8 @@ impl Writer {
             .map(drop)
     }
 
-    /// Deletes a checkpoint of no use; gives whether it did. What is asked of the API server
-    /// decides, not what was seen: a VPA object that does not parse is not seen, and there all the
-    /// same.
+    /// Deletes an unused checkpoint. Returns whether it was deleted. The API server is asked
+    /// whether the VPA object exists, since the watch does not see objects that do not parse.
     pub(crate) async fn collect(&self, unused: &UnusedCheckpoint, leading: &Leading) -> bool {
         self.turn().await;
         if !leading.holds(Instant::now()) {
@@ -170,7 +168,7 @@ impl Writer {
         };
         let api = loosely_typed::<VerticalPodAutoscalerCheckpoint>(&self.client, &key.namespace);
         api.delete(&key.name, &params).await?;
-        tracing::info!(checkpoint = %key, reason = reason.name(), "deleted a checkpoint of no use");
+        tracing::info!(checkpoint = %key, reason = reason.name(), "deleted an unused checkpoint");
         Ok(true)
     }
 
@@ -188,8 +186,8 @@ impl Writer {
     }
 }
 
-/// The patch, preceded by tests that the object is of this container: `a-b` and `c` make the same
-/// name as `a` and `b-c`.
+/// Adds tests that the object belongs to this container: `a-b` and `c` make the same name as `a`
+/// and `b-c`.
 fn of_container(spec: &VerticalPodAutoscalerCheckpointSpec, patch: Patch) -> Patch {
     let VerticalPodAutoscalerCheckpointSpec {
         vpa_object_name,

@@ -1,4 +1,4 @@
-//! What /metrics shows: names, types and labels. The first list is upstream's, which dashboards and
+//! Names, types and labels of the metrics. The first list is upstream's, which dashboards and
 //! alerts rely on.
 
 use std::collections::{BTreeMap, BTreeSet};

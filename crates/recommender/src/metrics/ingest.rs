@@ -1,5 +1,4 @@
-//! Metrics of what flows into the cluster state: samples, OOM kills, checkpoints, and the histories
-//! that they become.
+//! Metrics of the ingestion: samples, OOM kills, checkpoints, and the histories that they become.
 
 use std::time::Instant;
 

@@ -1,4 +1,4 @@
-//! What becomes of sizing policies.
+//! Metrics of the sizing policies.
 
 use prometheus::core::Collector;
 use prometheus::{IntCounterVec, IntGauge, IntGaugeVec, Opts};
@@ -6,7 +6,7 @@ use vertical::policies::plan::{Action, PolicySummary};
 
 use crate::outcome::PolicyOutcome;
 
-/// Counts of policies, of what they mean, and of writes on their behalf.
+/// Counts of policies, their workloads, and writes on their behalf.
 #[derive(Debug, Clone)]
 pub(crate) struct PolicyMetrics {
     policies: IntGauge,
@@ -19,12 +19,12 @@ impl PolicyMetrics {
         let metrics = Self {
             policies: IntGauge::new(
                 "vpa_recommender_sizing_policies",
-                "Sizing policies that this recommender is in charge of; 0 on a stand-by.",
+                "Sizing policies that this recommender handles; 0 on a standby.",
             )?,
             workloads: IntGaugeVec::new(
                 Opts::new(
                     "vpa_recommender_sizing_policy_workloads",
-                    "Workloads that sizing policies mean, by what became of them; 0 on a stand-by.",
+                    "Workloads that sizing policies select, by state; 0 on a standby.",
                 ),
                 &["state"],
             )?,
@@ -53,7 +53,7 @@ impl PolicyMetrics {
         ]
     }
 
-    /// What all policies came to.
+    /// Sets the gauges to the summaries of all policies.
     pub(crate) fn counted(&self, summaries: &[PolicySummary]) {
         let set = |state: &str, count: &dyn Fn(&PolicySummary) -> usize| {
             let sum: usize = summaries.iter().map(count).sum();
@@ -68,7 +68,7 @@ impl PolicyMetrics {
         set("overridden", &|summary| summary.overridden.count);
     }
 
-    /// What became of one write.
+    /// Counts one write.
     pub(crate) fn written(&self, action: &Action, outcome: &PolicyOutcome) {
         self.writes
             .with_label_values(&[action.name(), outcome.name()])

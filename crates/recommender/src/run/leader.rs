@@ -1,4 +1,4 @@
-//! What the replica that leads does beyond the others, for one term.
+//! Work of the leader, for one term.
 
 use feed::Publisher;
 use futures::try_join;
@@ -15,13 +15,13 @@ use crate::predictions::controller::PredictionController;
 use crate::recommend_loop::RecommendLoop;
 use crate::sizing_policies::controller::PolicyController;
 
-/// All that writes, or tells readers.
+/// All tasks that write or publish.
 pub(super) struct Leader {
     pub(super) shared: SharedState,
-    /// Where decisions are told, if there is a feed.
+    /// The feed, if it is enabled.
     pub(super) publisher: Option<Publisher>,
     pub(super) writer: Writer,
-    /// How many statuses are written at the same time.
+    /// Number of concurrent status writes.
     pub(super) workers: usize,
     pub(super) checkpoints: CheckpointController,
     pub(super) policies: PolicyController,
@@ -33,8 +33,8 @@ pub(super) struct Leader {
 }
 
 impl Leader {
-    /// The work of one term. Readers are sent away when it is over, and what is not done is
-    /// dropped.
+    /// The work of one term. At its end the feed's subscribers are disconnected and unfinished work
+    /// is dropped.
     pub(super) fn work(
         &self,
         leading: Leading,

@@ -19,16 +19,16 @@ use crate::predictions::collector::{HistoryCollector, Source};
 use crate::predictions::controller::PredictionController;
 use crate::sizing_policies::controller::PolicyController;
 
-/// What they share.
+/// Inputs that the controllers share.
 pub(super) struct Parts<'a> {
     pub(super) client: &'a Client,
-    /// The name by which objects call this recommender.
+    /// Name of the recommender in `spec.recommenders`.
     pub(super) recommender: &'a str,
     /// Pods, workloads and VPA objects.
     pub(super) watches: &'a Watches,
     /// EHPAs, predictions, and the objects that EHPAs own.
     pub(super) horizontal: &'a Watches,
-    /// How many objects are written at the same time.
+    /// Number of concurrent writes.
     pub(super) workers: usize,
     pub(super) metrics: &'a Metrics,
 }

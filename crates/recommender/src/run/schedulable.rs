@@ -1,4 +1,4 @@
-//! Watches of what recommendations are capped to.
+//! Watches for the caps to what can be scheduled.
 
 use vertical::schedulable::{CapTo, Settings};
 use watch::Watches;

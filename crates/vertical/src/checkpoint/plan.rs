@@ -155,8 +155,8 @@ pub fn stored_checkpoints(
     stored
 }
 
-/// When a VPA object was last maintained in this term, on the monotonic clock, and the least recent
-/// write of its checkpoints.
+/// Time of the last maintenance of a VPA object in this term, on the monotonic clock, and of the
+/// least recent write of its checkpoints.
 pub type LastMaintained = (Option<Duration>, Option<Timestamp>);
 
 /// The VPA objects in the order in which they are maintained: first those not maintained in this
@@ -217,7 +217,7 @@ mod tests {
         }
     }
 
-    /// What is known: last sample at second 500, weight 1.
+    /// The content here: last sample at second 500, weight 1.
     fn check(object: Option<&Checkpoint>, expected: CheckpointAction) {
         let content = status(NOW, Some(500), 1.0);
         assert_eq!(

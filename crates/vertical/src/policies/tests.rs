@@ -132,7 +132,7 @@ impl Fixture {
         self
     }
 
-    /// The object that the policy makes for a Deployment, after somebody changed it.
+    /// The object that the policy makes for a Deployment, after a change by another client.
     fn made(self, policy: &Policy, workload: &str, change: impl FnOnce(&mut Value)) -> Self {
         let workload = ObjectKey::new("shop", workload);
         let object = desired::object(policy, WellKnown::Deployment, &workload);
@@ -142,7 +142,7 @@ impl Fixture {
         self.object(object)
     }
 
-    /// An autoscaler of `shop` that somebody made by hand.
+    /// An autoscaler of `shop` without a policy.
     fn by_hand(self, name: &str, target: &str) -> Self {
         self.object(json!({
             "apiVersion": "autoscaling.k8s.io/v1", "kind": "VerticalPodAutoscaler",
@@ -172,7 +172,7 @@ impl Fixture {
     }
 }
 
-/// What a recommender without shards says of the first policy.
+/// The status from a recommender without shards, for the first policy.
 fn status(plan: &Plan, failed: &[&str]) -> SizingPolicyStatus {
     let alone = ShardIdentity { index: 0, count: 1 };
     match status_update(alone, &plan.summaries[0], failed, Timestamp::UNIX_EPOCH) {

@@ -1,20 +1,20 @@
-//! What recommendations are held to: as the flag says, or less where an object asks for less.
+//! Sources of caps: those of the flag, or fewer where an object's annotation narrows them.
 
 use std::str::FromStr;
 
-/// What recommendations are held to.
+/// Sources of caps.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct CapTo {
-    /// What nodes have left.
+    /// Free resources of nodes.
     pub nodes: bool,
-    /// What quotas leave.
+    /// Room in quotas.
     pub quotas: bool,
-    /// What limit ranges allow.
+    /// Maxima of limit ranges.
     pub limit_ranges: bool,
 }
 
 impl CapTo {
-    /// Only what both name.
+    /// The sources that both name.
     #[must_use]
     pub fn and(self, other: Self) -> Self {
         Self {
@@ -24,7 +24,7 @@ impl CapTo {
         }
     }
 
-    /// Whether nothing is named.
+    /// Whether no source is named.
     pub fn is_nothing(self) -> bool {
         self == Self::default()
     }

@@ -1,8 +1,7 @@
-//! What an object's status says about being held to what can be scheduled: the numbers, a
-//! condition, and the news of it.
+//! Caps in an object's status: the numbers, the condition, and its changes.
 //!
-//! The condition is what keeps events few: it says whose limits hold, and an event tells when that
-//! begins, changes or ends. It names no node and no wish, so that it changes as seldom as they do.
+//! The condition names the source of the cap, and an event is recorded only when that changes. It
+//! names neither a node nor the uncapped value, so it changes seldom.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -15,23 +14,23 @@ use jiff::Timestamp;
 use model::{Cap, Cpu, Memory, Quantity, Recommendation, ResourceName};
 use sizing::{Fit, Maximum};
 
-/// A condition that upstream does not have.
+/// Condition that upstream does not have.
 const CAPPED: &str = "RecommendationCapped";
-/// Joins the words of a reason.
+/// Separator of the words in a reason.
 const AND: &str = "And";
-/// So many numbers are told of one object.
+/// Maximum number of caps in a message.
 const MOST_TOLD: usize = 6;
 
-/// What people should be told about what an object is held to.
+/// Change of the caps of an object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CapChange<'a> {
-    /// Its recommendation is held to something, or to something else than before.
+    /// The recommendation is capped, or capped by another source than before.
     Capped(&'a str),
-    /// It is no longer.
+    /// The recommendation is no longer capped.
     Uncapped,
 }
 
-/// What has changed from one status to the next.
+/// The change of the caps from one status to the next.
 pub fn cap_change<'a>(
     old: Option<&VerticalPodAutoscalerStatus>,
     new: &'a VerticalPodAutoscalerStatus,
@@ -45,14 +44,14 @@ pub fn cap_change<'a>(
     }
 }
 
-/// By what the recommendation in a status is capped, as in the reason of its condition.
+/// The sources of the caps in a status, as in the reason of its condition.
 pub fn capped_by(status: &VerticalPodAutoscalerStatus) -> impl Iterator<Item = &str> {
     capped(status)
         .into_iter()
         .flat_map(|condition| condition.reason.split(AND))
 }
 
-/// Puts into a status what fits. `published` is what the object has.
+/// Applies the caps to a status. `published` is the object's current status.
 pub fn apply_cap(
     status: &mut VerticalPodAutoscalerStatus,
     published: Option<&VerticalPodAutoscalerStatus>,
@@ -80,7 +79,7 @@ pub fn apply_cap(
     }
 }
 
-/// Takes away the condition.
+/// Removes the condition.
 pub fn clear_cap(status: &mut VerticalPodAutoscalerStatus) {
     status
         .conditions
@@ -128,7 +127,7 @@ fn message(cuts: &[Cut]) -> String {
     message
 }
 
-/// One word, as in reasons and metrics.
+/// The word of a source in reasons and metrics.
 fn word(cap: Cap) -> &'static str {
     match cap {
         Cap::MinAllowed => "MinAllowed",

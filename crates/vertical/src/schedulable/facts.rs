@@ -1,4 +1,4 @@
-//! From what is watched to what the arithmetic needs.
+//! Conversion of watched objects to the input of the formulas.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -9,19 +9,18 @@ use view::{Container, Daemon, Node, ObjectKey, Pod, Resources, View, WellKnown};
 
 use crate::resource_policy::integer_cpu;
 
-/// What decides about what nodes have left.
+/// Objects that determine the free resources of nodes.
 #[derive(Debug, Default)]
 pub(super) struct RoomFacts {
     nodes: Vec<Arc<Node>>,
     daemons: Vec<Arc<Daemon>>,
-    /// Requests of the largest pod of each `DaemonSet`: it may have been given more than the
-    /// template says.
+    /// Requests of the largest pod of each `DaemonSet`, which may exceed those of the template.
     daemon_pods: BTreeMap<ObjectKey, Amounts>,
-    /// Requests of static pods by the name of their node.
+    /// Requests of static pods, by the name of their node.
     bound: BTreeMap<String, Amounts>,
 }
 
-/// Equal means that what nodes have left is the same.
+/// Equal facts have the same free resources of nodes.
 impl PartialEq for RoomFacts {
     fn eq(&self, other: &Self) -> bool {
         same(&self.nodes, &other.nodes)
@@ -93,7 +92,7 @@ fn same<T>(a: &[Arc<T>], b: &[Arc<T>]) -> bool {
     a.len() == b.len() && a.iter().zip(b).all(|(a, b)| Arc::ptr_eq(a, b))
 }
 
-/// Nothing where nothing is set.
+/// The amounts, zero where unset.
 pub(super) fn amounts(resources: Resources) -> Amounts {
     Amounts {
         cpu: resources.cpu.unwrap_or_default(),
@@ -101,8 +100,8 @@ pub(super) fn amounts(resources: Resources) -> Amounts {
     }
 }
 
-/// The shape of a pod that an object sizes. Containers without a limit get the default one when
-/// they are made anew.
+/// The shape of a pod that an object sizes. Containers without a limit get the default limit, as
+/// after their next creation.
 pub(super) fn pod_shape(
     pod: &Pod,
     object: &VerticalPodAutoscaler,

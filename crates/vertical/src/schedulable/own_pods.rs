@@ -1,5 +1,5 @@
-//! Which pods each object has, Pending ones included. Objects are found by a label that their
-//! selector asks for, so that the work does not grow with pods times objects.
+//! Pods of each object, including Pending ones. Objects are found by a label of their selector, so
+//! the cost is not the product of pods and objects.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -14,7 +14,7 @@ pub(super) struct OwnPods<'a>(BTreeMap<&'a ObjectKey, Vec<&'a Arc<Pod>>>);
 #[derive(Default)]
 struct Index<'a> {
     by_label: HashMap<(&'a str, &'a str), Vec<Entry<'a>>>,
-    /// Those whose selectors ask for no label with certain values.
+    /// Objects whose selectors require no label with given values.
     others: Vec<Entry<'a>>,
 }
 

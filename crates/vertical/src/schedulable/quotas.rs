@@ -1,6 +1,5 @@
-//! What the pods of namespaces with quotas ask for. It is added up here rather than read from the
-//! status of the quotas, which lags behind: numbers that do not belong together would make
-//! recommendations jump.
+//! Requests of the pods in namespaces with quotas. They are added up here, since the status of a
+//! quota lags behind: inconsistent numbers would make recommendations jump.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -10,7 +9,7 @@ use view::{ObjectKey, Pod, Quota, View};
 
 use super::facts::amounts;
 
-/// All quotas, with the requests and limits of all pods that each counts.
+/// All quotas, with the requests and limits of all pods that each one counts.
 pub(super) struct Quotas<'a>(BTreeMap<&'a ObjectKey, (&'a Quota, (Amounts, Amounts))>);
 
 impl<'a> Quotas<'a> {
@@ -26,8 +25,7 @@ impl<'a> Quotas<'a> {
         Self(quotas.collect())
     }
 
-    /// What the quotas of a namespace leave to each pod like this one, of a workload that has these
-    /// pods.
+    /// The room that the quotas of a namespace leave for each pod of a workload.
     pub(super) fn ceilings(
         &self,
         namespace: &str,

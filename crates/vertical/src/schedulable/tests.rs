@@ -98,7 +98,7 @@ fn recommend(millicores: i64) -> Recommendation {
     }
 }
 
-/// What a target of 100 cores is held to, and by whom.
+/// The caps of a target of 100 cores, with their sources.
 fn held(schedulable: &Schedulable, object: &Autoscaler) -> Option<(i64, Cap)> {
     let fit = schedulable.fit(object, false, &recommend(100_000))?;
     let most = fit
@@ -410,7 +410,7 @@ mod status {
 
     use super::*;
 
-    /// What is published after `found` was decided with a node of `millicores`, after `published`.
+    /// The status after `found` was decided with a node of `millicores`, after `published`.
     fn after(
         found: Recommendation,
         millicores: i64,

@@ -1,5 +1,4 @@
-//! The part of the state that outlives the process: what is taken over from checkpoints, and what
-//! is to be stored.
+//! Loading and saving of checkpoints.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,25 +12,24 @@ use super::{RecommenderState, Target, Tracked};
 use crate::checkpoint::conversion;
 use crate::history::BackfillProgress;
 
-/// What came of the checkpoints that were new.
+/// Result of loading new checkpoints.
 #[derive(Debug, Default, PartialEq)]
 pub struct LoadedCheckpoints {
-    /// How many were taken over.
+    /// Number of loaded checkpoints.
     pub accepted: usize,
-    /// Which were not, and why.
+    /// Refused checkpoints, with the errors.
     pub refused: Vec<(ObjectKey, CheckpointError)>,
-    /// Which are dated in the future and are held until usage confirms the clock.
+    /// Checkpoints dated in the future, deferred until usage confirms the clock.
     pub deferred: Vec<ObjectKey>,
 }
 
 impl RecommenderState {
-    /// Takes over the stored history of the objects that this recommender is in charge of: of each
-    /// container once, and only what was not measured here as well. Where a checkpoint is gone
-    /// because its container was abandoned, so is what was taken over from it. Where history is
-    /// fetched, that holds what is stored, and more.
+    /// Loads the checkpoints of this recommender's objects, each container once, and only history
+    /// that was not measured here as well. If the checkpoint of an abandoned container is gone, its
+    /// history is dropped. With a backfill nothing is loaded, since that has more history.
     ///
-    /// A checkpoint from the future was dated by a clock that was ahead, or ours is behind. It is
-    /// moved back once usage confirms our clock; until then it is deferred, so that it is tried again.
+    /// A checkpoint from the future comes from a clock that was ahead, or ours is behind. It is
+    /// moved back once usage confirms our clock; until then it is deferred.
     pub fn load_checkpoints(
         &mut self,
         checkpoints: &Table<Checkpoint>,
@@ -78,8 +76,8 @@ impl RecommenderState {
         result
     }
 
-    /// The objects whose history is stored. None while usage contradicts the clock: what is stored
-    /// may hold more than is known here, and a wrong clock cannot tell.
+    /// The objects whose history is saved; `None` while usage contradicts the clock, since a stored
+    /// history may then be better than ours.
     pub fn checkpointed(&self, now: Timestamp) -> Option<Vec<ObjectKey>> {
         let checkpointed = self
             .autoscalers
@@ -88,8 +86,7 @@ impl RecommenderState {
         (!self.clock.contradicts(now)).then(|| checkpointed.map(|(key, _)| key.clone()).collect())
     }
 
-    /// What is to be stored of each container of an object, but for those that were abandoned, and
-    /// those whose stored history is deferred.
+    /// The checkpoints of an object's containers, except abandoned and deferred ones.
     pub fn checkpoints(
         &self,
         key: &ObjectKey,
@@ -110,8 +107,7 @@ impl RecommenderState {
         checkpoints
     }
 
-    /// Whether a container of an object that this recommender is in charge of was abandoned. None
-    /// is while the clock is not trusted.
+    /// Whether a container of an object was abandoned. Always false while the clock is not trusted.
     pub fn is_abandoned(
         &self,
         key: &ObjectKey,
@@ -122,14 +118,14 @@ impl RecommenderState {
         self.clock.may_expire(now) && self.cluster.is_abandoned(key, container, last_heard, now)
     }
 
-    /// The container names that are sized and stored of each object that has had more than that.
+    /// The container names that are sized and stored, for each object with more than the maximum.
     pub fn crowded(&self) -> BTreeMap<ObjectKey, BTreeSet<&str>> {
         let kept = |key: &ObjectKey| Some((key.clone(), self.cluster.kept_containers(key)?));
         self.autoscalers.keys().filter_map(kept).collect()
     }
 
-    /// Not while its pods are not known, since their history would seem to be gone; and not while
-    /// history is still to come, or somebody else loads it.
+    /// Whether the history of an object is saved: not while its pods are unknown, which would look
+    /// like no history, and not while history is being fetched here or by another recommender.
     fn is_checkpointed(&self, key: &ObjectKey, tracked: &Tracked) -> bool {
         let Target::Known { selector, .. } = &tracked.target else {
             return false;

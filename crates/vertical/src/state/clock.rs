@@ -1,41 +1,40 @@
-//! Whether the wall clock can be trusted with what cannot be undone: dropping history, and writing
-//! over history that is stored.
+//! Trust in the wall clock for what cannot be undone: dropping history, and overwriting stored
+//! history.
 //!
-//! Samples carry the times of the clocks of their nodes, of which a few may be wrong, but hardly
-//! half. The clock is confirmed while it is within an hour of the median sample of the last round.
-//! A jump that takes the nodes along, as on a cluster of one machine, shows against the steady
-//! clock: then nothing is dropped until the clock has run evenly for an hour.
+//! Samples have the times of their nodes' clocks. A few of those may be wrong, but hardly half. The
+//! clock is confirmed while it is within an hour of the median sample of the last round. A jump
+//! that affects the nodes too, as on a single machine, shows against the monotonic clock: then
+//! nothing is dropped until the clock has run evenly for an hour.
 //!
-//! Each round with samples confirms or contradicts the clock. While the source of usage is silent,
-//! the clock becomes unconfirmed after an hour; it is not contradicted, unless it jumps.
+//! Each round with samples confirms or contradicts the clock. Without usage it becomes unconfirmed
+//! after an hour, but it is contradicted only if it jumps.
 
 use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
 
-/// The largest distance of a confirmed clock from the samples. Samples are that late in no source
-/// of usage.
+/// Maximum distance of a confirmed clock from the samples. No source of usage is that late.
 const TOLERANCE: SignedDuration = SignedDuration::from_hours(1);
-/// The largest difference between both clocks from one round to the next that is no jump.
+/// Maximum difference between both clocks from one round to the next that is not a jump.
 const EVEN: Duration = Duration::from_mins(5);
-/// The time without a jump after which history is dropped again.
+/// Time without a jump after which history is dropped again.
 const SETTLED: Duration = Duration::from_hours(1);
 
-/// The wall clock, compared with usage and with the steady clock.
+/// The wall clock, compared with usage and with the monotonic clock.
 #[derive(Debug, Default)]
 pub(super) struct ClockCheck {
-    /// The last round that had samples.
+    /// The last round with samples.
     measured: Option<Measured>,
     /// Both clocks at the end of the last round.
     last_round: Option<(Timestamp, Duration)>,
-    /// When the last jump was noticed.
+    /// Monotonic time of the last jump.
     jumped: Option<Duration>,
 }
 
-/// The clock of the nodes in one round, compared with ours.
+/// The clocks of the nodes in one round, compared with ours.
 #[derive(Debug)]
 struct Measured {
-    /// The median time of the samples.
+    /// Median time of the samples.
     median: Timestamp,
     /// Whether our clock was within [`TOLERANCE`] of it, in that round and after each jump since.
     agrees: bool,
@@ -48,7 +47,7 @@ impl Measured {
 }
 
 impl ClockCheck {
-    /// Takes the times of the samples of a round, which was read at `now`.
+    /// Takes the times of a round's samples, read at `now`.
     pub(super) fn measure(&mut self, times: impl Iterator<Item = Timestamp>, now: Timestamp) {
         let mut times: Vec<Timestamp> = times.collect();
         if times.is_empty() {
@@ -65,7 +64,7 @@ impl ClockCheck {
         });
     }
 
-    /// Takes both clocks at the end of a round.
+    /// Compares both clocks at the end of a round.
     pub(super) fn round_ended(&mut self, now: Timestamp, steady: Duration) {
         if let Some((before, steady_before)) = self.last_round {
             let (passed, expected) = (
@@ -90,8 +89,8 @@ impl ClockCheck {
             .is_some_and(|measured| measured.is_near(now))
     }
 
-    /// Whether usage contradicts this time. Nothing does before anything was measured, and silence
-    /// never does.
+    /// Whether usage contradicts this time. Never before the first sample, and never for lack of
+    /// samples.
     pub(super) fn contradicts(&self, now: Timestamp) -> bool {
         let is_before = |measured: &Measured| now < measured.median && !measured.is_near(now);
         self.measured
@@ -99,7 +98,7 @@ impl ClockCheck {
             .is_some_and(|measured| !measured.agrees || is_before(measured))
     }
 
-    /// Whether history may be dropped as of this time.
+    /// Whether history may be dropped at this time.
     pub(super) fn may_expire(&self, now: Timestamp) -> bool {
         let is_settled = |jumped: Duration| {
             self.last_round
@@ -108,7 +107,7 @@ impl ClockCheck {
         self.confirms(now) && self.jumped.is_none_or(is_settled)
     }
 
-    /// This time, but not later than usage allows.
+    /// This time, but no later than usage allows.
     pub(super) fn at_most(&self, now: Timestamp) -> Timestamp {
         let latest = self
             .measured

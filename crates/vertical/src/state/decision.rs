@@ -1,5 +1,4 @@
-//! What is decided about objects from what is known of them: the status that each should have, and
-//! how it comes about.
+//! Decisions about objects: the desired status, and its explanation.
 
 use std::ops::Bound;
 use std::sync::Arc;
@@ -13,29 +12,29 @@ use super::{RecommenderState, Target, Tracked};
 use crate::schedulable::{CapChange, cap_change};
 use crate::status::{self, HistoryChange, StatusInput};
 
-/// After so many rounds without an answer, recommendations count as out of date. Upstream's health
-/// check has the same usage_interval.
+/// Consecutive rounds without an answer after which recommendations are stale, as in upstream's
+/// health check.
 const MOST_UNANSWERED: u32 = 5;
 
-/// The status that one object should have.
+/// The desired status of one object.
 #[derive(Debug, Clone)]
 pub struct Decision {
-    /// The object that it was decided for.
+    /// The object.
     pub autoscaler: Arc<Autoscaler>,
     /// The status.
     pub status: VerticalPodAutoscalerStatus,
-    /// How many pods match.
+    /// Number of matching pods.
     pub pods: usize,
     /// Whether its target cannot be used.
     pub unsupported: bool,
 }
 
-/// What was decided about some of the objects.
+/// Decisions about a batch of objects.
 #[derive(Debug, Default)]
 pub struct Batch {
     /// The decisions.
     pub decisions: Vec<Decision>,
-    /// The last object that was looked at; none when there was none.
+    /// The last object of the batch; `None` at the end.
     pub last: Option<ObjectKey>,
 }
 
@@ -64,24 +63,24 @@ impl Decision {
         !had && status::has_recommendation(Some(&self.status))
     }
 
-    /// What has changed about the object's history.
+    /// The change of the object's history.
     pub fn history_change(&self) -> Option<HistoryChange<'_>> {
         status::history_change(self.autoscaler.object.status.as_ref(), &self.status)
     }
 
-    /// What has changed about what the recommendation is held to.
+    /// The change of the object's caps.
     pub fn cap_change(&self) -> Option<CapChange<'_>> {
         cap_change(self.autoscaler.object.status.as_ref(), &self.status)
     }
 }
 
 impl RecommenderState {
-    /// The status that each object should have. Objects whose target is not known yet are left out.
+    /// Decides about all objects with a known target.
     pub fn decide(&self, now: Timestamp) -> Vec<Decision> {
         self.decide_batch(None, usize::MAX, now).decisions
     }
 
-    /// The same for at most so many objects, those that come after this one.
+    /// Decides about at most `most` objects, those after `after`.
     pub fn decide_batch(&self, after: Option<&ObjectKey>, most: usize, now: Timestamp) -> Batch {
         let mut batch = Batch::default();
         let from = after.map_or(Bound::Unbounded, Bound::Excluded);
@@ -92,7 +91,7 @@ impl RecommenderState {
         batch
     }
 
-    /// The same for these objects.
+    /// Decides about these objects.
     pub fn decide_objects<'a>(
         &self,
         keys: impl IntoIterator<Item = &'a ObjectKey>,
@@ -106,7 +105,7 @@ impl RecommenderState {
             .collect()
     }
 
-    /// How the recommendation for one container comes about; absent where none is decided.
+    /// Explains the recommendation for one container; `None` without a recommendation.
     pub fn explain(
         &self,
         key: &ObjectKey,
@@ -167,9 +166,8 @@ impl RecommenderState {
         })
     }
 
-    /// Whether the source of usage has been silent for too long. Absent between its last answer and
-    /// then, and in a new process before the first answer: an outage may have begun before the
-    /// process.
+    /// Whether the source of usage is stale. `None` in the first rounds without an answer, and in a
+    /// new process before the first answer: an outage may have begun earlier.
     fn source_is_stale(&self) -> Option<bool> {
         match self.unanswered? {
             0 => Some(false),
@@ -178,8 +176,8 @@ impl RecommenderState {
         }
     }
 
-    /// What usage says, but of a resource without any what was published; under a sizing policy of
-    /// the object's own, not less than what was published while little is known.
+    /// The recommendation from usage. Resources without samples keep the published value; a per-VPA
+    /// policy never goes below it until it has enough history.
     pub(super) fn recommend(&self, autoscaler: &Autoscaler) -> Recommendation {
         let key = &autoscaler.key;
         let mut recommendation = self.cluster.recommend(key).unwrap_or_default();

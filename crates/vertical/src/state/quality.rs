@@ -1,5 +1,4 @@
-//! What was recommended for a container before its next sample comes: what `vpa_quality_*` hold
-//! usage against.
+//! Recommendations at the time of a sample, for `vpa_quality_*`.
 
 use api::vpa::{ContainerScalingMode, UpdateMode};
 use model::{ContainerRef, Memory, ResourceList};
@@ -8,18 +7,18 @@ use view::{ObjectKey, OomKill};
 use super::RecommenderState;
 use super::oom_kills::container;
 
-/// What was recommended for a container.
+/// Recommendation for a container.
 #[derive(Debug, Clone, Copy)]
 pub struct Recommended<'a> {
-    /// How the object wants its pods updated, if it says so.
+    /// Update mode of the object, if set.
     pub update_mode: Option<UpdateMode>,
-    /// What usage alone asks for; none where nothing is recommended yet.
+    /// Uncapped target; `None` without a recommendation.
     pub uncapped: Option<&'a ResourceList>,
 }
 
 impl RecommenderState {
-    /// What the object says that selects a container; of several objects the last linked one, as
-    /// upstream. None where no recommendation is due.
+    /// The recommendation of the object that selects a container; of several objects the last
+    /// linked one, as upstream. `None` if the container is not sized.
     pub fn recommended(&self, container: &ContainerRef) -> Option<Recommended<'_>> {
         let ContainerRef {
             namespace,
@@ -52,12 +51,12 @@ impl RecommenderState {
         })
     }
 
-    /// The peak that a kill would count as now; none while its pod is not known.
+    /// The memory peak of an OOM kill now; `None` while its pod is unknown.
     pub fn oom_peak(&self, kill: &OomKill) -> Option<Memory> {
         self.cluster.oom_peak(&container(kill), kill.memory)
     }
 
-    /// What was recommended for the container that was killed.
+    /// The recommendation for an OOM-killed container.
     pub fn recommended_at(&self, kill: &OomKill) -> Option<Recommended<'_>> {
         self.recommended(&container(kill))
     }

@@ -1,4 +1,4 @@
-//! Samples of usage, as they enter the histories of their containers.
+//! Input of usage samples.
 
 use crate::{Accepted, SampleError};
 use jiff::Timestamp;
@@ -6,28 +6,27 @@ use model::ContainerUsage;
 
 use super::RecommenderState;
 
-/// What came of a batch of samples.
+/// Numbers of samples by result.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Ingested {
     /// Samples that entered a history.
     pub accepted: usize,
-    /// Samples that were there before.
+    /// Samples that were known before.
     pub repeated: usize,
-    /// Samples of containers that are not known: of pods that have just come or gone, or that no
-    /// object selects.
+    /// Samples of unknown containers: of new or deleted pods, or of pods that no object selects.
     pub unknown: usize,
     /// Samples with a time in the future.
     pub future: usize,
 }
 
 impl RecommenderState {
-    /// Adds what a source of usage has read.
+    /// Adds the samples of a round.
     pub fn add_usage(&mut self, usage: &[ContainerUsage], now: Timestamp) -> Ingested {
         self.begin_usage(usage, now);
         self.take_usage(usage, now, |_, _, _| ())
     }
 
-    /// Compares what a source of usage has read with the clock; it is added in portions after this.
+    /// Begins a round: compares the samples with the clock. [`Self::take_usage`] adds them.
     pub fn begin_usage(&mut self, usage: &[ContainerUsage], now: Timestamp) {
         if let Some(first) = usage.iter().map(|usage| usage.sample.at).min() {
             self.stored_history.measured(first);
@@ -36,8 +35,7 @@ impl RecommenderState {
             .measure(usage.iter().map(|usage| usage.sample.at), now);
     }
 
-    /// Adds a portion of what a source has read, and shows every sample that entered a history to
-    /// `judge`.
+    /// Adds a batch of samples. Calls `judge` for each sample that entered a history.
     pub fn take_usage(
         &mut self,
         usage: &[ContainerUsage],

@@ -1,5 +1,4 @@
-//! The part of the state that holds recommendations to what can be scheduled, where that is asked
-//! for.
+//! Caps to what can be scheduled, if enabled.
 
 use api::vpa::VerticalPodAutoscalerStatus;
 use jiff::Timestamp;
@@ -10,7 +9,7 @@ use super::{RecommenderState, Target, Tracked};
 use crate::schedulable::{Schedulable, Settings, apply_cap, clear_cap};
 
 impl RecommenderState {
-    /// From now on recommendations are held to what can be scheduled.
+    /// Enables the caps.
     pub fn cap_to_schedulable(&mut self, settings: Settings) {
         self.schedulable = Some(Schedulable::new(settings));
     }
@@ -29,7 +28,7 @@ impl RecommenderState {
         schedulable.load(view, known);
     }
 
-    /// Puts what can be scheduled into a status.
+    /// Applies the caps to a status.
     pub(super) fn apply_cap(
         &self,
         tracked: &Tracked,
@@ -50,7 +49,7 @@ impl RecommenderState {
         );
     }
 
-    /// Adds to an explanation what can be scheduled.
+    /// Adds the caps to an explanation.
     pub(super) fn explain_schedulable(
         &self,
         tracked: &Tracked,

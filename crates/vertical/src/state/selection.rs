@@ -1,4 +1,4 @@
-//! Whether any object selects a pod: what `--memory-saver` asks for each pod that is not known yet.
+//! Selectors of all objects, which `--memory-saver` checks for each new pod.
 
 use std::collections::BTreeMap;
 

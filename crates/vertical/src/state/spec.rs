@@ -1,4 +1,4 @@
-//! Objects and pods as sizing knows them.
+//! Conversion of objects and pods to the form of the cluster state.
 
 use std::sync::Arc;
 
@@ -31,7 +31,7 @@ pub(super) fn spec(
     }
 }
 
-/// The names of the containers that are sized, and of the init containers that are not.
+/// The names of the sized containers, and of the other init containers.
 pub(crate) fn container_names(pod: &Pod, native_sidecars: bool) -> (Vec<String>, Vec<String>) {
     let is_sized =
         |name: &String| native_sidecars && pod.sidecars.iter().any(|sidecar| sidecar.name == *name);

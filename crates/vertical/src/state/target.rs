@@ -1,4 +1,4 @@
-//! What an object's target came down to: the pods that it selects.
+//! Resolved target of an object: the pods that it selects.
 
 use std::collections::BTreeMap;
 
@@ -8,20 +8,19 @@ use view::target::Resolution;
 
 use super::Tracked;
 
-/// What its target came down to.
+/// Resolved target.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Target {
-    /// These pods; and what stands in the way of more, if anything does.
+    /// The selector of the pods, and the problem of the target, if any.
     Known {
         selector: Selector,
         unsupported: Option<String>,
     },
-    /// Not known yet; nothing is decided.
+    /// Not resolved yet; nothing is decided.
     Unknown,
 }
 
-/// What a target comes down to, given what it came down to before. A failure that may pass leaves
-/// the pods as they were.
+/// Resolves a target. After a transient failure the pods stay as before.
 pub(super) fn target(resolution: Resolution, before: Option<Target>) -> Target {
     match resolution {
         Resolution::Pods(selector) => Target::Known {
@@ -42,7 +41,7 @@ pub(super) fn target(resolution: Resolution, before: Option<Target>) -> Target {
     }
 }
 
-/// The selectors that are known, with their namespaces.
+/// The selectors of resolved targets, with their namespaces.
 pub(super) fn selectors(
     autoscalers: &BTreeMap<ObjectKey, Tracked>,
 ) -> impl Iterator<Item = (&str, &Selector)> {

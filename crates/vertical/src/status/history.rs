@@ -1,38 +1,37 @@
-//! Usage from before this recommender started: what a condition says while it is still to come, and
-//! what people are told of it.
+//! Condition about usage from before this recommender started, and its changes.
 
 use api::vpa::{Conditions, FETCHING_HISTORY, VerticalPodAutoscalerStatus};
 use jiff::Timestamp;
 
-/// Tells our own condition from one that somebody else has set.
+/// Reason of our own condition, which other recommenders do not set.
 pub(super) const HISTORY_REASON: &str = "WaitingForPrometheus";
-/// What the condition says after a failure, before it says why.
+/// Prefix of the message after a failure.
 const HISTORY_PROBLEM: &str = "History cannot be fetched from Prometheus yet: ";
 
-/// Usage from before this recommender started.
+/// State of the usage from before this recommender started.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum History<'a> {
-    /// All that there is to know is known.
+    /// The history has arrived, or is not needed.
     Known,
-    /// It is still to come.
+    /// The history is missing.
     Missing {
-        /// Why the last attempt to fetch it failed.
+        /// Error of the last attempt to fetch it.
         problem: Option<&'a str>,
-        /// Whether an earlier recommendation says more than what is known.
+        /// Whether an earlier recommendation is kept.
         keeps_recommendation: bool,
     },
 }
 
-/// What people should be told about an object's history.
+/// Change of an object's history.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum HistoryChange<'a> {
-    /// It cannot be fetched, and why.
+    /// The history cannot be fetched, with the error.
     Missing(&'a str),
-    /// It has come after it was missing.
+    /// The missing history has arrived.
     Fetched,
 }
 
-/// What has changed about the history of an object from one status to the next.
+/// The change of an object's history from one status to the next.
 pub fn history_change<'a>(
     old: Option<&VerticalPodAutoscalerStatus>,
     new: &'a VerticalPodAutoscalerStatus,
@@ -45,7 +44,7 @@ pub fn history_change<'a>(
     }
 }
 
-/// What our own condition says while history is missing.
+/// The message of our own condition, if history is missing.
 fn awaited_history(status: &VerticalPodAutoscalerStatus) -> Option<&str> {
     let own = status.conditions.iter();
     let mut own = own.filter(|condition| {

@@ -1,4 +1,4 @@
-//! Which recommendation the status gets: what usage says, or what was published before.
+//! Recommendation in the status: the one from usage, or the published one.
 
 use api::vpa::{
     ContainerScalingMode, RecommendedPodResources, VerticalPodAutoscaler,
@@ -44,7 +44,7 @@ pub(super) fn recommendation(input: StatusInput) -> RecommendedPodResources {
     }
 }
 
-/// The recommendation in the object, without containers that are no longer sized.
+/// The published recommendation, without containers that are no longer sized.
 fn published(object: &VerticalPodAutoscaler) -> RecommendedPodResources {
     let published = object
         .status

@@ -1,4 +1,4 @@
-//! Which conditions the status has.
+//! Conditions of the status.
 
 mod history;
 mod recommendation;

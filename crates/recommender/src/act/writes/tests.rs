@@ -81,8 +81,8 @@ fn decision(name: &str) -> Arc<Decision> {
     })
 }
 
-/// Writes these at once with so many workers; gives what became of them, counted, and what was
-/// sent.
+/// Writes these at once with this number of workers. Returns the counted outcomes and the
+/// requests that were sent.
 async fn write(
     names: &[String],
     workers: usize,

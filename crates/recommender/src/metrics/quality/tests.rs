@@ -1,4 +1,4 @@
-//! What one sample, one kill and two rounds leave in the metrics.
+//! Metrics after one sample, one OOM kill and two rounds.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! What is planned, as text.
+//! Plans, as text.
 
 use super::*;
 

@@ -9,7 +9,7 @@ use super::*;
 /// Number of the tier that is selected; none for all workloads. Then: of the cluster, second of
 /// creation, mode, cannot be used.
 type DrawnPolicy = (Option<u8>, bool, u8, bool, bool);
-/// What became of it, its workload, and the policy that made it; one of them is gone.
+/// An autoscaler's state, its workload, and its policy; one of them is gone.
 type DrawnObject = (u8, u8, u8);
 
 const TIERS: [&str; 2] = ["front", "back"];
@@ -72,7 +72,7 @@ fn fixture(tiers: &[u8], policies: &[DrawnPolicy], objects: &[DrawnObject]) -> F
     policies.into_iter().fold(fixture, Fixture::has)
 }
 
-/// What the API server would make of the plan.
+/// Applies the plan as the API server would.
 fn carry_out(mut fixture: Fixture, plan: Plan) -> Fixture {
     for write in plan.writes {
         match write.action {

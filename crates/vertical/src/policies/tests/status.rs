@@ -1,4 +1,4 @@
-//! What is update of policies.
+//! Status of policies.
 
 use super::*;
 

@@ -97,7 +97,7 @@ impl Clocked {
         self.store(second + clock);
     }
 
-    /// What the keeper of checkpoints does after a round.
+    /// Stores checkpoints as the checkpoint controller does after a round.
     fn store(&mut self, second: i64) {
         let now = at(second);
         for key in self.cluster.state.checkpointed(now).unwrap_or_default() {

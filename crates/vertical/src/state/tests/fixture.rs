@@ -142,7 +142,7 @@ impl Cluster {
         }
     }
 
-    /// How many samples of the object `web` are known.
+    /// Number of known samples of the object `web`.
     pub(super) fn samples(&self, second: i64) -> i64 {
         let checkpoints = self
             .state

@@ -1,4 +1,4 @@
-//! What samples and kills are held against.
+//! Recommendations that samples and OOM kills are compared with.
 
 use std::sync::Arc;
 

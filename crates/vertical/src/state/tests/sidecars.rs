@@ -1,4 +1,4 @@
-//! Native sidecars: init containers that run beside the containers of their pod.
+//! Native sidecars: init containers that run alongside the containers of their pod.
 
 use std::sync::Arc;
 

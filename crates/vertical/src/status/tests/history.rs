@@ -1,4 +1,4 @@
-//! What is said and recommended while history is missing, and once it has come.
+//! Conditions and recommendations while history is missing, and after it has arrived.
 
 use api::vpa::VerticalPodAutoscalerStatus;
 use serde_json::{Value, json};

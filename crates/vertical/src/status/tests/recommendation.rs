@@ -1,4 +1,4 @@
-//! What is recommended while something, nothing or nothing yet is measured.
+//! Recommendations with and without samples.
 
 use serde_json::{Value, json};
 
