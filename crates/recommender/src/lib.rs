@@ -11,14 +11,13 @@
 //! * `ehpa`, `predictions`: controllers of EHPAs and predictions.
 //! * `act`: the only writes.
 //! * `serve`: feed to the other services.
-//! * `division`: sharding by namespace.
+//! * `sharding`: sharding by namespace.
 //! * `metrics`: metrics of all this.
 
 mod act;
 pub mod args;
 mod checkpoints;
 mod cooldown;
-mod division;
 mod ehpa;
 #[cfg(test)]
 mod fixture;
@@ -31,6 +30,7 @@ mod predictions;
 mod recommend_loop;
 mod run;
 mod serve;
+mod sharding;
 mod sizing_policies;
 mod storage;
 mod usage;

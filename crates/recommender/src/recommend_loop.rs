@@ -24,7 +24,7 @@ use view::ObjectKey;
 use crate::act::Writes;
 use crate::cooldown::{COOLDOWN_FACTOR, sleep_until_some};
 use crate::ingest::SharedState;
-use crate::metrics::{Changes, PublishMetrics};
+use crate::metrics::{PublishMetrics, RecommendationChanges};
 use crate::outcome::StatusOutcome;
 use crate::serve;
 
@@ -42,7 +42,7 @@ pub(crate) struct RecommendLoop {
     leading: Leading,
     /// Notified after rounds of usage.
     rounds: watch::Receiver<u64>,
-    changes: Changes,
+    changes: RecommendationChanges,
     resync: Option<Resync>,
     /// Start of the next resync, if one is due.
     due: Option<Instant>,
@@ -66,7 +66,7 @@ impl RecommendLoop {
         metrics: PublishMetrics,
         leading: Leading,
     ) -> Self {
-        let (rounds, changes) = (shared.rounds(), Changes::default());
+        let (rounds, changes) = (shared.rounds(), RecommendationChanges::default());
         Self {
             shared,
             feed_term,

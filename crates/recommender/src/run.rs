@@ -22,14 +22,14 @@ use self::schedulable::watch_schedulable;
 use crate::act::{Writer, checkpoint};
 use crate::args::{Args, DEFAULT_MIN_CHECKPOINTS, DataSource, HistoryArgs, scope};
 use crate::checkpoints::CheckpointController;
-use crate::division;
 use crate::ehpa::rule_file::follow;
 use crate::ehpa::watch::watch as watch_ehpas;
 use crate::history::{HistoryBackfill, Settings};
 use crate::ingest::{Ingest, SharedState, oom_kill_queue};
 use crate::metrics::Metrics;
 use crate::predictions::collector::Source;
-use crate::serve::Feed;
+use crate::serve::FeedServer;
+use crate::sharding;
 use crate::sizing_policies::watch::watch as watch_policies;
 use crate::storage::Storage;
 use crate::usage::Usage;
@@ -141,10 +141,10 @@ pub async fn run(args: Args, chassis: Chassis) -> anyhow::Result<()> {
     };
     let collector = parts.collector(predicted_from, &prediction, rules);
     let shared = SharedState::new(state);
-    let feed = Feed::start(feed, &shared, &chassis)?;
+    let feed = FeedServer::start(feed, &shared, &chassis)?;
     let (publishers, address) = feed
         .map(
-            |Feed {
+            |FeedServer {
                  publisher,
                  forecasts,
                  address,
@@ -220,7 +220,7 @@ pub async fn run(args: Args, chassis: Chassis) -> anyhow::Result<()> {
             .spawn_until_shutdown("history", backfill.run());
     }
 
-    let (election, announcement) = division::stand(shard, election, address, &chassis)?;
+    let (election, announcement) = sharding::election_config(shard, election, address, &chassis)?;
     let leader = Leader {
         shared,
         publisher,

@@ -20,7 +20,7 @@ use crate::args::FeedArgs;
 use crate::ingest::SharedState;
 
 /// The feed of this replica.
-pub(crate) struct Feed {
+pub(crate) struct FeedServer {
     /// Publisher of recommendations.
     pub(crate) publisher: Publisher,
     /// Publisher of forecasts.
@@ -29,7 +29,7 @@ pub(crate) struct Feed {
     pub(crate) address: String,
 }
 
-impl Feed {
+impl FeedServer {
     /// Starts the feed, unless it is disabled. It serves once its certificates exist, which may be
     /// later than the start of the program.
     pub(crate) fn start(
@@ -131,16 +131,16 @@ impl Serving {
 
 /// Waits until the files can be loaded. A lasting error is logged once.
 async fn certificates(files: TlsFiles) -> ServingTls {
-    let mut said = None;
+    let mut reported = None;
     loop {
         match ServingTls::load(files.clone()).await {
             Ok(tls) => return tls,
             Err(error) => {
                 let error = error.to_string();
-                if said.as_ref() != Some(&error) {
+                if reported.as_ref() != Some(&error) {
                     tracing::warn!(error, "the feed waits for its certificates");
                 }
-                said = Some(error);
+                reported = Some(error);
             }
         }
         tokio::time::sleep(RETRY).await;

@@ -7,7 +7,7 @@ use api::vpa::{ContainerResourcePolicy, ContainerScalingMode, VerticalPodAutosca
 use sizing::{ContainerPolicy, ScalingMode, SizingPolicy, SizingPolicyError};
 
 /// The container policies of an object, in their order.
-pub fn policies(object: &VerticalPodAutoscaler) -> Vec<ContainerPolicy> {
+pub fn container_policies(object: &VerticalPodAutoscaler) -> Vec<ContainerPolicy> {
     let policies = object
         .spec
         .resource_policy

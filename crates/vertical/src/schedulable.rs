@@ -4,8 +4,8 @@
 
 mod cap_to;
 mod condition;
-mod facts;
-mod own_pods;
+mod node_facts;
+mod pods_by_object;
 mod quotas;
 #[cfg(test)]
 mod tests;
@@ -20,12 +20,12 @@ use sizing::{
 };
 use view::{Autoscaler, LimitRange, LimitType, ObjectKey, Pod, Resources, View, WellKnown};
 
-use crate::resource_policy::policies;
+use crate::resource_policy::container_policies;
 
 pub use cap_to::CapTo;
 pub use condition::{CapChange, apply_cap, cap_change, capped_by, clear_cap};
-use facts::{RoomFacts, pod_shape};
-use own_pods::OwnPods;
+use node_facts::{NodeFacts, pod_shape};
+use pods_by_object::PodsByObject;
 use quotas::Quotas;
 
 /// Annotation that narrows the flag of the same name for one object.
@@ -42,18 +42,18 @@ pub struct Settings {
 
 /// The caps of all objects.
 #[derive(Debug)]
-pub(crate) struct Schedulable {
+pub(crate) struct SchedulableCaps {
     settings: Settings,
-    facts: RoomFacts,
-    rooms: NodeHeadrooms,
+    facts: NodeFacts,
+    headrooms: NodeHeadrooms,
     /// Candidate nodes by constraints: nodes are many, constraints few.
-    by_constraints: HashMap<Place, Arc<CandidateNodes>>,
+    by_constraints: HashMap<NodeSelection, Arc<CandidateNodes>>,
     workloads: BTreeMap<ObjectKey, Workload>,
 }
 
 /// Nodes that a pod may run on.
 #[derive(Debug, PartialEq, Eq, Hash)]
-enum Place {
+enum NodeSelection {
     One(NodeConstraints),
     /// Every node of this `DaemonSet`, by namespace and name.
     Every((String, String)),
@@ -69,12 +69,12 @@ struct Workload {
     nodes: Option<Arc<CandidateNodes>>,
 }
 
-impl Schedulable {
+impl SchedulableCaps {
     pub(crate) fn new(settings: Settings) -> Self {
         Self {
             settings,
-            facts: RoomFacts::default(),
-            rooms: NodeHeadrooms::default(),
+            facts: NodeFacts::default(),
+            headrooms: NodeHeadrooms::default(),
             by_constraints: HashMap::new(),
             workloads: BTreeMap::new(),
         }
@@ -87,18 +87,18 @@ impl Schedulable {
         objects: impl Iterator<Item = (&'a Arc<Autoscaler>, &'a Selector)>,
     ) {
         if self.settings.cap_to.nodes {
-            let facts = RoomFacts::of(view);
+            let facts = NodeFacts::of(view);
             if facts != self.facts {
-                self.rooms = facts.rooms(self.settings.margin);
+                self.headrooms = facts.headrooms(self.settings.margin);
                 self.facts = facts;
                 self.by_constraints.clear();
             }
         }
         let objects: Vec<_> = objects.collect();
-        let mut pods = OwnPods::find(view, &objects);
+        let mut pods = PodsByObject::find(view, &objects);
         let quotas = Quotas::of(view);
         let mut before = std::mem::take(&mut self.workloads);
-        let mut places = HashMap::new();
+        let mut selections = HashMap::new();
         for (autoscaler, _) in objects {
             let pods = pods.take(&autoscaler.key);
             let newest = newest(&pods)
@@ -118,7 +118,7 @@ impl Schedulable {
                 ));
             }
             let nodes = if cap_to.nodes {
-                self.nodes(&pod, &mut places)
+                self.nodes(&pod, &mut selections)
             } else {
                 None
             };
@@ -133,7 +133,7 @@ impl Schedulable {
                 },
             );
         }
-        self.by_constraints = places;
+        self.by_constraints = selections;
     }
 
     /// The caps of an object's containers; `None` while its pods are unknown.
@@ -150,7 +150,7 @@ impl Schedulable {
             nodes,
         } = self.workloads.get(&autoscaler.key)?;
         let pod = pod_shape(pod, &autoscaler.object, *default_limits, whole_cores);
-        let policies = policies(&autoscaler.object);
+        let policies = container_policies(&autoscaler.object);
         let fitting = FitInput {
             pod: &pod,
             policies: &policies,
@@ -160,26 +160,26 @@ impl Schedulable {
         Some(fitting.fit(recommendation))
     }
 
-    /// The free resources of the nodes that a pod may run on. `places` has the constraints still in
+    /// The free resources of the nodes that a pod may run on. `selections` has the constraints still in
     /// use.
     fn nodes(
         &mut self,
         pod: &Pod,
-        places: &mut HashMap<Place, Arc<CandidateNodes>>,
+        selections: &mut HashMap<NodeSelection, Arc<CandidateNodes>>,
     ) -> Option<Arc<CandidateNodes>> {
-        let place = place(pod)?;
-        if let Some(rooms) = places.get(&place) {
-            return Some(Arc::clone(rooms));
+        let node_selection = node_selection(pod)?;
+        if let Some(headrooms) = selections.get(&node_selection) {
+            return Some(Arc::clone(headrooms));
         }
-        let rooms = match self.by_constraints.remove(&place) {
-            Some(rooms) => rooms,
-            None => Arc::new(match &place {
-                Place::One(constraints) => self.rooms.for_pods(constraints),
-                Place::Every(daemon) => self.rooms.for_daemon(daemon)?,
+        let headrooms = match self.by_constraints.remove(&node_selection) {
+            Some(headrooms) => headrooms,
+            None => Arc::new(match &node_selection {
+                NodeSelection::One(constraints) => self.headrooms.for_pods(constraints),
+                NodeSelection::Every(daemon) => self.headrooms.for_daemon(daemon)?,
             }),
         };
-        places.insert(place, Arc::clone(&rooms));
-        Some(rooms)
+        selections.insert(node_selection, Arc::clone(&headrooms));
+        Some(headrooms)
     }
 }
 
@@ -197,13 +197,15 @@ fn newest(pods: &[&Arc<Pod>]) -> Option<Arc<Pod>> {
 }
 
 /// The nodes that a pod may run on; `None` while unknown.
-fn place(pod: &Pod) -> Option<Place> {
+fn node_selection(pod: &Pod) -> Option<NodeSelection> {
     match &pod.owner {
-        Some(owner) if owner.kind == WellKnown::DaemonSet.kind() => Some(Place::Every((
+        Some(owner) if owner.kind == WellKnown::DaemonSet.kind() => Some(NodeSelection::Every((
             pod.key.namespace.clone(),
             owner.name.clone(),
         ))),
-        _ => Some(Place::One(pod.placement.as_ref()?.constraints.clone())),
+        _ => Some(NodeSelection::One(
+            pod.placement.as_ref()?.constraints.clone(),
+        )),
     }
 }
 

@@ -29,7 +29,7 @@ use view::{Autoscaler, ObjectKey, Pod, View};
 use crate::checkpoint::stored_history::StoredHistory;
 use crate::history::BackfillProgress;
 use crate::resource_policy::sizing_policy;
-use crate::schedulable::{Schedulable, refused_cap};
+use crate::schedulable::{SchedulableCaps, refused_cap};
 use clock::ClockCheck;
 use oom_kills::FoundOomKills;
 use selection::Selections;
@@ -71,7 +71,7 @@ pub struct RecommenderState {
     /// Progress of the backfill; `None` without one.
     history: Option<BackfillProgress>,
     /// Caps to what can be scheduled; `None` without caps.
-    schedulable: Option<Schedulable>,
+    schedulable: Option<SchedulableCaps>,
     /// Consecutive rounds in which the source of usage did not answer; `None` before the first
     /// round.
     unanswered: Option<u32>,

@@ -124,7 +124,7 @@ fn shown() -> Vec<MetricFamily> {
         );
     }
     let decision = super::recommendations::tests::decision("web", &["main"]);
-    let mut changes = Changes::default();
+    let mut changes = RecommendationChanges::default();
     changes.observe(&metrics.publish.quality, [&decision]);
     changes.observe(&metrics.publish.quality, [&decision]);
     let metrics = metrics

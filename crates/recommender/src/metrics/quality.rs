@@ -226,9 +226,9 @@ impl Quality {
 /// Uncapped targets of the last round, from which changes are measured. Deleted objects and
 /// containers are forgotten.
 #[derive(Debug, Default)]
-pub(crate) struct Changes(BTreeMap<ObjectKey, BTreeMap<String, ResourceList>>);
+pub(crate) struct RecommendationChanges(BTreeMap<ObjectKey, BTreeMap<String, ResourceList>>);
 
-impl Changes {
+impl RecommendationChanges {
     /// Records the changes since the last round.
     pub(crate) fn observe<'a>(
         &mut self,

@@ -19,7 +19,7 @@ const CAPPED: &str = "RecommendationCapped";
 /// Separator of the words in a reason.
 const AND: &str = "And";
 /// Maximum number of caps in a message.
-const MOST_TOLD: usize = 6;
+const MAX_CAPS_IN_MESSAGE: usize = 6;
 
 /// Change of the caps of an object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -105,7 +105,7 @@ fn reason(cuts: &[Cut]) -> String {
 
 fn message(cuts: &[Cut]) -> String {
     let mut message = String::from("Held to what can be scheduled:");
-    for (index, (container, resource, most)) in cuts.iter().take(MOST_TOLD).enumerate() {
+    for (index, (container, resource, most)) in cuts.iter().take(MAX_CAPS_IN_MESSAGE).enumerate() {
         let amount = match resource {
             ResourceName::Cpu => Quantity::from(Cpu::from_millicores(most.amount)),
             _ => Quantity::from(Memory::from_bytes(most.amount)),
@@ -121,8 +121,8 @@ fn message(cuts: &[Cut]) -> String {
             let _ = write!(message, " {}", most.ceiling.object);
         }
     }
-    if cuts.len() > MOST_TOLD {
-        let _ = write!(message, ", and {} more", cuts.len() - MOST_TOLD);
+    if cuts.len() > MAX_CAPS_IN_MESSAGE {
+        let _ = write!(message, ", and {} more", cuts.len() - MAX_CAPS_IN_MESSAGE);
     }
     message
 }

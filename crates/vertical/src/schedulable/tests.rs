@@ -67,15 +67,15 @@ fn object(annotation: Option<&str>, spec: &Value) -> Arc<Autoscaler> {
 }
 
 /// Everything is heeded, with no margin.
-fn everything() -> Schedulable {
+fn everything() -> SchedulableCaps {
     let cap_to = "nodes,quotas,limit-ranges".parse().expect("known words");
-    Schedulable::new(Settings {
+    SchedulableCaps::new(Settings {
         cap_to,
         margin: 0.0,
     })
 }
 
-fn load(schedulable: &mut Schedulable, view: &View, object: &Arc<Autoscaler>) {
+fn load(schedulable: &mut SchedulableCaps, view: &View, object: &Arc<Autoscaler>) {
     schedulable.load(
         view,
         [(object, &Selector::match_labels([("app", "web")]))].into_iter(),
@@ -99,7 +99,7 @@ fn recommend(millicores: i64) -> Recommendation {
 }
 
 /// The caps of a target of 100 cores, with their sources.
-fn held(schedulable: &Schedulable, object: &Autoscaler) -> Option<(i64, Cap)> {
+fn held(schedulable: &SchedulableCaps, object: &Autoscaler) -> Option<(i64, Cap)> {
     let fit = schedulable.fit(object, false, &recommend(100_000))?;
     let most = fit
         .of("main", &ResourceName::Cpu)
@@ -400,7 +400,7 @@ fn pods_are_found_whatever_their_selector_asks_for() {
         ("", 1),
     ] {
         let selector = selector.parse().expect(selector);
-        let mut found = OwnPods::find(&view, &[(&web, &selector)]);
+        let mut found = PodsByObject::find(&view, &[(&web, &selector)]);
         assert_eq!(found.take(&web.key).len(), expected, "{selector}");
     }
 }

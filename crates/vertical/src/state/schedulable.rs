@@ -6,12 +6,12 @@ use model::ContainerExplanation;
 use view::View;
 
 use super::{RecommenderState, Target, Tracked};
-use crate::schedulable::{Schedulable, Settings, apply_cap, clear_cap};
+use crate::schedulable::{SchedulableCaps, Settings, apply_cap, clear_cap};
 
 impl RecommenderState {
     /// Enables the caps.
     pub fn cap_to_schedulable(&mut self, settings: Settings) {
-        self.schedulable = Some(Schedulable::new(settings));
+        self.schedulable = Some(SchedulableCaps::new(settings));
     }
 
     pub(super) fn load_schedulable(&mut self, view: &View) {

@@ -8,7 +8,7 @@ use sizing::SizingPolicy;
 use view::{Autoscaler, Phase, Pod};
 
 use super::Target;
-use crate::resource_policy::{integer_cpu, policies};
+use crate::resource_policy::{container_policies, integer_cpu};
 
 pub(super) fn spec(
     autoscaler: &Autoscaler,
@@ -24,7 +24,7 @@ pub(super) fn spec(
     };
     AutoscalerSpec {
         selector,
-        policies: policies(&autoscaler.object),
+        policies: container_policies(&autoscaler.object),
         integer_cpu: integer_cpu(&autoscaler.object),
         target_exists,
         sizing: sizing.map(Arc::new),

@@ -8,7 +8,7 @@ use jiff::{SignedDuration, Timestamp};
 use model::{ContainerRef, Cpu, Labels, Memory, Sample, Selector};
 use serde_json::{Value, json};
 use testing::vectors::each_case;
-use vertical::resource_policy::{integer_cpu, policies};
+use vertical::resource_policy::{container_policies, integer_cpu};
 use vertical::{Accepted, AutoscalerSpec, ClusterState, Phase, PodSpec};
 use view::ObjectKey;
 
@@ -23,7 +23,7 @@ fn autoscaler(mut vpa: Value, selector: Selector) -> AutoscalerSpec {
     let vpa = api::vpa::parse(vpa).expect("an object");
     AutoscalerSpec {
         selector,
-        policies: policies(&vpa),
+        policies: container_policies(&vpa),
         integer_cpu: integer_cpu(&vpa),
         ..AutoscalerSpec::default()
     }

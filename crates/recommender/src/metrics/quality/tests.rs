@@ -145,7 +145,7 @@ fn decision(name: &str, pods: usize, millicores: i64) -> Decision {
 #[test]
 fn changes_count_from_one_round_to_the_next_and_objects_that_are_gone_are_forgotten() {
     let read = Read::new();
-    let mut changes = Changes::default();
+    let mut changes = RecommendationChanges::default();
     changes.observe(
         &read.quality,
         &[decision("web", 5, 100), decision("other", 5, 100)],

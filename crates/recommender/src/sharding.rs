@@ -20,10 +20,10 @@ use view::Shard;
 /// Annotation of a shard's Lease with the number of shards.
 const SHARDS: &str = "plimsoll.dev/shards";
 /// Interval of the checks. A Lease that is held is renewed within it.
-const LOOK: Duration = Duration::from_secs(15);
+const CHECK_INTERVAL: Duration = Duration::from_secs(15);
 
 /// The election settings and the Lease annotations of a shard. Starts the conflict monitor.
-pub(crate) fn stand(
+pub(crate) fn election_config(
     shard: Shard,
     election: LeaderElectionArgs,
     address: Option<String>,
@@ -54,7 +54,7 @@ pub(crate) fn stand(
             .const_label("shards", shard.count().to_string());
         let conflict = IntGauge::with_opts(conflict)?;
         chassis.registry.register(Box::new(conflict.clone()))?;
-        let lookout = Lookout {
+        let monitor = ShardConflictMonitor {
             leases,
             names: [undivided.clone(), lease(0)],
             count: shard.count(),
@@ -62,7 +62,7 @@ pub(crate) fn stand(
         };
         chassis
             .tasks
-            .spawn_until_shutdown("lookout for other shards", lookout.run());
+            .spawn_until_shutdown("shard conflict monitor", monitor.run());
     }
     let annotations = [(SHARDS.to_owned(), shard.count().to_string())].into();
     let election = LeaderElectionArgs {
@@ -78,7 +78,7 @@ pub(crate) fn stand(
     ))
 }
 
-struct Lookout {
+struct ShardConflictMonitor {
     leases: Api<Lease>,
     names: [String; 2],
     count: u16,
@@ -87,14 +87,14 @@ struct Lookout {
 
 /// Content of a Lease.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-struct Look {
+struct LeaseSnapshot {
     holder: String,
     renewed: Option<Timestamp>,
     /// Number of shards in its annotation.
     shards: Option<String>,
 }
 
-impl From<Lease> for Look {
+impl From<Lease> for LeaseSnapshot {
     fn from(lease: Lease) -> Self {
         let spec = lease.spec.unwrap_or_default();
         Self {
@@ -108,7 +108,7 @@ impl From<Lease> for Look {
     }
 }
 
-impl Look {
+impl LeaseSnapshot {
     /// Whether a holder that renewed the Lease since `before` has another number of shards.
     fn is_conflict(&self, before: &Self, count: u16) -> bool {
         let is_held =
@@ -117,19 +117,19 @@ impl Look {
     }
 }
 
-impl Lookout {
+impl ShardConflictMonitor {
     /// Runs for ever.
     async fn run(self) {
-        let mut looks = interval(LOOK);
-        looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        let mut before: [Look; 2] = Default::default();
-        let mut said = None;
+        let mut ticks = interval(CHECK_INTERVAL);
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let mut before: [LeaseSnapshot; 2] = Default::default();
+        let mut reported = None;
         loop {
-            looks.tick().await;
+            ticks.tick().await;
             let mut found = None;
             for (name, before) in self.names.iter().zip(&mut before) {
                 let now = match self.leases.get_opt(name).await {
-                    Ok(lease) => lease.map(Look::from).unwrap_or_default(),
+                    Ok(lease) => lease.map(LeaseSnapshot::from).unwrap_or_default(),
                     Err(error) => {
                         tracing::debug!(lease = name, %error, "cannot read the lease of another shard");
                         continue;
@@ -141,11 +141,11 @@ impl Lookout {
                 *before = now;
             }
             self.conflict.set(i64::from(found.is_some()));
-            if let Some((lease, look)) = found
+            if let Some((lease, snapshot)) = found
                 .as_ref()
-                .filter(|(lease, _)| said.as_ref() != Some(lease))
+                .filter(|(lease, _)| reported.as_ref() != Some(lease))
             {
-                let Look { holder, shards, .. } = look;
+                let LeaseSnapshot { holder, shards, .. } = snapshot;
                 let theirs = shards.as_deref().unwrap_or("1");
                 let ours = self.count;
                 tracing::error!(
@@ -156,7 +156,7 @@ impl Lookout {
                     "another recommender runs with another number of shards"
                 );
             }
-            said = found.map(|(lease, _)| lease);
+            reported = found.map(|(lease, _)| lease);
         }
     }
 }
@@ -165,16 +165,16 @@ impl Lookout {
 mod tests {
     use super::*;
 
-    fn look(holder: &str, renewed: i64, shards: Option<&str>) -> Look {
+    fn snapshot(holder: &str, renewed: i64, shards: Option<&str>) -> LeaseSnapshot {
         let renewed = Some(Timestamp::from_second(renewed).expect("in range"));
-        Look {
+        LeaseSnapshot {
             holder: holder.to_owned(),
             renewed,
             shards: shards.map(str::to_owned),
         }
     }
 
-    fn check(before: &Look, now: &Look, expected: bool) {
+    fn check(before: &LeaseSnapshot, now: &LeaseSnapshot, expected: bool) {
         assert_eq!(
             now.is_conflict(before, 3),
             expected,
@@ -184,18 +184,50 @@ mod tests {
 
     #[test]
     fn a_holder_that_renews_with_another_number_is_a_conflict() {
-        check(&look("a", 10, Some("2")), &look("a", 20, Some("2")), true);
-        check(&look("a", 10, None), &look("a", 20, None), true);
-        check(&look("a", 10, Some("3")), &look("b", 20, Some("2")), true);
-        check(&look("a", 10, Some("2")), &look("b", 20, Some("3")), false);
-        check(&look("a", 10, Some("3")), &look("a", 20, Some("3")), false);
+        check(
+            &snapshot("a", 10, Some("2")),
+            &snapshot("a", 20, Some("2")),
+            true,
+        );
+        check(&snapshot("a", 10, None), &snapshot("a", 20, None), true);
+        check(
+            &snapshot("a", 10, Some("3")),
+            &snapshot("b", 20, Some("2")),
+            true,
+        );
+        check(
+            &snapshot("a", 10, Some("2")),
+            &snapshot("b", 20, Some("3")),
+            false,
+        );
+        check(
+            &snapshot("a", 10, Some("3")),
+            &snapshot("a", 20, Some("3")),
+            false,
+        );
     }
 
     #[test]
     fn a_lease_that_nobody_renews_is_none() {
-        check(&Look::default(), &look("a", 20, Some("2")), false);
-        check(&look("a", 20, Some("2")), &look("a", 20, Some("2")), false);
-        check(&look("a", 10, Some("2")), &look("", 20, Some("2")), false);
-        check(&look("a", 10, Some("2")), &Look::default(), false);
+        check(
+            &LeaseSnapshot::default(),
+            &snapshot("a", 20, Some("2")),
+            false,
+        );
+        check(
+            &snapshot("a", 20, Some("2")),
+            &snapshot("a", 20, Some("2")),
+            false,
+        );
+        check(
+            &snapshot("a", 10, Some("2")),
+            &snapshot("", 20, Some("2")),
+            false,
+        );
+        check(
+            &snapshot("a", 10, Some("2")),
+            &LeaseSnapshot::default(),
+            false,
+        );
     }
 }

@@ -11,7 +11,7 @@ use crate::resource_policy::integer_cpu;
 
 /// Objects that determine the free resources of nodes.
 #[derive(Debug, Default)]
-pub(super) struct RoomFacts {
+pub(super) struct NodeFacts {
     nodes: Vec<Arc<Node>>,
     daemons: Vec<Arc<Daemon>>,
     /// Requests of the largest pod of each `DaemonSet`, which may exceed those of the template.
@@ -21,7 +21,7 @@ pub(super) struct RoomFacts {
 }
 
 /// Equal facts have the same free resources of nodes.
-impl PartialEq for RoomFacts {
+impl PartialEq for NodeFacts {
     fn eq(&self, other: &Self) -> bool {
         same(&self.nodes, &other.nodes)
             && same(&self.daemons, &other.daemons)
@@ -30,7 +30,7 @@ impl PartialEq for RoomFacts {
     }
 }
 
-impl RoomFacts {
+impl NodeFacts {
     pub(super) fn of(view: &View) -> Self {
         let nodes = view
             .nodes
@@ -63,7 +63,7 @@ impl RoomFacts {
         facts
     }
 
-    pub(super) fn rooms(&self, margin: f64) -> NodeHeadrooms {
+    pub(super) fn headrooms(&self, margin: f64) -> NodeHeadrooms {
         let nodes = self.nodes.iter().map(|node| NodeInfo {
             name: node.name.clone(),
             labels: node.labels.clone(),

@@ -8,7 +8,7 @@ use model::{Requirement, Selector};
 use view::{Autoscaler, ObjectKey, Pod, View};
 
 /// The pods of each object.
-pub(super) struct OwnPods<'a>(BTreeMap<&'a ObjectKey, Vec<&'a Arc<Pod>>>);
+pub(super) struct PodsByObject<'a>(BTreeMap<&'a ObjectKey, Vec<&'a Arc<Pod>>>);
 
 /// The objects of one namespace.
 #[derive(Default)]
@@ -20,7 +20,7 @@ struct Index<'a> {
 
 type Entry<'a> = (&'a ObjectKey, &'a Selector);
 
-impl<'a> OwnPods<'a> {
+impl<'a> PodsByObject<'a> {
     pub(super) fn find(view: &'a View, objects: &[(&'a Arc<Autoscaler>, &'a Selector)]) -> Self {
         let mut indices: HashMap<&str, Index> = HashMap::new();
         for (autoscaler, selector) in objects {
