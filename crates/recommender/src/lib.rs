@@ -10,7 +10,7 @@
 //! * `sizing_policies`: controller of VPA objects for whole namespaces.
 //! * `ehpa`, `predictions`: controllers of EHPAs and predictions.
 //! * `act`: the only writes.
-//! * `serve`: feed to the other services.
+//! * `feed_server`: feed to the other services.
 //! * `sharding`: sharding by namespace.
 //! * `metrics`: metrics of all this.
 
@@ -19,6 +19,7 @@ pub mod args;
 mod checkpoints;
 mod cooldown;
 mod ehpa;
+mod feed_server;
 #[cfg(test)]
 mod fixture;
 mod history;
@@ -29,7 +30,6 @@ mod outcome;
 mod predictions;
 mod recommend_loop;
 mod run;
-mod serve;
 mod sharding;
 mod sizing_policies;
 mod storage;

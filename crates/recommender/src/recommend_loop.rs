@@ -23,10 +23,10 @@ use view::ObjectKey;
 
 use crate::act::Writes;
 use crate::cooldown::{COOLDOWN_FACTOR, sleep_until_some};
+use crate::feed_server;
 use crate::ingest::SharedState;
 use crate::metrics::{PublishMetrics, RecommendationChanges};
 use crate::outcome::StatusOutcome;
-use crate::serve;
 
 /// Number of objects in a batch: a few milliseconds of work.
 const BATCH_SIZE: usize = 100;
@@ -188,7 +188,7 @@ impl RecommendLoop {
             let all = resync
                 .decisions
                 .values()
-                .map(|decision| serve::recommendation(decision));
+                .map(|decision| feed_server::recommendation(decision));
             term.reset(all, Timestamp::now());
         }
         self.cooldown_until = Instant::now() + resync.began.elapsed() * COOLDOWN_FACTOR;
@@ -197,7 +197,7 @@ impl RecommendLoop {
     /// Publishes a decision. Subscribers see nothing of a term before its first resync is complete.
     fn publish(&self, decision: &Decision) {
         if let Some(term) = self.feed_term.as_ref().filter(|_| self.leads()) {
-            term.apply(serve::recommendation(decision), Timestamp::now());
+            term.apply(feed_server::recommendation(decision), Timestamp::now());
         }
     }
 

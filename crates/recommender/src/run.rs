@@ -28,7 +28,7 @@ use crate::history::{HistoryBackfill, Settings};
 use crate::ingest::{Ingest, SharedState, oom_kill_queue};
 use crate::metrics::Metrics;
 use crate::predictions::collector::Source;
-use crate::serve::FeedServer;
+use crate::feed_server::FeedServer;
 use crate::sharding;
 use crate::sizing_policies::watch::watch as watch_policies;
 use crate::storage::Storage;

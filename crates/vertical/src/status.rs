@@ -21,7 +21,7 @@ use model::Recommendation;
 use history::set_history;
 use recommendation::{is_empty, recommendation};
 
-pub use history::{History, HistoryChange, history_change};
+pub use history::{HistoryChange, HistoryState, history_change};
 pub use recommendation::has_recommendation;
 
 const NO_PODS_REASON: &str = "NoPodsMatched";
@@ -57,7 +57,7 @@ pub struct StatusInput<'a> {
     /// Whether its pods are so new that usage may still arrive.
     pub may_be_measured_soon: bool,
     /// State of the history from before this recommender started.
-    pub history: History<'a>,
+    pub history: HistoryState<'a>,
     /// Whether the object has more container names than are sized ([`crate::MAX_CONTAINERS`]).
     pub omits_containers: bool,
     /// Whether the source of usage is stale. `None` leaves the condition as it is.

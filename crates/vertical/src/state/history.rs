@@ -10,7 +10,7 @@ use view::ObjectKey;
 
 use super::{RecommenderState, selectors, spec};
 use crate::history::{BackfillProgress, HistoryGap, RebuildInput};
-use crate::status::History;
+use crate::status::HistoryState;
 
 impl RecommenderState {
     /// Starts a backfill: recommendations stay until the history of their pods has arrived. Usage is
@@ -85,7 +85,7 @@ impl RecommenderState {
         namespace: &str,
         selector: &Selector,
         now: Timestamp,
-    ) -> History<'_> {
+    ) -> HistoryState<'_> {
         match &self.history {
             Some(history) if !selector.is_nothing() && history.is_missing(namespace, selector) => {
                 let age = self
@@ -94,12 +94,12 @@ impl RecommenderState {
                     .duration_since(history.started())
                     .as_nanos();
                 let suffices = age >= i128::from(self.cluster.config().cpu_confidence_interval_ns);
-                History::Missing {
+                HistoryState::Missing {
                     problem: history.problem(),
                     keeps_recommendation: !suffices,
                 }
             }
-            _ => History::Known,
+            _ => HistoryState::Known,
         }
     }
 }

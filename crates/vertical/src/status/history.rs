@@ -10,7 +10,7 @@ const HISTORY_PROBLEM: &str = "History cannot be fetched from Prometheus yet: ";
 
 /// State of the usage from before this recommender started.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum History<'a> {
+pub enum HistoryState<'a> {
     /// The history has arrived, or is not needed.
     Known,
     /// The history is missing.
@@ -57,16 +57,16 @@ fn is_problem(message: &str) -> bool {
     message.starts_with(HISTORY_PROBLEM)
 }
 
-pub(super) fn set_history(conditions: &mut Conditions, history: History, now: Timestamp) {
+pub(super) fn set_history(conditions: &mut Conditions, history: HistoryState, now: Timestamp) {
     match history {
-        History::Missing { problem, .. } => {
+        HistoryState::Missing { problem, .. } => {
             let message = match problem {
                 Some(problem) => format!("{HISTORY_PROBLEM}{problem}"),
                 None => "History is being fetched from Prometheus".to_owned(),
             };
             conditions.set(FETCHING_HISTORY, true, HISTORY_REASON, &message, now);
         }
-        History::Known => {
+        HistoryState::Known => {
             if conditions
                 .get(FETCHING_HISTORY)
                 .is_some_and(|condition| condition.reason == HISTORY_REASON)

@@ -5,7 +5,7 @@ use api::vpa::{
     VerticalPodAutoscalerStatus,
 };
 
-use super::{History, StatusInput};
+use super::{HistoryState, StatusInput};
 
 /// Whether the object has a recommendation for at least one container.
 pub fn has_recommendation(status: Option<&VerticalPodAutoscalerStatus>) -> bool {
@@ -29,7 +29,7 @@ pub(super) fn recommendation(input: StatusInput) -> RecommendedPodResources {
     let kept = published(object);
     let waits = matches!(
         history,
-        History::Missing {
+        HistoryState::Missing {
             keeps_recommendation: true,
             ..
         }

@@ -54,7 +54,7 @@ fn input(object: &VerticalPodAutoscaler) -> StatusInput<'_> {
         recommendation: recommend(100),
         is_measured: true,
         may_be_measured_soon: false,
-        history: History::Known,
+        history: HistoryState::Known,
         omits_containers: false,
         source_is_stale: Some(false),
     }

@@ -5,10 +5,10 @@ use serde_json::{Value, json};
 
 use super::{BEFORE, NOW, condition, input, object, published, recommend};
 use crate::status::history::HISTORY_REASON;
-use crate::status::{History, HistoryChange, StatusInput, history_change, status};
+use crate::status::{HistoryChange, HistoryState, StatusInput, history_change, status};
 
 /// `expected`: the CPU in the status, and the message of the condition.
-fn check_history(old: &Value, history: History, expected: (&str, Option<&str>)) {
+fn check_history(old: &Value, history: HistoryState, expected: (&str, Option<&str>)) {
     let object = object(&json!({}), old);
     let input = StatusInput {
         recommendation: recommend(25),
@@ -32,7 +32,7 @@ fn check_history(old: &Value, history: History, expected: (&str, Option<&str>)) 
 
 #[test]
 fn while_history_is_missing_the_recommendation_stays_and_a_condition_says_so() {
-    let missing = |problem, keeps_recommendation| History::Missing {
+    let missing = |problem, keeps_recommendation| HistoryState::Missing {
         problem,
         keeps_recommendation,
     };
@@ -60,8 +60,12 @@ fn while_history_is_missing_the_recommendation_stays_and_a_condition_says_so() {
 fn the_condition_goes_when_history_has_come_and_only_if_it_is_ours() {
     let fetching =
         |reason| json!({"conditions": [condition("FetchingHistory", "True", BEFORE, reason, "m")]});
-    check_history(&fetching(HISTORY_REASON), History::Known, ("25m", None));
-    check_history(&fetching("Other"), History::Known, ("25m", Some("m")));
+    check_history(
+        &fetching(HISTORY_REASON),
+        HistoryState::Known,
+        ("25m", None),
+    );
+    check_history(&fetching("Other"), HistoryState::Known, ("25m", Some("m")));
 }
 
 /// `before` and `after`: what the condition said, if there was one.
