@@ -46,7 +46,7 @@ pub const PROGRAM: Program = Program {
 /// Default of `--min-checkpoints`.
 pub(crate) const DEFAULT_MIN_CHECKPOINTS: i64 = 10;
 
-/// Recommends resource requests for the targets of VerticalPodAutoscaler objects.
+/// Recommends resource requests for the targets of VPA objects.
 #[derive(Debug, Clone, clap::Parser)]
 pub struct Args {
     /// Flags of every program.

@@ -146,7 +146,7 @@ mod tests {
         for (index, step) in steps.iter().enumerate() {
             match step {
                 Put(name, generation, priority) => {
-                    queue.put(decision(name, *generation), *priority)
+                    queue.put(decision(name, *generation), *priority);
                 }
                 Take(expected) => {
                     let taken = queue.take();

@@ -29,7 +29,7 @@ pub(crate) struct PublishMetrics {
     caps: Caps,
     /// Recommendations as metrics, if they are asked for.
     recommendations: Option<Recommendations>,
-    /// RecommendationChanges of the recommendations from round to round.
+    /// Changes of the recommendations from round to round.
     pub(crate) quality: Quality,
 }
 

@@ -19,7 +19,8 @@ use case::{Case, Container, Counts, Op, Outcome};
 fn autoscaler(mut vpa: Value, selector: Selector) -> AutoscalerSpec {
     vpa["apiVersion"] = json!("autoscaling.k8s.io/v1");
     vpa["kind"] = json!("VerticalPodAutoscaler");
-    vpa["spec"]["targetRef"] = json!({"apiVersion": "apps/v1", "kind": "Deployment", "name": "app"});
+    vpa["spec"]["targetRef"] =
+        json!({"apiVersion": "apps/v1", "kind": "Deployment", "name": "app"});
     let vpa = api::vpa::parse(vpa).expect("an object");
     AutoscalerSpec {
         selector,
@@ -131,7 +132,8 @@ impl Run {
         expect: &Counts,
     ) {
         let interval_ns = self.cluster.memory_rules(container).interval_ns;
-        let (cluster, zero_windows, now) = (&mut self.cluster, &mut self.zero_windows, &mut self.now);
+        let (cluster, zero_windows, now) =
+            (&mut self.cluster, &mut self.zero_windows, &mut self.now);
         let accepted: Vec<Accepted> = samples
             .map(|sample| {
                 let ignored = zero_windows.upstream_ignores(container, &sample, interval_ns);
