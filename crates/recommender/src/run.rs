@@ -1,7 +1,8 @@
-//! Starts everything: watches and ingestion in every replica, writing in the one that leads.
+//! Start of the program: watches and ingestion in every replica, writes in the leader.
 
 mod leader;
 mod parts;
+mod schedulable;
 
 use std::time::Duration;
 
@@ -12,33 +13,33 @@ use runtime::Chassis;
 use sources::external_metrics::{ExternalMetricNames, ExternalMetrics};
 use sources::metrics_api::MetricsApi;
 use tokio::sync::watch;
+use vertical::state::{RecommenderConfig, RecommenderState};
 use view::Scope;
 
 use self::leader::Leader;
 use self::parts::Parts;
+use self::schedulable::watch_schedulable;
 use crate::act::{Writer, checkpoint};
 use crate::args::{Args, DEFAULT_MIN_CHECKPOINTS, DataSource, HistoryArgs, scope};
-use crate::checkpoint::keep::Keeper as CheckpointKeeper;
-use crate::division;
+use crate::checkpoints::CheckpointController;
 use crate::ehpa::rule_file::follow;
 use crate::ehpa::watch::watch as watch_ehpas;
-use crate::history::{Fetching, Settings};
-use crate::ingest::{Ingest, Shared, waiting_kills};
+use crate::history::{HistoryBackfill, Settings};
+use crate::ingest::{Ingest, SharedState, oom_kill_queue};
 use crate::metrics::Metrics;
 use crate::predictions::collector::Source;
-use crate::serve::Feed;
+use crate::feed_server::FeedServer;
+use crate::sharding;
 use crate::sizing_policies::watch::watch as watch_policies;
-use crate::state::{Charge, State};
 use crate::storage::Storage;
 use crate::usage::Usage;
 
-/// Of so many statuses that are written at the same time, one checkpoint is: nobody waits for
-/// checkpoints.
+/// Concurrent status writes per concurrent checkpoint write: checkpoints are not urgent.
 const CHECKPOINT_SHARE: usize = 4;
 /// Number of missing rounds of usage after which predictions report that there are none.
 const MAX_MISSING_ROUNDS: u32 = 5;
 
-/// The recommender's work.
+/// Runs the recommender until shutdown.
 pub async fn run(args: Args, chassis: Chassis) -> anyhow::Result<()> {
     let Args {
         common,
@@ -71,15 +72,16 @@ pub async fn run(args: Args, chassis: Chassis) -> anyhow::Result<()> {
     }
     let scope = scope(namespaces, shard)?;
     let config = sizing.config(&feature_gates)?;
-    let charge = Charge {
+    let recommender = RecommenderConfig {
         recommender_name,
         memory_saver,
         native_sidecars,
-        patience: recommender_interval.0,
+        usage_interval: recommender_interval.0,
     };
     let external = external.names(&history.container_name_label)?;
     let (past, predicted_from) = pasts(&history, storage, prediction.datasource)?;
-    let mut state = State::new(charge.clone(), config).map_err(|error| anyhow!("--{error}"))?;
+    let mut state =
+        RecommenderState::new(recommender.clone(), config).map_err(|error| anyhow!("--{error}"))?;
     if past.is_some() {
         state.await_history(Timestamp::now());
     }
@@ -98,7 +100,7 @@ pub async fn run(args: Args, chassis: Chassis) -> anyhow::Result<()> {
     let namespace = scope.namespace.clone();
     let watches = Watches::new(chassis.client.clone(), scope);
     let watches = match schedulable {
-        Some(settings) => settings.watch(watches),
+        Some(settings) => watch_schedulable(settings, watches),
         None => watches,
     };
     let metrics = Metrics::register(
@@ -117,7 +119,7 @@ pub async fn run(args: Args, chassis: Chassis) -> anyhow::Result<()> {
     let workers = usize::from(update_worker_count);
     let parts = Parts {
         client: &chassis.client,
-        recommender: &charge.recommender_name,
+        recommender: &recommender.recommender_name,
         watches: &watches,
         horizontal: &horizontal,
         workers,
@@ -138,11 +140,11 @@ pub async fn run(args: Args, chassis: Chassis) -> anyhow::Result<()> {
         None => Source::Rounds(heard, recommender_interval.0 * MAX_MISSING_ROUNDS),
     };
     let collector = parts.collector(predicted_from, &prediction, rules);
-    let shared = Shared::new(state);
-    let feed = Feed::start(feed, &shared, &chassis)?;
+    let shared = SharedState::new(state);
+    let feed = FeedServer::start(feed, &shared, &chassis)?;
     let (publishers, address) = feed
         .map(
-            |Feed {
+            |FeedServer {
                  publisher,
                  forecasts,
                  address,
@@ -156,7 +158,7 @@ pub async fn run(args: Args, chassis: Chassis) -> anyhow::Result<()> {
         forecasts,
     );
 
-    let (kills, report) = waiting_kills(metrics.clone());
+    let (kills, report) = oom_kill_queue(metrics.ingest.clone());
     let watches = watches
         .pods(report.clone())
         .evictions(report)
@@ -169,12 +171,12 @@ pub async fn run(args: Args, chassis: Chassis) -> anyhow::Result<()> {
         kills,
         source,
         rounds,
-        metrics: metrics.clone(),
+        metrics: metrics.ingest.clone(),
         interval: recommender_interval.0,
         activity: chassis.activity.clone(),
         synced: chassis.readiness.condition("watches"),
     };
-    let checkpoints = CheckpointKeeper {
+    let checkpoints = CheckpointController {
         shared: shared.clone(),
         view: watches.view(),
         stored: stored.view(),
@@ -186,7 +188,7 @@ pub async fn run(args: Args, chassis: Chassis) -> anyhow::Result<()> {
         workers: workers.div_ceil(CHECKPOINT_SHARE),
         timeout: checkpoints_timeout.0,
         gc_interval: checkpoints_gc_interval.0,
-        metrics: metrics.clone(),
+        metrics: metrics.checkpoints.clone(),
     };
     chassis
         .tasks
@@ -208,28 +210,28 @@ pub async fn run(args: Args, chassis: Chassis) -> anyhow::Result<()> {
         .tasks
         .spawn_until_shutdown("forecasts", collector.run());
     if let Some(settings) = past {
-        let fetching = Fetching {
+        let backfill = HistoryBackfill {
             settings,
             shared: shared.clone(),
-            metrics: metrics.clone(),
+            metrics: metrics.history.clone(),
         };
         chassis
             .tasks
-            .spawn_until_shutdown("history", fetching.run());
+            .spawn_until_shutdown("history", backfill.run());
     }
 
-    let (election, announcement) = division::stand(shard, election, address, &chassis)?;
+    let (election, announcement) = sharding::election_config(shard, election, address, &chassis)?;
     let leader = Leader {
         shared,
         publisher,
-        writer: Writer::new(chassis.client.clone(), metrics.clone()),
+        writer: Writer::new(chassis.client.clone(), metrics.publish.clone()),
         workers,
         checkpoints,
         policies: policy_keeper,
         ehpas,
         predictions,
         crane_metrics,
-        metrics,
+        metrics: metrics.publish,
         shutdown: chassis.shutdown.clone(),
     };
     chassis
@@ -237,8 +239,7 @@ pub async fn run(args: Args, chassis: Chassis) -> anyhow::Result<()> {
         .await
 }
 
-/// Where the past is: of usage, unless checkpoints hold it, and of what is predicted, unless it is
-/// what usage was.
+/// The stores of usage history and of predicted series, where these are Prometheus.
 fn pasts(
     history: &HistoryArgs,
     storage: Storage,
