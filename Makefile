@@ -24,6 +24,9 @@ lint:
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets --locked -- -D warnings
 
+deny: ## licences, advisories and duplicate versions, with cargo-deny (cargo install --locked cargo-deny)
+	cargo deny --locked check
+
 bench: ## ns per sample, percentile, replica count, review and decision, bytes per container, recomputation; refit and step of forecasts
 	cargo bench --locked -p sizing -p vertical -p scaling -p forecast -p admission -p rollout
 
