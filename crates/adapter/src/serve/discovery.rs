@@ -5,6 +5,8 @@
 //! thousands of names. Clients warn about an empty list, so one placeholder resource stands for all
 //! metrics.
 
+use std::fmt::Write as _;
+
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse as _, Response};
 use serde_json::{Value, json};
@@ -149,7 +151,11 @@ fn versions_of(group: &str) -> impl Iterator<Item = ApiVersion> {
 
 /// The bytes in upper-case hexadecimal digits.
 pub(super) fn upper_hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02X}")).collect()
+    bytes.iter().fold(String::new(), |mut text, byte| {
+        // Writing to a string cannot fail.
+        let _ = write!(text, "{byte:02X}");
+        text
+    })
 }
 
 #[cfg(test)]
