@@ -24,11 +24,11 @@ use crate::args::{Args, DEFAULT_MIN_CHECKPOINTS, DataSource, HistoryArgs, scope}
 use crate::checkpoints::CheckpointController;
 use crate::ehpa::rule_file::follow;
 use crate::ehpa::watch::watch as watch_ehpas;
+use crate::feed_server::FeedServer;
 use crate::history::{HistoryBackfill, Settings};
 use crate::ingest::{Ingest, SharedState, oom_kill_queue};
 use crate::metrics::Metrics;
 use crate::predictions::collector::Source;
-use crate::feed_server::FeedServer;
 use crate::sharding;
 use crate::sizing_policies::watch::watch as watch_policies;
 use crate::storage::Storage;
