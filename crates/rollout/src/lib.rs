@@ -10,7 +10,7 @@
 //! 1. `changes`, `index`: the VPA objects that a change concerns, with their pods and budgets
 //! 2. `pass`, `vpa_pass`: decisions about these; `decision_cache`: those about all others
 //! 3. [`check_preconditions`], `vpa_pause`, `maintenance_window`, `settling`: what pauses updates
-//! 4. `priority`, `observed_containers`, `eviction_requirements`: pods that want another size
+//! 4. `priority`, `oom_kill`, `observed_containers`, `eviction_requirements`: pods that want another size
 //! 5. `group_size`, `group`, `members`, `budgets`: how many pods may be unavailable
 //! 6. `in_place`, `resize_status`, `resize_patch`, `qos`, `size`: in-place resizes
 //! 7. `boost`, `revert`: the end of startup boosts, and memory restored after OOM kills
@@ -32,6 +32,7 @@ mod index;
 mod maintenance_window;
 mod members;
 mod observed_containers;
+mod oom_kill;
 mod pass;
 mod pause;
 mod plan_builder;
@@ -59,13 +60,13 @@ use model::Recommendation;
 use view::{ObjectKey, View};
 
 pub use action::{
-    Action, ActionKind, ActionOutcome, ActionReason, NodeCapacity, QuickOomKill, ResizeAttempt,
-    Skip, SkipReason,
+    Action, ActionKind, ActionOutcome, ActionReason, NodeCapacity, ResizeAttempt, Skip, SkipReason,
 };
 pub use changes::ChangeTracker;
 pub use clock::ClockReading;
 pub use group::Disruption;
 pub use maintenance_window::{MAINTENANCE_WINDOW, MaintenanceWindow, WindowError};
+pub use oom_kill::QuickOomKill;
 pub use pause::{
     PausePolicy, PauseReason, Preconditions, WebhookLiveness, check_preconditions, is_current,
 };

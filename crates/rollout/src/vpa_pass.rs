@@ -13,14 +13,15 @@ use api::vpa::{EffectiveUpdateMode, VerticalPodAutoscalerSpec};
 use model::{NamespaceLimits, Recommendation};
 use view::{Autoscaler, Running};
 
-use super::action::{Action, ActionKind, ActionReason, QuickOomKill, Skip, SkipReason};
+use super::action::{Action, ActionKind, ActionReason, Skip, SkipReason};
 use super::clock::ClockReading;
 use super::group::{Disruption, Group, PodAvailability};
 use super::index::VpaPods;
 use super::members::{Member, Members, members};
+use super::oom_kill::{self, QuickOomKill, quick_oom};
 use super::pass::VpaInput;
 use super::plan_builder::PlanBuilder;
-use super::priority::{Priority, quick_oom};
+use super::priority::Priority;
 use super::resize_status::ResizeStatus;
 use super::settings::{PreemptionMode, Settings};
 use super::size_change::SizeChange;
@@ -209,7 +210,7 @@ impl<'a> VpaPass<'a> {
                 {
                     self.recheck_in(now.until(ended_at, counts_for + EPSILON));
                 }
-                let oom_kill = quick_oom.map(|kill| size::oom_kill(kill, member.running, &own));
+                let oom_kill = quick_oom.map(|kill| oom_kill::oom_kill(kill, member.running, &own));
                 let candidate = Candidate {
                     member,
                     priority,
