@@ -8,9 +8,10 @@
 //! One pass, from the cluster to the plan:
 //!
 //! 1. `changes`, `index`: the VPA objects that a change concerns, with their pods and budgets
-//! 2. `pass`, `vpa_pass`: decisions about these; `decision_cache`: those about all others
+//! 2. `pass`, `vpa_input`, `vpa_pass`: decisions about these; `decision_cache`: the others
 //! 3. [`check_preconditions`], `vpa_pause`, `maintenance_window`, `settling`: what pauses updates
-//! 4. `priority`, `oom_kill`, `observed_containers`, `eviction_requirements`: pods that want another size
+//! 4. `priority`, `oom_kill`, `observed_containers`, `eviction_requirements`: pods that want another
+//!    size
 //! 5. `group_size`, `group`, `members`, `budgets`: how many pods may be unavailable
 //! 6. `in_place`, `resize_status`, `resize_patch`, `qos`, `size`: in-place resizes
 //! 7. `boost`, `revert`: the end of startup boosts, and memory restored after OOM kills
@@ -49,6 +50,7 @@ mod size_change;
 mod state;
 #[cfg(test)]
 mod vectors;
+mod vpa_input;
 mod vpa_pass;
 mod vpa_pause;
 

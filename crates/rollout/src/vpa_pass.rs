@@ -19,13 +19,13 @@ use super::group::{Disruption, Group, PodAvailability};
 use super::index::VpaPods;
 use super::members::{Member, Members, members};
 use super::oom_kill::{self, QuickOomKill, quick_oom};
-use super::pass::VpaInput;
 use super::plan_builder::PlanBuilder;
 use super::priority::Priority;
 use super::resize_status::ResizeStatus;
 use super::settings::{PreemptionMode, Settings};
 use super::size_change::SizeChange;
 use super::state::RolloutState;
+use super::vpa_input::VpaInput;
 use super::vpa_pause::{PausedVpa, VpaPauseReason};
 use super::{PodCounts, Snapshot, boost, eviction_requirements, size};
 
