@@ -10,12 +10,12 @@
 //! 1. `changes`, `index`: the VPA objects that a change concerns, with their pods and budgets
 //! 2. `pass`, `vpa_input`, `vpa_pass`: decisions about these; `decision_cache`: the others
 //! 3. [`check_preconditions`], `vpa_pause`, `maintenance_window`, `settling`: what pauses updates
-//! 4. `priority`, `oom_kill`, `observed_containers`, `eviction_requirements`: pods that want another
-//!    size
+//! 4. `priority`, `oom_kill`, `observed_containers`, `eviction_requirements`: pods that want
+//!    another size
 //! 5. `group_size`, `group`, `members`, `budgets`: how many pods may be unavailable
 //! 6. `in_place`, `resize_status`, `resize_patch`, `qos`, `size`: in-place resizes
 //! 7. `boost`, `revert`: the end of startup boosts, and memory restored after OOM kills
-//! 8. `preemption`: evictions that make room for pending resizes
+//! 8. `preemption`, `preemption_candidates`: evictions that make room for pending resizes
 //!
 //! `state` keeps actions in flight and backoffs between passes.
 
@@ -38,6 +38,7 @@ mod pass;
 mod pause;
 mod plan_builder;
 mod preemption;
+mod preemption_candidates;
 mod priority;
 mod qos;
 mod resize_patch;
