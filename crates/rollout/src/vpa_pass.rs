@@ -47,7 +47,7 @@ pub(super) struct VpaPass<'a> {
     vpa: &'a Autoscaler,
     spec: &'a VerticalPodAutoscalerSpec,
     mode: EffectiveUpdateMode,
-    /// Empty if there is none, see `has_recommendation`.
+    /// Empty without a recommendation, see `has_recommendation`.
     recommendation: Arc<Recommendation>,
     has_recommendation: bool,
     limits: NamespaceLimits,
