@@ -24,8 +24,11 @@ lint:
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets --locked -- -D warnings
 
+deny: ## licences, advisories and duplicate versions, with cargo-deny (cargo install --locked cargo-deny)
+	cargo deny --locked check
+
 bench: ## ns per sample, percentile, replica count, review and decision, bytes per container, recomputation; refit and step of forecasts
-	cargo bench --locked -p sizing -p scaling -p forecast -p admission -p rollout
+	cargo bench --locked -p sizing -p vertical -p scaling -p forecast -p admission -p rollout
 
 accuracy: ## forecasts of recorded series against simple methods and Crane's, as a table; PLIMSOLL_TRACES names the folder
 	cargo run -q --locked --release -p forecast --example accuracy

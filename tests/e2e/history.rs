@@ -37,11 +37,11 @@ const GONE: &str = "web-6d5f-aaaaa";
 const WORKLOAD: &str = "
 apiVersion: v1
 kind: Namespace
-metadata: { name: fixture }
+metadata: { name: shop }
 ---
 apiVersion: apps/v1
 kind: Deployment
-metadata: { name: web, namespace: fixture }
+metadata: { name: web, namespace: shop }
 spec:
   selector: { matchLabels: { app.kubernetes.io/name: web } }
   template:
@@ -49,7 +49,7 @@ spec:
       labels: { app.kubernetes.io/name: web }
       annotations: { kwok.x-k8s.io/usage-cpu: 10m, kwok.x-k8s.io/usage-memory: 10Mi }
     spec:
-      containers: [{ name: app, image: example.com/fixture/web:1 }]
+      containers: [{ name: app, image: example.com/shop/web:1 }]
 ";
 
 #[tokio::test(flavor = "multi_thread")]

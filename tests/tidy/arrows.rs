@@ -15,6 +15,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("api", &["model"]),
     ("feed", &["model"]),
     ("view", &["model", "api"]),
+    ("vertical", &["sizing", "view", "model", "api"]),
     ("admission", &["sizing", "view", "model", "api"]),
     ("rollout", &["sizing", "view", "model", "api"]),
     ("watch", &["view", "model", "api"]),
@@ -33,6 +34,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     (
         "recommender",
         &[
+            "vertical",
             "horizontal",
             "sizing",
             "forecast",
@@ -95,6 +97,7 @@ pub(crate) const PURE: &[&str] = &[
     "scaling",
     "promql",
     "view",
+    "vertical",
     "admission",
     "rollout",
     "horizontal",

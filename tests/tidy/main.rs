@@ -2,6 +2,7 @@
 
 mod arrows;
 mod documents;
+mod licences;
 mod metadata;
 mod repository;
 mod sources;

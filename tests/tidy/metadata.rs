@@ -21,6 +21,7 @@ pub(crate) struct Package {
     pub(crate) manifest_path: PathBuf,
     pub(crate) targets: Vec<Target>,
     pub(crate) version: String,
+    pub(crate) license: Option<String>,
     pub(crate) publish: Option<Vec<String>>,
 }
 
@@ -66,6 +67,10 @@ impl Metadata {
             "--filter-platform=host-tuple",
         ]);
         serde_json::from_slice(&output).expect("cargo metadata prints its documented JSON")
+    }
+
+    pub(crate) fn packages(&self) -> impl Iterator<Item = &Package> {
+        self.packages.iter()
     }
 
     pub(crate) fn members(&self) -> impl Iterator<Item = &Package> {

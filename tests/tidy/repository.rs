@@ -56,6 +56,7 @@ fn the_top_level_is_the_agreed_one() {
         "README.md",
         "certs",
         "crates",
+        "deny.toml",
         "deploy",
         "docs",
         "proto",

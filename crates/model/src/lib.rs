@@ -31,5 +31,5 @@ pub use namespace_limits::{Limits, NamespaceLimits};
 pub use quantity::{ParseQuantityError, Quantity};
 pub use recommendation::{ContainerRecommendation, Recommendation};
 pub use resources::{Cpu, Memory, ResourceList, ResourceName};
-pub use usage::{Sample, Series};
+pub use usage::{ContainerUsage, Sample, Series};
 pub use workload::{ContainerRef, Workload, WorkloadRef};

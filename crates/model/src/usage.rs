@@ -2,7 +2,7 @@
 
 use jiff::Timestamp;
 
-use crate::{Cpu, Memory};
+use crate::{ContainerRef, Cpu, Memory};
 
 /// Usage of one container at one time. A resource that was not measured is `None`, never zero.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -13,6 +13,15 @@ pub struct Sample {
     pub cpu: Option<Cpu>,
     /// Memory used.
     pub memory: Option<Memory>,
+}
+
+/// Usage sample of one container.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ContainerUsage {
+    /// The container.
+    pub container: ContainerRef,
+    /// Usage sample.
+    pub sample: Sample,
 }
 
 /// Values over time, oldest first.

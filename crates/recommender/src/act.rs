@@ -1,11 +1,9 @@
-//! The recommender's only writes: the status of `VerticalPodAutoscaler` objects, as one JSON patch
-//! each, in `act/checkpoint.rs` the checkpoints, in `act/policy.rs` the objects of sizing policies,
-//! in `act/ehpa.rs` and `act/prediction.rs` those of the horizontal loop, and in
-//! `act/event.rs` events.
+//! The recommender's only writes: the status of `VerticalPodAutoscaler` objects, each as one JSON
+//! patch; checkpoints (`act/checkpoint.rs`), objects of sizing policies (`act/policy.rs`), objects
+//! of EHPAs (`act/ehpa.rs`, `act/prediction.rs`) and events (`act/event.rs`).
 //!
-//! Upstream's patch puts the whole status in place. Here it first tests the object's uid, so that
-//! the status of an object that was deleted and made again in the meantime is not written to its
-//! successor.
+//! Upstream's patch replaces the whole status. Here it first tests the UID, so the status of a
+//! deleted object is not written to its successor.
 
 pub(crate) mod checkpoint;
 pub(crate) mod ehpa;
@@ -13,7 +11,6 @@ mod event;
 mod objects;
 pub(crate) mod policy;
 pub(crate) mod prediction;
-pub(crate) mod queue;
 mod writes;
 
 use std::time::Instant;
@@ -27,63 +24,27 @@ use kube::core::Request;
 use kube::{Client, Error, Resource as _};
 use runtime::Leading;
 use runtime::client::Urgent;
+use vertical::state::Decision;
+use vertical::write_queue::Priority;
 use view::ObjectKey;
 
-use crate::metrics::Metrics;
-use crate::state::Decision;
+use crate::metrics::PublishMetrics;
+use crate::outcome::StatusOutcome;
 use event::Events;
-use queue::Lane;
 
 pub(crate) use writes::Writes;
 
-/// What became of one write.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Outcome {
-    /// The status is in the object.
-    Written,
-    /// The object is not there any more, or another object has its name.
-    Gone,
-    /// The API server refuses it; trying again gives the same answer.
-    Refused,
-    /// It did not get through; the next attempt may.
-    Failed,
-    /// It was not sent, because this process no longer leads.
-    NotLeading,
-}
-
-impl Outcome {
-    /// The label of the metric.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Written => "written",
-            Self::Gone => "gone",
-            Self::Refused => "refused",
-            Self::Failed => "failed",
-            Self::NotLeading => "not_leading",
-        }
-    }
-
-    /// Every outcome.
-    pub const ALL: [Self; 5] = [
-        Self::Written,
-        Self::Gone,
-        Self::Refused,
-        Self::Failed,
-        Self::NotLeading,
-    ];
-}
-
 /// Writes statuses. Clones share everything.
 #[derive(Clone)]
-pub struct Writer {
+pub(crate) struct Writer {
     client: Client,
-    metrics: Metrics,
+    metrics: PublishMetrics,
     events: Events,
 }
 
 impl Writer {
-    /// Writes through `client`.
-    pub fn new(client: Client, metrics: Metrics) -> Self {
+    /// Creates a writer with this client.
+    pub(crate) fn new(client: Client, metrics: PublishMetrics) -> Self {
         let events = Events::new(client.clone());
         Self {
             client,
@@ -93,44 +54,52 @@ impl Writer {
     }
 
     /// Writes a decision, if this process still leads.
-    async fn write(&self, decision: &Decision, lane: Lane, leading: &Leading) -> Outcome {
+    async fn write(
+        &self,
+        decision: &Decision,
+        priority: Priority,
+        leading: &Leading,
+    ) -> StatusOutcome {
         let leads = leading.holds(Instant::now());
         let outcome = if leads {
-            self.send(decision, lane).await
+            self.send(decision, priority).await
         } else {
-            Outcome::NotLeading
+            StatusOutcome::NotLeading
         };
         self.metrics.written(outcome);
-        if outcome == Outcome::Written && decision.is_first_recommendation() {
+        if outcome == StatusOutcome::Written && decision.is_first_recommendation() {
             self.metrics
                 .first_recommendation(&decision.autoscaler, Timestamp::now());
         }
         if let Some(news) = decision
-            .history_news()
-            .filter(|_| outcome == Outcome::Written)
+            .history_change()
+            .filter(|_| outcome == StatusOutcome::Written)
         {
             self.events.history(&decision.autoscaler, news).await;
         }
-        if let Some(news) = decision.cap_news().filter(|_| outcome == Outcome::Written) {
+        if let Some(news) = decision
+            .cap_change()
+            .filter(|_| outcome == StatusOutcome::Written)
+        {
             self.events.caps(&decision.autoscaler, news).await;
         }
         outcome
     }
 
-    async fn send(&self, decision: &Decision, lane: Lane) -> Outcome {
+    async fn send(&self, decision: &Decision, priority: Priority) -> StatusOutcome {
         let Decision {
             autoscaler, status, ..
         } = decision;
         let key = &autoscaler.key;
         let sent = match status_patch(status) {
             Ok(patch) => {
-                self.patch(key, guarded(autoscaler.uid(), patch), lane)
+                self.patch(key, guarded(autoscaler.uid(), patch), priority)
                     .await
             }
             Err(error) => Err(Error::SerdeError(error)),
         };
         match sent {
-            Ok(()) => Outcome::Written,
+            Ok(()) => StatusOutcome::Written,
             Err(error) => {
                 let outcome = classify(&error);
                 tracing::warn!(autoscaler = %key, outcome = outcome.name(), %error, "cannot write the status");
@@ -139,7 +108,7 @@ impl Writer {
         }
     }
 
-    async fn patch(&self, key: &ObjectKey, patch: Patch, lane: Lane) -> Result<(), Error> {
+    async fn patch(&self, key: &ObjectKey, patch: Patch, priority: Priority) -> Result<(), Error> {
         let resource = ApiResource::erase::<VerticalPodAutoscaler>(&());
         let objects = DynamicObject::url_path(&resource, Some(&key.namespace));
         let request = Request::new(objects).patch_subresource(
@@ -149,7 +118,7 @@ impl Writer {
             &Body::Json::<()>(patch),
         );
         let mut request = request.map_err(Error::BuildRequest)?;
-        if lane == Lane::Urgent {
+        if priority == Priority::Urgent {
             request.extensions_mut().insert(Urgent);
         }
         // The answer is read loosely: what others wrote into the object must not make our write
@@ -161,16 +130,16 @@ impl Writer {
     }
 }
 
-fn classify(error: &Error) -> Outcome {
+fn classify(error: &Error) -> StatusOutcome {
     match error {
-        Error::Api(status) if status.code == 404 => Outcome::Gone,
-        error if is_refused(error) => Outcome::Refused,
-        _ => Outcome::Failed,
+        Error::Api(status) if status.code == 404 => StatusOutcome::Gone,
+        error if is_refused(error) => StatusOutcome::Refused,
+        _ => StatusOutcome::Failed,
     }
 }
 
-/// Whether what was written is at fault, so that writing it again is of no use. 422 is both a
-/// failed test of the uid and a status that the schema refuses; neither gets better by itself.
+/// Whether the content of the write is the cause of the error, so that a retry is useless. 422 is
+/// either a failed test of the UID or a status that the schema refuses.
 fn is_refused(error: &Error) -> bool {
     match error {
         Error::Api(status) => matches!(status.code, 400 | 413 | 422),
@@ -184,19 +153,19 @@ mod tests {
 
     use super::*;
 
-    fn check(code: u16, expected: Outcome) {
+    fn check(code: u16, expected: StatusOutcome) {
         let status = Status::failure("why", "Reason").with_code(code).boxed();
         assert_eq!(classify(&Error::Api(status)), expected, "{code}");
     }
 
     #[test]
     fn answers_say_whether_another_attempt_may_help() {
-        check(404, Outcome::Gone);
-        check(400, Outcome::Refused);
-        check(422, Outcome::Refused);
-        check(409, Outcome::Failed);
-        check(403, Outcome::Failed);
-        check(429, Outcome::Failed);
-        check(503, Outcome::Failed);
+        check(404, StatusOutcome::Gone);
+        check(400, StatusOutcome::Refused);
+        check(422, StatusOutcome::Refused);
+        check(409, StatusOutcome::Failed);
+        check(403, StatusOutcome::Failed);
+        check(429, StatusOutcome::Failed);
+        check(503, StatusOutcome::Failed);
     }
 }

@@ -1,5 +1,4 @@
-//! The recommender's flags: upstream's names and defaults. Those of them that cannot mean anything
-//! here say so.
+//! Flags of the recommender: upstream's names and defaults. Flags without an effect here say so.
 
 mod crane_metrics;
 mod ehpa;
@@ -34,7 +33,7 @@ pub use prediction::{DataSource, PredictionArgs, UnknownDataSource};
 pub use recommendation_metrics::RecommendationMetricsArgs;
 pub use schedulable::SchedulableArgs;
 
-/// What sets the recommender's command line apart.
+/// Name and defaults of this program's command line.
 pub const PROGRAM: Program = Program {
     name: "recommender",
     version: env!("CARGO_PKG_VERSION"),
@@ -44,37 +43,37 @@ pub const PROGRAM: Program = Program {
     ],
 };
 
-/// What `--min-checkpoints` is when nobody sets it.
+/// Default of `--min-checkpoints`.
 pub(crate) const DEFAULT_MIN_CHECKPOINTS: i64 = 10;
 
-/// Recommends resource requests for the workloads that VPA objects point at.
+/// Recommends resource requests for the targets of VPA objects.
 #[derive(Debug, Clone, clap::Parser)]
 pub struct Args {
     /// Flags of every program.
     #[command(flatten)]
     pub common: CommonArgs,
-    /// Flags of the election.
+    /// Flags of the leader election.
     #[command(flatten)]
     pub election: LeaderElectionArgs,
-    /// Flags that say how large a container should be.
+    /// Flags of container sizes.
     #[command(flatten)]
     pub sizing: SizingArgs,
     /// Flags of the feed to the other services.
     #[command(flatten)]
     pub feed: FeedArgs,
-    /// Flags that say where history is.
+    /// Flags of the Prometheus history.
     #[command(flatten)]
     pub history: HistoryArgs,
     /// Flags of the source of usage.
     #[command(flatten)]
     pub external: ExternalMetricsArgs,
-    /// Flags that hold recommendations to what can be scheduled.
+    /// Flags of caps to what can be scheduled.
     #[command(flatten)]
     pub schedulable: SchedulableArgs,
     /// Flags of recommendations as metrics.
     #[command(flatten)]
     pub recommendation_metrics: RecommendationMetricsArgs,
-    /// The flag of Crane's metrics.
+    /// Flag of Crane's metrics.
     #[command(flatten)]
     pub crane_metrics: CraneMetricsArgs,
     /// Flags of effective autoscalers.
@@ -87,12 +86,12 @@ pub struct Args {
     #[command(flatten)]
     pub prediction: PredictionArgs,
 
-    /// Objects that name this recommender are handled; the one called default also handles those
-    /// that name none.
+    /// Name of this recommender. It handles the objects that name it; the one named default also
+    /// handles objects that name none.
     #[arg(long, default_value = api::vpa::DEFAULT_RECOMMENDER, value_name = "NAME")]
     pub recommender_name: String,
-    /// How often usage is read and everything is computed anew, from when all watches are synced.
-    /// Changes of pods and objects are taken up at once.
+    /// Interval at which usage is read and all recommendations are computed, once all watches are
+    /// synced. Changes of pods and objects are processed at once.
     #[arg(long, default_value = "1m0s", value_name = "DURATION", value_parser = positive_duration)]
     pub recommender_interval: GoDuration,
     /// Keep no history of pods that no VPA object selects.
@@ -102,38 +101,37 @@ pub struct Args {
     /// the webhook. Upstream never sizes them.
     #[arg(long)]
     pub native_sidecars: bool,
-    /// How many objects are written at the same time.
+    /// Number of concurrent writes of objects.
     #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u16).range(1..), value_name = "COUNT")]
     pub update_worker_count: u16,
-    /// Where history comes from that is older than this process: prometheus; or checkpoint, which
-    /// empty means too.
+    /// Storage of history: prometheus or checkpoint. Empty means checkpoint.
     #[arg(long, default_value = "", value_name = "STORAGE")]
     pub storage: Storage,
-    /// How long after each round checkpoints are written; what is left waits for the next round.
+    /// Time after each round in which checkpoints are written; the rest waits for the next round.
     #[arg(long, default_value = "1m0s", value_name = "DURATION", value_parser = positive_duration)]
     pub checkpoints_timeout: GoDuration,
-    /// How often checkpoints are looked for that nobody needs any more. They go at the second look.
+    /// Interval of the garbage collection of checkpoints. A checkpoint is deleted when it is unused
+    /// in two consecutive collections.
     #[arg(long, default_value = "10m0s", value_name = "DURATION", value_parser = positive_duration)]
     pub checkpoints_gc_interval: GoDuration,
     /// Deprecated: has no effect.
     #[arg(long, default_value_t = DEFAULT_MIN_CHECKPOINTS, value_name = "COUNT")]
     pub min_checkpoints: i64,
-    /// Flags that say which namespaces to look at.
+    /// Flags of the namespaces.
     #[command(flatten)]
     pub namespaces: NamespaceArgs,
-    /// Which part of the namespaces to look at, as INDEX/COUNT, counted from zero: 0/2 and 1/2 are
-    /// all. Each part has a Lease of its own, whose name ends with -INDEX. Not together with
+    /// Part of the namespaces to handle, as INDEX/COUNT, from zero: 0/2 and 1/2 are all. Each shard
+    /// has a Lease of its own, whose name ends with -INDEX. Not together with
     /// --vpa-object-namespace.
     #[arg(long, default_value = "0/1", value_name = "INDEX/COUNT")]
     pub shard: Shard,
-    /// Feature gates as Name=true, separated by commas. `PerVPAConfig` lets objects set their own
-    /// memory rules.
+    /// Feature gates as Name=true, separated by commas. `PerVPAConfig` enables memory rules of VPA
+    /// objects.
     #[arg(long, default_value = "", value_name = "GATES")]
     pub feature_gates: String,
 }
 
-/// The namespaces that `--vpa-object-namespace`, `--ignored-vpa-object-namespaces` and `--shard`
-/// leave.
+/// The scope of `--vpa-object-namespace`, `--ignored-vpa-object-namespaces` and `--shard`.
 pub fn scope(namespaces: NamespaceArgs, shard: Shard) -> anyhow::Result<Scope> {
     let Namespaces { only, ignored } = namespaces.namespaces()?;
     ensure!(

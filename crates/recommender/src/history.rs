@@ -1,12 +1,8 @@
-//! Fetches the history of usage from Prometheus, in the background and until it succeeded.
+//! Backfill of usage history from Prometheus, in the background, retried until it succeeds.
 //!
-//! Usage is recorded from the first moment on; history ends where that begins and is put before it
-//! when it comes. One namespace is fetched at a time, when its first object is seen, so that no
-//! question is about the whole cluster. Every replica does this, so that a new leader is warm.
-
-mod ledger;
-mod rebuild;
-mod round;
+//! Usage is recorded from the start; history ends there and is merged before it. Namespaces are
+//! fetched one by one, when their first object appears, so that no query spans the whole cluster.
+//! Every replica does this, so that a new leader is warm.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -15,65 +11,63 @@ use jiff::{SignedDuration, Timestamp};
 use runtime::Backoff;
 use sources::causes::with_causes;
 use sources::prometheus::{
-    Connection, Exchange, Layout, Observer, PodLabelSettings, PodLabels, Prometheus,
-    PrometheusError, Step, UsageSettings, Window,
+    Connection, ContainerSeries, Exchange, Layout, Observer, PodLabelSettings, PodLabels,
+    Prometheus, PrometheusError, Step, UsageSettings, Window,
 };
 use tokio::task::block_in_place;
 use tokio::time::sleep;
 
-use crate::ingest::Shared;
-use crate::metrics::Metrics;
+use crate::ingest::SharedState;
+use crate::metrics::HistoryMetrics;
 
-pub(crate) use ledger::{Gap, Ledger};
-pub(crate) use rebuild::{Rebuild, Resource, Scene};
-use round::Failures;
+use vertical::history::{FetchFailures, HistoryGap, Rebuild, Resource};
 
-/// Pauses between attempts. There is always another one.
+/// Pauses between attempts, without end.
 const BACKOFF: Backoff = Backoff {
     initial: Duration::from_secs(1),
     cap: Duration::from_mins(1),
     tries: u32::MAX,
 };
 
-/// Where history is and how much of it is wanted.
+/// Source and extent of the history.
 #[derive(Debug, Clone)]
 pub struct Settings {
     /// The store.
     pub connection: Connection,
-    /// The names of usage in it.
+    /// Names of the usage series.
     pub usage: UsageSettings,
-    /// The names of pod labels in it.
+    /// Names of the pod label series.
     pub pod_labels: PodLabelSettings,
-    /// How far back history reaches.
+    /// Length of the history.
     pub length: Step,
-    /// The distance of its points.
+    /// Distance of its points.
     pub resolution: Step,
 }
 
-/// Fetches history as objects need it.
-pub(crate) struct Fetching {
+/// Task that fetches history as objects need it.
+pub(crate) struct HistoryBackfill {
     pub(crate) settings: Settings,
-    pub(crate) shared: Shared,
-    pub(crate) metrics: Metrics,
+    pub(crate) shared: SharedState,
+    pub(crate) metrics: HistoryMetrics,
 }
 
-impl Fetching {
-    /// Goes on for ever, or until nobody changes the state any more.
+impl HistoryBackfill {
+    /// Runs until the state has no writer.
     pub(crate) async fn run(self) {
         let mut revisions = self.shared.revisions();
-        let (mut failures, mut by_gap) = (0, Failures::default());
+        let (mut failures, mut by_gap) = (0, FetchFailures::default());
         let mut delays = BACKOFF.delays();
         loop {
             revisions.mark_unchanged();
             let gaps = block_in_place(|| self.shared.lock().missing_history(Timestamp::now()));
-            self.metrics.history.pending(gaps.len());
+            self.metrics.pending(gaps.len());
             if gaps.is_empty() {
                 if revisions.changed().await.is_err() {
                     return;
                 }
                 continue;
             }
-            match self.fill(gaps, &mut by_gap).await {
+            match self.backfill(gaps, &mut by_gap).await {
                 Ok(()) => {
                     failures = 0;
                     delays = BACKOFF.delays();
@@ -83,7 +77,7 @@ impl Fetching {
                     tracing::warn!(
                         error = with_causes(&error),
                         failures,
-                        "no history yet; earlier recommendations are kept, and it is tried again"
+                        "cannot fetch history; keeping earlier recommendations and retrying"
                     );
                     block_in_place(|| self.shared.lock().history_failed(error.to_string()));
                     self.shared.changed();
@@ -93,7 +87,11 @@ impl Fetching {
         }
     }
 
-    async fn fill(&self, gaps: Vec<Gap>, failures: &mut Failures) -> Result<(), PrometheusError> {
+    async fn backfill(
+        &self,
+        gaps: Vec<HistoryGap>,
+        failures: &mut FetchFailures,
+    ) -> Result<(), PrometheusError> {
         let store = Prometheus::connect(&self.settings.connection, self.observer()).await?;
         let now = Timestamp::now();
         let Some(whole) = self.window(now, now) else {
@@ -104,10 +102,10 @@ impl Fetching {
             .await?;
         tracing::info!(?layout, namespaces = gaps.len(), "fetching history");
         let (mut round, mut first) = (failures.begin(gaps), None);
-        while let Some(gap) = round.next() {
+        while let Some(gap) = round.next_gap() {
             let began = Instant::now();
-            let filled = self.fill_one(&store, &layout, &gap, now).await;
-            self.metrics.history.fetched(filled.is_ok());
+            let filled = self.backfill_namespace(&store, &layout, &gap, now).await;
+            self.metrics.fetched(filled.is_ok());
             if let Err(error) = filled {
                 tracing::debug!(
                     namespace = gap.namespace,
@@ -121,11 +119,11 @@ impl Fetching {
         first.map_or(Ok(()), Err)
     }
 
-    async fn fill_one(
+    async fn backfill_namespace(
         &self,
         store: &Prometheus,
         layout: &Layout,
-        gap: &Gap,
+        gap: &HistoryGap,
         now: Timestamp,
     ) -> Result<(), PrometheusError> {
         let Some(window) = self.window(now, gap.end) else {
@@ -138,32 +136,34 @@ impl Fetching {
             Some(series) => store.read_pod_labels(series, namespace, window).await?,
             None => PodLabels::new(),
         };
-        let scene = block_in_place(|| self.shared.lock().scene(gap));
-        let mut rebuild = Rebuild::new(scene, labels);
+        let input = block_in_place(|| self.shared.lock().rebuild_input(gap));
+        let mut rebuild = Rebuild::new(input, labels);
         for (series, resource) in [
             (&layout.cpu, Resource::Cpu),
             (&layout.memory, Resource::Memory),
         ] {
             if let Some(series) = series {
-                let take = |found| block_in_place(|| rebuild.add(resource, &found, now));
+                let take = |found: ContainerSeries| {
+                    block_in_place(|| rebuild.add(resource, &found.container, &found.usage, now));
+                };
                 store.read_usage(series, namespace, window, take).await?;
             }
         }
-        let (earlier, outcome) = rebuild.finish();
+        let (earlier, stats) = rebuild.finish();
         tracing::info!(
             namespace,
-            samples = outcome.samples,
-            unattributed = outcome.unattributed,
-            "history is here"
+            samples = stats.samples,
+            unattributed = stats.unattributed,
+            "fetched history"
         );
-        self.metrics.history.samples(outcome.samples);
+        self.metrics.samples(stats.samples);
         block_in_place(|| self.shared.lock().add_history(gap, &earlier, now));
         self.shared.changed();
         Ok(())
     }
 
-    /// What is to be asked for at `now` of a history that ends at `end`; absent when that is
-    /// further back than wanted.
+    /// The window to query at `now` for a history that ends at `end`; `None` if that is before the
+    /// configured length.
     fn window(&self, now: Timestamp, end: Timestamp) -> Option<Window> {
         let length = SignedDuration::from_millis(self.settings.length.milliseconds());
         let start = now.checked_sub(length).unwrap_or(Timestamp::MIN);
@@ -171,7 +171,7 @@ impl Fetching {
     }
 
     fn observer(&self) -> Observer {
-        let metrics = self.metrics.history.clone();
+        let metrics = self.metrics.clone();
         Arc::new(move |exchange: Exchange| metrics.exchanged(exchange))
     }
 }

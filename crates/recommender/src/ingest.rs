@@ -1,7 +1,7 @@
-//! Keeps the state current, in every replica, so that a new leader is warm: usage once per
-//! interval, kills at once, changes of pods and objects as soon as they have settled for a moment.
+//! Keeps the state current in every replica, so that a new leader is warm: usage once per interval,
+//! OOM kills at once, changes of pods and objects after they have settled.
 
-mod known;
+mod shared_state;
 
 use std::collections::BTreeSet;
 use std::panic::resume_unwind;
@@ -15,46 +15,46 @@ use sources::ContainerUsage;
 use tokio::sync::{mpsc, watch};
 use tokio::task::{JoinSet, block_in_place};
 use tokio::time::{MissedTickBehavior, interval};
+use vertical::state::{OomKillCounts, RecommenderState};
 use view::{OomKill, View};
 
-use crate::metrics::{Metrics, Steps};
+use crate::cooldown::{COOLDOWN_FACTOR, sleep_until_some};
+use crate::metrics::{IngestMetrics, Steps};
 use crate::predictions::collector::Round;
-use crate::state::{KillCount, State};
-use crate::tell::{PAUSE, at};
 use crate::usage::{Reading, Usage};
 
-pub(crate) use known::Shared;
+pub(crate) use shared_state::SharedState;
 
-/// How long changes gather at least before they are taken up together; with many objects, so many
-/// times as long as that takes ([`PAUSE`]). Kills do not wait.
+/// Minimum time during which changes are collected; with many objects, [`COOLDOWN_FACTOR`] times
+/// the time it takes to load them. OOM kills do not wait.
 const SETTLE: Duration = Duration::from_secs(1);
-/// Kills that may wait to be taken up. Upstream's number.
-const MAX_WAITING_KILLS: usize = 5000;
-/// Samples of one portion: a few milliseconds of work.
-const PORTION: usize = 1000;
-/// Upstream's health check allows so many intervals without activity.
-const PATIENCE: u32 = 5;
-/// With a short interval, one request that is waited for must not look like a standstill.
-const LEAST_PATIENCE: Duration = Duration::from_mins(2);
+/// Maximum number of queued OOM kills, upstream's value.
+const MAX_QUEUED_OOM_KILLS: usize = 5000;
+/// Number of samples in a batch: a few milliseconds of work.
+const BATCH_SIZE: usize = 1000;
+/// Intervals without activity before the health check fails, upstream's value.
+const ACTIVITY_INTERVALS: u32 = 5;
+/// Minimum of that time: with a short interval, one slow request must not look like a standstill.
+const MIN_ACTIVITY_TIMEOUT: Duration = Duration::from_mins(2);
 
-/// Everything that flows into the state.
+/// Task that feeds the state.
 pub(crate) struct Ingest {
-    pub(crate) shared: Shared,
+    pub(crate) shared: SharedState,
     pub(crate) view: watch::Receiver<View>,
-    /// The checkpoints, which change too often to wake anybody.
+    /// The checkpoints, which change too often to be a notification.
     pub(crate) stored: watch::Receiver<View>,
     pub(crate) kills: mpsc::Receiver<OomKill>,
     pub(crate) source: Usage,
-    /// Told of every round.
+    /// Receives the usage of every round.
     pub(crate) rounds: watch::Sender<Option<Round>>,
-    pub(crate) metrics: Metrics,
+    pub(crate) metrics: IngestMetrics,
     pub(crate) interval: Duration,
     pub(crate) activity: Activity,
     pub(crate) synced: Condition,
 }
 
 impl Ingest {
-    /// Runs until it is dropped, or until nobody feeds the view any more.
+    /// Runs until it is dropped, or until the view has no writer.
     pub(crate) async fn run(mut self) {
         for view in [&mut self.view, &mut self.stored] {
             if view.wait_for(View::is_synced).await.is_err() {
@@ -64,25 +64,25 @@ impl Ingest {
         tracing::info!("all watches are synced");
         self.synced.ready();
         self.activity.expect_every(
-            (self.interval * PATIENCE).max(LEAST_PATIENCE),
+            (self.interval * ACTIVITY_INTERVALS).max(MIN_ACTIVITY_TIMEOUT),
             Instant::now(),
         );
         // Kills may wait already, and must find their pods.
-        self.take_up();
+        self.load_changes();
         // Upstream waits for one interval before its first round.
         let mut rounds = interval(self.interval);
         rounds.set_missed_tick_behavior(MissedTickBehavior::Skip);
-        let metrics = self.metrics.clone();
+        let (metrics, started) = (self.metrics.clone(), Instant::now());
         let mut steps = None;
         let mut reading = JoinSet::new();
         let (mut settled_at, mut settle) = (None, SETTLE);
         loop {
             tokio::select! {
                 biased;
-                Some(kill) = self.kills.recv() => self.add_kills(Some(kill)),
+                Some(kill) = self.kills.recv() => self.add_oom_kills(Some(kill)),
                 Some(read) = reading.join_next() => {
                     let reading = read.unwrap_or_else(|error| resume_unwind(error.into_panic()));
-                    self.end_round(&reading, steps.take().unwrap_or_else(|| metrics.steps()));
+                    self.end_round(&reading, started.elapsed(), steps.take().unwrap_or_else(|| metrics.steps()));
                 }
                 _ = rounds.tick(), if reading.is_empty() => {
                     steps = Some(self.begin_round(metrics.steps()));
@@ -95,19 +95,19 @@ impl Ingest {
                     }
                     settled_at.get_or_insert_with(|| tokio::time::Instant::now() + settle);
                 }
-                () = at(settled_at) => {
+                () = sleep_until_some(settled_at) => {
                     settled_at = None;
                     let began = Instant::now();
-                    self.take_up();
-                    settle = SETTLE.max(began.elapsed() * PAUSE);
+                    self.load_changes();
+                    settle = SETTLE.max(began.elapsed() * COOLDOWN_FACTOR);
                 }
             }
             self.activity.record(Instant::now());
         }
     }
 
-    /// What upstream does once per interval, without the writing, up to the reading of usage.
-    fn begin_round<'a>(&mut self, mut steps: Steps<'a>) -> Steps<'a> {
+    /// Upstream's steps of a round up to the reading of usage, without writes.
+    fn begin_round(&mut self, mut steps: Steps) -> Steps {
         block_in_place(|| {
             self.view.mark_unchanged();
             let mut state = self.shared.lock();
@@ -115,14 +115,15 @@ impl Ingest {
             state.load_autoscalers(&view);
             self.load_checkpoints(&mut state);
             steps.done("LoadVPAs");
-            self.metrics.kills(state.load_pods(&view, Timestamp::now()));
+            self.metrics
+                .oom_kills(state.load_pods(&view, Timestamp::now()));
             steps.done("LoadPods");
         });
         steps
     }
 
-    /// The rest of it.
-    fn end_round(&mut self, reading: &Reading, mut steps: Steps) {
+    /// The remaining steps of a round.
+    fn end_round(&mut self, reading: &Reading, steady: Duration, mut steps: Steps) {
         self.metrics.source_read(reading.is_complete);
         // What one part of it says is an answer, too.
         let answered = reading.is_complete || !reading.usage.is_empty();
@@ -135,11 +136,11 @@ impl Ingest {
         }
         block_in_place(|| {
             self.add_usage(&reading.usage, now);
-            self.add_kills(None);
+            self.add_oom_kills(None);
             steps.done("LoadMetrics");
             let mut state = self.shared.lock();
             state.source_read(answered);
-            state.round_ended(now, Instant::now());
+            state.round_ended(now, steady);
             state.delete_removed_pods();
             steps.done("DeleteRemovedPods");
             let dropped = state.collect_garbage(now);
@@ -152,16 +153,16 @@ impl Ingest {
         self.shared.round_done();
     }
 
-    /// Adds samples, in portions that let others in between; a leader compares them with what was
-    /// recommended. Stored history that waited for a confirmed clock comes before them.
+    /// Adds samples in batches, so that other tasks run in between. A leader compares them with the
+    /// recommendations. Deferred checkpoints are loaded first.
     fn add_usage(&self, usage: &[ContainerUsage], now: Timestamp) {
         {
             let mut state = self.shared.lock();
             state.begin_usage(usage, now);
             self.load_checkpoints(&mut state);
         }
-        for portion in usage.chunks(PORTION) {
-            let is_leader = self.shared.is_decided();
+        for portion in usage.chunks(BATCH_SIZE) {
+            let is_leader = self.shared.is_leading();
             let ingested = self
                 .shared
                 .lock()
@@ -176,37 +177,35 @@ impl Ingest {
         }
     }
 
-    /// A leader holds a kill against what was recommended. A pod that was not known has no peak of
-    /// its own.
-    fn judge(&self, state: &State, kill: &OomKill, peak: Option<Memory>) {
+    /// Compares an OOM kill with the recommendation, in the leader. The peak of an unknown pod is
+    /// computed after it is loaded.
+    fn record_quality(&self, state: &RecommenderState, kill: &OomKill, peak: Option<Memory>) {
         let peak = peak
             .or_else(|| state.oom_peak(kill))
-            .filter(|_| self.shared.is_decided());
+            .filter(|_| self.shared.is_leading());
         if let Some((recommended, peak)) = state.recommended_at(kill).zip(peak) {
-            self.metrics.quality.kill(recommended, peak);
+            self.metrics.quality.oom_kill(recommended, peak);
         }
     }
 
-    /// Adds what was stored before to what is measured; a checkpoint that cannot be used is
-    /// reported once.
-    fn load_checkpoints(&self, state: &mut State) {
+    /// Loads checkpoints. A refused checkpoint is logged once.
+    fn load_checkpoints(&self, state: &mut RecommenderState) {
         let loaded = state.load_checkpoints(&self.stored.borrow().checkpoints, Timestamp::now());
         for (checkpoint, error) in &loaded.refused {
-            tracing::warn!(%checkpoint, %error, "the checkpoint cannot be used");
+            tracing::warn!(%checkpoint, %error, "refused a checkpoint");
         }
-        for checkpoint in &loaded.held {
-            tracing::warn!(%checkpoint, "the checkpoint is dated in the future: it is loaded once usage confirms this clock");
+        for checkpoint in &loaded.deferred {
+            tracing::warn!(%checkpoint, "the checkpoint is dated in the future; deferring it until usage confirms the clock");
         }
         if loaded.accepted > 0 {
             tracing::info!(count = loaded.accepted, "loaded checkpoints");
         }
         self.metrics
-            .checkpoints
-            .loaded(loaded.accepted, loaded.refused.len());
+            .checkpoints_loaded(loaded.accepted, loaded.refused.len());
     }
 
-    /// Takes up what happened between two rounds.
-    fn take_up(&mut self) {
+    /// Loads the changes since the last round.
+    fn load_changes(&mut self) {
         block_in_place(|| {
             {
                 let mut state = self.shared.lock();
@@ -215,16 +214,17 @@ impl Ingest {
                 if state.load_autoscalers(&view) {
                     self.load_checkpoints(&mut state);
                 }
-                self.metrics.kills(state.load_pods(&view, Timestamp::now()));
+                self.metrics
+                    .oom_kills(state.load_pods(&view, Timestamp::now()));
             }
-            self.add_kills(None);
+            self.add_oom_kills(None);
             self.shared.lock().delete_removed_pods();
         });
         self.shared.changed();
     }
 
-    /// Adds all kills that wait; the objects whose numbers they change are decided about at once.
-    fn add_kills(&mut self, first: Option<OomKill>) {
+    /// Adds all queued OOM kills. The affected objects are enqueued as urgent.
+    fn add_oom_kills(&mut self, first: Option<OomKill>) {
         let mut next = first.or_else(|| self.kills.try_recv().ok());
         if next.is_none() {
             return;
@@ -234,34 +234,34 @@ impl Ingest {
             let now = Timestamp::now();
             let mut state = self.shared.lock();
             let view = self.view.borrow();
-            let mut count = KillCount::default();
+            let mut count = OomKillCounts::default();
             while let Some(kill) = next {
                 let peak = state.oom_peak(&kill);
-                if state.add_kill(&kill, &view, now, &mut count) {
-                    self.judge(&state, &kill, peak);
+                if state.add_oom_kill(&kill, &view, now, &mut count) {
+                    self.record_quality(&state, &kill, peak);
                     concerned.extend(state.autoscalers_of(&kill.pod));
                 }
                 next = self.kills.try_recv().ok();
             }
-            self.metrics.kills(count);
+            self.metrics.oom_kills(count);
         });
-        self.shared.hurry(concerned);
+        self.shared.enqueue_urgent(concerned);
     }
 }
 
-/// Where kills wait to be taken up, and what reports them. It never waits itself: there is a watch
-/// behind it.
-pub(crate) fn waiting_kills(
-    metrics: Metrics,
+/// The queue of OOM kills and the function that reports them. Reporting never blocks, since the
+/// watch calls it.
+pub(crate) fn oom_kill_queue(
+    metrics: IngestMetrics,
 ) -> (
     mpsc::Receiver<OomKill>,
     impl Fn(OomKill) + Send + Sync + Clone,
 ) {
-    let (sender, receiver) = mpsc::channel(MAX_WAITING_KILLS);
+    let (sender, receiver) = mpsc::channel(MAX_QUEUED_OOM_KILLS);
     let report = move |kill: OomKill| {
         if let Err(error) = sender.try_send(kill) {
-            tracing::warn!(%error, "a kill for want of memory was dropped");
-            metrics.kill_dropped();
+            tracing::warn!(%error, "dropped an OOM kill: the queue is full");
+            metrics.oom_kill_dropped();
         }
     };
     (receiver, report)

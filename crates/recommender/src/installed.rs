@@ -1,6 +1,6 @@
-//! Waits until objects of a kind can be read. A recommender in a cluster of upstream's does not
-//! find all kinds, and one whose mode needs no more has the right to some of them only; it runs
-//! without the others.
+//! Waits until objects of a kind can be read. In a cluster of upstream some kinds are not
+//! installed, and in some modes there is no right to read others; the recommender runs without
+//! them.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use kube::api::{Api, ApiResource, DynamicObject, ListParams};
 use kube::{Client, Error, Resource};
 use tokio::time::sleep;
 
-/// Time between two attempts.
+/// Interval of the attempts.
 const RETRY: Duration = Duration::from_secs(15);
 
 /// Reason why objects of a kind cannot be read.
@@ -16,11 +16,11 @@ const RETRY: Duration = Duration::from_secs(15);
 enum Obstacle {
     NotInstalled,
     NoRight,
-    /// It may pass.
+    /// A transient failure.
     Failure,
 }
 
-/// Returns once objects of this kind can be listed, in one namespace or in all of them.
+/// Returns once objects of this kind can be listed, in one namespace or in all.
 pub(crate) async fn readable<K: Resource<DynamicType = ()>>(
     client: &Client,
     namespace: Option<&str>,
@@ -31,10 +31,10 @@ pub(crate) async fn readable<K: Resource<DynamicType = ()>>(
             let (kind, group) = (K::kind(&()), K::group(&()));
             match obstacle {
                 Obstacle::NotInstalled => {
-                    tracing::info!(%kind, %group, "the kind is not installed: its objects do not count");
+                    tracing::info!(%kind, %group, "the kind is not installed; ignoring its objects");
                 }
                 Obstacle::NoRight => {
-                    let message = "no right to list the kind: its objects do not count; a component in deploy/components grants it";
+                    let message = "no right to list the kind; ignoring its objects; a component in deploy/components grants it";
                     tracing::warn!(%kind, %group, "{message}");
                 }
                 Obstacle::Failure => {}

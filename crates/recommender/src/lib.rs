@@ -1,45 +1,38 @@
-//! The recommender: watches pods, reads their usage and writes what they should request into the
-//! status of `VerticalPodAutoscaler` objects.
+//! The recommender: watches pods, reads their usage, and writes recommendations into the status of
+//! `VerticalPodAutoscaler` objects. The decisions are in the crate `vertical`.
 //!
-//! * [`args`]: the flags.
-//! * [`run`]: starts everything: watches, ingestion in every replica, writing in the leader.
-//! * [`state`]: what is known, in memory and without input or output.
-//! * [`decide`]: from what is known to the status of one object, as a pure function.
-//! * `history`: usage from before the start, fetched from Prometheus.
-//! * [`schedulable`]: what holds recommendations to what can be scheduled.
-//! * [`act`]: the only writes.
-//! * [`storage`]: where history comes from that is older than this process.
-//! * `tell`: decides after every change, tells the feed and has statuses written, urgent ones
-//!   first.
-//! * `ehpa`: controller of EHPAs.
-//! * `predictions`: controller of predictions.
-//! * `installed`: waits for kinds that not every cluster has, or gives the right to.
-//! * `sizing_policies`: VPA objects for whole namespaces.
-//! * `division`: how several of its kind divide the namespaces.
-//! * `serve`: the feed to the other services.
-//! * [`metrics`]: what is measured about all this.
+//! * `args`: flags.
+//! * `run`: start of the program.
+//! * `ingest`: usage, OOM kills and changes into the state, in every replica.
+//! * `recommend_loop`: recommendations after every change, in the leader.
+//! * `checkpoints`: controller of the checkpoints.
+//! * `history`: backfill of usage from Prometheus.
+//! * `sizing_policies`: controller of VPA objects for whole namespaces.
+//! * `ehpa`, `predictions`: controllers of EHPAs and predictions.
+//! * `act`: the only writes.
+//! * `feed_server`: feed to the other services.
+//! * `sharding`: sharding by namespace.
+//! * `metrics`: metrics of all this.
 
-pub mod act;
+mod act;
 pub mod args;
-mod checkpoint;
-pub mod decide;
-mod division;
+mod checkpoints;
+mod cooldown;
 mod ehpa;
-pub mod history;
+mod feed_server;
+#[cfg(test)]
+mod fixture;
+mod history;
 mod ingest;
 mod installed;
-pub mod metrics;
-mod policies;
+mod metrics;
+mod outcome;
 mod predictions;
+mod recommend_loop;
 mod run;
-pub mod schedulable;
-mod serve;
-#[cfg(test)]
-mod shop;
+mod sharding;
 mod sizing_policies;
-pub mod state;
-pub mod storage;
-mod tell;
+mod storage;
 mod usage;
 
 pub use args::{Args, PROGRAM};

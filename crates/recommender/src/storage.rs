@@ -1,20 +1,19 @@
-//! Where history comes from that is older than this process (`--storage`). The only place that
-//! knows the choices.
+//! Storage of history (`--storage`).
 
 use std::str::FromStr;
 
-/// Where history comes from that is older than this process.
+/// Storage of history from before this process.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Storage {
     /// `VerticalPodAutoscalerCheckpoint` objects.
     #[default]
     Checkpoint,
-    /// Prometheus, or another store that answers like it. Checkpoints are written, but not read.
+    /// Prometheus, or another store with its API. Checkpoints are written, but not read.
     Prometheus,
 }
 
-/// A storage that does not exist. Upstream takes any unknown word for checkpoints, so that a slip
-/// goes unnoticed.
+/// Unknown storage. Upstream treats any unknown value as checkpoints, so that a typo goes
+/// unnoticed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("expected checkpoint or prometheus")]
 pub struct UnknownStorage;

@@ -1,4 +1,4 @@
-//! Where usage comes from: the metrics API, or an adapter of external metrics.
+//! Source of usage: the metrics API, or an adapter of external metrics.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,35 +8,38 @@ use sources::ContainerUsage;
 use sources::external_metrics::{ExternalMetrics, PodQuery, UsageRead};
 use sources::metrics_api::{MetricsApi, MetricsApiError};
 
-use crate::state::State;
+use vertical::state::RecommenderState;
 
-/// The source of usage. Clones share what it remembers.
+/// The source of usage. Clones share its state.
 #[derive(Clone)]
 pub(crate) enum Usage {
-    /// `metrics.k8s.io`: one answer for all pods.
+    /// `metrics.k8s.io`, with one response for all pods.
     MetricsApi(MetricsApi),
-    /// `external.metrics.k8s.io`: one request per pod and metric, for at most so long.
+    /// `external.metrics.k8s.io`, with one request per pod and metric, within a maximum time.
     External(ExternalMetrics, Duration),
 }
 
-/// What was read, and whether that is all.
+/// Result of a reading.
 pub(crate) struct Reading {
     /// Samples.
     pub(crate) usage: Arc<Vec<ContainerUsage>>,
-    /// Whether the source told everything that it was asked for.
+    /// Whether all requests were answered.
     pub(crate) is_complete: bool,
 }
 
 impl Usage {
-    /// The pods that the source must be asked for one by one.
-    pub(crate) fn pods(&self, state: &State) -> Vec<PodQuery> {
+    /// The pods to query one by one; empty for the metrics API.
+    pub(crate) fn pods(&self, state: &RecommenderState) -> Vec<PodQuery> {
         match self {
             Self::MetricsApi(_) => Vec::new(),
-            Self::External(..) => state.usage_questions(),
+            Self::External(..) => state
+                .measurable_pods()
+                .map(|(pod, selector)| PodQuery::new(&pod.namespace, &pod.name, selector))
+                .collect(),
         }
     }
 
-    /// What the source says now. What it does not say is in the log.
+    /// Reads the current usage. Failures are logged.
     pub(crate) async fn read(&self, pods: Vec<PodQuery>) -> Reading {
         match self {
             Self::MetricsApi(api) => match api.read().await {
@@ -46,7 +49,7 @@ impl Usage {
                 },
                 Err(error) => {
                     let remedy = remedy(&error);
-                    tracing::warn!(%error, remedy, "no usage was read; recommendations stay as they are");
+                    tracing::warn!(%error, remedy, "cannot read usage; recommendations stay as they are");
                     Reading {
                         usage: Arc::default(),
                         is_complete: false,
@@ -66,7 +69,7 @@ impl Usage {
                         failed,
                         skipped,
                         error,
-                        "not all usage was read from external metrics"
+                        "cannot read all usage from external metrics"
                     );
                 }
                 Reading {
@@ -78,7 +81,7 @@ impl Usage {
     }
 }
 
-/// What an operator can do about an answer that is too long. The metrics API has no pages.
+/// The remedy for a response that is too long. The metrics API has no pages.
 fn remedy(error: &MetricsApiError) -> Option<&'static str> {
     is_too_long(error)
         .then_some("run a recommender per namespace with --vpa-object-namespace, or use --use-external-metrics")

@@ -3,12 +3,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use jiff::Timestamp;
 use json_patch::Patch;
-use model::{Cpu, Memory, Quantity, Recommendation};
+use model::{Cpu, Memory, Recommendation};
 use view::ObjectKey;
 
 use super::group::Disruption;
+use super::oom_kill::QuickOomKill;
 use super::resize_patch::AnnotationChanges;
 use super::size_change::SizeChange;
 
@@ -33,23 +33,6 @@ pub struct Action {
     pub disruption: Disruption,
     /// The OOM kill that it answers, if any.
     pub oom_kill: Option<QuickOomKill>,
-}
-
-/// An OOM kill of a container soon after its start.
-#[derive(Debug, Clone, PartialEq)]
-pub struct QuickOomKill {
-    /// The container's name.
-    pub container: String,
-    /// The time from the container's start to the kill.
-    pub ran_for: Duration,
-    /// The time of the kill.
-    pub ended_at: Timestamp,
-    /// The container's memory request.
-    pub request: Option<Quantity>,
-    /// The container's memory limit.
-    pub limit: Option<Quantity>,
-    /// The recommended memory request, capped for the pod.
-    pub target: Option<Quantity>,
 }
 
 /// The kinds of actions.

@@ -6,7 +6,7 @@ use api::vpa::{EvictionChangeRequirement, EvictionRequirement, VerticalPodAutosc
 use model::{Recommendation, ResourceList, ResourceName};
 use view::Running;
 
-use super::priority::container_recommendation;
+use super::size::container_recommendation;
 use super::size::{requests, sized_containers};
 
 /// Whether the pod may be updated: all requirements hold for at least one container, or a container

@@ -41,6 +41,19 @@ pub enum Disruption {
     Resize,
 }
 
+/// Kind and name of a group's owner; `None` for pods without an owner.
+pub(super) type OwnerName<'a> = Option<(&'a str, &'a str)>;
+
+/// The configured size of a group, and its peak.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct GroupSize {
+    /// The number of pods that it should have.
+    pub(super) configured: i64,
+    /// The largest number of live pods since the group scales down; the number of live pods
+    /// otherwise.
+    pub(super) peak: i64,
+}
+
 /// The pods of one controller, as numbers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Group {

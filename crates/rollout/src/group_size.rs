@@ -11,26 +11,14 @@ use model::Workload;
 use view::{ObjectName, Owner, PodSet, Scale, ScaleKey, View, WellKnown};
 
 use super::clock::ClockReading;
-use super::pass::VpaInput;
+use super::group::{GroupSize, OwnerName};
+use super::vpa_input::VpaInput;
 
 /// The time that a controller has to delete pods once no more live than configured. Built-in
 /// controllers take a second or two.
 const SCALE_DOWN_GRACE: Duration = Duration::from_secs(30);
 /// The time after which pods lost during a surplus no longer count, if the surplus remains.
 const SURPLUS_GRACE: Duration = Duration::from_mins(5);
-
-/// Kind and name of a group's owner; `None` for pods without an owner.
-pub(super) type OwnerName<'a> = Option<(&'a str, &'a str)>;
-
-/// The configured size of a group, and its peak.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct GroupSize {
-    /// The number of pods that it should have.
-    pub(super) configured: i64,
-    /// The largest number of live pods since the group scales down; the number of live pods
-    /// otherwise.
-    pub(super) peak: i64,
-}
 
 /// The last known sizes of all groups, by the unique identifiers of their owners.
 #[derive(Debug, Clone, Default)]

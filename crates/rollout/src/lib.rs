@@ -8,13 +8,14 @@
 //! One pass, from the cluster to the plan:
 //!
 //! 1. `changes`, `index`: the VPA objects that a change concerns, with their pods and budgets
-//! 2. `pass`, `vpa_pass`: decisions about these; `decision_cache`: those about all others
+//! 2. `pass`, `vpa_input`, `vpa_pass`: decisions about these; `decision_cache`: the others
 //! 3. [`check_preconditions`], `vpa_pause`, `maintenance_window`, `settling`: what pauses updates
-//! 4. `priority`, `observed_containers`, `eviction_requirements`: pods that want another size
+//! 4. `priority`, `oom_kill`, `observed_containers`, `eviction_requirements`: pods that want
+//!    another size
 //! 5. `group_size`, `group`, `members`, `budgets`: how many pods may be unavailable
 //! 6. `in_place`, `resize_status`, `resize_patch`, `qos`, `size`: in-place resizes
 //! 7. `boost`, `revert`: the end of startup boosts, and memory restored after OOM kills
-//! 8. `preemption`: evictions that make room for pending resizes
+//! 8. `preemption`, `preemption_candidates`: evictions that make room for pending resizes
 //!
 //! `state` keeps actions in flight and backoffs between passes.
 
@@ -32,10 +33,12 @@ mod index;
 mod maintenance_window;
 mod members;
 mod observed_containers;
+mod oom_kill;
 mod pass;
 mod pause;
 mod plan_builder;
 mod preemption;
+mod preemption_candidates;
 mod priority;
 mod qos;
 mod resize_patch;
@@ -48,6 +51,7 @@ mod size_change;
 mod state;
 #[cfg(test)]
 mod vectors;
+mod vpa_input;
 mod vpa_pass;
 mod vpa_pause;
 
@@ -59,13 +63,13 @@ use model::Recommendation;
 use view::{ObjectKey, View};
 
 pub use action::{
-    Action, ActionKind, ActionOutcome, ActionReason, NodeCapacity, QuickOomKill, ResizeAttempt,
-    Skip, SkipReason,
+    Action, ActionKind, ActionOutcome, ActionReason, NodeCapacity, ResizeAttempt, Skip, SkipReason,
 };
 pub use changes::ChangeTracker;
 pub use clock::ClockReading;
 pub use group::Disruption;
 pub use maintenance_window::{MAINTENANCE_WINDOW, MaintenanceWindow, WindowError};
+pub use oom_kill::QuickOomKill;
 pub use pause::{
     PausePolicy, PauseReason, Preconditions, WebhookLiveness, check_preconditions, is_current,
 };

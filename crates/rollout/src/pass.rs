@@ -1,7 +1,6 @@
 //! One pass: upstream's `RunOnce` without its requests, over the VPA objects that changes concern.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::time::Duration;
+use std::collections::BTreeSet;
 
 use view::ObjectKey;
 
@@ -9,29 +8,15 @@ use super::action::ResizeAttempt;
 use super::budgets::Budgets;
 use super::clock::ClockReading;
 use super::decision_cache::{DecisionCache, VpaDecision};
-use super::group_size::{GroupSize, OwnerName};
-use super::index::{Index, VpaOrder, VpaPods};
+use super::index::{Index, VpaOrder};
 use super::plan_builder::PlanBuilder;
 use super::preemption::plan_preemptions;
 use super::settings::{PreemptionMode, Settings};
 use super::state::RolloutState;
+use super::vpa_input::VpaInput;
 use super::vpa_pass::{PassContext, VpaPass};
 use super::vpa_pause::check_pause;
 use super::{Plan, Snapshot};
-
-/// A VPA object to decide about.
-pub(super) struct VpaInput<'a> {
-    /// The VPA object with its pods.
-    pub(super) vpa_pods: &'a VpaPods,
-    /// The sizes of its groups, by owner. The pods of a group without one are not updated.
-    pub(super) group_sizes: BTreeMap<OwnerName<'a>, GroupSize>,
-    /// Unique identifiers of the owners.
-    pub(super) owners: Vec<String>,
-    /// The time after which one of its groups has settled.
-    pub(super) settles_in: Option<Duration>,
-    /// Whether time alone may change the decision at any moment.
-    pub(super) is_time_dependent: bool,
-}
 
 /// The results of a pass.
 struct Decided {
@@ -41,29 +26,6 @@ struct Decided {
     preemptions: Plan,
     /// Resizes that the kubelet found infeasible: VPA object, pod UID and attempt.
     infeasible: Vec<(ObjectKey, String, ResizeAttempt)>,
-}
-
-impl<'a> VpaInput<'a> {
-    fn new(vpa_pods: &'a VpaPods, index: &Index) -> Self {
-        let covering = vpa_pods
-            .pods
-            .values()
-            .flat_map(|pod| index.covering(&pod.key));
-        // The status of such a budget says until when evictions count.
-        let is_disrupted = |id| {
-            index
-                .budget(id)
-                .is_some_and(|budget_pods| !budget_pods.budget.disrupted.is_empty())
-        };
-        let is_time_dependent = covering.into_iter().any(is_disrupted);
-        Self {
-            vpa_pods,
-            group_sizes: BTreeMap::new(),
-            owners: Vec::new(),
-            settles_in: None,
-            is_time_dependent,
-        }
-    }
 }
 
 /// See [`super::decide`].

@@ -8,7 +8,7 @@ use super::Plan;
 use super::action::ResizeAttempt;
 use super::budgets::Budgets;
 use super::group::Group;
-use super::preemption::{PendingResize, Victim};
+use super::preemption_candidates::{PendingResize, Victim};
 
 /// Collects the results of a pass.
 pub(super) struct PlanBuilder<'a> {

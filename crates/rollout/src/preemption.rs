@@ -31,46 +31,18 @@ mod victims;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use model::Recommendation;
-use view::{ObjectKey, Pod, Running, View};
+use view::{ObjectKey, Pod, View};
 
 use super::action::{Action, ActionKind, ActionReason};
 use super::clock::ClockReading;
-use super::group::{Disruption, PodAvailability};
+use super::group::Disruption;
 use super::plan_builder::PlanBuilder;
+use super::preemption_candidates::{EvictablePod, PendingResize};
 use super::settings::PreemptionMode;
 use super::state::RolloutState;
 
 use amount::{Amount, missing_on_node};
 use victims::select_victims;
-
-/// A pod that may be evicted for the sake of a resize.
-#[derive(Clone)]
-pub(super) struct EvictablePod<'a> {
-    pub(super) vpa: ObjectKey,
-    pub(super) recommendation: Arc<Recommendation>,
-    pub(super) pod: &'a Pod,
-    pub(super) running: &'a Running,
-    pub(super) availability: PodAvailability,
-    /// Index of its group in the plan; `None` if the group is left alone.
-    pub(super) group: Option<usize>,
-}
-
-/// A pod whose resize the kubelet deferred, or found infeasible on the node.
-pub(super) struct PendingResize<'a> {
-    pub(super) pod: EvictablePod<'a>,
-    /// Whether the node could hold the pod if it was empty.
-    pub(super) fits_empty_node: bool,
-    /// Whether the pod's VPA object allows its eviction now.
-    pub(super) may_move: bool,
-}
-
-/// A pod that may be evicted for a pending resize of another pod.
-pub(super) struct Victim<'a> {
-    pub(super) pod: EvictablePod<'a>,
-    /// Whether its replacement would be smaller.
-    pub(super) shrinks: bool,
-}
 
 /// A way to make room for a pending resize.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -7,18 +7,13 @@
 use std::cmp::Ordering;
 use std::time::Duration;
 
-use api::vpa::{ContainerScalingMode, VerticalPodAutoscalerSpec};
-use jiff::Timestamp;
-use model::{ContainerRecommendation, Recommendation, ResourceName};
-use view::{Container, Pod, Running, Termination};
+use model::{Recommendation, ResourceName};
+use view::{Pod, Running};
 
 use super::clock::ClockReading;
 use super::observed_containers::ObservedContainers;
 use super::settings::Settings;
-use super::size::{requests, sized_containers};
-
-/// The kubelet's reason for an OOM kill.
-pub(super) const OOM_KILLED: &str = "OOMKilled";
+use super::size::{container_recommendation, requests, sized_containers};
 
 /// The priority of a pod's update.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
@@ -30,17 +25,6 @@ pub(super) struct Priority {
     /// The sum over resources of the difference between target and request, relative to the
     /// request.
     pub(super) resource_diff: f64,
-}
-
-/// The recommendation for one container.
-pub(super) fn container_recommendation<'a>(
-    recommendation: &'a Recommendation,
-    name: &str,
-) -> Option<&'a ContainerRecommendation> {
-    recommendation
-        .containers
-        .iter()
-        .find(|container| container.container_name == name)
 }
 
 impl Priority {
@@ -141,47 +125,4 @@ impl Priority {
             .cmp(&self.scale_up)
             .then_with(|| other.resource_diff.total_cmp(&self.resource_diff))
     }
-}
-
-/// A container that was OOM killed soon after its start: its name, the time that it ran, and the
-/// time of the kill.
-pub(super) fn quick_oom<'a>(
-    pod: &'a Pod,
-    running: &Running,
-    spec: &VerticalPodAutoscalerSpec,
-    settings: &Settings,
-    now: ClockReading,
-) -> Option<(&'a str, Duration, Timestamp)> {
-    let own = spec
-        .update_policy
-        .as_ref()
-        .and_then(|policy| policy.evict_after_oom_seconds);
-    let own = own
-        .filter(|_| settings.per_vpa_config)
-        .and_then(|seconds| u64::try_from(seconds).ok());
-    let threshold = own.map_or(settings.quick_oom_threshold, Duration::from_secs);
-    let observed = ObservedContainers::of(running);
-    pod.containers.iter().find_map(|container| {
-        let policy = spec.container_policy(&container.name);
-        let is_off =
-            policy.is_some_and(|policy| policy.effective_mode() == ContainerScalingMode::Off);
-        let killed =
-            last_oom_kill(container).filter(|_| !is_off && observed.includes(&container.name))?;
-        let (began, ended) = (killed.started_at?, killed.finished_at?);
-        let counts = settings
-            .quick_oom_retention
-            .is_none_or(|counts| now.since(ended) <= counts);
-        let ran_for = Duration::try_from(ended.duration_since(began)).unwrap_or_default();
-        (counts && ran_for < threshold).then_some((container.name.as_str(), ran_for, ended))
-    })
-}
-
-/// The last termination of a container, if it was an OOM kill.
-pub(super) fn last_oom_kill(container: &Container) -> Option<&Termination> {
-    container
-        .status
-        .as_ref()?
-        .last_termination
-        .as_ref()
-        .filter(|last| last.reason == OOM_KILLED)
 }

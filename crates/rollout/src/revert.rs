@@ -13,8 +13,9 @@ use sizing::ContainerSize;
 use view::{Pod, Running};
 
 use super::clock::ClockReading;
-use super::priority::{OOM_KILLED, container_recommendation};
+use super::oom_kill::OOM_KILLED;
 use super::resize_patch::{AnnotationChanges, DesiredSizes};
+use super::size::container_recommendation;
 
 /// The annotation with the memory of containers before a resize reduced it.
 pub const RESIZED_FROM: &str = "plimsoll.dev/resized-from";

@@ -2,16 +2,10 @@
 //!
 //! The formulas are in `sizing`. Here they get the pod, the policy and the namespace's limits.
 
-use std::time::Duration;
-
 use api::vpa::VerticalPodAutoscalerSpec;
-use jiff::Timestamp;
-use model::{NamespaceLimits, Recommendation, ResourceList, ResourceName};
+use model::{ContainerRecommendation, NamespaceLimits, Recommendation, ResourceList};
 use sizing::{ContainerSize, PodContainer, Target, cap_for_pod, pod_sizes};
 use view::{ContainerSpec, Running};
-
-use super::action::QuickOomKill;
-use super::priority::container_recommendation;
 
 static NOTHING: ResourceList = ResourceList::new();
 
@@ -30,6 +24,17 @@ pub(super) fn limits(container: &ContainerSpec) -> Option<&ResourceList> {
         Some([_, limits]) => Some(limits),
         None => container.limits.as_ref(),
     }
+}
+
+/// The recommendation for one container.
+pub(super) fn container_recommendation<'a>(
+    recommendation: &'a Recommendation,
+    name: &str,
+) -> Option<&'a ContainerRecommendation> {
+    recommendation
+        .containers
+        .iter()
+        .find(|container| container.container_name == name)
 }
 
 /// The recommendation, capped for the pod.
@@ -88,32 +93,6 @@ pub(super) fn container_paths(running: &Running) -> impl Iterator<Item = (&'stat
     (0..running.containers.len())
         .map(|index| ("containers", index))
         .chain(sidecars)
-}
-
-/// The OOM kill of a container, with its memory and the new request.
-pub(super) fn oom_kill(
-    (container, ran_for, ended_at): (&str, Duration, Timestamp),
-    running: &Running,
-    own: &Recommendation,
-) -> QuickOomKill {
-    let memory = |list: Option<&ResourceList>| {
-        list.and_then(|list| list.get(&ResourceName::Memory))
-            .cloned()
-    };
-    let specified = running
-        .containers
-        .iter()
-        .find(|specified| specified.name == container);
-    QuickOomKill {
-        container: container.to_owned(),
-        ran_for,
-        ended_at,
-        request: memory(specified.and_then(requests)),
-        limit: memory(specified.and_then(limits)),
-        target: memory(
-            container_recommendation(own, container).map(|recommended| &recommended.target),
-        ),
-    }
 }
 
 fn containers<'a>(

@@ -17,13 +17,13 @@ use json_patch::Patch;
 use model::Recommendation;
 use view::{Autoscaler, Change, ObjectKey, Pod, Running, View};
 
-use super::action::{Action, ActionKind, ActionOutcome, NodeCapacity, QuickOomKill, ResizeAttempt};
+use super::action::{Action, ActionKind, ActionOutcome, NodeCapacity, ResizeAttempt};
 use super::changes::ClusterChangeTracker;
 use super::clock::ClockReading;
 use super::decision_cache::DecisionCache;
 use super::group::Disruption;
 use super::group_size::GroupSizes;
-use super::priority;
+use super::oom_kill::{self, QuickOomKill};
 use super::resize_status::ResizeStatus;
 use super::settling::Settling;
 use super::vpa_pause::WindowCache;
@@ -343,7 +343,7 @@ fn live(pod: &Pod) -> Option<&Running> {
 fn last_oom_kill(pod: &Pod) -> Option<Timestamp> {
     pod.containers
         .iter()
-        .filter_map(priority::last_oom_kill)
+        .filter_map(oom_kill::last_oom_kill)
         .filter_map(|killed| killed.finished_at)
         .max()
 }

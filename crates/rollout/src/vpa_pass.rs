@@ -13,18 +13,19 @@ use api::vpa::{EffectiveUpdateMode, VerticalPodAutoscalerSpec};
 use model::{NamespaceLimits, Recommendation};
 use view::{Autoscaler, Running};
 
-use super::action::{Action, ActionKind, ActionReason, QuickOomKill, Skip, SkipReason};
+use super::action::{Action, ActionKind, ActionReason, Skip, SkipReason};
 use super::clock::ClockReading;
 use super::group::{Disruption, Group, PodAvailability};
 use super::index::VpaPods;
 use super::members::{Member, Members, members};
-use super::pass::VpaInput;
+use super::oom_kill::{self, QuickOomKill, quick_oom};
 use super::plan_builder::PlanBuilder;
-use super::priority::{Priority, quick_oom};
+use super::priority::Priority;
 use super::resize_status::ResizeStatus;
 use super::settings::{PreemptionMode, Settings};
 use super::size_change::SizeChange;
 use super::state::RolloutState;
+use super::vpa_input::VpaInput;
 use super::vpa_pause::{PausedVpa, VpaPauseReason};
 use super::{PodCounts, Snapshot, boost, eviction_requirements, size};
 
@@ -46,7 +47,7 @@ pub(super) struct VpaPass<'a> {
     vpa: &'a Autoscaler,
     spec: &'a VerticalPodAutoscalerSpec,
     mode: EffectiveUpdateMode,
-    /// Empty if there is none, see `has_recommendation`.
+    /// Empty without a recommendation, see `has_recommendation`.
     recommendation: Arc<Recommendation>,
     has_recommendation: bool,
     limits: NamespaceLimits,
@@ -209,7 +210,7 @@ impl<'a> VpaPass<'a> {
                 {
                     self.recheck_in(now.until(ended_at, counts_for + EPSILON));
                 }
-                let oom_kill = quick_oom.map(|kill| size::oom_kill(kill, member.running, &own));
+                let oom_kill = quick_oom.map(|kill| oom_kill::oom_kill(kill, member.running, &own));
                 let candidate = Candidate {
                     member,
                     priority,

@@ -86,7 +86,7 @@ mod tests {
 
     #[test]
     fn a_kubeconfig_reads_back_with_its_key() {
-        let text = render(6443, "authority", "someone", "certificate", "key").unwrap();
+        let text = render(6443, "authority", "alice", "certificate", "key").unwrap();
         let back: Kubeconfig = serde_yaml_ng::from_str(&text).unwrap();
         assert_eq!(
             back.clusters[0].cluster.as_ref().unwrap().server.as_deref(),
@@ -94,7 +94,7 @@ mod tests {
         );
         assert_eq!(
             back.contexts[0].context.as_ref().unwrap().user.as_deref(),
-            Some("someone")
+            Some("alice")
         );
         assert!(text.contains("client-key-data: a2V5"), "{text}");
     }

@@ -206,7 +206,7 @@ mod tests {
         folder
     }
 
-    /// What the pinned version of a program prints.
+    /// The version text of a program at its pinned version.
     fn pinned(name: &str) -> String {
         let program = CONTROL_PLANE.programs.iter().find(|it| it.name == name);
         format!("{name} v{}.0", CONTROL_PLANE.releases(program.unwrap())[0])

@@ -49,7 +49,7 @@ impl Default for Aggregate {
 
 impl Aggregate {
     /// Whether there are no samples.
-    pub(crate) fn is_empty(&self) -> bool {
+    pub fn is_empty(&self) -> bool {
         self.cpu.is_empty() && self.memory.is_empty()
     }
 
@@ -63,7 +63,8 @@ impl Aggregate {
         self.last_sample.since(self.first_sample)
     }
 
-    pub(crate) fn last_sample(&self) -> Instant {
+    /// The time of the last CPU sample.
+    pub fn last_sample(&self) -> Instant {
         self.last_sample
     }
 
@@ -79,12 +80,8 @@ impl Aggregate {
             .add_at(&shapes.memory, bytes as f64, MEMORY_PEAK_WEIGHT, window_end);
     }
 
-    pub(crate) fn subtract_memory_peak(
-        &mut self,
-        shapes: &Shapes,
-        bytes: i64,
-        window_end: Instant,
-    ) {
+    /// Removes the peak of the window that ends at `window_end`.
+    pub fn subtract_memory_peak(&mut self, shapes: &Shapes, bytes: i64, window_end: Instant) {
         self.memory
             .subtract_at(&shapes.memory, bytes as f64, MEMORY_PEAK_WEIGHT, window_end);
     }
@@ -99,7 +96,7 @@ impl Aggregate {
     }
 
     /// Moves the history back in time. The first sample keeps its time if it remains the first.
-    pub(crate) fn move_back(&mut self, shapes: &Shapes, nanoseconds: i64) {
+    pub fn move_back(&mut self, shapes: &Shapes, nanoseconds: i64) {
         self.cpu.move_back(shapes.cpu.half_life, nanoseconds);
         self.memory.move_back(shapes.memory.half_life, nanoseconds);
         self.last_sample = self.last_sample.plus(-nanoseconds);

@@ -22,7 +22,7 @@ pub fn cap(
 }
 
 /// Caps all numbers of one container.
-pub(crate) fn cap_container(
+pub fn cap_container(
     container: &mut ContainerRecommendation,
     policy: Option<&ContainerPolicy>,
     global_max: &ResourceList,

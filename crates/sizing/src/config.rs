@@ -109,7 +109,7 @@ impl Default for MemoryRules {
 
 impl MemoryRules {
     /// Retention of history without samples, in nanoseconds.
-    pub(crate) fn retention_ns(&self) -> i64 {
+    pub fn retention_ns(&self) -> i64 {
         self.interval_ns.saturating_mul(self.interval_count)
     }
 }

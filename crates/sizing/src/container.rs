@@ -12,7 +12,7 @@ use crate::instant::Instant;
 
 /// State of a running container between samples. Amounts in bytes.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct Container {
+pub struct ContainerState {
     last_cpu_sample: Instant,
     last_memory_sample: Instant,
     window_end: Instant,
@@ -20,7 +20,7 @@ pub(crate) struct Container {
     oom_peak: i64,
 }
 
-impl Default for Container {
+impl Default for ContainerState {
     fn default() -> Self {
         let never = Instant::NEVER;
         Self {
@@ -40,17 +40,17 @@ enum Peak {
     Oom,
 }
 
-impl Container {
+impl ContainerState {
     /// Resets sample times later than `limit`, which is in the future. They come from a clock that
     /// was ahead, and would block correct samples until then. Their effect on the history stays.
-    pub(crate) fn forget_after(&mut self, limit: Instant) {
+    pub fn forget_after(&mut self, limit: Instant) {
         if self.last_cpu_sample.max(self.last_memory_sample) > limit {
             *self = Self::default();
         }
     }
 
     /// Adds a CPU sample. Returns false if it is negative or not newer than the last one.
-    pub(crate) fn add_cpu(
+    pub fn add_cpu(
         &mut self,
         history: &mut Aggregate,
         shapes: &Shapes,
@@ -66,12 +66,12 @@ impl Container {
     }
 
     /// Whether memory has no sample at this time or later.
-    pub(crate) fn is_new_memory(&self, at: Instant) -> bool {
+    pub fn is_new_memory(&self, at: Instant) -> bool {
         at > self.last_memory_sample
     }
 
     /// Adds a memory sample. Returns false if it is negative or older than the last one.
-    pub(crate) fn add_memory(
+    pub fn add_memory(
         &mut self,
         history: &mut Aggregate,
         shapes: &Shapes,
@@ -88,7 +88,7 @@ impl Container {
 
     /// Adds an OOM kill of a container that requested `requested` bytes. Returns false if it is
     /// older than one window before the last sample.
-    pub(crate) fn add_oom(
+    pub fn add_oom(
         &mut self,
         history: &mut Aggregate,
         shapes: &Shapes,
@@ -107,7 +107,7 @@ impl Container {
     }
 
     /// The peak of an OOM kill of a container that requested `requested` bytes.
-    pub(crate) fn oom_peak(&self, rules: &MemoryRules, requested: i64) -> i64 {
+    pub fn oom_peak(&self, rules: &MemoryRules, requested: i64) -> i64 {
         // Without the peaks of earlier OOM kills: repeated kills at the same request must not add
         // up within a window.
         let used = requested.max(self.usage_peak);
@@ -116,7 +116,7 @@ impl Container {
     }
 
     /// The peak and the end of the window that is open at `now`.
-    pub(crate) fn open_peak(&self, now: Instant) -> Option<(i64, Instant)> {
+    pub fn open_peak(&self, now: Instant) -> Option<(i64, Instant)> {
         (now < self.window_end).then(|| (self.peak(), self.window_end))
     }
 
@@ -125,7 +125,7 @@ impl Container {
     ///
     /// Memory samples here opened their own window. If they belong to the window that was open
     /// before, that one continues instead.
-    pub(crate) fn resume(
+    pub fn resume(
         &mut self,
         earlier: &Self,
         history: &mut Aggregate,

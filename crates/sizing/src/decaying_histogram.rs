@@ -35,7 +35,8 @@ impl HalfLife {
         }
     }
 
-    pub(crate) fn nanoseconds(self) -> i64 {
+    /// Nanoseconds in which a weight halves.
+    pub fn nanoseconds(self) -> i64 {
         self.0
     }
 }

@@ -62,7 +62,7 @@ pub(crate) struct Derivation {
 }
 
 /// Minimum of a container: the configured minimum of a pod divided by its containers.
-pub(crate) fn minimum(config: &Config, containers: usize) -> Amounts {
+pub fn container_minimum(config: &Config, containers: usize) -> Amounts {
     let share = 1.0 / containers as f64;
     Amounts {
         cpu: Cpu::from_millicores(amount::scale(config.pod_min_cpu().millicores(), share)),
@@ -71,7 +71,7 @@ pub(crate) fn minimum(config: &Config, containers: usize) -> Amounts {
 }
 
 /// Target and bounds from a container's history.
-pub(crate) fn estimate(
+pub fn estimate(
     config: &Config,
     shapes: &Shapes,
     minimum: Amounts,

@@ -11,7 +11,7 @@ use crate::publish::{Published, Publishing};
 
 /// The steps of every number of one container; `own` is the result of the autoscaler's per-VPA
 /// sizing policy, if any.
-pub(crate) fn explain(
+pub fn explain(
     publishing: Publishing<'_>,
     shapes: &Shapes,
     minimum: Amounts,

@@ -8,21 +8,22 @@ use jiff::Timestamp;
 
 /// Nanoseconds since 1970.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Instant(i64);
+pub struct Instant(i64);
 
 /// Nanoseconds between 0001-01-01T00:00:00Z, upstream's origin for multiples of a duration, and
 /// 1970.
 const YEAR_ONE: i128 = 62_135_596_800_000_000_000;
 
 impl Instant {
-    pub(crate) const NEVER: Self = Self(i64::MIN);
+    /// The point before all others.
+    pub const NEVER: Self = Self(i64::MIN);
 
     pub(crate) fn is_never(self) -> bool {
         self == Self::NEVER
     }
 
     /// Nanoseconds since `earlier`, clamped to 64 bits.
-    pub(crate) fn since(self, earlier: Self) -> i64 {
+    pub fn since(self, earlier: Self) -> i64 {
         match (self.is_never(), earlier.is_never()) {
             (true, true) => 0,
             (true, false) => i64::MIN,
@@ -32,7 +33,8 @@ impl Instant {
     }
 
     /// The point `nanoseconds` later; never stays never.
-    pub(crate) fn plus(self, nanoseconds: i64) -> Self {
+    #[must_use]
+    pub fn plus(self, nanoseconds: i64) -> Self {
         if self.is_never() {
             self
         } else {

@@ -11,7 +11,6 @@
 //! | checkpoint of a history | `checkpoint.rs` |
 //! | CPU samples, memory peaks per window, OOM bump | `container.rs` |
 //! | history of like containers | `aggregate.rs` |
-//! | backfilled history | `fleet/backfill.rs` |
 //! | percentile, margin, confidence, minimum | `estimate.rs` |
 //! | rounding and published quantities | `format.rs` |
 //! | whole cores by annotation | `integer_cpu.rs` |
@@ -31,9 +30,7 @@
 //! | Autopilot: margin, maximum of the last hour | `autopilot/margin.rs`, `autopilot/recent_maximum.rs` |
 //! | Autopilot: ensemble of models and its costs | `autopilot/ensemble.rs`, `autopilot/model.rs` |
 //! | sizing policy of an autoscaler | `sizing_policy.rs` |
-//! | limits on container names and histories | `fleet/bounds.rs` |
-//! | published values kept without enough history | `fleet/per_vpa_policy.rs` |
-//! | pods, histories and autoscalers | `fleet.rs`, `fleet/` |
+//! | history of a container for another sizing policy | `policy_history.rs` |
 //! | exp2, ln, power with bit-identical results | `float.rs`, `float/` |
 
 mod aggregate;
@@ -48,7 +45,6 @@ mod crane;
 mod decaying_histogram;
 mod estimate;
 mod explain;
-mod fleet;
 mod float;
 pub mod format;
 mod histogram;
@@ -56,6 +52,7 @@ mod instant;
 mod integer_cpu;
 mod pod_size;
 mod policy;
+mod policy_history;
 mod publish;
 mod schedulable;
 mod sizing_policy;
@@ -63,9 +60,10 @@ mod sizing_policy;
 pub use aggregate::{Aggregate, Shapes};
 pub use autopilot::{AutopilotMethod, EnsembleConfig, MovingWindowConfig, Statistic};
 pub use buckets::{Buckets, BucketsError};
-pub use capping::cap;
+pub use capping::{cap, cap_container};
 pub use checkpoint::{CHECKPOINT_VERSION, Checkpoint, CheckpointError, HistogramCheckpoint};
 pub use config::{Config, ConfigError, MemoryRules, Percentiles, WithoutUsage};
+pub use container::ContainerState;
 pub use crane::parse_duration as parse_crane_duration;
 pub use crane::{
     CraneConfig, CraneConfigError, HistogramSettings, Layout, PercentileError, PercentilePredictor,
@@ -73,18 +71,18 @@ pub use crane::{
     protected_memory,
 };
 pub use decaying_histogram::{DecayingHistogram, HalfLife, Shape};
-pub use estimate::{Amounts, Estimate};
-pub use fleet::{
-    Accepted, AutoscalerId, AutoscalerSpec, Fleet, FleetSize, MAX_CONTAINERS, MAX_IDLE_HISTORIES,
-    Phase, PodSpec, SampleError,
-};
+pub use estimate::{Amounts, Estimate, container_minimum, estimate};
+pub use explain::explain;
 pub use histogram::{EPSILON, Histogram};
+pub use instant::Instant;
 pub use integer_cpu::integer_cpu_containers;
 pub use pod_size::{
     CappedRecommendation, ContainerSize, PodContainer, ProportionalLimits, Target, cap_for_pod,
     pod_sizes, proportional_limits,
 };
 pub use policy::{ContainerPolicy, DEFAULT_CONTAINER, ScalingMode, policy_for};
+pub use policy_history::{Observation, PolicyHistory};
+pub use publish::Publishing;
 pub use schedulable::{
     CandidateNodes, Ceiling, ContainerShape, DaemonSetInfo, Fit, FitInput, LimitScope,
     LimitedValues, Maximum, NodeHeadroom, NodeHeadrooms, NodeInfo, PodShape, QuotaUsage,

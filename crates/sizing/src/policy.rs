@@ -54,7 +54,7 @@ impl ContainerPolicy {
     }
 
     /// Removes the policy's overrides of memory rules.
-    pub(crate) fn clear_rules(&mut self) {
+    pub fn clear_rules(&mut self) {
         self.oom_bump_up_ratio = None;
         self.oom_min_bump_up = None;
         self.memory_aggregation_interval_seconds = None;
@@ -62,7 +62,7 @@ impl ContainerPolicy {
     }
 
     /// Applies this policy's overrides; invalid values are ignored.
-    pub(crate) fn overlay(&self, rules: &mut MemoryRules) {
+    pub fn overlay(&self, rules: &mut MemoryRules) {
         if let Some(ratio) = self
             .oom_bump_up_ratio
             .as_ref()

@@ -11,11 +11,13 @@ use crate::{format, integer_cpu};
 
 /// Settings for one container.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Publishing<'a> {
-    pub(crate) config: &'a Config,
-    pub(crate) policy: Option<&'a ContainerPolicy>,
+pub struct Publishing<'a> {
+    /// The settings.
+    pub config: &'a Config,
+    /// The container's policy.
+    pub policy: Option<&'a ContainerPolicy>,
     /// Whether CPU is rounded to whole cores.
-    pub(crate) whole_cores: bool,
+    pub whole_cores: bool,
 }
 
 /// The steps of one number, in order.
@@ -29,7 +31,7 @@ pub(crate) struct Published {
 
 impl Publishing<'_> {
     /// The published recommendation for the container `name`.
-    pub(crate) fn container(self, name: &str, estimate: &Estimate) -> ContainerRecommendation {
+    pub fn container(self, name: &str, estimate: &Estimate) -> ContainerRecommendation {
         let target = self.numbers(&estimate.target);
         ContainerRecommendation {
             container_name: name.to_owned(),

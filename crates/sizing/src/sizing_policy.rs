@@ -98,7 +98,7 @@ impl SizingPolicy {
     }
 
     /// Whether a history recorded for the other policy is usable for this one.
-    pub(crate) fn shares_history_with(&self, other: &Self) -> bool {
+    pub fn shares_history_with(&self, other: &Self) -> bool {
         match (&self.method, &other.method) {
             (SizingMethod::Crane(new), SizingMethod::Crane(old)) => new.shares_history_with(old),
             (SizingMethod::Autopilot(new), SizingMethod::Autopilot(old)) => {

@@ -10,13 +10,4 @@ pub mod metrics_api;
 pub mod prometheus;
 pub mod rules;
 
-use model::{ContainerRef, Sample};
-
-/// Usage of one container at one time.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ContainerUsage {
-    /// The container.
-    pub container: ContainerRef,
-    /// Usage sample.
-    pub sample: Sample,
-}
+pub use model::ContainerUsage;

@@ -10,7 +10,6 @@
 //! | address and credentials of the store | `connection.rs` |
 //! | pieces of a range | `window.rs` |
 //! | responses | `answer.rs`, `instant.rs` |
-//! | Kubernetes label names | `label_names.rs` |
 //! | query texts, possible series and labels | crate `promql` |
 
 mod answer;
@@ -18,7 +17,6 @@ mod connection;
 mod error;
 mod exchange;
 mod instant;
-mod label_names;
 mod window;
 
 use std::collections::{BTreeMap, HashMap};
@@ -30,7 +28,6 @@ pub use connection::{Connection, Credentials, Secret};
 pub use error::{Detail, Excess, PrometheusError};
 pub use exchange::{Exchange, Observer, Prometheus};
 pub use instant::{InstantSample, SeriesShape};
-pub use label_names::KnownKeys;
 pub use promql::{
     ConfineError, Layout, NameError, ParseStepError, PodLabelSeries, PodLabelSettings, Step,
     UsageSeries, UsageSettings, confine, is_label_name, is_metric_name, literal, matcher, sum,

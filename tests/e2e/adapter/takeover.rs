@@ -92,7 +92,7 @@ impl<'a> Takeover<'a> {
         .await?;
         let old = self.services.get(EXTERNAL).await?;
 
-        self.refused("leaves nothing to plimsoll-system/other-adapter")
+        self.refused("has no route to plimsoll-system/other-adapter")
             .await?;
         self.write_route().await?;
         self.refused("it belongs to the Helm release other").await?;

@@ -5,6 +5,8 @@
 //! thousands of names. Clients warn about an empty list, so one placeholder resource stands for all
 //! metrics.
 
+use std::fmt::Write as _;
+
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse as _, Response};
 use serde_json::{Value, json};
@@ -98,7 +100,7 @@ fn with_resources(version: ApiVersion) -> Value {
 
 fn aggregated(headers: &HeaderMap) -> Response {
     let body = everything().to_string();
-    let tag = format!("\"{:X}\"", Sha512::digest(&body));
+    let tag = format!("\"{}\"", upper_hex(&Sha512::digest(&body)));
     let is_known = headers
         .get(header::IF_NONE_MATCH)
         .is_some_and(|known| known.as_bytes() == tag.as_bytes());
@@ -145,6 +147,15 @@ fn versions_of(group: &str) -> impl Iterator<Item = ApiVersion> {
     ApiVersion::ALL
         .into_iter()
         .filter(move |version| version.group() == group)
+}
+
+/// The bytes in upper-case hexadecimal digits.
+pub(super) fn upper_hex(bytes: &[u8]) -> String {
+    bytes.iter().fold(String::new(), |mut text, byte| {
+        // Writing to a string cannot fail.
+        let _ = write!(text, "{byte:02X}");
+        text
+    })
 }
 
 #[cfg(test)]

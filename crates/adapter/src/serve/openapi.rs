@@ -9,6 +9,7 @@ use axum::response::Response;
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 
+use super::discovery::upper_hex;
 use super::path::OpenApi;
 use super::status::json_response;
 use crate::api_version::ApiVersion;
@@ -28,7 +29,7 @@ fn index() -> Value {
     let mut paths = json!({});
     for version in ApiVersion::ALL {
         let path = format!("apis/{}", version.name());
-        let hash = format!("{:X}", Sha256::digest(describe(version).to_string()));
+        let hash = upper_hex(&Sha256::digest(describe(version).to_string()));
         paths[&path] = json!({"serverRelativeURL": format!("/openapi/v3/{path}?hash={hash}")});
     }
     json!({"paths": paths})

@@ -85,14 +85,14 @@ pub(super) fn select<'a>(observed: &Observed<'a>) -> HpaSelection<'a> {
         })
         .filter(|other| !is_made(other) && !has_name(own, other))
         .collect();
-    let is_eldest = observed.older_ehpa.is_none();
+    let is_oldest = observed.older_ehpa.is_none();
     let is_of_another = |rival: &&HorizontalPodAutoscaler| is_of_another(rival, observed.object);
     let kept = own.filter(|own| {
         if is_made(own) {
             // Younger EHPAs delete theirs.
-            rivals.is_empty() || (is_eldest && rivals.iter().all(is_of_another))
+            rivals.is_empty() || (is_oldest && rivals.iter().all(is_of_another))
         } else {
-            is_eldest || !rivals.iter().any(is_of_another)
+            is_oldest || !rivals.iter().any(is_of_another)
         }
     });
     let others = || all(observed).filter(|other| !has_name(kept, other));

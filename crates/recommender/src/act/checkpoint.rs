@@ -1,8 +1,7 @@
-//! Writes and deletes `VerticalPodAutoscalerCheckpoint` objects. There is no status subresource:
-//! the status is part of the main resource, as upstream has it.
+//! Writes and deletes `VerticalPodAutoscalerCheckpoint` objects. They have no status subresource:
+//! the status is part of the main resource, as upstream.
 //!
-//! Checkpoints take at most half of what the API client may ask for, so that recommendations never
-//! wait for them.
+//! Checkpoints use at most half of the API client's rate, so recommendations never wait for them.
 
 use parking_lot::Mutex;
 use std::sync::Arc;
@@ -20,82 +19,25 @@ use kube::api::{Api, DeleteParams, Patch as Body, PatchParams, PostParams, Preco
 use kube::{Client, Error};
 use runtime::Leading;
 use runtime::throttle::Throttle;
+use vertical::checkpoint::garbage::{UnusedCheckpoint, UnusedReason};
 use view::ObjectKey;
 
 use super::is_refused;
 use super::objects::loosely_typed;
-use crate::checkpoint::garbage::{Reason, Useless};
+use crate::outcome::CheckpointOutcome;
 
-/// How an object is written.
+/// Kind of write of a checkpoint.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum How {
-    /// The whole object is made.
+pub(crate) enum CheckpointWrite {
+    /// Create the object.
     Create,
-    /// The status is put in place of the one that is there.
+    /// Replace the status.
     Replace,
-    /// The object gets the status that it does not have.
-    Fill,
+    /// Add the missing status.
+    AddStatus,
 }
 
-/// What became of one checkpoint.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Outcome {
-    /// It was written.
-    Written,
-    /// It held the same already.
-    Unchanged,
-    /// It holds later samples than are known here, and stays.
-    Newer,
-    /// It was not made: its VPA object has as many as it may have.
-    TooMany,
-    /// Its name belongs to another container's checkpoint.
-    Taken,
-    /// The API server refuses it; trying again gives the same answer.
-    Refused,
-    /// It did not get through; the next attempt may.
-    Failed,
-    /// It was not sent, because this process no longer leads.
-    NotLeading,
-}
-
-impl Outcome {
-    /// The label of the metric.
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            Self::Written => "written",
-            Self::Unchanged => "unchanged",
-            Self::Newer => "newer",
-            Self::TooMany => "too_many",
-            Self::Taken => "taken",
-            Self::Refused => "refused",
-            Self::Failed => "failed",
-            Self::NotLeading => "not_leading",
-        }
-    }
-
-    /// Every outcome.
-    pub(crate) const ALL: [Self; 8] = [
-        Self::Written,
-        Self::Unchanged,
-        Self::Newer,
-        Self::TooMany,
-        Self::Taken,
-        Self::Refused,
-        Self::Failed,
-        Self::NotLeading,
-    ];
-
-    /// Whether what is known is stored, or never will be: an object with too many container names
-    /// has a condition and a counter of its own.
-    pub(crate) fn is_stored(self) -> bool {
-        matches!(
-            self,
-            Self::Written | Self::Unchanged | Self::Newer | Self::TooMany
-        )
-    }
-}
-
-/// Writes and deletes checkpoints. Clones share one pace.
+/// Writes and deletes checkpoints. Clones share the rate limit.
 #[derive(Clone)]
 pub(crate) struct Writer {
     client: Client,
@@ -103,7 +45,7 @@ pub(crate) struct Writer {
 }
 
 impl Writer {
-    /// Takes half of `qps` requests per second through `client`, and half of `burst` at once.
+    /// Creates a writer with half of `qps` and `burst`.
     pub(crate) fn new(client: Client, qps: f64, burst: u32) -> Self {
         Self {
             client,
@@ -115,22 +57,22 @@ impl Writer {
     pub(crate) async fn write(
         &self,
         key: &ObjectKey,
-        how: How,
+        how: CheckpointWrite,
         spec: VerticalPodAutoscalerCheckpointSpec,
         status: VerticalPodAutoscalerCheckpointStatus,
         leading: &Leading,
-    ) -> Outcome {
+    ) -> CheckpointOutcome {
         self.turn().await;
         if !leading.holds(Instant::now()) {
-            return Outcome::NotLeading;
+            return CheckpointOutcome::NotLeading;
         }
         match self.send(key, how, spec, &status).await {
-            Ok(()) => Outcome::Written,
+            Ok(()) => CheckpointOutcome::Written,
             Err(error) => {
                 let outcome = if is_refused(&error) {
-                    Outcome::Refused
+                    CheckpointOutcome::Refused
                 } else {
-                    Outcome::Failed
+                    CheckpointOutcome::Failed
                 };
                 tracing::warn!(checkpoint = %key, outcome = outcome.name(), %error, "cannot write the checkpoint");
                 outcome
@@ -138,28 +80,28 @@ impl Writer {
         }
     }
 
-    /// The object may have come or gone since it was last seen; then the other way of writing it is
-    /// the right one.
+    /// Sends the write. If the object was created or deleted in the meantime, the other kind of
+    /// write is used.
     async fn send(
         &self,
         key: &ObjectKey,
-        how: How,
+        how: CheckpointWrite,
         spec: VerticalPodAutoscalerCheckpointSpec,
         status: &VerticalPodAutoscalerCheckpointStatus,
     ) -> Result<(), Error> {
         let replacement = of_container(&spec, status_patch(status).map_err(Error::SerdeError)?);
         match how {
-            How::Create => match self.create(key, spec, status).await {
+            CheckpointWrite::Create => match self.create(key, spec, status).await {
                 Err(Error::Api(answer)) if answer.code == 409 => self.patch(key, replacement).await,
                 created => created,
             },
-            How::Replace => match self.patch(key, replacement).await {
+            CheckpointWrite::Replace => match self.patch(key, replacement).await {
                 Err(Error::Api(answer)) if answer.code == 404 => {
                     self.create(key, spec, status).await
                 }
                 patched => patched,
             },
-            How::Fill => {
+            CheckpointWrite::AddStatus => {
                 self.patch(
                     key,
                     of_container(&spec, put_status(status).map_err(Error::SerdeError)?),
@@ -189,32 +131,31 @@ impl Writer {
             .map(drop)
     }
 
-    /// Deletes a checkpoint of no use; gives whether it did. What is asked of the API server
-    /// decides, not what was seen: a VPA object that does not parse is not seen, and there all the
-    /// same.
-    pub(crate) async fn collect(&self, useless: &Useless, leading: &Leading) -> bool {
+    /// Deletes an unused checkpoint. Returns whether it was deleted. The API server is asked
+    /// whether the VPA object exists, since the watch does not see objects that do not parse.
+    pub(crate) async fn collect(&self, unused: &UnusedCheckpoint, leading: &Leading) -> bool {
         self.turn().await;
         if !leading.holds(Instant::now()) {
             return false;
         }
-        match self.delete(useless).await {
+        match self.delete(unused).await {
             Ok(deleted) => deleted,
             Err(Error::Api(answer)) if answer.code == 404 => false,
             Err(error) => {
-                tracing::warn!(checkpoint = %useless.key, %error, "cannot delete the checkpoint");
+                tracing::warn!(checkpoint = %unused.key, %error, "cannot delete the checkpoint");
                 false
             }
         }
     }
 
-    async fn delete(&self, useless: &Useless) -> Result<bool, Error> {
-        let Useless {
+    async fn delete(&self, unused: &UnusedCheckpoint) -> Result<bool, Error> {
+        let UnusedCheckpoint {
             key,
             uid,
             autoscaler,
             reason,
-        } = useless;
-        if *reason == Reason::NoAutoscaler && self.exists(autoscaler).await? {
+        } = unused;
+        if *reason == UnusedReason::NoAutoscaler && self.exists(autoscaler).await? {
             return Ok(false);
         }
         let preconditions = Preconditions {
@@ -227,7 +168,7 @@ impl Writer {
         };
         let api = loosely_typed::<VerticalPodAutoscalerCheckpoint>(&self.client, &key.namespace);
         api.delete(&key.name, &params).await?;
-        tracing::info!(checkpoint = %key, reason = reason.name(), "deleted a checkpoint of no use");
+        tracing::info!(checkpoint = %key, reason = reason.name(), "deleted an unused checkpoint");
         Ok(true)
     }
 
@@ -245,8 +186,8 @@ impl Writer {
     }
 }
 
-/// The patch, preceded by tests that the object is of this container: `a-b` and `c` make the same
-/// name as `a` and `b-c`.
+/// Adds tests that the object belongs to this container: `a-b` and `c` make the same name as `a`
+/// and `b-c`.
 fn of_container(spec: &VerticalPodAutoscalerCheckpointSpec, patch: Patch) -> Patch {
     let VerticalPodAutoscalerCheckpointSpec {
         vpa_object_name,
@@ -321,7 +262,11 @@ mod tests {
 
     /// Writes 7 samples of container `b-c` of object `a` over an object with 5 samples; returns how
     /// many that has then.
-    async fn samples_after(how: How, autoscaler: &str, container: &str) -> (Outcome, Value) {
+    async fn samples_after(
+        how: CheckpointWrite,
+        autoscaler: &str,
+        container: &str,
+    ) -> (CheckpointOutcome, Value) {
         let server = Server(Arc::new(Mutex::new(json!({
             "apiVersion": "autoscaling.k8s.io/v1", "kind": "VerticalPodAutoscalerCheckpoint",
             "metadata": {"name": "a-b-c", "namespace": "shop"},
@@ -352,17 +297,21 @@ mod tests {
 
     #[tokio::test]
     async fn a_checkpoint_of_another_container_is_not_overwritten() {
-        for how in [How::Create, How::Replace, How::Fill] {
+        for how in [
+            CheckpointWrite::Create,
+            CheckpointWrite::Replace,
+            CheckpointWrite::AddStatus,
+        ] {
             assert_eq!(
                 samples_after(how, "a", "b-c").await,
-                (Outcome::Written, json!(7)),
+                (CheckpointOutcome::Written, json!(7)),
                 "{how:?}"
             );
             for (autoscaler, container) in [("a-b", "c"), ("a", "other"), ("other", "b-c")] {
                 let found = samples_after(how, autoscaler, container).await;
                 assert_eq!(
                     found,
-                    (Outcome::Refused, json!(5)),
+                    (CheckpointOutcome::Refused, json!(5)),
                     "{how:?} {autoscaler} {container}"
                 );
             }

@@ -232,7 +232,7 @@ impl Writer {
                 "has the specification again that it had before EffectiveHorizontalPodAutoscaler {adopter} adopted it"
             );
             self.events
-                .tell(
+                .record(
                     reference,
                     &event(EventType::Normal, "HPARestored", "Reconcile", &note),
                 )
@@ -323,7 +323,7 @@ impl Writer {
         };
         let reference = reference::<EffectiveHorizontalPodAutoscaler>(object);
         self.events
-            .tell(&reference, &event(kind, reason, "Reconcile", note))
+            .record(&reference, &event(kind, reason, "Reconcile", note))
             .await;
     }
 }

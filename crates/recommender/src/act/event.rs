@@ -1,25 +1,24 @@
-//! Events: what people are told of objects. Of `VerticalPodAutoscaler` objects they are told that
-//! history cannot be fetched, and that it has come after all; that a recommendation is held to what
-//! can be scheduled, and that it no longer is.
+//! Events. `VerticalPodAutoscaler` objects get events when history cannot be fetched or has
+//! arrived, and when the recommendation is capped or no longer is.
 //!
-//! Events tell people what conditions tell programs, so one that cannot be written is no failure.
+//! Conditions have the same information, so a failed event is no error.
 
 use k8s_openapi::api::core::v1::ObjectReference;
 use kube::Client;
 use kube::runtime::events::{Event, EventType, Recorder, Reporter};
 use view::Autoscaler;
 
-use crate::decide::HistoryNews;
-use crate::schedulable::CapNews;
+use vertical::schedulable::CapChange;
+use vertical::status::HistoryChange;
 
-/// The most characters of a note. The API server takes notes of up to 1024 bytes; a character here
-/// has one, but for a few in words of others.
+/// Maximum number of characters in a note. The API server accepts 1024 bytes, and nearly all
+/// characters here have one.
 const MOST_OF_NOTE: usize = 1000;
 
-/// Who reports.
+/// Name of the reporting controller.
 pub(super) const CONTROLLER: &str = "plimsoll-recommender";
 
-/// Writes events.
+/// Records events.
 #[derive(Clone)]
 pub(super) struct Events(Recorder);
 
@@ -34,19 +33,20 @@ impl Events {
         ))
     }
 
-    /// Tells of an object what has changed about its history.
-    pub(super) async fn history(&self, autoscaler: &Autoscaler, news: HistoryNews<'_>) {
-        self.tell(&autoscaler.reference(), &history_event(news))
+    /// Records a change of an object's history.
+    pub(super) async fn history(&self, autoscaler: &Autoscaler, news: HistoryChange<'_>) {
+        self.record(&autoscaler.reference(), &history_event(news))
             .await;
     }
 
-    /// Tells of an object what has changed about what it is held to.
-    pub(super) async fn caps(&self, autoscaler: &Autoscaler, news: CapNews<'_>) {
-        self.tell(&autoscaler.reference(), &caps_event(news)).await;
+    /// Records a change of an object's caps.
+    pub(super) async fn caps(&self, autoscaler: &Autoscaler, news: CapChange<'_>) {
+        self.record(&autoscaler.reference(), &caps_event(news))
+            .await;
     }
 
-    /// Tells people of an object.
-    pub(super) async fn tell(&self, object: &ObjectReference, event: &Event) {
+    /// Records an event of an object.
+    pub(super) async fn record(&self, object: &ObjectReference, event: &Event) {
         if let Err(error) = self.0.publish(event, object).await {
             let (kind, namespace, name) = (&object.kind, &object.namespace, &object.name);
             tracing::debug!(kind, namespace, name, reason = event.reason, %error, "cannot write an event");
@@ -54,31 +54,31 @@ impl Events {
     }
 }
 
-fn history_event(news: HistoryNews) -> Event {
+fn history_event(news: HistoryChange) -> Event {
     let (type_, reason, note) = match news {
-        HistoryNews::Missing(why) => (EventType::Warning, "HistoryMissing", why),
-        HistoryNews::Come => (
+        HistoryChange::Missing(why) => (EventType::Warning, "HistoryMissing", why),
+        HistoryChange::Fetched => (
             EventType::Normal,
             "HistoryFetched",
-            "History has come from Prometheus",
+            "Fetched history from Prometheus",
         ),
     };
     event(type_, reason, "FetchHistory", note)
 }
 
-fn caps_event(news: CapNews) -> Event {
+fn caps_event(news: CapChange) -> Event {
     let (type_, reason, note) = match news {
-        CapNews::Capped(message) => (EventType::Warning, "RecommendationCapped", message),
-        CapNews::Free => (
+        CapChange::Capped(message) => (EventType::Warning, "RecommendationCapped", message),
+        CapChange::Uncapped => (
             EventType::Normal,
             "RecommendationUncapped",
-            "What is recommended can be scheduled as it is",
+            "The recommendation can be scheduled without a cap",
         ),
     };
     event(type_, reason, "CapToSchedulable", note)
 }
 
-/// An event with this in its note.
+/// An event with this note.
 pub(super) fn event(type_: EventType, reason: &str, action: &str, note: &str) -> Event {
     let note = Some(note.chars().take(MOST_OF_NOTE).collect());
     Event {

@@ -1,4 +1,4 @@
-//! How objects of others and of our own are written in this program's name.
+//! Parameters of writes in this program's name.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube::api::{
@@ -8,8 +8,8 @@ use kube::{Client, Error, Resource};
 
 use super::event::CONTROLLER;
 
-/// Objects of a kind whose answers are read loosely: what others wrote into one must not make our
-/// write look failed.
+/// Untyped access to objects of a kind: fields that others wrote must not make our write look
+/// failed.
 pub(super) fn loosely_typed<K: Resource<DynamicType = ()>>(
     client: &Client,
     namespace: &str,
@@ -17,7 +17,7 @@ pub(super) fn loosely_typed<K: Resource<DynamicType = ()>>(
     Api::namespaced_with(client.clone(), namespace, &ApiResource::erase::<K>(&()))
 }
 
-/// To patch in our name.
+/// Parameters of a patch, with our field manager.
 pub(super) fn patching() -> PatchParams {
     PatchParams {
         field_manager: Some(CONTROLLER.to_owned()),
@@ -25,7 +25,7 @@ pub(super) fn patching() -> PatchParams {
     }
 }
 
-/// To create or replace in our name.
+/// Parameters of a creation or replacement, with our field manager.
 pub(super) fn posting() -> PostParams {
     PostParams {
         field_manager: Some(CONTROLLER.to_owned()),
@@ -33,8 +33,8 @@ pub(super) fn posting() -> PostParams {
     }
 }
 
-/// How to delete an object one of whose owners is the right one: in the very version in which that
-/// was seen. Absent where there is none.
+/// Parameters for deleting an object in the version in which one of its owners was the right one;
+/// `None` without such an owner.
 pub(super) async fn owned(
     api: &Api<DynamicObject>,
     name: &str,
@@ -63,7 +63,7 @@ pub(super) async fn owned(
     }))
 }
 
-/// Deletes an object. False if it is gone already.
+/// Deletes an object. Returns false if it does not exist.
 pub(super) async fn delete(
     api: &Api<DynamicObject>,
     name: &str,

@@ -1,9 +1,9 @@
 //! Writes on behalf of sizing policies: their `VerticalPodAutoscaler` objects, their status and
-//! events about them.
+//! their events.
 //!
-//! No write can hit an object that no policy owns. One is made only where there is none of its
-//! name; it is changed by a patch that tests its uid and its owners first; and it is removed only
-//! in the very version in which the policy was seen to own it.
+//! No write affects an object that no policy owns. Objects are created only if the name is free,
+//! changed by a patch that tests UID and owners, and deleted only in the version in which the
+//! policy owned them.
 
 use std::time::Instant;
 
@@ -20,52 +20,28 @@ use kube::api::{Api, ApiResource, DynamicObject, Patch as Body, PatchParams};
 use kube::runtime::events::{Event, EventType};
 use kube::{Client, Error};
 use runtime::Leading;
+use vertical::policies::desired::is_policy;
+use vertical::policies::plan::Action;
+use vertical::policies::status::{StatusEvent, StatusUpdate};
 use view::{ObjectKey, Policy, PolicyScope};
 
 use super::event::{Events, event};
 use super::objects::{delete, loosely_typed, owned, patching, posting};
-use crate::sizing_policies::plan::Action;
-use crate::sizing_policies::status::{News, Said};
-use crate::sizing_policies::wanted::is_policy;
+use crate::outcome::PolicyOutcome;
 
-/// What events are about.
+/// Action of the events.
 const ACTION: &str = "ApplyPolicy";
 
-/// What became of a write.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Outcome {
-    /// It is as it should be.
-    Written,
-    /// It did not get through, and why.
-    Failed(String),
-    /// It was not sent, because this process no longer leads.
-    NotLeading,
-}
-
-impl Outcome {
-    /// The label of the metric.
-    pub(crate) fn name(&self) -> &'static str {
-        match self {
-            Self::Written => "written",
-            Self::Failed(_) => "failed",
-            Self::NotLeading => "not_leading",
-        }
-    }
-
-    /// The label of every outcome.
-    pub(crate) const NAMES: [&'static str; 3] = ["written", "failed", "not_leading"];
-}
-
-/// What was written for one policy.
+/// Numbers of objects written for one policy.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct Made {
+pub(crate) struct WriteCounts {
     created: usize,
     changed: usize,
     removed: usize,
 }
 
-impl Made {
-    /// One more.
+impl WriteCounts {
+    /// Counts one write.
     pub(crate) fn add(&mut self, action: &Action) {
         match action {
             Action::Create(_) => self.created += 1,
@@ -75,7 +51,7 @@ impl Made {
     }
 }
 
-/// Writes on behalf of policies.
+/// Writes on behalf of policies. Clones share everything.
 #[derive(Clone)]
 pub(crate) struct Writer {
     client: Client,
@@ -95,9 +71,9 @@ impl Writer {
         action: &Action,
         policy: &Policy,
         leading: &Leading,
-    ) -> Outcome {
+    ) -> PolicyOutcome {
         if !leading.holds(Instant::now()) {
-            return Outcome::NotLeading;
+            return PolicyOutcome::NotLeading;
         }
         let sent = match action {
             Action::Create(object) => self.create(key, object).await,
@@ -107,36 +83,41 @@ impl Writer {
         outcome(sent, key, action.name())
     }
 
-    /// Writes what there is to say into the status of a policy, if this process still leads.
+    /// Writes the status of a policy, if this process still leads.
     pub(crate) async fn write_status(
         &self,
         policy: &Policy,
-        said: &Said,
+        update: &StatusUpdate,
         leading: &Leading,
-    ) -> Outcome {
+    ) -> PolicyOutcome {
         if !leading.holds(Instant::now()) {
-            return Outcome::NotLeading;
+            return PolicyOutcome::NotLeading;
         }
-        let sent = match said {
-            Said::Status(status) => self.put_status(policy, status).await,
-            Said::Report(shard, report) => self.put_report(policy, *shard, report).await,
+        let sent = match update {
+            StatusUpdate::Status(status) => self.put_status(policy, status).await,
+            StatusUpdate::Report(shard, report) => self.put_report(policy, *shard, report).await,
         };
         outcome(sent, &policy.key, "status")
     }
 
-    /// Tells people of a policy what is new. They are told best, so an event that cannot be written
-    /// is no failure.
-    pub(crate) async fn tell(&self, policy: &Policy, news: &[News], made: &Made) {
-        let mut events: Vec<Event> = news
+    /// Records the events of a policy. A failed event is no error, since the status has the same
+    /// information.
+    pub(crate) async fn record_events(
+        &self,
+        policy: &Policy,
+        events: &[StatusEvent],
+        counts: &WriteCounts,
+    ) {
+        let mut events: Vec<Event> = events
             .iter()
-            .map(|news| event(EventType::Warning, &news.reason, ACTION, &news.note))
+            .map(|change| event(EventType::Warning, &change.reason, ACTION, &change.note))
             .collect();
-        if *made != Made::default() {
-            let Made {
+        if *counts != WriteCounts::default() {
+            let WriteCounts {
                 created,
                 changed,
                 removed,
-            } = made;
+            } = counts;
             let note =
                 format!("{created} autoscalers created, {changed} changed, {removed} removed");
             events.push(event(
@@ -147,7 +128,7 @@ impl Writer {
             ));
         }
         for event in events {
-            self.events.tell(&reference(policy), &event).await;
+            self.events.record(&reference(policy), &event).await;
         }
     }
 
@@ -229,16 +210,16 @@ impl Writer {
     }
 }
 
-fn outcome(sent: Result<(), Error>, key: &ObjectKey, action: &str) -> Outcome {
+fn outcome(sent: Result<(), Error>, key: &ObjectKey, action: &str) -> PolicyOutcome {
     match sent {
-        Ok(()) => Outcome::Written,
+        Ok(()) => PolicyOutcome::Written,
         Err(error) => {
             tracing::warn!(object = %key, action, %error, "cannot write on behalf of a sizing policy");
             let problem = match error {
                 Error::Api(status) => status.message.clone(),
                 error => error.to_string(),
             };
-            Outcome::Failed(format!("{action} {key}: {problem}"))
+            PolicyOutcome::Failed(format!("{action} {key}: {problem}"))
         }
     }
 }

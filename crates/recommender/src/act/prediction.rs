@@ -74,7 +74,7 @@ impl Writer {
             ..ObjectReference::default()
         };
         self.events
-            .tell(&reference, &event(kind, reason, "Predict", note))
+            .record(&reference, &event(kind, reason, "Predict", note))
             .await;
     }
 }

@@ -1,48 +1,48 @@
-//! Writes statuses, several at a time, for one term of leadership. What was begun ends with the
-//! term.
+//! Concurrent writes of statuses, for one term of leadership.
 
 use std::panic::resume_unwind;
 use std::sync::Arc;
 
 use runtime::Leading;
 use tokio::task::JoinSet;
+use vertical::state::Decision;
+use vertical::write_queue::{Priority, WriteQueue};
 use view::ObjectKey;
 
-use super::queue::{Lane, Queue};
-use super::{Outcome, Writer};
-use crate::state::Decision;
+use super::Writer;
+use crate::outcome::StatusOutcome;
 
 /// The writes of one term.
 pub(crate) struct Writes {
     writer: Writer,
     leading: Leading,
-    queue: Queue,
-    running: JoinSet<(ObjectKey, Outcome)>,
+    queue: WriteQueue,
+    running: JoinSet<(ObjectKey, StatusOutcome)>,
 }
 
 impl Writes {
-    /// At most `workers` of each lane at the same time.
+    /// At most `workers` of each priority at the same time.
     pub(crate) fn new(writer: Writer, workers: usize, leading: Leading) -> Self {
         Self {
             writer,
             leading,
-            queue: Queue::new(workers),
+            queue: WriteQueue::new(workers),
             running: JoinSet::new(),
         }
     }
 
-    /// Writes a decision as soon as it is its turn, if it changes anything.
-    pub(crate) fn put(&mut self, decision: Arc<Decision>, lane: Lane) {
+    /// Writes a decision when it is its turn, unless it changes nothing.
+    pub(crate) fn put(&mut self, decision: Arc<Decision>, priority: Priority) {
         if decision.is_change() {
-            self.queue.put(decision, lane);
+            self.queue.put(decision, priority);
             self.start();
         } else {
             self.queue.withdraw(&decision.autoscaler.key);
         }
     }
 
-    /// What became of the next write that ends; waits for ever while there is none.
-    pub(crate) async fn ended(&mut self) -> Outcome {
+    /// The outcome of the next write that ends; waits for ever while there is none.
+    pub(crate) async fn ended(&mut self) -> StatusOutcome {
         let Some(ended) = self.running.join_next().await else {
             return std::future::pending().await;
         };
@@ -52,16 +52,16 @@ impl Writes {
         outcome
     }
 
-    /// Whether nothing is to be written or being written.
+    /// Whether nothing is pending or being written.
     pub(crate) fn is_idle(&self) -> bool {
         self.queue.is_empty()
     }
 
     fn start(&mut self) {
-        while let Some((decision, lane)) = self.queue.take() {
+        while let Some((decision, priority)) = self.queue.take() {
             let (writer, leading) = (self.writer.clone(), self.leading.clone());
             self.running.spawn(async move {
-                let outcome = writer.write(&decision, lane, &leading).await;
+                let outcome = writer.write(&decision, priority, &leading).await;
                 (decision.autoscaler.key.clone(), outcome)
             });
         }

@@ -2,11 +2,11 @@
 
 use clap::Args;
 
-/// How many of Crane's metrics are shown.
+/// Limit of Crane's metrics.
 #[derive(Debug, Clone, Args)]
 pub struct CraneMetricsArgs {
-    /// The most series of Crane's metrics (`crane_autoscaling_*`, `crane_prediction_tsp`); 0 shows
-    /// none. One metric counts those that are left out.
+    /// Maximum number of series of Crane's metrics (`crane_autoscaling_*`, `crane_prediction_tsp`);
+    /// 0 disables them. One metric counts the omitted series.
     #[arg(long, default_value_t = 20_000, value_name = "SERIES")]
     pub crane_metrics_limit: u32,
 }

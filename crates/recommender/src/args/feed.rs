@@ -5,28 +5,28 @@ use std::path::PathBuf;
 use feed::AllowedClients;
 use runtime::ListenAddress;
 
-/// Flags of the feed to the other services. It is off unless the three files are given.
+/// Flags of the feed to the other services. It is disabled unless the three files are given.
 #[derive(Debug, Clone, clap::Args)]
 pub struct FeedArgs {
-    /// Where the gRPC feed is served, as host:port; no host means all interfaces. Needs
+    /// Address of the gRPC feed, as host:port; without a host, all interfaces. Needs
     /// --feed-tls-cert-file.
     #[arg(long, default_value = ":8950", value_name = "ADDRESS")]
     pub feed_address: ListenAddress,
-    /// Host under which the other services reach this replica, such as the pod's IP address. The
-    /// Lease tells it to them. Needed where --feed-address has no host.
+    /// Host at which the other services reach this replica, such as the pod's IP address. It is
+    /// announced in the Lease. Needed if --feed-address has no host.
     #[arg(long, default_value = "", value_name = "HOST")]
     pub feed_advertised_host: String,
-    /// Certificate chain (PEM) of the feed. Reread when it changes; while it is missing, the feed
-    /// waits for it.
+    /// Certificate chain (PEM) of the feed. Reloaded when it changes; while it is missing, the feed
+    /// does not start.
     #[arg(long, value_name = "FILE", requires_all = ["feed_tls_private_key_file", "feed_client_ca_file"])]
     pub feed_tls_cert_file: Option<PathBuf>,
     /// Private key (PEM) of --feed-tls-cert-file.
     #[arg(long, value_name = "FILE", requires = "feed_tls_cert_file")]
     pub feed_tls_private_key_file: Option<PathBuf>,
-    /// Authorities (PEM) that the certificates of the feed's clients must come from.
+    /// CA certificates (PEM) for the client certificates of the feed.
     #[arg(long, value_name = "FILE", requires = "feed_tls_cert_file")]
     pub feed_client_ca_file: Option<PathBuf>,
-    /// DNS names, separated by commas, of which a client's certificate must carry one.
+    /// DNS names, separated by commas, one of which a client certificate must contain.
     #[arg(
         long,
         default_value = "plimsoll-updater,plimsoll-webhook,plimsoll-adapter",

@@ -1,5 +1,5 @@
-//! The flags that say where history is: upstream's names and defaults, and a few more for TLS and
-//! for secrets in files.
+//! Flags of the Prometheus history: upstream's names and defaults, with additions for TLS and for
+//! secrets in files.
 
 use std::path::PathBuf;
 
@@ -11,36 +11,35 @@ use sources::prometheus::{Connection, Credentials, PodLabelSettings, Secret, Ste
 
 use crate::history::Settings;
 
-/// Where history is with `--storage=prometheus`.
+/// Prometheus for `--storage=prometheus`.
 #[derive(Debug, Clone, Args)]
 pub struct HistoryArgs {
-    /// Address of Prometheus or of another store with its query language and HTTP API.
+    /// Address of Prometheus or of another store with its API.
     #[arg(
         long,
         default_value = "http://prometheus.monitoring.svc",
         value_name = "URL"
     )]
     pub prometheus_address: String,
-    /// Do not check the certificate of Prometheus.
+    /// Skip the verification of Prometheus's certificate.
     #[arg(long)]
     pub prometheus_insecure: bool,
-    /// Authority (PEM) that signed the certificate of Prometheus. Without it those of the machine
-    /// are trusted.
+    /// CA certificate (PEM) of Prometheus. Without it the system's CAs are trusted.
     #[arg(long, value_name = "FILE")]
     pub prometheus_ca_file: Option<PathBuf>,
-    /// Certificate (PEM) to show to Prometheus. Needs --prometheus-client-key-file.
+    /// Client certificate (PEM) for Prometheus. Needs --prometheus-client-key-file.
     #[arg(long, value_name = "FILE", requires = "prometheus_client_key_file")]
     pub prometheus_client_cert_file: Option<PathBuf>,
     /// Private key (PEM) of --prometheus-client-cert-file.
     #[arg(long, value_name = "FILE", requires = "prometheus_client_cert_file")]
     pub prometheus_client_key_file: Option<PathBuf>,
-    /// How long one query may take.
+    /// Timeout of one query.
     #[arg(long, default_value = "5m0s", value_name = "DURATION", value_parser = positive_duration)]
     pub prometheus_query_timeout: GoDuration,
-    /// Token to show to Prometheus. Wins over a user name.
+    /// Bearer token for Prometheus. Takes precedence over a user name.
     #[arg(long, default_value = "", value_name = "TOKEN", hide_env_values = true)]
     pub prometheus_bearer_token: String,
-    /// File with such a token. It is read anew for each attempt.
+    /// File with the bearer token, read for each attempt.
     #[arg(long, default_value = "", value_name = "FILE")]
     pub prometheus_bearer_token_file: String,
     /// User name for Prometheus. Also read from `PROMETHEUS_USERNAME`.
@@ -54,29 +53,29 @@ pub struct HistoryArgs {
         hide_env_values = true
     )]
     pub password: String,
-    /// File with such a password. It is read anew for each attempt.
+    /// File with the password, read for each attempt.
     #[arg(long, default_value = "", value_name = "FILE")]
     pub password_file: String,
 
-    /// How much history is fetched.
+    /// Length of the history to fetch.
     #[arg(long, default_value = "8d", value_name = "DURATION")]
     pub history_length: Step,
-    /// Distance of the points of history.
+    /// Resolution of the history.
     #[arg(long, default_value = "1h", value_name = "DURATION")]
     pub history_resolution: Step,
-    /// Scrape job of the usage series; empty for any. While this and the flags for their names and
-    /// labels have their defaults and there are no such series, the names that the usual collectors
-    /// write are tried.
+    /// Scrape job of the usage series; empty for any. If this and the flags for names and labels
+    /// have their defaults and these series do not exist, the names of the usual collectors are
+    /// tried.
     #[arg(long, default_value = "kubernetes-cadvisor", value_name = "NAME")]
     pub prometheus_cadvisor_job_name: String,
-    /// Series that count seconds of CPU.
+    /// CPU usage series, in seconds.
     #[arg(
         long,
         default_value = "container_cpu_usage_seconds_total",
         value_name = "NAME"
     )]
     pub history_cpu_metric: String,
-    /// Series of memory in use.
+    /// Memory usage series.
     #[arg(
         long,
         default_value = "container_memory_working_set_bytes",
@@ -92,16 +91,16 @@ pub struct HistoryArgs {
     /// Label of the usage series with the name of the container.
     #[arg(long, default_value = "name", value_name = "LABEL")]
     pub container_name_label: String,
-    /// Series with the labels of pods, which tell to whom pods that are gone belonged. While this
-    /// and the next three have their defaults and there are no such series, kube-state-metrics' and
-    /// OpenTelemetry's are tried.
+    /// Series with pod labels, which attribute the usage of deleted pods. If this and the next
+    /// three flags have their defaults and these series do not exist, those of kube-state-metrics
+    /// and OpenTelemetry are tried.
     #[arg(
         long,
         default_value = r#"up{job="kubernetes-pods"}"#,
         value_name = "QUERY"
     )]
     pub metric_for_pod_labels: String,
-    /// What the names of pod labels start with in these series.
+    /// Prefix of pod label names in these series.
     #[arg(long, default_value = "pod_label_", value_name = "PREFIX")]
     pub pod_label_prefix: String,
     /// Label of these series with the namespace.
@@ -113,7 +112,7 @@ pub struct HistoryArgs {
 }
 
 impl HistoryArgs {
-    /// What the flags say together. `environment` gives the value of a variable.
+    /// Converts the flags to settings. `environment` returns the value of a variable.
     pub fn settings(
         self,
         environment: impl Fn(&str) -> Option<String>,
@@ -188,7 +187,7 @@ impl HistoryArgs {
     }
 }
 
-/// The text wins over the file.
+/// The text takes precedence over the file.
 fn secret(text: String, file: String) -> Option<Secret> {
     match (text.is_empty(), file.is_empty()) {
         (false, _) => Some(Secret::Text(text)),
@@ -197,7 +196,7 @@ fn secret(text: String, file: String) -> Option<Secret> {
     }
 }
 
-/// The flags win over the environment.
+/// The flags take precedence over the environment.
 fn basic(
     username: String,
     password: Option<Secret>,

@@ -1,21 +1,21 @@
-//! The flags that show recommendations as metrics.
+//! Flags of recommendations as metrics.
 
 use clap::Args;
 
-/// Whether recommendations are shown as metrics, and how many.
+/// Recommendations as metrics, and their limit.
 #[derive(Debug, Clone, Args)]
 pub struct RecommendationMetricsArgs {
-    /// Show recommendations as metrics, under the names that kube-state-metrics gave them.
+    /// Export recommendations as metrics, under the former names of kube-state-metrics.
     #[arg(long)]
     pub recommendation_metrics: bool,
-    /// The most series of recommendations. A container has eight; one metric counts those that are
-    /// left out.
+    /// Maximum number of series of recommendations. A container has eight; one metric counts the
+    /// omitted series.
     #[arg(long, default_value_t = 20_000, value_parser = clap::value_parser!(u32).range(1..), value_name = "SERIES")]
     pub recommendation_metrics_limit: u32,
 }
 
 impl RecommendationMetricsArgs {
-    /// The most series; none where recommendations are not shown.
+    /// Maximum number of series; `None` if disabled.
     pub fn limit(self) -> Option<usize> {
         let Self {
             recommendation_metrics,

@@ -1,30 +1,29 @@
-//! Flags that hold recommendations to what can be scheduled.
+//! Flags that cap recommendations to what can be scheduled.
 
 use anyhow::ensure;
 
-use crate::schedulable::{CapTo, Settings};
+use vertical::schedulable::{CapTo, Settings};
 
-/// What recommendations are held to. Nothing unless asked for, since upstream's numbers differ from
-/// then on.
+/// Caps of recommendations. Disabled by default, since recommendations then differ from upstream's.
 #[derive(Debug, Clone, clap::Args)]
 pub struct SchedulableArgs {
-    /// Hold recommendations to what pods can be scheduled with: any of nodes, quotas and
-    /// limit-ranges, separated by commas. nodes: what the largest node that the pods may run on has
-    /// allocatable, less the daemons there and a margin; quotas: what each quota of the namespace
-    /// leaves to each replica; limit-ranges: the maximum of each limit range. Empty, the default,
-    /// gives upstream's numbers. The annotation plimsoll.dev/cap-to-schedulable of an object
-    /// narrows it down; none means nothing. Needs the rights in deploy/components/schedulable.
-    /// Nodes that a cluster autoscaler could bring but has not do not count.
+    /// Cap recommendations to what pods can be scheduled with: any of nodes, quotas and
+    /// limit-ranges, separated by commas. nodes: the allocatable resources of the largest node that
+    /// the pods may run on, less daemon pods and a margin; quotas: the room that each quota of the
+    /// namespace leaves for each replica; limit-ranges: the maximum of each limit range. Empty, the
+    /// default, gives upstream's recommendations. The annotation plimsoll.dev/cap-to-schedulable of
+    /// an object narrows the list; none means no cap. Needs the rights in
+    /// deploy/components/schedulable. Nodes that a cluster autoscaler could add do not count.
     #[arg(long, default_value = "", value_name = "LIST")]
     pub cap_to_schedulable: CapTo,
-    /// Share of a node's allocatable CPU and memory that is left free when recommendations are held
+    /// Share of a node's allocatable CPU and memory that stays free when recommendations are capped
     /// to nodes.
     #[arg(long, default_value_t = 0.05, value_name = "FRACTION")]
     pub schedulable_margin_fraction: f64,
 }
 
 impl SchedulableArgs {
-    /// The settings; none where recommendations are held to nothing.
+    /// The settings; `None` without caps.
     pub fn settings(self) -> anyhow::Result<Option<Settings>> {
         let Self {
             cap_to_schedulable: cap_to,

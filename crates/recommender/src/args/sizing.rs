@@ -1,4 +1,4 @@
-//! Flags that say how large a container should be: upstream's names and defaults.
+//! Flags of container sizes: upstream's names and defaults.
 
 use anyhow::Context as _;
 use model::{Quantity, ResourceList, ResourceName};
@@ -6,58 +6,59 @@ use runtime::gates::{PER_VPA_CONFIG, SUITE};
 use runtime::{FeatureGates, GoDuration};
 use sizing::{Config, MemoryRules, Percentiles, WithoutUsage};
 
-/// Flags that say how large a container should be.
+/// Flags of container sizes.
 #[derive(Debug, Clone, clap::Args)]
 pub struct SizingArgs {
-    /// Share of usage that is added as a safety margin.
+    /// Fraction of usage added as a safety margin.
     #[arg(long, default_value_t = 0.15, value_name = "FRACTION")]
     pub recommendation_margin_fraction: f64,
-    /// The least CPU of a pod, in millicores, shared evenly by its containers.
+    /// Minimum CPU of a pod, in millicores, divided evenly among its containers.
     #[arg(long, default_value_t = 25.0, value_name = "MILLICORES")]
     pub pod_recommendation_min_cpu_millicores: f64,
-    /// The least memory of a pod, in MiB, shared evenly by its containers.
+    /// Minimum memory of a pod, in MiB, divided evenly among its containers.
     #[arg(long, default_value_t = 250.0, value_name = "MIB")]
     pub pod_recommendation_min_memory_mb: f64,
-    /// Percentile of CPU usage that becomes the target.
+    /// Percentile of CPU usage for the target.
     #[arg(long, default_value_t = 0.9, value_name = "FRACTION")]
     pub target_cpu_percentile: f64,
-    /// Percentile of CPU usage that becomes the lower bound.
+    /// Percentile of CPU usage for the lower bound.
     #[arg(long, default_value_t = 0.5, value_name = "FRACTION")]
     pub recommendation_lower_bound_cpu_percentile: f64,
-    /// Percentile of CPU usage that becomes the upper bound.
+    /// Percentile of CPU usage for the upper bound.
     #[arg(long, default_value_t = 0.95, value_name = "FRACTION")]
     pub recommendation_upper_bound_cpu_percentile: f64,
-    /// Percentile of memory peaks that becomes the target.
+    /// Percentile of memory peaks for the target.
     #[arg(long, default_value_t = 0.9, value_name = "FRACTION")]
     pub target_memory_percentile: f64,
-    /// Percentile of memory peaks that becomes the lower bound.
+    /// Percentile of memory peaks for the lower bound.
     #[arg(long, default_value_t = 0.5, value_name = "FRACTION")]
     pub recommendation_lower_bound_memory_percentile: f64,
-    /// Percentile of memory peaks that becomes the upper bound.
+    /// Percentile of memory peaks for the upper bound.
     #[arg(long, default_value_t = 0.95, value_name = "FRACTION")]
     pub recommendation_upper_bound_memory_percentile: f64,
-    /// How much history gives a confidence of one in the bounds of CPU.
+    /// Length of history with a confidence of 1 in the bounds of CPU.
     #[arg(long, default_value = "24h0m0s", value_name = "DURATION")]
     pub confidence_interval_cpu: GoDuration,
-    /// How much history gives a confidence of one in the bounds of memory.
+    /// Length of history with a confidence of 1 in the bounds of memory.
     #[arg(long, default_value = "24h0m0s", value_name = "DURATION")]
     pub confidence_interval_memory: GoDuration,
-    /// How long it takes until CPU usage counts half.
+    /// Half-life of CPU samples.
     #[arg(long, default_value = "24h0m0s", value_name = "DURATION")]
     pub cpu_histogram_decay_half_life: GoDuration,
-    /// How long it takes until a memory peak counts half.
+    /// Half-life of memory peaks.
     #[arg(long, default_value = "24h0m0s", value_name = "DURATION")]
     pub memory_histogram_decay_half_life: GoDuration,
-    /// Length of the window of which only the memory peak counts.
+    /// Length of a memory window, of which only the peak counts.
     #[arg(long, default_value = "24h0m0s", value_name = "DURATION")]
     pub memory_aggregation_interval: GoDuration,
-    /// After how many such windows without usage history is dropped.
+    /// Number of memory windows without usage after which history is dropped.
     #[arg(long, default_value_t = 8, value_name = "COUNT")]
     pub memory_aggregation_interval_count: i64,
-    /// A kill for want of memory counts as a peak of this many times the memory.
+    /// Factor of the memory peak that an OOM kill counts as, relative to the memory of the killed
+    /// container.
     #[arg(long, default_value_t = 1.2, value_name = "RATIO")]
     pub oom_bump_up_ratio: f64,
-    /// A kill for want of memory counts as a peak at least this much above the memory, in bytes.
+    /// Minimum by which the peak of an OOM kill exceeds the memory of the killed container, in bytes.
     #[arg(long, default_value_t = 104_857_600.0, value_name = "BYTES")]
     pub oom_min_bump_up_bytes: f64,
     /// Deprecated: write memory with two decimals and a binary suffix.
@@ -69,24 +70,23 @@ pub struct SizingArgs {
     /// Round memory up to a multiple of this.
     #[arg(long, default_value_t = 1, value_name = "BYTES")]
     pub round_memory_bytes: i64,
-    /// Heed the annotation vpa-post-processor.kubernetes.io/CONTAINER_integerCPU, which asks for
+    /// Respect the annotation vpa-post-processor.kubernetes.io/CONTAINER_integerCPU, which requests
     /// whole cores.
     #[arg(long)]
     pub cpu_integer_post_processor_enabled: bool,
-    /// Recommend the minimum for containers of which nothing was measured. Without it they get no
-    /// recommendation.
+    /// Recommend the minimum for containers without samples. Otherwise they get no recommendation.
     #[arg(long, default_value_t = true)]
     pub minimum_without_usage: bool,
-    /// The most CPU recommended for one container; 0 sets no limit.
+    /// Maximum CPU recommended for one container; 0 means no limit.
     #[arg(long, default_value = "0", value_name = "QUANTITY")]
     pub container_recommendation_max_allowed_cpu: Quantity,
-    /// The most memory recommended for one container; 0 sets no limit.
+    /// Maximum memory recommended for one container; 0 means no limit.
     #[arg(long, default_value = "0", value_name = "QUANTITY")]
     pub container_recommendation_max_allowed_memory: Quantity,
 }
 
 impl SizingArgs {
-    /// The settings of sizing. `gates` as in `--feature-gates`.
+    /// Converts the flags to the configuration of sizing. `gates` as in `--feature-gates`.
     pub fn config(self, gates: &str) -> anyhow::Result<Config> {
         let gates = FeatureGates::parse(&SUITE, gates).context("--feature-gates")?;
         let Self {
@@ -167,7 +167,7 @@ impl SizingArgs {
     }
 }
 
-/// A duration from the command line has at most 2^63 - 1 nanoseconds.
+/// Converts a duration, at most 2^63 - 1 nanoseconds.
 fn nanoseconds(duration: GoDuration) -> i64 {
     i64::try_from(duration.0.as_nanos()).unwrap_or(i64::MAX)
 }

@@ -1,12 +1,13 @@
-//! Every flag that upstream's recommender 1.8 knows, with its default: a Deployment that was
-//! written for it starts ours, and means the same.
+//! Every flag of upstream's recommender 1.8, with its default: a Deployment written for upstream
+//! starts this program with the same meaning.
 
 use runtime::upstream;
 
 use super::tests::parse;
 use super::{Args, PROGRAM};
 
-/// Those that not all programs have. Source: upstream `docs/flags.md` and `pkg/recommender/config`.
+/// Upstream's flags that not all programs have. Source: `docs/flags.md` and
+/// `pkg/recommender/config`.
 const OWN: [(&str, &str); 55] = [
     ("recommender-name", "default"),
     ("recommender-interval", "1m0s"),

@@ -1,11 +1,11 @@
-//! How many objects are held to what can be scheduled, by what they are held to.
+//! Number of capped objects, by source of the cap.
 
 use prometheus::{IntGaugeVec, Opts};
 
-use crate::schedulable::capped_by;
-use crate::state::Decision;
+use vertical::schedulable::capped_by;
+use vertical::state::Decision;
 
-/// The words of the condition's reason, as label values.
+/// Words of the condition's reason, and the label values.
 const SOURCES: [(&str, &str); 3] = [
     ("Node", "node"),
     ("ResourceQuota", "quota"),
@@ -20,7 +20,7 @@ impl Caps {
     pub(super) fn new() -> Result<Self, prometheus::Error> {
         let options = Opts::new(
             "vpa_recommender_capped_objects",
-            "VPA objects whose target is held to what can be scheduled, by what holds it.",
+            "VPA objects whose recommendation is capped to what can be scheduled, by source of the cap.",
         );
         let caps = Self(IntGaugeVec::new(options, &["source"])?);
         caps.count([]);

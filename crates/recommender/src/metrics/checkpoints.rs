@@ -1,47 +1,45 @@
-//! What becomes of checkpoints, and since when something known may not be stored.
+//! Metrics of the checkpoints: writes, deletions, and the age of what is stored.
 
 use parking_lot::Mutex;
 use std::sync::Arc;
+use std::time::Duration;
 
 use jiff::Timestamp;
 use prometheus::core::{Collector, Desc};
 use prometheus::{Gauge, IntCounterVec, Opts, proto::MetricFamily};
+use vertical::checkpoint::garbage::UnusedReason;
 
-use crate::act::checkpoint::Outcome;
-use crate::checkpoint::garbage::Reason;
+use super::steps::StepLatency;
+use crate::outcome::CheckpointOutcome;
 
-/// Counters of what was loaded, written and collected, and the age of what was last stored.
+/// Counters of checkpoints that were written and deleted, and the age of what was last stored.
 #[derive(Debug, Clone)]
-pub(crate) struct Checkpoints {
-    loaded: IntCounterVec,
+pub(crate) struct CheckpointMetrics {
+    steps: StepLatency,
     writes: IntCounterVec,
     collected: IntCounterVec,
     age: Gauge,
     oldest: Arc<Mutex<Option<Timestamp>>>,
 }
 
-impl Checkpoints {
-    pub(super) fn new() -> Result<Self, prometheus::Error> {
+impl CheckpointMetrics {
+    pub(super) fn new(steps: StepLatency) -> Result<Self, prometheus::Error> {
         let counter = |name, help, label| IntCounterVec::new(Opts::new(name, help), &[label]);
         let metrics = Self {
-            loaded: counter(
-                "vpa_recommender_checkpoints_loaded_total",
-                "Checkpoints whose history was taken over, or refused.",
-                "result",
-            )?,
+            steps,
             writes: counter(
                 "vpa_recommender_checkpoint_writes_total",
-                "Checkpoints by what became of them when they were due.",
+                "Checkpoints that were due, by result.",
                 "result",
             )?,
             collected: counter(
                 "vpa_recommender_checkpoints_collected_total",
-                "Checkpoints that were deleted because nobody needs them.",
+                "Checkpoints that were deleted because they are unused, by reason.",
                 "reason",
             )?,
             age: Gauge::new(
                 "vpa_recommender_checkpoint_oldest_seconds",
-                "Seconds of which the history of some VPA object may not be stored; 0 on a stand-by.",
+                "Seconds since the least recently stored VPA object was stored; 0 on a standby.",
             )?,
             oldest: Arc::default(),
         };
@@ -49,39 +47,32 @@ impl Checkpoints {
         Ok(metrics)
     }
 
-    /// A rate needs a first value, also of what never happens.
+    /// Creates every series: a rate needs a first value, also of what never happens.
     fn start_at_zero(&self) {
-        for result in ["loaded", "refused"] {
-            self.loaded.with_label_values(&[result]);
-        }
-        for outcome in Outcome::ALL {
+        for outcome in CheckpointOutcome::ALL {
             self.writes.with_label_values(&[outcome.name()]);
         }
-        for reason in Reason::ALL {
+        for reason in UnusedReason::ALL {
             self.collected.with_label_values(&[reason.name()]);
         }
     }
 
-    /// The history of so many checkpoints was taken over, or refused.
-    pub(crate) fn loaded(&self, accepted: usize, refused: usize) {
-        for (result, count) in [("loaded", accepted), ("refused", refused)] {
-            self.loaded
-                .with_label_values(&[result])
-                .inc_by(count as u64);
-        }
+    /// Records the duration of a look at all VPA objects.
+    pub(crate) fn maintained(&self, duration: Duration) {
+        self.steps.observe("MaintainCheckpoints", duration);
     }
 
-    /// What became of one checkpoint that was due.
-    pub(crate) fn written(&self, outcome: Outcome) {
+    /// Counts a checkpoint that was due.
+    pub(crate) fn written(&self, outcome: CheckpointOutcome) {
         self.writes.with_label_values(&[outcome.name()]).inc();
     }
 
-    /// One was deleted.
-    pub(crate) fn collected(&self, reason: Reason) {
+    /// Counts a deleted checkpoint.
+    pub(crate) fn collected(&self, reason: UnusedReason) {
         self.collected.with_label_values(&[reason.name()]).inc();
     }
 
-    /// All that was known until then is stored; none when storing is another's work.
+    /// Sets the time until which everything is stored; `None` on a standby.
     pub(crate) fn stored_until(&self, time: Option<Timestamp>) {
         *self.oldest.lock() = time;
     }
@@ -94,21 +85,14 @@ impl Checkpoints {
     }
 }
 
-impl Collector for Checkpoints {
+impl Collector for CheckpointMetrics {
     fn desc(&self) -> Vec<&Desc> {
-        [
-            self.loaded.desc(),
-            self.writes.desc(),
-            self.collected.desc(),
-            self.age.desc(),
-        ]
-        .concat()
+        [self.writes.desc(), self.collected.desc(), self.age.desc()].concat()
     }
 
     fn collect(&self) -> Vec<MetricFamily> {
         self.age.set(self.age_seconds(Timestamp::now()));
         [
-            self.loaded.collect(),
             self.writes.collect(),
             self.collected.collect(),
             self.age.collect(),
@@ -124,7 +108,8 @@ mod tests {
     #[test]
     fn age_counts_from_what_was_stored_last_and_a_stand_by_has_none() {
         let second = |second| Timestamp::from_second(second).expect("in range");
-        let checkpoints = Checkpoints::new().expect("valid names");
+        let checkpoints =
+            CheckpointMetrics::new(StepLatency::new().expect("valid names")).expect("valid names");
         let check =
             |expected: f64| assert!((checkpoints.age_seconds(second(100)) - expected).abs() < 1e-9);
         check(0.0);

@@ -1,4 +1,4 @@
-//! The state of the watches, read from the views whenever metrics are read.
+//! State of the watches, read from the views at every scrape.
 
 use jiff::Timestamp;
 use prometheus::core::{Collector, Desc};

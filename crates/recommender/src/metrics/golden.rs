@@ -1,17 +1,19 @@
-//! What /metrics shows: names, types and labels. The first list is upstream's, which dashboards and
+//! Names, types and labels of the metrics. The first list is upstream's, which dashboards and
 //! alerts rely on.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
+use jiff::Timestamp;
 use model::{Cpu, Memory, ResourceList, Sample};
 use prometheus::proto::MetricFamily;
-use sizing::Accepted;
 use sources::prometheus::Exchange;
+use vertical::Accepted;
+use vertical::state::Recommended;
 use view::View;
 
+use super::publish::LATENCY_BUCKETS;
 use super::*;
-use crate::state::Recommended;
 
 /// Upstream's recommender 1.8 (`pkg/utils/metrics/recommender`, `pkg/utils/metrics/quality`).
 const UPSTREAM: &[&str] = &[
@@ -91,8 +93,8 @@ fn shown() -> Vec<MetricFamily> {
         vec![watch::Sender::new(View::default()).subscribe()],
     )
     .expect("valid names");
-    metrics.decided([]);
-    metrics.steps().done("LoadVPAs");
+    metrics.publish.decided([]);
+    metrics.publish.steps().done("LoadVPAs");
     metrics.history.exchanged(Exchange {
         code: Some(200),
         duration: Duration::from_secs(1),
@@ -112,7 +114,7 @@ fn shown() -> Vec<MetricFamily> {
             cpu,
             memory,
         };
-        metrics.quality.sample(
+        metrics.ingest.quality.sample(
             Recommended {
                 update_mode: None,
                 uncapped,
@@ -122,13 +124,13 @@ fn shown() -> Vec<MetricFamily> {
         );
     }
     let decision = super::recommendations::tests::decision("web", &["main"]);
-    let mut changes = Changes::default();
-    changes.observe(&metrics.quality, [&decision]);
-    changes.observe(&metrics.quality, [&decision]);
+    let mut changes = RecommendationChanges::default();
+    changes.observe(&metrics.publish.quality, [&decision]);
+    changes.observe(&metrics.publish.quality, [&decision]);
     let metrics = metrics
         .with_recommendations(&registry, 100)
         .expect("valid names");
-    metrics.decided([&decision]);
+    metrics.publish.decided([&decision]);
     registry.gather()
 }
 

@@ -1,4 +1,4 @@
-//! How the fetching of history goes. The first two names, labels and buckets are upstream's.
+//! Metrics of the backfill. The first two names, labels and buckets are upstream's.
 
 use prometheus::core::Collector;
 use prometheus::{HistogramOpts, HistogramVec, IntCounter, IntCounterVec, IntGauge, Opts};
@@ -10,9 +10,9 @@ const BUCKETS: [f64; 21] = [
 ];
 const METHOD: &str = "get";
 
-/// What is measured about history.
+/// Metrics of the backfill. Clones share them.
 #[derive(Debug, Clone)]
-pub struct HistoryMetrics {
+pub(crate) struct HistoryMetrics {
     requests: IntCounterVec,
     durations: HistogramVec,
     pending: IntGauge,
@@ -24,7 +24,7 @@ impl HistoryMetrics {
     pub(super) fn new() -> Result<Self, prometheus::Error> {
         let durations = HistogramOpts::new(
             "vpa_recommender_prometheus_client_api_requests_duration_seconds",
-            "Time until the answer of Prometheus.",
+            "Duration of requests to Prometheus, in seconds.",
         );
         let metrics = Self {
             requests: IntCounterVec::new(
@@ -37,7 +37,7 @@ impl HistoryMetrics {
             durations: HistogramVec::new(durations.buckets(BUCKETS.to_vec()), &["code", "method"])?,
             pending: IntGauge::new(
                 "vpa_recommender_history_pending",
-                "Namespaces (selectors with --memory-saver) whose history has not come yet.",
+                "Namespaces (selectors with --memory-saver) whose history is not fetched yet.",
             )?,
             fetches: IntCounterVec::new(
                 Opts::new(
@@ -48,7 +48,7 @@ impl HistoryMetrics {
             )?,
             samples: IntCounter::new(
                 "vpa_recommender_history_samples_total",
-                "Samples of history that count.",
+                "Samples of fetched history that were added.",
             )?,
         };
         for result in ["succeeded", "failed"] {
@@ -67,7 +67,7 @@ impl HistoryMetrics {
         ]
     }
 
-    /// Prometheus was asked.
+    /// Records a request to Prometheus.
     pub(crate) fn exchanged(&self, Exchange { code, duration }: Exchange) {
         let code = code.map_or("<error>".to_owned(), |code| code.to_string());
         self.requests.with_label_values(&[&code, METHOD]).inc();
@@ -76,19 +76,19 @@ impl HistoryMetrics {
             .observe(duration.as_secs_f64());
     }
 
-    /// How many pieces of history are missing.
+    /// Sets the number of gaps.
     pub(crate) fn pending(&self, count: usize) {
         self.pending.set(i64::try_from(count).unwrap_or(i64::MAX));
     }
 
-    /// A piece of history was fetched, or was not.
+    /// Counts an attempt to fetch a gap.
     pub(crate) fn fetched(&self, succeeded: bool) {
         self.fetches
             .with_label_values(&[if succeeded { "succeeded" } else { "failed" }])
             .inc();
     }
 
-    /// So many samples of history came.
+    /// Counts samples of history.
     pub(crate) fn samples(&self, count: u64) {
         self.samples.inc_by(count);
     }

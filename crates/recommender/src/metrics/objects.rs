@@ -1,10 +1,10 @@
-//! How many objects there are of each sort: upstream's gauge with all its combinations of labels.
+//! Number of objects by kind: upstream's gauge with all combinations of its labels.
 
 use api::vpa::UpdateMode;
 use prometheus::IntGaugeVec;
 
-use crate::decide::has_recommendation;
-use crate::state::Decision;
+use vertical::state::Decision;
+use vertical::status::has_recommendation;
 
 pub(super) const LABELS: [&str; 5] = [
     "update_mode",
@@ -22,7 +22,7 @@ const MODES: [&str; 6] = [
     "InPlace",
     "Auto",
 ];
-/// The versions that upstream tells apart. Only the last one is served.
+/// Versions of the API in upstream's label. Only the last one is served.
 const VERSIONS: [&str; 3] = ["v1beta1", "v1beta2", "v1"];
 const BOOLEANS: [&str; 2] = ["false", "true"];
 
@@ -63,7 +63,7 @@ fn boolean(value: bool) -> &'static str {
     BOOLEANS[usize::from(value)]
 }
 
-/// As objects write it.
+/// The update mode as in objects.
 pub(super) fn mode(mode: UpdateMode) -> &'static str {
     match mode {
         UpdateMode::Off => "Off",

@@ -1,12 +1,12 @@
-//! What becomes of sizing policies.
+//! Metrics of the sizing policies.
 
 use prometheus::core::Collector;
 use prometheus::{IntCounterVec, IntGauge, IntGaugeVec, Opts};
+use vertical::policies::plan::{Action, PolicySummary};
 
-use crate::act::policy::Outcome;
-use crate::sizing_policies::plan::{Action, Tally};
+use crate::outcome::PolicyOutcome;
 
-/// Counts of policies, of what they mean, and of writes on their behalf.
+/// Counts of policies, their workloads, and writes on their behalf.
 #[derive(Debug, Clone)]
 pub(crate) struct PolicyMetrics {
     policies: IntGauge,
@@ -19,12 +19,12 @@ impl PolicyMetrics {
         let metrics = Self {
             policies: IntGauge::new(
                 "vpa_recommender_sizing_policies",
-                "Sizing policies that this recommender is in charge of; 0 on a stand-by.",
+                "Sizing policies that this recommender handles; 0 on a standby.",
             )?,
             workloads: IntGaugeVec::new(
                 Opts::new(
                     "vpa_recommender_sizing_policy_workloads",
-                    "Workloads that sizing policies mean, by what became of them; 0 on a stand-by.",
+                    "Workloads that sizing policies select, by state; 0 on a standby.",
                 ),
                 &["state"],
             )?,
@@ -38,7 +38,7 @@ impl PolicyMetrics {
         };
         metrics.counted(&[]);
         for operation in Action::NAMES {
-            for result in Outcome::NAMES {
+            for result in PolicyOutcome::NAMES {
                 metrics.writes.with_label_values(&[operation, result]);
             }
         }
@@ -53,23 +53,23 @@ impl PolicyMetrics {
         ]
     }
 
-    /// What all policies came to.
-    pub(crate) fn counted(&self, tallies: &[Tally]) {
-        let set = |state: &str, count: &dyn Fn(&Tally) -> usize| {
-            let sum: usize = tallies.iter().map(count).sum();
+    /// Sets the gauges to the summaries of all policies.
+    pub(crate) fn counted(&self, summaries: &[PolicySummary]) {
+        let set = |state: &str, count: &dyn Fn(&PolicySummary) -> usize| {
+            let sum: usize = summaries.iter().map(count).sum();
             self.workloads
                 .with_label_values(&[state])
                 .set(i64::try_from(sum).unwrap_or(i64::MAX));
         };
         self.policies
-            .set(i64::try_from(tallies.len()).unwrap_or(i64::MAX));
-        set("managed", &|tally| tally.managed);
-        set("conflicting", &|tally| tally.conflicts.count);
-        set("overridden", &|tally| tally.overridden.count);
+            .set(i64::try_from(summaries.len()).unwrap_or(i64::MAX));
+        set("managed", &|summary| summary.managed);
+        set("conflicting", &|summary| summary.conflicts.count);
+        set("overridden", &|summary| summary.overridden.count);
     }
 
-    /// What became of one write.
-    pub(crate) fn written(&self, action: &Action, outcome: &Outcome) {
+    /// Counts one write.
+    pub(crate) fn written(&self, action: &Action, outcome: &PolicyOutcome) {
         self.writes
             .with_label_values(&[action.name(), outcome.name()])
             .inc();

@@ -1,9 +1,8 @@
-//! How good recommendations are, measured against every sample of usage and kill that comes in:
-//! upstream's `vpa_quality_*`, with its names, labels and buckets
-//! (`pkg/utils/metrics/quality/quality.go`).
+//! Quality of the recommendations, measured against every usage sample and OOM kill: upstream's
+//! `vpa_quality_*`, with its names, labels and buckets (`pkg/utils/metrics/quality/quality.go`).
 //!
-//! What counts as recommended is the uncapped target in the object when the sample arrives. CPU in
-//! cores, memory in bytes; a kill for want of memory counts as the peak that it becomes.
+//! The recommendation is the uncapped target in the object when the sample arrives. CPU in cores,
+//! memory in bytes; an OOM kill counts as its memory peak.
 
 use std::collections::BTreeMap;
 
@@ -11,11 +10,11 @@ use api::vpa::UpdateMode;
 use model::{Cpu, Memory, ResourceList, Sample};
 use prometheus::core::Collector;
 use prometheus::{HistogramOpts, HistogramVec, IntCounterVec, Opts, exponential_buckets};
-use sizing::Accepted;
+use vertical::Accepted;
+use vertical::state::{Decision, Recommended};
 use view::ObjectKey;
 
 use super::objects::mode;
-use crate::state::{Decision, Recommended};
 
 const CPU: &str = "cpu";
 const MEMORY: &str = "memory";
@@ -23,7 +22,7 @@ const RELATIVE_BUCKETS: [f64; 29] = [
     -1.0, -0.75, -0.5, -0.25, -0.1, -0.05, -0.025, -0.01, -0.005, -0.0025, -0.001, 0.0, 0.001,
     0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 0.75, 1.0, 2.5, 5.0, 10.0, 25.0, 50.0, 100.0,
 ];
-/// Upstream's largest size of an object: 2^20 pods.
+/// Logarithm of upstream's maximum number of pods, 2^20.
 const MAX_SIZE_LOG2: u32 = 20;
 
 /// All of `vpa_quality_*`. Clones share them.
@@ -68,7 +67,7 @@ impl Quality {
         let of_memory: &[&str] = &["update_mode", "recommendation_missing", "is_oom"];
         let missing = Opts::new(
             "vpa_quality_usage_sample_missing_recommendation_count",
-            "Samples of usage that find no recommendation where one is due.",
+            "Usage samples of sized containers without a recommendation.",
         );
         Ok(Self {
             relative_difference: histogram(
@@ -137,7 +136,7 @@ impl Quality {
         ]
     }
 
-    /// A sample entered a history.
+    /// Records a sample that entered a history.
     pub(crate) fn sample(&self, recommended: Recommended, sample: &Sample, accepted: Accepted) {
         let mode = name(recommended.update_mode);
         let (is_oom, uncapped) = (false, recommended.uncapped);
@@ -162,8 +161,8 @@ impl Quality {
         }
     }
 
-    /// A kill for want of memory entered a history as this peak.
-    pub(crate) fn kill(
+    /// Records an OOM kill that entered a history as this peak.
+    pub(crate) fn oom_kill(
         &self,
         Recommended {
             update_mode,
@@ -224,13 +223,13 @@ impl Quality {
     }
 }
 
-/// Uncapped targets of the round before, to tell how they change. Objects and containers that are
-/// gone are forgotten.
+/// Uncapped targets of the last round, from which changes are measured. Deleted objects and
+/// containers are forgotten.
 #[derive(Debug, Default)]
-pub(crate) struct Changes(BTreeMap<ObjectKey, BTreeMap<String, ResourceList>>);
+pub(crate) struct RecommendationChanges(BTreeMap<ObjectKey, BTreeMap<String, ResourceList>>);
 
-impl Changes {
-    /// A round has decided this.
+impl RecommendationChanges {
+    /// Records the changes since the last round.
     pub(crate) fn observe<'a>(
         &mut self,
         quality: &Quality,
@@ -284,26 +283,26 @@ fn update_mode(decision: &Decision) -> Option<UpdateMode> {
         .update_mode
 }
 
-/// Cores, if any are recommended.
+/// Cores, if recommended.
 fn cores(list: &ResourceList) -> Option<f64> {
     millicores(list).map(|millicores| millicores / 1000.0)
 }
 
-/// Thousandths of cores, if any are recommended.
+/// Millicores, if recommended.
 fn millicores(list: &ResourceList) -> Option<f64> {
     list.cpu()
         .filter(|cpu| *cpu > Cpu::default())
         .map(|cpu| cpu.millicores() as f64)
 }
 
-/// Bytes, if any are recommended.
+/// Bytes, if recommended.
 fn bytes(list: &ResourceList) -> Option<f64> {
     list.memory()
         .filter(|memory| *memory > Memory::default())
         .map(|memory| memory.bytes() as f64)
 }
 
-/// Upstream leaves the label empty where the object names no mode.
+/// The label of an update mode; empty if the object sets none, as upstream.
 fn name(update_mode: Option<UpdateMode>) -> &'static str {
     update_mode.map_or("", mode)
 }
@@ -312,7 +311,7 @@ fn boolean(value: bool) -> &'static str {
     if value { "true" } else { "false" }
 }
 
-/// The logarithm of the number of pods to the base of two, rounded down; 0 for none.
+/// The binary logarithm of the number of pods, rounded down; 0 for none.
 fn size_log2(pods: usize) -> u32 {
     pods.checked_ilog2().unwrap_or(0).min(MAX_SIZE_LOG2)
 }

@@ -1,9 +1,8 @@
-//! Recommendations as metrics, under the names that kube-state-metrics gave them before it dropped
-//! them: dashboards go on working. Off unless asked for, and never more series than a limit: what
-//! is beyond it is counted, not shown.
+//! Recommendations as metrics, under the former names of kube-state-metrics. Off by default, and
+//! limited in the number of series, of which the omitted ones are counted.
 //!
-//! CPU in cores, memory in bytes. The series are those of the last look at all objects, so they go
-//! with their objects, and with the lease.
+//! CPU in cores, memory in bytes. The series are those of the last resync, so they end with their
+//! objects and with the lease.
 
 use parking_lot::{Mutex, MutexGuard};
 use std::sync::Arc;
@@ -14,7 +13,7 @@ use prometheus::core::{Collector, Desc};
 use prometheus::{GaugeVec, IntGauge, Opts, proto::MetricFamily};
 use view::Autoscaler;
 
-use crate::state::Decision;
+use vertical::state::Decision;
 
 const PREFIX: &str = "kube_verticalpodautoscaler_status_recommendation_containerrecommendations_";
 const LABELS: [&str; 8] = [
@@ -28,7 +27,7 @@ const LABELS: [&str; 8] = [
     "unit",
 ];
 
-/// The last part of the metric's name, and where its value is.
+/// Suffix of a metric's name, and the accessor of its value.
 type Bound = (
     &'static str,
     fn(&RecommendedContainerResources) -> &ResourceList,
@@ -50,7 +49,7 @@ pub(crate) struct Recommendations {
     omitted: IntGauge,
 }
 
-/// One object whose recommendation is shown.
+/// One object with a shown recommendation.
 #[derive(Debug)]
 struct Shown {
     autoscaler: Arc<Autoscaler>,
@@ -61,13 +60,13 @@ impl Recommendations {
     /// At most `limit` series.
     pub(super) fn new(limit: usize) -> Result<Self, prometheus::Error> {
         let bound = |(name, _): Bound| {
-            let help = "What a VerticalPodAutoscaler recommends for a container.";
+            let help = "Recommendation of a VerticalPodAutoscaler for a container.";
             GaugeVec::new(Opts::new(format!("{PREFIX}{name}"), help), &LABELS)
         };
         let [target, lower, upper, uncapped] = BOUNDS;
         let omitted = IntGauge::new(
             "vpa_recommender_recommendation_series_omitted",
-            "Series of recommendations that --recommendation-metrics-limit leaves out.",
+            "Series of recommendations omitted due to --recommendation-metrics-limit.",
         )?;
         let bounds = [
             bound(target)?,
@@ -83,8 +82,8 @@ impl Recommendations {
         })
     }
 
-    /// Shows these from now on, in their order, and nothing else. A container is shown with all its
-    /// numbers or not at all.
+    /// Replaces the shown recommendations, in their order. A container is shown with all its values
+    /// or not at all.
     pub(super) fn show(&self, decisions: &[&Decision]) {
         let (mut left, mut omitted) = (self.limit, 0);
         let mut shown = Vec::new();
@@ -122,7 +121,7 @@ impl Recommendations {
     }
 }
 
-/// Place of the bound, resource, unit and value of every series of a container.
+/// The index of the bound, resource, unit and value of every series of a container.
 fn series(
     container: &RecommendedContainerResources,
 ) -> impl Iterator<Item = (usize, &'static str, &'static str, f64)> + '_ {
@@ -190,7 +189,7 @@ pub(super) mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::shop;
+    use crate::fixture;
 
     pub(crate) fn decision(name: &str, containers: &[&str]) -> Decision {
         let containers = containers.iter().map(|container| {
@@ -199,7 +198,7 @@ pub(super) mod tests {
         let status =
             json!({"recommendation": {"containerRecommendations": containers.collect::<Vec<_>>()}});
         Decision {
-            autoscaler: Arc::new(shop::autoscaler(
+            autoscaler: Arc::new(fixture::autoscaler(
                 name,
                 &json!({"spec": {"targetRef": {"name": "d"}}}),
             )),

@@ -1,4 +1,4 @@
-//! Since when the source of usage is silent, worked out whenever metrics are read.
+//! Staleness of the source of usage, computed at every scrape.
 
 use parking_lot::Mutex;
 use std::sync::Arc;
@@ -7,8 +7,8 @@ use std::time::Instant;
 use prometheus::core::{Collector, Desc};
 use prometheus::{Gauge, proto::MetricFamily};
 
-/// Seconds since the last good answer; 0 while the last answer was good. Before the first answer it
-/// counts from the start.
+/// Seconds since the last successful answer; 0 while the last answer was successful. Before the
+/// first answer it counts from the start.
 #[derive(Debug, Clone)]
 pub(super) struct SourceFreshness {
     gauge: Gauge,
@@ -25,7 +25,7 @@ impl SourceFreshness {
     pub(super) fn new() -> Result<Self, prometheus::Error> {
         let gauge = Gauge::new(
             "vpa_recommender_metrics_source_stale_seconds",
-            "Seconds since the source of usage last answered; 0 while it answers. Recommendations are frozen meanwhile.",
+            "Seconds since the source of usage last answered; 0 while it answers. Recommendations do not change meanwhile.",
         )?;
         Ok(Self {
             gauge,
@@ -36,7 +36,7 @@ impl SourceFreshness {
         })
     }
 
-    /// The source answered at `now`, or did not.
+    /// Records an answer or a failure at `now`.
     pub(super) fn read(&self, succeeded: bool, now: Instant) {
         let mut state = self.state.lock();
         state.is_good = succeeded;

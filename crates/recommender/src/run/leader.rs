@@ -1,4 +1,4 @@
-//! What the replica that leads does beyond the others, for one term.
+//! Work of the leader, for one term.
 
 use feed::Publisher;
 use futures::try_join;
@@ -6,35 +6,35 @@ use runtime::Leading;
 use tokio_util::sync::CancellationToken;
 
 use crate::act::{Writer, Writes};
-use crate::checkpoint::keep::Keeper as CheckpointKeeper;
+use crate::checkpoints::CheckpointController;
 use crate::ehpa::controller::EhpaController;
 use crate::ehpa::crane_metrics::CraneMetricsTask;
-use crate::ingest::Shared;
-use crate::metrics::Metrics;
+use crate::ingest::SharedState;
+use crate::metrics::PublishMetrics;
 use crate::predictions::controller::PredictionController;
-use crate::sizing_policies::keep::Keeper as PolicyKeeper;
-use crate::tell::Teller;
+use crate::recommend_loop::RecommendLoop;
+use crate::sizing_policies::controller::PolicyController;
 
-/// All that writes, or tells readers.
+/// All tasks that write or publish.
 pub(super) struct Leader {
-    pub(super) shared: Shared,
-    /// Where decisions are told, if there is a feed.
+    pub(super) shared: SharedState,
+    /// The feed, if it is enabled.
     pub(super) publisher: Option<Publisher>,
     pub(super) writer: Writer,
-    /// How many statuses are written at the same time.
+    /// Number of concurrent status writes.
     pub(super) workers: usize,
-    pub(super) checkpoints: CheckpointKeeper,
-    pub(super) policies: PolicyKeeper,
+    pub(super) checkpoints: CheckpointController,
+    pub(super) policies: PolicyController,
     pub(super) ehpas: EhpaController,
     pub(super) predictions: PredictionController,
     pub(super) crane_metrics: CraneMetricsTask,
-    pub(super) metrics: Metrics,
+    pub(super) metrics: PublishMetrics,
     pub(super) shutdown: CancellationToken,
 }
 
 impl Leader {
-    /// The work of one term. Readers are sent away when it is over, and what is not done is
-    /// dropped.
+    /// The work of one term. At its end the feed's subscribers are disconnected and unfinished work
+    /// is dropped.
     pub(super) fn work(
         &self,
         leading: Leading,
@@ -56,13 +56,13 @@ impl Leader {
             shutdown,
             ..
         } = self;
-        let told = publisher
+        let feed_term = publisher
             .as_ref()
             .map(|publisher| publisher.begin(leading.term()));
         let writes = Writes::new(writer.clone(), *workers, leading.clone());
-        let teller = Teller::new(
+        let recommend_loop = RecommendLoop::new(
             shared.clone(),
-            told,
+            feed_term,
             writes,
             metrics.clone(),
             leading.clone(),
@@ -76,7 +76,7 @@ impl Leader {
         let crane_metrics = crane_metrics.clone().run(leading, shutdown.clone());
         async {
             try_join!(
-                teller,
+                recommend_loop,
                 checkpoints,
                 policies,
                 ehpas,

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use feed::{Forecast, Publisher};
 use kube::Client;
+use vertical::policies::status::ShardIdentity;
 use view::Shard;
 use watch::Watches;
 
@@ -16,37 +17,36 @@ use crate::metrics::Metrics;
 use crate::predictions::PredictionStore;
 use crate::predictions::collector::{HistoryCollector, Source};
 use crate::predictions::controller::PredictionController;
-use crate::sizing_policies::keep::Keeper as PolicyKeeper;
-use crate::sizing_policies::status::Speaker;
+use crate::sizing_policies::controller::PolicyController;
 
-/// What they share.
+/// Inputs that the controllers share.
 pub(super) struct Parts<'a> {
     pub(super) client: &'a Client,
-    /// The name by which objects call this recommender.
+    /// Name of the recommender in `spec.recommenders`.
     pub(super) recommender: &'a str,
     /// Pods, workloads and VPA objects.
     pub(super) watches: &'a Watches,
     /// EHPAs, predictions, and the objects that EHPAs own.
     pub(super) horizontal: &'a Watches,
-    /// How many objects are written at the same time.
+    /// Number of concurrent writes.
     pub(super) workers: usize,
     pub(super) metrics: &'a Metrics,
 }
 
 impl Parts<'_> {
-    pub(super) fn policies(&self, policies: &Watches, shard: Shard) -> PolicyKeeper {
-        PolicyKeeper {
+    pub(super) fn policies(&self, policies: &Watches, shard: Shard) -> PolicyController {
+        PolicyController {
             view: self.watches.view(),
             policies: policies.view(),
             questions: self.watches.scale_requests(),
             recommender: self.recommender.to_owned(),
-            speaker: Speaker {
-                shard: shard.index(),
-                shards: shard.count(),
+            shard: ShardIdentity {
+                index: shard.index(),
+                count: shard.count(),
             },
             writer: policy::Writer::new(self.client.clone()),
             workers: self.workers,
-            metrics: self.metrics.clone(),
+            metrics: self.metrics.policies.clone(),
         }
     }
 

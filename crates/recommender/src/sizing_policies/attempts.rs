@@ -1,5 +1,5 @@
-//! When a write that failed is tried again: after a second, then after twice as long each time, up
-//! to five minutes. Time is an argument.
+//! Backoff of failed writes: one second, doubled by each failure, up to five minutes. Time is an
+//! argument.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
@@ -48,17 +48,17 @@ impl Attempts {
         self.0.remove(key);
     }
 
-    /// Forgets what nobody wants to write any more.
+    /// Forgets objects that are no longer to be written.
     pub(super) fn keep_only(&mut self, keys: &BTreeSet<&ObjectKey>) {
         self.0.retain(|key, _| keys.contains(key));
     }
 
-    /// Why it could not be written the last time.
+    /// The error of the last attempt.
     pub(super) fn problem(&self, key: &ObjectKey) -> Option<&str> {
         self.0.get(key).map(|attempt| attempt.problem.as_str())
     }
 
-    /// When the next object may be written again.
+    /// The time at which the next object may be written again.
     pub(super) fn next(&self) -> Option<Instant> {
         self.0.values().map(|attempt| attempt.next).min()
     }

@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 
 use view::{Pod, Requirements, View};
 
-use super::EvictablePod;
 use crate::group::Disruption;
+use crate::preemption_candidates::EvictablePod;
 use crate::size::sized_containers;
 use crate::state::RolloutState;
 

@@ -6,8 +6,8 @@ use std::collections::BTreeSet;
 use view::Pod;
 
 use super::amount::Amount;
-use super::{EvictablePod, Victim};
 use crate::plan_builder::PlanBuilder;
+use crate::preemption_candidates::{EvictablePod, Victim};
 
 /// The most victims for one pending resize.
 const MAX_VICTIMS: usize = 8;

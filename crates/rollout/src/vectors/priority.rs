@@ -8,7 +8,8 @@ use serde_json::Value;
 use testing::vectors::each_case;
 
 use super::{Attempts, at, limits, pod, recommendation, running, vpa};
-use crate::priority::{Priority, quick_oom};
+use crate::oom_kill::quick_oom;
+use crate::priority::Priority;
 use crate::settings::Settings;
 use crate::state::is_any_lower;
 use crate::{eviction_requirements, size};

@@ -8,7 +8,7 @@ use model::Recommendation;
 use super::{Member, PassContext, VpaPass};
 use crate::eviction_requirements;
 use crate::plan_builder::PlanBuilder;
-use crate::preemption::{EvictablePod, PendingResize, Victim};
+use crate::preemption_candidates::{EvictablePod, PendingResize, Victim};
 use crate::priority::Priority;
 use crate::resize_status::ResizeStatus;
 

@@ -191,7 +191,7 @@ mod tests {
         readiness: Readiness,
         registry: Registry,
         monitor: CertificateMonitor,
-        /// How many events were written.
+        /// The number of events written.
         events: Arc<AtomicUsize>,
     }
 

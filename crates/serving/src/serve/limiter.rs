@@ -125,7 +125,7 @@ impl ConnectionLimiter {
         })
     }
 
-    /// Evicts one unauthenticated connection; false if there is none.
+    /// Evicts one unauthenticated connection; false without a candidate.
     pub(super) fn evict(&self) -> bool {
         let mut table = self.table();
         let Some(victim) = table.victim().map(Arc::clone) else {

@@ -13,5 +13,3 @@ mod format;
 mod histogram;
 mod limits;
 mod objects;
-mod recommend;
-mod zero_windows;

@@ -1,22 +1,8 @@
 //! The parts of a `VerticalPodAutoscaler` needed for sizing.
 
-use std::collections::BTreeMap;
-
-use model::{Quantity, ResourceList, ResourceName, Selector};
+use model::{Quantity, ResourceList, ResourceName};
 use serde::Deserialize;
-use sizing::{AutoscalerSpec, ContainerPolicy, ScalingMode, integer_cpu_containers};
-
-#[derive(Deserialize)]
-pub(crate) struct Vpa {
-    metadata: Metadata,
-    spec: VpaSpec,
-}
-
-#[derive(Deserialize)]
-struct Metadata {
-    #[serde(default)]
-    annotations: BTreeMap<String, String>,
-}
+use sizing::{ContainerPolicy, ScalingMode};
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -75,24 +61,6 @@ impl From<Policy> for ContainerPolicy {
             oom_min_bump_up: policy.oom_min_bump_up,
             memory_aggregation_interval_seconds: policy.memory_aggregation_interval_seconds,
             memory_aggregation_interval_count: policy.memory_aggregation_interval_count,
-        }
-    }
-}
-
-impl Vpa {
-    pub(crate) fn into_spec(self, selector: Selector) -> AutoscalerSpec {
-        let annotations = self
-            .metadata
-            .annotations
-            .iter()
-            .map(|(key, value)| (key.as_str(), value.as_str()));
-        let integer_cpu = integer_cpu_containers(annotations);
-        AutoscalerSpec {
-            selector,
-            integer_cpu,
-            policies: self.spec.policies(),
-            target_exists: true,
-            sizing: None,
         }
     }
 }

@@ -27,7 +27,7 @@ async fn a_deleted_secret_is_restored_under_load() -> Result<()> {
         Replica::start(managed(&api_server, profile), &api_server, LIMITS).await?,
         Replica::start(managed(&api_server, profile), &api_server, LIMITS).await?,
     ];
-    let before = api_server.get(SECRET).context("there is none")?;
+    let before = api_server.get(SECRET).context("no Secret")?;
     let is_back = async || {
         eventually("it is back", Pace::WITHIN, async || {
             let now = api_server.get(SECRET).context("it is gone")?;

@@ -50,11 +50,18 @@ async fn replica(api_server: &ApiServer, pod: &str, timeout_seconds: i32) -> Res
 }
 
 async fn timeout_becomes(api_server: &ApiServer, expected: i32) -> Result<()> {
-    eventually("the registration is the expected one", Pace::WITHIN, async || {
-        let found = api_server.get(CONFIGURATION).context("there is none")?["webhooks"][0]["timeoutSeconds"].clone();
-        ensure!(found == expected, "{found}");
-        Ok(())
-    })
+    eventually(
+        "the registration is the expected one",
+        Pace::WITHIN,
+        async || {
+            let found = api_server
+                .get(CONFIGURATION)
+                .context("no webhook configuration")?["webhooks"][0]["timeoutSeconds"]
+                .clone();
+            ensure!(found == expected, "{found}");
+            Ok(())
+        },
+    )
     .await
 }
 

@@ -14,8 +14,8 @@ use prometheus::Registry;
 use serde_json::{Value, json};
 
 use super::*;
+use crate::fixture;
 use crate::metrics::Metrics;
-use crate::shop;
 
 /// The bodies that came, by the name of their object.
 type Patches = Arc<Mutex<BTreeMap<String, Value>>>;
@@ -68,7 +68,7 @@ fn client(patches: &Patches) -> Client {
 
 fn decision(name: &str) -> Arc<Decision> {
     let metadata = json!({"uid": format!("uid-of-{name}"), "resourceVersion": "7"});
-    let autoscaler = Arc::new(shop::autoscaler(name, &json!({"metadata": metadata})));
+    let autoscaler = Arc::new(fixture::autoscaler(name, &json!({"metadata": metadata})));
     let status = VerticalPodAutoscalerStatus {
         observed_generation: 1,
         ..Default::default()
@@ -81,21 +81,23 @@ fn decision(name: &str) -> Arc<Decision> {
     })
 }
 
-/// Writes these at once with so many workers; gives what became of them, counted, and what was
-/// sent.
+/// Writes these at once with this number of workers. Returns the counted outcomes and the
+/// requests that were sent.
 async fn write(
     names: &[String],
     workers: usize,
 ) -> (BTreeMap<&'static str, usize>, BTreeMap<String, Value>) {
     let patches = Patches::default();
-    let metrics = Metrics::register(&Registry::new(), Vec::new()).expect("valid names");
+    let metrics = Metrics::register(&Registry::new(), Vec::new())
+        .expect("valid names")
+        .publish;
     let mut writes = Writes::new(
         Writer::new(client(&patches), metrics),
         workers,
         Leading::alone(Timestamp::UNIX_EPOCH),
     );
     for name in names {
-        writes.put(decision(name), Lane::Ordinary);
+        writes.put(decision(name), Priority::Ordinary);
     }
     let mut outcomes = BTreeMap::new();
     while !writes.is_idle() {

@@ -1,4 +1,4 @@
-//! What one sample, one kill and two rounds leave in the metrics.
+//! Metrics after one sample, one OOM kill and two rounds.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use prometheus::{Registry, TextEncoder};
 use serde_json::json;
 
 use super::*;
-use crate::shop;
+use crate::fixture;
 
 /// Quality metrics and what they read like: every line that is not a bucket.
 struct Read {
@@ -120,7 +120,7 @@ fn a_kill_counts_as_the_peak_that_it_becomes() {
         update_mode: Some(UpdateMode::InPlace),
         uncapped: Some(&uncapped),
     };
-    read.quality.kill(recommended, Memory::from_bytes(120));
+    read.quality.oom_kill(recommended, Memory::from_bytes(120));
     read.check(&[
         r#"mem_recommendation_lower_equal_usage_diffs_bytes_sum{is_oom="true",recommendation_missing="false",update_mode="InPlace"} 20"#,
         r#"mem_recommendation_lower_equal_usage_diffs_bytes_count{is_oom="true",recommendation_missing="false",update_mode="InPlace"} 1"#,
@@ -135,7 +135,7 @@ fn decision(name: &str, pods: usize, millicores: i64) -> Decision {
     let container = json!({"containerName": "main", "target": {}, "uncappedTarget": {"cpu": format!("{millicores}m")}});
     let status = json!({"recommendation": {"containerRecommendations": [container]}});
     Decision {
-        autoscaler: Arc::new(shop::autoscaler(name, &json!({}))),
+        autoscaler: Arc::new(fixture::autoscaler(name, &json!({}))),
         status: serde_json::from_value(status).expect("a status"),
         pods,
         unsupported: false,
@@ -145,7 +145,7 @@ fn decision(name: &str, pods: usize, millicores: i64) -> Decision {
 #[test]
 fn changes_count_from_one_round_to_the_next_and_objects_that_are_gone_are_forgotten() {
     let read = Read::new();
-    let mut changes = Changes::default();
+    let mut changes = RecommendationChanges::default();
     changes.observe(
         &read.quality,
         &[decision("web", 5, 100), decision("other", 5, 100)],

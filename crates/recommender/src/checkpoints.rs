@@ -1,0 +1,339 @@
+//! Controller of the checkpoints: one `VerticalPodAutoscalerCheckpoint` object per container of each
+//! VPA object. Changed checkpoints are written after each round of usage, unused ones are deleted
+//! periodically.
+//!
+//! Source: upstream `pkg/recommender/routines/recommender.go` (`MaintainCheckpoints`).
+
+use std::collections::BTreeMap;
+use std::pin::pin;
+use std::time::Duration;
+
+use api::checkpoint::VerticalPodAutoscalerCheckpointSpec;
+use futures::stream::{self, StreamExt as _};
+use jiff::Timestamp;
+use runtime::Leading;
+use tokio::sync::watch;
+use tokio::task::block_in_place;
+use tokio::time::{Instant, MissedTickBehavior, interval_at};
+use tokio_util::sync::CancellationToken;
+use vertical::MAX_CONTAINERS;
+use vertical::checkpoint::conversion;
+use vertical::checkpoint::garbage::{UnusedCandidates, UnusedCheckpoint, unused};
+use vertical::checkpoint::name::choose;
+use vertical::checkpoint::plan::{
+    CheckpointAction, by_last_maintained, checkpoint_action, stored_checkpoints,
+};
+use view::{Checkpoint, ObjectKey, View};
+
+use crate::act::checkpoint::{CheckpointWrite, Writer};
+use crate::ingest::SharedState;
+use crate::metrics::CheckpointMetrics;
+use crate::outcome::CheckpointOutcome;
+
+/// The controller. Clones share everything.
+#[derive(Clone)]
+pub(crate) struct CheckpointController {
+    pub(crate) shared: SharedState,
+    /// The VPA objects.
+    pub(crate) view: watch::Receiver<View>,
+    /// The checkpoints.
+    pub(crate) stored: watch::Receiver<View>,
+    pub(crate) writer: Writer,
+    /// Number of VPA objects that are maintained concurrently.
+    pub(crate) workers: usize,
+    /// Time after which a round maintains no further VPA object.
+    pub(crate) timeout: Duration,
+    pub(crate) gc_interval: Duration,
+    pub(crate) metrics: CheckpointMetrics,
+}
+
+/// State of one term of leadership.
+struct TermState {
+    metrics: CheckpointMetrics,
+    began: Timestamp,
+    started: Instant,
+    maintained: BTreeMap<ObjectKey, Maintained>,
+    candidates: UnusedCandidates,
+    /// Whether usage contradicted the clock after the last round.
+    is_contradicted: bool,
+}
+
+/// Times of the maintenance of one VPA object.
+#[derive(Clone, Copy)]
+struct Maintained {
+    last: Instant,
+    /// Time at which its whole history was last known to be stored.
+    stored: Option<Timestamp>,
+}
+
+impl CheckpointController {
+    /// Runs until shutdown, or until it is dropped with the lease.
+    pub(crate) async fn run(
+        self,
+        leading: Leading,
+        shutdown: CancellationToken,
+    ) -> anyhow::Result<()> {
+        let mut rounds = self.shared.rounds();
+        if *rounds.borrow_and_update() > 0 {
+            rounds.mark_changed();
+        }
+        let mut collection_timer = interval_at(Instant::now() + self.gc_interval, self.gc_interval);
+        collection_timer.set_missed_tick_behavior(MissedTickBehavior::Skip);
+        let mut term = TermState::new(self.metrics.clone());
+        let work = async {
+            loop {
+                tokio::select! {
+                    changed = rounds.changed() => {
+                        changed?;
+                        self.write_changes(&mut term, &leading).await;
+                    }
+                    _ = collection_timer.tick() => self.collect(&mut term, &leading).await,
+                }
+            }
+        };
+        shutdown.run_until_cancelled(work).await.unwrap_or(Ok(()))
+    }
+
+    /// Maintains the VPA objects until the timeout, least recently maintained first. Each worker
+    /// maintains at least one.
+    async fn write_changes(&self, term: &mut TermState, leading: &Leading) {
+        let started = Instant::now();
+        let deadline = started + self.timeout;
+        let autoscalers = block_in_place(|| self.shared.lock().checkpointed(Timestamp::now()));
+        term.clock_checked(autoscalers.is_none());
+        let Some(autoscalers) = autoscalers else {
+            return;
+        };
+        term.retain(&autoscalers);
+        let stored = stored_checkpoints(&self.stored.borrow().checkpoints);
+        let all = autoscalers.into_iter().map(|key| {
+            let waited = (
+                term.maintained
+                    .get(&key)
+                    .map(|maintained| maintained.last.duration_since(term.started)),
+                stored.get(&key).map(|stored| stored.oldest),
+            );
+            (key, waited)
+        });
+        let due = stream::iter(by_last_maintained(all.collect()).into_iter().enumerate());
+        let due = due.take_while(|(index, _)| {
+            let is_due = *index < self.workers || Instant::now() < deadline;
+            async move { is_due }
+        });
+        let mut maintaining = pin!(
+            due.map(|(_, key)| {
+                let count = stored.get(&key).map_or(0, |stored| stored.count);
+                self.maintain(key, MAX_CONTAINERS.saturating_sub(count), leading)
+            })
+            .buffer_unordered(self.workers)
+        );
+        while let Some((key, is_stored)) = maintaining.next().await {
+            term.record(key, is_stored, Instant::now(), Timestamp::now());
+        }
+        self.metrics.stored_until(term.oldest());
+        self.metrics.maintained(started.elapsed());
+    }
+
+    /// Stores the history of one VPA object's containers, which may have `room` more checkpoints.
+    /// Returns whether all of it is stored.
+    async fn maintain(
+        &self,
+        key: ObjectKey,
+        mut room: usize,
+        leading: &Leading,
+    ) -> (ObjectKey, bool) {
+        let contents = block_in_place(|| self.shared.lock().checkpoints(&key, Timestamp::now()));
+        let mut is_stored = true;
+        for (container, content) in contents {
+            let outcome = self
+                .maintain_one(&key, container, content, &mut room, leading)
+                .await;
+            self.metrics.written(outcome);
+            is_stored &= outcome.is_stored();
+        }
+        (key, is_stored)
+    }
+
+    async fn maintain_one(
+        &self,
+        autoscaler: &ObjectKey,
+        container: String,
+        content: sizing::Checkpoint,
+        room: &mut usize,
+        leading: &Leading,
+    ) -> CheckpointOutcome {
+        let status = conversion::to_object(content);
+        let (key, action) = {
+            let stored = self.stored.borrow();
+            let key = choose(&stored.checkpoints, autoscaler, &container);
+            let object = stored.checkpoints.get(&key).map(AsRef::as_ref);
+            let action = checkpoint_action(
+                &autoscaler.name,
+                &container,
+                &status,
+                object,
+                *room > 0,
+                Timestamp::now(),
+            );
+            (key, action)
+        };
+        let write = match action {
+            CheckpointAction::Unchanged => return CheckpointOutcome::Unchanged,
+            CheckpointAction::Newer | CheckpointAction::Richer => return CheckpointOutcome::Newer,
+            CheckpointAction::Taken => {
+                tracing::warn!(checkpoint = %key, container, "the name belongs to another container's checkpoint");
+                return CheckpointOutcome::Taken;
+            }
+            CheckpointAction::TooMany => return CheckpointOutcome::TooMany,
+            CheckpointAction::Create => {
+                *room -= 1;
+                CheckpointWrite::Create
+            }
+            CheckpointAction::Replace => CheckpointWrite::Replace,
+            CheckpointAction::Fill => CheckpointWrite::AddStatus,
+        };
+        let spec = VerticalPodAutoscalerCheckpointSpec {
+            vpa_object_name: autoscaler.name.clone(),
+            container_name: container,
+        };
+        self.writer.write(&key, write, spec, status, leading).await
+    }
+
+    /// Deletes what was of no use at this look and the one before. What is not known for sure is
+    /// left for the next maintained.
+    async fn collect(&self, term: &mut TermState, leading: &Leading) {
+        let unused = block_in_place(|| self.unused(Timestamp::now()));
+        for unused in term.candidates.confirm(unused) {
+            if self.writer.collect(&unused, leading).await {
+                self.metrics.collected(unused.reason);
+            }
+        }
+    }
+
+    /// The unused checkpoints; none while a watch is down. No two locks are held together, since other
+    /// tasks take them in another order.
+    fn unused(&self, now: Timestamp) -> Vec<UnusedCheckpoint> {
+        let is_current = |view: &View| view.is_synced() && view.stale_since().is_none();
+        let autoscalers = {
+            let view = self.view.borrow();
+            is_current(&view).then(|| view.autoscalers.clone())
+        };
+        let checkpoints = {
+            let stored = self.stored.borrow();
+            is_current(&stored).then(|| stored.checkpoints.clone())
+        };
+        let Some((autoscalers, checkpoints)) = autoscalers.zip(checkpoints) else {
+            return Vec::new();
+        };
+        let state = self.shared.lock();
+        let crowded = state.crowded();
+        let is_abandoned = |checkpoint: &Checkpoint, last_heard: Option<Timestamp>| {
+            state.is_abandoned(
+                &checkpoint.autoscaler(),
+                &checkpoint.spec.container_name,
+                last_heard,
+                now,
+            )
+        };
+        let is_omitted = |checkpoint: &Checkpoint| {
+            let kept = crowded.get(&checkpoint.autoscaler());
+            kept.is_some_and(|kept| !kept.contains(checkpoint.spec.container_name.as_str()))
+        };
+        unused(&checkpoints, &autoscalers, is_abandoned, is_omitted)
+    }
+}
+
+impl TermState {
+    fn new(metrics: CheckpointMetrics) -> Self {
+        let (maintained, candidates) = (BTreeMap::new(), UnusedCandidates::default());
+        Self {
+            metrics,
+            began: Timestamp::now(),
+            started: Instant::now(),
+            maintained,
+            candidates,
+            is_contradicted: false,
+        }
+    }
+
+    fn clock_checked(&mut self, is_contradicted: bool) {
+        if is_contradicted && !self.is_contradicted {
+            tracing::warn!(
+                "writing no checkpoints: the last usage is more than an hour off the clock"
+            );
+        }
+        self.is_contradicted = is_contradicted;
+    }
+
+    fn retain(&mut self, autoscalers: &[ObjectKey]) {
+        let mut maintained = std::mem::take(&mut self.maintained);
+        let kept = autoscalers
+            .iter()
+            .filter_map(|key| maintained.remove_entry(key));
+        self.maintained = kept.collect();
+    }
+
+    fn record(&mut self, key: ObjectKey, is_stored: bool, last: Instant, now: Timestamp) {
+        let before = self
+            .maintained
+            .get(&key)
+            .and_then(|maintained| maintained.stored);
+        let stored = if is_stored { Some(now) } else { before };
+        self.maintained.insert(key, Maintained { last, stored });
+    }
+
+    /// Time since which some history may not be stored.
+    fn oldest(&self) -> Option<Timestamp> {
+        self.maintained
+            .values()
+            .map(|maintained| maintained.stored.unwrap_or(self.began))
+            .min()
+    }
+}
+
+impl Drop for TermState {
+    fn drop(&mut self) {
+        self.metrics.stored_until(None);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::metrics::Metrics;
+
+    #[test]
+    fn a_look_that_stores_nothing_counts_for_the_order_and_not_for_the_age() {
+        let registry = prometheus::Registry::new();
+        let (_, view) = watch::channel(View::default());
+        let metrics = Metrics::register(&registry, vec![view])
+            .expect("valid names")
+            .checkpoints;
+        let mut term = TermState::new(metrics);
+        let (web, shop) = (
+            ObjectKey::new("shop", "web"),
+            ObjectKey::new("shop", "shop"),
+        );
+        let after = |seconds| term_began() + std::time::Duration::from_secs(seconds);
+        term.began = term_began();
+        for (second, is_stored, expected) in [(10, false, 0), (20, true, 20), (30, false, 20)] {
+            let last = Instant::now();
+            term.record(web.clone(), is_stored, last, after(second));
+            assert_eq!(
+                (term.maintained[&web].last, term.oldest()),
+                (last, Some(after(expected)))
+            );
+        }
+        term.record(shop.clone(), true, Instant::now(), after(40));
+        term.retain(&[shop]);
+        assert_eq!(
+            term.oldest(),
+            Some(after(40)),
+            "an object that is gone has no age"
+        );
+    }
+
+    fn term_began() -> Timestamp {
+        Timestamp::from_second(1_800_000_000).expect("in range")
+    }
+}

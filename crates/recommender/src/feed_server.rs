@@ -1,0 +1,272 @@
+//! gRPC server of the feed: publishes decisions and explains them.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context as _, ensure};
+use feed::server::Explainer;
+use feed::{AllowedClients, Explained, Forecast, Publisher, Recommendation, Server, ServerLimits};
+use jiff::Timestamp;
+use runtime::address::listen_ip_from_environment;
+use runtime::{Chassis, ListenAddress};
+use serving::tls::{RELOAD_PERIOD, ServingTls, TlsFiles};
+use tokio::net::TcpListener;
+use tokio_util::sync::CancellationToken;
+use vertical::state::{Decision, ExplainedRecommendation};
+use view::ObjectKey;
+
+use crate::args::FeedArgs;
+use crate::ingest::SharedState;
+
+/// The feed of this replica.
+pub(crate) struct FeedServer {
+    /// Publisher of recommendations.
+    pub(crate) publisher: Publisher,
+    /// Publisher of forecasts.
+    pub(crate) forecasts: Publisher<Forecast>,
+    /// Address for the Lease.
+    pub(crate) address: String,
+}
+
+impl FeedServer {
+    /// Starts the feed, unless it is disabled. It serves once its certificates exist, which may be
+    /// later than the start of the program.
+    pub(crate) fn start(
+        args: FeedArgs,
+        shared: &SharedState,
+        chassis: &Chassis,
+    ) -> anyhow::Result<Option<Self>> {
+        let FeedArgs {
+            feed_address,
+            feed_advertised_host,
+            feed_tls_cert_file,
+            feed_tls_private_key_file,
+            feed_client_ca_file,
+            feed_allowed_clients,
+        } = args;
+        let Some((certificate, private_key)) = feed_tls_cert_file.zip(feed_tls_private_key_file)
+        else {
+            return Ok(None);
+        };
+        let files = TlsFiles {
+            certificate,
+            private_key,
+            authorities: feed_client_ca_file,
+        };
+        ensure!(
+            files.authorities.is_some(),
+            "--feed-client-ca-file is needed with --feed-tls-cert-file"
+        );
+        let listen = feed_address.or_host(listen_ip_from_environment()?);
+        let address = advertised(&feed_advertised_host, listen)?;
+        let metrics = feed::Metrics::register(&chassis.registry)?;
+        let publisher = Publisher::default().with_metrics(&metrics);
+        let forecasts = Publisher::default().with_metrics(&metrics);
+        let serving = Serving {
+            listen,
+            files,
+            allowed: feed_allowed_clients,
+            publisher: publisher.clone(),
+            forecasts: forecasts.clone(),
+            explainer: explainer(shared.clone()),
+            metrics,
+        };
+        chassis
+            .tasks
+            .spawn("feed", serving.run(chassis.shutdown.clone()));
+        Ok(Some(Self {
+            publisher,
+            forecasts,
+            address,
+        }))
+    }
+}
+
+struct Serving {
+    listen: ListenAddress,
+    files: TlsFiles,
+    allowed: AllowedClients,
+    publisher: Publisher,
+    forecasts: Publisher<Forecast>,
+    explainer: Explainer,
+    metrics: feed::Metrics,
+}
+
+impl Serving {
+    async fn run(self, shutdown: CancellationToken) -> anyhow::Result<()> {
+        let Self {
+            listen,
+            files,
+            allowed,
+            publisher,
+            forecasts,
+            explainer,
+            metrics,
+        } = self;
+        let Some(tls) = shutdown.run_until_cancelled(certificates(files)).await else {
+            return Ok(());
+        };
+        let listener: TcpListener = listen
+            .bind()
+            .await
+            .with_context(|| format!("cannot listen on --feed-address={listen}"))?;
+        tracing::info!(address = %listener.local_addr()?, "serving the feed");
+        let current = tls.clone();
+        let server = Server {
+            publisher,
+            forecasts,
+            explainer,
+            tls: Arc::new(move || current.config()),
+            allowed,
+            limits: ServerLimits::default(),
+            metrics,
+        };
+        tokio::select! {
+            ended = server.serve(listener, shutdown) => Ok(ended?),
+            () = tls.follow_files(RELOAD_PERIOD) => Ok(()),
+        }
+    }
+}
+
+/// Waits until the files can be loaded. A lasting error is logged once.
+async fn certificates(files: TlsFiles) -> ServingTls {
+    let mut reported = None;
+    loop {
+        match ServingTls::load(files.clone()).await {
+            Ok(tls) => return tls,
+            Err(error) => {
+                let error = error.to_string();
+                if reported.as_ref() != Some(&error) {
+                    tracing::warn!(error, "the feed waits for its certificates");
+                }
+                reported = Some(error);
+            }
+        }
+        tokio::time::sleep(RETRY).await;
+    }
+}
+
+const RETRY: Duration = RELOAD_PERIOD;
+
+/// The address for the Lease: the advertised host, or else the listening one, with the port.
+fn advertised(host: &str, listen: ListenAddress) -> anyhow::Result<String> {
+    let host = match (host, listen.host()) {
+        ("", None) => {
+            anyhow::bail!("--feed-advertised-host is needed where --feed-address has no host")
+        }
+        ("", Some(host)) => host.to_string(),
+        (host, _) => host.to_owned(),
+    };
+    ensure!(
+        listen.port() != 0,
+        "--feed-address: the port must not be 0, since the Lease announces it"
+    );
+    // The address ends the holder's identity, whose parts are joined by underscores.
+    ensure!(
+        !host.contains(['_', ' ', '/']),
+        "--feed-advertised-host: {host:?} is not a host"
+    );
+    let host = if matches!(host.parse(), Ok(IpAddr::V6(_))) {
+        format!("[{host}]")
+    } else {
+        host
+    };
+    Ok(format!("{host}:{}", listen.port()))
+}
+
+fn explainer(shared: SharedState) -> Explainer {
+    Arc::new(move |question| {
+        let key = ObjectKey::new(question.namespace.as_str(), question.name.as_str());
+        let explained = shared
+            .lock()
+            .explain(&key, &question.container, Timestamp::now())?;
+        Some(explained_message(explained))
+    })
+}
+
+fn explained_message(explained: ExplainedRecommendation) -> Explained {
+    let ExplainedRecommendation {
+        uid,
+        published,
+        is_measured,
+        explanation,
+    } = explained;
+    Explained {
+        uid,
+        published,
+        is_measured,
+        explanation,
+    }
+}
+
+/// Converts a decision for the feed.
+pub(crate) fn recommendation(decision: &Decision) -> Recommendation {
+    let Decision {
+        autoscaler, status, ..
+    } = decision;
+    Recommendation {
+        uid: autoscaler.uid().to_owned(),
+        namespace: autoscaler.key.namespace.clone(),
+        name: autoscaler.key.name.clone(),
+        observed_generation: status.observed_generation,
+        recommendation: status.recommendation.clone().unwrap_or_default().into(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use api::vpa::VerticalPodAutoscalerStatus;
+    use serde_json::json;
+
+    use super::*;
+    use crate::fixture;
+
+    #[test]
+    fn the_published_recommendation_is_the_one_that_is_written() {
+        let recommendation = json!({"containerRecommendations": [
+            {"containerName": "main", "target": {"cpu": "250m", "memory": "1Ki"}},
+        ]});
+        let status: VerticalPodAutoscalerStatus = serde_json::from_value(
+            json!({"observedGeneration": 7, "recommendation": recommendation}),
+        )
+        .expect("a status");
+        let decision = Decision {
+            autoscaler: Arc::new(fixture::autoscaler(
+                "web",
+                &json!({"metadata": {"uid": "u1"}}),
+            )),
+            status: status.clone(),
+            pods: 1,
+            unsupported: false,
+        };
+        let published = super::recommendation(&decision);
+        assert_eq!(
+            (
+                published.uid.as_str(),
+                published.namespace.as_str(),
+                published.name.as_str(),
+                published.observed_generation,
+            ),
+            ("u1", "shop", "web", 7)
+        );
+        assert_eq!(Some(published.recommendation.into()), status.recommendation);
+    }
+
+    fn check(host: &str, listen: &str, expected: Option<&str>) {
+        let address = advertised(host, listen.parse().expect(listen)).ok();
+        assert_eq!(address.as_deref(), expected, "{host:?} {listen}");
+    }
+
+    #[test]
+    fn the_lease_gets_an_address_that_others_can_reach() {
+        check("10.0.0.7", ":8950", Some("10.0.0.7:8950"));
+        check("", "127.1.2.3:8950", Some("127.1.2.3:8950"));
+        check("10.0.0.7", "127.0.0.1:1", Some("10.0.0.7:1"));
+        check("fd00::7", ":8950", Some("[fd00::7]:8950"));
+        check("", "[::1]:8950", Some("[::1]:8950"));
+        check("", ":8950", None);
+        check("10.0.0.7", ":0", None);
+        check("a_b", ":8950", None);
+    }
+}

@@ -1,0 +1,62 @@
+//! Objects for tests, in the namespace `shop`.
+
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use model::{Labels, Selector};
+use serde_json::{Value, json};
+use view::{Autoscaler, Container, Controller, ObjectKey, Phase, Pod, Resources};
+
+/// A number of seconds after a fixed time.
+pub(crate) fn at(second: i64) -> Timestamp {
+    Timestamp::from_second(1_800_000_000 + second).expect("in range")
+}
+
+/// A running pod of the Deployment `app`, with one container `main` without requests, and one init
+/// container.
+pub(crate) fn pod(name: &str, app: &str) -> Pod {
+    Pod {
+        key: ObjectKey::new("shop", name),
+        uid: name.to_owned(),
+        labels: Labels::from_iter([("app", app)]),
+        phase: Phase::Running,
+        owner: None,
+        started_at: None,
+        containers: vec![Container {
+            name: "main".to_owned(),
+            requests: Resources::default(),
+            limits: Resources::default(),
+            status: None,
+        }],
+        init_containers: vec!["setup".to_owned()],
+        sidecars: Vec::new(),
+        requests: None,
+        placement: None,
+        running: None,
+    }
+}
+
+/// A Deployment that selects the pods of its name.
+pub(crate) fn deployment(name: &str, replicas: i32) -> Arc<Controller> {
+    Arc::new(Controller {
+        key: ObjectKey::new("shop", name),
+        labels: Labels::default(),
+        selector: Ok(Selector::match_labels([("app", name)])),
+        owner: None,
+        replicas: Some(replicas),
+    })
+}
+
+/// A VPA object for the Deployment of its name, merged with more JSON.
+pub(crate) fn autoscaler(name: &str, more: &Value) -> Autoscaler {
+    let mut object = json!({
+        "apiVersion": "autoscaling.k8s.io/v1", "kind": "VerticalPodAutoscaler",
+        "metadata": {"namespace": "shop", "name": name},
+        "spec": {"targetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": name}},
+    });
+    json_patch::merge(&mut object, more);
+    Autoscaler {
+        key: ObjectKey::new("shop", name),
+        object: api::vpa::parse(object).expect("an autoscaler"),
+    }
+}

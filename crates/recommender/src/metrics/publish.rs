@@ -1,0 +1,130 @@
+//! Metrics of the recommendations that are computed and written.
+
+use jiff::Timestamp;
+use prometheus::core::Collector;
+use prometheus::{Histogram, HistogramOpts, IntCounterVec, IntGaugeVec, Opts};
+use vertical::state::Decision;
+use view::Autoscaler;
+
+use super::caps::Caps;
+use super::objects;
+use super::quality::Quality;
+use super::recommendations::Recommendations;
+use super::steps::{StepLatency, Steps};
+use crate::outcome::StatusOutcome;
+
+/// Upstream's buckets of the time to the first recommendation, in seconds.
+pub(super) const LATENCY_BUCKETS: [f64; 19] = [
+    1.0, 2.0, 5.0, 7.5, 10.0, 20.0, 30.0, 40.0, 50.0, 60.0, 90.0, 120.0, 150.0, 180.0, 240.0,
+    300.0, 600.0, 900.0, 1800.0,
+];
+
+/// Metrics of the recommendations. Clones share them.
+#[derive(Debug, Clone)]
+pub(crate) struct PublishMetrics {
+    steps: StepLatency,
+    objects: IntGaugeVec,
+    recommendation_latency: Histogram,
+    writes: IntCounterVec,
+    caps: Caps,
+    /// Recommendations as metrics, if they are asked for.
+    recommendations: Option<Recommendations>,
+    /// Changes of the recommendations from round to round.
+    pub(crate) quality: Quality,
+}
+
+impl PublishMetrics {
+    pub(super) fn new(steps: StepLatency, quality: Quality) -> Result<Self, prometheus::Error> {
+        let latency = HistogramOpts::new(
+            "vpa_recommender_recommendation_latency_seconds",
+            "Time from the creation of a VPA object to its first recommendation.",
+        );
+        let metrics = Self {
+            steps,
+            objects: IntGaugeVec::new(
+                Opts::new(
+                    "vpa_recommender_vpa_objects_count",
+                    "Number of VPA objects that this recommender handles.",
+                ),
+                &objects::LABELS,
+            )?,
+            recommendation_latency: Histogram::with_opts(
+                latency.buckets(LATENCY_BUCKETS.to_vec()),
+            )?,
+            writes: IntCounterVec::new(
+                Opts::new(
+                    "vpa_recommender_status_writes_total",
+                    "Writes of the status of VPA objects by result.",
+                ),
+                &["result"],
+            )?,
+            caps: Caps::new()?,
+            recommendations: None,
+            quality,
+        };
+        // A rate needs a first value, also of what never happens.
+        for outcome in StatusOutcome::ALL {
+            metrics.writes.with_label_values(&[outcome.name()]);
+        }
+        Ok(metrics)
+    }
+
+    pub(super) fn collectors(&self) -> [Box<dyn Collector>; 4] {
+        [
+            Box::new(self.objects.clone()),
+            Box::new(self.recommendation_latency.clone()),
+            Box::new(self.writes.clone()),
+            Box::new(self.caps.collector()),
+        ]
+    }
+
+    pub(super) fn show(&mut self, recommendations: Recommendations) {
+        self.recommendations = Some(recommendations);
+    }
+
+    /// Starts measuring the steps of one round.
+    pub(crate) fn steps(&self) -> Steps {
+        self.steps.start()
+    }
+
+    /// Sets the gauges to the decisions about all objects.
+    pub(crate) fn decided<'a>(&self, decisions: impl IntoIterator<Item = &'a Decision>) {
+        let decisions: Vec<_> = decisions.into_iter().collect();
+        self.caps.count(decisions.iter().copied());
+        objects::count(&self.objects, decisions.iter().copied());
+        if let Some(recommendations) = &self.recommendations {
+            recommendations.show(&decisions);
+        }
+    }
+
+    /// Begins a term of leadership, which ends when the returned guard is dropped.
+    pub(crate) fn term(&self) -> Term {
+        Term(self.recommendations.clone())
+    }
+
+    /// Counts a write of a status.
+    pub(crate) fn written(&self, outcome: StatusOutcome) {
+        self.writes.with_label_values(&[outcome.name()]).inc();
+    }
+
+    /// Records that an object got its first recommendation at `now`.
+    pub(crate) fn first_recommendation(&self, autoscaler: &Autoscaler, now: Timestamp) {
+        if let Some(created) = &autoscaler.object.metadata.creation_timestamp {
+            self.recommendation_latency
+                .observe(now.duration_since(created.0).as_secs_f64().max(0.0));
+        }
+    }
+}
+
+/// Term of leadership. Dropping it removes the recommendations from the metrics: the next leader
+/// shows its own.
+#[derive(Debug)]
+pub(crate) struct Term(Option<Recommendations>);
+
+impl Drop for Term {
+    fn drop(&mut self) {
+        if let Some(recommendations) = &self.0 {
+            recommendations.show(&[]);
+        }
+    }
+}

@@ -1,0 +1,210 @@
+//! Loop that recommends: it decides after every change of the state, publishes to the feed and
+//! writes the statuses, for one term of leadership.
+//!
+//! A resync decides about all objects in batches. It begins after changes and once per interval.
+//! Urgent objects, those with a new OOM kill, are decided between two batches and written first.
+//! All decisions are made here in sequence, so the later of two decisions about an object is the
+//! newer one.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use feed::LeaderTerm;
+use jiff::Timestamp;
+use runtime::Leading;
+use tokio::sync::watch;
+use tokio::task::{block_in_place, yield_now};
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+use vertical::state::{Batch, Decision};
+use vertical::write_queue::Priority;
+use view::ObjectKey;
+
+use crate::act::Writes;
+use crate::cooldown::{COOLDOWN_FACTOR, sleep_until_some};
+use crate::feed_server;
+use crate::ingest::SharedState;
+use crate::metrics::{PublishMetrics, RecommendationChanges};
+use crate::outcome::StatusOutcome;
+
+/// Number of objects in a batch: a few milliseconds of work.
+const BATCH_SIZE: usize = 100;
+/// Pause before failed writes are retried.
+const RETRY: Duration = Duration::from_secs(5);
+
+/// The loop.
+pub(crate) struct RecommendLoop {
+    shared: SharedState,
+    feed_term: Option<LeaderTerm>,
+    writes: Writes,
+    metrics: PublishMetrics,
+    leading: Leading,
+    /// Notified after rounds of usage.
+    rounds: watch::Receiver<u64>,
+    changes: RecommendationChanges,
+    resync: Option<Resync>,
+    /// Start of the next resync, if one is due.
+    due: Option<Instant>,
+    /// Earliest start of the next resync.
+    cooldown_until: Instant,
+}
+
+/// A resync in progress.
+struct Resync {
+    began: Instant,
+    /// The last object of the last batch.
+    last: Option<ObjectKey>,
+    decisions: BTreeMap<ObjectKey, Arc<Decision>>,
+}
+
+impl RecommendLoop {
+    pub(crate) fn new(
+        shared: SharedState,
+        feed_term: Option<LeaderTerm>,
+        writes: Writes,
+        metrics: PublishMetrics,
+        leading: Leading,
+    ) -> Self {
+        let (rounds, changes) = (shared.rounds(), RecommendationChanges::default());
+        Self {
+            shared,
+            feed_term,
+            writes,
+            metrics,
+            leading,
+            rounds,
+            changes,
+            resync: None,
+            due: None,
+            cooldown_until: Instant::now(),
+        }
+    }
+
+    /// Runs until shutdown, or until it is dropped with the lease.
+    pub(crate) async fn run(mut self, shutdown: CancellationToken) -> anyhow::Result<()> {
+        let mut urgent = self.shared.urgent();
+        let mut revisions = self.shared.revisions();
+        if *revisions.borrow_and_update() > 0 {
+            self.due = Some(self.cooldown_until);
+        }
+        let metrics = self.metrics.clone();
+        let _term = metrics.term();
+        let mut steps = None;
+        loop {
+            tokio::select! {
+                biased;
+                () = shutdown.cancelled() => return Ok(()),
+                objects = urgent.next() => self.recommend_urgent(&objects),
+                outcome = self.writes.ended() => if outcome == StatusOutcome::Failed {
+                    self.schedule_resync(Instant::now() + RETRY);
+                },
+                changed = revisions.changed() => {
+                    changed?;
+                    self.schedule_resync(Instant::now().max(self.cooldown_until));
+                }
+                () = sleep_until_some(self.due), if self.resync.is_none() => {
+                    self.begin_resync();
+                    steps.get_or_insert_with(|| metrics.steps());
+                }
+                // Other tasks run between two batches.
+                () = yield_now(), if self.resync.is_some() => self.step(),
+            }
+            let is_done = self.resync.is_none() && self.writes.is_idle();
+            if let Some(mut steps) = steps.take_if(|_| is_done) {
+                steps.done("UpdateVPAs");
+            }
+        }
+    }
+
+    fn schedule_resync(&mut self, time: Instant) {
+        self.due = Some(self.due.map_or(time, |due| due.min(time)));
+    }
+
+    /// Decides about urgent objects now.
+    fn recommend_urgent(&mut self, objects: &BTreeSet<ObjectKey>) {
+        let decisions =
+            block_in_place(|| self.shared.lock().decide_objects(objects, Timestamp::now()));
+        for decision in decisions.into_iter().map(Arc::new) {
+            self.publish(&decision);
+            self.writes.put(Arc::clone(&decision), Priority::Urgent);
+            if let Some(resync) = &mut self.resync {
+                resync
+                    .decisions
+                    .insert(decision.autoscaler.key.clone(), decision);
+            }
+        }
+    }
+
+    fn begin_resync(&mut self) {
+        self.due = None;
+        self.resync = Some(Resync {
+            began: Instant::now(),
+            last: None,
+            decisions: BTreeMap::new(),
+        });
+    }
+
+    /// Decides about the next batch of the resync.
+    fn step(&mut self) {
+        let Some(mut resync) = self.resync.take() else {
+            return;
+        };
+        let last = resync.last.as_ref();
+        let Batch { decisions, last } = block_in_place(|| {
+            self.shared
+                .lock()
+                .decide_batch(last, BATCH_SIZE, Timestamp::now())
+        });
+        for decision in decisions.into_iter().map(Arc::new) {
+            if decision.is_change() {
+                self.publish(&decision);
+            }
+            // A status that is already correct cancels the pending write of the object.
+            self.writes.put(Arc::clone(&decision), Priority::Ordinary);
+            resync
+                .decisions
+                .insert(decision.autoscaler.key.clone(), decision);
+        }
+        if last.is_some() {
+            resync.last = last;
+            self.resync = Some(resync);
+        } else {
+            self.end_resync(&resync);
+        }
+    }
+
+    fn end_resync(&mut self, resync: &Resync) {
+        self.metrics
+            .decided(resync.decisions.values().map(AsRef::as_ref));
+        if self.rounds.has_changed().unwrap_or(false) {
+            self.rounds.mark_unchanged();
+            self.changes.observe(
+                &self.metrics.quality,
+                resync.decisions.values().map(AsRef::as_ref),
+            );
+        }
+        if let Some(term) = self.feed_term.as_ref().filter(|_| self.leads()) {
+            let all = resync
+                .decisions
+                .values()
+                .map(|decision| feed_server::recommendation(decision));
+            term.reset(all, Timestamp::now());
+        }
+        self.cooldown_until = Instant::now() + resync.began.elapsed() * COOLDOWN_FACTOR;
+    }
+
+    /// Publishes a decision. Subscribers see nothing of a term before its first resync is complete.
+    fn publish(&self, decision: &Decision) {
+        if let Some(term) = self.feed_term.as_ref().filter(|_| self.leads()) {
+            term.apply(feed_server::recommendation(decision), Timestamp::now());
+        }
+    }
+
+    fn leads(&self) -> bool {
+        self.leading.holds(std::time::Instant::now())
+    }
+}
+
+#[cfg(test)]
+mod tests;

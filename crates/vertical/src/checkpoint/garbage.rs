@@ -1,0 +1,223 @@
+//! Unused checkpoints: those whose VPA object is gone, those of containers that were removed from
+//! their workload, and those above the maximum number of container names of one object.
+//!
+//! Source: upstream `pkg/recommender/input/cluster_feeder.go` (`GarbageCollectCheckpoints`), which
+//! keeps the second kind for ever. A checkpoint is deleted only after it was unused in two
+//! consecutive rounds, so a VPA object that is deleted and created again, or a short-lived pod,
+//! costs no history.
+
+use std::collections::BTreeMap;
+
+use jiff::Timestamp;
+use view::{Autoscaler, Checkpoint, ObjectKey, Table};
+
+/// Reason why a checkpoint is unused.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum UnusedReason {
+    /// No VPA object of any recommender has that name.
+    NoAutoscaler,
+    /// Its container was abandoned.
+    NoContainer,
+    /// Its VPA object has too many container names, and others were measured later.
+    TooManyContainers,
+}
+
+impl UnusedReason {
+    /// The label of the metric.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::NoAutoscaler => "no_vpa_object",
+            Self::NoContainer => "no_container",
+            Self::TooManyContainers => "too_many_containers",
+        }
+    }
+
+    /// Every reason.
+    pub const ALL: [Self; 3] = [
+        Self::NoAutoscaler,
+        Self::NoContainer,
+        Self::TooManyContainers,
+    ];
+}
+
+/// An unused checkpoint.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct UnusedCheckpoint {
+    /// The object.
+    pub key: ObjectKey,
+    /// UID of the object.
+    pub uid: String,
+    /// The VPA object that it names.
+    pub autoscaler: ObjectKey,
+    /// Reason.
+    pub reason: UnusedReason,
+}
+
+/// The checkpoints that are unused now. `is_abandoned`: whether the container of a checkpoint whose
+/// VPA object exists was abandoned, given the time of its last sample. `is_omitted`: whether it is
+/// above the maximum number of container names.
+pub fn unused(
+    checkpoints: &Table<Checkpoint>,
+    autoscalers: &Table<Autoscaler>,
+    is_abandoned: impl Fn(&Checkpoint, Option<Timestamp>) -> bool,
+    is_omitted: impl Fn(&Checkpoint) -> bool,
+) -> Vec<UnusedCheckpoint> {
+    let reason = |checkpoint: &Checkpoint| {
+        if autoscalers.get(&checkpoint.autoscaler()).is_none() {
+            Some(UnusedReason::NoAutoscaler)
+        } else if is_abandoned(checkpoint, last_heard(checkpoint)) {
+            Some(UnusedReason::NoContainer)
+        } else {
+            is_omitted(checkpoint).then_some(UnusedReason::TooManyContainers)
+        }
+    };
+    let unused = checkpoints.iter().filter_map(|checkpoint| {
+        Some(UnusedCheckpoint {
+            key: checkpoint.key.clone(),
+            uid: checkpoint.uid.clone(),
+            autoscaler: checkpoint.autoscaler(),
+            reason: reason(checkpoint)?,
+        })
+    });
+    unused.collect()
+}
+
+/// The time of the last CPU sample; without any, the time of the write or the creation: memory may
+/// have been measured until then.
+fn last_heard(checkpoint: &Checkpoint) -> Option<Timestamp> {
+    let status = checkpoint.status.as_ref();
+    let sample = status.and_then(|status| {
+        status
+            .last_sample_start
+            .as_ref()
+            .or(status.last_update_time.as_ref())
+    });
+    sample.map(|time| time.0).or(checkpoint.created)
+}
+
+/// The checkpoints that were unused in the last round, by UID.
+#[derive(Debug, Default)]
+pub struct UnusedCandidates(BTreeMap<String, UnusedReason>);
+
+impl UnusedCandidates {
+    /// Returns the checkpoints that were unused in the last round for the same reason. The others
+    /// become candidates.
+    pub fn confirm(&mut self, unused: Vec<UnusedCheckpoint>) -> Vec<UnusedCheckpoint> {
+        let now = unused
+            .iter()
+            .map(|unused| (unused.uid.clone(), unused.reason))
+            .collect();
+        let before = std::mem::replace(&mut self.0, now);
+        unused
+            .into_iter()
+            .filter(|unused| before.get(&unused.uid) == Some(&unused.reason))
+            .collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use api::checkpoint::{
+        VerticalPodAutoscalerCheckpointSpec, VerticalPodAutoscalerCheckpointStatus,
+    };
+    use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+    use serde_json::json;
+
+    use super::*;
+    use crate::fixture;
+
+    fn at(second: i64) -> Timestamp {
+        Timestamp::from_second(second).expect("in range")
+    }
+
+    fn checkpoint(autoscaler: &str, container: &str, last_sample: Option<i64>) -> Arc<Checkpoint> {
+        let name = format!("{autoscaler}-{container}");
+        Arc::new(Checkpoint {
+            uid: name.clone(),
+            key: ObjectKey::new("shop", name),
+            created: Some(at(1)),
+            spec: VerticalPodAutoscalerCheckpointSpec {
+                vpa_object_name: autoscaler.to_owned(),
+                container_name: container.to_owned(),
+            },
+            status: Some(VerticalPodAutoscalerCheckpointStatus {
+                last_sample_start: last_sample.map(|second| Time(at(second))),
+                ..Default::default()
+            }),
+        })
+    }
+
+    /// The VPA object `web` names another recommender: it counts all the same.
+    fn autoscalers() -> Table<Autoscaler> {
+        let web = fixture::autoscaler(
+            "web",
+            &json!({"spec": {"recommenders": [{"name": "another"}]}}),
+        );
+        let mut table = Table::default();
+        table.apply(Arc::new(web));
+        table
+    }
+
+    /// Containers of which nothing was heard since second 100 are abandoned, but for `main`.
+    fn look(checkpoints: &[Arc<Checkpoint>]) -> Vec<UnusedCheckpoint> {
+        let mut table = Table::default();
+        table.reset(checkpoints.to_vec());
+        let is_abandoned = |checkpoint: &Checkpoint, last_heard: Option<Timestamp>| {
+            checkpoint.spec.container_name != "main" && last_heard.is_none_or(|last| last < at(100))
+        };
+        unused(&table, &autoscalers(), is_abandoned, |checkpoint| {
+            checkpoint.spec.container_name.starts_with("job-")
+        })
+    }
+
+    fn check(checkpoints: &[Arc<Checkpoint>], expected: &[(&str, UnusedReason)]) {
+        let found = look(checkpoints);
+        let found: Vec<_> = found
+            .iter()
+            .map(|unused| (unused.key.name.as_str(), unused.reason))
+            .collect();
+        assert_eq!(found, expected);
+    }
+
+    #[test]
+    fn checkpoints_go_with_their_vpa_object_and_with_their_container() {
+        check(&[checkpoint("web", "main", Some(50))], &[]);
+        check(
+            &[checkpoint("gone", "main", Some(500))],
+            &[("gone-main", UnusedReason::NoAutoscaler)],
+        );
+        check(
+            &[checkpoint("web", "old", Some(99))],
+            &[("web-old", UnusedReason::NoContainer)],
+        );
+        check(&[checkpoint("web", "old", Some(100))], &[]);
+        check(
+            &[checkpoint("web", "old", None)],
+            &[("web-old", UnusedReason::NoContainer)],
+        );
+        check(
+            &[checkpoint("web", "job-1", Some(100))],
+            &[("web-job-1", UnusedReason::TooManyContainers)],
+        );
+    }
+
+    #[test]
+    fn only_what_is_useless_twice_in_a_row_is_collected() {
+        let gone = checkpoint("gone", "main", Some(500));
+        let mut candidates = UnusedCandidates::default();
+        let mut look =
+            |checkpoints: &[Arc<Checkpoint>]| candidates.confirm(look(checkpoints)).len();
+        for (expected, why) in [(0, "a suspect"), (1, "confirmed")] {
+            assert_eq!(look(&[Arc::clone(&gone)]), expected, "{why}");
+        }
+        assert_eq!(look(&[]), 0);
+        assert_eq!(look(&[Arc::clone(&gone)]), 0, "it begins anew");
+        let made_again = Arc::new(Checkpoint {
+            uid: "another".to_owned(),
+            ..(*gone).clone()
+        });
+        assert_eq!(look(&[made_again]), 0, "another object");
+    }
+}

@@ -1,0 +1,115 @@
+//! Name of a container's checkpoint.
+//!
+//! Upstream's `VPA-CONTAINER` is not unique: object `a-b` with container `c` has the name of object
+//! `a` with container `b-c`, and upstream overwrites one with the other. Here a container whose
+//! name is taken or too long gets one that ends with a hash of both parts. The `spec` of a
+//! checkpoint names its owner, upstream as well as here.
+
+use api::checkpoint::{VerticalPodAutoscalerCheckpointSpec, object_name};
+use view::{Checkpoint, ObjectKey, Table};
+
+use crate::policies::name::fnv1a;
+
+/// Maximum length of an object's name.
+const MAX: usize = 253;
+/// Hexadecimal digits of the hash.
+const DIGITS: usize = 16;
+
+/// Whether a checkpoint belongs to this container of this VPA object.
+pub fn is_of(
+    spec: &VerticalPodAutoscalerCheckpointSpec,
+    autoscaler: &str,
+    container: &str,
+) -> bool {
+    spec.vpa_object_name == autoscaler && spec.container_name == container
+}
+
+/// Upstream's name, and the name with a hash.
+pub fn names(autoscaler: &ObjectKey, container: &str) -> [ObjectKey; 2] {
+    let whole = object_name(&autoscaler.name, container);
+    let kept = whole
+        .get(..MAX - DIGITS - 1)
+        .unwrap_or(&whole)
+        .trim_end_matches(['-', '.']);
+    // No name contains a slash, so two pairs never hash the same text.
+    let hash = fnv1a(&format!("{}/{container}", autoscaler.name));
+    let hashed = format!("{kept}-{hash:0DIGITS$x}");
+    [whole, hashed].map(|name| ObjectKey::new(&autoscaler.namespace, name))
+}
+
+/// The key of a container's checkpoint: the existing object, or else upstream's name if it is free.
+pub fn choose(
+    checkpoints: &Table<Checkpoint>,
+    autoscaler: &ObjectKey,
+    container: &str,
+) -> ObjectKey {
+    let [whole, hashed] = names(autoscaler, container);
+    let is_own = |checkpoint: &Checkpoint| is_of(&checkpoint.spec, &autoscaler.name, container);
+    let has_hashed = checkpoints
+        .get(&hashed)
+        .is_some_and(|checkpoint| is_own(checkpoint));
+    let is_taken = checkpoints
+        .get(&whole)
+        .is_some_and(|checkpoint| !is_own(checkpoint));
+    if has_hashed || is_taken || whole.name.len() > MAX {
+        hashed
+    } else {
+        whole
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+
+    const HASHED: &str = "a-b-c-9eece1bc4331d2a5";
+
+    /// The name for container `b-c` of object `a`, where there are checkpoints of these names,
+    /// objects and containers.
+    fn check(stored: &[(&str, &str, &str)], expected: &str) {
+        let mut table = Table::default();
+        for (name, autoscaler, container) in stored {
+            table.apply(Arc::new(Checkpoint {
+                key: ObjectKey::new("shop", *name),
+                uid: String::new(),
+                created: None,
+                spec: VerticalPodAutoscalerCheckpointSpec {
+                    vpa_object_name: (*autoscaler).to_owned(),
+                    container_name: (*container).to_owned(),
+                },
+                status: None,
+            }));
+        }
+        assert_eq!(
+            choose(&table, &ObjectKey::new("shop", "a"), "b-c").name,
+            expected,
+            "{stored:?}"
+        );
+    }
+
+    #[test]
+    fn a_container_has_upstreams_name_unless_it_is_taken() {
+        check(&[], "a-b-c");
+        check(&[("a-b-c", "a", "b-c")], "a-b-c");
+        check(&[("a-b-c", "a-b", "c")], HASHED);
+    }
+
+    #[test]
+    fn a_container_keeps_the_checkpoint_that_it_has() {
+        check(&[(HASHED, "a", "b-c")], HASHED);
+        check(&[(HASHED, "a", "b-c"), ("a-b-c", "a", "b-c")], HASHED);
+        check(&[(HASHED, "other", "b-c")], "a-b-c");
+    }
+
+    #[test]
+    fn a_name_that_is_too_long_is_cut_and_stays_its_own() {
+        let long = |last: &str| {
+            let autoscaler = ObjectKey::new("shop", "a".repeat(240) + last);
+            choose(&Table::default(), &autoscaler, "main-container").name
+        };
+        assert_eq!((long("b").len(), long("c").len()), (MAX, MAX));
+        assert_ne!(long("b"), long("c"));
+    }
+}

@@ -1,0 +1,360 @@
+//! Order in which VPA objects are stored, and the action for each of their checkpoints.
+//!
+//! Upstream rewrites every checkpoint each minute, changed or not. Here an object is written only
+//! when its content changes.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use api::checkpoint::VerticalPodAutoscalerCheckpointStatus;
+use jiff::{SignedDuration, Timestamp};
+use view::{Checkpoint, ObjectKey, Table};
+
+use super::name::is_of;
+
+/// Default retention of a history without samples.
+const RETENTION: SignedDuration = SignedDuration::from_hours(8 * 24);
+/// A checkpoint with more than this many times the samples known here is not replaced: what is
+/// known here cannot follow from it.
+const FAR_MORE: i64 = 100;
+
+/// Action for one checkpoint.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CheckpointAction {
+    /// Create the missing object.
+    Create,
+    /// Do not create the object: its VPA object has the maximum number of checkpoints.
+    TooMany,
+    /// Replace the status, which has other content.
+    Replace,
+    /// Add the missing status.
+    Fill,
+    /// Leave the object, which has this content.
+    Unchanged,
+    /// Leave the object: it has far more samples than are known here, too recent to have expired.
+    Richer,
+    /// Leave the object: it has later samples than are known here, such as of forgotten pods.
+    Newer,
+    /// Leave the object: both names of the container belong to checkpoints of others.
+    Taken,
+}
+
+/// The action that brings `content` into the checkpoint of a container. `has_room`: whether the VPA
+/// object may have one more checkpoint.
+pub fn checkpoint_action(
+    autoscaler: &str,
+    container: &str,
+    content: &VerticalPodAutoscalerCheckpointStatus,
+    object: Option<&Checkpoint>,
+    has_room: bool,
+    now: Timestamp,
+) -> CheckpointAction {
+    let Some(Checkpoint { spec, status, .. }) = object else {
+        return if has_room {
+            CheckpointAction::Create
+        } else {
+            CheckpointAction::TooMany
+        };
+    };
+    if !is_of(spec, autoscaler, container) {
+        return CheckpointAction::Taken;
+    }
+    match status {
+        None => CheckpointAction::Fill,
+        Some(status) if holds(status, content) => CheckpointAction::Unchanged,
+        Some(status) if is_newer(status, content, now) => CheckpointAction::Newer,
+        Some(status) if is_richer(status, content) => CheckpointAction::Richer,
+        Some(_) => CheckpointAction::Replace,
+    }
+}
+
+/// Whether both are equal, except for the time at which they were written.
+fn holds(
+    status: &VerticalPodAutoscalerCheckpointStatus,
+    content: &VerticalPodAutoscalerCheckpointStatus,
+) -> bool {
+    let VerticalPodAutoscalerCheckpointStatus {
+        last_update_time: _,
+        version,
+        cpu_histogram,
+        memory_histogram,
+        first_sample_start,
+        last_sample_start,
+        total_samples_count,
+    } = status;
+    *version == content.version
+        && *cpu_histogram == content.cpu_histogram
+        && *memory_histogram == content.memory_histogram
+        && *first_sample_start == content.first_sample_start
+        && *last_sample_start == content.last_sample_start
+        && *total_samples_count == content.total_samples_count
+}
+
+/// Whether the object has samples and nothing was measured here, or whether it has far more
+/// samples, the last less than [`RETENTION`] before ours. Such history was lost here, not expired.
+fn is_richer(
+    status: &VerticalPodAutoscalerCheckpointStatus,
+    content: &VerticalPodAutoscalerCheckpointStatus,
+) -> bool {
+    let last = |status: &VerticalPodAutoscalerCheckpointStatus| {
+        status.last_sample_start.as_ref().map(|time| time.0)
+    };
+    let is_young = last(status)
+        .zip(last(content))
+        .is_some_and(|(stored, own)| own.duration_since(stored) < RETENTION);
+    let (stored, own) = (status.total_samples_count, content.total_samples_count);
+    (own == 0 && stored > 0) || (is_young && stored / FAR_MORE > own)
+}
+
+/// Whether the object has later samples. Samples from the future are wrong and do not count.
+fn is_newer(
+    status: &VerticalPodAutoscalerCheckpointStatus,
+    content: &VerticalPodAutoscalerCheckpointStatus,
+    now: Timestamp,
+) -> bool {
+    let last = |status: &VerticalPodAutoscalerCheckpointStatus| {
+        status.last_sample_start.as_ref().map(|time| time.0)
+    };
+    last(status)
+        .is_some_and(|stored| stored <= now && last(content).is_none_or(|known| known < stored))
+}
+
+/// The checkpoints of one VPA object.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct StoredCheckpoints {
+    /// Time of the least recent write.
+    pub oldest: Timestamp,
+    /// Number of checkpoints.
+    pub count: usize,
+}
+
+/// The checkpoints by VPA object.
+pub fn stored_checkpoints(
+    checkpoints: &Table<Checkpoint>,
+) -> BTreeMap<ObjectKey, StoredCheckpoints> {
+    let mut stored = BTreeMap::new();
+    for checkpoint in checkpoints.iter() {
+        let time = checkpoint
+            .status
+            .as_ref()
+            .and_then(|status| status.last_update_time.as_ref());
+        let time = time.map_or(Timestamp::MIN, |time| time.0);
+        stored
+            .entry(checkpoint.autoscaler())
+            .and_modify(|all: &mut StoredCheckpoints| {
+                *all = StoredCheckpoints {
+                    oldest: time.min(all.oldest),
+                    count: all.count + 1,
+                }
+            })
+            .or_insert(StoredCheckpoints {
+                oldest: time,
+                count: 1,
+            });
+    }
+    stored
+}
+
+/// Time of the last maintenance of a VPA object in this term, on the monotonic clock, and of the
+/// least recent write of its checkpoints.
+pub type LastMaintained = (Option<Duration>, Option<Timestamp>);
+
+/// The VPA objects in the order in which they are maintained: first those not maintained in this
+/// term, least recently written first, then the others, least recently maintained first.
+pub fn by_last_maintained(mut autoscalers: Vec<(ObjectKey, LastMaintained)>) -> Vec<ObjectKey> {
+    autoscalers
+        .sort_by(|(one, waited), (other, other_waited)| (waited, one).cmp(&(other_waited, other)));
+    autoscalers.into_iter().map(|(key, _)| key).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use api::checkpoint::{HistogramCheckpoint, VerticalPodAutoscalerCheckpointSpec};
+    use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+
+    use super::*;
+
+    const NOW: i64 = 1000;
+    const DAY: i64 = 86_400;
+
+    fn at(second: i64) -> Timestamp {
+        Timestamp::from_second(second).expect("in range")
+    }
+
+    fn status(
+        written: i64,
+        last_sample: Option<i64>,
+        weight: f64,
+    ) -> VerticalPodAutoscalerCheckpointStatus {
+        VerticalPodAutoscalerCheckpointStatus {
+            last_update_time: Some(Time(at(written))),
+            version: "v3".to_owned(),
+            cpu_histogram: HistogramCheckpoint {
+                total_weight: weight,
+                ..Default::default()
+            },
+            last_sample_start: last_sample.map(|second| Time(at(second))),
+            ..Default::default()
+        }
+    }
+
+    fn object(
+        autoscaler: &str,
+        container: &str,
+        status: Option<VerticalPodAutoscalerCheckpointStatus>,
+    ) -> Checkpoint {
+        Checkpoint {
+            key: ObjectKey::new("shop", "a-b-c"),
+            uid: String::new(),
+            created: None,
+            spec: VerticalPodAutoscalerCheckpointSpec {
+                vpa_object_name: autoscaler.to_owned(),
+                container_name: container.to_owned(),
+            },
+            status,
+        }
+    }
+
+    /// The content here: last sample at second 500, weight 1.
+    fn check(object: Option<&Checkpoint>, expected: CheckpointAction) {
+        let content = status(NOW, Some(500), 1.0);
+        assert_eq!(
+            checkpoint_action("a", "b-c", &content, object, true, at(NOW)),
+            expected,
+            "{object:?}"
+        );
+        let without_room = if expected == CheckpointAction::Create {
+            CheckpointAction::TooMany
+        } else {
+            expected
+        };
+        assert_eq!(
+            checkpoint_action("a", "b-c", &content, object, false, at(NOW)),
+            without_room,
+            "{object:?}"
+        );
+    }
+
+    #[test]
+    fn an_object_is_written_only_when_it_holds_something_else() {
+        check(None, CheckpointAction::Create);
+        check(Some(&object("a", "b-c", None)), CheckpointAction::Fill);
+        check(
+            Some(&object("a", "b-c", Some(status(1, Some(500), 1.0)))),
+            CheckpointAction::Unchanged,
+        );
+        check(
+            Some(&object("a", "b-c", Some(status(1, Some(500), 1.5)))),
+            CheckpointAction::Replace,
+        );
+        check(
+            Some(&object("a", "b-c", Some(status(1, Some(499), 1.0)))),
+            CheckpointAction::Replace,
+        );
+        let other_version = VerticalPodAutoscalerCheckpointStatus {
+            version: "v2".to_owned(),
+            ..status(1, Some(1), 1.0)
+        };
+        check(
+            Some(&object("a", "b-c", Some(other_version))),
+            CheckpointAction::Replace,
+        );
+    }
+
+    #[test]
+    fn later_samples_than_ours_stay_unless_they_are_from_the_future() {
+        check(
+            Some(&object("a", "b-c", Some(status(1, Some(501), 9.0)))),
+            CheckpointAction::Newer,
+        );
+        check(
+            Some(&object("a", "b-c", Some(status(1, Some(NOW + 1), 9.0)))),
+            CheckpointAction::Replace,
+        );
+        check(
+            Some(&object("a", "b-c", Some(status(1, None, 9.0)))),
+            CheckpointAction::Replace,
+        );
+    }
+
+    #[test]
+    fn a_long_history_is_not_replaced_by_a_short_one_of_the_same_days() {
+        let counted = |count, last_sample| VerticalPodAutoscalerCheckpointStatus {
+            total_samples_count: count,
+            ..status(1, Some(last_sample), 9.0)
+        };
+        let check = |ours, stored, age, expected| {
+            let now = at(10 * DAY);
+            let content = counted(ours, 10 * DAY);
+            let object = object("a", "b-c", Some(counted(stored, 10 * DAY - age)));
+            assert_eq!(
+                checkpoint_action("a", "b-c", &content, Some(&object), true, now),
+                expected,
+                "{ours} {stored} {age}"
+            );
+        };
+        check(1, 10_000, DAY, CheckpointAction::Richer);
+        check(100, 10_000, DAY, CheckpointAction::Replace);
+        check(1, 100, DAY, CheckpointAction::Replace);
+        check(1, 10_000, 8 * DAY, CheckpointAction::Replace);
+        check(1, i64::MAX, 8 * DAY - 1, CheckpointAction::Richer);
+        check(0, 1, 200 * DAY, CheckpointAction::Richer);
+    }
+
+    #[test]
+    fn an_object_of_another_container_is_left_alone() {
+        check(Some(&object("a-b", "c", None)), CheckpointAction::Taken);
+    }
+
+    #[test]
+    fn a_vpa_object_is_as_old_as_its_oldest_checkpoint() {
+        let mut table = Table::default();
+        for (autoscaler, container, written) in
+            [("a", "x", Some(30)), ("a", "y", Some(20)), ("b", "x", None)]
+        {
+            let status = written.map(|second| status(second, None, 0.0));
+            let key = ObjectKey::new("shop", format!("{autoscaler}-{container}"));
+            table.apply(Arc::new(Checkpoint {
+                key,
+                ..object(autoscaler, container, status)
+            }));
+        }
+        let expected = [("a", at(20), 2), ("b", Timestamp::MIN, 1)];
+        let expected = expected.map(|(name, oldest, count)| {
+            (
+                ObjectKey::new("shop", name),
+                StoredCheckpoints { oldest, count },
+            )
+        });
+        assert_eq!(stored_checkpoints(&table), expected.into());
+    }
+
+    #[test]
+    fn the_one_that_waited_longest_comes_first() {
+        let key = |name: &str| ObjectKey::new("shop", name);
+        let (began, written) = (Duration::ZERO, |second| Some(at(second)));
+        let looked_at = |seconds| Some(began + Duration::from_secs(seconds));
+        let autoscalers = vec![
+            // A clock that was ahead wrote it.
+            (key("early"), (looked_at(10), written(8 * DAY))),
+            (key("late"), (looked_at(30), written(30))),
+            (key("written-late"), (None, written(30))),
+            (key("never-b"), (None, None)),
+            (key("written-early"), (None, written(10))),
+            (key("never-a"), (None, None)),
+        ];
+        let expected: Vec<_> = [
+            "never-a",
+            "never-b",
+            "written-early",
+            "written-late",
+            "early",
+            "late",
+        ]
+        .map(key)
+        .to_vec();
+        assert_eq!(by_last_maintained(autoscalers), expected);
+    }
+}

@@ -1,0 +1,237 @@
+//! Cluster state of one recommender: pods, histories of their containers, and autoscalers, in
+//! memory and without I/O.
+//!
+//! Pods and autoscalers change with `apply`, `delete` and `reset`; usage comes with `add_sample`
+//! and `record_oom`. The cost of a call does not depend on the number of objects: an index links
+//! selectors and labels, and groups without pods and history are dropped. Source: upstream
+//! `pkg/recommender/model/cluster.go` and `vpa.go`. Unlike there, per-VPA rules of a container end
+//! with the autoscaler or the field, checkpoints survive a change of the selector, and merging
+//! changes no shared state.
+
+mod abandoned;
+mod autoscaler;
+mod backfill;
+mod bounds;
+mod garbage;
+mod group;
+mod ingest;
+mod label_index;
+mod links;
+mod namespace;
+mod per_vpa_policy;
+mod pod;
+mod policy_history;
+mod recommend;
+mod slab;
+mod unmeasured;
+
+use std::collections::{HashMap, HashSet};
+
+use jiff::Timestamp;
+use sizing::{Config, ConfigError, Instant, Shapes};
+use view::ObjectKey;
+
+pub use autoscaler::AutoscalerSpec;
+pub use bounds::{MAX_CONTAINERS, MAX_IDLE_HISTORIES};
+pub use ingest::{Accepted, SampleError};
+pub use pod::{Phase, PodSpec};
+
+use autoscaler::Autoscaler;
+use namespace::Namespace;
+
+/// All pods, histories and autoscalers of one recommender.
+#[derive(Clone, Debug)]
+pub struct ClusterState {
+    config: Config,
+    shapes: Shapes,
+    namespaces: HashMap<Box<str>, Namespace>,
+    last_garbage_collection: Instant,
+}
+
+/// Number of entries of each kind.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ClusterStateSize {
+    /// Pods.
+    pub pods: usize,
+    /// Distinct label sets of pods or histories.
+    pub label_sets: usize,
+    /// Histories: one per container name and label set.
+    pub histories: usize,
+    /// Autoscalers.
+    pub autoscalers: usize,
+    /// Entries of the indices between selectors and labels.
+    pub index_entries: usize,
+}
+
+impl ClusterState {
+    /// Creates an empty state.
+    pub fn new(config: Config) -> Result<Self, ConfigError> {
+        let shapes = config.validate()?;
+        let last_garbage_collection = Instant::NEVER;
+        Ok(Self {
+            config,
+            shapes,
+            namespaces: HashMap::new(),
+            last_garbage_collection,
+        })
+    }
+
+    /// An empty state with the same settings.
+    #[must_use]
+    pub fn empty_copy(&self) -> Self {
+        let (config, shapes) = (self.config.clone(), self.shapes);
+        Self {
+            config,
+            shapes,
+            namespaces: HashMap::new(),
+            last_garbage_collection: Instant::NEVER,
+        }
+    }
+
+    /// The settings.
+    pub fn config(&self) -> &Config {
+        &self.config
+    }
+
+    /// Histogram parameters.
+    pub fn shapes(&self) -> &Shapes {
+        &self.shapes
+    }
+
+    /// Adds or updates a pod. Containers keep their state by name.
+    pub fn apply_pod(&mut self, pod: PodSpec, now: Timestamp) {
+        self.namespace_mut(&pod.namespace).apply_pod(pod, now);
+    }
+
+    /// Removes a pod. The history of its containers stays.
+    pub fn delete_pod(&mut self, namespace: &str, name: &str) {
+        self.update(namespace, |namespace| namespace.delete_pod(name));
+    }
+
+    /// Replaces all pods.
+    pub fn reset_pods(&mut self, pods: Vec<PodSpec>, now: Timestamp) {
+        let kept: HashSet<_> = pods
+            .iter()
+            .map(|pod| (pod.namespace.as_str(), pod.name.as_str()))
+            .collect();
+        let mut gone = Vec::new();
+        for (namespace, content) in &self.namespaces {
+            let names = content
+                .pod_names()
+                .filter(|name| !kept.contains(&(&**namespace, *name)));
+            gone.extend(names.map(|name| (namespace.clone(), name.to_owned())));
+        }
+        for (namespace, name) in gone {
+            self.delete_pod(&namespace, &name);
+        }
+        for pod in pods {
+            self.apply_pod(pod, now);
+        }
+    }
+
+    /// Adds or updates an autoscaler.
+    pub fn apply_autoscaler(&mut self, id: &ObjectKey, mut spec: AutoscalerSpec) {
+        if !self.config.per_autoscaler_rules {
+            spec.policies
+                .iter_mut()
+                .for_each(sizing::ContainerPolicy::clear_rules);
+        }
+        self.namespace_mut(&id.namespace)
+            .apply_autoscaler(&id.name, spec);
+    }
+
+    /// Removes an autoscaler with its checkpoints.
+    pub fn delete_autoscaler(&mut self, id: &ObjectKey) {
+        self.update(&id.namespace, |namespace| {
+            namespace.delete_autoscaler(&id.name);
+        });
+    }
+
+    /// Replaces all autoscalers.
+    pub fn reset_autoscalers(&mut self, autoscalers: HashMap<ObjectKey, AutoscalerSpec>) {
+        let gone: Vec<_> = self
+            .autoscaler_ids()
+            .filter(|id| !autoscalers.contains_key(id))
+            .collect();
+        for id in gone {
+            self.delete_autoscaler(&id);
+        }
+        for (id, spec) in autoscalers {
+            self.apply_autoscaler(&id, spec);
+        }
+    }
+
+    /// The autoscalers, in no particular order.
+    pub fn autoscaler_ids(&self) -> impl Iterator<Item = ObjectKey> + '_ {
+        self.namespaces.iter().flat_map(|(namespace, content)| {
+            let id = |name: &str| ObjectKey {
+                namespace: namespace.to_string(),
+                name: name.to_owned(),
+            };
+            content.autoscaler_names().map(id)
+        })
+    }
+
+    /// Number of pods selected by an autoscaler; `None` if it does not exist.
+    pub fn pod_count(&self, id: &ObjectKey) -> Option<usize> {
+        let (namespace, autoscaler) = self.autoscaler(id)?;
+        let groups = autoscaler
+            .groups
+            .iter()
+            .filter_map(|group| namespace.groups.get(*group));
+        Some(groups.map(|group| group.pods.len()).sum())
+    }
+
+    /// The autoscalers that select a pod; empty if the pod does not exist.
+    pub fn autoscalers_of(&self, namespace: &str, pod: &str) -> Vec<ObjectKey> {
+        let content = self.namespaces.get(namespace).into_iter();
+        let names = content.flat_map(|content| content.autoscalers_of(pod));
+        names
+            .map(|name| ObjectKey {
+                namespace: namespace.to_owned(),
+                name: name.to_owned(),
+            })
+            .collect()
+    }
+
+    /// Number of entries of each kind.
+    pub fn size(&self) -> ClusterStateSize {
+        self.namespaces.values().map(Namespace::size).fold(
+            ClusterStateSize::default(),
+            |total, size| ClusterStateSize {
+                pods: total.pods + size.pods,
+                label_sets: total.label_sets + size.label_sets,
+                histories: total.histories + size.histories,
+                autoscalers: total.autoscalers + size.autoscalers,
+                index_entries: total.index_entries + size.index_entries,
+            },
+        )
+    }
+
+    /// Allocated slots for pods, label sets and autoscalers, used or free. Free ones are reused.
+    pub fn slots(&self) -> usize {
+        self.namespaces.values().map(Namespace::slots).sum()
+    }
+
+    fn autoscaler(&self, id: &ObjectKey) -> Option<(&Namespace, &Autoscaler)> {
+        let namespace = self.namespaces.get(id.namespace.as_str())?;
+        Some((namespace, namespace.autoscaler(&id.name)?))
+    }
+
+    fn namespace_mut(&mut self, name: &str) -> &mut Namespace {
+        let (rules, shapes) = (self.config.memory, self.shapes);
+        self.namespaces
+            .entry(name.into())
+            .or_insert_with(|| Namespace::new(rules, shapes))
+    }
+
+    fn update(&mut self, name: &str, change: impl FnOnce(&mut Namespace)) {
+        let Some(namespace) = self.namespaces.get_mut(name) else {
+            return;
+        };
+        change(namespace);
+        if namespace.is_empty() {
+            self.namespaces.remove(name);
+        }
+    }
+}

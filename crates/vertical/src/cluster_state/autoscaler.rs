@@ -1,0 +1,72 @@
+//! Autoscaler as an input of sizing: selector, policies and checkpoints.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use model::Selector;
+use sizing::{Aggregate, ContainerPolicy, SizingPolicy};
+
+use super::label_index::Entry;
+use super::policy_history::PolicyHistories;
+
+/// Autoscaler as passed to [`ClusterState::apply_autoscaler`].
+#[derive(Clone, Debug, PartialEq)]
+pub struct AutoscalerSpec {
+    /// Selector of the target's pods. [`Selector::nothing`] while unknown.
+    pub selector: Selector,
+    /// Container policies.
+    pub policies: Vec<ContainerPolicy>,
+    /// Containers with whole cores; see [`sizing::integer_cpu_containers`].
+    pub integer_cpu: BTreeSet<String>,
+    /// Whether its target exists. If so, finished pods keep empty histories alive.
+    pub target_exists: bool,
+    /// Sizing policy other than the VPA's.
+    pub sizing: Option<Arc<SizingPolicy>>,
+}
+
+impl Default for AutoscalerSpec {
+    fn default() -> Self {
+        Self {
+            selector: Selector::nothing(),
+            policies: Vec::new(),
+            integer_cpu: BTreeSet::new(),
+            target_exists: true,
+            sizing: None,
+        }
+    }
+}
+
+/// Stored autoscaler.
+#[derive(Clone, Debug)]
+pub(super) struct Autoscaler {
+    /// Unique within its namespace.
+    pub(super) name: Box<str>,
+    pub(super) spec: AutoscalerSpec,
+    /// Number of its last change within the namespace.
+    pub(super) changed: u64,
+    /// Position of its selector in the index.
+    pub(super) entry: Entry,
+    /// Groups of pods that it selects.
+    pub(super) groups: BTreeSet<u32>,
+    /// Checkpoints by container name.
+    pub(super) stored: BTreeMap<Box<str>, Aggregate>,
+    /// History of deleted pods, merged by container name.
+    pub(super) retired: BTreeMap<Box<str>, Aggregate>,
+    /// History for its own sizing policy, if it has one.
+    pub(super) own: Option<Box<PolicyHistories>>,
+}
+
+impl Default for Autoscaler {
+    fn default() -> Self {
+        Self {
+            name: Box::default(),
+            spec: AutoscalerSpec::default(),
+            changed: 0,
+            entry: Entry::Nowhere,
+            groups: BTreeSet::new(),
+            stored: BTreeMap::new(),
+            retired: BTreeMap::new(),
+            own: None,
+        }
+    }
+}

@@ -1,0 +1,87 @@
+//! Backfilled history: replayed into a separate state and merged before the live data.
+//!
+//! The separate state is fed in order of time and ends where the live data begins. Histories are
+//! merged, and running containers continue the open memory window.
+
+use jiff::Timestamp;
+use model::Labels;
+use sizing::Shapes;
+
+use super::ClusterState;
+use super::group::Group;
+use super::links::own_rules;
+use super::namespace::Namespace;
+use super::pod::Pod;
+
+impl ClusterState {
+    /// Merges the history of `earlier` before the history here. Samples in both count twice, so
+    /// `earlier` must end where this state begins. Pods and autoscalers stay those of this state;
+    /// both must have the same half-lives.
+    pub fn prepend_history(&mut self, earlier: &Self, now: Timestamp) {
+        let shapes = self.shapes;
+        for (name, earlier) in &earlier.namespaces {
+            self.namespace_mut(name)
+                .prepend_history(earlier, &shapes, now);
+            self.update(name, |_| ());
+        }
+    }
+}
+
+impl Namespace {
+    fn prepend_history(&mut self, earlier: &Self, shapes: &Shapes, now: Timestamp) {
+        for group in earlier.groups.iter() {
+            self.merge_histories(group, shapes, now);
+        }
+        for name in earlier.pod_names() {
+            if let Some(pod) = earlier
+                .pod(name)
+                .filter(|pod| self.has_labels(name, earlier.labels(pod)))
+            {
+                self.resume(name, pod, shapes, now);
+            }
+        }
+        self.may_be_idle(
+            earlier
+                .groups
+                .iter()
+                .map(|group| group.histories.len())
+                .sum(),
+        );
+    }
+
+    fn merge_histories(&mut self, earlier: &Group, shapes: &Shapes, now: Timestamp) {
+        let id = self.group_of((*earlier.labels).clone());
+        if let Some(group) = self.groups.get_mut(id) {
+            for (container, history) in &earlier.histories {
+                let rules = |linked: &[u32]| {
+                    own_rules(&self.default_rules, &self.autoscalers, linked, container)
+                };
+                group
+                    .history(container, now, rules)
+                    .aggregate
+                    .merge(shapes, &history.aggregate);
+            }
+        }
+        self.drop_if_idle(id);
+    }
+
+    /// Continues the containers of a pod from their earlier state. If labels changed in between,
+    /// the open window belongs to another history.
+    fn resume(&mut self, name: &str, earlier: &Pod, shapes: &Shapes, now: Timestamp) {
+        let default_rules = self.default_rules;
+        for (container, before) in earlier.containers() {
+            if let Some((state, history)) = self.container(name, container, now) {
+                let rules = history.rules.as_deref().unwrap_or(&default_rules);
+                state.resume(before, &mut history.aggregate, shapes, rules);
+            }
+        }
+    }
+
+    fn labels(&self, pod: &Pod) -> Option<&Labels> {
+        self.groups.get(pod.group).map(|group| &*group.labels)
+    }
+
+    fn has_labels(&self, name: &str, labels: Option<&Labels>) -> bool {
+        labels.is_some() && self.pod(name).and_then(|pod| self.labels(pod)) == labels
+    }
+}

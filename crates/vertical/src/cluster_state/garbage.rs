@@ -1,0 +1,97 @@
+//! Garbage collection of expired and unused histories.
+//!
+//! Source: upstream `pkg/recommender/model/cluster.go` (`garbageCollectAggregateCollectionStates`).
+
+use jiff::Timestamp;
+use sizing::Instant;
+
+use super::ClusterState;
+use super::group::Group;
+use super::namespace::Namespace;
+use super::pod::Pod;
+
+/// Minimum interval between collections.
+const INTERVAL_NS: i64 = 3_600_000_000_000;
+
+impl ClusterState {
+    /// Once an hour, drops expired and unused histories, and groups with neither history nor pods.
+    /// Returns the number of dropped histories.
+    pub fn collect_garbage(&mut self, now: Timestamp) -> usize {
+        self.collect(now, true)
+    }
+
+    /// Like [`ClusterState::collect_garbage`], but keeps expired histories: for an untrusted clock.
+    pub fn collect_unused(&mut self, now: Timestamp) -> usize {
+        self.collect(now, false)
+    }
+
+    fn collect(&mut self, now: Timestamp, expires: bool) -> usize {
+        // After a clock was set back, the last time may be in the future, even by months.
+        if (0..INTERVAL_NS).contains(&Instant::from(now).since(self.last_garbage_collection)) {
+            return 0;
+        }
+        self.last_garbage_collection = now.into();
+        let dropped = self
+            .namespaces
+            .values_mut()
+            .map(|namespace| namespace.collect_garbage(now, expires))
+            .sum();
+        self.namespaces.retain(|_, namespace| !namespace.is_empty());
+        dropped
+    }
+}
+
+impl Namespace {
+    /// Drops expired and unused histories, then groups with neither history nor pods. Returns the
+    /// number of dropped histories.
+    ///
+    /// An empty history is used while an unfinished pod has the container, or a finished one whose
+    /// target exists.
+    fn collect_garbage(&mut self, now: Timestamp, expires: bool) -> usize {
+        let mut dropped = 0;
+        for id in self.groups.ids().collect::<Vec<_>>() {
+            let Some(group) = self.groups.get(id) else {
+                continue;
+            };
+            let has_target = self.has_target(group);
+            let Some(group) = self.groups.get_mut(id) else {
+                continue;
+            };
+            let pods: Vec<&Pod> = group
+                .pods
+                .iter()
+                .filter_map(|pod| self.pods.get(*pod))
+                .collect();
+            let exists = |container: &str| pods.iter().any(|pod| pod.has_container(container));
+            let contributes = |container: &str| {
+                let counts = |pod: &&Pod| has_target || !pod.phase.is_finished();
+                pods.iter()
+                    .any(|pod| counts(pod) && pod.has_container(container))
+            };
+            dropped +=
+                group.collect_garbage(&self.default_rules, now, expires, exists, contributes);
+            self.drop_if_idle(id);
+        }
+        if !expires {
+            return dropped;
+        }
+        for histories in self
+            .autoscalers
+            .iter_mut()
+            .filter_map(|autoscaler| autoscaler.own.as_deref_mut())
+        {
+            histories.collect_garbage(now.into());
+        }
+        dropped
+    }
+
+    /// Whether any autoscaler of the group has a target.
+    fn has_target(&self, group: &Group) -> bool {
+        let has_target = |id: &u32| {
+            self.autoscalers
+                .get(*id)
+                .is_some_and(|autoscaler| autoscaler.spec.target_exists)
+        };
+        group.autoscalers.iter().any(has_target)
+    }
+}

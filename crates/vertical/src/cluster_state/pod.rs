@@ -1,0 +1,105 @@
+//! Pod as an input of sizing: labels, phase, and the state of its containers between samples.
+
+use model::Labels;
+use sizing::ContainerState;
+
+/// The phase of a pod.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Phase {
+    /// Not started.
+    Pending,
+    /// At least one container runs.
+    #[default]
+    Running,
+    /// All containers terminated successfully.
+    Succeeded,
+    /// All containers terminated, at least one with a failure.
+    Failed,
+    /// Its node is unreachable.
+    Unknown,
+}
+
+impl Phase {
+    /// Whether the pod will never run again.
+    pub fn is_finished(self) -> bool {
+        matches!(self, Self::Succeeded | Self::Failed)
+    }
+}
+
+/// Pod as passed to [`ClusterState::apply_pod`].
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PodSpec {
+    /// Its namespace.
+    pub namespace: String,
+    /// Its name.
+    pub name: String,
+    /// Its labels.
+    pub labels: Labels,
+    /// Its phase.
+    pub phase: Phase,
+    /// The names of its containers.
+    pub containers: Vec<String>,
+    /// The names of its init containers, whose samples are ignored.
+    pub init_containers: Vec<String>,
+}
+
+/// Stored pod.
+#[derive(Clone, Debug)]
+pub(super) struct Pod {
+    pub(super) group: u32,
+    pub(super) phase: Phase,
+    containers: Vec<(Box<str>, ContainerState)>,
+    init_containers: Vec<String>,
+}
+
+impl Pod {
+    pub(super) fn new(group: u32) -> Self {
+        Self {
+            group,
+            phase: Phase::default(),
+            containers: Vec::new(),
+            init_containers: Vec::new(),
+        }
+    }
+
+    /// Updates phase and containers. Containers that remain keep their state.
+    pub(super) fn update(
+        &mut self,
+        phase: Phase,
+        containers: &[String],
+        init_containers: Vec<String>,
+    ) {
+        self.phase = phase;
+        self.init_containers = init_containers;
+        self.containers
+            .retain(|(name, _)| containers.iter().any(|container| **container == **name));
+        for container in containers {
+            if self.container_mut(container).is_none() {
+                self.containers.reserve_exact(1);
+                self.containers
+                    .push((container.as_str().into(), ContainerState::default()));
+            }
+        }
+    }
+
+    pub(super) fn containers(&self) -> impl Iterator<Item = (&str, &ContainerState)> {
+        self.containers
+            .iter()
+            .map(|(name, container)| (&**name, container))
+    }
+
+    pub(super) fn has_container(&self, container: &str) -> bool {
+        self.containers.iter().any(|(name, _)| **name == *container)
+    }
+
+    pub(super) fn has_init_container(&self, container: &str) -> bool {
+        self.init_containers.iter().any(|name| name == container)
+    }
+
+    pub(super) fn container_mut(&mut self, container: &str) -> Option<&mut ContainerState> {
+        self.containers
+            .iter_mut()
+            .find(|(name, _)| **name == *container)
+            .map(|(_, state)| state)
+    }
+}

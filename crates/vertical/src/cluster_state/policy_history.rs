@@ -1,0 +1,72 @@
+//! Histories of the sizing policies other than the VPA's: by container name, over all pods of an
+//! autoscaler.
+//!
+//! They start when the autoscaler selects the policy, and with every start of the process: they
+//! have no checkpoints. They end with the autoscaler, with the policy, or eight days after the last
+//! sample of the container. Autoscalers without such a policy take no memory for them.
+
+use std::collections::BTreeMap;
+
+use sizing::{Amounts, Instant, Observation, PolicyHistory, SizingPolicy};
+
+use super::bounds::MAX_CONTAINERS;
+
+/// Retention of a container without samples.
+const RETENTION_NS: i64 = 8 * 86_400_000_000_000;
+
+/// Histories by container name.
+#[derive(Clone, Debug, Default)]
+pub(super) struct PolicyHistories(BTreeMap<Box<str>, PolicyHistory>);
+
+impl PolicyHistories {
+    /// Adds an observation of a container.
+    pub(super) fn observe(
+        &mut self,
+        policy: &SizingPolicy,
+        pod: u32,
+        container: &str,
+        seen: Observation,
+        at: Instant,
+    ) {
+        if !self.0.contains_key(container) {
+            self.0
+                .insert(container.into(), PolicyHistory::new(policy, at));
+            self.bound();
+        }
+        if let Some(history) = self.0.get_mut(container) {
+            history.observe(policy, pod, seen, at);
+        }
+    }
+
+    /// The recommendation of a container before rounding and limits; `None` without enough history.
+    pub(super) fn recommend(&self, policy: &SizingPolicy, container: &str) -> Option<Amounts> {
+        self.0.get(container)?.recommend(policy)
+    }
+
+    /// Whether a container has less history than its recommendation needs to decrease.
+    pub(super) fn is_young(&self, policy: &SizingPolicy, container: &str) -> bool {
+        let is_old = |history: &PolicyHistory| history.lifespan_ns() >= policy.minimum_history_ns;
+        !self
+            .0
+            .get(container)
+            .is_some_and(|history| is_old(history) && history.recommend(policy).is_some())
+    }
+
+    /// Drops the least recently measured container above the maximum.
+    fn bound(&mut self) {
+        if self.0.len() > MAX_CONTAINERS {
+            let oldest = self
+                .0
+                .iter()
+                .min_by_key(|(_, history)| history.last())
+                .map(|(name, _)| name.clone());
+            oldest.and_then(|name| self.0.remove(&name));
+        }
+    }
+
+    /// Drops containers that are no longer measured.
+    pub(super) fn collect_garbage(&mut self, now: Instant) {
+        self.0
+            .retain(|_, history| now.since(history.last()) < RETENTION_NS);
+    }
+}

@@ -1,0 +1,214 @@
+//! Recommendations and checkpoints of an autoscaler from the histories of its pods.
+//!
+//! Nothing here changes the state, so any number of autoscalers can be computed in parallel.
+//! Source: upstream `pkg/recommender/routines/recommender.go`, `vpa.go` and
+//! `pkg/recommender/checkpoint/checkpoint_writer.go`.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
+
+use jiff::Timestamp;
+use model::{ContainerExplanation, Recommendation};
+use sizing::{
+    Aggregate, Amounts, Checkpoint, Estimate, Publishing, ScalingMode, Shapes, WithoutUsage,
+    container_minimum, estimate, explain, policy_for,
+};
+use view::ObjectKey;
+
+use super::ClusterState;
+use super::autoscaler::Autoscaler;
+use super::bounds::{kept_containers, known};
+use super::namespace::Namespace;
+
+/// Histories by container name.
+type Histories<'a> = BTreeMap<&'a str, Cow<'a, Aggregate>>;
+
+impl ClusterState {
+    /// The recommendation for all known containers of an autoscaler; empty without containers,
+    /// `None` if the autoscaler does not exist.
+    pub fn recommend(&self, id: &ObjectKey) -> Option<Recommendation> {
+        let (namespace, autoscaler) = self.autoscaler(id)?;
+        let histories = merged(&self.shapes, namespace, autoscaler);
+        let estimates = self.estimates_from(autoscaler, &histories);
+        let containers = estimates
+            .map(|(name, estimate)| self.publishing(autoscaler, name).container(name, &estimate))
+            .collect();
+        Some(Recommendation { containers })
+    }
+
+    /// Whether any container of the autoscaler has samples. A recommendation without samples is the
+    /// minimum.
+    pub fn is_measured(&self, id: &ObjectKey) -> bool {
+        let Some((namespace, autoscaler)) = self.autoscaler(id) else {
+            return false;
+        };
+        known(namespace, autoscaler).any(|(_, aggregate)| !aggregate.is_empty())
+    }
+
+    /// Target and bounds of every container before rounding and policies.
+    pub fn estimates(&self, id: &ObjectKey) -> Option<BTreeMap<String, Estimate>> {
+        let (namespace, autoscaler) = self.autoscaler(id)?;
+        let histories = merged(&self.shapes, namespace, autoscaler);
+        Some(
+            self.estimates_from(autoscaler, &histories)
+                .map(|(name, estimate)| (name.to_owned(), estimate))
+                .collect(),
+        )
+    }
+
+    /// The merged history of every container, including checkpoints.
+    pub fn histories(&self, id: &ObjectKey) -> Option<BTreeMap<String, Aggregate>> {
+        let (namespace, autoscaler) = self.autoscaler(id)?;
+        let histories = merged(&self.shapes, namespace, autoscaler);
+        Some(
+            histories
+                .into_iter()
+                .map(|(name, history)| (name.to_owned(), history.into_owned()))
+                .collect(),
+        )
+    }
+
+    /// The checkpoints of all containers. Peaks of open windows are left out, since they would
+    /// count twice when the window continues after a restart.
+    pub fn checkpoints(
+        &self,
+        id: &ObjectKey,
+        now: Timestamp,
+    ) -> Option<BTreeMap<String, Checkpoint>> {
+        let (namespace, autoscaler) = self.autoscaler(id)?;
+        let mut histories = merged(&self.shapes, namespace, autoscaler);
+        let groups = autoscaler
+            .groups
+            .iter()
+            .filter_map(|group| namespace.groups.get(*group));
+        for pod in groups
+            .flat_map(|group| &group.pods)
+            .filter_map(|pod| namespace.pods.get(*pod))
+        {
+            for (name, container) in pod.containers() {
+                if let (Some(history), Some((peak, window_end))) =
+                    (histories.get_mut(name), container.open_peak(now.into()))
+                {
+                    history
+                        .to_mut()
+                        .subtract_memory_peak(&self.shapes, peak, window_end);
+                }
+            }
+        }
+        Some(
+            histories
+                .into_iter()
+                .map(|(name, history)| (name.to_owned(), history.save(now)))
+                .collect(),
+        )
+    }
+
+    /// All steps of the recommendation for one container; `None` if it is unknown or not sized, or
+    /// the autoscaler's own sizing policy lacks history.
+    pub fn explain(&self, id: &ObjectKey, container: &str) -> Option<ContainerExplanation> {
+        let (namespace, autoscaler) = self.autoscaler(id)?;
+        let histories = merged(&self.shapes, namespace, autoscaler);
+        let is_recommended = |history: &&Cow<Aggregate>| {
+            is_sized(autoscaler, container) && self.is_recommended(history)
+        };
+        let history = histories.get(container).filter(is_recommended)?;
+        let minimum = self.minimum(autoscaler, &histories);
+        let own = match autoscaler.own {
+            Some(_) => {
+                let estimate = estimate(&self.config, &self.shapes, minimum, history);
+                Some(autoscaler.by_per_vpa_policy(container, minimum, estimate)?)
+            }
+            None => None,
+        };
+        Some(explain(
+            self.publishing(autoscaler, container),
+            &self.shapes,
+            minimum,
+            history,
+            own.as_ref(),
+        ))
+    }
+
+    fn estimates_from<'a>(
+        &'a self,
+        autoscaler: &'a Autoscaler,
+        histories: &'a Histories<'a>,
+    ) -> impl Iterator<Item = (&'a str, Estimate)> {
+        let minimum = self.minimum(autoscaler, histories);
+        let sized = histories
+            .iter()
+            .filter(|(name, _)| is_sized(autoscaler, name));
+        let recommended = sized.filter(|(_, history)| self.is_recommended(history));
+        recommended.filter_map(move |(name, history)| {
+            let estimate = estimate(&self.config, &self.shapes, minimum, history);
+            Some((
+                *name,
+                autoscaler.by_per_vpa_policy(name, minimum, estimate)?,
+            ))
+        })
+    }
+
+    /// Whether a container with this history gets a recommendation.
+    fn is_recommended(&self, history: &Aggregate) -> bool {
+        self.config.without_usage == WithoutUsage::Minimum || !history.is_empty()
+    }
+
+    /// The pod's minimum divided by its containers.
+    fn minimum(&self, autoscaler: &Autoscaler, histories: &Histories) -> Amounts {
+        container_minimum(
+            &self.config,
+            histories
+                .keys()
+                .filter(|name| is_sized(autoscaler, name))
+                .count(),
+        )
+    }
+
+    fn publishing<'a>(&'a self, autoscaler: &'a Autoscaler, container: &str) -> Publishing<'a> {
+        Publishing {
+            config: &self.config,
+            policy: policy_for(&autoscaler.spec.policies, container),
+            whole_cores: self.config.integer_cpu && autoscaler.spec.integer_cpu.contains(container),
+        }
+    }
+}
+
+fn is_sized(autoscaler: &Autoscaler, container: &str) -> bool {
+    policy_for(&autoscaler.spec.policies, container)
+        .is_none_or(|policy| policy.mode == ScalingMode::Auto)
+}
+
+/// The history of each sized container name, over all groups and checkpoints. A history with one
+/// source is borrowed.
+fn merged<'a>(
+    shapes: &Shapes,
+    namespace: &'a Namespace,
+    autoscaler: &'a Autoscaler,
+) -> Histories<'a> {
+    let kept = kept_containers(namespace, autoscaler);
+    let is_kept = |(name, _): &(&str, _)| kept.as_ref().is_none_or(|kept| kept.contains(name));
+    let mut histories = Histories::new();
+    for (name, aggregate) in known(namespace, autoscaler).filter(is_kept) {
+        match histories.entry(name) {
+            Entry::Vacant(entry) => {
+                entry.insert(Cow::Borrowed(aggregate));
+            }
+            Entry::Occupied(mut entry) => {
+                if let Cow::Borrowed(first) = *entry.get() {
+                    entry.insert(Cow::Owned(merge_two(shapes, first, aggregate)));
+                } else {
+                    entry.get_mut().to_mut().merge(shapes, aggregate);
+                }
+            }
+        }
+    }
+    histories
+}
+
+fn merge_two(shapes: &Shapes, first: &Aggregate, second: &Aggregate) -> Aggregate {
+    let mut merged = Aggregate::default();
+    merged.merge(shapes, first);
+    merged.merge(shapes, second);
+    merged
+}

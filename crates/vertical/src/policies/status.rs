@@ -1,0 +1,297 @@
+//! Status of a policy: counts, the first workloads with conflicts, and three conditions.
+//!
+//! With several shards, each shard knows a part of a cluster policy. The first shard writes the
+//! status; the others write reports into it, which the first one adds up.
+
+use api::sizing_policy::{
+    CONFLICTING, MAX_LISTED, OVERRIDDEN, READY, ShardReport, SizingPolicyStatus, WorkloadConflict,
+};
+use api::vpa::Conditions;
+use jiff::Timestamp;
+use view::{Policy, PolicyScope};
+
+use super::plan::PolicySummary;
+
+/// Number of workloads that a message names.
+const NAMED: usize = 3;
+/// Maximum length of an error in a message.
+const MAX_PROBLEM: usize = 512;
+const UP_TO_DATE: &str = "UpToDate";
+const WRITING: &str = "Writing";
+
+/// Shard that writes a status.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ShardIdentity {
+    /// Index of the shard.
+    pub index: u16,
+    /// Number of shards.
+    pub count: u16,
+}
+
+/// Update of a policy's status.
+#[derive(Debug, PartialEq)]
+pub enum StatusUpdate {
+    /// The whole status.
+    Status(Box<SizingPolicyStatus>),
+    /// The report of this shard, by index.
+    Report(u16, ShardReport),
+}
+
+/// The update of a policy's status. `failed` has the errors of writes that are still pending.
+pub fn status_update(
+    own: ShardIdentity,
+    summary: &PolicySummary,
+    failed: &[&str],
+    now: Timestamp,
+) -> StatusUpdate {
+    let policy = &summary.policy;
+    let report = report(summary, failed);
+    match &policy.scope {
+        PolicyScope::Cluster(_) if own.index > 0 => StatusUpdate::Report(own.index, report),
+        PolicyScope::Cluster(_) if own.count > 1 => {
+            let mut status = status(policy, total(policy, report, own.count), now);
+            let old = policy.status.iter().flat_map(|old| &old.shards);
+            let is_there = |shard: &str| {
+                shard
+                    .parse()
+                    .is_ok_and(|shard: u16| (1..own.count).contains(&shard))
+            };
+            status.shards = old
+                .filter(|(shard, _)| is_there(shard))
+                .map(|(k, v)| (k.clone(), v.clone()))
+                .collect();
+            StatusUpdate::Status(Box::new(status))
+        }
+        _ => StatusUpdate::Status(Box::new(status(policy, report, now))),
+    }
+}
+
+impl StatusUpdate {
+    /// Whether the policy's status is up to date.
+    pub fn is_known(&self, policy: &Policy) -> bool {
+        let old = policy.status.as_ref();
+        match self {
+            Self::Status(status) => old == Some(status),
+            Self::Report(shard, report) => {
+                old.and_then(|old| old.shards.get(&shard.to_string())) == Some(report)
+            }
+        }
+    }
+
+    /// The events of this update. Reports cause events once the first shard has added them up.
+    pub fn events(&self, policy: &Policy) -> Vec<StatusEvent> {
+        match self {
+            Self::Status(status) => events(policy.status.as_ref(), status),
+            Self::Report(..) => Vec::new(),
+        }
+    }
+}
+
+fn report(summary: &PolicySummary, failed: &[&str]) -> ShardReport {
+    let (reason, message) = readiness(summary, failed);
+    ShardReport {
+        observed_generation: summary.policy.generation,
+        selected: count(summary.selected),
+        managed: count(summary.managed),
+        conflicts: count(summary.conflicts.count),
+        overridden: count(summary.overridden.count),
+        conflicting: summary.conflicts.listed.clone(),
+        overridden_by: summary.overridden.listed.clone(),
+        reason: reason.to_owned(),
+        message,
+    }
+}
+
+fn readiness(summary: &PolicySummary, failed: &[&str]) -> (&'static str, String) {
+    if let Some(invalid) = &summary.invalid {
+        return (
+            invalid.reason,
+            format!(
+                "{}; the policy's autoscalers stay as they are",
+                invalid.message
+            ),
+        );
+    }
+    if let Some(first) = failed.first() {
+        let first: String = first.chars().take(MAX_PROBLEM).collect();
+        return (
+            "WriteFailed",
+            format!(
+                "{} autoscalers cannot be written, such as: {first}",
+                failed.len()
+            ),
+        );
+    }
+    if summary.pending > 0 {
+        return (
+            WRITING,
+            format!("{} autoscalers are being written", summary.pending),
+        );
+    }
+    (UP_TO_DATE, all_written(count(summary.managed)))
+}
+
+fn all_written(managed: i64) -> String {
+    format!("{managed} workloads have the autoscaler that they should")
+}
+
+/// The sum of all reports. A report on an older generation of the policy is pending.
+fn total(policy: &Policy, own: ShardReport, shards: u16) -> ShardReport {
+    let mut total = own;
+    for shard in 1..shards {
+        let report = policy
+            .status
+            .as_ref()
+            .and_then(|old| old.shards.get(&shard.to_string()));
+        let (reason, message) = match report {
+            Some(report) if report.observed_generation == policy.generation => {
+                (report.reason.clone(), report.message.clone())
+            }
+            _ => (
+                WRITING.to_owned(),
+                format!("shard {shard} has not looked yet"),
+            ),
+        };
+        if total.reason == UP_TO_DATE && reason != UP_TO_DATE {
+            (total.reason, total.message) = (reason, message);
+        }
+        let Some(report) = report else { continue };
+        total.selected += report.selected;
+        total.managed += report.managed;
+        total.conflicts += report.conflicts;
+        total.overridden += report.overridden;
+        for (all, some) in [
+            (&mut total.conflicting, &report.conflicting),
+            (&mut total.overridden_by, &report.overridden_by),
+        ] {
+            all.extend(some.iter().cloned());
+            all.truncate(MAX_LISTED);
+        }
+    }
+    if total.reason == UP_TO_DATE {
+        total.message = all_written(total.managed);
+    }
+    total
+}
+
+fn status(policy: &Policy, report: ShardReport, now: Timestamp) -> SizingPolicyStatus {
+    let ShardReport {
+        conflicts,
+        overridden,
+        conflicting,
+        overridden_by,
+        reason,
+        message,
+        ..
+    } = report;
+    let old = policy.status.iter().flat_map(|old| old.conditions.clone());
+    let mut conditions: Conditions = old.collect();
+    conditions.set(READY, reason == UP_TO_DATE, &reason, &message, now);
+    let what = "have an autoscaler that no policy owns; it stays, and is the only one";
+    set(
+        &mut conditions,
+        (CONFLICTING, "OtherAutoscalers"),
+        conflicts,
+        &conflicting,
+        what,
+        now,
+    );
+    let what = "are another policy's, which goes before";
+    set(
+        &mut conditions,
+        (OVERRIDDEN, "OtherPolicies"),
+        overridden,
+        &overridden_by,
+        what,
+        now,
+    );
+    SizingPolicyStatus {
+        observed_generation: report.observed_generation,
+        selected: report.selected,
+        managed: report.managed,
+        conflicts,
+        overridden,
+        conflicting,
+        overridden_by,
+        conditions: conditions.to_list(),
+        shards: std::collections::BTreeMap::new(),
+    }
+}
+
+fn set(
+    conditions: &mut Conditions,
+    (kind, reason): (&str, &str),
+    count: i64,
+    listed: &[WorkloadConflict],
+    what: &str,
+    now: Timestamp,
+) {
+    if count == 0 {
+        conditions.set(kind, false, "None", "", now);
+        return;
+    }
+    let named: Vec<String> = listed.iter().take(NAMED).map(name).collect();
+    let more = if count > named.len() as i64 {
+        ", ..."
+    } else {
+        ""
+    };
+    let message = format!("{count} workloads {what}: {}{more}", named.join(", "));
+    conditions.set(kind, true, reason, &message, now);
+}
+
+fn name(
+    WorkloadConflict {
+        kind,
+        namespace,
+        name,
+        by,
+    }: &WorkloadConflict,
+) -> String {
+    format!("{kind} {namespace}/{name} ({by})")
+}
+
+fn count(number: usize) -> i64 {
+    i64::try_from(number).unwrap_or(i64::MAX)
+}
+
+/// Event about a change of the status.
+#[derive(Debug, PartialEq, Eq)]
+pub struct StatusEvent {
+    /// Reason of the event.
+    pub reason: String,
+    /// Text of the event.
+    pub note: String,
+}
+
+/// The events of a new status. Only an increase of conflicts is an event.
+fn events(old: Option<&SizingPolicyStatus>, new: &SizingPolicyStatus) -> Vec<StatusEvent> {
+    let find = |status: &SizingPolicyStatus, kind: &str| {
+        let found = status
+            .conditions
+            .iter()
+            .find(|condition| condition.kind == kind);
+        found
+            .map(|condition| (condition.reason.clone(), condition.message.clone()))
+            .unwrap_or_default()
+    };
+    let mut events = Vec::new();
+    let (reason, note) = find(new, READY);
+    let is_trouble = !matches!(reason.as_str(), UP_TO_DATE | WRITING);
+    if is_trouble && old.is_none_or(|old| find(old, READY).0 != reason) {
+        events.push(StatusEvent { reason, note });
+    }
+    if new.conflicts > old.map_or(0, |old| old.conflicts) {
+        events.push(StatusEvent {
+            reason: CONFLICTING.to_owned(),
+            note: find(new, CONFLICTING).1,
+        });
+    }
+    if new.overridden > old.map_or(0, |old| old.overridden) {
+        events.push(StatusEvent {
+            reason: OVERRIDDEN.to_owned(),
+            note: find(new, OVERRIDDEN).1,
+        });
+    }
+    events
+}

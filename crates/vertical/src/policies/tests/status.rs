@@ -1,0 +1,141 @@
+//! Status of policies.
+
+use super::*;
+
+#[test]
+fn bounds_that_no_webhook_would_take_are_refused() {
+    let mut broken = policy("web");
+    broken.spec.resource_policy = serde_json::from_value(json!({"containerPolicies": [
+        {"containerName": "*", "minAllowed": {"cpu": "2"}, "maxAllowed": {"cpu": "1"}},
+    ]}))
+    .expect("a resource policy");
+    let plan = Fixture::new()
+        .workload("shop", "a", &[("tier", "web")])
+        .has(broken)
+        .plan();
+    assert!(plan.writes.is_empty());
+    let status = status(&plan, &[]);
+    assert_eq!(
+        status.conditions[2].message,
+        "spec.resourcePolicy: container *: the maximum of cpu, 1, is below the minimum of 2; the policy's autoscalers stay \
+         as they are"
+    );
+}
+
+#[test]
+fn lists_are_short_and_counts_complete() {
+    let fixture = Fixture::new().has(Policy {
+        spec: SizingPolicySpec::default(),
+        ..policy("web")
+    });
+    let names: Vec<String> = (10..40).map(|number| format!("web-{number}")).collect();
+    let fixture = names.iter().fold(fixture, |fixture, name| {
+        fixture.workload("shop", name, &[]).by_hand(name, name)
+    });
+    let plan = fixture.plan();
+    let status = status(&plan, &[]);
+    assert_eq!(
+        (status.selected, status.conflicts, status.conflicting.len()),
+        (30, 30, 10)
+    );
+    assert_eq!(
+        status.conditions[0].message,
+        "30 workloads have an autoscaler that no policy owns; it stays, and is the only one: Deployment shop/web-10 \
+         (VerticalPodAutoscaler/web-10), Deployment shop/web-11 (VerticalPodAutoscaler/web-11), Deployment shop/web-12 \
+         (VerticalPodAutoscaler/web-12), ..."
+    );
+    let update = StatusUpdate::Status(Box::new(status.clone()));
+    assert_eq!(update.events(&policy("web")).len(), 1);
+    let told = Policy {
+        status: Some(status),
+        ..policy("web")
+    };
+    assert!(update.is_known(&told) && update.events(&told).is_empty());
+}
+
+#[test]
+fn a_policy_is_ready_once_everything_is_written() {
+    let fixture = Fixture::new()
+        .workload("shop", "a", &[("tier", "web")])
+        .has(policy("web"));
+    let mut plan = fixture.plan();
+    let reason = |plan: &Plan, failed: &[&str]| {
+        let status = status(plan, failed);
+        (
+            status.conditions[2].status.clone(),
+            status.conditions[2].reason.clone(),
+            status.managed,
+        )
+    };
+    let is = |status: &str, reason: &str, managed| (status.to_owned(), reason.to_owned(), managed);
+    assert_eq!(reason(&plan, &[]), is("False", "Writing", 0));
+    assert_eq!(reason(&plan, &["quota"]), is("False", "WriteFailed", 0));
+    assert!(matches!(plan.writes[0].action, Action::Create(_)));
+    plan.summaries[0].written(&plan.writes[0].action);
+    assert_eq!(reason(&plan, &[]), is("True", "UpToDate", 1));
+}
+
+#[test]
+fn the_first_shard_says_what_all_of_them_found() {
+    let speak = |shard, policy: &Policy, workload: &str| {
+        let plan = Fixture::new()
+            .workload("shop", workload, &[])
+            .made(policy, workload, |_| ())
+            .has(policy.clone())
+            .plan();
+        status_update(
+            ShardIdentity {
+                index: shard,
+                count: 2,
+            },
+            &plan.summaries[0],
+            &[],
+            Timestamp::UNIX_EPOCH,
+        )
+    };
+    let ready = |update: &StatusUpdate| match update {
+        StatusUpdate::Status(status) => (
+            status.selected,
+            status.managed,
+            status.conditions[2].message.clone(),
+        ),
+        StatusUpdate::Report(..) => panic!("the first shard says it all"),
+    };
+    let mut policy = cluster_policy("all", &[]);
+    let alone = (1, 1, "shard 1 has not looked yet".to_owned());
+    assert_eq!(ready(&speak(0, &policy, "a")), alone);
+
+    let StatusUpdate::Report(1, report) = speak(1, &policy, "b") else {
+        panic!("the second shard reports to the first")
+    };
+    let shards = [("1".to_owned(), report.clone()), ("2".to_owned(), report)].into();
+    policy.status = Some(SizingPolicyStatus {
+        shards,
+        ..SizingPolicyStatus::default()
+    });
+    assert!(speak(1, &policy, "b").is_known(&policy));
+    let both = (
+        2,
+        2,
+        "2 workloads have the autoscaler that they should".to_owned(),
+    );
+    let update = speak(0, &policy, "a");
+    assert_eq!(ready(&update), both);
+    let StatusUpdate::Status(status) = update else {
+        panic!("the first shard says it all")
+    };
+    assert_eq!(
+        status.shards.keys().collect::<Vec<_>>(),
+        ["1"],
+        "there is no third shard any more"
+    );
+
+    let changed = Policy {
+        generation: 2,
+        ..policy
+    };
+    assert_eq!(
+        ready(&speak(0, &changed, "a")).2,
+        "shard 1 has not looked yet"
+    );
+}

@@ -1,0 +1,55 @@
+//! Conversion of the resource policy and the annotations of a `VerticalPodAutoscaler` to the
+//! policies of `sizing`.
+
+use std::collections::BTreeSet;
+
+use api::vpa::{ContainerResourcePolicy, ContainerScalingMode, VerticalPodAutoscaler};
+use sizing::{ContainerPolicy, ScalingMode, SizingPolicy, SizingPolicyError};
+
+/// The container policies of an object, in their order.
+pub fn container_policies(object: &VerticalPodAutoscaler) -> Vec<ContainerPolicy> {
+    let policies = object
+        .spec
+        .resource_policy
+        .as_ref()
+        .map(|policy| policy.container_policies.as_slice());
+    policies.unwrap_or_default().iter().map(policy).collect()
+}
+
+fn policy(policy: &ContainerResourcePolicy) -> ContainerPolicy {
+    ContainerPolicy {
+        container_name: policy.container_name.clone(),
+        mode: match policy.effective_mode() {
+            ContainerScalingMode::Auto => ScalingMode::Auto,
+            ContainerScalingMode::Off => ScalingMode::Off,
+        },
+        min_allowed: policy.min_allowed.clone(),
+        max_allowed: policy.max_allowed.clone(),
+        controlled_resources: policy.controlled_resources.clone(),
+        oom_bump_up_ratio: policy.oom_bump_up_ratio.clone(),
+        oom_min_bump_up: policy.oom_min_bump_up.clone(),
+        memory_aggregation_interval_seconds: policy.memory_aggregation_interval_seconds,
+        memory_aggregation_interval_count: policy.memory_aggregation_interval_count,
+    }
+}
+
+/// The containers with whole cores, by annotation.
+pub fn integer_cpu(object: &VerticalPodAutoscaler) -> BTreeSet<String> {
+    sizing::integer_cpu_containers(annotations(object))
+}
+
+/// The sizing policy that the annotations select; `None` for the VPA's.
+pub fn sizing_policy(
+    object: &VerticalPodAutoscaler,
+) -> Result<Option<SizingPolicy>, SizingPolicyError> {
+    SizingPolicy::from_annotations(annotations(object))
+}
+
+fn annotations(object: &VerticalPodAutoscaler) -> impl Iterator<Item = (&str, &str)> {
+    object
+        .metadata
+        .annotations
+        .iter()
+        .flatten()
+        .map(|(key, value)| (key.as_str(), value.as_str()))
+}

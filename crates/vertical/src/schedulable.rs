@@ -1,0 +1,277 @@
+//! Caps to what can be scheduled: for each object one of its pods, the limits of its namespace and
+//! the free resources of nodes. Loaded from the view together with pods; the formulas are in
+//! `sizing`.
+
+mod cap_to;
+mod condition;
+mod node_facts;
+mod pods_by_object;
+mod quotas;
+#[cfg(test)]
+mod tests;
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+
+use api::vpa::VerticalPodAutoscaler;
+use model::{NodeConstraints, Recommendation, ResourceList, Selector};
+use sizing::{
+    CandidateNodes, Ceiling, Fit, FitInput, LimitScope, NodeHeadrooms, limit_range_ceilings,
+};
+use view::{Autoscaler, LimitRange, LimitType, ObjectKey, Pod, Resources, View, WellKnown};
+
+use crate::resource_policy::container_policies;
+
+pub use cap_to::CapTo;
+pub use condition::{CapChange, apply_cap, cap_change, capped_by, clear_cap};
+use node_facts::{NodeFacts, pod_shape};
+use pods_by_object::PodsByObject;
+use quotas::Quotas;
+
+/// Annotation that narrows the flag of the same name for one object.
+const ANNOTATION: &str = "plimsoll.dev/cap-to-schedulable";
+
+/// Settings of the caps.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Settings {
+    /// Sources of the caps.
+    pub cap_to: CapTo,
+    /// Share of a node's allocatable resources that stays free.
+    pub margin: f64,
+}
+
+/// The caps of all objects.
+#[derive(Debug)]
+pub(crate) struct SchedulableCaps {
+    settings: Settings,
+    facts: NodeFacts,
+    headrooms: NodeHeadrooms,
+    /// Candidate nodes by constraints: nodes are many, constraints few.
+    by_constraints: HashMap<NodeSelection, Arc<CandidateNodes>>,
+    workloads: BTreeMap<ObjectKey, Workload>,
+}
+
+/// Nodes that a pod may run on.
+#[derive(Debug, PartialEq, Eq, Hash)]
+enum NodeSelection {
+    One(NodeConstraints),
+    /// Every node of this `DaemonSet`, by namespace and name.
+    Every((String, String)),
+}
+
+/// The workload of one object.
+#[derive(Debug)]
+struct Workload {
+    /// The newest pod, which represents the others, also after they are deleted.
+    pod: Arc<Pod>,
+    default_limits: Resources,
+    ceilings: Vec<Ceiling>,
+    nodes: Option<Arc<CandidateNodes>>,
+}
+
+impl SchedulableCaps {
+    pub(crate) fn new(settings: Settings) -> Self {
+        Self {
+            settings,
+            facts: NodeFacts::default(),
+            headrooms: NodeHeadrooms::default(),
+            by_constraints: HashMap::new(),
+            workloads: BTreeMap::new(),
+        }
+    }
+
+    /// Loads what has changed. `objects` come with the selectors of their pods.
+    pub(crate) fn load<'a>(
+        &mut self,
+        view: &View,
+        objects: impl Iterator<Item = (&'a Arc<Autoscaler>, &'a Selector)>,
+    ) {
+        if self.settings.cap_to.nodes {
+            let facts = NodeFacts::of(view);
+            if facts != self.facts {
+                self.headrooms = facts.headrooms(self.settings.margin);
+                self.facts = facts;
+                self.by_constraints.clear();
+            }
+        }
+        let objects: Vec<_> = objects.collect();
+        let mut pods = PodsByObject::find(view, &objects);
+        let quotas = Quotas::of(view);
+        let mut before = std::mem::take(&mut self.workloads);
+        let mut selections = HashMap::new();
+        for (autoscaler, _) in objects {
+            let pods = pods.take(&autoscaler.key);
+            let newest = newest(&pods)
+                .or_else(|| before.remove(&autoscaler.key).map(|workload| workload.pod));
+            let Some(pod) = newest else { continue };
+            let cap_to = cap_to(&autoscaler.object, self.settings.cap_to);
+            let mut ceilings = Vec::new();
+            if cap_to.limit_ranges {
+                ceilings.extend(limit_ranges(view, &autoscaler.key.namespace));
+            }
+            if cap_to.quotas {
+                ceilings.extend(quotas.ceilings(
+                    &autoscaler.key.namespace,
+                    &pod,
+                    &pods,
+                    replicas(view, autoscaler),
+                ));
+            }
+            let nodes = if cap_to.nodes {
+                self.nodes(&pod, &mut selections)
+            } else {
+                None
+            };
+            let default_limits = default_limits(view, &autoscaler.key.namespace);
+            self.workloads.insert(
+                autoscaler.key.clone(),
+                Workload {
+                    pod,
+                    default_limits,
+                    ceilings,
+                    nodes,
+                },
+            );
+        }
+        self.by_constraints = selections;
+    }
+
+    /// The caps of an object's containers; `None` while its pods are unknown.
+    pub(crate) fn fit(
+        &self,
+        autoscaler: &Autoscaler,
+        whole_cores: bool,
+        recommendation: &Recommendation,
+    ) -> Option<Fit> {
+        let Workload {
+            pod,
+            default_limits,
+            ceilings,
+            nodes,
+        } = self.workloads.get(&autoscaler.key)?;
+        let pod = pod_shape(pod, &autoscaler.object, *default_limits, whole_cores);
+        let policies = container_policies(&autoscaler.object);
+        let fitting = FitInput {
+            pod: &pod,
+            policies: &policies,
+            ceilings,
+            nodes: nodes.as_deref(),
+        };
+        Some(fitting.fit(recommendation))
+    }
+
+    /// The free resources of the nodes that a pod may run on. `selections` has the constraints still in
+    /// use.
+    fn nodes(
+        &mut self,
+        pod: &Pod,
+        selections: &mut HashMap<NodeSelection, Arc<CandidateNodes>>,
+    ) -> Option<Arc<CandidateNodes>> {
+        let node_selection = node_selection(pod)?;
+        if let Some(headrooms) = selections.get(&node_selection) {
+            return Some(Arc::clone(headrooms));
+        }
+        let headrooms = match self.by_constraints.remove(&node_selection) {
+            Some(headrooms) => headrooms,
+            None => Arc::new(match &node_selection {
+                NodeSelection::One(constraints) => self.headrooms.for_pods(constraints),
+                NodeSelection::Every(daemon) => self.headrooms.for_daemon(daemon)?,
+            }),
+        };
+        selections.insert(node_selection, Arc::clone(&headrooms));
+        Some(headrooms)
+    }
+}
+
+/// The newest pod, preferably an unfinished one.
+fn newest(pods: &[&Arc<Pod>]) -> Option<Arc<Pod>> {
+    let made = |pod: &Pod| {
+        pod.placement
+            .as_ref()
+            .and_then(|placement| placement.created_at)
+    };
+    let newest = pods
+        .iter()
+        .max_by_key(|pod| (!pod.is_finished(), made(pod), &pod.key));
+    newest.map(|pod| Arc::clone(pod))
+}
+
+/// The nodes that a pod may run on; `None` while unknown.
+fn node_selection(pod: &Pod) -> Option<NodeSelection> {
+    match &pod.owner {
+        Some(owner) if owner.kind == WellKnown::DaemonSet.kind() => Some(NodeSelection::Every((
+            pod.key.namespace.clone(),
+            owner.name.clone(),
+        ))),
+        _ => Some(NodeSelection::One(
+            pod.placement.as_ref()?.constraints.clone(),
+        )),
+    }
+}
+
+/// The caps of one object. An invalid annotation narrows nothing.
+fn cap_to(object: &VerticalPodAutoscaler, all: CapTo) -> CapTo {
+    own_cap_to(object)
+        .and_then(Result::ok)
+        .map_or(all, |own| all.and(own))
+}
+
+/// The error in the object's annotation, if it is invalid. The flag applies in full then.
+pub(crate) fn refused_cap(object: &VerticalPodAutoscaler) -> Option<String> {
+    own_cap_to(object)?
+        .err()
+        .map(|error| format!("annotation {ANNOTATION}: {error}"))
+}
+
+/// The caps that the object's annotation names.
+fn own_cap_to(object: &VerticalPodAutoscaler) -> Option<Result<CapTo, String>> {
+    object
+        .metadata
+        .annotations
+        .as_ref()?
+        .get(ANNOTATION)
+        .map(|text| text.parse())
+}
+
+/// The desired replicas of an object's target; 0 if unknown.
+fn replicas(view: &View, autoscaler: &Autoscaler) -> u32 {
+    let target = autoscaler.target();
+    let controller = WellKnown::of_kind(&target.kind)
+        .and_then(|kind| view.controller(kind, &ObjectKey::new(target.namespace, target.name)));
+    let replicas = controller.and_then(|controller| controller.replicas);
+    replicas
+        .and_then(|replicas| u32::try_from(replicas).ok())
+        .unwrap_or(0)
+}
+
+fn ranges_in<'a>(view: &'a View, namespace: &'a str) -> impl Iterator<Item = &'a Arc<LimitRange>> {
+    let ranges = view.limit_ranges.starting_at(ObjectKey::new(namespace, ""));
+    ranges.take_while(move |range| range.key.namespace == namespace)
+}
+
+/// The default limits of containers. The last of several limit ranges counts, as upstream.
+fn default_limits(view: &View, namespace: &str) -> Resources {
+    let items = ranges_in(view, namespace).flat_map(|range| &range.items);
+    let defaults = items
+        .filter(|item| item.kind == LimitType::Container)
+        .filter_map(|item| item.default.as_ref());
+    let default = defaults.last();
+    Resources {
+        cpu: default.and_then(ResourceList::cpu),
+        memory: default.and_then(ResourceList::memory),
+    }
+}
+
+fn limit_ranges<'a>(view: &'a View, namespace: &'a str) -> impl Iterator<Item = Ceiling> + use<'a> {
+    ranges_in(view, namespace).flat_map(|range| {
+        range.items.iter().flat_map(move |item| {
+            let per = match item.kind {
+                LimitType::Container => LimitScope::Container,
+                LimitType::Pod => LimitScope::Pod,
+            };
+            item.max
+                .iter()
+                .flat_map(move |max| limit_range_ceilings(&range.key.name, per, max))
+        })
+    })
+}

@@ -1,0 +1,71 @@
+//! Sources of caps: those of the flag, or fewer where an object's annotation narrows them.
+
+use std::str::FromStr;
+
+/// Sources of caps.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct CapTo {
+    /// Free resources of nodes.
+    pub nodes: bool,
+    /// Room in quotas.
+    pub quotas: bool,
+    /// Maxima of limit ranges.
+    pub limit_ranges: bool,
+}
+
+impl CapTo {
+    /// The sources that both name.
+    #[must_use]
+    pub fn and(self, other: Self) -> Self {
+        Self {
+            nodes: self.nodes && other.nodes,
+            quotas: self.quotas && other.quotas,
+            limit_ranges: self.limit_ranges && other.limit_ranges,
+        }
+    }
+
+    /// Whether no source is named.
+    pub fn is_nothing(self) -> bool {
+        self == Self::default()
+    }
+}
+
+impl FromStr for CapTo {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let mut cap_to = Self::default();
+        for word in text
+            .split(',')
+            .map(str::trim)
+            .filter(|word| !word.is_empty() && *word != "none")
+        {
+            match word {
+                "nodes" => cap_to.nodes = true,
+                "quotas" => cap_to.quotas = true,
+                "limit-ranges" => cap_to.limit_ranges = true,
+                _ => return Err(format!("{word:?} is none of nodes, quotas, limit-ranges")),
+            }
+        }
+        Ok(cap_to)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_object_can_only_ask_for_less() {
+        let all: CapTo = "nodes,quotas,limit-ranges".parse().expect("known words");
+        let some: CapTo = "nodes, quotas".parse().expect("known words");
+        assert_eq!(all.and(some), some);
+        assert_eq!(
+            "limit-ranges"
+                .parse::<CapTo>()
+                .expect("known words")
+                .and(some),
+            CapTo::default()
+        );
+    }
+}

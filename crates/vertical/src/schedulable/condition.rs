@@ -1,0 +1,140 @@
+//! Caps in an object's status: the numbers, the condition, and its changes.
+//!
+//! The condition names the source of the cap, and an event is recorded only when that changes. It
+//! names neither a node nor the uncapped value, so it changes seldom.
+
+use std::collections::BTreeSet;
+use std::fmt::Write as _;
+
+use api::vpa::{
+    Conditions, RecommendedPodResources, VerticalPodAutoscalerCondition,
+    VerticalPodAutoscalerStatus,
+};
+use jiff::Timestamp;
+use model::{Cap, Cpu, Memory, Quantity, Recommendation, ResourceName};
+use sizing::{Fit, Maximum};
+
+/// Condition that upstream does not have.
+const CAPPED: &str = "RecommendationCapped";
+/// Separator of the words in a reason.
+const AND: &str = "And";
+/// Maximum number of caps in a message.
+const MAX_CAPS_IN_MESSAGE: usize = 6;
+
+/// Change of the caps of an object.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CapChange<'a> {
+    /// The recommendation is capped, or capped by another source than before.
+    Capped(&'a str),
+    /// The recommendation is no longer capped.
+    Uncapped,
+}
+
+/// The change of the caps from one status to the next.
+pub fn cap_change<'a>(
+    old: Option<&VerticalPodAutoscalerStatus>,
+    new: &'a VerticalPodAutoscalerStatus,
+) -> Option<CapChange<'a>> {
+    match (old.and_then(capped), capped(new)) {
+        (Some(_), None) => Some(CapChange::Uncapped),
+        (before, Some(now)) if before.is_none_or(|before| before.reason != now.reason) => {
+            Some(CapChange::Capped(&now.message))
+        }
+        _ => None,
+    }
+}
+
+/// The sources of the caps in a status, as in the reason of its condition.
+pub fn capped_by(status: &VerticalPodAutoscalerStatus) -> impl Iterator<Item = &str> {
+    capped(status)
+        .into_iter()
+        .flat_map(|condition| condition.reason.split(AND))
+}
+
+/// Applies the caps to a status. `published` is the object's current status.
+pub fn apply_cap(
+    status: &mut VerticalPodAutoscalerStatus,
+    published: Option<&VerticalPodAutoscalerStatus>,
+    fit: impl FnOnce(&Recommendation) -> Option<Fit>,
+    now: Timestamp,
+) {
+    let Some(decided) = status.recommendation.take() else {
+        return clear_cap(status);
+    };
+    // What stays because nothing is measured was held to the same limits before.
+    let stays = published.and_then(|published| published.recommendation.as_ref()) == Some(&decided);
+    let mut recommendation = Recommendation::from(decided);
+    let fit = fit(&recommendation);
+    if let Some(fit) = &fit {
+        fit.apply(&mut recommendation);
+    }
+    status.recommendation = Some(RecommendedPodResources::from(recommendation));
+    let cuts: Vec<_> = fit.iter().flat_map(Fit::cuts).collect();
+    if !cuts.is_empty() {
+        let mut conditions: Conditions = status.conditions.drain(..).collect();
+        conditions.set(CAPPED, true, &reason(&cuts), &message(&cuts), now);
+        status.conditions = conditions.to_list();
+    } else if !stays {
+        clear_cap(status);
+    }
+}
+
+/// Removes the condition.
+pub fn clear_cap(status: &mut VerticalPodAutoscalerStatus) {
+    status
+        .conditions
+        .retain(|condition| condition.kind != CAPPED);
+}
+
+fn capped(status: &VerticalPodAutoscalerStatus) -> Option<&VerticalPodAutoscalerCondition> {
+    status
+        .conditions
+        .iter()
+        .find(|condition| condition.kind == CAPPED)
+}
+
+type Cut<'a> = (&'a str, &'a ResourceName, &'a Maximum);
+
+fn reason(cuts: &[Cut]) -> String {
+    let words: BTreeSet<&str> = cuts
+        .iter()
+        .map(|(_, _, most)| word(most.ceiling.by))
+        .collect();
+    words.into_iter().collect::<Vec<_>>().join(AND)
+}
+
+fn message(cuts: &[Cut]) -> String {
+    let mut message = String::from("Held to what can be scheduled:");
+    for (index, (container, resource, most)) in cuts.iter().take(MAX_CAPS_IN_MESSAGE).enumerate() {
+        let amount = match resource {
+            ResourceName::Cpu => Quantity::from(Cpu::from_millicores(most.amount)),
+            _ => Quantity::from(Memory::from_bytes(most.amount)),
+        };
+        let separator = if index == 0 { "" } else { "," };
+        let by = word(most.ceiling.by);
+        // Writing to a text cannot fail.
+        let _ = write!(
+            message,
+            "{separator} {resource} of container {container} to {amount} by {by}"
+        );
+        if most.ceiling.by != Cap::Node {
+            let _ = write!(message, " {}", most.ceiling.object);
+        }
+    }
+    if cuts.len() > MAX_CAPS_IN_MESSAGE {
+        let _ = write!(message, ", and {} more", cuts.len() - MAX_CAPS_IN_MESSAGE);
+    }
+    message
+}
+
+/// The word of a source in reasons and metrics.
+fn word(cap: Cap) -> &'static str {
+    match cap {
+        Cap::MinAllowed => "MinAllowed",
+        Cap::MaxAllowed => "MaxAllowed",
+        Cap::GlobalMaxAllowed => "GlobalMaxAllowed",
+        Cap::LimitRange => "LimitRange",
+        Cap::Quota => "ResourceQuota",
+        Cap::Node => "Node",
+    }
+}

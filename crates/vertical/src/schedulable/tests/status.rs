@@ -1,0 +1,105 @@
+//! Caps in the status of an object.
+
+use api::vpa::VerticalPodAutoscalerStatus;
+
+use super::*;
+
+/// The status after `found` was decided with a node of `millicores`, after `published`.
+fn after(
+    found: Recommendation,
+    millicores: i64,
+    published: Option<&VerticalPodAutoscalerStatus>,
+) -> VerticalPodAutoscalerStatus {
+    let web = object(None, &json!({}));
+    let mut status = VerticalPodAutoscalerStatus {
+        recommendation: Some(found.into()),
+        conditions: published
+            .map(|published| published.conditions.clone())
+            .unwrap_or_default(),
+        observed_generation: 1,
+    };
+    let mut schedulable = everything();
+    let cluster = Cluster::default().nodes([node("a", "x", millicores)]);
+    let cluster = cluster.pods([pod("web-1", "web", 100, Placement::default())]);
+    load(&mut schedulable, &cluster.0, &web);
+    apply_cap(
+        &mut status,
+        published,
+        |found| schedulable.fit(&web, false, found),
+        at(0),
+    );
+    status
+}
+
+fn next(
+    found: i64,
+    millicores: i64,
+    published: Option<&VerticalPodAutoscalerStatus>,
+) -> VerticalPodAutoscalerStatus {
+    after(recommend(found), millicores, published)
+}
+
+fn cpu(status: &VerticalPodAutoscalerStatus) -> i64 {
+    let target = &status
+        .recommendation
+        .as_ref()
+        .expect("published")
+        .container_recommendations[0]
+        .target;
+    target.cpu().expect("it has CPU").millicores()
+}
+
+#[test]
+fn news_come_when_it_begins_and_when_it_ends() {
+    let free = next(1000, 4000, None);
+    assert_eq!((cpu(&free), cap_change(None, &free)), (1000, None));
+    let capped = next(9000, 4000, Some(&free));
+    let message = "Held to what can be scheduled: cpu of container main to 4 by Node";
+    assert_eq!(
+        (cpu(&capped), cap_change(Some(&free), &capped)),
+        (4000, Some(CapChange::Capped(message)))
+    );
+    assert_eq!(capped_by(&capped).collect::<Vec<_>>(), ["Node"]);
+    let still = next(9500, 3000, Some(&capped));
+    assert_eq!(
+        (cpu(&still), cap_change(Some(&capped), &still)),
+        (3000, None)
+    );
+    let again_free = next(2000, 4000, Some(&still));
+    assert_eq!(
+        (cpu(&again_free), cap_change(Some(&still), &again_free)),
+        (2000, Some(CapChange::Uncapped))
+    );
+    assert_eq!(again_free.conditions, []);
+}
+
+#[test]
+fn another_source_is_news() {
+    let capped = next(9000, 4000, None);
+    let mut other = capped.clone();
+    other.conditions[0].reason = "ResourceQuota".to_owned();
+    assert!(matches!(
+        cap_change(Some(&other), &capped),
+        Some(CapChange::Capped(_))
+    ));
+}
+
+#[test]
+fn what_stays_for_want_of_usage_stays_capped() {
+    let capped = next(9000, 4000, None);
+    let kept = || capped.recommendation.clone().expect("published").into();
+    let stays = after(kept(), 4000, Some(&capped));
+    assert_eq!(stays, capped);
+    let smaller = after(kept(), 3000, Some(&capped));
+    assert_eq!(
+        (cpu(&smaller), cap_change(Some(&capped), &smaller)),
+        (3000, None)
+    );
+}
+
+#[test]
+fn without_the_switch_the_condition_goes() {
+    let mut capped = next(9000, 4000, None);
+    clear_cap(&mut capped);
+    assert_eq!(capped.conditions, []);
+}

@@ -1,0 +1,216 @@
+//! Trust in the wall clock for what cannot be undone: dropping history, and overwriting stored
+//! history.
+//!
+//! Samples have the times of their nodes' clocks. A few of those may be wrong, but hardly half. The
+//! clock is confirmed while it is within an hour of the median sample of the last round. A jump
+//! that affects the nodes too, as on a single machine, shows against the monotonic clock: then
+//! nothing is dropped until the clock has run evenly for an hour.
+//!
+//! Each round with samples confirms or contradicts the clock. Without usage it becomes unconfirmed
+//! after an hour, but it is contradicted only if it jumps.
+
+use std::time::Duration;
+
+use jiff::{SignedDuration, Timestamp};
+
+/// Maximum distance of a confirmed clock from the samples. No source of usage is that late.
+const TOLERANCE: SignedDuration = SignedDuration::from_hours(1);
+/// Maximum difference between both clocks from one round to the next that is not a jump.
+const EVEN: Duration = Duration::from_mins(5);
+/// Time without a jump after which history is dropped again.
+const SETTLED: Duration = Duration::from_hours(1);
+
+/// The wall clock, compared with usage and with the monotonic clock.
+#[derive(Debug, Default)]
+pub(super) struct ClockCheck {
+    /// The last round with samples.
+    measured: Option<Measured>,
+    /// Both clocks at the end of the last round.
+    last_round: Option<(Timestamp, Duration)>,
+    /// Monotonic time of the last jump.
+    jumped: Option<Duration>,
+}
+
+/// The clocks of the nodes in one round, compared with ours.
+#[derive(Debug)]
+struct Measured {
+    /// Median time of the samples.
+    median: Timestamp,
+    /// Whether our clock was within [`TOLERANCE`] of it, in that round and after each jump since.
+    agrees: bool,
+}
+
+impl Measured {
+    fn is_near(&self, now: Timestamp) -> bool {
+        now.duration_since(self.median).abs() <= TOLERANCE
+    }
+}
+
+impl ClockCheck {
+    /// Takes the times of a round's samples, read at `now`.
+    pub(super) fn measure(&mut self, times: impl Iterator<Item = Timestamp>, now: Timestamp) {
+        let mut times: Vec<Timestamp> = times.collect();
+        if times.is_empty() {
+            return;
+        }
+        let middle = times.len() / 2;
+        let measured = Measured {
+            median: *times.select_nth_unstable(middle).1,
+            agrees: true,
+        };
+        self.measured = Some(Measured {
+            agrees: measured.is_near(now),
+            ..measured
+        });
+    }
+
+    /// Compares both clocks at the end of a round.
+    pub(super) fn round_ended(&mut self, now: Timestamp, steady: Duration) {
+        if let Some((before, steady_before)) = self.last_round {
+            let (passed, expected) = (
+                now.duration_since(before),
+                steady.saturating_sub(steady_before),
+            );
+            let expected = SignedDuration::try_from(expected).unwrap_or(SignedDuration::MAX);
+            if passed.saturating_sub(expected).unsigned_abs() > EVEN {
+                self.jumped = Some(steady);
+                if let Some(measured) = &mut self.measured {
+                    measured.agrees = measured.is_near(now);
+                }
+            }
+        }
+        self.last_round = Some((now, steady));
+    }
+
+    /// Whether usage confirms this time.
+    pub(super) fn confirms(&self, now: Timestamp) -> bool {
+        self.measured
+            .as_ref()
+            .is_some_and(|measured| measured.is_near(now))
+    }
+
+    /// Whether usage contradicts this time. Never before the first sample, and never for lack of
+    /// samples.
+    pub(super) fn contradicts(&self, now: Timestamp) -> bool {
+        let is_before = |measured: &Measured| now < measured.median && !measured.is_near(now);
+        self.measured
+            .as_ref()
+            .is_some_and(|measured| !measured.agrees || is_before(measured))
+    }
+
+    /// Whether history may be dropped at this time.
+    pub(super) fn may_expire(&self, now: Timestamp) -> bool {
+        let is_settled = |jumped: Duration| {
+            self.last_round
+                .is_some_and(|(_, steady)| steady.saturating_sub(jumped) >= SETTLED)
+        };
+        self.confirms(now) && self.jumped.is_none_or(is_settled)
+    }
+
+    /// This time, but no later than usage allows.
+    pub(super) fn at_most(&self, now: Timestamp) -> Timestamp {
+        let latest = self
+            .measured
+            .as_ref()
+            .and_then(|measured| measured.median.checked_add(TOLERANCE).ok());
+        latest.map_or(now, |latest| now.min(latest))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MINUTE: i64 = 60;
+    const HOUR: i64 = 60 * MINUTE;
+    const DAY: i64 = 24 * HOUR;
+
+    fn at(second: i64) -> Timestamp {
+        crate::fixture::at(second)
+    }
+
+    /// One round per minute: by how much the wall clock is ahead in it.
+    fn after(ahead: &[i64]) -> ClockCheck {
+        let (mut check, steady) = (ClockCheck::default(), Duration::ZERO);
+        for (minute, ahead) in (0..).zip(ahead) {
+            let now = at(minute * MINUTE + ahead);
+            check.measure([at(minute * MINUTE)].into_iter(), now);
+            check.round_ended(
+                now,
+                steady + Duration::from_secs(minute.unsigned_abs() * 60),
+            );
+        }
+        check
+    }
+
+    #[test]
+    fn a_clock_is_confirmed_while_it_is_near_the_samples() {
+        let check = after(&[0]);
+        for (ahead, expected) in [
+            (0, true),
+            (30, true),
+            (HOUR, true),
+            (HOUR + 1, false),
+            (DAY, false),
+            (8 * DAY, false),
+            (200 * DAY, false),
+        ] {
+            for ahead in [ahead, -ahead] {
+                assert_eq!(
+                    (check.confirms(at(ahead)), check.may_expire(at(ahead))),
+                    (expected, expected),
+                    "{ahead}"
+                );
+            }
+        }
+        let unmeasured = ClockCheck::default();
+        assert!(!unmeasured.confirms(at(0)) && !unmeasured.contradicts(at(0)));
+        assert!(
+            !check.contradicts(at(0)) && !check.contradicts(at(8 * DAY)),
+            "that may be silence"
+        );
+        assert!(check.contradicts(at(-8 * DAY)));
+        assert!(after(&[8 * DAY]).contradicts(at(8 * DAY)));
+    }
+
+    #[test]
+    fn a_few_nodes_with_wrong_clocks_confirm_nothing() {
+        let mut check = ClockCheck::default();
+        check.measure([8 * DAY, 0, 1, 200 * DAY, 2].map(at).into_iter(), at(0));
+        assert!(
+            check.confirms(at(0)) && !check.confirms(at(8 * DAY)) && !check.confirms(at(200 * DAY))
+        );
+        check.measure(std::iter::empty(), at(8 * DAY));
+        assert!(
+            check.confirms(at(0)),
+            "a round without samples says nothing"
+        );
+    }
+
+    #[test]
+    fn nothing_expires_within_an_hour_of_a_jump() {
+        for jump in [DAY, 8 * DAY, 200 * DAY, -DAY, -8 * DAY] {
+            let jumped_back = [&[0, jump][..], &[0; 60]].concat();
+            let minutes = |count: i64| at(count * MINUTE);
+            assert!(!after(&jumped_back[..3]).may_expire(minutes(2)), "{jump}");
+            assert!(!after(&jumped_back[..62]).may_expire(minutes(61)), "{jump}");
+            assert!(
+                after(&[&jumped_back[..], &[0]].concat()).may_expire(minutes(62)),
+                "{jump}"
+            );
+        }
+        assert!(
+            after(&[0, 30, 0, -30]).may_expire(at(0)),
+            "seconds are no jump"
+        );
+    }
+
+    #[test]
+    fn no_time_is_later_than_usage_allows() {
+        let check = after(&[0]);
+        for (now, expected) in [(-8 * DAY, -8 * DAY), (60, 60), (8 * DAY, HOUR)] {
+            assert_eq!(check.at_most(at(now)), at(expected));
+        }
+        assert_eq!(ClockCheck::default().at_most(at(8 * DAY)), at(8 * DAY));
+    }
+}

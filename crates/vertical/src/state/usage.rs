@@ -1,0 +1,21 @@
+//! The pods whose usage is wanted, for a source that must be asked for each pod.
+
+use model::Selector;
+use view::ObjectKey;
+
+use super::{RecommenderState, Target};
+
+impl RecommenderState {
+    /// The pods of every object, each with the object's selector. Finished pods use nothing.
+    pub fn measurable_pods(&self) -> impl Iterator<Item = (&ObjectKey, &Selector)> {
+        let live = self.pods.iter().filter(|(_, pod)| !pod.is_finished());
+        live.flat_map(move |(key, _)| {
+            self.autoscalers_of(key).filter_map(move |autoscaler| {
+                match &self.autoscalers.get(&autoscaler)?.target {
+                    Target::Known { selector, .. } => Some((key, selector)),
+                    Target::Unknown => None,
+                }
+            })
+        })
+    }
+}

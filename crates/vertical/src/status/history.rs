@@ -1,0 +1,78 @@
+//! Condition about usage from before this recommender started, and its changes.
+
+use api::vpa::{Conditions, FETCHING_HISTORY, VerticalPodAutoscalerStatus};
+use jiff::Timestamp;
+
+/// Reason of our own condition, which other recommenders do not set.
+pub(super) const HISTORY_REASON: &str = "WaitingForPrometheus";
+/// Prefix of the message after a failure.
+const HISTORY_PROBLEM: &str = "History cannot be fetched from Prometheus yet: ";
+
+/// State of the usage from before this recommender started.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum HistoryState<'a> {
+    /// The history has arrived, or is not needed.
+    Known,
+    /// The history is missing.
+    Missing {
+        /// Error of the last attempt to fetch it.
+        problem: Option<&'a str>,
+        /// Whether an earlier recommendation is kept.
+        keeps_recommendation: bool,
+    },
+}
+
+/// Change of an object's history.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum HistoryChange<'a> {
+    /// The history cannot be fetched, with the error.
+    Missing(&'a str),
+    /// The missing history has arrived.
+    Fetched,
+}
+
+/// The change of an object's history from one status to the next.
+pub fn history_change<'a>(
+    old: Option<&VerticalPodAutoscalerStatus>,
+    new: &'a VerticalPodAutoscalerStatus,
+) -> Option<HistoryChange<'a>> {
+    let before = old.and_then(awaited_history);
+    match (before.is_some_and(is_problem), awaited_history(new)) {
+        (false, Some(message)) if is_problem(message) => Some(HistoryChange::Missing(message)),
+        (true, None) => Some(HistoryChange::Fetched),
+        _ => None,
+    }
+}
+
+/// The message of our own condition, if history is missing.
+fn awaited_history(status: &VerticalPodAutoscalerStatus) -> Option<&str> {
+    let own = status.conditions.iter();
+    let mut own = own.filter(|condition| {
+        condition.kind == FETCHING_HISTORY && condition.reason == HISTORY_REASON
+    });
+    own.next().map(|condition| condition.message.as_str())
+}
+
+fn is_problem(message: &str) -> bool {
+    message.starts_with(HISTORY_PROBLEM)
+}
+
+pub(super) fn set_history(conditions: &mut Conditions, history: HistoryState, now: Timestamp) {
+    match history {
+        HistoryState::Missing { problem, .. } => {
+            let message = match problem {
+                Some(problem) => format!("{HISTORY_PROBLEM}{problem}"),
+                None => "History is being fetched from Prometheus".to_owned(),
+            };
+            conditions.set(FETCHING_HISTORY, true, HISTORY_REASON, &message, now);
+        }
+        HistoryState::Known => {
+            if conditions
+                .get(FETCHING_HISTORY)
+                .is_some_and(|condition| condition.reason == HISTORY_REASON)
+            {
+                conditions.remove(FETCHING_HISTORY);
+            }
+        }
+    }
+}

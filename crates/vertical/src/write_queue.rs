@@ -1,0 +1,273 @@
+//! Order in which statuses are written: urgent ones first, only the latest of each object, and
+//! never two of one object at once, so that an older status never replaces a newer one.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use view::ObjectKey;
+
+use crate::state::Decision;
+
+/// Priority of a write. Each priority has workers of its own, so neither waits for the other.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Priority {
+    /// Written first.
+    Urgent,
+    /// One of many.
+    Ordinary,
+}
+
+/// Statuses that are pending or being written.
+#[derive(Debug)]
+pub struct WriteQueue {
+    /// Maximum number of concurrent writes of each priority.
+    workers: usize,
+    waiting: BTreeMap<ObjectKey, Waiting>,
+    /// Pending objects by position.
+    order: BTreeMap<(Priority, u64), ObjectKey>,
+    arrivals: u64,
+    writing: BTreeMap<ObjectKey, Priority>,
+}
+
+#[derive(Debug)]
+struct Waiting {
+    decision: Arc<Decision>,
+    position: (Priority, u64),
+}
+
+impl WriteQueue {
+    /// At most `workers` objects of each priority are written at the same time.
+    pub fn new(workers: usize) -> Self {
+        Self {
+            workers,
+            waiting: BTreeMap::new(),
+            order: BTreeMap::new(),
+            arrivals: 0,
+            writing: BTreeMap::new(),
+        }
+    }
+
+    /// Adds a decision, newer than all before. It replaces the pending one of the same object and
+    /// keeps the better position.
+    pub fn put(&mut self, decision: Arc<Decision>, priority: Priority) {
+        self.arrivals += 1;
+        let key = decision.autoscaler.key.clone();
+        let mut position = (priority, self.arrivals);
+        if let Some(old) = self.waiting.get(&key).map(|waiting| waiting.position) {
+            self.withdraw(&key);
+            position = position.min(old);
+        }
+        self.order.insert(position, key.clone());
+        self.waiting.insert(key, Waiting { decision, position });
+    }
+
+    /// Cancels the pending write of an object.
+    pub fn withdraw(&mut self, key: &ObjectKey) {
+        if let Some(old) = self.waiting.remove(key) {
+            self.order.remove(&old.position);
+        }
+    }
+
+    /// Takes the next status to write, if any. It counts as being written until `done`.
+    pub fn take(&mut self) -> Option<(Arc<Decision>, Priority)> {
+        let position = [Priority::Urgent, Priority::Ordinary]
+            .into_iter()
+            .find_map(|priority| self.next_of(priority))?;
+        let key = self.order.remove(&position)?;
+        let waiting = self.waiting.remove(&key)?;
+        self.writing.insert(key, position.0);
+        Some((waiting.decision, position.0))
+    }
+
+    /// Records the end of an object's write.
+    pub fn done(&mut self, key: &ObjectKey) {
+        self.writing.remove(key);
+    }
+
+    /// Whether nothing is pending or being written.
+    pub fn is_empty(&self) -> bool {
+        self.waiting.is_empty() && self.writing.is_empty()
+    }
+
+    fn next_of(&self, priority: Priority) -> Option<(Priority, u64)> {
+        if self
+            .writing
+            .values()
+            .filter(|busy| **busy == priority)
+            .count()
+            >= self.workers
+        {
+            return None;
+        }
+        let mut waiting = self.order.range((priority, 0)..=(priority, u64::MAX));
+        waiting
+            .find(|(_, key)| !self.writing.contains_key(*key))
+            .map(|(position, _)| *position)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use api::vpa::VerticalPodAutoscalerStatus;
+    use proptest::prelude::*;
+    use serde_json::json;
+
+    use super::*;
+    use crate::fixture;
+
+    const WORKERS: usize = 2;
+
+    /// The generation tells decisions of one object apart.
+    fn decision(name: &str, generation: i64) -> Arc<Decision> {
+        let status = VerticalPodAutoscalerStatus {
+            observed_generation: generation,
+            ..Default::default()
+        };
+        let autoscaler = Arc::new(fixture::autoscaler(name, &json!({})));
+        Arc::new(Decision {
+            autoscaler,
+            status,
+            pods: 1,
+            unsupported: false,
+        })
+    }
+
+    enum Step {
+        Put(&'static str, i64, Priority),
+        Take(Option<(&'static str, i64)>),
+        Done(&'static str),
+        Withdraw(&'static str),
+    }
+    use Priority::{Ordinary, Urgent};
+    use Step::{Done, Put, Take, Withdraw};
+
+    fn check(steps: &[Step]) {
+        let mut queue = WriteQueue::new(WORKERS);
+        for (index, step) in steps.iter().enumerate() {
+            match step {
+                Put(name, generation, priority) => {
+                    queue.put(decision(name, *generation), *priority);
+                }
+                Take(expected) => {
+                    let taken = queue.take();
+                    let taken = taken.as_ref().map(|(taken, _)| {
+                        (
+                            taken.autoscaler.key.name.as_str(),
+                            taken.status.observed_generation,
+                        )
+                    });
+                    assert_eq!(taken, *expected, "step {index}");
+                }
+                Done(name) => queue.done(&ObjectKey::new("shop", *name)),
+                Withdraw(name) => queue.withdraw(&ObjectKey::new("shop", *name)),
+            }
+        }
+    }
+
+    #[test]
+    fn an_urgent_write_overtakes_those_that_wait_and_those_that_are_busy() {
+        check(&[
+            Put("a", 1, Ordinary),
+            Put("b", 1, Ordinary),
+            Put("c", 1, Ordinary),
+            Take(Some(("a", 1))),
+            Take(Some(("b", 1))),
+            Take(None),
+            Put("d", 1, Urgent),
+            Take(Some(("d", 1))),
+            Take(None),
+            Done("a"),
+            Take(Some(("c", 1))),
+        ]);
+    }
+
+    #[test]
+    fn only_the_latest_decision_is_written_and_it_keeps_the_better_place() {
+        check(&[
+            Put("a", 1, Ordinary),
+            Put("b", 1, Ordinary),
+            Put("b", 2, Urgent),
+            Take(Some(("b", 2))),
+        ]);
+        check(&[
+            Put("a", 1, Urgent),
+            Put("b", 1, Urgent),
+            Put("a", 2, Ordinary),
+            Take(Some(("a", 2))),
+        ]);
+        check(&[
+            Put("a", 1, Ordinary),
+            Put("b", 1, Ordinary),
+            Put("a", 2, Ordinary),
+            Take(Some(("a", 2))),
+        ]);
+    }
+
+    #[test]
+    fn what_is_out_of_date_before_its_turn_is_not_written() {
+        check(&[
+            Put("a", 1, Ordinary),
+            Put("b", 1, Ordinary),
+            Withdraw("a"),
+            Withdraw("c"),
+            Take(Some(("b", 1))),
+            Take(None),
+        ]);
+    }
+
+    #[test]
+    fn an_object_that_is_being_written_waits_for_the_end_of_it() {
+        check(&[
+            Put("a", 1, Ordinary),
+            Take(Some(("a", 1))),
+            Put("a", 2, Urgent),
+            Take(None),
+            Put("b", 1, Urgent),
+            Take(Some(("b", 1))),
+            Done("a"),
+            Take(Some(("a", 2))),
+            Take(None),
+        ]);
+    }
+
+    proptest! {
+        /// Whatever the order of puts and ends, decisions about one object are written in the order
+        /// in which they were made, one at a time, and the last one is written.
+        #[test]
+        fn no_older_status_follows_a_newer_one(steps in proptest::collection::vec((0usize..4, 0usize..3), 1..60)) {
+            const NAMES: [&str; 3] = ["a", "b", "c"];
+            let mut queue = WriteQueue::new(WORKERS);
+            let (mut made, mut written) = ([0; 3], [0; 3]);
+            let mut busy: Vec<usize> = Vec::new();
+            let number = |decision: &Decision| {
+                NAMES.iter().position(|name| *name == decision.autoscaler.key.name).expect("one of them")
+            };
+            let mut write = |queue: &mut WriteQueue, busy: &mut Vec<usize>| {
+                while let Some((taken, _)) = queue.take() {
+                    let object = number(&taken);
+                    assert!(!busy.contains(&object) && taken.status.observed_generation > written[object]);
+                    written[object] = taken.status.observed_generation;
+                    busy.push(object);
+                }
+            };
+            for (what, object) in steps {
+                match what {
+                    0 if !busy.is_empty() => queue.done(&ObjectKey::new("shop", NAMES[busy.remove(object % busy.len())])),
+                    0 => {}
+                    _ => {
+                        made[object] += 1;
+                        let priority = if what == 1 { Urgent } else { Ordinary };
+                        queue.put(decision(NAMES[object], made[object]), priority);
+                    }
+                }
+                write(&mut queue, &mut busy);
+            }
+            while let Some(object) = busy.pop() {
+                queue.done(&ObjectKey::new("shop", NAMES[object]));
+                write(&mut queue, &mut busy);
+            }
+            prop_assert!(queue.is_empty());
+            prop_assert_eq!(made, written);
+        }
+    }
+}

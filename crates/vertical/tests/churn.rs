@@ -1,0 +1,144 @@
+//! Churn of pods and autoscalers over a thousand rounds, with new names and labels. The state stays
+//! within the retention of eight days, and is empty after it.
+
+use jiff::{SignedDuration, Timestamp};
+use model::{ContainerRef, Cpu, Labels, Memory, Sample, Selector};
+use sizing::Config;
+use vertical::{AutoscalerSpec, ClusterState, ClusterStateSize, Phase, PodSpec};
+use view::ObjectKey;
+
+const ROUNDS: i64 = 1000;
+const HALF_HOUR: SignedDuration = SignedDuration::from_mins(30);
+/// Rounds in the retention of eight days.
+const RETENTION: i64 = 8 * 48;
+/// Rounds between garbage collections, one hour.
+const COLLECTED_EVERY: i64 = 2;
+/// Pods of one round.
+const PODS: i64 = 4;
+
+/// Rounds after which the pods move to a new namespace, so that whole namespaces come and go.
+const ROUNDS_OF_NAMESPACE: i64 = 100;
+
+fn namespace(round: i64) -> String {
+    format!("shop-{}", round / ROUNDS_OF_NAMESPACE)
+}
+
+fn time(round: i64) -> Timestamp {
+    "2026-01-01T00:00:00Z".parse::<Timestamp>().unwrap() + HALF_HOUR * i32::try_from(round).unwrap()
+}
+
+/// Like pods of jobs: with labels that no other pod has.
+fn pod(round: i64, number: i64) -> PodSpec {
+    let name = format!("job-{round}-{number}");
+    PodSpec {
+        namespace: namespace(round),
+        labels: Labels::from_iter([("app", "job"), ("job-name", &name)]),
+        name,
+        phase: Phase::Running,
+        containers: vec!["main".to_owned()],
+        init_containers: Vec::new(),
+    }
+}
+
+fn autoscaler(round: i64) -> ObjectKey {
+    ObjectKey {
+        namespace: namespace(round),
+        name: format!("auto-{round}"),
+    }
+}
+
+/// Creates and measures the pods of a round, changes a label and measures again, and deletes the
+/// pods of the previous round.
+fn round(cluster: &mut ClusterState, round: i64) {
+    let now = time(round);
+    let before = round - 1;
+    for number in 0..PODS {
+        let spec = pod(round, number);
+        let container = ContainerRef {
+            namespace: spec.namespace.clone(),
+            pod: spec.name.clone(),
+            container: "main".to_owned(),
+        };
+        let relabelled = spec.labels.iter().chain([("phase", "second")]).collect();
+        for (minute, labels) in [(0, spec.labels.clone()), (1, relabelled)] {
+            cluster.apply_pod(
+                PodSpec {
+                    labels,
+                    ..spec.clone()
+                },
+                now,
+            );
+            let at = now + SignedDuration::from_mins(minute);
+            let sample = Sample {
+                at,
+                cpu: Some(Cpu::from_millicores(100)),
+                memory: Some(Memory::from_bytes(1 << 28)),
+            };
+            assert!(cluster.add_sample(&container, &sample, at).unwrap().cpu);
+        }
+        cluster
+            .record_oom(&container, now, Memory::from_bytes(1 << 29), now)
+            .unwrap();
+        cluster.delete_pod(&namespace(before), &pod(before, number).name);
+    }
+    let selector = Selector::match_labels([("app", "job")]);
+    cluster.apply_autoscaler(
+        &autoscaler(round),
+        AutoscalerSpec {
+            selector,
+            ..AutoscalerSpec::default()
+        },
+    );
+    cluster.delete_autoscaler(&autoscaler(before));
+    let recommended = cluster.recommend(&autoscaler(round)).expect("it is there");
+    assert_eq!(recommended.containers.len(), 1);
+    cluster.collect_garbage(now);
+}
+
+#[test]
+fn a_thousand_rounds_of_churn_leave_no_more_than_the_retention_and_nothing_after_it() {
+    let mut cluster = ClusterState::new(Config::default()).unwrap();
+    // Two label sets per pod, plus the rounds since the last collection.
+    let kept = usize::try_from((RETENTION + COLLECTED_EVERY) * PODS * 2).unwrap();
+    // Free slots end with their namespace, of which five exist at a time.
+    let places = usize::try_from(
+        (RETENTION / ROUNDS_OF_NAMESPACE + 2) * (ROUNDS_OF_NAMESPACE + 2) * PODS * 2,
+    )
+    .unwrap();
+    let mut largest = ClusterStateSize::default();
+    for number in 0..ROUNDS {
+        round(&mut cluster, number);
+        let size = cluster.size();
+        assert!(
+            size.histories <= kept && size.label_sets <= kept,
+            "round {number}: {size:?}"
+        );
+        assert_eq!(
+            (size.pods, size.autoscalers),
+            (PODS.try_into().unwrap(), 1),
+            "round {number}"
+        );
+        // One posting per label, and one of the autoscaler.
+        assert!(
+            size.index_entries <= kept * 3 + 1,
+            "round {number}: {size:?}"
+        );
+        assert!(
+            cluster.slots() <= places,
+            "round {number}: {}",
+            cluster.slots()
+        );
+        if number == ROUNDS / 2 {
+            largest = size;
+        }
+    }
+    let last = cluster.size();
+    let grown = last.histories as f64 / largest.histories as f64;
+    assert!((0.9..1.1).contains(&grown), "from {largest:?} to {last:?}");
+    for number in 0..PODS {
+        cluster.delete_pod(&namespace(ROUNDS - 1), &pod(ROUNDS - 1, number).name);
+    }
+    cluster.delete_autoscaler(&autoscaler(ROUNDS - 1));
+    cluster.collect_garbage(time(ROUNDS + RETENTION));
+    assert_eq!(cluster.size(), ClusterStateSize::default());
+}

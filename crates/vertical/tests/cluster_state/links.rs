@@ -1,0 +1,125 @@
+//! Links between pods and autoscalers, as labels, selectors and objects change.
+
+use std::collections::{BTreeMap, HashMap};
+
+use jiff::SignedDuration;
+use model::{Labels, Requirement, Selector};
+use proptest::collection::vec;
+use proptest::prelude::*;
+use vertical::{Accepted, AutoscalerSpec, PodSpec};
+
+use crate::fixture::{
+    MIB, cluster, container, id, minutes, pod, sample, selecting, start, target, web,
+};
+
+#[test]
+fn a_pod_that_changes_its_labels_changes_its_autoscaler_and_keeps_its_state() {
+    let mut cluster = web();
+    cluster.apply_autoscaler(&id("db"), selecting(&[("app", "db")]));
+    cluster.apply_pod(pod("web-1", &[("app", "db")]), start());
+    assert_eq!(
+        (cluster.pod_count(&id("web")), cluster.pod_count(&id("db"))),
+        (Some(0), Some(1))
+    );
+    let again = sample(start() + minutes(59), 100, 100 * MIB);
+    let accepted = cluster
+        .add_sample(&container("web-1", "app"), &again, again.at)
+        .unwrap();
+    assert_eq!(
+        accepted,
+        Accepted {
+            cpu: false,
+            memory: true
+        }
+    );
+}
+
+#[test]
+fn a_reset_keeps_what_is_named_and_forgets_the_rest() {
+    let mut cluster = web();
+    cluster.apply_pod(pod("web-2", &[("app", "web")]), start());
+    cluster.apply_autoscaler(&id("db"), selecting(&[("app", "db")]));
+    cluster.reset_pods(vec![pod("web-1", &[("app", "web")])], start());
+    cluster.reset_autoscalers(HashMap::from([(id("web"), selecting(&[("app", "web")]))]));
+    assert_eq!(
+        (cluster.pod_count(&id("web")), cluster.pod_count(&id("db"))),
+        (Some(1), None)
+    );
+    assert_eq!(target(&cluster, "web").as_deref(), Some("126 262144000"));
+}
+
+/// Few keys and values, so that selectors match sometimes.
+fn labels() -> impl Strategy<Value = Labels> {
+    vec(("[ab]", "[xyz]"), 0..3).prop_map(|labels| labels.into_iter().collect())
+}
+
+fn selector() -> impl Strategy<Value = Selector> {
+    let requirement = ("[ab]", proptest::collection::btree_set("[xyz]", 1..3), 0..4).prop_map(
+        |(key, values, kind)| match kind {
+            0 => Requirement::In(key, values),
+            1 => Requirement::NotIn(key, values),
+            2 => Requirement::Exists(key),
+            _ => Requirement::DoesNotExist(key),
+        },
+    );
+    prop_oneof![9 => vec(requirement, 0..3).prop_map(Selector::new), 1 => Just(Selector::nothing())]
+}
+
+#[derive(Clone, Debug)]
+enum Change {
+    ApplyPod(u8, Labels),
+    DeletePod(u8),
+    ApplyAutoscaler(u8, Selector),
+    DeleteAutoscaler(u8),
+    CollectGarbage,
+}
+
+fn change() -> impl Strategy<Value = Change> {
+    prop_oneof![
+        (0..6_u8, labels()).prop_map(|(pod, labels)| Change::ApplyPod(pod, labels)),
+        (0..6_u8).prop_map(Change::DeletePod),
+        (0..4_u8, selector())
+            .prop_map(|(autoscaler, selector)| Change::ApplyAutoscaler(autoscaler, selector)),
+        (0..4_u8).prop_map(Change::DeleteAutoscaler),
+        Just(Change::CollectGarbage),
+    ]
+}
+
+proptest! {
+    #[test]
+    fn every_autoscaler_is_linked_to_exactly_the_pods_that_it_selects(changes in vec(change(), 0..60)) {
+        let mut cluster = cluster();
+        let mut pods = BTreeMap::new();
+        let mut autoscalers = BTreeMap::new();
+        for (hour, change) in changes.into_iter().enumerate() {
+            match change {
+                Change::ApplyPod(number, labels) => {
+                    let spec = PodSpec { labels: labels.clone(), ..pod(&number.to_string(), &[]) };
+                    cluster.apply_pod(spec, start());
+                    pods.insert(number, labels);
+                }
+                Change::DeletePod(number) => {
+                    cluster.delete_pod("shop", &number.to_string());
+                    pods.remove(&number);
+                }
+                Change::ApplyAutoscaler(number, selector) => {
+                    let spec = AutoscalerSpec { selector: selector.clone(), ..AutoscalerSpec::default() };
+                    cluster.apply_autoscaler(&id(&number.to_string()), spec);
+                    autoscalers.insert(number, selector);
+                }
+                Change::DeleteAutoscaler(number) => {
+                    cluster.delete_autoscaler(&id(&number.to_string()));
+                    autoscalers.remove(&number);
+                }
+                Change::CollectGarbage => {
+                    cluster.collect_garbage(start() + SignedDuration::from_hours(hour as i64));
+                }
+            }
+            for (number, selector) in &autoscalers {
+                let expected = pods.values().filter(|labels| selector.matches(labels)).count();
+                prop_assert_eq!(cluster.pod_count(&id(&number.to_string())), Some(expected));
+            }
+            prop_assert_eq!((cluster.size().pods, cluster.size().autoscalers), (pods.len(), autoscalers.len()));
+        }
+    }
+}

@@ -1,0 +1,99 @@
+//! Cluster state: links between pods, histories and autoscalers, and robustness against invalid
+//! data.
+
+mod fixture;
+mod garbage;
+mod links;
+mod many;
+mod oom_kills;
+mod samples;
+mod stored;
+
+use model::Memory;
+use sizing::{Config, WithoutUsage};
+use vertical::{ClusterState, PodSpec};
+
+use fixture::{MIB, add_hour, cluster, id, minutes, pod, selecting, start, target, web};
+
+#[test]
+fn an_hour_of_samples_gives_the_documented_target() {
+    assert_eq!(target(&web(), "web").as_deref(), Some("126 262144000"));
+}
+
+#[test]
+fn an_autoscaler_without_containers_recommends_nothing_and_an_unknown_one_is_absent() {
+    let mut cluster = cluster();
+    cluster.apply_autoscaler(&id("web"), selecting(&[("app", "web")]));
+    assert_eq!(cluster.recommend(&id("web")).unwrap().containers, []);
+    assert_eq!(cluster.recommend(&id("other")), None);
+}
+
+#[test]
+fn recommending_changes_nothing_and_any_number_may_do_it_at_once() {
+    let mut cluster = web();
+    cluster.apply_autoscaler(&id("also"), selecting(&[("app", "web")]));
+    cluster.apply_pod(pod("web-2", &[("app", "web"), ("run", "2")]), start());
+    add_hour(&mut cluster, "web-2", start());
+    let now = start() + minutes(60);
+    let all = |cluster: &ClusterState| {
+        let of = |name| {
+            (
+                cluster.recommend(&id(name)),
+                cluster.checkpoints(&id(name), now),
+                cluster.histories(&id(name)),
+            )
+        };
+        [of("web"), of("also")]
+    };
+    let first = all(&cluster);
+    assert_eq!(first[0], first[1], "they share both histories");
+    std::thread::scope(|scope| {
+        let threads: Vec<_> = (0..8)
+            .map(|_| scope.spawn(|| (0..50).all(|_| all(&cluster) == first)))
+            .collect();
+        assert!(threads.into_iter().all(|thread| thread.join().unwrap()));
+    });
+}
+
+#[test]
+fn the_minimum_without_usage_can_be_switched_off() {
+    for (without_usage, expected) in [
+        (WithoutUsage::Minimum, &["app", "proxy"][..]),
+        (WithoutUsage::Nothing, &["app"]),
+    ] {
+        let mut cluster = ClusterState::new(Config {
+            without_usage,
+            ..Config::default()
+        })
+        .unwrap();
+        cluster.apply_autoscaler(&id("web"), selecting(&[("app", "web")]));
+        let containers = vec!["app".to_owned(), "proxy".to_owned()];
+        cluster.apply_pod(
+            PodSpec {
+                containers,
+                ..pod("web-1", &[("app", "web")])
+            },
+            start(),
+        );
+        assert_eq!(
+            cluster.recommend(&id("web")).unwrap().containers.is_empty(),
+            expected.len() == 1
+        );
+        add_hour(&mut cluster, "web-1", start());
+        let recommended = cluster.recommend(&id("web")).unwrap().containers;
+        let names: Vec<_> = recommended
+            .iter()
+            .map(|container| container.container_name.as_str())
+            .collect();
+        assert_eq!(names, expected);
+        assert_eq!(
+            cluster.explain(&id("web"), "proxy").is_some(),
+            expected.contains(&"proxy")
+        );
+        // The other container keeps its share of the pod's minimum.
+        assert_eq!(
+            recommended[0].target.memory(),
+            Some(Memory::from_bytes(125 * MIB))
+        );
+    }
+}

@@ -1,0 +1,153 @@
+//! Comparison of a run with the recorded results.
+
+use std::collections::BTreeMap;
+
+use jiff::Timestamp;
+use sizing::{Checkpoint, Estimate, HistogramCheckpoint};
+
+use super::Run;
+use super::case::{Aggregate, Bounds, Expected};
+
+impl Run {
+    pub(super) fn check(&self, now: Timestamp, expected: &Expected) {
+        let recommendation = self.cluster.recommend(&self.id).unwrap();
+        assert_eq!(
+            serde_json::to_value(&recommendation).unwrap(),
+            expected.recommendation
+        );
+        assert_eq!(self.cluster.pod_count(&self.id), Some(expected.pod_count));
+        self.check_amounts(&expected.amounts);
+        self.check_histories(&expected.aggregates);
+        let checkpoints = self.cluster.checkpoints(&self.id, now).unwrap();
+        assert_eq!(
+            checkpoints.keys().collect::<Vec<_>>(),
+            expected.checkpoints.keys().collect::<Vec<_>>()
+        );
+        for ((name, ours), theirs) in checkpoints.into_iter().zip(expected.checkpoints.values()) {
+            assert_eq!(ours.last_update_time, Some(now));
+            let ours = Checkpoint {
+                last_update_time: None,
+                ..ours
+            };
+            if self.exact {
+                assert_eq!(ours, *theirs, "checkpoint of {name}");
+            } else {
+                check_nearly(
+                    &ours.cpu_histogram,
+                    &theirs.cpu_histogram,
+                    self.cluster.config().cpu_half_life_ns,
+                );
+                check_nearly(
+                    &ours.memory_histogram,
+                    &theirs.memory_histogram,
+                    self.cluster.config().memory_half_life_ns,
+                );
+                assert_eq!(
+                    ours.total_samples_count, theirs.total_samples_count,
+                    "samples of {name}"
+                );
+                assert_eq!(
+                    ours.first_sample_start, theirs.first_sample_start,
+                    "first sample of {name}"
+                );
+                assert_eq!(
+                    ours.last_sample_start, theirs.last_sample_start,
+                    "last sample of {name}"
+                );
+            }
+        }
+    }
+
+    fn check_amounts(&self, expected: &BTreeMap<String, Bounds>) {
+        let estimates = self.cluster.estimates(&self.id).unwrap();
+        assert_eq!(
+            estimates.keys().collect::<Vec<_>>(),
+            expected.keys().collect::<Vec<_>>()
+        );
+        for ((name, estimate), bounds) in estimates.iter().zip(expected.values()) {
+            let Estimate {
+                target,
+                lower_bound,
+                upper_bound,
+            } = estimate;
+            for (ours, theirs) in [
+                (target, &bounds.target),
+                (lower_bound, &bounds.lower_bound),
+                (upper_bound, &bounds.upper_bound),
+            ] {
+                // Resources that are not controlled are absent in the recording.
+                let ours = (
+                    theirs.cpu.and(Some(ours.cpu.millicores())),
+                    theirs.memory.and(Some(ours.memory.bytes())),
+                );
+                assert_eq!(ours, (theirs.cpu, theirs.memory), "amounts of {name}");
+            }
+        }
+    }
+
+    fn check_histories(&self, expected: &BTreeMap<String, Aggregate>) {
+        let histories = self.cluster.histories(&self.id).unwrap();
+        assert_eq!(
+            histories.keys().collect::<Vec<_>>(),
+            expected.keys().collect::<Vec<_>>()
+        );
+        let shapes = self.cluster.shapes();
+        for ((name, history), aggregate) in histories.iter().zip(expected.values()) {
+            assert_eq!(history.samples(), aggregate.samples, "samples of {name}");
+            if !self.exact {
+                continue;
+            }
+            for (index, fraction) in [0.0, 0.1, 0.5, 0.9, 0.95, 1.0].into_iter().enumerate() {
+                let ours = (
+                    history.cpu.percentile(&shapes.cpu, fraction),
+                    history.memory.percentile(&shapes.memory, fraction),
+                );
+                let theirs = (
+                    aggregate.cpu_percentiles[index].0,
+                    aggregate.memory_percentiles[index].0,
+                );
+                assert_eq!(
+                    ours.0.to_bits(),
+                    theirs.0.to_bits(),
+                    "CPU percentile {fraction} of {name}: {ours:?} {theirs:?}"
+                );
+                assert_eq!(
+                    ours.1.to_bits(),
+                    theirs.1.to_bits(),
+                    "memory percentile {fraction} of {name}: {ours:?} {theirs:?}"
+                );
+            }
+        }
+    }
+}
+
+/// Tolerance for results that depend on the order of a map upstream: bucket weights within 1, totals within 1e-6 at the
+/// same reference.
+fn check_nearly(ours: &HistogramCheckpoint, theirs: &HistogramCheckpoint, half_life_ns: i64) {
+    for bucket in ours
+        .bucket_weights
+        .keys()
+        .chain(theirs.bucket_weights.keys())
+    {
+        let weight = |checkpoint: &HistogramCheckpoint| {
+            checkpoint.bucket_weights.get(bucket).copied().unwrap_or(0)
+        };
+        assert!(
+            weight(ours).abs_diff(weight(theirs)) <= 1,
+            "bucket {bucket}: {ours:?} {theirs:?}"
+        );
+    }
+    let (Some(our_reference), Some(their_reference)) =
+        (ours.reference_timestamp, theirs.reference_timestamp)
+    else {
+        assert_eq!(ours.reference_timestamp, theirs.reference_timestamp);
+        return;
+    };
+    let half_lives =
+        our_reference.duration_since(their_reference).as_secs_f64() * 1e9 / half_life_ns as f64;
+    let total = ours.total_weight * half_lives.exp2();
+    assert!(
+        (total - theirs.total_weight).abs() <= 1e-6 * theirs.total_weight.abs(),
+        "{ours:?} {theirs:?}"
+    );
+}
