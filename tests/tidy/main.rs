@@ -1,8 +1,11 @@
 //! The conventions that a compiler does not check.
 
 mod arrows;
+mod cycles;
 mod documents;
 mod licences;
 mod metadata;
 mod repository;
+mod sizes;
 mod sources;
+mod words;

@@ -1,5 +1,5 @@
-//! Source files: none is an orphan, unfinished or too long, none is a drawer for odds and ends, and
-//! those of the pure crates ask neither the clock nor the environment.
+//! Source files: none is an orphan, unfinished or a drawer for odds and ends, and those of the pure
+//! crates ask neither the clock nor the environment.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -22,9 +22,6 @@ const IMPURE_WORDS: &[&str] = &[
 const BANNED_MODULES: &[&str] = &[
     "common", "util", "utils", "helper", "helpers", "misc", "shared", "stuff",
 ];
-
-/// The longest that a source file may be; half of them should be under 150.
-const MAX_LINES: usize = 900;
 
 #[test]
 fn pure_crates_ask_neither_the_clock_nor_the_environment() {
@@ -116,22 +113,6 @@ fn no_module_is_a_drawer_for_odds_and_ends() {
                 path.display()
             );
         }
-    }
-}
-
-#[test]
-fn source_files_stay_small() {
-    let mut lengths: Vec<(usize, PathBuf)> = sources()
-        .into_iter()
-        .map(|path| (read(&path).lines().count(), path))
-        .collect();
-    lengths.sort();
-    if let Some((lines, path)) = lengths.last() {
-        assert!(
-            *lines <= MAX_LINES,
-            "{} has {lines} lines: does it have one subject?",
-            path.display()
-        );
     }
 }
 

@@ -27,7 +27,7 @@ pub use self::sizing::SizingArgs;
 pub use crane_metrics::CraneMetricsArgs;
 pub use ehpa::EhpaArgs;
 pub use external_metrics::ExternalMetricsArgs;
-pub use history::HistoryArgs;
+pub use history::{HistoryArgs, HistorySettings};
 pub use metric_rules::MetricRulesArgs;
 pub use prediction::{DataSource, PredictionArgs, UnknownDataSource};
 pub use recommendation_metrics::RecommendationMetricsArgs;
@@ -76,7 +76,7 @@ pub struct Args {
     /// Flag of Crane's metrics.
     #[command(flatten)]
     pub crane_metrics: CraneMetricsArgs,
-    /// Flags of effective autoscalers.
+    /// Flags of EHPAs.
     #[command(flatten)]
     pub effective_hpa: EhpaArgs,
     /// Flags of rules for custom and external metrics.

@@ -7,7 +7,7 @@ use tokio::time::{Instant, sleep_until};
 /// them.
 pub(crate) const COOLDOWN_FACTOR: u32 = 10;
 
-/// Sleeps until a time; for ever if there is none.
+/// Sleeps until a time; for ever without one.
 pub(crate) async fn sleep_until_some(time: Option<Instant>) {
     match time {
         Some(time) => sleep_until(time).await,

@@ -11,12 +11,12 @@ use jiff::{SignedDuration, Timestamp};
 use runtime::Backoff;
 use sources::causes::with_causes;
 use sources::prometheus::{
-    Connection, ContainerSeries, Exchange, Layout, Observer, PodLabelSettings, PodLabels,
-    Prometheus, PrometheusError, Step, UsageSettings, Window,
+    ContainerSeries, Exchange, Layout, Observer, PodLabels, Prometheus, PrometheusError, Window,
 };
 use tokio::task::block_in_place;
 use tokio::time::sleep;
 
+use crate::args::HistorySettings;
 use crate::ingest::SharedState;
 use crate::metrics::HistoryMetrics;
 
@@ -29,24 +29,9 @@ const BACKOFF: Backoff = Backoff {
     tries: u32::MAX,
 };
 
-/// Source and extent of the history.
-#[derive(Debug, Clone)]
-pub struct Settings {
-    /// The store.
-    pub connection: Connection,
-    /// Names of the usage series.
-    pub usage: UsageSettings,
-    /// Names of the pod label series.
-    pub pod_labels: PodLabelSettings,
-    /// Length of the history.
-    pub length: Step,
-    /// Distance of its points.
-    pub resolution: Step,
-}
-
 /// Task that fetches history as objects need it.
 pub(crate) struct HistoryBackfill {
-    pub(crate) settings: Settings,
+    pub(crate) settings: HistorySettings,
     pub(crate) shared: SharedState,
     pub(crate) metrics: HistoryMetrics,
 }

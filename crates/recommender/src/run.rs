@@ -20,12 +20,14 @@ use self::leader::Leader;
 use self::parts::Parts;
 use self::schedulable::watch_schedulable;
 use crate::act::{Writer, checkpoint};
-use crate::args::{Args, DEFAULT_MIN_CHECKPOINTS, DataSource, HistoryArgs, MetricRulesArgs, scope};
+use crate::args::{
+    Args, DEFAULT_MIN_CHECKPOINTS, DataSource, HistoryArgs, HistorySettings, MetricRulesArgs, scope,
+};
 use crate::checkpoints::CheckpointController;
 use crate::ehpa::rule_file::{RulesReceiver, follow};
 use crate::ehpa::watch::watch as watch_ehpas;
 use crate::feed_server::FeedServer;
-use crate::history::{HistoryBackfill, Settings};
+use crate::history::HistoryBackfill;
 use crate::ingest::{Ingest, SharedState, oom_kill_queue};
 use crate::metrics::Metrics;
 use crate::predictions::collector::Source;
@@ -228,7 +230,7 @@ fn follow_rules(
 }
 
 /// Reads usage from before the start.
-fn backfill(settings: Settings, shared: &SharedState, metrics: &Metrics, chassis: &Chassis) {
+fn backfill(settings: HistorySettings, shared: &SharedState, metrics: &Metrics, chassis: &Chassis) {
     let backfill = HistoryBackfill {
         settings,
         shared: shared.clone(),
@@ -274,7 +276,7 @@ fn pasts(
     history: &HistoryArgs,
     storage: Storage,
     datasource: DataSource,
-) -> anyhow::Result<(Option<Settings>, Option<Settings>)> {
+) -> anyhow::Result<(Option<HistorySettings>, Option<HistorySettings>)> {
     let store = || history.clone().settings(|name| std::env::var(name).ok());
     let predicted = match (datasource, storage) {
         (DataSource::Prometheus, _) | (DataSource::LikeStorage, Storage::Prometheus) => {

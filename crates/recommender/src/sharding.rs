@@ -208,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lease_that_nobody_renews_is_none() {
+    fn an_expired_lease_is_ignored() {
         check(
             &LeaseSnapshot::default(),
             &snapshot("a", 20, Some("2")),

@@ -38,7 +38,7 @@ pub enum WindowError {
     #[error("longer than {LONGEST_TEXT} bytes")]
     TooLong,
     /// A part is unknown.
-    #[error("{0:?} is none of for=, zone= and end-buffer=")]
+    #[error("{0:?} is not one of for=, zone= and end-buffer=")]
     Unknown(String),
 }
 
@@ -275,7 +275,7 @@ mod tests {
         assert!(error("0 2 * * *; for=soon").starts_with("for: \"soon\""));
         assert_eq!(
             error("0 2 * * *; for=1h; until=3h"),
-            "\"until=3h\" is none of for=, zone= and end-buffer="
+            "\"until=3h\" is not one of for=, zone= and end-buffer="
         );
     }
 }

@@ -32,9 +32,10 @@ use sizing::{Config, ConfigError, Instant, Shapes};
 use view::ObjectKey;
 
 pub use autoscaler::AutoscalerSpec;
-pub use bounds::{MAX_CONTAINERS, MAX_IDLE_HISTORIES};
+pub use bounds::MAX_IDLE_HISTORIES;
 pub use ingest::{Accepted, SampleError};
 pub use pod::{Phase, PodSpec};
+pub use policy_history::MAX_CONTAINERS;
 
 use autoscaler::Autoscaler;
 use namespace::Namespace;

@@ -274,7 +274,7 @@ impl Writer {
             .map(drop)
     }
 
-    /// Deletes an object of this owner. Returns false if there is none.
+    /// Deletes an object of this owner. Returns false if it is absent.
     pub(crate) async fn delete<K>(&self, key: &ObjectKey, owner: &str) -> Result<bool, Error>
     where
         K: Resource<DynamicType = ()>,

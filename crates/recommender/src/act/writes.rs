@@ -41,7 +41,7 @@ impl Writes {
         }
     }
 
-    /// The outcome of the next write that ends; waits for ever while there is none.
+    /// The outcome of the next write that ends; waits for ever without one.
     pub(crate) async fn ended(&mut self) -> StatusOutcome {
         let Some(ended) = self.running.join_next().await else {
             return std::future::pending().await;

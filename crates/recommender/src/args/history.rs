@@ -9,7 +9,20 @@ use runtime::GoDuration;
 use runtime::duration::positive_duration;
 use sources::prometheus::{Connection, Credentials, PodLabelSettings, Secret, Step, UsageSettings};
 
-use crate::history::Settings;
+/// Source and extent of the history.
+#[derive(Debug, Clone)]
+pub struct HistorySettings {
+    /// The store.
+    pub connection: Connection,
+    /// Names of the usage series.
+    pub usage: UsageSettings,
+    /// Names of the pod label series.
+    pub pod_labels: PodLabelSettings,
+    /// Length of the history.
+    pub length: Step,
+    /// Distance of its points.
+    pub resolution: Step,
+}
 
 /// Prometheus for `--storage=prometheus`.
 #[derive(Debug, Clone, Args)]
@@ -116,7 +129,7 @@ impl HistoryArgs {
     pub fn settings(
         self,
         environment: impl Fn(&str) -> Option<String>,
-    ) -> anyhow::Result<Settings> {
+    ) -> anyhow::Result<HistorySettings> {
         let Self {
             prometheus_address,
             prometheus_insecure,
@@ -165,7 +178,7 @@ impl HistoryArgs {
             always_post: false,
         };
         connection.check().context("--prometheus-address")?;
-        Ok(Settings {
+        Ok(HistorySettings {
             connection,
             usage: UsageSettings {
                 job: prometheus_cadvisor_job_name,

@@ -158,7 +158,7 @@ mod tests {
         let (other, (entered, enters)) = (shared.clone(), std::sync::mpsc::channel());
         let waits = std::thread::spawn(move || {
             let _state = other.lock();
-            entered.send(()).expect("somebody listens");
+            entered.send(()).expect("the receiver is there");
         });
         while shared.fairness.try_lock().is_some() {
             std::thread::yield_now();

@@ -1,4 +1,4 @@
-//! Metrics of the checkpoints: writes, deletions, and the age of what is stored.
+//! Metrics of the checkpoints: writes, deletions, and the age of the stored checkpoints.
 
 use parking_lot::Mutex;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use vertical::checkpoint::garbage::UnusedReason;
 use super::steps::StepLatency;
 use crate::outcome::CheckpointOutcome;
 
-/// Counters of checkpoints that were written and deleted, and the age of what was last stored.
+/// Counters of checkpoints that were written and deleted, and the age of the last stored one.
 #[derive(Debug, Clone)]
 pub(crate) struct CheckpointMetrics {
     steps: StepLatency,
@@ -47,7 +47,7 @@ impl CheckpointMetrics {
         Ok(metrics)
     }
 
-    /// Creates every series: a rate needs a first value, also of what never happens.
+    /// Creates every series: a rate needs a first value, also for outcomes that never happen.
     fn start_at_zero(&self) {
         for outcome in CheckpointOutcome::ALL {
             self.writes.with_label_values(&[outcome.name()]);

@@ -75,7 +75,7 @@ impl IngestMetrics {
         ]
     }
 
-    /// Creates every series: a rate needs a first value, also of what never happens.
+    /// Creates every series: a rate needs a first value, also for outcomes that never happen.
     fn start_at_zero(&self) {
         for is_error in ["true", "false"] {
             self.responses.with_label_values(&[is_error, CLIENT_NAME]);

@@ -62,7 +62,7 @@ impl PublishMetrics {
             recommendations: None,
             quality,
         };
-        // A rate needs a first value, also of what never happens.
+        // A rate needs a first value, also for outcomes that never happen.
         for outcome in StatusOutcome::ALL {
             metrics.writes.with_label_values(&[outcome.name()]);
         }

@@ -30,8 +30,8 @@ use view::View;
 
 use super::PredictionStore;
 use super::fit_pool::FitPool;
+use crate::args::HistorySettings;
 use crate::ehpa::rule_file::RulesReceiver;
-use crate::history::Settings;
 use crate::metrics::Metrics;
 use prometheus_source::PrometheusSource;
 use rounds::ByNamespace;
@@ -43,7 +43,7 @@ const TICK: Duration = Duration::from_secs(1);
 
 /// Source of histories.
 pub(crate) enum Source {
-    Prometheus(Box<Settings>),
+    Prometheus(Box<HistorySettings>),
     /// Rounds of usage, and the maximum time between two.
     Rounds(watch::Receiver<Option<Round>>, Duration),
 }

@@ -87,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn what_nobody_wants_to_write_is_forgotten() {
+    fn attempts_of_unplanned_writes_are_forgotten() {
         let (kept, gone, now) = (
             ObjectKey::new("a", "a"),
             ObjectKey::new("a", "b"),

@@ -16,9 +16,7 @@ use super::autoscaler::Autoscaler;
 use super::group::{Group, History};
 use super::namespace::Namespace;
 use super::pod::Pod;
-
-/// Maximum number of container names of one autoscaler that are sized and stored.
-pub const MAX_CONTAINERS: usize = 200;
+use super::policy_history::MAX_CONTAINERS;
 
 /// Maximum number of container names with checkpoints, and with history of deleted pods, of one
 /// autoscaler. Above it, [`MAX_CONTAINERS`] are kept, so that ranking is rare.

@@ -9,7 +9,8 @@ use std::collections::BTreeMap;
 
 use sizing::{Amounts, Instant, Observation, PolicyHistory, SizingPolicy};
 
-use super::bounds::MAX_CONTAINERS;
+/// Maximum number of container names of one autoscaler that are sized and stored.
+pub const MAX_CONTAINERS: usize = 200;
 
 /// Retention of a container without samples.
 const RETENTION_NS: i64 = 8 * 86_400_000_000_000;

@@ -177,7 +177,7 @@ fn status(plan: &Plan, failed: &[&str]) -> SizingPolicyStatus {
     let alone = ShardIdentity { index: 0, count: 1 };
     match status_update(alone, &plan.summaries[0], failed, Timestamp::UNIX_EPOCH) {
         StatusUpdate::Status(status) => *status,
-        StatusUpdate::Report(..) => panic!("nobody else would put reports together"),
+        StatusUpdate::Report(..) => panic!("no other shard would put reports together"),
     }
 }
 

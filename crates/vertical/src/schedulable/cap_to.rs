@@ -44,7 +44,11 @@ impl FromStr for CapTo {
                 "nodes" => cap_to.nodes = true,
                 "quotas" => cap_to.quotas = true,
                 "limit-ranges" => cap_to.limit_ranges = true,
-                _ => return Err(format!("{word:?} is none of nodes, quotas, limit-ranges")),
+                _ => {
+                    return Err(format!(
+                        "{word:?} is not one of nodes, quotas, limit-ranges"
+                    ));
+                }
             }
         }
         Ok(cap_to)

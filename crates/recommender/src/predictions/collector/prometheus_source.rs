@@ -14,7 +14,7 @@ use sources::prometheus::{
 use tokio::sync::Mutex;
 use tokio::time::timeout;
 
-use crate::history::Settings;
+use crate::args::HistorySettings;
 use crate::metrics::Metrics;
 
 /// Lifetime of a connection in seconds. A new one reads rotated tokens and certificates.
@@ -67,14 +67,14 @@ type Cell<T> = Arc<Mutex<Option<Expiring<T>>>>;
 /// Prometheus as a source of histories. Clones share the connection.
 #[derive(Clone)]
 pub(super) struct PrometheusSource {
-    settings: Arc<Settings>,
+    settings: Arc<HistorySettings>,
     metrics: Metrics,
     connection: Cell<Result<Prometheus, ReadFailure>>,
     layout: Cell<Result<Layout, ReadFailure>>,
 }
 
 impl PrometheusSource {
-    pub(super) fn new(settings: Settings, metrics: Metrics) -> Self {
+    pub(super) fn new(settings: HistorySettings, metrics: Metrics) -> Self {
         Self {
             settings: Arc::new(settings),
             metrics,
@@ -185,7 +185,7 @@ impl PrometheusSource {
         connection: &Prometheus,
         now: i64,
     ) -> (Result<Layout, ReadFailure>, i64) {
-        let Settings {
+        let HistorySettings {
             usage, pod_labels, ..
         } = &*self.settings;
         let Some(window) = window(ReadRange {
@@ -333,7 +333,7 @@ mod tests {
     fn store(address: String) -> PrometheusSource {
         let query_timeout = Duration::from_secs(30);
         let step: Step = "60s".parse().expect("a step");
-        let settings = Settings {
+        let settings = HistorySettings {
             connection: Connection {
                 address,
                 query_timeout,

@@ -89,7 +89,7 @@ fn what_is_as_it_should_be_is_left_alone() {
 }
 
 #[test]
-fn what_somebody_changed_is_put_back() {
+fn changes_of_others_are_reverted() {
     let changes: [fn(&mut Value); 5] = [
         |object| object["spec"]["updatePolicy"]["updateMode"] = "Recreate".into(),
         |object| object["spec"]["targetRef"]["name"] = "other".into(),

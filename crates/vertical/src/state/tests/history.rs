@@ -218,7 +218,7 @@ fn with_a_memory_saver_an_object_that_comes_later_has_its_history_fetched_then()
     assert_eq!(
         cluster.state.history_count(),
         1,
-        "pods that nobody selects have none"
+        "pods without a VPA object have none"
     );
     cluster
         .view
