@@ -172,7 +172,7 @@ fn a_kill_counts_until_its_pod_is_forgotten() {
 }
 
 #[test]
-fn empty_optional_fields_hurt_nobody() {
+fn empty_optional_fields_are_accepted() {
     let spec = json!({
         "updatePolicy": {}, "startupBoost": {},
         "resourcePolicy": {"containerPolicies": [{"containerName": "main", "minAllowed": {}, "startupBoost": {}}]},

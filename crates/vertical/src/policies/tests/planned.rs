@@ -107,7 +107,7 @@ fn changes_of_others_are_reverted() {
 }
 
 #[test]
-fn an_object_whose_owner_was_taken_off_is_somebody_elses() {
+fn an_object_without_its_owner_is_foreign() {
     let fixture = Fixture::new()
         .workload("shop", "a", &[("tier", "web")])
         .has(policy("web"));

@@ -116,7 +116,7 @@ fn a_kill_does_not_wait_until_its_pod_is_taken_over() {
 }
 
 #[test]
-fn with_memory_saver_a_kill_in_a_pod_that_nobody_sizes_is_passed_over() {
+fn with_memory_saver_a_kill_in_a_pod_that_no_vpa_sizes_is_passed_over() {
     let mut cluster = Cluster::new("default", true);
     let pod = killed_pod("web-1", 10);
     cluster.view.pods.apply(Arc::clone(&pod));
