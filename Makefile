@@ -1,7 +1,7 @@
 # Every target is one or two lines; what they run lives in the crates.
 .PHONY: demo test test-times lint bench accuracy bench-feed bench-latency bench-scale bench-updater fuzz certs manifests bench-webhook bench-adapter bench-memory bench-tenants fresh
 
-demo: ## the main job on a real control plane: sizes, pods moved, replicas before a rise; KEEP=1 leaves it running
+demo: ## the demonstration on a real control plane: sizes, pods moved, replicas added before a rise; KEEP=1 leaves it running
 	cargo build --locked --workspace --bins
 	target/debug/demo
 
@@ -36,7 +36,7 @@ accuracy: ## forecasts of recorded series against simple methods and Crane's, as
 bench-feed: ## memory of a feed server while two readers do not read for a minute and 10,000 objects change all the time
 	PLIMSOLL_SLOW_READER_SECONDS=60 cargo test -q --locked --release -p feed --test loopback -- --nocapture stop_reading
 
-bench-latency: ## time from an OOM kill to the new target and to the larger pod, and until the kill switch works, with their bounds
+bench-latency: ## time from an OOM kill to the new target and to the larger pod, and until the stop switch works, with their bounds
 	cargo build --locked --release --workspace --bins
 	PLIMSOLL_LATENCY=1 cargo test -q --locked --release -p e2e --test kills -- --nocapture --test-threads=1
 	PLIMSOLL_LATENCY=1 cargo test -q --locked --release -p e2e --test e2e -- --nocapture --test-threads=1 kill_switch an_oom_kill_is_seen
@@ -44,31 +44,31 @@ bench-latency: ## time from an OOM kill to the new target and to the larger pod,
 bench-webhook: ## latency and throughput of the webhook over TLS, with a pod matched among 10,000 VPA objects
 	cargo bench --locked -p webhook --bench load
 
-bench-adapter: ## latency, throughput and memory of the adapter over TLS, asked as by 10,000 autoscalers
+bench-adapter: ## latency, throughput and memory of the adapter over TLS, with the requests of 10,000 HPAs
 	cargo bench --locked -p adapter --bench load
 
-bench-memory: ## the most memory of each program when it starts among 10,000 large objects of each kind (some 100 GB of lists; takes a while)
+bench-memory: ## peak memory of each program when it starts among 10,000 large objects of each kind (some 100 GB of lists; takes a while)
 	cargo build --locked --release -p webhook -p adapter -p updater -p recommender --bins
 	PLIMSOLL_HOSTILE_OBJECTS=10000 cargo test -q --locked --release -p e2e --test memory -- --nocapture --test-threads=1
 
-bench-scale: ## the recommender before a real control plane with 10,000 VPA objects (VPAS=N) and twice as many pods
+bench-scale: ## the recommender on a real control plane with 10,000 VPA objects (VPAS=N) and twice as many pods
 	cargo build --locked --release --workspace --bins
 	target/release/scale
 
-bench-tenants: ## answers for one tenant, alone and beside one that makes large, numerous and slow objects of all kinds
+bench-tenants: ## response times of one tenant, alone and next to one that creates large, numerous and slow objects of all kinds
 	cargo build --locked --release --workspace --bins
 	target/release/tenants
 
-bench-updater: ## 2,000 pods of 1,000 VPA objects (VPAS=N) on a real control plane, all evicted and made anew with their new sizes
+bench-updater: ## 2,000 pods of 1,000 VPA objects (VPAS=N) on a real control plane, all evicted and created again with their new sizes
 	cargo build --locked --release --workspace --bins
 	target/release/evictions
 
-fuzz: ## a million odd reviews to the webhook, a hundred thousand odd requests to the adapter, a million odd objects in watches: no panic
+fuzz: ## a million malformed reviews to the webhook, 100,000 malformed requests to the adapter, a million malformed objects in watches: no panic
 	PLIMSOLL_HOSTILE_REVIEWS=1000000 cargo test -q --locked --release -p admission --test reviews -- --nocapture hostile
 	PLIMSOLL_HOSTILE_REQUESTS=100000 cargo test -q --locked --release -p adapter --test hostile -- --nocapture
 	PLIMSOLL_HOSTILE_EVENTS=1000000 cargo test -q --locked --release -p watch --lib -- --nocapture hostile
 
-certs: ## a development authority and a certificate per program, in certs/
+certs: ## a development CA and a certificate per program, in certs/
 	cargo run -q --locked -p feed --example development_ca -- certs
 
 manifests: ## regenerate deploy/crds from the types
