@@ -1,7 +1,7 @@
 # Every target is one or two lines; what they run lives in the crates.
 .PHONY: demo test test-times lint bench accuracy bench-feed bench-latency bench-scale bench-updater fuzz certs manifests bench-webhook bench-adapter bench-memory bench-tenants fresh
 
-demo: ## the demonstration on a real control plane: sizes, pods moved, replicas added before a rise; KEEP=1 leaves it running
+demo: ## the demonstration on a real control plane: sizes, updated pods, replicas added before a rise; KEEP=1 leaves it running
 	cargo build --locked --workspace --bins
 	target/debug/demo
 
