@@ -15,13 +15,14 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
+use anyhow::anyhow;
 use axum::body::{Body, Bytes, HttpBody};
 use futures::{Stream, StreamExt as _};
 use http::header::{UPGRADE, USER_AGENT};
 use http::{HeaderValue, Request, Response};
 use kube::Config;
 use kube::client::{Body as KubeBody, ClientBuilder};
-use kube::config::{InClusterError, KubeConfigOptions, Kubeconfig, KubeconfigError};
+use kube::config::{KubeConfigOptions, Kubeconfig, KubeconfigError};
 use prometheus::{HistogramOpts, HistogramVec, IntCounterVec, Opts, Registry};
 use rustls::crypto::aws_lc_rs;
 use tower::{BoxError, Layer, Service};
@@ -47,58 +48,33 @@ const BUCKETS: [f64; 12] = [
     0.005, 0.025, 0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 15.0, 30.0, 60.0,
 ];
 
-/// The reason why there is no client.
-#[derive(Debug, thiserror::Error)]
-pub enum ClientError {
-    /// The kubeconfig of `--kubeconfig` or `KUBECONFIG` cannot be used.
-    #[error("cannot use the kubeconfig {from}: {error}")]
-    Kubeconfig {
-        /// The flag or variable that names the file.
-        from: String,
-        /// The error of the file.
-        error: KubeconfigError,
-    },
-    /// No kubeconfig is set and the process has no service account.
-    #[error(
-        "no API server: --kubeconfig and KUBECONFIG are not set, and this is not a pod with a service account: {0}"
-    )]
-    NotInCluster(InClusterError),
-    /// The program's name or version is not a valid header value.
-    #[error("invalid user agent {0:?}")]
-    UserAgent(String),
-    /// TLS or authentication cannot be configured.
-    #[error("cannot set up the API client: {0}")]
-    SetUp(#[from] kube::Error),
-}
-
 /// The client configuration of `--kubeconfig`, else of `KUBECONFIG`, else of the pod's service
 /// account.
 ///
 /// `~/.kube/config` is not read: a service started by hand must not change the cluster that was
 /// used last.
-pub async fn config(args: &CommonArgs, program: &Program) -> Result<Config, ClientError> {
+pub async fn config(args: &CommonArgs, program: &Program) -> anyhow::Result<Config> {
     let from_environment = std::env::var_os("KUBECONFIG").is_some_and(|paths| !paths.is_empty());
     let options = KubeConfigOptions::default();
+    let unusable =
+        |from: &str, error: KubeconfigError| anyhow!("cannot use the kubeconfig {from}: {error}");
     let mut config = if !args.kubeconfig.is_empty() {
         let loaded = match Kubeconfig::read_from(Path::new(&args.kubeconfig)) {
             Ok(kubeconfig) => Config::from_custom_kubeconfig(kubeconfig, &options).await,
             Err(error) => Err(error),
         };
-        loaded.map_err(|error| ClientError::Kubeconfig {
-            from: format!("--kubeconfig={}", args.kubeconfig),
-            error,
-        })?
+        loaded.map_err(|error| unusable(&format!("--kubeconfig={}", args.kubeconfig), error))?
     } else if from_environment {
         let loaded = Config::from_kubeconfig(&options).await;
-        loaded.map_err(|error| ClientError::Kubeconfig {
-            from: "KUBECONFIG".to_owned(),
-            error,
-        })?
+        loaded.map_err(|error| unusable("KUBECONFIG", error))?
     } else {
-        Config::incluster().map_err(ClientError::NotInCluster)?
+        Config::incluster().map_err(|error| {
+            anyhow!("no API server: --kubeconfig and KUBECONFIG are not set, and this is not a pod with a service account: {error}")
+        })?
     };
     let agent = user_agent(program);
-    let agent = HeaderValue::from_str(&agent).map_err(|_| ClientError::UserAgent(agent))?;
+    let agent =
+        HeaderValue::from_str(&agent).map_err(|_| anyhow!("invalid user agent {agent:?}"))?;
     config.headers.push((USER_AGENT, agent));
     config.connect_timeout = Some(CONNECT_TIMEOUT);
     config.default_retry = false;
@@ -121,7 +97,7 @@ pub fn connect(
     config: Config,
     throttle: Throttle,
     metrics: RestMetrics,
-) -> Result<kube::Client, ClientError> {
+) -> anyhow::Result<kube::Client> {
     let host = config
         .cluster_url
         .authority()
@@ -133,10 +109,9 @@ pub fn connect(
         host: host.into(),
         timeout: REQUEST_TIMEOUT,
     };
-    Ok(ClientBuilder::try_from(config)?
-        .with_layer(&clock)
-        .with_layer(&layer)
-        .build())
+    let builder = ClientBuilder::try_from(config)
+        .map_err(|error| anyhow!("cannot set up the API client: {error}"))?;
+    Ok(builder.with_layer(&clock).with_layer(&layer).build())
 }
 
 /// Request extension: the request may use the reserved part of `--kube-api-burst`, and so overtakes
@@ -228,7 +203,8 @@ where
         let wait = match kind {
             ResponseKind::Streaming => Some(Duration::ZERO),
             ResponseKind::Paged | ResponseKind::Complete => {
-                self.layer.acquire(is_urgent, Instant::now())
+                let mut throttle = self.layer.throttle.lock();
+                throttle.acquire(is_urgent, Instant::now())
             }
         };
         let Some(wait) = wait else {
@@ -268,13 +244,6 @@ where
                 .inc();
             response
         })
-    }
-}
-
-impl RequestLayer {
-    fn acquire(&self, is_urgent: bool, now: Instant) -> Option<Duration> {
-        // A throttle is consistent after every statement, so a poisoned lock is safe to use.
-        self.throttle.lock().acquire(is_urgent, now)
     }
 }
 

@@ -7,12 +7,12 @@
 //! be hours or months off, so this clock is used for times that are compared with certificates or
 //! written to objects. Replicas that use the same API server have the same time.
 
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, Instant, SystemTime, SystemTimeError};
 
 use http::header::DATE;
 use http::{Request, Response};
@@ -74,7 +74,7 @@ impl ApiServerClock {
 
     /// The time when the local clock shows `local` and the monotonic clock `now`.
     pub fn at(&self, local: SystemTime, now: Instant) -> SystemTime {
-        let reading = self.state().reading;
+        let reading = self.0.lock().reading;
         let time = |Reading { date, at }| date.checked_add(now.saturating_duration_since(at));
         reading.and_then(time).unwrap_or(local)
     }
@@ -82,19 +82,13 @@ impl ApiServerClock {
     /// Sets the clock by the `Date` of a response that arrives when the local clock shows `local`
     /// and the monotonic clock `now`.
     pub fn observe(&self, date: SystemTime, local: SystemTime, now: Instant) {
-        let mut state = self.state();
+        let mut state = self.0.lock();
         state.reading = Some(Reading { date, at: now });
-        let (ahead, behind) = (local.duration_since(date), date.duration_since(local));
+        let ahead = local.duration_since(date);
         let apart = ahead
             .as_ref()
-            .or(behind.as_ref())
-            .copied()
-            .unwrap_or_default();
-        let offset = if ahead.is_ok() {
-            apart.as_secs_f64()
-        } else {
-            -apart.as_secs_f64()
-        };
+            .map_or_else(SystemTimeError::duration, |ahead| *ahead);
+        let offset = apart.as_secs_f64() * if ahead.is_ok() { 1.0 } else { -1.0 };
         if let Some(gauge) = &state.offset {
             gauge.set(offset);
         }
@@ -118,11 +112,6 @@ impl ApiServerClock {
     /// headers arrive.
     pub fn layer(&self) -> ClockLayer {
         ClockLayer(self.clone())
-    }
-
-    fn state(&self) -> MutexGuard<'_, ClockState> {
-        // The state is consistent after every statement, so a poisoned lock is safe to use.
-        self.0.lock()
     }
 }
 

@@ -121,17 +121,13 @@ fn as_boolean(arg: Arg) -> Arg {
 }
 
 /// Parses the values of Go's `strconv.ParseBool`.
-pub(crate) fn go_bool(word: &str) -> Result<bool, NotABoolean> {
+pub(crate) fn go_bool(word: &str) -> Result<bool, &'static str> {
     match word {
         "1" | "t" | "T" | "true" | "TRUE" | "True" => Ok(true),
         "0" | "f" | "F" | "false" | "FALSE" | "False" => Ok(false),
-        _ => Err(NotABoolean),
+        _ => Err("expected true or false"),
     }
 }
-
-#[derive(Debug, thiserror::Error)]
-#[error("expected true or false")]
-pub(crate) struct NotABoolean;
 
 /// The environment variable of a flag: `PLIMSOLL_<PROGRAM>_<FLAG>`.
 pub fn environment_variable(program: &str, flag: &str) -> String {

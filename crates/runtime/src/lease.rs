@@ -7,6 +7,7 @@
 
 use std::time::{Duration, Instant};
 
+use anyhow::ensure;
 use k8s_openapi::api::coordination::v1::LeaseSpec;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
 use k8s_openapi::jiff::Timestamp;
@@ -153,26 +154,10 @@ pub struct Timings {
     pub retry_period: Duration,
 }
 
-/// The reason why the durations cannot be used.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub enum TimingError {
-    /// Not a whole number of seconds, or zero.
-    #[error("--leader-elect-lease-duration must be a whole number of seconds, at least 1s")]
-    LeaseDuration,
-    /// The leader would still be active when another can take over.
-    #[error("--leader-elect-renew-deadline must be shorter than --leader-elect-lease-duration")]
-    RenewDeadline,
-    /// A single failed attempt would end the leadership.
-    #[error(
-        "--leader-elect-retry-period must be more than zero, and 1.2 times it shorter than --leader-elect-renew-deadline"
-    )]
-    RetryPeriod,
-}
-
 impl TryFrom<&LeaderElectionArgs> for Timings {
-    type Error = TimingError;
+    type Error = anyhow::Error;
 
-    fn try_from(args: &LeaderElectionArgs) -> Result<Self, TimingError> {
+    fn try_from(args: &LeaderElectionArgs) -> anyhow::Result<Self> {
         let timings = Self {
             lease_duration: args.leader_elect_lease_duration.0,
             renew_deadline: args.leader_elect_renew_deadline.0,
@@ -183,15 +168,20 @@ impl TryFrom<&LeaderElectionArgs> for Timings {
             renew_deadline,
             retry_period,
         } = timings;
-        if lease_duration.is_zero() || lease_duration.subsec_nanos() > 0 {
-            return Err(TimingError::LeaseDuration);
-        }
-        if renew_deadline >= lease_duration {
-            return Err(TimingError::RenewDeadline);
-        }
-        if retry_period.is_zero() || retry_period.mul_f64(1.2) >= renew_deadline {
-            return Err(TimingError::RetryPeriod);
-        }
+        ensure!(
+            !lease_duration.is_zero() && lease_duration.subsec_nanos() == 0,
+            "--leader-elect-lease-duration must be a whole number of seconds, at least 1s"
+        );
+        // The leader must not be active any more when another can take over.
+        ensure!(
+            renew_deadline < lease_duration,
+            "--leader-elect-renew-deadline must be shorter than --leader-elect-lease-duration"
+        );
+        // A single failed attempt must not end the leadership.
+        ensure!(
+            !retry_period.is_zero() && retry_period.mul_f64(1.2) < renew_deadline,
+            "--leader-elect-retry-period must be more than zero, and 1.2 times it shorter than --leader-elect-renew-deadline"
+        );
         Ok(timings)
     }
 }
@@ -354,31 +344,22 @@ mod tests {
 
     #[test]
     fn periods_must_bound_each_other() {
-        for (line, expected) in [
-            ("", Ok(())),
-            (
-                "--leader-elect-lease-duration=1500ms",
-                Err(TimingError::LeaseDuration),
-            ),
-            (
-                "--leader-elect-lease-duration=0s",
-                Err(TimingError::LeaseDuration),
-            ),
-            (
-                "--leader-elect-lease-duration=10s",
-                Err(TimingError::RenewDeadline),
-            ),
-            (
-                "--leader-elect-retry-period=0s",
-                Err(TimingError::RetryPeriod),
-            ),
-            (
-                "--leader-elect-retry-period=9s",
-                Err(TimingError::RetryPeriod),
-            ),
+        for (flag, value, is_refused) in [
+            ("lease-duration", "15s", false),
+            ("lease-duration", "1500ms", true),
+            ("lease-duration", "0s", true),
+            ("renew-deadline", "15s", true),
+            ("retry-period", "0s", true),
+            ("retry-period", "9s", true),
         ] {
-            let args = crate::args::tests::parse(line).unwrap().election;
-            assert_eq!(Timings::try_from(&args).map(|_| ()), expected, "{line}");
+            let line = format!("--leader-elect-{flag}={value}");
+            let args = crate::args::tests::parse(&line).unwrap().election;
+            let error = Timings::try_from(&args)
+                .err()
+                .map(|error| error.to_string());
+            let named =
+                error.map(|error| error.starts_with(&format!("--leader-elect-{flag} must")));
+            assert_eq!(named, is_refused.then_some(true), "{line}");
         }
     }
 }

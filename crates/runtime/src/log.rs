@@ -2,6 +2,7 @@
 
 use std::backtrace::Backtrace;
 
+use anyhow::anyhow;
 use tracing::level_filters::LevelFilter;
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::filter::ParseError;
@@ -76,21 +77,12 @@ const NOISY_LIBRARIES: [&str; 7] = [
     "tower",
 ];
 
-/// The reason why logging could not be set up.
-#[derive(Debug, thiserror::Error)]
-pub enum LogError {
-    /// `--log-filter` does not parse.
-    #[error("invalid --log-filter: {0}")]
-    Filter(#[from] ParseError),
-    /// Another logger is already set up.
-    #[error("logging is already set up")]
-    AlreadySet,
-}
-
 /// Starts logging to standard error, including panics.
-pub fn init(args: &LogArgs) -> Result<(), LogError> {
+pub fn init(args: &LogArgs) -> anyhow::Result<()> {
+    let filter = filter(args.v, threshold(args), &args.log_filter)
+        .map_err(|error| anyhow!("invalid --log-filter: {error}"))?;
     let builder = tracing_subscriber::fmt()
-        .with_env_filter(filter(args.v, threshold(args), &args.log_filter)?)
+        .with_env_filter(filter)
         .with_span_events(FmtSpan::NONE)
         .with_writer(std::io::stderr);
     let set = match args.log_format {
@@ -99,7 +91,7 @@ pub fn init(args: &LogArgs) -> Result<(), LogError> {
             .try_init(),
         Format::Json => builder.json().flatten_event(true).try_init(),
     };
-    set.map_err(|_| LogError::AlreadySet)?;
+    set.map_err(|_| anyhow!("logging is already set up"))?;
     std::panic::set_hook(Box::new(|panic| {
         let backtrace = Backtrace::capture();
         tracing::error!(%panic, %backtrace, "panicked");
@@ -147,6 +139,7 @@ fn level(verbosity: u8) -> LevelFilter {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::flags::Program;
 
     #[test]
     fn a_repeated_error_is_logged_once_until_it_changes_or_ends() {
@@ -157,7 +150,6 @@ mod tests {
         logged.clear();
         assert!(logged.is_new("a"));
     }
-    use crate::flags::Program;
 
     #[derive(Debug, clap::Parser)]
     struct Args {
