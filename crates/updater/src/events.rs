@@ -34,12 +34,7 @@ impl EventRecord {
             pod.name
         );
         [
-            Self::normal(
-                pod_reference(pod, uid),
-                "EvictedByVPA",
-                "Evict",
-                note.to_owned(),
-            ),
+            Self::normal(pod_reference(pod, uid), "EvictedByVPA", "Evict", note),
             Self::normal(vpa.reference(), "EvictedPod", "Evict", of_vpa),
         ]
     }
@@ -82,7 +77,7 @@ impl EventRecord {
             pod_reference(pod, uid),
             "InPlaceResizedByVPA",
             "Resize",
-            note.to_owned(),
+            note,
         )
     }
 
@@ -114,12 +109,7 @@ impl EventRecord {
         let note = "Pod was OOM killed after VPA Updater reduced its memory; the previous memory is restored and kept.";
         Self {
             kind: EventType::Warning,
-            ..Self::normal(
-                pod_reference(pod, uid),
-                "ResizeReverted",
-                "Resize",
-                note.to_owned(),
-            )
+            ..Self::normal(pod_reference(pod, uid), "ResizeReverted", "Resize", note)
         }
     }
 
@@ -130,7 +120,7 @@ impl EventRecord {
             pod_reference(pod, uid),
             "InPlaceResizeSkipped",
             "Resize",
-            note.to_owned(),
+            note,
         )
     }
 
@@ -138,14 +128,14 @@ impl EventRecord {
         about: ObjectReference,
         reason: &'static str,
         action: &'static str,
-        note: String,
+        note: impl Into<String>,
     ) -> Self {
         Self {
             about,
             kind: EventType::Normal,
             reason,
             action,
-            note,
+            note: note.into(),
         }
     }
 }

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use prometheus::core::Collector as _;
 use prometheus::proto::MetricFamily;
 use serde_json::json;
 use view::Autoscaler;
