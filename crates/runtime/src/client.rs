@@ -23,7 +23,10 @@ use http::{HeaderValue, Request, Response};
 use kube::Config;
 use kube::client::{Body as KubeBody, ClientBuilder};
 use kube::config::{KubeConfigOptions, Kubeconfig, KubeconfigError};
-use prometheus::{HistogramOpts, HistogramVec, IntCounterVec, Opts, Registry};
+use prometheus::{
+    HistogramOpts, HistogramVec, IntCounterVec, Registry, register_histogram_vec_with_registry,
+    register_int_counter_vec_with_registry,
+};
 use rustls::crypto::aws_lc_rs;
 use tower::{BoxError, Layer, Service};
 
@@ -132,28 +135,27 @@ pub struct RestMetrics {
 impl RestMetrics {
     /// Registers the metrics.
     pub fn register(registry: &Registry) -> Result<Self, prometheus::Error> {
-        let requests = Opts::new(
-            "rest_client_requests_total",
-            "Requests to the API server by code, method and host.",
-        );
-        let durations = HistogramOpts::new(
-            "rest_client_request_duration_seconds",
-            "Latency of requests to the API server.",
-        );
-        let waits = HistogramOpts::new(
-            "rest_client_rate_limiter_duration_seconds",
-            "Time that requests waited for the client-side rate limit (--kube-api-qps, --kube-api-burst).",
-        );
-        let metrics = Self {
-            requests: IntCounterVec::new(requests, &["code", "method", "host"])?,
-            durations: HistogramVec::new(durations.buckets(BUCKETS.to_vec()), &["verb", "host"])?,
-            waits: HistogramVec::new(waits.buckets(BUCKETS.to_vec()), &["verb", "host"])?,
-            clock: ApiServerClock::register(registry)?,
+        let histogram = |name, help| {
+            let options = HistogramOpts::new(name, help).buckets(BUCKETS.to_vec());
+            register_histogram_vec_with_registry!(options, &["verb", "host"], registry)
         };
-        registry.register(Box::new(metrics.requests.clone()))?;
-        registry.register(Box::new(metrics.durations.clone()))?;
-        registry.register(Box::new(metrics.waits.clone()))?;
-        Ok(metrics)
+        Ok(Self {
+            requests: register_int_counter_vec_with_registry!(
+                "rest_client_requests_total",
+                "Requests to the API server by code, method and host.",
+                &["code", "method", "host"],
+                registry
+            )?,
+            durations: histogram(
+                "rest_client_request_duration_seconds",
+                "Latency of requests to the API server.",
+            )?,
+            waits: histogram(
+                "rest_client_rate_limiter_duration_seconds",
+                "Time that requests waited for the client-side rate limit (--kube-api-qps, --kube-api-burst).",
+            )?,
+            clock: ApiServerClock::register(registry)?,
+        })
     }
 }
 

@@ -18,7 +18,7 @@ use http::header::DATE;
 use http::{Request, Response};
 use k8s_openapi::jiff::Timestamp;
 use k8s_openapi::jiff::fmt::rfc2822::DateTimeParser;
-use prometheus::{Gauge, Registry};
+use prometheus::{Gauge, Registry, register_gauge_with_registry};
 use tower::{Layer, Service};
 
 /// Minimum offset of the local clock that is logged.
@@ -50,12 +50,11 @@ struct Reading {
 impl ApiServerClock {
     /// A clock that exports the offset of the local clock as a metric.
     pub fn register(registry: &Registry) -> Result<Self, prometheus::Error> {
-        let name = "plimsoll_clock_offset_seconds";
-        let offset = Gauge::new(
-            name,
+        let offset = register_gauge_with_registry!(
+            "plimsoll_clock_offset_seconds",
             "Local time minus the API server's time, at its last response.",
+            registry
         )?;
-        registry.register(Box::new(offset.clone()))?;
         Ok(Self(Arc::new(Mutex::new(ClockState {
             offset: Some(offset),
             ..ClockState::default()

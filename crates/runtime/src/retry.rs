@@ -8,45 +8,30 @@ use std::collections::BTreeMap;
 use std::future::Future;
 use std::time::Duration;
 
-use backon::{BackoffBuilder as _, ExponentialBackoff, ExponentialBuilder};
+use backon::{BackoffBuilder as _, ExponentialBackoff, ExponentialBuilder, Retryable as _};
 use tokio::time::Instant;
-
-/// Whether a request can be retried.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Class {
-    /// The same request can succeed after this pause.
-    Retry {
-        /// The server's `Retry-After`, or zero.
-        after: Duration,
-    },
-    /// The request will fail again.
-    Final,
-}
 
 /// Maximum of the server's `Retry-After`.
 const LONGEST_RETRY_AFTER: Duration = Duration::from_mins(1);
 
-/// Classifies an error: connection errors, conflicts (409), overload (429) and server errors (5xx)
-/// are retried.
+/// The minimum pause before a retry: the server's `Retry-After`, or zero; `None` if the request
+/// will fail again. Connection errors, conflicts (409), overload (429) and server errors (5xx) are
+/// retried.
 ///
 /// After a conflict the request must be built again from the current object.
-pub fn class(error: &kube::Error) -> Class {
+fn retry_after(error: &kube::Error) -> Option<Duration> {
     match error {
         kube::Error::Api(status) if matches!(status.code, 409 | 429 | 500..=599) => {
             let seconds = status
                 .details
                 .as_ref()
                 .map_or(0, |details| details.retry_after_seconds);
-            Class::Retry {
-                after: Duration::from_secs(seconds.into()).min(LONGEST_RETRY_AFTER),
-            }
+            Some(Duration::from_secs(seconds.into()).min(LONGEST_RETRY_AFTER))
         }
         kube::Error::HyperError(_) | kube::Error::Service(_) | kube::Error::ReadEvents(_) => {
-            Class::Retry {
-                after: Duration::ZERO,
-            }
+            Some(Duration::ZERO)
         }
-        _ => Class::Final,
+        _ => None,
     }
 }
 
@@ -73,39 +58,32 @@ impl Default for Backoff {
 }
 
 impl Backoff {
-    /// The delays before the second and later tries.
-    pub fn delays(&self) -> ExponentialBackoff {
+    fn builder(&self) -> ExponentialBuilder {
         // The library adds a random share of up to the same again.
         ExponentialBuilder::new()
             .with_min_delay(self.initial.min(self.cap) / 2)
             .with_max_delay(self.cap / 2)
             .with_max_times(self.tries.saturating_sub(1) as usize)
             .with_jitter()
-            .build()
+    }
+
+    /// The delays before the second and later tries.
+    pub fn delays(&self) -> ExponentialBackoff {
+        self.builder().build()
     }
 
     /// Makes a request until it succeeds, fails finally, or all tries are used. Returns the last
     /// error.
-    pub async fn retry<T, R>(&self, mut request: impl FnMut() -> R) -> kube::Result<T>
+    pub async fn retry<T, R>(&self, request: impl FnMut() -> R) -> kube::Result<T>
     where
         R: Future<Output = kube::Result<T>>,
     {
-        let mut delays = self.delays();
-        loop {
-            let error = match request().await {
-                Ok(answer) => return Ok(answer),
-                Err(error) => error,
-            };
-            let Class::Retry { after } = class(&error) else {
-                return Err(error);
-            };
-            let Some(delay) = delays.next() else {
-                return Err(error);
-            };
-            let delay = delay.max(after);
-            tracing::debug!(%error, ?delay, "trying again");
-            tokio::time::sleep(delay).await;
-        }
+        request
+            .retry(self.builder())
+            .sleep(tokio::time::sleep)
+            .adjust(|error, delay| Some(delay?.max(retry_after(error)?)))
+            .notify(|error, delay| tracing::debug!(%error, ?delay, "trying again"))
+            .await
     }
 }
 
@@ -231,22 +209,20 @@ mod tests {
 
     #[test]
     fn errors_are_classified_by_whether_a_retry_can_succeed() {
-        let later = |seconds| Class::Retry {
-            after: Duration::from_secs(seconds),
-        };
+        let later = |seconds| Some(Duration::from_secs(seconds));
         for (error, expected) in [
             (refusal(409, 0), later(0)),
             (refusal(429, 7), later(7)),
             (refusal(503, 86_400), later(60)),
             (refusal(500, 0), later(0)),
             (kube::Error::Service("connection refused".into()), later(0)),
-            (refusal(400, 0), Class::Final),
-            (refusal(403, 5), Class::Final),
-            (refusal(404, 0), Class::Final),
-            (refusal(422, 0), Class::Final),
-            (kube::Error::TlsRequired, Class::Final),
+            (refusal(400, 0), None),
+            (refusal(403, 5), None),
+            (refusal(404, 0), None),
+            (refusal(422, 0), None),
+            (kube::Error::TlsRequired, None),
         ] {
-            assert_eq!(class(&error), expected, "{error}");
+            assert_eq!(retry_after(&error), expected, "{error}");
         }
     }
 
