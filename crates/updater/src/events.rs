@@ -220,26 +220,17 @@ impl EventQueue {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
     use std::time::Duration;
 
+    use rollout::ActionReason;
     use serde_json::json;
 
     use super::*;
-    use rollout::{ActionReason, Disruption};
+    use crate::fixture;
 
     #[test]
     fn an_oom_kill_is_recorded_with_its_numbers_on_the_pod_and_its_vpa_object() {
-        let object = json!({
-            "apiVersion": "autoscaling.k8s.io/v1", "kind": "VerticalPodAutoscaler",
-            "metadata": {"namespace": "shop", "name": "web", "uid": "uid-web"},
-            "spec": {"targetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web"}},
-        });
-        let key = ObjectKey::new("shop", "web");
-        let vpa = Autoscaler {
-            key: key.clone(),
-            object: api::vpa::parse(object).expect("a VPA object"),
-        };
+        let vpa = fixture::autoscaler(&json!({}));
         let kill = QuickOomKill {
             container: "app".to_owned(),
             ran_for: Duration::from_millis(29_500),
@@ -248,21 +239,11 @@ mod tests {
             limit: None,
             target: "300Mi".parse().ok(),
         };
-        let action = Action {
-            vpa: key,
-            pod: ObjectKey::new("shop", "web-0"),
-            pod_uid: "uid-0".to_owned(),
-            kind: ActionKind::Evict,
-            reason: ActionReason::QuickOom,
-            changes: Vec::new(),
-            recommendation: Arc::default(),
-            disruption: Disruption::Eviction,
-            oom_kill: Some(kill.clone()),
-        };
+        let action = fixture::eviction(ActionReason::QuickOom);
         let [pod, object] = EventRecord::oom_killed(&action, &kill, &vpa);
         assert_eq!(
             (pod.about.uid.as_deref(), object.about.uid.as_deref()),
-            (Some("uid-0"), Some("uid-web"))
+            (Some("uid-0"), Some("of-web"))
         );
         assert_eq!(
             (&pod.note, pod.reason, pod.action),

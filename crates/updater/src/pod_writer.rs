@@ -212,6 +212,8 @@ mod tests {
 
     use super::*;
 
+    const OTHER_POD: &str = "Precondition failed: UID in precondition: a, UID in object meta: b";
+
     fn check(code: u16, message: &str, details: Option<StatusDetails>, expected: &ActionOutcome) {
         let status = Status {
             details,
@@ -238,53 +240,44 @@ mod tests {
 
     #[test]
     fn errors_are_classified() {
-        let none = || ActionOutcome::TooManyRequests { retry_after: None };
-        check(404, "no such pod", None, &ActionOutcome::PodGone);
-        check(
-            409,
-            "the UID in the precondition (a) does not match the UID in record (b)",
-            None,
-            &ActionOutcome::PodGone,
-        );
-        let other_pod = "Precondition failed: UID in precondition: a, UID in object meta: b";
-        check(409, other_pod, None, &ActionOutcome::PodGone);
-        check(
-            409,
-            "the object has been modified",
-            None,
-            &ActionOutcome::Rejected,
-        );
-        check(
-            429,
-            "Cannot evict pod as it would violate the pod's disruption budget.",
-            None,
-            &none(),
-        );
+        let none = &ActionOutcome::TooManyRequests { retry_after: None };
+        let (gone, rejected) = (&ActionOutcome::PodGone, &ActionOutcome::Rejected);
+        for (code, message, expected) in [
+            (404, "no such pod", gone),
+            (
+                409,
+                "the UID in the precondition (a) does not match the UID in record (b)",
+                gone,
+            ),
+            (409, OTHER_POD, gone),
+            (409, "the object has been modified", rejected),
+            (
+                429,
+                "Cannot evict pod as it would violate the pod's disruption budget.",
+                none,
+            ),
+            (403, "forbidden", rejected),
+            (
+                422,
+                "Pod QOS Class may not change as a result of resizing",
+                rejected,
+            ),
+            (500, "etcd is away", &ActionOutcome::Unknown),
+        ] {
+            check(code, message, None, expected);
+        }
         let details = |json| Some(serde_json::from_value(json).expect("details"));
         let later = details(json!({"retryAfterSeconds": 10}));
+        let retry_after = Some(Duration::from_secs(10));
         check(
             429,
             "wait",
             later,
-            &ActionOutcome::TooManyRequests {
-                retry_after: Some(Duration::from_secs(10)),
-            },
+            &ActionOutcome::TooManyRequests { retry_after },
         );
-        check(403, "forbidden", None, &ActionOutcome::Rejected);
         let small = details(json!({"causes": [{"reason": "NodeCapacity"}]}));
-        check(
-            403,
-            "node didn't have enough allocatable resources",
-            small,
-            &ActionOutcome::Infeasible,
-        );
-        check(
-            422,
-            "Pod QOS Class may not change as a result of resizing",
-            None,
-            &ActionOutcome::Rejected,
-        );
-        check(500, "etcd is away", None, &ActionOutcome::Unknown);
+        let message = "node didn't have enough allocatable resources";
+        check(403, message, small, &ActionOutcome::Infeasible);
     }
 
     /// The tries to write annotations where each answer is this one, until a second one would be
@@ -315,12 +308,7 @@ mod tests {
 
     #[tokio::test]
     async fn annotations_are_retried_unless_the_pod_is_gone() {
-        check_tries(
-            409,
-            "Precondition failed: UID in precondition: a, UID in object meta: b",
-            1,
-        )
-        .await;
+        check_tries(409, OTHER_POD, 1).await;
         check_tries(404, "no such pod", 1).await;
         check_tries(422, "metadata.uid: Invalid value: field is immutable", 1).await;
         check_tries(409, "the object has been modified", 2).await;

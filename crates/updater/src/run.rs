@@ -6,6 +6,7 @@
 use anyhow::Context as _;
 use feed::{Reader, Subscription};
 use runtime::client;
+use runtime::pod::own_namespace;
 use runtime::throttle::Throttle;
 use runtime::{Announcement, Chassis, Leading, Namespaces};
 use serving::{FeedReaderArgs, FeedSource};
@@ -45,7 +46,7 @@ pub async fn run(args: Args, chassis: Chassis) -> anyhow::Result<()> {
     let requests = Throttle::new(common.kube_api_qps, common.kube_api_burst);
     let config = LoopConfig {
         settings: rollout.settings()?,
-        policy: pause.policy(std::env::var("NAMESPACE").ok()),
+        policy: pause.policy(&own_namespace()),
         limits,
         concurrency,
         interval: updater_interval.0,
