@@ -4,7 +4,7 @@
 //!
 //! Source: upstream `pkg/recommender/routines/recommender.go` (`MaintainCheckpoints`).
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::pin::pin;
 use std::time::Duration;
 
@@ -261,19 +261,13 @@ impl TermState {
     }
 
     fn retain(&mut self, autoscalers: &[ObjectKey]) {
-        let mut maintained = std::mem::take(&mut self.maintained);
-        let kept = autoscalers
-            .iter()
-            .filter_map(|key| maintained.remove_entry(key));
-        self.maintained = kept.collect();
+        let kept: BTreeSet<_> = autoscalers.iter().collect();
+        self.maintained.retain(|key, _| kept.contains(key));
     }
 
     fn record(&mut self, key: ObjectKey, is_stored: bool, last: Instant, now: Timestamp) {
-        let before = self
-            .maintained
-            .get(&key)
-            .and_then(|maintained| maintained.stored);
-        let stored = if is_stored { Some(now) } else { before };
+        let before = self.maintained.get(&key).and_then(|before| before.stored);
+        let stored = is_stored.then_some(now).or(before);
         self.maintained.insert(key, Maintained { last, stored });
     }
 
@@ -305,30 +299,19 @@ mod tests {
             .expect("valid names")
             .checkpoints;
         let mut term = TermState::new(metrics);
-        let (web, shop) = (
-            ObjectKey::new("shop", "web"),
-            ObjectKey::new("shop", "shop"),
-        );
-        let after = |seconds| term_began() + std::time::Duration::from_secs(seconds);
-        term.began = term_began();
+        let [web, shop] = ["web", "shop"].map(|name| ObjectKey::new("shop", name));
+        let began = Timestamp::from_second(1_800_000_000).expect("in range");
+        let after = |seconds| began + Duration::from_secs(seconds);
+        term.began = began;
         for (second, is_stored, expected) in [(10, false, 0), (20, true, 20), (30, false, 20)] {
             let last = Instant::now();
             term.record(web.clone(), is_stored, last, after(second));
-            assert_eq!(
-                (term.maintained[&web].last, term.oldest()),
-                (last, Some(after(expected)))
-            );
+            assert_eq!(term.maintained[&web].last, last);
+            assert_eq!(term.oldest(), Some(after(expected)));
         }
         term.record(shop.clone(), true, Instant::now(), after(40));
         term.retain(&[shop]);
-        assert_eq!(
-            term.oldest(),
-            Some(after(40)),
-            "an object that is gone has no age"
-        );
-    }
-
-    fn term_began() -> Timestamp {
-        Timestamp::from_second(1_800_000_000).expect("in range")
+        let expected = Some(after(40));
+        assert_eq!(term.oldest(), expected, "an object that is gone has no age");
     }
 }
