@@ -241,14 +241,10 @@ mod tests {
         };
         let action = fixture::eviction(ActionReason::QuickOom);
         let [pod, object] = EventRecord::oom_killed(&action, &kill, &vpa);
-        assert_eq!(
-            (pod.about.uid.as_deref(), object.about.uid.as_deref()),
-            (Some("uid-0"), Some("of-web"))
-        );
-        assert_eq!(
-            (&pod.note, pod.reason, pod.action),
-            (&object.note, "OOMKilled", "Evict")
-        );
+        let uids = [&pod, &object].map(|event| event.about.uid.as_deref());
+        assert_eq!(uids, [Some("uid-0"), Some("of-web")]);
+        assert_eq!((pod.reason, pod.action), ("OOMKilled", "Evict"));
+        assert_eq!(pod.note, object.note);
         assert_eq!(
             pod.note,
             "Container app of Pod web-0 was OOM killed 29s after its start (memory request: 100Mi, limit: none). \
@@ -258,21 +254,20 @@ mod tests {
 
     #[test]
     fn pods_of_other_namespaces_are_not_named() {
-        let check = |pods: &[(&str, &str)], expected: &str| {
-            let pods: Vec<_> = pods
-                .iter()
-                .map(|(namespace, name)| ObjectKey::new(*namespace, *name))
-                .collect();
+        let [own, other] = ["web-1", "web-2"].map(|name| ObjectKey::new("shop", name));
+        let (vault, pay) = (
+            ObjectKey::new("bank", "vault-0"),
+            ObjectKey::new("hr", "pay-1"),
+        );
+        for (pods, expected) in [
+            (vec![own.clone(), other], "shop/web-1, shop/web-2"),
+            (vec![vault.clone()], "a pod of another namespace"),
+            (
+                vec![vault, own, pay],
+                "shop/web-1, 2 pods of other namespaces",
+            ),
+        ] {
             assert_eq!(evicted(&pods, "shop"), expected);
-        };
-        check(
-            &[("shop", "web-1"), ("shop", "web-2")],
-            "shop/web-1, shop/web-2",
-        );
-        check(&[("bank", "vault-0")], "a pod of another namespace");
-        check(
-            &[("bank", "vault-0"), ("shop", "web-1"), ("hr", "pay-1")],
-            "shop/web-1, 2 pods of other namespaces",
-        );
+        }
     }
 }
