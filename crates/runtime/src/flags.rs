@@ -1,4 +1,4 @@
-//! Command lines in the syntax of Go's pflag, with an environment variable for every flag.
+//! Parser of command lines in the syntax of Go's pflag, with an environment variable for every flag.
 //!
 //! * `--a_b` is `--a-b`; `--flag=v` and `--flag v` are the same; the last of a repeated flag wins.
 //! * A boolean is bare or has `=true`, `=false` or another value of Go's `strconv.ParseBool`.

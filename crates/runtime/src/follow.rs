@@ -1,5 +1,5 @@
-//! Watches of the holders of Leases. The holder's identity ends with its address (see
-//! [`crate::lease`]).
+//! Addresses of the leaders, from watches of their Leases. The holder's identity ends with its
+//! address (see [`crate::lease`]).
 
 use std::future::Future;
 use std::pin::pin;

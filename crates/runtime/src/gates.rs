@@ -97,11 +97,8 @@ fn is_group(gate: &str) -> bool {
 }
 
 fn names(known: &[Gate]) -> String {
-    let names: Vec<_> = ["AllAlpha", "AllBeta"]
-        .into_iter()
-        .chain(known.iter().map(|gate| gate.name))
-        .collect();
-    names.join(", ")
+    let names = known.iter().map(|gate| format!(", {}", gate.name));
+    "AllAlpha, AllBeta".to_owned() + &names.collect::<String>()
 }
 
 fn value(gate: &Gate, named: &BTreeMap<&str, bool>) -> anyhow::Result<bool> {

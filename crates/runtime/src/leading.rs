@@ -27,7 +27,7 @@ impl Leading {
         }
     }
 
-    /// A term without an end that starts at `now`, without leader election.
+    /// A term without an end that starts at `now`, for `--leader-elect=false`.
     pub fn alone(now: Timestamp) -> Self {
         Self::new(lease::term(now, 0), None)
     }

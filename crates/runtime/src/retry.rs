@@ -35,7 +35,7 @@ fn retry_after(error: &kube::Error) -> Option<Duration> {
     }
 }
 
-/// The pauses and the number of tries.
+/// The pauses and the number of tries of a request; six tries in about six seconds by default.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Backoff {
     /// Pause after the first failure, before jitter.
@@ -47,7 +47,6 @@ pub struct Backoff {
 }
 
 impl Default for Backoff {
-    /// Six tries in about six seconds.
     fn default() -> Self {
         Self {
             initial: Duration::from_millis(200),
