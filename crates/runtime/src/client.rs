@@ -28,7 +28,8 @@ use prometheus::{
     register_int_counter_vec_with_registry,
 };
 use rustls::crypto::aws_lc_rs;
-use tower::{BoxError, Layer, Service};
+use tower::layer::layer_fn;
+use tower::{BoxError, Service};
 
 use crate::args::CommonArgs;
 use crate::clock::ApiServerClock;
@@ -106,7 +107,7 @@ pub fn connect(
         .authority()
         .map_or_else(String::new, ToString::to_string);
     let clock = metrics.clock.layer();
-    let layer = RequestLayer {
+    let shared = RequestState {
         throttle: Arc::new(Mutex::new(throttle)),
         metrics,
         host: host.into(),
@@ -114,6 +115,10 @@ pub fn connect(
     };
     let builder = ClientBuilder::try_from(config)
         .map_err(|error| anyhow!("cannot set up the API client: {error}"))?;
+    let layer = layer_fn(|inner| RequestService {
+        inner,
+        shared: shared.clone(),
+    });
     Ok(builder.with_layer(&clock).with_layer(&layer).build())
 }
 
@@ -160,27 +165,16 @@ impl RestMetrics {
 }
 
 #[derive(Clone)]
-struct RequestLayer {
+struct RequestState {
     throttle: Arc<Mutex<Throttle>>,
     metrics: RestMetrics,
     host: Arc<str>,
     timeout: Duration,
 }
 
-impl<S> Layer<S> for RequestLayer {
-    type Service = RequestService<S>;
-
-    fn layer(&self, inner: S) -> Self::Service {
-        RequestService {
-            inner,
-            layer: self.clone(),
-        }
-    }
-}
-
 struct RequestService<S> {
     inner: S,
-    layer: RequestLayer,
+    shared: RequestState,
 }
 
 impl<S, B> Service<Request<KubeBody>> for RequestService<S>
@@ -205,7 +199,7 @@ where
         let wait = match kind {
             ResponseKind::Streaming => Some(Duration::ZERO),
             ResponseKind::Paged | ResponseKind::Complete => {
-                let mut throttle = self.layer.throttle.lock();
+                let mut throttle = self.shared.throttle.lock();
                 throttle.acquire(is_urgent, Instant::now())
             }
         };
@@ -214,12 +208,12 @@ where
         };
         let acquired = tokio::time::sleep(wait);
         let method = request.method().to_string();
-        let layer = self.layer.clone();
+        let shared = self.shared.clone();
         // The request is sent when this future is polled.
         let answer = self.inner.call(request);
         Box::pin(async move {
-            let labels: &[&str] = &[&method, &layer.host];
-            layer
+            let labels: &[&str] = &[&method, &shared.host];
+            shared
                 .metrics
                 .waits
                 .with_label_values(labels)
@@ -227,11 +221,11 @@ where
             acquired.await;
             let started = Instant::now();
             let response = match kind {
-                ResponseKind::Streaming => streaming_response(answer, layer.timeout).await,
-                ResponseKind::Paged => paged_response(answer, layer.timeout).await,
-                ResponseKind::Complete => complete_response(answer, layer.timeout).await,
+                ResponseKind::Streaming => streaming_response(answer, shared.timeout).await,
+                ResponseKind::Paged => paged_response(answer, shared.timeout).await,
+                ResponseKind::Complete => complete_response(answer, shared.timeout).await,
             };
-            layer
+            shared
                 .metrics
                 .durations
                 .with_label_values(labels)
@@ -239,10 +233,10 @@ where
             let code = response.as_ref().map_or("<error>".to_owned(), |response| {
                 response.status().as_u16().to_string()
             });
-            layer
+            shared
                 .metrics
                 .requests
-                .with_label_values(&[&code, &method, &*layer.host])
+                .with_label_values(&[&code, &method, &*shared.host])
                 .inc();
             response
         })

@@ -19,6 +19,7 @@ use http::{Request, Response};
 use k8s_openapi::jiff::Timestamp;
 use k8s_openapi::jiff::fmt::rfc2822::DateTimeParser;
 use prometheus::{Gauge, Registry, register_gauge_with_registry};
+use tower::layer::layer_fn;
 use tower::{Layer, Service};
 
 /// Minimum offset of the local clock that is logged.
@@ -109,8 +110,12 @@ impl ApiServerClock {
 
     /// A client layer that sets the clock by each response of the API server itself, as soon as its
     /// headers arrive.
-    pub fn layer(&self) -> ClockLayer {
-        ClockLayer(self.clone())
+    pub fn layer<S>(&self) -> impl Layer<S, Service = ClockService<S>> + use<S> {
+        let clock = self.clone();
+        layer_fn(move |inner| ClockService {
+            inner,
+            clock: clock.clone(),
+        })
     }
 }
 
@@ -126,21 +131,6 @@ impl ClockState {
             self.logged_at = Some(now);
         }
         is_logged
-    }
-}
-
-/// The layer of [`ApiServerClock::layer`].
-#[derive(Debug, Clone)]
-pub struct ClockLayer(ApiServerClock);
-
-impl<S> Layer<S> for ClockLayer {
-    type Service = ClockService<S>;
-
-    fn layer(&self, inner: S) -> Self::Service {
-        ClockService {
-            inner,
-            clock: self.0.clone(),
-        }
     }
 }
 

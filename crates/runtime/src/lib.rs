@@ -78,7 +78,7 @@ pub use follow::{follow_leader, follow_shards};
 pub use gates::{FeatureGates, Gate, Stage};
 pub use health::{Activity, Condition, Readiness};
 pub use leader_election::Announcement;
-pub use leading::Leading;
+pub use leading::{Leading, NotLeading};
 pub use log::LogOnce;
 pub use namespaces::{NamespaceArgs, Namespaces};
 pub use retry::{Backoff, KeyedBackoff};

@@ -11,6 +11,8 @@ use std::time::Duration;
 use backon::{BackoffBuilder as _, ExponentialBackoff, ExponentialBuilder, Retryable as _};
 use tokio::time::Instant;
 
+use crate::leading::NotLeading;
+
 /// Maximum of the server's `Retry-After`.
 const LONGEST_RETRY_AFTER: Duration = Duration::from_mins(1);
 
@@ -21,6 +23,7 @@ const LONGEST_RETRY_AFTER: Duration = Duration::from_mins(1);
 /// After a conflict the request must be built again from the current object.
 fn retry_after(error: &kube::Error) -> Option<Duration> {
     match error {
+        error if NotLeading::is(error) => None,
         kube::Error::Api(status) if matches!(status.code, 409 | 429 | 500..=599) => {
             let seconds = status
                 .details
@@ -220,6 +223,7 @@ mod tests {
             (refusal(404, 0), None),
             (refusal(422, 0), None),
             (kube::Error::TlsRequired, None),
+            (kube::Error::Service(NotLeading.into()), None),
         ] {
             assert_eq!(retry_after(&error), expected, "{error}");
         }

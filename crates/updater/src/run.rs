@@ -92,7 +92,7 @@ pub async fn run(args: Args, chassis: Chassis) -> anyhow::Result<()> {
         let control_loop = ControlLoop::new(
             watched,
             config.clone(),
-            PodWriter::new(pods_client.clone(), leading),
+            PodWriter::new(&pods_client, &leading),
             outputs.clone(),
         );
         let shutdown: CancellationToken = chassis.shutdown.clone();

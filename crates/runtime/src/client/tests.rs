@@ -32,16 +32,14 @@ where
     let registry = Registry::new();
     let metrics = RestMetrics::register(&registry).unwrap();
     let throttle = Arc::new(Mutex::new(throttle));
-    let layer = RequestLayer {
+    let shared = RequestState {
         throttle,
         metrics,
         host: "api:6443".into(),
         timeout: REQUEST_TIMEOUT,
     };
-    (
-        layer.layer(tower::service_fn(move |_request| answer())),
-        registry,
-    )
+    let inner = tower::service_fn(move |_request| answer());
+    (RequestService { inner, shared }, registry)
 }
 
 fn get(path: &str) -> Request<KubeBody> {
