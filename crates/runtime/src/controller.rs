@@ -115,12 +115,13 @@ mod tests {
         resync: Duration::from_mins(1),
     };
 
+    /// Seconds of the passes, and of the writes of each key.
+    type Log = Arc<Mutex<(Vec<u64>, BTreeMap<&'static str, Vec<u64>>)>>;
+
     /// Writes each desired key once; writes of the key `bad` fail.
     struct Writer {
         desired: watch::Receiver<Vec<&'static str>>,
-        /// Seconds of the writes and attempts of each key.
-        written: Arc<Mutex<BTreeMap<&'static str, Vec<u64>>>>,
-        passes: Arc<Mutex<Vec<u64>>>,
+        log: Log,
         attempts: KeyedBackoff<&'static str>,
         started: Instant,
     }
@@ -133,26 +134,18 @@ mod tests {
         }
 
         fn plan(&mut self, now: Instant) -> Option<Self::Plan> {
-            self.passes.lock().push((now - self.started).as_secs());
-            let written = self.written.lock();
-            let is_due = |key: &&&'static str| {
-                (**key == "bad" || !written.contains_key(*key)) && self.attempts.is_due(key, now)
-            };
-            Some(
-                self.desired
-                    .borrow_and_update()
-                    .iter()
-                    .filter(is_due)
-                    .copied()
-                    .collect(),
-            )
+            let mut plan = self.desired.borrow_and_update().clone();
+            let (passes, written) = &mut *self.log.lock();
+            passes.push((now - self.started).as_secs());
+            plan.retain(|key| *key == "bad" || !written.contains_key(key));
+            plan.retain(|key| self.attempts.is_due(key, now));
+            Some(plan)
         }
 
         async fn apply(&mut self, plan: Self::Plan, _: &Leading) -> Option<Instant> {
+            let (now, seconds) = (Instant::now(), self.started.elapsed().as_secs());
             for key in plan {
-                let now = Instant::now();
-                let seconds = (now - self.started).as_secs();
-                self.written.lock().entry(key).or_default().push(seconds);
+                self.log.lock().1.entry(key).or_default().push(seconds);
                 if key == "bad" {
                     self.attempts.failed(key, "no".to_owned(), now);
                 }
@@ -163,39 +156,36 @@ mod tests {
 
     struct Fixture {
         desired: watch::Sender<Vec<&'static str>>,
+        log: Log,
         leading: Leading,
         shutdown: CancellationToken,
-        written: Arc<Mutex<BTreeMap<&'static str, Vec<u64>>>>,
-        passes: Arc<Mutex<Vec<u64>>>,
         running: tokio::task::JoinHandle<()>,
     }
 
     fn fixture(keys: &[&'static str], leading: Leading) -> Fixture {
         let (desired, received) = watch::channel(keys.to_vec());
-        let (written, passes) = <(Arc<Mutex<BTreeMap<_, _>>>, Arc<Mutex<Vec<_>>>)>::default();
-        let shutdown = CancellationToken::new();
+        let (log, shutdown) = (Log::default(), CancellationToken::new());
         let controller = Controller {
             pace: PACE,
             leading: leading.clone(),
             shutdown: shutdown.clone(),
         };
+        let backoff = Backoff {
+            initial: Duration::from_secs(4),
+            cap: Duration::from_secs(20),
+            tries: u32::MAX,
+        };
         let running = tokio::spawn(controller.run(Writer {
             desired: received,
-            written: Arc::clone(&written),
-            passes: Arc::clone(&passes),
-            attempts: KeyedBackoff::new(Backoff {
-                initial: Duration::from_secs(4),
-                cap: Duration::from_secs(20),
-                tries: u32::MAX,
-            }),
+            log: Arc::clone(&log),
+            attempts: KeyedBackoff::new(backoff),
             started: Instant::now(),
         }));
         Fixture {
             desired,
+            log,
             leading,
             shutdown,
-            written,
-            passes,
             running,
         }
     }
@@ -212,8 +202,8 @@ mod tests {
             fixture.desired.send_replace(vec!["web"]);
         }
         sleep(Duration::from_mins(1)).await;
-        assert_eq!(*fixture.passes.lock(), [0, 11, 12, 60]);
-        assert_eq!(fixture.written.lock()["web"], [11]);
+        let (passes, written) = fixture.log.lock().clone();
+        assert_eq!((passes, &written["web"]), (vec![0, 11, 12, 60], &vec![11]));
     }
 
     #[tokio::test(start_paused = true)]
@@ -222,12 +212,10 @@ mod tests {
         sleep(Duration::from_millis(1500)).await;
         fixture.desired.send_modify(|keys| keys.push("api"));
         sleep(Duration::from_secs(58)).await;
-        let written = fixture.written.lock().clone();
+        let (_, written) = fixture.log.lock().clone();
         assert_eq!((&written["web"], &written["api"]), (&vec![0], &vec![2]));
-        let waits: Vec<_> = written["bad"]
-            .windows(2)
-            .map(|pair| pair[1] - pair[0])
-            .collect();
+        let tries = written["bad"].windows(2);
+        let waits: Vec<_> = tries.map(|pair| pair[1] - pair[0]).collect();
         assert!((2..=4).contains(&waits[0]), "{waits:?}");
         assert!((4..=8).contains(&waits[1]), "{waits:?}");
         assert!(waits.iter().all(|wait| *wait <= 20), "{waits:?}");
@@ -244,7 +232,7 @@ mod tests {
                 fixture.shutdown.cancel();
             }
             fixture.running.await.expect("it ends without a panic");
-            assert_eq!(*fixture.passes.lock(), [0]);
+            assert_eq!(fixture.log.lock().0, [0]);
         }
     }
 
@@ -253,9 +241,9 @@ mod tests {
         let late = std::time::Instant::now();
         let fixture = fixture(&["web"], Leading::new(1, Some(late)));
         sleep(Duration::from_secs(5)).await;
-        assert!(fixture.passes.lock().is_empty());
+        assert!(fixture.log.lock().0.is_empty());
         fixture.leading.extend(late + Duration::from_hours(1));
         sleep(Duration::from_secs(2)).await;
-        assert_eq!(fixture.written.lock()["web"].len(), 1);
+        assert_eq!(fixture.log.lock().1["web"].len(), 1);
     }
 }

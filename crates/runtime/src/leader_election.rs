@@ -80,10 +80,6 @@ impl Chassis {
             USER_AGENT,
             HeaderValue::from_str(&agent).context("invalid user agent")?,
         ));
-        Ok(client::connect(
-            config,
-            Throttle::new(10.0, 20),
-            self.rest_metrics.clone(),
-        )?)
+        client::connect(config, Throttle::new(10.0, 20), self.rest_metrics.clone())
     }
 }

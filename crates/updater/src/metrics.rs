@@ -14,7 +14,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use prometheus::{HistogramVec, IntCounterVec, IntGauge, IntGaugeVec, Registry};
-use rollout::{Action, ActionKind, ActionOutcome, PauseReason, Plan};
+use rollout::{Action, ActionKind, ActionOutcome, PauseReason, Plan, PodCounts};
 use view::{ObjectKey, View};
 
 use classes::{Class, LARGEST, mode, size_class};
@@ -209,52 +209,42 @@ impl Metrics {
                 size: size_class(counts.controlled),
                 mode,
             };
-            let [
+            let PodCounts {
                 controlled,
                 evictable,
-                with_evictable,
                 resizable,
-                with_resizable,
-            ] = sums.entry(class).or_default();
-            *controlled += count(counts.controlled);
-            *evictable += count(counts.evictable);
-            *with_evictable += i64::from(counts.evictable > 0);
-            *resizable += count(counts.resizable);
-            *with_resizable += i64::from(counts.resizable > 0);
+                ..
+            } = **counts;
+            let counted = [
+                count(controlled),
+                count(evictable),
+                i64::from(evictable > 0),
+                count(resizable),
+                i64::from(resizable > 0),
+            ];
+            let sums = sums.entry(class).or_default();
+            sums.iter_mut().zip(counted).for_each(|(sum, n)| *sum += n);
             if classes.of.get(&counts.vpa) != Some(&class) {
                 classes.of.insert(counts.vpa.clone(), class);
-                if classes
-                    .known
-                    .entry(counts.vpa.clone())
-                    .or_default()
-                    .insert(class)
-                {
+                let known = classes.known.entry(counts.vpa.clone()).or_default();
+                if known.insert(class) {
                     self.remember(&counts.vpa, class);
                 }
             }
         }
-        for (
-            class,
-            [
-                controlled,
-                evictable,
-                with_evictable,
-                resizable,
-                with_resizable,
-            ],
-        ) in sums
-        {
+        for (class, sums) in sums {
             let size = class.size.to_string();
             let (both, size) = ([size.as_str(), class.mode], [size.as_str()]);
-            self.controlled.with_label_values(&both).add(controlled);
-            self.evictable.with_label_values(&both).add(evictable);
-            self.with_evictable
-                .with_label_values(&both)
-                .add(with_evictable);
-            self.resizable.with_label_values(&size).add(resizable);
-            self.with_resizable
-                .with_label_values(&size)
-                .add(with_resizable);
+            let series: [(_, &[&str]); 5] = [
+                (&self.controlled, &both),
+                (&self.evictable, &both),
+                (&self.with_evictable, &both),
+                (&self.resizable, &size),
+                (&self.with_resizable, &size),
+            ];
+            for ((gauge, labels), sum) in series.into_iter().zip(sums) {
+                gauge.with_label_values(labels).add(sum);
+            }
         }
         for (reason, paused) in counts(plan.paused.iter().map(|paused| paused_vpa(&paused.reason)))
         {
@@ -318,38 +308,31 @@ impl Metrics {
         let Some(Class { size, mode }) = classes.of.get(&action.vpa).copied() else {
             return;
         };
-        let size = size.to_string();
-        let (name, namespace) = (action.vpa.name.as_str(), action.vpa.namespace.as_str());
+        let (size, ObjectKey { namespace, name }) = (&size.to_string(), &action.vpa);
+        let count = |counter: &IntCounterVec, labels: &[&str]| {
+            counter.with_label_values(labels).inc();
+        };
         match (&action.kind, outcome) {
             (_, ActionOutcome::PodGone) => {}
             (ActionKind::Evict, ActionOutcome::Accepted { .. }) => {
-                self.evicted
-                    .with_label_values(&[size.as_str(), mode, name, namespace])
-                    .inc();
+                count(&self.evicted, &[size, mode, name, namespace]);
                 if classes.evicted.insert(action.vpa.clone()) {
-                    self.with_evicted
-                        .with_label_values(&[size.as_str(), mode])
-                        .inc();
+                    self.with_evicted.with_label_values(&[size, mode]).inc();
                 }
             }
             (ActionKind::Evict, _) => {
-                self.failed_evictions
-                    .with_label_values(&[size.as_str(), mode, EVICTION_ERROR, name, namespace])
-                    .inc();
+                let labels = [size, mode, EVICTION_ERROR, name, namespace];
+                count(&self.failed_evictions, &labels);
             }
             (ActionKind::Resize { .. }, ActionOutcome::Accepted { .. }) => {
-                self.resized
-                    .with_label_values(&[size.as_str(), name, namespace])
-                    .inc();
+                count(&self.resized, &[size, name, namespace]);
                 if classes.resized.insert(action.vpa.clone()) {
-                    self.with_resized.with_label_values(&[size.as_str()]).inc();
+                    self.with_resized.with_label_values(&[size]).inc();
                 }
             }
             (ActionKind::Resize { .. }, _) => {
                 let reason = resize_failure(action, outcome);
-                self.failed_resizes
-                    .with_label_values(&[size.as_str(), reason, name, namespace])
-                    .inc();
+                count(&self.failed_resizes, &[size, reason, name, namespace]);
             }
         }
     }
