@@ -69,10 +69,9 @@ impl Candidate {
 
     /// Adds annotations to the Lease while this candidate holds it.
     pub(crate) fn with_annotations(self, annotations: BTreeMap<String, String>) -> Self {
-        Self {
-            lease: self.lease.with_annotations(annotations),
-            ..self
-        }
+        let mut candidate = self;
+        candidate.lease.annotations = annotations;
+        candidate
     }
 
     /// Acquires the Lease, runs `work` while it is held, and starts again when it is lost. Returns
@@ -103,11 +102,12 @@ impl Candidate {
             let stop = CancellationToken::new();
             // A task of its own, so that work that blocks for long delays neither renewals nor the
             // notice of a lost Lease.
-            let mut renewal = AbortOnDropHandle::new(tokio::spawn(self.renew_until(
-                stop.clone(),
-                since,
-                leading.clone(),
-            )));
+            let (stopped, term) = (stop.clone(), leading.clone());
+            let mut renewal = AbortOnDropHandle::new(tokio::spawn(async move {
+                stopped.run_until_cancelled(self.renew(since, &term)).await;
+                term.end();
+                self
+            }));
             let ended = tokio::select! {
                 ended = work(leading.clone()) => {
                     let is_lost = leading.lost().is_cancelled();
@@ -127,17 +127,6 @@ impl Candidate {
                 return ended;
             }
         }
-    }
-
-    async fn renew_until(
-        mut self,
-        stop: CancellationToken,
-        since: Instant,
-        leading: Leading,
-    ) -> Self {
-        stop.run_until_cancelled(self.renew(since, &leading)).await;
-        leading.end();
-        self
     }
 
     /// Returns once the Lease is acquired, with the time at which the request was sent.
@@ -219,7 +208,7 @@ impl Candidate {
         loop {
             let spec = self.lease.spec();
             let since = now();
-            let unchanged_since = self.lease.unchanged_since();
+            let unchanged_since = self.lease.unchanged_since;
             let written = match decide(
                 spec.as_ref(),
                 unchanged_since,

@@ -245,7 +245,7 @@ mod tests {
 
     #[test]
     fn defaults_of_the_program_fill_flags_without_one() {
-        assert_eq!(parse("").map(|flags| flags.name), Ok("default".to_owned()));
+        assert_eq!(parse("").unwrap().name, "default");
     }
 
     #[test]

@@ -174,16 +174,10 @@ mod tests {
         check("--v=0", "warn");
         check("--v=4", "info");
         check("--v=9", "trace");
-        check(
-            "--v=4 --log-filter=warn,recommender=debug",
-            "recommender=debug,warn",
-        );
-        assert!(
-            filter(5, Severity::Info, "")
-                .unwrap()
-                .to_string()
-                .contains("hyper=info")
-        );
+        let directives = "recommender=debug,warn";
+        check("--v=4 --log-filter=warn,recommender=debug", directives);
+        let debug = filter(5, Severity::Info, "").unwrap().to_string();
+        assert!(debug.contains("hyper=info"), "{debug}");
     }
 
     #[test]
@@ -191,21 +185,15 @@ mod tests {
         check("--stderrthreshold=info", "info");
         check("--stderrthreshold=warning --v=9", "warn");
         check("--stderrthreshold=2", "error");
-        check(
-            "--stderrthreshold=fatal --legacy_stderr_threshold_behavior",
-            "info",
-        );
+        let legacy = "--stderrthreshold=fatal --legacy_stderr_threshold_behavior";
+        check(legacy, "info");
         check("--stderrthreshold=error --log-filter=debug", "debug");
     }
 
     #[test]
     fn a_wrong_directive_is_refused() {
         let error = filter(4, Severity::Info, "recommender=loud").unwrap_err();
-        assert!(
-            error
-                .to_string()
-                .starts_with("error parsing level filter: expected one of"),
-            "{error}"
-        );
+        let expected = "error parsing level filter: expected one of";
+        assert!(error.to_string().starts_with(expected), "{error}");
     }
 }

@@ -116,23 +116,22 @@ fn subscribe(
     feed: FeedReaderArgs,
     chassis: &Chassis,
 ) -> anyhow::Result<Option<Receiver<Subscription>>> {
-    let source = feed.source(chassis)?;
-    Ok(source.map(
-        |FeedSource {
-             leaders,
-             tls,
-             server_name,
-         }| {
-            let (subscription, reading) = Reader {
-                leaders,
-                tls,
-                server_name,
-            }
-            .subscribe();
-            chassis.tasks.spawn_until_shutdown("feed", reading);
-            subscription
-        },
-    ))
+    let Some(FeedSource {
+        leaders,
+        tls,
+        server_name,
+    }) = feed.source(chassis)?
+    else {
+        return Ok(None);
+    };
+    let reader = Reader {
+        leaders,
+        tls,
+        server_name,
+    };
+    let (subscription, reading) = reader.subscribe();
+    chassis.tasks.spawn_until_shutdown("feed", reading);
+    Ok(Some(subscription))
 }
 
 /// The watches of workloads, VPA objects, and all that constrains them.
