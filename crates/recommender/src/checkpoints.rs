@@ -4,14 +4,14 @@
 //!
 //! Source: upstream `pkg/recommender/routines/recommender.go` (`MaintainCheckpoints`).
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::pin::pin;
 use std::time::Duration;
 
 use api::checkpoint::VerticalPodAutoscalerCheckpointSpec;
 use futures::stream::{self, StreamExt as _};
 use jiff::Timestamp;
-use runtime::Leading;
+use runtime::{Leading, LogOnce};
 use tokio::sync::watch;
 use tokio::task::block_in_place;
 use tokio::time::{Instant, MissedTickBehavior, interval_at};
@@ -54,8 +54,8 @@ struct TermState {
     started: Instant,
     maintained: BTreeMap<ObjectKey, Maintained>,
     candidates: UnusedCandidates,
-    /// Whether usage contradicted the clock after the last round.
-    is_contradicted: bool,
+    /// Whether usage contradicts the clock.
+    contradicted: LogOnce<()>,
 }
 
 /// Times of the maintenance of one VPA object.
@@ -100,10 +100,15 @@ impl CheckpointController {
         let started = Instant::now();
         let deadline = started + self.timeout;
         let autoscalers = block_in_place(|| self.shared.lock().checkpointed(Timestamp::now()));
-        term.clock_checked(autoscalers.is_none());
         let Some(autoscalers) = autoscalers else {
+            if term.contradicted.is_new(()) {
+                tracing::warn!(
+                    "writing no checkpoints: the last usage is more than an hour off the clock"
+                );
+            }
             return;
         };
+        term.contradicted.clear();
         term.retain(&autoscalers);
         let stored = stored_checkpoints(&self.stored.borrow().checkpoints);
         let all = autoscalers.into_iter().map(|key| {
@@ -245,40 +250,24 @@ impl CheckpointController {
 
 impl TermState {
     fn new(metrics: CheckpointMetrics) -> Self {
-        let (maintained, candidates) = (BTreeMap::new(), UnusedCandidates::default());
         Self {
             metrics,
             began: Timestamp::now(),
             started: Instant::now(),
-            maintained,
-            candidates,
-            is_contradicted: false,
+            maintained: BTreeMap::new(),
+            candidates: UnusedCandidates::default(),
+            contradicted: LogOnce::default(),
         }
-    }
-
-    fn clock_checked(&mut self, is_contradicted: bool) {
-        if is_contradicted && !self.is_contradicted {
-            tracing::warn!(
-                "writing no checkpoints: the last usage is more than an hour off the clock"
-            );
-        }
-        self.is_contradicted = is_contradicted;
     }
 
     fn retain(&mut self, autoscalers: &[ObjectKey]) {
-        let mut maintained = std::mem::take(&mut self.maintained);
-        let kept = autoscalers
-            .iter()
-            .filter_map(|key| maintained.remove_entry(key));
-        self.maintained = kept.collect();
+        let kept: BTreeSet<_> = autoscalers.iter().collect();
+        self.maintained.retain(|key, _| kept.contains(key));
     }
 
     fn record(&mut self, key: ObjectKey, is_stored: bool, last: Instant, now: Timestamp) {
-        let before = self
-            .maintained
-            .get(&key)
-            .and_then(|maintained| maintained.stored);
-        let stored = if is_stored { Some(now) } else { before };
+        let before = self.maintained.get(&key).and_then(|before| before.stored);
+        let stored = is_stored.then_some(now).or(before);
         self.maintained.insert(key, Maintained { last, stored });
     }
 
@@ -310,30 +299,19 @@ mod tests {
             .expect("valid names")
             .checkpoints;
         let mut term = TermState::new(metrics);
-        let (web, shop) = (
-            ObjectKey::new("shop", "web"),
-            ObjectKey::new("shop", "shop"),
-        );
-        let after = |seconds| term_began() + std::time::Duration::from_secs(seconds);
-        term.began = term_began();
+        let [web, shop] = ["web", "shop"].map(|name| ObjectKey::new("shop", name));
+        let began = Timestamp::from_second(1_800_000_000).expect("in range");
+        let after = |seconds| began + Duration::from_secs(seconds);
+        term.began = began;
         for (second, is_stored, expected) in [(10, false, 0), (20, true, 20), (30, false, 20)] {
             let last = Instant::now();
             term.record(web.clone(), is_stored, last, after(second));
-            assert_eq!(
-                (term.maintained[&web].last, term.oldest()),
-                (last, Some(after(expected)))
-            );
+            assert_eq!(term.maintained[&web].last, last);
+            assert_eq!(term.oldest(), Some(after(expected)));
         }
         term.record(shop.clone(), true, Instant::now(), after(40));
         term.retain(&[shop]);
-        assert_eq!(
-            term.oldest(),
-            Some(after(40)),
-            "an object that is gone has no age"
-        );
-    }
-
-    fn term_began() -> Timestamp {
-        Timestamp::from_second(1_800_000_000).expect("in range")
+        let expected = Some(after(40));
+        assert_eq!(term.oldest(), expected, "an object that is gone has no age");
     }
 }

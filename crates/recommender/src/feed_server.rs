@@ -2,14 +2,13 @@
 
 use std::net::IpAddr;
 use std::sync::Arc;
-use std::time::Duration;
 
 use anyhow::{Context as _, ensure};
-use feed::server::Explainer;
-use feed::{AllowedClients, Explained, Forecast, Publisher, Recommendation, Server, ServerLimits};
+use feed::server::{CurrentTls, Explainer};
+use feed::{Explained, Forecast, Publisher, Recommendation, Server, ServerLimits};
 use jiff::Timestamp;
 use runtime::address::listen_ip_from_environment;
-use runtime::{Chassis, ListenAddress};
+use runtime::{Chassis, ListenAddress, LogOnce};
 use serving::tls::{RELOAD_PERIOD, ServingTls, TlsFiles};
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
@@ -63,91 +62,67 @@ impl FeedServer {
         let metrics = feed::Metrics::register(&chassis.registry)?;
         let publisher = Publisher::default().with_metrics(&metrics);
         let forecasts = Publisher::default().with_metrics(&metrics);
-        let serving = Serving {
-            listen,
-            files,
-            allowed: feed_allowed_clients,
-            publisher: publisher.clone(),
-            forecasts: forecasts.clone(),
-            explainer: explainer(shared.clone()),
-            metrics,
-        };
-        chassis
-            .tasks
-            .spawn("feed", serving.run(chassis.shutdown.clone()));
-        Ok(Some(Self {
+        let feed = Self {
             publisher,
             forecasts,
             address,
-        }))
-    }
-}
-
-struct Serving {
-    listen: ListenAddress,
-    files: TlsFiles,
-    allowed: AllowedClients,
-    publisher: Publisher,
-    forecasts: Publisher<Forecast>,
-    explainer: Explainer,
-    metrics: feed::Metrics,
-}
-
-impl Serving {
-    async fn run(self, shutdown: CancellationToken) -> anyhow::Result<()> {
-        let Self {
-            listen,
-            files,
-            allowed,
-            publisher,
-            forecasts,
-            explainer,
-            metrics,
-        } = self;
-        let Some(tls) = shutdown.run_until_cancelled(certificates(files)).await else {
-            return Ok(());
         };
-        let listener: TcpListener = listen
-            .bind()
-            .await
-            .with_context(|| format!("cannot listen on --feed-address={listen}"))?;
-        tracing::info!(address = %listener.local_addr()?, "serving the feed");
-        let current = tls.clone();
-        let server = Server {
+        let (publisher, forecasts) = (feed.publisher.clone(), feed.forecasts.clone());
+        let explainer = explainer(shared.clone());
+        let server = |tls| Server {
             publisher,
             forecasts,
             explainer,
-            tls: Arc::new(move || current.config()),
-            allowed,
+            tls,
+            allowed: feed_allowed_clients,
             limits: ServerLimits::default(),
             metrics,
         };
-        tokio::select! {
-            ended = server.serve(listener, shutdown) => Ok(ended?),
-            () = tls.follow_files(RELOAD_PERIOD) => Ok(()),
-        }
+        let serving = serve(listen, files, server, chassis.shutdown.clone());
+        chassis.tasks.spawn("feed", serving);
+        Ok(Some(feed))
+    }
+}
+
+/// Serves from the time at which the certificates exist.
+async fn serve(
+    listen: ListenAddress,
+    files: TlsFiles,
+    server: impl FnOnce(CurrentTls) -> Server,
+    shutdown: CancellationToken,
+) -> anyhow::Result<()> {
+    let Some(tls) = shutdown.run_until_cancelled(certificates(files)).await else {
+        return Ok(());
+    };
+    let listener: TcpListener = listen
+        .bind()
+        .await
+        .with_context(|| format!("cannot listen on --feed-address={listen}"))?;
+    tracing::info!(address = %listener.local_addr()?, "serving the feed");
+    let current = tls.clone();
+    let server = server(Arc::new(move || current.config()));
+    tokio::select! {
+        ended = server.serve(listener, shutdown) => Ok(ended?),
+        () = tls.follow_files(RELOAD_PERIOD) => Ok(()),
     }
 }
 
 /// Waits until the files can be loaded. A lasting error is logged once.
 async fn certificates(files: TlsFiles) -> ServingTls {
-    let mut reported = None;
+    let mut logged = LogOnce::default();
     loop {
         match ServingTls::load(files.clone()).await {
             Ok(tls) => return tls,
             Err(error) => {
                 let error = error.to_string();
-                if reported.as_ref() != Some(&error) {
+                if logged.is_new(error.clone()) {
                     tracing::warn!(error, "the feed waits for its certificates");
                 }
-                reported = Some(error);
             }
         }
-        tokio::time::sleep(RETRY).await;
+        tokio::time::sleep(RELOAD_PERIOD).await;
     }
 }
-
-const RETRY: Duration = RELOAD_PERIOD;
 
 /// The address for the Lease: the advertised host, or else the listening one, with the port.
 fn advertised(host: &str, listen: ListenAddress) -> anyhow::Result<String> {
@@ -178,26 +153,20 @@ fn advertised(host: &str, listen: ListenAddress) -> anyhow::Result<String> {
 fn explainer(shared: SharedState) -> Explainer {
     Arc::new(move |question| {
         let key = ObjectKey::new(question.namespace.as_str(), question.name.as_str());
-        let explained = shared
-            .lock()
-            .explain(&key, &question.container, Timestamp::now())?;
-        Some(explained_message(explained))
+        let now = Timestamp::now();
+        let ExplainedRecommendation {
+            uid,
+            published,
+            is_measured,
+            explanation,
+        } = shared.lock().explain(&key, &question.container, now)?;
+        Some(Explained {
+            uid,
+            published,
+            is_measured,
+            explanation,
+        })
     })
-}
-
-fn explained_message(explained: ExplainedRecommendation) -> Explained {
-    let ExplainedRecommendation {
-        uid,
-        published,
-        is_measured,
-        explanation,
-    } = explained;
-    Explained {
-        uid,
-        published,
-        is_measured,
-        explanation,
-    }
 }
 
 /// Converts a decision for the feed.
@@ -241,15 +210,9 @@ mod tests {
             unsupported: false,
         };
         let published = super::recommendation(&decision);
-        assert_eq!(
-            (
-                published.uid.as_str(),
-                published.namespace.as_str(),
-                published.name.as_str(),
-                published.observed_generation,
-            ),
-            ("u1", "shop", "web", 7)
-        );
+        let named = [&published.uid, &published.namespace, &published.name];
+        assert_eq!(named, ["u1", "shop", "web"]);
+        assert_eq!(published.observed_generation, 7);
         assert_eq!(Some(published.recommendation.into()), status.recommendation);
     }
 

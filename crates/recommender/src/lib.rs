@@ -17,7 +17,6 @@
 mod act;
 pub mod args;
 mod checkpoints;
-mod cooldown;
 mod ehpa;
 mod feed_server;
 #[cfg(test)]

@@ -6,6 +6,7 @@ use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::str::FromStr;
 
+use anyhow::{Context as _, anyhow};
 use tokio::net::TcpListener;
 
 /// Environment variable with the IP address to listen on where a flag has no host. For pods that
@@ -19,49 +20,36 @@ pub struct ListenAddress {
     port: u16,
 }
 
-/// The reason why a text is not a listen address.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum AddressError {
-    /// No colon before the port.
-    #[error("missing port, expected [host]:port")]
-    MissingPort,
-    /// The port is not a number from 0 to 65535.
-    #[error("invalid port {0:?}")]
-    Port(String),
-    /// The host is neither empty, an IP address, nor `localhost`.
-    #[error("invalid host {0:?}, expected an IP address, localhost, or nothing for all interfaces")]
-    Host(String),
-}
-
 impl FromStr for ListenAddress {
-    type Err = AddressError;
+    type Err = anyhow::Error;
 
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let (host, port) = text.rsplit_once(':').ok_or(AddressError::MissingPort)?;
-        let port = port
-            .parse()
-            .map_err(|_| AddressError::Port(port.to_owned()))?;
+    fn from_str(text: &str) -> anyhow::Result<Self> {
+        let (host, port) = text
+            .rsplit_once(':')
+            .context("missing port, expected [host]:port")?;
+        let port = port.parse().map_err(|_| anyhow!("invalid port {port:?}"))?;
         let host = match host {
             "" => None,
             "localhost" => Some(IpAddr::V4(Ipv4Addr::LOCALHOST)),
-            bracketed if bracketed.starts_with('[') => {
-                let inner = bracketed
+            _ => {
+                let bracketed = host
                     .strip_prefix('[')
                     .and_then(|rest| rest.strip_suffix(']'));
-                let v6: Option<Ipv6Addr> = inner.and_then(|inner| inner.parse().ok());
-                Some(
-                    v6.ok_or_else(|| AddressError::Host(host.to_owned()))?
-                        .into(),
-                )
+                let parsed = bracketed.map_or_else(
+                    || host.parse().ok().map(IpAddr::V4),
+                    |v6| v6.parse().ok().map(IpAddr::V6),
+                );
+                Some(parsed.ok_or_else(|| invalid_host(host))?)
             }
-            v4 => Some(
-                v4.parse::<Ipv4Addr>()
-                    .map_err(|_| AddressError::Host(host.to_owned()))?
-                    .into(),
-            ),
         };
         Ok(Self { host, port })
     }
+}
+
+fn invalid_host(host: &str) -> anyhow::Error {
+    anyhow!(
+        "invalid host {host:?}, expected an IP address, localhost, or nothing for all interfaces"
+    )
 }
 
 impl fmt::Display for ListenAddress {
@@ -119,24 +107,26 @@ fn no_ipv6(error: &io::Error) -> bool {
 const AF_NOT_SUPPORTED: i32 = 97;
 
 /// Reads the IP address for listen addresses without a host from the environment.
-pub fn listen_ip_from_environment() -> Result<Option<IpAddr>, AddressError> {
-    match std::env::var(LISTEN_IP_VARIABLE) {
-        Ok(text) if !text.is_empty() => {
-            text.parse().map(Some).map_err(|_| AddressError::Host(text))
-        }
-        _ => Ok(None),
-    }
+pub fn listen_ip_from_environment() -> anyhow::Result<Option<IpAddr>> {
+    let text = std::env::var(LISTEN_IP_VARIABLE).unwrap_or_default();
+    let ip = (!text.is_empty()).then(|| text.parse().map_err(|_| invalid_host(&text)));
+    ip.transpose()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn check(text: &str, expected: Result<&str, AddressError>) {
-        let parsed = text
-            .parse::<ListenAddress>()
-            .map(|address| address.to_string());
-        assert_eq!(parsed, expected.map(str::to_owned), "{text}");
+    /// `expected`: the address as it is printed, or the begin of the error.
+    fn check(text: &str, expected: Result<&str, &str>) {
+        let parsed = text.parse::<ListenAddress>();
+        match (parsed, expected) {
+            (Ok(address), Ok(expected)) => assert_eq!(address.to_string(), expected, "{text}"),
+            (Err(error), Err(expected)) => {
+                assert!(error.to_string().starts_with(expected), "{text}: {error}");
+            }
+            (parsed, _) => panic!("{text}: {parsed:?}"),
+        }
     }
 
     #[test]
@@ -145,15 +135,12 @@ mod tests {
         check("0.0.0.0:80", Ok("0.0.0.0:80"));
         check("localhost:0", Ok("127.0.0.1:0"));
         check("[::1]:8942", Ok("[::1]:8942"));
-        check("8942", Err(AddressError::MissingPort));
-        check(":", Err(AddressError::Port(String::new())));
-        check(":99999", Err(AddressError::Port("99999".to_owned())));
-        check("::1:80", Err(AddressError::Host("::1".to_owned())));
-        check("[::1:80", Err(AddressError::Host("[::1".to_owned())));
-        check(
-            "example.com:80",
-            Err(AddressError::Host("example.com".to_owned())),
-        );
+        check("8942", Err("missing port, expected [host]:port"));
+        check(":", Err("invalid port \"\""));
+        check(":99999", Err("invalid port \"99999\""));
+        check("::1:80", Err("invalid host \"::1\", expected an IP"));
+        check("[::1:80", Err("invalid host \"[::1\", expected an IP"));
+        check("example.com:80", Err("invalid host \"example.com\""));
     }
 
     #[test]

@@ -81,18 +81,15 @@ fn positive(text: &str) -> Result<f64, String> {
         value.is_finite() && value > 0.0 && Duration::try_from_secs_f64(value.recip()).is_ok();
     bounded
         .then_some(value)
-        .ok_or_else(|| "must be more than zero".to_owned())
+        .ok_or("must be more than zero".to_owned())
 }
 
 /// Parses a count. As in upstream, a fraction is dropped.
 fn whole(text: &str) -> Result<u32, String> {
-    let value = positive(text)?;
-    let whole = value as u32;
-    if whole == 0 {
-        Err("must be at least 1".to_owned())
-    } else {
-        Ok(whole)
-    }
+    let whole = positive(text)? as u32;
+    (whole > 0)
+        .then_some(whole)
+        .ok_or("must be at least 1".to_owned())
 }
 
 #[cfg(test)]
@@ -136,15 +133,9 @@ pub(crate) mod tests {
         );
         assert_eq!(common.address.to_string(), ":8942");
         assert!(!election.leader_elect);
-        let periods = [
-            election.leader_elect_lease_duration,
-            election.leader_elect_renew_deadline,
-            election.leader_elect_retry_period,
-        ];
-        assert_eq!(
-            periods.map(|period| period.to_string()),
-            ["15s", "10s", "2s"]
-        );
+        assert_eq!(election.leader_elect_lease_duration.to_string(), "15s");
+        assert_eq!(election.leader_elect_renew_deadline.to_string(), "10s");
+        assert_eq!(election.leader_elect_retry_period.to_string(), "2s");
         assert_eq!(election.leader_elect_resource_name, "vpa-recommender-lease");
         assert_eq!(election.leader_elect_resource_namespace, "kube-system");
     }
@@ -154,14 +145,10 @@ pub(crate) mod tests {
         let line = "--v=4 --stderrthreshold=info --leader-elect=true --leader-elect-resource-lock=leases --kube_api_qps=5.5";
         let Args { common, election } = parse(line).unwrap();
         assert!(election.leader_elect);
-        assert_eq!(
-            (common.log.stderrthreshold, common.kube_api_qps),
-            (Severity::Info, 5.5)
-        );
-        assert_eq!(
-            parse("--kube-api-burst=7.5").unwrap().common.kube_api_burst,
-            7
-        );
+        let seen = (common.log.stderrthreshold, common.kube_api_qps);
+        assert_eq!(seen, (Severity::Info, 5.5));
+        let fraction = parse("--kube-api-burst=7.5").unwrap().common;
+        assert_eq!(fraction.kube_api_burst, 7);
     }
 
     #[test]

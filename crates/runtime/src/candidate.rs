@@ -19,6 +19,7 @@ use tokio_util::task::AbortOnDropHandle;
 use crate::clock::{ApiServerClock, steady as now};
 use crate::leading::Leading;
 use crate::lease::{Action, Timings, decide, held, released};
+use crate::log::LogOnce;
 use observed_lease::ObservedLease;
 
 /// Maximum number of write conflicts in one attempt.
@@ -68,10 +69,9 @@ impl Candidate {
 
     /// Adds annotations to the Lease while this candidate holds it.
     pub(crate) fn with_annotations(self, annotations: BTreeMap<String, String>) -> Self {
-        Self {
-            lease: self.lease.with_annotations(annotations),
-            ..self
-        }
+        let mut candidate = self;
+        candidate.lease.annotations = annotations;
+        candidate
     }
 
     /// Acquires the Lease, runs `work` while it is held, and starts again when it is lost. Returns
@@ -102,11 +102,12 @@ impl Candidate {
             let stop = CancellationToken::new();
             // A task of its own, so that work that blocks for long delays neither renewals nor the
             // notice of a lost Lease.
-            let mut renewal = AbortOnDropHandle::new(tokio::spawn(self.renew_until(
-                stop.clone(),
-                since,
-                leading.clone(),
-            )));
+            let (stopped, term) = (stop.clone(), leading.clone());
+            let mut renewal = AbortOnDropHandle::new(tokio::spawn(async move {
+                stopped.run_until_cancelled(self.renew(since, &term)).await;
+                term.end();
+                self
+            }));
             let ended = tokio::select! {
                 ended = work(leading.clone()) => {
                     let is_lost = leading.lost().is_cancelled();
@@ -128,20 +129,9 @@ impl Candidate {
         }
     }
 
-    async fn renew_until(
-        mut self,
-        stop: CancellationToken,
-        since: Instant,
-        leading: Leading,
-    ) -> Self {
-        stop.run_until_cancelled(self.renew(since, &leading)).await;
-        leading.end();
-        self
-    }
-
     /// Returns once the Lease is acquired, with the time at which the request was sent.
     async fn acquire(&mut self) -> Instant {
-        let mut last_error = None;
+        let mut logged = LogOnce::default();
         // The watch of an earlier term may be outdated.
         self.lease.forget_changes();
         let mut known = self.lease.refresh().await;
@@ -153,15 +143,13 @@ impl Candidate {
             let wait = match step {
                 Ok(Attempt::Held { since }) => return since,
                 Ok(Attempt::HeldByOther { wait }) => {
-                    last_error = None;
+                    logged.clear();
                     wait
                 }
                 Err(error) => {
-                    let error = error.to_string();
-                    if last_error.as_ref() != Some(&error) {
+                    if logged.is_new(error.to_string()) {
                         tracing::warn!(lease = self.name, %error, "cannot take the lease; retrying");
                     }
-                    last_error = Some(error);
                     Duration::MAX
                 }
             };
@@ -220,7 +208,7 @@ impl Candidate {
         loop {
             let spec = self.lease.spec();
             let since = now();
-            let unchanged_since = self.lease.unchanged_since();
+            let unchanged_since = self.lease.unchanged_since;
             let written = match decide(
                 spec.as_ref(),
                 unchanged_since,

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, anyhow};
 use futures::FutureExt as _;
-use prometheus::{IntGauge, Opts, Registry};
+use prometheus::{Opts, Registry, register_int_gauge_with_registry};
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
@@ -278,8 +278,6 @@ fn registry(program: &Program) -> Result<Registry, prometheus::Error> {
     )
     .const_label("program", program.name)
     .const_label("version", program.version);
-    let build = IntGauge::with_opts(build)?;
-    build.set(1);
-    registry.register(Box::new(build))?;
+    register_int_gauge_with_registry!(build, registry)?.set(1);
     Ok(registry)
 }

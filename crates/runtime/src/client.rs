@@ -15,16 +15,21 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
+use anyhow::anyhow;
 use axum::body::{Body, Bytes, HttpBody};
 use futures::{Stream, StreamExt as _};
 use http::header::{UPGRADE, USER_AGENT};
 use http::{HeaderValue, Request, Response};
 use kube::Config;
 use kube::client::{Body as KubeBody, ClientBuilder};
-use kube::config::{InClusterError, KubeConfigOptions, Kubeconfig, KubeconfigError};
-use prometheus::{HistogramOpts, HistogramVec, IntCounterVec, Opts, Registry};
+use kube::config::{KubeConfigOptions, Kubeconfig, KubeconfigError};
+use prometheus::{
+    HistogramOpts, HistogramVec, IntCounterVec, Registry, register_histogram_vec_with_registry,
+    register_int_counter_vec_with_registry,
+};
 use rustls::crypto::aws_lc_rs;
-use tower::{BoxError, Layer, Service};
+use tower::layer::layer_fn;
+use tower::{BoxError, Service};
 
 use crate::args::CommonArgs;
 use crate::clock::ApiServerClock;
@@ -47,58 +52,33 @@ const BUCKETS: [f64; 12] = [
     0.005, 0.025, 0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 15.0, 30.0, 60.0,
 ];
 
-/// The reason why there is no client.
-#[derive(Debug, thiserror::Error)]
-pub enum ClientError {
-    /// The kubeconfig of `--kubeconfig` or `KUBECONFIG` cannot be used.
-    #[error("cannot use the kubeconfig {from}: {error}")]
-    Kubeconfig {
-        /// The flag or variable that names the file.
-        from: String,
-        /// The error of the file.
-        error: KubeconfigError,
-    },
-    /// No kubeconfig is set and the process has no service account.
-    #[error(
-        "no API server: --kubeconfig and KUBECONFIG are not set, and this is not a pod with a service account: {0}"
-    )]
-    NotInCluster(InClusterError),
-    /// The program's name or version is not a valid header value.
-    #[error("invalid user agent {0:?}")]
-    UserAgent(String),
-    /// TLS or authentication cannot be configured.
-    #[error("cannot set up the API client: {0}")]
-    SetUp(#[from] kube::Error),
-}
-
 /// The client configuration of `--kubeconfig`, else of `KUBECONFIG`, else of the pod's service
 /// account.
 ///
 /// `~/.kube/config` is not read: a service started by hand must not change the cluster that was
 /// used last.
-pub async fn config(args: &CommonArgs, program: &Program) -> Result<Config, ClientError> {
+pub async fn config(args: &CommonArgs, program: &Program) -> anyhow::Result<Config> {
     let from_environment = std::env::var_os("KUBECONFIG").is_some_and(|paths| !paths.is_empty());
     let options = KubeConfigOptions::default();
+    let unusable =
+        |from: &str, error: KubeconfigError| anyhow!("cannot use the kubeconfig {from}: {error}");
     let mut config = if !args.kubeconfig.is_empty() {
         let loaded = match Kubeconfig::read_from(Path::new(&args.kubeconfig)) {
             Ok(kubeconfig) => Config::from_custom_kubeconfig(kubeconfig, &options).await,
             Err(error) => Err(error),
         };
-        loaded.map_err(|error| ClientError::Kubeconfig {
-            from: format!("--kubeconfig={}", args.kubeconfig),
-            error,
-        })?
+        loaded.map_err(|error| unusable(&format!("--kubeconfig={}", args.kubeconfig), error))?
     } else if from_environment {
         let loaded = Config::from_kubeconfig(&options).await;
-        loaded.map_err(|error| ClientError::Kubeconfig {
-            from: "KUBECONFIG".to_owned(),
-            error,
-        })?
+        loaded.map_err(|error| unusable("KUBECONFIG", error))?
     } else {
-        Config::incluster().map_err(ClientError::NotInCluster)?
+        Config::incluster().map_err(|error| {
+            anyhow!("no API server: --kubeconfig and KUBECONFIG are not set, and this is not a pod with a service account: {error}")
+        })?
     };
     let agent = user_agent(program);
-    let agent = HeaderValue::from_str(&agent).map_err(|_| ClientError::UserAgent(agent))?;
+    let agent =
+        HeaderValue::from_str(&agent).map_err(|_| anyhow!("invalid user agent {agent:?}"))?;
     config.headers.push((USER_AGENT, agent));
     config.connect_timeout = Some(CONNECT_TIMEOUT);
     config.default_retry = false;
@@ -121,22 +101,25 @@ pub fn connect(
     config: Config,
     throttle: Throttle,
     metrics: RestMetrics,
-) -> Result<kube::Client, ClientError> {
+) -> anyhow::Result<kube::Client> {
     let host = config
         .cluster_url
         .authority()
         .map_or_else(String::new, ToString::to_string);
     let clock = metrics.clock.layer();
-    let layer = RequestLayer {
+    let shared = RequestState {
         throttle: Arc::new(Mutex::new(throttle)),
         metrics,
         host: host.into(),
         timeout: REQUEST_TIMEOUT,
     };
-    Ok(ClientBuilder::try_from(config)?
-        .with_layer(&clock)
-        .with_layer(&layer)
-        .build())
+    let builder = ClientBuilder::try_from(config)
+        .map_err(|error| anyhow!("cannot set up the API client: {error}"))?;
+    let layer = layer_fn(|inner| RequestService {
+        inner,
+        shared: shared.clone(),
+    });
+    Ok(builder.with_layer(&clock).with_layer(&layer).build())
 }
 
 /// Request extension: the request may use the reserved part of `--kube-api-burst`, and so overtakes
@@ -157,53 +140,41 @@ pub struct RestMetrics {
 impl RestMetrics {
     /// Registers the metrics.
     pub fn register(registry: &Registry) -> Result<Self, prometheus::Error> {
-        let requests = Opts::new(
-            "rest_client_requests_total",
-            "Requests to the API server by code, method and host.",
-        );
-        let durations = HistogramOpts::new(
-            "rest_client_request_duration_seconds",
-            "Latency of requests to the API server.",
-        );
-        let waits = HistogramOpts::new(
-            "rest_client_rate_limiter_duration_seconds",
-            "Time that requests waited for the client-side rate limit (--kube-api-qps, --kube-api-burst).",
-        );
-        let metrics = Self {
-            requests: IntCounterVec::new(requests, &["code", "method", "host"])?,
-            durations: HistogramVec::new(durations.buckets(BUCKETS.to_vec()), &["verb", "host"])?,
-            waits: HistogramVec::new(waits.buckets(BUCKETS.to_vec()), &["verb", "host"])?,
-            clock: ApiServerClock::register(registry)?,
+        let histogram = |name, help| {
+            let options = HistogramOpts::new(name, help).buckets(BUCKETS.to_vec());
+            register_histogram_vec_with_registry!(options, &["verb", "host"], registry)
         };
-        registry.register(Box::new(metrics.requests.clone()))?;
-        registry.register(Box::new(metrics.durations.clone()))?;
-        registry.register(Box::new(metrics.waits.clone()))?;
-        Ok(metrics)
+        Ok(Self {
+            requests: register_int_counter_vec_with_registry!(
+                "rest_client_requests_total",
+                "Requests to the API server by code, method and host.",
+                &["code", "method", "host"],
+                registry
+            )?,
+            durations: histogram(
+                "rest_client_request_duration_seconds",
+                "Latency of requests to the API server.",
+            )?,
+            waits: histogram(
+                "rest_client_rate_limiter_duration_seconds",
+                "Time that requests waited for the client-side rate limit (--kube-api-qps, --kube-api-burst).",
+            )?,
+            clock: ApiServerClock::register(registry)?,
+        })
     }
 }
 
 #[derive(Clone)]
-struct RequestLayer {
+struct RequestState {
     throttle: Arc<Mutex<Throttle>>,
     metrics: RestMetrics,
     host: Arc<str>,
     timeout: Duration,
 }
 
-impl<S> Layer<S> for RequestLayer {
-    type Service = RequestService<S>;
-
-    fn layer(&self, inner: S) -> Self::Service {
-        RequestService {
-            inner,
-            layer: self.clone(),
-        }
-    }
-}
-
 struct RequestService<S> {
     inner: S,
-    layer: RequestLayer,
+    shared: RequestState,
 }
 
 impl<S, B> Service<Request<KubeBody>> for RequestService<S>
@@ -228,7 +199,8 @@ where
         let wait = match kind {
             ResponseKind::Streaming => Some(Duration::ZERO),
             ResponseKind::Paged | ResponseKind::Complete => {
-                self.layer.acquire(is_urgent, Instant::now())
+                let mut throttle = self.shared.throttle.lock();
+                throttle.acquire(is_urgent, Instant::now())
             }
         };
         let Some(wait) = wait else {
@@ -236,12 +208,12 @@ where
         };
         let acquired = tokio::time::sleep(wait);
         let method = request.method().to_string();
-        let layer = self.layer.clone();
+        let shared = self.shared.clone();
         // The request is sent when this future is polled.
         let answer = self.inner.call(request);
         Box::pin(async move {
-            let labels: &[&str] = &[&method, &layer.host];
-            layer
+            let labels: &[&str] = &[&method, &shared.host];
+            shared
                 .metrics
                 .waits
                 .with_label_values(labels)
@@ -249,11 +221,11 @@ where
             acquired.await;
             let started = Instant::now();
             let response = match kind {
-                ResponseKind::Streaming => streaming_response(answer, layer.timeout).await,
-                ResponseKind::Paged => paged_response(answer, layer.timeout).await,
-                ResponseKind::Complete => complete_response(answer, layer.timeout).await,
+                ResponseKind::Streaming => streaming_response(answer, shared.timeout).await,
+                ResponseKind::Paged => paged_response(answer, shared.timeout).await,
+                ResponseKind::Complete => complete_response(answer, shared.timeout).await,
             };
-            layer
+            shared
                 .metrics
                 .durations
                 .with_label_values(labels)
@@ -261,20 +233,13 @@ where
             let code = response.as_ref().map_or("<error>".to_owned(), |response| {
                 response.status().as_u16().to_string()
             });
-            layer
+            shared
                 .metrics
                 .requests
-                .with_label_values(&[&code, &method, &*layer.host])
+                .with_label_values(&[&code, &method, &*shared.host])
                 .inc();
             response
         })
-    }
-}
-
-impl RequestLayer {
-    fn acquire(&self, is_urgent: bool, now: Instant) -> Option<Duration> {
-        // A throttle is consistent after every statement, so a poisoned lock is safe to use.
-        self.throttle.lock().acquire(is_urgent, now)
     }
 }
 

@@ -7,18 +7,19 @@
 //! be hours or months off, so this clock is used for times that are compared with certificates or
 //! written to objects. Replicas that use the same API server have the same time.
 
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, Instant, SystemTime, SystemTimeError};
 
 use http::header::DATE;
 use http::{Request, Response};
 use k8s_openapi::jiff::Timestamp;
 use k8s_openapi::jiff::fmt::rfc2822::DateTimeParser;
-use prometheus::{Gauge, Registry};
+use prometheus::{Gauge, Registry, register_gauge_with_registry};
+use tower::layer::layer_fn;
 use tower::{Layer, Service};
 
 /// Minimum offset of the local clock that is logged.
@@ -50,12 +51,11 @@ struct Reading {
 impl ApiServerClock {
     /// A clock that exports the offset of the local clock as a metric.
     pub fn register(registry: &Registry) -> Result<Self, prometheus::Error> {
-        let name = "plimsoll_clock_offset_seconds";
-        let offset = Gauge::new(
-            name,
+        let offset = register_gauge_with_registry!(
+            "plimsoll_clock_offset_seconds",
             "Local time minus the API server's time, at its last response.",
+            registry
         )?;
-        registry.register(Box::new(offset.clone()))?;
         Ok(Self(Arc::new(Mutex::new(ClockState {
             offset: Some(offset),
             ..ClockState::default()
@@ -74,7 +74,7 @@ impl ApiServerClock {
 
     /// The time when the local clock shows `local` and the monotonic clock `now`.
     pub fn at(&self, local: SystemTime, now: Instant) -> SystemTime {
-        let reading = self.state().reading;
+        let reading = self.0.lock().reading;
         let time = |Reading { date, at }| date.checked_add(now.saturating_duration_since(at));
         reading.and_then(time).unwrap_or(local)
     }
@@ -82,19 +82,13 @@ impl ApiServerClock {
     /// Sets the clock by the `Date` of a response that arrives when the local clock shows `local`
     /// and the monotonic clock `now`.
     pub fn observe(&self, date: SystemTime, local: SystemTime, now: Instant) {
-        let mut state = self.state();
+        let mut state = self.0.lock();
         state.reading = Some(Reading { date, at: now });
-        let (ahead, behind) = (local.duration_since(date), date.duration_since(local));
+        let ahead = local.duration_since(date);
         let apart = ahead
             .as_ref()
-            .or(behind.as_ref())
-            .copied()
-            .unwrap_or_default();
-        let offset = if ahead.is_ok() {
-            apart.as_secs_f64()
-        } else {
-            -apart.as_secs_f64()
-        };
+            .map_or_else(SystemTimeError::duration, |ahead| *ahead);
+        let offset = apart.as_secs_f64() * if ahead.is_ok() { 1.0 } else { -1.0 };
         if let Some(gauge) = &state.offset {
             gauge.set(offset);
         }
@@ -116,13 +110,12 @@ impl ApiServerClock {
 
     /// A client layer that sets the clock by each response of the API server itself, as soon as its
     /// headers arrive.
-    pub fn layer(&self) -> ClockLayer {
-        ClockLayer(self.clone())
-    }
-
-    fn state(&self) -> MutexGuard<'_, ClockState> {
-        // The state is consistent after every statement, so a poisoned lock is safe to use.
-        self.0.lock()
+    pub fn layer<S>(&self) -> impl Layer<S, Service = ClockService<S>> + use<S> {
+        let clock = self.clone();
+        layer_fn(move |inner| ClockService {
+            inner,
+            clock: clock.clone(),
+        })
     }
 }
 
@@ -138,21 +131,6 @@ impl ClockState {
             self.logged_at = Some(now);
         }
         is_logged
-    }
-}
-
-/// The layer of [`ApiServerClock::layer`].
-#[derive(Debug, Clone)]
-pub struct ClockLayer(ApiServerClock);
-
-impl<S> Layer<S> for ClockLayer {
-    type Service = ClockService<S>;
-
-    fn layer(&self, inner: S) -> Self::Service {
-        ClockService {
-            inner,
-            clock: self.0.clone(),
-        }
     }
 }
 
@@ -228,10 +206,8 @@ mod tests {
         assert_eq!(clock.at(at(7), start), at(7), "no answer yet");
         clock.observe(at(1000), at(1), start);
         for local in [0, 1, 1_000_000_000] {
-            assert_eq!(
-                clock.at(at(local), start + Duration::from_secs(9)),
-                at(1009)
-            );
+            let later = start + Duration::from_secs(9);
+            assert_eq!(clock.at(at(local), later), at(1009));
         }
         clock.observe(at(500), at(1), start + Duration::from_secs(10));
         assert_eq!(clock.at(at(1), start + Duration::from_secs(11)), at(501));
@@ -241,25 +217,18 @@ mod tests {
     fn the_offset_of_the_local_clock_is_exported() {
         let registry = Registry::new();
         let clock = ApiServerClock::register(&registry).unwrap();
-        for (date, local, expected) in
-            [(1000, 1000, 0.0), (1000, 4600, 3600.0), (1000, 400, -600.0)]
-        {
-            clock.observe(at(date), at(local), Instant::now());
+        for (local, expected) in [(1000, 0.0), (4600, 3600.0), (400, -600.0)] {
+            clock.observe(at(1000), at(local), Instant::now());
             let exported = registry.gather()[0].get_metric()[0].get_gauge().get_value();
-            assert!(
-                (exported - expected).abs() < 1e-9,
-                "{exported} for {expected}"
-            );
+            assert!((exported - expected).abs() < 1e-9, "{exported}");
         }
     }
 
     #[test]
     fn the_date_of_an_answer_is_read_as_go_writes_it() {
         let answer = |text: &str| Response::builder().header(DATE, text).body(()).unwrap();
-        assert_eq!(
-            date(&answer("Sun, 06 Nov 1994 08:49:37 GMT")),
-            Some(at(784_111_777))
-        );
+        let read = date(&answer("Sun, 06 Nov 1994 08:49:37 GMT"));
+        assert_eq!(read, Some(at(784_111_777)));
         for text in ["", "yesterday", "1994-11-06T08:49:37Z"] {
             assert_eq!(date(&answer(text)), None, "{text:?}");
         }
@@ -271,7 +240,7 @@ mod tests {
         for (path, is_taken) in [
             ("/api/v1/namespaces/shop/pods?watch=true", true),
             (
-                "/apis/coordination.k8s.io/v1/namespaces/shop/leases/updater",
+                "/apis/coordination.k8s.io/v1/namespaces/shop/leases/a",
                 true,
             ),
             ("/apis/metrics.k8s.io/v1beta1/pods", false),
@@ -317,13 +286,8 @@ mod tests {
         assert_eq!(observe(1000, Duration::ZERO), 0);
         assert_eq!(observe(5000, minute), 1, "off");
         for second in 0..599 {
-            assert_eq!(
-                observe(
-                    [1000, 5000][second % 2],
-                    minute + Duration::from_secs(second as u64)
-                ),
-                1
-            );
+            let date = [1000, 5000][second as usize % 2];
+            assert_eq!(observe(date, minute + Duration::from_secs(second)), 1);
         }
         assert_eq!(observe(1000, minute * 11), 2, "on again");
         assert_eq!(observe(5000, minute * 12), 2);

@@ -8,43 +8,25 @@ use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 
+use anyhow::{Context as _, bail, ensure};
+
 /// The largest number of nanoseconds that Go's `time.Duration` holds.
 const MAX_NANOS: u128 = i64::MAX as u128;
+const TOO_LONG: &str = "duration is longer than 292 years";
 
 /// A duration that reads and prints as Go's `time.Duration` does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct GoDuration(pub Duration);
 
-/// The reason why a text is not a duration.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum DurationError {
-    /// Nothing, or a sign with nothing after it.
-    #[error("empty duration")]
-    Empty,
-    /// A minus sign before anything but zero.
-    #[error("duration must not be negative")]
-    Negative,
-    /// A part that does not start with a decimal number.
-    #[error("expected a number before {0:?}, such as 1m30s")]
-    Number(String),
-    /// A number with no unit, or an unknown one.
-    #[error("unknown unit {0:?}, expected ns, us, ms, s, m or h")]
-    Unit(String),
-    /// More than 2^63 - 1 nanoseconds (about 292 years).
-    #[error("duration is longer than 292 years")]
-    TooLong,
-}
-
 /// Parses a duration of at least `least`.
 pub fn at_least(least: Duration, text: &str) -> Result<GoDuration, String> {
     let duration: GoDuration = text
         .parse()
-        .map_err(|error: DurationError| error.to_string())?;
+        .map_err(|error: anyhow::Error| error.to_string())?;
     if duration.0 < least {
-        Err(format!("must be at least {}", GoDuration(least)))
-    } else {
-        Ok(duration)
+        return Err(format!("must be at least {}", GoDuration(least)));
     }
+    Ok(duration)
 }
 
 /// Parses an interval or a timeout of at least 100ms.
@@ -59,38 +41,34 @@ impl From<GoDuration> for Duration {
 }
 
 impl FromStr for GoDuration {
-    type Err = DurationError;
+    type Err = anyhow::Error;
 
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let (negative, magnitude) = match text.strip_prefix('-') {
-            Some(rest) => (true, rest),
-            None => (false, text.strip_prefix('+').unwrap_or(text)),
-        };
+    fn from_str(text: &str) -> anyhow::Result<Self> {
+        let magnitude = text.strip_prefix(['-', '+']).unwrap_or(text);
         let nanos = match magnitude {
-            "" => return Err(DurationError::Empty),
+            "" => bail!("empty duration"),
             "0" => 0,
             parts => sum_of_parts(parts)?,
         };
-        if negative && nanos > 0 {
-            return Err(DurationError::Negative);
-        }
+        ensure!(
+            nanos == 0 || !text.starts_with('-'),
+            "duration must not be negative"
+        );
         Ok(Self(Duration::from_nanos(nanos)))
     }
 }
 
-fn sum_of_parts(mut rest: &str) -> Result<u64, DurationError> {
+fn sum_of_parts(mut rest: &str) -> anyhow::Result<u64> {
     let mut total: u128 = 0;
     while !rest.is_empty() {
         let (number, after) = split_while(rest, |c| c.is_ascii_digit() || c == '.');
         let (unit, after) = split_while(after, |c| !c.is_ascii_digit() && c != '.');
-        let whole_and_fraction =
-            decimal(number).ok_or_else(|| DurationError::Number(rest.to_owned()))?;
-        total += nanos_of(whole_and_fraction, unit_nanos(unit)?)?;
+        let whole_and_fraction = decimal(number)
+            .with_context(|| format!("expected a number before {rest:?}, such as 1m30s"))?;
+        total += nanos_of(whole_and_fraction, unit_nanos(unit)?).context(TOO_LONG)?;
         rest = after;
     }
-    if total > MAX_NANOS {
-        return Err(DurationError::TooLong);
-    }
+    ensure!(total <= MAX_NANOS, TOO_LONG);
     Ok(total as u64)
 }
 
@@ -106,7 +84,7 @@ fn decimal(number: &str) -> Option<(&str, &str)> {
     (!malformed).then_some((whole, fraction))
 }
 
-fn unit_nanos(unit: &str) -> Result<u128, DurationError> {
+fn unit_nanos(unit: &str) -> anyhow::Result<u128> {
     Ok(match unit {
         "ns" => 1,
         "us" | "µs" | "μs" => 1_000,
@@ -114,20 +92,19 @@ fn unit_nanos(unit: &str) -> Result<u128, DurationError> {
         "s" => 1_000_000_000,
         "m" => 60_000_000_000,
         "h" => 3_600_000_000_000,
-        other => return Err(DurationError::Unit(other.to_owned())),
+        other => bail!("unknown unit {other:?}, expected ns, us, ms, s, m or h"),
     })
 }
 
-fn nanos_of((whole, fraction): (&str, &str), unit: u128) -> Result<u128, DurationError> {
-    let whole: u128 = if whole.is_empty() {
-        0
-    } else {
-        whole.parse().map_err(|_| DurationError::TooLong)?
+/// `None` for more than Go's maximum.
+fn nanos_of((whole, fraction): (&str, &str), unit: u128) -> Option<u128> {
+    let whole: u128 = match whole {
+        "" => 0,
+        digits => digits.parse().ok()?,
     };
     let nanos = whole
         .checked_mul(unit)
-        .filter(|nanos| *nanos <= MAX_NANOS)
-        .ok_or(DurationError::TooLong)?;
+        .filter(|nanos| *nanos <= MAX_NANOS)?;
     let (mut numerator, mut scale) = (0u64, 1f64);
     for digit in fraction.bytes() {
         // Digits past the 19th cannot matter.
@@ -138,7 +115,7 @@ fn nanos_of((whole, fraction): (&str, &str), unit: u128) -> Result<u128, Duratio
         scale *= 10.0;
     }
     // In floating point as Go does, so that 0.3333333333333333333h is 20 minutes here too.
-    Ok(nanos + (numerator as f64 * (unit as f64 / scale)) as u128)
+    Some(nanos + (numerator as f64 * (unit as f64 / scale)) as u128)
 }
 
 impl fmt::Display for GoDuration {
@@ -183,7 +160,7 @@ mod tests {
             .parse()
             .unwrap_or_else(|error| panic!("{text}: {error}"));
         assert_eq!(duration.to_string(), printed, "{text}");
-        assert_eq!(printed.parse(), Ok(duration), "{printed} reads back");
+        assert_eq!(printed.parse().ok(), Some(duration), "{printed} reads back");
     }
 
     #[test]
@@ -215,21 +192,24 @@ mod tests {
     #[test]
     fn other_texts_are_refused_with_the_reason() {
         for (text, error) in [
-            ("", DurationError::Empty),
-            ("-", DurationError::Empty),
-            ("-1s", DurationError::Negative),
-            ("10", DurationError::Unit(String::new())),
-            ("8d", DurationError::Unit("d".to_owned())),
-            ("s", DurationError::Number("s".to_owned())),
-            ("1m.s", DurationError::Number(".s".to_owned())),
-            ("1.2.3s", DurationError::Number("1.2.3s".to_owned())),
-            ("2562047h47m16.854775808s", DurationError::TooLong),
+            ("", "empty duration"),
+            ("-", "empty duration"),
+            ("-1s", "duration must not be negative"),
+            ("10", "unknown unit \"\", expected ns, us, ms, s, m or h"),
+            ("8d", "unknown unit \"d\", expected ns, us, ms, s, m or h"),
+            ("s", "expected a number before \"s\", such as 1m30s"),
+            ("1m.s", "expected a number before \".s\", such as 1m30s"),
             (
-                "99999999999999999999999999999999999999999999h",
-                DurationError::TooLong,
+                "1.2.3s",
+                "expected a number before \"1.2.3s\", such as 1m30s",
             ),
+            ("2562047h47m16.854775808s", TOO_LONG),
+            ("99999999999999999999999999999999999999999999h", TOO_LONG),
         ] {
-            assert_eq!(text.parse::<GoDuration>(), Err(error), "{text}");
+            let parsed = text
+                .parse::<GoDuration>()
+                .map_err(|error| error.to_string());
+            assert_eq!(parsed, Err(error.to_owned()), "{text}");
         }
     }
 }

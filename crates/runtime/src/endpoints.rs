@@ -83,19 +83,11 @@ fn answer(outcome: Result<&'static str, String>) -> Response {
 }
 
 /// With `?verbose` it lists every condition.
-async fn ready(
-    State(Endpoints {
-        readiness,
-        shutdown,
-        ..
-    }): State<Endpoints>,
-    uri: Uri,
-) -> Response {
-    let is_verbose = uri
-        .query()
-        .is_some_and(|query| query.split('&').any(|part| part.starts_with("verbose")));
-    let mut missing = readiness.missing();
-    if shutdown.is_cancelled() {
+async fn ready(State(endpoints): State<Endpoints>, uri: Uri) -> Response {
+    let mut parts = uri.query().unwrap_or_default().split('&');
+    let is_verbose = parts.any(|part| part.starts_with("verbose"));
+    let mut missing = endpoints.readiness.missing();
+    if endpoints.shutdown.is_cancelled() {
         missing.push("shutting down".to_owned());
     }
     let code = if missing.is_empty() {
@@ -104,7 +96,7 @@ async fn ready(
         StatusCode::SERVICE_UNAVAILABLE
     };
     let text = match (is_verbose, missing.is_empty()) {
-        (true, _) => readiness.report(),
+        (true, _) => endpoints.readiness.report(),
         (false, true) => "ok\n".to_owned(),
         (false, false) => missing.join("\n") + "\n",
     };
@@ -147,12 +139,9 @@ mod tests {
         check(&endpoints, "/health-check", (200, "OK")).await;
         check(&endpoints, "/healthz", (200, "ok\n")).await;
 
-        let long_ago = Instant::now()
-            .checked_sub(Duration::from_secs(301))
-            .unwrap();
-        endpoints
-            .activity
-            .expect_every(Duration::from_mins(5), long_ago);
+        let long_ago = Instant::now().checked_sub(Duration::from_secs(301));
+        let activity = &endpoints.activity;
+        activity.expect_every(Duration::from_mins(5), long_ago.unwrap());
         let request = Request::get("/health-check").body(Body::empty()).unwrap();
         let response = endpoints.clone().router().oneshot(request).await.unwrap();
         assert_eq!(response.status(), StatusCode::INTERNAL_SERVER_ERROR);
@@ -177,10 +166,8 @@ mod tests {
     async fn metrics_are_in_the_text_format() {
         let endpoints = endpoints();
         let counter = prometheus::IntCounter::new("vpa_things_total", "Things.").unwrap();
-        endpoints
-            .registry
-            .register(Box::new(counter.clone()))
-            .unwrap();
+        let registered = endpoints.registry.register(Box::new(counter.clone()));
+        registered.unwrap();
         counter.inc();
         let text = "# HELP vpa_things_total Things.\n# TYPE vpa_things_total counter\nvpa_things_total 1\n";
         check(&endpoints, "/metrics", (200, text)).await;

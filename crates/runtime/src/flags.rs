@@ -1,4 +1,4 @@
-//! Command lines in the syntax of Go's pflag, with an environment variable for every flag.
+//! Parser of command lines in the syntax of Go's pflag, with an environment variable for every flag.
 //!
 //! * `--a_b` is `--a-b`; `--flag=v` and `--flag v` are the same; the last of a repeated flag wins.
 //! * A boolean is bare or has `=true`, `=false` or another value of Go's `strconv.ParseBool`.
@@ -121,17 +121,13 @@ fn as_boolean(arg: Arg) -> Arg {
 }
 
 /// Parses the values of Go's `strconv.ParseBool`.
-pub(crate) fn go_bool(word: &str) -> Result<bool, NotABoolean> {
+pub(crate) fn go_bool(word: &str) -> Result<bool, &'static str> {
     match word {
         "1" | "t" | "T" | "true" | "TRUE" | "True" => Ok(true),
         "0" | "f" | "F" | "false" | "FALSE" | "False" => Ok(false),
-        _ => Err(NotABoolean),
+        _ => Err("expected true or false"),
     }
 }
-
-#[derive(Debug, thiserror::Error)]
-#[error("expected true or false")]
-pub(crate) struct NotABoolean;
 
 /// The environment variable of a flag: `PLIMSOLL_<PROGRAM>_<FLAG>`.
 pub fn environment_variable(program: &str, flag: &str) -> String {
@@ -249,7 +245,7 @@ mod tests {
 
     #[test]
     fn defaults_of_the_program_fill_flags_without_one() {
-        assert_eq!(parse("").map(|flags| flags.name), Ok("default".to_owned()));
+        assert_eq!(parse("").unwrap().name, "default");
     }
 
     #[test]

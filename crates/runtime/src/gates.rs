@@ -5,6 +5,8 @@
 
 use std::collections::BTreeMap;
 
+use anyhow::{Context as _, anyhow, bail, ensure};
+
 /// The maturity of a feature.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Stage {
@@ -23,8 +25,6 @@ pub struct Gate {
     pub name: &'static str,
     /// The maturity; `AllAlpha` and `AllBeta` set the gates of theirs.
     pub stage: Stage,
-    /// The default value.
-    pub default: bool,
 }
 
 /// CPU startup boost; used by updater and webhook.
@@ -37,78 +37,46 @@ pub const PER_VPA_CONFIG: &str = "PerVPAConfig";
 /// The gates that every program of the suite accepts, as upstream's programs do: one
 /// `--feature-gates` value fits all of them.
 pub const SUITE: [Gate; 3] = [
-    Gate {
-        name: CPU_STARTUP_BOOST,
-        stage: Stage::Alpha,
-        default: false,
-    },
-    Gate {
-        name: IN_PLACE,
-        stage: Stage::Alpha,
-        default: false,
-    },
-    Gate {
-        name: PER_VPA_CONFIG,
-        stage: Stage::Alpha,
-        default: false,
-    },
+    Gate::new(CPU_STARTUP_BOOST, Stage::Alpha),
+    Gate::new(IN_PLACE, Stage::Alpha),
+    Gate::new(PER_VPA_CONFIG, Stage::Alpha),
 ];
+
+impl Gate {
+    /// A gate that is on by default unless it is alpha.
+    pub const fn new(name: &'static str, stage: Stage) -> Self {
+        Self { name, stage }
+    }
+}
 
 /// The value of each known gate.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FeatureGates(BTreeMap<&'static str, bool>);
 
-/// The reason why a list of gates cannot be used.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum GateError {
-    /// An entry without `=`.
-    #[error("missing value for feature gate {0}, expected {0}=true or {0}=false")]
-    MissingValue(String),
-    /// A value that is not a boolean.
-    #[error("invalid value {value:?} of feature gate {gate}, expected true or false")]
-    Value {
-        /// The gate as given.
-        gate: String,
-        /// The value as given.
-        value: String,
-    },
-    /// An unknown gate.
-    #[error("unrecognized feature gate {gate}, known are {known}")]
-    Unknown {
-        /// The gate as given.
-        gate: String,
-        /// All known names, separated by commas.
-        known: String,
-    },
-    /// A stable gate is set to the opposite of its locked value.
-    #[error("feature gate {0} is stable and cannot be switched off")]
-    Locked(&'static str),
-}
-
 impl FeatureGates {
     /// Parses a comma-separated list of `Name=bool`. The last entry of a name wins. Gates that are
     /// not listed have their defaults.
-    pub fn parse(known: &[Gate], text: &str) -> Result<Self, GateError> {
+    pub fn parse(known: &[Gate], text: &str) -> anyhow::Result<Self> {
         let mut named: BTreeMap<&str, bool> = BTreeMap::new();
         for entry in text
             .split(',')
             .map(str::trim)
             .filter(|entry| !entry.is_empty())
         {
-            let (gate, value) = entry
-                .split_once('=')
-                .ok_or_else(|| GateError::MissingValue(entry.to_owned()))?;
-            let (gate, value) = (gate.trim(), value.trim());
-            let on = crate::flags::go_bool(value).map_err(|_| GateError::Value {
-                gate: gate.to_owned(),
-                value: value.to_owned(),
+            let (gate, value) = entry.split_once('=').with_context(|| {
+                format!(
+                    "missing value for feature gate {entry}, expected {entry}=true or {entry}=false"
+                )
             })?;
-            if !is_group(gate) && !known.iter().any(|candidate| candidate.name == gate) {
-                return Err(GateError::Unknown {
-                    gate: gate.to_owned(),
-                    known: names(known),
-                });
-            }
+            let (gate, value) = (gate.trim(), value.trim());
+            let on = crate::flags::go_bool(value).map_err(|error| {
+                anyhow!("invalid value {value:?} of feature gate {gate}, {error}")
+            })?;
+            ensure!(
+                is_group(gate) || known.iter().any(|candidate| candidate.name == gate),
+                "unrecognized feature gate {gate}, known are {}",
+                names(known)
+            );
             named.insert(gate, on);
         }
         known
@@ -129,19 +97,19 @@ fn is_group(gate: &str) -> bool {
 }
 
 fn names(known: &[Gate]) -> String {
-    let names: Vec<_> = ["AllAlpha", "AllBeta"]
-        .into_iter()
-        .chain(known.iter().map(|gate| gate.name))
-        .collect();
-    names.join(", ")
+    let names = known.iter().map(|gate| format!(", {}", gate.name));
+    "AllAlpha, AllBeta".to_owned() + &names.collect::<String>()
 }
 
-fn value(gate: &Gate, named: &BTreeMap<&str, bool>) -> Result<bool, GateError> {
+fn value(gate: &Gate, named: &BTreeMap<&str, bool>) -> anyhow::Result<bool> {
     let group = match gate.stage {
         Stage::Alpha => named.get("AllAlpha"),
         Stage::Beta => named.get("AllBeta"),
         Stage::Stable if named.get(gate.name) == Some(&false) => {
-            return Err(GateError::Locked(gate.name));
+            bail!(
+                "feature gate {} is stable and cannot be switched off",
+                gate.name
+            );
         }
         Stage::Stable => None,
     };
@@ -149,7 +117,7 @@ fn value(gate: &Gate, named: &BTreeMap<&str, bool>) -> Result<bool, GateError> {
         .get(gate.name)
         .or(group)
         .copied()
-        .unwrap_or(gate.default))
+        .unwrap_or(gate.stage != Stage::Alpha))
 }
 
 #[cfg(test)]
@@ -157,26 +125,10 @@ mod tests {
     use super::*;
 
     const KNOWN: [Gate; 4] = [
-        Gate {
-            name: "Boost",
-            stage: Stage::Alpha,
-            default: false,
-        },
-        Gate {
-            name: "InPlace",
-            stage: Stage::Alpha,
-            default: false,
-        },
-        Gate {
-            name: "Feed",
-            stage: Stage::Beta,
-            default: true,
-        },
-        Gate {
-            name: "Old",
-            stage: Stage::Stable,
-            default: true,
-        },
+        Gate::new("Boost", Stage::Alpha),
+        Gate::new("InPlace", Stage::Alpha),
+        Gate::new("Feed", Stage::Beta),
+        Gate::new("Old", Stage::Stable),
     ];
 
     fn check(text: &str, expected: Result<&[&str], &str>) {

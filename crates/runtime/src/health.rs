@@ -1,6 +1,6 @@
 //! Liveness and readiness of the process.
 
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -23,24 +23,24 @@ impl Activity {
     /// Expects activity at least once per `timeout`, starting at `now`. Upstream uses five times
     /// the loop's interval.
     pub fn expect_every(&self, timeout: Duration, now: Instant) {
-        *lock(&self.0) = Some(Expectation { timeout, last: now });
+        *self.0.lock() = Some(Expectation { timeout, last: now });
     }
 
     /// Expects no more activity: the replica is a standby again.
     pub fn expect_nothing(&self) {
-        *lock(&self.0) = None;
+        *self.0.lock() = None;
     }
 
     /// Records activity at `now`.
     pub fn record(&self, now: Instant) {
-        if let Some(expectation) = lock(&self.0).as_mut() {
+        if let Some(expectation) = self.0.lock().as_mut() {
             expectation.last = now;
         }
     }
 
     /// Fails with upstream's text if the last activity is older than the timeout.
     pub fn check(&self, now: Instant) -> Result<(), String> {
-        let Some(Expectation { timeout, last }) = *lock(&self.0) else {
+        let Some(Expectation { timeout, last }) = *self.0.lock() else {
             return Ok(());
         };
         let quiet = now.saturating_duration_since(last);
@@ -84,7 +84,7 @@ impl Readiness {
 
     /// The conditions that are not ready, as `name: reason`; empty when the program is ready.
     pub fn missing(&self) -> Vec<String> {
-        let states = lock(&self.0);
+        let states = self.0.lock();
         let missing = states.iter().filter_map(|(name, state)| match state {
             ConditionStatus::Ready | ConditionStatus::ReadyBut(_) => None,
             ConditionStatus::Missing(reason) => Some(format!("{name}: {reason}")),
@@ -94,7 +94,7 @@ impl Readiness {
 
     /// All conditions, in the format of Kubernetes' own servers.
     pub fn report(&self) -> String {
-        let states = lock(&self.0);
+        let states = self.0.lock();
         let lines = states.iter().map(|(name, state)| match state {
             ConditionStatus::Ready => format!("[+]{name} ok\n"),
             ConditionStatus::ReadyBut(remark) => format!("[+]{name} ok: {remark}\n"),
@@ -121,13 +121,8 @@ impl Condition {
     }
 
     fn set(&self, state: ConditionStatus) {
-        lock(&self.all.0).insert(self.name.clone(), state);
+        self.all.0.lock().insert(self.name.clone(), state);
     }
-}
-
-/// The values are consistent after every statement, so a poisoned lock is safe to use.
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock()
 }
 
 #[cfg(test)]

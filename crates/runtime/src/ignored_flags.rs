@@ -23,67 +23,31 @@ const SOURCE_FILE: &str =
 
 /// All ignored flags. Those with the default `true` or `false` are booleans.
 pub const FLAGS: [IgnoredFlag; 12] = [
-    IgnoredFlag {
-        name: "profiling",
-        default: "false",
-        reason: "the program has no profiling endpoint",
-    },
-    IgnoredFlag {
-        name: "logtostderr",
-        default: "true",
-        reason: LOG_FILE,
-    },
-    IgnoredFlag {
-        name: "alsologtostderr",
-        default: "false",
-        reason: LOG_FILE,
-    },
-    IgnoredFlag {
-        name: "log-dir",
-        default: "",
-        reason: LOG_FILE,
-    },
-    IgnoredFlag {
-        name: "log-file",
-        default: "",
-        reason: LOG_FILE,
-    },
-    IgnoredFlag {
-        name: "log-file-max-size",
-        default: "1800",
-        reason: LOG_FILE,
-    },
-    IgnoredFlag {
-        name: "one-output",
-        default: "false",
-        reason: LOG_FILE,
-    },
-    IgnoredFlag {
-        name: "skip-log-headers",
-        default: "false",
-        reason: LOG_FILE,
-    },
-    IgnoredFlag {
-        name: "skip-headers",
-        default: "false",
-        reason: HEADER,
-    },
-    IgnoredFlag {
-        name: "add-dir-header",
-        default: "false",
-        reason: HEADER,
-    },
-    IgnoredFlag {
-        name: "log-backtrace-at",
-        default: ":0",
-        reason: SOURCE_FILE,
-    },
-    IgnoredFlag {
-        name: "vmodule",
-        default: "",
-        reason: SOURCE_FILE,
-    },
+    ignored(
+        "profiling",
+        "false",
+        "the program has no profiling endpoint",
+    ),
+    ignored("logtostderr", "true", LOG_FILE),
+    ignored("alsologtostderr", "false", LOG_FILE),
+    ignored("log-dir", "", LOG_FILE),
+    ignored("log-file", "", LOG_FILE),
+    ignored("log-file-max-size", "1800", LOG_FILE),
+    ignored("one-output", "false", LOG_FILE),
+    ignored("skip-log-headers", "false", LOG_FILE),
+    ignored("skip-headers", "false", HEADER),
+    ignored("add-dir-header", "false", HEADER),
+    ignored("log-backtrace-at", ":0", SOURCE_FILE),
+    ignored("vmodule", "", SOURCE_FILE),
 ];
+
+const fn ignored(name: &'static str, default: &'static str, reason: &'static str) -> IgnoredFlag {
+    IgnoredFlag {
+        name,
+        default,
+        reason,
+    }
+}
 
 impl IgnoredFlag {
     fn is_switch(&self) -> bool {

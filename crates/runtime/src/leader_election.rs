@@ -7,7 +7,7 @@ use anyhow::Context as _;
 use http::HeaderValue;
 use http::header::USER_AGENT;
 use kube::Api;
-use prometheus::{IntGauge, Opts};
+use prometheus::{Opts, register_int_gauge_with_registry};
 
 use crate::args::{LeaderElectionArgs, ResourceLock};
 use crate::candidate::Candidate;
@@ -53,8 +53,7 @@ impl Chassis {
             "1 if this process holds the Lease, 0 if not.",
         )
         .const_label("name", &args.leader_elect_resource_name);
-        let status = IntGauge::with_opts(status)?;
-        self.registry.register(Box::new(status.clone()))?;
+        let status = register_int_gauge_with_registry!(status, self.registry)?;
         let api = Api::namespaced(self.lease_client()?, &args.leader_elect_resource_namespace);
         let Announcement {
             address,
@@ -81,10 +80,6 @@ impl Chassis {
             USER_AGENT,
             HeaderValue::from_str(&agent).context("invalid user agent")?,
         ));
-        Ok(client::connect(
-            config,
-            Throttle::new(10.0, 20),
-            self.rest_metrics.clone(),
-        )?)
+        client::connect(config, Throttle::new(10.0, 20), self.rest_metrics.clone())
     }
 }

@@ -4,7 +4,10 @@ use parking_lot::Mutex;
 use std::sync::Arc;
 use std::time::Instant;
 
+use http::Request;
 use k8s_openapi::jiff::Timestamp;
+use kube::Client;
+use kube::client::Body;
 use tokio_util::sync::CancellationToken;
 
 use crate::lease;
@@ -27,7 +30,7 @@ impl Leading {
         }
     }
 
-    /// A term without an end that starts at `now`, without leader election.
+    /// A term without an end that starts at `now`, for `--leader-elect=false`.
     pub fn alone(now: Timestamp) -> Self {
         Self::new(lease::term(now, 0), None)
     }
@@ -49,6 +52,22 @@ impl Leading {
         !self.lost.is_cancelled() && until.is_none_or(|until| now < until)
     }
 
+    /// A client whose requests fail with [`NotLeading`] after the term, except reads.
+    pub fn guard(&self, client: &Client) -> Client {
+        let (leading, inner) = (self.clone(), client.clone());
+        let service = tower::service_fn(move |request: Request<Body>| {
+            let (leads, inner) = (leading.holds(Instant::now()), inner.clone());
+            async move {
+                if leads || request.method().is_safe() {
+                    inner.send(request).await
+                } else {
+                    Err(kube::Error::Service(NotLeading.into()))
+                }
+            }
+        });
+        Client::new(service, client.default_namespace())
+    }
+
     pub(crate) fn end(&self) {
         self.lost.cancel();
     }
@@ -58,9 +77,24 @@ impl Leading {
     }
 }
 
+/// The error of a write after the term.
+#[derive(Debug, thiserror::Error)]
+#[error("this replica does not lead any more")]
+pub struct NotLeading;
+
+impl NotLeading {
+    /// Whether this is the cause of an error, so that nothing was sent.
+    pub fn is(error: &kube::Error) -> bool {
+        matches!(error, kube::Error::Service(cause) if cause.is::<Self>())
+    }
+}
+
 #[cfg(test)]
 mod tests {
+    use std::convert::Infallible;
     use std::time::Duration;
+
+    use http::{Method, Response};
 
     use super::*;
 
@@ -74,5 +108,29 @@ mod tests {
         assert!(after(11));
         leading.end();
         assert!(!after(11));
+    }
+
+    #[tokio::test]
+    async fn after_the_term_a_guarded_client_only_reads() {
+        let leading = Leading::alone(Timestamp::UNIX_EPOCH);
+        let service = tower::service_fn(async |_: Request<Body>| {
+            Ok::<_, Infallible>(Response::new(Body::empty()))
+        });
+        let client = leading.guard(&Client::new(service, "shop"));
+        for (ends, method, is_sent) in [
+            (false, Method::POST, true),
+            (true, Method::GET, true),
+            (true, Method::POST, false),
+            (true, Method::PATCH, false),
+            (true, Method::DELETE, false),
+        ] {
+            if ends {
+                leading.end();
+            }
+            let request = Request::builder().method(&method).body(Body::empty());
+            let sent = client.send(request.unwrap()).await;
+            let is_refused = sent.is_err_and(|error| NotLeading::is(&error));
+            assert_eq!(is_refused, !is_sent, "{method}");
+        }
     }
 }

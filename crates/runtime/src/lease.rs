@@ -7,6 +7,7 @@
 
 use std::time::{Duration, Instant};
 
+use anyhow::ensure;
 use k8s_openapi::api::coordination::v1::LeaseSpec;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
 use k8s_openapi::jiff::Timestamp;
@@ -55,10 +56,10 @@ pub fn decide(
 /// The duration that the holder wrote. A Lease without one (written by neither client-go nor us)
 /// gets our own.
 fn duration(lease: &LeaseSpec) -> Option<Duration> {
-    let seconds = u64::try_from(lease.lease_duration_seconds?)
-        .ok()
-        .filter(|seconds| *seconds > 0)?;
-    Some(Duration::from_secs(seconds))
+    let seconds = u64::try_from(lease.lease_duration_seconds?).ok();
+    seconds
+        .filter(|seconds| *seconds > 0)
+        .map(Duration::from_secs)
 }
 
 /// The spec that `me` writes to create, take or renew the Lease at wall-clock time `now`.
@@ -112,19 +113,11 @@ const TRANSITION_BITS: u32 = 24;
 pub fn identity(hostname: &str, random: u128, address: Option<&str>) -> String {
     // Version 4, variant 1, as RFC 9562 marks a random UUID.
     let uuid = random & !(0xf << 76) & !(0x3 << 62) | 0x4 << 76 | 0x2 << 62;
-    let hex = format!("{uuid:032x}");
-    let uuid = [
-        &hex[..8],
-        &hex[8..12],
-        &hex[12..16],
-        &hex[16..20],
-        &hex[20..],
-    ]
-    .join("-");
-    address.map_or_else(
-        || format!("{hostname}_{uuid}"),
-        |address| format!("{hostname}_{uuid}_{address}"),
-    )
+    let mut identity = format!("{hostname}_{uuid:032x}");
+    for end in [8, 13, 18, 23] {
+        identity.insert(hostname.len() + 1 + end, '-');
+    }
+    address.map_or(identity.clone(), |address| format!("{identity}_{address}"))
 }
 
 /// The address in an [`identity`].
@@ -153,26 +146,10 @@ pub struct Timings {
     pub retry_period: Duration,
 }
 
-/// The reason why the durations cannot be used.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub enum TimingError {
-    /// Not a whole number of seconds, or zero.
-    #[error("--leader-elect-lease-duration must be a whole number of seconds, at least 1s")]
-    LeaseDuration,
-    /// The leader would still be active when another can take over.
-    #[error("--leader-elect-renew-deadline must be shorter than --leader-elect-lease-duration")]
-    RenewDeadline,
-    /// A single failed attempt would end the leadership.
-    #[error(
-        "--leader-elect-retry-period must be more than zero, and 1.2 times it shorter than --leader-elect-renew-deadline"
-    )]
-    RetryPeriod,
-}
-
 impl TryFrom<&LeaderElectionArgs> for Timings {
-    type Error = TimingError;
+    type Error = anyhow::Error;
 
-    fn try_from(args: &LeaderElectionArgs) -> Result<Self, TimingError> {
+    fn try_from(args: &LeaderElectionArgs) -> anyhow::Result<Self> {
         let timings = Self {
             lease_duration: args.leader_elect_lease_duration.0,
             renew_deadline: args.leader_elect_renew_deadline.0,
@@ -183,15 +160,20 @@ impl TryFrom<&LeaderElectionArgs> for Timings {
             renew_deadline,
             retry_period,
         } = timings;
-        if lease_duration.is_zero() || lease_duration.subsec_nanos() > 0 {
-            return Err(TimingError::LeaseDuration);
-        }
-        if renew_deadline >= lease_duration {
-            return Err(TimingError::RenewDeadline);
-        }
-        if retry_period.is_zero() || retry_period.mul_f64(1.2) >= renew_deadline {
-            return Err(TimingError::RetryPeriod);
-        }
+        ensure!(
+            !lease_duration.is_zero() && lease_duration.subsec_nanos() == 0,
+            "--leader-elect-lease-duration must be a whole number of seconds, at least 1s"
+        );
+        // The leader must not be active any more when another can take over.
+        ensure!(
+            renew_deadline < lease_duration,
+            "--leader-elect-renew-deadline must be shorter than --leader-elect-lease-duration"
+        );
+        // A single failed attempt must not end the leadership.
+        ensure!(
+            !retry_period.is_zero() && retry_period.mul_f64(1.2) < renew_deadline,
+            "--leader-elect-retry-period must be more than zero, and 1.2 times it shorter than --leader-elect-renew-deadline"
+        );
         Ok(timings)
     }
 }
@@ -217,67 +199,36 @@ mod tests {
         Timestamp::from_second(second).unwrap()
     }
 
-    fn check(lease: Option<&LeaseSpec>, unchanged_for: Duration, expected: Action) {
-        let start = Instant::now();
-        assert_eq!(
-            decide(lease, start, start + unchanged_for, "me", OWN),
-            expected,
-            "{lease:?} for {unchanged_for:?}"
-        );
+    /// The action for a Lease of this holder and duration that is unchanged for some seconds.
+    fn check(
+        holder: Option<&str>,
+        duration_seconds: Option<i32>,
+        unchanged: u64,
+        expected: Action,
+    ) {
+        let (start, lease) = (Instant::now(), lease(holder, duration_seconds));
+        let now = start + Duration::from_secs(unchanged);
+        let action = decide(Some(&lease), start, now, "me", OWN);
+        assert_eq!(action, expected, "{lease:?} after {unchanged} s");
     }
 
     #[test]
     fn the_next_action_follows_from_holder_and_age() {
-        let seconds = Duration::from_secs;
-        check(None, seconds(0), Action::Create);
-        check(Some(&lease(None, Some(15))), seconds(0), Action::Take);
-        check(Some(&lease(Some(""), Some(1))), seconds(0), Action::Take);
-        check(
-            Some(&lease(Some("me"), Some(15))),
-            seconds(0),
-            Action::Renew,
-        );
-        check(
-            Some(&lease(Some("me"), Some(15))),
-            seconds(60),
-            Action::Renew,
-        );
-        check(
-            Some(&lease(Some("other"), Some(15))),
-            seconds(0),
-            Action::Wait(seconds(15)),
-        );
-        check(
-            Some(&lease(Some("other"), Some(15))),
-            seconds(14),
-            Action::Wait(seconds(1)),
-        );
-        check(
-            Some(&lease(Some("other"), Some(15))),
-            seconds(15),
-            Action::Take,
-        );
-    }
-
-    #[test]
-    fn the_holders_own_duration_counts() {
-        let seconds = Duration::from_secs;
-        check(
-            Some(&lease(Some("other"), Some(60))),
-            seconds(59),
-            Action::Wait(seconds(1)),
-        );
-        check(
-            Some(&lease(Some("other"), Some(5))),
-            seconds(5),
-            Action::Take,
-        );
+        let wait = |seconds| Action::Wait(Duration::from_secs(seconds));
+        let now = Instant::now();
+        assert_eq!(decide(None, now, now, "me", OWN), Action::Create);
+        check(None, Some(15), 0, Action::Take);
+        check(Some(""), Some(1), 0, Action::Take);
+        check(Some("me"), Some(15), 0, Action::Renew);
+        check(Some("me"), Some(15), 60, Action::Renew);
+        check(Some("other"), Some(15), 0, wait(15));
+        check(Some("other"), Some(15), 14, wait(1));
+        check(Some("other"), Some(15), 15, Action::Take);
+        // The holder's own duration counts.
+        check(Some("other"), Some(60), 59, wait(1));
+        check(Some("other"), Some(5), 5, Action::Take);
         for nonsense in [None, Some(0), Some(-7)] {
-            check(
-                Some(&lease(Some("other"), nonsense)),
-                seconds(14),
-                Action::Wait(seconds(1)),
-            );
+            check(Some("other"), nonsense, 14, wait(1));
         }
     }
 
@@ -312,15 +263,11 @@ mod tests {
 
     #[test]
     fn an_identity_is_a_hostname_a_random_uuid_and_perhaps_an_address() {
-        assert_eq!(
-            identity("pod-1", 0, None),
-            "pod-1_00000000-0000-4000-8000-000000000000"
-        );
+        let unnamed = "pod-1_00000000-0000-4000-8000-000000000000";
+        assert_eq!(identity("pod-1", 0, None), unnamed);
         let named = identity("pod-1", u128::MAX, Some("10.0.0.7:8945"));
-        assert_eq!(
-            named,
-            "pod-1_ffffffff-ffff-4fff-bfff-ffffffffffff_10.0.0.7:8945"
-        );
+        let expected = "pod-1_ffffffff-ffff-4fff-bfff-ffffffffffff_10.0.0.7:8945";
+        assert_eq!(named, expected);
         assert_eq!(address_of(&named), Some("10.0.0.7:8945"));
         assert_eq!(address_of(&identity("pod-1", 7, None)), None);
     }
@@ -336,49 +283,34 @@ mod tests {
 
     #[test]
     fn later_terms_have_greater_numbers() {
-        let in_order = [
-            (10, -1),
-            (10, 1),
-            (10, 2),
-            (10, i32::MAX),
-            (11, 0),
-            (11, 5),
-            (4_000_000_000, 0),
-        ];
-        let terms = in_order.map(|(created, transitions)| term(at(created), transitions));
-        assert!(
-            terms.is_sorted_by(|earlier, later| earlier < later),
-            "{terms:?}"
-        );
+        let of_one = [-1, 1, 2, i32::MAX].map(|transitions| (10, transitions));
+        let in_order = of_one
+            .into_iter()
+            .chain([(11, 0), (11, 5), (4_000_000_000, 0)]);
+        let terms: Vec<_> = in_order
+            .map(|(created, count)| term(at(created), count))
+            .collect();
+        assert!(terms.is_sorted_by(|a, b| a < b), "{terms:?}");
     }
 
     #[test]
     fn periods_must_bound_each_other() {
-        for (line, expected) in [
-            ("", Ok(())),
-            (
-                "--leader-elect-lease-duration=1500ms",
-                Err(TimingError::LeaseDuration),
-            ),
-            (
-                "--leader-elect-lease-duration=0s",
-                Err(TimingError::LeaseDuration),
-            ),
-            (
-                "--leader-elect-lease-duration=10s",
-                Err(TimingError::RenewDeadline),
-            ),
-            (
-                "--leader-elect-retry-period=0s",
-                Err(TimingError::RetryPeriod),
-            ),
-            (
-                "--leader-elect-retry-period=9s",
-                Err(TimingError::RetryPeriod),
-            ),
+        for (flag, value, is_refused) in [
+            ("lease-duration", "15s", false),
+            ("lease-duration", "1500ms", true),
+            ("lease-duration", "0s", true),
+            ("renew-deadline", "15s", true),
+            ("retry-period", "0s", true),
+            ("retry-period", "9s", true),
         ] {
-            let args = crate::args::tests::parse(line).unwrap().election;
-            assert_eq!(Timings::try_from(&args).map(|_| ()), expected, "{line}");
+            let line = format!("--leader-elect-{flag}={value}");
+            let args = crate::args::tests::parse(&line).unwrap().election;
+            let error = Timings::try_from(&args)
+                .err()
+                .map(|error| error.to_string());
+            let named =
+                error.map(|error| error.starts_with(&format!("--leader-elect-{flag} must")));
+            assert_eq!(named, is_refused.then_some(true), "{line}");
         }
     }
 }

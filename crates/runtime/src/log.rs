@@ -2,6 +2,7 @@
 
 use std::backtrace::Backtrace;
 
+use anyhow::anyhow;
 use tracing::level_filters::LevelFilter;
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::filter::ParseError;
@@ -40,6 +41,31 @@ pub struct LogArgs {
     pub legacy_stderr_threshold_behavior: bool,
 }
 
+/// A condition that is logged once until it changes: an error that repeats, for example.
+#[derive(Debug)]
+pub struct LogOnce<T>(Option<T>);
+
+impl<T> Default for LogOnce<T> {
+    fn default() -> Self {
+        Self(None)
+    }
+}
+
+impl<T: PartialEq> LogOnce<T> {
+    /// Stores `value`. Returns whether it differs from the one stored before, so that it is to be
+    /// logged.
+    pub fn is_new(&mut self, value: T) -> bool {
+        let is_new = self.0.as_ref() != Some(&value);
+        self.0 = Some(value);
+        is_new
+    }
+
+    /// Forgets the value, so that it is logged again when it returns.
+    pub fn clear(&mut self) {
+        self.0 = None;
+    }
+}
+
 /// Libraries whose debug lines are of use to their authors only; logged from verbosity 8.
 const NOISY_LIBRARIES: [&str; 7] = [
     "h2",
@@ -51,21 +77,12 @@ const NOISY_LIBRARIES: [&str; 7] = [
     "tower",
 ];
 
-/// The reason why logging could not be set up.
-#[derive(Debug, thiserror::Error)]
-pub enum LogError {
-    /// `--log-filter` does not parse.
-    #[error("invalid --log-filter: {0}")]
-    Filter(#[from] ParseError),
-    /// Another logger is already set up.
-    #[error("logging is already set up")]
-    AlreadySet,
-}
-
 /// Starts logging to standard error, including panics.
-pub fn init(args: &LogArgs) -> Result<(), LogError> {
+pub fn init(args: &LogArgs) -> anyhow::Result<()> {
+    let filter = filter(args.v, threshold(args), &args.log_filter)
+        .map_err(|error| anyhow!("invalid --log-filter: {error}"))?;
     let builder = tracing_subscriber::fmt()
-        .with_env_filter(filter(args.v, threshold(args), &args.log_filter)?)
+        .with_env_filter(filter)
         .with_span_events(FmtSpan::NONE)
         .with_writer(std::io::stderr);
     let set = match args.log_format {
@@ -74,7 +91,7 @@ pub fn init(args: &LogArgs) -> Result<(), LogError> {
             .try_init(),
         Format::Json => builder.json().flatten_event(true).try_init(),
     };
-    set.map_err(|_| LogError::AlreadySet)?;
+    set.map_err(|_| anyhow!("logging is already set up"))?;
     std::panic::set_hook(Box::new(|panic| {
         let backtrace = Backtrace::capture();
         tracing::error!(%panic, %backtrace, "panicked");
@@ -124,6 +141,16 @@ mod tests {
     use super::*;
     use crate::flags::Program;
 
+    #[test]
+    fn a_repeated_error_is_logged_once_until_it_changes_or_ends() {
+        let mut logged = LogOnce::default();
+        for (error, expected) in [("a", true), ("a", false), ("b", true), ("a", true)] {
+            assert_eq!(logged.is_new(error), expected, "{error}");
+        }
+        logged.clear();
+        assert!(logged.is_new("a"));
+    }
+
     #[derive(Debug, clap::Parser)]
     struct Args {
         #[command(flatten)]
@@ -147,16 +174,10 @@ mod tests {
         check("--v=0", "warn");
         check("--v=4", "info");
         check("--v=9", "trace");
-        check(
-            "--v=4 --log-filter=warn,recommender=debug",
-            "recommender=debug,warn",
-        );
-        assert!(
-            filter(5, Severity::Info, "")
-                .unwrap()
-                .to_string()
-                .contains("hyper=info")
-        );
+        let directives = "recommender=debug,warn";
+        check("--v=4 --log-filter=warn,recommender=debug", directives);
+        let debug = filter(5, Severity::Info, "").unwrap().to_string();
+        assert!(debug.contains("hyper=info"), "{debug}");
     }
 
     #[test]
@@ -164,21 +185,15 @@ mod tests {
         check("--stderrthreshold=info", "info");
         check("--stderrthreshold=warning --v=9", "warn");
         check("--stderrthreshold=2", "error");
-        check(
-            "--stderrthreshold=fatal --legacy_stderr_threshold_behavior",
-            "info",
-        );
+        let legacy = "--stderrthreshold=fatal --legacy_stderr_threshold_behavior";
+        check(legacy, "info");
         check("--stderrthreshold=error --log-filter=debug", "debug");
     }
 
     #[test]
     fn a_wrong_directive_is_refused() {
         let error = filter(4, Severity::Info, "recommender=loud").unwrap_err();
-        assert!(
-            error
-                .to_string()
-                .starts_with("error parsing level filter: expected one of"),
-            "{error}"
-        );
+        let expected = "error parsing level filter: expected one of";
+        assert!(error.to_string().starts_with(expected), "{error}");
     }
 }

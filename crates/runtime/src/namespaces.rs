@@ -25,7 +25,7 @@ pub struct Namespaces {
 }
 
 impl NamespaceArgs {
-    /// Validates the flags.
+    /// The selected namespaces; an error if both flags are set.
     pub fn namespaces(self) -> anyhow::Result<Namespaces> {
         let Self {
             vpa_object_namespace: only,

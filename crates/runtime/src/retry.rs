@@ -4,51 +4,41 @@
 //! between one half and one, so that clients that failed together do not retry together. A longer
 //! `Retry-After` of the server wins.
 
+use std::collections::BTreeMap;
 use std::future::Future;
 use std::time::Duration;
 
-use backon::{BackoffBuilder as _, ExponentialBackoff, ExponentialBuilder};
+use backon::{BackoffBuilder as _, ExponentialBackoff, ExponentialBuilder, Retryable as _};
+use tokio::time::Instant;
 
-/// Whether a request can be retried.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Class {
-    /// The same request can succeed after this pause.
-    Retry {
-        /// The server's `Retry-After`, or zero.
-        after: Duration,
-    },
-    /// The request will fail again.
-    Final,
-}
+use crate::leading::NotLeading;
 
 /// Maximum of the server's `Retry-After`.
 const LONGEST_RETRY_AFTER: Duration = Duration::from_mins(1);
 
-/// Classifies an error: connection errors, conflicts (409), overload (429) and server errors (5xx)
-/// are retried.
+/// The minimum pause before a retry: the server's `Retry-After`, or zero; `None` if the request
+/// will fail again. Connection errors, conflicts (409), overload (429) and server errors (5xx) are
+/// retried.
 ///
 /// After a conflict the request must be built again from the current object.
-pub fn class(error: &kube::Error) -> Class {
+fn retry_after(error: &kube::Error) -> Option<Duration> {
     match error {
+        error if NotLeading::is(error) => None,
         kube::Error::Api(status) if matches!(status.code, 409 | 429 | 500..=599) => {
             let seconds = status
                 .details
                 .as_ref()
                 .map_or(0, |details| details.retry_after_seconds);
-            Class::Retry {
-                after: Duration::from_secs(seconds.into()).min(LONGEST_RETRY_AFTER),
-            }
+            Some(Duration::from_secs(seconds.into()).min(LONGEST_RETRY_AFTER))
         }
         kube::Error::HyperError(_) | kube::Error::Service(_) | kube::Error::ReadEvents(_) => {
-            Class::Retry {
-                after: Duration::ZERO,
-            }
+            Some(Duration::ZERO)
         }
-        _ => Class::Final,
+        _ => None,
     }
 }
 
-/// The pauses and the number of tries.
+/// The pauses and the number of tries of a request; six tries in about six seconds by default.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Backoff {
     /// Pause after the first failure, before jitter.
@@ -60,7 +50,6 @@ pub struct Backoff {
 }
 
 impl Default for Backoff {
-    /// Six tries in about six seconds.
     fn default() -> Self {
         Self {
             initial: Duration::from_millis(200),
@@ -71,39 +60,96 @@ impl Default for Backoff {
 }
 
 impl Backoff {
-    /// The delays before the second and later tries.
-    pub fn delays(&self) -> ExponentialBackoff {
+    fn builder(&self) -> ExponentialBuilder {
         // The library adds a random share of up to the same again.
         ExponentialBuilder::new()
             .with_min_delay(self.initial.min(self.cap) / 2)
             .with_max_delay(self.cap / 2)
             .with_max_times(self.tries.saturating_sub(1) as usize)
             .with_jitter()
-            .build()
+    }
+
+    /// The delays before the second and later tries.
+    pub fn delays(&self) -> ExponentialBackoff {
+        self.builder().build()
     }
 
     /// Makes a request until it succeeds, fails finally, or all tries are used. Returns the last
     /// error.
-    pub async fn retry<T, R>(&self, mut request: impl FnMut() -> R) -> kube::Result<T>
+    pub async fn retry<T, R>(&self, request: impl FnMut() -> R) -> kube::Result<T>
     where
         R: Future<Output = kube::Result<T>>,
     {
-        let mut delays = self.delays();
-        loop {
-            let error = match request().await {
-                Ok(answer) => return Ok(answer),
-                Err(error) => error,
-            };
-            let Class::Retry { after } = class(&error) else {
-                return Err(error);
-            };
-            let Some(delay) = delays.next() else {
-                return Err(error);
-            };
-            let delay = delay.max(after);
-            tracing::debug!(%error, ?delay, "trying again");
-            tokio::time::sleep(delay).await;
+        request
+            .retry(self.builder())
+            .sleep(tokio::time::sleep)
+            .adjust(|error, delay| Some(delay?.max(retry_after(error)?)))
+            .notify(|error, delay| tracing::debug!(%error, ?delay, "trying again"))
+            .await
+    }
+}
+
+/// Keys whose last attempt failed, each with its own delays. A key that never failed is due.
+#[derive(Debug)]
+pub struct KeyedBackoff<K> {
+    backoff: Backoff,
+    failed: BTreeMap<K, Failure>,
+}
+
+#[derive(Debug)]
+struct Failure {
+    delays: ExponentialBackoff,
+    next: Instant,
+    problem: String,
+}
+
+impl<K: Ord> KeyedBackoff<K> {
+    /// Without failures. A key whose tries are used up waits for the cap.
+    pub fn new(backoff: Backoff) -> Self {
+        Self {
+            backoff,
+            failed: BTreeMap::new(),
         }
+    }
+
+    /// Whether the next attempt may be made now.
+    pub fn is_due(&self, key: &K, now: Instant) -> bool {
+        self.failed
+            .get(key)
+            .is_none_or(|failure| failure.next <= now)
+    }
+
+    /// Records a failed attempt.
+    pub fn failed(&mut self, key: K, problem: String, now: Instant) {
+        let before = self.failed.remove(&key);
+        let mut delays = before.map_or_else(|| self.backoff.delays(), |failure| failure.delays);
+        let next = now + delays.next().unwrap_or(self.backoff.cap);
+        let failure = Failure {
+            delays,
+            next,
+            problem,
+        };
+        self.failed.insert(key, failure);
+    }
+
+    /// Records a success.
+    pub fn succeeded(&mut self, key: &K) {
+        self.failed.remove(key);
+    }
+
+    /// Forgets all other keys.
+    pub fn retain(&mut self, is_kept: impl Fn(&K) -> bool) {
+        self.failed.retain(|key, _| is_kept(key));
+    }
+
+    /// The problem of the last attempt, if it failed.
+    pub fn problem(&self, key: &K) -> Option<&str> {
+        self.failed.get(key).map(|failure| failure.problem.as_str())
+    }
+
+    /// The time at which the next failed key is due.
+    pub fn next(&self) -> Option<Instant> {
+        self.failed.values().map(|failure| failure.next).min()
     }
 }
 
@@ -165,22 +211,21 @@ mod tests {
 
     #[test]
     fn errors_are_classified_by_whether_a_retry_can_succeed() {
-        let later = |seconds| Class::Retry {
-            after: Duration::from_secs(seconds),
-        };
+        let later = |seconds| Some(Duration::from_secs(seconds));
         for (error, expected) in [
             (refusal(409, 0), later(0)),
             (refusal(429, 7), later(7)),
             (refusal(503, 86_400), later(60)),
             (refusal(500, 0), later(0)),
             (kube::Error::Service("connection refused".into()), later(0)),
-            (refusal(400, 0), Class::Final),
-            (refusal(403, 5), Class::Final),
-            (refusal(404, 0), Class::Final),
-            (refusal(422, 0), Class::Final),
-            (kube::Error::TlsRequired, Class::Final),
+            (refusal(400, 0), None),
+            (refusal(403, 5), None),
+            (refusal(404, 0), None),
+            (refusal(422, 0), None),
+            (kube::Error::TlsRequired, None),
+            (kube::Error::Service(NotLeading.into()), None),
         ] {
-            assert_eq!(class(&error), expected, "{error}");
+            assert_eq!(retry_after(&error), expected, "{error}");
         }
     }
 
@@ -205,5 +250,33 @@ mod tests {
             );
             assert_eq!(tries, expected_tries, "{code}");
         }
+    }
+
+    #[test]
+    fn the_delays_of_a_key_double_up_to_the_cap_and_end_with_success() {
+        let (now, mut keys) = (Instant::now(), KeyedBackoff::new(BACKOFF));
+        for (attempt, longest_ms) in [100, 200, 400, 800, 1000, 1000, 1000, 1000]
+            .into_iter()
+            .enumerate()
+        {
+            keys.failed("web", format!("problem {attempt}"), now);
+            let (next, longest) = (keys.next().unwrap(), Duration::from_millis(longest_ms));
+            assert!((longest / 2..=longest).contains(&(next - now)), "{attempt}");
+            assert!(!keys.is_due(&"web", now) && keys.is_due(&"web", next));
+        }
+        assert_eq!(keys.problem(&"web"), Some("problem 7"));
+        assert!(keys.is_due(&"api", now), "keys do not delay each other");
+        keys.succeeded(&"web");
+        assert!(keys.is_due(&"web", now) && keys.next().is_none());
+    }
+
+    #[test]
+    fn keys_that_are_not_retained_are_due_again() {
+        let (now, mut keys) = (Instant::now(), KeyedBackoff::new(BACKOFF));
+        for key in ["kept", "gone"] {
+            keys.failed(key, String::new(), now);
+        }
+        keys.retain(|key| *key == "kept");
+        assert!(!keys.is_due(&"kept", now) && keys.is_due(&"gone", now));
     }
 }

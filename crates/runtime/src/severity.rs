@@ -19,13 +19,10 @@ pub enum Severity {
     Fatal,
 }
 
-/// A text that is not a severity.
-#[derive(Debug, PartialEq, Eq, thiserror::Error)]
-#[error("expected info, warning, error, fatal or 0 to 3")]
-pub struct SeverityError;
+const INVALID: &str = "expected info, warning, error, fatal or 0 to 3";
 
 impl FromStr for Severity {
-    type Err = SeverityError;
+    type Err = &'static str;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         match text.to_ascii_lowercase().as_str() {
@@ -33,7 +30,7 @@ impl FromStr for Severity {
             "warning" | "1" => Ok(Self::Warning),
             "error" | "2" => Ok(Self::Error),
             "fatal" | "3" => Ok(Self::Fatal),
-            _ => Err(SeverityError),
+            _ => Err(INVALID),
         }
     }
 }
@@ -72,8 +69,8 @@ mod tests {
             ("warning", Ok(Severity::Warning)),
             ("Error", Ok(Severity::Error)),
             ("3", Ok(Severity::Fatal)),
-            ("4", Err(SeverityError)),
-            ("", Err(SeverityError)),
+            ("4", Err(INVALID)),
+            ("", Err(INVALID)),
         ] {
             assert_eq!(text.parse::<Severity>(), expected, "{text}");
         }

@@ -1,4 +1,4 @@
-//! A token bucket: `burst` requests at once, then `qps` per second. Further requests wait.
+//! Token bucket with a reserve for urgent requests: `burst` requests at once, then `qps` per second. Further requests wait.
 //!
 //! A part of the burst can be reserved for urgent requests, so that they do not wait behind others.
 //! Urgent requests take tokens too, so the limits apply to all requests together.
@@ -136,21 +136,11 @@ mod tests {
         let mut throttle = Throttle::new(50.0, 100).reserving(25);
         let waits: Vec<_> = (0..95).map(|_| throttle.take(start)).collect();
         assert!(waits[..75].iter().all(Duration::is_zero));
-        assert_eq!(
-            (waits[75], waits[94]),
-            (Duration::from_millis(20), Duration::from_millis(400))
-        );
+        let ms = Duration::from_millis;
+        assert_eq!([waits[75], waits[94]], [ms(20), ms(400)]);
         let urgent: Vec<_> = (0..7).map(|_| throttle.take_urgent(start)).collect();
-        assert!(urgent[..5].iter().all(Duration::is_zero), "{urgent:?}");
-        assert_eq!(
-            (urgent[5], urgent[6]),
-            (Duration::from_millis(20), Duration::from_millis(40))
-        );
-        assert_eq!(
-            throttle.take(start),
-            Duration::from_millis(560),
-            "what was urgent counts"
-        );
+        assert_eq!(urgent, [0, 0, 0, 0, 0, 20, 40].map(ms));
+        assert_eq!(throttle.take(start), ms(560), "what was urgent counts");
     }
 
     #[test]
@@ -158,40 +148,23 @@ mod tests {
         let start = Instant::now();
         let mut throttle = Throttle::new(200.0, 400).reserving(100).refusing();
         let waits: Vec<_> = (0..1000).map(|_| throttle.acquire(false, start)).collect();
-        assert!(
-            waits[..300]
-                .iter()
-                .all(|wait| *wait == Some(Duration::ZERO))
-        );
-        assert_eq!(
-            (waits[349], waits[350], waits[999]),
-            (Some(Duration::from_millis(250)), None, None)
-        );
+        let ms = |milliseconds| Some(Duration::from_millis(milliseconds));
+        assert_eq!(waits[..300], [ms(0); 300]);
+        assert_eq!([waits[349], waits[350], waits[999]], [ms(250), None, None]);
         let urgent: Vec<_> = (0..51).map(|_| throttle.acquire(true, start)).collect();
-        assert!(
-            urgent[..50]
-                .iter()
-                .all(|wait| *wait == Some(Duration::ZERO)),
-            "{urgent:?}"
-        );
-        assert_eq!(urgent[50], Some(Duration::from_millis(5)));
+        assert_eq!(urgent[..50], [ms(0); 50]);
+        assert_eq!(urgent[50], ms(5));
         assert_eq!(throttle.acquire(false, start), None);
-        let later = start + Duration::from_millis(260);
-        assert_eq!(
-            throttle.acquire(false, later),
-            Some(Duration::from_millis(250)),
-            "refusals took nothing"
-        );
+        let later = throttle.acquire(false, start + Duration::from_millis(260));
+        assert_eq!(later, ms(250), "refusals took nothing");
     }
 
     #[test]
     fn a_small_burst_keeps_one_token_for_ordinary_requests() {
         let start = Instant::now();
         let mut throttle = Throttle::new(10.0, 2).reserving(7);
-        assert_eq!(
-            (throttle.take(start), throttle.take_urgent(start)),
-            (Duration::ZERO, Duration::ZERO)
-        );
+        assert_eq!(throttle.take(start), Duration::ZERO);
+        assert_eq!(throttle.take_urgent(start), Duration::ZERO);
         assert_eq!(throttle.take_urgent(start), Duration::from_millis(100));
     }
 }

@@ -142,12 +142,18 @@ fn a_second_signal_ends_a_stubborn_process() {
     assert_eq!(hello.code(), Some(143));
 }
 
+/// The error of a process that fails.
+fn failure(arguments: &[&str]) -> String {
+    let mut hello = Hello::start(arguments);
+    let line = hello.line("\"ended\"");
+    assert_eq!(hello.code(), Some(1), "{line}");
+    line["error"].as_str().unwrap().to_owned()
+}
+
 #[test]
 fn a_task_that_fails_ends_the_process_and_is_named() {
-    let mut hello = Hello::start(&["--fail"]);
-    let line = hello.line("\"ended\"");
-    assert_eq!(line["error"], "task greeting failed: no name to greet");
-    assert_eq!(hello.code(), Some(1));
+    let expected = "task greeting failed: no name to greet";
+    assert_eq!(failure(&["--fail"]), expected);
 }
 
 #[test]
@@ -169,11 +175,8 @@ fn a_panic_is_a_log_line_and_ends_the_process() {
 fn a_taken_port_is_a_clear_error() {
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();
     let flag = format!("--address={}", taken.local_addr().unwrap());
-    let mut hello = Hello::start(&[&flag]);
-    let line = hello.line("\"ended\"");
-    let error = line["error"].as_str().unwrap();
+    let error = failure(&[&flag]);
     assert!(error.contains(&flag) && error.contains("in use"), "{error}");
-    assert_eq!(hello.code(), Some(1));
 }
 
 #[test]
@@ -189,14 +192,6 @@ fn a_candidate_without_an_api_server_waits_and_still_ends_on_a_signal() {
 
 #[test]
 fn periods_that_do_not_fit_are_refused() {
-    let mut hello = Hello::start(&["--leader-elect", "--leader-elect-renew-deadline=20s"]);
-    let line = hello.line("\"ended\"");
-    assert!(
-        line["error"]
-            .as_str()
-            .unwrap()
-            .contains("--leader-elect-renew-deadline"),
-        "{line}"
-    );
-    assert_eq!(hello.code(), Some(1));
+    let error = failure(&["--leader-elect", "--leader-elect-renew-deadline=20s"]);
+    assert!(error.contains("--leader-elect-renew-deadline"), "{error}");
 }

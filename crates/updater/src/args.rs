@@ -207,15 +207,12 @@ impl RateLimitArgs {
             namespace_eviction_rate_limit,
             namespace_eviction_rate_burst,
             eviction_concurrency,
-        } = self;
+        } = *self;
         let limits = RateLimits {
-            overall: limit(*eviction_rate_limit, *eviction_rate_burst),
-            namespace: limit(
-                *namespace_eviction_rate_limit,
-                *namespace_eviction_rate_burst,
-            ),
+            overall: limit(eviction_rate_limit, eviction_rate_burst),
+            namespace: limit(namespace_eviction_rate_limit, namespace_eviction_rate_burst),
         };
-        (limits, usize::from(*eviction_concurrency))
+        (limits, usize::from(eviction_concurrency))
     }
 }
 
@@ -224,9 +221,8 @@ fn limit(per_second: f64, burst: u32) -> Option<(f64, u32)> {
 }
 
 impl PauseArgs {
-    /// The pause policy with all names filled in. `own_namespace` is the environment variable
-    /// NAMESPACE.
-    pub fn policy(self, own_namespace: Option<String>) -> PausePolicy {
+    /// The pause policy with all names filled in. `own_namespace` is the updater's.
+    pub fn policy(self, own_namespace: &str) -> PausePolicy {
         let Self {
             use_admission_controller_status,
             admission_controller_status_lease_name,
@@ -235,18 +231,9 @@ impl PauseArgs {
             stop_config_map_name,
             stop_config_map_namespace,
         } = self;
-        let own = own_namespace
-            .filter(|own| !own.is_empty())
-            .unwrap_or_else(|| "kube-system".to_owned());
-        let key = |namespace: String, name| {
-            ObjectKey::new(
-                if namespace.is_empty() {
-                    own.clone()
-                } else {
-                    namespace
-                },
-                name,
-            )
+        let key = |namespace: String, name| match namespace.as_str() {
+            "" => ObjectKey::new(own_namespace, name),
+            namespace => ObjectKey::new(namespace, name),
         };
         let lease = key(
             admission_controller_status_lease_namespace,
@@ -333,36 +320,21 @@ mod tests {
     #[test]
     fn rates_of_zero_or_less_mean_no_limit() {
         let limits = |line: &str| parse(line).expect(line).rate_limits.limits();
-        assert_eq!(
-            limits(""),
-            (
-                RateLimits {
-                    overall: None,
-                    namespace: None
-                },
-                64
-            )
-        );
+        assert_eq!(limits(""), (RateLimits::default(), 64));
         assert_eq!(limits("--eviction-rate-limit 0"), limits(""));
         let some = limits(
             "--eviction-rate-limit=2.5 --eviction-rate-burst=3 --namespace-eviction-rate-limit=1 --eviction-concurrency=8",
         );
-        assert_eq!(
-            some,
-            (
-                RateLimits {
-                    overall: Some((2.5, 3)),
-                    namespace: Some((1.0, 1))
-                },
-                8
-            )
-        );
+        let expected = RateLimits {
+            overall: Some((2.5, 3)),
+            namespace: Some((1.0, 1)),
+        };
+        assert_eq!(some, (expected, 8));
     }
 
     #[test]
     fn lease_and_stop_switch_are_in_the_namespace_of_the_updater() {
-        let policy =
-            |line: &str, own: &str| parse(line).expect(line).pause.policy(Some(own.to_owned()));
+        let policy = |line: &str, own: &str| parse(line).expect(line).pause.policy(own);
         let minute = Duration::from_mins(1);
         let expected = |namespace: &str| PausePolicy {
             webhook_lease: Some((
@@ -371,7 +343,6 @@ mod tests {
             )),
             stop_config_map: Some(ObjectKey::new(namespace, "plimsoll-stop")),
         };
-        assert_eq!(policy("", ""), expected("kube-system"));
         assert_eq!(policy("", "plimsoll-system"), expected("plimsoll-system"));
         let own = policy(
             "--admission-controller-status-lease-namespace=a --admission-controller-status-lease-name=b \

@@ -34,12 +34,7 @@ impl EventRecord {
             pod.name
         );
         [
-            Self::normal(
-                pod_reference(pod, uid),
-                "EvictedByVPA",
-                "Evict",
-                note.to_owned(),
-            ),
+            Self::normal(pod_reference(pod, uid), "EvictedByVPA", "Evict", note),
             Self::normal(vpa.reference(), "EvictedPod", "Evict", of_vpa),
         ]
     }
@@ -82,7 +77,7 @@ impl EventRecord {
             pod_reference(pod, uid),
             "InPlaceResizedByVPA",
             "Resize",
-            note.to_owned(),
+            note,
         )
     }
 
@@ -114,12 +109,7 @@ impl EventRecord {
         let note = "Pod was OOM killed after VPA Updater reduced its memory; the previous memory is restored and kept.";
         Self {
             kind: EventType::Warning,
-            ..Self::normal(
-                pod_reference(pod, uid),
-                "ResizeReverted",
-                "Resize",
-                note.to_owned(),
-            )
+            ..Self::normal(pod_reference(pod, uid), "ResizeReverted", "Resize", note)
         }
     }
 
@@ -130,7 +120,7 @@ impl EventRecord {
             pod_reference(pod, uid),
             "InPlaceResizeSkipped",
             "Resize",
-            note.to_owned(),
+            note,
         )
     }
 
@@ -138,14 +128,14 @@ impl EventRecord {
         about: ObjectReference,
         reason: &'static str,
         action: &'static str,
-        note: String,
+        note: impl Into<String>,
     ) -> Self {
         Self {
             about,
             kind: EventType::Normal,
             reason,
             action,
-            note,
+            note: note.into(),
         }
     }
 }
@@ -230,26 +220,17 @@ impl EventQueue {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
     use std::time::Duration;
 
+    use rollout::ActionReason;
     use serde_json::json;
 
     use super::*;
-    use rollout::{ActionReason, Disruption};
+    use crate::fixture;
 
     #[test]
     fn an_oom_kill_is_recorded_with_its_numbers_on_the_pod_and_its_vpa_object() {
-        let object = json!({
-            "apiVersion": "autoscaling.k8s.io/v1", "kind": "VerticalPodAutoscaler",
-            "metadata": {"namespace": "shop", "name": "web", "uid": "uid-web"},
-            "spec": {"targetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web"}},
-        });
-        let key = ObjectKey::new("shop", "web");
-        let vpa = Autoscaler {
-            key: key.clone(),
-            object: api::vpa::parse(object).expect("a VPA object"),
-        };
+        let vpa = fixture::autoscaler(&json!({}));
         let kill = QuickOomKill {
             container: "app".to_owned(),
             ran_for: Duration::from_millis(29_500),
@@ -258,26 +239,12 @@ mod tests {
             limit: None,
             target: "300Mi".parse().ok(),
         };
-        let action = Action {
-            vpa: key,
-            pod: ObjectKey::new("shop", "web-0"),
-            pod_uid: "uid-0".to_owned(),
-            kind: ActionKind::Evict,
-            reason: ActionReason::QuickOom,
-            changes: Vec::new(),
-            recommendation: Arc::default(),
-            disruption: Disruption::Eviction,
-            oom_kill: Some(kill.clone()),
-        };
+        let action = fixture::eviction(ActionReason::QuickOom);
         let [pod, object] = EventRecord::oom_killed(&action, &kill, &vpa);
-        assert_eq!(
-            (pod.about.uid.as_deref(), object.about.uid.as_deref()),
-            (Some("uid-0"), Some("uid-web"))
-        );
-        assert_eq!(
-            (&pod.note, pod.reason, pod.action),
-            (&object.note, "OOMKilled", "Evict")
-        );
+        let uids = [&pod, &object].map(|event| event.about.uid.as_deref());
+        assert_eq!(uids, [Some("uid-0"), Some("of-web")]);
+        assert_eq!((pod.reason, pod.action), ("OOMKilled", "Evict"));
+        assert_eq!(pod.note, object.note);
         assert_eq!(
             pod.note,
             "Container app of Pod web-0 was OOM killed 29s after its start (memory request: 100Mi, limit: none). \
@@ -287,21 +254,20 @@ mod tests {
 
     #[test]
     fn pods_of_other_namespaces_are_not_named() {
-        let check = |pods: &[(&str, &str)], expected: &str| {
-            let pods: Vec<_> = pods
-                .iter()
-                .map(|(namespace, name)| ObjectKey::new(*namespace, *name))
-                .collect();
+        let [own, other] = ["web-1", "web-2"].map(|name| ObjectKey::new("shop", name));
+        let (vault, pay) = (
+            ObjectKey::new("bank", "vault-0"),
+            ObjectKey::new("hr", "pay-1"),
+        );
+        for (pods, expected) in [
+            (vec![own.clone(), other], "shop/web-1, shop/web-2"),
+            (vec![vault.clone()], "a pod of another namespace"),
+            (
+                vec![vault, own, pay],
+                "shop/web-1, 2 pods of other namespaces",
+            ),
+        ] {
             assert_eq!(evicted(&pods, "shop"), expected);
-        };
-        check(
-            &[("shop", "web-1"), ("shop", "web-2")],
-            "shop/web-1, shop/web-2",
-        );
-        check(&[("bank", "vault-0")], "a pod of another namespace");
-        check(
-            &[("bank", "vault-0"), ("shop", "web-1"), ("hr", "pay-1")],
-            "shop/web-1, 2 pods of other namespaces",
-        );
+        }
     }
 }

@@ -5,12 +5,15 @@ use std::sync::Arc;
 
 use feed::Subscription;
 use rollout::{ChangeTracker, Recommendations};
+use tokio::sync::watch;
 use view::{Autoscaler, Change, View};
 
-/// The overlay: the last state of the feed, and the recommendations in it that take precedence.
-#[derive(Debug, Default)]
+/// The overlay: the feed, and the recommendations in it that take precedence.
+#[derive(Debug)]
 pub(crate) struct FeedOverlay {
-    subscription: Option<Subscription>,
+    /// The feed, if it is configured.
+    feed: Option<watch::Receiver<Subscription>>,
+    subscription: Subscription,
     /// Whether the feed has changed since the last pass.
     has_changed: bool,
     /// The VPA objects at the last pass.
@@ -21,18 +24,35 @@ pub(crate) struct FeedOverlay {
 }
 
 impl FeedOverlay {
-    /// Takes in the state of the feed.
-    pub(crate) fn update(&mut self, subscription: &Subscription) {
-        self.subscription = Some(subscription.clone());
+    pub(crate) fn new(feed: Option<watch::Receiver<Subscription>>) -> Self {
+        Self {
+            feed,
+            subscription: Subscription::from_leaders(Vec::new()),
+            has_changed: true,
+            tracker: ChangeTracker::default(),
+            recommendations: Recommendations::default(),
+            sources: BTreeMap::new(),
+        }
+    }
+
+    /// Waits for a change of the feed; for ever without one.
+    pub(crate) async fn changed(&mut self) {
+        let Some(feed) = &mut self.feed else {
+            return std::future::pending().await;
+        };
+        if feed.changed().await.is_err() {
+            self.feed = None;
+        }
         self.has_changed = true;
     }
 
     /// The recommendations that take precedence over the status of these VPA objects, by the rule
     /// that the webhook follows too ([`Subscription::over_status`]).
     pub(crate) fn recommendations_for(&mut self, view: &View) -> &Recommendations {
-        let Some(subscription) = self.subscription.take() else {
-            return &self.recommendations;
-        };
+        let is_new = std::mem::take(&mut self.has_changed);
+        if is_new && let Some(feed) = &mut self.feed {
+            self.subscription = feed.borrow_and_update().clone();
+        }
         let changes = self.tracker.changes(view.autoscalers.iter());
         for Change { old, new } in &changes {
             let uid = new.as_ref().map(|new| new.uid());
@@ -44,32 +64,30 @@ impl FeedOverlay {
                 self.set(gone, None);
             }
         }
-        if std::mem::take(&mut self.has_changed) {
-            view.autoscalers
-                .iter()
-                .for_each(|vpa| self.set(vpa.uid(), of(&subscription, vpa)));
+        let others = changes.iter().filter_map(|change| change.new.as_ref());
+        let affected: Vec<_> = if is_new {
+            view.autoscalers.iter().collect()
         } else {
-            let others = changes.iter().filter_map(|change| change.new.as_ref());
-            others.for_each(|vpa| self.set(vpa.uid(), of(&subscription, vpa)));
+            others.collect()
+        };
+        for vpa in affected {
+            let value = of(&self.subscription, vpa).cloned();
+            self.set(vpa.uid(), value);
         }
-        self.subscription = Some(subscription);
         &self.recommendations
     }
 
-    fn set(&mut self, uid: &str, value: Option<&Arc<feed::Recommendation>>) {
+    fn set(&mut self, uid: &str, value: Option<Arc<feed::Recommendation>>) {
         let Some(value) = value else {
             self.sources.remove(uid);
             self.recommendations.remove(uid);
             return;
         };
-        if !self
-            .sources
-            .get(uid)
-            .is_some_and(|source| Arc::ptr_eq(source, value))
-        {
-            self.sources.insert(uid.to_owned(), Arc::clone(value));
-            self.recommendations
-                .insert(uid.to_owned(), Arc::new(value.recommendation.clone()));
+        let source = self.sources.get(uid);
+        if source.is_none_or(|source| !Arc::ptr_eq(source, &value)) {
+            let recommendation = Arc::new(value.recommendation.clone());
+            self.recommendations.insert(uid.to_owned(), recommendation);
+            self.sources.insert(uid.to_owned(), value);
         }
     }
 }
@@ -94,57 +112,55 @@ mod tests {
     use view::ObjectKey;
 
     use super::*;
+    use crate::fixture;
 
     /// A view of one VPA object with this status.
     fn view(status: &serde_json::Value) -> View {
-        let object = json!({
-            "apiVersion": "autoscaling.k8s.io/v1", "kind": "VerticalPodAutoscaler",
-            "metadata": {"namespace": "shop", "name": "web", "uid": "of-web"},
-            "spec": {"targetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web"}},
-            "status": status,
-        });
-        let object = api::vpa::parse(object).expect("a VPA object");
         let mut view = View::default();
-        view.autoscalers.apply(Arc::new(Autoscaler {
-            key: ObjectKey::new("shop", "web"),
-            object,
-        }));
+        let vpa = fixture::autoscaler(&json!({"status": status}));
+        view.autoscalers.apply(Arc::new(vpa));
         view
     }
 
-    /// Whether a value for one generation takes precedence over a status of another.
-    fn check_over(
-        recommendations: i64,
-        is_fresh: bool,
-        status: &serde_json::Value,
-        expected: bool,
-    ) {
-        let container = model::ContainerRecommendation::default();
-        let value = Arc::new(feed::Recommendation {
-            uid: "of-web".to_owned(),
-            observed_generation: recommendations,
-            recommendation: model::Recommendation {
-                containers: vec![container],
-            },
+    fn recommendation(uid: &str, observed_generation: i64) -> Arc<feed::Recommendation> {
+        let containers = vec![model::ContainerRecommendation::default()];
+        Arc::new(feed::Recommendation {
+            uid: uid.to_owned(),
+            observed_generation,
+            recommendation: model::Recommendation { containers },
             ..feed::Recommendation::default()
-        });
-        let received = feed::client::Received {
-            value,
-            term: 1,
-            revision: 1,
-            changed_at: jiff::Timestamp::UNIX_EPOCH,
-        };
-        let stale_since = (!is_fresh).then(std::time::Instant::now);
-        let part = feed::client::LeaderState {
-            values: [("of-web".to_owned(), received)].into(),
-            stale_since,
-        };
-        let mut overlay = FeedOverlay::default();
-        overlay.update(&Subscription::from_leaders(vec![part]));
+        })
+    }
+
+    impl FeedOverlay {
+        /// Receives the state of the feed.
+        fn update(&mut self, values: &[&Arc<feed::Recommendation>], is_fresh: bool) {
+            let received = values.iter().map(|value| {
+                let received = feed::client::Received {
+                    value: Arc::clone(value),
+                    term: 1,
+                    revision: 1,
+                    changed_at: jiff::Timestamp::UNIX_EPOCH,
+                };
+                (value.uid.clone(), received)
+            });
+            let leader = feed::client::LeaderState {
+                values: received.collect(),
+                stale_since: (!is_fresh).then(std::time::Instant::now),
+            };
+            self.subscription = Subscription::from_leaders(vec![leader]);
+            self.has_changed = true;
+        }
+    }
+
+    /// Whether a value for one generation takes precedence over a status of another.
+    fn check_over(generation: i64, is_fresh: bool, status: &serde_json::Value, expected: bool) {
+        let mut overlay = FeedOverlay::new(None);
+        overlay.update(&[&recommendation("of-web", generation)], is_fresh);
         let goes_before = overlay
             .recommendations_for(&view(status))
             .contains_key("of-web");
-        assert_eq!(goes_before, expected, "{recommendations} before {status}");
+        assert_eq!(goes_before, expected, "{generation} before {status}");
     }
 
     #[test]
@@ -154,18 +170,9 @@ mod tests {
         check_over(3, true, &json!({"observedGeneration": 4}), false);
         let written =
             json!({"containerRecommendations": [{"containerName": "app", "target": {"cpu": "1"}}]});
-        check_over(
-            3,
-            false,
-            &json!({"observedGeneration": 3, "recommendation": written}),
-            false,
-        );
-        check_over(
-            3,
-            true,
-            &json!({"observedGeneration": 3, "recommendation": written}),
-            true,
-        );
+        let status = json!({"observedGeneration": 3, "recommendation": written});
+        check_over(3, false, &status, false);
+        check_over(3, true, &status, true);
     }
 
     #[test]
@@ -180,45 +187,17 @@ mod tests {
 
     #[test]
     fn only_changed_values_are_copied() {
-        let value = |uid: &str| {
-            let containers = vec![model::ContainerRecommendation::default()];
-            let recommendation = model::Recommendation { containers };
-            Arc::new(feed::Recommendation {
-                uid: uid.to_owned(),
-                recommendation,
-                ..feed::Recommendation::default()
-            })
-        };
-        let subscription = |values: &[&Arc<feed::Recommendation>]| {
-            let recommendations = |value: &&Arc<feed::Recommendation>| {
-                let value = Arc::clone(value);
-                feed::client::Received {
-                    value,
-                    term: 1,
-                    revision: 1,
-                    changed_at: jiff::Timestamp::UNIX_EPOCH,
-                }
-            };
-            let values = values
-                .iter()
-                .map(|value| (value.uid.clone(), recommendations(value)))
-                .collect();
-            Subscription::from_leaders(vec![feed::client::LeaderState {
-                values,
-                stale_since: None,
-            }])
-        };
-        let (mut view, mut overlay, first) =
-            (view(&json!({})), FeedOverlay::default(), value("of-web"));
+        let first = recommendation("of-web", 0);
+        let (mut view, mut overlay) = (view(&json!({})), FeedOverlay::new(None));
         let copy = |overlay: &mut FeedOverlay, view: &View| {
             overlay.recommendations_for(view).get("of-web").cloned()
         };
-        overlay.update(&subscription(&[&first]));
+        overlay.update(&[&first], true);
         let before = copy(&mut overlay, &view).expect("the feed has a value");
-        overlay.update(&subscription(&[&first, &value("of-other")]));
+        overlay.update(&[&first, &recommendation("of-other", 0)], true);
         let after = copy(&mut overlay, &view).expect("the feed has a value");
         assert!(Arc::ptr_eq(&before, &after));
-        overlay.update(&subscription(&[&value("of-web")]));
+        overlay.update(&[&recommendation("of-web", 0)], true);
         let after = copy(&mut overlay, &view).expect("the feed has a value");
         assert!(!Arc::ptr_eq(&before, &after));
         view.autoscalers.delete(&ObjectKey::new("shop", "web"));

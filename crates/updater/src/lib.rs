@@ -16,6 +16,8 @@ pub mod args;
 mod control_loop;
 mod events;
 mod feed_overlay;
+#[cfg(test)]
+mod fixture;
 pub mod metrics;
 mod pod_writer;
 pub mod rate_limit;

@@ -13,15 +13,12 @@ mod tests;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use prometheus::core::Collector;
 use prometheus::{HistogramVec, IntCounterVec, IntGauge, IntGaugeVec, Registry};
-use rollout::{Action, ActionKind, ActionOutcome, PauseReason, Plan};
+use rollout::{Action, ActionKind, ActionOutcome, PauseReason, Plan, PodCounts};
 use view::{ObjectKey, View};
 
 use classes::{Class, LARGEST, mode, size_class};
-use families::{
-    CLASS, MODE_VPA, REASON_MODE_VPA, REASON_VPA, SIZE, VPA, counter, gauge, histogram, number,
-};
+use families::{CLASS, Families, MODE_VPA, REASON_MODE_VPA, REASON_VPA, SIZE, VPA};
 use reasons::{
     EVICTION_ERROR, RESIZE_ERROR, RESIZE_INFEASIBLE, UNBOOST_ERROR, paused_vpa, resize_failure,
     skipped,
@@ -55,139 +52,105 @@ pub struct Metrics {
 impl Metrics {
     /// Registers the metrics.
     pub fn register(registry: &Registry) -> Result<Self, prometheus::Error> {
+        let families = Families(registry);
         let metrics = Self {
-            controlled: gauge(
+            controlled: families.gauge(
                 "controlled_pods_total",
                 "Pods controlled by VPA objects.",
                 &CLASS,
             )?,
-            evictable: gauge(
+            evictable: families.gauge(
                 "evictable_pods_total",
                 "Pods that match the eviction criteria.",
                 &CLASS,
             )?,
-            with_evictable: gauge(
+            with_evictable: families.gauge(
                 "vpas_with_evictable_pods_total",
                 "VPA objects with at least one evictable pod.",
                 &CLASS,
             )?,
-            with_evicted: gauge(
+            with_evicted: families.gauge(
                 "vpas_with_evicted_pods_total",
                 "VPA objects with at least one pod evicted in this round.",
                 &CLASS,
             )?,
-            evicted: counter(
+            evicted: families.counter(
                 "evicted_pods_total",
                 "Pods evicted to apply a recommendation.",
                 &MODE_VPA,
             )?,
-            failed_evictions: counter(
+            failed_evictions: families.counter(
                 "failed_eviction_attempts_total",
                 "Evictions that the API server refused or did not answer.",
                 &REASON_MODE_VPA,
             )?,
-            resizable: gauge(
+            resizable: families.gauge(
                 "in_place_updatable_pods_total",
                 "Pods that match the criteria of in-place resizes.",
                 &SIZE,
             )?,
-            with_resizable: gauge(
+            with_resizable: families.gauge(
                 "vpas_with_in_place_updatable_pods_total",
                 "VPA objects with at least one pod that may be resized in place.",
                 &SIZE,
             )?,
-            with_resized: gauge(
+            with_resized: families.gauge(
                 "vpas_with_in_place_updated_pods_total",
                 "VPA objects with at least one pod resized in place in this round.",
                 &SIZE,
             )?,
-            resized: counter(
+            resized: families.counter(
                 "in_place_updated_pods_total",
                 "Pods resized in place to apply a recommendation.",
                 &VPA,
             )?,
-            failed_resizes: counter(
+            failed_resizes: families.counter(
                 "failed_in_place_update_attempts_total",
                 "In-place resizes that the API server refused or did not answer.",
                 &REASON_VPA,
             )?,
-            infeasible: counter(
+            infeasible: families.counter(
                 "in_place_infeasible_skip_pods_total",
                 "Resizes skipped because the same or a smaller one was infeasible on the node.",
                 &VPA,
             )?,
-            skipped: gauge(
+            skipped: families.gauge(
                 "skipped_pods",
                 "Pods whose update is delayed or blocked, by reason.",
                 &["reason"],
             )?,
-            paused_vpas: gauge(
+            paused_vpas: families.gauge(
                 "held_vpas",
                 "VPA objects whose pods are not updated for now, by reason.",
                 &["reason"],
             )?,
-            paused: gauge(
+            paused: families.gauge(
                 "held",
                 "Whether all evictions and resizes are paused (1), by reason.",
                 &["reason"],
             )?,
-            in_flight: number(
+            in_flight: families.number(
                 "acts_in_flight",
                 "Evictions and resizes sent to the API server, without an answer yet.",
             )?,
-            waiting: number(
+            waiting: families.number(
                 "acts_waiting",
                 "Evictions and resizes that wait for a rate limit.",
             )?,
-            steps: histogram(
+            steps: families.histogram(
                 "execution_latency_seconds",
                 "Time spent in steps of the main loop, in seconds.",
             )?,
         };
         metrics.start_at_zero();
-        metrics
-            .collectors()
-            .into_iter()
-            .try_for_each(|collector| registry.register(collector))?;
         Ok(metrics)
-    }
-
-    fn collectors(&self) -> [Box<dyn Collector>; 18] {
-        [
-            Box::new(self.controlled.clone()),
-            Box::new(self.evictable.clone()),
-            Box::new(self.with_evictable.clone()),
-            Box::new(self.with_evicted.clone()),
-            Box::new(self.evicted.clone()),
-            Box::new(self.failed_evictions.clone()),
-            Box::new(self.resizable.clone()),
-            Box::new(self.with_resizable.clone()),
-            Box::new(self.with_resized.clone()),
-            Box::new(self.resized.clone()),
-            Box::new(self.failed_resizes.clone()),
-            Box::new(self.infeasible.clone()),
-            Box::new(self.skipped.clone()),
-            Box::new(self.paused.clone()),
-            Box::new(self.paused_vpas.clone()),
-            Box::new(self.in_flight.clone()),
-            Box::new(self.waiting.clone()),
-            Box::new(self.steps.clone()),
-        ]
     }
 
     /// Creates the series of reasons and size classes: a rate needs a first value.
     fn start_at_zero(&self) {
-        for pause in [
-            PauseReason::Stopped,
-            PauseReason::WebhookLeaseExpired,
-            PauseReason::ViewStale,
-        ] {
-            self.paused.with_label_values(&[pause.as_str()]);
-        }
-        for power in 0..LARGEST {
-            for gauge in [&self.resizable, &self.with_resizable, &self.with_resized] {
-                gauge.with_label_values(&[&power.to_string()]);
-            }
+        self.paused(None);
+        for gauge in [&self.resizable, &self.with_resizable, &self.with_resized] {
+            zero(gauge);
         }
     }
 
@@ -206,9 +169,8 @@ impl Metrics {
 
     /// Sets the numbers of actions in flight and waiting.
     pub(crate) fn queue(&self, in_flight: usize, waiting: usize) {
-        self.in_flight
-            .set(i64::try_from(in_flight).unwrap_or(i64::MAX));
-        self.waiting.set(i64::try_from(waiting).unwrap_or(i64::MAX));
+        self.in_flight.set(count(in_flight));
+        self.waiting.set(count(waiting));
     }
 
     /// Observes the length of a step.
@@ -247,52 +209,42 @@ impl Metrics {
                 size: size_class(counts.controlled),
                 mode,
             };
-            let [
+            let PodCounts {
                 controlled,
                 evictable,
-                with_evictable,
                 resizable,
-                with_resizable,
-            ] = sums.entry(class).or_default();
-            *controlled += count(counts.controlled);
-            *evictable += count(counts.evictable);
-            *with_evictable += i64::from(counts.evictable > 0);
-            *resizable += count(counts.resizable);
-            *with_resizable += i64::from(counts.resizable > 0);
+                ..
+            } = **counts;
+            let counted = [
+                count(controlled),
+                count(evictable),
+                i64::from(evictable > 0),
+                count(resizable),
+                i64::from(resizable > 0),
+            ];
+            let sums = sums.entry(class).or_default();
+            sums.iter_mut().zip(counted).for_each(|(sum, n)| *sum += n);
             if classes.of.get(&counts.vpa) != Some(&class) {
                 classes.of.insert(counts.vpa.clone(), class);
-                if classes
-                    .known
-                    .entry(counts.vpa.clone())
-                    .or_default()
-                    .insert(class)
-                {
+                let known = classes.known.entry(counts.vpa.clone()).or_default();
+                if known.insert(class) {
                     self.remember(&counts.vpa, class);
                 }
             }
         }
-        for (
-            class,
-            [
-                controlled,
-                evictable,
-                with_evictable,
-                resizable,
-                with_resizable,
-            ],
-        ) in sums
-        {
+        for (class, sums) in sums {
             let size = class.size.to_string();
             let (both, size) = ([size.as_str(), class.mode], [size.as_str()]);
-            self.controlled.with_label_values(&both).add(controlled);
-            self.evictable.with_label_values(&both).add(evictable);
-            self.with_evictable
-                .with_label_values(&both)
-                .add(with_evictable);
-            self.resizable.with_label_values(&size).add(resizable);
-            self.with_resizable
-                .with_label_values(&size)
-                .add(with_resizable);
+            let series: [(_, &[&str]); 5] = [
+                (&self.controlled, &both),
+                (&self.evictable, &both),
+                (&self.with_evictable, &both),
+                (&self.resizable, &size),
+                (&self.with_resizable, &size),
+            ];
+            for ((gauge, labels), sum) in series.into_iter().zip(sums) {
+                gauge.with_label_values(labels).add(sum);
+            }
         }
         for (reason, paused) in counts(plan.paused.iter().map(|paused| paused_vpa(&paused.reason)))
         {
@@ -314,42 +266,26 @@ impl Metrics {
     }
 
     /// Creates the counters of a VPA object at zero: a rate needs a first value.
-    fn remember(&self, key: &ObjectKey, class: Class) {
-        let (size, name, namespace) = (
-            class.size.to_string(),
-            key.name.as_str(),
-            key.namespace.as_str(),
-        );
-        let size = size.as_str();
+    fn remember(&self, ObjectKey { namespace, name }: &ObjectKey, class: Class) {
+        let size = class.size.to_string();
         self.evicted
-            .with_label_values(&[size, class.mode, name, namespace]);
-        self.resized.with_label_values(&[size, name, namespace]);
+            .with_label_values(&[&size, class.mode, name, namespace]);
+        self.resized.with_label_values(&[&size, name, namespace]);
     }
 
-    fn forget(&self, key: &ObjectKey, class: Class) {
-        let (size, name, namespace) = (
-            class.size.to_string(),
-            key.name.as_str(),
-            key.namespace.as_str(),
-        );
-        let size = size.as_str();
-        // Removing a missing series is no error.
-        self.evicted
-            .remove_label_values(&[size, class.mode, name, namespace])
-            .ok();
-        self.resized
-            .remove_label_values(&[size, name, namespace])
-            .ok();
-        self.infeasible
-            .remove_label_values(&[size, name, namespace])
-            .ok();
-        self.failed_evictions
-            .remove_label_values(&[size, class.mode, EVICTION_ERROR, name, namespace])
-            .ok();
+    fn forget(&self, ObjectKey { namespace, name }: &ObjectKey, class: Class) {
+        let size = &class.size.to_string();
+        let remove = |counter: &IntCounterVec, labels: &[&str]| {
+            // A missing series is no error.
+            counter.remove_label_values(labels).ok();
+        };
+        remove(&self.evicted, &[size, class.mode, name, namespace]);
+        remove(&self.resized, &[size, name, namespace]);
+        remove(&self.infeasible, &[size, name, namespace]);
+        let failed = [size, class.mode, EVICTION_ERROR, name, namespace];
+        remove(&self.failed_evictions, &failed);
         for reason in [RESIZE_ERROR, RESIZE_INFEASIBLE, UNBOOST_ERROR] {
-            self.failed_resizes
-                .remove_label_values(&[size, reason, name, namespace])
-                .ok();
+            remove(&self.failed_resizes, &[size, reason, name, namespace]);
         }
     }
 
@@ -372,38 +308,31 @@ impl Metrics {
         let Some(Class { size, mode }) = classes.of.get(&action.vpa).copied() else {
             return;
         };
-        let size = size.to_string();
-        let (name, namespace) = (action.vpa.name.as_str(), action.vpa.namespace.as_str());
+        let (size, ObjectKey { namespace, name }) = (&size.to_string(), &action.vpa);
+        let count = |counter: &IntCounterVec, labels: &[&str]| {
+            counter.with_label_values(labels).inc();
+        };
         match (&action.kind, outcome) {
             (_, ActionOutcome::PodGone) => {}
             (ActionKind::Evict, ActionOutcome::Accepted { .. }) => {
-                self.evicted
-                    .with_label_values(&[size.as_str(), mode, name, namespace])
-                    .inc();
+                count(&self.evicted, &[size, mode, name, namespace]);
                 if classes.evicted.insert(action.vpa.clone()) {
-                    self.with_evicted
-                        .with_label_values(&[size.as_str(), mode])
-                        .inc();
+                    self.with_evicted.with_label_values(&[size, mode]).inc();
                 }
             }
             (ActionKind::Evict, _) => {
-                self.failed_evictions
-                    .with_label_values(&[size.as_str(), mode, EVICTION_ERROR, name, namespace])
-                    .inc();
+                let labels = [size, mode, EVICTION_ERROR, name, namespace];
+                count(&self.failed_evictions, &labels);
             }
             (ActionKind::Resize { .. }, ActionOutcome::Accepted { .. }) => {
-                self.resized
-                    .with_label_values(&[size.as_str(), name, namespace])
-                    .inc();
+                count(&self.resized, &[size, name, namespace]);
                 if classes.resized.insert(action.vpa.clone()) {
-                    self.with_resized.with_label_values(&[size.as_str()]).inc();
+                    self.with_resized.with_label_values(&[size]).inc();
                 }
             }
             (ActionKind::Resize { .. }, _) => {
                 let reason = resize_failure(action, outcome);
-                self.failed_resizes
-                    .with_label_values(&[size.as_str(), reason, name, namespace])
-                    .inc();
+                count(&self.failed_resizes, &[size, reason, name, namespace]);
             }
         }
     }

@@ -3,7 +3,7 @@
 //! Each write carries the pod's unique identifier as a precondition, so that it cannot apply to a
 //! later pod of the same name.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use api::patch::guarded;
 use json_patch::Patch;
@@ -12,7 +12,7 @@ use kube::api::{DeleteParams, EvictParams, Patch as Body, PatchParams, Precondit
 use kube::core::{PartialObjectMeta, Request, Status};
 use kube::{Client, Error, Resource as _};
 use rollout::{Action, ActionKind, ActionOutcome, AnnotationChanges};
-use runtime::{Backoff, Leading};
+use runtime::{Backoff, Leading, NotLeading};
 use serde_json::{Value, json};
 use tokio::time::timeout;
 use view::ObjectKey;
@@ -23,37 +23,31 @@ const TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Writes pods while this replica leads. Clones share the client.
 #[derive(Clone)]
-pub(crate) struct PodWriter {
-    client: Client,
-    leading: Leading,
-}
+pub(crate) struct PodWriter(Client);
 
 impl PodWriter {
     /// A writer for one term of leadership.
-    pub(crate) fn new(client: Client, leading: Leading) -> Self {
-        Self { client, leading }
+    pub(crate) fn new(client: &Client, leading: &Leading) -> Self {
+        Self(leading.guard(client))
     }
 
     /// Sends an action and returns its outcome; `None`, without sending it, if this replica does not
     /// lead any more.
     pub(crate) async fn execute(&self, action: &Action) -> Option<ActionOutcome> {
-        if !self.leading.holds(Instant::now()) {
-            return None;
-        }
-        Some(match &action.kind {
+        match &action.kind {
             ActionKind::Evict => outcome(action, self.evict(&action.pod, &action.pod_uid)).await,
             ActionKind::Resize {
                 patch,
                 annotations,
                 attempt: _,
             } => {
-                let outcome = outcome(action, self.resize(action, patch)).await;
+                let outcome = outcome(action, self.resize(action, patch)).await?;
                 if matches!(outcome, ActionOutcome::Accepted { .. }) {
                     write_annotations(&action.pod, || self.annotate(action, annotations)).await;
                 }
-                outcome
+                Some(outcome)
             }
-        })
+        }
     }
 
     async fn evict(&self, pod: &ObjectKey, uid: &str) -> kube::Result<ActionOutcome> {
@@ -70,7 +64,7 @@ impl PodWriter {
             ..EvictParams::default()
         };
         let request = requests(pod).evict(&pod.name, &params);
-        self.client
+        self.0
             .request::<Status>(request.map_err(Error::BuildRequest)?)
             .await?;
         Ok(ActionOutcome::Accepted { generation: None })
@@ -85,7 +79,7 @@ impl PodWriter {
             &body,
         );
         let accepted: PartialObjectMeta<Pod> = self
-            .client
+            .0
             .request(request.map_err(Error::BuildRequest)?)
             .await?;
         Ok(ActionOutcome::Accepted {
@@ -96,20 +90,22 @@ impl PodWriter {
     async fn annotate(&self, action: &Action, annotations: &AnnotationChanges) -> kube::Result<()> {
         let body = Body::Merge(annotation_patch(&action.pod_uid, annotations));
         let request = requests(&action.pod).patch(&action.pod.name, &PatchParams::default(), &body);
-        self.client
+        self.0
             .request::<PartialObjectMeta<Pod>>(request.map_err(Error::BuildRequest)?)
             .await?;
         Ok(())
     }
 }
 
-/// The outcome of a request; [`ActionOutcome::Unknown`] after the timeout.
+/// The outcome of a request; [`ActionOutcome::Unknown`] after the timeout, `None` if it was not
+/// sent.
 async fn outcome(
     action: &Action,
     request: impl Future<Output = kube::Result<ActionOutcome>>,
-) -> ActionOutcome {
-    match timeout(TIMEOUT, request).await {
+) -> Option<ActionOutcome> {
+    Some(match timeout(TIMEOUT, request).await {
         Ok(Ok(accepted)) => accepted,
+        Ok(Err(error)) if NotLeading::is(&error) => return None,
         Ok(Err(error)) => {
             tracing::info!(
                 pod = %action.pod,
@@ -131,7 +127,7 @@ async fn outcome(
             );
             ActionOutcome::Unknown
         }
-    }
+    })
 }
 
 /// Writes the annotations of a resized pod, with the retries of [`Backoff`]. A pod that is gone is no
@@ -212,6 +208,8 @@ mod tests {
 
     use super::*;
 
+    const OTHER_POD: &str = "Precondition failed: UID in precondition: a, UID in object meta: b";
+
     fn check(code: u16, message: &str, details: Option<StatusDetails>, expected: &ActionOutcome) {
         let status = Status {
             details,
@@ -238,53 +236,44 @@ mod tests {
 
     #[test]
     fn errors_are_classified() {
-        let none = || ActionOutcome::TooManyRequests { retry_after: None };
-        check(404, "no such pod", None, &ActionOutcome::PodGone);
-        check(
-            409,
-            "the UID in the precondition (a) does not match the UID in record (b)",
-            None,
-            &ActionOutcome::PodGone,
-        );
-        let other_pod = "Precondition failed: UID in precondition: a, UID in object meta: b";
-        check(409, other_pod, None, &ActionOutcome::PodGone);
-        check(
-            409,
-            "the object has been modified",
-            None,
-            &ActionOutcome::Rejected,
-        );
-        check(
-            429,
-            "Cannot evict pod as it would violate the pod's disruption budget.",
-            None,
-            &none(),
-        );
+        let none = &ActionOutcome::TooManyRequests { retry_after: None };
+        let (gone, rejected) = (&ActionOutcome::PodGone, &ActionOutcome::Rejected);
+        for (code, message, expected) in [
+            (404, "no such pod", gone),
+            (
+                409,
+                "the UID in the precondition (a) does not match the UID in record (b)",
+                gone,
+            ),
+            (409, OTHER_POD, gone),
+            (409, "the object has been modified", rejected),
+            (
+                429,
+                "Cannot evict pod as it would violate the pod's disruption budget.",
+                none,
+            ),
+            (403, "forbidden", rejected),
+            (
+                422,
+                "Pod QOS Class may not change as a result of resizing",
+                rejected,
+            ),
+            (500, "etcd is away", &ActionOutcome::Unknown),
+        ] {
+            check(code, message, None, expected);
+        }
         let details = |json| Some(serde_json::from_value(json).expect("details"));
         let later = details(json!({"retryAfterSeconds": 10}));
+        let retry_after = Some(Duration::from_secs(10));
         check(
             429,
             "wait",
             later,
-            &ActionOutcome::TooManyRequests {
-                retry_after: Some(Duration::from_secs(10)),
-            },
+            &ActionOutcome::TooManyRequests { retry_after },
         );
-        check(403, "forbidden", None, &ActionOutcome::Rejected);
         let small = details(json!({"causes": [{"reason": "NodeCapacity"}]}));
-        check(
-            403,
-            "node didn't have enough allocatable resources",
-            small,
-            &ActionOutcome::Infeasible,
-        );
-        check(
-            422,
-            "Pod QOS Class may not change as a result of resizing",
-            None,
-            &ActionOutcome::Rejected,
-        );
-        check(500, "etcd is away", None, &ActionOutcome::Unknown);
+        let message = "node didn't have enough allocatable resources";
+        check(403, message, small, &ActionOutcome::Infeasible);
     }
 
     /// The tries to write annotations where each answer is this one, until a second one would be
@@ -315,12 +304,7 @@ mod tests {
 
     #[tokio::test]
     async fn annotations_are_retried_unless_the_pod_is_gone() {
-        check_tries(
-            409,
-            "Precondition failed: UID in precondition: a, UID in object meta: b",
-            1,
-        )
-        .await;
+        check_tries(409, OTHER_POD, 1).await;
         check_tries(404, "no such pod", 1).await;
         check_tries(422, "metadata.uid: Invalid value: field is immutable", 1).await;
         check_tries(409, "the object has been modified", 2).await;

@@ -6,6 +6,7 @@
 use anyhow::Context as _;
 use feed::{Reader, Subscription};
 use runtime::client;
+use runtime::pod::own_namespace;
 use runtime::throttle::Throttle;
 use runtime::{Announcement, Chassis, Leading, Namespaces};
 use serving::{FeedReaderArgs, FeedSource};
@@ -45,7 +46,7 @@ pub async fn run(args: Args, chassis: Chassis) -> anyhow::Result<()> {
     let requests = Throttle::new(common.kube_api_qps, common.kube_api_burst);
     let config = LoopConfig {
         settings: rollout.settings()?,
-        policy: pause.policy(std::env::var("NAMESPACE").ok()),
+        policy: pause.policy(&own_namespace()),
         limits,
         concurrency,
         interval: updater_interval.0,
@@ -91,7 +92,7 @@ pub async fn run(args: Args, chassis: Chassis) -> anyhow::Result<()> {
         let control_loop = ControlLoop::new(
             watched,
             config.clone(),
-            PodWriter::new(pods_client.clone(), leading),
+            PodWriter::new(&pods_client, &leading),
             outputs.clone(),
         );
         let shutdown: CancellationToken = chassis.shutdown.clone();
@@ -115,23 +116,22 @@ fn subscribe(
     feed: FeedReaderArgs,
     chassis: &Chassis,
 ) -> anyhow::Result<Option<Receiver<Subscription>>> {
-    let source = feed.source(chassis)?;
-    Ok(source.map(
-        |FeedSource {
-             leaders,
-             tls,
-             server_name,
-         }| {
-            let (subscription, reading) = Reader {
-                leaders,
-                tls,
-                server_name,
-            }
-            .subscribe();
-            chassis.tasks.spawn_until_shutdown("feed", reading);
-            subscription
-        },
-    ))
+    let Some(FeedSource {
+        leaders,
+        tls,
+        server_name,
+    }) = feed.source(chassis)?
+    else {
+        return Ok(None);
+    };
+    let reader = Reader {
+        leaders,
+        tls,
+        server_name,
+    };
+    let (subscription, reading) = reader.subscribe();
+    chassis.tasks.spawn_until_shutdown("feed", reading);
+    Ok(Some(subscription))
 }
 
 /// The watches of workloads, VPA objects, and all that constrains them.

@@ -20,34 +20,26 @@ type Changes = BoxStream<'static, kube::Result<WatchEvent<Lease>>>;
 pub(super) struct ObservedLease {
     api: Api<Lease>,
     name: String,
-    annotations: BTreeMap<String, String>,
+    /// Annotations that each write adds.
+    pub(super) annotations: BTreeMap<String, String>,
     /// Time limit of a read or a write.
     request_timeout: Duration,
     /// The Lease as last read or written, and the time since which its content is unchanged.
     seen: Option<Lease>,
-    unchanged_since: Instant,
+    pub(super) unchanged_since: Instant,
     changes: Option<Changes>,
 }
 
 impl ObservedLease {
     pub(super) fn new(api: Api<Lease>, name: String, request_timeout: Duration) -> Self {
-        let annotations = BTreeMap::new();
         Self {
             api,
             name,
-            annotations,
+            annotations: BTreeMap::new(),
             request_timeout,
             seen: None,
             unchanged_since: now(),
             changes: None,
-        }
-    }
-
-    /// Adds annotations to the written Lease.
-    pub(super) fn with_annotations(self, annotations: BTreeMap<String, String>) -> Self {
-        Self {
-            annotations,
-            ..self
         }
     }
 
@@ -56,11 +48,6 @@ impl ObservedLease {
         self.seen
             .as_ref()
             .map(|lease| lease.spec.clone().unwrap_or_default())
-    }
-
-    /// The time since which the content of the Lease is unchanged.
-    pub(super) fn unchanged_since(&self) -> Instant {
-        self.unchanged_since
     }
 
     /// The number of the leadership term that the Lease represents.
@@ -98,15 +85,14 @@ impl ObservedLease {
             spec: Some(spec),
         };
         let params = PostParams::default();
-        let written = if is_there {
-            answer(
-                self.request_timeout,
-                self.api.replace(&self.name, &params, &lease),
-            )
-            .await?
-        } else {
-            answer(self.request_timeout, self.api.create(&params, &lease)).await?
+        let writing = async {
+            if is_there {
+                self.api.replace(&self.name, &params, &lease).await
+            } else {
+                self.api.create(&params, &lease).await
+            }
         };
+        let written = answer(self.request_timeout, writing).await?;
         self.observe(Some(written));
         Ok(())
     }

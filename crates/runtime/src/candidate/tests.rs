@@ -20,6 +20,28 @@ const TIMINGS: Timings = Timings {
     retry_period: Duration::from_secs(2),
 };
 
+fn candidate(
+    leases: &Leases,
+    me: &str,
+    timings: Timings,
+    cut: &Arc<AtomicBool>,
+    clock: ApiServerClock,
+) -> Candidate {
+    let api = Api::namespaced(leases.client(Arc::clone(cut)), "ns");
+    Candidate::new(api, "lease".to_owned(), me.to_owned(), timings, clock)
+}
+
+/// Leads once with a candidate on a working network.
+async fn lead_once<W>(candidate: Candidate, mut work: impl FnMut(Leading) -> W)
+where
+    W: Future<Output = anyhow::Result<()>>,
+{
+    let status = IntGauge::new("status", "Status.").unwrap();
+    let shutdown = CancellationToken::new();
+    let led = candidate.lead(&shutdown, &status, &mut work).await;
+    led.unwrap();
+}
+
 /// A candidate that reports when its terms begin and end.
 struct Running {
     events: mpsc::UnboundedReceiver<(&'static str, Instant)>,
@@ -34,8 +56,7 @@ impl Running {
 
     fn start_with(leases: &Leases, me: &str, clock: ApiServerClock) -> Self {
         let (cut, shutdown) = (Arc::new(AtomicBool::new(false)), CancellationToken::new());
-        let api = Api::namespaced(leases.client(Arc::clone(&cut)), "ns");
-        let candidate = Candidate::new(api, "lease".to_owned(), me.to_owned(), TIMINGS, clock);
+        let candidate = candidate(leases, me, TIMINGS, &cut, clock);
         let (sender, events) = mpsc::unbounded_channel();
         let stop = shutdown.clone();
         tokio::spawn(async move {
@@ -187,21 +208,19 @@ async fn a_short_break_costs_no_leadership() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn work_that_blocks_keeps_the_lease() {
     let leases = Leases::default();
-    let api = Api::namespaced(leases.client(Arc::default()), "ns");
     let timings = Timings {
         retry_period: Duration::from_millis(10),
         ..TIMINGS
     };
-    let candidate = Candidate::new(
-        api,
-        "lease".to_owned(),
-        "busy".to_owned(),
+    let busy = candidate(
+        &leases,
+        "busy",
         timings,
+        &Arc::default(),
         ApiServerClock::default(),
     );
-    let status = IntGauge::new("status", "Status.").unwrap();
     let renewals = || leases.0.lock().unwrap().as_ref().map_or(0, version);
-    let mut work = async |leading: Leading| {
+    lead_once(busy, async |leading: Leading| {
         tokio::task::block_in_place(|| {
             while renewals() < 5 {
                 assert!(leading.holds(now()), "renewed only {} times", renewals());
@@ -209,11 +228,8 @@ async fn work_that_blocks_keeps_the_lease() {
             }
         });
         Ok(())
-    };
-    candidate
-        .lead(&CancellationToken::new(), &status, &mut work)
-        .await
-        .unwrap();
+    })
+    .await;
     assert_eq!(leases.holder(), "", "released in the end");
 }
 
@@ -250,27 +266,22 @@ async fn the_lease_has_the_annotations_of_its_holder() {
         spec: Some(LeaseSpec::default()),
     });
     for name in ["first", "second"] {
-        let api = Api::namespaced(leases.client(Arc::default()), "ns");
-        let candidate = Candidate::new(
-            api,
-            "lease".to_owned(),
-            name.to_owned(),
+        let candidate = candidate(
+            &leases,
+            name,
             TIMINGS,
+            &Arc::default(),
             ApiServerClock::default(),
         );
         let candidate = candidate.with_annotations([("holder".to_owned(), name.to_owned())].into());
-        let mut work = async |_| {
+        lead_once(candidate, async |_| {
             let lease = leases.0.lock().unwrap().clone().unwrap();
             let expected = [("holder", name), ("kept", "as it is")]
                 .map(|(key, value)| (key.into(), value.into()));
             assert_eq!(lease.metadata.annotations, Some(expected.into()));
             Ok(())
-        };
-        let status = IntGauge::new("status", "Status.").unwrap();
-        candidate
-            .lead(&CancellationToken::new(), &status, &mut work)
-            .await
-            .unwrap();
+        })
+        .await;
     }
 }
 

@@ -11,6 +11,9 @@ const PROGRAM: Program = Program {
     defaults: &[],
 };
 
+const TIMED_OUT: &str = "no answer from the API server within 65s";
+const TOO_LONG: &str = "an answer of the API server is longer than 128 MiB";
+
 type Answer = Result<Response<Body>, BoxError>;
 
 /// The request layer in front of a response.
@@ -29,20 +32,29 @@ where
     let registry = Registry::new();
     let metrics = RestMetrics::register(&registry).unwrap();
     let throttle = Arc::new(Mutex::new(throttle));
-    let layer = RequestLayer {
+    let shared = RequestState {
         throttle,
         metrics,
         host: "api:6443".into(),
         timeout: REQUEST_TIMEOUT,
     };
-    (
-        layer.layer(tower::service_fn(move |_request| answer())),
-        registry,
-    )
+    let inner = tower::service_fn(move |_request| answer());
+    (RequestService { inner, shared }, registry)
 }
 
 fn get(path: &str) -> Request<KubeBody> {
     Request::get(path).body(KubeBody::empty()).unwrap()
+}
+
+fn urgent() -> Request<KubeBody> {
+    let mut request = get("/api/v1/pods");
+    request.extensions_mut().insert(Urgent);
+    request
+}
+
+fn assert_at(start: tokio::time::Instant, milliseconds: std::ops::Range<u128>) {
+    let took = start.elapsed();
+    assert!(milliseconds.contains(&took.as_millis()), "{took:?}");
 }
 
 async fn whole() -> Answer {
@@ -65,19 +77,11 @@ async fn requests_wait_for_the_throttle_and_watches_do_not() {
         .call(get("/api/v1/pods?allowWatchBookmarks=true&watch=true"))
         .await
         .unwrap();
-    assert!(
-        start.elapsed() < Duration::from_millis(10),
-        "{:?}",
-        start.elapsed()
-    );
+    assert_at(start, 0..10);
     for write in writes {
         write.await.unwrap();
     }
-    let took = start.elapsed();
-    assert!(
-        (Duration::from_millis(900)..Duration::from_millis(1100)).contains(&took),
-        "{took:?}"
-    );
+    assert_at(start, 900..1100);
 }
 
 #[tokio::test(start_paused = true)]
@@ -85,20 +89,10 @@ async fn an_urgent_request_does_not_wait_behind_others() {
     let (mut service, _registry) = service(Throttle::new(10.0, 20).reserving(10), whole);
     let start = tokio::time::Instant::now();
     let _writes: Vec<_> = (0..15).map(|_| service.call(get("/api/v1/pods"))).collect();
-    let mut urgent = get("/api/v1/pods");
-    urgent.extensions_mut().insert(Urgent);
-    service.call(urgent).await.unwrap();
-    assert!(
-        start.elapsed() < Duration::from_millis(10),
-        "{:?}",
-        start.elapsed()
-    );
+    service.call(urgent()).await.unwrap();
+    assert_at(start, 0..10);
     service.call(get("/api/v1/pods")).await.unwrap();
-    assert!(
-        start.elapsed() > Duration::from_millis(690),
-        "{:?}",
-        start.elapsed()
-    );
+    assert_at(start, 691..u128::MAX);
 }
 
 #[tokio::test(start_paused = true)]
@@ -108,19 +102,11 @@ async fn with_rejection_an_urgent_request_does_not_wait_behind_others() {
     let others: Vec<_> = (0..100)
         .map(|_| service.call(get("/api/v1/pods")))
         .collect();
-    let mut urgent = get("/api/v1/pods");
-    urgent.extensions_mut().insert(Urgent);
-    service.call(urgent).await.unwrap();
-    assert!(
-        start.elapsed() < Duration::from_millis(10),
-        "{:?}",
-        start.elapsed()
-    );
+    service.call(urgent()).await.unwrap();
+    assert_at(start, 0..10);
     let answers = futures::future::join_all(others).await;
-    let refusals: Vec<_> = answers
-        .into_iter()
-        .filter_map(|answer| answer.err().map(|error| error.to_string()))
-        .collect();
+    let refusals = answers.into_iter().filter_map(Result::err);
+    let refusals: Vec<_> = refusals.map(|error| error.to_string()).collect();
     assert_eq!(
         refusals,
         vec!["too many requests wait for the API server"; 85]
@@ -131,10 +117,7 @@ async fn with_rejection_an_urgent_request_does_not_wait_behind_others() {
 async fn a_response_that_does_not_end_fails_unless_it_is_a_watch() {
     let (mut service, registry) = service(Throttle::new(10.0, 2), never_ending);
     let error = service.call(get("/api/v1/pods")).await.unwrap_err();
-    assert_eq!(
-        error.to_string(),
-        "no answer from the API server within 65s"
-    );
+    assert_eq!(error.to_string(), TIMED_OUT);
 
     let watch = service.call(get("/api/v1/pods?watch=1")).await.unwrap();
     tokio::time::sleep(Duration::from_hours(5)).await;
@@ -175,10 +158,7 @@ async fn a_page_is_streamed_and_must_end_in_time() {
     let mut chunks = page.into_body().into_data_stream();
     assert_eq!(chunks.next().await.unwrap().unwrap(), "begun");
     let error = chunks.next().await.unwrap().unwrap_err();
-    assert_eq!(
-        error.to_string(),
-        "no answer from the API server within 65s"
-    );
+    assert_eq!(error.to_string(), TIMED_OUT);
 }
 
 #[tokio::test]
@@ -192,36 +172,19 @@ async fn a_response_that_is_too_long_fails_whether_it_is_a_page_or_not() {
         .collect()
         .await;
     let (last, before) = chunks.split_last().unwrap();
-    assert_eq!(
-        before
-            .iter()
-            .map(|length| length.as_ref().unwrap())
-            .sum::<usize>(),
-        MAX_RESPONSE_BYTES
-    );
-    assert_eq!(
-        last.as_ref().unwrap_err().to_string(),
-        "an answer of the API server is longer than 128 MiB"
-    );
+    let length: usize = before.iter().map(|length| length.as_ref().unwrap()).sum();
+    assert_eq!(length, MAX_RESPONSE_BYTES);
+    assert_eq!(last.as_ref().unwrap_err().to_string(), TOO_LONG);
     let whole = service.call(get("/api/v1/pods")).await.unwrap_err();
-    assert_eq!(
-        whole.to_string(),
-        "an answer of the API server is longer than 128 MiB"
-    );
+    assert_eq!(whole.to_string(), TOO_LONG);
     assert!(is_too_long(&*whole));
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_watch_that_does_not_begin_fails() {
     let (service, _registry) = service(Throttle::new(10.0, 2), std::future::pending::<Answer>);
-    let error = service
-        .oneshot(get("/api/v1/pods?watch=true"))
-        .await
-        .unwrap_err();
-    assert_eq!(
-        error.to_string(),
-        "no answer from the API server within 65s"
-    );
+    let error = service.oneshot(get("/api/v1/pods?watch=true")).await;
+    assert_eq!(error.unwrap_err().to_string(), TIMED_OUT);
 }
 
 #[tokio::test]
@@ -237,13 +200,8 @@ async fn the_kubeconfig_named_by_the_flag_is_used_with_our_name_on_it() {
         .common;
     let config = config(&args, &PROGRAM).await.unwrap();
     assert_eq!(config.cluster_url, "https://127.0.0.1:7");
-    assert_eq!(
-        config.headers,
-        [(
-            USER_AGENT,
-            HeaderValue::from_static("plimsoll-recommender/1.2.3")
-        )]
-    );
+    let agent = HeaderValue::from_static("plimsoll-recommender/1.2.3");
+    assert_eq!(config.headers, [(USER_AGENT, agent)]);
     assert!(config.read_timeout.is_none(), "it would end quiet watches");
 }
 
@@ -251,8 +209,6 @@ async fn the_kubeconfig_named_by_the_flag_is_used_with_our_name_on_it() {
 async fn a_wrong_kubeconfig_is_named() {
     let args = parse("--kubeconfig=/nonexistent/config").unwrap().common;
     let error = config(&args, &PROGRAM).await.unwrap_err().to_string();
-    assert!(
-        error.contains("--kubeconfig=/nonexistent/config"),
-        "{error}"
-    );
+    let named = "--kubeconfig=/nonexistent/config";
+    assert!(error.contains(named), "{error}");
 }

@@ -34,19 +34,11 @@ pub(crate) struct Inputs {
     pub(super) view: watch::Receiver<View>,
     pub(super) control: watch::Receiver<View>,
     pub(super) webhook: watch::Receiver<View>,
-    pub(super) feed: FeedInput,
+    pub(super) feed: FeedOverlay,
     clock: ApiServerClock,
     /// The zero of the monotonic clock.
     started: Instant,
     liveness: WebhookLiveness,
-}
-
-/// The feed, and its recommendations laid over the status of VPA objects.
-pub(super) struct FeedInput {
-    receiver: Option<watch::Receiver<Subscription>>,
-    /// Whether the feed has changed since the last pass.
-    has_changed: bool,
-    overlay: FeedOverlay,
 }
 
 impl Inputs {
@@ -62,11 +54,7 @@ impl Inputs {
             view,
             control,
             webhook,
-            feed: FeedInput {
-                receiver: feed,
-                has_changed: true,
-                overlay: FeedOverlay::default(),
-            },
+            feed: FeedOverlay::new(feed),
             clock,
             started,
             liveness: WebhookLiveness::default(),
@@ -99,7 +87,6 @@ impl Inputs {
         now: ClockReading,
         f: impl FnOnce(&Snapshot<'_>) -> (T, P),
     ) -> (T, P, Option<Instant>) {
-        self.feed.update();
         let view = self.view.borrow_and_update();
         let control = self.control.borrow_and_update();
         let webhook = self.webhook.borrow_and_update();
@@ -111,32 +98,11 @@ impl Inputs {
         let checked = check_preconditions(&preconditions, policy, &mut self.liveness, now);
         let snapshot = Snapshot {
             view: &view,
-            recommendations: self.feed.overlay.recommendations_for(&view),
+            recommendations: self.feed.recommendations_for(&view),
             pause: checked.err(),
         };
         let (result, pause) = f(&snapshot);
         let alive_until = checked.ok().flatten().map(|until| self.started + until);
         (result, pause, alive_until)
-    }
-}
-
-impl FeedInput {
-    /// Waits for a change of the feed; for ever without one.
-    pub(super) async fn changed(&mut self) {
-        let Some(receiver) = &mut self.receiver else {
-            return std::future::pending().await;
-        };
-        if receiver.changed().await.is_err() {
-            self.receiver = None;
-        }
-        self.has_changed = true;
-    }
-
-    fn update(&mut self) {
-        if std::mem::take(&mut self.has_changed)
-            && let Some(receiver) = &mut self.receiver
-        {
-            self.overlay.update(&receiver.borrow_and_update());
-        }
     }
 }

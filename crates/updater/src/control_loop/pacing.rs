@@ -1,4 +1,4 @@
-//! The limits that an action must pass before it is sent.
+//! The rate limiters that an action must pass: evictions, resizes, requests to the API server.
 
 use std::time::{Duration, Instant};
 

@@ -1,6 +1,10 @@
 //! Constructors of the updater's metrics, and their labels.
 
-use prometheus::{Error, HistogramOpts, HistogramVec, IntCounterVec, IntGauge, IntGaugeVec, Opts};
+use prometheus::{
+    Error, HistogramOpts, HistogramVec, IntCounterVec, IntGauge, IntGaugeVec, Opts, Registry,
+    register_histogram_vec_with_registry, register_int_counter_vec_with_registry,
+    register_int_gauge_vec_with_registry, register_int_gauge_with_registry,
+};
 
 const STEP_BUCKETS: [f64; 23] = [
     0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 30.0, 40.0, 50.0, 60.0, 70.0, 80.0,
@@ -25,20 +29,35 @@ fn options(name: &str, help: &str) -> Opts {
     Opts::new(format!("vpa_updater_{name}"), help)
 }
 
-pub(super) fn number(name: &str, help: &str) -> Result<IntGauge, Error> {
-    IntGauge::with_opts(options(name, help))
-}
+/// Creates and registers metrics.
+pub(super) struct Families<'a>(pub(super) &'a Registry);
 
-pub(super) fn gauge(name: &str, help: &str, labels: &[&str]) -> Result<IntGaugeVec, Error> {
-    IntGaugeVec::new(options(name, help), labels)
-}
+impl Families<'_> {
+    pub(super) fn number(&self, name: &str, help: &str) -> Result<IntGauge, Error> {
+        register_int_gauge_with_registry!(options(name, help), self.0)
+    }
 
-pub(super) fn counter(name: &str, help: &str, labels: &[&str]) -> Result<IntCounterVec, Error> {
-    IntCounterVec::new(options(name, help), labels)
-}
+    pub(super) fn gauge(
+        &self,
+        name: &str,
+        help: &str,
+        labels: &[&str],
+    ) -> Result<IntGaugeVec, Error> {
+        register_int_gauge_vec_with_registry!(options(name, help), labels, self.0)
+    }
 
-/// A histogram of the lengths of steps.
-pub(super) fn histogram(name: &str, help: &str) -> Result<HistogramVec, Error> {
-    let options = HistogramOpts::from(options(name, help)).buckets(STEP_BUCKETS.to_vec());
-    HistogramVec::new(options, &["step"])
+    pub(super) fn counter(
+        &self,
+        name: &str,
+        help: &str,
+        labels: &[&str],
+    ) -> Result<IntCounterVec, Error> {
+        register_int_counter_vec_with_registry!(options(name, help), labels, self.0)
+    }
+
+    /// A histogram of the lengths of steps.
+    pub(super) fn histogram(&self, name: &str, help: &str) -> Result<HistogramVec, Error> {
+        let options = HistogramOpts::from(options(name, help)).buckets(STEP_BUCKETS.to_vec());
+        register_histogram_vec_with_registry!(options, &["step"], self.0)
+    }
 }

@@ -2,12 +2,13 @@
 
 use std::sync::Arc;
 
+use prometheus::core::Collector as _;
 use prometheus::proto::MetricFamily;
 use serde_json::json;
-use view::Autoscaler;
 
 use super::*;
-use rollout::{ActionReason, Disruption, PodCounts};
+use crate::fixture;
+use rollout::{ActionReason, PodCounts};
 
 fn web() -> ObjectKey {
     ObjectKey::new("shop", "web")
@@ -26,20 +27,6 @@ fn plan(pods: usize) -> Plan {
     }
 }
 
-fn eviction() -> Action {
-    Action {
-        vpa: web(),
-        pod: ObjectKey::new("shop", "web-0"),
-        pod_uid: "uid".to_owned(),
-        kind: ActionKind::Evict,
-        reason: ActionReason::Drift,
-        changes: Vec::new(),
-        recommendation: Arc::default(),
-        disruption: Disruption::Eviction,
-        oom_kill: None,
-    }
-}
-
 /// The sum of all series of evictions, and their number.
 fn evictions(metrics: &Metrics) -> (f64, usize) {
     let families = metrics.evicted.collect();
@@ -55,24 +42,18 @@ fn evictions(metrics: &Metrics) -> (f64, usize) {
 
 #[test]
 fn series_stay_until_the_vpa_object_is_deleted() {
-    let object = json!({
-        "apiVersion": "autoscaling.k8s.io/v1", "kind": "VerticalPodAutoscaler",
-        "metadata": {"namespace": "shop", "name": "web"},
-        "spec": {"targetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web"}},
-    });
-    let object = api::vpa::parse(object).expect("a VPA object");
     let mut view = View::default();
     view.autoscalers
-        .apply(Arc::new(Autoscaler { key: web(), object }));
+        .apply(Arc::new(fixture::autoscaler(&json!({}))));
     let metrics = Metrics::register(&Registry::new()).expect("names are valid");
     let mut classes = SizeClasses::default();
     let done = ActionOutcome::Accepted { generation: None };
 
     metrics.planned(&plan(2), &view, &mut classes);
-    metrics.finished(&eviction(), &done, &mut classes);
+    metrics.finished(&fixture::eviction(ActionReason::Drift), &done, &mut classes);
     metrics.planned(&plan(1), &view, &mut classes);
     metrics.planned(&Plan::default(), &view, &mut classes);
-    metrics.finished(&eviction(), &done, &mut classes);
+    metrics.finished(&fixture::eviction(ActionReason::Drift), &done, &mut classes);
     assert_eq!(evictions(&metrics), (2.0, 2));
 
     metrics.planned(&Plan::default(), &View::default(), &mut classes);
@@ -103,7 +84,7 @@ fn a_replica_that_stops_leading_resets_its_metrics() {
         },
     );
     metrics.finished(
-        &eviction(),
+        &fixture::eviction(ActionReason::Drift),
         &ActionOutcome::Accepted { generation: None },
         &mut classes,
     );

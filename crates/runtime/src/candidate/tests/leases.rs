@@ -1,4 +1,4 @@
-//! The part of the API server that keeps one lease.
+//! Fake of the part of the API server that stores one Lease.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};

@@ -1,0 +1,36 @@
+//! Objects for unit tests: the VPA object `shop/web`, and the eviction of one of its pods.
+
+use std::sync::Arc;
+
+use rollout::{Action, ActionKind, ActionReason, Disruption};
+use serde_json::{Value, json};
+use view::{Autoscaler, ObjectKey};
+
+/// The VPA object, with these fields in addition.
+pub(crate) fn autoscaler(fields: &Value) -> Autoscaler {
+    let mut object = json!({
+        "apiVersion": "autoscaling.k8s.io/v1", "kind": "VerticalPodAutoscaler",
+        "metadata": {"namespace": "shop", "name": "web", "uid": "of-web"},
+        "spec": {"targetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web"}},
+    });
+    json_patch::merge(&mut object, fields);
+    Autoscaler {
+        key: ObjectKey::new("shop", "web"),
+        object: api::vpa::parse(object).expect("a VPA object"),
+    }
+}
+
+/// The eviction of the pod `web-0`.
+pub(crate) fn eviction(reason: ActionReason) -> Action {
+    Action {
+        vpa: ObjectKey::new("shop", "web"),
+        pod: ObjectKey::new("shop", "web-0"),
+        pod_uid: "uid-0".to_owned(),
+        kind: ActionKind::Evict,
+        reason,
+        changes: Vec::new(),
+        recommendation: Arc::default(),
+        disruption: Disruption::Eviction,
+        oom_kill: None,
+    }
+}
