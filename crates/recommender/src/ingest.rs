@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
 use model::Memory;
+use prediction_controller::Round;
 use runtime::{Activity, Condition};
 use sources::ContainerUsage;
 use tokio::sync::{mpsc, watch};
@@ -20,7 +21,6 @@ use view::{OomKill, View};
 
 use crate::cooldown::{COOLDOWN_FACTOR, sleep_until_some};
 use crate::metrics::{IngestMetrics, Steps};
-use crate::predictions::collector::Round;
 use crate::usage::{Reading, Usage};
 
 pub(crate) use shared_state::SharedState;

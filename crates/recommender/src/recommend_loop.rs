@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use feed::LeaderTerm;
 use jiff::Timestamp;
-use runtime::Leading;
+use runtime::{Leading, WriteOutcome};
 use tokio::sync::watch;
 use tokio::task::{block_in_place, yield_now};
 use tokio::time::Instant;
@@ -21,12 +21,11 @@ use vertical::state::{Batch, Decision};
 use vertical::write_queue::Priority;
 use view::ObjectKey;
 
-use crate::act::Writes;
 use crate::cooldown::{COOLDOWN_FACTOR, sleep_until_some};
 use crate::feed_server;
 use crate::ingest::SharedState;
 use crate::metrics::{PublishMetrics, RecommendationChanges};
-use crate::outcome::StatusOutcome;
+use crate::status_writer::StatusWrites;
 
 /// Number of objects in a batch: a few milliseconds of work.
 const BATCH_SIZE: usize = 100;
@@ -37,7 +36,7 @@ const RETRY: Duration = Duration::from_secs(5);
 pub(crate) struct RecommendLoop {
     shared: SharedState,
     feed_term: Option<LeaderTerm>,
-    writes: Writes,
+    writes: StatusWrites,
     metrics: PublishMetrics,
     leading: Leading,
     /// Notified after rounds of usage.
@@ -62,7 +61,7 @@ impl RecommendLoop {
     pub(crate) fn new(
         shared: SharedState,
         feed_term: Option<LeaderTerm>,
-        writes: Writes,
+        writes: StatusWrites,
         metrics: PublishMetrics,
         leading: Leading,
     ) -> Self {
@@ -96,7 +95,7 @@ impl RecommendLoop {
                 biased;
                 () = shutdown.cancelled() => return Ok(()),
                 objects = urgent.next() => self.recommend_urgent(&objects),
-                outcome = self.writes.ended() => if outcome == StatusOutcome::Failed {
+                outcome = self.writes.ended() => if outcome == WriteOutcome::Failed {
                     self.schedule_resync(Instant::now() + RETRY);
                 },
                 changed = revisions.changed() => {

@@ -7,22 +7,9 @@ use anyhow::{Context as _, ensure};
 use clap::Args;
 use runtime::GoDuration;
 use runtime::duration::positive_duration;
-use sources::prometheus::{Connection, Credentials, PodLabelSettings, Secret, Step, UsageSettings};
-
-/// Source and extent of the history.
-#[derive(Debug, Clone)]
-pub struct HistorySettings {
-    /// The store.
-    pub connection: Connection,
-    /// Names of the usage series.
-    pub usage: UsageSettings,
-    /// Names of the pod label series.
-    pub pod_labels: PodLabelSettings,
-    /// Length of the history.
-    pub length: Step,
-    /// Distance of its points.
-    pub resolution: Step,
-}
+use sources::prometheus::{
+    Connection, Credentials, HistorySettings, PodLabelSettings, Secret, Step, UsageSettings,
+};
 
 /// Prometheus for `--storage=prometheus`.
 #[derive(Debug, Clone, Args)]

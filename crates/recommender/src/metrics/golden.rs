@@ -6,7 +6,9 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use model::{Cpu, Memory, ResourceList, Sample};
+use prediction_controller::ForecastMetrics;
 use prometheus::proto::MetricFamily;
+use sizing_policy_controller::PolicyMetrics;
 use sources::prometheus::Exchange;
 use vertical::Accepted;
 use vertical::state::Recommended;
@@ -45,7 +47,6 @@ const OURS: &[&str] = &[
     "plimsoll_forecast_metrics gauge ready",
     "plimsoll_forecast_reads_total counter result",
     "plimsoll_forecast_refused_metrics gauge ",
-    "plimsoll_forecast_rules_are_broken gauge ",
     "plimsoll_forecast_series gauge method",
     "plimsoll_forecast_series_bytes gauge ",
     "plimsoll_forecast_status_writes_total counter result",
@@ -93,6 +94,8 @@ fn shown() -> Vec<MetricFamily> {
         vec![watch::Sender::new(View::default()).subscribe()],
     )
     .expect("valid names");
+    ForecastMetrics::register(&registry).expect("valid names");
+    PolicyMetrics::register(&registry).expect("valid names");
     metrics.publish.decided([]);
     metrics.publish.steps().done("LoadVPAs");
     metrics.history.exchanged(Exchange {

@@ -4,11 +4,11 @@
 //! CPU in cores, memory in bytes. The series are those of the last resync, so they end with their
 //! objects and with the lease.
 
-use parking_lot::{Mutex, MutexGuard};
 use std::sync::Arc;
 
 use api::vpa::RecommendedContainerResources;
 use model::{Cpu, ResourceList};
+use parking_lot::Mutex;
 use prometheus::core::{Collector, Desc};
 use prometheus::{GaugeVec, IntGauge, Opts, proto::MetricFamily};
 use view::Autoscaler;
@@ -111,13 +111,9 @@ impl Recommendations {
                 });
             }
         }
-        let mut current = self.lock();
+        let mut current = self.shown.lock();
         *current = shown;
         self.omitted.set(i64::try_from(omitted).unwrap_or(i64::MAX));
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Vec<Shown>> {
-        self.shown.lock()
     }
 }
 
@@ -151,7 +147,7 @@ impl Collector for Recommendations {
 
     fn collect(&self) -> Vec<MetricFamily> {
         // Held to the end, so that two readers do not mix.
-        let shown = self.lock();
+        let shown = self.shown.lock();
         self.bounds.iter().for_each(GaugeVec::reset);
         for Shown {
             autoscaler,

@@ -1,19 +1,17 @@
 //! Staleness of the source of usage, computed at every scrape.
 
-use parking_lot::Mutex;
 use std::sync::Arc;
 use std::time::Instant;
 
-use prometheus::core::{Collector, Desc};
-use prometheus::{Gauge, proto::MetricFamily};
+use parking_lot::Mutex;
+use prometheus::Registry;
+
+use super::computed;
 
 /// Seconds since the last successful answer; 0 while the last answer was successful. Before the
 /// first answer it counts from the start.
 #[derive(Debug, Clone)]
-pub(super) struct SourceFreshness {
-    gauge: Gauge,
-    state: Arc<Mutex<State>>,
-}
+pub(super) struct SourceFreshness(Arc<Mutex<State>>);
 
 #[derive(Debug, Clone, Copy)]
 struct State {
@@ -22,23 +20,28 @@ struct State {
 }
 
 impl SourceFreshness {
-    pub(super) fn new() -> Result<Self, prometheus::Error> {
-        let gauge = Gauge::new(
+    fn new() -> Self {
+        Self(Arc::new(Mutex::new(State {
+            last_good: Instant::now(),
+            is_good: false,
+        })))
+    }
+
+    pub(super) fn register(registry: &Registry) -> Result<Self, prometheus::Error> {
+        let source = Self::new();
+        let state = source.clone();
+        computed::register(
+            registry,
             "vpa_recommender_metrics_source_stale_seconds",
             "Seconds since the source of usage last answered; 0 while it answers. Recommendations do not change meanwhile.",
+            move || state.stale_seconds(Instant::now()),
         )?;
-        Ok(Self {
-            gauge,
-            state: Arc::new(Mutex::new(State {
-                last_good: Instant::now(),
-                is_good: false,
-            })),
-        })
+        Ok(source)
     }
 
     /// Records an answer or a failure at `now`.
     pub(super) fn read(&self, succeeded: bool, now: Instant) {
-        let mut state = self.state.lock();
+        let mut state = self.0.lock();
         state.is_good = succeeded;
         if succeeded {
             state.last_good = now;
@@ -46,23 +49,12 @@ impl SourceFreshness {
     }
 
     fn stale_seconds(&self, now: Instant) -> f64 {
-        let state = *self.state.lock();
+        let state = *self.0.lock();
         if state.is_good {
             0.0
         } else {
             now.saturating_duration_since(state.last_good).as_secs_f64()
         }
-    }
-}
-
-impl Collector for SourceFreshness {
-    fn desc(&self) -> Vec<&Desc> {
-        self.gauge.desc()
-    }
-
-    fn collect(&self) -> Vec<MetricFamily> {
-        self.gauge.set(self.stale_seconds(Instant::now()));
-        self.gauge.collect()
     }
 }
 
@@ -74,7 +66,7 @@ mod tests {
 
     #[test]
     fn staleness_counts_from_the_last_good_answer() {
-        let source = SourceFreshness::new().expect("valid names");
+        let source = SourceFreshness::new();
         let start = Instant::now();
         let after = |seconds| start + Duration::from_secs(seconds);
         let check = |second, expected: f64| {
@@ -91,7 +83,7 @@ mod tests {
 
     #[test]
     fn a_source_that_never_answered_is_stale() {
-        let source = SourceFreshness::new().expect("valid names");
+        let source = SourceFreshness::new();
         assert!(source.stale_seconds(Instant::now() + Duration::from_secs(5)) >= 5.0);
     }
 }

@@ -3,7 +3,7 @@
 
 use std::time::{Duration, Instant};
 
-use prometheus::{HistogramOpts, HistogramVec};
+use prometheus::{HistogramVec, Registry, register_histogram_vec_with_registry};
 
 /// Upstream's exponential buckets, in seconds.
 const BUCKETS: [f64; 23] = [
@@ -16,16 +16,15 @@ const BUCKETS: [f64; 23] = [
 pub(crate) struct StepLatency(HistogramVec);
 
 impl StepLatency {
-    pub(super) fn new() -> Result<Self, prometheus::Error> {
-        let options = HistogramOpts::new(
+    pub(super) fn register(registry: &Registry) -> Result<Self, prometheus::Error> {
+        register_histogram_vec_with_registry!(
             "vpa_recommender_execution_latency_seconds",
             "Duration of the steps of the main loop, in seconds.",
-        );
-        HistogramVec::new(options.buckets(BUCKETS.to_vec()), &["step"]).map(Self)
-    }
-
-    pub(super) fn collector(&self) -> HistogramVec {
-        self.0.clone()
+            &["step"],
+            BUCKETS.to_vec(),
+            registry,
+        )
+        .map(Self)
     }
 
     /// Records the duration of a step outside a round.

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use jiff::Timestamp;
-use prometheus::{Registry, TextEncoder};
+use prometheus::TextEncoder;
 use serde_json::json;
 
 use super::*;
@@ -17,14 +17,9 @@ struct Read {
 
 impl Read {
     fn new() -> Self {
-        let read = Self {
-            quality: Quality::new().expect("valid names"),
-            registry: Registry::new(),
-        };
-        for collector in read.quality.collectors() {
-            read.registry.register(collector).expect("once");
-        }
-        read
+        let registry = Registry::new();
+        let quality = Quality::register(&registry).expect("valid names");
+        Self { quality, registry }
     }
 
     fn check(&self, expected: &[&str]) {

@@ -1,0 +1,389 @@
+//! Controller of EHPAs, for one term of leadership: a pass over each after a change of its objects,
+//! over previews every few seconds, and over all of them periodically. Then it restores HPAs whose
+//! EHPA is gone.
+
+mod apply;
+#[cfg(test)]
+mod tests;
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use api::ehpa::Adopter;
+use futures::StreamExt as _;
+use futures::future::pending;
+use futures::stream;
+use horizontal::ehpa::{
+    Attempt, EhpaSnapshot, Observed, Orphan, Orphans, Problem, Propagation, RESYNC_INTERVAL,
+    RETRY_INTERVAL, Snapshot, TargetScale, plan, status, target_pods, unpredictable_metrics,
+};
+use jiff::Timestamp;
+use k8s_openapi::api::autoscaling::v2::HorizontalPodAutoscaler;
+use kube::{Error, ResourceExt as _};
+use runtime::{Chassis, Leading};
+use tokio::sync::watch;
+use tokio::time::{Instant, sleep, timeout_at};
+use tokio_util::sync::CancellationToken;
+use view::{ObjectKey, View};
+
+use crate::args::EhpaArgs;
+use crate::rule_file::{self, RulesReceiver};
+use crate::writer::{ApplyOutcome, Writer};
+use apply::{Applied, apply, text};
+
+/// Time during which changes are coalesced.
+const SETTLE: Duration = Duration::from_secs(1);
+/// Time for which the scale of a workload is cached while its HPA shows the same replicas.
+const TARGET_LIFETIME: Duration = Duration::from_mins(1);
+
+/// Observed objects and options of the controller.
+#[derive(Clone)]
+pub struct EhpaInputs {
+    /// View with pods.
+    pub view: watch::Receiver<View>,
+    /// View with EHPAs and the objects that they own. Empty until their kinds are installed.
+    pub horizontal: watch::Receiver<View>,
+    /// Name of this recommender.
+    pub recommender: String,
+    /// Maximum number of concurrent passes.
+    pub workers: usize,
+}
+
+/// Controller of EHPAs.
+#[derive(Clone)]
+pub struct EhpaController {
+    inputs: EhpaInputs,
+    writer: Writer,
+    propagation: Propagation,
+    /// Rules for the history of metrics, if there are any.
+    rules: Option<RulesReceiver>,
+}
+
+/// Result of the last pass over an EHPA.
+struct Handled {
+    ehpa: EhpaSnapshot,
+    due: Instant,
+    /// The desired HPA, if the observed one was up to date. The API server fills in defaults, so
+    /// comparing the two does not tell.
+    settled: Option<HorizontalPodAutoscaler>,
+    /// Scale of the workload, and the time at which it was read; `None` if each pass reads it.
+    target: Option<(TargetScale, Instant)>,
+}
+
+/// Results of the last passes, and orphans.
+#[derive(Default)]
+struct Progress {
+    handled: HashMap<ObjectKey, Handled>,
+    orphans: Orphans,
+}
+
+impl Progress {
+    /// Time of the next pass without a change.
+    fn due(&self) -> Option<Instant> {
+        let handled = self.handled.values().map(|handled| handled.due);
+        handled
+            .chain(self.orphans.next().map(Instant::from_std))
+            .min()
+    }
+}
+
+/// Result of a pass.
+#[derive(Default)]
+struct Outcome {
+    /// Whether there are no problems.
+    is_healthy: bool,
+    settled: Option<HorizontalPodAutoscaler>,
+    target: Option<(TargetScale, Instant)>,
+}
+
+impl EhpaController {
+    /// Registers the metric of the rules, and follows their file if there is one.
+    pub fn start(args: &EhpaArgs, inputs: EhpaInputs, chassis: &Chassis) -> anyhow::Result<Self> {
+        let is_broken = rule_file::register(&chassis.registry)?;
+        let rules = args.rules()?.map(|settings| {
+            let (rules, task) = rule_file::follow(settings, chassis.client.clone(), is_broken);
+            chassis.tasks.spawn_until_shutdown("rules", task);
+            rules
+        });
+        Ok(Self {
+            inputs,
+            writer: Writer::new(chassis.object_writer()),
+            propagation: args.propagation(),
+            rules,
+        })
+    }
+
+    /// The rules for the history of metrics, if there are any.
+    pub fn rules(&self) -> Option<RulesReceiver> {
+        self.rules.clone()
+    }
+
+    /// Runs until shutdown, or until it is dropped with the Lease.
+    pub async fn run(
+        mut self,
+        leading: Leading,
+        shutdown: CancellationToken,
+    ) -> anyhow::Result<()> {
+        self.writer = self.writer.during(&leading);
+        let mut progress = Progress::default();
+        let work = async {
+            loop {
+                self.inputs.horizontal.mark_unchanged();
+                self.pass(&mut progress, &leading).await;
+                let now = Instant::now();
+                let next = progress.due();
+                let change = async {
+                    tokio::select! {
+                        _ = self.inputs.horizontal.changed() => {}
+                        () = changed(&mut self.rules) => {}
+                    }
+                };
+                // A pass without a change costs nothing.
+                drop(timeout_at(next.unwrap_or(now + RESYNC_INTERVAL), change).await);
+                sleep(SETTLE).await;
+            }
+        };
+        shutdown.run_until_cancelled(work).await;
+        Ok(())
+    }
+
+    async fn pass(&self, progress: &mut Progress, leading: &Leading) {
+        let Some(Snapshot { ehpas, orphans }) = self.snapshot() else {
+            return;
+        };
+        self.handle_due(&mut progress.handled, ehpas, leading).await;
+        self.restore_orphans(&mut progress.orphans, orphans, leading)
+            .await;
+    }
+
+    /// Makes a pass over each EHPA that changed or is due.
+    async fn handle_due(
+        &self,
+        handled: &mut HashMap<ObjectKey, Handled>,
+        ehpas: HashMap<ObjectKey, EhpaSnapshot>,
+        leading: &Leading,
+    ) {
+        handled.retain(|key, _| ehpas.contains_key(key));
+        let now = Instant::now();
+        let is_due = |key: &ObjectKey, ehpa: &EhpaSnapshot| {
+            handled
+                .get(key)
+                .is_none_or(|handled| handled.due <= now || !ehpa.is_same(&handled.ehpa))
+        };
+        let due: Vec<_> = ehpas
+            .into_iter()
+            .filter(|(key, ehpa)| is_due(key, ehpa))
+            .collect();
+        let known = &*handled;
+        let results = stream::iter(due).map(async |(key, ehpa)| {
+            let Outcome {
+                is_healthy,
+                settled,
+                target,
+            } = if leading.holds(std::time::Instant::now()) {
+                self.handle(&ehpa, known.get(&key)).await
+            } else {
+                Outcome::default()
+            };
+            let wait = if is_healthy && !ehpa.is_preview() {
+                RESYNC_INTERVAL
+            } else {
+                RETRY_INTERVAL
+            };
+            (
+                key,
+                Handled {
+                    ehpa,
+                    due: Instant::now() + wait,
+                    settled,
+                    target,
+                },
+            )
+        });
+        let results: Vec<_> = results
+            .buffer_unordered(self.inputs.workers)
+            .collect()
+            .await;
+        handled.extend(results);
+    }
+
+    /// Restores HPAs whose EHPA is gone. The API server is asked, since an EHPA with an invalid
+    /// object is missing in the view.
+    async fn restore_orphans(
+        &self,
+        orphans: &mut Orphans,
+        observed: HashSet<Orphan>,
+        leading: &Leading,
+    ) {
+        let due = orphans.take(observed, Instant::now().into_std());
+        let results = stream::iter(due).map(async |orphan| {
+            let leads = leading.holds(std::time::Instant::now());
+            let attempt = if leads {
+                self.restore_orphan(&orphan).await
+            } else {
+                Attempt::Retryable
+            };
+            (orphan, attempt)
+        });
+        let results: Vec<_> = results
+            .buffer_unordered(self.inputs.workers)
+            .collect()
+            .await;
+        for (orphan, attempt) in results {
+            orphans.record(orphan, attempt, Instant::now().into_std());
+        }
+    }
+
+    async fn restore_orphan(&self, (hpa, adopted_by): &Orphan) -> Attempt {
+        let Some(adopter) = Adopter::parse(adopted_by) else {
+            return Attempt::Final;
+        };
+        let restored = match self.writer.exists(&hpa.namespace, adopter).await {
+            Ok(false) => self.writer.restore(hpa, adopted_by).await,
+            Ok(true) => Ok(false),
+            Err(error) => Err(error),
+        };
+        if let Err(error) = &restored {
+            let error = without_quotations(error);
+            tracing::warn!(%hpa, error, "cannot restore an adopted HorizontalPodAutoscaler");
+        }
+        attempt(&restored)
+    }
+
+    /// The observed objects; `None` while the view may be incomplete or outdated.
+    fn snapshot(&self) -> Option<Snapshot> {
+        let rules = match &self.rules {
+            Some(rules) => rules.borrow().clone()?,
+            None => Arc::default(),
+        };
+        let observed = self.inputs.horizontal.borrow();
+        if !observed.is_synced() || observed.stale_since().is_some() {
+            return None;
+        }
+        Some(Snapshot::of(&observed, &rules, &self.inputs.recommender))
+    }
+
+    /// Makes a pass over one EHPA.
+    async fn handle(&self, ehpa: &EhpaSnapshot, before: Option<&Handled>) -> Outcome {
+        let object = &ehpa.object.object;
+        let known = before.and_then(|before| before.target_for(ehpa));
+        let read_at = known
+            .as_ref()
+            .map_or_else(Instant::now, |(_, read_at)| *read_at);
+        let target = match known {
+            Some((target, _)) => Ok(target),
+            None => self
+                .writer
+                .target(object)
+                .await
+                .map_err(|error| text(&error)),
+        };
+        let pods = target
+            .as_ref()
+            .map(|target| {
+                target_pods(
+                    &self.inputs.view.borrow(),
+                    &ehpa.object.key.namespace,
+                    target,
+                )
+            })
+            .unwrap_or_default();
+        let observed = Observed {
+            object,
+            target: target.as_ref().map_err(String::as_str),
+            pods: &pods,
+            hpas: &ehpa.hpas,
+            older_ehpa: ehpa.older_ehpa.as_deref(),
+            prediction: ehpa.prediction.as_deref().map(|whole| &whole.object),
+            substitute: ehpa.substitute.as_deref().map(|whole| &whole.object),
+            propagation: &self.propagation,
+            rules: &ehpa.rules,
+            now: Timestamp::now(),
+        };
+        let mut plan = plan(&observed);
+        let is_settled = before.is_some_and(|before| {
+            before.settled.is_some()
+                && before.settled == plan.hpa
+                && ehpa.has_same_autoscalers(&before.ehpa)
+        });
+        let Applied {
+            hpa,
+            is_scaled,
+            problems,
+        } = apply(&self.writer, &observed, &plan, is_settled).await;
+        plan.problems.splice(0..0, problems);
+        self.report(&observed, &plan.problems, is_scaled).await;
+        let settled = plan.hpa.filter(|_| hpa == Some(ApplyOutcome::Unchanged));
+        let is_healthy = plan.problems.is_empty();
+        let target = target.ok().filter(|_| is_healthy && !ehpa.is_preview());
+        Outcome {
+            is_healthy,
+            settled,
+            target: target.map(|target| (target, read_at)),
+        }
+    }
+
+    async fn report(&self, observed: &Observed<'_>, problems: &[Problem], is_scaled: bool) {
+        let status = status(observed, problems, is_scaled);
+        if observed.object.status.as_ref() == Some(&status) {
+            return;
+        }
+        if let Some(problem) = problems
+            .iter()
+            .find(|problem| problem.reason == "FailedGetScale")
+        {
+            self.writer
+                .record_event(observed.object, problem.reason, &problem.message, true)
+                .await;
+        }
+        if let Err(error) = self.writer.update_status(observed.object, &status).await {
+            tracing::warn!(object = observed.object.name_any(), %error, "cannot write the status of an EHPA");
+        } else if let Some(note) = unpredictable_metrics(observed.object.status.as_ref(), &status) {
+            self.writer
+                .record_event(observed.object, "MetricsNotPredictable", note, true)
+                .await;
+        }
+    }
+}
+
+/// Classifies the result of a restoration.
+fn attempt(result: &Result<bool, Error>) -> Attempt {
+    match result {
+        Ok(true) => Attempt::Restored,
+        Ok(false) | Err(Error::BuildRequest(_)) => Attempt::Final,
+        Err(Error::Api(status)) if matches!(status.code, 409 | 429) => Attempt::Retryable,
+        Err(Error::Api(status)) if matches!(status.code, 400..=499) => Attempt::Final,
+        Err(_) => Attempt::Retryable,
+    }
+}
+
+/// Waits for a change of the rules.
+async fn changed(rules: &mut Option<RulesReceiver>) {
+    if let Some(rules) = rules
+        && rules.changed().await.is_ok()
+    {
+        return;
+    }
+    pending::<()>().await;
+}
+
+impl Handled {
+    /// The cached scale, unless it expired or the HPA or the spec shows a change.
+    fn target_for(&self, ehpa: &EhpaSnapshot) -> Option<(TargetScale, Instant)> {
+        let is_of_it = ehpa.object.object.spec == self.ehpa.object.object.spec;
+        let fresh = self
+            .target
+            .as_ref()
+            .filter(|(_, read_at)| read_at.elapsed() < TARGET_LIFETIME)?;
+        (is_of_it && ehpa.replicas().eq(self.ehpa.replicas())).then(|| fresh.clone())
+    }
+}
+
+/// An error without the API server's message, which quotes the rejected object.
+fn without_quotations(error: &Error) -> String {
+    match error {
+        Error::Api(status) => format!("{} {}", status.code, status.reason),
+        error => text(error),
+    }
+}
