@@ -11,7 +11,7 @@ use std::time::Duration;
 use api::checkpoint::VerticalPodAutoscalerCheckpointSpec;
 use futures::stream::{self, StreamExt as _};
 use jiff::Timestamp;
-use runtime::Leading;
+use runtime::{Leading, LogOnce};
 use tokio::sync::watch;
 use tokio::task::block_in_place;
 use tokio::time::{Instant, MissedTickBehavior, interval_at};
@@ -53,8 +53,8 @@ struct TermState {
     started: Instant,
     maintained: BTreeMap<ObjectKey, Maintained>,
     candidates: UnusedCandidates,
-    /// Whether usage contradicted the clock after the last round.
-    is_contradicted: bool,
+    /// Whether usage contradicts the clock.
+    contradicted: LogOnce<()>,
 }
 
 /// Times of the maintenance of one VPA object.
@@ -99,10 +99,15 @@ impl CheckpointController {
         let started = Instant::now();
         let deadline = started + self.timeout;
         let autoscalers = block_in_place(|| self.shared.lock().checkpointed(Timestamp::now()));
-        term.clock_checked(autoscalers.is_none());
         let Some(autoscalers) = autoscalers else {
+            if term.contradicted.is_new(()) {
+                tracing::warn!(
+                    "writing no checkpoints: the last usage is more than an hour off the clock"
+                );
+            }
             return;
         };
+        term.contradicted.clear();
         term.retain(&autoscalers);
         let stored = stored_checkpoints(&self.stored.borrow().checkpoints);
         let all = autoscalers.into_iter().map(|key| {
@@ -244,24 +249,14 @@ impl CheckpointController {
 
 impl TermState {
     fn new(metrics: CheckpointMetrics) -> Self {
-        let (maintained, candidates) = (BTreeMap::new(), UnusedCandidates::default());
         Self {
             metrics,
             began: Timestamp::now(),
             started: Instant::now(),
-            maintained,
-            candidates,
-            is_contradicted: false,
+            maintained: BTreeMap::new(),
+            candidates: UnusedCandidates::default(),
+            contradicted: LogOnce::default(),
         }
-    }
-
-    fn clock_checked(&mut self, is_contradicted: bool) {
-        if is_contradicted && !self.is_contradicted {
-            tracing::warn!(
-                "writing no checkpoints: the last usage is more than an hour off the clock"
-            );
-        }
-        self.is_contradicted = is_contradicted;
     }
 
     fn retain(&mut self, autoscalers: &[ObjectKey]) {

@@ -2,14 +2,13 @@
 
 use std::net::IpAddr;
 use std::sync::Arc;
-use std::time::Duration;
 
 use anyhow::{Context as _, ensure};
 use feed::server::Explainer;
 use feed::{AllowedClients, Explained, Forecast, Publisher, Recommendation, Server, ServerLimits};
 use jiff::Timestamp;
 use runtime::address::listen_ip_from_environment;
-use runtime::{Chassis, ListenAddress};
+use runtime::{Chassis, ListenAddress, LogOnce};
 use serving::tls::{RELOAD_PERIOD, ServingTls, TlsFiles};
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
@@ -131,23 +130,20 @@ impl Serving {
 
 /// Waits until the files can be loaded. A lasting error is logged once.
 async fn certificates(files: TlsFiles) -> ServingTls {
-    let mut reported = None;
+    let mut logged = LogOnce::default();
     loop {
         match ServingTls::load(files.clone()).await {
             Ok(tls) => return tls,
             Err(error) => {
                 let error = error.to_string();
-                if reported.as_ref() != Some(&error) {
+                if logged.is_new(error.clone()) {
                     tracing::warn!(error, "the feed waits for its certificates");
                 }
-                reported = Some(error);
             }
         }
-        tokio::time::sleep(RETRY).await;
+        tokio::time::sleep(RELOAD_PERIOD).await;
     }
 }
-
-const RETRY: Duration = RELOAD_PERIOD;
 
 /// The address for the Lease: the advertised host, or else the listening one, with the port.
 fn advertised(host: &str, listen: ListenAddress) -> anyhow::Result<String> {

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use jiff::Timestamp;
 use model::Memory;
 use prediction_controller::Round;
-use runtime::{Activity, Condition};
+use runtime::{Activity, Condition, Pace, PassSchedule};
 use sources::ContainerUsage;
 use tokio::sync::{mpsc, watch};
 use tokio::task::{JoinSet, block_in_place};
@@ -19,15 +19,18 @@ use tokio::time::{MissedTickBehavior, interval};
 use vertical::state::{OomKillCounts, RecommenderState};
 use view::{OomKill, View};
 
-use crate::cooldown::{COOLDOWN_FACTOR, sleep_until_some};
 use crate::metrics::{IngestMetrics, Steps};
 use crate::usage::{Reading, Usage};
 
 pub(crate) use shared_state::SharedState;
 
-/// Minimum time during which changes are collected; with many objects, [`COOLDOWN_FACTOR`] times
-/// the time it takes to load them. OOM kills do not wait.
-const SETTLE: Duration = Duration::from_secs(1);
+/// Changes are collected for a second. OOM kills do not wait.
+const PACE: Pace = Pace {
+    settle: Duration::from_secs(1),
+    min_pause: Duration::ZERO,
+    pause_factor: 10,
+    resync: Duration::MAX,
+};
 /// Maximum number of queued OOM kills, upstream's value.
 const MAX_QUEUED_OOM_KILLS: usize = 5000;
 /// Number of samples in a batch: a few milliseconds of work.
@@ -75,7 +78,7 @@ impl Ingest {
         let (metrics, started) = (self.metrics.clone(), Instant::now());
         let mut steps = None;
         let mut reading = JoinSet::new();
-        let (mut settled_at, mut settle) = (None, SETTLE);
+        let mut schedule = PassSchedule::new(PACE);
         loop {
             tokio::select! {
                 biased;
@@ -93,13 +96,13 @@ impl Ingest {
                     if changed.is_err() {
                         return;
                     }
-                    settled_at.get_or_insert_with(|| tokio::time::Instant::now() + settle);
+                    schedule.changed(tokio::time::Instant::now());
                 }
-                () = sleep_until_some(settled_at) => {
-                    settled_at = None;
-                    let began = Instant::now();
+                () = schedule.due() => {
+                    let began = tokio::time::Instant::now();
+                    schedule.begin(began);
                     self.load_changes();
-                    settle = SETTLE.max(began.elapsed() * COOLDOWN_FACTOR);
+                    schedule.end(began.elapsed(), tokio::time::Instant::now());
                 }
             }
             self.activity.record(Instant::now());

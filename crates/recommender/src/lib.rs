@@ -17,7 +17,6 @@
 pub mod args;
 mod checkpoint_writer;
 mod checkpoints;
-mod cooldown;
 mod feed_server;
 #[cfg(test)]
 mod fixture;

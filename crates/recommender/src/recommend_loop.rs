@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use feed::LeaderTerm;
 use jiff::Timestamp;
-use runtime::{Leading, WriteOutcome};
+use runtime::{Leading, Pace, PassSchedule, WriteOutcome};
 use tokio::sync::watch;
 use tokio::task::{block_in_place, yield_now};
 use tokio::time::Instant;
@@ -21,12 +21,19 @@ use vertical::state::{Batch, Decision};
 use vertical::write_queue::Priority;
 use view::ObjectKey;
 
-use crate::cooldown::{COOLDOWN_FACTOR, sleep_until_some};
 use crate::feed_server;
 use crate::ingest::SharedState;
 use crate::metrics::{PublishMetrics, RecommendationChanges};
 use crate::status_writer::StatusWrites;
 
+/// A resync follows each change. While it writes thousands of statuses, each of which comes back as
+/// a change, the pause leaves the CPU to the writes.
+const PACE: Pace = Pace {
+    settle: Duration::ZERO,
+    min_pause: Duration::ZERO,
+    pause_factor: 10,
+    resync: Duration::MAX,
+};
 /// Number of objects in a batch: a few milliseconds of work.
 const BATCH_SIZE: usize = 100;
 /// Pause before failed writes are retried.
@@ -43,10 +50,7 @@ pub(crate) struct RecommendLoop {
     rounds: watch::Receiver<u64>,
     changes: RecommendationChanges,
     resync: Option<Resync>,
-    /// Start of the next resync, if one is due.
-    due: Option<Instant>,
-    /// Earliest start of the next resync.
-    cooldown_until: Instant,
+    schedule: PassSchedule,
 }
 
 /// A resync in progress.
@@ -75,8 +79,7 @@ impl RecommendLoop {
             rounds,
             changes,
             resync: None,
-            due: None,
-            cooldown_until: Instant::now(),
+            schedule: PassSchedule::new(PACE),
         }
     }
 
@@ -85,7 +88,7 @@ impl RecommendLoop {
         let mut urgent = self.shared.urgent();
         let mut revisions = self.shared.revisions();
         if *revisions.borrow_and_update() > 0 {
-            self.due = Some(self.cooldown_until);
+            self.schedule.changed(Instant::now());
         }
         let metrics = self.metrics.clone();
         let _term = metrics.term();
@@ -96,13 +99,13 @@ impl RecommendLoop {
                 () = shutdown.cancelled() => return Ok(()),
                 objects = urgent.next() => self.recommend_urgent(&objects),
                 outcome = self.writes.ended() => if outcome == WriteOutcome::Failed {
-                    self.schedule_resync(Instant::now() + RETRY);
+                    self.schedule.wake_at(Instant::now() + RETRY);
                 },
                 changed = revisions.changed() => {
                     changed?;
-                    self.schedule_resync(Instant::now().max(self.cooldown_until));
+                    self.schedule.changed(Instant::now());
                 }
-                () = sleep_until_some(self.due), if self.resync.is_none() => {
+                () = self.schedule.due(), if self.resync.is_none() => {
                     self.begin_resync();
                     steps.get_or_insert_with(|| metrics.steps());
                 }
@@ -114,10 +117,6 @@ impl RecommendLoop {
                 steps.done("UpdateVPAs");
             }
         }
-    }
-
-    fn schedule_resync(&mut self, time: Instant) {
-        self.due = Some(self.due.map_or(time, |due| due.min(time)));
     }
 
     /// Decides about urgent objects now.
@@ -136,9 +135,10 @@ impl RecommendLoop {
     }
 
     fn begin_resync(&mut self) {
-        self.due = None;
+        let began = Instant::now();
+        self.schedule.begin(began);
         self.resync = Some(Resync {
-            began: Instant::now(),
+            began,
             last: None,
             decisions: BTreeMap::new(),
         });
@@ -190,7 +190,7 @@ impl RecommendLoop {
                 .map(|decision| feed_server::recommendation(decision));
             term.reset(all, Timestamp::now());
         }
-        self.cooldown_until = Instant::now() + resync.began.elapsed() * COOLDOWN_FACTOR;
+        self.schedule.end(resync.began.elapsed(), Instant::now());
     }
 
     /// Publishes a decision. Subscribers see nothing of a term before its first resync is complete.

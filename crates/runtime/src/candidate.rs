@@ -19,6 +19,7 @@ use tokio_util::task::AbortOnDropHandle;
 use crate::clock::{ApiServerClock, steady as now};
 use crate::leading::Leading;
 use crate::lease::{Action, Timings, decide, held, released};
+use crate::log::LogOnce;
 use observed_lease::ObservedLease;
 
 /// Maximum number of write conflicts in one attempt.
@@ -141,7 +142,7 @@ impl Candidate {
 
     /// Returns once the Lease is acquired, with the time at which the request was sent.
     async fn acquire(&mut self) -> Instant {
-        let mut last_error = None;
+        let mut logged = LogOnce::default();
         // The watch of an earlier term may be outdated.
         self.lease.forget_changes();
         let mut known = self.lease.refresh().await;
@@ -153,15 +154,13 @@ impl Candidate {
             let wait = match step {
                 Ok(Attempt::Held { since }) => return since,
                 Ok(Attempt::HeldByOther { wait }) => {
-                    last_error = None;
+                    logged.clear();
                     wait
                 }
                 Err(error) => {
-                    let error = error.to_string();
-                    if last_error.as_ref() != Some(&error) {
+                    if logged.is_new(error.to_string()) {
                         tracing::warn!(lease = self.name, %error, "cannot take the lease; retrying");
                     }
-                    last_error = Some(error);
                     Duration::MAX
                 }
             };

@@ -13,6 +13,7 @@ use kube::runtime::watcher::watch_object;
 use tokio::sync::watch;
 
 use crate::lease::{address_of, shard_lease};
+use crate::log::LogOnce;
 
 /// Follows the leaders of `count` shards, each with its own Lease named after `name`. Returns a
 /// receiver of each leader's address in order, and the future that updates them.
@@ -39,7 +40,7 @@ pub fn follow_shards(
 /// the last address is kept.
 pub async fn follow_leader(leases: Api<Lease>, name: &str, leader: watch::Sender<Option<String>>) {
     let mut states = pin!(watch_object(leases, name).default_backoff());
-    let mut said = false;
+    let mut logged = LogOnce::default();
     loop {
         let state = tokio::select! {
             state = states.next() => state,
@@ -47,7 +48,7 @@ pub async fn follow_leader(leases: Api<Lease>, name: &str, leader: watch::Sender
         };
         match state {
             Some(Ok(lease)) => {
-                said = false;
+                logged.clear();
                 let address = lease.as_ref().and_then(address);
                 leader.send_if_modified(|known| {
                     let changed = *known != address;
@@ -55,11 +56,11 @@ pub async fn follow_leader(leases: Api<Lease>, name: &str, leader: watch::Sender
                     changed
                 });
             }
-            Some(Err(error)) if !said => {
-                tracing::warn!(lease = name, %error, "cannot watch the lease; keeping its last known holder");
-                said = true;
+            Some(Err(error)) => {
+                if logged.is_new(()) {
+                    tracing::warn!(lease = name, %error, "cannot watch the lease; keeping its last known holder");
+                }
             }
-            Some(Err(_)) => {}
             None => return,
         }
     }

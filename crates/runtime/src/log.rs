@@ -40,6 +40,31 @@ pub struct LogArgs {
     pub legacy_stderr_threshold_behavior: bool,
 }
 
+/// A condition that is logged once until it changes: an error that repeats, for example.
+#[derive(Debug)]
+pub struct LogOnce<T>(Option<T>);
+
+impl<T> Default for LogOnce<T> {
+    fn default() -> Self {
+        Self(None)
+    }
+}
+
+impl<T: PartialEq> LogOnce<T> {
+    /// Stores `value`. Returns whether it differs from the one stored before, so that it is to be
+    /// logged.
+    pub fn is_new(&mut self, value: T) -> bool {
+        let is_new = self.0.as_ref() != Some(&value);
+        self.0 = Some(value);
+        is_new
+    }
+
+    /// Forgets the value, so that it is logged again when it returns.
+    pub fn clear(&mut self) {
+        self.0 = None;
+    }
+}
+
 /// Libraries whose debug lines are of use to their authors only; logged from verbosity 8.
 const NOISY_LIBRARIES: [&str; 7] = [
     "h2",
@@ -122,6 +147,16 @@ fn level(verbosity: u8) -> LevelFilter {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_repeated_error_is_logged_once_until_it_changes_or_ends() {
+        let mut logged = LogOnce::default();
+        for (error, expected) in [("a", true), ("a", false), ("b", true), ("a", true)] {
+            assert_eq!(logged.is_new(error), expected, "{error}");
+        }
+        logged.clear();
+        assert!(logged.is_new("a"));
+    }
     use crate::flags::Program;
 
     #[derive(Debug, clap::Parser)]

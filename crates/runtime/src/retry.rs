@@ -4,10 +4,12 @@
 //! between one half and one, so that clients that failed together do not retry together. A longer
 //! `Retry-After` of the server wins.
 
+use std::collections::BTreeMap;
 use std::future::Future;
 use std::time::Duration;
 
 use backon::{BackoffBuilder as _, ExponentialBackoff, ExponentialBuilder};
+use tokio::time::Instant;
 
 /// Whether a request can be retried.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -104,6 +106,70 @@ impl Backoff {
             tracing::debug!(%error, ?delay, "trying again");
             tokio::time::sleep(delay).await;
         }
+    }
+}
+
+/// Keys whose last attempt failed, each with its own delays. A key that never failed is due.
+#[derive(Debug)]
+pub struct KeyedBackoff<K> {
+    backoff: Backoff,
+    failed: BTreeMap<K, Failure>,
+}
+
+#[derive(Debug)]
+struct Failure {
+    delays: ExponentialBackoff,
+    next: Instant,
+    problem: String,
+}
+
+impl<K: Ord> KeyedBackoff<K> {
+    /// Without failures. A key whose tries are used up waits for the cap.
+    pub fn new(backoff: Backoff) -> Self {
+        Self {
+            backoff,
+            failed: BTreeMap::new(),
+        }
+    }
+
+    /// Whether the next attempt may be made now.
+    pub fn is_due(&self, key: &K, now: Instant) -> bool {
+        self.failed
+            .get(key)
+            .is_none_or(|failure| failure.next <= now)
+    }
+
+    /// Records a failed attempt.
+    pub fn failed(&mut self, key: K, problem: String, now: Instant) {
+        let before = self.failed.remove(&key);
+        let mut delays = before.map_or_else(|| self.backoff.delays(), |failure| failure.delays);
+        let next = now + delays.next().unwrap_or(self.backoff.cap);
+        let failure = Failure {
+            delays,
+            next,
+            problem,
+        };
+        self.failed.insert(key, failure);
+    }
+
+    /// Records a success.
+    pub fn succeeded(&mut self, key: &K) {
+        self.failed.remove(key);
+    }
+
+    /// Forgets all other keys.
+    pub fn retain(&mut self, is_kept: impl Fn(&K) -> bool) {
+        self.failed.retain(|key, _| is_kept(key));
+    }
+
+    /// The problem of the last attempt, if it failed.
+    pub fn problem(&self, key: &K) -> Option<&str> {
+        self.failed.get(key).map(|failure| failure.problem.as_str())
+    }
+
+    /// The time at which the next failed key is due.
+    pub fn next(&self) -> Option<Instant> {
+        self.failed.values().map(|failure| failure.next).min()
     }
 }
 
@@ -205,5 +271,33 @@ mod tests {
             );
             assert_eq!(tries, expected_tries, "{code}");
         }
+    }
+
+    #[test]
+    fn the_delays_of_a_key_double_up_to_the_cap_and_end_with_success() {
+        let (now, mut keys) = (Instant::now(), KeyedBackoff::new(BACKOFF));
+        for (attempt, longest_ms) in [100, 200, 400, 800, 1000, 1000, 1000, 1000]
+            .into_iter()
+            .enumerate()
+        {
+            keys.failed("web", format!("problem {attempt}"), now);
+            let (next, longest) = (keys.next().unwrap(), Duration::from_millis(longest_ms));
+            assert!((longest / 2..=longest).contains(&(next - now)), "{attempt}");
+            assert!(!keys.is_due(&"web", now) && keys.is_due(&"web", next));
+        }
+        assert_eq!(keys.problem(&"web"), Some("problem 7"));
+        assert!(keys.is_due(&"api", now), "keys do not delay each other");
+        keys.succeeded(&"web");
+        assert!(keys.is_due(&"web", now) && keys.next().is_none());
+    }
+
+    #[test]
+    fn keys_that_are_not_retained_are_due_again() {
+        let (now, mut keys) = (Instant::now(), KeyedBackoff::new(BACKOFF));
+        for key in ["kept", "gone"] {
+            keys.failed(key, String::new(), now);
+        }
+        keys.retain(|key| *key == "kept");
+        assert!(!keys.is_due(&"kept", now) && keys.is_due(&"gone", now));
     }
 }

@@ -3,11 +3,9 @@
 //! decisions are in [`vertical::policies`].
 //!
 //! * `controller`: observes, plans and writes.
-//! * `attempts`: backoff of failed writes.
 //! * `writer`: the only writes.
 //! * `metrics`: metrics of all this.
 
-mod attempts;
 mod controller;
 mod metrics;
 mod writer;

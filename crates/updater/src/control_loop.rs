@@ -11,15 +11,16 @@ mod executor;
 mod inputs;
 mod pacing;
 mod reporter;
-mod schedule;
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use rollout::{Action, PausePolicy, PreemptionMode, RolloutState, Settings, decide};
+use runtime::schedule::at;
 use runtime::throttle::Throttle;
+use runtime::{Pace, PassSchedule};
 use tokio::task::block_in_place;
-use tokio::time::{Instant, sleep_until};
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use crate::pod_writer::PodWriter;
@@ -30,7 +31,13 @@ pub(crate) use inputs::{Inputs, Watched};
 use pacing::Pacing;
 pub(crate) use reporter::Outputs;
 use reporter::Reporter;
-use schedule::PassSchedule;
+
+/// The shortest pause between two passes. A rollout makes hundreds of changes a second, and one pass
+/// takes all in.
+const MIN_PAUSE: Duration = Duration::from_millis(100);
+/// The pause after a pass in lengths of that pass. It leaves the machine to others while thousands
+/// of pods come and go.
+const PAUSE_FACTOR: u32 = 5;
 
 /// Settings from the command line.
 #[derive(Debug, Clone)]
@@ -75,12 +82,19 @@ impl ControlLoop {
             requests,
         } = config;
         let started = Instant::now();
+        let mut schedule = PassSchedule::new(Pace {
+            settle: Duration::ZERO,
+            min_pause: MIN_PAUSE,
+            pause_factor: PAUSE_FACTOR,
+            resync: interval,
+        });
+        schedule.wake_at(started);
         Self {
             inputs: Inputs::new(watched, started),
             settings,
             policy,
             state: RolloutState::default(),
-            schedule: PassSchedule::new(interval, started),
+            schedule,
             executor: Executor::new(writer, Pacing::new(limits, requests), concurrency),
             reporter: Reporter::new(outputs, interval, started),
             webhook_alive_until: None,
@@ -90,7 +104,7 @@ impl ControlLoop {
     /// Runs until shutdown, and waits for the actions in flight then. Dropped with the lease.
     pub(crate) async fn run(mut self, shutdown: CancellationToken) -> anyhow::Result<()> {
         loop {
-            let (pass_at, retry_at) = (self.schedule.next(), self.executor.retry_at());
+            let retry_at = self.executor.retry_at();
             tokio::select! {
                 biased;
                 () = shutdown.cancelled() => break,
@@ -101,7 +115,7 @@ impl ControlLoop {
                 changed = self.inputs.webhook.changed() => { changed?; self.pass_soon(); }
                 changed = self.inputs.view.changed() => { changed?; self.view_changed(); }
                 () = self.inputs.feed.changed() => self.pass_soon(),
-                () = sleep_until(pass_at) => self.pass(),
+                () = self.schedule.due() => self.pass(),
                 () = at(retry_at) => {}
             }
             self.start_actions();
@@ -122,7 +136,7 @@ impl ControlLoop {
     }
 
     fn pass_soon(&mut self) {
-        self.schedule.soon(Instant::now());
+        self.schedule.changed(Instant::now());
     }
 
     /// Decides, and replaces the waiting actions.
@@ -157,7 +171,12 @@ impl ControlLoop {
         self.reporter.passed(began, ended, !plan.actions.is_empty());
         self.executor.replace(plan.actions);
         self.webhook_alive_until = alive_until;
-        self.schedule.end(began, ended, plan.wake_in, alive_until);
+        self.schedule.end(ended - began, ended);
+        // A maintenance window that never opens is due after more time than a clock can show.
+        let wake_at = plan.wake_in.and_then(|wake_in| began.checked_add(wake_in));
+        for time in [wake_at, alive_until].into_iter().flatten() {
+            self.schedule.wake_at(time);
+        }
     }
 
     /// Starts the waiting actions that the limits allow now.
@@ -198,12 +217,5 @@ impl ControlLoop {
             // Another action may be possible.
             self.pass_soon();
         }
-    }
-}
-
-async fn at(time: Option<Instant>) {
-    match time {
-        Some(time) => sleep_until(time).await,
-        None => std::future::pending().await,
     }
 }
