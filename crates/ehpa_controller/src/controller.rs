@@ -21,9 +21,9 @@ use horizontal::ehpa::{
 use jiff::Timestamp;
 use k8s_openapi::api::autoscaling::v2::HorizontalPodAutoscaler;
 use kube::{Error, ResourceExt as _};
-use runtime::{Chassis, Leading};
+use runtime::{Chassis, Controller, Leading, Pace, Reconcile};
 use tokio::sync::watch;
-use tokio::time::{Instant, sleep, timeout_at};
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use view::{ObjectKey, View};
 
@@ -32,8 +32,12 @@ use crate::rule_file::{self, RulesReceiver};
 use crate::writer::{ApplyOutcome, Writer};
 use apply::{Applied, apply, text};
 
-/// Time during which changes are coalesced.
-const SETTLE: Duration = Duration::from_secs(1);
+const PACE: Pace = Pace {
+    settle: Duration::from_secs(1),
+    min_pause: Duration::from_secs(1),
+    pause_factor: 0,
+    resync: RESYNC_INTERVAL,
+};
 /// Time for which the scale of a workload is cached while its HPA shows the same replicas.
 const TARGET_LIFETIME: Duration = Duration::from_mins(1);
 
@@ -71,21 +75,12 @@ struct Handled {
     target: Option<(TargetScale, Instant)>,
 }
 
-/// Results of the last passes, and orphans.
-#[derive(Default)]
-struct Progress {
+/// State of one term of leadership.
+struct EhpaTerm {
+    controller: EhpaController,
+    /// Results of the last passes.
     handled: HashMap<ObjectKey, Handled>,
     orphans: Orphans,
-}
-
-impl Progress {
-    /// Time of the next pass without a change.
-    fn due(&self) -> Option<Instant> {
-        let handled = self.handled.values().map(|handled| handled.due);
-        handled
-            .chain(self.orphans.next().map(Instant::from_std))
-            .min()
-    }
 }
 
 /// Result of a pass.
@@ -126,113 +121,13 @@ impl EhpaController {
         shutdown: CancellationToken,
     ) -> anyhow::Result<()> {
         self.writer = self.writer.during(&leading);
-        let mut progress = Progress::default();
-        let work = async {
-            loop {
-                self.inputs.horizontal.mark_unchanged();
-                self.pass(&mut progress, &leading).await;
-                let now = Instant::now();
-                let next = progress.due();
-                let change = async {
-                    tokio::select! {
-                        _ = self.inputs.horizontal.changed() => {}
-                        () = changed(&mut self.rules) => {}
-                    }
-                };
-                // A pass without a change costs nothing.
-                drop(timeout_at(next.unwrap_or(now + RESYNC_INTERVAL), change).await);
-                sleep(SETTLE).await;
-            }
+        let controller = Controller {
+            pace: PACE,
+            leading,
+            shutdown,
         };
-        shutdown.run_until_cancelled(work).await;
+        controller.run(EhpaTerm::new(self)).await;
         Ok(())
-    }
-
-    async fn pass(&self, progress: &mut Progress, leading: &Leading) {
-        let Some(Snapshot { ehpas, orphans }) = self.snapshot() else {
-            return;
-        };
-        self.handle_due(&mut progress.handled, ehpas, leading).await;
-        self.restore_orphans(&mut progress.orphans, orphans, leading)
-            .await;
-    }
-
-    /// Makes a pass over each EHPA that changed or is due.
-    async fn handle_due(
-        &self,
-        handled: &mut HashMap<ObjectKey, Handled>,
-        ehpas: HashMap<ObjectKey, EhpaSnapshot>,
-        leading: &Leading,
-    ) {
-        handled.retain(|key, _| ehpas.contains_key(key));
-        let now = Instant::now();
-        let is_due = |key: &ObjectKey, ehpa: &EhpaSnapshot| {
-            handled
-                .get(key)
-                .is_none_or(|handled| handled.due <= now || !ehpa.is_same(&handled.ehpa))
-        };
-        let due: Vec<_> = ehpas
-            .into_iter()
-            .filter(|(key, ehpa)| is_due(key, ehpa))
-            .collect();
-        let known = &*handled;
-        let results = stream::iter(due).map(async |(key, ehpa)| {
-            let Outcome {
-                is_healthy,
-                settled,
-                target,
-            } = if leading.holds(std::time::Instant::now()) {
-                self.handle(&ehpa, known.get(&key)).await
-            } else {
-                Outcome::default()
-            };
-            let wait = if is_healthy && !ehpa.is_preview() {
-                RESYNC_INTERVAL
-            } else {
-                RETRY_INTERVAL
-            };
-            (
-                key,
-                Handled {
-                    ehpa,
-                    due: Instant::now() + wait,
-                    settled,
-                    target,
-                },
-            )
-        });
-        let results: Vec<_> = results
-            .buffer_unordered(self.inputs.workers)
-            .collect()
-            .await;
-        handled.extend(results);
-    }
-
-    /// Restores HPAs whose EHPA is gone. The API server is asked, since an EHPA with an invalid
-    /// object is missing in the view.
-    async fn restore_orphans(
-        &self,
-        orphans: &mut Orphans,
-        observed: HashSet<Orphan>,
-        leading: &Leading,
-    ) {
-        let due = orphans.take(observed, Instant::now().into_std());
-        let results = stream::iter(due).map(async |orphan| {
-            let leads = leading.holds(std::time::Instant::now());
-            let attempt = if leads {
-                self.restore_orphan(&orphan).await
-            } else {
-                Attempt::Retryable
-            };
-            (orphan, attempt)
-        });
-        let results: Vec<_> = results
-            .buffer_unordered(self.inputs.workers)
-            .collect()
-            .await;
-        for (orphan, attempt) in results {
-            orphans.record(orphan, attempt, Instant::now().into_std());
-        }
     }
 
     async fn restore_orphan(&self, (hpa, adopted_by): &Orphan) -> Attempt {
@@ -249,19 +144,6 @@ impl EhpaController {
             tracing::warn!(%hpa, error, "cannot restore an adopted HorizontalPodAutoscaler");
         }
         attempt(&restored)
-    }
-
-    /// The observed objects; `None` while the view may be incomplete or outdated.
-    fn snapshot(&self) -> Option<Snapshot> {
-        let rules = match &self.rules {
-            Some(rules) => rules.borrow().clone()?,
-            None => Arc::default(),
-        };
-        let observed = self.inputs.horizontal.borrow();
-        if !observed.is_synced() || observed.stale_since().is_some() {
-            return None;
-        }
-        Some(Snapshot::of(&observed, &rules, &self.inputs.recommender))
     }
 
     /// Makes a pass over one EHPA.
@@ -343,6 +225,119 @@ impl EhpaController {
             self.writer
                 .record_event(observed.object, "MetricsNotPredictable", note, true)
                 .await;
+        }
+    }
+}
+
+impl Reconcile for EhpaTerm {
+    type Plan = Snapshot;
+
+    async fn changed(&mut self) {
+        let EhpaController { inputs, rules, .. } = &mut self.controller;
+        tokio::select! {
+            _ = inputs.horizontal.changed() => {}
+            () = changed(rules) => {}
+        }
+    }
+
+    /// The observed objects; `None` while the view may be incomplete or outdated.
+    fn plan(&mut self, _: Instant) -> Option<Snapshot> {
+        let EhpaController { inputs, rules, .. } = &mut self.controller;
+        let observed = inputs.horizontal.borrow_and_update();
+        let rules = match rules {
+            Some(rules) => rules.borrow_and_update().clone()?,
+            None => Arc::default(),
+        };
+        if !observed.is_synced() || observed.stale_since().is_some() {
+            return None;
+        }
+        Some(Snapshot::of(&observed, &rules, &inputs.recommender))
+    }
+
+    async fn apply(
+        &mut self,
+        Snapshot { ehpas, orphans }: Snapshot,
+        leading: &Leading,
+    ) -> Option<Instant> {
+        self.handle_due(ehpas, leading).await;
+        self.restore_orphans(orphans, leading).await;
+        let due = self.handled.values().map(|handled| handled.due);
+        due.chain(self.orphans.next().map(Instant::from_std)).min()
+    }
+}
+
+impl EhpaTerm {
+    fn new(controller: EhpaController) -> Self {
+        Self {
+            controller,
+            handled: HashMap::new(),
+            orphans: Orphans::default(),
+        }
+    }
+
+    /// Makes a pass over each EHPA that changed or is due.
+    async fn handle_due(&mut self, ehpas: HashMap<ObjectKey, EhpaSnapshot>, leading: &Leading) {
+        let (controller, handled) = (&self.controller, &mut self.handled);
+        handled.retain(|key, _| ehpas.contains_key(key));
+        let now = Instant::now();
+        let is_due = |key: &ObjectKey, ehpa: &EhpaSnapshot| {
+            handled
+                .get(key)
+                .is_none_or(|handled| handled.due <= now || !ehpa.is_same(&handled.ehpa))
+        };
+        let due: Vec<_> = ehpas
+            .into_iter()
+            .filter(|(key, ehpa)| is_due(key, ehpa))
+            .collect();
+        let known = &*handled;
+        let results = stream::iter(due).map(async |(key, ehpa)| {
+            let Outcome {
+                is_healthy,
+                settled,
+                target,
+            } = if leading.holds(std::time::Instant::now()) {
+                controller.handle(&ehpa, known.get(&key)).await
+            } else {
+                Outcome::default()
+            };
+            let wait = if is_healthy && !ehpa.is_preview() {
+                RESYNC_INTERVAL
+            } else {
+                RETRY_INTERVAL
+            };
+            (
+                key,
+                Handled {
+                    ehpa,
+                    due: Instant::now() + wait,
+                    settled,
+                    target,
+                },
+            )
+        });
+        let workers = controller.inputs.workers;
+        let results: Vec<_> = results.buffer_unordered(workers).collect().await;
+        handled.extend(results);
+    }
+
+    /// Restores HPAs whose EHPA is gone. The API server is asked, since an EHPA with an invalid
+    /// object is missing in the view.
+    async fn restore_orphans(&mut self, observed: HashSet<Orphan>, leading: &Leading) {
+        let (controller, orphans) = (&self.controller, &mut self.orphans);
+        let due = orphans.take(observed, Instant::now().into_std());
+        let results = stream::iter(due).map(async |orphan| {
+            let leads = leading.holds(std::time::Instant::now());
+            let attempt = if leads {
+                controller.restore_orphan(&orphan).await
+            } else {
+                Attempt::Retryable
+            };
+            (orphan, attempt)
+        });
+        let workers = controller.inputs.workers;
+        let results: Vec<_> = results.buffer_unordered(workers).collect().await;
+        for (orphan, attempt) in results {
+            orphans.record(orphan, attempt, Instant::now().into_std());
         }
     }
 }

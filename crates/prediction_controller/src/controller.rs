@@ -16,9 +16,9 @@ use horizontal::ehpa::Rules;
 use horizontal::predictions::{PredictionResult, StatusUpdate, status_update};
 use jiff::Timestamp;
 use kube::ResourceExt as _;
-use runtime::{Chassis, Leading};
+use runtime::{Chassis, Controller, Leading, Pace, Reconcile};
 use tokio::sync::watch;
-use tokio::time::{Instant, sleep, timeout_at};
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use view::View;
 
@@ -125,6 +125,34 @@ impl SeenResults {
     }
 }
 
+/// Loop that passes changed results to a function.
+struct ResultFollower<'a, F> {
+    store: &'a PredictionStore,
+    frequency: Duration,
+    revisions: watch::Receiver<u64>,
+    seen: SeenResults,
+    process: F,
+}
+
+impl<F: AsyncFn(ResultChanges)> Reconcile for ResultFollower<'_, F> {
+    type Plan = ResultChanges;
+
+    async fn changed(&mut self) {
+        // The sender is in the store, so it is there.
+        let _ = self.revisions.changed().await;
+    }
+
+    fn plan(&mut self, now: Instant) -> Option<ResultChanges> {
+        self.revisions.mark_unchanged();
+        self.seen.changes(self.store, self.frequency, now)
+    }
+
+    async fn apply(&mut self, changes: ResultChanges, _: &Leading) -> Option<Instant> {
+        (self.process)(changes).await;
+        self.seen.due
+    }
+}
+
 /// Resets the metrics at the end of the term.
 struct ReadyMetrics(ForecastMetrics);
 
@@ -182,18 +210,27 @@ impl PredictionController {
     /// Runs until shutdown, or until it is dropped with the Lease. Publishing does not wait for
     /// writes.
     pub async fn run(self, leading: Leading, shutdown: CancellationToken) -> anyhow::Result<()> {
-        let work = async { tokio::join!(self.publish(&leading), self.write(&leading)) };
-        shutdown.run_until_cancelled(work).await;
+        let controller = Controller {
+            pace: Pace {
+                settle: SETTLE,
+                min_pause: SETTLE,
+                resync: self.frequency,
+                ..Pace::default()
+            },
+            leading,
+            shutdown,
+        };
+        tokio::join!(self.publish(&controller), self.write(&controller));
         Ok(())
     }
 
-    async fn publish(&self, leading: &Leading) {
+    async fn publish(&self, controller: &Controller) {
         let term = self
             .publisher
             .as_ref()
-            .map(|publisher| publisher.begin(leading.term()));
+            .map(|publisher| publisher.begin(controller.leading.term()));
         let counted = ReadyMetrics(self.metrics.clone());
-        self.follow(leading, async |changes| {
+        self.follow(controller, async |changes| {
             let now = Timestamp::now();
             let (mut ready, mut others) = (0, 0);
             let forecasts = changes.changed.iter().map(|result| {
@@ -222,33 +259,28 @@ impl PredictionController {
         .await;
     }
 
-    async fn write(&self, leading: &Leading) {
-        self.follow(leading, async |changes| {
+    async fn write(&self, controller: &Controller) {
+        self.follow(controller, async |changes| {
             stream::iter(changes.changed)
                 .for_each_concurrent(self.workers, async |result| {
-                    self.write_one(&result, Timestamp::now(), leading).await;
+                    self.write_one(&result, Timestamp::now(), &controller.leading)
+                        .await;
                 })
                 .await;
         })
         .await;
     }
 
-    /// Calls `act` after changes, and periodically with all results.
-    async fn follow(&self, leading: &Leading, act: impl AsyncFn(ResultChanges)) {
-        let mut revisions = self.store.revisions();
-        let mut seen = SeenResults::new();
-        loop {
-            revisions.mark_unchanged();
-            if leading.holds(std::time::Instant::now())
-                && let Some(changes) = seen.changes(&self.store, self.frequency, Instant::now())
-            {
-                act(changes).await;
-            }
-            let due = seen.due.unwrap_or_else(|| Instant::now() + self.frequency);
-            // A check without a change costs nothing.
-            drop(timeout_at(due, revisions.changed()).await);
-            sleep(SETTLE).await;
-        }
+    /// Calls `process` after changes, and periodically with all results.
+    async fn follow(&self, controller: &Controller, process: impl AsyncFn(ResultChanges)) {
+        let follower = ResultFollower {
+            store: &self.store,
+            frequency: self.frequency,
+            revisions: self.store.revisions(),
+            seen: SeenResults::new(),
+            process,
+        };
+        controller.clone().run(follower).await;
     }
 
     /// Passes the status of a prediction to a function. It is not copied, since it is far larger

@@ -8,9 +8,7 @@ use ::watch::ScaleRequests;
 use futures::StreamExt as _;
 use futures::stream;
 use jiff::Timestamp;
-use runtime::{
-    Backoff, Chassis, Controller, KeyedBackoff, Leading, Pace, Reconcile, WriteOutcome,
-};
+use runtime::{Backoff, Chassis, Controller, KeyedBackoff, Leading, Pace, Reconcile, WriteOutcome};
 use tokio::sync::watch;
 use tokio::task::block_in_place;
 use tokio::time::Instant;
@@ -84,11 +82,7 @@ impl PolicyController {
     }
 
     /// Runs until shutdown, or until it is dropped with the lease.
-    pub async fn run(
-        self,
-        leading: Leading,
-        shutdown: CancellationToken,
-    ) -> anyhow::Result<()> {
+    pub async fn run(self, leading: Leading, shutdown: CancellationToken) -> anyhow::Result<()> {
         let controller = Controller {
             pace: PACE,
             leading,

@@ -18,8 +18,7 @@ use api_server::{ApiServer, EFFECTIVE, NATIVE};
 struct Fixture {
     server: ApiServer,
     view: watch::Sender<View>,
-    controller: EhpaController,
-    progress: Progress,
+    term: EhpaTerm,
     leading: Leading,
 }
 
@@ -44,8 +43,7 @@ impl Fixture {
         Self {
             server,
             view,
-            controller,
-            progress: Progress::default(),
+            term: EhpaTerm::new(controller),
             leading,
         }
     }
@@ -58,11 +56,20 @@ impl Fixture {
 
     /// One pass over the objects that the API server has now.
     async fn pass(&mut self) {
-        self.view.send_replace(self.server.view());
+        self.pass_over(self.server.view()).await;
+    }
+
+    /// One pass over these objects. Returns the time of the next one.
+    async fn pass_over(&mut self, view: View) -> Option<Instant> {
+        self.view.send_replace(view);
         self.server.forget_requests();
-        self.controller
-            .pass(&mut self.progress, &self.leading)
-            .await;
+        let snapshot = self.term.plan(Instant::now())?;
+        self.term.apply(snapshot, &self.leading).await
+    }
+
+    /// Forgets the results of all passes, as a new leader.
+    fn restart(&mut self) {
+        self.term = EhpaTerm::new(self.term.controller.clone());
     }
 
     /// Metadata and spec of an HPA.

@@ -80,11 +80,7 @@ async fn an_adopted_hpa_stays_adopted_while_its_ehpa_exists_but_is_invalid() {
     let adopted = fixture.native("mine");
     let mut view = fixture.server.view();
     view.ehpas = Table::default();
-    fixture.view.send_replace(view);
-    fixture
-        .controller
-        .pass(&mut fixture.progress, &fixture.leading)
-        .await;
+    fixture.pass_over(view).await;
     assert_eq!(fixture.native("mine"), adopted);
 }
 

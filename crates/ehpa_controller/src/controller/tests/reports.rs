@@ -46,13 +46,8 @@ async fn an_adoption_is_reported_where_it_changed_something() {
     let view = fixture.server.view();
     fixture.pass().await;
     assert_eq!(fixture.server.events(), ["HPAAdopted"]);
-    fixture.server.forget_requests();
-    fixture.progress = Progress::default();
-    fixture.view.send_replace(view);
-    fixture
-        .controller
-        .pass(&mut fixture.progress, &fixture.leading)
-        .await;
+    fixture.restart();
+    fixture.pass_over(view).await;
     assert_eq!(fixture.server.events(), Vec::<String>::new());
 }
 
@@ -65,13 +60,8 @@ async fn a_deletion_is_reported_where_something_was_deleted() {
     let view = fixture.server.view();
     fixture.pass().await;
     assert_eq!(fixture.server.events(), ["HPADeleted", "HPAAdopted"]);
-    fixture.server.forget_requests();
-    fixture.progress = Progress::default();
-    fixture.view.send_replace(view);
-    fixture
-        .controller
-        .pass(&mut fixture.progress, &fixture.leading)
-        .await;
+    fixture.restart();
+    fixture.pass_over(view).await;
     assert_eq!(fixture.server.events(), Vec::<String>::new());
 }
 
