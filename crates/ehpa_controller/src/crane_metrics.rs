@@ -1,4 +1,4 @@
-//! Updates of Crane's metrics, for one term of leadership.
+//! Task of the leader that updates Crane's metrics every 10 s.
 
 mod collector;
 

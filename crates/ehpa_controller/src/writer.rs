@@ -10,7 +10,7 @@
 //! not set would stay, such as `behavior`, and giving a field up would delete it instead of
 //! restoring its original value.
 
-mod kinds;
+mod discovery_cache;
 
 use std::collections::BTreeMap;
 use std::time::Instant;
@@ -32,7 +32,7 @@ use serde::Serialize;
 use serde_json::{Value, json};
 use view::{ObjectKey, WellKnown};
 
-use kinds::Kinds;
+use discovery_cache::DiscoveryCache;
 
 /// Action of the events.
 const ACTION: &str = "Reconcile";
@@ -43,7 +43,7 @@ const TRIES: u32 = 4;
 #[derive(Clone)]
 pub(crate) struct Writer {
     objects: ObjectWriter,
-    kinds: Kinds,
+    kinds: DiscoveryCache,
     /// Nothing is written outside a term.
     leading: Option<Leading>,
 }
@@ -64,7 +64,7 @@ impl Writer {
     pub(crate) fn new(objects: ObjectWriter) -> Self {
         Self {
             objects,
-            kinds: Kinds::default(),
+            kinds: DiscoveryCache::default(),
             leading: None,
         }
     }

@@ -6,6 +6,7 @@ mod history;
 mod recommendation_metrics;
 mod schedulable;
 mod sizing;
+mod storage;
 #[cfg(test)]
 pub(crate) mod tests;
 #[cfg(test)]
@@ -18,10 +19,9 @@ use runtime::duration::positive_duration;
 use runtime::{CommonArgs, GoDuration, LeaderElectionArgs, NamespaceArgs, Namespaces, Program};
 use view::{Scope, Shard};
 
-use crate::storage::Storage;
-
 pub use self::feed::FeedArgs;
 pub use self::sizing::SizingArgs;
+pub use self::storage::Storage;
 pub use external_metrics::ExternalMetricsArgs;
 pub use history::HistoryArgs;
 pub use recommendation_metrics::RecommendationMetricsArgs;

@@ -27,7 +27,6 @@ mod recommend_loop;
 mod run;
 mod sharding;
 mod status_writer;
-mod storage;
 mod usage;
 
 pub use args::{Args, PROGRAM};

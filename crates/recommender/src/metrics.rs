@@ -4,7 +4,6 @@
 mod caps;
 mod checkpoints;
 mod computed;
-mod freshness;
 #[cfg(test)]
 mod golden;
 mod history;
@@ -13,8 +12,9 @@ mod objects;
 mod publish;
 mod quality;
 mod recommendations;
-mod source;
-mod steps;
+mod source_freshness;
+mod step_latency;
+mod watch_freshness;
 
 use prometheus::Registry;
 use tokio::sync::watch;
@@ -25,12 +25,12 @@ pub(crate) use history::HistoryMetrics;
 pub(crate) use ingest::IngestMetrics;
 pub(crate) use publish::PublishMetrics;
 pub(crate) use quality::RecommendationChanges;
-pub(crate) use steps::Steps;
+pub(crate) use step_latency::Steps;
 
-use freshness::WatchFreshness;
 use quality::Quality;
 use recommendations::Recommendations;
-use steps::StepLatency;
+use step_latency::StepLatency;
+use watch_freshness::WatchFreshness;
 
 /// The metrics of every task. Clones share them.
 #[derive(Debug, Clone)]

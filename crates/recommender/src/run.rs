@@ -18,13 +18,12 @@ use view::Scope;
 use self::controllers::Controllers;
 use self::leader_tasks::LeaderTasks;
 use self::watches::AllWatches;
-use crate::args::{Args, DEFAULT_MIN_CHECKPOINTS, scope};
+use crate::args::{Args, DEFAULT_MIN_CHECKPOINTS, Storage, scope};
 use crate::feed_server::FeedServer;
 use crate::history::HistoryBackfill;
 use crate::ingest::{Ingest, SharedState, oom_kill_queue};
 use crate::metrics::Metrics;
 use crate::sharding;
-use crate::storage::Storage;
 use crate::usage::Usage;
 
 /// Number of missing rounds of usage after which predictions report that there are none.
@@ -38,14 +37,14 @@ pub async fn run(args: Args, chassis: Chassis) -> anyhow::Result<()> {
     let scope = scope(args.namespaces.clone(), args.shard)?;
     let usage = usage(&args, &scope, &chassis)?;
     let (past, predicted_from) = histories(&args)?;
-    let schedulable = args.schedulable.clone().settings()?;
+    let schedulable = args.schedulable.settings()?;
     let shared = SharedState::new(state(&args, past.is_some(), schedulable)?);
     // Their labels say which series predictions may read; a Role of one namespace allows none of
     // them.
     let sees_namespaces = predicted_from.is_some() && scope.namespace.is_none();
     let watches = AllWatches::new(&scope, schedulable, &chassis);
     let mut metrics = Metrics::register(&chassis.registry, watches.views())?;
-    if let Some(limit) = args.recommendation_metrics.clone().limit() {
+    if let Some(limit) = args.recommendation_metrics.limit() {
         metrics = metrics.with_recommendations(&chassis.registry, limit)?;
     }
     let feed = FeedServer::start(args.feed.clone(), &shared, &chassis)?;
@@ -139,8 +138,8 @@ fn histories(args: &Args) -> anyhow::Result<(Option<HistorySettings>, Option<His
 
 fn usage(args: &Args, scope: &Scope, chassis: &Chassis) -> anyhow::Result<Usage> {
     let client = chassis.client.clone();
-    let external = args.external.clone();
-    if let Some(names) = external.names(&args.history.container_name_label)? {
+    let container_label = &args.history.container_name_label;
+    if let Some(names) = args.external.names(container_label)? {
         let metrics = ExternalMetrics::new(client, names);
         return Ok(Usage::External(metrics, args.recommender_interval.0));
     }

@@ -29,14 +29,12 @@ pub(crate) fn election_config(
     address: Option<String>,
     chassis: &Chassis,
 ) -> anyhow::Result<(LeaderElectionArgs, Announcement)> {
+    let mut announcement = Announcement {
+        address,
+        ..Announcement::default()
+    };
     if shard.is_whole() {
-        return Ok((
-            election,
-            Announcement {
-                address,
-                ..Announcement::default()
-            },
-        ));
+        return Ok((election, announcement));
     }
     let undivided = election.leader_elect_resource_name;
     let lease = |index| shard_lease(&undivided, index, shard.count());
@@ -64,18 +62,12 @@ pub(crate) fn election_config(
             .tasks
             .spawn_until_shutdown("shard conflict monitor", monitor.run());
     }
-    let annotations = [(SHARDS.to_owned(), shard.count().to_string())].into();
+    announcement.annotations = [(SHARDS.to_owned(), shard.count().to_string())].into();
     let election = LeaderElectionArgs {
         leader_elect_resource_name: lease(shard.index()),
         ..election
     };
-    Ok((
-        election,
-        Announcement {
-            address,
-            annotations,
-        },
-    ))
+    Ok((election, announcement))
 }
 
 struct ShardConflictMonitor {
@@ -174,60 +166,46 @@ mod tests {
         }
     }
 
-    fn check(before: &LeaseSnapshot, now: &LeaseSnapshot, expected: bool) {
-        assert_eq!(
-            now.is_conflict(before, 3),
-            expected,
-            "{before:?}, then {now:?}"
-        );
+    fn check(before: &LeaseSnapshot, cases: &[(LeaseSnapshot, bool)]) {
+        for (now, expected) in cases {
+            assert_eq!(
+                now.is_conflict(before, 3),
+                *expected,
+                "{before:?}, then {now:?}"
+            );
+        }
     }
 
     #[test]
     fn a_holder_that_renews_with_another_number_is_a_conflict() {
         check(
             &snapshot("a", 10, Some("2")),
-            &snapshot("a", 20, Some("2")),
-            true,
+            &[
+                (snapshot("a", 20, Some("2")), true),
+                (snapshot("b", 20, Some("3")), false),
+            ],
         );
-        check(&snapshot("a", 10, None), &snapshot("a", 20, None), true);
+        check(&snapshot("a", 10, None), &[(snapshot("a", 20, None), true)]);
         check(
             &snapshot("a", 10, Some("3")),
-            &snapshot("b", 20, Some("2")),
-            true,
-        );
-        check(
-            &snapshot("a", 10, Some("2")),
-            &snapshot("b", 20, Some("3")),
-            false,
-        );
-        check(
-            &snapshot("a", 10, Some("3")),
-            &snapshot("a", 20, Some("3")),
-            false,
+            &[
+                (snapshot("b", 20, Some("2")), true),
+                (snapshot("a", 20, Some("3")), false),
+            ],
         );
     }
 
     #[test]
     fn an_expired_lease_is_ignored() {
-        check(
-            &LeaseSnapshot::default(),
-            &snapshot("a", 20, Some("2")),
-            false,
-        );
-        check(
-            &snapshot("a", 20, Some("2")),
-            &snapshot("a", 20, Some("2")),
-            false,
-        );
+        let expired = snapshot("a", 20, Some("2"));
+        check(&LeaseSnapshot::default(), &[(expired.clone(), false)]);
+        check(&expired, &[(expired.clone(), false)]);
         check(
             &snapshot("a", 10, Some("2")),
-            &snapshot("", 20, Some("2")),
-            false,
-        );
-        check(
-            &snapshot("a", 10, Some("2")),
-            &LeaseSnapshot::default(),
-            false,
+            &[
+                (snapshot("", 20, Some("2")), false),
+                (LeaseSnapshot::default(), false),
+            ],
         );
     }
 }

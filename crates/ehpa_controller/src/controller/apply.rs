@@ -18,50 +18,35 @@ const MAX_WITHDRAWN: usize = 10;
 /// Maximum length of an error in conditions, events and logs, in characters.
 const MAX_ERROR_LENGTH: usize = 1000;
 
-/// Kind of an object that an EHPA owns, with its reasons of events and conditions, as in Crane.
-#[derive(Clone, Copy, Debug)]
-enum Owned {
-    Hpa,
-    Substitute,
-    Prediction,
-}
-
-impl Owned {
-    fn kind(self) -> &'static str {
-        match self {
-            Self::Hpa => "HorizontalPodAutoscaler",
-            Self::Substitute => "Substitute",
-            Self::Prediction => "TimeSeriesPrediction",
-        }
-    }
-
+/// Kind of an object that an EHPA owns, with reasons as in Crane.
+struct Owned {
+    kind: &'static str,
     /// Reason of the event after a creation.
-    const fn created(self) -> &'static str {
-        match self {
-            Self::Hpa => "HPACreated",
-            Self::Substitute => "SubstituteCreated",
-            Self::Prediction => "PredictionCreated",
-        }
-    }
-
+    created: &'static str,
     /// Reason of the event after a failed write.
-    const fn update_failed(self) -> &'static str {
-        match self {
-            Self::Hpa => "FailedUpdateHPA",
-            Self::Substitute => "FailedUpdateSubstitute",
-            Self::Prediction => "FailedUpdatePrediction",
-        }
-    }
-
+    update_failed: &'static str,
     /// Reason of the condition `Ready` after a failed write.
-    const fn reconcile_failed(self) -> &'static str {
-        match self {
-            Self::Hpa => "FailedReconcileHPA",
-            Self::Substitute => "FailedReconcileSubstitute",
-            Self::Prediction => "FailedReconcilePrediction",
-        }
-    }
+    reconcile_failed: &'static str,
 }
+
+const HPA: Owned = Owned {
+    kind: "HorizontalPodAutoscaler",
+    created: "HPACreated",
+    update_failed: "FailedUpdateHPA",
+    reconcile_failed: "FailedReconcileHPA",
+};
+const SUBSTITUTE: Owned = Owned {
+    kind: "Substitute",
+    created: "SubstituteCreated",
+    update_failed: "FailedUpdateSubstitute",
+    reconcile_failed: "FailedReconcileSubstitute",
+};
+const PREDICTION: Owned = Owned {
+    kind: "TimeSeriesPrediction",
+    created: "PredictionCreated",
+    update_failed: "FailedUpdatePrediction",
+    reconcile_failed: "FailedReconcilePrediction",
+};
 
 /// Results of the writes.
 #[derive(Default)]
@@ -135,13 +120,13 @@ impl PlanApplier<'_> {
                 .map(|()| outcome),
             Err(error) => Err(error),
         };
-        self.record(Owned::Substitute, result).await;
+        self.record(&SUBSTITUTE, result).await;
     }
 
     async fn delete_substitute(&mut self, plan: &Plan) {
         if plan.substitute == Desired::Delete {
             let deleted = self.writer.delete::<Substitute>(&self.key, &self.uid).await;
-            self.record(Owned::Substitute, unchanged(deleted)).await;
+            self.record(&SUBSTITUTE, unchanged(deleted)).await;
         }
     }
 
@@ -161,12 +146,12 @@ impl PlanApplier<'_> {
                     .record_event(self.object, "HPADeleted", &note, false)
                     .await;
             }
-            self.record(Owned::Hpa, unchanged(deleted)).await;
+            self.record(&HPA, unchanged(deleted)).await;
         }
         for name in plan.restored.iter().take(MAX_WITHDRAWN) {
             let key = self.hpa_key(name);
             let restored = self.writer.restore(&key, &adopted_by(self.object)).await;
-            self.record(Owned::Hpa, unchanged(restored)).await;
+            self.record(&HPA, unchanged(restored)).await;
         }
     }
 
@@ -190,7 +175,7 @@ impl PlanApplier<'_> {
                 .record_event(self.object, "HPAAdopted", &note, false)
                 .await;
         }
-        self.record(Owned::Hpa, result).await
+        self.record(&HPA, result).await
     }
 
     async fn apply_prediction(&mut self, observed: &Observed<'_>, plan: &Plan) {
@@ -209,7 +194,7 @@ impl PlanApplier<'_> {
             ),
             Desired::Apply(_) | Desired::Keep => return,
         };
-        self.record(Owned::Prediction, result).await;
+        self.record(&PREDICTION, result).await;
     }
 
     /// Scales the workload directly, in a preview. Returns whether it was scaled.
@@ -237,16 +222,16 @@ impl PlanApplier<'_> {
     /// already, as an event.
     async fn record(
         &mut self,
-        owned: Owned,
+        owned: &Owned,
         result: Result<ApplyOutcome, Error>,
     ) -> Option<ApplyOutcome> {
         let object = self.object;
         let error = match result {
             Ok(outcome) => {
                 if outcome == ApplyOutcome::Created {
-                    let note = format!("{} is created", owned.kind());
+                    let note = format!("{} is created", owned.kind);
                     self.writer
-                        .record_event(object, owned.created(), &note, false)
+                        .record_event(object, owned.created, &note, false)
                         .await;
                 }
                 return Some(outcome);
@@ -256,14 +241,14 @@ impl PlanApplier<'_> {
         let message = text(&error);
         if !ready_contains(object.status.as_ref(), &message) {
             let ehpa = self.hpa_key(&object.name_any());
-            let kind = owned.kind();
+            let kind = owned.kind;
             tracing::warn!(%ehpa, kind, error = message, "cannot write an object of an EHPA");
             self.writer
-                .record_event(object, owned.update_failed(), &message, true)
+                .record_event(object, owned.update_failed, &message, true)
                 .await;
         }
         self.problems.push(Problem {
-            reason: owned.reconcile_failed(),
+            reason: owned.reconcile_failed,
             message,
         });
         None

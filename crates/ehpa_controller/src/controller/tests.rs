@@ -2,8 +2,8 @@
 
 mod adoption;
 mod api_server;
+mod events_and_conditions;
 mod orphans;
-mod reports;
 mod requests;
 
 use runtime::{Leading, ObjectWriter};

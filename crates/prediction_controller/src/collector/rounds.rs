@@ -1,4 +1,4 @@
-//! Samples of workloads from rounds of usage, without Prometheus.
+//! Samples of workloads, summed from rounds of container usage, for predictions without Prometheus.
 
 use std::collections::HashMap;
 use std::sync::Arc;

@@ -21,18 +21,11 @@ pub struct ExternalMetricsArgs {
 
 impl ExternalMetricsArgs {
     /// The metrics to read; `None` if usage comes from the metrics API.
-    pub fn names(self, container_label: &str) -> anyhow::Result<Option<ExternalMetricNames>> {
-        let Self {
-            use_external_metrics,
-            external_metrics_cpu_metric,
-            external_metrics_memory_metric,
-        } = self;
-        let given = |name: String| Some(name).filter(|name| !name.is_empty());
-        let (cpu, memory) = (
-            given(external_metrics_cpu_metric),
-            given(external_metrics_memory_metric),
-        );
-        if !use_external_metrics {
+    pub fn names(&self, container_label: &str) -> anyhow::Result<Option<ExternalMetricNames>> {
+        let given = |name: &String| Some(name.clone()).filter(|name| !name.is_empty());
+        let cpu = given(&self.external_metrics_cpu_metric);
+        let memory = given(&self.external_metrics_memory_metric);
+        if !self.use_external_metrics {
             if cpu.is_some() || memory.is_some() {
                 tracing::warn!(
                     "--external-metrics-*-metric have no effect without --use-external-metrics"

@@ -16,12 +16,9 @@ pub struct RecommendationMetricsArgs {
 
 impl RecommendationMetricsArgs {
     /// Maximum number of series; `None` if disabled.
-    pub fn limit(self) -> Option<usize> {
-        let Self {
-            recommendation_metrics,
-            recommendation_metrics_limit,
-        } = self;
-        recommendation_metrics.then_some(recommendation_metrics_limit as usize)
+    pub fn limit(&self) -> Option<usize> {
+        self.recommendation_metrics
+            .then_some(self.recommendation_metrics_limit as usize)
     }
 }
 

@@ -1,4 +1,4 @@
-//! Command lines and what they are understood as.
+//! Command lines and their parsed settings.
 
 use std::time::Duration;
 

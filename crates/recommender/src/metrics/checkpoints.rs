@@ -9,7 +9,7 @@ use prometheus::{IntCounterVec, Registry, register_int_counter_vec_with_registry
 use vertical::checkpoint::garbage::UnusedReason;
 
 use super::computed;
-use super::steps::StepLatency;
+use super::step_latency::StepLatency;
 use crate::checkpoint_writer::CheckpointOutcome;
 
 /// Counters of checkpoints that were written and deleted, and the age of the last stored one.

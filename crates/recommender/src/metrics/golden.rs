@@ -1,4 +1,4 @@
-//! Names, types and labels of the metrics. The first list is upstream's, which dashboards and
+//! Test of the names, types and labels of all metrics. The first list is upstream's, which dashboards and
 //! alerts rely on.
 
 use std::collections::{BTreeMap, BTreeSet};

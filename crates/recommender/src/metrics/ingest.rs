@@ -9,8 +9,8 @@ use prometheus::{
 use vertical::state::{Ingested, OomKillCounts};
 
 use super::quality::Quality;
-use super::source::SourceFreshness;
-use super::steps::{StepLatency, Steps};
+use super::source_freshness::SourceFreshness;
+use super::step_latency::{StepLatency, Steps};
 
 /// The label that upstream gives responses of the metrics API.
 const CLIENT_NAME: &str = "default-metrics-client";

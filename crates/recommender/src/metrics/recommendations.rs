@@ -193,15 +193,7 @@ pub(super) mod tests {
         });
         let status =
             json!({"recommendation": {"containerRecommendations": containers.collect::<Vec<_>>()}});
-        Decision {
-            autoscaler: Arc::new(fixture::autoscaler(
-                name,
-                &json!({"spec": {"targetRef": {"name": "d"}}}),
-            )),
-            status: serde_json::from_value(status).expect("a status"),
-            pods: 1,
-            unsupported: false,
-        }
+        fixture::decision(name, &json!({"spec": {"targetRef": {"name": "d"}}}), status)
     }
 
     struct Read {

@@ -1,4 +1,4 @@
-//! Requests that a change does, and does not, cause.
+//! Requests per change: unchanged objects are neither read nor written.
 
 use super::*;
 

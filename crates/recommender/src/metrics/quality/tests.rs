@@ -1,7 +1,5 @@
 //! Metrics after one sample, one OOM kill and two rounds.
 
-use std::sync::Arc;
-
 use jiff::Timestamp;
 use prometheus::TextEncoder;
 use serde_json::json;
@@ -130,10 +128,8 @@ fn decision(name: &str, pods: usize, millicores: i64) -> Decision {
     let container = json!({"containerName": "main", "target": {}, "uncappedTarget": {"cpu": format!("{millicores}m")}});
     let status = json!({"recommendation": {"containerRecommendations": [container]}});
     Decision {
-        autoscaler: Arc::new(fixture::autoscaler(name, &json!({}))),
-        status: serde_json::from_value(status).expect("a status"),
         pods,
-        unsupported: false,
+        ..fixture::decision(name, &json!({}), status)
     }
 }
 

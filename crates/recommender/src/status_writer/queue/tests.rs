@@ -1,21 +1,18 @@
-//! Writes against an API server of which some objects are gone, refuse what is written, or cannot
-//! be had.
+//! Writes to an API server where objects are gone, refused or unavailable.
 
 use std::collections::BTreeMap;
-use std::convert::Infallible;
-use std::sync::Mutex;
+use std::future::ready;
 
-use api::vpa::VerticalPodAutoscalerStatus;
-use http::{Method, Request, Response};
+use http::Method;
 use jiff::Timestamp;
 use kube::Client;
-use kube::client::Body;
+use parking_lot::Mutex;
 use prometheus::Registry;
 use runtime::ObjectWriter;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::fixture;
+use crate::fixture::{self, api_server, failure};
 use crate::metrics::Metrics;
 
 /// The bodies that came, by the name of their object.
@@ -23,12 +20,6 @@ type Patches = Arc<Mutex<BTreeMap<String, Value>>>;
 
 /// Names tell what the API server answers.
 fn answer(name: &str) -> (u16, Value) {
-    let failure = |code: u16| {
-        (
-            code,
-            json!({"kind": "Status", "status": "Failure", "message": "no", "code": code}),
-        )
-    };
     match name.split('-').next() {
         Some("gone") => failure(404),
         Some("refused") => failure(422),
@@ -42,44 +33,26 @@ fn answer(name: &str) -> (u16, Value) {
 
 fn client(patches: &Patches) -> Client {
     let patches = Arc::clone(patches);
-    let service = tower::service_fn(move |request: Request<Body>| {
-        let patches = Arc::clone(&patches);
-        async move {
-            let path = request.uri().path().to_owned();
-            let prefix = "/apis/autoscaling.k8s.io/v1/namespaces/shop/verticalpodautoscalers/";
-            let name = path
-                .strip_prefix(prefix)
-                .and_then(|rest| rest.strip_suffix("/status"))
-                .expect("a status");
-            assert_eq!(request.method(), Method::PATCH);
-            let body = request.into_body().collect_bytes().await.expect("a body");
-            patches.lock().expect("whole").insert(
-                name.to_owned(),
-                serde_json::from_slice(&body).expect("a patch"),
-            );
-            let (code, body) = answer(name);
-            let response = Response::builder()
-                .status(code)
-                .body(Body::from(body.to_string().into_bytes()));
-            Ok::<_, Infallible>(response.expect("a response"))
-        }
-    });
-    Client::new(service, "default")
+    api_server(move |request| {
+        let prefix = "/apis/autoscaling.k8s.io/v1/namespaces/shop/verticalpodautoscalers/";
+        let name = request.uri().path().strip_prefix(prefix);
+        let name = name
+            .and_then(|rest| rest.strip_suffix("/status"))
+            .expect("a status");
+        assert_eq!(request.method(), Method::PATCH);
+        let patch = serde_json::from_slice(request.body()).expect("a patch");
+        patches.lock().insert(name.to_owned(), patch);
+        ready(answer(name))
+    })
 }
 
 fn decision(name: &str) -> Arc<Decision> {
     let metadata = json!({"uid": format!("uid-of-{name}"), "resourceVersion": "7"});
-    let autoscaler = Arc::new(fixture::autoscaler(name, &json!({"metadata": metadata})));
-    let status = VerticalPodAutoscalerStatus {
-        observed_generation: 1,
-        ..Default::default()
-    };
-    Arc::new(Decision {
-        autoscaler,
-        status,
-        pods: 1,
-        unsupported: false,
-    })
+    let (more, status) = (
+        json!({"metadata": metadata}),
+        json!({"observedGeneration": 1}),
+    );
+    Arc::new(fixture::decision(name, &more, status))
 }
 
 /// Writes these at once with this number of workers. Returns the counted outcomes and the
@@ -105,7 +78,7 @@ async fn write(
     while !writes.is_idle() {
         *outcomes.entry(writes.ended().await.name()).or_default() += 1;
     }
-    let patches = patches.lock().expect("whole").clone();
+    let patches = patches.lock().clone();
     (outcomes, patches)
 }
 

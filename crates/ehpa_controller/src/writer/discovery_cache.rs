@@ -1,4 +1,4 @@
-//! Cache of the resources of kinds that objects name. Discovery takes a request.
+//! Cache of API discovery: the resource of each kind that objects name.
 
 use parking_lot::Mutex;
 use std::collections::HashMap;
@@ -19,9 +19,9 @@ const LIFETIME: Duration = Duration::from_mins(5);
 /// Resources by version and kind. Only existing kinds are cached, so the API server limits their
 /// number.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Kinds(Arc<Mutex<HashMap<GroupVersionKind, (ApiResource, Instant)>>>);
+pub(super) struct DiscoveryCache(Arc<Mutex<HashMap<GroupVersionKind, (ApiResource, Instant)>>>);
 
-impl Kinds {
+impl DiscoveryCache {
     /// Returns the resource of a kind.
     pub(super) async fn resource(
         &self,

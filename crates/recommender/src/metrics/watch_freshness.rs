@@ -1,4 +1,4 @@
-//! State of the watches, read from the views at every scrape.
+//! Freshness of the watches, read from their views at every scrape.
 
 use jiff::Timestamp;
 use prometheus::core::{Collector, Desc};

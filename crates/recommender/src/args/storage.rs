@@ -1,4 +1,4 @@
-//! Storage of history (`--storage`).
+//! Value of `--storage`.
 
 use std::str::FromStr;
 
