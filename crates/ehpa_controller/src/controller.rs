@@ -22,12 +22,13 @@ use jiff::Timestamp;
 use k8s_openapi::api::autoscaling::v2::HorizontalPodAutoscaler;
 use kube::{Error, ResourceExt as _};
 use runtime::{Chassis, Controller, Leading, Pace, Reconcile};
-use tokio::sync::watch;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
-use view::{ObjectKey, View};
+use view::ObjectKey;
 
 use crate::args::EhpaArgs;
+use crate::crane_metrics::CraneMetricsTask;
+use crate::inputs::EhpaInputs;
 use crate::rule_file::{self, RulesReceiver};
 use crate::writer::{ApplyOutcome, Writer};
 use apply::{Applied, apply, text};
@@ -40,19 +41,6 @@ const PACE: Pace = Pace {
 };
 /// Time for which the scale of a workload is cached while its HPA shows the same replicas.
 const TARGET_LIFETIME: Duration = Duration::from_mins(1);
-
-/// Observed objects and options of the controller.
-#[derive(Clone)]
-pub struct EhpaInputs {
-    /// View with pods.
-    pub view: watch::Receiver<View>,
-    /// View with EHPAs and the objects that they own. Empty until their kinds are installed.
-    pub horizontal: watch::Receiver<View>,
-    /// Name of this recommender.
-    pub recommender: String,
-    /// Maximum number of concurrent passes.
-    pub workers: usize,
-}
 
 /// Controller of EHPAs.
 #[derive(Clone)]
@@ -93,20 +81,27 @@ struct Outcome {
 }
 
 impl EhpaController {
-    /// Registers the metric of the rules, and follows their file if there is one.
-    pub fn start(args: &EhpaArgs, inputs: EhpaInputs, chassis: &Chassis) -> anyhow::Result<Self> {
+    /// Registers the metrics, and follows the file of rules if there is one. Returns the controller
+    /// and the task of Crane's metrics.
+    pub fn start(
+        args: &EhpaArgs,
+        inputs: EhpaInputs,
+        chassis: &Chassis,
+    ) -> anyhow::Result<(Self, CraneMetricsTask)> {
         let is_broken = rule_file::register(&chassis.registry)?;
         let rules = args.rules()?.map(|settings| {
             let (rules, task) = rule_file::follow(settings, chassis.client.clone(), is_broken);
             chassis.tasks.spawn_until_shutdown("rules", task);
             rules
         });
-        Ok(Self {
+        let crane_metrics = CraneMetricsTask::register(args, &inputs, &chassis.registry)?;
+        let controller = Self {
             inputs,
             writer: Writer::new(chassis.object_writer()),
             propagation: args.propagation(),
             rules,
-        })
+        };
+        Ok((controller, crane_metrics))
     }
 
     /// The rules for the history of metrics, if there are any.

@@ -15,6 +15,7 @@ use tokio_util::sync::CancellationToken;
 use view::View;
 
 use crate::args::EhpaArgs;
+use crate::inputs::EhpaInputs;
 use collector::CraneMetrics;
 
 /// Interval of updates. The HPA controller works every 15 s.
@@ -40,18 +41,16 @@ impl Drop for ClearOnDrop {
 }
 
 impl CraneMetricsTask {
-    /// Registers the metrics. `recommender` is the name of this recommender.
-    pub fn register(
+    pub(crate) fn register(
         args: &EhpaArgs,
-        horizontal: watch::Receiver<View>,
-        recommender: &str,
+        inputs: &EhpaInputs,
         registry: &Registry,
     ) -> Result<Self, prometheus::Error> {
         let metrics = CraneMetrics::new(args.crane_metrics_limit as usize)?;
         registry.register(Box::new(metrics.clone()))?;
         Ok(Self {
-            horizontal,
-            recommender: recommender.to_owned(),
+            horizontal: inputs.horizontal.clone(),
+            recommender: inputs.recommender.clone(),
             metrics,
         })
     }

@@ -20,8 +20,7 @@ use std::time::Duration;
 
 use horizontal::ehpa::Rules;
 use horizontal::predictions::{
-    HistoryChange, MemoryLimits, MetricKey, PredictionSet, QueryAccess, QuerySlots, ReadFailure,
-    ReadIntervals, ReadRequest, Samples,
+    HistoryChange, MetricKey, PredictionSet, QuerySlots, ReadFailure, ReadRequest, Samples,
 };
 use jiff::Timestamp;
 use sources::prometheus::{HistorySettings, Observer};
@@ -31,6 +30,7 @@ use tokio::task::{AbortHandle, Id, JoinError, JoinSet, block_in_place};
 use tokio::time::{Instant, MissedTickBehavior, interval};
 use view::View;
 
+use crate::args::PredictionArgs;
 use crate::fit_pool::FitPool;
 use crate::metrics::ForecastMetrics;
 use crate::store::PredictionStore;
@@ -52,67 +52,51 @@ pub enum Source {
 
 /// Reader of histories.
 pub(crate) struct HistoryCollector {
+    pub(crate) args: PredictionArgs,
     /// View with predictions. Empty until their kinds are installed.
     pub(crate) horizontal: watch::Receiver<View>,
     /// Name of this recommender.
     pub(crate) recommender: String,
     pub(crate) source: Source,
-    /// Series that queries may read.
-    pub(crate) access: QueryAccess,
-    /// Rules that allow more than `access`, if there are any.
+    /// Rules that allow queries more than the flags do, if there are any.
     pub(crate) rules: Option<watch::Receiver<Option<Arc<Rules>>>>,
-    pub(crate) intervals: ReadIntervals,
-    pub(crate) limits: MemoryLimits,
-    /// Maximum number of concurrent reads.
-    pub(crate) concurrency: usize,
     pub(crate) store: PredictionStore,
     pub(crate) metrics: ForecastMetrics,
 }
 
 impl HistoryCollector {
     /// Runs until it is dropped.
-    pub(crate) async fn run(self) {
-        let Self {
-            mut horizontal,
-            recommender,
-            source,
-            access,
-            rules,
-            intervals,
-            limits,
-            concurrency,
-            store,
-            metrics,
-        } = self;
+    pub(crate) async fn run(mut self) {
         // Nothing is watched until the kinds are installed.
         let is_installed = |view: &View| view.freshness().next().is_some() && view.is_synced();
-        if horizontal.wait_for(is_installed).await.is_err() {
+        if self.horizontal.wait_for(is_installed).await.is_err() {
             return;
         }
-        horizontal.mark_changed();
-        let (prometheus, rounds) = match source {
-            Source::Prometheus(settings, observer) => (
-                Some(PrometheusSource::new(*settings, observer, metrics.clone())),
-                None,
-            ),
+        self.horizontal.mark_changed();
+        let (args, metrics) = (self.args, self.metrics);
+        let (prometheus, rounds) = match self.source {
+            Source::Prometheus(settings, observer) => {
+                let source = PrometheusSource::new(*settings, observer, metrics.clone());
+                (Some(source), None)
+            }
             Source::Rounds(rounds, patience) => {
                 (None, Some(Rounds::new(rounds, patience, Timestamp::now())))
             }
         };
         let collector = RunningCollector {
-            horizontal,
-            rules,
             predictions: PredictionSet::new(
-                recommender,
-                intervals,
-                limits,
+                self.recommender,
+                args.intervals(),
+                args.limits(),
                 prometheus.is_some(),
-                access,
+                args.access(self.rules.is_some()),
             ),
-            slots: QuerySlots::new(concurrency),
+            horizontal: self.horizontal,
+            rules: self.rules,
+            slots: QuerySlots::new(usize::from(args.prometheus_query_concurrency)),
             rounds,
             fits: FitPool::new(FitPool::default_size(), metrics.clone()),
-            store,
+            store: self.store,
             metrics,
             requests: JoinSet::new(),
             in_progress: HashMap::new(),

@@ -169,27 +169,14 @@ impl PredictionController {
         inputs: PredictionInputs,
         chassis: &Chassis,
     ) -> Result<Self, prometheus::Error> {
-        let PredictionInputs {
-            horizontal,
-            recommender,
-            workers,
-            rules,
-            source,
-            publisher,
-        } = inputs;
-        let (store, metrics) = (
-            PredictionStore::default(),
-            ForecastMetrics::register(&chassis.registry)?,
-        );
+        let store = PredictionStore::default();
+        let metrics = ForecastMetrics::register(&chassis.registry)?;
         let collector = HistoryCollector {
-            horizontal: horizontal.clone(),
-            recommender,
-            source,
-            access: args.access(rules.is_some()),
-            rules,
-            intervals: args.intervals(),
-            limits: args.limits(),
-            concurrency: usize::from(args.prometheus_query_concurrency),
+            args: args.clone(),
+            horizontal: inputs.horizontal.clone(),
+            recommender: inputs.recommender,
+            source: inputs.source,
+            rules: inputs.rules,
             store: store.clone(),
             metrics: metrics.clone(),
         };
@@ -198,10 +185,10 @@ impl PredictionController {
             .spawn_until_shutdown("forecasts", collector.run());
         Ok(Self {
             store,
-            horizontal,
-            publisher,
+            horizontal: inputs.horizontal,
+            publisher: inputs.publisher,
             writer: Writer::new(chassis.object_writer()),
-            workers,
+            workers: inputs.workers,
             frequency: args.prediction_update_frequency_duration.0,
             metrics,
         })

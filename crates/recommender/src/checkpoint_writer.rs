@@ -133,25 +133,23 @@ impl CheckpointWriter {
         spec: VerticalPodAutoscalerCheckpointSpec,
         status: &VerticalPodAutoscalerCheckpointStatus,
     ) -> Result<(), Error> {
-        let replacement = of_container(&spec, status_patch(status).map_err(Error::SerdeError)?);
+        let patch = match how {
+            CheckpointWrite::Create | CheckpointWrite::Replace => status_patch(status),
+            CheckpointWrite::AddStatus => put_status(status),
+        };
+        let patch = of_container(&spec, patch.map_err(Error::SerdeError)?);
         match how {
             CheckpointWrite::Create => match self.create(key, spec, status).await {
-                Err(Error::Api(answer)) if answer.code == 409 => self.patch(key, replacement).await,
+                Err(Error::Api(answer)) if answer.code == 409 => self.patch(key, patch).await,
                 created => created,
             },
-            CheckpointWrite::Replace => match self.patch(key, replacement).await {
+            CheckpointWrite::Replace => match self.patch(key, patch).await {
                 Err(Error::Api(answer)) if answer.code == 404 => {
                     self.create(key, spec, status).await
                 }
                 patched => patched,
             },
-            CheckpointWrite::AddStatus => {
-                self.patch(
-                    key,
-                    of_container(&spec, put_status(status).map_err(Error::SerdeError)?),
-                )
-                .await
-            }
+            CheckpointWrite::AddStatus => self.patch(key, patch).await,
         }
     }
 
@@ -204,14 +202,10 @@ impl CheckpointWriter {
         if *reason == UnusedReason::NoAutoscaler && self.exists(autoscaler).await? {
             return Ok(false);
         }
-        let preconditions = Preconditions {
+        let params = DeleteParams::default().preconditions(Preconditions {
             uid: Some(uid.clone()),
             resource_version: None,
-        };
-        let params = DeleteParams {
-            preconditions: Some(preconditions),
-            ..DeleteParams::default()
-        };
+        });
         let api = self
             .objects
             .untyped::<VerticalPodAutoscalerCheckpoint>(&key.namespace);
@@ -239,13 +233,9 @@ impl CheckpointWriter {
 /// Adds tests that the object belongs to this container: `a-b` and `c` make the same name as `a`
 /// and `b-c`.
 fn of_container(spec: &VerticalPodAutoscalerCheckpointSpec, patch: Patch) -> Patch {
-    let VerticalPodAutoscalerCheckpointSpec {
-        vpa_object_name,
-        container_name,
-    } = spec;
     let tests = [
-        ("vpaObjectName", vpa_object_name),
-        ("containerName", container_name),
+        ("vpaObjectName", &spec.vpa_object_name),
+        ("containerName", &spec.container_name),
     ]
     .map(|(field, value)| {
         PatchOperation::Test(TestOperation {
@@ -307,15 +297,9 @@ mod tests {
             total_samples_count: 7,
             ..Default::default()
         };
-        let outcome = writer
-            .write(
-                &ObjectKey::new("shop", "a-b-c"),
-                how,
-                spec,
-                status,
-                &Leading::alone(jiff::Timestamp::UNIX_EPOCH),
-            )
-            .await;
+        let key = ObjectKey::new("shop", "a-b-c");
+        let leading = Leading::alone(jiff::Timestamp::UNIX_EPOCH);
+        let outcome = writer.write(&key, how, spec, status, &leading).await;
         let count = checkpoint.lock()["status"]["totalSamplesCount"].clone();
         (outcome, count)
     }

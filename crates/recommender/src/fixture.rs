@@ -8,6 +8,7 @@ use jiff::Timestamp;
 use kube::Client;
 use kube::client::Body;
 use model::{Labels, Selector};
+use prometheus::{Registry, TextEncoder};
 use serde_json::{Value, json};
 use vertical::state::Decision;
 use view::{Autoscaler, Container, Controller, ObjectKey, Phase, Pod, Resources};
@@ -38,6 +39,14 @@ where
 pub(crate) fn failure(code: u16) -> (u16, Value) {
     let status = json!({"kind": "Status", "status": "Failure", "message": "no", "code": code});
     (code, status)
+}
+
+/// The samples of all metrics as text, without comments.
+pub(crate) fn samples(registry: &Registry) -> Vec<String> {
+    let text = TextEncoder::new().encode_to_string(&registry.gather());
+    let text = text.expect("text");
+    let lines = text.lines().filter(|line| !line.starts_with('#'));
+    lines.map(str::to_owned).collect()
 }
 
 /// A number of seconds after a fixed time.

@@ -11,7 +11,6 @@
 //! * `status_writer`, `checkpoint_writer`: the only writes.
 //! * `history`: backfill of usage from Prometheus.
 //! * `feed_server`: feed to the other services.
-//! * `sharding`: sharding by namespace.
 //! * `metrics`: metrics of all this.
 
 pub mod args;
@@ -25,7 +24,6 @@ mod ingest;
 mod metrics;
 mod recommend_loop;
 mod run;
-mod sharding;
 mod status_writer;
 mod usage;
 

@@ -7,7 +7,7 @@ mod watches;
 use anyhow::anyhow;
 use jiff::Timestamp;
 use prediction_controller::{DataSource, Source};
-use runtime::Chassis;
+use runtime::{Chassis, sharding};
 use sources::external_metrics::ExternalMetrics;
 use sources::metrics_api::MetricsApi;
 use sources::prometheus::HistorySettings;
@@ -23,7 +23,6 @@ use crate::feed_server::FeedServer;
 use crate::history::HistoryBackfill;
 use crate::ingest::{Ingest, SharedState, oom_kill_queue};
 use crate::metrics::Metrics;
-use crate::sharding;
 use crate::usage::Usage;
 
 /// Number of missing rounds of usage after which predictions report that there are none.
@@ -89,8 +88,9 @@ pub async fn run(args: Args, chassis: Chassis) -> anyhow::Result<()> {
             .spawn_until_shutdown("history", backfill.run());
     }
     let address = feed.map(|feed| feed.address);
+    let index_and_count = (args.shard.index(), args.shard.count());
     let (election, announcement) =
-        sharding::election_config(args.shard, args.election, address, &chassis)?;
+        sharding::election_config(index_and_count, args.election, address, &chassis)?;
     chassis
         .lead(&election, &announcement, |leading| leader.run(&leading))
         .await

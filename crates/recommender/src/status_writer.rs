@@ -23,7 +23,7 @@ use vertical::schedulable::CapChange;
 use vertical::state::Decision;
 use vertical::status::HistoryChange;
 use vertical::write_queue::Priority;
-use view::{Autoscaler, ObjectKey};
+use view::ObjectKey;
 
 use crate::metrics::PublishMetrics;
 
@@ -67,19 +67,16 @@ impl StatusWriter {
             self.metrics
                 .first_recommendation(autoscaler, Timestamp::now());
         }
-        if let Some(change) = decision.history_change() {
-            let (type_, reason, note) = match change {
-                HistoryChange::Missing(why) => (EventType::Warning, "HistoryMissing", why),
-                HistoryChange::Fetched => (
-                    EventType::Normal,
-                    "HistoryFetched",
-                    "Fetched history from Prometheus",
-                ),
-            };
-            self.record_event(autoscaler, type_, reason, "FetchHistory", note)
-                .await;
-        }
-        if let Some(change) = decision.cap_change() {
+        let history = decision.history_change().map(|change| match change {
+            HistoryChange::Missing(why) => {
+                (EventType::Warning, "HistoryMissing", "FetchHistory", why)
+            }
+            HistoryChange::Fetched => {
+                let note = "Fetched history from Prometheus";
+                (EventType::Normal, "HistoryFetched", "FetchHistory", note)
+            }
+        });
+        let cap = decision.cap_change().map(|change| {
             let (type_, reason, note) = match change {
                 CapChange::Capped(message) => (EventType::Warning, "RecommendationCapped", message),
                 CapChange::Uncapped => (
@@ -88,30 +85,18 @@ impl StatusWriter {
                     "The recommendation can be scheduled without a cap",
                 ),
             };
-            self.record_event(autoscaler, type_, reason, "CapToSchedulable", note)
+            (type_, reason, "CapToSchedulable", note)
+        });
+        for (type_, reason, action, note) in history.into_iter().chain(cap) {
+            self.objects
+                .record_event(&autoscaler.reference(), type_, reason, action, note)
                 .await;
         }
     }
 
-    async fn record_event(
-        &self,
-        autoscaler: &Autoscaler,
-        type_: EventType,
-        reason: &str,
-        action: &str,
-        note: &str,
-    ) {
-        self.objects
-            .record_event(&autoscaler.reference(), type_, reason, action, note)
-            .await;
-    }
-
     async fn send(&self, decision: &Decision, priority: Priority) -> WriteOutcome {
-        let Decision {
-            autoscaler, status, ..
-        } = decision;
-        let key = &autoscaler.key;
-        let sent = match status_patch(status) {
+        let (autoscaler, key) = (&decision.autoscaler, &decision.autoscaler.key);
+        let sent = match status_patch(&decision.status) {
             Ok(patch) => {
                 self.patch(key, guarded(autoscaler.uid(), patch), priority)
                     .await

@@ -65,6 +65,7 @@ pub mod pod;
 pub mod retry;
 pub mod schedule;
 pub mod severity;
+pub mod sharding;
 pub mod shutdown;
 pub mod throttle;
 pub mod upstream;

@@ -102,13 +102,10 @@ pub async fn delete_owned(
         return Ok(false);
     }
     ensure_allowed()?;
-    let params = DeleteParams {
-        preconditions: Some(Preconditions {
-            uid: metadata.uid,
-            resource_version: metadata.resource_version,
-        }),
-        ..DeleteParams::default()
-    };
+    let params = DeleteParams::default().preconditions(Preconditions {
+        uid: metadata.uid,
+        resource_version: metadata.resource_version,
+    });
     match api.delete(name, &params).await {
         Err(Error::Api(answer)) if answer.code == 404 => Ok(false),
         deleted => deleted.map(|_| true),

@@ -229,45 +229,29 @@ mod tests {
     use std::net::Ipv4Addr;
     use std::sync::Mutex as StdMutex;
 
+    use axum::Router;
+    use axum::http::{StatusCode, Uri};
     use prometheus::Registry;
     use serde_json::json;
     use sources::prometheus::{Connection, PodLabelSettings, UsageSettings};
-    use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader};
-    use tokio::net::{TcpListener, TcpStream};
+    use tokio::net::TcpListener;
 
     use horizontal::PodNames;
     use horizontal::predictions::{Expression, MetricKey, Resource};
 
     use super::*;
 
-    /// A store that rejects all queries in this way.
-    async fn refusing(code: u16, body: serde_json::Value) -> PrometheusSource {
+    /// A store that answers each path with a status code and a body.
+    async fn serve(
+        answer: impl Fn(&str) -> (StatusCode, String) + Clone + Send + Sync + 'static,
+    ) -> PrometheusSource {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))
             .await
             .expect("a free port");
-        let store = store(format!(
-            "http://{}",
-            listener.local_addr().expect("an address")
-        ));
-        let body = body.to_string();
-        let answer = format!(
-            "HTTP/1.1 {code} Refused\r\ncontent-length: {}\r\nconnection: close\r\n\r\n{body}",
-            body.len()
-        );
-        tokio::spawn(async move {
-            while let Ok((stream, _)) = listener.accept().await {
-                let mut stream = BufReader::new(stream);
-                let mut head = String::new();
-                while !head.ends_with("\r\n\r\n")
-                    && stream.read_line(&mut head).await.unwrap_or_default() > 0
-                {}
-                stream
-                    .write_all(answer.as_bytes())
-                    .await
-                    .expect("it is read");
-            }
-        });
-        store
+        let address = listener.local_addr().expect("an address");
+        let router = Router::new().fallback(async move |uri: Uri| answer(uri.path()));
+        tokio::spawn(async move { axum::serve(listener, router).await });
+        store(format!("http://{address}"))
     }
 
     #[tokio::test]
@@ -286,50 +270,13 @@ mod tests {
             ("bad_data", request().query, refused),
             ("execution", expression(), refused),
         ] {
-            let store = refusing(
-                400,
-                json!({"status": "error", "errorType": kind, "error": message}),
-            )
-            .await;
+            let body = json!({"status": "error", "errorType": kind, "error": message}).to_string();
+            let store = serve(move |_| (StatusCode::BAD_REQUEST, body.clone())).await;
             let failure = store
                 .ask(ReadRequest { query, ..request() })
                 .await
                 .expect_err("it is refused");
             assert_eq!(failure.why, expected, "{kind}");
-        }
-    }
-
-    /// Responds to requests of one connection, as a store that has all series.
-    async fn answer(stream: TcpStream, paths: Arc<StdMutex<Vec<String>>>) {
-        let mut stream = BufReader::new(stream);
-        loop {
-            let mut head = String::new();
-            while !head.ends_with("\r\n\r\n") {
-                if stream.read_line(&mut head).await.unwrap_or_default() == 0 {
-                    return;
-                }
-            }
-            let path = head
-                .split_whitespace()
-                .nth(1)
-                .and_then(|path| path.split('?').next())
-                .expect("a path")
-                .to_owned();
-            let data = if path.ends_with("query_range") {
-                r#"{"resultType":"matrix","result":[{"metric":{"pod":"web-1"},"values":[[0,"1"],[60,"2"]]}]}"#
-            } else {
-                r#"["x"]"#
-            };
-            paths.lock().expect("no panic").push(path);
-            let body = format!(r#"{{"status":"success","data":{data}}}"#);
-            let answer = format!(
-                "HTTP/1.1 200 OK\r\ncontent-length: {}\r\n\r\n{body}",
-                body.len()
-            );
-            stream
-                .write_all(answer.as_bytes())
-                .await
-                .expect("it is read");
         }
     }
 
@@ -373,20 +320,21 @@ mod tests {
 
     #[tokio::test]
     async fn series_of_usage_are_detected_once() {
-        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))
-            .await
-            .expect("a free port");
-        let store = store(format!(
-            "http://{}",
-            listener.local_addr().expect("an address")
-        ));
         let paths = Arc::new(StdMutex::new(Vec::new()));
         let seen = Arc::clone(&paths);
-        tokio::spawn(async move {
-            while let Ok((stream, _)) = listener.accept().await {
-                tokio::spawn(answer(stream, Arc::clone(&seen)));
-            }
-        });
+        let store = serve(move |path| {
+            seen.lock().expect("no panic").push(path.to_owned());
+            let data = if path.ends_with("query_range") {
+                json!({"resultType": "matrix", "result": [
+                    {"metric": {"pod": "web-1"}, "values": [[0, "1"], [60, "2"]]},
+                ]})
+            } else {
+                json!(["x"])
+            };
+            let body = json!({"status": "success", "data": data});
+            (StatusCode::OK, body.to_string())
+        })
+        .await;
         for _ in 0..2 {
             let found = store.clone().ask(request()).await.expect("an answer");
             assert_eq!(

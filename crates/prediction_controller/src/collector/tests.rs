@@ -5,7 +5,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use api::condition::ConditionStatus;
 use horizontal::predictions::{
-    Excess, Expression, KnownRules, PredictionResult, Query, QueryScope, ReadRange,
+    Excess, Expression, KnownRules, MemoryLimits, PredictionResult, Query, QueryAccess, QueryScope,
+    ReadIntervals, ReadRange,
 };
 use prometheus::Registry;
 use serde_json::{Value, json};

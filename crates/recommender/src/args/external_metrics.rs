@@ -51,15 +51,12 @@ mod tests {
     /// `expected`: the metrics, `None` for the metrics API, or part of the error.
     fn check(line: &str, expected: Result<Option<[Option<&str>; 2]>, &str>) {
         let args = parse(line).expect(line);
-        match (
-            args.external.names(&args.history.container_name_label),
-            expected,
-        ) {
+        let names = args.external.names(&args.history.container_name_label);
+        match (names, expected) {
             (Ok(names), Ok(expected)) => {
-                let expected = expected.map(|[cpu, memory]| {
-                    let name = |name: Option<&str>| name.map(str::to_owned);
-                    ExternalMetricNames::new(name(cpu), name(memory), "name".to_owned())
-                        .expect("names")
+                let expected = expected.map(|names| {
+                    let [cpu, memory] = names.map(|name| name.map(str::to_owned));
+                    ExternalMetricNames::new(cpu, memory, "name".to_owned()).expect("names")
                 });
                 assert_eq!(names, expected, "{line}");
             }

@@ -27,11 +27,8 @@ mod tests {
     use crate::args::tests::parse;
 
     fn check(line: &str, expected: Option<usize>) {
-        assert_eq!(
-            parse(line).expect(line).recommendation_metrics.limit(),
-            expected,
-            "{line}"
-        );
+        let args = parse(line).expect(line);
+        assert_eq!(args.recommendation_metrics.limit(), expected, "{line}");
     }
 
     #[test]

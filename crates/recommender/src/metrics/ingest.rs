@@ -69,19 +69,16 @@ impl IngestMetrics {
             source: SourceFreshness::register(registry)?,
             quality,
         };
-        metrics.start_at_zero();
-        Ok(metrics)
-    }
-
-    /// Creates every series: a rate needs a first value, also for outcomes that never happen.
-    fn start_at_zero(&self) {
+        // A rate needs a first value, also for outcomes that never happen.
         for is_error in ["true", "false"] {
-            self.responses.with_label_values(&[is_error, CLIENT_NAME]);
+            let labels = &[is_error, CLIENT_NAME];
+            metrics.responses.with_label_values(labels);
         }
-        self.ingested(Ingested::default());
-        self.oom_kills(OomKillCounts::default());
-        count(&self.oom_kills, [("dropped", 0)]);
-        self.checkpoints_loaded(0, 0);
+        metrics.ingested(Ingested::default());
+        metrics.oom_kills(OomKillCounts::default());
+        count(&metrics.oom_kills, [("dropped", 0)]);
+        metrics.checkpoints_loaded(0, 0);
+        Ok(metrics)
     }
 
     /// Starts measuring the steps of one round.

@@ -16,7 +16,7 @@ use vertical::Accepted;
 use vertical::state::{Decision, Recommended};
 use view::ObjectKey;
 
-use super::objects::mode;
+use super::objects::{boolean, containers, mode, update_mode};
 
 const CPU: &str = "cpu";
 const MEMORY: &str = "memory";
@@ -130,17 +130,17 @@ impl Quality {
             is_oom: false,
         };
         if let Some(cpu) = sample.cpu.filter(|_| accepted.cpu) {
-            self.see(seen(CPU, cpu.cores(), uncapped.and_then(cores)));
+            self.see(&seen(CPU, cpu.cores(), uncapped.and_then(cores)));
         }
         if let Some(memory) = sample.memory.filter(|_| accepted.memory) {
             let usage = memory.bytes() as f64;
-            self.see(seen(MEMORY, usage, uncapped.and_then(bytes)));
+            self.see(&seen(MEMORY, usage, uncapped.and_then(bytes)));
         }
     }
 
     /// Records an OOM kill that entered a history as this peak.
     pub(crate) fn oom_kill(&self, recommended: Recommended, peak: Memory) {
-        self.see(Seen {
+        self.see(&Seen {
             mode: name(recommended.update_mode),
             resource: MEMORY,
             usage: peak.bytes() as f64,
@@ -149,19 +149,11 @@ impl Quality {
         });
     }
 
-    fn see(
-        &self,
-        Seen {
-            mode,
-            resource,
-            usage,
-            recommended,
-            is_oom,
-        }: Seen,
-    ) {
+    fn see(&self, seen: &Seen) {
+        let (mode, resource, usage) = (seen.mode, seen.resource, seen.usage);
         let is_cpu = resource == CPU;
-        let (is_missing, oom) = (boolean(recommended.is_none()), boolean(is_oom));
-        if let Some(recommended) = recommended {
+        let (is_missing, oom) = (boolean(seen.recommended.is_none()), boolean(seen.is_oom));
+        if let Some(recommended) = seen.recommended {
             let all = if is_cpu {
                 self.cpu.with_label_values(&[mode])
             } else {
@@ -175,7 +167,7 @@ impl Quality {
         } else {
             self.missing.with_label_values(&[mode, resource, oom]).inc();
         }
-        let recommended = recommended.unwrap_or(0.0);
+        let recommended = seen.recommended.unwrap_or(0.0);
         let is_over = recommended > usage;
         let (of_cpu, of_memory) = (&[mode, is_missing], &[mode, is_missing, oom]);
         let difference = match (is_cpu, is_over) {
@@ -206,21 +198,15 @@ impl RecommendationChanges {
             let old = before.remove(key).unwrap_or_default();
             let mode = name(update_mode(decision));
             let size = size_log2(decision.pods).to_string();
-            let recommendation = decision.status.recommendation.iter();
-            let new =
-                recommendation.flat_map(|recommendation| &recommendation.container_recommendations);
-            let new: BTreeMap<_, _> = new
-                .map(|container| {
-                    (
-                        container.container_name.clone(),
-                        container.uncapped_target.clone(),
-                    )
-                })
-                .collect();
-            for (old, new) in new
+            let mut new = BTreeMap::new();
+            for container in containers(decision) {
+                let target = container.uncapped_target.clone();
+                new.insert(container.container_name.clone(), target);
+            }
+            let known = new
                 .iter()
-                .filter_map(|(container, new)| Some((old.get(container)?, new)))
-            {
+                .filter_map(|(container, new)| Some((old.get(container)?, new)));
+            for (old, new) in known {
                 for (resource, of) in [
                     (CPU, millicores as fn(&ResourceList) -> Option<f64>),
                     (MEMORY, bytes),
@@ -236,16 +222,6 @@ impl RecommendationChanges {
             self.0.insert(key.clone(), new);
         }
     }
-}
-
-fn update_mode(decision: &Decision) -> Option<UpdateMode> {
-    decision
-        .autoscaler
-        .object
-        .spec
-        .update_policy
-        .as_ref()?
-        .update_mode
 }
 
 /// Cores, if recommended.
@@ -270,10 +246,6 @@ fn bytes(list: &ResourceList) -> Option<f64> {
 /// The label of an update mode; empty if the object sets none, as upstream.
 fn name(update_mode: Option<UpdateMode>) -> &'static str {
     update_mode.map_or("", mode)
-}
-
-fn boolean(value: bool) -> &'static str {
-    if value { "true" } else { "false" }
 }
 
 /// The binary logarithm of the number of pods, rounded down; 0 for none.

@@ -15,6 +15,8 @@ use view::Autoscaler;
 
 use vertical::state::Decision;
 
+use super::objects;
+
 const PREFIX: &str = "kube_verticalpodautoscaler_status_recommendation_containerrecommendations_";
 const LABELS: [&str; 8] = [
     "namespace",
@@ -45,7 +47,7 @@ const BOUNDS: [Bound; 4] = [
 pub(crate) struct Recommendations {
     limit: usize,
     shown: Arc<Mutex<Vec<Shown>>>,
-    bounds: [GaugeVec; 4],
+    bounds: Arc<[GaugeVec]>,
     omitted: IntGauge,
 }
 
@@ -63,21 +65,14 @@ impl Recommendations {
             let help = "Recommendation of a VerticalPodAutoscaler for a container.";
             GaugeVec::new(Opts::new(format!("{PREFIX}{name}"), help), &LABELS)
         };
-        let [target, lower, upper, uncapped] = BOUNDS;
         let omitted = IntGauge::new(
             "vpa_recommender_recommendation_series_omitted",
             "Series of recommendations omitted due to --recommendation-metrics-limit.",
         )?;
-        let bounds = [
-            bound(target)?,
-            bound(lower)?,
-            bound(upper)?,
-            bound(uncapped)?,
-        ];
         Ok(Self {
             limit,
             shown: Arc::default(),
-            bounds,
+            bounds: BOUNDS.into_iter().map(bound).collect::<Result<_, _>>()?,
             omitted,
         })
     }
@@ -89,10 +84,7 @@ impl Recommendations {
         let mut shown = Vec::new();
         for decision in decisions {
             let mut containers = Vec::new();
-            let recommendation = decision.status.recommendation.iter();
-            for container in
-                recommendation.flat_map(|recommendation| &recommendation.container_recommendations)
-            {
+            for container in objects::containers(decision) {
                 let count = series(container).count();
                 if count <= left {
                     left -= count;
@@ -181,7 +173,7 @@ impl Collector for Recommendations {
 
 #[cfg(test)]
 pub(super) mod tests {
-    use prometheus::{Registry, TextEncoder};
+    use prometheus::Registry;
     use serde_json::json;
 
     use super::*;
@@ -214,21 +206,11 @@ pub(super) mod tests {
             }
         }
 
-        fn lines(&self) -> Vec<String> {
-            let text = TextEncoder::new()
-                .encode_to_string(&self.registry.gather())
-                .expect("text");
-            text.lines()
-                .filter(|line| !line.starts_with('#'))
-                .map(str::to_owned)
-                .collect()
-        }
-
         /// `expected`: how many series of each object are shown, and how many of all are left out.
         fn check(&self, objects: &[Decision], expected: &[(&str, usize)], omitted: usize) {
             self.recommendations
                 .show(&objects.iter().collect::<Vec<_>>());
-            let lines = self.lines();
+            let lines = fixture::samples(&self.registry);
             let count = |name: &str| {
                 let label = format!("verticalpodautoscaler=\"{name}\"");
                 lines.iter().filter(|line| line.contains(&label)).count()
@@ -256,7 +238,7 @@ pub(super) mod tests {
         };
         let (cpu, memory) = (labels("cpu", "core"), labels("memory", "byte"));
         assert_eq!(
-            read.lines(),
+            fixture::samples(&read.registry),
             [
                 format!("{PREFIX}lowerbound{cpu} 0.025"),
                 format!("{PREFIX}target{cpu} 0.25"),

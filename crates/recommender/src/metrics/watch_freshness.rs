@@ -2,7 +2,7 @@
 
 use jiff::Timestamp;
 use prometheus::core::{Collector, Desc};
-use prometheus::{Gauge, GaugeVec, IntCounterVec, Opts, proto::MetricFamily};
+use prometheus::{GaugeVec, IntCounterVec, Opts, proto::MetricFamily};
 use tokio::sync::watch;
 use view::{Freshness, Resource, View};
 
@@ -43,23 +43,17 @@ impl WatchFreshness {
     }
 
     fn set(&self, resource: Resource, freshness: &Freshness, now: Timestamp) {
-        let Freshness {
-            synced,
-            stale_since,
-            errors,
-            rejected,
-        } = freshness;
         let labels = &[resource.name()];
-        let set = |gauge: Gauge, value| gauge.set(value);
-        set(
-            self.synced.with_label_values(labels),
-            if *synced { 1.0 } else { 0.0 },
-        );
-        let stale = stale_since.map_or(0.0, |since| {
+        let synced = f64::from(u8::from(freshness.synced));
+        self.synced.with_label_values(labels).set(synced);
+        let stale = freshness.stale_since.map_or(0.0, |since| {
             now.duration_since(since).as_secs_f64().max(0.0)
         });
-        set(self.stale.with_label_values(labels), stale);
-        for (counter, total) in [(&self.errors, *errors), (&self.rejected, *rejected)] {
+        self.stale.with_label_values(labels).set(stale);
+        for (counter, total) in [
+            (&self.errors, freshness.errors),
+            (&self.rejected, freshness.rejected),
+        ] {
             let counter = counter.with_label_values(labels);
             counter.inc_by(total.saturating_sub(counter.get()));
         }

@@ -42,7 +42,7 @@ impl Controllers<'_> {
         leader.add(move |leading, shutdown| checkpoints.clone().run(leading, shutdown));
         let policies = self.policies()?;
         leader.add(move |leading, shutdown| policies.clone().run(leading, shutdown));
-        let ehpas = self.ehpas()?;
+        let (ehpas, crane_metrics) = self.ehpas()?;
         let predictions = PredictionInputs {
             horizontal: self.watches.horizontal.view(),
             recommender: self.args.recommender_name.clone(),
@@ -55,12 +55,6 @@ impl Controllers<'_> {
         let predictions =
             PredictionController::start(&self.args.prediction, predictions, self.chassis)?;
         leader.add(move |leading, shutdown| predictions.clone().run(leading, shutdown));
-        let crane_metrics = CraneMetricsTask::register(
-            &self.args.ehpa,
-            self.watches.horizontal.view(),
-            &self.args.recommender_name,
-            &self.chassis.registry,
-        )?;
         leader.add(move |leading, shutdown| crane_metrics.clone().run(leading, shutdown));
         Ok(())
     }
@@ -119,7 +113,7 @@ impl Controllers<'_> {
         PolicyController::new(inputs, self.chassis)
     }
 
-    fn ehpas(&self) -> anyhow::Result<EhpaController> {
+    fn ehpas(&self) -> anyhow::Result<(EhpaController, CraneMetricsTask)> {
         let inputs = EhpaInputs {
             view: self.watches.objects.view(),
             horizontal: self.watches.horizontal.view(),

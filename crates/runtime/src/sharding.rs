@@ -8,23 +8,26 @@
 
 use std::time::Duration;
 
-use jiff::Timestamp;
 use k8s_openapi::api::coordination::v1::Lease;
+use k8s_openapi::jiff::Timestamp;
 use kube::Api;
 use prometheus::{IntGauge, Opts};
-use runtime::lease::shard_lease;
-use runtime::{Announcement, Chassis, LeaderElectionArgs};
 use tokio::time::{MissedTickBehavior, interval};
-use view::Shard;
+
+use crate::args::LeaderElectionArgs;
+use crate::chassis::Chassis;
+use crate::leader_election::Announcement;
+use crate::lease::shard_lease;
 
 /// Annotation of a shard's Lease with the number of shards.
 const SHARDS: &str = "plimsoll.dev/shards";
 /// Interval of the checks. A Lease that is held is renewed within it.
 const CHECK_INTERVAL: Duration = Duration::from_secs(15);
 
-/// The election settings and the Lease annotations of a shard. Starts the conflict monitor.
-pub(crate) fn election_config(
-    shard: Shard,
+/// The election settings and the announcement of the shard `index` of `count`. Starts the conflict
+/// monitor if there are more than one.
+pub fn election_config(
+    (index, count): (u16, u16),
     election: LeaderElectionArgs,
     address: Option<String>,
     chassis: &Chassis,
@@ -33,11 +36,11 @@ pub(crate) fn election_config(
         address,
         ..Announcement::default()
     };
-    if shard.is_whole() {
+    if count == 1 {
         return Ok((election, announcement));
     }
     let undivided = election.leader_elect_resource_name;
-    let lease = |index| shard_lease(&undivided, index, shard.count());
+    let lease = |index| shard_lease(&undivided, index, count);
     if election.leader_elect {
         let leases = Api::namespaced(
             chassis.client.clone(),
@@ -48,23 +51,23 @@ pub(crate) fn election_config(
             "Whether another recommender runs with another number of shards.",
         );
         let conflict = conflict
-            .const_label("shard", shard.index().to_string())
-            .const_label("shards", shard.count().to_string());
+            .const_label("shard", index.to_string())
+            .const_label("shards", count.to_string());
         let conflict = IntGauge::with_opts(conflict)?;
         chassis.registry.register(Box::new(conflict.clone()))?;
         let monitor = ShardConflictMonitor {
             leases,
             names: [undivided.clone(), lease(0)],
-            count: shard.count(),
+            count,
             conflict,
         };
         chassis
             .tasks
             .spawn_until_shutdown("shard conflict monitor", monitor.run());
     }
-    announcement.annotations = [(SHARDS.to_owned(), shard.count().to_string())].into();
+    announcement.annotations = [(SHARDS.to_owned(), count.to_string())].into();
     let election = LeaderElectionArgs {
-        leader_elect_resource_name: lease(shard.index()),
+        leader_elect_resource_name: lease(index),
         ..election
     };
     Ok((election, announcement))
