@@ -52,15 +52,11 @@ pub struct EhpaController {
     rules: Option<RulesReceiver>,
 }
 
-/// Result of the last pass over an EHPA.
+/// The last pass over an EHPA.
 struct Handled {
     ehpa: EhpaSnapshot,
     due: Instant,
-    /// The desired HPA, if the observed one was up to date. The API server fills in defaults, so
-    /// comparing the two does not tell.
-    settled: Option<HorizontalPodAutoscaler>,
-    /// Scale of the workload, and the time at which it was read; `None` if each pass reads it.
-    target: Option<(TargetScale, Instant)>,
+    outcome: Outcome,
 }
 
 /// State of one term of leadership.
@@ -76,7 +72,10 @@ struct EhpaTerm {
 struct Outcome {
     /// Whether there are no problems.
     is_healthy: bool,
+    /// The desired HPA, if the observed one was up to date. The API server fills in defaults, so
+    /// comparing the two does not tell.
     settled: Option<HorizontalPodAutoscaler>,
+    /// Scale of the workload, and the time at which it was read; `None` if each pass reads it.
     target: Option<(TargetScale, Instant)>,
 }
 
@@ -180,8 +179,8 @@ impl EhpaController {
         };
         let mut plan = plan(&observed);
         let is_settled = before.is_some_and(|before| {
-            before.settled.is_some()
-                && before.settled == plan.hpa
+            before.outcome.settled.is_some()
+                && before.outcome.settled == plan.hpa
                 && ehpa.has_same_autoscalers(&before.ehpa)
         });
         let Applied {
@@ -286,29 +285,18 @@ impl EhpaTerm {
             .collect();
         let known = &*handled;
         let results = stream::iter(due).map(async |(key, ehpa)| {
-            let Outcome {
-                is_healthy,
-                settled,
-                target,
-            } = if leading.holds(std::time::Instant::now()) {
+            let outcome = if leading.holds(std::time::Instant::now()) {
                 controller.handle(&ehpa, known.get(&key)).await
             } else {
                 Outcome::default()
             };
-            let wait = if is_healthy && !ehpa.is_preview() {
+            let wait = if outcome.is_healthy && !ehpa.is_preview() {
                 RESYNC_INTERVAL
             } else {
                 RETRY_INTERVAL
             };
-            (
-                key,
-                Handled {
-                    ehpa,
-                    due: Instant::now() + wait,
-                    settled,
-                    target,
-                },
-            )
+            let due = Instant::now() + wait;
+            (key, Handled { ehpa, due, outcome })
         });
         let workers = controller.inputs.workers;
         let results: Vec<_> = results.buffer_unordered(workers).collect().await;
@@ -362,10 +350,8 @@ impl Handled {
     /// The cached scale, unless it expired or the HPA or the spec shows a change.
     fn target_for(&self, ehpa: &EhpaSnapshot) -> Option<(TargetScale, Instant)> {
         let is_of_it = ehpa.object.object.spec == self.ehpa.object.object.spec;
-        let fresh = self
-            .target
-            .as_ref()
-            .filter(|(_, read_at)| read_at.elapsed() < TARGET_LIFETIME)?;
+        let target = self.outcome.target.as_ref();
+        let fresh = target.filter(|(_, read_at)| read_at.elapsed() < TARGET_LIFETIME)?;
         (is_of_it && ehpa.replicas().eq(self.ehpa.replicas())).then(|| fresh.clone())
     }
 }

@@ -9,6 +9,7 @@ use horizontal::ehpa::Rules;
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::{Api, Client, Error};
 use prometheus::{IntGauge, Registry, register_int_gauge_with_registry};
+use runtime::LogOnce;
 use tokio::sync::watch;
 use tokio::time::sleep;
 
@@ -72,8 +73,8 @@ struct RuleFollower {
     rules: Rules,
     /// Text that was read last, and its error.
     read: Option<(String, Option<String>)>,
-    /// Last logged reason for a missing response.
-    unanswered: Option<String>,
+    /// Reason for a missing response.
+    unanswered: LogOnce<String>,
     sender: watch::Sender<Option<Arc<Rules>>>,
 }
 
@@ -92,19 +93,16 @@ impl RuleFollower {
         is_broken: IntGauge,
     ) -> (Self, RulesReceiver) {
         let (sender, receiver) = watch::channel(None);
-        let rules = Rules::new(matchers);
-        (
-            Self {
-                location,
-                client,
-                is_broken,
-                rules,
-                read: None,
-                unanswered: None,
-                sender,
-            },
-            receiver,
-        )
+        let follower = Self {
+            location,
+            client,
+            is_broken,
+            rules: Rules::new(matchers),
+            read: None,
+            unanswered: LogOnce::default(),
+            sender,
+        };
+        (follower, receiver)
     }
 
     async fn refresh(&mut self) {
@@ -116,17 +114,16 @@ impl RuleFollower {
                 detail = Some(why);
             }
             Err(Unreadable::Unanswered(why)) => {
-                if self.unanswered.as_ref() != Some(&why) {
+                if self.unanswered.is_new(why.clone()) {
                     tracing::warn!(
                         why,
                         "cannot read the rules for the history of metrics; keeping the previous ones"
                     );
-                    self.unanswered = Some(why);
                 }
                 return;
             }
         }
-        self.unanswered = None;
+        self.unanswered.clear();
         self.is_broken.set(i64::from(self.rules.error.is_some()));
         let is_new = self.sender.send_if_modified(|receiver| {
             let is_new = receiver.as_deref() != Some(&self.rules);
@@ -150,16 +147,13 @@ impl RuleFollower {
 
     /// Parses a text unless it is the last one. Returns its error.
     fn parse(&mut self, text: String) -> Option<String> {
-        if let Some((_, wrong)) = self.read.as_ref().filter(|(before, _)| *before == text) {
-            return wrong.clone();
+        if let Some((_, error)) = self.read.as_ref().filter(|(before, _)| *before == text) {
+            return error.clone();
         }
-        let wrong = self
-            .rules
-            .read(text.clone())
-            .err()
-            .map(|error| error.to_string());
-        self.read = Some((text, wrong.clone()));
-        wrong
+        let read = self.rules.read(text.clone());
+        let error = read.err().map(|error| error.to_string());
+        self.read = Some((text, error.clone()));
+        error
     }
 }
 

@@ -80,15 +80,11 @@ impl Writer {
     /// An error if this process no longer leads. Checked before each write, since the process may
     /// have been suspended between two of them for longer than the term.
     fn ensure_leading(&self) -> Result<(), Error> {
-        let leads = self
-            .leading
-            .as_ref()
-            .is_some_and(|leading| leading.holds(Instant::now()));
-        if leads {
-            Ok(())
-        } else {
-            Err(refused("another recommender leads by now"))
-        }
+        let leading = self.leading.as_ref();
+        leading
+            .filter(|leading| leading.holds(Instant::now()))
+            .map(drop)
+            .ok_or_else(|| refused("another recommender leads by now"))
     }
 
     /// Reads the scale subresource of a workload.
@@ -402,13 +398,8 @@ mod tests {
     use super::*;
 
     fn check(api_version: &str, kind: &str, expected: Option<&str>) {
-        let found = well_known(api_version, kind);
-        let found = found.map(|resource| {
-            format!(
-                "{}/{} {}",
-                resource.group, resource.version, resource.plural
-            )
-        });
+        let found = well_known(api_version, kind)
+            .map(|found| format!("{}/{} {}", found.group, found.version, found.plural));
         assert_eq!(found.as_deref(), expected, "{api_version} {kind}");
     }
 

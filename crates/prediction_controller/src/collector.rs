@@ -20,7 +20,7 @@ use std::time::Duration;
 
 use horizontal::ehpa::Rules;
 use horizontal::predictions::{
-    HistoryChange, MetricKey, PredictionSet, QuerySlots, ReadFailure, ReadRequest, Samples,
+    MetricKey, PredictionSet, QuerySlots, ReadFailure, ReadRequest, Samples,
 };
 use jiff::Timestamp;
 use sources::prometheus::{HistorySettings, Observer};
@@ -220,13 +220,10 @@ impl RunningCollector {
         ended: Result<(Id, Result<Samples, ReadFailure>), JoinError>,
         now: Timestamp,
     ) {
-        let (id, answer) = match ended {
-            Ok((id, answer)) => (id, answer),
-            Err(error) => (
-                error.id(),
-                Err(ReadFailure::refused("the question failed".to_owned())),
-            ),
-        };
+        let (id, answer) = ended.unwrap_or_else(|error| {
+            let failure = ReadFailure::refused("the question failed".to_owned());
+            (error.id(), Err(failure))
+        });
         // Cancelled reads were removed.
         let Some(Asked {
             metric,
@@ -243,12 +240,8 @@ impl RunningCollector {
         let Some(change) = self.predictions.record(&metric, answer, took, now) else {
             return;
         };
-        let HistoryChange {
-            prediction,
-            metric,
-            failure,
-        } = change;
-        if let Some(ReadFailure { why, details, .. }) = failure {
+        let (prediction, metric) = (change.prediction, change.metric);
+        if let Some(ReadFailure { why, details, .. }) = change.failure {
             tracing::info!(%prediction, metric, reason = why, details, "cannot read the history of a predicted metric");
         } else {
             tracing::info!(%prediction, metric, "the history of a predicted metric is readable again");

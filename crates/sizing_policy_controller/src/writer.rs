@@ -8,9 +8,7 @@
 use std::time::Instant;
 
 use api::patch::guarded;
-use api::sizing_policy::{
-    ClusterSizingPolicy, ShardReport, SizingPolicy, SizingPolicyStatus, report_patch, status_patch,
-};
+use api::sizing_policy::{ClusterSizingPolicy, SizingPolicy, report_patch, status_patch};
 use api::vpa::VerticalPodAutoscaler;
 use json_patch::Patch;
 use k8s_openapi::api::core::v1::ObjectReference;
@@ -85,11 +83,7 @@ impl Writer {
         if !leading.holds(Instant::now()) {
             return Ok(WriteOutcome::NotLeading);
         }
-        let sent = match update {
-            StatusUpdate::Status(status) => self.put_status(policy, status).await,
-            StatusUpdate::Report(shard, report) => self.put_report(policy, *shard, report).await,
-        };
-        outcome(sent, &policy.key, "status")
+        outcome(self.put_status(policy, update).await, &policy.key, "status")
     }
 
     /// Records the events of a policy. A failed event is no error, since the status has the same
@@ -159,26 +153,18 @@ impl Writer {
             .map(drop)
     }
 
-    async fn put_status(&self, policy: &Policy, status: &SizingPolicyStatus) -> Result<(), Error> {
-        let patch = guarded(
-            &policy.uid,
-            status_patch(status).map_err(Error::SerdeError)?,
-        );
+    async fn put_status(&self, policy: &Policy, update: &StatusUpdate) -> Result<(), Error> {
+        let patch = match update {
+            StatusUpdate::Status(status) => {
+                let patch = status_patch(status).map_err(Error::SerdeError)?;
+                Body::Json(guarded(&policy.uid, patch))
+            }
+            StatusUpdate::Report(shard, report) => {
+                Body::Merge(report_patch(&policy.uid, *shard, report))
+            }
+        };
         let (api, params) = (self.policies(policy), PatchParams::default());
-        api.patch_status(&policy.key.name, &params, &Body::Json::<()>(patch))
-            .await
-            .map(drop)
-    }
-
-    async fn put_report(
-        &self,
-        policy: &Policy,
-        shard: u16,
-        report: &ShardReport,
-    ) -> Result<(), Error> {
-        let patch = Body::Merge(report_patch(&policy.uid, shard, report));
-        self.policies(policy)
-            .patch_status(&policy.key.name, &PatchParams::default(), &patch)
+        api.patch_status(&policy.key.name, &params, &patch)
             .await
             .map(drop)
     }

@@ -142,9 +142,7 @@ impl PlanApplier<'_> {
                 let note = format!(
                     "HorizontalPodAutoscaler {name} is deleted: another one scales the same workload"
                 );
-                self.writer
-                    .record_event(self.object, "HPADeleted", &note, false)
-                    .await;
+                self.event("HPADeleted", &note, false).await;
             }
             self.record(&HPA, unchanged(deleted)).await;
         }
@@ -153,6 +151,12 @@ impl PlanApplier<'_> {
             let restored = self.writer.restore(&key, &adopted_by(self.object)).await;
             self.record(&HPA, unchanged(restored)).await;
         }
+    }
+
+    async fn event(&self, reason: &str, note: &str, is_bad: bool) {
+        self.writer
+            .record_event(self.object, reason, note, is_bad)
+            .await;
     }
 
     fn hpa_key(&self, name: &str) -> ObjectKey {
@@ -171,9 +175,7 @@ impl PlanApplier<'_> {
         let result = self.writer.apply(hpa, writable).await;
         if plan.adopts && matches!(result, Ok(ApplyOutcome::Changed)) {
             let note = format!("HorizontalPodAutoscaler {name} is adopted");
-            self.writer
-                .record_event(self.object, "HPAAdopted", &note, false)
-                .await;
+            self.event("HPAAdopted", &note, false).await;
         }
         self.record(&HPA, result).await
     }
@@ -207,9 +209,7 @@ impl PlanApplier<'_> {
         };
         let message = text(&error);
         if !ready_contains(self.object.status.as_ref(), &message) {
-            self.writer
-                .record_event(self.object, "FailedManualScale", &message, true)
-                .await;
+            self.event("FailedManualScale", &message, true).await;
         }
         self.problems.push(Problem {
             reason: "FailedScale",
@@ -230,9 +230,7 @@ impl PlanApplier<'_> {
             Ok(outcome) => {
                 if outcome == ApplyOutcome::Created {
                     let note = format!("{} is created", owned.kind);
-                    self.writer
-                        .record_event(object, owned.created, &note, false)
-                        .await;
+                    self.event(owned.created, &note, false).await;
                 }
                 return Some(outcome);
             }
@@ -243,9 +241,7 @@ impl PlanApplier<'_> {
             let ehpa = self.hpa_key(&object.name_any());
             let kind = owned.kind;
             tracing::warn!(%ehpa, kind, error = message, "cannot write an object of an EHPA");
-            self.writer
-                .record_event(object, owned.update_failed, &message, true)
-                .await;
+            self.event(owned.update_failed, &message, true).await;
         }
         self.problems.push(Problem {
             reason: owned.reconcile_failed,

@@ -169,49 +169,30 @@ fn metric(names: &[&str], sample: &CraneSample) -> Metric {
 
 #[cfg(test)]
 mod tests {
-    use horizontal::crane_metrics::CraneMetric;
+    use horizontal::crane_metrics::CraneMetric::{
+        Cron, EffectiveReplicas, NextPredicted, Prediction, Replicas, ScaleCount,
+    };
     use prometheus::{Registry, TextEncoder};
 
     use super::*;
 
-    fn sample(metric: CraneMetric, labels: &[&str], value: f64, at: Option<i64>) -> CraneSample {
-        CraneSample {
+    fn all() -> Vec<CraneSample> {
+        let predicted = &["Deployment", "web", "shop", "resource.cpu", "dsp"][..];
+        let rows = [
+            (EffectiveReplicas, &["shop", "web"][..], 4.0),
+            (Replicas, &["shop", "ehpa-web"], 5.0),
+            (ScaleCount, &["shop", "ehpa-web", "ehpa"], 2.0),
+            (Cron, &["Deployment", "web", "shop", "cron"], 6.0),
+            (Prediction, predicted, 1.25),
+            (NextPredicted, predicted, 1.0),
+        ];
+        let samples = rows.map(|(metric, labels, value)| CraneSample {
+            at: matches!(metric, NextPredicted).then_some(1_767_225_600),
             metric,
             labels: labels.iter().map(|label| (*label).to_owned()).collect(),
             value,
-            at,
-        }
-    }
-
-    fn all() -> Vec<CraneSample> {
-        vec![
-            sample(CraneMetric::EffectiveReplicas, &["shop", "web"], 4.0, None),
-            sample(CraneMetric::Replicas, &["shop", "ehpa-web"], 5.0, None),
-            sample(
-                CraneMetric::ScaleCount,
-                &["shop", "ehpa-web", "ehpa"],
-                2.0,
-                None,
-            ),
-            sample(
-                CraneMetric::Cron,
-                &["Deployment", "web", "shop", "cron"],
-                6.0,
-                None,
-            ),
-            sample(
-                CraneMetric::Prediction,
-                &["Deployment", "web", "shop", "resource.cpu", "dsp"],
-                1.25,
-                None,
-            ),
-            sample(
-                CraneMetric::NextPredicted,
-                &["Deployment", "web", "shop", "resource.cpu", "dsp"],
-                1.0,
-                Some(1_767_225_600),
-            ),
-        ]
+        });
+        samples.into()
     }
 
     /// `expected`: the series shown.

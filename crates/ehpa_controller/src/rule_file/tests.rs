@@ -1,10 +1,9 @@
 //! Rules of a file and of a `ConfigMap` are read at once and followed. Errors are reported and
 //! change nothing.
 
-use std::sync::Mutex;
-
 use http::{Request, Response};
 use kube::client::Body;
+use parking_lot::Mutex;
 use prometheus::{Registry, TextEncoder};
 use serde_json::json;
 
@@ -13,6 +12,8 @@ use super::*;
 const RULES: &str =
     "externalRules: [{seriesQuery: queue, metricsQuery: 'queue{<<.LabelMatchers>>}'}]";
 const WRONG: &str = "externalRules: [{}]";
+/// Part of the error of `WRONG`.
+const FAULT: &str = "externalRules[0].seriesQuery";
 
 /// A text, or the code of an answer without one.
 type Said = Result<&'static str, u16>;
@@ -20,24 +21,21 @@ type Said = Result<&'static str, u16>;
 /// An API server with this text in a `ConfigMap`, or this code instead.
 fn api_server(said: Arc<Mutex<Said>>) -> Client {
     let answer = move |request: Request<Body>| {
-        let said = *said.lock().expect("not poisoned");
+        let said = *said.lock();
         async move {
             assert_eq!(
                 request.uri().path(),
                 "/api/v1/namespaces/monitoring/configmaps/adapter-config"
             );
-            let (code, body) = match said {
-                Ok(text) => (
-                    200,
-                    json!({"metadata": {"name": "adapter-config"}, "data": {"config.yaml": text}}),
-                ),
-                Err(code) => (
-                    code,
-                    json!({"kind": "Status", "status": "Failure", "message": "no", "code": code}),
-                ),
+            let metadata = json!({"name": "adapter-config"});
+            let body = match said {
+                Ok(text) => json!({"metadata": metadata, "data": {"config.yaml": text}}),
+                Err(code) => {
+                    json!({"kind": "Status", "status": "Failure", "message": "no", "code": code})
+                }
             };
             let response = Response::builder()
-                .status(code)
+                .status(said.err().unwrap_or(200))
                 .body(Body::from(body.to_string().into_bytes()));
             Ok::<_, std::convert::Infallible>(response.expect("a response"))
         }
@@ -74,26 +72,17 @@ impl Fixture {
     async fn check(&mut self, expected: Option<(bool, Option<&str>)>) {
         self.follower.refresh().await;
         let metric = serde_json::from_value(json!({"name": "queue"})).expect("a metric");
-        let receiver = self.receiver.borrow().clone();
-        let found = receiver.as_ref().map(|rules| {
-            (
-                rules.external(&metric, "shop").is_some(),
-                rules.error.as_deref(),
-            )
-        });
-        assert_eq!(
-            found.map(|(makes, _)| makes),
-            expected.map(|(makes, _)| makes),
-            "{found:?}"
-        );
-        let (why, part) = (
-            found.and_then(|(_, why)| why),
-            expected.and_then(|(_, part)| part),
-        );
-        assert_eq!(why.is_some(), part.is_some(), "{why:?}");
+        let rules = self.receiver.borrow().clone();
+        let makes = rules
+            .as_ref()
+            .map(|rules| rules.external(&metric, "shop").is_some());
+        assert_eq!(makes, expected.map(|(makes, _)| makes), "{rules:?}");
+        let error = rules.as_ref().and_then(|rules| rules.error.as_deref());
+        let part = expected.and_then(|(_, part)| part);
+        assert_eq!(error.is_some(), part.is_some(), "{error:?}");
         assert!(
-            why.unwrap_or_default().contains(part.unwrap_or_default()),
-            "{why:?} {part:?}"
+            error.unwrap_or_default().contains(part.unwrap_or_default()),
+            "{error:?} {part:?}"
         );
         let shown = TextEncoder::new()
             .encode_to_string(&self.registry.gather())
@@ -125,18 +114,12 @@ async fn rules_in_a_config_map_are_followed_and_invalid_ones_ignored() {
         (Ok(RULES), Some((true, None))),
         (Err(403), Some((true, Some(UNREADABLE)))),
         (Ok(RULES), Some((true, None))),
-        (
-            Ok(WRONG),
-            Some((true, Some("externalRules[0].seriesQuery"))),
-        ),
-        (Err(503), Some((true, Some("externalRules[0].seriesQuery")))),
-        (
-            Ok(WRONG),
-            Some((true, Some("externalRules[0].seriesQuery"))),
-        ),
+        (Ok(WRONG), Some((true, Some(FAULT)))),
+        (Err(503), Some((true, Some(FAULT)))),
+        (Ok(WRONG), Some((true, Some(FAULT)))),
         (Ok("rules: []"), Some((false, None))),
     ] {
-        *said.lock().expect("not poisoned") = text;
+        *said.lock() = text;
         fixture.check(expected).await;
     }
 }
@@ -152,9 +135,7 @@ async fn rules_in_a_file_are_there_from_the_start_and_followed() {
     );
     fixture.check(Some((true, None))).await;
     std::fs::write(&file, WRONG).expect("a file");
-    fixture
-        .check(Some((true, Some("externalRules[0].seriesQuery"))))
-        .await;
+    fixture.check(Some((true, Some(FAULT)))).await;
     std::fs::write(&file, "rules: []").expect("a file");
     fixture.check(Some((false, None))).await;
     std::fs::remove_file(&file).expect("a file");

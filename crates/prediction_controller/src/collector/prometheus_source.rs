@@ -61,7 +61,27 @@ impl<T: Clone> Expiring<T> {
     }
 }
 
-type Cell<T> = Arc<Mutex<Option<Expiring<T>>>>;
+/// Value that is computed anew at the end of its lifetime. Clones share it; readers wait for the
+/// one that computes it.
+#[derive(Clone)]
+struct Cached<T>(Arc<Mutex<Option<Expiring<T>>>>);
+
+impl<T: Clone> Cached<T> {
+    /// The value, or that of `compute` with its lifetime in seconds.
+    async fn get(&self, compute: impl Future<Output = (T, i64)>) -> T {
+        let mut cached = self.0.lock().await;
+        let now = Timestamp::now().as_second();
+        if let Some(value) = cached.as_ref().and_then(|cached| cached.get(now)) {
+            return value;
+        }
+        let (value, lasts) = compute.await;
+        *cached = Some(Expiring {
+            value: value.clone(),
+            ends: Timestamp::now().as_second() + lasts,
+        });
+        value
+    }
+}
 
 /// Prometheus as a source of histories. Clones share the connection.
 #[derive(Clone)]
@@ -69,8 +89,8 @@ pub(super) struct PrometheusSource {
     settings: Arc<HistorySettings>,
     observer: Observer,
     metrics: ForecastMetrics,
-    connection: Cell<Result<Prometheus, ReadFailure>>,
-    layout: Cell<Result<Layout, ReadFailure>>,
+    connection: Cached<Result<Prometheus, ReadFailure>>,
+    layout: Cached<Result<Layout, ReadFailure>>,
 }
 
 impl PrometheusSource {
@@ -83,8 +103,8 @@ impl PrometheusSource {
             settings: Arc::new(settings),
             observer,
             metrics,
-            connection: Cell::default(),
-            layout: Cell::default(),
+            connection: Cached(Arc::default()),
+            layout: Cached(Arc::default()),
         }
     }
 
@@ -97,17 +117,17 @@ impl PrometheusSource {
 
     async fn read(&self, request: &ReadRequest) -> Result<Samples, ReadFailure> {
         let ReadRequest { query, range, .. } = request;
-        let connection = self.connection().await?;
+        let connection = self.connection.get(self.connect()).await?;
         let layout = match query {
             Query::Expression(_) => NO_LAYOUT,
-            Query::Workload { .. } => self.layout(&connection).await?,
+            Query::Workload { .. } => self.layout.get(self.detect(&connection)).await?,
         };
         let text = query.text(&layout).map_err(ReadFailure::refused)?;
         let window = window(*range)
             .ok_or_else(|| ReadFailure::refused("there is no time to ask for".to_owned()))?;
         let read = connection.read_expression(&text, window).await;
         if matches!(read, Err(PrometheusError::Unreachable(_))) {
-            *self.connection.lock().await = None;
+            *self.connection.0.lock().await = None;
         }
         let mut found = Samples::new();
         let read = read.map_err(|error| {
@@ -142,52 +162,22 @@ impl PrometheusSource {
         Ok(found)
     }
 
-    async fn connection(&self) -> Result<Prometheus, ReadFailure> {
-        let mut kept = self.connection.lock().await;
-        let now = Timestamp::now().as_second();
-        if let Some(connection) = kept.as_ref().and_then(|kept| kept.get(now)) {
-            return connection;
-        }
+    /// A connection, and its lifetime in seconds.
+    async fn connect(&self) -> (Result<Prometheus, ReadFailure>, i64) {
         let mut connection = self.settings.connection.clone();
         connection.query_timeout = connection.query_timeout.min(LONGEST_QUERY);
-        let value = Prometheus::connect(&connection, Arc::clone(&self.observer))
-            .await
-            .map_err(|error| {
+        match Prometheus::connect(&connection, Arc::clone(&self.observer)).await {
+            Ok(connection) => (Ok(connection), CONNECTION_LASTS),
+            Err(error) => {
                 tracing::warn!(error = with_causes(&error), "cannot connect to Prometheus");
-                failure(&error)
-            });
-        let lasts = if value.is_ok() {
-            CONNECTION_LASTS
-        } else {
-            FAILURE_LASTS
-        };
-        *kept = Some(Expiring {
-            value: value.clone(),
-            ends: now + lasts,
-        });
-        value
-    }
-
-    async fn layout(&self, connection: &Prometheus) -> Result<Layout, ReadFailure> {
-        let mut kept = self.layout.lock().await;
-        let now = Timestamp::now().as_second();
-        if let Some(layout) = kept.as_ref().and_then(|kept| kept.get(now)) {
-            return layout;
+                (Err(failure(&error)), FAILURE_LASTS)
+            }
         }
-        let (value, lasts) = self.detect(connection, now).await;
-        *kept = Some(Expiring {
-            value: value.clone(),
-            ends: Timestamp::now().as_second() + lasts,
-        });
-        value
     }
 
     /// The series of usage, and their lifetime in seconds.
-    async fn detect(
-        &self,
-        connection: &Prometheus,
-        now: i64,
-    ) -> (Result<Layout, ReadFailure>, i64) {
+    async fn detect(&self, connection: &Prometheus) -> (Result<Layout, ReadFailure>, i64) {
+        let now = Timestamp::now().as_second();
         let HistorySettings {
             usage, pod_labels, ..
         } = &*self.settings;
@@ -226,8 +216,8 @@ fn window(range: ReadRange) -> Option<Window> {
 
 #[cfg(test)]
 mod tests {
+    use parking_lot::Mutex as SyncMutex;
     use std::net::Ipv4Addr;
-    use std::sync::Mutex as StdMutex;
 
     use axum::Router;
     use axum::http::{StatusCode, Uri};
@@ -320,10 +310,10 @@ mod tests {
 
     #[tokio::test]
     async fn series_of_usage_are_detected_once() {
-        let paths = Arc::new(StdMutex::new(Vec::new()));
+        let paths = Arc::new(SyncMutex::new(Vec::new()));
         let seen = Arc::clone(&paths);
         let store = serve(move |path| {
-            seen.lock().expect("no panic").push(path.to_owned());
+            seen.lock().push(path.to_owned());
             let data = if path.ends_with("query_range") {
                 json!({"resultType": "matrix", "result": [
                     {"metric": {"pod": "web-1"}, "values": [[0, "1"], [60, "2"]]},
@@ -343,7 +333,7 @@ mod tests {
             );
         }
         let ranges = |path: &&String| path.ends_with("query_range");
-        let paths = paths.lock().expect("no panic");
+        let paths = paths.lock();
         assert_eq!(
             (paths.iter().filter(ranges).count(), paths.len()),
             (2, 5),

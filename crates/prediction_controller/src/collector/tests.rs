@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use api::condition::ConditionStatus;
+use api::prediction::TimeSeriesPrediction;
 use horizontal::predictions::{
     Excess, Expression, KnownRules, MemoryLimits, PredictionResult, Query, QueryAccess, QueryScope,
     ReadIntervals, ReadRange,
@@ -33,9 +34,8 @@ const LONGEST: Duration = Duration::from_secs(65);
 fn prediction(
     namespace: &str,
     name: &str,
-    created: &str,
     expressions: &[String],
-) -> Stripped<api::prediction::TimeSeriesPrediction> {
+) -> Stripped<TimeSeriesPrediction> {
     let metric = |(number, expression): (usize, &String)| -> Value {
         json!({
             "resourceIdentifier": format!("m-{number}"), "type": "ExpressionQuery",
@@ -44,7 +44,7 @@ fn prediction(
         })
     };
     let object = json!({
-        "metadata": {"namespace": namespace, "name": name, "uid": format!("{namespace}/{name}"), "creationTimestamp": created},
+        "metadata": {"namespace": namespace, "name": name, "uid": format!("{namespace}/{name}"), "creationTimestamp": "2026-01-01T00:00:00Z"},
         "spec": {
             "targetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web"},
             "predictionWindowSeconds": 3600,
@@ -62,8 +62,6 @@ fn expressions(text: &str, count: usize) -> Vec<String> {
         .map(|number| format!("{text} + {number}"))
         .collect()
 }
-
-const CREATED: &str = "2026-01-01T00:00:00Z";
 
 /// All points of a span.
 fn answer(range: ReadRange) -> Samples {
@@ -133,7 +131,7 @@ fn access() -> QueryAccess {
 
 impl Fixture {
     /// Runs a collector over these objects, at the time of the paused clock.
-    fn start(predictions: Vec<Stripped<api::prediction::TimeSeriesPrediction>>) -> Self {
+    fn start(predictions: Vec<Stripped<TimeSeriesPrediction>>) -> Self {
         let (view, horizontal) = watch::channel(View::default());
         let (store, open) = (PredictionStore::default(), Arc::new(AtomicUsize::new(0)));
         let fixture = Self {
@@ -171,7 +169,7 @@ impl Fixture {
     }
 
     /// Makes these the only objects.
-    fn set(&self, predictions: Vec<Stripped<api::prediction::TimeSeriesPrediction>>) {
+    fn set(&self, predictions: Vec<Stripped<TimeSeriesPrediction>>) {
         self.view.send_modify(|view| {
             view.predictions
                 .reset(predictions.into_iter().map(Arc::new).collect());
@@ -198,32 +196,18 @@ impl Fixture {
                     .unwrap_or_else(|_| panic!("{missing} has no forecast"));
             }
         };
-        let missing = || {
-            uids.iter()
-                .filter(|uid| self.forecast(uid).is_none())
-                .count()
-        };
-        assert!(
-            timeout(limit, all).await.is_ok(),
-            "{} of {} without a forecast",
-            missing(),
-            uids.len()
-        );
+        let ended = timeout(limit, all).await;
+        let missing = uids.iter().filter(|uid| self.forecast(uid).is_none());
+        let (missing, all) = (missing.count(), uids.len());
+        assert!(ended.is_ok(), "{missing} of {all} without a forecast");
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_slow_expression_of_one_tenant_delays_no_other_and_ends_with_its_object() {
-    let slow = || prediction("greedy", "slow", CREATED, &expressions("slow", 100));
+    let slow = || prediction("greedy", "slow", &expressions("slow", 100));
     let quick = || {
-        (0..30).map(|number| {
-            prediction(
-                &format!("n-{number}"),
-                "web",
-                CREATED,
-                &expressions("quick", 3),
-            )
-        })
+        (0..30).map(|number| prediction(&format!("n-{number}"), "web", &expressions("quick", 3)))
     };
     let fixture = Fixture::start(std::iter::once(slow()).chain(quick()).collect());
     let uids: Vec<_> = (0..30).map(|number| format!("n-{number}/web")).collect();
@@ -247,14 +231,13 @@ async fn many_slow_tenants_leave_room_for_one_that_comes_later() {
         prediction(
             &format!("greedy-{number}"),
             "slow",
-            CREATED,
             &expressions("slow", 100),
         )
     });
     let slow: Vec<_> = slow.collect();
     let fixture = Fixture::start(slow.clone());
     sleep(Duration::from_mins(5)).await;
-    let web = prediction("shop", "web", CREATED, &expressions("quick", 20));
+    let web = prediction("shop", "web", &expressions("quick", 20));
     fixture.set(slow.into_iter().chain([web]).collect());
     // One slot becomes free within the duration of a query, and stays with the namespace.
     fixture
@@ -264,10 +247,10 @@ async fn many_slow_tenants_leave_room_for_one_that_comes_later() {
 
 #[tokio::test(start_paused = true)]
 async fn unanswered_reads_do_not_affect_other_metrics() {
-    let silent = prediction("shop", "silent", CREATED, &expressions("silent", 3));
+    let silent = prediction("shop", "silent", &expressions("silent", 3));
     let fixture = Fixture::start(vec![
         silent,
-        prediction("shop", "web", CREATED, &expressions("quick", 10)),
+        prediction("shop", "web", &expressions("quick", 10)),
     ]);
     fixture
         .forecast_within(&["shop/web".to_owned()], Duration::from_mins(1))

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::convert::Infallible;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use api::ehpa::{self, EffectiveHorizontalPodAutoscaler};
 use http::{Method, Request, Response};
@@ -10,6 +10,7 @@ use k8s_openapi::api::autoscaling::v2::HorizontalPodAutoscaler;
 use kube::client::Body;
 use kube::core::ObjectMeta;
 use kube::{Client, Resource};
+use parking_lot::Mutex;
 use serde_json::{Value, json};
 use view::{ObjectKey, Stripped, View};
 
@@ -43,11 +44,7 @@ impl ApiServer {
                 let (parts, body) = request.into_parts();
                 let body = body.collect_bytes().await.expect("a body");
                 let body: Value = serde_json::from_slice(&body).unwrap_or_default();
-                let (code, body) =
-                    state
-                        .lock()
-                        .expect("whole")
-                        .answer(&parts.method, parts.uri.path(), body);
+                let (code, body) = state.lock().answer(&parts.method, parts.uri.path(), body);
                 let response = Response::builder()
                     .status(code)
                     .body(Body::from(body.to_string().into_bytes()));
@@ -62,16 +59,12 @@ impl ApiServer {
         let name = object["metadata"]["name"].as_str().expect("a name");
         self.0
             .lock()
-            .expect("whole")
             .put(format!("{collection}/{name}"), object.clone());
     }
 
     /// Makes or replaces what is at a path.
     pub(super) fn put_at(&self, path: &str, object: &Value) {
-        self.0
-            .lock()
-            .expect("whole")
-            .put(path.to_owned(), object.clone());
+        self.0.lock().put(path.to_owned(), object.clone());
     }
 
     /// Makes the scale subresource of a workload in the namespace `shop`.
@@ -95,7 +88,6 @@ impl ApiServer {
     pub(super) fn find(&self, collection: &str, name: &str) -> Option<Value> {
         self.0
             .lock()
-            .expect("whole")
             .objects
             .get(&format!("{collection}/{name}"))
             .cloned()
@@ -104,7 +96,6 @@ impl ApiServer {
     pub(super) fn delete(&self, collection: &str, name: &str) {
         self.0
             .lock()
-            .expect("whole")
             .objects
             .remove(&format!("{collection}/{name}"))
             .expect("it was there");
@@ -112,7 +103,7 @@ impl ApiServer {
 
     /// Method and path of each request, without those for events.
     pub(super) fn requests(&self) -> Vec<String> {
-        let requests = self.0.lock().expect("whole").requests.clone();
+        let requests = self.0.lock().requests.clone();
         requests
             .into_iter()
             .filter(|request| !request.contains("/events"))
@@ -121,34 +112,30 @@ impl ApiServer {
 
     /// The reason of each event that was written; `again` for one that counts a repetition.
     pub(super) fn events(&self) -> Vec<String> {
-        self.0.lock().expect("whole").events.clone()
+        self.0.lock().events.clone()
     }
 
     /// Forgets requests and events.
     pub(super) fn forget_requests(&self) {
-        let mut state = self.0.lock().expect("whole");
+        let mut state = self.0.lock();
         state.requests.clear();
         state.events.clear();
     }
 
     /// Makes each status that is written part of its object from now on.
     pub(super) fn keep_statuses(&self) {
-        self.0.lock().expect("whole").keeps_statuses = true;
+        self.0.lock().keeps_statuses = true;
     }
 
     /// Answers each change of this object with 422 from now on.
     pub(super) fn refuse(&self, collection: &str, name: &str) {
-        self.0
-            .lock()
-            .expect("whole")
-            .refused
-            .push(format!("{collection}/{name}"));
+        self.0.lock().refused.push(format!("{collection}/{name}"));
     }
 
     /// The objects as the watches keep them.
     pub(super) fn view(&self) -> View {
         let mut view = View::default();
-        for (path, object) in &self.0.lock().expect("whole").objects {
+        for (path, object) in &self.0.lock().objects {
             if path.starts_with(EFFECTIVE) {
                 let object = ehpa::parse(object.clone()).expect("an EHPA");
                 view.ehpas
@@ -184,10 +171,8 @@ impl State {
     fn answer(&mut self, method: &Method, path: &str, body: Value) -> (u16, Value) {
         self.requests.push(format!("{method} {path}"));
         let failure = |code: u16, reason: &str| {
-            (
-                code,
-                json!({"kind": "Status", "status": "Failure", "message": path, "reason": reason, "code": code}),
-            )
+            let status = json!({"kind": "Status", "status": "Failure", "message": path, "reason": reason, "code": code});
+            (code, status)
         };
         if path.contains("/events") {
             self.events
