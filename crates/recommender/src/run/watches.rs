@@ -17,7 +17,7 @@ pub(super) struct AllWatches {
 }
 
 impl AllWatches {
-    /// Starts the watches of checkpoints, and of what recommendations are capped to.
+    /// Starts the watches of checkpoints, and of nodes, quotas and limit ranges for caps.
     pub(super) fn new(scope: &Scope, schedulable: Option<Settings>, chassis: &Chassis) -> Self {
         let watches = || Watches::new(chassis.client.clone(), scope.clone());
         Self {
