@@ -32,13 +32,33 @@ const ARROWS: &[(&str, &[&str])] = &[
         ],
     ),
     (
+        "sizing_policy_controller",
+        &["vertical", "api", "view", "watch", "runtime"],
+    ),
+    (
+        "ehpa_controller",
+        &["horizontal", "api", "view", "sources", "runtime"],
+    ),
+    (
+        "prediction_controller",
+        &[
+            "horizontal",
+            "model",
+            "api",
+            "feed",
+            "view",
+            "sources",
+            "runtime",
+        ],
+    ),
+    (
         "recommender",
         &[
+            "sizing_policy_controller",
+            "ehpa_controller",
+            "prediction_controller",
             "vertical",
-            "horizontal",
             "sizing",
-            "forecast",
-            "scaling",
             "model",
             "api",
             "feed",

@@ -55,6 +55,7 @@ fn the_top_level_is_the_agreed_one() {
         "NOTICE",
         "README.md",
         "certs",
+        "clippy.toml",
         "crates",
         "deny.toml",
         "deploy",

@@ -1,35 +1,29 @@
 //! Flags of the recommender: upstream's names and defaults. Flags without an effect here say so.
 
-mod crane_metrics;
-mod ehpa;
 mod external_metrics;
 mod feed;
 mod history;
-mod metric_rules;
-mod prediction;
 mod recommendation_metrics;
 mod schedulable;
 mod sizing;
+mod storage;
 #[cfg(test)]
 pub(crate) mod tests;
 #[cfg(test)]
 mod upstream;
 
 use anyhow::ensure;
+use ehpa_controller::EhpaArgs;
+use prediction_controller::PredictionArgs;
 use runtime::duration::positive_duration;
 use runtime::{CommonArgs, GoDuration, LeaderElectionArgs, NamespaceArgs, Namespaces, Program};
 use view::{Scope, Shard};
 
-use crate::storage::Storage;
-
 pub use self::feed::FeedArgs;
 pub use self::sizing::SizingArgs;
-pub use crane_metrics::CraneMetricsArgs;
-pub use ehpa::EhpaArgs;
+pub use self::storage::Storage;
 pub use external_metrics::ExternalMetricsArgs;
-pub use history::{HistoryArgs, HistorySettings};
-pub use metric_rules::MetricRulesArgs;
-pub use prediction::{DataSource, PredictionArgs, UnknownDataSource};
+pub use history::HistoryArgs;
 pub use recommendation_metrics::RecommendationMetricsArgs;
 pub use schedulable::SchedulableArgs;
 
@@ -73,15 +67,9 @@ pub struct Args {
     /// Flags of recommendations as metrics.
     #[command(flatten)]
     pub recommendation_metrics: RecommendationMetricsArgs,
-    /// Flag of Crane's metrics.
-    #[command(flatten)]
-    pub crane_metrics: CraneMetricsArgs,
     /// Flags of EHPAs.
     #[command(flatten)]
-    pub effective_hpa: EhpaArgs,
-    /// Flags of rules for custom and external metrics.
-    #[command(flatten)]
-    pub metric_rules: MetricRulesArgs,
+    pub ehpa: EhpaArgs,
     /// Flags of predictions.
     #[command(flatten)]
     pub prediction: PredictionArgs,

@@ -25,10 +25,9 @@ use vertical::checkpoint::plan::{
 };
 use view::{Checkpoint, ObjectKey, View};
 
-use crate::act::checkpoint::{CheckpointWrite, Writer};
+use crate::checkpoint_writer::{CheckpointOutcome, CheckpointWrite, CheckpointWriter};
 use crate::ingest::SharedState;
 use crate::metrics::CheckpointMetrics;
-use crate::outcome::CheckpointOutcome;
 
 /// The controller. Clones share everything.
 #[derive(Clone)]
@@ -38,7 +37,7 @@ pub(crate) struct CheckpointController {
     pub(crate) view: watch::Receiver<View>,
     /// The checkpoints.
     pub(crate) stored: watch::Receiver<View>,
-    pub(crate) writer: Writer,
+    pub(crate) writer: CheckpointWriter,
     /// Number of VPA objects that are maintained concurrently.
     pub(crate) workers: usize,
     /// Time after which a round maintains no further VPA object.
@@ -201,7 +200,7 @@ impl CheckpointController {
             vpa_object_name: autoscaler.name.clone(),
             container_name: container,
         };
-        self.writer.write(&key, write, spec, status, leading).await
+        CheckpointOutcome::Write(self.writer.write(&key, write, spec, status, leading).await)
     }
 
     /// Deletes what was of no use at this look and the one before. What is not known for sure is

@@ -4,19 +4,17 @@
 //! fetched one by one, when their first object appears, so that no query spans the whole cluster.
 //! Every replica does this, so that a new leader is warm.
 
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use jiff::{SignedDuration, Timestamp};
 use runtime::Backoff;
 use sources::causes::with_causes;
 use sources::prometheus::{
-    ContainerSeries, Exchange, Layout, Observer, PodLabels, Prometheus, PrometheusError, Window,
+    ContainerSeries, HistorySettings, Layout, PodLabels, Prometheus, PrometheusError, Window,
 };
 use tokio::task::block_in_place;
 use tokio::time::sleep;
 
-use crate::args::HistorySettings;
 use crate::ingest::SharedState;
 use crate::metrics::HistoryMetrics;
 
@@ -77,7 +75,7 @@ impl HistoryBackfill {
         gaps: Vec<HistoryGap>,
         failures: &mut FetchFailures,
     ) -> Result<(), PrometheusError> {
-        let store = Prometheus::connect(&self.settings.connection, self.observer()).await?;
+        let store = Prometheus::connect(&self.settings.connection, self.metrics.observer()).await?;
         let now = Timestamp::now();
         let Some(whole) = self.window(now, now) else {
             return Ok(());
@@ -153,10 +151,5 @@ impl HistoryBackfill {
         let length = SignedDuration::from_millis(self.settings.length.milliseconds());
         let start = now.checked_sub(length).unwrap_or(Timestamp::MIN);
         Window::new(start, end, self.settings.resolution)
-    }
-
-    fn observer(&self) -> Observer {
-        let metrics = self.metrics.clone();
-        Arc::new(move |exchange: Exchange| metrics.exchanged(exchange))
     }
 }

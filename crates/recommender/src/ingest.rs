@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
 use model::Memory;
+use prediction_controller::Round;
 use runtime::{Activity, Condition, Pace, PassSchedule};
 use sources::ContainerUsage;
 use tokio::sync::{mpsc, watch};
@@ -19,7 +20,6 @@ use vertical::state::{OomKillCounts, RecommenderState};
 use view::{OomKill, View};
 
 use crate::metrics::{IngestMetrics, Steps};
-use crate::predictions::collector::Round;
 use crate::usage::{Reading, Usage};
 
 pub(crate) use shared_state::SharedState;

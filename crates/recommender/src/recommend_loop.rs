@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use feed::LeaderTerm;
 use jiff::Timestamp;
-use runtime::{Leading, Pace, PassSchedule};
+use runtime::{Leading, Pace, PassSchedule, WriteOutcome};
 use tokio::sync::watch;
 use tokio::task::{block_in_place, yield_now};
 use tokio::time::Instant;
@@ -21,11 +21,10 @@ use vertical::state::{Batch, Decision};
 use vertical::write_queue::Priority;
 use view::ObjectKey;
 
-use crate::act::Writes;
 use crate::feed_server;
 use crate::ingest::SharedState;
 use crate::metrics::{PublishMetrics, RecommendationChanges};
-use crate::outcome::StatusOutcome;
+use crate::status_writer::StatusWrites;
 
 /// A resync follows each change. While it writes thousands of statuses, each of which comes back as
 /// a change, the pause leaves the CPU to the writes.
@@ -44,7 +43,7 @@ const RETRY: Duration = Duration::from_secs(5);
 pub(crate) struct RecommendLoop {
     shared: SharedState,
     feed_term: Option<LeaderTerm>,
-    writes: Writes,
+    writes: StatusWrites,
     metrics: PublishMetrics,
     leading: Leading,
     /// Notified after rounds of usage.
@@ -66,7 +65,7 @@ impl RecommendLoop {
     pub(crate) fn new(
         shared: SharedState,
         feed_term: Option<LeaderTerm>,
-        writes: Writes,
+        writes: StatusWrites,
         metrics: PublishMetrics,
         leading: Leading,
     ) -> Self {
@@ -99,7 +98,7 @@ impl RecommendLoop {
                 biased;
                 () = shutdown.cancelled() => return Ok(()),
                 objects = urgent.next() => self.recommend_urgent(&objects),
-                outcome = self.writes.ended() => if outcome == StatusOutcome::Failed {
+                outcome = self.writes.ended() => if outcome == WriteOutcome::Failed {
                     self.schedule.wake_at(Instant::now() + RETRY);
                 },
                 changed = revisions.changed() => {

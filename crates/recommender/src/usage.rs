@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use runtime::client::is_too_long;
 use sources::ContainerUsage;
-use sources::external_metrics::{ExternalMetrics, PodQuery, UsageRead};
+use sources::external_metrics::{ExternalMetrics, PodQuery};
 use sources::metrics_api::{MetricsApi, MetricsApiError};
 
 use vertical::state::RecommenderState;
@@ -27,6 +27,15 @@ pub(crate) struct Reading {
     pub(crate) is_complete: bool,
 }
 
+impl Reading {
+    fn new(usage: Vec<ContainerUsage>, is_complete: bool) -> Self {
+        Self {
+            usage: Arc::new(usage),
+            is_complete,
+        }
+    }
+}
+
 impl Usage {
     /// The pods to query one by one; empty for the metrics API.
     pub(crate) fn pods(&self, state: &RecommenderState) -> Vec<PodQuery> {
@@ -43,28 +52,18 @@ impl Usage {
     pub(crate) async fn read(&self, pods: Vec<PodQuery>) -> Reading {
         match self {
             Self::MetricsApi(api) => match api.read().await {
-                Ok(usage) => Reading {
-                    usage: Arc::new(usage),
-                    is_complete: true,
-                },
+                Ok(usage) => Reading::new(usage, true),
                 Err(error) => {
                     let remedy = remedy(&error);
                     tracing::warn!(%error, remedy, "cannot read usage; recommendations stay as they are");
-                    Reading {
-                        usage: Arc::default(),
-                        is_complete: false,
-                    }
+                    Reading::new(Vec::new(), false)
                 }
             },
             Self::External(metrics, time) => {
-                let UsageRead {
-                    usage,
-                    failed,
-                    skipped,
-                    problem,
-                } = metrics.read(pods, *time).await;
+                let read = metrics.read(pods, *time).await;
+                let (failed, skipped) = (read.failed, read.skipped);
                 if failed + skipped > 0 {
-                    let error = problem.map(|problem| problem.to_string());
+                    let error = read.problem.map(|problem| problem.to_string());
                     tracing::warn!(
                         failed,
                         skipped,
@@ -72,10 +71,7 @@ impl Usage {
                         "cannot read all usage from external metrics"
                     );
                 }
-                Reading {
-                    usage: Arc::new(usage),
-                    is_complete: failed + skipped == 0,
-                }
+                Reading::new(read.usage, failed + skipped == 0)
             }
         }
     }

@@ -22,6 +22,7 @@ use crate::endpoints::{EndpointPort, Endpoints};
 use crate::flags::{self, Program};
 use crate::health::{Activity, Readiness};
 use crate::log;
+use crate::object_writer::ObjectWriter;
 use crate::shutdown::{self, Tasks};
 use crate::throttle::Throttle;
 
@@ -61,6 +62,12 @@ impl Chassis {
     /// The API server's time.
     pub fn clock(&self) -> ApiServerClock {
         self.rest_metrics.clock.clone()
+    }
+
+    /// The writer of objects in the name of the program.
+    pub fn object_writer(&self) -> ObjectWriter {
+        let manager = format!("plimsoll-{}", self.program.name);
+        ObjectWriter::new(self.client.clone(), &manager)
     }
 
     /// Returns a handle whose tasks until shutdown run until `end` instead. For tasks that a server

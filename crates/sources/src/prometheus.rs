@@ -48,6 +48,21 @@ const MAX_EXPRESSION_SERIES: usize = 1000;
 /// Maximum number of halvings after a timeout. Each attempt costs the store the full query timeout.
 const MAX_TIMEOUTS: usize = 2;
 
+/// Source and extent of a history.
+#[derive(Debug, Clone)]
+pub struct HistorySettings {
+    /// The store.
+    pub connection: Connection,
+    /// Names of the usage series.
+    pub usage: UsageSettings,
+    /// Names of the pod label series.
+    pub pod_labels: PodLabelSettings,
+    /// Length of the history.
+    pub length: Step,
+    /// Distance of its points.
+    pub resolution: Step,
+}
+
 /// Series of one container.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ContainerSeries {

@@ -2,6 +2,7 @@
 
 mod disruption;
 mod horizontal;
+mod installed;
 mod predicted;
 mod schedulable;
 

@@ -21,18 +21,11 @@ pub struct ExternalMetricsArgs {
 
 impl ExternalMetricsArgs {
     /// The metrics to read; `None` if usage comes from the metrics API.
-    pub fn names(self, container_label: &str) -> anyhow::Result<Option<ExternalMetricNames>> {
-        let Self {
-            use_external_metrics,
-            external_metrics_cpu_metric,
-            external_metrics_memory_metric,
-        } = self;
-        let given = |name: String| Some(name).filter(|name| !name.is_empty());
-        let (cpu, memory) = (
-            given(external_metrics_cpu_metric),
-            given(external_metrics_memory_metric),
-        );
-        if !use_external_metrics {
+    pub fn names(&self, container_label: &str) -> anyhow::Result<Option<ExternalMetricNames>> {
+        let given = |name: &String| Some(name.clone()).filter(|name| !name.is_empty());
+        let cpu = given(&self.external_metrics_cpu_metric);
+        let memory = given(&self.external_metrics_memory_metric);
+        if !self.use_external_metrics {
             if cpu.is_some() || memory.is_some() {
                 tracing::warn!(
                     "--external-metrics-*-metric have no effect without --use-external-metrics"
@@ -58,15 +51,12 @@ mod tests {
     /// `expected`: the metrics, `None` for the metrics API, or part of the error.
     fn check(line: &str, expected: Result<Option<[Option<&str>; 2]>, &str>) {
         let args = parse(line).expect(line);
-        match (
-            args.external.names(&args.history.container_name_label),
-            expected,
-        ) {
+        let names = args.external.names(&args.history.container_name_label);
+        match (names, expected) {
             (Ok(names), Ok(expected)) => {
-                let expected = expected.map(|[cpu, memory]| {
-                    let name = |name: Option<&str>| name.map(str::to_owned);
-                    ExternalMetricNames::new(name(cpu), name(memory), "name".to_owned())
-                        .expect("names")
+                let expected = expected.map(|names| {
+                    let [cpu, memory] = names.map(|name| name.map(str::to_owned));
+                    ExternalMetricNames::new(cpu, memory, "name".to_owned()).expect("names")
                 });
                 assert_eq!(names, expected, "{line}");
             }

@@ -7,22 +7,9 @@ use anyhow::{Context as _, ensure};
 use clap::Args;
 use runtime::GoDuration;
 use runtime::duration::positive_duration;
-use sources::prometheus::{Connection, Credentials, PodLabelSettings, Secret, Step, UsageSettings};
-
-/// Source and extent of the history.
-#[derive(Debug, Clone)]
-pub struct HistorySettings {
-    /// The store.
-    pub connection: Connection,
-    /// Names of the usage series.
-    pub usage: UsageSettings,
-    /// Names of the pod label series.
-    pub pod_labels: PodLabelSettings,
-    /// Length of the history.
-    pub length: Step,
-    /// Distance of its points.
-    pub resolution: Step,
-}
+use sources::prometheus::{
+    Connection, Credentials, HistorySettings, PodLabelSettings, Secret, Step, UsageSettings,
+};
 
 /// Prometheus for `--storage=prometheus`.
 #[derive(Debug, Clone, Args)]
@@ -130,50 +117,36 @@ impl HistoryArgs {
         self,
         environment: impl Fn(&str) -> Option<String>,
     ) -> anyhow::Result<HistorySettings> {
-        let Self {
-            prometheus_address,
-            prometheus_insecure,
-            prometheus_ca_file,
-            prometheus_client_cert_file,
-            prometheus_client_key_file,
-            prometheus_query_timeout,
-            prometheus_bearer_token,
-            prometheus_bearer_token_file,
-            username,
-            password,
-            password_file,
-            history_length,
-            history_resolution,
-            prometheus_cadvisor_job_name,
-            history_cpu_metric,
-            history_memory_metric,
-            container_namespace_label,
-            container_pod_name_label,
-            container_name_label,
-            metric_for_pod_labels,
-            pod_label_prefix,
-            pod_namespace_label,
-            pod_name_label,
-        } = self;
         ensure!(
-            prometheus_bearer_token.is_empty()
-                || prometheus_bearer_token_file.is_empty()
-                || username.is_empty(),
+            self.prometheus_bearer_token.is_empty()
+                || self.prometheus_bearer_token_file.is_empty()
+                || self.username.is_empty(),
             "--prometheus-bearer-token, --prometheus-bearer-token-file and --username exclude each other"
         );
         ensure!(
-            history_resolution <= history_length,
-            "--history-resolution {history_resolution} is longer than --history-length {history_length}"
+            self.history_resolution <= self.history_length,
+            "--history-resolution {} is longer than --history-length {}",
+            self.history_resolution,
+            self.history_length
         );
-        let token = secret(prometheus_bearer_token, prometheus_bearer_token_file);
-        let basic = basic(username, secret(password, password_file), environment);
+        let token = secret(
+            self.prometheus_bearer_token,
+            self.prometheus_bearer_token_file,
+        );
+        let basic = basic(
+            self.username,
+            secret(self.password, self.password_file),
+            environment,
+        );
         let connection = Connection {
-            address: prometheus_address,
+            address: self.prometheus_address,
             credentials: token.map(Credentials::Bearer).or(basic).unwrap_or_default(),
-            ca_file: prometheus_ca_file,
-            client_certificate: prometheus_client_cert_file.zip(prometheus_client_key_file),
-            insecure: prometheus_insecure,
-            query_timeout: prometheus_query_timeout.0,
+            ca_file: self.prometheus_ca_file,
+            client_certificate: self
+                .prometheus_client_cert_file
+                .zip(self.prometheus_client_key_file),
+            insecure: self.prometheus_insecure,
+            query_timeout: self.prometheus_query_timeout.0,
             headers: Vec::new(),
             always_post: false,
         };
@@ -181,21 +154,21 @@ impl HistoryArgs {
         Ok(HistorySettings {
             connection,
             usage: UsageSettings {
-                job: prometheus_cadvisor_job_name,
-                cpu_metric: history_cpu_metric,
-                memory_metric: history_memory_metric,
-                namespace_label: container_namespace_label,
-                pod_label: container_pod_name_label,
-                container_label: container_name_label,
+                job: self.prometheus_cadvisor_job_name,
+                cpu_metric: self.history_cpu_metric,
+                memory_metric: self.history_memory_metric,
+                namespace_label: self.container_namespace_label,
+                pod_label: self.container_pod_name_label,
+                container_label: self.container_name_label,
             },
             pod_labels: PodLabelSettings {
-                query: metric_for_pod_labels,
-                prefix: pod_label_prefix,
-                namespace_label: pod_namespace_label,
-                pod_label: pod_name_label,
+                query: self.metric_for_pod_labels,
+                prefix: self.pod_label_prefix,
+                namespace_label: self.pod_namespace_label,
+                pod_label: self.pod_name_label,
             },
-            length: history_length,
-            resolution: history_resolution,
+            length: self.history_length,
+            resolution: self.history_resolution,
         })
     }
 }

@@ -16,12 +16,9 @@ pub struct RecommendationMetricsArgs {
 
 impl RecommendationMetricsArgs {
     /// Maximum number of series; `None` if disabled.
-    pub fn limit(self) -> Option<usize> {
-        let Self {
-            recommendation_metrics,
-            recommendation_metrics_limit,
-        } = self;
-        recommendation_metrics.then_some(recommendation_metrics_limit as usize)
+    pub fn limit(&self) -> Option<usize> {
+        self.recommendation_metrics
+            .then_some(self.recommendation_metrics_limit as usize)
     }
 }
 
@@ -30,11 +27,8 @@ mod tests {
     use crate::args::tests::parse;
 
     fn check(line: &str, expected: Option<usize>) {
-        assert_eq!(
-            parse(line).expect(line).recommendation_metrics.limit(),
-            expected,
-            "{line}"
-        );
+        let args = parse(line).expect(line);
+        assert_eq!(args.recommendation_metrics.limit(), expected, "{line}");
     }
 
     #[test]

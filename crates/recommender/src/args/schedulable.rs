@@ -24,11 +24,8 @@ pub struct SchedulableArgs {
 
 impl SchedulableArgs {
     /// The settings; `None` without caps.
-    pub fn settings(self) -> anyhow::Result<Option<Settings>> {
-        let Self {
-            cap_to_schedulable: cap_to,
-            schedulable_margin_fraction: margin,
-        } = self;
+    pub fn settings(&self) -> anyhow::Result<Option<Settings>> {
+        let (cap_to, margin) = (self.cap_to_schedulable, self.schedulable_margin_fraction);
         ensure!(
             (0.0..1.0).contains(&margin),
             "--schedulable-margin-fraction must be at least 0 and below 1"

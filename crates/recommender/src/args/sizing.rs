@@ -89,72 +89,49 @@ impl SizingArgs {
     /// Converts the flags to the configuration of sizing. `gates` as in `--feature-gates`.
     pub fn config(self, gates: &str) -> anyhow::Result<Config> {
         let gates = FeatureGates::parse(&SUITE, gates).context("--feature-gates")?;
-        let Self {
-            recommendation_margin_fraction,
-            pod_recommendation_min_cpu_millicores,
-            pod_recommendation_min_memory_mb,
-            target_cpu_percentile,
-            recommendation_lower_bound_cpu_percentile,
-            recommendation_upper_bound_cpu_percentile,
-            target_memory_percentile,
-            recommendation_lower_bound_memory_percentile,
-            recommendation_upper_bound_memory_percentile,
-            confidence_interval_cpu,
-            confidence_interval_memory,
-            cpu_histogram_decay_half_life,
-            memory_histogram_decay_half_life,
-            memory_aggregation_interval,
-            memory_aggregation_interval_count,
-            oom_bump_up_ratio,
-            oom_min_bump_up_bytes,
-            humanize_memory,
-            round_cpu_millicores,
-            round_memory_bytes,
-            cpu_integer_post_processor_enabled,
-            minimum_without_usage,
-            container_recommendation_max_allowed_cpu,
-            container_recommendation_max_allowed_memory,
-        } = self;
-        if humanize_memory {
+        if self.humanize_memory {
             tracing::warn!("--humanize-memory is deprecated; use --round-memory-bytes");
         }
         let max_allowed = [
-            (ResourceName::Cpu, container_recommendation_max_allowed_cpu),
+            (
+                ResourceName::Cpu,
+                self.container_recommendation_max_allowed_cpu,
+            ),
             (
                 ResourceName::Memory,
-                container_recommendation_max_allowed_memory,
+                self.container_recommendation_max_allowed_memory,
             ),
         ];
         Ok(Config {
-            margin_fraction: recommendation_margin_fraction,
-            pod_min_cpu_millicores: pod_recommendation_min_cpu_millicores,
-            pod_min_memory_mib: pod_recommendation_min_memory_mb,
+            margin_fraction: self.recommendation_margin_fraction,
+            pod_min_cpu_millicores: self.pod_recommendation_min_cpu_millicores,
+            pod_min_memory_mib: self.pod_recommendation_min_memory_mb,
             cpu_percentiles: Percentiles {
-                target: target_cpu_percentile,
-                lower_bound: recommendation_lower_bound_cpu_percentile,
-                upper_bound: recommendation_upper_bound_cpu_percentile,
+                target: self.target_cpu_percentile,
+                lower_bound: self.recommendation_lower_bound_cpu_percentile,
+                upper_bound: self.recommendation_upper_bound_cpu_percentile,
             },
             memory_percentiles: Percentiles {
-                target: target_memory_percentile,
-                lower_bound: recommendation_lower_bound_memory_percentile,
-                upper_bound: recommendation_upper_bound_memory_percentile,
+                target: self.target_memory_percentile,
+                lower_bound: self.recommendation_lower_bound_memory_percentile,
+                upper_bound: self.recommendation_upper_bound_memory_percentile,
             },
-            cpu_confidence_interval_ns: nanoseconds(confidence_interval_cpu),
-            memory_confidence_interval_ns: nanoseconds(confidence_interval_memory),
-            cpu_half_life_ns: nanoseconds(cpu_histogram_decay_half_life),
-            memory_half_life_ns: nanoseconds(memory_histogram_decay_half_life),
+            cpu_confidence_interval_ns: nanoseconds(self.confidence_interval_cpu),
+            memory_confidence_interval_ns: nanoseconds(self.confidence_interval_memory),
+            cpu_half_life_ns: nanoseconds(self.cpu_histogram_decay_half_life),
+            memory_half_life_ns: nanoseconds(self.memory_histogram_decay_half_life),
             memory: MemoryRules {
-                interval_ns: nanoseconds(memory_aggregation_interval),
-                interval_count: memory_aggregation_interval_count,
-                oom_bump_up_ratio,
-                oom_min_bump_up_bytes,
+                interval_ns: nanoseconds(self.memory_aggregation_interval),
+                interval_count: self.memory_aggregation_interval_count,
+                oom_bump_up_ratio: self.oom_bump_up_ratio,
+                oom_min_bump_up_bytes: self.oom_min_bump_up_bytes,
             },
             per_autoscaler_rules: gates.enabled(PER_VPA_CONFIG),
-            humanize_memory,
-            round_cpu_millicores,
-            round_memory_bytes,
-            integer_cpu: cpu_integer_post_processor_enabled,
-            without_usage: if minimum_without_usage {
+            humanize_memory: self.humanize_memory,
+            round_cpu_millicores: self.round_cpu_millicores,
+            round_memory_bytes: self.round_memory_bytes,
+            integer_cpu: self.cpu_integer_post_processor_enabled,
+            without_usage: if self.minimum_without_usage {
                 WithoutUsage::Minimum
             } else {
                 WithoutUsage::Nothing

@@ -1,4 +1,4 @@
-//! Command lines and what they are understood as.
+//! Command lines and their parsed settings.
 
 use std::time::Duration;
 
@@ -37,11 +37,8 @@ fn defaults_are_upstreams() {
 #[test]
 fn checkpoints_are_the_storage_by_either_name_and_a_slip_is_noticed() {
     for line in ["", "--storage=", "--storage=checkpoint"] {
-        assert_eq!(
-            parse(line).expect(line).storage,
-            Storage::Checkpoint,
-            "{line}"
-        );
+        let storage = parse(line).expect(line).storage;
+        assert_eq!(storage, Storage::Checkpoint, "{line}");
     }
     assert!(parse("--storage=checkpoints").is_err());
 }
@@ -54,11 +51,8 @@ fn scoped(line: &str) -> anyhow::Result<Scope> {
 #[test]
 fn namespaces_are_all_some_or_one() {
     let check = |line: &str, namespace: &str, expected: bool| {
-        assert_eq!(
-            scoped(line).expect("one of the two").includes(namespace),
-            expected,
-            "{line} {namespace}"
-        );
+        let scope = scoped(line).expect("one of the two");
+        assert_eq!(scope.includes(namespace), expected, "{line} {namespace}");
     };
     check("", "a", true);
     check("--vpa-object-namespace=a", "b", false);
@@ -83,10 +77,8 @@ fn shards_are_counted_from_zero_and_divide_all_namespaces() {
         ("--shard=2", "expected INDEX/COUNT, such as 0/2 and 1/2"),
     ] {
         let error = shard(line).expect_err(line);
-        assert!(
-            error.contains(expected) && error.contains("--shard"),
-            "{error}"
-        );
+        assert!(error.contains(expected), "{error}");
+        assert!(error.contains("--shard"), "{error}");
     }
 }
 

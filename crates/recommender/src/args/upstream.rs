@@ -1,4 +1,4 @@
-//! Every flag of upstream's recommender 1.8, with its default: a Deployment written for upstream
+//! Test of every flag of upstream's recommender 1.8, with its default: a Deployment written for upstream
 //! starts this program with the same meaning.
 
 use runtime::upstream;
@@ -97,11 +97,8 @@ fn a_flag_with_a_value_of_its_own_is_heard() {
             ":8942" => ":1",
             _ => "other",
         };
-        assert_ne!(
-            shown(&[format!("--{flag}={other}")]),
-            nothing,
-            "--{flag}={other}"
-        );
+        let word = format!("--{flag}={other}");
+        assert_ne!(shown(std::slice::from_ref(&word)), nothing, "{word}");
     }
 }
 

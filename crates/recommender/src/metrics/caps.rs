@@ -1,7 +1,6 @@
 //! Number of capped objects, by source of the cap.
 
-use prometheus::{IntGaugeVec, Opts};
-
+use prometheus::{IntGaugeVec, Registry, register_int_gauge_vec_with_registry};
 use vertical::schedulable::capped_by;
 use vertical::state::Decision;
 
@@ -17,18 +16,15 @@ const SOURCES: [(&str, &str); 3] = [
 pub(super) struct Caps(IntGaugeVec);
 
 impl Caps {
-    pub(super) fn new() -> Result<Self, prometheus::Error> {
-        let options = Opts::new(
+    pub(super) fn register(registry: &Registry) -> Result<Self, prometheus::Error> {
+        let caps = Self(register_int_gauge_vec_with_registry!(
             "vpa_recommender_capped_objects",
             "VPA objects whose recommendation is capped to what can be scheduled, by source of the cap.",
-        );
-        let caps = Self(IntGaugeVec::new(options, &["source"])?);
+            &["source"],
+            registry,
+        )?);
         caps.count([]);
         Ok(caps)
-    }
-
-    pub(super) fn collector(&self) -> IntGaugeVec {
-        self.0.clone()
     }
 
     /// Sets every source, also those without objects.

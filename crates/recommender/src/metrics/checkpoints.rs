@@ -1,16 +1,16 @@
 //! Metrics of the checkpoints: writes, deletions, and the age of the stored checkpoints.
 
-use parking_lot::Mutex;
 use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
-use prometheus::core::{Collector, Desc};
-use prometheus::{Gauge, IntCounterVec, Opts, proto::MetricFamily};
+use parking_lot::Mutex;
+use prometheus::{IntCounterVec, Registry, register_int_counter_vec_with_registry};
 use vertical::checkpoint::garbage::UnusedReason;
 
-use super::steps::StepLatency;
-use crate::outcome::CheckpointOutcome;
+use super::computed;
+use super::step_latency::StepLatency;
+use crate::checkpoint_writer::CheckpointOutcome;
 
 /// Counters of checkpoints that were written and deleted, and the age of the last stored one.
 #[derive(Debug, Clone)]
@@ -18,43 +18,46 @@ pub(crate) struct CheckpointMetrics {
     steps: StepLatency,
     writes: IntCounterVec,
     collected: IntCounterVec,
-    age: Gauge,
+    /// Time until which everything is stored; `None` on a standby.
     oldest: Arc<Mutex<Option<Timestamp>>>,
 }
 
 impl CheckpointMetrics {
-    pub(super) fn new(steps: StepLatency) -> Result<Self, prometheus::Error> {
-        let counter = |name, help, label| IntCounterVec::new(Opts::new(name, help), &[label]);
+    pub(super) fn register(
+        registry: &Registry,
+        steps: StepLatency,
+    ) -> Result<Self, prometheus::Error> {
         let metrics = Self {
             steps,
-            writes: counter(
+            writes: register_int_counter_vec_with_registry!(
                 "vpa_recommender_checkpoint_writes_total",
                 "Checkpoints that were due, by result.",
-                "result",
+                &["result"],
+                registry,
             )?,
-            collected: counter(
+            collected: register_int_counter_vec_with_registry!(
                 "vpa_recommender_checkpoints_collected_total",
                 "Checkpoints that were deleted because they are unused, by reason.",
-                "reason",
-            )?,
-            age: Gauge::new(
-                "vpa_recommender_checkpoint_oldest_seconds",
-                "Seconds since the least recently stored VPA object was stored; 0 on a standby.",
+                &["reason"],
+                registry,
             )?,
             oldest: Arc::default(),
         };
-        metrics.start_at_zero();
-        Ok(metrics)
-    }
-
-    /// Creates every series: a rate needs a first value, also for outcomes that never happen.
-    fn start_at_zero(&self) {
+        let shown = metrics.clone();
+        computed::register(
+            registry,
+            "vpa_recommender_checkpoint_oldest_seconds",
+            "Seconds since the least recently stored VPA object was stored; 0 on a standby.",
+            move || shown.age_seconds(Timestamp::now()),
+        )?;
+        // A rate needs a first value, also for outcomes that never happen.
         for outcome in CheckpointOutcome::ALL {
-            self.writes.with_label_values(&[outcome.name()]);
+            metrics.writes.with_label_values(&[outcome.name()]);
         }
         for reason in UnusedReason::ALL {
-            self.collected.with_label_values(&[reason.name()]);
+            metrics.collected.with_label_values(&[reason.name()]);
         }
+        Ok(metrics)
     }
 
     /// Records the duration of a look at all VPA objects.
@@ -85,22 +88,6 @@ impl CheckpointMetrics {
     }
 }
 
-impl Collector for CheckpointMetrics {
-    fn desc(&self) -> Vec<&Desc> {
-        [self.writes.desc(), self.collected.desc(), self.age.desc()].concat()
-    }
-
-    fn collect(&self) -> Vec<MetricFamily> {
-        self.age.set(self.age_seconds(Timestamp::now()));
-        [
-            self.writes.collect(),
-            self.collected.collect(),
-            self.age.collect(),
-        ]
-        .concat()
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -108,14 +95,13 @@ mod tests {
     #[test]
     fn age_counts_from_what_was_stored_last_and_a_stand_by_has_none() {
         let second = |second| Timestamp::from_second(second).expect("in range");
-        let checkpoints =
-            CheckpointMetrics::new(StepLatency::new().expect("valid names")).expect("valid names");
-        let check =
-            |expected: f64| assert!((checkpoints.age_seconds(second(100)) - expected).abs() < 1e-9);
-        check(0.0);
-        checkpoints.stored_until(Some(second(40)));
-        check(60.0);
-        checkpoints.stored_until(None);
-        check(0.0);
+        let registry = Registry::new();
+        let steps = StepLatency::register(&registry).expect("valid names");
+        let checkpoints = CheckpointMetrics::register(&registry, steps).expect("valid names");
+        for (stored, expected) in [(None, 0.0), (Some(40), 60.0), (None, 0.0)] {
+            checkpoints.stored_until(stored.map(second));
+            let age = checkpoints.age_seconds(second(100));
+            assert!((age - expected).abs() < 1e-9, "{stored:?}: {age}");
+        }
     }
 }

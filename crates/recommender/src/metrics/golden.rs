@@ -1,4 +1,4 @@
-//! Names, types and labels of the metrics. The first list is upstream's, which dashboards and
+//! Test of the names, types and labels of all metrics. The first list is upstream's, which dashboards and
 //! alerts rely on.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -6,7 +6,9 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use model::{Cpu, Memory, ResourceList, Sample};
+use prediction_controller::ForecastMetrics;
 use prometheus::proto::MetricFamily;
+use sizing_policy_controller::PolicyMetrics;
 use sources::prometheus::Exchange;
 use vertical::Accepted;
 use vertical::state::Recommended;
@@ -45,7 +47,6 @@ const OURS: &[&str] = &[
     "plimsoll_forecast_metrics gauge ready",
     "plimsoll_forecast_reads_total counter result",
     "plimsoll_forecast_refused_metrics gauge ",
-    "plimsoll_forecast_rules_are_broken gauge ",
     "plimsoll_forecast_series gauge method",
     "plimsoll_forecast_series_bytes gauge ",
     "plimsoll_forecast_status_writes_total counter result",
@@ -88,11 +89,10 @@ fn shape(family: &MetricFamily) -> String {
 /// Everything that may be shown was seen once.
 fn shown() -> Vec<MetricFamily> {
     let registry = Registry::new();
-    let metrics = Metrics::register(
-        &registry,
-        vec![watch::Sender::new(View::default()).subscribe()],
-    )
-    .expect("valid names");
+    let view = watch::Sender::new(View::default()).subscribe();
+    let metrics = Metrics::register(&registry, vec![view]).expect("valid names");
+    ForecastMetrics::register(&registry).expect("valid names");
+    PolicyMetrics::register(&registry).expect("valid names");
     metrics.publish.decided([]);
     metrics.publish.steps().done("LoadVPAs");
     metrics.history.exchanged(Exchange {
@@ -105,23 +105,17 @@ fn shown() -> Vec<MetricFamily> {
         memory: true,
     };
     for (millicores, uncapped) in [(50, Some(&uncapped)), (150, Some(&uncapped)), (50, None)] {
-        let (cpu, memory) = (
-            Some(Cpu::from_millicores(millicores)),
-            Some(Memory::from_bytes(millicores)),
-        );
         let sample = Sample {
             at: Timestamp::UNIX_EPOCH,
-            cpu,
-            memory,
+            cpu: Some(Cpu::from_millicores(millicores)),
+            memory: Some(Memory::from_bytes(millicores)),
         };
-        metrics.ingest.quality.sample(
-            Recommended {
-                update_mode: None,
-                uncapped,
-            },
-            &sample,
-            accepted,
-        );
+        let recommended = Recommended {
+            update_mode: None,
+            uncapped,
+        };
+        let quality = &metrics.ingest.quality;
+        quality.sample(recommended, &sample, accepted);
     }
     let decision = super::recommendations::tests::decision("web", &["main"]);
     let mut changes = RecommendationChanges::default();
@@ -196,20 +190,22 @@ fn buckets_are_upstreams() {
             buckets[name][buckets[name].len() - 1],
         )
     };
-    assert_eq!(
-        ends("vpa_quality_usage_recommendation_relative_diffs"),
-        (29, -1.0, 100.0)
-    );
-    assert_eq!(
-        ends("vpa_quality_relative_recommendation_changes"),
-        (29, -1.0, 100.0)
-    );
-    assert_eq!(
-        ends("vpa_recommender_execution_latency_seconds"),
-        (23, 0.01, 300.0)
-    );
-    assert_eq!(
-        ends("vpa_recommender_prometheus_client_api_requests_duration_seconds"),
-        (21, 0.01, 300.0)
-    );
+    let requests = "vpa_recommender_prometheus_client_api_requests_duration_seconds";
+    for (name, expected) in [
+        (
+            "vpa_quality_usage_recommendation_relative_diffs",
+            (29, -1.0, 100.0),
+        ),
+        (
+            "vpa_quality_relative_recommendation_changes",
+            (29, -1.0, 100.0),
+        ),
+        (
+            "vpa_recommender_execution_latency_seconds",
+            (23, 0.01, 300.0),
+        ),
+        (requests, (21, 0.01, 300.0)),
+    ] {
+        assert_eq!(ends(name), expected, "{name}");
+    }
 }

@@ -1,8 +1,13 @@
 //! Metrics of the backfill. The first two names, labels and buckets are upstream's.
 
-use prometheus::core::Collector;
-use prometheus::{HistogramOpts, HistogramVec, IntCounter, IntCounterVec, IntGauge, Opts};
-use sources::prometheus::Exchange;
+use std::sync::Arc;
+
+use prometheus::{
+    HistogramVec, IntCounter, IntCounterVec, IntGauge, Registry,
+    register_histogram_vec_with_registry, register_int_counter_vec_with_registry,
+    register_int_counter_with_registry, register_int_gauge_with_registry,
+};
+use sources::prometheus::{Exchange, Observer};
 
 const BUCKETS: [f64; 21] = [
     0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0, 2.0, 5.0, 10.0, 20.0, 30.0,
@@ -21,34 +26,36 @@ pub(crate) struct HistoryMetrics {
 }
 
 impl HistoryMetrics {
-    pub(super) fn new() -> Result<Self, prometheus::Error> {
-        let durations = HistogramOpts::new(
-            "vpa_recommender_prometheus_client_api_requests_duration_seconds",
-            "Duration of requests to Prometheus, in seconds.",
-        );
+    pub(super) fn register(registry: &Registry) -> Result<Self, prometheus::Error> {
         let metrics = Self {
-            requests: IntCounterVec::new(
-                Opts::new(
-                    "vpa_recommender_prometheus_client_api_requests_count",
-                    "Requests to Prometheus by code and method.",
-                ),
+            requests: register_int_counter_vec_with_registry!(
+                "vpa_recommender_prometheus_client_api_requests_count",
+                "Requests to Prometheus by code and method.",
                 &["code", "method"],
+                registry,
             )?,
-            durations: HistogramVec::new(durations.buckets(BUCKETS.to_vec()), &["code", "method"])?,
-            pending: IntGauge::new(
+            durations: register_histogram_vec_with_registry!(
+                "vpa_recommender_prometheus_client_api_requests_duration_seconds",
+                "Duration of requests to Prometheus, in seconds.",
+                &["code", "method"],
+                BUCKETS.to_vec(),
+                registry,
+            )?,
+            pending: register_int_gauge_with_registry!(
                 "vpa_recommender_history_pending",
                 "Namespaces (selectors with --memory-saver) whose history is not fetched yet.",
+                registry,
             )?,
-            fetches: IntCounterVec::new(
-                Opts::new(
-                    "vpa_recommender_history_fetches_total",
-                    "Attempts to fetch the history of a namespace.",
-                ),
+            fetches: register_int_counter_vec_with_registry!(
+                "vpa_recommender_history_fetches_total",
+                "Attempts to fetch the history of a namespace.",
                 &["result"],
+                registry,
             )?,
-            samples: IntCounter::new(
+            samples: register_int_counter_with_registry!(
                 "vpa_recommender_history_samples_total",
                 "Samples of fetched history that were added.",
+                registry,
             )?,
         };
         for result in ["succeeded", "failed"] {
@@ -57,18 +64,14 @@ impl HistoryMetrics {
         Ok(metrics)
     }
 
-    pub(super) fn collectors(&self) -> [Box<dyn Collector>; 5] {
-        [
-            Box::new(self.requests.clone()),
-            Box::new(self.durations.clone()),
-            Box::new(self.pending.clone()),
-            Box::new(self.fetches.clone()),
-            Box::new(self.samples.clone()),
-        ]
+    /// Records every request to Prometheus.
+    pub(crate) fn observer(&self) -> Observer {
+        let metrics = self.clone();
+        Arc::new(move |exchange| metrics.exchanged(exchange))
     }
 
     /// Records a request to Prometheus.
-    pub(crate) fn exchanged(&self, Exchange { code, duration }: Exchange) {
+    pub(super) fn exchanged(&self, Exchange { code, duration }: Exchange) {
         let code = code.map_or("<error>".to_owned(), |code| code.to_string());
         self.requests.with_label_values(&[&code, METHOD]).inc();
         self.durations

@@ -2,13 +2,15 @@
 
 use std::time::Instant;
 
-use prometheus::core::Collector;
-use prometheus::{IntCounterVec, IntGauge, Opts};
+use prometheus::{
+    IntCounterVec, IntGauge, Registry, register_int_counter_vec_with_registry,
+    register_int_gauge_with_registry,
+};
 use vertical::state::{Ingested, OomKillCounts};
 
 use super::quality::Quality;
-use super::source::SourceFreshness;
-use super::steps::{StepLatency, Steps};
+use super::source_freshness::SourceFreshness;
+use super::step_latency::{StepLatency, Steps};
 
 /// The label that upstream gives responses of the metrics API.
 const CLIENT_NAME: &str = "default-metrics-client";
@@ -28,62 +30,55 @@ pub(crate) struct IngestMetrics {
 }
 
 impl IngestMetrics {
-    pub(super) fn new(steps: StepLatency, quality: Quality) -> Result<Self, prometheus::Error> {
-        let counter =
-            |name, help, labels: &[&str]| IntCounterVec::new(Opts::new(name, help), labels);
+    pub(super) fn register(
+        registry: &Registry,
+        steps: StepLatency,
+        quality: Quality,
+    ) -> Result<Self, prometheus::Error> {
         let metrics = Self {
             steps,
-            histories: IntGauge::new(
+            histories: register_int_gauge_with_registry!(
                 "vpa_recommender_aggregate_container_states_count",
                 "Number of container histories: one per container name and set of pod labels.",
+                registry,
             )?,
-            responses: counter(
+            responses: register_int_counter_vec_with_registry!(
                 "vpa_recommender_metric_server_responses",
                 "Responses of the metrics API.",
                 &["is_error", "client_name"],
+                registry,
             )?,
-            samples: counter(
+            samples: register_int_counter_vec_with_registry!(
                 "vpa_recommender_usage_samples_total",
                 "Usage samples by result.",
                 &["result"],
+                registry,
             )?,
-            oom_kills: counter(
+            oom_kills: register_int_counter_vec_with_registry!(
                 "vpa_recommender_oom_kills_total",
                 "OOM kills by result.",
                 &["result"],
+                registry,
             )?,
-            checkpoints: counter(
+            checkpoints: register_int_counter_vec_with_registry!(
                 "vpa_recommender_checkpoints_loaded_total",
                 "Checkpoints by result of loading them.",
                 &["result"],
+                registry,
             )?,
-            source: SourceFreshness::new()?,
+            source: SourceFreshness::register(registry)?,
             quality,
         };
-        metrics.start_at_zero();
-        Ok(metrics)
-    }
-
-    pub(super) fn collectors(&self) -> [Box<dyn Collector>; 6] {
-        [
-            Box::new(self.histories.clone()),
-            Box::new(self.responses.clone()),
-            Box::new(self.samples.clone()),
-            Box::new(self.oom_kills.clone()),
-            Box::new(self.checkpoints.clone()),
-            Box::new(self.source.clone()),
-        ]
-    }
-
-    /// Creates every series: a rate needs a first value, also for outcomes that never happen.
-    fn start_at_zero(&self) {
+        // A rate needs a first value, also for outcomes that never happen.
         for is_error in ["true", "false"] {
-            self.responses.with_label_values(&[is_error, CLIENT_NAME]);
+            let labels = &[is_error, CLIENT_NAME];
+            metrics.responses.with_label_values(labels);
         }
-        self.ingested(Ingested::default());
-        self.oom_kills(OomKillCounts::default());
-        self.oom_kills.with_label_values(&["dropped"]);
-        self.checkpoints_loaded(0, 0);
+        metrics.ingested(Ingested::default());
+        metrics.oom_kills(OomKillCounts::default());
+        count(&metrics.oom_kills, [("dropped", 0)]);
+        metrics.checkpoints_loaded(0, 0);
+        Ok(metrics)
     }
 
     /// Starts measuring the steps of one round.
@@ -100,61 +95,49 @@ impl IngestMetrics {
     }
 
     /// Counts a batch of samples.
-    pub(crate) fn ingested(
-        &self,
-        Ingested {
-            accepted,
-            repeated,
-            unknown,
-            future,
-        }: Ingested,
-    ) {
-        for (result, count) in [
-            ("accepted", accepted),
-            ("repeated", repeated),
-            ("unknown_container", unknown),
-            ("future", future),
-        ] {
-            self.samples
-                .with_label_values(&[result])
-                .inc_by(count as u64);
-        }
+    pub(crate) fn ingested(&self, ingested: Ingested) {
+        let counts = [
+            ("accepted", ingested.accepted),
+            ("repeated", ingested.repeated),
+            ("unknown_container", ingested.unknown),
+            ("future", ingested.future),
+        ];
+        count(
+            &self.samples,
+            counts.map(|(name, count)| (name, count as u64)),
+        );
     }
 
     /// Counts OOM kills.
-    pub(crate) fn oom_kills(
-        &self,
-        OomKillCounts {
-            accepted,
-            refused,
-            stored,
-        }: OomKillCounts,
-    ) {
-        for (result, count) in [
-            ("accepted", accepted),
-            ("refused", refused),
-            ("stored", stored),
-        ] {
-            self.oom_kills.with_label_values(&[result]).inc_by(count);
-        }
+    pub(crate) fn oom_kills(&self, kills: OomKillCounts) {
+        let counts = [
+            ("accepted", kills.accepted),
+            ("refused", kills.refused),
+            ("stored", kills.stored),
+        ];
+        count(&self.oom_kills, counts);
     }
 
     /// Counts an OOM kill that was dropped because the queue is full.
     pub(crate) fn oom_kill_dropped(&self) {
-        self.oom_kills.with_label_values(&["dropped"]).inc();
+        count(&self.oom_kills, [("dropped", 1)]);
     }
 
     /// Counts checkpoints that were loaded or refused.
     pub(crate) fn checkpoints_loaded(&self, accepted: usize, refused: usize) {
-        for (result, count) in [("loaded", accepted), ("refused", refused)] {
-            self.checkpoints
-                .with_label_values(&[result])
-                .inc_by(count as u64);
-        }
+        let counts = [("loaded", accepted as u64), ("refused", refused as u64)];
+        count(&self.checkpoints, counts);
     }
 
     /// Sets the number of histories.
     pub(crate) fn histories(&self, count: usize) {
         self.histories.set(i64::try_from(count).unwrap_or(i64::MAX));
+    }
+}
+
+/// Adds to the series of some results.
+fn count<const N: usize>(counter: &IntCounterVec, counts: [(&str, u64); N]) {
+    for (result, count) in counts {
+        counter.with_label_values(&[result]).inc_by(count);
     }
 }

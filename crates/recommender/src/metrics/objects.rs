@@ -1,6 +1,6 @@
 //! Number of objects by kind: upstream's gauge with all combinations of its labels.
 
-use api::vpa::UpdateMode;
+use api::vpa::{RecommendedContainerResources, UpdateMode};
 use prometheus::IntGaugeVec;
 
 use vertical::state::Decision;
@@ -42,14 +42,9 @@ pub(super) fn count<'a>(objects: &IntGaugeVec, decisions: impl IntoIterator<Item
         }
     }
     for decision in decisions {
-        let policy = decision.autoscaler.object.spec.update_policy.as_ref();
         objects
             .with_label_values(&[
-                mode(
-                    policy
-                        .and_then(|policy| policy.update_mode)
-                        .unwrap_or(UpdateMode::Recreate),
-                ),
+                mode(update_mode(decision).unwrap_or(UpdateMode::Recreate)),
                 boolean(has_recommendation(Some(&decision.status))),
                 "v1",
                 boolean(decision.pods > 0),
@@ -59,8 +54,23 @@ pub(super) fn count<'a>(objects: &IntGaugeVec, decisions: impl IntoIterator<Item
     }
 }
 
-fn boolean(value: bool) -> &'static str {
+/// The recommendations for the containers of an object.
+pub(super) fn containers(
+    decision: &Decision,
+) -> impl Iterator<Item = &RecommendedContainerResources> {
+    let recommendation = decision.status.recommendation.iter();
+    recommendation.flat_map(|recommendation| &recommendation.container_recommendations)
+}
+
+/// The label value of a boolean.
+pub(super) fn boolean(value: bool) -> &'static str {
     BOOLEANS[usize::from(value)]
+}
+
+/// The update mode that an object sets.
+pub(super) fn update_mode(decision: &Decision) -> Option<UpdateMode> {
+    let policy = decision.autoscaler.object.spec.update_policy.as_ref()?;
+    policy.update_mode
 }
 
 /// The update mode as in objects.

@@ -1,8 +1,11 @@
 //! Metrics of the recommendations that are computed and written.
 
 use jiff::Timestamp;
-use prometheus::core::Collector;
-use prometheus::{Histogram, HistogramOpts, IntCounterVec, IntGaugeVec, Opts};
+use prometheus::{
+    Histogram, IntCounterVec, IntGaugeVec, Registry, register_histogram_with_registry,
+    register_int_counter_vec_with_registry, register_int_gauge_vec_with_registry,
+};
+use runtime::WriteOutcome;
 use vertical::state::Decision;
 use view::Autoscaler;
 
@@ -10,8 +13,7 @@ use super::caps::Caps;
 use super::objects;
 use super::quality::Quality;
 use super::recommendations::Recommendations;
-use super::steps::{StepLatency, Steps};
-use crate::outcome::StatusOutcome;
+use super::step_latency::{StepLatency, Steps};
 
 /// Upstream's buckets of the time to the first recommendation, in seconds.
 pub(super) const LATENCY_BUCKETS: [f64; 19] = [
@@ -34,48 +36,40 @@ pub(crate) struct PublishMetrics {
 }
 
 impl PublishMetrics {
-    pub(super) fn new(steps: StepLatency, quality: Quality) -> Result<Self, prometheus::Error> {
-        let latency = HistogramOpts::new(
-            "vpa_recommender_recommendation_latency_seconds",
-            "Time from the creation of a VPA object to its first recommendation.",
-        );
+    pub(super) fn register(
+        registry: &Registry,
+        steps: StepLatency,
+        quality: Quality,
+    ) -> Result<Self, prometheus::Error> {
         let metrics = Self {
             steps,
-            objects: IntGaugeVec::new(
-                Opts::new(
-                    "vpa_recommender_vpa_objects_count",
-                    "Number of VPA objects that this recommender handles.",
-                ),
+            objects: register_int_gauge_vec_with_registry!(
+                "vpa_recommender_vpa_objects_count",
+                "Number of VPA objects that this recommender handles.",
                 &objects::LABELS,
+                registry,
             )?,
-            recommendation_latency: Histogram::with_opts(
-                latency.buckets(LATENCY_BUCKETS.to_vec()),
+            recommendation_latency: register_histogram_with_registry!(
+                "vpa_recommender_recommendation_latency_seconds",
+                "Time from the creation of a VPA object to its first recommendation.",
+                LATENCY_BUCKETS.to_vec(),
+                registry,
             )?,
-            writes: IntCounterVec::new(
-                Opts::new(
-                    "vpa_recommender_status_writes_total",
-                    "Writes of the status of VPA objects by result.",
-                ),
+            writes: register_int_counter_vec_with_registry!(
+                "vpa_recommender_status_writes_total",
+                "Writes of the status of VPA objects by result.",
                 &["result"],
+                registry,
             )?,
-            caps: Caps::new()?,
+            caps: Caps::register(registry)?,
             recommendations: None,
             quality,
         };
         // A rate needs a first value, also for outcomes that never happen.
-        for outcome in StatusOutcome::ALL {
+        for outcome in WriteOutcome::ALL {
             metrics.writes.with_label_values(&[outcome.name()]);
         }
         Ok(metrics)
-    }
-
-    pub(super) fn collectors(&self) -> [Box<dyn Collector>; 4] {
-        [
-            Box::new(self.objects.clone()),
-            Box::new(self.recommendation_latency.clone()),
-            Box::new(self.writes.clone()),
-            Box::new(self.caps.collector()),
-        ]
     }
 
     pub(super) fn show(&mut self, recommendations: Recommendations) {
@@ -103,7 +97,7 @@ impl PublishMetrics {
     }
 
     /// Counts a write of a status.
-    pub(crate) fn written(&self, outcome: StatusOutcome) {
+    pub(crate) fn written(&self, outcome: WriteOutcome) {
         self.writes.with_label_values(&[outcome.name()]).inc();
     }
 

@@ -8,13 +8,15 @@ use std::collections::BTreeMap;
 
 use api::vpa::UpdateMode;
 use model::{Cpu, Memory, ResourceList, Sample};
-use prometheus::core::Collector;
-use prometheus::{HistogramOpts, HistogramVec, IntCounterVec, Opts, exponential_buckets};
+use prometheus::{
+    HistogramVec, IntCounterVec, Registry, exponential_buckets,
+    register_histogram_vec_with_registry, register_int_counter_vec_with_registry,
+};
 use vertical::Accepted;
 use vertical::state::{Decision, Recommended};
 use view::ObjectKey;
 
-use super::objects::mode;
+use super::objects::{boolean, containers, mode, update_mode};
 
 const CPU: &str = "cpu";
 const MEMORY: &str = "memory";
@@ -50,153 +52,108 @@ struct Seen<'a> {
 }
 
 impl Quality {
-    pub(super) fn new() -> Result<Self, prometheus::Error> {
-        let histogram = |name: &str, help: &str, buckets: Vec<f64>, labels: &[&str]| {
-            HistogramVec::new(
-                HistogramOpts::new(format!("vpa_quality_{name}"), help).buckets(buckets),
-                labels,
-            )
+    pub(super) fn register(registry: &Registry) -> Result<Self, prometheus::Error> {
+        let histogram = |name: &str, help: &str, buckets: &[f64], labels: &[&str]| {
+            let name = format!("vpa_quality_{name}");
+            register_histogram_vec_with_registry!(name, help, labels, buckets.to_vec(), registry)
         };
-        let (cpu, memory) = (
-            exponential_buckets(0.01, 2.0, 17)?,
-            exponential_buckets(1e6, 2.0, 17)?,
-        );
-        let relative = RELATIVE_BUCKETS.to_vec();
+        let cpu = exponential_buckets(0.01, 2.0, 17)?;
+        let memory = exponential_buckets(1e6, 2.0, 17)?;
         let of_sample: &[&str] = &["update_mode", "resource", "is_oom"];
         let of_cpu: &[&str] = &["update_mode", "recommendation_missing"];
         let of_memory: &[&str] = &["update_mode", "recommendation_missing", "is_oom"];
-        let missing = Opts::new(
-            "vpa_quality_usage_sample_missing_recommendation_count",
-            "Usage samples of sized containers without a recommendation.",
-        );
+        let over = "Recommendation less usage where the recommendation is above.";
+        let under = "Usage less recommendation where the recommendation is not above.";
+        let all = "Recommendations that samples of usage found.";
         Ok(Self {
             relative_difference: histogram(
                 "usage_recommendation_relative_diffs",
                 "Usage less recommendation, as a share of the recommendation.",
-                relative.clone(),
+                &RELATIVE_BUCKETS,
                 of_sample,
             )?,
-            missing: IntCounterVec::new(missing, of_sample)?,
+            missing: register_int_counter_vec_with_registry!(
+                "vpa_quality_usage_sample_missing_recommendation_count",
+                "Usage samples of sized containers without a recommendation.",
+                of_sample,
+                registry,
+            )?,
             cpu_over: histogram(
                 "cpu_recommendation_over_usage_diffs_cores",
-                "Recommendation less usage where the recommendation is above.",
-                cpu.clone(),
+                over,
+                &cpu,
                 of_cpu,
             )?,
             memory_over: histogram(
                 "mem_recommendation_over_usage_diffs_bytes",
-                "Recommendation less usage where the recommendation is above.",
-                memory.clone(),
+                over,
+                &memory,
                 of_memory,
             )?,
             cpu_under: histogram(
                 "cpu_recommendation_lower_equal_usage_diffs_cores",
-                "Usage less recommendation where the recommendation is not above.",
-                cpu.clone(),
+                under,
+                &cpu,
                 of_cpu,
             )?,
             memory_under: histogram(
                 "mem_recommendation_lower_equal_usage_diffs_bytes",
-                "Usage less recommendation where the recommendation is not above.",
-                memory.clone(),
+                under,
+                &memory,
                 of_memory,
             )?,
-            cpu: histogram(
-                "cpu_recommendations_cores",
-                "Recommendations that samples of usage found.",
-                cpu,
-                &["update_mode"],
-            )?,
+            cpu: histogram("cpu_recommendations_cores", all, &cpu, &["update_mode"])?,
             memory: histogram(
                 "mem_recommendations_bytes",
-                "Recommendations that samples of usage found.",
-                memory,
+                all,
+                &memory,
                 &["update_mode", "is_oom"],
             )?,
             change: histogram(
                 "relative_recommendation_changes",
                 "Change of a recommendation from one round to the next, as a share of the old one.",
-                relative,
+                &RELATIVE_BUCKETS,
                 &["update_mode", "resource", "vpa_size_log2"],
             )?,
         })
     }
 
-    pub(super) fn collectors(&self) -> [Box<dyn Collector>; 9] {
-        [
-            Box::new(self.relative_difference.clone()),
-            Box::new(self.missing.clone()),
-            Box::new(self.cpu_over.clone()),
-            Box::new(self.memory_over.clone()),
-            Box::new(self.cpu_under.clone()),
-            Box::new(self.memory_under.clone()),
-            Box::new(self.cpu.clone()),
-            Box::new(self.memory.clone()),
-            Box::new(self.change.clone()),
-        ]
-    }
-
     /// Records a sample that entered a history.
     pub(crate) fn sample(&self, recommended: Recommended, sample: &Sample, accepted: Accepted) {
         let mode = name(recommended.update_mode);
-        let (is_oom, uncapped) = (false, recommended.uncapped);
-        if let Some(cpu) = sample.cpu.filter(|_| accepted.cpu) {
-            self.see(Seen {
-                mode,
-                resource: CPU,
-                usage: cpu.cores(),
-                recommended: uncapped.and_then(cores),
-                is_oom,
-            });
-        }
-        if let Some(memory) = sample.memory.filter(|_| accepted.memory) {
-            let usage = memory.bytes() as f64;
-            self.see(Seen {
-                mode,
-                resource: MEMORY,
-                usage,
-                recommended: uncapped.and_then(bytes),
-                is_oom,
-            });
-        }
-    }
-
-    /// Records an OOM kill that entered a history as this peak.
-    pub(crate) fn oom_kill(
-        &self,
-        Recommended {
-            update_mode,
-            uncapped,
-        }: Recommended,
-        peak: Memory,
-    ) {
-        let (mode, usage, recommended) = (
-            name(update_mode),
-            peak.bytes() as f64,
-            uncapped.and_then(bytes),
-        );
-        self.see(Seen {
-            mode,
-            resource: MEMORY,
-            usage,
-            recommended,
-            is_oom: true,
-        });
-    }
-
-    fn see(
-        &self,
-        Seen {
+        let uncapped = recommended.uncapped;
+        let seen = |resource, usage, recommended| Seen {
             mode,
             resource,
             usage,
             recommended,
-            is_oom,
-        }: Seen,
-    ) {
+            is_oom: false,
+        };
+        if let Some(cpu) = sample.cpu.filter(|_| accepted.cpu) {
+            self.see(&seen(CPU, cpu.cores(), uncapped.and_then(cores)));
+        }
+        if let Some(memory) = sample.memory.filter(|_| accepted.memory) {
+            let usage = memory.bytes() as f64;
+            self.see(&seen(MEMORY, usage, uncapped.and_then(bytes)));
+        }
+    }
+
+    /// Records an OOM kill that entered a history as this peak.
+    pub(crate) fn oom_kill(&self, recommended: Recommended, peak: Memory) {
+        self.see(&Seen {
+            mode: name(recommended.update_mode),
+            resource: MEMORY,
+            usage: peak.bytes() as f64,
+            recommended: recommended.uncapped.and_then(bytes),
+            is_oom: true,
+        });
+    }
+
+    fn see(&self, seen: &Seen) {
+        let (mode, resource, usage) = (seen.mode, seen.resource, seen.usage);
         let is_cpu = resource == CPU;
-        let (is_missing, oom) = (boolean(recommended.is_none()), boolean(is_oom));
-        if let Some(recommended) = recommended {
+        let (is_missing, oom) = (boolean(seen.recommended.is_none()), boolean(seen.is_oom));
+        if let Some(recommended) = seen.recommended {
             let all = if is_cpu {
                 self.cpu.with_label_values(&[mode])
             } else {
@@ -210,7 +167,7 @@ impl Quality {
         } else {
             self.missing.with_label_values(&[mode, resource, oom]).inc();
         }
-        let recommended = recommended.unwrap_or(0.0);
+        let recommended = seen.recommended.unwrap_or(0.0);
         let is_over = recommended > usage;
         let (of_cpu, of_memory) = (&[mode, is_missing], &[mode, is_missing, oom]);
         let difference = match (is_cpu, is_over) {
@@ -241,21 +198,15 @@ impl RecommendationChanges {
             let old = before.remove(key).unwrap_or_default();
             let mode = name(update_mode(decision));
             let size = size_log2(decision.pods).to_string();
-            let recommendation = decision.status.recommendation.iter();
-            let new =
-                recommendation.flat_map(|recommendation| &recommendation.container_recommendations);
-            let new: BTreeMap<_, _> = new
-                .map(|container| {
-                    (
-                        container.container_name.clone(),
-                        container.uncapped_target.clone(),
-                    )
-                })
-                .collect();
-            for (old, new) in new
+            let mut new = BTreeMap::new();
+            for container in containers(decision) {
+                let target = container.uncapped_target.clone();
+                new.insert(container.container_name.clone(), target);
+            }
+            let known = new
                 .iter()
-                .filter_map(|(container, new)| Some((old.get(container)?, new)))
-            {
+                .filter_map(|(container, new)| Some((old.get(container)?, new)));
+            for (old, new) in known {
                 for (resource, of) in [
                     (CPU, millicores as fn(&ResourceList) -> Option<f64>),
                     (MEMORY, bytes),
@@ -271,16 +222,6 @@ impl RecommendationChanges {
             self.0.insert(key.clone(), new);
         }
     }
-}
-
-fn update_mode(decision: &Decision) -> Option<UpdateMode> {
-    decision
-        .autoscaler
-        .object
-        .spec
-        .update_policy
-        .as_ref()?
-        .update_mode
 }
 
 /// Cores, if recommended.
@@ -305,10 +246,6 @@ fn bytes(list: &ResourceList) -> Option<f64> {
 /// The label of an update mode; empty if the object sets none, as upstream.
 fn name(update_mode: Option<UpdateMode>) -> &'static str {
     update_mode.map_or("", mode)
-}
-
-fn boolean(value: bool) -> &'static str {
-    if value { "true" } else { "false" }
 }
 
 /// The binary logarithm of the number of pods, rounded down; 0 for none.

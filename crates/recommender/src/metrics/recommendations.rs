@@ -4,16 +4,18 @@
 //! CPU in cores, memory in bytes. The series are those of the last resync, so they end with their
 //! objects and with the lease.
 
-use parking_lot::{Mutex, MutexGuard};
 use std::sync::Arc;
 
 use api::vpa::RecommendedContainerResources;
 use model::{Cpu, ResourceList};
+use parking_lot::Mutex;
 use prometheus::core::{Collector, Desc};
 use prometheus::{GaugeVec, IntGauge, Opts, proto::MetricFamily};
 use view::Autoscaler;
 
 use vertical::state::Decision;
+
+use super::objects;
 
 const PREFIX: &str = "kube_verticalpodautoscaler_status_recommendation_containerrecommendations_";
 const LABELS: [&str; 8] = [
@@ -45,7 +47,7 @@ const BOUNDS: [Bound; 4] = [
 pub(crate) struct Recommendations {
     limit: usize,
     shown: Arc<Mutex<Vec<Shown>>>,
-    bounds: [GaugeVec; 4],
+    bounds: Arc<[GaugeVec]>,
     omitted: IntGauge,
 }
 
@@ -63,21 +65,14 @@ impl Recommendations {
             let help = "Recommendation of a VerticalPodAutoscaler for a container.";
             GaugeVec::new(Opts::new(format!("{PREFIX}{name}"), help), &LABELS)
         };
-        let [target, lower, upper, uncapped] = BOUNDS;
         let omitted = IntGauge::new(
             "vpa_recommender_recommendation_series_omitted",
             "Series of recommendations omitted due to --recommendation-metrics-limit.",
         )?;
-        let bounds = [
-            bound(target)?,
-            bound(lower)?,
-            bound(upper)?,
-            bound(uncapped)?,
-        ];
         Ok(Self {
             limit,
             shown: Arc::default(),
-            bounds,
+            bounds: BOUNDS.into_iter().map(bound).collect::<Result<_, _>>()?,
             omitted,
         })
     }
@@ -89,10 +84,7 @@ impl Recommendations {
         let mut shown = Vec::new();
         for decision in decisions {
             let mut containers = Vec::new();
-            let recommendation = decision.status.recommendation.iter();
-            for container in
-                recommendation.flat_map(|recommendation| &recommendation.container_recommendations)
-            {
+            for container in objects::containers(decision) {
                 let count = series(container).count();
                 if count <= left {
                     left -= count;
@@ -111,13 +103,9 @@ impl Recommendations {
                 });
             }
         }
-        let mut current = self.lock();
+        let mut current = self.shown.lock();
         *current = shown;
         self.omitted.set(i64::try_from(omitted).unwrap_or(i64::MAX));
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Vec<Shown>> {
-        self.shown.lock()
     }
 }
 
@@ -151,7 +139,7 @@ impl Collector for Recommendations {
 
     fn collect(&self) -> Vec<MetricFamily> {
         // Held to the end, so that two readers do not mix.
-        let shown = self.lock();
+        let shown = self.shown.lock();
         self.bounds.iter().for_each(GaugeVec::reset);
         for Shown {
             autoscaler,
@@ -185,7 +173,7 @@ impl Collector for Recommendations {
 
 #[cfg(test)]
 pub(super) mod tests {
-    use prometheus::{Registry, TextEncoder};
+    use prometheus::Registry;
     use serde_json::json;
 
     use super::*;
@@ -197,15 +185,7 @@ pub(super) mod tests {
         });
         let status =
             json!({"recommendation": {"containerRecommendations": containers.collect::<Vec<_>>()}});
-        Decision {
-            autoscaler: Arc::new(fixture::autoscaler(
-                name,
-                &json!({"spec": {"targetRef": {"name": "d"}}}),
-            )),
-            status: serde_json::from_value(status).expect("a status"),
-            pods: 1,
-            unsupported: false,
-        }
+        fixture::decision(name, &json!({"spec": {"targetRef": {"name": "d"}}}), status)
     }
 
     struct Read {
@@ -226,21 +206,11 @@ pub(super) mod tests {
             }
         }
 
-        fn lines(&self) -> Vec<String> {
-            let text = TextEncoder::new()
-                .encode_to_string(&self.registry.gather())
-                .expect("text");
-            text.lines()
-                .filter(|line| !line.starts_with('#'))
-                .map(str::to_owned)
-                .collect()
-        }
-
         /// `expected`: how many series of each object are shown, and how many of all are left out.
         fn check(&self, objects: &[Decision], expected: &[(&str, usize)], omitted: usize) {
             self.recommendations
                 .show(&objects.iter().collect::<Vec<_>>());
-            let lines = self.lines();
+            let lines = fixture::samples(&self.registry);
             let count = |name: &str| {
                 let label = format!("verticalpodautoscaler=\"{name}\"");
                 lines.iter().filter(|line| line.contains(&label)).count()
@@ -268,7 +238,7 @@ pub(super) mod tests {
         };
         let (cpu, memory) = (labels("cpu", "core"), labels("memory", "byte"));
         assert_eq!(
-            read.lines(),
+            fixture::samples(&read.registry),
             [
                 format!("{PREFIX}lowerbound{cpu} 0.025"),
                 format!("{PREFIX}target{cpu} 0.25"),

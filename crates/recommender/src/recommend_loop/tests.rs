@@ -7,6 +7,7 @@ use http::{Request, Response};
 use kube::Client;
 use kube::client::Body;
 use prometheus::Registry;
+use runtime::ObjectWriter;
 use serde_json::json;
 use sizing::Config;
 use tokio::sync::Semaphore;
@@ -14,9 +15,9 @@ use vertical::state::{RecommenderConfig, RecommenderState};
 use view::{View, WellKnown};
 
 use super::*;
-use crate::act::Writer;
 use crate::fixture::{at, autoscaler, deployment, pod};
 use crate::metrics::Metrics;
+use crate::status_writer::StatusWriter;
 
 /// The names of the objects whose status was written.
 type Written = Arc<Mutex<Vec<String>>>;
@@ -84,8 +85,9 @@ async fn a_status_that_is_right_before_its_turn_is_not_written() {
         .expect("valid names")
         .publish;
     let leading = Leading::alone(Timestamp::UNIX_EPOCH);
-    let queue = Writes::new(
-        Writer::new(client(&written, &answers), metrics.clone()),
+    let objects = ObjectWriter::new(client(&written, &answers), "test");
+    let queue = StatusWrites::new(
+        StatusWriter::new(objects, metrics.clone()),
         1,
         leading.clone(),
     );

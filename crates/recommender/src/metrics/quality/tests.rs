@@ -1,9 +1,6 @@
 //! Metrics after one sample, one OOM kill and two rounds.
 
-use std::sync::Arc;
-
 use jiff::Timestamp;
-use prometheus::{Registry, TextEncoder};
 use serde_json::json;
 
 use super::*;
@@ -17,23 +14,14 @@ struct Read {
 
 impl Read {
     fn new() -> Self {
-        let read = Self {
-            quality: Quality::new().expect("valid names"),
-            registry: Registry::new(),
-        };
-        for collector in read.quality.collectors() {
-            read.registry.register(collector).expect("once");
-        }
-        read
+        let registry = Registry::new();
+        let quality = Quality::register(&registry).expect("valid names");
+        Self { quality, registry }
     }
 
     fn check(&self, expected: &[&str]) {
-        let text = TextEncoder::new()
-            .encode_to_string(&self.registry.gather())
-            .expect("text");
-        let lines = text
-            .lines()
-            .filter(|line| !line.starts_with('#') && !line.contains("_bucket{"));
+        let samples = fixture::samples(&self.registry);
+        let lines = samples.iter().filter(|line| !line.contains("_bucket{"));
         let lines: Vec<_> = lines
             .filter_map(|line| line.strip_prefix("vpa_quality_"))
             .collect();
@@ -46,14 +34,10 @@ fn list(millicores: i64, bytes: i64) -> ResourceList {
 }
 
 fn sample(millicores: i64, bytes: i64) -> Sample {
-    let (cpu, memory) = (
-        Some(Cpu::from_millicores(millicores)),
-        Some(Memory::from_bytes(bytes)),
-    );
     Sample {
         at: Timestamp::UNIX_EPOCH,
-        cpu,
-        memory,
+        cpu: Some(Cpu::from_millicores(millicores)),
+        memory: Some(Memory::from_bytes(bytes)),
     }
 }
 
@@ -135,10 +119,8 @@ fn decision(name: &str, pods: usize, millicores: i64) -> Decision {
     let container = json!({"containerName": "main", "target": {}, "uncappedTarget": {"cpu": format!("{millicores}m")}});
     let status = json!({"recommendation": {"containerRecommendations": [container]}});
     Decision {
-        autoscaler: Arc::new(fixture::autoscaler(name, &json!({}))),
-        status: serde_json::from_value(status).expect("a status"),
         pods,
-        unsupported: false,
+        ..fixture::decision(name, &json!({}), status)
     }
 }
 
@@ -165,15 +147,6 @@ fn changes_count_from_one_round_to_the_next_and_objects_that_are_gone_are_forgot
 
 #[test]
 fn the_size_of_an_object_is_its_pods_in_powers_of_two() {
-    for (pods, expected) in [
-        (0, 0),
-        (1, 0),
-        (2, 1),
-        (3, 1),
-        (4, 2),
-        (1023, 9),
-        (1 << 30, 20),
-    ] {
-        assert_eq!(size_log2(pods), expected, "{pods}");
-    }
+    let pods = [0, 1, 2, 3, 4, 1023, 1 << 30];
+    assert_eq!(pods.map(size_log2), [0, 0, 1, 1, 2, 9, 20]);
 }

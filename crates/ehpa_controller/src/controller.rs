@@ -1,0 +1,365 @@
+//! Controller of EHPAs, for one term of leadership: a pass over each after a change of its objects,
+//! over previews every few seconds, and over all of them periodically. Then it restores HPAs whose
+//! EHPA is gone.
+
+mod apply;
+#[cfg(test)]
+mod tests;
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use api::ehpa::Adopter;
+use futures::StreamExt as _;
+use futures::future::pending;
+use futures::stream;
+use horizontal::ehpa::{
+    Attempt, EhpaSnapshot, Observed, Orphan, Orphans, Problem, Propagation, RESYNC_INTERVAL,
+    RETRY_INTERVAL, Snapshot, TargetScale, plan, status, target_pods, unpredictable_metrics,
+};
+use jiff::Timestamp;
+use k8s_openapi::api::autoscaling::v2::HorizontalPodAutoscaler;
+use kube::{Error, ResourceExt as _};
+use runtime::{Chassis, Controller, Leading, Pace, Reconcile};
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+use view::ObjectKey;
+
+use crate::args::EhpaArgs;
+use crate::crane_metrics::CraneMetricsTask;
+use crate::inputs::EhpaInputs;
+use crate::rule_file::{self, RulesReceiver};
+use crate::writer::{ApplyOutcome, Writer};
+use apply::{Applied, apply, text};
+
+const PACE: Pace = Pace {
+    settle: Duration::from_secs(1),
+    min_pause: Duration::from_secs(1),
+    pause_factor: 0,
+    resync: RESYNC_INTERVAL,
+};
+/// Time for which the scale of a workload is cached while its HPA shows the same replicas.
+const TARGET_LIFETIME: Duration = Duration::from_mins(1);
+
+/// Controller of EHPAs.
+#[derive(Clone)]
+pub struct EhpaController {
+    inputs: EhpaInputs,
+    writer: Writer,
+    propagation: Propagation,
+    /// Rules for the history of metrics, if there are any.
+    rules: Option<RulesReceiver>,
+}
+
+/// The last pass over an EHPA.
+struct Handled {
+    ehpa: EhpaSnapshot,
+    due: Instant,
+    outcome: Outcome,
+}
+
+/// State of one term of leadership.
+struct EhpaTerm {
+    controller: EhpaController,
+    /// Results of the last passes.
+    handled: HashMap<ObjectKey, Handled>,
+    orphans: Orphans,
+}
+
+/// Result of a pass.
+#[derive(Default)]
+struct Outcome {
+    /// Whether there are no problems.
+    is_healthy: bool,
+    /// The desired HPA, if the observed one was up to date. The API server fills in defaults, so
+    /// comparing the two does not tell.
+    settled: Option<HorizontalPodAutoscaler>,
+    /// Scale of the workload, and the time at which it was read; `None` if each pass reads it.
+    target: Option<(TargetScale, Instant)>,
+}
+
+impl EhpaController {
+    /// Registers the metrics, and follows the file of rules if there is one. Returns the controller
+    /// and the task of Crane's metrics.
+    pub fn start(
+        args: &EhpaArgs,
+        inputs: EhpaInputs,
+        chassis: &Chassis,
+    ) -> anyhow::Result<(Self, CraneMetricsTask)> {
+        let is_broken = rule_file::register(&chassis.registry)?;
+        let rules = args.rules()?.map(|settings| {
+            let (rules, task) = rule_file::follow(settings, chassis.client.clone(), is_broken);
+            chassis.tasks.spawn_until_shutdown("rules", task);
+            rules
+        });
+        let crane_metrics = CraneMetricsTask::register(args, &inputs, &chassis.registry)?;
+        let controller = Self {
+            inputs,
+            writer: Writer::new(chassis.object_writer()),
+            propagation: args.propagation(),
+            rules,
+        };
+        Ok((controller, crane_metrics))
+    }
+
+    /// The rules for the history of metrics, if there are any.
+    pub fn rules(&self) -> Option<RulesReceiver> {
+        self.rules.clone()
+    }
+
+    /// Runs until shutdown, or until it is dropped with the Lease.
+    pub async fn run(
+        mut self,
+        leading: Leading,
+        shutdown: CancellationToken,
+    ) -> anyhow::Result<()> {
+        self.writer = self.writer.during(&leading);
+        let controller = Controller {
+            pace: PACE,
+            leading,
+            shutdown,
+        };
+        controller.run(EhpaTerm::new(self)).await;
+        Ok(())
+    }
+
+    async fn restore_orphan(&self, (hpa, adopted_by): &Orphan) -> Attempt {
+        let Some(adopter) = Adopter::parse(adopted_by) else {
+            return Attempt::Final;
+        };
+        let restored = match self.writer.exists(&hpa.namespace, adopter).await {
+            Ok(false) => self.writer.restore(hpa, adopted_by).await,
+            Ok(true) => Ok(false),
+            Err(error) => Err(error),
+        };
+        if let Err(error) = &restored {
+            let error = without_quotations(error);
+            tracing::warn!(%hpa, error, "cannot restore an adopted HorizontalPodAutoscaler");
+        }
+        attempt(&restored)
+    }
+
+    /// Makes a pass over one EHPA.
+    async fn handle(&self, ehpa: &EhpaSnapshot, before: Option<&Handled>) -> Outcome {
+        let object = &ehpa.object.object;
+        let known = before.and_then(|before| before.target_for(ehpa));
+        let read_at = known
+            .as_ref()
+            .map_or_else(Instant::now, |(_, read_at)| *read_at);
+        let target = match known {
+            Some((target, _)) => Ok(target),
+            None => self
+                .writer
+                .target(object)
+                .await
+                .map_err(|error| text(&error)),
+        };
+        let pods = target
+            .as_ref()
+            .map(|target| {
+                target_pods(
+                    &self.inputs.view.borrow(),
+                    &ehpa.object.key.namespace,
+                    target,
+                )
+            })
+            .unwrap_or_default();
+        let observed = Observed {
+            object,
+            target: target.as_ref().map_err(String::as_str),
+            pods: &pods,
+            hpas: &ehpa.hpas,
+            older_ehpa: ehpa.older_ehpa.as_deref(),
+            prediction: ehpa.prediction.as_deref().map(|whole| &whole.object),
+            substitute: ehpa.substitute.as_deref().map(|whole| &whole.object),
+            propagation: &self.propagation,
+            rules: &ehpa.rules,
+            now: Timestamp::now(),
+        };
+        let mut plan = plan(&observed);
+        let is_settled = before.is_some_and(|before| {
+            before.outcome.settled.is_some()
+                && before.outcome.settled == plan.hpa
+                && ehpa.has_same_autoscalers(&before.ehpa)
+        });
+        let Applied {
+            hpa,
+            is_scaled,
+            problems,
+        } = apply(&self.writer, &observed, &plan, is_settled).await;
+        plan.problems.splice(0..0, problems);
+        self.report(&observed, &plan.problems, is_scaled).await;
+        let settled = plan.hpa.filter(|_| hpa == Some(ApplyOutcome::Unchanged));
+        let is_healthy = plan.problems.is_empty();
+        let target = target.ok().filter(|_| is_healthy && !ehpa.is_preview());
+        Outcome {
+            is_healthy,
+            settled,
+            target: target.map(|target| (target, read_at)),
+        }
+    }
+
+    async fn report(&self, observed: &Observed<'_>, problems: &[Problem], is_scaled: bool) {
+        let status = status(observed, problems, is_scaled);
+        if observed.object.status.as_ref() == Some(&status) {
+            return;
+        }
+        if let Some(problem) = problems
+            .iter()
+            .find(|problem| problem.reason == "FailedGetScale")
+        {
+            self.writer
+                .record_event(observed.object, problem.reason, &problem.message, true)
+                .await;
+        }
+        if let Err(error) = self.writer.update_status(observed.object, &status).await {
+            tracing::warn!(object = observed.object.name_any(), %error, "cannot write the status of an EHPA");
+        } else if let Some(note) = unpredictable_metrics(observed.object.status.as_ref(), &status) {
+            self.writer
+                .record_event(observed.object, "MetricsNotPredictable", note, true)
+                .await;
+        }
+    }
+}
+
+impl Reconcile for EhpaTerm {
+    type Plan = Snapshot;
+
+    async fn changed(&mut self) {
+        let EhpaController { inputs, rules, .. } = &mut self.controller;
+        tokio::select! {
+            _ = inputs.horizontal.changed() => {}
+            () = changed(rules) => {}
+        }
+    }
+
+    /// The observed objects; `None` while the view may be incomplete or outdated.
+    fn plan(&mut self, _: Instant) -> Option<Snapshot> {
+        let EhpaController { inputs, rules, .. } = &mut self.controller;
+        let observed = inputs.horizontal.borrow_and_update();
+        let rules = match rules {
+            Some(rules) => rules.borrow_and_update().clone()?,
+            None => Arc::default(),
+        };
+        if !observed.is_synced() || observed.stale_since().is_some() {
+            return None;
+        }
+        Some(Snapshot::of(&observed, &rules, &inputs.recommender))
+    }
+
+    async fn apply(
+        &mut self,
+        Snapshot { ehpas, orphans }: Snapshot,
+        leading: &Leading,
+    ) -> Option<Instant> {
+        self.handle_due(ehpas, leading).await;
+        self.restore_orphans(orphans, leading).await;
+        let due = self.handled.values().map(|handled| handled.due);
+        due.chain(self.orphans.next().map(Instant::from_std)).min()
+    }
+}
+
+impl EhpaTerm {
+    fn new(controller: EhpaController) -> Self {
+        Self {
+            controller,
+            handled: HashMap::new(),
+            orphans: Orphans::default(),
+        }
+    }
+
+    /// Makes a pass over each EHPA that changed or is due.
+    async fn handle_due(&mut self, ehpas: HashMap<ObjectKey, EhpaSnapshot>, leading: &Leading) {
+        let (controller, handled) = (&self.controller, &mut self.handled);
+        handled.retain(|key, _| ehpas.contains_key(key));
+        let now = Instant::now();
+        let is_due = |key: &ObjectKey, ehpa: &EhpaSnapshot| {
+            handled
+                .get(key)
+                .is_none_or(|handled| handled.due <= now || !ehpa.is_same(&handled.ehpa))
+        };
+        let due: Vec<_> = ehpas
+            .into_iter()
+            .filter(|(key, ehpa)| is_due(key, ehpa))
+            .collect();
+        let known = &*handled;
+        let results = stream::iter(due).map(async |(key, ehpa)| {
+            let outcome = if leading.holds(std::time::Instant::now()) {
+                controller.handle(&ehpa, known.get(&key)).await
+            } else {
+                Outcome::default()
+            };
+            let wait = if outcome.is_healthy && !ehpa.is_preview() {
+                RESYNC_INTERVAL
+            } else {
+                RETRY_INTERVAL
+            };
+            let due = Instant::now() + wait;
+            (key, Handled { ehpa, due, outcome })
+        });
+        let workers = controller.inputs.workers;
+        let results: Vec<_> = results.buffer_unordered(workers).collect().await;
+        handled.extend(results);
+    }
+
+    /// Restores HPAs whose EHPA is gone. The API server is asked, since an EHPA with an invalid
+    /// object is missing in the view.
+    async fn restore_orphans(&mut self, observed: HashSet<Orphan>, leading: &Leading) {
+        let (controller, orphans) = (&self.controller, &mut self.orphans);
+        let due = orphans.take(observed, Instant::now().into_std());
+        let results = stream::iter(due).map(async |orphan| {
+            let leads = leading.holds(std::time::Instant::now());
+            let attempt = if leads {
+                controller.restore_orphan(&orphan).await
+            } else {
+                Attempt::Retryable
+            };
+            (orphan, attempt)
+        });
+        let workers = controller.inputs.workers;
+        let results: Vec<_> = results.buffer_unordered(workers).collect().await;
+        for (orphan, attempt) in results {
+            orphans.record(orphan, attempt, Instant::now().into_std());
+        }
+    }
+}
+
+/// Classifies the result of a restoration.
+fn attempt(result: &Result<bool, Error>) -> Attempt {
+    match result {
+        Ok(true) => Attempt::Restored,
+        Ok(false) | Err(Error::BuildRequest(_)) => Attempt::Final,
+        Err(Error::Api(status)) if matches!(status.code, 409 | 429) => Attempt::Retryable,
+        Err(Error::Api(status)) if matches!(status.code, 400..=499) => Attempt::Final,
+        Err(_) => Attempt::Retryable,
+    }
+}
+
+/// Waits for a change of the rules.
+async fn changed(rules: &mut Option<RulesReceiver>) {
+    if let Some(rules) = rules
+        && rules.changed().await.is_ok()
+    {
+        return;
+    }
+    pending::<()>().await;
+}
+
+impl Handled {
+    /// The cached scale, unless it expired or the HPA or the spec shows a change.
+    fn target_for(&self, ehpa: &EhpaSnapshot) -> Option<(TargetScale, Instant)> {
+        let is_of_it = ehpa.object.object.spec == self.ehpa.object.object.spec;
+        let target = self.outcome.target.as_ref();
+        let fresh = target.filter(|(_, read_at)| read_at.elapsed() < TARGET_LIFETIME)?;
+        (is_of_it && ehpa.replicas().eq(self.ehpa.replicas())).then(|| fresh.clone())
+    }
+}
+
+/// An error without the API server's message, which quotes the rejected object.
+fn without_quotations(error: &Error) -> String {
+    match error {
+        Error::Api(status) => format!("{} {}", status.code, status.reason),
+        error => text(error),
+    }
+}

@@ -1,0 +1,325 @@
+//! Writes and deletes `VerticalPodAutoscalerCheckpoint` objects. They have no status subresource:
+//! the status is part of the main resource, as upstream.
+//!
+//! Checkpoints use at most half of the API client's rate, so recommendations never wait for them.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use api::checkpoint::{
+    VerticalPodAutoscalerCheckpoint, VerticalPodAutoscalerCheckpointSpec,
+    VerticalPodAutoscalerCheckpointStatus, status_patch,
+};
+use api::patch::put_status;
+use api::vpa::VerticalPodAutoscaler;
+use json_patch::jsonptr::PointerBuf;
+use json_patch::{Patch, PatchOperation, TestOperation};
+use kube::Error;
+use kube::api::{Api, DeleteParams, Patch as Body, PatchParams, PostParams, Preconditions};
+use parking_lot::Mutex;
+use runtime::throttle::Throttle;
+use runtime::{Leading, ObjectWriter, WriteOutcome};
+use vertical::checkpoint::garbage::{UnusedCheckpoint, UnusedReason};
+use view::ObjectKey;
+
+/// Result of looking at the checkpoint of one container.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum CheckpointOutcome {
+    /// The object has the same content already.
+    Unchanged,
+    /// The object has later samples than are known here, and stays.
+    Newer,
+    /// The checkpoint was not created: its VPA object has the maximum number of checkpoints.
+    TooMany,
+    /// The name belongs to another container's checkpoint.
+    Taken,
+    /// The checkpoint was due. It is never `Gone`, since a missing object is created.
+    Write(WriteOutcome),
+}
+
+impl CheckpointOutcome {
+    /// Every outcome.
+    pub(crate) const ALL: [Self; 8] = [
+        Self::Unchanged,
+        Self::Newer,
+        Self::TooMany,
+        Self::Taken,
+        Self::Write(WriteOutcome::Written),
+        Self::Write(WriteOutcome::Refused),
+        Self::Write(WriteOutcome::Failed),
+        Self::Write(WriteOutcome::NotLeading),
+    ];
+
+    /// The label value of the metric.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Unchanged => "unchanged",
+            Self::Newer => "newer",
+            Self::TooMany => "too_many",
+            Self::Taken => "taken",
+            Self::Write(outcome) => outcome.name(),
+        }
+    }
+
+    /// Whether the history is stored, or never will be: an object with too many container names has
+    /// a condition and a counter of its own.
+    pub(crate) fn is_stored(self) -> bool {
+        matches!(
+            self,
+            Self::Write(WriteOutcome::Written) | Self::Unchanged | Self::Newer | Self::TooMany
+        )
+    }
+}
+
+/// Kind of write of a checkpoint.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum CheckpointWrite {
+    /// Create the object.
+    Create,
+    /// Replace the status.
+    Replace,
+    /// Add the missing status.
+    AddStatus,
+}
+
+/// Writes and deletes checkpoints. Clones share the rate limit.
+#[derive(Clone)]
+pub(crate) struct CheckpointWriter {
+    objects: ObjectWriter,
+    pace: Arc<Mutex<Throttle>>,
+}
+
+impl CheckpointWriter {
+    /// Creates a writer with half of `qps` and `burst`.
+    pub(crate) fn new(objects: ObjectWriter, qps: f64, burst: u32) -> Self {
+        Self {
+            objects,
+            pace: Arc::new(Mutex::new(Throttle::new(qps / 2.0, burst / 2))),
+        }
+    }
+
+    /// Writes one checkpoint, if this process still leads.
+    pub(crate) async fn write(
+        &self,
+        key: &ObjectKey,
+        how: CheckpointWrite,
+        spec: VerticalPodAutoscalerCheckpointSpec,
+        status: VerticalPodAutoscalerCheckpointStatus,
+        leading: &Leading,
+    ) -> WriteOutcome {
+        self.turn().await;
+        if !leading.holds(Instant::now()) {
+            return WriteOutcome::NotLeading;
+        }
+        match self.send(key, how, spec, &status).await {
+            Ok(()) => WriteOutcome::Written,
+            Err(error) => {
+                let outcome = match WriteOutcome::of_error(&error) {
+                    WriteOutcome::Gone => WriteOutcome::Failed,
+                    outcome => outcome,
+                };
+                tracing::warn!(checkpoint = %key, outcome = outcome.name(), %error, "cannot write the checkpoint");
+                outcome
+            }
+        }
+    }
+
+    /// Sends the write. If the object was created or deleted in the meantime, the other kind of
+    /// write is used.
+    async fn send(
+        &self,
+        key: &ObjectKey,
+        how: CheckpointWrite,
+        spec: VerticalPodAutoscalerCheckpointSpec,
+        status: &VerticalPodAutoscalerCheckpointStatus,
+    ) -> Result<(), Error> {
+        let patch = match how {
+            CheckpointWrite::Create | CheckpointWrite::Replace => status_patch(status),
+            CheckpointWrite::AddStatus => put_status(status),
+        };
+        let patch = of_container(&spec, patch.map_err(Error::SerdeError)?);
+        match how {
+            CheckpointWrite::Create => match self.create(key, spec, status).await {
+                Err(Error::Api(answer)) if answer.code == 409 => self.patch(key, patch).await,
+                created => created,
+            },
+            CheckpointWrite::Replace => match self.patch(key, patch).await {
+                Err(Error::Api(answer)) if answer.code == 404 => {
+                    self.create(key, spec, status).await
+                }
+                patched => patched,
+            },
+            CheckpointWrite::AddStatus => self.patch(key, patch).await,
+        }
+    }
+
+    async fn create(
+        &self,
+        key: &ObjectKey,
+        spec: VerticalPodAutoscalerCheckpointSpec,
+        status: &VerticalPodAutoscalerCheckpointStatus,
+    ) -> Result<(), Error> {
+        let mut object = VerticalPodAutoscalerCheckpoint::new(&key.name, spec);
+        object.status = Some(status.clone());
+        let api: Api<VerticalPodAutoscalerCheckpoint> =
+            Api::namespaced(self.objects.client().clone(), &key.namespace);
+        api.create(&PostParams::default(), &object).await.map(drop)
+    }
+
+    async fn patch(&self, key: &ObjectKey, patch: Patch) -> Result<(), Error> {
+        let api = self
+            .objects
+            .untyped::<VerticalPodAutoscalerCheckpoint>(&key.namespace);
+        api.patch(&key.name, &PatchParams::default(), &Body::Json::<()>(patch))
+            .await
+            .map(drop)
+    }
+
+    /// Deletes an unused checkpoint. Returns whether it was deleted. The API server is asked
+    /// whether the VPA object exists, since the watch does not see objects that do not parse.
+    pub(crate) async fn collect(&self, unused: &UnusedCheckpoint, leading: &Leading) -> bool {
+        self.turn().await;
+        if !leading.holds(Instant::now()) {
+            return false;
+        }
+        match self.delete(unused).await {
+            Ok(deleted) => deleted,
+            Err(Error::Api(answer)) if answer.code == 404 => false,
+            Err(error) => {
+                tracing::warn!(checkpoint = %unused.key, %error, "cannot delete the checkpoint");
+                false
+            }
+        }
+    }
+
+    async fn delete(&self, unused: &UnusedCheckpoint) -> Result<bool, Error> {
+        let UnusedCheckpoint {
+            key,
+            uid,
+            autoscaler,
+            reason,
+        } = unused;
+        if *reason == UnusedReason::NoAutoscaler && self.exists(autoscaler).await? {
+            return Ok(false);
+        }
+        let params = DeleteParams::default().preconditions(Preconditions {
+            uid: Some(uid.clone()),
+            resource_version: None,
+        });
+        let api = self
+            .objects
+            .untyped::<VerticalPodAutoscalerCheckpoint>(&key.namespace);
+        api.delete(&key.name, &params).await?;
+        tracing::info!(checkpoint = %key, reason = reason.name(), "deleted an unused checkpoint");
+        Ok(true)
+    }
+
+    async fn exists(&self, autoscaler: &ObjectKey) -> Result<bool, Error> {
+        if autoscaler.name.is_empty() {
+            return Ok(false);
+        }
+        let api = self
+            .objects
+            .untyped::<VerticalPodAutoscaler>(&autoscaler.namespace);
+        Ok(api.get_metadata_opt(&autoscaler.name).await?.is_some())
+    }
+
+    async fn turn(&self) {
+        let wait = self.pace.lock().take(Instant::now());
+        tokio::time::sleep(wait).await;
+    }
+}
+
+/// Adds tests that the object belongs to this container: `a-b` and `c` make the same name as `a`
+/// and `b-c`.
+fn of_container(spec: &VerticalPodAutoscalerCheckpointSpec, patch: Patch) -> Patch {
+    let tests = [
+        ("vpaObjectName", &spec.vpa_object_name),
+        ("containerName", &spec.container_name),
+    ]
+    .map(|(field, value)| {
+        PatchOperation::Test(TestOperation {
+            path: PointerBuf::from_tokens(["spec", field]),
+            value: value.as_str().into(),
+        })
+    });
+    Patch(tests.into_iter().chain(patch.0).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::ready;
+
+    use http::Method;
+    use kube::Client;
+    use serde_json::{Value, json};
+
+    use super::*;
+    use crate::fixture::{api_server, failure};
+
+    /// An API server with one checkpoint, which refuses to create another one of its name.
+    fn client(checkpoint: &Arc<Mutex<Value>>) -> Client {
+        let checkpoint = Arc::clone(checkpoint);
+        api_server(move |request| {
+            let mut object = checkpoint.lock();
+            if request.method() == Method::POST {
+                return ready(failure(409));
+            }
+            assert_eq!(request.method(), Method::PATCH);
+            let patch: Patch = serde_json::from_slice(request.body()).expect("a patch");
+            ready(match json_patch::patch(&mut object, &patch) {
+                Ok(()) => (200, object.clone()),
+                Err(_) => failure(422),
+            })
+        })
+    }
+
+    /// Writes 7 samples of container `b-c` of object `a` over an object with 5 samples; returns how
+    /// many that has then.
+    async fn samples_after(
+        how: CheckpointWrite,
+        autoscaler: &str,
+        container: &str,
+    ) -> (WriteOutcome, Value) {
+        let checkpoint = Arc::new(Mutex::new(json!({
+            "apiVersion": "autoscaling.k8s.io/v1", "kind": "VerticalPodAutoscalerCheckpoint",
+            "metadata": {"name": "a-b-c", "namespace": "shop"},
+            "spec": {"vpaObjectName": autoscaler, "containerName": container},
+            "status": {"totalSamplesCount": 5},
+        })));
+        let objects = ObjectWriter::new(client(&checkpoint), "test");
+        let writer = CheckpointWriter::new(objects, 100.0, 100);
+        let spec = VerticalPodAutoscalerCheckpointSpec {
+            vpa_object_name: "a".to_owned(),
+            container_name: "b-c".to_owned(),
+        };
+        let status = VerticalPodAutoscalerCheckpointStatus {
+            total_samples_count: 7,
+            ..Default::default()
+        };
+        let key = ObjectKey::new("shop", "a-b-c");
+        let leading = Leading::alone(jiff::Timestamp::UNIX_EPOCH);
+        let outcome = writer.write(&key, how, spec, status, &leading).await;
+        let count = checkpoint.lock()["status"]["totalSamplesCount"].clone();
+        (outcome, count)
+    }
+
+    #[tokio::test]
+    async fn a_checkpoint_of_another_container_is_not_overwritten() {
+        for how in [
+            CheckpointWrite::Create,
+            CheckpointWrite::Replace,
+            CheckpointWrite::AddStatus,
+        ] {
+            for (autoscaler, container, expected) in [
+                ("a", "b-c", (WriteOutcome::Written, json!(7))),
+                ("a-b", "c", (WriteOutcome::Refused, json!(5))),
+                ("a", "other", (WriteOutcome::Refused, json!(5))),
+                ("other", "b-c", (WriteOutcome::Refused, json!(5))),
+            ] {
+                let found = samples_after(how, autoscaler, container).await;
+                assert_eq!(found, expected, "{how:?} {autoscaler} {container}");
+            }
+        }
+    }
+}

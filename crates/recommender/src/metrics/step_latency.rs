@@ -1,0 +1,70 @@
+//! Durations of the steps of the control loops, upstream's
+//! `vpa_recommender_execution_latency_seconds`.
+
+use std::time::{Duration, Instant};
+
+use prometheus::{HistogramVec, Registry, register_histogram_vec_with_registry};
+
+/// Upstream's exponential buckets, in seconds.
+const BUCKETS: [f64; 23] = [
+    0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 30.0, 40.0, 50.0, 60.0, 70.0, 80.0,
+    90.0, 100.0, 120.0, 150.0, 240.0, 300.0,
+];
+
+/// Histogram of step durations, by step. Clones share it.
+#[derive(Debug, Clone)]
+pub(crate) struct StepLatency(HistogramVec);
+
+impl StepLatency {
+    pub(super) fn register(registry: &Registry) -> Result<Self, prometheus::Error> {
+        register_histogram_vec_with_registry!(
+            "vpa_recommender_execution_latency_seconds",
+            "Duration of the steps of the main loop, in seconds.",
+            &["step"],
+            BUCKETS.to_vec(),
+            registry,
+        )
+        .map(Self)
+    }
+
+    /// Records the duration of a step outside a round.
+    pub(super) fn observe(&self, step: &str, duration: Duration) {
+        self.0
+            .with_label_values(&[step])
+            .observe(duration.as_secs_f64());
+    }
+
+    /// Starts measuring the steps of one round.
+    pub(super) fn start(&self) -> Steps {
+        let now = Instant::now();
+        Steps {
+            latency: self.clone(),
+            started: now,
+            last: now,
+        }
+    }
+}
+
+/// One round of the main loop. Each step begins at the end of the one before; dropping records the
+/// total.
+#[derive(Debug)]
+pub(crate) struct Steps {
+    latency: StepLatency,
+    started: Instant,
+    last: Instant,
+}
+
+impl Steps {
+    /// Records the end of a step.
+    pub(crate) fn done(&mut self, step: &str) {
+        let now = Instant::now();
+        self.latency.observe(step, now.duration_since(self.last));
+        self.last = now;
+    }
+}
+
+impl Drop for Steps {
+    fn drop(&mut self) {
+        self.latency.observe("total", self.started.elapsed());
+    }
+}

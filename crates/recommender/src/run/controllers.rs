@@ -1,0 +1,125 @@
+//! Start of the controllers, which write only in the leader.
+
+use ehpa_controller::{CraneMetricsTask, EhpaController, EhpaInputs};
+use prediction_controller::{PredictionController, PredictionInputs, Source};
+use runtime::Chassis;
+use sizing_policy_controller::{PolicyController, PolicyInputs};
+use vertical::policies::status::ShardIdentity;
+
+use super::leader_tasks::LeaderTasks;
+use super::watches::AllWatches;
+use crate::args::Args;
+use crate::checkpoint_writer::CheckpointWriter;
+use crate::checkpoints::CheckpointController;
+use crate::feed_server::FeedServer;
+use crate::ingest::SharedState;
+use crate::metrics::Metrics;
+use crate::recommend_loop::RecommendLoop;
+use crate::status_writer::{StatusWriter, StatusWrites};
+
+/// Concurrent status writes per concurrent checkpoint write: checkpoints are not urgent.
+const CHECKPOINT_SHARE: usize = 4;
+
+/// Inputs of all controllers.
+pub(super) struct Controllers<'a> {
+    pub(super) args: &'a Args,
+    pub(super) chassis: &'a Chassis,
+    pub(super) watches: &'a AllWatches,
+    pub(super) metrics: &'a Metrics,
+    pub(super) shared: &'a SharedState,
+}
+
+impl Controllers<'_> {
+    /// Starts them all. Their work of one term is added to `leader`.
+    pub(super) fn start(
+        &self,
+        feed: Option<&FeedServer>,
+        predicted_from: Source,
+        leader: &mut LeaderTasks,
+    ) -> anyhow::Result<()> {
+        self.recommend(feed, leader);
+        let checkpoints = self.checkpoints();
+        leader.add(move |leading, shutdown| checkpoints.clone().run(leading, shutdown));
+        let policies = self.policies()?;
+        leader.add(move |leading, shutdown| policies.clone().run(leading, shutdown));
+        let (ehpas, crane_metrics) = self.ehpas()?;
+        let predictions = PredictionInputs {
+            horizontal: self.watches.horizontal.view(),
+            recommender: self.args.recommender_name.clone(),
+            workers: self.workers(),
+            rules: ehpas.rules(),
+            source: predicted_from,
+            publisher: feed.map(|feed| feed.forecasts.clone()),
+        };
+        leader.add(move |leading, shutdown| ehpas.clone().run(leading, shutdown));
+        let predictions =
+            PredictionController::start(&self.args.prediction, predictions, self.chassis)?;
+        leader.add(move |leading, shutdown| predictions.clone().run(leading, shutdown));
+        leader.add(move |leading, shutdown| crane_metrics.clone().run(leading, shutdown));
+        Ok(())
+    }
+
+    /// Maximum number of concurrent writes of one controller.
+    fn workers(&self) -> usize {
+        usize::from(self.args.update_worker_count)
+    }
+
+    fn recommend(&self, feed: Option<&FeedServer>, leader: &mut LeaderTasks) {
+        let publisher = feed.map(|feed| feed.publisher.clone());
+        let (shared, workers) = (self.shared.clone(), self.workers());
+        let metrics = self.metrics.publish.clone();
+        let writer = StatusWriter::new(self.chassis.object_writer(), metrics.clone());
+        leader.add(move |leading, shutdown| {
+            let feed_term = publisher
+                .as_ref()
+                .map(|publisher| publisher.begin(leading.term()));
+            let queue = StatusWrites::new(writer.clone(), workers, leading.clone());
+            let (shared, metrics) = (shared.clone(), metrics.clone());
+            RecommendLoop::new(shared, feed_term, queue, metrics, leading).run(shutdown)
+        });
+    }
+
+    fn checkpoints(&self) -> CheckpointController {
+        let (args, chassis) = (self.args, self.chassis);
+        CheckpointController {
+            shared: self.shared.clone(),
+            view: self.watches.objects.view(),
+            stored: self.watches.checkpoints.view(),
+            writer: CheckpointWriter::new(
+                chassis.object_writer(),
+                args.common.kube_api_qps,
+                args.common.kube_api_burst,
+            ),
+            workers: self.workers().div_ceil(CHECKPOINT_SHARE),
+            timeout: args.checkpoints_timeout.0,
+            gc_interval: args.checkpoints_gc_interval.0,
+            metrics: self.metrics.checkpoints.clone(),
+        }
+    }
+
+    fn policies(&self) -> Result<PolicyController, prometheus::Error> {
+        let shard = self.args.shard;
+        let inputs = PolicyInputs {
+            view: self.watches.objects.view(),
+            policies: self.watches.policies.view(),
+            questions: self.watches.objects.scale_requests(),
+            recommender: self.args.recommender_name.clone(),
+            shard: ShardIdentity {
+                index: shard.index(),
+                count: shard.count(),
+            },
+            workers: self.workers(),
+        };
+        PolicyController::new(inputs, self.chassis)
+    }
+
+    fn ehpas(&self) -> anyhow::Result<(EhpaController, CraneMetricsTask)> {
+        let inputs = EhpaInputs {
+            view: self.watches.objects.view(),
+            horizontal: self.watches.horizontal.view(),
+            recommender: self.args.recommender_name.clone(),
+            workers: self.workers(),
+        };
+        EhpaController::start(&self.args.ehpa, inputs, self.chassis)
+    }
+}

@@ -1,0 +1,137 @@
+//! Writes of the status of `VerticalPodAutoscaler` objects, each as one JSON patch, and events about
+//! them: history that cannot be fetched or has arrived, recommendations that are capped or no longer
+//! are.
+//!
+//! Upstream's patch replaces the whole status. Here it first tests the UID, so the status of a
+//! deleted object is not written to its successor.
+
+mod queue;
+
+use std::time::Instant;
+
+use api::patch::guarded;
+use api::vpa::{VerticalPodAutoscaler, status_patch};
+use jiff::Timestamp;
+use json_patch::Patch;
+use kube::api::{ApiResource, DynamicObject, Patch as Body, PatchParams};
+use kube::core::Request;
+use kube::runtime::events::EventType;
+use kube::{Error, Resource as _};
+use runtime::client::Urgent;
+use runtime::{Leading, ObjectWriter, WriteOutcome};
+use vertical::schedulable::CapChange;
+use vertical::state::Decision;
+use vertical::status::HistoryChange;
+use vertical::write_queue::Priority;
+use view::ObjectKey;
+
+use crate::metrics::PublishMetrics;
+
+pub(crate) use queue::StatusWrites;
+
+/// Writes statuses. Clones share everything.
+#[derive(Clone)]
+pub(crate) struct StatusWriter {
+    objects: ObjectWriter,
+    metrics: PublishMetrics,
+}
+
+impl StatusWriter {
+    pub(crate) fn new(objects: ObjectWriter, metrics: PublishMetrics) -> Self {
+        Self { objects, metrics }
+    }
+
+    /// Writes a decision, if this process still leads.
+    async fn write(
+        &self,
+        decision: &Decision,
+        priority: Priority,
+        leading: &Leading,
+    ) -> WriteOutcome {
+        let outcome = if leading.holds(Instant::now()) {
+            self.send(decision, priority).await
+        } else {
+            WriteOutcome::NotLeading
+        };
+        self.metrics.written(outcome);
+        if outcome == WriteOutcome::Written {
+            self.report(decision).await;
+        }
+        outcome
+    }
+
+    /// Records the events of a written decision. Conditions have the same information.
+    async fn report(&self, decision: &Decision) {
+        let autoscaler = &decision.autoscaler;
+        if decision.is_first_recommendation() {
+            self.metrics
+                .first_recommendation(autoscaler, Timestamp::now());
+        }
+        let history = decision.history_change().map(|change| match change {
+            HistoryChange::Missing(why) => {
+                (EventType::Warning, "HistoryMissing", "FetchHistory", why)
+            }
+            HistoryChange::Fetched => {
+                let note = "Fetched history from Prometheus";
+                (EventType::Normal, "HistoryFetched", "FetchHistory", note)
+            }
+        });
+        let cap = decision.cap_change().map(|change| {
+            let (type_, reason, note) = match change {
+                CapChange::Capped(message) => (EventType::Warning, "RecommendationCapped", message),
+                CapChange::Uncapped => (
+                    EventType::Normal,
+                    "RecommendationUncapped",
+                    "The recommendation can be scheduled without a cap",
+                ),
+            };
+            (type_, reason, "CapToSchedulable", note)
+        });
+        for (type_, reason, action, note) in history.into_iter().chain(cap) {
+            self.objects
+                .record_event(&autoscaler.reference(), type_, reason, action, note)
+                .await;
+        }
+    }
+
+    async fn send(&self, decision: &Decision, priority: Priority) -> WriteOutcome {
+        let (autoscaler, key) = (&decision.autoscaler, &decision.autoscaler.key);
+        let sent = match status_patch(&decision.status) {
+            Ok(patch) => {
+                self.patch(key, guarded(autoscaler.uid(), patch), priority)
+                    .await
+            }
+            Err(error) => Err(Error::SerdeError(error)),
+        };
+        match sent {
+            Ok(()) => WriteOutcome::Written,
+            Err(error) => {
+                let outcome = WriteOutcome::of_error(&error);
+                tracing::warn!(autoscaler = %key, outcome = outcome.name(), %error, "cannot write the status");
+                outcome
+            }
+        }
+    }
+
+    async fn patch(&self, key: &ObjectKey, patch: Patch, priority: Priority) -> Result<(), Error> {
+        let resource = ApiResource::erase::<VerticalPodAutoscaler>(&());
+        let objects = DynamicObject::url_path(&resource, Some(&key.namespace));
+        let request = Request::new(objects).patch_subresource(
+            "status",
+            &key.name,
+            &PatchParams::default(),
+            &Body::Json::<()>(patch),
+        );
+        let mut request = request.map_err(Error::BuildRequest)?;
+        if priority == Priority::Urgent {
+            request.extensions_mut().insert(Urgent);
+        }
+        // The answer is read loosely: what others wrote into the object must not make our write
+        // look failed.
+        self.objects
+            .client()
+            .request::<DynamicObject>(request)
+            .await
+            .map(drop)
+    }
+}

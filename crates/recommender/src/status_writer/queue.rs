@@ -1,0 +1,71 @@
+//! Concurrent writes of statuses, for one term of leadership.
+
+use std::panic::resume_unwind;
+use std::sync::Arc;
+
+use runtime::{Leading, WriteOutcome};
+use tokio::task::JoinSet;
+use vertical::state::Decision;
+use vertical::write_queue::{Priority, WriteQueue};
+use view::ObjectKey;
+
+use super::StatusWriter;
+
+/// The writes of one term.
+pub(crate) struct StatusWrites {
+    writer: StatusWriter,
+    leading: Leading,
+    queue: WriteQueue,
+    running: JoinSet<(ObjectKey, WriteOutcome)>,
+}
+
+impl StatusWrites {
+    /// At most `workers` of each priority at the same time.
+    pub(crate) fn new(writer: StatusWriter, workers: usize, leading: Leading) -> Self {
+        Self {
+            writer,
+            leading,
+            queue: WriteQueue::new(workers),
+            running: JoinSet::new(),
+        }
+    }
+
+    /// Writes a decision when it is its turn, unless it changes nothing.
+    pub(crate) fn put(&mut self, decision: Arc<Decision>, priority: Priority) {
+        if decision.is_change() {
+            self.queue.put(decision, priority);
+            self.start();
+        } else {
+            self.queue.withdraw(&decision.autoscaler.key);
+        }
+    }
+
+    /// The outcome of the next write that ends; waits for ever without one.
+    pub(crate) async fn ended(&mut self) -> WriteOutcome {
+        let Some(ended) = self.running.join_next().await else {
+            return std::future::pending().await;
+        };
+        let (key, outcome) = ended.unwrap_or_else(|error| resume_unwind(error.into_panic()));
+        self.queue.done(&key);
+        self.start();
+        outcome
+    }
+
+    /// Whether nothing is pending or being written.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.queue.is_empty()
+    }
+
+    fn start(&mut self) {
+        while let Some((decision, priority)) = self.queue.take() {
+            let (writer, leading) = (self.writer.clone(), self.leading.clone());
+            self.running.spawn(async move {
+                let outcome = writer.write(&decision, priority, &leading).await;
+                (decision.autoscaler.key.clone(), outcome)
+            });
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

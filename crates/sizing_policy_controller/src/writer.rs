@@ -1,0 +1,207 @@
+//! Writes on behalf of sizing policies: their `VerticalPodAutoscaler` objects, their status and
+//! their events.
+//!
+//! No write affects an object that no policy owns. Objects are created only if the name is free,
+//! changed by a patch that tests UID and owners, and deleted only in the version in which the
+//! policy owned them.
+
+use std::time::Instant;
+
+use api::patch::guarded;
+use api::sizing_policy::{ClusterSizingPolicy, SizingPolicy, report_patch, status_patch};
+use api::vpa::VerticalPodAutoscaler;
+use json_patch::Patch;
+use k8s_openapi::api::core::v1::ObjectReference;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
+use kube::Error;
+use kube::api::{Api, ApiResource, DynamicObject, Patch as Body, PatchParams};
+use kube::runtime::events::EventType;
+use runtime::object_writer::{delete_owned, reference};
+use runtime::{Leading, ObjectWriter, WriteOutcome};
+use vertical::policies::desired::is_policy;
+use vertical::policies::plan::Action;
+use vertical::policies::status::{StatusEvent, StatusUpdate};
+use view::{ObjectKey, Policy, PolicyScope};
+
+/// Action of the events.
+const ACTION: &str = "ApplyPolicy";
+
+/// Numbers of objects written for one policy.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct WriteCounts {
+    created: usize,
+    changed: usize,
+    removed: usize,
+}
+
+impl WriteCounts {
+    /// Counts one write.
+    pub(crate) fn add(&mut self, action: &Action) {
+        match action {
+            Action::Create(_) => self.created += 1,
+            Action::Change(_) => self.changed += 1,
+            Action::Remove => self.removed += 1,
+        }
+    }
+}
+
+/// Writes on behalf of policies. Clones share everything.
+#[derive(Clone)]
+pub(crate) struct Writer(ObjectWriter);
+
+impl Writer {
+    pub(crate) fn new(objects: ObjectWriter) -> Self {
+        Self(objects)
+    }
+
+    /// Writes one object, if this process still leads.
+    pub(crate) async fn write(
+        &self,
+        key: &ObjectKey,
+        action: &Action,
+        policy: &Policy,
+        leading: &Leading,
+    ) -> Result<WriteOutcome, String> {
+        if !leading.holds(Instant::now()) {
+            return Ok(WriteOutcome::NotLeading);
+        }
+        let sent = match action {
+            Action::Create(object) => self.create(key, object).await,
+            Action::Change(patch) => self.change(key, patch.clone()).await,
+            Action::Remove => self.remove(key, &policy.uid).await,
+        };
+        outcome(sent, key, action.name())
+    }
+
+    /// Writes the status of a policy, if this process still leads.
+    pub(crate) async fn write_status(
+        &self,
+        policy: &Policy,
+        update: &StatusUpdate,
+        leading: &Leading,
+    ) -> Result<WriteOutcome, String> {
+        if !leading.holds(Instant::now()) {
+            return Ok(WriteOutcome::NotLeading);
+        }
+        outcome(self.put_status(policy, update).await, &policy.key, "status")
+    }
+
+    /// Records the events of a policy. A failed event is no error, since the status has the same
+    /// information.
+    pub(crate) async fn record_events(
+        &self,
+        policy: &Policy,
+        events: &[StatusEvent],
+        counts: &WriteCounts,
+    ) {
+        let object = object_of(policy);
+        for StatusEvent { reason, note } in events {
+            self.0
+                .record_event(&object, EventType::Warning, reason, ACTION, note)
+                .await;
+        }
+        if *counts != WriteCounts::default() {
+            let WriteCounts {
+                created,
+                changed,
+                removed,
+            } = counts;
+            let note =
+                format!("{created} autoscalers created, {changed} changed, {removed} removed");
+            let reason = "AutoscalersWritten";
+            self.0
+                .record_event(&object, EventType::Normal, reason, ACTION, &note)
+                .await;
+        }
+    }
+
+    async fn create(&self, key: &ObjectKey, object: &VerticalPodAutoscaler) -> Result<(), Error> {
+        let value = serde_json::to_value(object).map_err(Error::SerdeError)?;
+        let object: DynamicObject = serde_json::from_value(value).map_err(Error::SerdeError)?;
+        let api = self.0.untyped::<VerticalPodAutoscaler>(&key.namespace);
+        match api.create(&self.0.posting(), &object).await {
+            // What was seen may be a moment old: our own object need not be made twice.
+            Err(Error::Api(answer)) if answer.code == 409 => {
+                let owners = api
+                    .get_metadata(&key.name)
+                    .await?
+                    .metadata
+                    .owner_references
+                    .unwrap_or_default();
+                if owners.iter().any(is_policy) {
+                    Ok(())
+                } else {
+                    Err(Error::Api(answer))
+                }
+            }
+            created => created.map(drop),
+        }
+    }
+
+    async fn change(&self, key: &ObjectKey, patch: Patch) -> Result<(), Error> {
+        let api = self.0.untyped::<VerticalPodAutoscaler>(&key.namespace);
+        api.patch(&key.name, &self.0.patching(), &Body::Json::<()>(patch))
+            .await
+            .map(drop)
+    }
+
+    async fn remove(&self, key: &ObjectKey, owner: &str) -> Result<(), Error> {
+        let api = self.0.untyped::<VerticalPodAutoscaler>(&key.namespace);
+        let is_right = |reference: &OwnerReference| is_policy(reference) && reference.uid == owner;
+        delete_owned(&api, &key.name, is_right, || Ok(()))
+            .await
+            .map(drop)
+    }
+
+    async fn put_status(&self, policy: &Policy, update: &StatusUpdate) -> Result<(), Error> {
+        let patch = match update {
+            StatusUpdate::Status(status) => {
+                let patch = status_patch(status).map_err(Error::SerdeError)?;
+                Body::Json(guarded(&policy.uid, patch))
+            }
+            StatusUpdate::Report(shard, report) => {
+                Body::Merge(report_patch(&policy.uid, *shard, report))
+            }
+        };
+        let (api, params) = (self.policies(policy), PatchParams::default());
+        api.patch_status(&policy.key.name, &params, &patch)
+            .await
+            .map(drop)
+    }
+
+    fn policies(&self, policy: &Policy) -> Api<DynamicObject> {
+        let client = self.0.client().clone();
+        match policy.scope {
+            PolicyScope::Namespace => Api::namespaced_with(
+                client,
+                &policy.key.namespace,
+                &ApiResource::erase::<SizingPolicy>(&()),
+            ),
+            PolicyScope::Cluster(_) => {
+                Api::all_with(client, &ApiResource::erase::<ClusterSizingPolicy>(&()))
+            }
+        }
+    }
+}
+
+fn outcome(sent: Result<(), Error>, key: &ObjectKey, action: &str) -> Result<WriteOutcome, String> {
+    match sent {
+        Ok(()) => Ok(WriteOutcome::Written),
+        Err(error) => {
+            tracing::warn!(object = %key, action, %error, "cannot write on behalf of a sizing policy");
+            let problem = match error {
+                Error::Api(status) => status.message.clone(),
+                error => error.to_string(),
+            };
+            Err(format!("{action} {key}: {problem}"))
+        }
+    }
+}
+
+fn object_of(policy: &Policy) -> ObjectReference {
+    let ObjectKey { namespace, name } = &policy.key;
+    match policy.scope {
+        PolicyScope::Namespace => reference::<SizingPolicy>(namespace, name, &policy.uid),
+        PolicyScope::Cluster(_) => reference::<ClusterSizingPolicy>(namespace, name, &policy.uid),
+    }
+}

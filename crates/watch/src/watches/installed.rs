@@ -1,0 +1,218 @@
+//! Watches that start once their kinds can be listed. In a cluster of upstream some kinds are not
+//! installed, and without a component in deploy/components there is no right to read others; the
+//! recommender runs without them.
+
+use std::time::Duration;
+
+use api::ehpa::EffectiveHorizontalPodAutoscaler;
+use api::prediction::TimeSeriesPrediction;
+use api::sizing_policy::{ClusterSizingPolicy, SizingPolicy};
+use api::substitute::Substitute;
+use k8s_openapi::api::autoscaling::v2::HorizontalPodAutoscaler;
+use k8s_openapi::api::core::v1::Namespace;
+use kube::api::{Api, ApiResource, DynamicObject, ListParams};
+use kube::{Client, Error, Resource};
+use tokio::time::sleep;
+
+use super::Watches;
+
+/// Interval of the attempts.
+const RETRY: Duration = Duration::from_secs(15);
+
+/// Reason why objects of a kind cannot be read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Obstacle {
+    NotInstalled,
+    NoRight,
+    /// A transient failure.
+    Failure,
+}
+
+impl Watches {
+    /// Watches EHPAs and the objects that they own as soon as all of these kinds can be listed, with
+    /// `sees_namespaces` also namespaces. Runs until a watch ends, which none does by itself.
+    pub async fn run_horizontal(self, sees_namespaces: bool) {
+        self.readable::<EffectiveHorizontalPodAutoscaler>().await;
+        self.readable::<TimeSeriesPrediction>().await;
+        self.readable::<HorizontalPodAutoscaler>().await;
+        self.readable::<Substitute>().await;
+        if sees_namespaces {
+            readable::<Namespace>(&self.client, None).await;
+        }
+        let mut watches = self.horizontal();
+        if sees_namespaces {
+            watches = watches.namespaces();
+        }
+        watches.ended().await;
+    }
+
+    /// Watches sizing policies, and the namespaces that they select by, as soon as all of these
+    /// kinds can be listed. Runs until a watch ends, which none does by itself.
+    pub async fn run_policies(self) {
+        self.readable::<SizingPolicy>().await;
+        if self.scope.namespace.is_none() {
+            self.readable::<ClusterSizingPolicy>().await;
+            self.readable::<Namespace>().await;
+        }
+        self.policies().ended().await;
+    }
+
+    /// Returns once objects of this kind can be listed in the scope.
+    async fn readable<K: Resource<DynamicType = ()>>(&self) {
+        readable::<K>(&self.client, self.scope.namespace.as_deref()).await;
+    }
+}
+
+/// Returns once objects of this kind can be listed, in one namespace or in all.
+async fn readable<K: Resource<DynamicType = ()>>(client: &Client, namespace: Option<&str>) {
+    let mut before = None;
+    while let Err(obstacle) = attempt::<K>(client, namespace).await {
+        if before != Some(obstacle) {
+            let (kind, group) = (K::kind(&()), K::group(&()));
+            match obstacle {
+                Obstacle::NotInstalled => {
+                    tracing::info!(%kind, %group, "the kind is not installed; ignoring its objects");
+                }
+                Obstacle::NoRight => {
+                    let message = "no right to list the kind; ignoring its objects; a component in deploy/components grants it";
+                    tracing::warn!(%kind, %group, "{message}");
+                }
+                Obstacle::Failure => {}
+            }
+        }
+        before = Some(obstacle);
+        sleep(RETRY).await;
+    }
+}
+
+async fn attempt<K: Resource<DynamicType = ()>>(
+    client: &Client,
+    namespace: Option<&str>,
+) -> Result<(), Obstacle> {
+    let resource = ApiResource::erase::<K>(&());
+    let api: Api<DynamicObject> = match namespace {
+        Some(namespace) => Api::namespaced_with(client.clone(), namespace, &resource),
+        None => Api::all_with(client.clone(), &resource),
+    };
+    match api.list_metadata(&ListParams::default().limit(1)).await {
+        Ok(_) => Ok(()),
+        Err(Error::Api(status)) if status.code == 404 => Err(Obstacle::NotInstalled),
+        Err(Error::Api(status)) if status.code == 403 => Err(Obstacle::NoRight),
+        Err(error) => {
+            tracing::debug!(kind = %K::kind(&()), %error, "cannot list a kind");
+            Err(Obstacle::Failure)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::convert::Infallible;
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicBool, Ordering};
+
+    use http::{Request, Response};
+    use kube::client::Body;
+    use serde_json::{Value, json};
+    use view::Scope;
+
+    use super::*;
+
+    /// An API server whose answers this function makes.
+    fn client(answer: impl Fn(Request<Body>) -> u16 + Clone + Send + 'static) -> Client {
+        let service = tower::service_fn(move |request: Request<Body>| {
+            let code = answer(request);
+            let body: Value = match code {
+                200 => json!({"metadata": {}, "items": []}),
+                _ => json!({"kind": "Status", "status": "Failure", "code": code}),
+            };
+            let response = Response::builder()
+                .status(code)
+                .body(Body::from(body.to_string().into_bytes()));
+            async move { Ok::<_, Infallible>(response.expect("a response")) }
+        });
+        Client::new(service, "default")
+    }
+
+    /// Checks whether a watch begins at an API server that grants every list but that of one
+    /// resource.
+    async fn check<F: Future<Output = ()>>(
+        refused: &str,
+        namespace: Option<&str>,
+        run: impl FnOnce(Watches) -> F,
+        expected: bool,
+    ) {
+        let path = format!("/{refused}");
+        let begun = Arc::new(AtomicBool::new(false));
+        let state = Arc::clone(&begun);
+        let client = client(move |request| {
+            let mut pairs = request.uri().query().unwrap_or_default().split('&');
+            let is_attempt = pairs.any(|pair| pair == "limit=1");
+            state.fetch_or(!is_attempt, Ordering::Relaxed);
+            match (is_attempt, request.uri().path().ends_with(&path)) {
+                (true, false) => 200,
+                (true, true) => 403,
+                (false, _) => 503,
+            }
+        });
+        let scope = Scope {
+            namespace: namespace.map(str::to_owned),
+            ..Scope::default()
+        };
+        let watching = tokio::time::timeout(RETRY * 4, run(Watches::new(client, scope)));
+        assert!(watching.await.is_err(), "a watch never ends");
+        assert_eq!(begun.load(Ordering::Relaxed), expected, "{refused}");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn no_object_of_ehpas_is_watched_before_everything_can_be_listed() {
+        for (refused, sees_namespaces, expected) in [
+            ("pods", true, true),
+            ("effectivehorizontalpodautoscalers", true, false),
+            ("timeseriespredictions", true, false),
+            ("horizontalpodautoscalers", true, false),
+            ("substitutes", true, false),
+            ("namespaces", true, false),
+            ("namespaces", false, true),
+        ] {
+            let run = |watches: Watches| watches.run_horizontal(sees_namespaces);
+            check(refused, None, run, expected).await;
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn no_policy_is_watched_before_everything_can_be_listed() {
+        for (refused, namespace, expected) in [
+            ("pods", None, true),
+            ("sizingpolicies", None, false),
+            ("clustersizingpolicies", None, false),
+            ("namespaces", None, false),
+            ("clustersizingpolicies", Some("shop"), true),
+            ("sizingpolicies", Some("shop"), false),
+        ] {
+            check(refused, namespace, Watches::run_policies, expected).await;
+        }
+    }
+
+    #[tokio::test]
+    async fn a_kind_is_read_where_it_is_installed_and_there_is_a_right_to() {
+        for (namespace, code, expected) in [
+            (None, 200, Ok(())),
+            (Some("shop"), 200, Ok(())),
+            (None, 404, Err(Obstacle::NotInstalled)),
+            (None, 403, Err(Obstacle::NoRight)),
+            (None, 503, Err(Obstacle::Failure)),
+        ] {
+            let within = namespace.map_or_else(String::new, |name| format!("/namespaces/{name}"));
+            let path = format!(
+                "/apis/autoscaling.crane.io/v1alpha1{within}/effectivehorizontalpodautoscalers"
+            );
+            let client = client(move |request| {
+                assert_eq!(request.uri().path(), path);
+                code
+            });
+            let found = attempt::<EffectiveHorizontalPodAutoscaler>(&client, namespace).await;
+            assert_eq!(found, expected, "{code}");
+        }
+    }
+}
