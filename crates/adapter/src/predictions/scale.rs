@@ -80,25 +80,12 @@ impl ScaleClient {
     }
 }
 
-impl std::fmt::Debug for ScaleClient {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("ScaleClient").finish_non_exhaustive()
-    }
-}
-
 /// Returns the replicas once that number of pods exists.
 fn settled_replicas(scale: &Scale) -> Result<i32, String> {
     // The API server omits zero.
-    let desired = scale
-        .spec
-        .as_ref()
-        .and_then(|spec| spec.replicas)
-        .unwrap_or_default();
-    let current = scale
-        .status
-        .as_ref()
-        .map(|status| status.replicas)
-        .unwrap_or_default();
+    let desired = scale.spec.as_ref().and_then(|spec| spec.replicas);
+    let desired = desired.unwrap_or_default();
+    let current = scale.status.as_ref().map_or(0, |status| status.replicas);
     if current == desired {
         Ok(desired)
     } else {
