@@ -1,5 +1,5 @@
 //! Fair shares of the adapter's limits, so that questions about one namespace never delay those
-//! about another, nor those of the horizontal pod autoscaler.
+//! about another, nor those of the HPA controller.
 //!
 //! The terms are those of API Priority and Fairness: a request has a priority level, and within it
 //! belongs to a flow, here its namespace. Each level has half of a limit for itself, and a flow of
@@ -20,7 +20,7 @@ pub enum PriorityLevel {
     /// Callers admitted for one namespace only, such as tenants.
     #[default]
     Namespaced,
-    /// Callers that may read all metrics of the cluster, such as the horizontal pod autoscaler.
+    /// Callers that may read all metrics of the cluster, such as the HPA controller.
     ClusterWide,
 }
 

@@ -14,7 +14,7 @@
 
 mod cron;
 mod forecast;
-mod pods;
+mod pod_cpu;
 mod scale;
 mod series;
 mod snapshot;
@@ -153,8 +153,10 @@ impl Predictions {
         let Some(namespace) = request.namespace.as_ref().filter(|_| is_of_pods) else {
             return Ok(None);
         };
-        self.with_snapshot(now, |snapshot| pods::values(snapshot, namespace, request))
-            .map(Some)
+        self.with_snapshot(now, |snapshot| {
+            pod_cpu::values(snapshot, namespace, request)
+        })
+        .map(Some)
     }
 
     fn with_snapshot<T>(&self, now: Timestamp, answer: impl FnOnce(&Snapshot<'_>) -> T) -> T {

@@ -1,4 +1,4 @@
-//! The providers of metrics. The first one that has a metric responds.
+//! Lookup order of a metric: routes, predictions, rules, default route.
 
 use std::sync::Arc;
 

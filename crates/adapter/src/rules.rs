@@ -13,9 +13,9 @@
 pub mod args;
 mod budget;
 mod catalog;
-mod listing;
+mod catalog_refresh;
 mod metrics;
-mod name_cache;
+mod object_name_cache;
 mod objects;
 mod query_cache;
 mod rule_file;
@@ -39,7 +39,7 @@ use crate::request::{CustomMetricRequest, ExternalMetricRequest, GroupResource, 
 use crate::status_error::StatusError;
 use crate::value::{ExternalValue, MetricNames, MetricValue};
 use catalog::{Catalog, MetricSource};
-use listing::{RelistConfig, Relister};
+use catalog_refresh::{RelistConfig, Relister};
 use metrics::Metrics;
 use objects::Objects;
 use query_cache::{QueryCache, Samples};
@@ -253,7 +253,7 @@ fn answer_key(query: &str, label: Option<&str>) -> String {
 }
 
 /// Returns the namespace of a request with its label. Cluster-scoped objects have none, even if the
-/// path has a namespace, as in the autoscaler's requests.
+/// path has a namespace, as in the HPA controller's requests.
 fn namespace<'a>(
     source: &'a MetricSource,
     request: &'a CustomMetricRequest,

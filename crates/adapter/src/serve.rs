@@ -1,15 +1,15 @@
-//! The HTTPS endpoint of the two APIs. Responses are JSON, except those of health checks, and errors
-//! are `Status` objects.
+//! The HTTPS endpoint of the two APIs. Responses are JSON, except those of health checks, and
+//! errors are `Status` objects.
 //!
 //! A request is parsed, authorized, then handled. `OpenAPI` documents need no authorization: their
 //! clients are anonymous.
 
 mod discovery;
 mod encode;
+mod error_response;
 mod openapi;
 mod path;
 mod query;
-mod status;
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
@@ -37,9 +37,9 @@ use crate::request::{
 use crate::routes::Via;
 use crate::status_error::StatusError;
 use delegated_auth::{Attributes, AuthorizedScope, DelegatedAuth, User};
+use error_response::{failure, json_response};
 use path::{ALL, Discovery, Objects, Route};
 use query::Selectors;
-use status::{failure, json_response};
 
 /// The limits of the endpoint. Its client is the API server, but every pod can connect.
 pub const LIMITS: Limits = Limits {
@@ -64,7 +64,7 @@ pub const LIMITS: Limits = Limits {
 const MAX_IN_FLIGHT: usize = 400;
 /// The timeout of authorization.
 const AUTHORIZATION_TIMEOUT: Duration = Duration::from_secs(10);
-/// The timeout of an authorized request. The autoscaler has five workers for the whole cluster.
+/// The timeout of an authorized request. The HPA controller has five workers for the whole cluster.
 const RESPONSE_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// The state that requests are handled from.

@@ -1,4 +1,4 @@
-//! References to Services.
+//! Namespace and name of a Service, and its DNS names.
 
 use std::fmt;
 

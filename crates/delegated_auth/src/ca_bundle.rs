@@ -15,7 +15,7 @@ use rustls_pki_types::pem::PemObject as _;
 use rustls_pki_types::{CertificateDer, UnixTime};
 use serving::tls::PeerCertificates;
 
-use crate::subject::validity;
+use crate::certificate_subject::validity;
 
 /// A bundle of CA certificates.
 #[derive(Clone)]

@@ -1,5 +1,5 @@
 //! Keeps the last known CA bundles if the `ConfigMap` loses them: a partial write must not lock out
-//! the autoscaler.
+//! the HPA controller.
 //!
 //! Source: `loadCABundle` of
 //! `k8s.io/apiserver/pkg/server/dynamiccertificates/configmap_cafile_content.go`, which keeps its

@@ -13,6 +13,7 @@ mod attributes;
 mod authorizer;
 mod ca_bundle;
 mod certificate_authenticator;
+mod certificate_subject;
 pub mod coalescing_cache;
 mod config;
 mod config_watcher;
@@ -22,7 +23,6 @@ mod overrides;
 mod rejection;
 mod request_headers;
 mod review;
-mod subject;
 mod token_authenticator;
 mod user;
 

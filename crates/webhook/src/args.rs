@@ -1,9 +1,9 @@
 //! The webhook's flags, with upstream's names and defaults.
 
 mod heartbeat;
-mod labels;
 mod registration;
 mod serving;
+mod webhook_labels;
 
 use ::serving::FeedReaderArgs;
 use anyhow::Context as _;

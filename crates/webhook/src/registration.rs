@@ -1,10 +1,10 @@
 //! The registration of the webhook: a `MutatingWebhookConfiguration` as upstream writes it, with
 //! all defaults, so that it can be compared with the one in the API server.
 
+mod deployment_rollout;
 mod namespace_scope;
 mod registrar;
 mod revision;
-mod rollout;
 mod write;
 
 use std::collections::BTreeMap;
@@ -18,12 +18,12 @@ use k8s_openapi::api::admissionregistration::v1::{
 use kube::core::ObjectMeta;
 use serving::ca_bundles::CERT_MANAGER_INJECT;
 
+pub use deployment_rollout::Replica;
 pub use namespace_scope::NamespaceScope;
 use namespace_scope::with_requirement;
 pub use registrar::Registrar;
 pub use revision::Revision;
 pub(crate) use revision::{ANNOTATION as REVISION_ANNOTATION, REPLICA_SET_ANNOTATION};
-pub use rollout::Replica;
 
 /// The name of the configuration.
 pub const CONFIGURATION: &str = "vpa-webhook-config";

@@ -1,9 +1,10 @@
-//! The replicas of workloads, read from the API server for each request. The autoscaler has just
-//! read them too, so an older value, such as one from a watch, would undo a change made in between.
+//! The replicas of workloads, read from the API server for each request. The HPA controller has
+//! just read them too, so an older value, such as one from a watch, would undo a change made in
+//! between.
 //!
-//! The autoscaler compares the value with the existing pods, and sets the replicas to their number
-//! if both are within its tolerance: in the middle of a rollout, ten of eleven pods would become
-//! eleven replicas. So there is no value until both numbers are equal.
+//! The HPA controller compares the value with the existing pods, and sets the replicas to their
+//! number if both are within its tolerance: in the middle of a rollout, ten of eleven pods would
+//! become eleven replicas. So there is no value until both numbers are equal.
 
 use std::sync::Arc;
 use std::time::Duration;

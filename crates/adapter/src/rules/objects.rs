@@ -13,7 +13,7 @@ use tokio::sync::watch;
 use tokio::time::timeout;
 use view::{Resource, View};
 
-use super::name_cache::NameCache;
+use super::object_name_cache::NameCache;
 use crate::status_error::StatusError;
 
 /// The timeout of a list.

@@ -23,7 +23,8 @@ use tokio::time::timeout;
 use crate::flow::Flow;
 use crate::status_error::StatusError;
 
-/// The timeout of a request. The autoscaler has few workers, and a slow request blocks one of them.
+/// The timeout of a request. The HPA controller has few workers, and a slow request blocks one of
+/// them.
 pub(super) const TIMEOUT: Duration = Duration::from_millis(1800);
 /// The time for which a result is fresh.
 const FRESH_FOR: SignedDuration = SignedDuration::from_secs(5);
@@ -32,8 +33,8 @@ const FAILED_FOR: SignedDuration = SignedDuration::from_secs(1);
 /// The time after which an unused query is removed, unless its last good result is valid for
 /// longer.
 const UNUSED_FOR: SignedDuration = SignedDuration::from_mins(2);
-/// The time after which an unused query makes room for another. The autoscaler repeats its requests
-/// after 15 s.
+/// The time after which an unused query makes room for another. The HPA controller repeats its
+/// requests after 15 s.
 const EVICT_AFTER: SignedDuration = SignedDuration::from_secs(20);
 /// The number of flows of a priority level that may evict entries per second. Each eviction scans
 /// all entries.

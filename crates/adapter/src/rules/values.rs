@@ -9,7 +9,7 @@ use crate::request::{CustomMetricRequest, ObjectSelector};
 use crate::status_error::StatusError;
 use crate::value::{DescribedObject, ExternalValue, MetricValue, MilliValue};
 
-/// The largest number of values of an external metric. The autoscaler adds them up.
+/// The largest number of values of an external metric. The HPA controller adds them up.
 const MAX_EXTERNAL: usize = 1000;
 
 /// Returns the values of these objects, as far as they exist. Of several series of an object the
@@ -66,8 +66,8 @@ pub(super) fn of_objects(
     Ok(found)
 }
 
-/// Returns the values of an external metric. If a value is not a number, there are none: the sum of the
-/// others would be too small.
+/// Returns the values of an external metric. If a value is not a number, there are none: the sum of
+/// the others would be too small.
 pub(super) fn external(
     metric: &str,
     samples: &[InstantSample],

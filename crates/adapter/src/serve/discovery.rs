@@ -1,7 +1,7 @@
 //! API discovery: a resource list for each version, and aggregated discovery in one document.
 //!
 //! A resource list contains the metrics of rules, for people who look there. The aggregated
-//! document does not: the autoscaler discovers no metrics, and every client would download
+//! document does not: the HPA controller discovers no metrics, and every client would download
 //! thousands of names. Clients warn about an empty list, so one placeholder resource stands for all
 //! metrics.
 
@@ -12,8 +12,8 @@ use axum::response::{IntoResponse as _, Response};
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha512};
 
+use super::error_response::json_response;
 use super::path::Discovery;
-use super::status::json_response;
 use crate::api_version::ApiVersion;
 use crate::value::MetricNames;
 

@@ -19,8 +19,8 @@ fn check(autoscalers: &[(&str, Value)], expected: Option<&str>) {
 fn selected_vpa(fixture: &Fixture, pod: &Value) -> Option<String> {
     let patch = fixture.patch(pod)?;
     let mut operations = patch.as_array().expect("a list").iter();
-    let path = "/metadata/annotations/vpaUpdates";
-    let updates = operations.find(|operation| operation["path"] == path)?;
+    let annotation = "/metadata/annotations/vpaUpdates";
+    let updates = operations.find(|operation| operation["path"] == annotation)?;
     let text = updates["value"].as_str()?;
     let text = text.strip_prefix("Pod resources updated by ")?;
     Some(text.split(':').next()?.to_owned())

@@ -2,7 +2,7 @@
 
 use anyhow::ensure;
 
-use super::labels::labels;
+use super::webhook_labels::labels;
 use crate::registration::{Address, FailurePolicy, NamespaceScope, Registration};
 
 /// Flags of the registration.

@@ -8,7 +8,7 @@ use kube::Api;
 use serving::ca_bundles::CaBundleObjects;
 use serving::certificates::ObservedCaBundle;
 
-use super::rollout::{NewerRevision, Replica};
+use super::deployment_rollout::{NewerRevision, Replica};
 use super::write::register;
 use super::{Address, CONFIGURATION, Registration};
 

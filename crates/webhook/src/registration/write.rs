@@ -10,7 +10,7 @@ use kube::api::{Patch, PatchParams};
 use runtime::Backoff;
 use serde_json::json;
 
-use super::rollout::Replica;
+use super::deployment_rollout::Replica;
 use super::{
     CONFIGURATION, REPLICA_SET_ANNOTATION, REVISION_ANNOTATION, Registration, bundle_of, is_current,
 };

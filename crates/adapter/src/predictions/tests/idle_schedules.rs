@@ -25,7 +25,7 @@ fn answer(desired: i32, current: i32) -> Result<i64, String> {
         .sum())
 }
 
-/// Returns the replicas that the autoscaler sets.
+/// Returns the replicas that the HPA controller sets.
 fn set(desired: i32, current: i32) -> i32 {
     let workload = Workload {
         pods: &[],

@@ -1,4 +1,4 @@
-//! Upstream providers in the routes file.
+//! The entry of one provider (`upstreams`) in the routes file.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
