@@ -1,5 +1,4 @@
-//! Compiles what KEDA's operator speaks to Rust: the client that asks it, and the server that
-//! stands for it in tests.
+//! Compiles KEDA's gRPC protocol: the client, and the server that replaces the operator in tests.
 
 use std::error::Error;
 

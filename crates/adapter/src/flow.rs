@@ -1,5 +1,5 @@
 //! Fair shares of the adapter's limits, so that questions about one namespace never delay those
-//! about another, nor those of the horizontal pod autoscaler.
+//! about another, nor those of the HPA controller.
 //!
 //! The terms are those of API Priority and Fairness: a request has a priority level, and within it
 //! belongs to a flow, here its namespace. Each level has half of a limit for itself, and a flow of
@@ -20,7 +20,7 @@ pub enum PriorityLevel {
     /// Callers admitted for one namespace only, such as tenants.
     #[default]
     Namespaced,
-    /// Callers that may read all metrics of the cluster, such as the horizontal pod autoscaler.
+    /// Callers that may read all metrics of the cluster, such as the HPA controller.
     ClusterWide,
 }
 
@@ -116,9 +116,9 @@ impl FlowLimiter {
 mod tests {
     use super::*;
 
-    fn flow(level: PriorityLevel, namespace: &str) -> Flow {
+    fn namespaced(namespace: &str) -> Flow {
         Flow {
-            level,
+            level: PriorityLevel::Namespaced,
             namespace: namespace.into(),
         }
     }
@@ -130,51 +130,31 @@ mod tests {
     #[test]
     fn a_namespace_has_an_eighth_and_leaves_the_rest_to_others() {
         let limiter = FlowLimiter::new(64);
-        let hostile = take_all(&limiter, &flow(PriorityLevel::Namespaced, "hostile"));
+        let hostile = take_all(&limiter, &namespaced("hostile"));
         assert_eq!(hostile.len(), 8);
-        assert!(
-            limiter
-                .try_acquire(&flow(PriorityLevel::Namespaced, "shop"))
-                .is_some()
-        );
+        assert!(limiter.try_acquire(&namespaced("shop")).is_some());
         let many: Vec<_> = (0..100)
-            .flat_map(|number| {
-                take_all(
-                    &limiter,
-                    &flow(PriorityLevel::Namespaced, &format!("hostile-{number}")),
-                )
-            })
+            .flat_map(|number| take_all(&limiter, &namespaced(&format!("hostile-{number}"))))
             .collect();
         assert_eq!(hostile.len() + many.len(), 32);
-        assert_eq!(
-            take_all(&limiter, &flow(PriorityLevel::ClusterWide, "hostile")).len(),
-            32
-        );
+        let cluster_wide = Flow {
+            level: PriorityLevel::ClusterWide,
+            ..namespaced("hostile")
+        };
+        assert_eq!(take_all(&limiter, &cluster_wide).len(), 32);
         drop((hostile, many));
-        assert_eq!(
-            take_all(&limiter, &flow(PriorityLevel::Namespaced, "shop")).len(),
-            8
-        );
+        assert_eq!(take_all(&limiter, &namespaced("shop")).len(), 8);
     }
 
     #[tokio::test(start_paused = true)]
     async fn those_who_wait_for_one_namespace_do_not_delay_another() {
         let limiter = Arc::new(FlowLimiter::new(64));
-        let held = take_all(&limiter, &flow(PriorityLevel::Namespaced, "hostile"));
+        let held = take_all(&limiter, &namespaced("hostile"));
         let waiting = Arc::clone(&limiter);
-        let waiting = tokio::spawn(async move {
-            waiting
-                .acquire(&flow(PriorityLevel::Namespaced, "hostile"))
-                .await
-                .is_some()
-        });
+        let waiting =
+            tokio::spawn(async move { waiting.acquire(&namespaced("hostile")).await.is_some() });
         tokio::task::yield_now().await;
-        assert!(
-            limiter
-                .acquire(&flow(PriorityLevel::Namespaced, "shop"))
-                .await
-                .is_some()
-        );
+        assert!(limiter.acquire(&namespaced("shop")).await.is_some());
         assert!(!waiting.is_finished());
         drop(held);
         assert!(waiting.await.expect("no panic"));
@@ -184,11 +164,8 @@ mod tests {
     fn namespaces_without_requests_are_forgotten() {
         let limiter = FlowLimiter::new(64);
         for number in 0..10 * MANY_NAMESPACES {
-            assert!(
-                limiter
-                    .try_acquire(&flow(PriorityLevel::Namespaced, &number.to_string()))
-                    .is_some()
-            );
+            let flow = namespaced(&number.to_string());
+            assert!(limiter.try_acquire(&flow).is_some());
         }
         assert!(limiter.namespaces.lock().len() <= MANY_NAMESPACES);
     }

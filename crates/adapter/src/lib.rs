@@ -1,5 +1,5 @@
 //! The metrics adapter: serves `custom.metrics.k8s.io` and `external.metrics.k8s.io`, which the
-//! horizontal pod autoscaler reads through API aggregation.
+//! HPA controller reads through API aggregation.
 //!
 //! * [`args`]: the flags.
 //! * [`run`]: the wiring.

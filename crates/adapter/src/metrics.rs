@@ -4,7 +4,10 @@ use std::time::Duration;
 
 use axum::http::StatusCode;
 use jiff::Timestamp;
-use prometheus::{HistogramOpts, HistogramVec, IntCounterVec, IntGaugeVec, Opts, Registry};
+use prometheus::{
+    HistogramVec, IntCounterVec, IntGaugeVec, Registry, register_histogram_vec_with_registry,
+    register_int_counter_vec_with_registry, register_int_gauge_vec_with_registry,
+};
 
 use crate::api_version::ApiVersion;
 
@@ -54,53 +57,40 @@ pub struct Metrics {
 impl Metrics {
     /// Registers the metrics.
     pub fn register(registry: &Registry) -> Result<Self, prometheus::Error> {
-        let histogram = |name, help, buckets: &[f64], label: &str| {
-            HistogramVec::new(
-                HistogramOpts::new(name, help).buckets(buckets.to_vec()),
-                &[label],
-            )
-        };
-        let metrics = Self {
-            requests: IntCounterVec::new(
-                Opts::new(
-                    "plimsoll_adapter_requests_total",
-                    "Requests by API and status code.",
-                ),
+        Ok(Self {
+            requests: register_int_counter_vec_with_registry!(
+                "plimsoll_adapter_requests_total",
+                "Requests by API and status code.",
                 &["api", "code"],
+                registry
             )?,
-            latency: histogram(
+            latency: register_histogram_vec_with_registry!(
                 "plimsoll_adapter_request_duration_seconds",
                 "Latency of requests in seconds, from the end of the headers to the response, by API.",
-                &LATENCY_BUCKETS,
-                "api",
+                &["api"],
+                LATENCY_BUCKETS.to_vec(),
+                registry
             )?,
-            freshness: histogram(
+            freshness: register_histogram_vec_with_registry!(
                 "metrics_apiserver_metric_freshness_seconds",
                 "Age of served values in seconds by API group.",
-                &FRESHNESS_BUCKETS,
-                "group",
+                &["group"],
+                FRESHNESS_BUCKETS.to_vec(),
+                registry
             )?,
-            leads_here: IntGaugeVec::new(
-                Opts::new(
-                    "plimsoll_adapter_apiservice_owned",
-                    "1 if the APIService points at the adapter's Service.",
-                ),
+            leads_here: register_int_gauge_vec_with_registry!(
+                "plimsoll_adapter_apiservice_owned",
+                "1 if the APIService points at the adapter's Service.",
                 &["name"],
+                registry
             )?,
-            foreign_changes: IntCounterVec::new(
-                Opts::new(
-                    "plimsoll_adapter_apiservice_external_changes_total",
-                    "Changes by others of an APIService that points, or pointed, at the adapter's Service.",
-                ),
+            foreign_changes: register_int_counter_vec_with_registry!(
+                "plimsoll_adapter_apiservice_external_changes_total",
+                "Changes by others of an APIService that points, or pointed, at the adapter's Service.",
                 &["name"],
+                registry
             )?,
-        };
-        registry.register(Box::new(metrics.requests.clone()))?;
-        registry.register(Box::new(metrics.latency.clone()))?;
-        registry.register(Box::new(metrics.freshness.clone()))?;
-        registry.register(Box::new(metrics.leads_here.clone()))?;
-        registry.register(Box::new(metrics.foreign_changes.clone()))?;
-        Ok(metrics)
+        })
     }
 
     /// Records a response and its latency.

@@ -14,7 +14,7 @@
 
 mod cron;
 mod forecast;
-mod pods;
+mod pod_cpu;
 mod scale;
 mod series;
 mod snapshot;
@@ -47,7 +47,7 @@ pub const CRON: &str = "crane_autoscaling_cron";
 pub const POD_CPU: &str = "crane_pod_cpu_usage";
 
 /// The predictions and cron schedules of the cluster.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct Predictions {
     view: watch::Receiver<View>,
     /// The recommender's feed, which is newer than what the recommender has written.
@@ -149,16 +149,14 @@ impl Predictions {
         request: &CustomMetricRequest,
         now: Timestamp,
     ) -> Result<Option<Vec<MetricValue>>, StatusError> {
-        match (
-            request.metric.as_str(),
-            request.resource.to_string().as_str(),
-            &request.namespace,
-        ) {
-            (POD_CPU, "pods", Some(namespace)) => self
-                .with_snapshot(now, |snapshot| pods::values(snapshot, namespace, request))
-                .map(Some),
-            _ => Ok(None),
-        }
+        let is_of_pods = request.metric == POD_CPU && request.resource.to_string() == "pods";
+        let Some(namespace) = request.namespace.as_ref().filter(|_| is_of_pods) else {
+            return Ok(None);
+        };
+        self.with_snapshot(now, |snapshot| {
+            pod_cpu::values(snapshot, namespace, request)
+        })
+        .map(Some)
     }
 
     fn with_snapshot<T>(&self, now: Timestamp, answer: impl FnOnce(&Snapshot<'_>) -> T) -> T {

@@ -1,4 +1,4 @@
-//! The providers of metrics. The first one that has a metric responds.
+//! Lookup order of a metric: routes, predictions, rules, default route.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use crate::value::{ExternalValue, MetricNames, MetricValue};
 use delegated_auth::{Attributes, DelegatedAuth, User};
 
 /// The providers of metrics.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub struct Providers {
     /// Predictions and cron schedules.
     pub predictions: Predictions,
@@ -25,7 +25,6 @@ pub struct Providers {
 }
 
 /// The authorized caller of a request.
-#[derive(Debug)]
 pub struct Caller<'a> {
     /// The user.
     pub user: &'a User,
@@ -63,18 +62,14 @@ impl Providers {
                 return Ok(values);
             }
         }
-        let CustomMetricRequest {
-            resource,
-            objects,
-            metric,
-            ..
-        } = request;
-        let of = match objects {
+        let resource = &request.resource;
+        let of = match &request.objects {
             ObjectSelector::Name(name) => format!("{resource} {name}"),
             ObjectSelector::Labels(_) => resource.to_string(),
         };
         Err(StatusError::NotFound(format!(
-            "the server could not find the metric {metric} for {of}"
+            "the server could not find the metric {} for {of}",
+            request.metric
         )))
     }
 
@@ -86,33 +81,25 @@ impl Providers {
         caller: &Caller<'_>,
         now: Timestamp,
     ) -> Result<Vec<ExternalValue>, StatusError> {
-        if let Some(route) = self
-            .routes
-            .as_ref()
-            .and_then(|routes| routes.route_for(request))
-        {
+        let routes = self.routes.as_ref();
+        if let Some(route) = routes.and_then(|routes| routes.route_for(request)) {
             return caller.forward(request, &route).await;
         }
-        if let Some(values) = self
-            .predictions
-            .external(request, &caller.flow, now)
-            .await?
-        {
+        let (predictions, flow) = (&self.predictions, &caller.flow);
+        if let Some(values) = predictions.external(request, flow, now).await? {
             return Ok(values);
         }
         if let Some(rules) = &self.rules
-            && let Some(values) = rules.external(request, &caller.flow, now).await?
+            && let Some(values) = rules.external(request, flow, now).await?
         {
             return Ok(values);
         }
-        if let Some(route) = self.routes.as_ref().and_then(Routes::default_route) {
+        if let Some(route) = routes.and_then(Routes::default_route) {
             return caller.forward(request, &route).await;
         }
-        let ExternalMetricRequest {
-            metric, namespace, ..
-        } = request;
         Err(StatusError::NotFound(format!(
-            "the server could not find the metric {metric} in the namespace {namespace}"
+            "the server could not find the metric {} in the namespace {}",
+            request.metric, request.namespace
         )))
     }
 }

@@ -10,7 +10,7 @@ mod api_services;
 use k8s_openapi::kube_aggregator::pkg::apis::apiregistration::v1::{APIService, APIServiceSpec};
 
 use crate::api_version::ApiVersion;
-use crate::service_ref::OwnService;
+use crate::service_ref::ServiceRef;
 
 pub use api_services::ApiServices;
 pub(crate) use serving::ca_bundles::CERT_MANAGER_INJECT as INJECTED;
@@ -48,18 +48,19 @@ pub struct Trusted {
 }
 
 /// Classifies an object for the adapter behind this Service.
-pub fn standing(present: Option<&APIService>, own: &OwnService) -> Standing {
+pub fn standing(present: Option<&APIService>, own: &ServiceRef) -> Standing {
     let Some(present) = present else {
         return Standing::Missing;
     };
     let spec = present.spec.as_ref();
     let service = spec.and_then(|spec| spec.service.as_ref());
-    let leads_to = |name: &Option<String>| name.clone().unwrap_or_default();
-    let (namespace, name) = service
-        .map(|service| (leads_to(&service.namespace), leads_to(&service.name)))
-        .unwrap_or_default();
-    if namespace != own.namespace || name != own.name {
-        return Standing::Elsewhere(format!("{namespace}/{name}"));
+    let text = |field: &Option<String>| field.clone().unwrap_or_default();
+    let service = service.map_or_else(
+        || ServiceRef::new("", ""),
+        |service| ServiceRef::new(text(&service.namespace), text(&service.name)),
+    );
+    if service != *own {
+        return Standing::Elsewhere(service.to_string());
     }
     if spec.is_some_and(|spec| spec.insecure_skip_tls_verify == Some(true)) {
         return Standing::Insecure;
@@ -122,10 +123,14 @@ mod tests {
 
     use super::*;
 
-    fn own() -> OwnService {
-        OwnService {
-            namespace: "suite".to_owned(),
-            name: "adapter".to_owned(),
+    fn own() -> ServiceRef {
+        ServiceRef::new("suite", "adapter")
+    }
+
+    fn trusted(is_available: bool) -> Trusted {
+        Trusted {
+            bundle: "bundle".to_owned(),
+            is_available,
         }
     }
 
@@ -149,28 +154,21 @@ mod tests {
     #[test]
     fn only_objects_that_refer_to_this_service_are_ours() {
         assert_eq!(standing(None, &own()), Standing::Missing);
-        let trusted = |is_available| Trusted {
-            bundle: "bundle".to_owned(),
-            is_available,
-        };
-        check(&json!({}), &Standing::Ours(trusted(true)));
-        check(&json!({"/status": null}), &Standing::Ours(trusted(false)));
+        let ours = |is_available| Standing::Ours(trusted(is_available));
+        check(&json!({}), &ours(true));
+        check(&json!({"/status": null}), &ours(false));
         check(
             &json!({"/status/conditions/0/status": "False"}),
-            &Standing::Ours(trusted(false)),
+            &ours(false),
         );
-        check(
-            &json!({"/spec/service/name": "keda"}),
-            &Standing::Elsewhere("suite/keda".to_owned()),
-        );
-        check(
-            &json!({"/spec/service/namespace": "keda"}),
-            &Standing::Elsewhere("keda/adapter".to_owned()),
-        );
-        check(
-            &json!({"/spec/service": null}),
-            &Standing::Elsewhere("/".to_owned()),
-        );
+        for (pointer, value, service) in [
+            ("/spec/service/name", json!("keda"), "suite/keda"),
+            ("/spec/service/namespace", json!("keda"), "keda/adapter"),
+            ("/spec/service", json!(null), "/"),
+        ] {
+            let expected = Standing::Elsewhere(service.to_owned());
+            check(&json!({pointer: value}), &expected);
+        }
         let insecure = json!({
             "groupPriorityMinimum": 100, "versionPriority": 100, "insecureSkipTLSVerify": true,
             "service": {"namespace": "suite", "name": "adapter"},
@@ -180,18 +178,12 @@ mod tests {
 
     #[test]
     fn what_cert_manager_puts_in_place_is_its_own() {
-        let injected = Standing::Injected(Trusted {
-            bundle: "bundle".to_owned(),
-            is_available: true,
-        });
+        let injected = Standing::Injected(trusted(true));
         let annotated = json!({"annotations": {"cert-manager.io/inject-ca-from": "suite/adapter"}});
         check(&json!({"/metadata": annotated}), &injected);
         let owner = |manager: &str, field: &str| json!({"/metadata": {"managedFields": [{"manager": manager, "fieldsV1": {"f:spec": {field: {}}}}]}});
         check(&owner("cert-manager-cainjector", "f:caBundle"), &injected);
-        let ours = Standing::Ours(Trusted {
-            bundle: "bundle".to_owned(),
-            is_available: true,
-        });
+        let ours = Standing::Ours(trusted(true));
         check(&owner("cert-manager-cainjector", "f:service"), &ours);
         check(&owner("kubectl", "f:caBundle"), &ours);
     }
@@ -206,12 +198,7 @@ mod tests {
                 "v1beta1.external.metrics.k8s.io"
             ]
         );
-        let names = [
-            "adapter",
-            "adapter.suite",
-            "adapter.suite.svc",
-            "adapter.suite.svc.cluster.local",
-        ];
-        assert_eq!(own().names(), names);
+        let names = "adapter adapter.suite adapter.suite.svc adapter.suite.svc.cluster.local";
+        assert_eq!(own().names().join(" "), names);
     }
 }

@@ -57,3 +57,14 @@ pub struct ExternalMetricRequest {
     /// The selector of the metric's series (`labelSelector`).
     pub selector: Selector,
 }
+
+#[cfg(test)]
+impl ExternalMetricRequest {
+    pub(crate) fn new(namespace: &str, metric: &str, selector: &str) -> Self {
+        Self {
+            namespace: namespace.to_owned(),
+            metric: metric.to_owned(),
+            selector: selector.parse().expect("a selector"),
+        }
+    }
+}

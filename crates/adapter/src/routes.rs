@@ -18,7 +18,6 @@ mod upstream;
 mod via;
 
 use std::collections::BTreeMap;
-use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -28,7 +27,7 @@ use arc_swap::ArcSwap;
 use prometheus::Registry;
 
 use crate::request::ExternalMetricRequest;
-use crate::service_ref::OwnService;
+use crate::service_ref::ServiceRef;
 use crate::status_error::StatusError;
 use crate::value::ExternalValue;
 use file::File;
@@ -47,7 +46,7 @@ const CONNECT_TIMEOUT: Duration = Duration::from_millis(600);
 #[derive(Clone)]
 pub struct Routes {
     /// The adapter's name in the `x-metrics-hop` header, the same for all replicas.
-    own: Arc<OwnService>,
+    own: Arc<ServiceRef>,
     file: Arc<PathBuf>,
     token: Arc<PathBuf>,
     current: Arc<ArcSwap<Table>>,
@@ -61,17 +60,9 @@ struct Table {
     upstreams: BTreeMap<String, Upstream>,
 }
 
-impl fmt::Debug for Routes {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Routes")
-            .field("file", &self.file)
-            .finish_non_exhaustive()
-    }
-}
-
 /// The route that matches a request.
 pub struct MatchedRoute {
-    own: Arc<OwnService>,
+    own: Arc<ServiceRef>,
     route: String,
     upstream: Upstream,
 }
@@ -79,8 +70,8 @@ pub struct MatchedRoute {
 /// Returns the upstream of a routes file that serves the metrics of this Service and has a route.
 pub(crate) fn upstream_for(
     text: &str,
-    own: &OwnService,
-    service: &OwnService,
+    own: &ServiceRef,
+    service: &ServiceRef,
 ) -> anyhow::Result<Option<String>> {
     Ok(File::read(text, own, Path::new(""))?
         .upstream_for(service)
@@ -91,20 +82,16 @@ impl Routes {
     /// Loads the file, which must be valid. Returns `None` without a file.
     pub async fn load(
         args: RoutesArgs,
-        own: OwnService,
+        own: ServiceRef,
         registry: &Registry,
     ) -> anyhow::Result<Option<Self>> {
-        let RoutesArgs {
-            routes_file,
-            routes_token_file,
-        } = args;
-        let Some(file) = routes_file else {
+        let Some(file) = args.routes_file else {
             return Ok(None);
         };
         let routes = Self {
             own: Arc::new(own),
             file: Arc::new(file),
-            token: Arc::new(routes_token_file),
+            token: Arc::new(args.routes_token_file),
             current: Arc::default(),
             metrics: Metrics::register(registry).context("metrics about routes")?,
         };
@@ -192,8 +179,7 @@ impl MatchedRoute {
         request: &ExternalMetricRequest,
         via: &Via,
     ) -> Result<Vec<ExternalValue>, StatusError> {
-        let OwnService { namespace, name } = &*self.own;
-        match via.append(&format!("{namespace}/{name}")) {
+        match via.append(&self.own.to_string()) {
             Ok(via) => self.upstream.forward(&self.route, request, via).await,
             Err(error) => Err(self.upstream.loop_detected(&self.route, request, &error)),
         }

@@ -13,9 +13,9 @@
 pub mod args;
 mod budget;
 mod catalog;
-mod listing;
+mod catalog_refresh;
 mod metrics;
-mod name_cache;
+mod object_name_cache;
 mod objects;
 mod query_cache;
 mod rule_file;
@@ -39,7 +39,7 @@ use crate::request::{CustomMetricRequest, ExternalMetricRequest, GroupResource, 
 use crate::status_error::StatusError;
 use crate::value::{ExternalValue, MetricNames, MetricValue};
 use catalog::{Catalog, MetricSource};
-use listing::{RelistConfig, Relister};
+use catalog_refresh::{RelistConfig, Relister};
 use metrics::Metrics;
 use objects::Objects;
 use query_cache::{QueryCache, Samples};
@@ -98,33 +98,26 @@ impl Rules {
         view: watch::Receiver<View>,
         chassis: &Chassis,
     ) -> anyhow::Result<Self> {
-        let RulesConfig {
-            file,
-            connection,
-            relist_interval,
-            max_age,
-            last_good_for,
-        } = settings;
         let client = &chassis.client;
         let metrics = Metrics::register(&chassis.registry)?;
         let shared = Arc::new(Shared {
             catalog: ArcSwapOption::empty(),
             names: ArcSwap::default(),
-            store: Arc::new(Store::new(connection, metrics.clone())),
-            cache: QueryCache::new(last_good_for),
+            store: Arc::new(Store::new(settings.connection, metrics.clone())),
+            cache: QueryCache::new(settings.last_good_for),
             relist_requested: Notify::new(),
             metrics,
         });
         let relist = RelistConfig {
-            interval: relist_interval,
-            max_age,
+            interval: settings.relist_interval,
+            max_age: settings.max_age,
         };
         let listing = Relister::new(
             Arc::clone(&shared),
             client.clone(),
             chassis.clock(),
             relist,
-            file,
+            settings.file,
         )?;
         chassis.tasks.spawn_until_shutdown("rules", listing.run());
         let objects = Arc::new(Objects::new(client.clone(), view));
@@ -245,21 +238,11 @@ impl Rules {
             self.shared
                 .store
                 .query(query.to_owned(), label.map(str::to_owned), flow.clone());
-        let answer = self
-            .shared
-            .cache
-            .get(&answer_key(query, label), flow, now, request)
-            .await;
-        self.shared
-            .metrics
-            .answered(answer.as_ref().ok().map(|(_, from)| *from));
+        let Shared { cache, metrics, .. } = &*self.shared;
+        let key = answer_key(query, label);
+        let answer = cache.get(&key, flow, now, request).await;
+        metrics.answered(answer.as_ref().ok().map(|(_, from)| *from));
         answer.map(|(samples, _)| samples)
-    }
-}
-
-impl std::fmt::Debug for Rules {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Rules").finish_non_exhaustive()
     }
 }
 
@@ -270,7 +253,7 @@ fn answer_key(query: &str, label: Option<&str>) -> String {
 }
 
 /// Returns the namespace of a request with its label. Cluster-scoped objects have none, even if the
-/// path has a namespace, as in the autoscaler's requests.
+/// path has a namespace, as in the HPA controller's requests.
 fn namespace<'a>(
     source: &'a MetricSource,
     request: &'a CustomMetricRequest,
@@ -340,20 +323,10 @@ mod tests {
     /// Rules without a catalog.
     fn unlisted() -> Rules {
         let metrics = Metrics::register(&prometheus::Registry::new()).expect("metrics");
-        let connection = Connection {
-            address: "http://localhost".to_owned(),
-            credentials: sources::prometheus::Credentials::None,
-            ca_file: None,
-            client_certificate: None,
-            insecure: false,
-            query_timeout: Duration::ZERO,
-            headers: Vec::new(),
-            always_post: false,
-        };
         let shared = Shared {
             catalog: ArcSwapOption::empty(),
             names: ArcSwap::default(),
-            store: Arc::new(Store::new(connection, metrics.clone())),
+            store: Arc::new(Store::new(Connection::default(), metrics.clone())),
             cache: QueryCache::new(Duration::from_mins(1)),
             relist_requested: Notify::new(),
             metrics,
@@ -374,10 +347,9 @@ mod tests {
         let (rules, now, flow) = (unlisted(), Timestamp::UNIX_EPOCH, Flow::default());
         for (label, count) in [(None, 2), (Some("pod"), 1), (None, 2)] {
             let labels = [("pod", "web-1"), ("queue", "orders")]
-                .iter()
-                .filter(|(name, _)| label.is_none_or(|it| it == *name));
-            let labels = labels
-                .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()))
+                .into_iter()
+                .filter(|(name, _)| label.is_none_or(|it| it == *name))
+                .map(|(name, value)| (name.to_owned(), value.to_owned()))
                 .collect();
             let sample = sources::prometheus::InstantSample {
                 labels,
@@ -385,16 +357,9 @@ mod tests {
                 value: 1.0,
             };
             let request = async { Ok(vec![sample]) };
-            let answer = rules
-                .shared
-                .cache
-                .get(&answer_key("up", label), &flow, now, request)
-                .await;
-            assert_eq!(
-                answer.expect("an answer").0[0].labels.len(),
-                count,
-                "{label:?}"
-            );
+            let (cache, key) = (&rules.shared.cache, answer_key("up", label));
+            let (samples, _) = cache.get(&key, &flow, now, request).await.expect("samples");
+            assert_eq!(samples[0].labels.len(), count, "{label:?}");
         }
     }
 
@@ -406,17 +371,14 @@ mod tests {
                 .saturating_add(began.elapsed())
                 .expect("in range")
         };
-        let answer = rules
-            .shared
-            .cache
-            .get("up", &Flow::default(), now(), async { Ok(Vec::new()) })
-            .await;
-        assert!(answer.is_ok());
+        let (cache, flow) = (&rules.shared.cache, Flow::default());
+        let answer = cache.get("up", &flow, now(), async { Ok(Vec::new()) });
+        assert!(answer.await.is_ok());
         let forgetting = tokio::spawn(rules.clone().forget(now));
         tokio::time::sleep(Duration::from_secs(100)).await;
-        assert_eq!(rules.shared.cache.len(), 1);
+        assert_eq!(cache.len(), 1);
         tokio::time::sleep(Duration::from_secs(30)).await;
-        assert_eq!(rules.shared.cache.len(), 0);
+        assert_eq!(cache.len(), 0);
         forgetting.abort();
     }
 
@@ -425,12 +387,8 @@ mod tests {
         let named = |name: &str| ObjectSelector::Name(name.to_owned());
         check(Some("shop"), "namespaces", named("bank"), true);
         check(Some("shop"), "namespace", named("bank"), true);
-        check(
-            Some("shop"),
-            "namespaces",
-            ObjectSelector::Labels(Selector::everything()),
-            true,
-        );
+        let all = ObjectSelector::Labels(Selector::everything());
+        check(Some("shop"), "namespaces", all, true);
         check(Some("shop"), "namespaces", named("shop"), false);
         check(None, "namespaces", named("bank"), false);
         check(Some("shop"), "nodes", named("n-1"), false);

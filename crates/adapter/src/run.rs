@@ -82,11 +82,8 @@ pub async fn run_on(
         routes,
     };
     let clock = chassis.clock();
-    let Some(certificates) = chassis
-        .shutdown
-        .run_until_cancelled(source.get(&clock))
-        .await
-    else {
+    let certificates = source.get(&clock);
+    let Some(certificates) = chassis.shutdown.run_until_cancelled(certificates).await else {
         return Ok(());
     };
     let certificates = certificates?;
@@ -104,7 +101,6 @@ pub async fn run_on(
         providers,
         metrics: metrics.clone(),
         health,
-        shutdown: chassis.shutdown.clone(),
     };
     let server = port.serve(
         server_state.router(),

@@ -1,15 +1,15 @@
-//! The HTTPS endpoint of the two APIs. Responses are JSON, except those of health checks, and errors
-//! are `Status` objects.
+//! The HTTPS endpoint of the two APIs. Responses are JSON, except those of health checks, and
+//! errors are `Status` objects.
 //!
 //! A request is parsed, authorized, then handled. `OpenAPI` documents need no authorization: their
 //! clients are anonymous.
 
 mod discovery;
 mod encode;
+mod error_response;
 mod openapi;
 mod path;
 mod query;
-mod status;
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
@@ -25,7 +25,6 @@ use runtime::endpoints::Endpoints;
 use serving::serve::{Limits, Peer};
 use serving::tls::PeerCertificates;
 use tokio::time::timeout;
-use tokio_util::sync::CancellationToken;
 use tower::ServiceExt as _;
 
 use crate::api_version::ApiVersion;
@@ -38,9 +37,9 @@ use crate::request::{
 use crate::routes::Via;
 use crate::status_error::StatusError;
 use delegated_auth::{Attributes, AuthorizedScope, DelegatedAuth, User};
+use error_response::{failure, json_response};
 use path::{ALL, Discovery, Objects, Route};
 use query::Selectors;
-use status::{failure, json_response};
 
 /// The limits of the endpoint. Its client is the API server, but every pod can connect.
 pub const LIMITS: Limits = Limits {
@@ -65,11 +64,10 @@ pub const LIMITS: Limits = Limits {
 const MAX_IN_FLIGHT: usize = 400;
 /// The timeout of authorization.
 const AUTHORIZATION_TIMEOUT: Duration = Duration::from_secs(10);
-/// The timeout of an authorized request. The autoscaler has five workers for the whole cluster.
+/// The timeout of an authorized request. The HPA controller has five workers for the whole cluster.
 const RESPONSE_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// The state that requests are handled from.
-#[derive(Debug)]
 pub struct AdapterServer {
     /// Authentication and authorization.
     pub auth: DelegatedAuth,
@@ -77,10 +75,8 @@ pub struct AdapterServer {
     pub providers: Providers,
     /// Metrics of requests.
     pub metrics: Metrics,
-    /// Health checks.
+    /// Health checks. After their shutdown, clients are asked to close their connections.
     pub health: Endpoints,
-    /// Cancelled on shutdown. Clients are then asked to close their connections.
-    pub shutdown: CancellationToken,
 }
 
 struct Handler {
@@ -105,7 +101,7 @@ impl AdapterServer {
 async fn handle(State(handler): State<Arc<Handler>>, request: Request) -> Response {
     let (began, protocol) = (Instant::now(), request.version());
     let AdapterServer {
-        metrics, shutdown, ..
+        metrics, health, ..
     } = &handler.server;
     let route = Route::of(request.uri().path());
     let api = route.as_ref().map_or(Api::None, api_of);
@@ -120,7 +116,7 @@ async fn handle(State(handler): State<Arc<Handler>>, request: Request) -> Respon
         )),
     };
     metrics.answered(api, response.status(), began.elapsed());
-    if shutdown.is_cancelled() && protocol < Version::HTTP_2 {
+    if health.shutdown.is_cancelled() && protocol < Version::HTTP_2 {
         response
             .headers_mut()
             .insert(header::CONNECTION, HeaderValue::from_static("close"));
@@ -148,10 +144,9 @@ impl Handler {
         if request.method() != Method::GET {
             return Err(StatusError::MethodNotAllowed);
         }
-        let route = match route {
-            Route::OpenApi(document) => return Ok(openapi::respond(document)),
-            other => other,
-        };
+        if let Route::OpenApi(document) = route {
+            return Ok(openapi::respond(document));
+        }
         let Some(attributes) = route.attributes(request.uri().path()) else {
             return Err(StatusError::Unauthorized);
         };
@@ -162,7 +157,11 @@ impl Handler {
             .authorize(peer.as_ref(), &mut parts.headers, &attributes)
             .await?;
         match operation {
-            Operation::Health => self.health(Request::from_parts(parts, body)).await,
+            Operation::Health => {
+                let request = Request::from_parts(parts, body);
+                let Ok(response) = self.health.clone().oneshot(request).await;
+                Ok(response)
+            }
             Operation::Discovery(document) => Ok(discovery::respond(
                 &document,
                 &parts.headers,
@@ -178,12 +177,11 @@ impl Handler {
                     .limiter
                     .try_acquire(&flow)
                     .ok_or(StatusError::TooManyRequests)?;
-                let auth = &self.server.auth;
                 let caller = Caller {
                     user: &user,
                     attributes: &attributes,
                     via: Via::from_headers(&parts.headers),
-                    auth,
+                    auth: &self.server.auth,
                     flow,
                 };
                 let values = self.values(version, &request, &caller);
@@ -207,11 +205,6 @@ impl Handler {
         }
     }
 
-    async fn health(&self, request: Request) -> Result<Response, StatusError> {
-        let Ok(response) = self.health.clone().oneshot(request).await;
-        Ok(response)
-    }
-
     async fn authorize(
         &self,
         peer: Option<&PeerCertificates>,
@@ -223,12 +216,9 @@ impl Handler {
                 "the API server did not authorize the caller within {AUTHORIZATION_TIMEOUT:?}"
             ))
         };
-        let (user, scope) = timeout(
-            AUTHORIZATION_TIMEOUT,
-            self.server.auth.authorize(peer, headers, attributes),
-        )
-        .await
-        .map_err(late)??;
+        let authorized = self.server.auth.authorize(peer, headers, attributes);
+        let authorized = timeout(AUTHORIZATION_TIMEOUT, authorized).await;
+        let (user, scope) = authorized.map_err(late)??;
         let level = match scope {
             AuthorizedScope::Cluster => PriorityLevel::ClusterWide,
             AuthorizedScope::Request => PriorityLevel::Namespaced,
@@ -284,46 +274,34 @@ impl Operation {
                 objects,
                 metric,
             } => {
-                let Selectors {
-                    labels,
-                    metric: metric_selector,
-                } = Selectors::parse(query)?;
-                let (namespace, resource, objects) = match objects {
+                let selectors = Selectors::parse(query)?;
+                let (namespace, resource, name) = match objects {
                     Objects::Of {
                         namespace,
                         resource,
                         name,
-                    } if name == ALL => (namespace, resource, ObjectSelector::Labels(labels)),
-                    Objects::Of {
-                        namespace,
-                        resource,
-                        name,
-                    } => (namespace, resource, ObjectSelector::Name(name)),
-                    Objects::Namespace(name) => (None, namespaces(), ObjectSelector::Name(name)),
+                    } => (namespace, resource, Some(name).filter(|name| name != ALL)),
+                    Objects::Namespace(name) => (None, namespaces(), Some(name)),
                 };
-                Self::Metric(
-                    version,
-                    MetricRequest::Custom(CustomMetricRequest {
-                        namespace,
-                        resource,
-                        objects,
-                        metric,
-                        metric_selector,
-                    }),
-                )
+                let request = CustomMetricRequest {
+                    namespace,
+                    resource,
+                    objects: name.map_or(
+                        ObjectSelector::Labels(selectors.labels),
+                        ObjectSelector::Name,
+                    ),
+                    metric,
+                    metric_selector: selectors.metric,
+                };
+                Self::Metric(version, MetricRequest::Custom(request))
             }
             Route::External { namespace, metric } => {
-                let Selectors {
-                    labels: selector, ..
-                } = Selectors::parse(query)?;
-                Self::Metric(
-                    ApiVersion::External,
-                    MetricRequest::External(ExternalMetricRequest {
-                        namespace,
-                        metric,
-                        selector,
-                    }),
-                )
+                let request = ExternalMetricRequest {
+                    namespace,
+                    metric,
+                    selector: Selectors::parse(query)?.labels,
+                };
+                Self::Metric(ApiVersion::External, MetricRequest::External(request))
             }
         })
     }

@@ -1,15 +1,25 @@
-//! References to Services.
+//! Namespace and name of a Service, and its DNS names.
 
-/// A Service in the cluster.
+use std::fmt;
+
+/// A Service in the cluster. Its text is `namespace/name`.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct OwnService {
+pub struct ServiceRef {
     /// The namespace.
     pub namespace: String,
     /// The name.
     pub name: String,
 }
 
-impl OwnService {
+impl ServiceRef {
+    /// Refers to a Service by namespace and name.
+    pub fn new(namespace: impl Into<String>, name: impl Into<String>) -> Self {
+        Self {
+            namespace: namespace.into(),
+            name: name.into(),
+        }
+    }
+
     /// The DNS name that the API server uses.
     pub fn server_name(&self) -> String {
         format!("{}.{}.svc", self.name, self.namespace)
@@ -25,5 +35,11 @@ impl OwnService {
             long.clone(),
             format!("{long}.cluster.local"),
         ]
+    }
+}
+
+impl fmt::Display for ServiceRef {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.namespace, self.name)
     }
 }

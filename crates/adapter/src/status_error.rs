@@ -1,5 +1,5 @@
-//! Errors of requests, which become `Status` responses. The autoscaler treats them alike: it shows
-//! the message in a condition and an event, and never scales down because of one.
+//! Errors of requests, which become `Status` responses. The HPA controller treats them alike: it
+//! shows the message in a condition and an event, and never scales down because of one.
 
 use delegated_auth::Rejection;
 use sources::rules::QueryError;

@@ -21,7 +21,7 @@ use tokio::time::Instant;
 use crate::act;
 use crate::registration::{is_available, objects};
 use crate::routes;
-use crate::service_ref::OwnService;
+use crate::service_ref::ServiceRef;
 pub use args::{AdoptArgs, Command, ReleaseArgs, TargetArgs};
 use conflicts::conflicts;
 use plan::{ADOPTED_FROM, AdoptionPlan, plan_adoption, plan_release, service_of};
@@ -46,21 +46,7 @@ pub async fn run(command: Command, client: Client) -> anyhow::Result<()> {
 }
 
 async fn adopt(args: AdoptArgs, client: &Client) -> anyhow::Result<()> {
-    let AdoptArgs {
-        target,
-        routes_config_map,
-        metrics_port,
-        dry_run,
-    } = args;
-    let TargetArgs {
-        namespace,
-        service_name,
-        force,
-    } = target;
-    let own = OwnService {
-        namespace,
-        name: service_name,
-    };
+    let (own, dry_run) = (args.target.service(), args.dry_run);
     let services: Api<APIService> = Api::all(client.clone());
     let present = read(&services, EXTERNAL).await?;
     let mut custom = Vec::new();
@@ -71,15 +57,13 @@ async fn adopt(args: AdoptArgs, client: &Client) -> anyhow::Result<()> {
     let plan = plan_adoption(present.as_ref(), &custom, &own)
         .with_context(|| format!("APIService {EXTERNAL}"))?;
     let (Some(present), Some(plan)) = (present, plan) else {
-        println!("APIService {EXTERNAL} already points at {}", name_of(&own));
+        println!("APIService {EXTERNAL} already points at {own}");
         return Ok(());
     };
-    let upstream = upstream(client, &own, &routes_config_map, &plan).await?;
-    let mut against = conflicts(
-        &present,
-        deployments(client, &plan.from.namespace).await.as_deref(),
-    );
-    if !force && !dry_run && !against.is_empty() {
+    let upstream = upstream(client, &own, &args.routes_config_map, &plan).await?;
+    let deployments = deployments(client, &plan.from.namespace).await;
+    let mut against = conflicts(&present, deployments.as_deref());
+    if !args.target.force && !dry_run && !against.is_empty() {
         against.push("use --force to proceed".to_owned());
         bail!(
             "APIService {EXTERNAL} stays as it is:\n  {}",
@@ -91,9 +75,8 @@ async fn adopt(args: AdoptArgs, client: &Client) -> anyhow::Result<()> {
     }
     if dry_run {
         println!(
-            "APIService {EXTERNAL} would point at {1} instead of {0}",
-            name_of(&plan.from),
-            name_of(&own)
+            "APIService {EXTERNAL} would point at {own} instead of {}",
+            plan.from
         );
         println!(
             "requests for the metrics of the previous provider would be forwarded to the upstream {upstream}"
@@ -102,7 +85,7 @@ async fn adopt(args: AdoptArgs, client: &Client) -> anyhow::Result<()> {
     }
     wait_until(
         "all replicas have loaded the route to the previous provider",
-        async || ensure_upstream_loaded(client, &own, metrics_port, &upstream).await,
+        async || ensure_upstream_loaded(client, &own, args.metrics_port, &upstream).await,
     )
     .await?;
     act::adopt(
@@ -116,9 +99,8 @@ async fn adopt(args: AdoptArgs, client: &Client) -> anyhow::Result<()> {
     .await
     .with_context(|| format!("cannot write APIService {EXTERNAL}"))?;
     println!(
-        "APIService {EXTERNAL} points at {1} instead of {0}",
-        name_of(&plan.from),
-        name_of(&own)
+        "APIService {EXTERNAL} points at {own} instead of {}",
+        plan.from
     );
     wait_until(
         "the APIService is available; `release` reverts it",
@@ -132,18 +114,7 @@ async fn adopt(args: AdoptArgs, client: &Client) -> anyhow::Result<()> {
 }
 
 async fn release_command(args: ReleaseArgs, client: &Client) -> anyhow::Result<()> {
-    let ReleaseArgs {
-        target:
-            TargetArgs {
-                namespace,
-                service_name,
-                force,
-            },
-    } = args;
-    let own = OwnService {
-        namespace,
-        name: service_name,
-    };
+    let (own, force) = (args.target.service(), args.target.force);
     let services: Api<APIService> = Api::all(client.clone());
     let present = read(&services, EXTERNAL).await?;
     let released = plan_release(present.as_ref(), &own, force)
@@ -160,13 +131,12 @@ async fn release_command(args: ReleaseArgs, client: &Client) -> anyhow::Result<(
         .is_some();
     ensure!(
         is_there || force,
-        "the Service {} is gone: use --force to proceed",
-        name_of(&back)
+        "the Service {back} is gone: use --force to proceed"
     );
     act::release(&services, EXTERNAL, &released)
         .await
         .with_context(|| format!("cannot write APIService {EXTERNAL}"))?;
-    println!("APIService {EXTERNAL} points at {} again", name_of(&back));
+    println!("APIService {EXTERNAL} points at {back} again");
     if !is_there {
         return Ok(());
     }
@@ -180,8 +150,7 @@ async fn release_command(args: ReleaseArgs, client: &Client) -> anyhow::Result<(
         format!(
             "APIService {EXTERNAL} points at {back} again, with its caBundle of before `adopt`. If the CA of {back} has changed since, \
              update caBundle: restart KEDA's operator with --enable-apiservice-patching=true, or reinstall the provider. \
-             Until then, `adopt` points it at the adapter",
-            back = name_of(&back)
+             Until then, `adopt` points it at the adapter"
         )
     })?;
     println!("the APIService is available");
@@ -198,10 +167,6 @@ async fn ensure_responds(client: &Client) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn name_of(service: &OwnService) -> String {
-    format!("{}/{}", service.namespace, service.name)
-}
-
 async fn read(services: &Api<APIService>, name: &str) -> anyhow::Result<Option<APIService>> {
     services
         .get_opt(name)
@@ -212,7 +177,7 @@ async fn read(services: &Api<APIService>, name: &str) -> anyhow::Result<Option<A
 /// Returns the upstream that forwards to the previous provider.
 async fn upstream(
     client: &Client,
-    own: &OwnService,
+    own: &ServiceRef,
     name: &str,
     plan: &AdoptionPlan,
 ) -> anyhow::Result<String> {
@@ -226,10 +191,7 @@ async fn upstream(
         .unwrap_or_default();
     let found = routes::upstream_for(&text, own, &plan.from)
         .with_context(|| format!("routes.yaml in ConfigMap {name}"))?;
-    let OwnService {
-        namespace,
-        name: service,
-    } = &plan.from;
+    let (namespace, service) = (&plan.from.namespace, &plan.from.name);
     found.with_context(|| {
         format!(
             "routes.yaml in ConfigMap {name} has no route to {namespace}/{service}, whose metrics would be missing. Add to it:\n\
@@ -257,7 +219,7 @@ async fn deployments(client: &Client, namespace: &str) -> Option<Vec<Deployment>
 /// Fails unless every pod of the adapter has loaded its current routes file with this upstream.
 async fn ensure_upstream_loaded(
     client: &Client,
-    own: &OwnService,
+    own: &ServiceRef,
     port: u16,
     upstream: &str,
 ) -> anyhow::Result<()> {
@@ -265,62 +227,52 @@ async fn ensure_upstream_loaded(
     let service = services
         .get(&own.name)
         .await
-        .with_context(|| format!("Service {}", name_of(own)))?;
-    let selector = service
-        .spec
-        .and_then(|spec| spec.selector)
-        .unwrap_or_default();
+        .with_context(|| format!("Service {own}"))?;
+    let selector = service.spec.and_then(|spec| spec.selector);
     let selector: Vec<String> = selector
         .iter()
+        .flatten()
         .map(|(key, value)| format!("{key}={value}"))
         .collect();
-    ensure!(
-        !selector.is_empty(),
-        "the Service {} has no selector",
-        name_of(own)
-    );
+    ensure!(!selector.is_empty(), "the Service {own} has no selector");
     let pods: Api<Pod> = Api::namespaced(client.clone(), &own.namespace);
     let pods = pods
         .list(&ListParams::default().labels(&selector.join(",")))
         .await?
         .items;
-    ensure!(!pods.is_empty(), "the Service {} has no pods", name_of(own));
+    ensure!(!pods.is_empty(), "the Service {own} has no pods");
     for pod in pods {
         let name = pod.name_any();
-        let path = format!(
-            "/api/v1/namespaces/{}/pods/{name}:{port}/proxy/metrics",
-            own.namespace
-        );
-        let metrics = client
-            .request_text(http::Request::get(path).body(Vec::new())?)
-            .await;
+        let namespace = &own.namespace;
+        let path = format!("/api/v1/namespaces/{namespace}/pods/{name}:{port}/proxy/metrics");
+        let request = http::Request::get(path).body(Vec::new())?;
+        let metrics = client.request_text(request).await;
         let metrics = metrics.with_context(|| format!("the metrics of pod {name}"))?;
         let has = |line: &str| metrics.lines().any(|one| one.starts_with(line));
         ensure!(
             has("plimsoll_adapter_routes_config_last_reload_successful 1"),
             "pod {name} has not loaded the current routes file"
         );
-        let circuit_metric =
-            format!("plimsoll_adapter_upstream_circuit_open{{upstream=\"{upstream}\"}}");
+        let circuit = format!("plimsoll_adapter_upstream_circuit_open{{upstream=\"{upstream}\"}}");
         ensure!(
-            has(&circuit_metric),
+            has(&circuit),
             "pod {name} has not loaded the upstream {upstream} yet"
         );
     }
     Ok(())
 }
 
-async fn ensure_available(services: &Api<APIService>, own: &OwnService) -> anyhow::Result<()> {
+async fn ensure_available(services: &Api<APIService>, own: &ServiceRef) -> anyhow::Result<()> {
     let present = services.get(EXTERNAL).await?;
-    let service = present
-        .spec
-        .as_ref()
-        .and_then(service_of)
-        .map(|(service, _)| service);
+    let service = present.spec.as_ref().and_then(service_of);
+    let service = service.map(|(service, _)| service);
     ensure!(
         service.as_ref() == Some(own),
         "it points at {} by now",
-        service.as_ref().map(name_of).unwrap_or_default()
+        service
+            .as_ref()
+            .map(ToString::to_string)
+            .unwrap_or_default()
     );
     ensure!(is_available(&present), "it is not available");
     Ok(())

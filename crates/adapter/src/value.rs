@@ -59,8 +59,8 @@ pub struct MetricNames {
     pub external: Vec<String>,
 }
 
-/// A number in thousandths, the precision of the autoscaler; never negative. A negative number would
-/// become a ratio of one.
+/// A number in thousandths, the precision of the HPA controller; never negative. A negative number
+/// would become a ratio of one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct MilliValue(i64);
 

@@ -1,4 +1,5 @@
-//! From the body of a review to the body of its response.
+//! Decision on an `AdmissionReview`: parses the body, patches pods and validates VPA objects. Every
+//! body has a decision.
 //!
 //! A pod is never refused: if the review, the view or the VPA object is invalid, the pod is
 //! admitted unchanged.
@@ -18,9 +19,9 @@ use crate::input::Input;
 use crate::patch::Patch;
 use crate::pod::{self, Pod, SelectedVpa};
 use crate::review::{self, GroupKind, GroupResource, Request, Review, ReviewHeader, Verdict};
-use crate::select::select;
 use crate::startup_boost::BoostError;
 use crate::validate::{self, validate};
+use crate::vpa_selection::select;
 
 /// Maximum number of containers of a pod that is patched. The time per review grows with them, and
 /// no node starts a pod with more.

@@ -21,9 +21,9 @@ mod input;
 mod patch;
 mod pod;
 mod review;
-mod select;
 mod startup_boost;
 mod validate;
+mod vpa_selection;
 
 pub use decide::{
     AdmissionResource, AdmissionStatus, Decision, PatchFailure, admit_unreviewed, review,

@@ -2,12 +2,12 @@
 //!
 //! Source: upstream `pkg/admission-controller/resource/pod` (`handler.go`, `patch/`).
 
-mod aggregate;
 mod annotation;
 mod containers;
 mod labels;
 mod limit_ranger;
 mod object;
+mod pod_totals;
 mod validation;
 #[cfg(test)]
 mod vectors;

@@ -62,35 +62,24 @@ pub(crate) fn validate(spec: &Spec, old: Option<&Spec>, gates: Gates) -> Verdict
     let mut verdict = Verdict::default();
     if spec.target_ref.is_none() && accepted.is_new {
         let detail = "If you're using v1beta1 version of the API, please migrate to v1";
-        verdict
-            .errors
-            .push(FieldError::required("spec.targetRef".to_owned(), detail));
+        let error = FieldError::required("spec.targetRef".to_owned(), detail);
+        verdict.errors.push(error);
     }
     if let Some(update) = &spec.update_policy {
         validate_update(update, &accepted, &mut verdict);
     }
     for (index, policy) in spec.policies().enumerate() {
-        policy::validate(
-            policy,
-            &format!("spec.resourcePolicy.containerPolicies[{index}]"),
-            &accepted,
-            &mut verdict,
-        );
+        let path = format!("spec.resourcePolicy.containerPolicies[{index}]");
+        policy::validate(policy, &path, &accepted, &mut verdict);
     }
     if let Some(boost) = &spec.startup_boost {
-        verdict.errors.extend(startup_boost::validate(
-            boost,
-            "spec.startupBoost",
-            &accepted,
-        ));
+        let errors = startup_boost::validate(boost, "spec.startupBoost", &accepted);
+        verdict.errors.extend(errors);
     }
     let recommenders = spec.recommenders.iter().flatten().count();
     if recommenders > 1 {
-        verdict.errors.push(FieldError::too_many(
-            "spec.recommenders".to_owned(),
-            recommenders,
-            1,
-        ));
+        let error = FieldError::too_many("spec.recommenders".to_owned(), recommenders, 1);
+        verdict.errors.push(error);
     }
     verdict
 }
@@ -117,19 +106,14 @@ fn validate_update(update: &UpdatePolicy, accepted: &Accepted, verdict: &mut Ver
         Some(_) => {}
     }
     if let Some(count) = update.min_replicas.filter(|count| *count <= 0) {
-        errors.push(FieldError::invalid(
-            field("minReplicas"),
-            count,
-            "minReplicas has to be positive",
-        ));
+        let detail = "minReplicas has to be positive";
+        errors.push(FieldError::invalid(field("minReplicas"), count, detail));
     }
     let seconds = update.evict_after_oom_seconds.map(i64::from);
-    errors.extend(per_vpa_field(
-        field("evictAfterOOMSeconds"),
-        seconds,
-        accepted,
-        |seconds| at_least_one(*seconds),
-    ));
+    let field = field("evictAfterOOMSeconds");
+    errors.extend(per_vpa_field(field, seconds, accepted, |it| {
+        at_least_one(*it)
+    }));
 }
 
 /// The error of a field behind the gate `PerVPAConfig`. `check` returns the shown value and the
@@ -142,10 +126,8 @@ fn per_vpa_field<T>(
 ) -> Option<FieldError> {
     let value = value?;
     if !accepted.gates.per_vpa_config {
-        return Some(FieldError::forbidden(
-            field,
-            "not supported when feature flag PerVPAConfig is disabled",
-        ));
+        let detail = "not supported when feature flag PerVPAConfig is disabled";
+        return Some(FieldError::forbidden(field, detail));
     }
     check(&value).map(|(shown, detail)| FieldError::invalid(field, shown, detail))
 }

@@ -51,11 +51,8 @@ mod tests {
     use super::*;
 
     fn check(allowed: &str, path: &str, expected: bool) {
-        assert_eq!(
-            allowed.parse::<AlwaysAllowedPath>().unwrap().matches(path),
-            expected,
-            "{allowed} and {path}"
-        );
+        let pattern: AlwaysAllowedPath = allowed.parse().unwrap();
+        assert_eq!(pattern.matches(path), expected, "{allowed} and {path}");
     }
 
     #[test]
@@ -67,13 +64,11 @@ mod tests {
         check("/healthz/*", "/healthz/etcd", true);
         check("/healthz/*", "/healthz", false);
         check("*", "/anything", true);
-        assert_eq!(
-            "/a*b".parse::<AlwaysAllowedPath>(),
-            Err(PathError("/a*b".to_owned()))
-        );
-        assert_eq!(
-            "/a**".parse::<AlwaysAllowedPath>(),
-            Err(PathError("/a**".to_owned()))
-        );
+        for text in ["/a*b", "/a**"] {
+            assert_eq!(
+                text.parse::<AlwaysAllowedPath>(),
+                Err(PathError(text.to_owned()))
+            );
+        }
     }
 }

@@ -2,49 +2,31 @@
 
 use std::fmt;
 
+use k8s_openapi::api::authorization::v1::{NonResourceAttributes, ResourceAttributes};
+
 /// The attributes of a request.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub enum Attributes {
-    /// A request for a resource.
-    Resource {
-        /// `None` at the cluster scope.
-        namespace: Option<String>,
-        /// A verb such as `get`.
-        verb: &'static str,
-        /// The API group.
-        group: String,
-        /// The version of the group.
-        version: String,
-        /// The resource.
-        resource: String,
-        /// The subresource.
-        subresource: Option<String>,
-        /// The name of the object.
-        name: Option<String>,
-    },
+    /// A request for a resource; without a namespace at the cluster scope.
+    Resource(Box<ResourceAttributes>),
     /// A request for a path that is not a resource.
-    Path {
-        /// A verb such as `get`.
-        verb: &'static str,
-        /// The path.
-        path: String,
-    },
+    Path(NonResourceAttributes),
 }
 
 impl Attributes {
     /// Returns the attributes without a namespace.
     pub(crate) fn at_cluster_scope(&self) -> Self {
         let mut attributes = self.clone();
-        if let Self::Resource { namespace, .. } = &mut attributes {
-            *namespace = None;
+        if let Self::Resource(resource) = &mut attributes {
+            resource.namespace = None;
         }
         attributes
     }
 
     pub(crate) fn namespace(&self) -> Option<&str> {
         match self {
-            Self::Resource { namespace, .. } => namespace.as_deref(),
-            Self::Path { .. } => None,
+            Self::Resource(resource) => resource.namespace.as_deref(),
+            Self::Path(_) => None,
         }
     }
 }
@@ -64,35 +46,31 @@ impl fmt::Display for ForbiddenMessage<'_> {
             attributes,
             reason,
         } = self;
+        let text = |field: &Option<String>| field.clone().unwrap_or_default();
         match attributes {
-            Attributes::Path { verb, path } => {
+            Attributes::Path(NonResourceAttributes { verb, path }) => {
+                let (verb, path) = (text(verb), text(path));
                 write!(f, "forbidden: User {user:?} cannot {verb} path {path:?}")?;
             }
-            Attributes::Resource {
-                namespace,
-                verb,
-                group,
-                version: _,
-                resource,
-                subresource,
-                name,
-            } => {
+            Attributes::Resource(attributes) => {
+                let (verb, group) = (text(&attributes.verb), text(&attributes.group));
+                let resource = text(&attributes.resource);
                 write!(f, "{resource}")?;
                 if !group.is_empty() {
                     write!(f, ".{group}")?;
                 }
-                if let Some(name) = name {
+                if let Some(name) = &attributes.name {
                     write!(f, " {name:?}")?;
                 }
                 write!(
                     f,
                     " is forbidden: User {user:?} cannot {verb} resource \"{resource}"
                 )?;
-                if let Some(subresource) = subresource {
+                if let Some(subresource) = &attributes.subresource {
                     write!(f, "/{subresource}")?;
                 }
                 write!(f, "\" in API group {group:?}")?;
-                match namespace {
+                match &attributes.namespace {
                     Some(namespace) => write!(f, " in the namespace {namespace:?}")?,
                     None => write!(f, " at the cluster scope")?,
                 }
@@ -110,55 +88,52 @@ impl fmt::Display for ForbiddenMessage<'_> {
 mod tests {
     use super::*;
 
+    fn resource(verb: &str, group: &str, resource: &str) -> ResourceAttributes {
+        ResourceAttributes {
+            verb: Some(verb.to_owned()),
+            group: Some(group.to_owned()),
+            resource: Some(resource.to_owned()),
+            ..ResourceAttributes::default()
+        }
+    }
+
     fn check(attributes: &Attributes, reason: &str, expected: &str) {
-        assert_eq!(
-            ForbiddenMessage {
-                user: "me",
-                attributes,
-                reason
-            }
-            .to_string(),
-            expected
-        );
+        let user = "me";
+        let message = ForbiddenMessage {
+            user,
+            attributes,
+            reason,
+        };
+        assert_eq!(message.to_string(), expected);
     }
 
     #[test]
     fn a_denial_has_the_api_servers_message() {
-        let list = Attributes::Resource {
+        let list = ResourceAttributes {
             namespace: Some("shop".to_owned()),
-            verb: "list",
-            group: "external.metrics.k8s.io".to_owned(),
-            version: "v1beta1".to_owned(),
-            resource: "queue".to_owned(),
-            subresource: None,
-            name: None,
+            ..resource("list", "external.metrics.k8s.io", "queue")
         };
+        let list = Attributes::Resource(list.into());
         let in_group = "in API group \"external.metrics.k8s.io\" in the namespace \"shop\"";
         let message = format!(
             "queue.external.metrics.k8s.io is forbidden: User \"me\" cannot list resource \"queue\" {in_group}"
         );
         check(&list, "", &message);
         check(&list, "no rule", &format!("{message}: no rule"));
-        let node = Attributes::Resource {
-            namespace: None,
-            verb: "get",
-            group: "custom.metrics.k8s.io".to_owned(),
-            version: "v1beta2".to_owned(),
-            resource: "nodes".to_owned(),
+        let node = ResourceAttributes {
             subresource: Some("load".to_owned()),
             name: Some("a".to_owned()),
+            ..resource("get", "custom.metrics.k8s.io", "nodes")
         };
+        let node = Attributes::Resource(node.into());
         let message = "nodes.custom.metrics.k8s.io \"a\" is forbidden: User \"me\" cannot get resource \"nodes/load\" \
                        in API group \"custom.metrics.k8s.io\" at the cluster scope";
         check(&node, "", message);
-        let path = Attributes::Path {
-            verb: "get",
-            path: "/metrics".to_owned(),
-        };
-        check(
-            &path,
-            "",
-            "forbidden: User \"me\" cannot get path \"/metrics\"",
-        );
+        let path = Attributes::Path(NonResourceAttributes {
+            verb: Some("get".to_owned()),
+            path: Some("/metrics".to_owned()),
+        });
+        let message = "forbidden: User \"me\" cannot get path \"/metrics\"";
+        check(&path, "", message);
     }
 }

@@ -7,8 +7,7 @@
 use std::time::Duration;
 
 use k8s_openapi::api::authorization::v1::{
-    NonResourceAttributes, ResourceAttributes, SubjectAccessReview, SubjectAccessReviewSpec,
-    SubjectAccessReviewStatus,
+    ResourceAttributes, SubjectAccessReview, SubjectAccessReviewSpec, SubjectAccessReviewStatus,
 };
 use kube::Client;
 
@@ -110,10 +109,11 @@ impl Authorizer {
         attributes: &Attributes,
     ) -> Option<SubjectAccessReviewSpec> {
         match attributes {
-            Attributes::Resource { verb, group, .. }
+            Attributes::Resource(attributes)
                 if self.mode != AuthorizationMode::Sar && user.method != AuthMethod::Anonymous =>
             {
-                Some(spec_with(user, Some(wildcard(group, verb)), None))
+                let wildcard = Attributes::Resource(wildcard(attributes).into());
+                Some(spec(user, &wildcard))
             }
             _ => None,
         }
@@ -175,54 +175,21 @@ fn decision(status: SubjectAccessReviewStatus) -> Decision {
 /// Returns attributes that only a rule with the resource `*` allows; such a rule covers
 /// subresources. With the subresource `*`, a rule with `*/*` would also match, although it allows no
 /// resource without a subresource.
-fn wildcard(group: &str, verb: &str) -> ResourceAttributes {
+fn wildcard(of: &ResourceAttributes) -> ResourceAttributes {
     ResourceAttributes {
-        group: Some(group.to_owned()),
+        group: of.group.clone(),
         resource: Some("*".to_owned()),
-        verb: Some(verb.to_owned()),
+        verb: of.verb.clone(),
         version: Some("*".to_owned()),
         ..ResourceAttributes::default()
     }
 }
 
 fn spec(user: &User, attributes: &Attributes) -> SubjectAccessReviewSpec {
-    match attributes {
-        Attributes::Path { verb, path } => {
-            let attributes = NonResourceAttributes {
-                path: Some(path.clone()),
-                verb: Some((*verb).to_owned()),
-            };
-            spec_with(user, None, Some(attributes))
-        }
-        Attributes::Resource {
-            namespace,
-            verb,
-            group,
-            version,
-            resource,
-            subresource,
-            name,
-        } => {
-            let attributes = ResourceAttributes {
-                namespace: namespace.clone(),
-                verb: Some((*verb).to_owned()),
-                group: Some(group.clone()),
-                version: Some(version.clone()),
-                resource: Some(resource.clone()),
-                subresource: subresource.clone(),
-                name: name.clone(),
-                ..ResourceAttributes::default()
-            };
-            spec_with(user, Some(attributes), None)
-        }
-    }
-}
-
-fn spec_with(
-    user: &User,
-    resource_attributes: Option<ResourceAttributes>,
-    non_resource_attributes: Option<NonResourceAttributes>,
-) -> SubjectAccessReviewSpec {
+    let (resource_attributes, non_resource_attributes) = match attributes.clone() {
+        Attributes::Resource(attributes) => (Some(*attributes), None),
+        Attributes::Path(attributes) => (None, Some(attributes)),
+    };
     SubjectAccessReviewSpec {
         user: Some(user.name.clone()),
         uid: user.uid.clone(),
@@ -238,12 +205,11 @@ mod tests {
     use super::*;
 
     fn check(allowed: bool, denied: Option<bool>, expected: &Decision) {
-        let reason = Some("why".to_owned());
         let status = SubjectAccessReviewStatus {
             allowed,
             denied,
-            reason,
-            evaluation_error: None,
+            reason: Some("why".to_owned()),
+            ..SubjectAccessReviewStatus::default()
         };
         assert_eq!(decision(status), *expected);
     }
@@ -265,25 +231,15 @@ mod tests {
             groups: vec!["a".to_owned()],
             ..User::default()
         };
-        let attributes = Attributes::Resource {
-            namespace: Some("shop".to_owned()),
-            verb: "get",
-            group: "custom.metrics.k8s.io".to_owned(),
-            version: "v1beta2".to_owned(),
-            resource: "pods".to_owned(),
-            subresource: Some("rps".to_owned()),
-            name: Some("*".to_owned()),
-        };
-        let expected = serde_json::json!({
-            "user": "me", "groups": ["a"],
-            "resourceAttributes": {
-                "namespace": "shop", "verb": "get", "group": "custom.metrics.k8s.io", "version": "v1beta2",
-                "resource": "pods", "subresource": "rps", "name": "*",
-            },
+        let attributes = serde_json::json!({
+            "namespace": "shop", "verb": "get", "group": "custom.metrics.k8s.io",
+            "version": "v1beta2", "resource": "pods", "subresource": "rps", "name": "*",
         });
-        assert_eq!(
-            serde_json::to_value(spec(&user, &attributes)).unwrap(),
-            expected
-        );
+        let resource = serde_json::from_value(attributes.clone()).unwrap();
+        let found = serde_json::to_value(spec(&user, &Attributes::Resource(resource))).unwrap();
+        let expected = serde_json::json!({
+            "user": "me", "groups": ["a"], "resourceAttributes": attributes,
+        });
+        assert_eq!(found, expected);
     }
 }

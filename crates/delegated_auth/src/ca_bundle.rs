@@ -15,7 +15,7 @@ use rustls_pki_types::pem::PemObject as _;
 use rustls_pki_types::{CertificateDer, UnixTime};
 use serving::tls::PeerCertificates;
 
-use crate::subject::validity;
+use crate::certificate_subject::validity;
 
 /// A bundle of CA certificates.
 #[derive(Clone)]
@@ -205,18 +205,11 @@ mod tests {
             (9001, false, false),
         ] {
             let verifies = |chain| both.verify(chain, seconds(at)).is_ok();
-            assert_eq!(
-                (verifies(&of_short), verifies(&of_long)),
-                (by_short, by_long),
-                "at {at}"
-            );
+            let found = (verifies(&of_short), verifies(&of_long));
+            assert_eq!(found, (by_short, by_long), "at {at}");
         }
-        assert!(
-            CaBundle::parse(&short)
-                .unwrap()
-                .verify(&of_short, seconds(2001))
-                .is_err()
-        );
+        let alone = CaBundle::parse(&short).unwrap();
+        assert!(alone.verify(&of_short, seconds(2001)).is_err());
     }
 
     #[test]
@@ -228,11 +221,8 @@ mod tests {
             (2000, Some(9000)),
             (9000, None),
         ] {
-            assert_eq!(
-                both.next_expiry(seconds(at)),
-                expected.map(seconds),
-                "at {at}"
-            );
+            let found = both.next_expiry(seconds(at));
+            assert_eq!(found, expected.map(seconds), "at {at}");
         }
     }
 }

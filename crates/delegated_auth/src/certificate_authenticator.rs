@@ -13,9 +13,9 @@ use rustls_pki_types::UnixTime;
 use serving::tls::PeerCertificates;
 use sha2::{Digest as _, Sha256};
 
+use crate::certificate_subject::{Subject, SubjectError, first_expiry, subject};
 use crate::config::AuthenticationConfig;
 use crate::request_headers::InvalidHeader;
-use crate::subject::{Subject, SubjectError, first_expiry, subject};
 use crate::user::{AuthMethod, User};
 
 /// The largest number of cached verifications.

@@ -43,6 +43,7 @@ pub enum Source {
 }
 
 /// A cache of responses. Clones share it.
+#[derive(Clone)]
 pub struct CoalescingCache<V> {
     entries: Cache<Key, Entry<V>>,
     in_flight: Arc<Mutex<InFlight>>,
@@ -58,15 +59,6 @@ struct Entry<V> {
 impl<V> Entry<V> {
     fn is_expired(&self) -> bool {
         self.expires <= Instant::now()
-    }
-}
-
-impl<V> Clone for CoalescingCache<V> {
-    fn clone(&self) -> Self {
-        Self {
-            entries: self.entries.clone(),
-            in_flight: Arc::clone(&self.in_flight),
-        }
     }
 }
 
@@ -194,73 +186,74 @@ mod tests {
     use super::*;
 
     const MINUTE: Duration = Duration::from_mins(1);
+    const SECOND: Duration = Duration::from_secs(1);
+
+    type TestCache = CoalescingCache<&'static str>;
+
+    fn numbered(request: u32) -> Key {
+        key(&request.to_be_bytes())
+    }
+
+    /// Sends the request `a` of the flow `shop`, whose response takes `time` and is valid for a
+    /// minute. Returns the source of the response.
+    async fn get(cache: &TestCache, time: Duration) -> Option<Source> {
+        let slowly = async move {
+            tokio::time::sleep(time).await;
+            ("yes", MINUTE)
+        };
+        let (response, source) = cache.get(key(b"a"), "shop", slowly).await?;
+        assert_eq!(response, "yes");
+        Some(source)
+    }
+
+    /// Sends requests that get no response until `in_flight` of them are in flight.
+    async fn hang(
+        cache: &TestCache,
+        flow: fn(u32) -> String,
+        in_flight: usize,
+    ) -> tokio::task::JoinSet<()> {
+        let mut waiting = tokio::task::JoinSet::new();
+        for request in 0..IN_FLIGHT as u32 {
+            let cache = cache.clone();
+            waiting.spawn(async move {
+                cache
+                    .get(numbered(request), &flow(request), pending())
+                    .await;
+            });
+        }
+        while cache.sizes().await.1 < in_flight {
+            tokio::task::yield_now().await;
+        }
+        waiting
+    }
 
     #[tokio::test(start_paused = true)]
     async fn concurrent_requests_with_one_key_are_sent_once() {
         let cache = CoalescingCache::default();
-        let slowly = || async {
-            tokio::time::sleep(Duration::from_secs(1)).await;
-            ("yes", MINUTE)
-        };
-        let found: Vec<_> =
-            join_all((0..100).map(|_| cache.get(key(b"a"), "shop", slowly()))).await;
-        assert_eq!(
-            found
-                .iter()
-                .filter(|found| **found == Some(("yes", Source::Fetched)))
-                .count(),
-            1
-        );
-        assert_eq!(
-            found
-                .iter()
-                .filter(|found| **found == Some(("yes", Source::Coalesced)))
-                .count(),
-            99
-        );
-        assert_eq!(
-            cache.get(key(b"a"), "shop", slowly()).await,
-            Some(("yes", Source::Cached))
-        );
+        let found = join_all((0..100).map(|_| get(&cache, SECOND))).await;
+        let count = |source| found.iter().filter(|found| **found == Some(source)).count();
+        assert_eq!((count(Source::Fetched), count(Source::Coalesced)), (1, 99));
+        assert_eq!(get(&cache, SECOND).await, Some(Source::Cached));
         tokio::time::sleep(MINUTE).await;
-        assert_eq!(
-            cache.get(key(b"a"), "shop", slowly()).await,
-            Some(("yes", Source::Fetched))
-        );
+        assert_eq!(get(&cache, SECOND).await, Some(Source::Fetched));
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_request_outlives_its_caller() {
         let cache = CoalescingCache::default();
-        let slowly = || async {
-            tokio::time::sleep(Duration::from_secs(2)).await;
-            ("yes", MINUTE)
-        };
-        let impatient = tokio::time::timeout(
-            Duration::from_secs(1),
-            cache.get(key(b"a"), "shop", slowly()),
-        );
+        let impatient = tokio::time::timeout(SECOND, get(&cache, 2 * SECOND));
         assert!(impatient.await.is_err());
-        assert_eq!(
-            cache.get(key(b"a"), "shop", slowly()).await,
-            Some(("yes", Source::Coalesced))
-        );
-        assert_eq!(
-            cache.get(key(b"a"), "shop", slowly()).await,
-            Some(("yes", Source::Cached))
-        );
+        assert_eq!(get(&cache, 2 * SECOND).await, Some(Source::Coalesced));
+        assert_eq!(get(&cache, 2 * SECOND).await, Some(Source::Cached));
     }
 
     #[tokio::test]
     async fn a_response_without_a_ttl_is_fetched_again() {
         let cache = CoalescingCache::default();
         for _ in 0..2 {
-            assert_eq!(
-                cache
-                    .get(key(b"a"), "shop", async { ("?", Duration::ZERO) })
-                    .await,
-                Some(("?", Source::Fetched))
-            );
+            let fetch = async { ("?", Duration::ZERO) };
+            let found = cache.get(key(b"a"), "shop", fetch).await;
+            assert_eq!(found, Some(("?", Source::Fetched)));
         }
         assert_eq!(cache.sizes().await, (0, 0));
     }
@@ -268,13 +261,9 @@ mod tests {
     #[tokio::test]
     async fn distinct_keys_do_not_exceed_the_capacity() {
         let cache = CoalescingCache::default();
-        for request in 0..50_000u32 {
-            cache
-                .get(key(&request.to_be_bytes()), "shop", async {
-                    ("no", MINUTE)
-                })
-                .await
-                .unwrap();
+        for request in 0..50_000 {
+            let fetch = async { ("no", MINUTE) };
+            cache.get(numbered(request), "shop", fetch).await.unwrap();
         }
         let (entries, in_flight) = cache.sizes().await;
         assert!(
@@ -288,7 +277,7 @@ mod tests {
         let cache = CoalescingCache::default();
         let get = async |name: u32| {
             let fetch = async { ("yes", MINUTE) };
-            let (_, source) = cache.get(key(&name.to_be_bytes()), "shop", fetch).await?;
+            let (_, source) = cache.get(numbered(name), "shop", fetch).await?;
             Some(source)
         };
         assert_eq!(get(0).await, Some(Source::Fetched));
@@ -304,71 +293,28 @@ mod tests {
 
     #[tokio::test]
     async fn requests_beyond_the_limit_are_not_sent() {
-        let cache = CoalescingCache::<&str>::default();
-        let mut waiting: Vec<_> = Vec::new();
-        for request in 0..IN_FLIGHT as u32 {
-            let cache = cache.clone();
-            waiting.push(tokio::spawn(async move {
-                cache
-                    .get(
-                        key(&request.to_be_bytes()),
-                        &(request % 8).to_string(),
-                        pending(),
-                    )
-                    .await
-            }));
-        }
-        while cache.sizes().await.1 < IN_FLIGHT {
-            tokio::task::yield_now().await;
-        }
-        assert_eq!(
-            cache
-                .get(key(b"one more"), "shop", async { ("yes", MINUTE) })
-                .await,
-            None
-        );
-        waiting.iter().for_each(tokio::task::JoinHandle::abort);
+        let cache = CoalescingCache::default();
+        let _waiting = hang(&cache, |request| (request % 8).to_string(), IN_FLIGHT).await;
+        assert_eq!(get(&cache, Duration::ZERO).await, None);
     }
 
     #[tokio::test]
     async fn slow_requests_of_one_flow_leave_room_for_others() {
-        let cache = CoalescingCache::<&str>::default();
-        let mut waiting: Vec<_> = Vec::new();
-        for request in 0..IN_FLIGHT as u32 {
-            let cache = cache.clone();
-            waiting.push(tokio::spawn(async move {
-                cache
-                    .get(key(&request.to_be_bytes()), "hostile", pending())
-                    .await
-            }));
-        }
-        while cache.sizes().await.1 < IN_FLIGHT_PER_FLOW {
-            tokio::task::yield_now().await;
-        }
+        let cache = CoalescingCache::default();
+        let _waiting = hang(&cache, |_| "hostile".to_owned(), IN_FLIGHT_PER_FLOW).await;
         for _ in 0..IN_FLIGHT {
             tokio::task::yield_now().await;
         }
         assert_eq!(cache.sizes().await.1, IN_FLIGHT_PER_FLOW);
-        assert_eq!(
-            cache
-                .get(key(b"a"), "shop", async { ("yes", MINUTE) })
-                .await,
-            Some(("yes", Source::Fetched))
-        );
-        waiting.iter().for_each(tokio::task::JoinHandle::abort);
+        assert_eq!(get(&cache, Duration::ZERO).await, Some(Source::Fetched));
     }
 
     #[tokio::test]
     async fn a_request_that_panics_leaves_nothing_behind() {
-        let cache = CoalescingCache::<&str>::default();
+        let cache = CoalescingCache::default();
         let broken = async { panic!("a test's own panic") };
         assert_eq!(cache.get(key(b"a"), "shop", broken).await, None);
         assert_eq!(cache.sizes().await, (0, 0));
-        assert_eq!(
-            cache
-                .get(key(b"a"), "shop", async { ("yes", MINUTE) })
-                .await,
-            Some(("yes", Source::Fetched))
-        );
+        assert_eq!(get(&cache, Duration::ZERO).await, Some(Source::Fetched));
     }
 }

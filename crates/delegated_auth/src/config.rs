@@ -173,12 +173,13 @@ fn headers(entries: &Entries, key: &'static str) -> Result<Vec<HeaderName>, Conf
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use rcgen::{BasicConstraints, CertificateParams, IsCa, KeyPair};
 
     use super::*;
 
-    fn ca() -> String {
+    /// A CA certificate in PEM.
+    pub(crate) fn ca() -> String {
         let mut params = CertificateParams::new([]).unwrap();
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
         params
@@ -187,7 +188,7 @@ mod tests {
             .pem()
     }
 
-    fn entries(entries: &[(&str, &str)]) -> Entries {
+    pub(crate) fn entries(entries: &[(&str, &str)]) -> Entries {
         entries
             .iter()
             .map(|(key, text)| ((*key).to_owned(), (*text).to_owned()))
@@ -226,34 +227,25 @@ mod tests {
         ] {
             let config = AuthenticationConfig::parse(entries, 0).unwrap();
             assert!(config.front_proxy.is_none());
-            assert!(
-                config.warnings()[0].contains("requestheader-client-ca-file"),
-                "{:?}",
-                config.warnings()
-            );
+            let warnings = config.warnings();
+            assert!(warnings[0].contains(FRONT_PROXY_CA), "{warnings:?}");
         }
     }
 
     #[test]
     fn a_shared_ca_without_allowed_names_is_a_warning() {
         let shared = ca();
-        let both = [(CLIENT_CA, shared.as_str()), (FRONT_PROXY_CA, &shared)];
-        let warnings = AuthenticationConfig::parse(entries(&both), 0)
-            .unwrap()
-            .warnings();
-        assert!(
-            warnings
-                .iter()
-                .any(|warning| warning.contains("can claim to be any user")),
-            "{warnings:?}"
-        );
-        let named = [both[0], both[1], (ALLOWED_NAMES, r#"["proxy"]"#)];
-        assert_eq!(
-            AuthenticationConfig::parse(entries(&named), 0)
+        let warnings = |names| {
+            let both = [(CLIENT_CA, shared.as_str()), (FRONT_PROXY_CA, &shared)];
+            let entries = entries(&[both[0], both[1], (ALLOWED_NAMES, names)]);
+            AuthenticationConfig::parse(entries, 0)
                 .unwrap()
-                .warnings(),
-            Vec::<String>::new()
-        );
+                .warnings()
+                .concat()
+        };
+        let found = warnings("");
+        assert!(found.contains("can claim to be any user"), "{found}");
+        assert_eq!(warnings(r#"["proxy"]"#), "");
     }
 
     #[test]
@@ -267,11 +259,8 @@ mod tests {
             ("null", &["", "proxy"], &[]),
             ("", &["", "proxy"], &[]),
         ] {
-            let config = AuthenticationConfig::parse(
-                entries(&[(FRONT_PROXY_CA, &proxy), (ALLOWED_NAMES, list)]),
-                0,
-            )
-            .unwrap();
+            let entries = entries(&[(FRONT_PROXY_CA, &proxy), (ALLOWED_NAMES, list)]);
+            let config = AuthenticationConfig::parse(entries, 0).unwrap();
             let proxy = config.front_proxy.unwrap();
             for (names, expected) in [(allowed, true), (refused, false)] {
                 assert!(
@@ -285,31 +274,19 @@ mod tests {
     #[test]
     fn an_error_names_the_key() {
         let proxy = ca();
-        for (entries, expected) in [
-            (
-                entries(&[(
-                    FRONT_PROXY_CA,
-                    "-----BEGIN CERTIFICATE-----\n!\n-----END CERTIFICATE-----\n",
-                )]),
-                "requestheader-client-ca-file: ",
-            ),
-            (
-                entries(&[(CLIENT_CA, "nothing")]),
-                "client-ca-file: no usable certificate",
-            ),
-            (
-                entries(&[(FRONT_PROXY_CA, &proxy), (ALLOWED_NAMES, "a,b")]),
-                "requestheader-allowed-names: expected a JSON array",
-            ),
-            (
-                entries(&[(FRONT_PROXY_CA, &proxy), (GROUP_HEADERS, r#"["a b"]"#)]),
-                "requestheader-group-headers: \"a b\" is not",
-            ),
+        let damaged = "-----BEGIN CERTIFICATE-----\n!\n-----END CERTIFICATE-----\n";
+        // The second entry replaces the first one.
+        for (key, text, expected) in [
+            (FRONT_PROXY_CA, damaged, ": "),
+            (CLIENT_CA, "nothing", ": no usable certificate"),
+            (ALLOWED_NAMES, "a,b", ": expected a JSON array"),
+            (GROUP_HEADERS, r#"["a b"]"#, ": \"a b\" is not"),
         ] {
+            let entries = entries(&[(FRONT_PROXY_CA, &proxy), (key, text)]);
             let error = AuthenticationConfig::parse(entries, 0)
                 .unwrap_err()
                 .to_string();
-            assert!(error.starts_with(expected), "{error}");
+            assert!(error.starts_with(&format!("{key}{expected}")), "{error}");
         }
     }
 }

@@ -18,7 +18,7 @@ use runtime::Condition;
 use crate::config::{AuthenticationConfig, Entries};
 use crate::last_known::retain_last_known;
 use crate::metrics::Metrics;
-use crate::overrides::{ConfigOverrides, OverridesError};
+use crate::overrides::{OverrideArgs, OverridesError};
 
 /// The `ConfigMap` and its namespace.
 pub(crate) const NAMESPACE: &str = "kube-system";
@@ -53,7 +53,7 @@ pub(crate) enum LoadError {
 pub(crate) struct ConfigWatcher {
     current: Arc<ArcSwap<AuthenticationConfig>>,
     sources: Arc<Mutex<Sources>>,
-    overrides: Arc<ConfigOverrides>,
+    overrides: Arc<OverrideArgs>,
     /// True once the configuration is loaded.
     is_loaded: Arc<Condition>,
     metrics: Metrics,
@@ -72,7 +72,7 @@ struct Sources {
 
 impl ConfigWatcher {
     /// Creates a watcher with an empty configuration.
-    pub(crate) fn new(overrides: ConfigOverrides, is_loaded: Condition, metrics: Metrics) -> Self {
+    pub(crate) fn new(overrides: OverrideArgs, is_loaded: Condition, metrics: Metrics) -> Self {
         Self {
             current: Arc::default(),
             sources: Arc::default(),
@@ -119,7 +119,7 @@ impl ConfigWatcher {
                 Err(error) => error,
             };
             denials += u32::from(matches!(&error, kube::Error::Api(status) if status.code == 403));
-            if self.overrides.tolerate_lookup_failure {
+            if self.overrides.authentication_tolerate_lookup_failure {
                 tracing::warn!(%error, "cannot read authentication settings; starting without them");
                 return Ok(Entries::new());
             }

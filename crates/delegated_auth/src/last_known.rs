@@ -1,5 +1,5 @@
 //! Keeps the last known CA bundles if the `ConfigMap` loses them: a partial write must not lock out
-//! the autoscaler.
+//! the HPA controller.
 //!
 //! Source: `loadCABundle` of
 //! `k8s.io/apiserver/pkg/server/dynamiccertificates/configmap_cafile_content.go`, which keeps its
@@ -33,13 +33,7 @@ pub(crate) fn retain_last_known(
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn entries(entries: &[(&str, &str)]) -> Entries {
-        entries
-            .iter()
-            .map(|(key, text)| ((*key).to_owned(), (*text).to_owned()))
-            .collect()
-    }
+    use crate::config::tests::entries;
 
     fn check(current: &[(&str, &str)], expected: &[(&str, &str)], missing: &[&str]) {
         let previous = [
@@ -65,25 +59,17 @@ mod tests {
         let (old_clients, old_proxies) = ((CLIENT_CA, "clients"), (FRONT_PROXY_CA, "proxies"));
         let names = ("requestheader-allowed-names", "names");
         check(&[clients, proxies], &[clients, proxies], &[]);
+        let retained = [clients, old_proxies, names];
+        check(&[clients], &retained, &[FRONT_PROXY_CA]);
+        let blank = [clients, (FRONT_PROXY_CA, " "), (names.0, "[]")];
+        check(&blank, &retained, &[FRONT_PROXY_CA]);
+        let other = ("other", "a");
         check(
-            &[clients],
-            &[clients, old_proxies, names],
-            &[FRONT_PROXY_CA],
-        );
-        check(
-            &[clients, (FRONT_PROXY_CA, " "), (names.0, "[]")],
-            &[clients, old_proxies, names],
-            &[FRONT_PROXY_CA],
-        );
-        check(
-            &[proxies, ("other", "a")],
-            &[old_clients, proxies, ("other", "a")],
+            &[proxies, other],
+            &[old_clients, proxies, other],
             &[CLIENT_CA],
         );
-        check(
-            &[],
-            &[old_clients, old_proxies, names],
-            &[CLIENT_CA, FRONT_PROXY_CA],
-        );
+        let old = [old_clients, old_proxies, names];
+        check(&[], &old, &[CLIENT_CA, FRONT_PROXY_CA]);
     }
 }

@@ -13,6 +13,7 @@ mod attributes;
 mod authorizer;
 mod ca_bundle;
 mod certificate_authenticator;
+mod certificate_subject;
 pub mod coalescing_cache;
 mod config;
 mod config_watcher;
@@ -22,11 +23,9 @@ mod overrides;
 mod rejection;
 mod request_headers;
 mod review;
-mod subject;
 mod token_authenticator;
 mod user;
 
-use std::fmt;
 use std::sync::Arc;
 use std::time::UNIX_EPOCH;
 
@@ -47,9 +46,8 @@ use coalescing_cache::CoalescingCache;
 use config::AuthenticationConfig;
 use config_watcher::{ConfigWatcher, NAMESPACE};
 use metrics::Metrics;
-use overrides::ConfigOverrides;
 use request_headers::{InvalidHeader, strip_identity_headers};
-use token_authenticator::{TokenAuthenticator, TokenUser, bearer_token};
+use token_authenticator::{TokenAuthenticator, bearer_token};
 
 pub use always_allowed::AlwaysAllowedPath;
 pub use args::AuthArgs;
@@ -79,15 +77,6 @@ pub struct DelegatedAuth {
     clock: ApiServerClock,
 }
 
-impl fmt::Debug for DelegatedAuth {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("DelegatedAuth")
-            .field("config", &self.config)
-            .field("mode", &self.authorizer.mode)
-            .finish_non_exhaustive()
-    }
-}
-
 /// The credentials of a request.
 struct Credentials<'a> {
     /// The configuration when the request was first read. It applies to the end of the request.
@@ -109,19 +98,10 @@ impl DelegatedAuth {
         metrics_prefix: &str,
         readiness: &Readiness,
     ) -> Result<Self, prometheus::Error> {
-        let AuthArgs {
-            anonymous_auth,
-            authentication_token_webhook_cache_ttl,
-            authorization_mode,
-            authorization_always_allow_paths,
-            authorization_webhook_cache_authorized_ttl,
-            authorization_webhook_cache_unauthorized_ttl,
-            overrides,
-        } = args;
         let metrics = Metrics::register(registry, metrics_prefix)?;
         Ok(Self {
             config: ConfigWatcher::new(
-                ConfigOverrides::new(overrides),
+                args.overrides,
                 readiness.condition("authentication"),
                 metrics.clone(),
             ),
@@ -129,21 +109,21 @@ impl DelegatedAuth {
             certificates: Arc::default(),
             tokens: TokenAuthenticator {
                 client: client.clone(),
-                ttl: authentication_token_webhook_cache_ttl.into(),
+                ttl: args.authentication_token_webhook_cache_ttl.into(),
                 cache: CoalescingCache::default(),
                 metrics: metrics.clone(),
             },
             authorizer: Authorizer {
                 client,
-                mode: authorization_mode,
-                allowed_ttl: authorization_webhook_cache_authorized_ttl.into(),
-                denied_ttl: authorization_webhook_cache_unauthorized_ttl.into(),
+                mode: args.authorization_mode,
+                allowed_ttl: args.authorization_webhook_cache_authorized_ttl.into(),
+                denied_ttl: args.authorization_webhook_cache_unauthorized_ttl.into(),
                 proxied: CoalescingCache::default(),
                 direct: CoalescingCache::default(),
                 metrics: metrics.clone(),
             },
-            always_allowed: authorization_always_allow_paths.into(),
-            anonymous_auth,
+            always_allowed: args.authorization_always_allow_paths.into(),
+            anonymous_auth: args.anonymous_auth,
             metrics,
             clock: ApiServerClock::default(),
         })
@@ -156,12 +136,8 @@ impl DelegatedAuth {
     }
 
     fn now(&self) -> UnixTime {
-        UnixTime::since_unix_epoch(
-            self.clock
-                .now()
-                .duration_since(UNIX_EPOCH)
-                .unwrap_or_default(),
-        )
+        let now = self.clock.now().duration_since(UNIX_EPOCH);
+        UnixTime::since_unix_epoch(now.unwrap_or_default())
     }
 
     /// Creates an instance with a client and a rate limit of its own, loads the configuration and
@@ -209,7 +185,8 @@ impl DelegatedAuth {
         attributes: &Attributes,
     ) -> Result<(User, AuthorizedScope), Rejection> {
         let credentials = self.take_credentials(peer, headers);
-        if let Attributes::Path { path, .. } = attributes
+        if let Attributes::Path(attributes) = attributes
+            && let Some(path) = &attributes.path
             && self
                 .always_allowed
                 .iter()
@@ -295,8 +272,8 @@ impl DelegatedAuth {
         }
         if let Some(token) = credentials.token {
             match self.tokens.authenticate(&token).await {
-                TokenUser::User(user) => return Some(user.authenticated()),
-                TokenUser::Invalid | TokenUser::Unknown => is_invalid = true,
+                Some(user) => return Some(user.authenticated()),
+                None => is_invalid = true,
             }
         }
         (!is_invalid && self.anonymous_auth).then(User::anonymous)

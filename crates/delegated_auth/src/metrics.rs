@@ -3,7 +3,11 @@
 
 use std::time::Duration;
 
-use prometheus::{HistogramOpts, HistogramVec, IntCounterVec, IntGauge, Opts, Registry};
+use prometheus::{
+    HistogramVec, IntCounterVec, IntGauge, Registry, histogram_opts,
+    register_histogram_vec_with_registry, register_int_counter_vec_with_registry,
+    register_int_gauge_with_registry,
+};
 
 use crate::coalescing_cache::Source;
 
@@ -28,28 +32,27 @@ pub(crate) struct RequestMetrics {
 
 impl Metrics {
     pub(crate) fn register(registry: &Registry, prefix: &str) -> Result<Self, prometheus::Error> {
-        let attempts = Opts::new(
-            "authentication_attempts",
-            "Authentication attempts by result.",
-        );
-        let reviews = Opts::new(
-            format!("{prefix}_reviews_total"),
-            "Token and access reviews by source of their result: cache, a coalesced request, the API server, or none because of a limit.",
-        );
-        let metrics = Self {
-            attempts: IntCounterVec::new(attempts, &["result"])?,
-            reviews: IntCounterVec::new(reviews, &["review", "source"])?,
-            front_proxy_configured: IntGauge::new(
+        Ok(Self {
+            attempts: register_int_counter_vec_with_registry!(
+                "authentication_attempts",
+                "Authentication attempts by result.",
+                &["result"],
+                registry
+            )?,
+            reviews: register_int_counter_vec_with_registry!(
+                format!("{prefix}_reviews_total"),
+                "Token and access reviews by source of their result: cache, a coalesced request, the API server, or none because of a limit.",
+                &["review", "source"],
+                registry
+            )?,
+            front_proxy_configured: register_int_gauge_with_registry!(
                 format!("{prefix}_front_proxy_configured"),
                 "1 if the CA of front proxies is configured, so that requests through API aggregation can be authenticated.",
+                registry
             )?,
             token_reviews: RequestMetrics::register(registry, "authn")?,
             access_reviews: RequestMetrics::register(registry, "authz")?,
-        };
-        registry.register(Box::new(metrics.attempts.clone()))?;
-        registry.register(Box::new(metrics.reviews.clone()))?;
-        registry.register(Box::new(metrics.front_proxy_configured.clone()))?;
-        Ok(metrics)
+        })
     }
 
     pub(crate) fn attempted(&self, is_authenticated: bool) {
@@ -79,21 +82,20 @@ impl Metrics {
 
 impl RequestMetrics {
     fn register(registry: &Registry, kind: &str) -> Result<Self, prometheus::Error> {
-        let requests = Opts::new(
-            format!("apiserver_delegated_{kind}_request_total"),
-            "Requests to the API server by status code.",
-        );
-        let durations = HistogramOpts::new(
+        let durations = histogram_opts!(
             format!("apiserver_delegated_{kind}_request_duration_seconds"),
             "Latency of requests to the API server in seconds, by status code.",
+            BUCKETS.to_vec()
         );
-        let metrics = Self {
-            requests: IntCounterVec::new(requests, &["code"])?,
-            durations: HistogramVec::new(durations.buckets(BUCKETS.to_vec()), &["code"])?,
-        };
-        registry.register(Box::new(metrics.requests.clone()))?;
-        registry.register(Box::new(metrics.durations.clone()))?;
-        Ok(metrics)
+        Ok(Self {
+            requests: register_int_counter_vec_with_registry!(
+                format!("apiserver_delegated_{kind}_request_total"),
+                "Requests to the API server by status code.",
+                &["code"],
+                registry
+            )?,
+            durations: register_histogram_vec_with_registry!(durations, &["code"], registry)?,
+        })
     }
 
     /// Records an attempt; `None` without a status code.

@@ -82,62 +82,36 @@ pub(crate) enum OverridesError {
     Config(ConfigError),
 }
 
-/// The overrides as entries of the `ConfigMap`.
-#[derive(Debug, Clone)]
-pub(crate) struct ConfigOverrides {
-    client_ca_file: Option<PathBuf>,
-    front_proxy_ca_file: Option<PathBuf>,
-    /// The front proxy entries other than the CA bundle.
-    front_proxy_entries: Entries,
-    skip_lookup: bool,
-    /// Whether the program starts if the lookup fails.
-    pub(crate) tolerate_lookup_failure: bool,
-}
-
-impl ConfigOverrides {
-    pub(crate) fn new(args: OverrideArgs) -> Self {
-        let OverrideArgs {
-            client_ca_file,
-            requestheader_client_ca_file,
-            requestheader_allowed_names,
-            requestheader_username_headers,
-            requestheader_uid_headers,
-            requestheader_group_headers,
-            requestheader_extra_headers_prefix,
-            authentication_skip_lookup,
-            authentication_tolerate_lookup_failure,
-        } = args;
-        let front_proxy_entries = [
-            ("allowed-names", requestheader_allowed_names),
-            ("username-headers", requestheader_username_headers),
-            ("uid-headers", requestheader_uid_headers),
-            ("group-headers", requestheader_group_headers),
-            ("extra-headers-prefix", requestheader_extra_headers_prefix),
-        ];
-        let entry = |(key, mut list): (&str, Vec<String>)| {
-            // An empty flag is a list of one empty name, and means an empty list.
-            list.retain(|name| !name.is_empty());
+impl OverrideArgs {
+    /// Returns the front proxy entries other than the CA bundle.
+    fn front_proxy_entries(&self) -> Entries {
+        let lists = [
+            ("allowed-names", &self.requestheader_allowed_names),
+            ("username-headers", &self.requestheader_username_headers),
+            ("uid-headers", &self.requestheader_uid_headers),
+            ("group-headers", &self.requestheader_group_headers),
             (
-                format!("{FRONT_PROXY_PREFIX}{key}"),
-                serde_json::json!(list).to_string(),
-            )
+                "extra-headers-prefix",
+                &self.requestheader_extra_headers_prefix,
+            ),
+        ];
+        let entry = |(key, list): (&str, &Vec<String>)| {
+            // An empty flag is a list of one empty name, and means an empty list.
+            let names: Vec<_> = list.iter().filter(|name| !name.is_empty()).collect();
+            let key = format!("{FRONT_PROXY_PREFIX}{key}");
+            (key, serde_json::json!(names).to_string())
         };
-        Self {
-            client_ca_file,
-            front_proxy_ca_file: requestheader_client_ca_file,
-            front_proxy_entries: front_proxy_entries.map(entry).into(),
-            skip_lookup: authentication_skip_lookup,
-            tolerate_lookup_failure: authentication_tolerate_lookup_failure,
-        }
+        lists.map(entry).into()
     }
 
     /// Whether a part of the configuration is looked up in the cluster.
     pub(crate) fn needs_lookup(&self) -> bool {
-        !self.skip_lookup && (self.client_ca_file.is_none() || self.front_proxy_ca_file.is_none())
+        let has_all = self.client_ca_file.is_some() && self.requestheader_client_ca_file.is_some();
+        !self.authentication_skip_lookup && !has_all
     }
 
     pub(crate) fn has_files(&self) -> bool {
-        self.client_ca_file.is_some() || self.front_proxy_ca_file.is_some()
+        self.client_ca_file.is_some() || self.requestheader_client_ca_file.is_some()
     }
 
     /// Returns the entries of the files.
@@ -146,8 +120,8 @@ impl ConfigOverrides {
         if let Some(path) = &self.client_ca_file {
             entries.insert(CLIENT_CA.to_owned(), read(CLIENT_CA, path).await?);
         }
-        if let Some(path) = &self.front_proxy_ca_file {
-            entries.extend(self.front_proxy_entries.clone());
+        if let Some(path) = &self.requestheader_client_ca_file {
+            entries.extend(self.front_proxy_entries());
             entries.insert(FRONT_PROXY_CA.to_owned(), read(FRONT_PROXY_CA, path).await?);
         }
         Ok(entries)
@@ -164,7 +138,8 @@ impl ConfigOverrides {
     pub(crate) fn merge(&self, cluster: &Entries, files: &Entries) -> Entries {
         let is_overridden = |key: &str| {
             self.client_ca_file.is_some() && key == CLIENT_CA
-                || self.front_proxy_ca_file.is_some() && key.starts_with(FRONT_PROXY_PREFIX)
+                || self.requestheader_client_ca_file.is_some()
+                    && key.starts_with(FRONT_PROXY_PREFIX)
         };
         let mut merged = cluster.clone();
         merged.retain(|key, _| !is_overridden(key));
@@ -176,10 +151,7 @@ impl ConfigOverrides {
 /// Rejects an empty file, which may be in the middle of a write.
 async fn read(flag: &'static str, path: &Path) -> Result<String, ReadError> {
     let text = match tokio::fs::read_to_string(path).await {
-        Ok(text) if text.trim().is_empty() => Err(std::io::Error::new(
-            std::io::ErrorKind::InvalidData,
-            "it is empty",
-        )),
+        Ok(text) if text.trim().is_empty() => Err(std::io::Error::other("it is empty")),
         read => read,
     };
     text.map_err(|error| ReadError {
@@ -201,18 +173,15 @@ mod tests {
         overrides: OverrideArgs,
     }
 
+    fn parse(words: &[&str]) -> OverrideArgs {
+        Flags::parse_from(std::iter::once(&"adapter").chain(words)).overrides
+    }
+
     /// `expected`: the merged entries of the `ConfigMap` and of files.
     fn check(words: &[&str], expected: &[&str]) {
-        let overrides = ConfigOverrides::new(
-            Flags::parse_from(std::iter::once(&"adapter").chain(words)).overrides,
-        );
-        let keys = [
-            CLIENT_CA,
-            FRONT_PROXY_CA,
-            "requestheader-allowed-names",
-            "requestheader-uid-headers",
-            "other",
-        ];
+        let overrides = parse(words);
+        let (names, uids) = ("requestheader-allowed-names", "requestheader-uid-headers");
+        let keys = [CLIENT_CA, FRONT_PROXY_CA, names, uids, "other"];
         let data = |from: &str| {
             keys.map(|key| (key.to_owned(), format!("{key} {from}")))
                 .into()
@@ -220,17 +189,11 @@ mod tests {
         let mut files: Entries = data("file");
         files.retain(|key, _| {
             overrides.client_ca_file.is_some() && key == CLIENT_CA
-                || overrides.front_proxy_ca_file.is_some()
-                    && [
-                        "requestheader-client-ca-file",
-                        "requestheader-allowed-names",
-                    ]
-                    .contains(&key.as_str())
+                || overrides.requestheader_client_ca_file.is_some()
+                    && [FRONT_PROXY_CA, names].contains(&key.as_str())
         });
-        let texts: Vec<String> = overrides
-            .merge(&data("map"), &files)
-            .into_values()
-            .collect();
+        let merged = overrides.merge(&data("map"), &files);
+        let texts: Vec<String> = merged.into_values().collect();
         assert_eq!(texts, expected, "{words:?}");
     }
 
@@ -265,63 +228,40 @@ mod tests {
 
     #[test]
     fn an_empty_flag_is_an_empty_list() {
-        let entries = |words: &[&str]| {
-            let mut overrides = ConfigOverrides::new(
-                Flags::parse_from(std::iter::once(&"adapter").chain(words)).overrides,
-            );
-            overrides
-                .front_proxy_entries
-                .remove("requestheader-allowed-names")
-        };
         for (words, expected) in [
             (&[][..], "[]"),
             (&["--requestheader-allowed-names="], "[]"),
             (&["--requestheader-allowed-names=a,,b"], r#"["a","b"]"#),
         ] {
-            assert_eq!(entries(words).as_deref(), Some(expected), "{words:?}");
+            let entries = parse(words).front_proxy_entries();
+            assert_eq!(
+                entries["requestheader-allowed-names"], expected,
+                "{words:?}"
+            );
         }
     }
 
     #[test]
     fn nothing_is_looked_up_that_files_override() {
-        let needs = |words: &[&str]| {
-            ConfigOverrides::new(
-                Flags::parse_from(std::iter::once(&"adapter").chain(words)).overrides,
-            )
-            .needs_lookup()
-        };
-        assert!(
-            needs(&[])
-                && needs(&["--client-ca-file=a"])
-                && needs(&["--requestheader-client-ca-file=a"])
-        );
-        assert!(!needs(&[
-            "--client-ca-file=a",
-            "--requestheader-client-ca-file=b"
-        ]));
-        assert!(!needs(&["--authentication-skip-lookup"]));
+        let (clients, proxies) = ("--client-ca-file=a", "--requestheader-client-ca-file=b");
+        for (words, expected) in [
+            (&[][..], true),
+            (&[clients], true),
+            (&[proxies], true),
+            (&[clients, proxies], false),
+            (&["--authentication-skip-lookup"], false),
+        ] {
+            assert_eq!(parse(words).needs_lookup(), expected, "{words:?}");
+        }
     }
 
     #[tokio::test]
     async fn an_empty_file_is_an_error() {
         let file = tempfile::NamedTempFile::new().expect("a file");
-        let overrides = ConfigOverrides::new(
-            Flags::parse_from([
-                "adapter",
-                "--client-ca-file",
-                file.path().to_str().expect("text"),
-            ])
-            .overrides,
-        );
+        let overrides = parse(&["--client-ca-file", file.path().to_str().expect("text")]);
         std::fs::write(file.path(), "\n").expect("written");
-        assert!(
-            overrides
-                .read()
-                .await
-                .expect_err("empty")
-                .to_string()
-                .ends_with("it is empty")
-        );
+        let error = overrides.read().await.expect_err("empty").to_string();
+        assert!(error.ends_with("it is empty"), "{error}");
         std::fs::write(file.path(), "anything").expect("written");
         assert_eq!(overrides.read().await.expect("read")[CLIENT_CA], "anything");
     }

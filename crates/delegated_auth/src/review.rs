@@ -10,8 +10,8 @@ use serde::de::DeserializeOwned;
 
 use crate::metrics::RequestMetrics;
 
-/// The timeout of a review with all its retries. The autoscaler has five workers, and a review must
-/// not block one of them for longer.
+/// The timeout of a review with all its retries. The HPA controller has five workers, and a review
+/// must not block one of them for longer.
 const TIMEOUT: Duration = Duration::from_secs(3);
 
 /// Pauses between retries. Upstream begins with 500 ms, which leaves no time for a third attempt.

@@ -4,9 +4,7 @@ use std::time::Duration;
 
 use http::HeaderMap;
 use http::header::AUTHORIZATION;
-use k8s_openapi::api::authentication::v1::{
-    TokenReview, TokenReviewSpec, TokenReviewStatus, UserInfo,
-};
+use k8s_openapi::api::authentication::v1::{TokenReview, TokenReviewSpec, TokenReviewStatus};
 use kube::Client;
 
 use crate::coalescing_cache::{CoalescingCache, key};
@@ -22,29 +20,21 @@ pub(crate) struct TokenAuthenticator {
     pub(crate) client: Client,
     /// The time for which a result is cached.
     pub(crate) ttl: Duration,
-    pub(crate) cache: CoalescingCache<TokenUser>,
+    pub(crate) cache: CoalescingCache<Option<User>>,
     pub(crate) metrics: Metrics,
 }
 
-/// The result of a token review.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum TokenUser {
-    User(User),
-    Invalid,
-    /// The review failed.
-    Unknown,
-}
-
 impl TokenAuthenticator {
-    pub(crate) async fn authenticate(&self, token: &str) -> TokenUser {
+    /// Returns the user of a token; `None` if the token is not valid or the review failed.
+    pub(crate) async fn authenticate(&self, token: &str) -> Option<User> {
         let review = self.clone().review(token.to_owned());
         let reviewed = self.cache.get(key(token.as_bytes()), token, review).await;
         self.metrics
             .reviewed("token", reviewed.as_ref().map(|(_, source)| *source));
-        reviewed.map_or(TokenUser::Unknown, |(user, _)| user)
+        reviewed?.0
     }
 
-    async fn review(self, token: String) -> (TokenUser, Duration) {
+    async fn review(self, token: String) -> (Option<User>, Duration) {
         let review = TokenReview {
             spec: TokenReviewSpec {
                 token,
@@ -57,33 +47,21 @@ impl TokenAuthenticator {
             Ok(TokenReview { status, .. }) => (user(status.unwrap_or_default()), self.ttl),
             Err(error) => {
                 tracing::warn!(%error, "cannot review a token; rejecting the request");
-                (TokenUser::Unknown, Duration::ZERO)
+                (None, Duration::ZERO)
             }
         }
     }
 }
 
-fn user(status: TokenReviewStatus) -> TokenUser {
-    let TokenReviewStatus {
-        authenticated,
-        user,
-        ..
-    } = status;
-    match user {
-        Some(UserInfo {
-            username: Some(name),
-            uid,
-            groups,
-            extra,
-        }) if authenticated == Some(true) => TokenUser::User(User {
-            name,
-            uid,
-            groups: groups.unwrap_or_default(),
-            extra: extra.unwrap_or_default(),
-            method: AuthMethod::Token,
-        }),
-        _ => TokenUser::Invalid,
-    }
+fn user(status: TokenReviewStatus) -> Option<User> {
+    let user = status.user.filter(|_| status.authenticated == Some(true))?;
+    Some(User {
+        name: user.username?,
+        uid: user.uid,
+        groups: user.groups.unwrap_or_default(),
+        extra: user.extra.unwrap_or_default(),
+        method: AuthMethod::Token,
+    })
 }
 
 /// Returns the bearer token of a request.
@@ -96,6 +74,8 @@ pub(crate) fn bearer_token(headers: &HeaderMap) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
     fn check(header: &str, expected: Option<&str>) {
@@ -115,26 +95,21 @@ mod tests {
 
     #[test]
     fn a_review_without_a_named_authenticated_user_is_invalid() {
-        let named = || {
-            Some(UserInfo {
-                username: Some("a".to_owned()),
-                ..UserInfo::default()
-            })
-        };
-        let status = |authenticated, user| TokenReviewStatus {
-            authenticated,
-            user,
-            ..TokenReviewStatus::default()
-        };
-        assert!(matches!(
-            user(status(Some(true), named())),
-            TokenUser::User(User {
-                method: AuthMethod::Token,
-                ..
-            })
-        ));
-        assert_eq!(user(status(Some(false), named())), TokenUser::Invalid);
-        assert_eq!(user(status(None, named())), TokenUser::Invalid);
-        assert_eq!(user(status(Some(true), None)), TokenUser::Invalid);
+        for (status, expected) in [
+            (
+                json!({"authenticated": true, "user": {"username": "a"}}),
+                true,
+            ),
+            (
+                json!({"authenticated": false, "user": {"username": "a"}}),
+                false,
+            ),
+            (json!({"user": {"username": "a"}}), false),
+            (json!({"authenticated": true}), false),
+        ] {
+            let found = user(serde_json::from_value(status.clone()).unwrap());
+            let is_token_user = found.is_some_and(|user| user.method == AuthMethod::Token);
+            assert_eq!(is_token_user, expected, "{status}");
+        }
     }
 }

@@ -81,22 +81,12 @@ mod tests {
 
     #[test]
     fn authenticated_users_have_the_group_of_authenticated_users() {
-        check("system:kube-aggregator", &[], &["system:authenticated"]);
-        check(
-            "a",
-            &["system:masters"],
-            &["system:masters", "system:authenticated"],
-        );
-        check(
-            "a",
-            &["system:authenticated", "b"],
-            &["system:authenticated", "b"],
-        );
-        check(
-            "system:anonymous",
-            &["system:unauthenticated"],
-            &["system:unauthenticated"],
-        );
+        let (authenticated, masters) = ("system:authenticated", "system:masters");
+        check("system:kube-aggregator", &[], &[authenticated]);
+        check("a", &[masters], &[masters, authenticated]);
+        check("a", &[authenticated, "b"], &[authenticated, "b"]);
+        let unauthenticated = "system:unauthenticated";
+        check("system:anonymous", &[unauthenticated], &[unauthenticated]);
         check("system:anonymous", &[], &[]);
     }
 }

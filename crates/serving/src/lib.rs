@@ -1,5 +1,5 @@
-//! TLS: the bounded HTTPS server, certificates that a program issues and rotates itself, and
-//! certificates that are reloaded from files.
+//! TLS: the bounded HTTPS server, certificates that a program issues and rotates itself,
+//! certificates that are reloaded from files, and the connection to the feed.
 //!
 //! | module | contents |
 //! |---|---|

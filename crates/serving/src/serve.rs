@@ -1,7 +1,7 @@
 //! The HTTP server: serves a router on a bound port, with or without TLS, and limits everything
 //! that a client can hold on to.
 
-mod limiter;
+mod connection_limiter;
 #[cfg(test)]
 mod tests;
 
@@ -32,9 +32,9 @@ use tokio_util::task::TaskTracker;
 use tower::ServiceExt as _;
 
 use crate::tls::{CurrentServerTls, PeerCertificates};
-use limiter::{ConnectionLimiter, Slot};
+use connection_limiter::{ConnectionLimiter, Slot};
 
-pub use limiter::Peer;
+pub use connection_limiter::Peer;
 
 /// The limits of one server.
 #[derive(Debug, Clone, Copy)]

@@ -135,10 +135,9 @@ impl ServingTls {
 
     /// Loads the files, which must match, with TLS options.
     pub async fn load_with(files: TlsFiles, profile: ServingProfile) -> Result<Self, TlsError> {
-        Self::follow(files, move |contents, files| {
-            contents.server(files, &profile)
-        })
-        .await
+        let configure =
+            move |contents: &FileContents, files: &TlsFiles| contents.server(files, &profile);
+        Self::follow(files, configure).await
     }
 
     /// The certificate chain for the next handshake, in PEM.
@@ -285,10 +284,7 @@ impl FileContents {
     }
 
     fn authorities(&self, files: &TlsFiles) -> Result<Option<RootCertStore>, TlsError> {
-        let found = self
-            .authorities
-            .as_deref()
-            .zip(files.authorities.as_deref());
+        let found = self.authorities.as_ref().zip(files.authorities.as_ref());
         found.map(|(pem, path)| roots(pem, path)).transpose()
     }
 }
@@ -314,10 +310,11 @@ pub(crate) fn server_config(
     let builder = ServerConfig::builder_with_provider(Arc::clone(&provider))
         .with_protocol_versions(profile.min_version.versions())?;
     let builder = match clients {
-        Some(roots) => builder.with_client_cert_verifier(
-            WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider.clone())
-                .build()?,
-        ),
+        Some(roots) => {
+            let verifier =
+                WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider.clone());
+            builder.with_client_cert_verifier(verifier.build()?)
+        }
         None if profile.request_client_certificates => {
             builder.with_client_cert_verifier(AnyClientCertificate::new(&provider))
         }

@@ -2,8 +2,6 @@
 //!
 //! Source: upstream `pkg/utils/status/status_object.go` (`isStatusValid`).
 
-use std::time::Duration;
-
 use jiff::Timestamp;
 use k8s_openapi::api::coordination::v1::Lease;
 
@@ -36,12 +34,6 @@ impl WebhookLease {
                 .map(|time| time.0),
         }
     }
-
-    /// Time at which the Lease expires, `timeout` after the later of creation and renewal.
-    pub fn valid_until(&self, timeout: Duration) -> Option<Timestamp> {
-        let last = self.created_at.max(self.renewed_at)?;
-        last.checked_add(timeout).ok()
-    }
 }
 
 impl Entry for WebhookLease {
@@ -49,35 +41,5 @@ impl Entry for WebhookLease {
 
     fn key(&self) -> &ObjectKey {
         &self.key
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use serde_json::{Value, json};
-
-    use super::*;
-
-    fn check(created: &Value, renewed: &Value, expected: Option<&str>) {
-        let lease = json!({
-            "metadata": {"namespace": "kube-system", "name": "hook", "creationTimestamp": created},
-            "spec": {"renewTime": renewed},
-        });
-        let lease = WebhookLease::from_k8s(serde_json::from_value(lease).expect("a lease"));
-        let until = lease
-            .valid_until(Duration::from_mins(1))
-            .map(|time| time.to_string());
-        assert_eq!(until.as_deref(), expected, "{created} {renewed}");
-    }
-
-    #[test]
-    fn it_expires_after_its_creation_or_renewal() {
-        let (made, renewed) = (
-            json!("2026-01-01T00:00:00Z"),
-            json!("2026-01-01T01:00:00.5Z"),
-        );
-        check(&made, &renewed, Some("2026-01-01T01:01:00.5Z"));
-        check(&made, &Value::Null, Some("2026-01-01T00:01:00Z"));
-        check(&Value::Null, &Value::Null, None);
     }
 }

@@ -1,9 +1,9 @@
 //! The webhook's flags, with upstream's names and defaults.
 
 mod heartbeat;
-mod labels;
 mod registration;
 mod serving;
+mod webhook_labels;
 
 use ::serving::FeedReaderArgs;
 use anyhow::Context as _;
@@ -78,20 +78,15 @@ pub struct ReviewArgs {
 impl ReviewArgs {
     /// The configuration of decisions.
     pub fn config(self) -> anyhow::Result<AdmissionConfig> {
-        let Self {
-            max_allowed_cpu_boost,
-            native_sidecars,
-            feature_gates,
-        } = self;
-        let gates = FeatureGates::parse(&SUITE, &feature_gates).context("--feature-gates")?;
+        let gates = FeatureGates::parse(&SUITE, &self.feature_gates).context("--feature-gates")?;
         Ok(AdmissionConfig {
             gates: Gates {
                 cpu_startup_boost: gates.enabled(CPU_STARTUP_BOOST),
                 in_place: gates.enabled(IN_PLACE),
                 per_vpa_config: gates.enabled(PER_VPA_CONFIG),
             },
-            max_cpu_boost: Some(max_allowed_cpu_boost).filter(|max| !max.is_zero()),
-            native_sidecars,
+            max_cpu_boost: Some(self.max_allowed_cpu_boost).filter(|max| !max.is_zero()),
+            native_sidecars: self.native_sidecars,
         })
     }
 }
@@ -114,21 +109,14 @@ mod tests {
     #[test]
     fn the_certificates_of_webhook_and_metrics_have_separate_flags() {
         let args = parse("--tls-cert-file=a --tls-private-key=b").expect("valid flags");
-        assert_eq!(
-            (
-                args.serving.serving_cert_file,
-                args.serving.serving_private_key
-            ),
-            ("a".into(), "b".into())
-        );
+        assert_eq!(args.serving.serving_cert_file, PathBuf::from("a"));
+        assert_eq!(args.serving.serving_private_key, PathBuf::from("b"));
         assert_eq!(args.common.tls_cert_file, None);
         let args = parse("--metrics-tls-cert-file=a --metrics-tls-private-key-file=b")
             .expect("valid flags");
         assert_eq!(args.common.tls_cert_file, Some("a".into()));
-        assert_eq!(
-            args.serving.serving_cert_file,
-            PathBuf::from("/etc/tls-certs/serverCert.pem")
-        );
+        let own = PathBuf::from("/etc/tls-certs/serverCert.pem");
+        assert_eq!(args.serving.serving_cert_file, own);
         let args = parse("--client-ca-file= --reload-cert").expect("as with cert-manager");
         assert_eq!(args.serving.client_ca_file, PathBuf::new());
     }
@@ -147,31 +135,23 @@ mod tests {
     fn upstreams_flags_are_accepted_and_have_its_defaults() {
         let shown = |line: &str| parse(line).map(|args| format!("{args:?}"));
         assert_eq!(shown(UPSTREAM), shown(""));
-        let manifest =
-            parse("--v=4 --stderrthreshold=info --reload-cert").expect("upstream's manifest");
-        assert!(manifest.serving.reload_cert && !manifest.serving.manage_certificates);
-        assert!(
-            parse("--webhook-timeout-seconds=31").is_err()
-                && parse("--min-tls-version=tls1_1").is_err()
-        );
+        let manifest = parse("--v=4 --stderrthreshold=info --reload-cert");
+        let serving = manifest.expect("upstream's manifest").serving;
+        assert!(serving.reload_cert && !serving.manage_certificates);
+        for line in ["--webhook-timeout-seconds=31", "--min-tls-version=tls1_1"] {
+            assert!(parse(line).is_err(), "{line}");
+        }
     }
 
     #[test]
     fn gates_and_maximum_boost_are_parsed() {
         let config = |line: &str| parse(line).expect(line).review.config();
         assert_eq!(config("").expect("defaults"), AdmissionConfig::default());
-        let some =
-            config("--feature-gates=InPlace=true --max-allowed-cpu-boost=2 --native-sidecars")
-                .expect("valid flags");
-        let expected = AdmissionConfig {
-            gates: Gates {
-                in_place: true,
-                ..Gates::default()
-            },
-            max_cpu_boost: Some(Quantity::from_milli(2000)),
-            native_sidecars: true,
-        };
-        assert_eq!(some, expected);
+        let line = "--feature-gates=InPlace=true --max-allowed-cpu-boost=2 --native-sidecars";
+        let found = config(line).expect("valid flags");
+        assert!(found.gates.in_place && found.native_sidecars);
+        assert!(!found.gates.cpu_startup_boost && !found.gates.per_vpa_config);
+        assert_eq!(found.max_cpu_boost, Some(Quantity::from_milli(2000)));
         assert!(config("--feature-gates=Nothing=true").is_err());
     }
 }

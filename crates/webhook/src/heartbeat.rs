@@ -10,7 +10,7 @@ use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
 use k8s_openapi::jiff::Timestamp;
 use kube::Api;
-use kube::api::{ObjectMeta, PostParams};
+use kube::api::PostParams;
 use runtime::{ApiServerClock, Backoff};
 use tokio::sync::watch;
 
@@ -73,41 +73,23 @@ impl Heartbeat {
     async fn try_renew(&self) -> kube::Result<()> {
         let params = PostParams::default();
         let Some(mut lease) = self.leases.get_opt(&self.name).await? else {
-            let metadata = ObjectMeta {
-                name: Some(self.name.clone()),
-                ..ObjectMeta::default()
-            };
-            let spec = LeaseSpec {
+            let mut lease = Lease::default();
+            lease.metadata.name = Some(self.name.clone());
+            let seconds = i32::try_from(self.interval.as_secs()).unwrap_or(i32::MAX);
+            lease.spec = Some(LeaseSpec {
                 holder_identity: Some(self.holder.clone()),
-                lease_duration_seconds: Some(
-                    i32::try_from(self.interval.as_secs()).unwrap_or(i32::MAX),
-                ),
+                lease_duration_seconds: Some(seconds),
                 ..LeaseSpec::default()
-            };
-            return self
-                .leases
-                .create(
-                    &params,
-                    &Lease {
-                        metadata,
-                        spec: Some(spec),
-                    },
-                )
-                .await
-                .map(drop);
+            });
+            return self.leases.create(&params, &lease).await.map(drop);
         };
         let spec = lease.spec.get_or_insert_default();
         let last = spec.renew_time.as_ref().map(|time| time.0);
-        spec.renew_time = Some(MicroTime(renew_time(
-            last,
-            self.clock.timestamp(),
-            self.interval,
-        )));
+        let renewed = renew_time(last, self.clock.timestamp(), self.interval);
+        spec.renew_time = Some(MicroTime(renewed));
         spec.holder_identity = Some(self.holder.clone());
-        self.leases
-            .replace(&self.name, &params, &lease)
-            .await
-            .map(drop)
+        let replaced = self.leases.replace(&self.name, &params, &lease).await;
+        replaced.map(drop)
     }
 }
 
@@ -130,19 +112,17 @@ mod tests {
     fn the_renew_time_moves_back_only_if_it_is_implausible() {
         let at = |second: i64| Timestamp::from_second(1_000_000 + second).expect("in range");
         let interval = Duration::from_secs(10);
+        let far = (17_280_000, 0, 0);
         for (last, now, expected) in [
             (0, 7, 7),
             (5, 0, 5),
             (10, 0, 10),
             (11, 0, 0),
-            (17_280_000, 0, 0),
+            far,
             (0, 0, 0),
         ] {
-            assert_eq!(
-                renew_time(Some(at(last)), at(now), interval),
-                at(expected),
-                "{last} {now}"
-            );
+            let renewed = renew_time(Some(at(last)), at(now), interval);
+            assert_eq!(renewed, at(expected), "{last} {now}");
         }
         assert_eq!(renew_time(None, at(3), interval), at(3));
     }

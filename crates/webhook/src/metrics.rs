@@ -4,7 +4,8 @@
 use std::time::{Duration, Instant};
 
 use prometheus::{
-    Histogram, HistogramOpts, HistogramVec, IntCounter, IntCounterVec, Opts, Registry,
+    Histogram, IntCounter, Registry, register_histogram_vec_with_registry,
+    register_int_counter_vec_with_registry, register_int_counter_with_registry,
 };
 
 use admission::{AdmissionResource, AdmissionStatus, Decision};
@@ -43,39 +44,31 @@ struct Steps {
 impl Metrics {
     /// Registers the metrics.
     pub fn register(registry: &Registry) -> Result<Self, prometheus::Error> {
-        let histogram = |name, help, buckets: &[f64], labels: &[&str]| {
-            HistogramVec::new(
-                HistogramOpts::new(name, help).buckets(buckets.to_vec()),
-                labels,
-            )
-        };
-        let pods = IntCounterVec::new(
-            Opts::new(
-                "vpa_admission_controller_admission_pods_total",
-                "Reviewed pods, by whether they were patched.",
-            ),
+        let pods = register_int_counter_vec_with_registry!(
+            "vpa_admission_controller_admission_pods_total",
+            "Reviewed pods, by whether they were patched.",
             &["applied"],
+            registry
         )?;
-        let latency = histogram(
+        let latency = register_histogram_vec_with_registry!(
             "vpa_admission_controller_admission_latency_seconds",
             "Time spent on a review, by status and resource.",
-            &LATENCY_BUCKETS,
             &["status", "resource"],
+            LATENCY_BUCKETS.to_vec(),
+            registry
         )?;
-        let steps = histogram(
+        let steps = register_histogram_vec_with_registry!(
             "vpa_admission_controller_execution_latency_seconds",
             "Time spent in each step of a review.",
-            &STEP_BUCKETS,
             &["step"],
+            STEP_BUCKETS.to_vec(),
+            registry
         )?;
-        let shed = IntCounter::new(
+        let shed = register_int_counter_with_registry!(
             "vpa_admission_controller_shed_reviews_total",
             "Objects admitted without review during overload.",
+            registry
         )?;
-        registry.register(Box::new(pods.clone()))?;
-        registry.register(Box::new(latency.clone()))?;
-        registry.register(Box::new(steps.clone()))?;
-        registry.register(Box::new(shed.clone()))?;
         let step = |name: &str| steps.with_label_values(&[name]);
         Ok(Self {
             pods: ["false", "true"].map(|applied| pods.with_label_values(&[applied])),
@@ -108,13 +101,8 @@ impl Metrics {
         };
         latency.observe(took.as_secs_f64());
         if decision.resource == AdmissionResource::Pod {
-            let [unchanged, patched] = &self.pods;
-            if decision.status == AdmissionStatus::Applied {
-                patched
-            } else {
-                unchanged
-            }
-            .inc();
+            let is_patched = decision.status == AdmissionStatus::Applied;
+            self.pods[usize::from(is_patched)].inc();
         }
     }
 
@@ -143,11 +131,10 @@ pub struct Timer<'a> {
 
 impl Timer<'_> {
     /// Ends the step of reading the request.
-    pub fn request_read(&mut self) {
+    pub fn end_reading(&mut self) {
         let now = Instant::now();
-        self.steps
-            .read_request
-            .observe(now.duration_since(self.last).as_secs_f64());
+        let took = now.duration_since(self.last);
+        self.steps.read_request.observe(took.as_secs_f64());
         self.last = now;
     }
 
@@ -155,9 +142,8 @@ impl Timer<'_> {
     pub fn finish(self) -> Duration {
         let now = Instant::now();
         let took = now.duration_since(self.started_at);
-        self.steps
-            .admit
-            .observe(now.duration_since(self.last).as_secs_f64());
+        let admitting = now.duration_since(self.last);
+        self.steps.admit.observe(admitting.as_secs_f64());
         self.steps.build_response.observe(0.0);
         self.steps.total.observe(took.as_secs_f64());
         took

@@ -29,8 +29,8 @@ impl Overload {
             let due = Instant::now() + PERIOD;
             tokio::time::sleep_until(due).await;
             let delay = due.elapsed().as_millis();
-            self.0
-                .store(u64::try_from(delay).unwrap_or(u64::MAX), Ordering::Relaxed);
+            let delay = u64::try_from(delay).unwrap_or(u64::MAX);
+            self.0.store(delay, Ordering::Relaxed);
         }
     }
 

@@ -1,10 +1,10 @@
 //! The registration of the webhook: a `MutatingWebhookConfiguration` as upstream writes it, with
 //! all defaults, so that it can be compared with the one in the API server.
 
+mod deployment_rollout;
 mod namespace_scope;
 mod registrar;
 mod revision;
-mod rollout;
 mod write;
 
 use std::collections::BTreeMap;
@@ -18,12 +18,12 @@ use k8s_openapi::api::admissionregistration::v1::{
 use kube::core::ObjectMeta;
 use serving::ca_bundles::CERT_MANAGER_INJECT;
 
+pub use deployment_rollout::Replica;
 pub use namespace_scope::NamespaceScope;
 use namespace_scope::with_requirement;
 pub use registrar::Registrar;
 pub use revision::Revision;
 pub(crate) use revision::{ANNOTATION as REVISION_ANNOTATION, REPLICA_SET_ANNOTATION};
-pub use rollout::Replica;
 
 /// The name of the configuration.
 pub const CONFIGURATION: &str = "vpa-webhook-config";
@@ -125,19 +125,17 @@ impl Registration {
         };
         let (service, url) = match &self.address {
             Address::Service { namespace, name } => {
-                let (namespace, name) = (namespace.clone(), name.clone());
-                (
-                    Some(ServiceReference {
-                        namespace,
-                        name,
-                        port: Some(PORT),
-                        path: None,
-                    }),
-                    None,
-                )
+                let service = ServiceReference {
+                    namespace: namespace.clone(),
+                    name: name.clone(),
+                    port: Some(PORT),
+                    path: None,
+                };
+                (Some(service), None)
             }
             Address::Url(url) => (None, Some(url.clone())),
         };
+        let namespaces = found.and_then(|found| found.namespace_selector.as_ref());
         let failure_policy = match self.failure_policy {
             FailurePolicy::Ignore => "Ignore",
             FailurePolicy::Fail => "Fail",
@@ -164,10 +162,7 @@ impl Registration {
             timeout_seconds: Some(self.timeout_seconds),
             match_policy: Some("Equivalent".to_owned()),
             reinvocation_policy: Some("Never".to_owned()),
-            namespace_selector: Some(
-                self.namespaces
-                    .selector(found.and_then(|found| found.namespace_selector.as_ref())),
-            ),
+            namespace_selector: Some(self.namespaces.selector(namespaces)),
             object_selector: Some(with_requirement(
                 found.and_then(|found| found.object_selector.as_ref()),
                 OPT_OUT_LABEL,
@@ -281,32 +276,26 @@ mod tests {
         }
     }
 
-    fn check(bundle: Option<&str>, annotation: &str, expected: &str) {
-        let current = current(annotation);
-        let desired = registration().desired(bundle, Some(&current));
-        assert_eq!(
-            bundle_of(&desired).as_deref(),
-            Some(expected.as_bytes()),
-            "{bundle:?} {annotation}"
-        );
-        assert_eq!(desired.metadata.annotations, current.metadata.annotations);
-        assert_eq!(
-            desired.webhooks.iter().flatten().count(),
-            1,
-            "it is ours alone"
-        );
-    }
-
     #[test]
     fn bundles_of_other_programs_are_kept() {
-        check(Some("ours"), "note", "ours");
-        check(None, "note", "theirs");
-        check(Some("ours"), "cert-manager.io/inject-ca-from", "theirs");
-        check(
-            Some("ours"),
-            "cert-manager.io/inject-ca-from-secret",
-            "theirs",
-        );
+        for (bundle, annotation, expected) in [
+            (Some("ours"), "note", "ours"),
+            (None, "note", "theirs"),
+            (Some("ours"), "cert-manager.io/inject-ca-from", "theirs"),
+            (
+                Some("ours"),
+                "cert-manager.io/inject-ca-from-secret",
+                "theirs",
+            ),
+        ] {
+            let current = current(annotation);
+            let desired = registration().desired(bundle, Some(&current));
+            let found = bundle_of(&desired);
+            assert_eq!(found.as_deref(), Some(expected.as_bytes()), "{annotation}");
+            assert_eq!(desired.metadata.annotations, current.metadata.annotations);
+            let webhooks = desired.webhooks.iter().flatten().count();
+            assert_eq!(webhooks, 1, "it is ours alone");
+        }
     }
 
     #[test]
@@ -315,50 +304,39 @@ mod tests {
         let theirs = json!({"key": "control-plane", "operator": "NotIn", "values": ["true"]});
         let mut registration = registration();
         let mut current = registration.desired(Some("ours"), None);
-        let change = json!({"webhooks": [{"matchConditions": [condition], "namespaceSelector": {
+        let change = json!({"matchConditions": [condition], "namespaceSelector": {
             "matchExpressions": [theirs, {"key": NAMESPACE_LABEL, "operator": "In", "values": ["old"]}],
             "matchLabels": {"sized": "true"},
-        }, "objectSelector": {"matchLabels": {"sized": "true"}}}]});
-        for (member, value) in change["webhooks"][0].as_object().expect("an object") {
-            let mut webhook =
-                serde_json::to_value(&current.webhooks.as_ref().expect("webhooks")[0])
-                    .expect("JSON");
-            webhook[member] = value.clone();
-            current.webhooks = Some(vec![serde_json::from_value(webhook).expect("a webhook")]);
+        }, "objectSelector": {"matchLabels": {"sized": "true"}}});
+        let mut webhook = serde_json::to_value(&current.webhooks).expect("JSON");
+        for (member, value) in change.as_object().expect("an object") {
+            webhook[0][member] = value.clone();
         }
+        current.webhooks = serde_json::from_value(webhook).expect("webhooks");
         let own = |operator: &str| json!({"key": NAMESPACE_LABEL, "operator": operator, "values": ["shop"]});
-        for (reach, expressions) in [
+        let shop = "shop".to_owned();
+        for (scope, expressions) in [
             (NamespaceScope::AllExcept(Vec::new()), json!([theirs])),
             (
-                NamespaceScope::AllExcept(vec!["shop".to_owned()]),
+                NamespaceScope::AllExcept(vec![shop.clone()]),
                 json!([theirs, own("NotIn")]),
             ),
-            (
-                NamespaceScope::Only("shop".to_owned()),
-                json!([theirs, own("In")]),
-            ),
+            (NamespaceScope::Only(shop), json!([theirs, own("In")])),
         ] {
-            registration.namespaces = reach;
+            registration.namespaces = scope;
             let desired = registration.desired(Some("ours"), Some(&current));
             assert!(!is_current(&current, &desired));
             let webhook =
                 serde_json::to_value(desired.webhooks.iter().flatten().next()).expect("JSON");
             let selector =
                 json!({"matchExpressions": expressions, "matchLabels": {"sized": "true"}});
-            assert_eq!(
-                (&webhook["namespaceSelector"], &webhook["matchConditions"]),
-                (&selector, &json!([condition]))
-            );
+            assert_eq!(webhook["namespaceSelector"], selector);
+            assert_eq!(webhook["matchConditions"], json!([condition]));
             let opt_out = json!({"key": OPT_OUT_LABEL, "operator": "NotIn", "values": ["true"]});
             let objects = json!({"matchExpressions": [opt_out], "matchLabels": {"sized": "true"}});
             assert_eq!(webhook["objectSelector"], objects);
-            assert!(
-                is_current(
-                    &desired,
-                    &registration.desired(Some("ours"), Some(&desired))
-                ),
-                "{expressions}"
-            );
+            let next = registration.desired(Some("ours"), Some(&desired));
+            assert!(is_current(&desired, &next), "{expressions}");
         }
     }
 

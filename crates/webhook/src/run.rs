@@ -9,10 +9,10 @@ use k8s_openapi::api::admissionregistration::v1::MutatingWebhookConfiguration;
 use kube::Api;
 use runtime::pod::{hostname, own_namespace};
 use runtime::{Chassis, Namespaces};
+use serving::FeedReaderArgs;
 use serving::ca_bundles::Controller;
 use serving::certificates::{CertificateMonitor, Certificates};
 use serving::port::Port;
-use serving::{FeedReaderArgs, FeedSource};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use view::{Scope, Shard, View};
@@ -64,29 +64,18 @@ pub async fn run_on(
     let metrics = Metrics::register(&chassis.registry)?;
     let own_namespace = own_namespace();
     let ignored_namespaces: Vec<String> = ignored.iter().cloned().collect();
-    let registration = registration.registration(
-        &own_namespace,
-        only.as_deref().unwrap_or_default(),
-        &ignored_namespaces,
-    )?;
+    let namespace = only.as_deref().unwrap_or_default();
+    let registration = registration.registration(&own_namespace, namespace, &ignored_namespaces)?;
     let scope = Scope {
         namespace: only,
         ignored,
         shard: Shard::default(),
     };
     let hostname = hostname()?;
-    let replica = Replica::from_pod_name(chassis.client.clone(), &own_namespace, &hostname);
-    let heartbeat = heartbeat.heartbeat(
-        chassis.client.clone(),
-        chassis.clock(),
-        &own_namespace,
-        hostname,
-    );
-    let source = serving.source(
-        chassis.client.clone(),
-        &own_namespace,
-        registration.as_ref(),
-    )?;
+    let (client, clock) = (|| chassis.client.clone(), chassis.clock());
+    let replica = Replica::from_pod_name(client(), &own_namespace, &hostname);
+    let heartbeat = heartbeat.heartbeat(client(), clock.clone(), &own_namespace, hostname);
+    let source = serving.source(client(), &own_namespace, registration.as_ref())?;
 
     // Reviews are served for some time after the shutdown, so the view is kept current until then.
     let drained = CancellationToken::new();
@@ -96,11 +85,8 @@ pub async fn run_on(
     let Some(view) = watch_cluster(scope, &serving).await else {
         return Ok(());
     };
-    let Some(certificates) = chassis
-        .shutdown
-        .run_until_cancelled(source.get(&chassis.clock()))
-        .await
-    else {
+    let loading = source.get(&clock);
+    let Some(certificates) = chassis.shutdown.run_until_cancelled(loading).await else {
         return Ok(());
     };
     let certificates = certificates?;
@@ -108,9 +94,8 @@ pub async fn run_on(
     let port = port.await?;
     tracing::info!(address = %port.address()?, "serving reviews");
     let overload = Overload::default();
-    serving
-        .tasks
-        .spawn_until_shutdown("overload", overload.clone().measure());
+    let measuring = overload.clone().measure();
+    serving.tasks.spawn_until_shutdown("overload", measuring);
     let tls = certificates.current();
     let handler = ReviewHandler {
         view,
@@ -137,14 +122,13 @@ fn keep_registered(
     replica: Option<Replica>,
     heartbeat: Heartbeat,
 ) -> anyhow::Result<()> {
-    chassis
-        .activity
-        .expect_every(MAX_PASS_INTERVAL, Instant::now());
-    let delay = match &registration {
-        Some(Registration {
-            failure_policy: FailurePolicy::Fail,
-            ..
-        }) => REGISTRATION_DELAY,
+    let activity = chassis.activity.clone();
+    activity.expect_every(MAX_PASS_INTERVAL, Instant::now());
+    let policy = registration
+        .as_ref()
+        .map(|registration| registration.failure_policy);
+    let delay = match policy {
+        Some(FailurePolicy::Fail) => REGISTRATION_DELAY,
         _ => Duration::ZERO,
     };
     let configurations: Api<MutatingWebhookConfiguration> = Api::all(chassis.client.clone());
@@ -152,16 +136,15 @@ fn keep_registered(
     let registrar = Registrar::new(registration, replica, TAKEOVER_DELAY);
     let monitor = CertificateMonitor::of(chassis, metrics::PREFIX)?;
     let ca_bundles = Controller::new(certificates, registrar, monitor, chassis.clock(), RESYNC);
+    let heartbeat = heartbeat.run(ca_bundles.in_effect());
+    chassis.tasks.spawn_until_shutdown("heartbeat", heartbeat);
+    let certificates = async move {
+        tokio::time::sleep(delay).await;
+        ca_bundles.run(activity).await;
+    };
     chassis
         .tasks
-        .spawn_until_shutdown("heartbeat", heartbeat.run(ca_bundles.in_effect()));
-    let activity = chassis.activity.clone();
-    chassis
-        .tasks
-        .spawn_until_shutdown("certificates", async move {
-            tokio::time::sleep(delay).await;
-            ca_bundles.run(activity).await;
-        });
+        .spawn_until_shutdown("certificates", certificates);
     Ok(())
 }
 
@@ -170,20 +153,15 @@ fn subscribe(
     feed: FeedReaderArgs,
     chassis: &Chassis,
 ) -> anyhow::Result<Option<watch::Receiver<Subscription>>> {
-    let Some(FeedSource {
-        leaders,
-        tls,
-        server_name,
-    }) = feed.source(chassis)?
-    else {
+    let Some(feed) = feed.source(chassis)? else {
         return Ok(None);
     };
-    let (subscription, reading) = Reader {
-        leaders,
-        tls,
-        server_name,
-    }
-    .subscribe();
+    let reader = Reader {
+        leaders: feed.leaders,
+        tls: feed.tls,
+        server_name: feed.server_name,
+    };
+    let (subscription, reading) = reader.subscribe();
     chassis.tasks.spawn_until_shutdown("feed", reading);
     Ok(Some(subscription))
 }
@@ -197,15 +175,11 @@ async fn watch_cluster(scope: Scope, chassis: &Chassis) -> Option<watch::Receive
         .limit_ranges()
         .scales();
     let mut view = watches.view();
-    chassis
-        .tasks
-        .spawn_until_shutdown("watches", async move { watches.ended().await });
+    let watching = async move { watches.ended().await };
+    chassis.tasks.spawn_until_shutdown("watches", watching);
     let synced = chassis.readiness.condition("watches");
-    chassis
-        .shutdown
-        .run_until_cancelled(view.wait_for(View::is_synced))
-        .await?
-        .ok()?;
+    let complete = view.wait_for(View::is_synced);
+    chassis.shutdown.run_until_cancelled(complete).await?.ok()?;
     synced.ready();
     Some(view)
 }

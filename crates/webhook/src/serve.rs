@@ -118,7 +118,7 @@ fn over_status<'a>(feed: &'a Subscription, autoscaler: &Autoscaler) -> Option<&'
 async fn respond(State(endpoint): State<Arc<Endpoint>>, body: ReviewBody) -> Response {
     let handler = &endpoint.handler;
     let mut timer = handler.metrics.timer(body.received_at);
-    timer.request_read();
+    timer.end_reading();
     let decision = handler.decide(&body);
     handler.metrics.record(&decision, timer.finish());
     let headers = [(header::CONTENT_TYPE, "application/json")];

@@ -39,13 +39,12 @@ const FRESH: Fed = Fed {
     is_empty: false,
 };
 
+const STALE: Fed = Fed {
+    is_fresh: false,
+    ..FRESH
+};
+
 fn subscription(fed: &Fed) -> Subscription {
-    let Fed {
-        uid,
-        generation,
-        is_fresh,
-        is_empty,
-    } = *fed;
     let target = ResourceList::of(Cpu::from_millicores(7), Memory::from_bytes(8));
     let app = ContainerRecommendation {
         container_name: "app".to_owned(),
@@ -53,10 +52,10 @@ fn subscription(fed: &Fed) -> Subscription {
         ..ContainerRecommendation::default()
     };
     let recommendation = feed::Recommendation {
-        uid: uid.to_owned(),
-        observed_generation: generation,
+        uid: fed.uid.to_owned(),
+        observed_generation: fed.generation,
         recommendation: Recommendation {
-            containers: if is_empty { Vec::new() } else { vec![app] },
+            containers: Vec::from_iter((!fed.is_empty).then_some(app)),
         },
         ..feed::Recommendation::default()
     };
@@ -66,10 +65,9 @@ fn subscription(fed: &Fed) -> Subscription {
         revision: 1,
         changed_at: Timestamp::UNIX_EPOCH,
     };
-    let stale_since = (!is_fresh).then(Instant::now);
     Subscription::from_leaders(vec![LeaderState {
-        values: [(uid.to_owned(), received)].into(),
-        stale_since,
+        values: [(fed.uid.to_owned(), received)].into(),
+        stale_since: (!fed.is_fresh).then(Instant::now),
     }])
 }
 
@@ -156,17 +154,16 @@ async fn status_and_feed_each_work_alone() {
     check(&written(), None, Some("100m")).await;
     check(&Value::Null, Some(&FRESH), Some("7m")).await;
     check(&Value::Null, None, None).await;
-    let stale = Fed {
-        is_fresh: false,
-        ..FRESH
-    };
-    check(&Value::Null, Some(&stale), Some("7m")).await;
+    check(&Value::Null, Some(&STALE), Some("7m")).await;
     // A VPA object without any status.
-    assert_eq!(cpu_request(&Value::Null, None).await, None);
-    let fed = cpu_request(&Value::Null, Some(&FRESH)).await;
-    assert_eq!(fed.as_deref(), Some("7m"));
-    let fed = cpu_request(&Value::Null, Some(&stale)).await;
-    assert_eq!(fed.as_deref(), Some("7m"));
+    for (fed, expected) in [
+        (None, None),
+        (Some(&FRESH), Some("7m")),
+        (Some(&STALE), Some("7m")),
+    ] {
+        let found = cpu_request(&Value::Null, fed).await;
+        assert_eq!(found.as_deref(), expected);
+    }
 }
 
 #[tokio::test]
@@ -177,11 +174,7 @@ async fn the_feed_precedes_the_status_while_connected() {
         ..FRESH
     };
     check(&written(), Some(&newer), Some("7m")).await;
-    let stale = Fed {
-        is_fresh: false,
-        ..FRESH
-    };
-    check(&written(), Some(&stale), Some("100m")).await;
+    check(&written(), Some(&STALE), Some("100m")).await;
 }
 
 #[tokio::test]
@@ -207,10 +200,6 @@ async fn empty_recommendations_are_ignored() {
     check(&written(), Some(&empty), Some("100m")).await;
     check(&Value::Null, Some(&empty), None).await;
     let without_containers = json!({"containerRecommendations": []});
-    let stale = Fed {
-        is_fresh: false,
-        ..FRESH
-    };
-    check(&without_containers, Some(&stale), Some("7m")).await;
+    check(&without_containers, Some(&STALE), Some("7m")).await;
     check(&without_containers, None, None).await;
 }

@@ -1,4 +1,4 @@
-//! Sends requests as the API server does for the autoscaler: a few connections with the front
+//! Sends requests as the API server does for the HPA controller: a few connections with the front
 //! proxy's certificate, each request at its time.
 //!
 //! Times are absolute, and each thread sleeps until shortly before its next request and then
@@ -18,7 +18,7 @@ use rustls_pki_types::ServerName;
 use crate::cluster::path;
 use crate::server::Server;
 
-/// The number of the autoscaler's workers.
+/// The number of the HPA controller's workers.
 const CONNECTIONS: usize = 5;
 /// The time before a request in which the thread does not sleep.
 const WATCH: Duration = Duration::from_micros(150);

@@ -1,4 +1,4 @@
-//! A cluster with 10,000 workloads, each scaled by an EHPA, and the requests of the autoscaler.
+//! A cluster with 10,000 workloads, each scaled by an EHPA, and the requests of the HPA controller.
 
 use std::sync::Arc;
 
@@ -97,8 +97,8 @@ pub(crate) fn view(now: Timestamp) -> View {
     view
 }
 
-/// Returns a request of the autoscaler as the API server proxies it: for a prediction, predicted
-/// CPU per pod, or a cron schedule.
+/// Returns a request of the HPA controller as the API server proxies it: for a prediction,
+/// predicted CPU per pod, or a cron schedule.
 pub(crate) fn path(number: usize) -> String {
     let number = number % AUTOSCALERS;
     let WorkloadRef {

@@ -102,9 +102,8 @@ impl Server {
     /// Returns the CPU time of the server.
     pub(crate) fn cpu(&self) -> Result<Duration> {
         let text = std::fs::read_to_string(&self.schedule)?;
-        Ok(Duration::from_nanos(
-            text.split(' ').next().unwrap_or_default().parse()?,
-        ))
+        let nanoseconds = text.split(' ').next().unwrap_or_default();
+        Ok(Duration::from_nanos(nanoseconds.parse()?))
     }
 }
 
@@ -146,24 +145,16 @@ fn run(tls: TlsFiles, authority: &str, started: &mpsc::Sender<Result<(SocketAddr
         let metrics = Metrics::register(&registry)?;
         let (listener, tls, auth) = runtime.block_on(async {
             let flags = Flags::try_parse_from(["load"])?;
-            let auth = DelegatedAuth::new(
-                flags.auth,
-                api_server(authority),
-                &registry,
-                PREFIX,
-                &Readiness::default(),
-            )?;
+            let (client, readiness) = (api_server(authority), Readiness::default());
+            let auth = DelegatedAuth::new(flags.auth, client, &registry, PREFIX, &readiness)?;
             auth.load().await?;
             let profile = ServingProfile {
                 request_client_certificates: true,
                 ..ServingProfile::default()
             };
             let tls = ServingTls::load_with(tls, profile).await?;
-            anyhow::Ok((
-                TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?,
-                tls,
-                auth,
-            ))
+            let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
+            anyhow::Ok((listener, tls, auth))
         })?;
         let address = listener.local_addr()?;
         let health = Endpoints {
@@ -186,7 +177,6 @@ fn run(tls: TlsFiles, authority: &str, started: &mpsc::Sender<Result<(SocketAddr
                 },
                 metrics,
                 health,
-                shutdown: CancellationToken::new(),
             };
             let thread = std::fs::read_link("/proc/thread-self").context("/proc/thread-self");
             started.send(thread.map(|thread| (address, thread))).ok();

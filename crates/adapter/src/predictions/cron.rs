@@ -147,7 +147,7 @@ fn is_idle(schedule: &CronSchedule, windows: &[Window], now: Timestamp) -> bool 
     !schedule.has_metrics && !windows.iter().any(|window| window.is_open(now))
 }
 
-/// Without a value, the autoscaler keeps the replicas too.
+/// Without a value, the HPA controller keeps the replicas too.
 fn size(target: &WorkloadRef, sizes: &[ScaleResult]) -> Result<i32, StatusError> {
     let size = match sizes.iter().find(|(of, _)| of == target) {
         Some((_, size)) => size.as_ref().copied().map_err(String::as_str),

@@ -101,11 +101,8 @@ mod tests {
 
     /// Values every minute from second 0 on.
     fn series(values: &[f64]) -> Series {
-        values
-            .iter()
-            .enumerate()
-            .map(|(index, value)| (index as i64 * 60, *value))
-            .collect()
+        let minutes = (0..).map(|minute| minute * 60);
+        minutes.zip(values.iter().copied()).collect()
     }
 
     fn check(ready: bool, series: &[Series], now: i64, expected: &Result<(f64, i64), NoForecast>) {
@@ -117,6 +114,13 @@ mod tests {
         let found = forecast(&metric, WINDOW, now, GRACE)
             .map(|forecast| (forecast.value, forecast.at_seconds));
         assert_eq!(&found, expected, "{series:?} at {now}");
+    }
+
+    fn stale(age_seconds: i64, limit_seconds: i64) -> Result<(f64, i64), NoForecast> {
+        Err(NoForecast::Stale {
+            age_seconds,
+            limit_seconds,
+        })
     }
 
     /// Twenty minutes, with a peak of 5 after nine of them and one of 3 at the end.
@@ -139,15 +143,7 @@ mod tests {
     fn the_last_complete_window_counts_for_a_grace_period() {
         check(true, &[twenty_minutes()], 601, &Ok((3.0, 600)));
         check(true, &[twenty_minutes()], 900, &Ok((3.0, 600)));
-        check(
-            true,
-            &[twenty_minutes()],
-            901,
-            &Err(NoForecast::Stale {
-                age_seconds: 301,
-                limit_seconds: 300,
-            }),
-        );
+        check(true, &[twenty_minutes()], 901, &stale(301, 300));
         // A peak that has just passed still counts, so a prediction that is not renewed shrinks
         // nothing.
         let mut falling = vec![1.0; 11];
@@ -160,15 +156,7 @@ mod tests {
     fn a_prediction_is_not_renewed_between_two_of_its_samples() {
         let hourly = [vec![(0, 1.0), (1800, 2.0), (3600, 4.0)]];
         check(true, &hourly, 4800, &Ok((4.0, 3000)));
-        check(
-            true,
-            &hourly,
-            4801,
-            &Err(NoForecast::Stale {
-                age_seconds: 1801,
-                limit_seconds: 1800,
-            }),
-        );
+        check(true, &hourly, 4801, &stale(1801, 1800));
     }
 
     #[test]
@@ -182,26 +170,11 @@ mod tests {
         check(false, &[twenty_minutes()], 0, &Err(NoForecast::NotReady));
         check(true, &[], 0, &Err(NoForecast::NotReady));
         check(true, &[vec![]], 0, &Err(NoForecast::NotReady));
-        check(
-            true,
-            &[twenty_minutes(), twenty_minutes()],
-            0,
-            &Err(NoForecast::Several(2)),
-        );
-        check(
-            true,
-            &[vec![(0, 1.0), (7200, 1.0)]],
-            60,
-            &Err(NoForecast::Gap),
-        );
-        check(
-            true,
-            &[vec![(i64::MIN, 1.0)]],
-            0,
-            &Err(NoForecast::Stale {
-                age_seconds: i64::MAX,
-                limit_seconds: 300,
-            }),
-        );
+        let two = [twenty_minutes(), twenty_minutes()];
+        check(true, &two, 0, &Err(NoForecast::Several(2)));
+        let gap = [vec![(0, 1.0), (7200, 1.0)]];
+        check(true, &gap, 60, &Err(NoForecast::Gap));
+        let first = [vec![(i64::MIN, 1.0)]];
+        check(true, &first, 0, &stale(i64::MAX, 300));
     }
 }

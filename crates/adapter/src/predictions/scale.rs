@@ -1,9 +1,10 @@
-//! The replicas of workloads, read from the API server for each request. The autoscaler has just
-//! read them too, so an older value, such as one from a watch, would undo a change made in between.
+//! The replicas of workloads, read from the API server for each request. The HPA controller has
+//! just read them too, so an older value, such as one from a watch, would undo a change made in
+//! between.
 //!
-//! The autoscaler compares the value with the existing pods, and sets the replicas to their number
-//! if both are within its tolerance: in the middle of a rollout, ten of eleven pods would become
-//! eleven replicas. So there is no value until both numbers are equal.
+//! The HPA controller compares the value with the existing pods, and sets the replicas to their
+//! number if both are within its tolerance: in the middle of a rollout, ten of eleven pods would
+//! become eleven replicas. So there is no value until both numbers are equal.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -80,25 +81,12 @@ impl ScaleClient {
     }
 }
 
-impl std::fmt::Debug for ScaleClient {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("ScaleClient").finish_non_exhaustive()
-    }
-}
-
 /// Returns the replicas once that number of pods exists.
 fn settled_replicas(scale: &Scale) -> Result<i32, String> {
     // The API server omits zero.
-    let desired = scale
-        .spec
-        .as_ref()
-        .and_then(|spec| spec.replicas)
-        .unwrap_or_default();
-    let current = scale
-        .status
-        .as_ref()
-        .map(|status| status.replicas)
-        .unwrap_or_default();
+    let desired = scale.spec.as_ref().and_then(|spec| spec.replicas);
+    let desired = desired.unwrap_or_default();
+    let current = scale.status.as_ref().map_or(0, |status| status.replicas);
     if current == desired {
         Ok(desired)
     } else {

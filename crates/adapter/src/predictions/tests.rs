@@ -47,20 +47,15 @@ fn workload(kind: &str, name: &str) -> WorkloadRef {
     }
 }
 
-/// A prediction of two hours from `ago` seconds before now, with a window of one hour.
-fn prediction(name: &str, target: WorkloadRef, metrics: &[(&str, f64)], ago: i64) -> Prediction {
+/// A prediction of a Deployment for two hours from `ago` seconds before now, with a window of one
+/// hour.
+fn prediction(name: &str, target: &str, metrics: &[(&str, f64)], ago: i64) -> Prediction {
     let start = now().as_second() - ago;
-    let samples = |value: f64| {
-        vec![
-            (0..=120)
-                .map(|minute| (start + minute * 60, value))
-                .collect(),
-        ]
-    };
+    let times = (0..=120).map(|minute| start + minute * 60);
     let metric = |(identifier, value): &(&str, f64)| PredictedMetric {
         identifier: (*identifier).into(),
         ready: true,
-        series: samples(*value),
+        series: vec![times.clone().map(|time| (time, *value)).collect()],
     };
     let labels = [MANAGED_BY, ("autoscaling.crane.io/effective-hpa-uid", name)];
     Prediction {
@@ -68,7 +63,7 @@ fn prediction(name: &str, target: WorkloadRef, metrics: &[(&str, f64)], ago: i64
         uid: name.to_owned(),
         controller_uid: Some(name.to_owned()),
         labels: Labels::from_iter(labels),
-        target,
+        target: workload("Deployment", target),
         window_seconds: 3600,
         metrics: metrics.iter().map(metric).collect(),
     }
@@ -119,19 +114,12 @@ fn shop() -> View {
     };
     view.controllers_mut(WellKnown::Deployment)
         .apply(Arc::new(deployment));
-    let web = workload("Deployment", "web");
-    view.predicted_metrics.apply(Arc::new(prediction(
-        "web",
-        web,
-        &[("resource.cpu", 2.9), ("pods.rps", 0.0004)],
-        0,
-    )));
-    view.predicted_metrics.apply(Arc::new(prediction(
-        "old",
-        workload("Deployment", "old"),
-        &[("resource.cpu", 1.0)],
-        7200,
-    )));
+    let web = [("resource.cpu", 2.9), ("pods.rps", 0.0004)];
+    let old = [("resource.cpu", 1.0)];
+    for (name, metrics, ago) in [("web", &web[..], 0), ("old", &old, 7200)] {
+        view.predicted_metrics
+            .apply(Arc::new(prediction(name, name, metrics, ago)));
+    }
     for (name, app, phase, is_terminating) in [
         ("web-1", "web", Phase::Running, false),
         ("web-2", "web", Phase::Running, false),
@@ -204,15 +192,10 @@ fn api_server() -> Client {
 
 /// The values without labels, or the message of the error.
 fn external(view: View, metric: &str, selector: &str) -> Result<Option<Vec<String>>, String> {
-    let selector = selector.parse().expect("a selector");
-    let request = ExternalMetricRequest {
-        namespace: "shop".to_owned(),
-        metric: metric.to_owned(),
-        selector,
-    };
+    let request = ExternalMetricRequest::new("shop", metric, selector);
     let values = wait(async {
-        expected(view)
-            .with_scale_client(api_server())
+        let predictions = expected(view).with_scale_client(api_server());
+        predictions
             .external(&request, &Flow::default(), now())
             .await
     });
@@ -229,12 +212,13 @@ fn custom(
     objects: ObjectSelector,
     selector: &str,
 ) -> Result<Shares, String> {
+    let resource = GroupResource {
+        group: String::new(),
+        resource: resource.to_owned(),
+    };
     let request = CustomMetricRequest {
         namespace: Some("shop".to_owned()),
-        resource: GroupResource {
-            group: String::new(),
-            resource: resource.to_owned(),
-        },
+        resource,
         objects,
         metric: metric.to_owned(),
         metric_selector: selector.parse().expect("a selector"),

@@ -1,5 +1,5 @@
-//! Predicted totals of workloads: `crane_autoscaling_prediction`. The autoscaler divides them by
-//! the number of pods.
+//! Predicted totals of workloads: `crane_autoscaling_prediction`. The HPA controller divides them
+//! by the number of pods.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -14,7 +14,7 @@ use crate::status_error::StatusError;
 use crate::value::ExternalValue;
 
 /// Returns one value per series that the selector matches. If a series has no value, the request
-/// fails, because the autoscaler adds them up.
+/// fails, because the HPA controller adds them up.
 pub(super) fn values(
     snapshot: &Snapshot,
     request: &ExternalMetricRequest,

@@ -9,7 +9,7 @@ use kube::{Api, Client};
 use serving::ca_bundles::CaBundleObjects;
 use serving::certificates::ObservedCaBundle;
 
-use super::{OwnService, Standing, Trusted, objects, standing, writers};
+use super::{ServiceRef, Standing, Trusted, objects, standing, writers};
 use crate::act::{self, ADOPTER, Events, MANAGER};
 use crate::metrics::Metrics;
 
@@ -20,7 +20,7 @@ const REPLACE_INTERVAL: Duration = Duration::from_mins(1);
 /// The adapter's `APIService` objects.
 pub struct ApiServices {
     api: Api<APIService>,
-    own: OwnService,
+    own: ServiceRef,
     metrics: Metrics,
     events: Events,
     /// The bundle of all objects, once the API server reports each of them as available with it.
@@ -54,8 +54,7 @@ impl CaBundleObjects for ApiServices {
             }
             match (found, bundle) {
                 (Standing::Ours(trusted), Some(bundle)) if trusted.bundle != bundle => {
-                    let is_written = self.write(&name, present, bundle).await?;
-                    let bundle = if is_written {
+                    let bundle = if self.write(&name, present, bundle).await? {
                         bundle.to_owned()
                     } else {
                         trusted.bundle
@@ -93,7 +92,7 @@ impl CaBundleObjects for ApiServices {
 
 impl ApiServices {
     /// The objects that may point at `own`, not read yet.
-    pub fn new(client: Client, own: OwnService, metrics: Metrics) -> Self {
+    pub fn new(client: Client, own: ServiceRef, metrics: Metrics) -> Self {
         Self {
             api: Api::all(client.clone()),
             own,
@@ -198,6 +197,8 @@ fn trusted_everywhere(seen: Vec<Trusted>) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
     fn check(seen: &[(&str, bool)], expected: Option<&str>) {
@@ -218,10 +219,9 @@ mod tests {
         );
         assert!(may_replace(Some(now), now + REPLACE_INTERVAL));
         let written_by = |writer: &str| -> APIService {
-            let fields = serde_json::json!({"f:spec": {"f:caBundle": {}}});
-            let metadata =
-                serde_json::json!({"managedFields": [{"manager": writer, "fieldsV1": fields}]});
-            serde_json::from_value(serde_json::json!({"metadata": metadata})).expect("an object")
+            let fields = json!({"f:spec": {"f:caBundle": {}}});
+            let metadata = json!({"managedFields": [{"manager": writer, "fieldsV1": fields}]});
+            serde_json::from_value(json!({"metadata": metadata})).expect("an object")
         };
         for (writer, expected) in [("keda", Some("keda")), (MANAGER, None), (ADOPTER, None)] {
             assert_eq!(other_writer(&written_by(writer)), expected);

@@ -84,12 +84,7 @@ fn client(spec: &UpstreamSpec, authorities: &[u8], token: &Path) -> Result<Clien
         return Err(format!("{}: no certificate", spec.ca_file.display()));
     }
     let mut config = Config::new(spec.uri()?);
-    config.root_cert = Some(
-        roots
-            .iter()
-            .map(|certificate| certificate.to_vec())
-            .collect(),
-    );
+    config.root_cert = Some(roots.iter().map(|root| root.to_vec()).collect());
     config.tls_server_name = Some(spec.server_name()?);
     config.connect_timeout = Some(CONNECT_TIMEOUT);
     config.default_retry = false;
@@ -110,14 +105,9 @@ async fn send(
 ) -> kube::Result<http::Response<Body>> {
     let request = Request::get(path(request))
         .header(HEADER, via)
-        .header(http::header::ACCEPT, "application/json");
-    client
-        .send(
-            request
-                .body(Body::empty())
-                .map_err(kube::Error::HttpError)?,
-        )
-        .await
+        .header(http::header::ACCEPT, "application/json")
+        .body(Body::empty());
+    client.send(request.map_err(kube::Error::HttpError)?).await
 }
 
 /// Encodes spaces as `%20`, which means the same in a path and in a query.
@@ -149,12 +139,10 @@ fn values_in(
 
 fn refusal(code: StatusCode, bytes: &[u8]) -> UpstreamError {
     let status: Option<Status> = serde_json::from_slice(bytes).ok();
-    let message = status
-        .and_then(|status| status.message)
-        .filter(|message| !message.is_empty());
-    let message =
-        message.unwrap_or_else(|| code.canonical_reason().unwrap_or("no reason").to_owned());
-    let message = truncated(&message);
+    let message = status.and_then(|status| status.message);
+    let message = message.filter(|message| !message.is_empty());
+    let reason = code.canonical_reason().unwrap_or("no reason");
+    let message = truncated(message.as_deref().unwrap_or(reason));
     match code.as_u16() {
         404 => UpstreamError::NotFound(message),
         400 => UpstreamError::BadRequest(message),
@@ -164,11 +152,8 @@ fn refusal(code: StatusCode, bytes: &[u8]) -> UpstreamError {
 }
 
 fn is_connection_error(error: &kube::Error) -> bool {
-    sources(error).any(|error| {
-        error
-            .downcast_ref::<ClientError>()
-            .is_some_and(ClientError::is_connect)
-    })
+    let mut clients = sources(error).filter_map(|error| error.downcast_ref::<ClientError>());
+    clients.any(ClientError::is_connect)
 }
 
 #[cfg(test)]
@@ -176,12 +161,7 @@ mod tests {
     use super::*;
 
     fn ask(metric: &str, selector: &str) -> ExternalMetricRequest {
-        let selector = selector.parse().unwrap();
-        ExternalMetricRequest {
-            namespace: "shop".to_owned(),
-            metric: metric.to_owned(),
-            selector,
-        }
+        ExternalMetricRequest::new("shop", metric, selector)
     }
 
     #[test]
@@ -207,50 +187,25 @@ mod tests {
     #[test]
     fn errors_are_classified() {
         let status = |message: &str| format!(r#"{{"kind": "Status", "message": "{message}"}}"#);
-        check(
-            404,
-            &status("no such metric"),
-            &UpstreamError::NotFound("no such metric".to_owned()),
-        );
-        check(
-            404,
-            "plain",
-            &UpstreamError::NotFound("Not Found".to_owned()),
-        );
-        check(
-            403,
-            &status("no"),
-            &UpstreamError::Denied {
-                code: 403,
-                message: "no".to_owned(),
-            },
-        );
-        check(
-            503,
-            "",
-            &UpstreamError::Code {
-                code: 503,
-                message: "Service Unavailable".to_owned(),
-            },
-        );
-        let none = "there are no values of the metric queue".to_owned();
-        check(200, r#"{"items": []}"#, &UpstreamError::NotFound(none));
+        let not_found = |message: &str| UpstreamError::NotFound(message.to_owned());
+        check(404, &status("no such metric"), &not_found("no such metric"));
+        check(404, "plain", &not_found("Not Found"));
+        let (code, message) = (403, "no".to_owned());
+        check(403, &status("no"), &UpstreamError::Denied { code, message });
+        let (code, message) = (503, "Service Unavailable".to_owned());
+        check(503, "", &UpstreamError::Code { code, message });
+        let none = not_found("there are no values of the metric queue");
+        check(200, r#"{"items": []}"#, &none);
         let item = |value: &str| {
             format!(
                 r#"{{"items": [{{"metricName": "queue", "timestamp": "2026-01-01T00:00:00Z", "value": "{value}"}}]}}"#
             )
         };
-        check(
-            200,
-            &item("?"),
-            &UpstreamError::Invalid("a value is not a quantity".to_owned()),
-        );
+        let invalid = UpstreamError::Invalid("a value is not a quantity".to_owned());
+        check(200, &item("?"), &invalid);
+        let no_value = UpstreamError::NoValue("a value is not a number".to_owned());
         for number in ["-9223372036854775808m", "9223372036854775807m"] {
-            check(
-                200,
-                &item(number),
-                &UpstreamError::NoValue("a value is not a number".to_owned()),
-            );
+            check(200, &item(number), &no_value);
         }
         let alive =
             |code: u16| refusal(StatusCode::from_u16(code).unwrap(), b"").is_provider_alive();

@@ -12,7 +12,7 @@ use serde::Deserialize;
 
 use super::glob::Glob;
 use crate::request::ExternalMetricRequest;
-use crate::service_ref::OwnService;
+use crate::service_ref::ServiceRef;
 use model::Requirement;
 pub(super) use upstream::{Kind, MAX_STALE, UpstreamSpec};
 
@@ -82,7 +82,7 @@ fn refuse(field: impl Into<String>, why: impl Into<String>) -> FileError {
 impl File {
     /// Parses and validates a file. `own`: this adapter, which is not a valid upstream; `folder`:
     /// the folder of relative paths.
-    pub(super) fn read(text: &str, own: &OwnService, folder: &Path) -> Result<Self, FileError> {
+    pub(super) fn read(text: &str, own: &ServiceRef, folder: &Path) -> Result<Self, FileError> {
         let yaml = serde_yaml_ng::Deserializer::from_str(text);
         let file: Option<Self> = serde_path_to_error::deserialize(yaml).map_err(parse_error)?;
         let mut file = file.unwrap_or_default();
@@ -93,7 +93,7 @@ impl File {
         Ok(file)
     }
 
-    fn check(&self, own: &OwnService) -> Result<(), FileError> {
+    fn check(&self, own: &ServiceRef) -> Result<(), FileError> {
         at_most("upstreams", self.upstreams.len(), MAX_UPSTREAMS)?;
         at_most("routes", self.routes.len(), MAX_ROUTES)?;
         let mut names = BTreeSet::new();
@@ -129,7 +129,7 @@ impl File {
     }
 
     /// Returns the upstream with a route that serves the metrics of this Service.
-    pub(super) fn upstream_for(&self, service: &OwnService) -> Option<&str> {
+    pub(super) fn upstream_for(&self, service: &ServiceRef) -> Option<&str> {
         let default = self.default_upstream.iter().map(String::as_str);
         let left_to = self
             .routes
@@ -228,6 +228,7 @@ fn ensure_unique<'a>(
 mod tests {
     use super::*;
 
+    const OF_KEDA: &str = "scaledobject.keda.sh/name=a";
     const FILE: &str = "
 upstreams:
 - name: keda
@@ -245,128 +246,80 @@ routes:
 - {name: labelled, selectorKeys: [store, tier], upstream: prometheus}
 ";
 
-    fn own() -> OwnService {
-        OwnService {
-            namespace: "plimsoll".to_owned(),
-            name: "adapter".to_owned(),
-        }
+    fn read(text: &str) -> Result<File, FileError> {
+        let own = ServiceRef::new("plimsoll", "adapter");
+        File::read(text, &own, Path::new("/routes"))
     }
 
-    fn check_owner(
-        file: &str,
-        namespace: &str,
-        metric: &str,
-        selector: &str,
-        expected: Option<(&str, &str)>,
-    ) {
-        let file = File::read(file, &own(), Path::new("/routes")).unwrap();
-        let selector = selector.parse().unwrap();
-        let request = ExternalMetricRequest {
-            namespace: namespace.to_owned(),
-            metric: metric.to_owned(),
-            selector,
-        };
+    /// Expects the route and the upstream of a request with this namespace, metric and selector.
+    fn check_route(file: &str, request: [&str; 3], expected: Option<(&str, &str)>) {
+        let [namespace, metric, selector] = request;
+        let request = ExternalMetricRequest::new(namespace, metric, selector);
+        let file = read(file).unwrap();
         assert_eq!(file.route_for(&request), expected, "{request:?}");
     }
 
     #[test]
     fn the_first_matching_route_counts() {
         let shops = Some(("shops", "prometheus"));
-        check_owner(FILE, "shop", "queue_depth", "", shops);
-        check_owner(
-            FILE,
-            "shop-two",
-            "queue_depth",
-            "scaledobject.keda.sh/name=a",
-            shops,
-        );
-        check_owner(FILE, "other", "queue_depth", "", None);
-        check_owner(FILE, "shop", "depth", "", None);
-        check_owner(
-            FILE,
-            "other",
-            "depth",
-            "store=a,tier",
-            Some(("labelled", "prometheus")),
-        );
-        check_owner(FILE, "other", "depth", "store=a,!tier", None);
+        let labelled = Some(("labelled", "prometheus"));
+        for (request, expected) in [
+            (["shop", "queue_depth", ""], shops),
+            (["shop-two", "queue_depth", OF_KEDA], shops),
+            (["other", "queue_depth", ""], None),
+            (["shop", "depth", ""], None),
+            (["other", "depth", "store=a,tier"], labelled),
+            (["other", "depth", "store=a,!tier"], None),
+        ] {
+            check_route(FILE, request, expected);
+        }
     }
 
     #[test]
     fn hpas_of_keda_are_routed_to_keda() {
-        check_owner(
-            FILE,
-            "other",
-            "s0-cron",
-            "scaledobject.keda.sh/name=a",
-            Some(("keda", "keda")),
-        );
-        check_owner(
-            FILE,
-            "other",
-            "s0-cron",
-            "scaledobject.keda.sh/name!=a",
-            None,
-        );
-        check_owner(
-            "upstreams: []",
-            "other",
-            "s0-cron",
-            "scaledobject.keda.sh/name=a",
-            None,
-        );
+        let request = ["other", "s0-cron", OF_KEDA];
+        check_route(FILE, request, Some(("keda", "keda")));
+        let not = ["other", "s0-cron", "scaledobject.keda.sh/name!=a"];
+        check_route(FILE, not, None);
+        check_route("upstreams: []", request, None);
     }
 
     #[test]
     fn metrics_of_datadog_are_routed_to_datadog() {
-        let datadog = "upstreams: [{name: datadog, url: 'https://a', caFile: ca}]";
-        check_owner(
-            datadog,
-            "other",
-            "datadogmetric@shop:queue",
-            "",
-            Some(("datadog", "datadog")),
-        );
-        check_owner(datadog, "other", "datadogmetric", "", None);
-        check_owner(
-            "upstreams: []",
-            "other",
-            "datadogmetric@shop:queue",
-            "",
-            None,
-        );
+        let file = "upstreams: [{name: datadog, url: 'https://a', caFile: ca}]";
+        let request = ["other", "datadogmetric@shop:queue", ""];
+        check_route(file, request, Some(("datadog", "datadog")));
+        check_route(file, ["other", "datadogmetric", ""], None);
+        check_route("upstreams: []", request, None);
     }
 
     #[test]
     fn relative_paths_are_resolved_in_the_folder_of_the_file() {
         let text = "upstreams: [{name: keda, kind: keda-grpc, url: 'https://a:9666', caFile: ca.crt, certFile: /b/tls.crt, keyFile: tls.key}]";
-        let file = File::read(text, &own(), Path::new("/routes")).unwrap();
-        let UpstreamSpec {
-            ca_file,
-            cert_file,
-            key_file,
-            ..
-        } = &file.upstreams[0];
-        let files = [Some(ca_file), cert_file.as_ref(), key_file.as_ref()]
-            .map(|path| path.unwrap().to_str().unwrap());
+        let upstream = read(text).unwrap().upstreams.remove(0);
+        let files = [
+            Some(upstream.ca_file),
+            upstream.cert_file,
+            upstream.key_file,
+        ]
+        .map(|path| path.unwrap().display().to_string());
         assert_eq!(files, ["/routes/ca.crt", "/b/tls.crt", "/routes/tls.key"]);
     }
 
     #[test]
     fn each_kind_has_its_own_port() {
-        let service = "service: {namespace: keda, name: keda-operator}, caFile: ca.crt";
-        for (more, expected) in [
-            ("", "https://keda-operator.keda.svc:443/"),
-            (
-                ", kind: keda-grpc, certFile: a, keyFile: b",
-                "https://keda-operator.keda.svc:9666/",
-            ),
+        for (kind, port) in [
+            ("aggregated", 443),
+            ("keda-grpc, certFile: a, keyFile: b", 9666),
         ] {
-            let text = format!("upstreams: [{{name: keda, {service}{more}}}]");
-            let file = File::read(&text, &own(), Path::new("/routes")).unwrap();
+            let service = "{namespace: keda, name: keda-operator}";
+            let text = format!(
+                "upstreams: [{{name: keda, service: {service}, caFile: ca.crt, kind: {kind}}}]"
+            );
+            let uri = read(&text).unwrap().upstreams[0].uri().unwrap();
             assert_eq!(
-                file.upstreams[0].uri().map(|uri| uri.to_string()),
-                Ok(expected.to_owned())
+                uri.to_string(),
+                format!("https://keda-operator.keda.svc:{port}/")
             );
         }
     }
@@ -374,96 +327,108 @@ routes:
     #[test]
     fn a_service_is_served_by_an_upstream_with_a_route() {
         let check = |text: &str, service: &str, expected: Option<&str>| {
-            let file = File::read(text, &own(), Path::new("/routes")).unwrap();
             let (namespace, name) = service.split_once('/').unwrap();
-            let service = OwnService {
-                namespace: namespace.to_owned(),
-                name: name.to_owned(),
-            };
-            assert_eq!(file.upstream_for(&service), expected, "{text} {service:?}");
+            let (file, service) = (read(text).unwrap(), ServiceRef::new(namespace, name));
+            assert_eq!(file.upstream_for(&service), expected, "{text} {service}");
         };
-        check(FILE, "keda/keda-operator-metrics-apiserver", Some("keda"));
+        let keda = "keda/keda-operator-metrics-apiserver";
+        check(FILE, keda, Some("keda"));
         check(FILE, "monitoring/prometheus-adapter", Some("prometheus"));
         check(FILE, "monitoring/another", None);
-        let service = "{name: a, service: {namespace: b, name: c}, caFile: ca}";
-        check(&format!("upstreams: [{service}]"), "b/c", None);
-        check(
-            &format!("upstreams: [{service}]\ndefaultUpstream: a"),
-            "b/c",
-            Some("a"),
-        );
-        let operator = "{name: keda, kind: keda-grpc, service: {namespace: keda, name: keda-operator}, caFile: a, certFile: b, keyFile: c}";
-        check(
-            &format!("upstreams: [{operator}]"),
-            "keda/keda-operator-metrics-apiserver",
-            Some("keda"),
-        );
-        check(
-            &format!("upstreams: [{operator}]"),
-            "monitoring/keda-operator-metrics-apiserver",
-            None,
-        );
+        let file = "upstreams: [{name: a, service: {namespace: b, name: c}, caFile: ca}]";
+        check(file, "b/c", None);
+        check(&format!("{file}\ndefaultUpstream: a"), "b/c", Some("a"));
+        let operator = "upstreams: [{name: keda, kind: keda-grpc, service: {namespace: keda, name: keda-operator}, caFile: a, certFile: b, keyFile: c}]";
+        check(operator, keda, Some("keda"));
+        let elsewhere = "monitoring/keda-operator-metrics-apiserver";
+        check(operator, elsewhere, None);
     }
 
     #[test]
     fn an_error_names_its_field() {
-        let upstream = "caFile: /ca.crt, url: 'https://a:1'";
+        let upstream = "name: a, caFile: /ca.crt, url: 'https://a:1'";
+        let own = "service: {namespace: plimsoll, name: adapter}";
+        let own_url = "url: 'https://Adapter.plimsoll.svc:443'";
+        // The fields of the only upstream, and the error after `upstreams[0]`.
+        for (fields, expected) in [
+            ("name: a, url: 'https://a'", ": missing field `caFile`"),
+            (
+                &format!("{upstream}, kind: externalscaler"),
+                ".kind: unknown variant `externalscaler`",
+            ),
+            (
+                &format!("{upstream}, kind: keda-grpc, certFile: /tls.crt"),
+                ".certFile: kind keda-grpc requires certFile and keyFile",
+            ),
+            (
+                &format!("{upstream}, keyFile: /tls.key"),
+                ".certFile: only kind keda-grpc has a client certificate",
+            ),
+            (&format!("{upstream}, timeout: 5"), ".timeout: "),
+            (
+                &format!("{upstream}, timeout: 5s"),
+                ".timeout: it must be more than 0s",
+            ),
+            (
+                &format!("{upstream}, maxStale: 1h"),
+                ".maxStale: it must be at most 10m0s",
+            ),
+            (
+                "name: '', caFile: /ca, url: 'https://a:1'",
+                ".name: a name is required",
+            ),
+            (
+                "name: a, caFile: /ca, url: 'http://a'",
+                ".url: it must begin",
+            ),
+            (
+                "name: a, caFile: /ca, url: 'https://a/b'",
+                ".url: it must have no path",
+            ),
+            ("name: a, caFile: /ca", ".service: either service or url"),
+            (
+                &format!("name: a, caFile: /ca, {own}"),
+                ".service: this is the adapter itself",
+            ),
+            (
+                &format!("name: a, caFile: /ca, {own_url}"),
+                ".url: this is the adapter itself",
+            ),
+        ] {
+            check_error(
+                &format!("upstreams: [{{{fields}}}]"),
+                &format!("upstreams[0]{expected}"),
+            );
+        }
         for (file, expected) in [
-            ("routes: {}".to_owned(), "routes: invalid type: map"),
-            ("root: []".to_owned(), "root: unknown field"),
-            ("upstreams: [{name: a, url: 'https://a'}]".to_owned(), "upstreams[0]: missing field `caFile`"),
+            ("routes: {}", "routes: invalid type: map"),
+            ("root: []", "root: unknown field"),
             (
-                format!("upstreams: [{{name: a, {upstream}, kind: externalscaler}}]"),
-                "upstreams[0].kind: unknown variant `externalscaler`",
-            ),
-            (
-                format!("upstreams: [{{name: a, {upstream}, kind: keda-grpc, certFile: /tls.crt}}]"),
-                "upstreams[0].certFile: kind keda-grpc requires certFile and keyFile",
-            ),
-            (
-                format!("upstreams: [{{name: a, {upstream}, keyFile: /tls.key}}]"),
-                "upstreams[0].certFile: only kind keda-grpc has a client certificate",
-            ),
-            (format!("upstreams: [{{name: a, {upstream}, timeout: 5}}]"), "upstreams[0].timeout: "),
-            (
-                format!("upstreams: [{{name: a, {upstream}, timeout: 5s}}]"),
-                "upstreams[0].timeout: it must be more than 0s",
-            ),
-            (
-                format!("upstreams: [{{name: a, {upstream}, maxStale: 1h}}]"),
-                "upstreams[0].maxStale: it must be at most 10m0s",
-            ),
-            (format!("upstreams: [{{name: '', {upstream}}}]"), "upstreams[0].name: a name is required"),
-            (
-                format!("upstreams: [{{name: a, {upstream}}}, {{name: a, {upstream}}}]"),
+                &format!("upstreams: [{{{upstream}}}, {{{upstream}}}]"),
                 "upstreams[1].name: \"a\" is not unique",
             ),
-            ("upstreams: [{name: a, caFile: /ca, url: 'http://a'}]".to_owned(), "upstreams[0].url: it must begin"),
             (
-                "upstreams: [{name: a, caFile: /ca, url: 'https://a/b'}]".to_owned(),
-                "upstreams[0].url: it must have no path",
-            ),
-            ("upstreams: [{name: a, caFile: /ca}]".to_owned(), "upstreams[0].service: either service or url"),
-            (
-                "upstreams: [{name: a, caFile: /ca, service: {namespace: plimsoll, name: adapter}}]".to_owned(),
-                "upstreams[0].service: this is the adapter itself",
-            ),
-            (
-                "upstreams: [{name: a, caFile: /ca, url: 'https://Adapter.plimsoll.svc:443'}]".to_owned(),
-                "upstreams[0].url: this is the adapter itself",
-            ),
-            (
-                "routes: [{name: a, metrics: ['*'], upstream: b}]".to_owned(),
+                "routes: [{name: a, metrics: ['*'], upstream: b}]",
                 "routes[0].upstream: there is no upstream \"b\"",
             ),
             (
-                format!("upstreams: [{{name: b, {upstream}}}]\nroutes: [{{name: a, upstream: b}}]"),
+                &format!("upstreams: [{{{upstream}}}]\nroutes: [{{name: b, upstream: a}}]"),
                 "routes[0]: namespaces, metrics or selectorKeys is required",
             ),
-            ("defaultUpstream: b".to_owned(), "defaultUpstream: there is no upstream \"b\""),
+            (
+                "defaultUpstream: b",
+                "defaultUpstream: there is no upstream \"b\"",
+            ),
         ] {
-            let error = File::read(&file, &own(), Path::new("/routes")).unwrap_err().to_string();
-            assert!(error.starts_with(expected), "{error}\nfor {file}\ninstead of {expected}");
+            check_error(file, expected);
         }
+    }
+
+    fn check_error(file: &str, expected: &str) {
+        let error = read(file).unwrap_err().to_string();
+        assert!(
+            error.starts_with(expected),
+            "{error}\nfor {file}\ninstead of {expected}"
+        );
     }
 }

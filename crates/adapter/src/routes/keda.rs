@@ -9,7 +9,7 @@ mod proto {
     tonic::include_proto!("api");
 }
 
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 use std::error::Error as _;
 use std::sync::Arc;
 
@@ -72,11 +72,8 @@ impl Keda {
         let server_name =
             ServerName::try_from(server_name).map_err(|error| format!("serverName: {error}"))?;
         let uri = spec.uri()?;
-        let (host, port) = (
-            uri.host().unwrap_or_default(),
-            uri.port_u16().unwrap_or(443),
-        );
-        let address = format!("{host}:{port}");
+        let (host, port) = (uri.host().unwrap_or_default(), uri.port_u16());
+        let address = format!("{host}:{}", port.unwrap_or(443));
         Ok(Self(Arc::new(Shared {
             name: spec.name.clone(),
             address,
@@ -97,7 +94,7 @@ impl Keda {
             }
             Reload::Kept(error) => Some(error.to_string()),
         };
-        let mut state = self.state();
+        let mut state = self.0.state.lock();
         if let Some(error) = error.as_ref().filter(|_| error != state.logged) {
             tracing::error!(
                 upstream = self.0.name,
@@ -110,7 +107,7 @@ impl Keda {
 
     /// Opens a new connection with the next request; requests in flight keep theirs.
     pub(super) fn reconnect(&self) {
-        self.state().channel = None;
+        self.0.state.lock().channel = None;
     }
 
     /// Sends a request, once more if the connection could not be established. Otherwise the
@@ -129,10 +126,8 @@ impl Keda {
             response => response,
         };
         let list = response.map_err(|status| refusal(&status))?;
-        values(
-            request,
-            list.items.into_iter().map(item).collect::<Result<_, _>>()?,
-        )
+        let items: Result<_, _> = list.items.into_iter().map(item).collect();
+        values(request, items?)
     }
 
     async fn send(&self, message: ScaledObjectRef) -> Result<ExternalMetricValueList, Status> {
@@ -142,27 +137,19 @@ impl Keda {
     }
 
     fn channel(&self) -> Result<Channel, Status> {
-        let mut state = self.state();
+        let mut state = self.0.state.lock();
         if let Some(channel) = &state.channel {
             return Ok(channel.clone());
         }
-        let Shared {
-            address,
-            server_name,
-            tls,
-            ..
-        } = &*self.0;
+        let server_name = &self.0.server_name;
         let endpoint = Endpoint::from_shared(format!("https://{}", server_name.to_str()))
             .map_err(|error| Status::invalid_argument(error.to_string()))?
             .connect_timeout(CONNECT_TIMEOUT);
-        let connector = feed::client::connector(address, tls.config(), server_name.clone());
+        let tls = self.0.tls.config();
+        let connector = feed::client::connector(&self.0.address, tls, server_name.clone());
         let channel = endpoint.connect_with_connector_lazy(connector);
         state.channel = Some(channel.clone());
         Ok(channel)
-    }
-
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.0.state.lock()
     }
 }
 
@@ -176,33 +163,24 @@ pub(super) fn scaled_object(request: &ExternalMetricRequest) -> Result<&str, Ups
             Requirement::In(key, names) if key == KEDA_KEY && names.len() == 1 => names.first(),
             _ => None,
         });
-    let why = || {
-        format!(
+    named.map(String::as_str).ok_or_else(|| {
+        UpstreamError::BadRequest(format!(
             "the selector of the metric {} does not name a ScaledObject: {KEDA_KEY}=NAME",
             request.metric
-        )
-    };
-    named
-        .map(String::as_str)
-        .ok_or_else(|| UpstreamError::BadRequest(why()))
+        ))
+    })
 }
 
 fn item(item: proto::ExternalMetricValue) -> Result<ExternalMetricValue, UpstreamError> {
-    let proto::ExternalMetricValue {
-        metric_name,
-        metric_labels,
-        timestamp,
-        window,
-        value,
-    } = item;
-    let at = timestamp.and_then(|time| Timestamp::new(time.seconds, time.nanos).ok());
+    let at = item.timestamp;
+    let at = at.and_then(|time| Timestamp::new(time.seconds, time.nanos).ok());
     let at = at.ok_or_else(|| UpstreamError::Invalid("a value has no time".to_owned()))?;
     Ok(ExternalMetricValue {
-        metric_name,
-        metric_labels: metric_labels.into_iter().collect(),
+        metric_name: item.metric_name,
+        metric_labels: item.metric_labels.into_iter().collect(),
         timestamp: Time(at),
-        window,
-        value: value.and_then(|quantity| quantity.text.parse().ok()),
+        window: item.window,
+        value: item.value.and_then(|quantity| quantity.text.parse().ok()),
     })
 }
 
@@ -236,12 +214,7 @@ mod tests {
     use super::*;
 
     fn ask(selector: &str) -> ExternalMetricRequest {
-        let selector = selector.parse().unwrap();
-        ExternalMetricRequest {
-            namespace: "shop".to_owned(),
-            metric: "s0-cron".to_owned(),
-            selector,
-        }
+        ExternalMetricRequest::new("shop", "s0-cron", selector)
     }
 
     #[test]
@@ -285,11 +258,8 @@ mod tests {
         check(Some("0.1"), 0, Ok(100));
         check(Some("2Ki"), 0, Ok(2_048_000));
         check(Some("1u"), 0, Ok(1));
-        check(
-            Some("12345678901234567890"),
-            0,
-            Ok(9_223_372_036_854_775_000),
-        );
+        let most = 9_223_372_036_854_775_000;
+        check(Some("12345678901234567890"), 0, Ok(most));
         check(Some("-3"), 0, Ok(0));
     }
 
@@ -304,25 +274,15 @@ mod tests {
 
     #[test]
     fn errors_are_classified() {
+        let other = "its response is not valid: it does not serve api.MetricsService: ";
+        let large = "its response is not valid: too large";
         for (status, expected, is_provider_alive) in [
             (Status::not_found("no"), "no", true),
             (Status::unknown("scaler: down"), "scaler: down", true),
-            (Status::unavailable("gone"), "no response: gone", false),
-            (
-                Status::deadline_exceeded("late"),
-                "no response: late",
-                false,
-            ),
-            (
-                Status::unimplemented(""),
-                "its response is not valid: it does not serve api.MetricsService: ",
-                true,
-            ),
-            (
-                Status::out_of_range("too large"),
-                "its response is not valid: too large",
-                true,
-            ),
+            (Status::unavailable("a"), "no response: a", false),
+            (Status::deadline_exceeded("a"), "no response: a", false),
+            (Status::unimplemented(""), other, true),
+            (Status::out_of_range("too large"), large, true),
         ] {
             let found = refusal(&status);
             assert_eq!(

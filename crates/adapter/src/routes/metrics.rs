@@ -3,7 +3,9 @@
 use std::time::Duration;
 
 use prometheus::{
-    HistogramOpts, HistogramVec, IntCounterVec, IntGauge, IntGaugeVec, Opts, Registry,
+    HistogramVec, IntCounterVec, IntGauge, IntGaugeVec, Registry,
+    register_histogram_vec_with_registry, register_int_counter_vec_with_registry,
+    register_int_gauge_vec_with_registry, register_int_gauge_with_registry,
 };
 
 /// Latency buckets in seconds; the longest timeout is 1.8 s.
@@ -35,36 +37,32 @@ pub(super) enum Outcome {
 
 impl Metrics {
     pub(super) fn register(registry: &Registry) -> Result<Self, prometheus::Error> {
-        let durations = HistogramOpts::new(
-            "plimsoll_adapter_route_request_duration_seconds",
-            "Latency of requests to upstream providers in seconds.",
-        );
-        let metrics = Self {
-            requests: IntCounterVec::new(
-                Opts::new(
-                    "plimsoll_adapter_route_requests_total",
-                    "Requests forwarded to upstream providers by outcome: answered, stale, not_found, failed or loop.",
-                ),
+        Ok(Self {
+            requests: register_int_counter_vec_with_registry!(
+                "plimsoll_adapter_route_requests_total",
+                "Requests forwarded to upstream providers by outcome: answered, stale, not_found, failed or loop.",
                 &["route", "upstream", "outcome"],
+                registry
             )?,
-            durations: HistogramVec::new(durations.buckets(BUCKETS.to_vec()), &["route"])?,
-            circuit_open: IntGaugeVec::new(
-                Opts::new(
-                    "plimsoll_adapter_upstream_circuit_open",
-                    "1 while the circuit of an upstream provider is open after repeated failures.",
-                ),
+            durations: register_histogram_vec_with_registry!(
+                "plimsoll_adapter_route_request_duration_seconds",
+                "Latency of requests to upstream providers in seconds.",
+                &["route"],
+                BUCKETS.to_vec(),
+                registry
+            )?,
+            circuit_open: register_int_gauge_vec_with_registry!(
+                "plimsoll_adapter_upstream_circuit_open",
+                "1 while the circuit of an upstream provider is open after repeated failures.",
                 &["upstream"],
+                registry
             )?,
-            config_valid: IntGauge::new(
+            config_valid: register_int_gauge_with_registry!(
                 "plimsoll_adapter_routes_config_last_reload_successful",
                 "1 if the last reload of the routes file succeeded; if 0, the previous routes are still in use.",
+                registry
             )?,
-        };
-        registry.register(Box::new(metrics.requests.clone()))?;
-        registry.register(Box::new(metrics.durations.clone()))?;
-        registry.register(Box::new(metrics.circuit_open.clone()))?;
-        registry.register(Box::new(metrics.config_valid.clone()))?;
-        Ok(metrics)
+        })
     }
 
     /// Records a forwarded request.

@@ -155,11 +155,8 @@ impl Upstream {
         let shared = key(&[text.as_bytes(), b"\n", via.as_bytes()].concat());
         let (upstream, request_sent) = (self.clone(), request.clone());
         let exchange = async move { upstream.exchange(&request_sent, via, last).await };
-        let response = self
-            .responses
-            .get(shared, &request.namespace, exchange)
-            .await
-            .map(|(response, _)| response);
+        let response = self.responses.get(shared, &request.namespace, exchange);
+        let response = response.await.map(|(response, _)| response);
         let (outcome, result) = self.result(response, &last);
         self.metrics
             .forwarded(route, &self.spec.name, outcome, began.elapsed());
@@ -171,25 +168,16 @@ impl Upstream {
         response: Option<Response>,
         last: &Key,
     ) -> (Outcome, Result<Vec<ExternalValue>, StatusError>) {
+        let name = &self.spec.name;
         let failure = match response {
             Some(Ok(values)) => return (Outcome::Answered, Ok(values.to_vec())),
             Some(Err(Failure::Request(UpstreamError::NotFound(message)))) => {
-                return (
-                    Outcome::NotFound,
-                    Err(StatusError::NotFound(format!(
-                        "{message} (from {})",
-                        self.spec.name
-                    ))),
-                );
+                let error = StatusError::NotFound(format!("{message} (from {name})"));
+                return (Outcome::NotFound, Err(error));
             }
             Some(Err(Failure::Request(UpstreamError::BadRequest(message)))) => {
-                return (
-                    Outcome::Failed,
-                    Err(StatusError::BadRequest(format!(
-                        "{message} (from {})",
-                        self.spec.name
-                    ))),
-                );
+                let error = StatusError::BadRequest(format!("{message} (from {name})"));
+                return (Outcome::Failed, Err(error));
             }
             Some(Err(failure)) => failure.text(),
             None => "too many requests at once".to_owned(),
@@ -197,7 +185,7 @@ impl Upstream {
         if let Some(values) = self.last_response(last) {
             return (Outcome::Stale, Ok(values.to_vec()));
         }
-        let text = format!("the provider {} has no value: {failure}", self.spec.name);
+        let text = format!("the provider {name} has no value: {failure}");
         (Outcome::Failed, Err(StatusError::Unavailable(text)))
     }
 

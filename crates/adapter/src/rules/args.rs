@@ -177,74 +177,51 @@ mod tests {
     #[test]
     fn each_flag_reaches_its_setting() {
         assert!(parse("").expect("nothing").is_none());
-        check("", r#"file: "/rules.yaml""#);
-        check(
-            "",
+        for expected in [
+            r#"file: "/rules.yaml""#,
             "relist_interval: 600s, max_age: 600s, last_good_for: 60s",
-        );
-        check(
-            "--metrics-relist-interval=1m",
-            "relist_interval: 60s, max_age: 60s",
-        );
-        check(
-            "--metrics-relist-interval=1m --metrics-max-age=5m",
-            "relist_interval: 60s, max_age: 300s",
-        );
-        check("--metrics-last-good-for=0s", "last_good_for: 0ns");
-        check(
-            "",
             r#"address: "http://prometheus.monitoring.svc", credentials: None, ca_file: None"#,
-        );
-        check(
-            "--prometheus-url=https://p:1/x",
-            r#"address: "https://p:1/x""#,
-        );
+            "always_post: false",
+        ] {
+            check("", expected);
+        }
+        let relist = "--metrics-relist-interval=1m";
+        check(relist, "relist_interval: 60s, max_age: 60s");
+        let both = format!("{relist} --metrics-max-age=5m");
+        check(&both, "relist_interval: 60s, max_age: 300s");
+        check("--metrics-last-good-for=0s", "last_good_for: 0ns");
+        check("--prometheus-url=https://p:1", r#"address: "https://p:1""#);
         check("--prometheus-ca-file=/ca", r#"ca_file: Some("/ca")"#);
-        check(
-            "--prometheus-client-tls-cert-file=/c --prometheus-client-tls-key-file=/k",
-            r#"Some(("/c", "/k"))"#,
-        );
+        let pair = "--prometheus-client-tls-cert-file=/c --prometheus-client-tls-key-file=/k";
+        check(pair, r#"Some(("/c", "/k"))"#);
         check("--prometheus-token-file=/t", "Bearer(/t)");
-        check(
+        let (flag, folder) = (
             "--prometheus-auth-incluster",
-            "Bearer(/var/run/secrets/kubernetes.io/serviceaccount/token)",
+            "/var/run/secrets/kubernetes.io/serviceaccount",
         );
-        check(
-            "--prometheus-auth-incluster",
-            r#"Some("/var/run/secrets/kubernetes.io/serviceaccount/ca.crt")"#,
-        );
-        check(
-            "--prometheus-header=X-Scope-OrgID=a=b",
-            r#"headers: [("x-scope-orgid", "a=b")]"#,
-        );
-        check("", "always_post: false");
+        check(flag, &format!("Bearer({folder}/token)"));
+        check(flag, &format!("Some(\"{folder}/ca.crt\")"));
+        let header = "--prometheus-header=X-Scope-OrgID=a=b";
+        check(header, r#"headers: [("x-scope-orgid", "a=b")]"#);
         check("--prometheus-verb=POST", "always_post: true");
         check("--prometheus-list-timeout=5s", "query_timeout: 5s");
     }
 
     #[test]
     fn invalid_flags_are_rejected() {
-        for (line, part) in [
-            (
-                "--metrics-relist-interval=1m --metrics-max-age=30s",
-                "--metrics-max-age must not be less",
-            ),
-            ("--metrics-relist-interval=1ms", "--metrics-relist-interval"),
-            ("--prometheus-url=prometheus:9090", "--prometheus-url"),
-            ("--prometheus-verb=PUT", "--prometheus-verb"),
-            ("--prometheus-header=x", "expected NAME=VALUE"),
-            (
-                "--prometheus-client-tls-cert-file=/c",
-                "--prometheus-client-tls-key-file",
-            ),
-            (
-                "--prometheus-token-file=/t --prometheus-auth-incluster",
-                "--prometheus-token-file",
-            ),
-            ("--prometheus-list-timeout=0s", "--prometheus-list-timeout"),
+        let both_tokens = "prometheus-token-file=/t --prometheus-auth-incluster";
+        for (flags, part) in [
+            ("metrics-max-age=30s", "--metrics-max-age must not be less"),
+            ("metrics-relist-interval=1ms", "--metrics-relist-interval"),
+            ("prometheus-url=prometheus:9090", "--prometheus-url"),
+            ("prometheus-verb=PUT", "--prometheus-verb"),
+            ("prometheus-header=x", "expected NAME=VALUE"),
+            ("prometheus-client-tls-cert-file=/c", "client-tls-key-file"),
+            (both_tokens, "--prometheus-token-file"),
+            ("prometheus-list-timeout=0s", "--prometheus-list-timeout"),
         ] {
-            let error = parse(line).expect_err(line);
-            assert!(error.contains(part), "{line}: {error}");
+            let error = parse(&format!("--{flags}")).expect_err(flags);
+            assert!(error.contains(part), "{flags}: {error}");
         }
     }
 }

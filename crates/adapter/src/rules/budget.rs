@@ -50,21 +50,18 @@ impl TimeBudget {
         if flow.level == PriorityLevel::ClusterWide {
             return Duration::ZERO;
         }
-        let used = self
-            .accounts
-            .lock()
-            .get(&flow.namespace)
-            .map_or(0.0, |account| account.used(now));
+        let accounts = self.accounts.lock();
+        let account = accounts.get(&flow.namespace);
+        let used = account.map_or(0.0, |account| account.used(now));
         Duration::from_secs_f64((used - BURST).max(0.0) / RATE)
     }
 
     /// Charges the flow from now on until the result is dropped.
     pub(super) fn start<'a>(&'a self, flow: &'a Flow) -> Charge<'a> {
-        let started = Instant::now();
         Charge {
             budget: self,
             flow,
-            started,
+            started: Instant::now(),
         }
     }
 
@@ -105,9 +102,9 @@ impl Drop for Charge<'_> {
 mod tests {
     use super::*;
 
-    fn flow(level: PriorityLevel, namespace: &str) -> Flow {
+    fn namespaced(namespace: &str) -> Flow {
         Flow {
-            level,
+            level: PriorityLevel::Namespaced,
             namespace: namespace.into(),
         }
     }
@@ -115,10 +112,7 @@ mod tests {
     #[test]
     fn a_namespace_waits_until_its_debt_is_paid_and_others_do_not() {
         let (budget, start) = (TimeBudget::default(), Instant::now());
-        let (slow, quick) = (
-            flow(PriorityLevel::Namespaced, "slow"),
-            flow(PriorityLevel::Namespaced, "quick"),
-        );
+        let (slow, quick) = (namespaced("slow"), namespaced("quick"));
         for _ in 0..4 {
             assert_eq!(budget.wait(&slow, start), Duration::ZERO);
         }
@@ -136,7 +130,7 @@ mod tests {
     #[test]
     fn quick_queries_never_wait() {
         let (budget, start) = (TimeBudget::default(), Instant::now());
-        let quick = flow(PriorityLevel::Namespaced, "quick");
+        let quick = namespaced("quick");
         for number in 0..10_000 {
             let now = start + number * Duration::from_millis(100);
             assert_eq!(budget.wait(&quick, now), Duration::ZERO);
@@ -147,17 +141,20 @@ mod tests {
     #[test]
     fn callers_of_the_whole_cluster_are_not_limited() {
         let (budget, start) = (TimeBudget::default(), Instant::now());
-        let autoscaler = flow(PriorityLevel::ClusterWide, "slow");
+        let tenant = namespaced("slow");
+        let autoscaler = Flow {
+            level: PriorityLevel::ClusterWide,
+            ..tenant.clone()
+        };
         budget.charge(&autoscaler, Duration::from_mins(1), start);
         assert_eq!(budget.wait(&autoscaler, start), Duration::ZERO);
-        let tenant = flow(PriorityLevel::Namespaced, "slow");
         assert_eq!(budget.wait(&tenant, start), Duration::ZERO);
     }
 
     #[test]
     fn a_cancelled_query_is_charged() {
         let budget = TimeBudget::default();
-        let slow = flow(PriorityLevel::Namespaced, "slow");
+        let slow = namespaced("slow");
         let mut charge = budget.start(&slow);
         charge.started = charge
             .started
@@ -171,7 +168,7 @@ mod tests {
     fn namespaces_without_a_debt_are_forgotten() {
         let (budget, start) = (TimeBudget::default(), Instant::now());
         for number in 0..10_000 {
-            let flow = flow(PriorityLevel::Namespaced, &number.to_string());
+            let flow = namespaced(&number.to_string());
             let now = start + number * Duration::from_millis(100);
             budget.charge(&flow, Duration::from_millis(10), now);
         }

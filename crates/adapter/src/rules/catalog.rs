@@ -65,14 +65,12 @@ impl Catalog {
             warnings.extend(missing);
             for (metric, shape) in named(rule, listed) {
                 for object_labels in labels.objects(&shape.labels) {
-                    catalog.add(
-                        &metric,
-                        MetricSource {
-                            object_labels,
-                            series: shape.name.clone(),
-                            rule: Arc::clone(rule),
-                        },
-                    );
+                    let source = MetricSource {
+                        object_labels,
+                        series: shape.name.clone(),
+                        rule: Arc::clone(rule),
+                    };
+                    catalog.add(&metric, source);
                 }
             }
         }
@@ -121,15 +119,12 @@ impl Catalog {
 
     /// Returns the names of the metrics.
     pub(super) fn names(&self) -> MetricNames {
-        let of_objects = self.custom.iter().flat_map(|(metric, sources_of_metric)| {
-            sources_of_metric
-                .iter()
-                .map(move |MetricSource { object_labels, .. }| {
-                    (
-                        format!("{}/{metric}", object_labels.resource.resource),
-                        object_labels.resource.is_namespaced,
-                    )
-                })
+        let of_objects = self.custom.iter().flat_map(|(metric, sources)| {
+            sources.iter().map(move |source| {
+                let resource = &source.object_labels.resource;
+                let name = format!("{}/{metric}", resource.resource);
+                (name, resource.is_namespaced)
+            })
         });
         let mut names = MetricNames {
             of_objects: of_objects.collect(),
@@ -211,48 +206,26 @@ externalRules:
     ) {
         let resource = catalog.resources.find("", resource).expect(resource);
         let found = catalog.custom(metric, resource).map(|source| {
-            let MetricSource {
-                object_labels,
-                series,
-                rule,
-            } = source;
-            (
-                rule.at.as_str(),
-                series.as_str(),
-                object_labels.label.as_str(),
-                object_labels.namespace_label.as_deref(),
-            )
+            let labels = &source.object_labels;
+            let namespace_label = labels.namespace_label.as_deref();
+            let (rule, series) = (source.rule.at.as_str(), source.series.as_str());
+            (rule, series, labels.label.as_str(), namespace_label)
         });
         assert_eq!(found, expected, "{metric} of {resource:?}");
     }
 
     #[test]
     fn a_metric_belongs_to_every_resource_that_a_label_names() {
-        let catalog = catalog(
-            vec![shape(
-                "requests_total",
-                &["namespace", "pod", "node", "verb"],
-            )],
-            vec![],
-        );
-        check(
-            &catalog,
-            "requests",
-            "pods",
-            Some(("rules[0]", "requests_total", "pod", Some("namespace"))),
-        );
-        check(
-            &catalog,
-            "requests",
-            "namespaces",
-            Some(("rules[0]", "requests_total", "namespace", None)),
-        );
-        check(
-            &catalog,
-            "requests",
-            "nodes",
-            Some(("rules[0]", "requests_total", "node", None)),
-        );
+        let requests = shape("requests_total", &["namespace", "pod", "node", "verb"]);
+        let catalog = catalog(vec![requests], vec![]);
+        for (resource, label, namespace_label) in [
+            ("pods", "pod", Some("namespace")),
+            ("namespaces", "namespace", None),
+            ("nodes", "node", None),
+        ] {
+            let expected = ("rules[0]", "requests_total", label, namespace_label);
+            check(&catalog, "requests", resource, Some(expected));
+        }
         check(&catalog, "requests", "services", None);
         check(&catalog, "requests_total", "pods", None);
         assert_eq!(catalog.len(), (3, 1));
@@ -280,42 +253,24 @@ externalRules:
             ],
             vec![shape("x_total", &["ns", "pod"])],
         );
-        check(
-            &both,
-            "x",
-            "pods",
-            Some(("rules[1]", "x_total", "pod", Some("ns"))),
-        );
-        check(
-            &both,
-            "y",
-            "pods",
-            Some(("rules[0]", "y_total", "pod", Some("namespace"))),
-        );
-        let external = both.external("x_total").expect("a metric");
-        assert_eq!(
-            (
-                external.rule.at.as_str(),
-                external.namespace_label.as_deref()
-            ),
-            ("externalRules[1]", Some("ns"))
-        );
-        let external = both.external("y_total").expect("a metric");
-        assert_eq!(
-            (
-                external.rule.at.as_str(),
-                external.namespace_label.as_deref()
-            ),
-            ("externalRules[0]", None)
-        );
+        let last = ("rules[1]", "x_total", "pod", Some("ns"));
+        check(&both, "x", "pods", Some(last));
+        let only = ("rules[0]", "y_total", "pod", Some("namespace"));
+        check(&both, "y", "pods", Some(only));
+        for (metric, rule, namespace_label) in [
+            ("x_total", "externalRules[1]", Some("ns")),
+            ("y_total", "externalRules[0]", None),
+        ] {
+            let found = both.external(metric).expect("a metric");
+            assert_eq!(found.rule.at, rule);
+            assert_eq!(found.namespace_label.as_deref(), namespace_label);
+        }
     }
 
     #[test]
     fn names_that_need_quotes_are_left_out() {
-        let catalog = catalog(
-            vec![shape("x\"}_total", &["pod"]), shape("a:b_total", &["pod"])],
-            vec![],
-        );
+        let shapes = ["x\"}_total", "a:b_total"].map(|name| shape(name, &["pod"]));
+        let catalog = catalog(shapes.into(), vec![]);
         assert_eq!(catalog.len(), (1, 1));
     }
 }

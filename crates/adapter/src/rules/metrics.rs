@@ -2,7 +2,11 @@
 
 use std::time::Duration;
 
-use prometheus::{Histogram, HistogramOpts, IntCounterVec, IntGauge, IntGaugeVec, Opts, Registry};
+use prometheus::{
+    Histogram, IntCounterVec, IntGauge, IntGaugeVec, Registry, register_histogram_with_registry,
+    register_int_counter_vec_with_registry, register_int_gauge_vec_with_registry,
+    register_int_gauge_with_registry,
+};
 
 use super::query_cache::Source;
 
@@ -22,20 +26,19 @@ pub(super) struct Metrics {
 impl Metrics {
     pub(super) fn register(registry: &Registry) -> Result<Self, prometheus::Error> {
         let counter = |name: &str, help: &str, label: &str| {
-            IntCounterVec::new(Opts::new(name, help), &[label])
+            register_int_counter_vec_with_registry!(name, help, &[label], registry)
         };
-        let metrics = Self {
+        Ok(Self {
             queries: counter(
                 "plimsoll_adapter_rules_queries_total",
                 "Requests to Prometheus by HTTP status code.",
                 "code",
             )?,
-            query_seconds: Histogram::with_opts(
-                HistogramOpts::new(
-                    "plimsoll_adapter_rules_query_duration_seconds",
-                    "Latency of requests to Prometheus in seconds.",
-                )
-                .buckets(BUCKETS.to_vec()),
+            query_seconds: register_histogram_with_registry!(
+                "plimsoll_adapter_rules_query_duration_seconds",
+                "Latency of requests to Prometheus in seconds.",
+                BUCKETS.to_vec(),
+                registry
             )?,
             answers: counter(
                 "plimsoll_adapter_rules_responses_total",
@@ -47,25 +50,18 @@ impl Metrics {
                 "Listings of the series of all rules by outcome.",
                 "outcome",
             )?,
-            defined: IntGaugeVec::new(
-                Opts::new(
-                    "plimsoll_adapter_rules_metrics",
-                    "Number of metrics that rules define.",
-                ),
+            defined: register_int_gauge_vec_with_registry!(
+                "plimsoll_adapter_rules_metrics",
+                "Number of metrics that rules define.",
                 &["api"],
+                registry
             )?,
-            config_valid: IntGauge::new(
+            config_valid: register_int_gauge_with_registry!(
                 "plimsoll_adapter_rules_config_last_reload_successful",
                 "1 if the last reload of the rule file succeeded; if 0, the previous rules are still in use.",
+                registry
             )?,
-        };
-        registry.register(Box::new(metrics.queries.clone()))?;
-        registry.register(Box::new(metrics.query_seconds.clone()))?;
-        registry.register(Box::new(metrics.answers.clone()))?;
-        registry.register(Box::new(metrics.lists.clone()))?;
-        registry.register(Box::new(metrics.defined.clone()))?;
-        registry.register(Box::new(metrics.config_valid.clone()))?;
-        Ok(metrics)
+        })
     }
 
     pub(super) fn exchanged(&self, code: Option<u16>, duration: Duration) {
@@ -91,12 +87,9 @@ impl Metrics {
 
     pub(super) fn set_metrics_defined(&self, custom: usize, external: usize) {
         let gauge = |count: usize| i64::try_from(count).unwrap_or(i64::MAX);
-        self.defined
-            .with_label_values(&["custom"])
-            .set(gauge(custom));
-        self.defined
-            .with_label_values(&["external"])
-            .set(gauge(external));
+        for (api, count) in [("custom", custom), ("external", external)] {
+            self.defined.with_label_values(&[api]).set(gauge(count));
+        }
     }
 
     pub(super) fn set_config_valid(&self, is_valid: bool) {

@@ -1,7 +1,7 @@
 //! The names of the objects that a selector matches. Pods come from a watch; other objects are
 //! listed on request.
 
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -13,7 +13,7 @@ use tokio::sync::watch;
 use tokio::time::timeout;
 use view::{Resource, View};
 
-use super::name_cache::NameCache;
+use super::object_name_cache::NameCache;
 use crate::status_error::StatusError;
 
 /// The timeout of a list.
@@ -90,7 +90,7 @@ impl Objects {
             namespace.unwrap_or_default().to_owned(),
             selector.to_string(),
         );
-        if let Some(names) = self.lists().get(&key, Instant::now()) {
+        if let Some(names) = self.lists.lock().get(&key, Instant::now()) {
             return Ok(names);
         }
         let api: Api<DynamicObject> = match namespace {
@@ -112,17 +112,13 @@ impl Objects {
             StatusError::Unavailable(format!("cannot list {plural}"))
         })?;
         let names: Arc<[String]> = list.items.iter().map(kube::ResourceExt::name_any).collect();
-        self.lists().insert(key, &names, Instant::now());
+        self.lists.lock().insert(key, &names, Instant::now());
         Ok(names)
     }
 
     /// Removes expired lists.
     pub(super) fn sweep(&self, now: Instant) {
-        self.lists().sweep(now);
-    }
-
-    fn lists(&self) -> MutexGuard<'_, NameCache> {
-        self.lists.lock()
+        self.lists.lock().sweep(now);
     }
 }
 

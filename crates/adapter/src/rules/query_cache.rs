@@ -8,7 +8,7 @@
 //! for others. `moka` coalesces requests and bounds memory, but evicts by entry, so one namespace
 //! would displace the entries of all others (`the_flow_that_holds_the_most_makes_room_for_others`).
 
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap, HashSet};
 use std::future::Future;
@@ -23,7 +23,8 @@ use tokio::time::timeout;
 use crate::flow::Flow;
 use crate::status_error::StatusError;
 
-/// The timeout of a request. The autoscaler has few workers, and a slow request blocks one of them.
+/// The timeout of a request. The HPA controller has few workers, and a slow request blocks one of
+/// them.
 pub(super) const TIMEOUT: Duration = Duration::from_millis(1800);
 /// The time for which a result is fresh.
 const FRESH_FOR: SignedDuration = SignedDuration::from_secs(5);
@@ -32,8 +33,8 @@ const FAILED_FOR: SignedDuration = SignedDuration::from_secs(1);
 /// The time after which an unused query is removed, unless its last good result is valid for
 /// longer.
 const UNUSED_FOR: SignedDuration = SignedDuration::from_mins(2);
-/// The time after which an unused query makes room for another. The autoscaler repeats its requests
-/// after 15 s.
+/// The time after which an unused query makes room for another. The HPA controller repeats its
+/// requests after 15 s.
 const EVICT_AFTER: SignedDuration = SignedDuration::from_secs(20);
 /// The number of flows of a priority level that may evict entries per second. Each eviction scans
 /// all entries.
@@ -66,7 +67,15 @@ pub(super) struct QueryFailure {
     pub(super) is_timeout: bool,
 }
 
-/// The cache.
+impl QueryFailure {
+    fn late() -> Self {
+        Self {
+            message: format!("Prometheus did not answer within {TIMEOUT:?}"),
+            is_timeout: true,
+        }
+    }
+}
+
 #[derive(Debug)]
 pub(super) struct QueryCache {
     entries: Mutex<Entries>,
@@ -159,27 +168,24 @@ impl QueryCache {
         fetch: impl Future<Output = Result<Vec<InstantSample>, QueryFailure>> + Send + 'static,
     ) -> Result<(Samples, Source), StatusError> {
         let entry = self.entry(query, flow, now)?;
-        if !entry.state().is_current(now) {
+        if !entry.state.lock().is_current(now) {
             let fetch = tokio::spawn(Arc::clone(&entry).fetch(now, fetch));
             // After the timeout, the state has the last result.
             let _ = timeout(TIMEOUT, fetch).await;
         }
-        entry.state().result(now, self.last_good_for)
+        entry.state.lock().result(now, self.last_good_for)
     }
 
     /// Removes unused entries, and those used after `now`: the clock was set back.
     pub(super) fn sweep(&self, now: Timestamp) {
-        remove_unused(
-            &mut self.lock().map,
-            UNUSED_FOR.max(self.last_good_for),
-            now,
-        );
+        let unused_for = UNUSED_FOR.max(self.last_good_for);
+        remove_unused(&mut self.entries.lock().map, unused_for, now);
     }
 
     fn entry(&self, query: &str, flow: &Flow, now: Timestamp) -> Result<Arc<Entry>, StatusError> {
-        let mut entries = self.lock();
+        let mut entries = self.entries.lock();
         if let Some(entry) = entries.map.get(query) {
-            entry.state().used = now;
+            entry.state.lock().used = now;
             return Ok(Arc::clone(entry));
         }
         if self.is_full(&entries.map) {
@@ -220,7 +226,7 @@ impl QueryCache {
             holder.size += self.size(bytes);
             holder
                 .entries
-                .push(Reverse((entry.state().used, Arc::clone(query), bytes)));
+                .push(Reverse((entry.state.lock().used, Arc::clone(query), bytes)));
         }
         let own = holders.remove(flow).map_or(0, |holder| holder.size);
         let mut largest: BinaryHeap<_> = holders
@@ -266,11 +272,7 @@ impl QueryCache {
 
     #[cfg(test)]
     pub(super) fn len(&self) -> usize {
-        self.lock().map.len()
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Entries> {
-        self.entries.lock()
+        self.entries.lock().map.len()
     }
 }
 
@@ -303,14 +305,10 @@ impl Entries {
 }
 
 fn remove_unused(entries: &mut EntryMap, unused_for: SignedDuration, now: Timestamp) {
-    entries.retain(|_, entry| now.duration_since(entry.state().used).abs() <= unused_for);
+    entries.retain(|_, entry| now.duration_since(entry.state.lock().used).abs() <= unused_for);
 }
 
 impl Entry {
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock()
-    }
-
     async fn fetch(
         self: Arc<Self>,
         now: Timestamp,
@@ -319,18 +317,13 @@ impl Entry {
         let started = Instant::now();
         let at = || now.saturating_add(started.elapsed()).unwrap_or(now);
         let _fetching = self.fetching.lock().await;
-        if self.state().is_current(at()) {
+        if self.state.lock().is_current(at()) {
             return;
         }
-        let late = || {
-            Err(QueryFailure {
-                message: format!("Prometheus did not answer within {TIMEOUT:?}"),
-                is_timeout: true,
-            })
-        };
-        let answer = timeout(TIMEOUT, fetch).await.unwrap_or_else(|_| late());
+        let answer = timeout(TIMEOUT, fetch).await;
+        let answer = answer.unwrap_or_else(|_| Err(QueryFailure::late()));
         let at = at();
-        let mut state = self.state();
+        let mut state = self.state.lock();
         match answer {
             Ok(samples) => {
                 self.memory.update(&samples);
@@ -346,14 +339,10 @@ impl State {
     /// Whether the result or the last failure is recent. A time in the future is as old as it is
     /// far: the clock was set back.
     fn is_current(&self, now: Timestamp) -> bool {
-        let is_within = |at: &Timestamp, time| now.duration_since(*at).abs() <= time;
-        self.good
-            .as_ref()
-            .is_some_and(|(at, _)| is_within(at, FRESH_FOR))
-            || self
-                .failed
-                .as_ref()
-                .is_some_and(|(at, _)| is_within(at, FAILED_FOR))
+        let is_within = |at: Timestamp, time| now.duration_since(at).abs() <= time;
+        let (good, failed) = (self.good.as_ref(), self.failed.as_ref());
+        good.is_some_and(|(at, _)| is_within(*at, FRESH_FOR))
+            || failed.is_some_and(|(at, _)| is_within(*at, FAILED_FOR))
     }
 
     fn result(
@@ -361,14 +350,8 @@ impl State {
         now: Timestamp,
         last_good_for: SignedDuration,
     ) -> Result<(Samples, Source), StatusError> {
-        let late = || QueryFailure {
-            message: format!("Prometheus did not answer within {TIMEOUT:?}"),
-            is_timeout: true,
-        };
-        let failure = self
-            .failed
-            .as_ref()
-            .map_or_else(late, |(_, failure)| failure.clone());
+        let failure = self.failed.as_ref().map(|(_, failure)| failure.clone());
+        let failure = failure.unwrap_or_else(QueryFailure::late);
         let Some((at, samples)) = &self.good else {
             return Err(if failure.is_timeout {
                 StatusError::Timeout(failure.message)

@@ -1,7 +1,7 @@
 //! Queries to the store: a limited number in flight, fairly between flows, and none during an
 //! outage.
 
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 use std::future::Future;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -144,7 +144,7 @@ impl Store {
     ) -> impl Future<Output = Result<Vec<InstantSample>, QueryFailure>> + Send + use<> {
         let store = Arc::clone(self);
         async move {
-            if store.outage().is_on(Instant::now()) {
+            if store.outage.lock().is_on(Instant::now()) {
                 return Err(unavailable("Prometheus does not respond"));
             }
             let _permit = store.permit(&flow).await?;
@@ -205,7 +205,7 @@ impl Store {
             Err(PrometheusError::Timeout(_)) => QueryOutcome::Late(key(query.as_bytes())),
             _ => QueryOutcome::Response,
         };
-        if self.outage().record(outcome, Instant::now()) {
+        if self.outage.lock().record(outcome, Instant::now()) {
             let store = Arc::clone(self);
             tokio::spawn(async move {
                 let result = prometheus.query(PROBE, QUERY_TIMEOUT).await;
@@ -213,13 +213,9 @@ impl Store {
                     result,
                     Err(PrometheusError::Unreachable(_) | PrometheusError::Timeout(_))
                 );
-                store.outage().probed(has_response, Instant::now());
+                store.outage.lock().probed(has_response, Instant::now());
             });
         }
-    }
-
-    fn outage(&self) -> MutexGuard<'_, Outage> {
-        self.outage.lock()
     }
 }
 
@@ -310,14 +306,9 @@ mod tests {
         for number in (0..2).cycle().take(100) {
             assert!(!outage.record(late(number), start), "{outage:?}");
         }
-        assert!(
-            outage.record(late(2), start),
-            "three of them: a probe decides"
-        );
-        assert!(
-            !outage.record(late(3), start) && !outage.is_on(start),
-            "one probe at a time"
-        );
+        assert!(outage.record(late(2), start), "a probe decides");
+        let is_second_probe = outage.record(late(3), start);
+        assert!(!is_second_probe && !outage.is_on(start), "one at a time");
         outage.probed(false, start);
         assert!(outage.is_on(start) && !outage.is_on(start + OUTAGE_FOR));
         assert!(
@@ -339,23 +330,24 @@ mod tests {
 
     #[test]
     fn errors_do_not_contain_the_address_of_the_store() {
-        let error = PrometheusError::Unreachable("tcp 10.1.2.3:9090".into());
-        assert_eq!(public(&error).message, "Prometheus cannot be reached");
-        let error = PrometheusError::Refused {
-            code: 400,
-            message: "parse error near x".into(),
-        };
-        assert_eq!(
-            public(&error).message,
-            "Prometheus refuses the query: HTTP status 400"
-        );
-        let error = PrometheusError::BadQuery {
-            code: 400,
-            message: "parse error near x".to_owned(),
-        };
-        assert_eq!(
-            public(&error).message,
-            "Prometheus refuses the query: HTTP status 400"
-        );
+        let (code, text) = (400, "parse error near x");
+        let refused = "Prometheus refuses the query: HTTP status 400";
+        let (unreachable, message) = ("tcp 10.1.2.3:9090".into(), text.into());
+        for (error, expected) in [
+            (
+                PrometheusError::Unreachable(unreachable),
+                "Prometheus cannot be reached",
+            ),
+            (PrometheusError::Refused { code, message }, refused),
+            (
+                PrometheusError::BadQuery {
+                    code,
+                    message: text.to_owned(),
+                },
+                refused,
+            ),
+        ] {
+            assert_eq!(public(&error).message, expected);
+        }
     }
 }

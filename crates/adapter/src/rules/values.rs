@@ -9,7 +9,7 @@ use crate::request::{CustomMetricRequest, ObjectSelector};
 use crate::status_error::StatusError;
 use crate::value::{DescribedObject, ExternalValue, MetricValue, MilliValue};
 
-/// The largest number of values of an external metric. The autoscaler adds them up.
+/// The largest number of values of an external metric. The HPA controller adds them up.
 const MAX_EXTERNAL: usize = 1000;
 
 /// Returns the values of these objects, as far as they exist. Of several series of an object the
@@ -28,10 +28,8 @@ pub(super) fn of_objects(
         ) else {
             continue;
         };
-        if values
-            .get(name.as_str())
-            .is_none_or(|(other, _)| *other < value)
-        {
+        let other = values.get(name.as_str());
+        if other.is_none_or(|(other, _)| *other < value) {
             values.insert(name, (value, sample));
         }
     }
@@ -68,8 +66,8 @@ pub(super) fn of_objects(
     Ok(found)
 }
 
-/// Returns the values of an external metric. If a value is not a number, there are none: the sum of the
-/// others would be too small.
+/// Returns the values of an external metric. If a value is not a number, there are none: the sum of
+/// the others would be too small.
 pub(super) fn external(
     metric: &str,
     samples: &[InstantSample],
@@ -89,12 +87,11 @@ pub(super) fn external(
         )));
     }
     let values = samples.iter().map(|sample| {
-        let value = MilliValue::from_units(sample.value)
-            .ok_or_else(|| refuse("a value is not a number"))?;
-        let labels = sample.labels.clone();
+        let value = MilliValue::from_units(sample.value);
+        let value = value.ok_or_else(|| refuse("a value is not a number"))?;
         Ok(ExternalValue {
             metric: metric.to_owned(),
-            labels,
+            labels: sample.labels.clone(),
             at: sample.at,
             window_seconds: None,
             value,
@@ -125,20 +122,13 @@ mod tests {
     use super::*;
     use crate::request::GroupResource;
 
-    fn sample(pod: &str, value: f64) -> InstantSample {
-        let labels = BTreeMap::from([("pod".to_owned(), pod.to_owned())]);
-        InstantSample {
-            labels,
-            at: Timestamp::from_second(7).expect("in range"),
-            value,
-        }
-    }
-
     fn samples(samples: &[(&str, f64)]) -> Vec<InstantSample> {
-        samples
-            .iter()
-            .map(|(pod, value)| sample(pod, *value))
-            .collect()
+        let sample = |(pod, value): &(&str, f64)| InstantSample {
+            labels: BTreeMap::from([("pod".to_owned(), (*pod).to_owned())]),
+            at: Timestamp::from_second(7).expect("in range"),
+            value: *value,
+        };
+        samples.iter().map(sample).collect()
     }
 
     fn check(found: &[(&str, f64)], expected: Result<&[(&str, &str)], &str>) {
@@ -152,10 +142,8 @@ mod tests {
             metric: "http_requests".to_owned(),
             metric_selector: Selector::everything(),
         };
-        let resource = ApiResources::built_in()
-            .find("", "pods")
-            .cloned()
-            .expect("pods");
+        let resources = ApiResources::built_in();
+        let resource = resources.find("", "pods").cloned().expect("pods");
         let object_labels = ObjectLabels {
             resource,
             label: "pod".to_owned(),
@@ -165,13 +153,8 @@ mod tests {
         let got = of_objects(&request, &object_labels, &names, &samples(found));
         let got = got.map(|values| {
             let value = |value: MetricValue| {
-                assert_eq!(
-                    (
-                        value.object.kind.as_str(),
-                        value.object.namespace.as_deref()
-                    ),
-                    ("Pod", Some("shop"))
-                );
+                assert_eq!(value.object.kind, "Pod");
+                assert_eq!(value.object.namespace.as_deref(), Some("shop"));
                 assert_eq!(value.at.as_second(), 7);
                 (value.object.name, value.value.to_string())
             };
@@ -179,11 +162,9 @@ mod tests {
         });
         match expected {
             Ok(expected) => {
-                let expected: Vec<_> = expected
-                    .iter()
-                    .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()))
-                    .collect();
-                assert_eq!(got, Ok(expected), "{found:?}");
+                let owned =
+                    |(name, value): &(&str, &str)| ((*name).to_owned(), (*value).to_owned());
+                assert_eq!(got, Ok(expected.iter().map(owned).collect()), "{found:?}");
             }
             Err(part) => {
                 let error = got.expect_err(part).to_string();
@@ -194,10 +175,8 @@ mod tests {
 
     #[test]
     fn each_object_has_one_value_in_thousandths() {
-        check(
-            &[("a", 0.016_66), ("b", 22.0), ("c", 9.0)],
-            Ok(&[("a", "17m"), ("b", "22")]),
-        );
+        let three = [("a", 0.016_66), ("b", 22.0), ("c", 9.0)];
+        check(&three, Ok(&[("a", "17m"), ("b", "22")]));
         check(&[("a", 1.0), ("a", 3.0), ("a", 2.0)], Ok(&[("a", "3")]));
         check(&[("a", -1.0)], Ok(&[("a", "0")]));
     }
@@ -205,10 +184,8 @@ mod tests {
     #[test]
     fn a_sample_that_is_not_a_number_has_no_value() {
         check(&[("a", f64::NAN), ("b", 1.0)], Ok(&[("b", "1")]));
-        check(
-            &[("a", f64::NAN), ("b", f64::INFINITY)],
-            Err("its values are not numbers"),
-        );
+        let odd = [("a", f64::NAN), ("b", f64::INFINITY)];
+        check(&odd, Err("its values are not numbers"));
         check(&[], Err("Prometheus has no values"));
         check(&[("c", 1.0)], Err("its values are of other objects"));
     }

@@ -1,7 +1,7 @@
 //! API discovery: a resource list for each version, and aggregated discovery in one document.
 //!
 //! A resource list contains the metrics of rules, for people who look there. The aggregated
-//! document does not: the autoscaler discovers no metrics, and every client would download
+//! document does not: the HPA controller discovers no metrics, and every client would download
 //! thousands of names. Clients warn about an empty list, so one placeholder resource stands for all
 //! metrics.
 
@@ -12,8 +12,8 @@ use axum::response::{IntoResponse as _, Response};
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha512};
 
+use super::error_response::json_response;
 use super::path::Discovery;
-use super::status::json_response;
 use crate::api_version::ApiVersion;
 use crate::value::MetricNames;
 
@@ -55,17 +55,14 @@ fn resources(version: ApiVersion, names: &MetricNames) -> Value {
             "name": name, "singularName": "", "namespaced": is_namespaced, "kind": version.list_kind(), "verbs": ["get"],
         })
     };
-    let mut resources: Vec<Value> = match version {
-        ApiVersion::External => names
-            .external
-            .iter()
-            .map(|name| resource(name, true))
-            .collect(),
-        _ => names
-            .of_objects
-            .iter()
+    let mut resources: Vec<Value> = if version == ApiVersion::External {
+        let names = names.external.iter();
+        names.map(|name| resource(name, true)).collect()
+    } else {
+        let names = names.of_objects.iter();
+        names
             .map(|(name, is_namespaced)| resource(name, *is_namespaced))
-            .collect(),
+            .collect()
     };
     if resources.is_empty() {
         resources.push(resource(version.placeholder(), true));
@@ -202,18 +199,14 @@ mod tests {
         let shown = |version| {
             let list = resources(version, &names);
             let resources = list["resources"].as_array().expect("resources").iter();
+            let text = |resource: &Value, key| resource[key].to_string();
             resources
-                .map(|resource| {
-                    (
-                        resource["name"].to_string(),
-                        resource["namespaced"].to_string(),
-                    )
-                })
+                .map(|resource| (text(resource, "name"), text(resource, "namespaced")))
                 .collect::<Vec<_>>()
         };
         let name =
             |name: &str, is_namespaced: &str| (format!("\"{name}\""), is_namespaced.to_owned());
-        let of_objects = vec![
+        let of_objects = [
             name("nodes/load", "false"),
             name("pods/http_requests", "true"),
         ];
@@ -231,20 +224,20 @@ mod tests {
 
     #[test]
     fn aggregated_discovery_is_served_on_request() {
-        let parameter = |values: &[&'static str]| wants_aggregated(&accepting(values));
-        assert!(parameter(&[AGGREGATED]));
-        assert!(parameter(&["application/json", AGGREGATED]));
-        assert!(parameter(&[
-            "application/vnd.kubernetes.protobuf, application/json; v=v2; as=APIGroupDiscoveryList; g=apidiscovery.k8s.io"
-        ]));
-        assert!(!parameter(&[]));
-        assert!(!parameter(&["application/json", "*/*"]));
-        assert!(!parameter(&[
-            "application/json;g=apidiscovery.k8s.io;v=v2beta1;as=APIGroupDiscoveryList"
-        ]));
-        assert!(!parameter(&[
-            "application/vnd.kubernetes.protobuf;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
-        ]));
+        let other_order = "application/vnd.kubernetes.protobuf, application/json; v=v2; as=APIGroupDiscoveryList; g=apidiscovery.k8s.io";
+        let older = "application/json;g=apidiscovery.k8s.io;v=v2beta1;as=APIGroupDiscoveryList";
+        let protobuf = "application/vnd.kubernetes.protobuf;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
+        for (values, expected) in [
+            (&[AGGREGATED][..], true),
+            (&["application/json", AGGREGATED], true),
+            (&[other_order], true),
+            (&[], false),
+            (&["application/json", "*/*"], false),
+            (&[older], false),
+            (&[protobuf], false),
+        ] {
+            assert_eq!(wants_aggregated(&accepting(values)), expected, "{values:?}");
+        }
     }
 
     #[test]

@@ -15,13 +15,23 @@ use crate::value::{DescribedObject, ExternalValue, MetricValue};
 /// Returns a list of values of a metric of objects.
 pub(super) fn custom(version: ApiVersion, values: &[MetricValue]) -> Value {
     let items = values.iter().map(|value| {
+        let mut item = json!({
+            "describedObject": object(&value.object),
+            "timestamp": time(value.at),
+            "value": value.value.to_string(),
+        });
+        let selector = selector(&value.metric_selector);
         if version == ApiVersion::CustomV1Beta1 {
-            older(value)
+            item["metricName"] = json!(value.metric);
+            item["selector"] = selector;
+            window(&mut item, "window", value.window_seconds);
         } else {
-            newer(value)
+            item["metric"] = json!({"name": value.metric, "selector": selector});
+            window(&mut item, "windowSeconds", value.window_seconds);
         }
+        item
     });
-    list(version, items.collect())
+    list(version, items)
 }
 
 /// Returns a list of values of an external metric.
@@ -36,37 +46,14 @@ pub(super) fn external(values: &[ExternalValue]) -> Value {
         window(&mut item, "window", value.window_seconds);
         item
     });
-    list(ApiVersion::External, items.collect())
+    list(ApiVersion::External, items)
 }
 
-fn list(version: ApiVersion, items: Vec<Value>) -> Value {
-    let mut list =
-        json!({"kind": version.list_kind(), "apiVersion": version.name(), "metadata": {}});
-    list["items"] = Value::Array(items);
-    list
-}
-
-fn newer(value: &MetricValue) -> Value {
-    let mut item = json!({
-        "describedObject": object(&value.object),
-        "metric": {"name": value.metric, "selector": selector(&value.metric_selector)},
-        "timestamp": time(value.at),
-        "value": value.value.to_string(),
-    });
-    window(&mut item, "windowSeconds", value.window_seconds);
-    item
-}
-
-fn older(value: &MetricValue) -> Value {
-    let mut item = json!({
-        "describedObject": object(&value.object),
-        "metricName": value.metric,
-        "timestamp": time(value.at),
-        "value": value.value.to_string(),
-        "selector": selector(&value.metric_selector),
-    });
-    window(&mut item, "window", value.window_seconds);
-    item
+fn list(version: ApiVersion, items: impl Iterator<Item = Value>) -> Value {
+    json!({
+        "kind": version.list_kind(), "apiVersion": version.name(), "metadata": {},
+        "items": items.collect::<Value>(),
+    })
 }
 
 fn window(item: &mut Value, name: &str, seconds: Option<u32>) {
@@ -76,14 +63,9 @@ fn window(item: &mut Value, name: &str, seconds: Option<u32>) {
 }
 
 fn object(object: &DescribedObject) -> Value {
-    let DescribedObject {
-        api_version,
-        kind,
-        namespace,
-        name,
-    } = object;
-    let mut described = json!({"kind": kind, "name": name, "apiVersion": api_version});
-    if let Some(namespace) = namespace {
+    let mut described =
+        json!({"kind": object.kind, "name": object.name, "apiVersion": object.api_version});
+    if let Some(namespace) = &object.namespace {
         described["namespace"] = json!(namespace);
     }
     described
@@ -146,16 +128,18 @@ mod tests {
         "2026-08-20T12:00:00.987+02:00".parse().expect("a time")
     }
 
+    fn described(kind: &str, namespace: Option<&str>, name: &str) -> DescribedObject {
+        DescribedObject {
+            api_version: "v1".to_owned(),
+            kind: kind.to_owned(),
+            namespace: namespace.map(str::to_owned),
+            name: name.to_owned(),
+        }
+    }
+
     fn pod() -> MetricValue {
-        let namespace = Some("shop".to_owned());
-        let (api_version, kind, name) = ("v1".to_owned(), "Pod".to_owned(), "cart-1".to_owned());
         MetricValue {
-            object: DescribedObject {
-                api_version,
-                kind,
-                namespace,
-                name,
-            },
+            object: described("Pod", Some("shop"), "cart-1"),
             metric: "rps".to_owned(),
             metric_selector: Selector::everything(),
             at: at(),
@@ -194,17 +178,10 @@ mod tests {
 
     #[test]
     fn a_cluster_scoped_object_has_no_namespace_and_selectors_are_echoed() {
-        let (api_version, kind, name) = ("v1".to_owned(), "Node".to_owned(), "n-1".to_owned());
+        let selector = "verb=GET,code in (200,204),!debug,size>3";
         let node = MetricValue {
-            object: DescribedObject {
-                api_version,
-                kind,
-                namespace: None,
-                name,
-            },
-            metric_selector: "verb=GET,code in (200,204),!debug,size>3"
-                .parse()
-                .expect("a selector"),
+            object: described("Node", None, "n-1"),
+            metric_selector: selector.parse().expect("a selector"),
             window_seconds: None,
             ..pod()
         };

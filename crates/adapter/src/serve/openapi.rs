@@ -10,8 +10,8 @@ use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 
 use super::discovery::upper_hex;
+use super::error_response::json_response;
 use super::path::OpenApi;
-use super::status::json_response;
 use crate::api_version::ApiVersion;
 
 /// Responds to a request for a document.

@@ -3,6 +3,8 @@
 //! Source: the clients of the two APIs (`k8s.io/metrics/pkg/client`), and the request attributes of
 //! the API server (`k8s.io/apiserver/pkg/endpoints/request/requestinfo.go`).
 
+use k8s_openapi::api::authorization::v1::{NonResourceAttributes, ResourceAttributes};
+
 use crate::api_version::ApiVersion;
 use crate::request::GroupResource;
 use crate::status_error::StatusError;
@@ -157,49 +159,39 @@ impl Route {
             Self::OpenApi(_) => None,
             Self::Health | Self::Discovery(_) => {
                 let path = path.strip_suffix('/').unwrap_or(path);
-                Some(Attributes::Path {
-                    verb: "get",
-                    path: path.to_owned(),
-                })
+                Some(Attributes::Path(NonResourceAttributes {
+                    verb: Some("get".to_owned()),
+                    path: Some(path.to_owned()),
+                }))
             }
             Self::Custom {
                 version,
                 objects,
                 metric,
-            } => Some(match objects {
-                Objects::Of {
-                    namespace,
-                    resource,
-                    name,
-                } => Attributes::Resource {
-                    namespace: namespace.clone(),
-                    verb: "get",
-                    group: version.group().to_owned(),
-                    version: version.version().to_owned(),
-                    resource: resource.to_string(),
-                    subresource: Some(metric.clone()),
-                    name: Some(name.clone()),
-                },
-                Objects::Namespace(namespace) => Attributes::Resource {
-                    namespace: Some(namespace.clone()),
-                    verb: "get",
-                    group: version.group().to_owned(),
-                    version: version.version().to_owned(),
-                    resource: "metrics".to_owned(),
-                    subresource: None,
-                    name: Some(metric.clone()),
-                },
-            }),
+            } => {
+                let attributes = match objects {
+                    Objects::Of {
+                        namespace,
+                        resource,
+                        name,
+                    } => ResourceAttributes {
+                        subresource: Some(metric.clone()),
+                        name: Some(name.clone()),
+                        ..resource_attributes(*version, "get", namespace.as_ref(), resource)
+                    },
+                    Objects::Namespace(namespace) => ResourceAttributes {
+                        name: Some(metric.clone()),
+                        ..resource_attributes(*version, "get", Some(namespace), &"metrics")
+                    },
+                };
+                Some(Attributes::Resource(attributes.into()))
+            }
             // A request without a name is a `list`.
-            Self::External { namespace, metric } => Some(Attributes::Resource {
-                namespace: Some(namespace.clone()),
-                verb: "list",
-                group: ApiVersion::External.group().to_owned(),
-                version: ApiVersion::External.version().to_owned(),
-                resource: metric.clone(),
-                subresource: None,
-                name: None,
-            }),
+            Self::External { namespace, metric } => {
+                let version = ApiVersion::External;
+                let attributes = resource_attributes(version, "list", Some(namespace), metric);
+                Some(Attributes::Resource(attributes.into()))
+            }
         }
     }
 }
@@ -218,6 +210,23 @@ impl Discovery {
                 .map(Self::Group),
             Some((group, version)) => ApiVersion::of(group, version).map(Self::Version),
         }
+    }
+}
+
+/// Returns attributes without a subresource and a name.
+fn resource_attributes(
+    version: ApiVersion,
+    verb: &str,
+    namespace: Option<&String>,
+    resource: &impl ToString,
+) -> ResourceAttributes {
+    ResourceAttributes {
+        namespace: namespace.cloned(),
+        verb: Some(verb.to_owned()),
+        group: Some(version.group().to_owned()),
+        version: Some(version.version().to_owned()),
+        resource: Some(resource.to_string()),
+        ..ResourceAttributes::default()
     }
 }
 

@@ -47,8 +47,8 @@ mod tests {
 
     fn check(query: &str, expected: Result<(&str, &str), &str>) {
         let found = Selectors::parse(query)
-            .map(|found| (found.labels.to_string(), found.metric.to_string()));
-        let found = found.map_err(|error| error.to_string());
+            .map(|found| (found.labels.to_string(), found.metric.to_string()))
+            .map_err(|error| error.to_string());
         let expected = expected
             .map(|(labels, metric)| (labels.to_owned(), metric.to_owned()))
             .map_err(str::to_owned);
@@ -86,10 +86,8 @@ mod tests {
         );
         for (parameter, bytes) in [("labelSelector", 8193), ("metricLabelSelector", 60_000)] {
             let why = format!("{parameter}: it has {bytes} bytes, at most 8192 are allowed");
-            check(
-                &format!("{parameter}=a%3D{}", "x".repeat(bytes - 2)),
-                Err(&why),
-            );
+            let query = format!("{parameter}=a%3D{}", "x".repeat(bytes - 2));
+            check(&query, Err(&why));
         }
         let longest = format!("a in ({})", vec!["x".repeat(63); 127].join(","));
         assert!(Selectors::parse(&format!("labelSelector={longest}")).is_ok());

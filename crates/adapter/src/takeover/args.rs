@@ -1,5 +1,7 @@
 //! The commands and their flags.
 
+use crate::service_ref::ServiceRef;
+
 /// A command to run instead of the adapter.
 #[derive(Debug, Clone, clap::Subcommand)]
 pub enum Command {
@@ -22,6 +24,13 @@ pub struct TargetArgs {
     /// Proceed despite warnings.
     #[arg(long)]
     pub force: bool,
+}
+
+impl TargetArgs {
+    /// Returns the adapter's Service.
+    pub(super) fn service(&self) -> ServiceRef {
+        ServiceRef::new(&*self.namespace, &*self.service_name)
+    }
 }
 
 /// Flags of `adopt`.

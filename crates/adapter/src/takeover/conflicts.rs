@@ -97,39 +97,26 @@ mod tests {
     #[test]
     fn the_tool_that_installed_it_reverts_it() {
         check(&json!({}), Some(&[]), &[]);
-        check(
-            &json!({"annotations": {"meta.helm.sh/release-name": "keda"}}),
-            Some(&[]),
-            &[HELM],
-        );
-        check(
-            &json!({"labels": {"app.kubernetes.io/managed-by": "kubectl"}}),
-            Some(&[]),
-            &[],
-        );
+        let helm = json!({"annotations": {"meta.helm.sh/release-name": "keda"}});
+        check(&helm, Some(&[]), &[HELM]);
+        let kubectl = json!({"labels": {"app.kubernetes.io/managed-by": "kubectl"}});
+        check(&kubectl, Some(&[]), &[]);
         let olm = json!({"labels": {"olm.owner": "keda.v2"}});
-        check(
-            &olm,
-            Some(&[]),
-            &["it belongs to the operator lifecycle manager's keda.v2"],
-        );
+        let why = "it belongs to the operator lifecycle manager's keda.v2";
+        check(&olm, Some(&[]), &[why]);
     }
 
     #[test]
     fn kedas_operator_replaces_the_ca_bundle_unless_disabled() {
         let rotation = "--enable-cert-rotation=true";
-        check(&json!({}), Some(&[rotation]), &[KEDA]);
-        check(&json!({}), Some(&["--enable-cert-rotation"]), &[KEDA]);
-        check(
-            &json!({}),
-            Some(&[rotation, "--enable-apiservice-patching=false"]),
-            &[],
-        );
-        check(
-            &json!({}),
-            Some(&[rotation, "--enable-cert-rotation=false"]),
-            &[],
-        );
+        for (arguments, expected) in [
+            (&[rotation][..], &[KEDA][..]),
+            (&["--enable-cert-rotation"], &[KEDA]),
+            (&[rotation, "--enable-apiservice-patching=false"], &[]),
+            (&[rotation, "--enable-cert-rotation=false"], &[]),
+        ] {
+            check(&json!({}), Some(arguments), expected);
+        }
         let fields = json!({"f:spec": {"f:caBundle": {}}});
         let written = json!({"managedFields": [{"manager": "keda", "fieldsV1": fields}]});
         check(&written, None, &[KEDA]);

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use k8s_openapi::kube_aggregator::pkg::apis::apiregistration::v1::{APIService, APIServiceSpec};
 
 use crate::registration::{INJECTED, Standing, standing};
-use crate::service_ref::OwnService;
+use crate::service_ref::ServiceRef;
 
 /// The annotation with the previous spec.
 pub(super) const ADOPTED_FROM: &str = "plimsoll.dev/adopted-from";
@@ -47,7 +47,7 @@ pub(super) enum AdoptionError {
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct AdoptionPlan {
     /// The Service of the previous provider.
-    pub(super) from: OwnService,
+    pub(super) from: ServiceRef,
     /// The port of that Service.
     pub(super) port: i32,
     /// Annotations to add.
@@ -61,7 +61,7 @@ pub(super) struct AdoptionPlan {
 pub(super) fn plan_adoption(
     present: Option<&APIService>,
     custom: &[(String, Option<APIService>)],
-    own: &OwnService,
+    own: &ServiceRef,
 ) -> Result<Option<AdoptionPlan>, AdoptionError> {
     let present = present.ok_or(AdoptionError::Missing)?;
     if !matches!(standing(Some(present), own), Standing::Elsewhere(_)) {
@@ -71,15 +71,13 @@ pub(super) fn plan_adoption(
     let Some((from, port)) = service_of(&spec) else {
         return Err(AdoptionError::Local);
     };
-    let annotations = present.metadata.annotations.iter().flatten();
-    if let Some((key, _)) = annotations
-        .into_iter()
-        .find(|(key, _)| key.starts_with(INJECTED))
-    {
+    let mut annotations = present.metadata.annotations.iter().flatten();
+    if let Some((key, _)) = annotations.find(|(key, _)| key.starts_with(INJECTED)) {
         return Err(AdoptionError::Injected(key.clone()));
     }
     let (bundle, mut annotations) = verified_bundle(custom, own)?;
-    annotations.insert(ADOPTED_FROM.to_owned(), before(&spec));
+    let before = serde_json::to_string(&spec).unwrap_or_default();
+    annotations.insert(ADOPTED_FROM.to_owned(), before);
     Ok(Some(AdoptionPlan {
         from,
         port,
@@ -91,16 +89,14 @@ pub(super) fn plan_adoption(
 /// Plans the release of an `APIService`. `force`: even if it points at another Service by now.
 pub(super) fn plan_release(
     present: Option<&APIService>,
-    own: &OwnService,
+    own: &ServiceRef,
     force: bool,
 ) -> Result<APIService, AdoptionError> {
     let present = present.ok_or(AdoptionError::Missing)?;
-    let annotation = present
-        .metadata
-        .annotations
-        .as_ref()
-        .and_then(|annotations| annotations.get(ADOPTED_FROM));
-    let annotation = annotation.ok_or(AdoptionError::NotAdopted)?;
+    let annotations = present.metadata.annotations.as_ref();
+    let annotation = annotations
+        .and_then(|annotations| annotations.get(ADOPTED_FROM))
+        .ok_or(AdoptionError::NotAdopted)?;
     let spec: APIServiceSpec = serde_json::from_str(annotation)
         .map_err(|error| AdoptionError::Unreadable(error.to_string()))?;
     if let Standing::Elsewhere(service) = standing(Some(present), own)
@@ -117,24 +113,19 @@ pub(super) fn plan_release(
 }
 
 /// Returns the Service and the port of an `APIService`.
-pub(super) fn service_of(spec: &APIServiceSpec) -> Option<(OwnService, i32)> {
+pub(super) fn service_of(spec: &APIServiceSpec) -> Option<(ServiceRef, i32)> {
     let service = spec.service.clone()?;
-    let (namespace, name) = (
-        service.namespace.unwrap_or_default(),
-        service.name.unwrap_or_default(),
-    );
-    Some((OwnService { namespace, name }, service.port.unwrap_or(443)))
-}
-
-fn before(spec: &APIServiceSpec) -> String {
-    serde_json::to_string(spec).unwrap_or_default()
+    let port = service.port.unwrap_or(443);
+    let (namespace, name) = (service.namespace, service.name);
+    let service = ServiceRef::new(namespace.unwrap_or_default(), name.unwrap_or_default());
+    Some((service, port))
 }
 
 /// Returns the CA bundle with which the API server reaches the adapter in its other API, and the
 /// annotations that have cert-manager maintain it.
 fn verified_bundle(
     custom: &[(String, Option<APIService>)],
-    own: &OwnService,
+    own: &ServiceRef,
 ) -> Result<(String, BTreeMap<String, String>), AdoptionError> {
     let mut found = Vec::new();
     for (name, object) in custom {
@@ -142,15 +133,11 @@ fn verified_bundle(
             Standing::Ours(trusted) | Standing::Injected(trusted) if trusted.is_available => {
                 if !trusted.bundle.is_empty() {
                     let annotations = object
-                        .iter()
-                        .flat_map(|object| object.metadata.annotations.iter().flatten());
-                    let injected = annotations.filter(|(key, _)| key.starts_with(INJECTED));
-                    return Ok((
-                        trusted.bundle,
-                        injected
-                            .map(|(key, value)| (key.clone(), value.clone()))
-                            .collect(),
-                    ));
+                        .as_ref()
+                        .and_then(|object| object.metadata.annotations.clone());
+                    let mut injected = annotations.unwrap_or_default();
+                    injected.retain(|key, _| key.starts_with(INJECTED));
+                    return Ok((trusted.bundle, injected));
                 }
                 "has no caBundle".to_owned()
             }
@@ -161,9 +148,8 @@ fn verified_bundle(
         };
         found.push(format!("{name} {why}"));
     }
-    let OwnService { namespace, name } = own;
     Err(AdoptionError::Unproven {
-        service: format!("{namespace}/{name}"),
+        service: own.to_string(),
         found: found.join(", "),
     })
 }
@@ -175,11 +161,8 @@ mod tests {
 
     use super::*;
 
-    fn own() -> OwnService {
-        OwnService {
-            namespace: "suite".to_owned(),
-            name: "adapter".to_owned(),
-        }
+    fn own() -> ServiceRef {
+        ServiceRef::new("suite", "adapter")
     }
 
     fn object(service: &str, bundle: &str, available: &str, annotations: &Value) -> APIService {
@@ -198,55 +181,45 @@ mod tests {
     }
 
     fn custom(object: APIService) -> [(String, Option<APIService>); 2] {
-        [
-            ("first".to_owned(), None),
-            ("second".to_owned(), Some(object)),
-        ]
+        [("first", None), ("second", Some(object))].map(|(name, object)| (name.to_owned(), object))
+    }
+
+    fn ours(bundle: &str, annotations: &Value) -> APIService {
+        object("suite/adapter", bundle, "True", annotations)
     }
 
     #[test]
     fn release_restores_the_adopted_object() {
         let old = object("keda/metrics", "theirs", "True", &json!({"a": "b"}));
-        let own_objects = custom(object("suite/adapter", "own_objects", "True", &json!({})));
+        let own_objects = custom(ours("own_objects", &json!({})));
         let adoption = plan_adoption(Some(&old), &own_objects, &own())
             .expect("nothing against it")
             .expect("it points at another Service");
         assert_eq!(
-            (
-                adoption.from.name.as_str(),
-                adoption.port,
-                adoption.bundle.as_str()
-            ),
-            ("metrics", 8443, "own_objects")
+            (adoption.from.name.as_str(), adoption.port),
+            ("metrics", 8443)
         );
-        let mut taken = object("suite/adapter", "own_objects", "True", &json!({"a": "b"}));
-        taken
-            .metadata
-            .annotations
-            .as_mut()
-            .expect("some")
-            .extend(adoption.annotations);
-        assert_eq!(plan_release(Some(&taken), &own(), false), Ok(old.clone()));
+        assert_eq!(adoption.bundle, "own_objects");
+        let mut taken = ours("own_objects", &json!({"a": "b"}));
+        let annotations = taken.metadata.annotations.get_or_insert_default();
+        annotations.extend(adoption.annotations);
         let mut lost = taken.clone();
         lost.spec = object("other/one", "x", "True", &json!({})).spec;
-        assert_eq!(
-            plan_release(Some(&lost), &own(), false),
-            Err(AdoptionError::Elsewhere("other/one".to_owned()))
-        );
-        assert_eq!(plan_release(Some(&lost), &own(), true), Ok(old.clone()));
-        assert_eq!(
-            plan_release(Some(&old), &own(), false),
-            Err(AdoptionError::NotAdopted)
-        );
-        assert_eq!(
-            plan_release(None, &own(), false),
-            Err(AdoptionError::Missing)
-        );
+        let elsewhere = AdoptionError::Elsewhere("other/one".to_owned());
+        for (present, force, expected) in [
+            (Some(&taken), false, Ok(old.clone())),
+            (Some(&lost), false, Err(elsewhere)),
+            (Some(&lost), true, Ok(old.clone())),
+            (Some(&old), false, Err(AdoptionError::NotAdopted)),
+            (None, false, Err(AdoptionError::Missing)),
+        ] {
+            assert_eq!(plan_release(present, &own(), force), expected);
+        }
     }
 
     #[test]
     fn an_object_of_the_adapter_is_not_adopted() {
-        let own_objects = object("suite/adapter", "own_objects", "True", &json!({}));
+        let own_objects = ours("own_objects", &json!({}));
         assert_eq!(plan_adoption(Some(&own_objects), &[], &own()), Ok(None));
     }
 
@@ -259,34 +232,21 @@ mod tests {
 
     #[test]
     fn an_adoption_that_would_not_work_is_refused() {
-        let available = || object("suite/adapter", "own_objects", "True", &json!({}));
+        let available = || ours("own_objects", &json!({}));
         let old = object("keda/metrics", "theirs", "True", &json!({}));
         check_refused(None, available(), "it does not exist");
         let mut local = old.clone();
         local.spec.as_mut().expect("a spec").service = None;
         check_refused(Some(&local), available(), "it points at no Service");
-        let injected = object(
-            "keda/metrics",
-            "x",
-            "True",
-            &json!({"cert-manager.io/inject-ca-from": "keda/cert"}),
-        );
-        check_refused(
-            Some(&injected),
-            available(),
-            "remove its annotation cert-manager.io/inject-ca-from",
-        );
+        let injecting = json!({"cert-manager.io/inject-ca-from": "keda/cert"});
+        let injected = object("keda/metrics", "x", "True", &injecting);
+        let why = "remove its annotation cert-manager.io/inject-ca-from";
+        check_refused(Some(&injected), available(), why);
         let ill = object("suite/adapter", "own_objects", "False", &json!({}));
-        check_refused(
-            Some(&old),
-            ill,
-            "first does not exist, second is not available",
-        );
-        check_refused(
-            Some(&old),
-            object("suite/adapter", "", "True", &json!({})),
-            "second has no caBundle",
-        );
+        let why = "first does not exist, second is not available";
+        check_refused(Some(&old), ill, why);
+        let empty = ours("", &json!({}));
+        check_refused(Some(&old), empty, "second has no caBundle");
         check_refused(Some(&old), old.clone(), "second points at keda/metrics");
     }
 
@@ -294,7 +254,7 @@ mod tests {
     fn cert_manager_keeps_injecting_the_adapters_ca_bundle() {
         let injecting = json!({"cert-manager.io/inject-ca-from": "suite/adapter"});
         let old = object("keda/metrics", "theirs", "True", &json!({}));
-        let own_objects = custom(object("suite/adapter", "own_objects", "True", &injecting));
+        let own_objects = custom(ours("own_objects", &injecting));
         let adoption = plan_adoption(Some(&old), &own_objects, &own())
             .expect("nothing against it")
             .expect("it points at another Service");
@@ -302,7 +262,7 @@ mod tests {
             adoption.annotations["cert-manager.io/inject-ca-from"],
             "suite/adapter"
         );
-        let mut taken = object("suite/adapter", "own_objects", "True", &json!({}));
+        let mut taken = ours("own_objects", &json!({}));
         taken.metadata.annotations = Some(adoption.annotations);
         let released = plan_release(Some(&taken), &own(), false).expect("it was taken over");
         assert_eq!(

@@ -53,13 +53,10 @@ fn api_server(authority: Authority) -> (Client, Arc<Mutex<Value>>) {
                 ("PUT", path) if path.ends_with(EXTERNAL) => {
                     let mut put: Value =
                         serde_json::from_slice(&body.collect_bytes().await?).expect("an object");
-                    let is_well = if authority == Authority::SameAsBefore {
-                        "True"
-                    } else {
-                        "False"
-                    };
+                    let is_well = authority == Authority::SameAsBefore;
+                    let status = if is_well { "True" } else { "False" };
                     put["status"] =
-                        json!({"conditions": [{"type": "Available", "status": is_well}]});
+                        json!({"conditions": [{"type": "Available", "status": status}]});
                     *known.lock().expect("whole") = put.clone();
                     (200, put)
                 }
@@ -80,13 +77,9 @@ fn api_server(authority: Authority) -> (Client, Arc<Mutex<Value>>) {
                     )
                 }
             };
-            let answer = Body::from(answer.to_string().into_bytes());
-            Ok::<_, kube::Error>(
-                http::Response::builder()
-                    .status(code)
-                    .body(answer)
-                    .expect("a response"),
-            )
+            let response = http::Response::builder().status(code);
+            let response = response.body(Body::from(answer.to_string().into_bytes()));
+            Ok::<_, kube::Error>(response.expect("a response"))
         }
     };
     (Client::new(tower::service_fn(answer), "default"), object)
@@ -100,9 +93,8 @@ async fn given_back(authority: Authority) -> Result<(), String> {
         service_name: "plimsoll-adapter".to_owned(),
         force: false,
     };
-    let result = release_command(ReleaseArgs { target }, &client)
-        .await
-        .map_err(|error| format!("{error:#}"));
+    let result = release_command(ReleaseArgs { target }, &client).await;
+    let result = result.map_err(|error| format!("{error:#}"));
     assert_eq!(object.lock().expect("whole")["spec"], spec("keda/metrics"));
     result
 }
@@ -114,9 +106,8 @@ async fn release_waits_until_the_previous_provider_is_available() {
 
 #[tokio::test(start_paused = true)]
 async fn the_error_of_an_outdated_ca_bundle_says_what_to_do() {
-    let error = given_back(Authority::Another)
-        .await
-        .expect_err("it does not answer");
+    let result = given_back(Authority::Another).await;
+    let error = result.expect_err("it does not answer");
     for part in [
         "points at keda/metrics again, with its caBundle of before `adopt`",
         "--enable-apiservice-patching=true",

@@ -55,32 +55,21 @@ fn permissive() -> kube::Client {
 fn router() -> Router {
     let registry = Registry::new();
     let args: Args = PROGRAM.try_parse_from(["adapter"]).expect("the defaults");
-    let shutdown = CancellationToken::new();
-    let (readiness, activity) = (Readiness::default(), Activity::default());
-    let auth = DelegatedAuth::new(
-        args.auth,
-        permissive(),
-        &registry,
-        PREFIX,
-        &Readiness::default(),
-    )
-    .expect("metrics of authentication");
-    let metrics = Metrics::register(&registry).expect("metrics");
-    let health = Endpoints {
-        registry,
-        readiness,
-        activity,
-        shutdown: shutdown.clone(),
-    };
-    let providers = adapter::providers::Providers::default();
-    AdapterServer {
+    let without_cas = Readiness::default();
+    let auth = DelegatedAuth::new(args.auth, permissive(), &registry, PREFIX, &without_cas)
+        .expect("metrics of authentication");
+    let server = AdapterServer {
         auth,
-        providers,
-        metrics,
-        health,
-        shutdown,
-    }
-    .router()
+        providers: adapter::providers::Providers::default(),
+        metrics: Metrics::register(&registry).expect("metrics"),
+        health: Endpoints {
+            registry,
+            readiness: Readiness::default(),
+            activity: Activity::default(),
+            shutdown: CancellationToken::new(),
+        },
+    };
+    server.router()
 }
 
 /// Checks that the response is one that Kubernetes clients can parse, and not an internal error.
@@ -100,12 +89,9 @@ async fn check(response: Response<Body>, method: &Method, path: &str) -> StatusC
     if head.status == StatusCode::OK && ["/healthz", "/livez", "/readyz"].contains(&path) {
         return head.status;
     }
-    let kind = head
-        .headers
-        .get(header::CONTENT_TYPE)
-        .and_then(|kind| kind.to_str().ok())
-        .unwrap_or_default();
-    assert!(kind.starts_with("application/json"), "{path}: {kind:?}");
+    let kind = &head.headers[header::CONTENT_TYPE];
+    let is_json = kind.as_bytes().starts_with(b"application/json");
+    assert!(is_json, "{path}: {kind:?}");
     let body: Value =
         serde_json::from_slice(&body).unwrap_or_else(|error| panic!("{path}: {error}"));
     if head.status == StatusCode::OK {
@@ -115,16 +101,12 @@ async fn check(response: Response<Body>, method: &Method, path: &str) -> StatusC
         );
         return head.status;
     }
-    assert_eq!(
-        (&body["kind"], &body["status"]),
-        (&json!("Status"), &json!("Failure")),
-        "{path}"
-    );
+    assert_eq!(body["kind"], "Status", "{path}");
+    assert_eq!(body["status"], "Failure", "{path}");
     assert_eq!(body["code"], head.status.as_u16(), "{path}");
+    let message = body["message"].as_str().unwrap_or_default();
     assert!(
-        body["message"]
-            .as_str()
-            .is_some_and(|text| !text.is_empty() && !text.contains('\n')),
+        !message.is_empty() && !message.contains('\n'),
         "{path}: {body}"
     );
     assert!(!head.status.is_server_error(), "{path}: {body}");

@@ -63,23 +63,14 @@ impl ApiServer {
             reviews: Mutex::default(),
             tokens: Mutex::default(),
         });
+        let maps = "/api/v1/namespaces/kube-system/configmaps";
+        let tokens = "/apis/authentication.k8s.io/v1/tokenreviews";
+        let access = "/apis/authorization.k8s.io/v1/subjectaccessreviews";
         let router = Router::new()
-            .route(
-                "/api/v1/namespaces/kube-system/configmaps",
-                get(list_or_watch),
-            )
-            .route(
-                "/api/v1/namespaces/kube-system/configmaps/{name}",
-                get(read),
-            )
-            .route(
-                "/apis/authentication.k8s.io/v1/tokenreviews",
-                post(token_review),
-            )
-            .route(
-                "/apis/authorization.k8s.io/v1/subjectaccessreviews",
-                post(access_review),
-            )
+            .route(maps, get(list_or_watch))
+            .route(&format!("{maps}/{{name}}"), get(read))
+            .route(tokens, post(token_review))
+            .route(access, post(access_review))
             .with_state(Arc::clone(&known));
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
         let address = format!("http://{}", listener.local_addr().unwrap());
@@ -147,9 +138,9 @@ async fn list_or_watch(
     State(known): State<Arc<Known>>,
     Query(query): Query<BTreeMap<String, String>>,
 ) -> Response {
+    let selector = format!("metadata.name={NAME}");
     assert_eq!(
-        query["fieldSelector"],
-        format!("metadata.name={NAME}"),
+        query["fieldSelector"], selector,
         "nothing else may be listed"
     );
     if query.get("watch").is_none_or(|watch| watch != "true") {
@@ -214,10 +205,6 @@ async fn access_review(
 }
 
 async fn wait_while_it_hangs(known: &Known) {
-    known
-        .hangs
-        .subscribe()
-        .wait_for(|hangs| !*hangs)
-        .await
-        .unwrap();
+    let mut hangs = known.hangs.subscribe();
+    hangs.wait_for(|hangs| !*hangs).await.unwrap();
 }

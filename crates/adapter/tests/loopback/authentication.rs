@@ -8,7 +8,7 @@ use rcgen::ExtendedKeyUsagePurpose;
 use serde_json::{Value, json};
 
 use crate::ca::{Ca, CertificateSpec, Identity};
-use crate::fixture::{Fixture, QUEUE, configuration};
+use crate::fixture::{Fixture, QUEUE, configuration, usual};
 
 /// Headers that claim to be an administrator.
 const CLAIM: [&str; 2] = [
@@ -16,41 +16,26 @@ const CLAIM: [&str; 2] = [
     "X-Remote-Group: system:masters",
 ];
 
-/// Returns the user and the groups of the last access review.
-fn taken_for(fixture: &Fixture) -> (String, Vec<String>) {
+/// Returns the user and the groups of the last access review, separated by spaces.
+fn reviewed_user(fixture: &Fixture) -> String {
     let asked = fixture.api.reviews();
     let spec = asked.last().expect("nothing was asked");
-    let groups = spec["groups"]
-        .as_array()
-        .expect("groups")
-        .iter()
-        .map(|group| group.as_str().unwrap().to_owned());
-    (
-        spec["user"].as_str().expect("a user").to_owned(),
-        groups.collect(),
-    )
+    let groups = spec["groups"].as_array().expect("groups");
+    let words = std::iter::once(&spec["user"]).chain(groups);
+    let words: Vec<_> = words.map(|word| word.as_str().unwrap()).collect();
+    words.join(" ")
 }
 
-async fn check_taken_for(
-    fixture: &Fixture,
-    shown: Option<&Identity>,
-    headers: &[&str],
-    user: &str,
-    groups: &[&str],
-) {
-    assert_eq!(
-        fixture.connect(shown).await.queue(headers).await,
-        403,
-        "{user}"
-    );
-    let (name, belongs_to) = taken_for(fixture);
-    assert_eq!(
-        (
-            name.as_str(),
-            belongs_to.iter().map(String::as_str).collect::<Vec<_>>()
-        ),
-        (user, groups.to_vec())
-    );
+/// Sends a request that is denied; returns the reviewed user.
+async fn denied_user(fixture: &Fixture, shown: Option<&Identity>, headers: &[&str]) -> String {
+    assert_eq!(fixture.connect(shown).await.queue(headers).await, 403);
+    reviewed_user(fixture)
+}
+
+/// Checks the user of a denied request with a certificate. It is authenticated.
+async fn check_user(fixture: &Fixture, shown: &Identity, headers: &[&str], expected: &str) {
+    let found = denied_user(fixture, Some(shown), headers).await;
+    assert_eq!(found, format!("{expected} system:authenticated"));
 }
 
 async fn check_refused(fixture: &Fixture, shown: &Identity, headers: &[&str]) {
@@ -67,14 +52,8 @@ async fn check_refused(fixture: &Fixture, shown: &Identity, headers: &[&str]) {
 #[tokio::test]
 async fn a_caller_without_credentials_is_anonymous_whatever_its_headers() {
     let fixture = Fixture::new(&[]).await;
-    check_taken_for(
-        &fixture,
-        None,
-        &CLAIM,
-        "system:anonymous",
-        &["system:unauthenticated"],
-    )
-    .await;
+    let found = denied_user(&fixture, None, &CLAIM).await;
+    assert_eq!(found, "system:anonymous system:unauthenticated");
     let fixture = Fixture::new(&["--anonymous-auth=false"]).await;
     assert_eq!(fixture.connect(None).await.queue(&CLAIM).await, 401);
     assert_eq!(fixture.api.reviews(), Vec::<Value>::new());
@@ -89,45 +68,16 @@ async fn a_client_is_the_subject_of_its_certificate_whatever_its_headers() {
         ..CertificateSpec::default()
     };
     let jane = fixture.clients.issue(&says);
-    check_taken_for(
-        &fixture,
-        Some(&jane),
-        &CLAIM,
-        "jane",
-        &["team-a", "system:authenticated"],
-    )
-    .await;
+    check_user(&fixture, &jane, &CLAIM, "jane team-a").await;
 }
 
 #[tokio::test]
 async fn with_a_shared_ca_the_common_name_identifies_front_proxies() {
-    let fixture = Fixture::with(&[], |proxies, _| {
-        Some(configuration(
-            &proxies.pem(),
-            &proxies.pem(),
-            r#"["front-proxy-client"]"#,
-        ))
-    })
-    .await;
+    let fixture = Fixture::with(&[], |proxies, _| Some(usual(proxies, proxies))).await;
     let jane = fixture.proxies.client("jane");
-    check_taken_for(
-        &fixture,
-        Some(&jane),
-        &CLAIM,
-        "jane",
-        &["system:authenticated"],
-    )
-    .await;
-    let proxied = ["X-Remote-User: joe"];
+    check_user(&fixture, &jane, &CLAIM, "jane").await;
     let proxy = fixture.proxies.client("front-proxy-client");
-    check_taken_for(
-        &fixture,
-        Some(&proxy),
-        &proxied,
-        "joe",
-        &["system:authenticated"],
-    )
-    .await;
+    check_user(&fixture, &proxy, &["X-Remote-User: joe"], "joe").await;
 }
 
 #[tokio::test]
@@ -137,14 +87,7 @@ async fn a_certificate_of_the_front_proxy_ca_with_another_name_is_rejected() {
     // Unless the caller has another valid credential.
     let token = ["Authorization: Bearer token-of-joe", CLAIM[0]];
     let other_proxy = fixture.proxies.client("other-proxy");
-    check_taken_for(
-        &fixture,
-        Some(&other_proxy),
-        &token,
-        "joe",
-        &["of-tokens", "system:authenticated"],
-    )
-    .await;
+    check_user(&fixture, &other_proxy, &token, "joe of-tokens").await;
 }
 
 #[tokio::test]
@@ -154,14 +97,7 @@ async fn without_allowed_names_any_name_is_accepted() {
     })
     .await;
     let other_proxy = fixture.proxies.client("other-proxy");
-    check_taken_for(
-        &fixture,
-        Some(&other_proxy),
-        &["X-Remote-User: joe"],
-        "joe",
-        &["system:authenticated"],
-    )
-    .await;
+    check_user(&fixture, &other_proxy, &["X-Remote-User: joe"], "joe").await;
 }
 
 #[tokio::test]
@@ -172,33 +108,21 @@ async fn invalid_certificates_are_rejected() {
         ..CertificateSpec::default()
     };
     let own = Ca::new("proxies");
+    let ended = CertificateSpec {
+        has_ended: true,
+        ..named
+    };
+    let for_servers = CertificateSpec {
+        purposes: &[ExtendedKeyUsagePurpose::ServerAuth],
+        ..named
+    };
+    let (proxies, clients) = (&fixture.proxies, &fixture.clients);
     for (why, identity) in [
-        ("an authority of one's own", own.issue(&named)),
-        (
-            "one's own below one's own",
-            own.below("below").issue(&named),
-        ),
-        (
-            "over",
-            fixture.proxies.issue(&CertificateSpec {
-                has_ended: true,
-                ..named
-            }),
-        ),
-        (
-            "for servers",
-            fixture.proxies.issue(&CertificateSpec {
-                purposes: &[ExtendedKeyUsagePurpose::ServerAuth],
-                ..named
-            }),
-        ),
-        (
-            "a client that is over",
-            fixture.clients.issue(&CertificateSpec {
-                has_ended: true,
-                ..named
-            }),
-        ),
+        ("another CA", own.issue(&named)),
+        ("a CA below another one", own.below("below").issue(&named)),
+        ("expired", proxies.issue(&ended)),
+        ("for servers", proxies.issue(&for_servers)),
+        ("an expired client's", clients.issue(&ended)),
     ] {
         println!("{why}");
         check_refused(&fixture, &identity, &CLAIM).await;
@@ -208,30 +132,13 @@ async fn invalid_certificates_are_rejected() {
 #[tokio::test]
 async fn a_certificate_without_key_usage_and_one_with_an_intermediate_are_accepted() {
     let fixture = Fixture::new(&[]).await;
-    let named = CertificateSpec {
-        common_name: "front-proxy-client",
-        ..CertificateSpec::default()
-    };
-    let between = fixture.proxies.below("below").issue(&named);
+    let below = fixture.proxies.below("below");
     for (identity, user) in [
-        (
-            fixture.proxies.issue(&CertificateSpec {
-                purposes: &[],
-                ..named
-            }),
-            "joe",
-        ),
-        (between, "jane"),
+        (fixture.proxies.server("front-proxy-client"), "joe"),
+        (below.client("front-proxy-client"), "jane"),
     ] {
         let said = format!("X-Remote-User: {user}");
-        check_taken_for(
-            &fixture,
-            Some(&identity),
-            &[&said],
-            user,
-            &["system:authenticated"],
-        )
-        .await;
+        check_user(&fixture, &identity, &[&said], user).await;
     }
 }
 
@@ -265,20 +172,16 @@ async fn http_2_headers_in_lower_case_are_accepted() {
         .header("x-remote-group", "a")
         .header("x-remote-group", "b");
     assert_eq!(ask_by_http2(&fixture, request).await, 403);
-    let groups = ["a", "b", "system:authenticated"]
-        .map(str::to_owned)
-        .to_vec();
-    assert_eq!(taken_for(&fixture), ("joe".to_owned(), groups));
+    assert_eq!(reviewed_user(&fixture), "joe a b system:authenticated");
 }
 
 #[tokio::test]
 async fn a_thousand_groups_reach_the_review() {
     let fixture = Fixture::new(&[]).await;
     let groups: Vec<String> = (0..1015)
-        .map(|number| format!("CN=a group of the directory,OU={number:040}"))
+        .map(|number| format!("CN=a-group-of-the-directory,OU={number:040}"))
         .collect();
-    let mut expected = groups.clone();
-    expected.push("system:authenticated".to_owned());
+    let expected = format!("{} system:authenticated", groups.join(" "));
     let mut said = vec!["X-Remote-User: joe".to_owned()];
     said.extend(
         groups
@@ -287,14 +190,14 @@ async fn a_thousand_groups_reach_the_review() {
     );
     let said: Vec<&str> = said.iter().map(String::as_str).collect();
     assert_eq!(fixture.proxy().await.queue(&said).await, 403);
-    assert_eq!(taken_for(&fixture), ("joe".to_owned(), expected.clone()));
+    assert_eq!(reviewed_user(&fixture), format!("joe {expected}"));
     let mut request =
         http::Request::get(format!("https://localhost{QUEUE}")).header("x-remote-user", "jane");
     for group in &groups {
         request = request.header("x-remote-group", group);
     }
     assert_eq!(ask_by_http2(&fixture, request).await, 403);
-    assert_eq!(taken_for(&fixture), ("jane".to_owned(), expected));
+    assert_eq!(reviewed_user(&fixture), format!("jane {expected}"));
 }
 
 /// Returns the status code of a front proxy's request.
@@ -307,66 +210,35 @@ async fn ask_by_http2(fixture: &Fixture, request: http::request::Builder) -> u16
             .unwrap();
     let running = tokio::spawn(connection);
     let request = request.body(Empty::<hyper::body::Bytes>::new()).unwrap();
-    let code = sender
-        .send_request(request)
-        .await
-        .unwrap()
-        .status()
-        .as_u16();
+    let response = sender.send_request(request).await.unwrap();
     running.abort();
-    code
+    response.status().as_u16()
 }
 
 #[tokio::test]
 async fn a_front_proxy_without_a_user_is_unauthorized() {
     let fixture = Fixture::new(&[]).await;
-    assert_eq!(
-        fixture
-            .proxy()
-            .await
-            .queue(&["X-Remote-Group: system:masters"])
-            .await,
-        401
-    );
+    let group = ["X-Remote-Group: system:masters"];
+    assert_eq!(fixture.proxy().await.queue(&group).await, 401);
 }
 
 #[tokio::test]
 async fn tokens_are_reviewed_once_and_invalid_ones_are_rejected() {
     let fixture = Fixture::new(&[]).await;
-    let asking = (0..8).map(|_| async {
-        let mut connection = fixture.connect(None).await;
-        connection
-            .queue(&["Authorization: Bearer token-of-reader", CLAIM[0], CLAIM[1]])
-            .await
-    });
+    let token = ["Authorization: Bearer token-of-reader", CLAIM[0], CLAIM[1]];
+    let asking = (0..8).map(|_| async { fixture.connect(None).await.queue(&token).await });
     for code in futures::future::join_all(asking).await {
         assert!(![401, 403].contains(&code), "{code}");
     }
     assert_eq!(fixture.api.tokens(), ["token-of-reader"]);
+    let invalid = ["Authorization: Bearer made-up"];
     for _ in 0..2 {
-        assert_eq!(
-            fixture
-                .connect(None)
-                .await
-                .queue(&["Authorization: Bearer made-up"])
-                .await,
-            401
-        );
+        assert_eq!(fixture.connect(None).await.queue(&invalid).await, 401);
     }
-    assert_eq!(
-        fixture.api.tokens(),
-        ["made-up"],
-        "that it is wrong is remembered too"
-    );
-    let metrics = fixture.metrics();
-    assert!(
-        metrics.contains(r#"authentication_attempts{result="failure"} 2"#),
-        "{metrics}"
-    );
-    assert!(
-        metrics.contains(r#"apiserver_delegated_authn_request_total{code="201"} 2"#),
-        "{metrics}"
-    );
+    let reviewed = fixture.api.tokens();
+    assert_eq!(reviewed, ["made-up"], "invalid tokens are cached too");
+    fixture.check_metrics(r#"authentication_attempts{result="failure"} 2"#);
+    fixture.check_metrics(r#"apiserver_delegated_authn_request_total{code="201"} 2"#);
 }
 
 #[tokio::test]
@@ -391,24 +263,15 @@ async fn client_certificates_are_valid_by_the_api_servers_time() {
         })
     };
     let asks = async |identity: Identity| {
-        fixture
-            .connect(Some(&identity))
-            .await
-            .queue(&["X-Remote-User: hpa"])
-            .await
+        let mut connection = fixture.connect(Some(&identity)).await;
+        connection.queue(&["X-Remote-User: hpa"]).await
     };
     assert_eq!(asks(ended()).await, 401);
     let own = SystemTime::now();
     fixture.clock.observe(own - hours(24), own, Instant::now());
-    assert_eq!(
-        asks(ended()).await,
-        404,
-        "this machine's clock is a day ahead"
-    );
+    let code = asks(ended()).await;
+    assert_eq!(code, 404, "this machine's clock is a day ahead");
     fixture.clock.observe(own + hours(48), own, Instant::now());
-    assert_eq!(
-        asks(fixture.proxies.client("front-proxy-client")).await,
-        401,
-        "it is two days behind"
-    );
+    let code = asks(fixture.proxies.client("front-proxy-client")).await;
+    assert_eq!(code, 401, "it is two days behind");
 }

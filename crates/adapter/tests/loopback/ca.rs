@@ -34,11 +34,10 @@ pub(crate) struct CertificateSpec<'a> {
 
 impl Default for CertificateSpec<'_> {
     fn default() -> Self {
-        let purposes = &[ExtendedKeyUsagePurpose::ClientAuth];
         Self {
             common_name: "client",
             organizations: &[],
-            purposes,
+            purposes: &[ExtendedKeyUsagePurpose::ClientAuth],
             has_ended: false,
         }
     }
@@ -59,11 +58,10 @@ impl Ca {
     pub(crate) fn below(&self, name: &str) -> Self {
         let (params, key) = (authority_params(name), KeyPair::generate().unwrap());
         let certificate = params.signed_by(&key, &self.issuer).unwrap();
-        let between = vec![certificate.der().clone()];
         Self {
             issuer: Issuer::new(params, key),
+            between: vec![certificate.der().clone()],
             certificate,
-            between,
         }
     }
 
@@ -73,6 +71,15 @@ impl Ca {
 
     pub(crate) fn der(&self) -> &CertificateDer<'static> {
         self.certificate.der()
+    }
+
+    /// Issues a server certificate with this name.
+    pub(crate) fn server(&self, common_name: &str) -> Identity {
+        self.issue(&CertificateSpec {
+            common_name,
+            purposes: &[],
+            ..CertificateSpec::default()
+        })
     }
 
     /// Issues a client certificate with this name.
@@ -86,14 +93,11 @@ impl Ca {
     pub(crate) fn issue(&self, says: &CertificateSpec<'_>) -> Identity {
         let mut params = CertificateParams::new(["localhost".to_owned()]).unwrap();
         params.distinguished_name = DistinguishedName::new();
+        let name = &mut params.distinguished_name;
         for organization in says.organizations {
-            params
-                .distinguished_name
-                .push(DnType::OrganizationName, *organization);
+            name.push(DnType::OrganizationName, *organization);
         }
-        params
-            .distinguished_name
-            .push(DnType::CommonName, says.common_name);
+        name.push(DnType::CommonName, says.common_name);
         params.extended_key_usages = says.purposes.to_vec();
         let now = SystemTime::now();
         let hours = |hours| Duration::from_hours(hours);
@@ -105,14 +109,12 @@ impl Ca {
         (params.not_before, params.not_after) = (from.into(), until.into());
         let key = KeyPair::generate().unwrap();
         let own = params.signed_by(&key, &self.issuer).unwrap();
-        let chain = std::iter::once(own.der().clone())
-            .chain(self.between.iter().cloned())
-            .collect();
-        let pem = (own.pem(), key.serialize_pem());
+        let mut chain = vec![own.der().clone()];
+        chain.extend(self.between.clone());
         Identity {
             chain,
             key: PrivateKeyDer::try_from(key.serialize_der()).unwrap(),
-            pem,
+            pem: (own.pem(), key.serialize_pem()),
         }
     }
 }

@@ -1,20 +1,18 @@
 //! CA files in place of the API server's settings, or in addition to them.
 
-use adapter::metrics::PREFIX;
 use std::os::unix::fs::symlink;
-use std::path::Path;
 
 use anyhow::ensure;
-use delegated_auth::DelegatedAuth;
 use prometheus::Registry;
 use runtime::Readiness;
+use serde_json::json;
 use tempfile::TempDir;
 use testing::{Pace, eventually};
 
 use crate::api_server::ApiServer;
 use crate::ca::{Ca, Identity};
 use crate::configuration::becomes;
-use crate::fixture::{Fixture, flags};
+use crate::fixture::{Fixture, authentication};
 
 /// A mounted Secret as the kubelet updates it: the file is a link through `..data`, which is
 /// replaced atomically.
@@ -24,11 +22,7 @@ impl Mounted {
     fn new(text: &str) -> Self {
         let mounted = Self(tempfile::tempdir().unwrap());
         mounted.replace("1", text);
-        symlink(
-            Path::new("..data").join("ca.crt"),
-            mounted.0.path().join("ca.crt"),
-        )
-        .unwrap();
+        symlink("..data/ca.crt", mounted.0.path().join("ca.crt")).unwrap();
         mounted
     }
 
@@ -45,24 +39,13 @@ impl Mounted {
     }
 }
 
-/// Sends a request; returns its status code and the user of the access review.
-async fn taken_for(fixture: &Fixture, shown: &Identity, headers: &[&str]) -> (u16, String) {
-    let code = fixture.connect(Some(shown)).await.queue(headers).await;
-    let asked = fixture.api.reviews();
-    (
-        code,
-        asked
-            .last()
-            .map(|spec| spec["user"].as_str().unwrap().to_owned())
-            .unwrap_or_default(),
-    )
-}
+const JOE: [&str; 1] = ["X-Remote-User: joe"];
 
-async fn check(fixture: &Fixture, shown: &Identity, headers: &[&str], expected: (u16, &str)) {
-    assert_eq!(
-        taken_for(fixture, shown, headers).await,
-        (expected.0, expected.1.to_owned())
-    );
+/// Checks the status code of a request, and the user of the access review.
+async fn check(fixture: &Fixture, shown: &Identity, headers: &[&str], expected: &str) {
+    let code = fixture.connect(Some(shown)).await.queue(headers).await;
+    let found = format!("{code} {}", fixture.last_user());
+    assert_eq!(found.trim(), expected);
 }
 
 #[tokio::test]
@@ -89,35 +72,18 @@ async fn flags_about_the_proxy_replace_all_that_the_api_server_says_of_it_and_no
     let asked = fixture.api.reviews();
     let spec = asked.last().unwrap();
     assert_eq!(spec["user"], "joe");
-    assert_eq!(
-        spec["groups"],
-        serde_json::json!(["a", "b", "system:authenticated"])
-    );
-    assert_eq!(spec["extra"], serde_json::json!({"scopes": ["one"]}));
+    let groups = json!(["a", "b", "system:authenticated"]);
+    assert_eq!(spec["groups"], groups);
+    assert_eq!(spec["extra"], json!({"scopes": ["one"]}));
     // The allowed names come from the flags as well, and the API server's front proxy CA is not
     // used.
-    check(
-        &fixture,
-        &own.client("front-proxy-client"),
-        &said,
-        (401, ""),
-    )
-    .await;
-    check(
-        &fixture,
-        &fixture.proxies.client("front-proxy-client"),
-        &["X-Remote-User: joe"],
-        (401, ""),
-    )
-    .await;
+    let other = own.client("front-proxy-client");
+    check(&fixture, &other, &said, "401").await;
+    let proxy = fixture.proxies.client("front-proxy-client");
+    check(&fixture, &proxy, &JOE, "401").await;
     // The client CA is the API server's.
-    check(
-        &fixture,
-        &fixture.clients.client("jane"),
-        &said,
-        (403, "jane"),
-    )
-    .await;
+    let jane = fixture.clients.client("jane");
+    check(&fixture, &jane, &said, "403 jane").await;
 }
 
 #[tokio::test]
@@ -125,13 +91,7 @@ async fn with_a_front_proxy_ca_file_the_default_headers_and_any_name_are_accepte
     let own = Ca::new("own proxies");
     let file = Mounted::new(&own.pem());
     let fixture = Fixture::new(&[&file.flag("requestheader-client-ca-file")]).await;
-    check(
-        &fixture,
-        &own.client("any-name"),
-        &["X-Remote-User: joe"],
-        (403, "joe"),
-    )
-    .await;
+    check(&fixture, &own.client("any-name"), &JOE, "403 joe").await;
 }
 
 #[tokio::test]
@@ -139,21 +99,11 @@ async fn a_client_ca_file_does_not_override_the_front_proxy() {
     let own = Ca::new("own clients");
     let file = Mounted::new(&own.pem());
     let fixture = Fixture::new(&[&file.flag("client-ca-file")]).await;
-    check(
-        &fixture,
-        &own.client("jane"),
-        &["X-Remote-User: joe"],
-        (403, "jane"),
-    )
-    .await;
-    check(&fixture, &fixture.clients.client("jane"), &[], (401, "")).await;
-    check(
-        &fixture,
-        &fixture.proxies.client("front-proxy-client"),
-        &["X-Remote-User: joe"],
-        (403, "joe"),
-    )
-    .await;
+    check(&fixture, &own.client("jane"), &JOE, "403 jane").await;
+    let jane = fixture.clients.client("jane");
+    check(&fixture, &jane, &[], "401").await;
+    let proxy = fixture.proxies.client("front-proxy-client");
+    check(&fixture, &proxy, &JOE, "403 joe").await;
 }
 
 #[tokio::test]
@@ -171,11 +121,7 @@ async fn file_changes_apply_to_open_connections_unless_they_are_invalid() {
     assert_eq!(old.queue(&[]).await, 403);
     file.replace("3", "nonsense");
     let report = eventually("the invalid file is reported", Pace::WITHIN, async || {
-        let (_, report) = fixture
-            .connect(None)
-            .await
-            .get("/readyz?verbose", &[])
-            .await;
+        let (_, report) = fixture.get("/readyz?verbose").await;
         ensure!(report.contains("client-ca-file: no usable"), "{report}");
         Ok(())
     });
@@ -195,55 +141,36 @@ async fn without_a_lookup_only_files_count() {
         &file.flag("requestheader-client-ca-file"),
     ])
     .await;
-    check(
-        &fixture,
-        &own.client("proxy"),
-        &["X-Remote-User: joe"],
-        (403, "joe"),
-    )
-    .await;
+    check(&fixture, &own.client("proxy"), &JOE, "403 joe").await;
     // Without a client CA, client certificates are not valid, neither as a client's nor as a front
     // proxy's.
-    check(&fixture, &fixture.clients.client("jane"), &[], (401, "")).await;
+    let jane = fixture.clients.client("jane");
+    check(&fixture, &jane, &[], "401").await;
     let skipping = Fixture::new(&["--authentication-skip-lookup"]).await;
-    check(
-        &skipping,
-        &skipping.proxies.client("front-proxy-client"),
-        &["X-Remote-User: joe"],
-        (403, "system:anonymous"),
-    )
-    .await;
+    let proxy = skipping.proxies.client("front-proxy-client");
+    check(&skipping, &proxy, &JOE, "403 system:anonymous").await;
 }
 
 /// The result of starting an adapter with these flags if access to the `ConfigMap` is denied.
-async fn begins(words: &[&str]) -> Result<(), String> {
-    runtime::client::install_crypto_provider();
+pub(crate) async fn begins(words: &[&str]) -> Result<(), String> {
     let api = ApiServer::start(None).await;
     api.known.forbids.send_replace(true);
-    let auth = DelegatedAuth::new(
-        flags(words),
-        api.client.clone(),
-        &Registry::new(),
-        PREFIX,
-        &Readiness::default(),
-    )
-    .unwrap();
+    let auth = authentication(words, &api, &Registry::new(), &Readiness::default());
     auth.load().await.map_err(|error| format!("{error:#}"))
 }
 
 #[tokio::test]
 async fn without_a_lookup_the_config_map_need_not_be_readable() {
     let file = Mounted::new(&Ca::new("both").pem());
-    let (clients, proxies) = (
-        file.flag("client-ca-file"),
-        file.flag("requestheader-client-ca-file"),
-    );
-    assert_eq!(begins(&[&clients, &proxies]).await, Ok(()));
-    assert_eq!(begins(&["--authentication-skip-lookup"]).await, Ok(()));
-    assert_eq!(
-        begins(&["--authentication-tolerate-lookup-failure"]).await,
-        Ok(())
-    );
+    let clients = file.flag("client-ca-file");
+    let proxies = file.flag("requestheader-client-ca-file");
+    for words in [
+        &[&*clients, &*proxies][..],
+        &["--authentication-skip-lookup"],
+        &["--authentication-tolerate-lookup-failure"],
+    ] {
+        assert_eq!(begins(words).await, Ok(()), "{words:?}");
+    }
     let error = begins(&[&proxies]).await.unwrap_err();
     assert!(
         error.contains("extension-apiserver-authentication-reader"),
@@ -253,17 +180,16 @@ async fn without_a_lookup_the_config_map_need_not_be_readable() {
 
 #[tokio::test]
 async fn the_error_of_an_invalid_file_names_its_flag() {
-    let error = begins(&["--client-ca-file=/nowhere/ca.crt"])
-        .await
-        .unwrap_err();
+    let missing = begins(&["--client-ca-file=/nowhere/ca.crt"]).await;
+    let error = missing.unwrap_err();
     assert!(
         error.starts_with("--client-ca-file: cannot read /nowhere/ca.crt: "),
         "{error}"
     );
     for (text, expected) in [("", "it is empty"), ("nonsense", "no usable certificate")] {
-        let error = begins(&[&Mounted::new(text).flag("requestheader-client-ca-file")])
-            .await
-            .unwrap_err();
+        let file = Mounted::new(text);
+        let started = begins(&[&file.flag("requestheader-client-ca-file")]).await;
+        let error = started.unwrap_err();
         assert!(
             error.starts_with("--requestheader-client-ca-file: ") && error.contains(expected),
             "{error}"

@@ -1,16 +1,19 @@
 //! The adapter's endpoint over real TLS, with authentication by the API server of these tests.
 
-use adapter::metrics::PREFIX;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use adapter::metrics::{Metrics, PREFIX};
+use adapter::providers::Providers;
 use adapter::routes::{Routes, RoutesArgs};
-use adapter::serve::LIMITS;
-use adapter::service_ref::OwnService;
+use adapter::serve::{AdapterServer, LIMITS};
+use adapter::service_ref::ServiceRef;
+use axum::Router;
 use delegated_auth::{AuthArgs, DelegatedAuth};
 use prometheus::Registry;
-use runtime::{ApiServerClock, Program, Readiness};
+use runtime::endpoints::Endpoints;
+use runtime::{Activity, ApiServerClock, Program, Readiness};
 use rustls::crypto::aws_lc_rs;
 use rustls::sign::{CertifiedKey, SingleCertAndKey};
 use rustls::{ClientConfig, RootCertStore};
@@ -26,8 +29,7 @@ use tokio_rustls::client::TlsStream;
 use tokio_util::sync::CancellationToken;
 
 use crate::api_server::{ApiServer, Data};
-use crate::ca::{Ca, CertificateSpec, Identity};
-use crate::server;
+use crate::ca::{Ca, Identity};
 
 /// A request for an external metric; its verb is `list`.
 pub(crate) const QUEUE: &str = "/apis/external.metrics.k8s.io/v1beta1/namespaces/shop/queue";
@@ -64,7 +66,7 @@ struct Flags {
 }
 
 /// Parses flags of authentication and authorization.
-pub(crate) fn flags(words: &[&str]) -> AuthArgs {
+fn flags(words: &[&str]) -> AuthArgs {
     let program = Program {
         name: "adapter",
         version: "",
@@ -78,32 +80,64 @@ pub(crate) fn flags(words: &[&str]) -> AuthArgs {
 
 /// Returns the entries that an API server writes into the `ConfigMap`.
 pub(crate) fn configuration(proxies: &str, clients: &str, allowed_names: &str) -> Data {
-    Data::from([
-        ("client-ca-file", clients.to_owned()),
-        ("requestheader-client-ca-file", proxies.to_owned()),
-        ("requestheader-allowed-names", allowed_names.to_owned()),
-        (
-            "requestheader-username-headers",
-            r#"["X-Remote-User"]"#.to_owned(),
-        ),
-        (
-            "requestheader-uid-headers",
-            r#"["X-Remote-Uid"]"#.to_owned(),
-        ),
-        (
-            "requestheader-group-headers",
-            r#"["X-Remote-Group"]"#.to_owned(),
-        ),
+    [
+        ("client-ca-file", clients),
+        ("requestheader-client-ca-file", proxies),
+        ("requestheader-allowed-names", allowed_names),
+        ("requestheader-username-headers", r#"["X-Remote-User"]"#),
+        ("requestheader-uid-headers", r#"["X-Remote-Uid"]"#),
+        ("requestheader-group-headers", r#"["X-Remote-Group"]"#),
         (
             "requestheader-extra-headers-prefix",
-            r#"["X-Remote-Extra-"]"#.to_owned(),
+            r#"["X-Remote-Extra-"]"#,
         ),
-    ])
+    ]
+    .map(|(key, text)| (key, text.to_owned()))
+    .into()
 }
+
+/// The usual names of front proxies.
+pub(crate) const NAMES: &str = r#"["front-proxy-client"]"#;
 
 /// Returns the usual entries.
 pub(crate) fn usual(proxies: &Ca, clients: &Ca) -> Data {
-    configuration(&proxies.pem(), &clients.pem(), r#"["front-proxy-client"]"#)
+    configuration(&proxies.pem(), &clients.pem(), NAMES)
+}
+
+/// Returns authentication with these flags, not loaded yet.
+pub(crate) fn authentication(
+    words: &[&str],
+    api: &ApiServer,
+    registry: &Registry,
+    readiness: &Readiness,
+) -> DelegatedAuth {
+    runtime::client::install_crypto_provider();
+    let client = api.client.clone();
+    DelegatedAuth::new(flags(words), client, registry, PREFIX, readiness).unwrap()
+}
+
+/// The adapter's endpoint without metrics: an authorized request gets a 404.
+fn router(
+    auth: DelegatedAuth,
+    routes: Routes,
+    registry: &Registry,
+    readiness: Readiness,
+) -> Router {
+    let server = AdapterServer {
+        auth,
+        providers: Providers {
+            routes: Some(routes),
+            ..Providers::default()
+        },
+        metrics: Metrics::register(registry).unwrap(),
+        health: Endpoints {
+            registry: registry.clone(),
+            readiness,
+            activity: Activity::default(),
+            shutdown: CancellationToken::new(),
+        },
+    };
+    server.router()
 }
 
 impl Fixture {
@@ -125,35 +159,21 @@ impl Fixture {
         words: &[&str],
         configuration: impl FnOnce(&Ca, &Ca) -> Option<Data>,
     ) -> Self {
-        runtime::client::install_crypto_provider();
         let [proxies, clients, servers] = ["proxies", "clients", "servers"].map(Ca::new);
         let api = ApiServer::start(configuration(&proxies, &clients)).await;
         let registry = Registry::new();
         let readiness = Readiness::default();
-        let auth = DelegatedAuth::new(
-            flags(words),
-            api.client.clone(),
-            &registry,
-            PREFIX,
-            &readiness,
-        )
-        .unwrap();
         let clock = ApiServerClock::default();
-        let auth = auth.with_clock(clock.clone());
+        let auth = authentication(words, &api, &registry, &readiness).with_clock(clock.clone());
         auth.load().await.unwrap();
         let following = tokio::spawn(auth.clone().follow());
 
         let folder = tempfile::tempdir().unwrap();
         let routes = routes(&folder, &registry).await;
-        let identity = servers.issue(&CertificateSpec {
-            common_name: "localhost",
-            purposes: &[],
-            ..CertificateSpec::default()
-        });
-        let tls = tls(&folder, &identity).await;
+        let tls = tls(&folder, &servers.server("localhost"), None).await;
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
         let address = listener.local_addr().unwrap();
-        let app = server::router(auth.clone(), Some(routes.clone()), &registry, readiness);
+        let app = router(auth.clone(), routes.clone(), &registry, readiness);
         let server = tokio::spawn(serving::serve::serve(
             listener,
             app,
@@ -185,10 +205,13 @@ impl Fixture {
     /// Replaces the routes file.
     pub(crate) async fn set_routes(&self, text: &str) -> Result<(), String> {
         self.write("routes.yaml", text);
-        self.routes
-            .reload()
-            .await
-            .map_err(|error| format!("{error:#}"))
+        let reloaded = self.routes.reload().await;
+        reloaded.map_err(|error| format!("{error:#}"))
+    }
+
+    /// Replaces the entries of the `ConfigMap`, with the usual names of front proxies.
+    pub(crate) fn configure(&self, proxies: &str, clients: &str) {
+        self.api.configure(configuration(proxies, clients, NAMES));
     }
 
     /// Opens a front proxy's connection.
@@ -258,6 +281,24 @@ impl Fixture {
             .encode_to_string(&self.registry.gather())
             .unwrap()
     }
+
+    /// Checks that the metrics contain a text.
+    pub(crate) fn check_metrics(&self, text: &str) {
+        let metrics = self.metrics();
+        assert!(metrics.contains(text), "{metrics}");
+    }
+
+    /// Returns the user of the last access review since the last call; empty without a review.
+    pub(crate) fn last_user(&self) -> String {
+        let reviews = self.api.reviews();
+        let user = reviews.last().map(|spec| spec["user"].as_str().unwrap());
+        user.unwrap_or_default().to_owned()
+    }
+
+    /// Requests a path without credentials.
+    pub(crate) async fn get(&self, path: &str) -> (u16, String) {
+        self.connect(None).await.get(path, &[]).await
+    }
 }
 
 fn write(folder: &TempDir, name: &str, text: &str) -> PathBuf {
@@ -272,30 +313,13 @@ async fn routes(folder: &TempDir, registry: &Registry) -> Routes {
         routes_file: Some(write(folder, "routes.yaml", "")),
         routes_token_file: write(folder, "token", "token-of-hpa"),
     };
-    let name = folder
-        .path()
-        .file_name()
-        .unwrap()
-        .to_str()
-        .unwrap()
-        .to_owned();
-    let own = OwnService {
-        namespace: "plimsoll".to_owned(),
-        name,
-    };
+    let name = folder.path().file_name().unwrap().to_str().unwrap();
+    let own = ServiceRef::new("plimsoll", name);
     Routes::load(args, own, registry).await.unwrap().unwrap()
 }
 
-pub(crate) async fn tls(folder: &TempDir, identity: &Identity) -> ServingTls {
-    tls_for(folder, identity, None).await
-}
-
 /// With a client CA, connections without a certificate from it are rejected.
-pub(crate) async fn tls_for(
-    folder: &TempDir,
-    identity: &Identity,
-    clients: Option<&Ca>,
-) -> ServingTls {
+pub(crate) async fn tls(folder: &TempDir, identity: &Identity, clients: Option<&Ca>) -> ServingTls {
     let (certificate, key) = &identity.pem;
     let files = TlsFiles {
         certificate: write(folder, "tls.crt", certificate),
@@ -324,31 +348,18 @@ impl Connection {
         loop {
             let mut part = [0; 4096];
             let read = self.0.read(&mut part).await.unwrap();
-            assert!(
-                read > 0,
-                "closed after {:?}",
-                String::from_utf8_lossy(&seen)
-            );
             seen.extend_from_slice(&part[..read]);
             let text = String::from_utf8_lossy(&seen).into_owned();
+            assert!(read > 0, "closed after {text:?}");
             let Some((head, body)) = text.split_once("\r\n\r\n") else {
                 continue;
             };
             let head = head.to_ascii_lowercase();
-            let length = head
-                .split("content-length: ")
-                .nth(1)
-                .and_then(|rest| rest.lines().next());
-            let length: usize = length
-                .and_then(|length| length.parse().ok())
-                .expect("a length");
+            let (_, length) = head.split_once("content-length: ").expect("a length");
+            let length: usize = length.lines().next().unwrap().parse().unwrap();
             if body.len() >= length {
-                let code = head
-                    .split(' ')
-                    .nth(1)
-                    .and_then(|code| code.parse().ok())
-                    .expect("a code");
-                return (code, body.to_owned());
+                let code = head.split(' ').nth(1).expect("a code");
+                return (code.parse().unwrap(), body.to_owned());
             }
         }
     }

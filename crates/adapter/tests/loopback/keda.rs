@@ -64,35 +64,23 @@ async fn a_metric_of_a_scaled_object_is_requested_from_the_operator() {
     assert_eq!(code, 200, "{body}");
     let body: Value = serde_json::from_str(&body).unwrap();
     let item = &body["items"][0];
-    assert_eq!(
-        (&item["value"], &item["timestamp"]),
-        (&json!("1500m"), &json!("2026-01-01T00:00:00Z"))
-    );
+    assert_eq!(item["value"], "1500m");
+    assert_eq!(item["timestamp"], "2026-01-01T00:00:00Z");
     assert_eq!(item["metricLabels"], json!({"of": "keda"}));
-    assert_eq!(
-        operator.take_requests(),
-        [("orders".to_owned(), "shop".to_owned(), "queue".to_owned())]
+    let asked = ("orders".to_owned(), "shop".to_owned(), "queue".to_owned());
+    assert_eq!(operator.take_requests(), [asked]);
+    fixture.check_metrics(
+        r#"plimsoll_adapter_route_requests_total{outcome="answered",route="keda",upstream="keda"} 1"#,
     );
-    let line = r#"plimsoll_adapter_route_requests_total{outcome="answered",route="keda",upstream="keda"} 1"#;
-    assert!(fixture.metrics().contains(line), "{}", fixture.metrics());
-    assert_eq!(
-        fixture
-            .proxy()
-            .await
-            .get(&path(), &["X-Remote-User: jane"])
-            .await
-            .0,
-        403
-    );
+    let jane = ["X-Remote-User: jane"];
+    assert_eq!(fixture.proxy().await.get(&path(), &jane).await.0, 403);
     assert_eq!(operator.take_requests(), []);
 }
 
 #[tokio::test]
 async fn both_sides_need_valid_certificates_and_new_ones_are_loaded() {
-    let (fixture, operator) = (
-        Fixture::new(&[]).await,
-        Operator::start(Replies::With("5")).await,
-    );
+    let fixture = Fixture::new(&[]).await;
+    let operator = Operator::start(Replies::With("5")).await;
     let stranger = Ca::new("strangers");
     certificates(&fixture, &operator.authority, &stranger);
     set_routes(&fixture, &operator, "").await;
@@ -112,20 +100,13 @@ async fn both_sides_need_valid_certificates_and_new_ones_are_loaded() {
 
     fixture.write("own.key", "");
     set_routes(&fixture, &operator, ", maxStale: 1m").await;
-    let (code, message) = ask(&fixture, &path().replace("queue", "unknown")).await;
+    let answer = ask(&fixture, &path().replace("queue", "unknown")).await;
+    // Names of files are in the log only.
     let public = format!("{NO_VALUE} its certificates or settings are not valid");
-    assert_eq!(
-        (code, message),
-        (503, public),
-        "names of files are in the log alone"
-    );
-    assert!(
-        !fixture
-            .metrics()
-            .contains("plimsoll_adapter_upstream_circuit_open{"),
-        "{}",
-        fixture.metrics()
-    );
+    assert_eq!(answer, (503, public));
+    let metrics = fixture.metrics();
+    let circuit = "plimsoll_adapter_upstream_circuit_open{";
+    assert!(!metrics.contains(circuit), "{metrics}");
 }
 
 #[tokio::test]
@@ -133,37 +114,17 @@ async fn while_the_operator_hangs_its_last_response_counts_and_then_the_circuit_
     let (fixture, operator) = both(Replies::With("1"), ", timeout: 200ms, maxStale: 10m").await;
     assert_eq!(ask(&fixture, &path()).await, (200, "1".to_owned()));
     operator.set_behaviour(Replies::Hangs);
-    becomes(
-        &fixture,
-        &unheard(),
-        (503, &format!("{NO_VALUE} no response within 200ms")),
-    )
-    .await;
+    let late = format!("{NO_VALUE} no response within 200ms");
+    becomes(&fixture, &unheard(), (503, &late)).await;
     let circuit_open =
         format!("{NO_VALUE} its circuit is open for some seconds after repeated failures");
-    request_until_the_circuit_opens(
-        &fixture,
-        |namespace| path().replace("/shop/", &format!("/{namespace}/")),
-        &circuit_open,
-    )
-    .await;
-    assert!(
-        fixture
-            .metrics()
-            .contains(r#"plimsoll_adapter_upstream_circuit_open{upstream="keda"} 1"#),
-        "{}",
-        fixture.metrics()
-    );
+    let path_in = |namespace: &str| path().replace("/shop/", &format!("/{namespace}/"));
+    request_until_the_circuit_opens(&fixture, path_in, &circuit_open).await;
+    fixture.check_metrics(r#"plimsoll_adapter_upstream_circuit_open{upstream="keda"} 1"#);
     assert_eq!(ask(&fixture, &path()).await, (200, "1".to_owned()));
     operator.set_behaviour(Replies::With("2"));
     becomes(&fixture, &path(), (200, "2")).await;
-    assert!(
-        fixture
-            .metrics()
-            .contains(r#"plimsoll_adapter_upstream_circuit_open{upstream="keda"} 0"#),
-        "{}",
-        fixture.metrics()
-    );
+    fixture.check_metrics(r#"plimsoll_adapter_upstream_circuit_open{upstream="keda"} 0"#);
 }
 
 #[tokio::test]
@@ -175,11 +136,8 @@ async fn a_lost_operator_is_reconnected() {
     assert_eq!(ask(&fixture, &path()).await, (200, "3".to_owned()));
     operator.door.is_open.send_replace(false);
     check_refused(&fixture, 503, "no response").await;
-    assert_eq!(
-        ask(&fixture, &path()).await,
-        (200, "3".to_owned()),
-        "its last word stands in"
-    );
+    // The last response replaces the missing one.
+    assert_eq!(ask(&fixture, &path()).await, (200, "3".to_owned()));
     operator.door.is_open.send_replace(true);
     becomes(&fixture, &unheard(), (200, "3")).await;
 }
@@ -187,19 +145,21 @@ async fn a_lost_operator_is_reconnected() {
 #[tokio::test]
 async fn invalid_responses_have_no_value() {
     let (fixture, operator) = both(Replies::With("NaN"), "").await;
-    let unusable = "its response is not valid:";
-    check_refused(
-        &fixture,
-        503,
-        &format!("{unusable} a value is not a quantity"),
-    )
-    .await;
-    operator.set_behaviour(Replies::WithMany(1001));
-    check_refused(&fixture, 503, &format!("{unusable} 1001 values")).await;
-    operator.set_behaviour(Replies::WithMany(50_000));
-    check_refused(&fixture, 503, "too large").await;
-    operator.set_behaviour(Replies::WithMany(0));
-    check_refused(&fixture, 404, "there are no values of the metric unheard").await;
+    let not_valid = |why: &str| format!("its response is not valid: {why}");
+    let none = "there are no values of the metric unheard".to_owned();
+    for (replies, code, why) in [
+        (
+            Replies::With("NaN"),
+            503,
+            not_valid("a value is not a quantity"),
+        ),
+        (Replies::WithMany(1001), 503, not_valid("1001 values")),
+        (Replies::WithMany(50_000), 503, "too large".to_owned()),
+        (Replies::WithMany(0), 404, none),
+    ] {
+        operator.set_behaviour(replies);
+        check_refused(&fixture, code, &why).await;
+    }
     operator.set_behaviour(Replies::With("-3"));
     assert_eq!(ask(&fixture, &path()).await, (200, "0".to_owned()));
 }
@@ -211,11 +171,7 @@ async fn a_failed_scaler_does_not_affect_other_metrics() {
     for _ in 0..10 {
         check_refused(&fixture, 503, &format!("{NO_VALUE} {why}")).await;
     }
-    assert_eq!(
-        operator.take_requests().len(),
-        10,
-        "it is not left alone for that"
-    );
+    assert_eq!(operator.take_requests().len(), 10, "each was sent");
     operator.set_behaviour(Replies::Refuses(Code::NotFound, "no such ScaledObject"));
     check_refused(&fixture, 404, "no such ScaledObject (from keda)").await;
     let several = SELECTOR.replace("%3Dorders", "+in+%28orders%2Ccarts%29");

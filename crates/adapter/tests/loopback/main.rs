@@ -12,5 +12,4 @@ mod keda;
 mod operator;
 mod provider;
 mod routes;
-mod server;
 mod shutdown;

@@ -13,8 +13,8 @@ use tokio::sync::watch;
 use tonic::service::Routes;
 use tonic::{Code, Request, Response, Status};
 
-use crate::ca::{Ca, CertificateSpec};
-use crate::fixture::tls_for;
+use crate::ca::Ca;
+use crate::fixture::tls;
 use crate::provider::Door;
 use proto::metrics_service_server::{MetricsService, MetricsServiceServer};
 use proto::{ExternalMetricValue, ExternalMetricValueList, Quantity, ScaledObjectRef, Time};
@@ -57,14 +57,10 @@ impl Operator {
         });
         let authority = Ca::new("keda");
         let folder = tempfile::tempdir().unwrap();
-        let says = CertificateSpec {
-            common_name: "keda-operator",
-            purposes: &[],
-            ..CertificateSpec::default()
-        };
-        let tls = tls_for(&folder, &authority.issue(&says), Some(&authority)).await;
-        let router =
-            Routes::new(MetricsServiceServer::from_arc(Arc::clone(&known))).into_axum_router();
+        let identity = authority.server("keda-operator");
+        let tls = tls(&folder, &identity, Some(&authority)).await;
+        let service = MetricsServiceServer::from_arc(Arc::clone(&known));
+        let router = Routes::new(service).into_axum_router();
         let door = Door::before(router, &tls, true).await;
         Self {
             door,
@@ -90,15 +86,9 @@ impl MetricsService for Known {
         &self,
         request: Request<ScaledObjectRef>,
     ) -> Result<Response<ExternalMetricValueList>, Status> {
-        let ScaledObjectRef {
-            name,
-            namespace,
-            metric_name,
-        } = request.into_inner();
-        self.asked
-            .lock()
-            .unwrap()
-            .push((name, namespace, metric_name));
+        let of = request.into_inner();
+        let question = (of.name, of.namespace, of.metric_name);
+        self.asked.lock().unwrap().push(question);
         let replies = *self
             .replies
             .subscribe()

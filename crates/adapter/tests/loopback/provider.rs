@@ -17,7 +17,7 @@ use tokio::sync::watch;
 use tokio::task::AbortHandle;
 use tokio_util::sync::CancellationToken;
 
-use crate::ca::{Ca, CertificateSpec};
+use crate::ca::Ca;
 use crate::fixture::tls;
 
 /// The behaviour of the provider.
@@ -62,12 +62,7 @@ impl Provider {
         });
         let authority = Ca::new("another provider");
         let folder = tempfile::tempdir().unwrap();
-        let says = CertificateSpec {
-            common_name: "localhost",
-            purposes: &[],
-            ..CertificateSpec::default()
-        };
-        let tls = tls(&folder, &authority.issue(&says)).await;
+        let tls = tls(&folder, &authority.server("localhost"), None).await;
         let router = Router::new()
             .fallback(answer)
             .with_state(Arc::clone(&known));
@@ -110,15 +105,14 @@ async fn answer(State(known): State<Arc<Known>>, request: Request) -> Response {
         .await
         .unwrap();
     match does {
-        Behaviour::Returns(value) => {
-            let item = json!({
-                "metricName": "queue", "metricLabels": {"of": "another"}, "timestamp": "2026-01-01T00:00:00Z",
-                "value": value.to_string(),
-            });
-            let (kind, version) = ("ExternalMetricValueList", "external.metrics.k8s.io/v1beta1");
-            Json(json!({"kind": kind, "apiVersion": version, "metadata": {}, "items": [item]}))
-                .into_response()
-        }
+        Behaviour::Returns(value) => Json(json!({
+            "kind": "ExternalMetricValueList", "apiVersion": "external.metrics.k8s.io/v1beta1",
+            "metadata": {}, "items": [{
+                "metricName": "queue", "metricLabels": {"of": "another"},
+                "timestamp": "2026-01-01T00:00:00Z", "value": value.to_string(),
+            }],
+        }))
+        .into_response(),
         Behaviour::Refuses(code) => {
             let status = json!({"kind": "Status", "apiVersion": "v1", "code": code, "message": "none of that"});
             (StatusCode::from_u16(code).unwrap(), Json(status)).into_response()

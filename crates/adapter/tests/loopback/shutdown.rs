@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 
 use adapter::serve::LIMITS;
 use adapter::{Args, PROGRAM};
-use anyhow::{Context as _, Result, ensure};
+use anyhow::{Result, ensure};
 use axum::body::{Body, Bytes};
 use axum::http::{Request, Response};
 use futures::stream::StreamExt as _;
@@ -22,7 +22,6 @@ use tokio::net::TcpListener;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
-use crate::ca::CertificateSpec;
 use crate::fixture::Fixture;
 
 const CRON: &str = "/apis/external.metrics.k8s.io/v1beta1/namespaces/shop/crane_autoscaling_cron";
@@ -32,33 +31,22 @@ const KIND: &str = "effectivehorizontalpodautoscalers";
 fn cluster(events: mpsc::UnboundedReceiver<Value>) -> Client {
     let events = Arc::new(Mutex::new(Some(events)));
     let service = tower::service_fn(move |request: Request<kube::client::Body>| {
-        let is_autoscalers = request.uri().path().ends_with(KIND);
-        let is_watch = request
-            .uri()
-            .query()
-            .is_some_and(|query| query.contains("watch=true"));
-        let events = if is_watch && is_autoscalers {
-            events.lock().unwrap().take()
-        } else {
-            None
-        };
+        let (path, query) = (request.uri().path(), request.uri().query());
+        let is_autoscalers = path.ends_with(KIND);
+        let is_watch = query.is_some_and(|query| query.contains("watch=true"));
+        let is_watched = is_watch && is_autoscalers;
+        let events = is_watched.then(|| events.lock().unwrap().take()).flatten();
         async move {
             let body = if let Some(mut events) = events {
-                let lines = futures::stream::poll_fn(move |context| events.poll_recv(context));
-                Body::from_stream(
-                    lines.map(|event| Ok::<_, Infallible>(Bytes::from(format!("{event}\n")))),
-                )
+                let events = futures::stream::poll_fn(move |context| events.poll_recv(context));
+                let lines = events.map(|event| Bytes::from(format!("{event}\n")));
+                Body::from_stream(lines.map(Ok::<_, Infallible>))
             } else if is_watch {
                 Body::from_stream(futures::stream::pending::<Result<Bytes, Infallible>>())
             } else {
-                let items = if is_autoscalers {
-                    json!([autoscaler()])
-                } else {
-                    json!([])
-                };
-                Body::from(
-                    json!({"metadata": {"resourceVersion": "1"}, "items": items}).to_string(),
-                )
+                let items = Vec::from_iter(is_autoscalers.then(autoscaler));
+                let list = json!({"metadata": {"resourceVersion": "1"}, "items": items});
+                Body::from(list.to_string())
             };
             Ok::<_, Infallible>(Response::new(body))
         }
@@ -84,29 +72,14 @@ fn autoscaler() -> Value {
 #[tokio::test(flavor = "multi_thread")]
 async fn the_view_goes_on_as_long_as_questions_are_answered() -> Result<()> {
     let mut fixture = Fixture::new(&[]).await;
-    let identity = fixture.servers.issue(&CertificateSpec {
-        common_name: "localhost",
-        purposes: &[],
-        ..CertificateSpec::default()
-    });
-    let (certificate, key) = (
-        fixture.write("own.crt", &identity.pem.0),
-        fixture.write("own.key", &identity.pem.1),
-    );
-    let [certificate, key] = [&certificate, &key].map(|path| path.to_str().context("a path"));
-    let words = [
-        "adapter",
-        "--tls-cert-file",
-        certificate?,
-        "--tls-private-key-file",
-        key?,
-    ];
-    let args: Args = PROGRAM.try_parse_from(words)?;
+    let (certificate, key) = fixture.servers.server("localhost").pem;
+    let [certificate, key] = [("own.crt", certificate), ("own.key", key)]
+        .map(|(name, text)| fixture.write(name, &text).display().to_string());
+    let words = format!("--tls-cert-file={certificate} --tls-private-key-file={key}");
+    let args: Args = PROGRAM.parse_line(&words).map_err(anyhow::Error::msg)?;
 
-    let (events, cluster) = {
-        let (sender, receiver) = mpsc::unbounded_channel();
-        (sender, cluster(receiver))
-    };
+    let (events, receiver) = mpsc::unbounded_channel();
+    let cluster = cluster(receiver);
     let (registry, shutdown) = (Registry::new(), CancellationToken::new());
     let (tasks, _failures) = Tasks::new(shutdown.clone());
     let chassis = Chassis {
@@ -126,32 +99,22 @@ async fn the_view_goes_on_as_long_as_questions_are_answered() -> Result<()> {
     let running = tokio::spawn(adapter::run_on(port, args, chassis));
 
     let becomes = async |expected: u16| {
-        eventually(
-            format!("the answer is a {expected}"),
-            Pace::WITHIN,
-            async || {
-                let (code, body) = fixture
-                    .proxy()
-                    .await
-                    .get(CRON, &["X-Remote-User: hpa"])
-                    .await;
-                ensure!(code == expected, "{code} {body}");
-                Ok(())
-            },
-        )
-        .await
+        let what = format!("the answer is a {expected}");
+        let asking = eventually(what, Pace::WITHIN, async || {
+            let mut proxy = fixture.proxy().await;
+            let (code, body) = proxy.get(CRON, &["X-Remote-User: hpa"]).await;
+            ensure!(code == expected, "{code} {body}");
+            Ok(())
+        });
+        asking.await
     };
     becomes(200).await?;
     shutdown.cancel();
     becomes(200).await?;
-    events
-        .send(json!({"type": "DELETED", "object": autoscaler()}))
-        .context("the watch has ended")?;
+    events.send(json!({"type": "DELETED", "object": autoscaler()}))?;
     becomes(404).await?;
     running.await??;
-    ensure!(
-        tasks.drain(Pace::WITHIN.limit).await == 0,
-        "the watches have ended"
-    );
+    let left = tasks.drain(Pace::WITHIN.limit).await;
+    ensure!(left == 0, "the watches have ended");
     Ok(())
 }

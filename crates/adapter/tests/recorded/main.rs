@@ -16,15 +16,18 @@ use api_server::Rights;
 use fixture::Fixture;
 use recording::{Question, Recording};
 
+/// Starts an adapter, and waits until it lists the metrics of a valid rule file.
+async fn listing(recording: &Recording, rights: Rights) -> Fixture {
+    let fixture = Fixture::with(recording, rights).await.expect("valid rules");
+    let api = &recording.listed.first().expect("an API").api;
+    fixture.knows_its_metrics(api).await;
+    fixture
+}
+
 /// Checks discovery, responses and the queries of a rule file.
 async fn check(name: &str) {
     let recording = Recording::read(name);
-    let fixture = Fixture::new(&recording)
-        .await
-        .expect("a rule file that is right");
-    fixture
-        .knows_its_metrics(&recording.listed.first().expect("an API").api)
-        .await;
+    let fixture = listing(&recording, Rights::Everywhere).await;
     let mut wrong = Vec::new();
     for listed in &recording.listed {
         let (found, expected) = (fixture.listed(&listed.api).await, listed.expected());
@@ -49,16 +52,12 @@ async fn check(name: &str) {
         }
     }
     let (asked, expected) = (fixture.queries(), recording.queries());
-    wrong.extend(
-        asked
-            .difference(&expected)
-            .map(|query| format!("Prometheus was asked {query}")),
-    );
-    wrong.extend(
-        expected
-            .difference(&asked)
-            .map(|query| format!("Prometheus was not asked {query}")),
-    );
+    for query in asked.difference(&expected) {
+        wrong.push(format!("Prometheus was asked {query}"));
+    }
+    for query in expected.difference(&asked) {
+        wrong.push(format!("Prometheus was not asked {query}"));
+    }
     assert!(
         wrong.is_empty(),
         "{name}: {} differences\n{}",
@@ -73,11 +72,8 @@ fn items(body: &Value) -> Vec<Value> {
     for item in &mut items {
         let fields = item.as_object_mut().expect("an object");
         assert!(fields.remove("timestamp").is_some(), "{body}");
-        let value: Quantity = fields["value"]
-            .as_str()
-            .expect("text")
-            .parse()
-            .expect("a quantity");
+        let value = fields["value"].as_str().expect("text");
+        let value: Quantity = value.parse().expect("a quantity");
         fields.insert("value".to_owned(), Value::from(value.milli_value()));
     }
     items
@@ -123,12 +119,8 @@ async fn rule_files_are_accepted_or_rejected_as_recorded() {
     for file in recording::rule_files() {
         let recording = Recording::of(&file.text);
         let started = Fixture::new(&recording).await.map(drop);
-        assert_eq!(
-            started.is_ok(),
-            file.is_right(),
-            "{started:?}\n{}",
-            file.text
-        );
+        let text = &file.text;
+        assert_eq!(started.is_ok(), file.is_right(), "{started:?}\n{text}");
     }
 }
 
@@ -136,31 +128,16 @@ async fn rule_files_are_accepted_or_rejected_as_recorded() {
 async fn rights_in_a_namespace_do_not_include_metrics_of_the_cluster() {
     let recording = Recording::read("chart");
     for (rights, of_nodes) in [(Rights::Everywhere, 200), (Rights::InNamespaces, 403)] {
-        let fixture = Fixture::with(&recording, rights)
-            .await
-            .expect("a rule file that is right");
-        fixture
-            .knows_its_metrics(&recording.listed.first().expect("an API").api)
-            .await;
+        let fixture = listing(&recording, rights).await;
         let api = "/apis/custom.metrics.k8s.io/v1beta2/namespaces/shop";
-        let (code, body) = fixture
-            .ask(&format!("{api}/nodes/node-1/queue_length"))
-            .await;
+        let ask = async |path: &str| fixture.ask(&format!("{api}/{path}/queue_length")).await;
+        let (code, body) = ask("nodes/node-1").await;
         assert_eq!(code, of_nodes, "{rights:?}: {body}");
-        assert!(
-            code == 200
-                || body["message"]
-                    .as_str()
-                    .is_some_and(|text| text.contains("at the cluster scope"))
-        );
+        let message = body["message"].as_str().unwrap_or_default();
+        assert!(code == 200 || message.contains("at the cluster scope"));
         // The request's namespace and objects in it need no other rights.
-        for own in [
-            "namespaces/shop/metrics/queue_length",
-            "namespaces/shop/pods/*/queue_length",
-        ] {
-            let (code, body) = fixture
-                .ask(&format!("/apis/custom.metrics.k8s.io/v1beta2/{own}"))
-                .await;
+        for own in ["metrics", "pods/*"] {
+            let (code, body) = ask(own).await;
             assert_ne!(code, 403, "{rights:?}: {own}: {body}");
         }
     }

@@ -11,9 +11,9 @@ use model::{Quantity, ResourceName};
 use sizing::ContainerSize;
 use view::{LimitRange, LimitRangeItem, LimitType};
 
-use super::aggregate::{Member, PodState, members, total};
 use super::containers::TargetContainer;
 use super::object::Pod;
+use super::pod_totals::{Member, PodState, members, total};
 use super::validation::{RESOURCES, revert};
 use crate::patch::ResourcesField;
 

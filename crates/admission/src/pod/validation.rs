@@ -9,9 +9,9 @@ use std::slice;
 use model::{ResourceList, ResourceName};
 use sizing::ContainerSize;
 
-use super::aggregate::{Member, PodState, members, total};
 use super::containers::TargetContainer;
 use super::object::Pod;
+use super::pod_totals::{Member, PodState, members, total};
 use crate::patch::ResourcesField;
 use crate::review::Requirements;
 

@@ -9,35 +9,18 @@ use crate::review::Verdict;
 
 pub(super) fn validate(policy: &Policy, path: &str, accepted: &Accepted, verdict: &mut Verdict) {
     let field = |name: &str| format!("{path}.{name}");
-    if policy
-        .container_name
-        .as_deref()
-        .unwrap_or_default()
-        .is_empty()
-    {
-        verdict
-            .errors
-            .push(FieldError::required(field("containerName"), ""));
+    let errors = &mut verdict.errors;
+    if policy.container_name.as_ref().is_none_or(String::is_empty) {
+        errors.push(FieldError::required(field("containerName"), ""));
     }
-    if let Some(mode) = policy
-        .mode
-        .as_deref()
-        .filter(|mode| !matches!(*mode, "Auto" | "Off"))
-    {
-        verdict.errors.push(FieldError::unsupported(
-            field("mode"),
-            mode,
-            &["Auto", "Off"],
-        ));
+    let (mode, modes) = (policy.mode.as_deref(), ["Auto", "Off"]);
+    if let Some(mode) = mode.filter(|mode| !modes.contains(mode)) {
+        errors.push(FieldError::unsupported(field("mode"), mode, &modes));
     }
-    verdict.errors.extend(bounds(policy, path));
-    if policy.mode.as_deref() == Some("Off")
-        && policy.controlled_values.as_deref() == Some("RequestsAndLimits")
-    {
+    errors.extend(bounds(policy, path));
+    if mode == Some("Off") && policy.controlled_values.as_deref() == Some("RequestsAndLimits") {
         let detail = "controlledValues shouldn't be specified if container scaling mode is off";
-        verdict
-            .errors
-            .push(FieldError::forbidden(field("controlledValues"), detail));
+        errors.push(FieldError::forbidden(field("controlledValues"), detail));
     }
     controlled_resources(policy, path, accepted, verdict);
     let per_vpa_fields = [
@@ -68,42 +51,30 @@ pub(super) fn validate(policy: &Policy, path: &str, accepted: &Accepted, verdict
     ];
     verdict.errors.extend(per_vpa_fields.into_iter().flatten());
     if let Some(boost) = &policy.startup_boost {
-        verdict.errors.extend(startup_boost::validate(
-            boost,
-            &field("startupBoost"),
-            accepted,
-        ));
+        let found = startup_boost::validate(boost, &field("startupBoost"), accepted);
+        verdict.errors.extend(found);
     }
 }
 
 fn bounds(policy: &Policy, path: &str) -> Vec<FieldError> {
     let mut errors = Vec::new();
+    let min_field = |resource| format!("{path}.minAllowed[{resource}]");
+    let max_field = |resource| format!("{path}.maxAllowed[{resource}]");
+    let maxima = policy.max_allowed.as_ref();
     for (resource, min) in policy.min_allowed.iter().flat_map(ResourceList::iter) {
-        errors.extend(resolution(
-            format!("{path}.minAllowed[{resource}]"),
-            resource,
-            min,
-        ));
-        let max = policy
-            .max_allowed
-            .as_ref()
-            .and_then(|list| list.get(resource))
-            .filter(|max| *max < min);
-        if let Some(max) = max {
+        errors.extend(resolution(min_field(resource), resource, min));
+        let max = maxima.and_then(|maxima| maxima.get(resource));
+        if let Some(max) = max.filter(|max| *max < min) {
             let detail = format!("max resource for {resource} is lower than min of \"{min}\"");
             errors.push(FieldError::invalid(
-                format!("{path}.maxAllowed[{resource}]"),
+                max_field(resource),
                 quoted(max),
                 &detail,
             ));
         }
     }
-    for (resource, max) in policy.max_allowed.iter().flat_map(ResourceList::iter) {
-        errors.extend(resolution(
-            format!("{path}.maxAllowed[{resource}]"),
-            resource,
-            max,
-        ));
+    for (resource, max) in maxima.into_iter().flat_map(ResourceList::iter) {
+        errors.extend(resolution(max_field(resource), resource, max));
     }
     errors
 }
@@ -118,9 +89,8 @@ fn controlled_resources(policy: &Policy, path: &str, accepted: &Accepted, verdic
                  supported values: \"cpu\", \"memory\""
             ));
         } else {
-            verdict
-                .errors
-                .push(FieldError::unsupported(field, name, &["cpu", "memory"]));
+            let error = FieldError::unsupported(field, name, &["cpu", "memory"]);
+            verdict.errors.push(error);
         }
     }
 }
@@ -130,10 +100,11 @@ fn resolution(field: String, resource: &ResourceName, quantity: &Quantity) -> Op
     match resource {
         ResourceName::Cpu => cpu_resolution(field, quantity),
         ResourceName::Memory => {
-            let is_whole = quantity.round_up(0) == *quantity;
-            (!is_whole).then(|| {
-                FieldError::invalid(field, quoted(quantity), "must be a whole number of bytes")
-            })
+            let (is_whole, detail) = (
+                quantity.round_up(0) == *quantity,
+                "must be a whole number of bytes",
+            );
+            (!is_whole).then(|| FieldError::invalid(field, quoted(quantity), detail))
         }
         ResourceName::Other(_) => None,
     }
@@ -142,13 +113,8 @@ fn resolution(field: String, resource: &ResourceName, quantity: &Quantity) -> Op
 /// The error of a CPU quantity with fractions of millicores.
 pub(super) fn cpu_resolution(field: String, quantity: &Quantity) -> Option<FieldError> {
     let is_whole = quantity.round_up(-3) == *quantity;
-    (!is_whole).then(|| {
-        FieldError::invalid(
-            field,
-            quoted(quantity),
-            "must be a whole number of milli CPUs",
-        )
-    })
+    let detail = "must be a whole number of milli CPUs";
+    (!is_whole).then(|| FieldError::invalid(field, quoted(quantity), detail))
 }
 
 fn quoted(quantity: &Quantity) -> String {

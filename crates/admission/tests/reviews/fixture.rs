@@ -22,17 +22,11 @@ pub(crate) struct ParsedDecision {
 
 impl From<Decision> for ParsedDecision {
     fn from(decision: Decision) -> Self {
-        let Decision {
-            resource,
-            status,
-            body,
-            failure: _,
-        } = decision;
         Self {
-            resource,
-            status,
-            review: serde_json::from_slice(&body).expect("a review"),
-            length: body.len(),
+            resource: decision.resource,
+            status: decision.status,
+            review: serde_json::from_slice(&decision.body).expect("a review"),
+            length: decision.body.len(),
         }
     }
 }
@@ -49,11 +43,8 @@ impl Fixture {
     pub(crate) fn new() -> Self {
         let mut fixture = Self::default();
         fixture.controller(WellKnown::Deployment, "web", None);
-        fixture.controller(
-            WellKnown::ReplicaSet,
-            "web-abc",
-            Some(("Deployment", "web")),
-        );
+        let owner = Some(("Deployment", "web"));
+        fixture.controller(WellKnown::ReplicaSet, "web-abc", owner);
         fixture.controller(WellKnown::StatefulSet, "db", None);
         fixture.controller(WellKnown::CronJob, "nightly", None);
         fixture.controller(WellKnown::Job, "nightly-1", Some(("CronJob", "nightly")));
@@ -101,23 +92,19 @@ impl Fixture {
     pub(crate) fn limit_range(mut self, items: &Value) -> Self {
         let object = json!({"metadata": {"namespace": NAMESPACE, "name": "limits"}, "spec": {"limits": items}});
         let object = serde_json::from_value(object).expect("a limit range");
-        self.view
-            .limit_ranges
-            .apply(Arc::new(LimitRange::from_k8s(object)));
+        let limit_range = Arc::new(LimitRange::from_k8s(object));
+        self.view.limit_ranges.apply(limit_range);
         self
     }
 
     /// The decision on this body.
     pub(crate) fn decide(&self, body: &[u8]) -> ParsedDecision {
-        review(
-            &Input {
-                view: &self.view,
-                feed: None,
-                config: &self.config,
-            },
-            body,
-        )
-        .into()
+        let input = Input {
+            view: &self.view,
+            feed: None,
+            config: &self.config,
+        };
+        review(&input, body).into()
     }
 
     /// The patch of this pod; `None` if it is admitted unchanged.

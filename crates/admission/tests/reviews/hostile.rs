@@ -56,32 +56,20 @@ fn fixtures() -> Vec<Fixture> {
         max_cpu_boost: Some("7E".parse().expect("a quantity")),
         native_sidecars: true,
     };
-    let limits = json!([container(
-        json!({"cpu": "10m", "memory": "1Mi"}),
-        json!({"cpu": "4", "memory": "8Gi"})
-    )]);
-    vec![
-        Fixture::new()
-            .autoscaler("web", &json!({}))
-            .limit_range(&limits),
-        all,
-    ]
+    let min = json!({"cpu": "10m", "memory": "1Mi"});
+    let limits = json!([container(min, json!({"cpu": "4", "memory": "8Gi"}))]);
+    let usual = Fixture::new().autoscaler("web", &json!({}));
+    vec![usual.limit_range(&limits), all]
 }
 
 /// Checks the invariants of each decision.
 fn check(body: &[u8], decision: &ParsedDecision) -> Result<(), TestCaseError> {
     let length = decision.length;
-    prop_assert!(
-        length <= 4096 + body.len().saturating_mul(MAX_GROWTH),
-        "a response of {length} bytes"
-    );
+    let max = 4096 + body.len().saturating_mul(MAX_GROWTH);
+    prop_assert!(length <= max, "a response of {length} bytes");
     let response = &decision.review["response"];
-    prop_assert_eq!(
-        response.get("patch").is_some(),
-        response.get("patchType").is_some(),
-        "{}",
-        response
-    );
+    let [patch, kind] = ["patch", "patchType"].map(|name| response.get(name).is_some());
+    prop_assert_eq!(patch, kind, "{}", response);
     if decision.resource == AdmissionResource::Vpa && response["allowed"] == false {
         return Ok(());
     }
@@ -110,9 +98,8 @@ fn check(body: &[u8], decision: &ParsedDecision) -> Result<(), TestCaseError> {
 
 #[test]
 fn no_review_panics_refuses_a_pod_or_returns_an_invalid_patch() {
-    let count = std::env::var(COUNT).map_or(DEFAULT_COUNT, |count| {
-        count.parse().expect("a number of reviews")
-    });
+    let count = std::env::var(COUNT).map(|count| count.parse().expect("a number of reviews"));
+    let count = count.unwrap_or(DEFAULT_COUNT);
     let (fixtures, corpus) = (fixtures(), corpus::reviews());
     let config = Config {
         cases: count,
@@ -139,9 +126,8 @@ fn no_review_panics_refuses_a_pod_or_returns_an_invalid_patch() {
 /// The peak memory of this process, if the system reports it.
 fn peak_mebibytes() -> Option<u64> {
     let status = std::fs::read_to_string("/proc/self/status").ok()?;
-    let line = status
-        .lines()
-        .find_map(|line| line.strip_prefix("VmHWM:"))?;
+    let mut lines = status.lines();
+    let line = lines.find_map(|line| line.strip_prefix("VmHWM:"))?;
     let kibibytes: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
     Some(kibibytes / 1024)
 }
@@ -153,8 +139,6 @@ fn pods_with_very_many_containers_are_admitted_unchanged() {
     let pod = crate::fixture::pod(&json!({}));
     let mut review = crate::fixture::pod_review(&pod);
     review["request"]["object"]["spec"]["containers"] = containers.into();
-    assert_eq!(
-        patch_in(&fixture.decide(review.to_string().as_bytes()).review),
-        None
-    );
+    let decision = fixture.decide(review.to_string().as_bytes());
+    assert_eq!(patch_in(&decision.review), None);
 }

@@ -8,27 +8,21 @@ use crate::fixture::{Fixture, merge, pod};
 /// Expects the VPA of a pod of `web`. `autoscalers` are names, and values merged into an ordinary
 /// object.
 fn check(autoscalers: &[(&str, Value)], expected: Option<&str>) {
-    let fixture = autoscalers
-        .iter()
-        .fold(Fixture::new(), |fixture, (name, over)| {
-            fixture.autoscaler(name, over)
-        });
-    assert_eq!(
-        selected_vpa(&fixture, &pod(&json!({}))).as_deref(),
-        expected,
-        "{autoscalers:?}"
-    );
+    let mut fixture = Fixture::new();
+    for (name, over) in autoscalers {
+        fixture = fixture.autoscaler(name, over);
+    }
+    let found = selected_vpa(&fixture, &pod(&json!({})));
+    assert_eq!(found.as_deref(), expected, "{autoscalers:?}");
 }
 
 fn selected_vpa(fixture: &Fixture, pod: &Value) -> Option<String> {
     let patch = fixture.patch(pod)?;
-    let operations = patch.as_array().expect("a list");
-    let updates = operations
-        .iter()
-        .find(|operation| operation["path"] == "/metadata/annotations/vpaUpdates")?;
-    let text = updates["value"]
-        .as_str()?
-        .strip_prefix("Pod resources updated by ")?;
+    let mut operations = patch.as_array().expect("a list").iter();
+    let annotation = "/metadata/annotations/vpaUpdates";
+    let updates = operations.find(|operation| operation["path"] == annotation)?;
+    let text = updates["value"].as_str()?;
+    let text = text.strip_prefix("Pod resources updated by ")?;
     Some(text.split(':').next()?.to_owned())
 }
 
@@ -43,43 +37,23 @@ fn with_spec(spec: &Value) -> Value {
 #[test]
 fn the_oldest_is_selected_then_the_first_by_name() {
     check(&[], None);
-    check(
-        &[
-            ("b", created_at("2026-01-02T00:00:00Z")),
-            ("c", created_at("2026-01-01T00:00:00Z")),
-        ],
-        Some("c"),
-    );
+    let [first, second] = ["2026-01-01T00:00:00Z", "2026-01-02T00:00:00Z"].map(created_at);
+    let never = json!({"metadata": {"creationTimestamp": null}});
+    check(&[("b", second), ("c", first)], Some("c"));
     check(&[("c", json!({})), ("b", json!({}))], Some("b"));
-    check(
-        &[
-            ("b", json!({})),
-            ("c", json!({"metadata": {"creationTimestamp": null}})),
-        ],
-        Some("c"),
-    );
+    check(&[("b", json!({})), ("c", never)], Some("c"));
 }
 
 #[test]
 fn mode_off_is_not_selected() {
-    let off = with_spec(&json!({"updatePolicy": {"updateMode": "Off"}}));
-    check(&[("a", off.clone()), ("b", json!({}))], Some("b"));
-    check(&[("a", off)], None);
-    for mode in [
-        "Initial",
-        "Recreate",
-        "Auto",
-        "InPlaceOrRecreate",
-        "InPlace",
-        "",
-    ] {
-        check(
-            &[(
-                "a",
-                with_spec(&json!({"updatePolicy": {"updateMode": mode}})),
-            )],
-            Some("a"),
-        );
+    let mode = |mode: &str| with_spec(&json!({"updatePolicy": {"updateMode": mode}}));
+    check(&[("a", mode("Off")), ("b", json!({}))], Some("b"));
+    check(&[("a", mode("Off"))], None);
+    for other in "Initial Recreate Auto InPlaceOrRecreate InPlace"
+        .split(' ')
+        .chain([""])
+    {
+        check(&[("a", mode(other))], Some("a"));
     }
 }
 
@@ -111,26 +85,18 @@ fn the_topmost_controller_is_matched() {
     ] {
         let mut object = pod(&json!({}));
         let owner = json!([{"apiVersion": "v1", "kind": kind, "name": name, "uid": "u", "controller": true}]);
-        merge(
-            &mut object,
-            &json!({"metadata": {"labels": {"app": app}, "ownerReferences": owner}}),
-        );
-        assert_eq!(
-            selected_vpa(&fixture, &object).as_deref(),
-            expected,
-            "{kind} {name} {app}"
-        );
+        let metadata = json!({"labels": {"app": app}, "ownerReferences": owner});
+        merge(&mut object, &json!({"metadata": metadata}));
+        let found = selected_vpa(&fixture, &object);
+        assert_eq!(found.as_deref(), expected, "{kind} {name} {app}");
     }
 }
 
 #[test]
 fn cyclic_owners_select_no_vpa() {
     let mut fixture = Fixture::new().autoscaler("a", &json!({}));
-    fixture.controller(
-        WellKnown::Deployment,
-        "web",
-        Some(("ReplicaSet", "web-abc")),
-    );
+    let replica_set = Some(("ReplicaSet", "web-abc"));
+    fixture.controller(WellKnown::Deployment, "web", replica_set);
     assert_eq!(selected_vpa(&fixture, &pod(&json!({}))), None);
 }
 

@@ -1,7 +1,6 @@
 //! Errors and warnings of `VerticalPodAutoscaler` objects, with upstream's texts.
 
-use admission::{AdmissionConfig, Gates};
-use admission::{AdmissionResource, AdmissionStatus};
+use admission::{AdmissionConfig, AdmissionResource, AdmissionStatus, Gates};
 use serde_json::{Value, json};
 
 use crate::fixture::{Fixture, merge, patch_in};
@@ -24,23 +23,30 @@ fn response(spec: &Value, old: Option<&Value>, gates: Gates) -> Value {
         merge(&mut object["spec"], spec);
         object
     };
+    let operation = if old.is_some() { "UPDATE" } else { "CREATE" };
+    decide(&fixture, operation, &object(spec), &json!(old.map(object)))
+}
+
+/// The response to a review of these versions of an object.
+fn decide(fixture: &Fixture, operation: &str, object: &Value, old: &Value) -> Value {
+    let kind =
+        json!({"group": "autoscaling.k8s.io", "version": "v1", "kind": "VerticalPodAutoscaler"});
     let review = json!({"request": {
         "uid": "u-1",
-        "kind": {"group": "autoscaling.k8s.io", "version": "v1", "kind": "VerticalPodAutoscaler"},
-        "requestKind": {"group": "autoscaling.k8s.io", "version": "v1", "kind": "VerticalPodAutoscaler"},
+        "kind": kind,
+        "requestKind": kind,
         "resource": {"group": "autoscaling.k8s.io", "version": "v1", "resource": "verticalpodautoscalers"},
         "name": "web",
-        "operation": if old.is_some() { "UPDATE" } else { "CREATE" },
-        "object": object(spec),
-        "oldObject": old.map(object),
+        "operation": operation,
+        "object": object,
+        "oldObject": old,
     }});
-    let decision = fixture.decide(review.to_string().as_bytes());
+    let mut decision = fixture.decide(review.to_string().as_bytes());
+    let response = decision.review["response"].take();
     assert_eq!(decision.resource, AdmissionResource::Vpa);
-    assert_eq!(
-        decision.status == AdmissionStatus::Error,
-        decision.review["response"]["allowed"] == false
-    );
-    decision.review["response"].clone()
+    let is_error = decision.status == AdmissionStatus::Error;
+    assert_eq!(is_error, response["allowed"] == false);
+    response
 }
 
 /// Expects a refusal with these errors.
@@ -50,26 +56,19 @@ fn check_refused(spec: &Value, old: Option<&Value>, gates: Gates, reasons: &str)
     let status = &response["status"];
     let message = format!("VerticalPodAutoscaler.autoscaling.k8s.io \"web\" is invalid: {reasons}");
     assert_eq!(status["message"], message, "{spec}");
-    assert_eq!(
-        (&status["reason"], &status["code"]),
-        (&json!("Invalid"), &json!(422))
-    );
-    assert_eq!(
-        (response.get("patch"), response.get("patchType")),
-        (None, None),
-        "{spec}"
-    );
+    assert_eq!(status["reason"], "Invalid");
+    assert_eq!(status["code"], 422);
+    let patch = (response.get("patch"), response.get("patchType"));
+    assert_eq!(patch, (None, None), "{spec}");
 }
 
 /// Expects an admission with these warnings.
 fn check_admitted(spec: &Value, old: Option<&Value>, gates: Gates, warnings: &Value) {
     let response = response(spec, old, gates);
     assert_eq!(response["allowed"], true, "{spec}: {response}");
-    assert_eq!(
-        response.get("warnings").unwrap_or(&json!([])),
-        warnings,
-        "{spec}"
-    );
+    let none = json!([]);
+    let found = response.get("warnings").unwrap_or(&none);
+    assert_eq!(found, warnings, "{spec}");
 }
 
 fn policy(policy: &Value) -> Value {
@@ -105,12 +104,8 @@ fn gated_fields_of_existing_objects_stay_valid() {
     check_admitted(&wait, Some(&ratio), none, &json!([]));
     check_admitted(&ratio, Some(&wait), none, &json!([]));
     let boost = json!({"startupBoost": {"cpu": {"type": "Factor", "factor": 2}}});
-    check_admitted(
-        &boost,
-        Some(&policy(&json!({"startupBoost": {}}))),
-        none,
-        &json!([]),
-    );
+    let of_container = policy(&json!({"startupBoost": {}}));
+    check_admitted(&boost, Some(&of_container), none, &json!([]));
     check_admitted(&boost, Some(&boost), none, &json!([]));
     let forbidden = "spec.startupBoost: Forbidden: in order to use startupBoost, you must enable feature gate CPUStartupBoost \
                      in the admission-controller args";
@@ -167,55 +162,29 @@ fn each_error_is_a_cause_with_its_field() {
 
 #[test]
 fn deletions_are_admitted() {
-    let review = json!({"request": {
-        "uid": "u-1",
-        "resource": {"group": "autoscaling.k8s.io", "version": "v1", "resource": "verticalpodautoscalers"},
-        "operation": "DELETE",
-        "object": null,
-        "oldObject": {"spec": {"targetRef": null}},
-    }});
-    let decision = Fixture::new().decide(review.to_string().as_bytes());
-    assert_eq!(
-        decision.review["response"],
-        json!({"uid": "u-1", "allowed": true})
-    );
+    let invalid = json!({"spec": {"targetRef": null}});
+    let response = decide(&Fixture::new(), "DELETE", &Value::Null, &invalid);
+    assert_eq!(response, json!({"uid": "u-1", "allowed": true}));
 }
 
 #[test]
 fn finalizers_of_invalid_objects_can_be_removed() {
-    let response = |object: &Value, old: &Value| {
-        let review = json!({"request": {
-            "uid": "u-1",
-            "resource": {"group": "autoscaling.k8s.io", "version": "v1", "resource": "verticalpodautoscalers"},
-            "operation": "UPDATE",
-            "object": object,
-            "oldObject": old,
-        }});
-        Fixture::new().decide(review.to_string().as_bytes()).review["response"].clone()
-    };
+    let response = |object: &Value, old: &Value| decide(&Fixture::new(), "UPDATE", object, old);
     let admitted = json!({"uid": "u-1", "allowed": true});
-    let (kept, deleted) = (
-        json!({}),
-        json!({"deletionTimestamp": "2026-01-01T00:00:00Z", "finalizers": ["a/b"]}),
-    );
+    let kept = json!({});
+    let deleted = json!({"deletionTimestamp": "2026-01-01T00:00:00Z", "finalizers": ["a/b"]});
     for spec in [
         json!({"updatePolicy": {"updateMode": "Never"}}),
         json!({"updatePolicy": 5}),
         json!(null),
     ] {
         let object = |metadata: &Value| json!({"metadata": metadata, "spec": spec});
-        assert_eq!(
-            response(&object(&deleted), &object(&deleted)),
-            admitted,
-            "{spec}"
-        );
+        let found = response(&object(&deleted), &object(&deleted));
+        assert_eq!(found, admitted, "{spec}");
         // The old object tells whether it is being deleted; the new one is the author's.
         if !spec.is_null() {
-            assert_eq!(
-                response(&object(&deleted), &object(&kept))["allowed"],
-                false,
-                "{spec}"
-            );
+            let found = response(&object(&deleted), &object(&kept));
+            assert_eq!(found["allowed"], false, "{spec}");
         }
     }
 }

@@ -1,6 +1,6 @@
 //! Metrics of the served certificate.
 
-use prometheus::{IntGaugeVec, Opts, Registry};
+use prometheus::{IntGaugeVec, Registry, register_int_gauge_vec_with_registry};
 
 use super::source::Expiry;
 use super::verification::Verification;
@@ -20,12 +20,8 @@ impl CertificateMetrics {
     /// Registers the metrics. Names begin with `prefix`.
     pub fn register(registry: &Registry, prefix: &str) -> Result<Self, prometheus::Error> {
         let gauge = |name: &str, help: &str| {
-            let gauge = IntGaugeVec::new(
-                Opts::new(format!("{prefix}_{name}"), help),
-                &["certificate"],
-            )?;
-            registry.register(Box::new(gauge.clone()))?;
-            Ok::<_, prometheus::Error>(gauge)
+            let name = format!("{prefix}_{name}");
+            register_int_gauge_vec_with_registry!(name, help, &["certificate"], registry)
         };
         Ok(Self {
             ends: gauge(

@@ -57,12 +57,8 @@ impl CertificateMonitor {
         let events = Recorder::new(chassis.client.clone(), reporter);
         let condition = chassis.readiness.condition("certificate");
         let metrics = CertificateMetrics::register(&chassis.registry, prefix)?;
-        Ok(Self::new(
-            condition,
-            metrics,
-            events,
-            (&own_namespace(), &hostname()?),
-        ))
+        let pod = (own_namespace(), hostname()?);
+        Ok(Self::new(condition, metrics, events, (&pod.0, &pod.1)))
     }
 
     /// Reports findings in `condition` but never fails readiness: taking an untrusted server out of
@@ -103,16 +99,10 @@ impl CertificateMonitor {
         if let Some(leaf) = chain.first().filter(|_| !certificates.are_managed()) {
             self.warn_of_expiry(leaf, now).await;
         }
-        let refused = bundles.iter().find_map(
-            |ObservedCaBundle {
-                 object,
-                 name,
-                 bundle,
-             }| {
-                verification_error(&chain, bundle, name, now)
-                    .map(|why| format!("as {object} has it: {why}"))
-            },
-        );
+        let refused = bundles.iter().find_map(|observed| {
+            let why = verification_error(&chain, &observed.bundle, &observed.name, now)?;
+            Some(format!("as {} has it: {why}", observed.object))
+        });
         let verification = match (&refused, self.last.0) {
             (None, _) if bundles.is_empty() => Verification::Unknown,
             (None, _) => Verification::Verified,
@@ -179,13 +169,12 @@ mod tests {
 
     use prometheus::Registry;
 
+    use super::super::tests::{NAME, authority, leaf_of};
     use super::super::{Files, Source, issue};
     use super::*;
     use crate::tls::{ServingProfile, TlsFiles};
     use runtime::clock::ApiServerClock;
     use runtime::health::Readiness;
-
-    const NAME: &str = "webhook.shop.svc";
 
     struct Fixture {
         readiness: Readiness,
@@ -202,20 +191,13 @@ mod tests {
             let written = Arc::clone(&events);
             let service = tower::service_fn(move |_: http::Request<kube::client::Body>| {
                 written.fetch_add(1, Ordering::Relaxed);
-                async {
-                    Ok::<_, Infallible>(http::Response::new(axum::body::Body::from(
-                        "{\"metadata\":{},\"eventTime\":null}",
-                    )))
-                }
+                let event = axum::body::Body::from(r#"{"metadata":{},"eventTime":null}"#);
+                async { Ok::<_, Infallible>(http::Response::new(event)) }
             });
             let recorder = Recorder::new(kube::Client::new(service, "shop"), "webhook".into());
             let metrics = CertificateMetrics::register(&registry, "test").unwrap();
-            let monitor = CertificateMonitor::new(
-                readiness.condition("certificate"),
-                metrics,
-                recorder,
-                ("shop", "webhook-0"),
-            );
+            let (condition, pod) = (readiness.condition("certificate"), ("shop", "webhook-0"));
+            let monitor = CertificateMonitor::new(condition, metrics, recorder, pod);
             Self {
                 readiness,
                 registry,
@@ -227,44 +209,14 @@ mod tests {
         /// Values by the ends of their names.
         fn gauge(&self, name: &str) -> Option<f64> {
             let families = self.registry.gather();
-            let family = families
-                .iter()
-                .find(|family| family.name().ends_with(name))?;
+            let mut families = families.iter();
+            let family = families.find(|family| family.name().ends_with(name))?;
             Some(family.get_metric().first()?.get_gauge().get_value())
         }
-
-        async fn check(
-            &mut self,
-            certificates: &Certificates,
-            bundle: Option<&str>,
-            now: SystemTime,
-            expected: (Verification, Option<f64>),
-        ) {
-            let client = |bundle: &str| ObservedCaBundle {
-                object: "it".to_owned(),
-                name: NAME.to_owned(),
-                bundle: bundle.to_owned(),
-            };
-            let clients: Vec<_> = bundle.into_iter().map(client).collect();
-            let verification = self.monitor.check(certificates, &clients, now).await;
-            assert_eq!((verification, self.gauge("_trusted")), expected);
-        }
-    }
-
-    fn authority(now: SystemTime) -> issue::Pair {
-        issue::authority("shop", now, DAY * 100, None)
-            .unwrap()
-            .authority
     }
 
     async fn files(folder: &Path, authority: &issue::Pair, now: SystemTime) -> Certificates {
-        let leaf = issue::leaf(
-            (&authority.certificate, &authority.key),
-            &[NAME.to_owned()],
-            now,
-            DAY * 20,
-        )
-        .unwrap();
+        let leaf = leaf_of(authority, now, 20);
         let path = |name: &str, text: &str| {
             std::fs::write(folder.join(name), text).unwrap();
             folder.join(name)
@@ -280,71 +232,47 @@ mod tests {
             follow: true,
             serving: ServingProfile::default(),
         };
-        Source::Files(files)
-            .get(&ApiServerClock::default())
-            .await
-            .unwrap()
+        let certificates = Source::Files(files).get(&ApiServerClock::default()).await;
+        certificates.unwrap()
     }
 
     #[tokio::test]
     async fn an_untrusted_certificate_is_reported_at_the_second_check() {
         let (folder, now) = (tempfile::tempdir().unwrap(), SystemTime::now());
-        let (own, other) = (authority(now), authority(now));
+        let (own, other) = (authority(now, 100), authority(now, 100));
         let certificates = files(folder.path(), &own, now).await;
         let (own, other) = (own.certificate.pem, other.certificate.pem);
         let mut fixture = Fixture::new();
-        fixture
-            .check(&certificates, None, now, (Verification::Unknown, None))
-            .await;
-        fixture
-            .check(
-                &certificates,
-                Some(&own),
-                now,
-                (Verification::Verified, Some(1.0)),
-            )
-            .await;
-        fixture
-            .check(
-                &certificates,
-                Some(&other),
-                now,
-                (Verification::Suspect, Some(1.0)),
-            )
-            .await;
-        assert_eq!(fixture.readiness.report(), "[+]certificate ok\n");
-        fixture
-            .check(
-                &certificates,
-                Some(&other),
-                now,
-                (Verification::Failed, Some(0.0)),
-            )
-            .await;
-        let why = "not trusted, as it has it: none of the trusted authorities signed it";
-        assert_eq!(
-            fixture.readiness.report(),
-            format!("[+]certificate ok: {why}\n")
+        let (ok, why) = (
+            "[+]certificate ok",
+            "none of the trusted authorities signed it",
         );
-        fixture
-            .check(
-                &certificates,
-                Some(&own),
-                now,
-                (Verification::Verified, Some(1.0)),
-            )
-            .await;
-        assert_eq!(fixture.readiness.report(), "[+]certificate ok\n");
-        fixture
-            .check(&certificates, None, now, (Verification::Unknown, None))
-            .await;
+        let untrusted = format!("{ok}: not trusted, as it has it: {why}");
+        for (bundle, verification, gauge, report) in [
+            (None, Verification::Unknown, None, ok),
+            (Some(&own), Verification::Verified, Some(1.0), ok),
+            (Some(&other), Verification::Suspect, Some(1.0), ok),
+            (Some(&other), Verification::Failed, Some(0.0), &untrusted),
+            (Some(&own), Verification::Verified, Some(1.0), ok),
+            (None, Verification::Unknown, None, ok),
+        ] {
+            let bundle = bundle.map(|bundle| ObservedCaBundle {
+                object: "it".to_owned(),
+                name: NAME.to_owned(),
+                bundle: bundle.clone(),
+            });
+            let bundles = Vec::from_iter(bundle);
+            let found = fixture.monitor.check(&certificates, &bundles, now).await;
+            assert_eq!((found, fixture.gauge("_trusted")), (verification, gauge));
+            assert_eq!(fixture.readiness.report(), format!("{report}\n"));
+        }
         assert_eq!(fixture.events.load(Ordering::Relaxed), 0);
     }
 
     #[tokio::test]
     async fn an_expiring_certificate_is_reported_once_a_day() {
         let (folder, begin) = (tempfile::tempdir().unwrap(), SystemTime::now());
-        let certificates = files(folder.path(), &authority(begin), begin).await;
+        let certificates = files(folder.path(), &authority(begin, 100), begin).await;
         let mut fixture = Fixture::new();
         for (hours, expected) in [
             (0, 0),
@@ -355,24 +283,12 @@ mod tests {
             (18 * 24, 2),
             (30 * 24, 3),
         ] {
-            fixture
-                .monitor
-                .check(&certificates, &[], begin + Duration::from_hours(hours))
-                .await;
-            assert_eq!(
-                fixture.events.load(Ordering::Relaxed),
-                expected,
-                "after {hours} hours"
-            );
+            let now = begin + Duration::from_hours(hours);
+            fixture.monitor.check(&certificates, &[], now).await;
+            let events = fixture.events.load(Ordering::Relaxed);
+            assert_eq!(events, expected, "after {hours} hours");
         }
-        let end = begin + DAY * 20;
-        let seconds = end
-            .duration_since(SystemTime::UNIX_EPOCH)
-            .unwrap()
-            .as_secs();
-        assert_eq!(
-            fixture.gauge("_end_timestamp_seconds"),
-            Some(seconds as f64)
-        );
+        let end = seconds(begin + DAY * 20) as f64;
+        assert_eq!(fixture.gauge("_end_timestamp_seconds"), Some(end));
     }
 }

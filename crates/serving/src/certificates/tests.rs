@@ -26,7 +26,7 @@ use super::*;
 mod clocks;
 mod loss;
 
-const NAME: &str = "webhook.shop.svc";
+pub(super) const NAME: &str = "webhook.shop.svc";
 const PATH: &str = "/api/v1/namespaces/shop/secrets/tls";
 
 /// One Secret, with its first field manager.
@@ -47,13 +47,7 @@ impl Store {
     /// The number of writes.
     fn version(&self) -> u64 {
         let secret = self.secret.lock().unwrap();
-        secret.as_ref().map_or(0, |(secret, _)| {
-            secret["metadata"]["resourceVersion"]
-                .as_str()
-                .unwrap()
-                .parse()
-                .unwrap()
-        })
+        secret.as_ref().map_or(0, |(secret, _)| version(secret))
     }
 
     fn client(&self) -> kube::Client {
@@ -81,13 +75,19 @@ impl Store {
     }
 
     fn put(&self, data: &[(&str, &str)]) {
+        let bytes = |text: &str| k8s_openapi::ByteString(text.as_bytes().to_vec());
         let data: BTreeMap<_, _> = data
             .iter()
-            .map(|(name, text)| (*name, k8s_openapi::ByteString(text.as_bytes().to_vec())))
+            .map(|(name, text)| (name, bytes(text)))
             .collect();
         let secret = json!({"metadata": {"name": "tls", "resourceVersion": "1"}, "data": data});
         *self.secret.lock().unwrap() = Some((secret, "kubectl".to_owned()));
     }
+}
+
+fn version(secret: &Value) -> u64 {
+    let version = secret["metadata"]["resourceVersion"].as_str();
+    version.map_or(0, |version| version.parse().unwrap())
 }
 
 fn refuse(code: StatusCode) -> Response {
@@ -98,10 +98,10 @@ fn refuse(code: StatusCode) -> Response {
 
 async fn read(State(store): State<Store>) -> Response {
     let secret = store.secret.lock().unwrap().clone();
-    secret.map_or_else(
-        || refuse(StatusCode::NOT_FOUND),
-        |(secret, _)| Json(secret).into_response(),
-    )
+    match secret {
+        Some((secret, _)) => Json(secret).into_response(),
+        None => refuse(StatusCode::NOT_FOUND),
+    }
 }
 
 async fn write(
@@ -138,10 +138,7 @@ async fn write(
             (changed, owner)
         }
     };
-    let version: u64 = secret["metadata"]["resourceVersion"]
-        .as_str()
-        .map_or(0, |version| version.parse().unwrap());
-    secret["metadata"]["resourceVersion"] = (version + 1).to_string().into();
+    secret["metadata"]["resourceVersion"] = (version(&secret) + 1).to_string().into();
     *stored = Some((secret.clone(), owner));
     Json(secret).into_response()
 }
@@ -153,10 +150,8 @@ fn is_trusted(tls: &ManagedTls, bundle: &str, now: SystemTime) -> bool {
     for authority in CertificateDer::pem_slice_iter(bundle.as_bytes()) {
         let authority = authority.unwrap();
         let (_, read) = X509Certificate::from_der(&authority).unwrap();
-        if read
-            .validity()
-            .is_valid_at(ASN1Time::from_timestamp(seconds(now)).unwrap())
-        {
+        let now = ASN1Time::from_timestamp(seconds(now)).unwrap();
+        if read.validity().is_valid_at(now) {
             roots.add(authority.clone()).unwrap();
         }
     }
@@ -164,16 +159,14 @@ fn is_trusted(tls: &ManagedTls, bundle: &str, now: SystemTime) -> bool {
         return false;
     }
     let provider = Arc::new(aws_lc_rs::default_provider());
-    let verifier = WebPkiServerVerifier::builder_with_provider(Arc::new(roots), provider)
-        .build()
-        .unwrap();
+    let builder = WebPkiServerVerifier::builder_with_provider(Arc::new(roots), provider);
+    let verifier = builder.build().unwrap();
     let (chain, _) = tls.in_use.served().unwrap();
     let now = UnixTime::since_unix_epoch(now.duration_since(SystemTime::UNIX_EPOCH).unwrap());
     [NAME, "127.0.0.1"].into_iter().all(|name| {
         let name = ServerName::try_from(name).unwrap();
-        verifier
-            .verify_server_cert(&chain[0], &chain[1..], &name, &[], now)
-            .is_ok()
+        let result = verifier.verify_server_cert(&chain[0], &chain[1..], &name, &[], now);
+        result.is_ok()
     })
 }
 
@@ -205,11 +198,26 @@ fn leaf(tls: &ManagedTls) -> &Certificate {
     &tls.in_use.chain[0]
 }
 
-fn begin() -> SystemTime {
+pub(super) fn begin() -> SystemTime {
     SystemTime::UNIX_EPOCH + Duration::from_hours(500_000)
 }
 
-const DAY: Duration = Duration::from_hours(24);
+pub(super) const DAY: Duration = Duration::from_hours(24);
+
+/// A CA that is valid from `now` for these days.
+pub(super) fn authority(now: SystemTime, days: u32) -> issue::Pair {
+    let made = issue::authority("shop", now, DAY * days, None);
+    made.unwrap().authority
+}
+
+/// A server certificate that is valid from `now` for these days.
+pub(super) fn leaf_of(authority: &issue::Pair, now: SystemTime, days: u32) -> issue::Pair {
+    let (authority, names) = (
+        (&authority.certificate, &*authority.key),
+        [NAME, "127.0.0.1"],
+    );
+    issue::leaf(authority, &names.map(str::to_owned), now, DAY * days).unwrap()
+}
 
 #[tokio::test]
 async fn for_three_years_clients_with_this_or_the_previous_bundle_trust_the_server() {
@@ -227,21 +235,15 @@ async fn for_three_years_clients_with_this_or_the_previous_bundle_trust_the_serv
         if tls.bundle() != old_bundle {
             authorities += usize::from(tls.stored.contents.authorities.len() > 1);
             bundles.push(tls.bundle());
-            assert!(
-                is_trusted(&tls, &bundles[bundles.len() - 2], now),
-                "hour {hour}"
-            );
+            let last = &bundles[bundles.len() - 2];
+            assert!(is_trusted(&tls, last, now), "hour {hour}");
         }
-        assert!(
-            is_trusted(&tls, &tls.bundle(), now) && is_trusted(&tls, &old_bundle, now),
-            "hour {hour}"
-        );
+        for bundle in [&tls.bundle(), &old_bundle] {
+            assert!(is_trusted(&tls, bundle, now), "hour {hour}");
+        }
     }
     assert_eq!((authorities, tls.stored.contents.authorities.len()), (7, 1));
-    assert!(
-        (36..=48).contains(&leaves),
-        "{leaves} certificates in 36 months"
-    );
+    assert!((36..=48).contains(&leaves), "{leaves} in 36 months");
 }
 
 #[tokio::test]
@@ -250,9 +252,8 @@ async fn a_client_with_the_old_bundle_trusts_the_new_certificate() {
     let mut tls = begun(&store).await.unwrap();
     let (first, old) = (tls.bundle(), leaf(&tls).clone());
     let later = begin() + DAY * 181;
-    tls.tick_at(Some(&first), begin() + DAY * 179)
-        .await
-        .unwrap();
+    let before = begin() + DAY * 179;
+    tls.tick_at(Some(&first), before).await.unwrap();
     tls.tick_at(Some(&first), later).await.unwrap();
     assert_ne!(tls.bundle(), first);
     let both = tls.bundle();
@@ -262,9 +263,8 @@ async fn a_client_with_the_old_bundle_trusts_the_new_certificate() {
     for bundle in [&first, &both] {
         assert!(is_trusted(&tls, bundle, later));
     }
-    tls.tick_at(Some(&both), later + Duration::from_hours(2))
-        .await
-        .unwrap();
+    let settled = later + Duration::from_hours(2);
+    tls.tick_at(Some(&both), settled).await.unwrap();
     assert!(is_trusted(&tls, &tls.bundle(), later) && !tls.bundle().contains(&first));
 }
 
@@ -296,17 +296,14 @@ async fn replicas_that_start_together_agree() {
         let now = begin() + DAY * day;
         let registered = replicas[0].bundle();
         for _ in 0..2 {
-            let ticks = replicas
-                .iter_mut()
-                .map(|replica| replica.tick_at(Some(&registered), now));
+            let replicas = replicas.iter_mut();
+            let ticks = replicas.map(|replica| replica.tick_at(Some(&registered), now));
             futures::future::try_join_all(ticks).await.unwrap();
         }
         let first = &replicas[0];
         for replica in &replicas {
-            assert!(
-                replica.bundle() == first.bundle() && leaf(replica) == leaf(first),
-                "day {day}"
-            );
+            assert_eq!(replica.bundle(), first.bundle(), "day {day}");
+            assert_eq!(leaf(replica), leaf(first), "day {day}");
             assert!(is_trusted(replica, &first.bundle(), now));
         }
     }
@@ -314,16 +311,9 @@ async fn replicas_that_start_together_agree() {
 
 #[tokio::test]
 async fn certificates_of_upstreams_scripts_are_adopted() {
-    let made = issue::authority("theirs", begin(), DAY * 100_000, None)
-        .unwrap()
-        .authority;
-    let theirs = issue::leaf(
-        (&made.certificate, &made.key),
-        &[NAME.to_owned()],
-        begin(),
-        DAY * 100_000,
-    )
-    .unwrap();
+    let made = authority(begin(), 100_000);
+    let issuer = (&made.certificate, &*made.key);
+    let theirs = issue::leaf(issuer, &[NAME.to_owned()], begin(), DAY * 100_000).unwrap();
     let store = Store::default();
     store.put(&[
         ("caCert.pem", &made.certificate.pem),
@@ -333,33 +323,21 @@ async fn certificates_of_upstreams_scripts_are_adopted() {
     ]);
     let tls = begun(&store).await.unwrap();
     assert_eq!(tls.bundle(), made.certificate.pem);
-    assert!(
-        is_trusted(&tls, &made.certificate.pem, begin()),
-        "with our names in a new certificate"
-    );
+    let is_trusted = is_trusted(&tls, &made.certificate.pem, begin());
+    assert!(is_trusted, "with our names in a new certificate");
 }
 
 #[tokio::test]
 async fn an_invalid_secret_is_replaced() {
+    let no_certificate = "-----BEGIN CERTIFICATE-----\nMA==\n-----END CERTIFICATE-----";
+    let (key, leaf) = (("caKey.pem", "nonsense"), ("serverCert.pem", "x"));
+    let nonsense: &[_] = &[("caCert.pem", "nonsense"), key, leaf, ("serverKey.pem", "")];
     for data in [
-        [
-            ("caCert.pem", "nonsense"),
-            ("caKey.pem", "nonsense"),
-            ("serverCert.pem", "x"),
-            ("serverKey.pem", ""),
-        ],
-        [
-            (
-                "caCert.pem",
-                "-----BEGIN CERTIFICATE-----\nMA==\n-----END CERTIFICATE-----",
-            ),
-            ("a", "b"),
-            ("c", ""),
-            ("d", ""),
-        ],
+        nonsense,
+        &[("caCert.pem", no_certificate), ("a", "b"), ("c", "")],
     ] {
         let store = Store::default();
-        store.put(&data);
+        store.put(data);
         let tls = begun(&store).await.unwrap();
         assert!(is_trusted(&tls, &tls.bundle(), begin()));
     }

@@ -55,13 +55,10 @@ pub(super) fn verification_error(
             (true, true) => None,
         };
     }
-    let (valid, invalid): (Vec<_>, Vec<_>) = trusted
-        .into_iter()
-        .partition(|one| one.is_valid(now_seconds));
-    let unknown = || match invalid
-        .iter()
-        .find(|authority| chain.iter().any(|one| one.is_signed_by(authority)))
-    {
+    let is_valid = |one: &Certificate| one.is_valid(now_seconds);
+    let (valid, invalid): (Vec<_>, Vec<_>) = trusted.into_iter().partition(is_valid);
+    let is_issuer = |authority: &&Certificate| chain.iter().any(|one| one.is_signed_by(authority));
+    let unknown = || match invalid.iter().find(is_issuer) {
         Some(authority) if authority.not_before > now_seconds => {
             "the authority that signed it has not begun".to_owned()
         }
@@ -74,29 +71,25 @@ pub(super) fn verification_error(
     let mut roots = RootCertStore::empty();
     roots.add_parsable_certificates(valid.into_iter().map(|one| one.der));
     let provider = Arc::new(aws_lc_rs::default_provider());
-    let verifier =
-        match WebPkiServerVerifier::builder_with_provider(Arc::new(roots), provider).build() {
-            Ok(verifier) => verifier,
-            Err(error) => return Some(error.to_string()),
-        };
+    let builder = WebPkiServerVerifier::builder_with_provider(Arc::new(roots), provider);
+    let verifier = match builder.build() {
+        Ok(verifier) => verifier,
+        Err(error) => return Some(error.to_string()),
+    };
     let Ok(server) = ServerName::try_from(name) else {
         return Some(format!("{name:?} is no name of a server"));
     };
     let others: Vec<CertificateDer<'_>> = others.iter().map(|one| one.der.clone()).collect();
-    let now = UnixTime::since_unix_epoch(
-        now.duration_since(SystemTime::UNIX_EPOCH)
-            .unwrap_or_default(),
-    );
-    Some(
-        match verifier
-            .verify_server_cert(&leaf.der, &others, &server, &[], now)
-            .err()?
-        {
-            rustls::Error::InvalidCertificate(CertificateError::UnknownIssuer) => unknown(),
-            rustls::Error::InvalidCertificate(error) => reason(&error, name),
-            other => other.to_string(),
-        },
-    )
+    let now = now
+        .duration_since(SystemTime::UNIX_EPOCH)
+        .unwrap_or_default();
+    let now = UnixTime::since_unix_epoch(now);
+    let result = verifier.verify_server_cert(&leaf.der, &others, &server, &[], now);
+    Some(match result.err()? {
+        rustls::Error::InvalidCertificate(CertificateError::UnknownIssuer) => unknown(),
+        rustls::Error::InvalidCertificate(error) => reason(&error, name),
+        other => other.to_string(),
+    })
 }
 
 /// A constant text per kind of error, without the times of the library's messages, so that a
@@ -121,33 +114,11 @@ fn reason(error: &CertificateError, name: &str) -> String {
 mod tests {
     use std::time::Duration;
 
-    use super::super::issue;
+    use super::super::tests::{DAY, NAME, authority, begin, leaf_of};
     use super::*;
 
-    const NAME: &str = "webhook.shop.svc";
-    const DAY: Duration = Duration::from_hours(24);
-
-    fn begin() -> SystemTime {
-        SystemTime::UNIX_EPOCH + DAY * 20_000
-    }
-
-    fn authority() -> issue::Pair {
-        issue::authority("shop", begin(), DAY * 10, None)
-            .expect("an authority")
-            .authority
-    }
-
-    fn leaf(authority: &issue::Pair) -> Certificate {
-        let names = [NAME.to_owned(), "127.0.0.1".to_owned()];
-        issue::leaf(
-            (&authority.certificate, &authority.key),
-            &names,
-            begin(),
-            DAY,
-        )
-        .expect("a leaf")
-        .certificate
-    }
+    /// Half a day after the beginning.
+    const SOON: Duration = Duration::from_hours(12);
 
     #[track_caller]
     fn check(
@@ -157,91 +128,52 @@ mod tests {
         after: Duration,
         expected: Option<&str>,
     ) {
-        assert_eq!(
-            verification_error(chain, bundle, name, begin() + after).as_deref(),
-            expected
-        );
+        let found = verification_error(chain, bundle, name, begin() + after);
+        assert_eq!(found.as_deref(), expected);
     }
 
     #[test]
     fn a_certificate_is_taken_from_a_trusted_authority_for_its_names_and_in_its_time() {
-        let (one, other) = (authority(), authority());
-        let chain = [leaf(&one)];
+        let (one, other) = (authority(begin(), 10), authority(begin(), 10));
+        let chain = [leaf_of(&one, begin(), 1).certificate];
         let (trusted, foreign) = (one.certificate.pem.clone(), other.certificate.pem.clone());
         let both = format!("{foreign}nonsense\n{trusted}");
-        check(&chain, &trusted, NAME, DAY / 2, None);
-        check(&chain, &both, "127.0.0.1", DAY / 2, None);
-        check(
-            &chain,
-            &foreign,
-            NAME,
-            DAY / 2,
-            Some("none of the trusted authorities signed it"),
+        let (unknown, none) = (
+            "none of the trusted authorities signed it",
+            "no authority is trusted",
         );
-        check(
-            &chain,
-            &trusted,
-            "other.shop.svc",
-            DAY / 2,
-            Some("it is not for other.shop.svc"),
-        );
+        let unnamed = "\"\" is no name of a server";
+        check(&chain, &trusted, NAME, SOON, None);
+        check(&chain, &both, "127.0.0.1", SOON, None);
+        check(&chain, &foreign, NAME, SOON, Some(unknown));
+        check(&chain, &trusted, "other", SOON, Some("it is not for other"));
         check(&chain, &trusted, NAME, DAY * 2, Some("it has ended"));
-        check(&chain, "", NAME, DAY / 2, Some("no authority is trusted"));
-        check(
-            &chain,
-            "nonsense",
-            NAME,
-            DAY / 2,
-            Some("no authority is trusted"),
-        );
-        check(
-            &chain,
-            &trusted,
-            "",
-            DAY / 2,
-            Some("\"\" is no name of a server"),
-        );
-        check(
-            &[],
-            &trusted,
-            NAME,
-            DAY / 2,
-            Some("there is no certificate"),
-        );
+        check(&chain, "", NAME, SOON, Some(none));
+        check(&chain, "nonsense", NAME, SOON, Some(none));
+        check(&chain, &trusted, "", SOON, Some(unnamed));
+        check(&[], &trusted, NAME, SOON, Some("there is no certificate"));
     }
 
     #[test]
     fn a_certificate_that_is_trusted_itself_needs_no_authority() {
-        let leaf = leaf(&authority());
+        let leaf = leaf_of(&authority(begin(), 10), begin(), 1).certificate;
         let bundle = leaf.pem.clone();
         let chain = [leaf];
-        check(&chain, &bundle, NAME, DAY / 2, None);
-        check(
-            &chain,
-            &bundle,
-            "other",
-            DAY / 2,
-            Some("it is not for other"),
-        );
+        check(&chain, &bundle, NAME, SOON, None);
+        check(&chain, &bundle, "other", SOON, Some("it is not for other"));
         check(&chain, &bundle, NAME, DAY * 2, Some("it has ended"));
     }
 
     #[test]
     fn a_ca_counts_only_while_it_is_valid() {
         // The leaf outlives its authority, which is valid for ten days.
-        let own = authority();
-        let names = [NAME.to_owned()];
-        let leaf = issue::leaf((&own.certificate, &own.key), &names, begin(), DAY * 90)
-            .expect("a leaf")
-            .certificate;
-        let chain = [leaf];
-        check(&chain, &own.certificate.pem, NAME, DAY * 9, None);
-        check(
-            &chain,
-            &own.certificate.pem,
-            NAME,
-            DAY * 11,
-            Some("the authority that signed it has ended"),
+        let own = authority(begin(), 10);
+        let chain = [leaf_of(&own, begin(), 90).certificate];
+        let (bundle, ended) = (
+            own.certificate.pem,
+            "the authority that signed it has ended",
         );
+        check(&chain, &bundle, NAME, DAY * 9, None);
+        check(&chain, &bundle, NAME, DAY * 11, Some(ended));
     }
 }

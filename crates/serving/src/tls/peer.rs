@@ -1,4 +1,4 @@
-//! Client certificates that the handshake does not verify.
+//! Client certificates that the handshake accepts unverified; crate `delegated_auth` verifies them.
 //!
 //! The handshake only proves that the client has the private key. Each request decides whether it
 //! trusts the certificate: CAs change while connections are open, and a client cannot read why a
@@ -23,15 +23,9 @@ pub struct PeerCertificates(pub Arc<[CertificateDer<'static>]>);
 impl PeerCertificates {
     /// The certificate chain of a connection's client, if it presented one.
     pub(crate) fn of(connection: &rustls::ServerConnection) -> Option<Self> {
-        let chain = connection
-            .peer_certificates()
-            .filter(|chain| !chain.is_empty())?;
-        Some(Self(
-            chain
-                .iter()
-                .map(|certificate| certificate.clone().into_owned())
-                .collect(),
-        ))
+        let chain = connection.peer_certificates()?.iter();
+        let chain: Arc<[_]> = chain.map(|one| one.clone().into_owned()).collect();
+        (!chain.is_empty()).then_some(Self(chain))
     }
 }
 

@@ -67,27 +67,33 @@ struct Secret {
 }
 
 impl Secret {
-    fn new(certificate: &str, key: &str) -> Self {
+    fn new(pair: &Pair) -> Self {
         let mut secret = Self {
             folder: tempfile::tempdir().unwrap(),
             revision: 0,
         };
-        secret.update(certificate, key, "");
+        secret.hold(pair, "");
         for name in ["tls.crt", "tls.key", "ca.crt"] {
             symlink(Path::new("..data").join(name), secret.path(name)).unwrap();
         }
         secret
     }
 
+    fn hold(&mut self, pair: &Pair, client_ca: &str) {
+        let (certificate, key) = (pair.certificate.pem(), pair.key.serialize_pem());
+        self.update(&certificate, &key, client_ca);
+    }
+
     fn update(&mut self, certificate: &str, key: &str, client_ca: &str) {
         self.revision += 1;
         let revision = format!("..revision-{}", self.revision);
         std::fs::create_dir(self.path(&revision)).unwrap();
-        for (name, text) in [
+        let files = [
             ("tls.crt", certificate),
             ("tls.key", key),
             ("ca.crt", client_ca),
-        ] {
+        ];
+        for (name, text) in files {
             std::fs::write(self.path(&revision).join(name), text).unwrap();
         }
         symlink(&revision, self.path("..next")).unwrap();
@@ -105,26 +111,27 @@ impl Secret {
             authorities: None,
         }
     }
+
+    /// The files with the CAs.
+    fn files_with_authorities(&self) -> TlsFiles {
+        TlsFiles {
+            authorities: Some(self.path("ca.crt")),
+            ..self.files()
+        }
+    }
 }
 
 async fn start(tls: ServingTls) -> SocketAddr {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
     let address = listener.local_addr().unwrap();
     let shown = |request: Request| async move {
-        let shown = request
-            .extensions()
-            .get::<PeerCertificates>()
-            .map_or(0, |peer| peer.0.len());
+        let peer = request.extensions().get::<PeerCertificates>();
+        let shown = peer.map_or(0, |peer| peer.0.len());
         format!("{shown} shown, hello")
     };
     let router = Router::new().route("/", get(shown));
-    tokio::spawn(serve(
-        listener,
-        router,
-        Some(tls.current()),
-        Limits::default(),
-        CancellationToken::new(),
-    ));
+    let (tls, shutdown) = (Some(tls.current()), CancellationToken::new());
+    tokio::spawn(serve(listener, router, tls, Limits::default(), shutdown));
     address
 }
 
@@ -168,15 +175,12 @@ async fn exchange(
     client: &TlsConnector,
 ) -> io::Result<(CertificateDer<'static>, String)> {
     let name = ServerName::try_from("localhost").unwrap();
-    let mut stream = client
-        .connect(name, TcpStream::connect(address).await?)
-        .await?;
-    let shown = stream.get_ref().1.peer_certificates().unwrap()[0]
-        .clone()
-        .into_owned();
-    stream
-        .write_all(b"GET / HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n")
-        .await?;
+    let stream = TcpStream::connect(address).await?;
+    let mut stream = client.connect(name, stream).await?;
+    let chain = stream.get_ref().1.peer_certificates().unwrap();
+    let shown = chain[0].clone().into_owned();
+    let request = b"GET / HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n";
+    stream.write_all(request).await?;
     let mut text = String::new();
     stream.read_to_string(&mut text).await?;
     Ok((shown, text))
@@ -186,7 +190,7 @@ async fn exchange(
 async fn certificates_change_under_load_without_a_failed_handshake() {
     let authority = Authority::new();
     let first = authority.issue();
-    let mut secret = Secret::new(&first.certificate.pem(), &first.key.serialize_pem());
+    let mut secret = Secret::new(&first);
     let tls = ServingTls::load(secret.files()).await.unwrap();
     let address = start(tls.clone()).await;
     let client = client(&authority, None, "http/1.1");
@@ -205,16 +209,11 @@ async fn certificates_change_under_load_without_a_failed_handshake() {
         .collect();
     for rotation in 1..=20 {
         let next = authority.issue();
-        secret.update(&next.certificate.pem(), &next.key.serialize_pem(), "");
-        assert!(
-            matches!(tls.reload().await, Reload::Replaced),
-            "rotation {rotation}"
-        );
-        assert_eq!(
-            request(address, &client).await.unwrap(),
-            *next.certificate.der(),
-            "rotation {rotation}"
-        );
+        secret.hold(&next, "");
+        let reloaded = tls.reload().await;
+        assert!(matches!(reloaded, Reload::Replaced), "{rotation}");
+        let shown = request(address, &client).await.unwrap();
+        assert_eq!(shown, *next.certificate.der(), "{rotation}");
         while served.load(Ordering::Relaxed) < rotation * 10 {
             tokio::task::yield_now().await;
         }
@@ -229,87 +228,65 @@ async fn certificates_change_under_load_without_a_failed_handshake() {
 async fn a_new_pair_that_does_not_fit_leaves_the_old_one() {
     let authority = Authority::new();
     let (old, new) = (authority.issue(), authority.issue());
-    let mut secret = Secret::new(&old.certificate.pem(), &old.key.serialize_pem());
+    let mut secret = Secret::new(&old);
     let tls = ServingTls::load(secret.files()).await.unwrap();
     let address = start(tls.clone()).await;
     let client = client(&authority, None, "http/1.1");
+    let (pem, key, old_key) = (
+        new.certificate.pem(),
+        new.key.serialize_pem(),
+        old.key.serialize_pem(),
+    );
+    let invalid = "-----BEGIN CERTIFICATE-----\n!\n-----END CERTIFICATE-----\n";
     for (certificate, key, expected) in [
-        (
-            new.certificate.pem(),
-            old.key.serialize_pem(),
-            "certificate or private key",
-        ),
-        (String::new(), new.key.serialize_pem(), "no certificate"),
-        (new.certificate.pem(), String::new(), "tls.key"),
-        (
-            "-----BEGIN CERTIFICATE-----\n!\n-----END CERTIFICATE-----\n".to_owned(),
-            new.key.serialize_pem(),
-            "tls.crt",
-        ),
+        (&*pem, &*old_key, "certificate or private key"),
+        ("", &key, "no certificate"),
+        (&pem, "", "tls.key"),
+        (invalid, &key, "tls.crt"),
     ] {
-        secret.update(&certificate, &key, "");
+        secret.update(certificate, key, "");
         let Reload::Kept(error) = tls.reload().await else {
             panic!("{expected}: the pair was taken")
         };
         assert!(error.to_string().contains(expected), "{error}");
-        assert_eq!(
-            request(address, &client).await.unwrap(),
-            *old.certificate.der(),
-            "{expected}"
-        );
+        let shown = request(address, &client).await.unwrap();
+        assert_eq!(shown, *old.certificate.der(), "{expected}");
     }
-    secret.update(&new.certificate.pem(), &new.key.serialize_pem(), "");
+    secret.hold(&new, "");
     assert!(matches!(tls.reload().await, Reload::Replaced));
     assert!(matches!(tls.reload().await, Reload::Unchanged));
-    assert_eq!(
-        request(address, &client).await.unwrap(),
-        *new.certificate.der()
-    );
+    let shown = request(address, &client).await.unwrap();
+    assert_eq!(shown, *new.certificate.der());
 }
 
 #[tokio::test]
 async fn clients_need_a_certificate_of_the_present_authority() {
     let (server, old, new) = (Authority::new(), Authority::new(), Authority::new());
     let pair = server.issue();
-    let (certificate, key) = (pair.certificate.pem(), pair.key.serialize_pem());
-    let mut secret = Secret::new(&certificate, &key);
-    secret.update(&certificate, &key, &old.certificate.pem());
-    let files = TlsFiles {
-        authorities: Some(secret.path("ca.crt")),
-        ..secret.files()
-    };
+    let mut secret = Secret::new(&pair);
+    secret.hold(&pair, &old.certificate.pem());
+    let files = secret.files_with_authorities();
     let tls = ServingTls::load(files).await.unwrap();
     let address = start(tls.clone()).await;
     let (of_old, of_new) = (old.issue(), new.issue());
     let may = async |own: Option<&Pair>| {
-        request(address, &client(&server, own, "http/1.1"))
-            .await
-            .is_ok()
+        let asked = request(address, &client(&server, own, "http/1.1")).await;
+        asked.is_ok()
     };
-    assert_eq!(
-        (
-            may(None).await,
-            may(Some(&of_old)).await,
-            may(Some(&of_new)).await
-        ),
-        (false, true, false)
-    );
+    let may_all = async || {
+        let old = may(Some(&of_old)).await;
+        [may(None).await, old, may(Some(&of_new)).await]
+    };
+    assert_eq!(may_all().await, [false, true, false]);
 
     let both = old.certificate.pem() + &new.certificate.pem();
     for (authorities, expected) in [
-        (both, (false, true, true)),
-        (new.certificate.pem(), (false, false, true)),
+        (both, [false, true, true]),
+        (new.certificate.pem(), [false, false, true]),
     ] {
-        secret.update(&certificate, &key, &authorities);
+        secret.hold(&pair, &authorities);
         assert!(matches!(tls.reload().await, Reload::Replaced));
-        assert_eq!(
-            (
-                may(None).await,
-                may(Some(&of_old)).await,
-                may(Some(&of_new)).await
-            ),
-            expected
-        );
+        assert_eq!(may_all().await, expected);
     }
 }
 
@@ -317,7 +294,7 @@ async fn clients_need_a_certificate_of_the_present_authority() {
 async fn a_server_may_request_client_certificates_without_verifying_them() {
     let (server, stranger) = (Authority::new(), Authority::new());
     let pair = server.issue();
-    let secret = Secret::new(&pair.certificate.pem(), &pair.key.serialize_pem());
+    let secret = Secret::new(&pair);
     let asking = ServingProfile {
         request_client_certificates: true,
         ..ServingProfile::default()
@@ -325,9 +302,8 @@ async fn a_server_may_request_client_certificates_without_verifying_them() {
     let address = start(ServingTls::load_with(secret.files(), asking).await.unwrap()).await;
     let own = stranger.issue();
     for (own, expected) in [(None, "0 shown, hello"), (Some(&own), "1 shown, hello")] {
-        let (_, text) = exchange(address, &client(&server, own, "http/1.1"))
-            .await
-            .unwrap();
+        let client = client(&server, own, "http/1.1");
+        let (_, text) = exchange(address, &client).await.unwrap();
         assert!(text.ends_with(expected), "{text}");
     }
     // A certificate with another key proves nothing.
@@ -335,80 +311,56 @@ async fn a_server_may_request_client_certificates_without_verifying_them() {
         certificate: own.certificate.clone(),
         key: KeyPair::generate().unwrap(),
     };
-    assert!(
-        exchange(address, &client(&server, Some(&thief), "http/1.1"))
-            .await
-            .is_err()
-    );
+    let client = client(&server, Some(&thief), "http/1.1");
+    assert!(exchange(address, &client).await.is_err());
 }
 
 #[tokio::test]
 async fn a_server_may_leave_out_the_newer_protocol() {
     let server = Authority::new();
     let pair = server.issue();
-    let secret = Secret::new(&pair.certificate.pem(), &pair.key.serialize_pem());
+    let secret = Secret::new(&pair);
     let older = ServingProfile {
         http1_only: true,
         ..ServingProfile::default()
     };
     let address = start(ServingTls::load_with(secret.files(), older).await.unwrap()).await;
-    request(address, &client(&server, None, "http/1.1"))
-        .await
-        .unwrap();
-    assert!(
-        request(address, &client(&server, None, "h2"))
-            .await
-            .is_err()
-    );
+    for (protocol, expected) in [("http/1.1", true), ("h2", false)] {
+        let asked = request(address, &client(&server, None, protocol)).await;
+        assert_eq!(asked.is_ok(), expected, "{protocol}");
+    }
 }
 
 #[tokio::test]
 async fn a_client_shows_and_trusts_what_its_files_say_now() {
     let (ours, other) = (Authority::new(), Authority::new());
     let server = ours.issue();
-    let (certificate, key) = (server.certificate.pem(), server.key.serialize_pem());
-    let mut secret = Secret::new(&certificate, &key);
-    secret.update(&certificate, &key, &ours.certificate.pem());
-    let authorities = Some(secret.path("ca.crt"));
-    let files = TlsFiles {
-        authorities: authorities.clone(),
-        ..secret.files()
-    };
+    let mut secret = Secret::new(&server);
+    secret.hold(&server, &ours.certificate.pem());
+    let files = secret.files_with_authorities();
     let address = start(ServingTls::load(files).await.unwrap()).await;
 
     let (mine, theirs) = (ours.issue(), other.issue());
-    let mut secret = Secret::new(&theirs.certificate.pem(), &theirs.key.serialize_pem());
+    let mut secret = Secret::new(&theirs);
     assert!(matches!(
         ClientTls::load(secret.files()).await,
         Err(TlsError::NoAuthorities)
     ));
     let mut update = |own: &Pair, trusted: &Authority| {
-        secret.update(
-            &own.certificate.pem(),
-            &own.key.serialize_pem(),
-            &trusted.certificate.pem(),
-        );
-        TlsFiles {
-            authorities: Some(secret.path("ca.crt")),
-            ..secret.files()
-        }
+        secret.hold(own, &trusted.certificate.pem());
+        secret.files_with_authorities()
     };
     let client = ClientTls::load(update(&theirs, &ours)).await.unwrap();
     let may_connect = async || {
         // The server speaks HTTP/1.1 to clients that do not require HTTP/2.
         let mut config = (*client.config()).clone();
         config.alpn_protocols.clear();
-        request(address, &TlsConnector::from(Arc::new(config)))
-            .await
-            .is_ok()
+        let client = TlsConnector::from(Arc::new(config));
+        request(address, &client).await.is_ok()
     };
     assert!(!may_connect().await, "a certificate of another authority");
-    for (own, trusted, expected) in [
-        (&mine, &ours, true),
-        (&mine, &other, false),
-        (&mine, &ours, true),
-    ] {
-        update(own, trusted);
+    for (trusted, expected) in [(&ours, true), (&other, false), (&ours, true)] {
+        update(&mine, trusted);
         assert!(matches!(client.reload().await, Reload::Replaced));
         assert_eq!(may_connect().await, expected);
     }
@@ -419,14 +371,12 @@ async fn a_client_shows_and_trusts_what_its_files_say_now() {
 async fn a_client_that_asks_for_http_2_gets_it() {
     let authority = Authority::new();
     let pair = authority.issue();
-    let secret = Secret::new(&pair.certificate.pem(), &pair.key.serialize_pem());
+    let secret = Secret::new(&pair);
     let address = start(ServingTls::load(secret.files()).await.unwrap()).await;
     let name = ServerName::try_from("localhost").unwrap();
     let stream = TcpStream::connect(address).await.unwrap();
-    let mut stream = client(&authority, None, "h2")
-        .connect(name, stream)
-        .await
-        .unwrap();
+    let client = client(&authority, None, "h2");
+    let mut stream = client.connect(name, stream).await.unwrap();
     // An HTTP/2 connection begins with SETTINGS (frame type 4) from the server.
     stream
         .write_all(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0")
@@ -441,11 +391,11 @@ async fn a_client_that_asks_for_http_2_gets_it() {
 async fn files_are_followed() {
     let authority = Authority::new();
     let (old, new) = (authority.issue(), authority.issue());
-    let mut secret = Secret::new(&old.certificate.pem(), &old.key.serialize_pem());
+    let mut secret = Secret::new(&old);
     let tls = ServingTls::load(secret.files()).await.unwrap();
     let before = tls.config();
     let following = tokio::spawn(tls.clone().follow_files(RELOAD_PERIOD));
-    secret.update(&new.certificate.pem(), &new.key.serialize_pem(), "");
+    secret.hold(&new, "");
     let taken_over = async {
         while Arc::ptr_eq(&before, &tls.config()) {
             tokio::time::sleep(RELOAD_PERIOD).await;
@@ -461,7 +411,7 @@ async fn files_are_followed() {
 async fn endpoints_are_served_over_tls_where_they_have_a_certificate() {
     let authority = Authority::new();
     let pair = authority.issue();
-    let secret = Secret::new(&pair.certificate.pem(), &pair.key.serialize_pem());
+    let secret = Secret::new(&pair);
     let shutdown = CancellationToken::new();
     let (tasks, _failures) = Tasks::new(shutdown.clone());
     let port = async |private_key: &str| EndpointPort {
@@ -477,10 +427,8 @@ async fn endpoints_are_served_over_tls_where_they_have_a_certificate() {
     let address = port.listener.local_addr().unwrap();
     let server = serve_endpoints(port).await.unwrap();
     let client = client(&authority, None, "http/1.1");
-    assert_eq!(
-        request(address, &client).await.unwrap(),
-        *pair.certificate.der()
-    );
+    let shown = request(address, &client).await.unwrap();
+    assert_eq!(shown, *pair.certificate.der());
     shutdown.cancel();
     server.await.unwrap();
 }

@@ -71,9 +71,8 @@ impl LoadResult {
 impl Client {
     pub(crate) fn new(server: &Server) -> Result<Self> {
         let mut roots = RootCertStore::empty();
-        roots.add(CertificateDer::from_pem_slice(
-            server.certificate.as_bytes(),
-        )?)?;
+        let certificate = server.certificate.as_bytes();
+        roots.add(CertificateDer::from_pem_slice(certificate)?)?;
         let config = ClientConfig::builder_with_provider(Arc::new(aws_lc_rs::default_provider()))
             .with_safe_default_protocol_versions()?
             .with_root_certificates(roots)
@@ -152,20 +151,15 @@ impl Client {
                 result.late.add(now.duration_since(due_now.max(free_since)));
                 result.without_connection += usize::from(free_since > due_now);
                 let request = requests.next().context("a review")?;
-                connections
-                    .get_mut(number)
-                    .context("a connection")?
-                    .send(request, due_now)?;
+                let connection = connections.get_mut(number).context("a connection")?;
+                connection.send(request, due_now)?;
                 waiting += 1;
                 next = None;
             }
             let were_all_busy = free.is_empty();
             for number in readiness.now()? {
-                if let Some(Reviewed { due, is_patched }) = connections
-                    .get_mut(number)
-                    .context("a connection")?
-                    .poll()?
-                {
+                let connection = connections.get_mut(number).context("a connection")?;
+                if let Some(Reviewed { due, is_patched }) = connection.poll()? {
                     result.latencies.add(due.elapsed());
                     result.unchanged += usize::from(!is_patched);
                     free.push(number);

@@ -44,9 +44,7 @@ fn main() -> Result<()> {
     let awake = Awake::request();
     match &awake {
         Ok(_) => println!("idle cores stay awake"),
-        Err(error) => {
-            println!("idle cores may sleep, and latencies include their wake-up: {error:#}");
-        }
+        Err(error) => println!("idle cores may sleep, which adds to latencies: {error:#}"),
     }
     let machine = stalls::watch()?;
     let (stalled, longest) = (100.0 * machine.stalled, machine.longest.as_secs_f64() * 1e3);
@@ -55,10 +53,8 @@ fn main() -> Result<()> {
     stay_on(1)?;
     let own = Thread::current()?;
     let mut client = Client::new(&server)?;
-    println!(
-        "10,000 VPA objects; {} bytes per review",
-        client.review_bytes()
-    );
+    let bytes = client.review_bytes();
+    println!("10,000 VPA objects; {bytes} bytes per review");
     let has_core = is_raised("the server", &server.thread) & is_raised("the client", &own);
     let is_fit = has_core && machine.stalled < MAX_STALLED;
     client.as_fast_as_possible(WARM_UP)?;
@@ -67,25 +63,15 @@ fn main() -> Result<()> {
     let mut full = client.as_fast_as_possible(SATURATION)?;
     let used = server.thread.used_since(before)?;
     let per_core = full.latencies.count() as f64 / used.ran.as_secs_f64();
-    println!(
-        "maximum rate: {:.0} reviews/s, {}",
-        full.per_second(),
-        full.latencies.summary()
-    );
+    let (rate, latencies) = (full.per_second(), full.latencies.summary());
+    println!("maximum rate: {rate:.0} reviews/s, {latencies}");
 
     let (before, own_before) = (server.thread.used()?, own.used()?);
     let mut half = client.at_rate(per_core / 2.0, HALF_LOAD)?;
-    let (used, own_used) = (
-        server.thread.used_since(before)?,
-        own.used_since(own_before)?,
-    );
-    report(&mut half, used, own_used);
-    verdict(
-        per_core,
-        &mut half,
-        is_fit,
-        (resident, server.resident_bytes()?),
-    )
+    let used = server.thread.used_since(before)?;
+    report(&mut half, used, own.used_since(own_before)?);
+    let memory = (resident, server.resident_bytes()?);
+    verdict(per_core, &mut half, is_fit, memory)
 }
 
 /// Gives a thread real-time priority. Prints whether that is permitted.
@@ -103,16 +89,10 @@ fn is_raised(name: &str, thread: &Thread) -> bool {
 }
 
 fn report(half: &mut LoadResult, server: Used, client: Used) {
-    println!(
-        "half of that: {:.0} reviews/s, {}",
-        half.per_second(),
-        half.latencies.summary()
-    );
-    println!(
-        "  sent late: {}; {} found no free connection",
-        half.late.summary(),
-        half.without_connection
-    );
+    let (rate, latencies) = (half.per_second(), half.latencies.summary());
+    println!("half of that: {rate:.0} reviews/s, {latencies}");
+    let (late, without) = (half.late.summary(), half.without_connection);
+    println!("  sent late: {late}; {without} found no free connection");
     println!("  {} pods unchanged", half.unchanged);
     let share = |time: std::time::Duration| 100.0 * time.div_duration_f64(half.took);
     let percent = |used: Used| (share(used.ran), share(used.waited));
@@ -131,43 +111,33 @@ fn verdict(
     let rounds = &mut half.p99_by_round;
     rounds.sort_by(f64::total_cmp);
     let round = |number: usize| rounds.get(number).copied().unwrap_or(f64::NAN);
-    let (best, middle, worst) = (
-        round(0),
-        round(rounds.len() / 2),
-        round(rounds.len().saturating_sub(1)),
-    );
+    let count = rounds.len();
+    let [best, middle, worst] = [0, count / 2, count.saturating_sub(1)].map(round);
     let good = rounds.iter().filter(|p99| **p99 < P99_MS).count();
     let mebibytes = |bytes: u64| bytes as f64 / 1_048_576.0;
     let grown = after.saturating_sub(before);
-    println!(
-        "reviews per second and core: {per_core:.0} ({:.1} us each)",
-        1e6 / per_core
-    );
+    let each = 1e6 / per_core;
+    println!("reviews per second and core: {per_core:.0} ({each:.1} us each)");
     println!("at half of that: p50 {p50:.3} ms, p99 {p99:.3} ms, p99.9 {p999:.3} ms");
     println!(
         "p99 of the median round: {middle:.3} ms (goal: below {P99_MS} ms); of the best {best:.3} ms, of the worst {worst:.3} ms; \
-         {good} of {} rounds are below the goal",
-        rounds.len()
+         {good} of {count} rounds are below the goal"
     );
-    println!(
-        "memory of the server: {:.1} MiB before, {:.1} MiB after",
-        mebibytes(before),
-        mebibytes(after)
-    );
+    let [before, after, grown_by] = [before, after, grown].map(mebibytes);
+    println!("memory of the server: {before:.1} MiB before, {after:.1} MiB after");
+    let unchanged = half.unchanged;
     ensure!(
-        half.unchanged == 0,
-        "at half load, {} pods were unchanged",
-        half.unchanged
+        unchanged == 0,
+        "at half load, {unchanged} pods were unchanged"
     );
     ensure!(
         grown < MAX_GROWTH_BYTES,
-        "the server grew by {:.1} MiB",
-        mebibytes(grown)
+        "the server grew by {grown_by:.1} MiB"
     );
     if is_fit {
         ensure!(
             middle < P99_MS,
-            "the 99th percentile of the median round is above {P99_MS} ms"
+            "the p99 of the median round is above {P99_MS} ms"
         );
     } else {
         println!(

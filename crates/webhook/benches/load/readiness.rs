@@ -18,12 +18,8 @@ impl Readiness {
     pub(crate) fn of(connections: &[Connection]) -> Result<Self> {
         let queue = epoll::create(epoll::CreateFlags::CLOEXEC)?;
         for (number, connection) in (0..).zip(connections) {
-            epoll::add(
-                &queue,
-                connection,
-                epoll::EventData::new_u64(number),
-                epoll::EventFlags::IN,
-            )?;
+            let data = epoll::EventData::new_u64(number);
+            epoll::add(&queue, connection, data, epoll::EventFlags::IN)?;
         }
         Ok(Self {
             queue,
@@ -34,18 +30,9 @@ impl Readiness {
     /// The numbers of the readable connections. Does not block.
     pub(crate) fn now(&mut self) -> Result<impl Iterator<Item = usize>> {
         self.events.clear();
-        let at_once = Timespec {
-            tv_sec: 0,
-            tv_nsec: 0,
-        };
-        epoll::wait(
-            &self.queue,
-            spare_capacity(&mut self.events),
-            Some(&at_once),
-        )?;
-        Ok(self
-            .events
-            .iter()
-            .filter_map(|event| usize::try_from(event.data.u64()).ok()))
+        let events = spare_capacity(&mut self.events);
+        epoll::wait(&self.queue, events, Some(&Timespec::default()))?;
+        let numbers = self.events.iter().map(|event| event.data.u64());
+        Ok(numbers.filter_map(|number| usize::try_from(number).ok()))
     }
 }

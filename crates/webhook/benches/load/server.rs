@@ -31,11 +31,8 @@ impl Server {
             .spawn()
             .context("cannot start the server")?;
         let mut lines = BufReader::new(process.stdout.take().context("its output")?).lines();
-        let address = lines
-            .next()
-            .context("the server ended")??
-            .parse()
-            .context("its address")?;
+        let address = lines.next().context("the server ended")??;
+        let address = address.parse().context("its address")?;
         let mut certificate = String::new();
         while !certificate.contains(LAST_LINE) {
             certificate += &lines.next().context("its certificate ended")??;
@@ -53,12 +50,8 @@ impl Server {
     /// The resident memory in bytes.
     pub(crate) fn resident_bytes(&self) -> Result<u64> {
         let statm = std::fs::read_to_string(format!("/proc/{}/statm", self.process.id()))?;
-        Ok(statm
-            .split(' ')
-            .nth(1)
-            .context("the second field of statm")?
-            .parse::<u64>()?
-            * 4096)
+        let pages = statm.split(' ').nth(1).context("statm")?;
+        Ok(pages.parse::<u64>()? * 4096)
     }
 }
 

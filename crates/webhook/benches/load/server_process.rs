@@ -54,22 +54,11 @@ pub(crate) fn run() -> Result<()> {
             let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
             let tls = ServingTls::load(tls).await?;
             drop(files);
-            write!(
-                std::io::stdout(),
-                "{}\n{}",
-                listener.local_addr()?,
-                cert.pem()
-            )
-            .context("standard output")?;
+            let (address, certificate) = (listener.local_addr()?, cert.pem());
+            write!(std::io::stdout(), "{address}\n{certificate}").context("standard output")?;
             tokio::spawn(handler.overload.clone().measure());
-            serve(
-                listener,
-                handler.router(),
-                Some(tls.current()),
-                LIMITS,
-                CancellationToken::new(),
-            )
-            .await;
+            let (shutdown, tls) = (CancellationToken::new(), Some(tls.current()));
+            serve(listener, handler.router(), tls, LIMITS, shutdown).await;
             Ok(())
         })
 }

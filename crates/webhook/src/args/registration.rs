@@ -2,7 +2,7 @@
 
 use anyhow::ensure;
 
-use super::labels::labels;
+use super::webhook_labels::labels;
 use crate::registration::{Address, FailurePolicy, NamespaceScope, Registration};
 
 /// Flags of the registration.
@@ -44,36 +44,26 @@ impl RegistrationArgs {
         only: &str,
         ignored: &[String],
     ) -> anyhow::Result<Option<Registration>> {
-        let Self {
-            register_webhook,
-            webhook_service,
-            register_by_url,
-            webhook_address,
-            webhook_port,
-            webhook_timeout_seconds,
-            webhook_failure_policy_fail,
-            webhook_labels,
-        } = self;
-        if !register_webhook {
+        if !self.register_webhook {
             return Ok(None);
         }
-        let address = if register_by_url {
-            Address::Url(url(&webhook_address, &webhook_port)?)
+        let address = if self.register_by_url {
+            Address::Url(url(&self.webhook_address, &self.webhook_port)?)
         } else {
             Address::Service {
                 namespace: own_namespace.to_owned(),
-                name: webhook_service,
+                name: self.webhook_service,
             }
         };
-        let failure_policy = if webhook_failure_policy_fail {
+        let failure_policy = if self.webhook_failure_policy_fail {
             FailurePolicy::Fail
         } else {
             FailurePolicy::Ignore
         };
         Ok(Some(Registration {
             address,
-            labels: labels(&webhook_labels)?,
-            timeout_seconds: webhook_timeout_seconds,
+            labels: labels(&self.webhook_labels)?,
+            timeout_seconds: self.webhook_timeout_seconds,
             namespaces: NamespaceScope::new(failure_policy, own_namespace, only, ignored)?,
             failure_policy,
         }))
@@ -112,22 +102,16 @@ mod tests {
 
     #[test]
     fn urls_have_the_scheme_https() {
+        let hook = "https://vpa.example/hook";
         for (address, port, expected) in [
             ("https://10.0.0.1", "8443", Some("https://10.0.0.1:8443")),
             ("vpa.example", "443", Some("https://vpa.example:443")),
-            (
-                "https://vpa.example/hook",
-                "",
-                Some("https://vpa.example/hook"),
-            ),
+            (hook, "", Some(hook)),
             ("http://vpa.example", "80", None),
             ("", "443", None),
         ] {
-            assert_eq!(
-                url(address, port).ok().as_deref(),
-                expected,
-                "{address} {port}"
-            );
+            let found = url(address, port).ok();
+            assert_eq!(found.as_deref(), expected, "{address} {port}");
         }
     }
 
@@ -140,26 +124,20 @@ mod tests {
 
     #[test]
     fn the_port_applies_to_the_url_only() {
+        let by_url = "--register-by-url --webhook-address=vpa.example --webhook-port";
+        let valid = format!("{by_url}=8443");
         for (line, url, port) in [
             ("", None, Some(443)),
             ("--webhook-port=8443", None, Some(443)),
             ("--webhook-port=https", None, Some(443)),
-            (
-                "--register-by-url --webhook-address=vpa.example --webhook-port=8443",
-                Some("https://vpa.example:8443"),
-                None,
-            ),
+            (&valid, Some("https://vpa.example:8443"), None),
         ] {
-            let webhooks = registered(line)
-                .and_then(|desired| desired.webhooks)
-                .expect(line);
+            let webhooks = registered(line).and_then(|desired| desired.webhooks);
+            let webhooks = webhooks.expect(line);
             let client = &webhooks[0].client_config;
             let found = client.service.as_ref().and_then(|service| service.port);
             assert_eq!((client.url.as_deref(), found), (url, port), "{line}");
         }
-        assert!(
-            registered("--register-by-url --webhook-address=vpa.example --webhook-port=https")
-                .is_none()
-        );
+        assert_eq!(registered(&format!("{by_url}=https")), None);
     }
 }

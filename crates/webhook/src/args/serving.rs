@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use anyhow::ensure;
+use anyhow::Context as _;
 use clap::builder::{OsStringValueParser, TypedValueParser as _};
 use k8s_openapi::api::core::v1::Secret;
 use kube::Api;
@@ -70,57 +70,40 @@ impl ServingArgs {
         own_namespace: &str,
         registration: Option<&Registration>,
     ) -> anyhow::Result<Source> {
-        let Self {
-            port: _,
-            manage_certificates,
-            certificate_secret_name,
-            serving_cert_file,
-            serving_private_key,
-            client_ca_file,
-            api_server_client_ca_file,
-            reload_cert,
-            tls_ciphers,
-            min_tls_version,
-        } = self;
-        if !tls_ciphers.unknown().is_empty() {
-            tracing::warn!(
-                "--tls-ciphers: ignoring unknown suites {}",
-                tls_ciphers.unknown().join(", ")
-            );
+        let unknown = self.tls_ciphers.unknown().join(", ");
+        if !unknown.is_empty() {
+            tracing::warn!("--tls-ciphers: ignoring unknown suites {unknown}");
         }
         let serving = ServingProfile {
-            min_version: min_tls_version,
-            cipher_suites: tls_ciphers,
-            client_authorities: api_server_client_ca_file,
+            min_version: self.min_tls_version,
+            cipher_suites: self.tls_ciphers,
+            client_authorities: self.api_server_client_ca_file,
             ..ServingProfile::default()
         };
-        if !manage_certificates {
+        if !self.manage_certificates {
             let files = TlsFiles {
-                certificate: serving_cert_file,
-                private_key: serving_private_key,
+                certificate: self.serving_cert_file,
+                private_key: self.serving_private_key,
                 authorities: None,
             };
             // Without a registration no CA bundle is written, and the file may be missing.
-            let authorities = Some(client_ca_file)
+            let authorities = Some(self.client_ca_file)
                 .filter(|path| registration.is_some() && !path.as_os_str().is_empty());
             return Ok(Source::Files(Files {
                 files,
                 authorities,
-                follow: reload_cert,
+                follow: self.reload_cert,
                 serving,
             }));
         }
-        ensure!(
-            registration.is_some(),
-            "--manage-certificates needs --register-webhook, which writes their CA bundle"
-        );
+        let registration = registration.context(
+            "--manage-certificates needs --register-webhook, which writes their CA bundle",
+        )?;
         Ok(Source::Managed(Box::new(ManagedConfig {
             secrets: Api::<Secret>::namespaced(client, own_namespace),
-            secret: certificate_secret_name,
+            secret: self.certificate_secret_name,
             authority: "plimsoll webhook".to_owned(),
-            names: registration
-                .map(|registration| registration.address.names())
-                .unwrap_or_default(),
+            names: registration.address.names(),
             profile: RotationPolicy::default(),
             serving,
         })))

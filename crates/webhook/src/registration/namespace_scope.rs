@@ -64,28 +64,20 @@ pub(super) fn with_requirement(
     key: &str,
     own: Option<(&str, Vec<String>)>,
 ) -> LabelSelector {
-    let LabelSelector {
-        match_expressions,
-        match_labels,
-    } = current.cloned().unwrap_or_default();
-    let mut expressions = match_expressions.unwrap_or_default();
-    let position = expressions
-        .iter()
-        .position(|one| one.key == key)
-        .unwrap_or(expressions.len());
+    let current = current.cloned().unwrap_or_default();
+    let mut expressions = current.match_expressions.unwrap_or_default();
+    let position = expressions.iter().position(|one| one.key == key);
+    let position = position.unwrap_or(expressions.len());
     expressions.retain(|one| one.key != key);
     if let Some((operator, values)) = own {
-        let (key, operator) = (key.to_owned(), operator.to_owned());
-        expressions.insert(
-            position,
-            LabelSelectorRequirement {
-                key,
-                operator,
-                values: Some(values),
-            },
-        );
+        let requirement = LabelSelectorRequirement {
+            key: key.to_owned(),
+            operator: operator.to_owned(),
+            values: Some(values),
+        };
+        expressions.insert(position, requirement);
     }
-    let mut labels = match_labels.unwrap_or_default();
+    let mut labels = current.match_labels.unwrap_or_default();
     labels.remove(key);
     LabelSelector {
         match_expressions: Some(expressions).filter(|expressions| !expressions.is_empty()),
@@ -95,43 +87,44 @@ pub(super) fn with_requirement(
 
 #[cfg(test)]
 mod tests {
-    use serde_json::{Value, json};
+    use serde_json::json;
 
     use super::*;
 
-    fn selector(policy: FailurePolicy, only: &str, ignored: &[&str]) -> Option<Value> {
+    /// Expects a selector with these operator and values; `None` for an error.
+    fn check(
+        policy: FailurePolicy,
+        only: &str,
+        ignored: &[&str],
+        expected: Option<(&str, &[&str])>,
+    ) {
         let ignored: Vec<String> = ignored.iter().map(ToString::to_string).collect();
-        let selector = NamespaceScope::new(policy, "suite", only, &ignored)
-            .ok()?
-            .selector(None);
-        Some(serde_json::to_value(selector).expect("it serializes"))
+        let scope = NamespaceScope::new(policy, "suite", only, &ignored).ok();
+        let found = scope.map(|scope| json!(scope.selector(None))["matchExpressions"][0].take());
+        let expected = expected.map(|(operator, values)| {
+            json!({"key": NAMESPACE_LABEL, "operator": operator, "values": values})
+        });
+        assert_eq!(found, expected, "{policy:?} {only}");
     }
 
     #[test]
     fn a_webhook_with_failure_policy_fail_excludes_itself() {
-        let among = |operator: &str, values: &[&str]| {
-            Some(
-                json!({"matchExpressions": [{"key": NAMESPACE_LABEL, "operator": operator, "values": values}]}),
-            )
-        };
-        assert_eq!(selector(FailurePolicy::Ignore, "", &[]), Some(json!({})));
-        assert_eq!(
-            selector(FailurePolicy::Ignore, "", &["b", "a"]),
-            among("NotIn", &["a", "b"])
-        );
+        use FailurePolicy::{Fail, Ignore};
+        let all = NamespaceScope::new(Ignore, "suite", "", &[]).expect("a scope");
+        assert_eq!(all.selector(None), LabelSelector::default());
+        check(Ignore, "", &["b", "a"], Some(("NotIn", &["a", "b"])));
         for only in ["a", "suite", "kube-system"] {
-            assert_eq!(
-                selector(FailurePolicy::Ignore, only, &[]),
-                among("In", &[only])
-            );
+            check(Ignore, only, &[], Some(("In", &[only])));
         }
-        assert_eq!(
-            selector(FailurePolicy::Fail, "", &["suite"]),
-            among("NotIn", &["kube-system", "suite"])
+        check(
+            Fail,
+            "",
+            &["suite"],
+            Some(("NotIn", &["kube-system", "suite"])),
         );
-        assert_eq!(selector(FailurePolicy::Fail, "a", &[]), among("In", &["a"]));
+        check(Fail, "a", &[], Some(("In", &["a"])));
         for only in ["suite", "kube-system"] {
-            assert_eq!(selector(FailurePolicy::Fail, only, &[]), None);
+            check(Fail, only, &[], None);
         }
     }
 }

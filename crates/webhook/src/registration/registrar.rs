@@ -8,8 +8,8 @@ use kube::Api;
 use serving::ca_bundles::CaBundleObjects;
 use serving::certificates::ObservedCaBundle;
 
-use super::rollout::{NewerRevision, Replica};
-use super::write::{Registered, register};
+use super::deployment_rollout::{NewerRevision, Replica};
+use super::write::register;
 use super::{Address, CONFIGURATION, Registration};
 
 /// Registers the webhook with the API server.
@@ -61,32 +61,22 @@ impl CaBundleObjects for Registrar {
         let takes_over = self
             .newer
             .is_unready_for(self.takeover_delay, Instant::now());
-        let Registered {
-            bundle: trusted,
-            changed,
-            is_newer,
-            is_newer_ready,
-        } = register(
-            configurations,
-            registration,
-            bundle,
-            self.replica.as_ref(),
-            takes_over,
-        )
-        .await
-        .context("cannot register the webhook")?;
-        self.newer.observe(is_newer_ready, Instant::now());
-        if is_newer {
+        let replica = self.replica.as_ref();
+        let registered = register(configurations, registration, bundle, replica, takes_over).await;
+        let registered = registered.context("cannot register the webhook")?;
+        self.newer
+            .observe(registered.is_newer_ready, Instant::now());
+        if registered.is_newer {
             if !self.is_newer {
                 tracing::info!("keeping the registration of a newer revision of the Deployment");
             }
         } else if is_change {
             tracing::info!("Successfully patched webhook with new client CA");
-        } else if changed {
+        } else if registered.changed {
             tracing::info!("registered the webhook");
         }
-        self.is_newer = is_newer;
-        self.trusted = Some(trusted);
+        self.is_newer = registered.is_newer;
+        self.trusted = Some(registered.bundle);
         self.registered = bundle.map(str::to_owned);
         Ok(())
     }
@@ -98,23 +88,15 @@ impl CaBundleObjects for Registrar {
     /// Empty while the bundle is unknown. Without a bundle the API server uses its system CAs, none
     /// of which signs for a Service; for a URL nothing is known then.
     fn observed(&self) -> Vec<ObservedCaBundle> {
-        let Some(((_, registration), bundle)) =
-            self.registration.as_ref().zip(self.trusted.as_ref())
-        else {
+        let (Some((_, registration)), Some(bundle)) = (&self.registration, &self.trusted) else {
             return Vec::new();
         };
         if bundle.is_empty() && matches!(registration.address, Address::Url(_)) {
             return Vec::new();
         }
-        let name = registration
-            .address
-            .names()
-            .into_iter()
-            .next()
-            .unwrap_or_default();
         vec![ObservedCaBundle {
             object: CONFIGURATION.to_owned(),
-            name,
+            name: registration.address.names().swap_remove(0),
             bundle: bundle.clone(),
         }]
     }

@@ -10,7 +10,7 @@ use kube::api::{Patch, PatchParams};
 use runtime::Backoff;
 use serde_json::json;
 
-use super::rollout::Replica;
+use super::deployment_rollout::Replica;
 use super::{
     CONFIGURATION, REPLICA_SET_ANNOTATION, REVISION_ANNOTATION, Registration, bundle_of, is_current,
 };
@@ -41,9 +41,8 @@ pub(super) async fn register(
     replica: Option<&Replica>,
     takes_over: bool,
 ) -> kube::Result<Registered> {
-    Backoff::default()
-        .retry(|| try_register(configurations, registration, bundle, replica, takes_over))
-        .await
+    let attempt = || try_register(configurations, registration, bundle, replica, takes_over);
+    Backoff::default().retry(attempt).await
 }
 
 async fn try_register(
@@ -65,9 +64,8 @@ async fn try_register(
             is_newer_ready: None,
         }
     };
-    if let Some(current) = current
-        .as_ref()
-        .filter(|current| is_current(current, &desired))
+    if let Some(current) = &current
+        && is_current(current, &desired)
     {
         return Ok(registered(current, false));
     }
@@ -76,6 +74,7 @@ async fn try_register(
         None => None,
     };
     // Null removes an annotation: this replica's revision is unknown.
+    let known = revision.as_ref().and(replica);
     let annotations = BTreeMap::from([
         (
             REVISION_ANNOTATION,
@@ -83,29 +82,20 @@ async fn try_register(
         ),
         (
             REPLICA_SET_ANNOTATION,
-            revision
-                .as_ref()
-                .and(replica)
-                .map(|replica| replica.replica_set().to_owned()),
+            known.map(|replica| replica.replica_set().to_owned()),
         ),
     ]);
     let Some(current) = current else {
+        let annotations = annotations.into_iter();
         let annotations: BTreeMap<_, _> = annotations
-            .into_iter()
             .filter_map(|(name, value)| Some((name.to_owned(), value?)))
             .collect();
         if !annotations.is_empty() {
-            desired
-                .metadata
-                .annotations
-                .get_or_insert_default()
-                .extend(annotations);
+            desired.metadata.annotations = Some(annotations);
         }
         // Server-side apply, because RBAC can limit it to one name, unlike create.
-        let params = PatchParams::apply(MANAGER).force();
-        let created = configurations
-            .patch(CONFIGURATION, &params, &Patch::Apply(desired))
-            .await?;
+        let (params, patch) = (PatchParams::apply(MANAGER).force(), Patch::Apply(desired));
+        let created = configurations.patch(CONFIGURATION, &params, &patch).await?;
         return Ok(registered(&created, true));
     };
     if let Some(replica) = replica.filter(|_| revision.is_some_and(|own| own.is_before(&current))) {
@@ -129,12 +119,7 @@ async fn try_register(
         },
         "webhooks": desired.webhooks,
     });
-    let changed = configurations
-        .patch(
-            CONFIGURATION,
-            &PatchParams::default(),
-            &Patch::Merge(change),
-        )
-        .await?;
+    let (params, patch) = (PatchParams::default(), Patch::Merge(change));
+    let changed = configurations.patch(CONFIGURATION, &params, &patch).await?;
     Ok(registered(&changed, true))
 }

@@ -68,12 +68,9 @@ impl ApiServer {
                     .await
                     .unwrap_or_else(|never| match never {});
                 if let Some(date) = date {
-                    let date = DateTimePrinter::new()
-                        .timestamp_to_rfc9110_string(&date)
-                        .unwrap();
-                    response
-                        .headers_mut()
-                        .insert(header::DATE, date.parse().unwrap());
+                    let date = DateTimePrinter::new().timestamp_to_rfc9110_string(&date);
+                    let date = date.unwrap().parse().unwrap();
+                    response.headers_mut().insert(header::DATE, date);
                 }
                 Ok::<_, Infallible>(response)
             }
@@ -89,49 +86,34 @@ impl ApiServer {
     /// The number of reads of paths that end in `name`.
     pub(crate) fn reads(&self, name: &str) -> u32 {
         let reads = self.reads.lock().unwrap();
-        reads
-            .iter()
-            .filter(|(path, _)| path.ends_with(name))
-            .map(|(_, count)| count)
-            .sum()
+        let found = reads.iter().filter(|(path, _)| path.ends_with(name));
+        found.map(|(_, count)| count).sum()
     }
 
     /// The object whose path ends in `name`.
     pub(crate) fn get(&self, name: &str) -> Option<Value> {
-        let kept = self.kept.lock().unwrap();
-        kept.iter()
-            .find(|(path, _)| path.ends_with(name))
-            .map(|(_, kept)| kept.object.clone())
+        self.versions(name).pop()
     }
 
     /// The objects whose paths contain `part`.
     pub(crate) fn among(&self, part: &str) -> Vec<Value> {
         let kept = self.kept.lock().unwrap();
-        kept.iter()
-            .filter(|(path, _)| path.contains(part))
-            .map(|(_, kept)| kept.object.clone())
-            .collect()
+        let found = kept.iter().filter(|(path, _)| path.contains(part));
+        found.map(|(_, kept)| kept.object.clone()).collect()
     }
 
     /// All versions of the object whose path ends in `name`, oldest first.
     pub(crate) fn versions(&self, name: &str) -> Vec<Value> {
         let kept = self.kept.lock().unwrap();
-        let kept = kept
-            .iter()
-            .find(|(path, _)| path.ends_with(name))
-            .map(|(_, kept)| kept);
-        kept.into_iter()
-            .flat_map(|kept| kept.earlier.iter().chain([&kept.object]))
-            .cloned()
-            .collect()
+        let found = kept.iter().find(|(path, _)| path.ends_with(name));
+        let versions = found.map(|(_, kept)| kept.earlier.iter().chain([&kept.object]));
+        versions.into_iter().flatten().cloned().collect()
     }
 
     /// Deletes the objects whose paths end in `name`.
     pub(crate) fn delete(&self, name: &str) {
-        self.kept
-            .lock()
-            .unwrap()
-            .retain(|path, _| !path.ends_with(name));
+        let mut kept = self.kept.lock().unwrap();
+        kept.retain(|path, _| !path.ends_with(name));
     }
 
     /// Refuses writes to paths that contain `part`; `None` refuses none.
@@ -203,30 +185,22 @@ async fn serve(
     body: String,
 ) -> Response {
     let path = uri.path();
+    let parsed = || -> Value { serde_json::from_str(&body).unwrap() };
     let found = match method {
         Method::GET => {
-            *objects
-                .reads
-                .lock()
-                .unwrap()
-                .entry(path.to_owned())
-                .or_default() += 1;
+            let mut reads = objects.reads.lock().unwrap();
+            *reads.entry(path.to_owned()).or_default() += 1;
             objects.get(path).ok_or(StatusCode::NOT_FOUND)
         }
-        Method::PUT => objects.write(
-            path,
-            Write::Replace,
-            "",
-            &serde_json::from_str(&body).unwrap(),
-        ),
+        Method::PUT => objects.write(path, Write::Replace, "", &parsed()),
         Method::PATCH => {
             let is_apply = headers["content-type"].to_str().unwrap().contains("apply");
             let by = query.get("fieldManager").map_or("", String::as_str);
             let kind = if is_apply { Write::Apply } else { Write::Merge };
-            objects.write(path, kind, by, &serde_json::from_str(&body).unwrap())
+            objects.write(path, kind, by, &parsed())
         }
         Method::POST => {
-            let object: Value = serde_json::from_str(&body).unwrap();
+            let object = parsed();
             let name = object["metadata"]["name"].as_str().unwrap();
             objects.write(&format!("{path}/{name}"), Write::Apply, "", &object)
         }

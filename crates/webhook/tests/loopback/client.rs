@@ -27,9 +27,8 @@ pub(crate) struct Connection {
 
 /// A connector that trusts these CAs.
 pub(crate) fn trusting(bundle: &str) -> Result<TlsConnector> {
-    Ok(TlsConnector::from(Arc::new(
-        verifying(bundle)?.with_no_client_auth(),
-    )))
+    let config = verifying(bundle)?.with_no_client_auth();
+    Ok(TlsConnector::from(Arc::new(config)))
 }
 
 /// A connector with a client certificate and its key, in PEM.
@@ -39,9 +38,8 @@ pub(crate) fn trusting_as(
 ) -> Result<TlsConnector> {
     let chain = vec![CertificateDer::from_pem_slice(certificate.as_bytes())?];
     let key = PrivateKeyDer::from_pem_slice(key.as_bytes())?;
-    Ok(TlsConnector::from(Arc::new(
-        verifying(bundle)?.with_client_auth_cert(chain, key)?,
-    )))
+    let config = verifying(bundle)?.with_client_auth_cert(chain, key)?;
+    Ok(TlsConnector::from(Arc::new(config)))
 }
 
 fn verifying(bundle: &str) -> Result<ConfigBuilder<ClientConfig, WantsClientCert>> {
@@ -69,18 +67,16 @@ impl Connection {
                 .await
                 .context("handshake")
         };
-        Ok(Self {
-            stream: timeout(PATIENCE, opening)
-                .await
-                .context("no connection")??,
-        })
+        let stream = timeout(PATIENCE, opening)
+            .await
+            .context("no connection")??;
+        Ok(Self { stream })
     }
 
     /// Sends a body. Returns the code and text of the response.
     pub(crate) async fn post(&mut self, body: &[u8]) -> Result<(u16, String)> {
-        timeout(PATIENCE, self.exchange(body))
-            .await
-            .context("no response")?
+        let exchange = timeout(PATIENCE, self.exchange(body)).await;
+        exchange.context("no response")?
     }
 
     async fn exchange(&mut self, body: &[u8]) -> Result<(u16, String)> {
@@ -109,21 +105,15 @@ impl Connection {
         loop {
             let mut part = [0; 4096];
             let read = self.stream.read(&mut part).await?;
-            ensure!(
-                read > 0,
-                "the connection was closed after {} bytes",
-                seen.len()
-            );
+            ensure!(read > 0, "closed after {} bytes", seen.len());
             seen.extend_from_slice(&part[..read]);
             let text = String::from_utf8_lossy(&seen);
             let Some((head, body)) = text.split_once("\r\n\r\n") else {
                 continue;
             };
             let length = head.lines().find_map(|line| {
-                line.to_ascii_lowercase()
-                    .strip_prefix("content-length: ")?
-                    .parse()
-                    .ok()
+                let line = line.to_ascii_lowercase();
+                line.strip_prefix("content-length: ")?.parse().ok()
             });
             if body.len() >= length.unwrap_or(0) {
                 let code = head.split(' ').nth(1).context("no code")?.parse()?;
@@ -137,8 +127,9 @@ impl Connection {
         let (code, text) = self.post(pod_review(uid).to_string().as_bytes()).await?;
         ensure!(code == 200, "{code} {text}");
         let answer: Value = serde_json::from_str(&text)?;
+        let response = &answer["response"];
         ensure!(
-            answer["response"]["allowed"] == true && answer["response"]["uid"] == uid,
+            response["allowed"] == true && response["uid"] == uid,
             "{answer}"
         );
         Ok(answer)
@@ -147,15 +138,17 @@ impl Connection {
 
 /// A review of a pod as the API server sends it.
 pub(crate) fn pod_review(uid: &str) -> Value {
+    let kind = json!({"group": "", "version": "v1", "kind": "Pod"});
+    let resource = json!({"group": "", "version": "v1", "resource": "pods"});
     json!({
         "apiVersion": "admission.k8s.io/v1",
         "kind": "AdmissionReview",
         "request": {
             "uid": uid,
-            "kind": {"group": "", "version": "v1", "kind": "Pod"},
-            "resource": {"group": "", "version": "v1", "resource": "pods"},
-            "requestKind": {"group": "", "version": "v1", "kind": "Pod"},
-            "requestResource": {"group": "", "version": "v1", "resource": "pods"},
+            "kind": kind,
+            "resource": resource,
+            "requestKind": kind,
+            "requestResource": resource,
             "namespace": "shop",
             "operation": "CREATE",
             "userInfo": {"username": "system:kube-controller-manager"},

@@ -1,7 +1,7 @@
 //! With `--api-server-client-ca-file`, other clients are refused.
 
 use anyhow::{Result, ensure};
-use serving::certificates::{ManagedConfig, Source};
+use serving::certificates::{ManagedConfig, RotationPolicy, Source};
 use serving::tls::ServingProfile;
 use webhook::serve::LIMITS;
 
@@ -17,10 +17,7 @@ async fn connections_without_the_api_servers_certificate_are_refused() -> Result
     let (clients, others) = (Ca::new("clients")?, Ca::new("others")?);
     let path = folder.path().join("ca");
     std::fs::write(&path, &clients.pem)?;
-    let Source::Managed(source) = managed(
-        &api_server,
-        serving::certificates::RotationPolicy::default(),
-    ) else {
+    let Source::Managed(source) = managed(&api_server, RotationPolicy::default()) else {
         anyhow::bail!("not managed")
     };
     let serving = ServingProfile {
@@ -33,21 +30,13 @@ async fn connections_without_the_api_servers_certificate_are_refused() -> Result
     let bundle = bundles(&api_server)?.concat();
 
     let asks = async |connector| {
-        Connection::open(replica.address, NAME, &connector)
-            .await?
-            .admit("1")
-            .await
+        let mut connection = Connection::open(replica.address, NAME, &connector).await?;
+        connection.admit("1").await
     };
-    ensure!(
-        asks(trusting(&bundle)?).await.is_err(),
-        "without a certificate"
-    );
-    ensure!(
-        asks(trusting_as(&bundle, others.issue(None)?)?)
-            .await
-            .is_err(),
-        "with a certificate of another CA"
-    );
+    let without = asks(trusting(&bundle)?).await;
+    ensure!(without.is_err(), "without a certificate");
+    let other = asks(trusting_as(&bundle, others.issue(None)?)?).await;
+    ensure!(other.is_err(), "with a certificate of another CA");
     asks(trusting_as(&bundle, clients.issue(None)?)?).await?;
     Ok(())
 }

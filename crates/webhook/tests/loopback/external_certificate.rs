@@ -5,8 +5,6 @@ use k8s_openapi::api::admissionregistration::v1::MutatingWebhookConfiguration;
 use kube::Api;
 use kube::api::{Patch, PatchParams};
 use serde_json::json;
-use serving::certificates::{Files, Source};
-use serving::tls::{ServingProfile, TlsFiles};
 use testing::{Pace, eventually};
 use tokio::time::timeout;
 use webhook::registration::CONFIGURATION;
@@ -14,25 +12,19 @@ use webhook::serve::LIMITS;
 
 use crate::api_server::ApiServer;
 use crate::ca::Ca;
-use crate::fixture::{NAME, Replica, registration};
+use crate::fixture::{Replica, registration};
+use crate::rotation::files;
 
 /// Writes this CA as the CA bundle.
 async fn inject(api_server: &ApiServer, authority: &Ca) -> Result<()> {
     let configurations: Api<MutatingWebhookConfiguration> = Api::all(api_server.client());
     let mut desired = registration().desired(Some(&authority.pem), None);
-    desired.metadata.annotations = Some(
-        [(
-            "cert-manager.io/inject-ca-from".to_owned(),
-            "suite/webhook".to_owned(),
-        )]
-        .into(),
-    );
+    let annotation = ("cert-manager.io/inject-ca-from", "suite/webhook");
+    let annotation = [(annotation.0.to_owned(), annotation.1.to_owned())];
+    desired.metadata.annotations = Some(annotation.into());
+    let (params, change) = (PatchParams::apply("cert-manager"), Patch::Apply(desired));
     configurations
-        .patch(
-            CONFIGURATION,
-            &PatchParams::apply("cert-manager").force(),
-            &Patch::Apply(desired),
-        )
+        .patch(CONFIGURATION, &params.force(), &change)
         .await?;
     Ok(())
 }
@@ -42,45 +34,30 @@ async fn external_certificates_are_verified_and_their_expiry_causes_an_event() -
     let (api_server, folder) = (ApiServer::default(), tempfile::tempdir()?);
     let (own, other) = (Ca::new("own")?, Ca::new("other")?);
     let (certificate, key) = own.issue(Some(3))?;
-    let path = |name| folder.path().join(name);
+    let path = |name: &str| folder.path().join(name);
     std::fs::write(path("cert"), certificate)?;
     std::fs::write(path("key"), key)?;
     inject(&api_server, &other).await?;
-    let files = TlsFiles {
-        certificate: path("cert"),
-        private_key: path("key"),
-        authorities: None,
-    };
-    let files = Files {
-        files,
-        authorities: None,
-        follow: true,
-        serving: ServingProfile::default(),
-    };
-    let replica = Replica::start(Source::Files(files), &api_server, LIMITS).await?;
+    let source = files(path, None);
+    let replica = Replica::start(source, &api_server, LIMITS).await?;
 
     let trusted = || -> Option<f64> {
         let families = replica.registry.gather();
-        let family = families
-            .iter()
-            .find(|family| family.name() == "test_certificate_trusted")?;
+        let mut families = families.iter();
+        let family = families.find(|family| family.name() == "test_certificate_trusted")?;
         Some(family.get_metric().first()?.get_gauge().get_value())
     };
-    let is_trusted = async |expected: f64| {
-        let found = trusted();
-        ensure!(found == Some(expected), "{found:?}");
-        Ok(())
+    let trusted_becomes = async |expected: f64| {
+        eventually(format!("trusted is {expected}"), Pace::WITHIN, async || {
+            let found = trusted();
+            ensure!(found == Some(expected), "{found:?}");
+            Ok(())
+        })
+        .await
     };
-    eventually(
-        "the certificate is reported as not trusted",
-        Pace::WITHIN,
-        async || is_trusted(0.0).await,
-    )
-    .await?;
-    ensure!(
-        !*replica.in_effect.borrow(),
-        "no heartbeat while the API server refuses it"
-    );
+    trusted_becomes(0.0).await?;
+    let in_effect = *replica.in_effect.borrow();
+    ensure!(!in_effect, "no heartbeat while the API server refuses it");
     let why = "none of the trusted authorities signed it";
     assert_eq!(
         replica.readiness.report(),
@@ -88,29 +65,20 @@ async fn external_certificates_are_verified_and_their_expiry_causes_an_event() -
     );
 
     inject(&api_server, &own).await?;
-    eventually("it is trusted", Pace::WITHIN, async || {
-        is_trusted(1.0).await
-    })
-    .await?;
-    timeout(
-        Pace::WITHIN.limit,
-        replica.in_effect.clone().wait_for(|is| *is),
-    )
-    .await??;
+    trusted_becomes(1.0).await?;
+    let mut in_effect = replica.in_effect.clone();
+    timeout(Pace::WITHIN.limit, in_effect.wait_for(|is| *is)).await??;
     assert_eq!(replica.readiness.report(), "[+]certificate ok\n");
 
     let events = api_server.among("/apis/events.k8s.io/v1/namespaces/suite/events/");
     let [event] = events.as_slice() else {
         anyhow::bail!("{events:?}")
     };
+    let pod = &event["regarding"];
+    let found = json!([event["type"], event["reason"], pod["kind"], pod["name"]]);
     assert_eq!(
-        (&event["type"], &event["reason"]),
-        (&json!("Warning"), &json!("CertificateExpiring")),
-        "{NAME}"
-    );
-    assert_eq!(
-        (&event["regarding"]["kind"], &event["regarding"]["name"]),
-        (&json!("Pod"), &json!("webhook-0"))
+        found,
+        json!(["Warning", "CertificateExpiring", "Pod", "webhook-0"])
     );
     Ok(())
 }

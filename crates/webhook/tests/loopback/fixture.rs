@@ -69,10 +69,10 @@ impl Replica {
         };
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
         let address = listener.local_addr()?;
-        let tls = Some(certificates.current());
+        let (router, tls) = (handler.router(), Some(certificates.current()));
         let server = tokio::spawn(serve(
             listener,
-            handler.router(),
+            router,
             tls,
             limits,
             CancellationToken::new(),
@@ -85,8 +85,8 @@ impl Replica {
             Recorder::new(api_server.client(), "webhook".into()),
             ("suite", "webhook-0"),
         );
-        let replica =
-            webhook::registration::Replica::from_pod_name(api_server.client(), "suite", pod);
+        let client = api_server.client();
+        let replica = webhook::registration::Replica::from_pod_name(client, "suite", pod);
         let registrar = Registrar::new(registration, replica, Duration::from_millis(100));
         let resync = Duration::from_secs(15);
         let ca_bundles = Controller::new(certificates, registrar, monitor, clock, resync);

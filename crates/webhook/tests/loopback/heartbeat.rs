@@ -23,6 +23,11 @@ struct Time {
 }
 
 impl Time {
+    fn starting() -> Self {
+        let start = Instant::now();
+        Self { start }
+    }
+
     fn now(self) -> SystemTime {
         SystemTime::UNIX_EPOCH + DAY * 20_000 + self.start.elapsed()
     }
@@ -44,21 +49,13 @@ fn heartbeat(api_server: &ApiServer, holder: &str, time: Time, own: SystemTime) 
 }
 
 fn renewed_at(lease: &Value) -> Option<SystemTime> {
-    let time: Timestamp = lease["spec"]["renewTime"]
-        .as_str()?
-        .parse()
-        .expect("a time");
-    Some(time.into())
+    let time = lease["spec"]["renewTime"].as_str()?;
+    Some(time.parse::<Timestamp>().expect("a time").into())
 }
 
 #[tokio::test(start_paused = true)]
 async fn the_renew_time_is_current_whatever_the_clocks_of_replicas_show() {
-    let (api_server, time) = (
-        ApiServer::default(),
-        Time {
-            start: Instant::now(),
-        },
-    );
+    let (api_server, time) = (ApiServer::default(), Time::starting());
     let (_sender, in_effect) = watch::channel(true);
     let now = time.now();
     for (holder, own) in [
@@ -74,65 +71,46 @@ async fn the_renew_time_is_current_whatever_the_clocks_of_replicas_show() {
         sleep(Duration::from_secs(5)).await;
         let lease = api_server.get(PATH).expect("a lease");
         let renewed = renewed_at(&lease).expect("a renewTime");
-        let (age, ahead) = (
-            time.now().duration_since(renewed),
-            renewed.duration_since(time.now()),
-        );
+        let age = time.now().duration_since(renewed);
+        let ahead = renewed.duration_since(time.now());
         // The `Date` of a response has whole seconds.
         let is_current = age.is_ok_and(|age| age <= INTERVAL + Duration::from_secs(2))
             || ahead.is_ok_and(|ahead| ahead <= Duration::from_secs(1));
         // As an older version or a user may write it.
         let is_wrong = second % 300 == 0;
         assert!(is_current, "after {second} s: {lease}");
-        assert!(
-            last.is_none_or(|last| renewed + Duration::from_secs(1) >= last),
-            "moved back at {second} s"
-        );
+        let is_later = last.is_none_or(|last| renewed + Duration::from_secs(1) >= last);
+        assert!(is_later, "moved back at {second} s");
         last = Some(renewed);
         if is_wrong {
             let mut wrong = lease;
-            wrong["spec"]["renewTime"] = json!(
-                Timestamp::try_from(time.now() + DAY * 200)
-                    .expect("a time")
-                    .to_string()
-            );
+            let ahead = Timestamp::try_from(time.now() + DAY * 200).expect("a time");
+            wrong["spec"]["renewTime"] = json!(ahead.to_string());
             api_server.put(PATH, &wrong);
             sleep(INTERVAL).await;
         }
         let versions = api_server.versions(PATH).len();
-        assert!(
-            versions - before <= 15,
-            "{} writes in a few seconds",
-            versions - before
-        );
+        let writes = versions - before;
+        assert!(writes <= 15, "{writes} writes in a few seconds");
         before = versions;
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn the_lease_is_renewed_only_while_the_webhook_is_in_effect() {
-    let (api_server, time) = (
-        ApiServer::default(),
-        Time {
-            start: Instant::now(),
-        },
-    );
+    let (api_server, time) = (ApiServer::default(), Time::starting());
     let (sender, in_effect) = watch::channel(false);
     tokio::spawn(heartbeat(&api_server, "right", time, time.now()).run(in_effect));
+    let renewed = || renewed_at(&api_server.get(PATH).expect("a lease")).expect("a renewTime");
     let hour = Duration::from_hours(1);
     sleep(hour).await;
     assert_eq!(api_server.get(PATH), None);
     for _ in 0..2 {
         sender.send(true).expect("a heartbeat");
         sleep(hour).await;
-        let renewed = renewed_at(&api_server.get(PATH).expect("a lease")).expect("a renewTime");
-        assert!(renewed + INTERVAL * 2 > time.now());
+        assert!(renewed() + INTERVAL * 2 > time.now());
         sender.send(false).expect("a heartbeat");
         sleep(hour).await;
-        let renewed = renewed_at(&api_server.get(PATH).expect("a lease")).expect("a renewTime");
-        assert!(
-            renewed + hour - INTERVAL * 2 < time.now(),
-            "renewed {renewed:?}"
-        );
+        assert!(renewed() + hour - INTERVAL * 2 < time.now());
     }
 }

@@ -23,10 +23,8 @@ async fn a_deleted_secret_is_restored_under_load() -> Result<()> {
         tick: Duration::from_millis(100),
         ..RotationPolicy::default()
     };
-    let replicas = vec![
-        Replica::start(managed(&api_server, profile), &api_server, LIMITS).await?,
-        Replica::start(managed(&api_server, profile), &api_server, LIMITS).await?,
-    ];
+    let start = || Replica::start(managed(&api_server, profile), &api_server, LIMITS);
+    let replicas = vec![start().await?, start().await?];
     let before = api_server.get(SECRET).context("no Secret")?;
     let is_back = async || {
         eventually("it is back", Pace::WITHIN, async || {
@@ -42,11 +40,8 @@ async fn a_deleted_secret_is_restored_under_load() -> Result<()> {
         api_server.refuse(Some("/secrets/"));
         api_server.delete(SECRET);
         eventually("writes are refused", Pace::WITHIN, async || {
-            ensure!(
-                api_server.refused() >= REFUSED,
-                "{} so far",
-                api_server.refused()
-            );
+            let refused = api_server.refused();
+            ensure!(refused >= REFUSED, "{refused} so far");
             Ok(())
         })
         .await?;
@@ -54,9 +49,7 @@ async fn a_deleted_secret_is_restored_under_load() -> Result<()> {
         is_back().await
     };
     under_load(replicas, &api_server, false, (1, 1), deletions).await?;
-    ensure!(
-        bundles(&api_server)?.len() == 1,
-        "the registration has changed"
-    );
+    let bundles = bundles(&api_server)?.len();
+    ensure!(bundles == 1, "the registration has changed");
     Ok(())
 }

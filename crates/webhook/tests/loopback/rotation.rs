@@ -57,6 +57,21 @@ pub(crate) fn managed(api_server: &ApiServer, profile: RotationPolicy) -> Source
     }))
 }
 
+/// The files that `path` has for `cert`, `key` and the name of a CA bundle.
+pub(crate) fn files(path: impl Fn(&str) -> PathBuf, bundle: Option<&str>) -> Source {
+    let files = TlsFiles {
+        certificate: path("cert"),
+        private_key: path("key"),
+        authorities: None,
+    };
+    Source::Files(Files {
+        files,
+        authorities: bundle.map(path),
+        follow: true,
+        serving: ServingProfile::default(),
+    })
+}
+
 fn bundle(configuration: &Value) -> Result<String> {
     let bundle = configuration["webhooks"][0]["clientConfig"]["caBundle"].clone();
     let bundle: ByteString = serde_json::from_value(bundle).context("no bundle")?;
@@ -66,11 +81,8 @@ fn bundle(configuration: &Value) -> Result<String> {
 /// The bundles registered so far, oldest first. API servers use the last one, or for a while the
 /// one before.
 pub(crate) fn bundles(api_server: &ApiServer) -> Result<Vec<String>> {
-    let mut bundles: Vec<String> = api_server
-        .versions(CONFIGURATION)
-        .iter()
-        .map(bundle)
-        .collect::<Result<_>>()?;
+    let versions = api_server.versions(CONFIGURATION);
+    let mut bundles = versions.iter().map(bundle).collect::<Result<Vec<_>>>()?;
     bundles.dedup();
     Ok(bundles)
 }
@@ -90,21 +102,15 @@ impl Clients {
         let mut ticks = interval(INTERVAL);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Burst);
         while !self.stop.is_cancelled() {
-            let wrong = || {
-                format!(
-                    "client {client}, after {} reviews",
-                    self.sent.load(Ordering::Relaxed)
-                )
-            };
+            let sent = || self.sent.load(Ordering::Relaxed);
+            let wrong = || format!("client {client}, after {} reviews", sent());
             let Some(mut connection) = self.connect(client).await.with_context(wrong)? else {
                 continue;
             };
             for review in 0..REVIEWS_PER_CONNECTION {
                 ticks.tick().await;
-                connection
-                    .admit(&format!("{client}-{review}"))
-                    .await
-                    .with_context(wrong)?;
+                let admitted = connection.admit(&format!("{client}-{review}")).await;
+                admitted.with_context(wrong)?;
                 self.sent.fetch_add(1, Ordering::Relaxed);
             }
         }
@@ -140,71 +146,53 @@ pub(crate) async fn under_load(
     })
     .await?;
     let started = Instant::now();
-    let (api_server, sent, stop) = (
-        api_server.clone(),
-        AtomicU32::new(0),
-        CancellationToken::new(),
-    );
     let load = Arc::new(Clients {
         replicas,
         api_server: api_server.clone(),
         with_lag,
-        sent,
-        stop,
+        sent: AtomicU32::new(0),
+        stop: CancellationToken::new(),
     });
     let mut clients = JoinSet::new();
     for client in 0..CLIENTS {
         let load = Arc::clone(&load);
         clients.spawn(async move { load.run(client).await });
     }
-    let enough = eventually(
-        "there were enough bundles, certificates and reviews",
-        Pace::WITHIN,
-        async || {
-            let bundles = bundles(&api_server).map_or(0, |bundles| bundles.len());
-            let (certificates, sent) =
-                (certificates(&api_server), load.sent.load(Ordering::Relaxed));
-            let is_enough = bundles >= enough_bundles
-                && certificates >= enough_certificates
-                && sent >= MIN_REVIEWS;
-            ensure!(
-                is_enough,
-                "{bundles} bundles, {certificates} certificates, {sent} reviews"
-            );
-            Ok(())
-        },
-    );
+    let sent = || load.sent.load(Ordering::Relaxed);
+    let enough = eventually("there was enough of each", Pace::WITHIN, async || {
+        let bundles = bundles(api_server).map_or(0, |bundles| bundles.len());
+        let (certificates, sent) = (certificates(api_server), sent());
+        let all = format!("{bundles} bundles, {certificates} certificates, {sent} reviews");
+        let rotated = bundles >= enough_bundles && certificates >= enough_certificates;
+        ensure!(rotated && sent >= MIN_REVIEWS, all);
+        Ok(())
+    });
     let (enough, done) = tokio::join!(enough, meanwhile);
     load.stop.cancel();
     for client in clients.join_all().await {
         client?;
     }
     done?;
-    eprintln!(
-        "{} reviews in {:?}, none failed",
-        load.sent.load(Ordering::Relaxed),
-        started.elapsed()
-    );
+    let took = started.elapsed();
+    eprintln!("{} reviews in {took:?}, none failed", sent());
     enough
 }
 
 /// The number of different certificates that were in the Secret.
 fn certificates(api_server: &ApiServer) -> usize {
     let secrets = api_server.versions("vpa-tls-certs");
-    secrets
+    let certificates = secrets
         .iter()
-        .map(|secret| secret["data"]["serverCert.pem"].to_string())
-        .collect::<BTreeSet<_>>()
-        .len()
+        .map(|secret| &secret["data"]["serverCert.pem"]);
+    let certificates: BTreeSet<_> = certificates.map(Value::to_string).collect();
+    certificates.len()
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn two_replicas_rotate_certificates_and_cas_twice_under_load() -> Result<()> {
     let api_server = ApiServer::default();
-    let replicas = vec![
-        Replica::start(managed(&api_server, fast_rotation()), &api_server, LIMITS).await?,
-        Replica::start(managed(&api_server, fast_rotation()), &api_server, LIMITS).await?,
-    ];
+    let start = || Replica::start(managed(&api_server, fast_rotation()), &api_server, LIMITS);
+    let replicas = vec![start().await?, start().await?];
     // The first CA, both, the second alone; both, the third alone.
     under_load(replicas, &api_server, true, (5, 5), async { Ok(()) }).await
 }
@@ -245,27 +233,13 @@ async fn files_are_replaced_under_load() -> Result<()> {
     let mut authority = Ca::new("first")?;
     let (certificate, key) = authority.issue(None)?;
     mounted.put(&certificate, &key, &authority.pem)?;
-    let files = TlsFiles {
-        certificate: mounted.path("cert"),
-        private_key: mounted.path("key"),
-        authorities: None,
-    };
-    let files = Files {
-        files,
-        authorities: Some(mounted.path("ca")),
-        follow: true,
-        serving: ServingProfile::default(),
-    };
-    let replica = Replica::start(Source::Files(files), &api_server, LIMITS).await?;
+    let source = files(|name| mounted.path(name), Some("ca"));
+    let replica = Replica::start(source, &api_server, LIMITS).await?;
     let address = replica.address;
     let bundle_becomes = async |expected: &str| {
-        let is_so = || {
-            api_server
-                .get(CONFIGURATION)
-                .is_some_and(|now| bundle(&now).is_ok_and(|now| now == expected))
-        };
         eventually("the new CAs are registered", Pace::WITHIN, async || {
-            ensure!(is_so(), "the old ones are");
+            let now = api_server.get(CONFIGURATION).context("none")?;
+            ensure!(bundle(&now)? == expected, "the old ones are");
             Ok(())
         })
         .await

@@ -3,11 +3,11 @@
 use std::convert::Infallible;
 use std::net::Ipv4Addr;
 use std::sync::{Arc, Mutex};
-use std::time::Instant;
 
-use anyhow::{Context as _, Result, ensure};
+use anyhow::{Result, ensure};
 use axum::body::{Body, Bytes};
-use axum::http::{Request, Response, StatusCode};
+use axum::http::{Request, StatusCode};
+use axum::response::{IntoResponse as _, Response};
 use futures::stream::StreamExt as _;
 use kube::Client;
 use prometheus::Registry;
@@ -31,38 +31,27 @@ use crate::fixture::NAME;
 fn cluster(events: mpsc::UnboundedReceiver<Value>) -> Client {
     let events = Arc::new(Mutex::new(Some(events)));
     let service = tower::service_fn(move |request: Request<kube::client::Body>| {
-        let path = request.uri().path().to_owned();
-        let is_watch = request
-            .uri()
-            .query()
-            .is_some_and(|query| query.contains("watch=true"));
-        let events = if is_watch && path.ends_with("verticalpodautoscalers") {
-            events.lock().unwrap().take()
-        } else {
-            None
-        };
+        let (path, query) = (request.uri().path().to_owned(), request.uri().query());
+        let is_watch = query.is_some_and(|query| query.contains("watch=true"));
+        let is_watched = is_watch && path.ends_with("verticalpodautoscalers");
+        let events = is_watched.then(|| events.lock().unwrap().take()).flatten();
         async move {
             let body = if let Some(mut events) = events {
-                let lines = futures::stream::poll_fn(move |context| events.poll_recv(context));
-                Body::from_stream(
-                    lines.map(|event| Ok::<_, Infallible>(Bytes::from(format!("{event}\n")))),
-                )
+                let events = futures::stream::poll_fn(move |context| events.poll_recv(context));
+                let lines = events.map(|event| Bytes::from(format!("{event}\n")));
+                Body::from_stream(lines.map(Ok::<_, Infallible>))
             } else if is_watch {
                 Body::from_stream(futures::stream::pending::<Result<Bytes, Infallible>>())
             } else if path.contains("/leases/") {
-                return Ok(Response::builder()
-                    .status(StatusCode::NOT_FOUND)
-                    .body(Body::empty())
-                    .unwrap());
+                return Ok(StatusCode::NOT_FOUND.into_response());
             } else {
                 let items = match path.rsplit('/').next() {
                     Some("statefulsets") => json!([stateful_set()]),
                     Some("verticalpodautoscalers") => json!([autoscaler()]),
                     _ => json!([]),
                 };
-                Body::from(
-                    json!({"metadata": {"resourceVersion": "1"}, "items": items}).to_string(),
-                )
+                let list = json!({"metadata": {"resourceVersion": "1"}, "items": items});
+                Body::from(list.to_string())
             };
             Ok::<_, Infallible>(Response::new(body))
         }
@@ -105,30 +94,15 @@ fn review() -> Value {
 async fn the_view_is_current_as_long_as_reviews_are_served() -> Result<()> {
     let (folder, authority) = (tempfile::tempdir()?, Ca::new("own")?);
     let (certificate, key) = authority.issue(None)?;
-    let path = |name: &str, text: &str| -> Result<String> {
-        std::fs::write(folder.path().join(name), text)?;
-        Ok(folder
-            .path()
-            .join(name)
-            .to_str()
-            .context("a path")?
-            .to_owned())
-    };
-    let (certificate, key) = (path("cert", &certificate)?, path("key", &key)?);
-    let words = [
-        "webhook",
-        "--register-webhook=false",
-        "--tls-cert-file",
-        &certificate,
-        "--tls-private-key",
-        &key,
-    ];
-    let args: Args = PROGRAM.try_parse_from(words)?;
+    let path = |name: &str| folder.path().join(name);
+    std::fs::write(path("cert"), certificate)?;
+    std::fs::write(path("key"), key)?;
+    let [cert, key] = ["cert", "key"].map(|name| path(name).display().to_string());
+    let words = format!("--register-webhook=false --tls-cert-file={cert} --tls-private-key={key}");
+    let args: Args = PROGRAM.parse_line(&words).map_err(anyhow::Error::msg)?;
 
-    let (events, cluster) = {
-        let (sender, receiver) = mpsc::unbounded_channel();
-        (sender, cluster(receiver))
-    };
+    let (events, receiver) = mpsc::unbounded_channel();
+    let cluster = cluster(receiver);
     let (registry, shutdown) = (Registry::new(), CancellationToken::new());
     let (tasks, _failures) = Tasks::new(shutdown.clone());
     let chassis = Chassis {
@@ -150,36 +124,23 @@ async fn the_view_is_current_as_long_as_reviews_are_served() -> Result<()> {
     let connector = trusting(&authority.pem)?;
     let review = review().to_string();
     let is_sized = async || -> Result<bool> {
-        let (code, text) = Connection::open(address, NAME, &connector)
-            .await?
-            .post(review.as_bytes())
-            .await?;
+        let mut connection = Connection::open(address, NAME, &connector).await?;
+        let (code, text) = connection.post(review.as_bytes()).await?;
         ensure!(code == 200, "{code} {text}");
         Ok(serde_json::from_str::<Value>(&text)?["response"]["patch"].is_string())
     };
     ensure!(is_sized().await?, "the pod has a recommendation");
 
-    let shutdown_at = Instant::now();
     shutdown.cancel();
     ensure!(is_sized().await?, "it still has");
     events.send(json!({"type": "DELETED", "object": autoscaler()}))?;
-    eventually(
-        "the pod has no recommendation any more",
-        Pace::WITHIN,
-        async || {
-            ensure!(
-                !is_sized().await?,
-                "sized by a deleted VPA, {:?} after the shutdown",
-                shutdown_at.elapsed()
-            );
-            Ok(())
-        },
-    )
-    .await?;
+    let deleted = eventually("the pod is not sized any more", Pace::WITHIN, async || {
+        ensure!(!is_sized().await?, "sized by a deleted VPA");
+        Ok(())
+    });
+    deleted.await?;
     running.await??;
-    ensure!(
-        tasks.drain(Pace::WITHIN.limit).await == 0,
-        "the watches have ended"
-    );
+    let left = tasks.drain(Pace::WITHIN.limit).await;
+    ensure!(left == 0, "the watches have ended");
     Ok(())
 }

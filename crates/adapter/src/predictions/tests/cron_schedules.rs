@@ -2,6 +2,15 @@
 
 use super::*;
 
+const NONE: Result<&[&str], &str> =
+    Err("there is no EffectiveHorizontalPodAutoscaler with crons that matches the selector");
+
+/// A window from one full hour to another.
+fn hours(start: u8, end: u8, target_replicas: i32) -> CronSpec {
+    let (start, end) = (format!("0 {start} * * *"), format!("0 {end} * * *"));
+    cron(&start, &end, target_replicas)
+}
+
 fn check_cron(cron_schedules: Vec<CronSchedule>, selector: &str, found: Result<&[&str], &str>) {
     let mut view = shop();
     for schedule in cron_schedules {
@@ -22,88 +31,60 @@ fn check_cron(cron_schedules: Vec<CronSchedule>, selector: &str, found: Result<&
 #[test]
 fn open_windows_set_the_replicas() {
     let selector = format!("{OF_WEB}cron");
-    let (open, open_too) = (
-        cron("0 9 * * *", "0 17 * * *", 8),
-        cron("0 10 * * *", "0 14 * * *", 6),
-    );
-    let over_midnight = cron("0 22 * * *", "0 13 * * *", 7);
-    let (closed, low) = (
-        cron("0 13 * * *", "0 17 * * *", 9),
-        cron("0 9 * * *", "0 17 * * *", 1),
-    );
-    let web =
-        |crons: Vec<CronSpec>, has_metrics| vec![schedule("web", "Deployment", crons, has_metrics)];
-    check_cron(
-        web(vec![open.clone(), open_too, closed.clone()], true),
-        &selector,
-        Ok(&["8"]),
-    );
-    check_cron(web(vec![over_midnight], true), &selector, Ok(&["7"]));
-    check_cron(web(vec![low], true), &selector, Ok(&["2"]));
-    check_cron(web(vec![closed.clone()], true), &selector, Ok(&["2"]));
-    // The watch has not yet seen the change from five to eight replicas.
-    check_cron(web(vec![closed.clone()], false), &selector, Ok(&["8"]));
-    check_cron(
-        web(vec![closed.clone(), open.clone()], false),
-        &selector,
-        Ok(&["8"]),
-    );
-    let none =
-        Err("there is no EffectiveHorizontalPodAutoscaler with crons that matches the selector");
-    check_cron(web(vec![], true), &selector, none);
-    check_cron(vec![], &selector, none);
+    let (open, open_too) = (hours(9, 17, 8), hours(10, 14, 6));
+    let (over_midnight, low) = (hours(22, 13, 7), hours(9, 17, 1));
+    let web = |crons: &[&CronSpec], has_metrics| {
+        let crons = crons.iter().copied().cloned().collect();
+        vec![schedule("web", "Deployment", crons, has_metrics)]
+    };
+    let closed = hours(13, 17, 9);
+    for (schedules, expected) in [
+        (web(&[&open, &open_too, &closed], true), Ok(&["8"][..])),
+        (web(&[&over_midnight], true), Ok(&["7"])),
+        (web(&[&low], true), Ok(&["2"])),
+        (web(&[&closed], true), Ok(&["2"])),
+        // The watch has not yet seen the change from five to eight replicas.
+        (web(&[&closed], false), Ok(&["8"])),
+        (web(&[&closed, &open], false), Ok(&["8"])),
+        (web(&[], true), NONE),
+        (vec![], NONE),
+    ] {
+        check_cron(schedules, &selector, expected);
+    }
 }
 
 #[test]
 fn of_several_ehpas_of_a_workload_the_oldest_counts() {
     let selector = format!("{OF_WEB}cron");
-    let (open, closed) = (
-        cron("0 9 * * *", "0 17 * * *", 8),
-        cron("0 13 * * *", "0 17 * * *", 9),
-    );
+    let (open, closed) = (hours(9, 17, 8), hours(13, 17, 9));
     let made = |name: &str, ago: i64, cron: Option<&CronSpec>, has_metrics: bool| CronSchedule {
         key: ObjectKey::new("shop", name),
         created_at: now().checked_sub(SignedDuration::from_secs(ago)).ok(),
         ..schedule(
             "web",
             "Deployment",
-            cron.cloned().into_iter().collect(),
+            Vec::from_iter(cron.cloned()),
             has_metrics,
         )
     };
     let elder = || made("z", 60, Some(&closed), true);
-    check_cron(
-        vec![elder(), made("a", 30, Some(&open), true)],
-        &selector,
-        Ok(&["2"]),
-    );
-    check_cron(
-        vec![elder(), made("a", 60, Some(&open), true)],
-        &selector,
-        Ok(&["8"]),
-    );
-    check_cron(
-        vec![elder(), made("a", 30, Some(&closed), false)],
-        &selector,
-        Ok(&["2"]),
-    );
+    let younger = || made("a", 30, Some(&open), true);
+    let as_old = made("a", 60, Some(&open), true);
+    let idle = made("a", 30, Some(&closed), false);
     let leaving = CronSchedule {
         is_terminating: true,
         ..elder()
     };
-    check_cron(
-        vec![leaving.clone(), made("a", 30, Some(&open), true)],
-        &selector,
-        Ok(&["8"]),
-    );
-    let none =
-        Err("there is no EffectiveHorizontalPodAutoscaler with crons that matches the selector");
-    check_cron(vec![leaving], &selector, none);
-    check_cron(
-        vec![made("z", 60, None, true), made("a", 30, Some(&open), true)],
-        &selector,
-        none,
-    );
+    for (schedules, expected) in [
+        (vec![elder(), younger()], Ok(&["2"][..])),
+        (vec![elder(), as_old], Ok(&["8"])),
+        (vec![elder(), idle], Ok(&["2"])),
+        (vec![leaving.clone(), younger()], Ok(&["8"])),
+        (vec![leaving], NONE),
+        (vec![made("z", 60, None, true), younger()], NONE),
+    ] {
+        check_cron(schedules, &selector, expected);
+    }
 }
 
 #[test]
@@ -124,17 +105,10 @@ fn of_several_predictions_of_a_workload_that_of_the_oldest_ehpa_counts() {
         }
         // Only one of them has the second metric.
         let values = [("resource.cpu", 90.0), ("external.more", 5.0)];
-        view.predicted_metrics.apply(Arc::new(prediction(
-            "a",
-            workload("Deployment", "web"),
-            &values,
-            0,
-        )));
-        let found = external(
-            view,
-            "crane_autoscaling_prediction",
-            &format!("{OF_WEB}{identifier}"),
-        );
+        view.predicted_metrics
+            .apply(Arc::new(prediction("a", "web", &values, 0)));
+        let selector = format!("{OF_WEB}{identifier}");
+        let found = external(view, "crane_autoscaling_prediction", &selector);
         assert_eq!(found, Ok(Some(vec![expected.to_owned()])), "{identifier}");
     }
 }
@@ -146,22 +120,17 @@ fn no_window_opens_on_a_holiday() {
         holidays,
         ..schedule("web", "Deployment", crons, true)
     };
-    let (open, over_midnight) = (
-        cron("0 9 * * *", "0 17 * * *", 8),
-        cron("0 22 * * *", "0 13 * * *", 7),
-    );
+    let (open, over_midnight) = (hours(9, 17, 8), hours(22, 13, 7));
     let today = || Ok(vec!["2026-01-07".parse().expect("a date")]);
-    check_cron(vec![on(vec![open.clone()], today())], &selector, Ok(&["2"]));
-    check_cron(
-        vec![on(vec![over_midnight], today())],
-        &selector,
-        Ok(&["7"]),
-    );
-    check_cron(
-        vec![on(vec![open], Err(HolidaysError::Date("soon".to_owned())))],
-        &selector,
-        Ok(&["8"]),
-    );
+    let unreadable = Err(HolidaysError::Date("soon".to_owned()));
+    for (cron, holidays, expected) in [
+        (open.clone(), today(), "2"),
+        (over_midnight, today(), "7"),
+        (open, unreadable, "8"),
+    ] {
+        let schedules = vec![on(vec![cron], holidays)];
+        check_cron(schedules, &selector, Ok(&[expected]));
+    }
 }
 
 #[test]
@@ -169,20 +138,10 @@ fn invalid_windows_and_unreadable_workloads_are_errors() {
     let selector = |kind: &str, name: &str| {
         format!("targetKind={kind},targetName={name},resourceIdentifier=cron")
     };
-    let (closed, odd) = (
-        cron("0 13 * * *", "0 17 * * *", 9),
-        cron("0 9 * * *", "0 17 * *", 8),
-    );
-    check_cron(
-        vec![schedule(
-            "web",
-            "Deployment",
-            vec![closed.clone(), odd],
-            true,
-        )],
-        &selector("Deployment", "web"),
-        Err("crons[1] of shop/web: end: there must be five fields, not 4"),
-    );
+    let (closed, odd) = (hours(13, 17, 9), cron("0 9 * * *", "0 17 * *", 8));
+    let both = schedule("web", "Deployment", vec![closed.clone(), odd], true);
+    let why = "crons[1] of shop/web: end: there must be five fields, not 4";
+    check_cron(vec![both], &selector("Deployment", "web"), Err(why));
     check_cron(
         vec![schedule("web", "StatefulSet", vec![closed.clone()], false)],
         &selector("StatefulSet", "web"),

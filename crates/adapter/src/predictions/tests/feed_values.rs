@@ -39,17 +39,9 @@ fn from_feed(uid: &str, values: Vec<f64>, reason: &str, is_heard: bool) -> Subsc
 fn check_feed(name: &str, subscription: Subscription<Forecast>, found: Result<&str, &str>) {
     let selector =
         format!("targetKind=Deployment,targetName={name},resourceIdentifier=resource.cpu");
-    let selector = selector.parse().expect("a selector");
-    let request = ExternalMetricRequest {
-        namespace: "shop".to_owned(),
-        metric: "crane_autoscaling_prediction".to_owned(),
-        selector,
-    };
-    let answer = wait(
-        expected(shop())
-            .with_feed(Some(watch::channel(subscription).1))
-            .external(&request, &Flow::default(), now()),
-    );
+    let request = ExternalMetricRequest::new("shop", "crane_autoscaling_prediction", &selector);
+    let predictions = expected(shop()).with_feed(Some(watch::channel(subscription).1));
+    let answer = wait(predictions.external(&request, &Flow::default(), now()));
     let answer = answer.map(|values| {
         values
             .expect("it is ours")
@@ -76,30 +68,18 @@ fn predictions_and_schedules_use_the_api_servers_time_and_watches_the_machines()
             .apply(Arc::new(schedule("web", "Deployment", vec![window], true)));
         let stale_since = Some(own - SignedDuration::from_mins(4));
         for resource in [Resource::Ehpas, Resource::Predictions] {
-            view.set_freshness(
-                resource,
-                Freshness {
-                    synced: true,
-                    stale_since,
-                    ..Freshness::default()
-                },
-            );
+            let freshness = Freshness {
+                synced: true,
+                stale_since,
+                ..Freshness::default()
+            };
+            view.set_freshness(resource, freshness);
         }
         let expected = expected(view).with_clock(clock.clone());
-        let selector = format!(
-            "{OF_WEB}{}",
-            if metric.ends_with("cron") {
-                "cron"
-            } else {
-                "resource.cpu"
-            }
-        );
-        let selector = selector.parse().expect("a selector");
-        let request = ExternalMetricRequest {
-            namespace: "shop".to_owned(),
-            metric: metric.to_owned(),
-            selector,
-        };
+        let is_cron = metric.ends_with("cron");
+        let identifier = if is_cron { "cron" } else { "resource.cpu" };
+        let selector = format!("{OF_WEB}{identifier}");
+        let request = ExternalMetricRequest::new("shop", metric, &selector);
         let values = wait(expected.external(&request, &Flow::default(), own));
         values
             .ok()
@@ -123,37 +103,15 @@ fn predictions_and_schedules_use_the_api_servers_time_and_watches_the_machines()
 
 #[test]
 fn the_feed_precedes_the_status_while_it_is_connected_and_valid() {
-    check_feed(
-        "web",
-        from_feed("web", vec![4.5; 121], "", true),
-        Ok("4500m"),
-    );
-    check_feed(
-        "web",
-        from_feed("web", vec![4.5; 121], "", false),
-        Ok("2900m"),
-    );
-    check_feed(
-        "web",
-        from_feed("another", vec![4.5; 121], "", true),
-        Ok("2900m"),
-    );
-    check_feed(
-        "web",
-        from_feed("web", vec![], "too little history", true),
-        Ok("2900m"),
-    );
-    check_feed(
-        "old",
-        from_feed("old", vec![4.5; 121], "", true),
-        Ok("4500m"),
-    );
+    let ready = |uid, is_heard| from_feed(uid, vec![4.5; 121], "", is_heard);
+    let unready = |uid| from_feed(uid, vec![], "too little history", true);
+    check_feed("web", ready("web", true), Ok("4500m"));
+    check_feed("web", ready("web", false), Ok("2900m"));
+    check_feed("web", ready("another", true), Ok("2900m"));
+    check_feed("web", unready("web"), Ok("2900m"));
+    check_feed("old", ready("old", true), Ok("4500m"));
     let why = "the TimeSeriesPrediction is not ready: too little history";
-    check_feed(
-        "old",
-        from_feed("old", vec![], "too little history", true),
-        Err(why),
-    );
+    check_feed("old", unready("old"), Err(why));
     let why = "the TimeSeriesPrediction ended its last whole window 3600s ago, limit 300s";
-    check_feed("old", from_feed("old", vec![4.5; 121], "", false), Err(why));
+    check_feed("old", ready("old", false), Err(why));
 }

@@ -15,12 +15,8 @@ fn answer(desired: i32, current: i32) -> Result<i64, String> {
     let name = format!("size-{desired}-{current}");
     let mut view = shop();
     let closed = cron("0 13 * * *", "0 17 * * *", 9);
-    view.cron_schedules.apply(std::sync::Arc::new(schedule(
-        &name,
-        "Deployment",
-        vec![closed],
-        false,
-    )));
+    let schedule = schedule(&name, "Deployment", vec![closed], false);
+    view.cron_schedules.apply(std::sync::Arc::new(schedule));
     let selector = format!("targetKind=Deployment,targetName={name},resourceIdentifier=cron");
     let values = external(view, "crane_autoscaling_cron", &selector)?.expect("it is ours");
     Ok(values
@@ -29,7 +25,7 @@ fn answer(desired: i32, current: i32) -> Result<i64, String> {
         .sum())
 }
 
-/// Returns the replicas that the autoscaler sets.
+/// Returns the replicas that the HPA controller sets.
 fn set(desired: i32, current: i32) -> i32 {
     let workload = Workload {
         pods: &[],

@@ -1,4 +1,4 @@
-//! Upstream providers in the routes file.
+//! The entry of one provider (`upstreams`) in the routes file.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -8,7 +8,7 @@ use runtime::GoDuration;
 use serde::{Deserialize, Deserializer};
 
 use super::{FileError, refuse};
-use crate::service_ref::OwnService;
+use crate::service_ref::ServiceRef;
 
 /// The longest timeout. The adapter responds within two seconds, which leaves time for the last
 /// known response.
@@ -84,7 +84,7 @@ fn duration<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Duration, D::E
 impl UpstreamSpec {
     pub(in crate::routes) fn check(
         &self,
-        own: &OwnService,
+        own: &ServiceRef,
         field: impl Fn(&str) -> String,
     ) -> Result<(), FileError> {
         match (&self.service, &self.url) {
@@ -193,7 +193,7 @@ impl UpstreamSpec {
 
     /// Whether the upstream serves the metrics of this Service: it is that Service, or KEDA's
     /// operator in its namespace.
-    pub(in crate::routes) fn serves_metrics_of(&self, service: &OwnService) -> bool {
+    pub(in crate::routes) fn serves_metrics_of(&self, service: &ServiceRef) -> bool {
         let Ok(name) = self.server_name() else {
             return false;
         };

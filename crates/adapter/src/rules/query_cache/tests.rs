@@ -17,6 +17,27 @@ fn one(value: f64) -> Vec<InstantSample> {
     }]
 }
 
+/// One sample whose label has a value of this length.
+fn labelled(length: usize) -> Vec<InstantSample> {
+    let mut samples = one(1.0);
+    samples[0]
+        .labels
+        .insert("pod".to_owned(), "x".repeat(length));
+    samples
+}
+
+/// A cache that serves last good results for a minute.
+fn cache() -> QueryCache {
+    QueryCache::new(Duration::from_mins(1))
+}
+
+fn small_cache(max_bytes: usize) -> QueryCache {
+    QueryCache {
+        max_bytes,
+        ..cache()
+    }
+}
+
 fn failure(why: &str) -> QueryFailure {
     QueryFailure {
         message: why.to_owned(),
@@ -32,10 +53,10 @@ async fn check(
     expected: Result<(f64, Source), &str>,
 ) {
     let answer = answer.map(one).map_err(failure);
-    let got = answers
-        .get("up", &Flow::default(), at(second), async move { answer })
-        .await;
+    let flow = Flow::default();
+    let got = answers.get("up", &flow, at(second), async move { answer });
     let got = got
+        .await
         .map(|(samples, from)| (samples[0].value, from))
         .map_err(|refusal| refusal.to_string());
     assert_eq!(got, expected.map_err(str::to_owned), "at {second}");
@@ -43,7 +64,7 @@ async fn check(
 
 #[tokio::test]
 async fn results_are_fresh_for_a_short_time() {
-    let answers = QueryCache::new(Duration::from_mins(1));
+    let answers = cache();
     check(&answers, 0, Ok(1.0), Ok((1.0, Source::Store))).await;
     check(&answers, 4, Ok(2.0), Ok((1.0, Source::Store))).await;
     check(&answers, 6, Ok(3.0), Ok((3.0, Source::Store))).await;
@@ -51,122 +72,72 @@ async fn results_are_fresh_for_a_short_time() {
 
 #[tokio::test]
 async fn the_last_good_result_is_served_for_a_bounded_time() {
-    let answers = QueryCache::new(Duration::from_mins(1));
+    let answers = cache();
     check(&answers, 0, Ok(1.0), Ok((1.0, Source::Store))).await;
     check(&answers, 10, Err("gone"), Ok((1.0, Source::LastGood))).await;
     check(&answers, 60, Err("gone"), Ok((1.0, Source::LastGood))).await;
-    check(
-        &answers,
-        62,
-        Err("gone"),
-        Err("gone (the last answer is 62s old, limit 60s)"),
-    )
-    .await;
+    let expired = Err("gone (the last answer is 62s old, limit 60s)");
+    check(&answers, 62, Err("gone"), expired).await;
     check(&answers, 64, Ok(2.0), Ok((2.0, Source::Store))).await;
 }
 
 #[tokio::test]
 async fn a_result_is_old_after_the_clock_was_set_back() {
-    let answers = QueryCache::new(Duration::from_mins(1));
+    let answers = cache();
     check(&answers, 3600, Ok(1.0), Ok((1.0, Source::Store))).await;
-    check(
-        &answers,
-        0,
-        Err("gone"),
-        Err("gone (the last answer is 3600s old, limit 60s)"),
-    )
-    .await;
+    let expired = Err("gone (the last answer is 3600s old, limit 60s)");
+    check(&answers, 0, Err("gone"), expired).await;
     check(&answers, 2, Ok(2.0), Ok((2.0, Source::Store))).await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn queries_beyond_the_memory_limit_are_rejected_until_unused_ones_are_removed() {
-    let answers = QueryCache {
-        max_bytes: 1000,
-        ..QueryCache::new(Duration::from_mins(1))
-    };
-    let labels = BTreeMap::from([("pod".to_owned(), "x".repeat(200))]);
+    let (answers, flow) = (small_cache(1000), Flow::default());
     let fetch = async |query: String, second| {
-        let samples = vec![InstantSample {
-            labels: labels.clone(),
-            at: at(0),
-            value: 1.0,
-        }];
-        let answer = answers
-            .get(
-                &query,
-                &Flow::default(),
-                at(second),
-                async move { Ok(samples) },
-            )
-            .await;
+        let samples = async { Ok(labelled(200)) };
+        let answer = answers.get(&query, &flow, at(second), samples).await;
         answer.map(|(samples, _)| samples[0].value.to_string())
     };
     let mut refused = Vec::new();
     for number in 0..10 {
         refused.push(fetch(format!("{number}"), 0).await == Err(StatusError::TooManyRequests));
     }
-    assert_eq!(
-        refused.iter().filter(|refused| **refused).count(),
-        6,
-        "{refused:?}"
-    );
-    assert_eq!(
-        fetch("0".to_owned(), 1).await,
-        Ok("1".to_owned()),
-        "a cached result is served"
-    );
+    let count = refused.iter().filter(|refused| **refused).count();
+    assert_eq!(count, 6, "{refused:?}");
+    let cached = fetch("0".to_owned(), 1).await;
+    assert_eq!(cached, Ok("1".to_owned()), "a cached result is served");
     answers.sweep(at(200));
     assert_eq!(answers.bytes.load(Ordering::Relaxed), 0);
     assert_eq!(fetch("x".repeat(2000), 200).await, Ok("1".to_owned()));
-    assert_eq!(
-        fetch("y".to_owned(), 200).await,
-        Err(StatusError::TooManyRequests)
-    );
+    let refused = fetch("y".to_owned(), 200).await;
+    assert_eq!(refused, Err(StatusError::TooManyRequests));
 }
 
 #[tokio::test]
 async fn unused_queries_make_room_for_others() {
-    let answers = QueryCache {
-        max_bytes: 10_000,
-        ..QueryCache::new(Duration::from_mins(1))
-    };
+    let (answers, flow) = (small_cache(10_000), Flow::default());
+    // The number of samples of a result, and that of the entries after it.
     let fetch = async |query: &str, second| {
-        let answer = answers
-            .get(query, &Flow::default(), at(second), async { Ok(one(1.0)) })
-            .await;
-        answer.map(|(samples, _)| samples.len())
+        let samples = async { Ok(one(1.0)) };
+        let answer = answers.get(query, &flow, at(second), samples).await;
+        (answer.map(|(samples, _)| samples.len()), answers.len())
     };
-    assert_eq!(fetch("up", 0).await, Ok(1));
+    assert_eq!(fetch("up", 0).await, (Ok(1), 1));
     for number in 0..10 {
-        assert_eq!(
-            fetch(&format!("{number}{}", "x".repeat(1000)), 0).await,
-            Ok(1)
-        );
+        let query = format!("{number}{}", "x".repeat(1000));
+        assert_eq!(fetch(&query, 0).await, (Ok(1), number + 2));
     }
-    assert_eq!(
-        (fetch("full", 1).await, answers.len()),
-        (Err(StatusError::TooManyRequests), 11)
-    );
-    assert_eq!(fetch("up", 15).await, Ok(1));
-    assert_eq!(
-        (fetch("full", 16).await, answers.len()),
-        (Err(StatusError::TooManyRequests), 11)
-    );
-    assert_eq!(
-        (fetch("other", 21).await, answers.len()),
-        (Ok(1), 2),
-        "a used entry stays"
-    );
-    assert!(answers.lock().map.contains_key("up"));
+    let refused = (Err(StatusError::TooManyRequests), 11);
+    assert_eq!(fetch("full", 1).await, refused);
+    assert_eq!(fetch("up", 15).await, (Ok(1), 11));
+    assert_eq!(fetch("full", 16).await, refused);
+    assert_eq!(fetch("other", 21).await, (Ok(1), 2), "a used entry stays");
+    assert!(answers.entries.lock().map.contains_key("up"));
 }
 
 #[tokio::test]
 async fn the_flow_that_holds_the_most_makes_room_for_others() {
-    let answers = QueryCache {
-        max_bytes: 100_000,
-        ..QueryCache::new(Duration::from_mins(1))
-    };
+    let answers = small_cache(100_000);
     let namespaced = |namespace: &str| Flow {
         namespace: namespace.into(),
         ..Flow::default()
@@ -176,26 +147,18 @@ async fn the_flow_that_holds_the_most_makes_room_for_others() {
         namespace: namespace.into(),
     };
     let fetch_at = async |flow: &Flow, query: &str, second| {
-        let labels = BTreeMap::from([("pod".to_owned(), "x".repeat(5000))]);
-        let samples = vec![InstantSample {
-            labels,
-            at: at(0),
-            value: 1.0,
-        }];
+        let samples = async { Ok(labelled(5000)) };
         let query = format!("{}/{query}", flow.namespace);
-        answers
-            .get(&query, flow, at(second), async { Ok(samples) })
-            .await
-            .map(|_| ())
+        let answer = answers.get(&query, flow, at(second), samples).await;
+        answer.map(|_| ())
     };
     let fetch = async |flow: &Flow, query: &str| fetch_at(flow, query, 0).await;
     let (hostile, shop) = (namespaced("hostile"), namespaced("shop"));
     let refused = async |flow: &Flow| {
         let mut refused = 0;
         for number in 0..32 {
-            refused += usize::from(
-                fetch(flow, &number.to_string()).await == Err(StatusError::TooManyRequests),
-            );
+            let answer = fetch(flow, &number.to_string()).await;
+            refused += usize::from(answer == Err(StatusError::TooManyRequests));
         }
         refused
     };
@@ -203,37 +166,31 @@ async fn the_flow_that_holds_the_most_makes_room_for_others() {
     assert!(refused(&hostile).await > 10, "what it holds is used");
     assert_eq!(fetch(&cluster_wide("hostile"), "new pods").await, Ok(()));
     assert_eq!(fetch(&shop, "second").await, Ok(()));
-    assert!(answers.lock().map.contains_key("shop/first"));
+    assert!(answers.entries.lock().map.contains_key("shop/first"));
     // Autoscalers of many namespaces take all memory of callers of one namespace, and none of
     // each other's.
     for number in 0..64 {
         let answer = fetch_at(&cluster_wide(&number.to_string()), "query", 1 + number / 4).await;
         assert!(answer.is_ok() || number > 15, "{number}");
     }
-    assert!(answers.lock().map.contains_key("0/query"));
-    assert_eq!(
-        fetch(&hostile, "other").await,
-        Err(StatusError::TooManyRequests)
-    );
+    assert!(answers.entries.lock().map.contains_key("0/query"));
+    let answer = fetch(&hostile, "other").await;
+    assert_eq!(answer, Err(StatusError::TooManyRequests));
     assert!(answers.bytes.load(Ordering::Relaxed) <= 110_000);
 }
 
 #[tokio::test]
 async fn a_flow_makes_room_until_it_holds_no_more_than_the_one_that_asks() {
-    let answers = QueryCache {
-        max_bytes: 10_000,
-        ..QueryCache::new(Duration::from_mins(1))
-    };
+    let answers = small_cache(10_000);
     let flow = |namespace: &str| Flow {
         namespace: namespace.into(),
         ..Flow::default()
     };
     let fetch = async |namespace: &str, number: usize, length: usize, second| {
         let query = format!("{namespace}{number}{}", "x".repeat(length));
-        answers
-            .get(&query, &flow(namespace), at(second), async { Ok(one(1.0)) })
-            .await
-            .map(|_| ())
+        let (flow, samples) = (flow(namespace), async { Ok(one(1.0)) });
+        let answer = answers.get(&query, &flow, at(second), samples).await;
+        answer.map(|_| ())
     };
     for namespace in ["a", "b", "c", "d"] {
         for number in 0..5 {
@@ -242,12 +199,11 @@ async fn a_flow_makes_room_until_it_holds_no_more_than_the_one_that_asks() {
         }
     }
     let held = |namespace: &str| {
-        answers
-            .lock()
-            .map
+        let entries = &answers.entries.lock().map;
+        let held = entries
             .values()
-            .filter(|entry| entry.flow == flow(namespace))
-            .count()
+            .filter(|entry| entry.flow == flow(namespace));
+        held.count()
     };
     assert_eq!(fetch("b", 5, 434, 1).await, Ok(()));
     assert_eq!(["a", "b", "c", "d"].map(held), [4, 6, 5, 5]);
@@ -272,7 +228,7 @@ fn a_few_flows_of_each_level_evict_entries_per_second() {
 
 #[tokio::test]
 async fn after_a_failure_there_is_a_pause() {
-    let answers = QueryCache::new(Duration::from_mins(1));
+    let answers = cache();
     check(&answers, 0, Err("gone"), Err("gone")).await;
     check(&answers, 1, Ok(1.0), Err("gone")).await;
     check(&answers, 3, Ok(1.0), Ok((1.0, Source::Store))).await;
@@ -280,7 +236,7 @@ async fn after_a_failure_there_is_a_pause() {
 
 #[tokio::test]
 async fn concurrent_requests_share_one_query() {
-    let answers = Arc::new(QueryCache::new(Duration::from_mins(1)));
+    let answers = Arc::new(cache());
     let fetches = Arc::new(AtomicUsize::new(0));
     let (open, opened) = tokio::sync::watch::channel(false);
     let everybody = (0..50).map(|_| {
@@ -292,12 +248,8 @@ async fn concurrent_requests_share_one_query() {
                 let _ = opened.wait_for(|open| *open).await;
                 Ok(one(7.0))
             };
-            answers
-                .get("up", &Flow::default(), at(0), fetch)
-                .await
-                .expect("an answer")
-                .0[0]
-                .value
+            let answer = answers.get("up", &Flow::default(), at(0), fetch).await;
+            answer.expect("an answer").0[0].value
         })
     });
     let everybody: Vec<_> = everybody.collect();
@@ -310,22 +262,27 @@ async fn concurrent_requests_share_one_query() {
 
 #[tokio::test]
 async fn requests_time_out() {
-    let answers = QueryCache::new(Duration::from_mins(1));
+    let answers = cache();
+    let flow = Flow::default();
     let got = answers
-        .get("up", &Flow::default(), at(0), std::future::pending())
+        .get("up", &flow, at(0), std::future::pending())
         .await;
     assert!(matches!(got, Err(StatusError::Timeout(_))), "{got:?}");
 }
 
 #[tokio::test]
 async fn unused_queries_are_removed() {
-    let answers = QueryCache::new(Duration::from_mins(1));
+    let answers = cache();
     check(&answers, 0, Ok(1.0), Ok((1.0, Source::Store))).await;
     answers.sweep(at(100));
-    assert_eq!(answers.lock().map.len(), 1);
+    assert_eq!(answers.entries.lock().map.len(), 1);
     answers.sweep(at(130));
-    assert_eq!(answers.lock().map.len(), 0);
+    assert_eq!(answers.entries.lock().map.len(), 0);
     check(&answers, 3600, Ok(1.0), Ok((1.0, Source::Store))).await;
     answers.sweep(at(0));
-    assert_eq!(answers.lock().map.len(), 0, "the clock was put back");
+    assert_eq!(
+        answers.entries.lock().map.len(),
+        0,
+        "the clock was put back"
+    );
 }

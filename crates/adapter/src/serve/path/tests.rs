@@ -42,140 +42,77 @@ fn check(path: &str, expected: &str) {
     assert_eq!(summary(path), expected, "{path}");
 }
 
+/// Checks paths below `base`.
+fn check_below(base: &str, cases: &[(&str, &str)]) {
+    for (path, expected) in cases {
+        check(&format!("{base}/{path}"), expected);
+    }
+}
+
 #[test]
 fn paths_of_pods_objects_and_namespaces_are_parsed() {
-    check(
-        &format!("{C}/namespaces/shop/pods/%2A/rps"),
-        "v1beta2 shop pods| * rps",
-    );
-    check(
-        &format!("{C}/namespaces/shop/pods/*/rps"),
-        "v1beta2 shop pods| * rps",
-    );
-    check(
-        &format!("{C}/namespaces/shop/deployments.apps/web/queue%20len"),
-        "v1beta2 shop deployments|apps web queue len",
-    );
-    let ingress = "ingresses.networking.k8s.io";
-    check(
-        &format!("{C}/namespaces/shop/{ingress}/in/r"),
-        "v1beta2 shop ingresses|networking.k8s.io in r",
-    );
-    check(
-        &format!("{C}/namespaces/shop/metrics/rps"),
-        "v1beta2 namespace shop rps",
-    );
-    check(
-        &format!("{C}/namespaces/shop/nodes/n-1/load"),
-        "v1beta2 shop nodes| n-1 load",
+    check_below(
+        &format!("{C}/namespaces/shop"),
+        &[
+            ("pods/%2A/rps", "v1beta2 shop pods| * rps"),
+            ("pods/*/rps", "v1beta2 shop pods| * rps"),
+            (
+                "deployments.apps/a/b%20c",
+                "v1beta2 shop deployments|apps a b c",
+            ),
+            (
+                "a.networking.k8s.io/in/r",
+                "v1beta2 shop a|networking.k8s.io in r",
+            ),
+            ("metrics/rps", "v1beta2 namespace shop rps"),
+            ("nodes/n-1/load", "v1beta2 shop nodes| n-1 load"),
+        ],
     );
     check(&format!("{C}/nodes/n-1/load"), "v1beta2 - nodes| n-1 load");
     check(&format!("{C}/nodes/%2a/load"), "v1beta2 - nodes| * load");
-    check(
-        "/apis/custom.metrics.k8s.io/v1beta1/namespaces/shop/pods/web-1/rps",
-        "v1beta1 shop pods| web-1 rps",
-    );
+    let older = "/apis/custom.metrics.k8s.io/v1beta1/namespaces/shop/pods/web-1/rps";
+    check(older, "v1beta1 shop pods| web-1 rps");
 }
 
 #[test]
 fn paths_of_external_metrics_are_parsed() {
-    check(
-        &format!("{E}/namespaces/shop/queue_depth"),
-        "external shop queue_depth",
-    );
-    check(
-        &format!("{E}/namespaces/shop/datadogmetric@a:b"),
-        "external shop datadogmetric@a:b",
-    );
-    check(
-        &format!("{E}/namespaces/shop/a%7Cb+c"),
-        "external shop a|b+c",
-    );
-    check(
-        &format!("{E}/namespaces/shop/a%252Fb"),
-        "external shop a%2Fb",
-    );
-    check(
-        &format!("{E}/namespaces/shop/gr%C3%B6%C3%9Fe"),
-        "external shop größe",
+    check_below(
+        &format!("{E}/namespaces/shop"),
+        &[
+            ("queue_depth", "external shop queue_depth"),
+            ("datadogmetric@a:b", "external shop datadogmetric@a:b"),
+            ("a%7Cb+c", "external shop a|b+c"),
+            ("a%252Fb", "external shop a%2Fb"),
+            ("gr%C3%B6%C3%9Fe", "external shop größe"),
+        ],
     );
 }
 
 #[test]
 fn other_paths_are_not_found() {
-    for rest in [
-        "/nodes/n-1",
-        "/namespaces/shop",
-        "/namespaces/shop/pods",
-        "/namespaces/shop/metrics",
-        "/a/b/c/d",
-    ] {
-        check(&format!("{C}{rest}"), "404");
+    let custom = "nodes/n-1 namespaces/shop namespaces/shop/pods namespaces/shop/metrics a/b/c/d \
+                  namespaces/shop/pods//rps namespaces//pods/*/rps /n/m namespaces/shop/pods/a/b/c";
+    let external = "namespaces namespaces/shop namespaces/shop/ namespaces/shop/a/b metric shop/a";
+    for (base, paths) in [(C, custom), (E, external)] {
+        for path in paths.split(' ') {
+            check(&format!("{base}/{path}"), "404");
+        }
     }
-    for rest in [
-        "/namespaces/shop/pods//rps",
-        "/namespaces//pods/*/rps",
-        "//n/m",
-        "/namespaces/shop/pods/a/b/c",
-    ] {
-        check(&format!("{C}{rest}"), "404");
-    }
-    for rest in [
-        "/namespaces",
-        "/namespaces/shop",
-        "/namespaces/shop/",
-        "/namespaces/shop/a/b",
-        "/metric",
-        "/shop/a",
-    ] {
-        check(&format!("{E}{rest}"), "404");
-    }
-    for path in [
+    let others = "* / // /api /apisx /apis//v1beta1 /metrics /healthz/ /readyz/x";
+    for path in others.split(' ').chain([
         "",
-        "*",
-        "/",
-        "//",
-        "/api",
-        "/apis/",
-        "/apisx",
-        "/apis//v1beta1",
-        "/metrics",
-        "/healthz/",
-        "/readyz/x",
-    ] {
-        let expected = if path == "/apis/" {
-            "Discovery(Groups)"
-        } else {
-            "404"
-        };
-        check(path, expected);
-    }
-    check(
         "/apis/custom.metrics.k8s.io/v1/namespaces/shop/pods/*/rps",
-        "404",
-    );
-    check(
         "/apis/external.metrics.k8s.io/v1beta2/namespaces/shop/rps",
-        "404",
-    );
-    check("/apis/metrics.k8s.io/v1beta1/namespaces/shop/pods", "404");
+        "/apis/metrics.k8s.io/v1beta1/namespaces/shop/pods",
+    ]) {
+        check(path, "404");
+    }
 }
 
 #[test]
 fn ambiguous_segments_are_rejected() {
-    for part in [
-        "a%2Fb",
-        "%2e%2e",
-        "..",
-        ".",
-        "%00",
-        "a%0Ab",
-        "%",
-        "%2",
-        "%zz",
-        "%ff%fe",
-        &"x".repeat(513),
-    ] {
+    let parts = "a%2Fb %2e%2e .. . %00 a%0Ab % %2 %zz %ff%fe";
+    for part in parts.split(' ').chain([&*"x".repeat(513)]) {
         check(&format!("{E}/namespaces/shop/{part}"), "400");
         check(&format!("{C}/namespaces/shop/pods/{part}/rps"), "400");
     }
@@ -189,85 +126,61 @@ fn paths_of_health_discovery_and_openapi_are_parsed() {
         check(path, "Health");
     }
     check("/apis", "Discovery(Groups)");
-    check(
-        "/apis/custom.metrics.k8s.io/",
-        "Discovery(Group(\"custom.metrics.k8s.io\"))",
-    );
+    check("/apis/", "Discovery(Groups)");
+    let group = "Discovery(Group(\"custom.metrics.k8s.io\"))";
+    check("/apis/custom.metrics.k8s.io/", group);
     check(E, "Discovery(Version(External))");
     check(&format!("{C}/"), "Discovery(Version(CustomV1Beta2))");
     check("/openapi/v3", "OpenApi(Index)");
-    check(
-        "/openapi/v3/apis/custom.metrics.k8s.io/v1beta1",
-        "OpenApi(Version(CustomV1Beta1))",
-    );
+    let document = "/openapi/v3/apis/custom.metrics.k8s.io/v1beta1";
+    check(document, "OpenApi(Version(CustomV1Beta1))");
     check("/openapi/v2", "404");
     check("/openapi/v3/apis/apps/v1", "404");
 }
 
 /// Namespace, verb, group, resource, subresource, name.
-fn check_wants(path: &str, expected: [&str; 6]) {
+fn check_attributes(path: &str, expected: [&str; 6]) {
     let attributes = Route::of(path).expect(path).attributes(path);
-    let Some(Attributes::Resource {
-        namespace,
-        verb,
-        group,
-        resource,
-        subresource,
-        name,
-        ..
-    }) = attributes
-    else {
+    let Some(Attributes::Resource(found)) = attributes else {
         panic!("{path}: {attributes:?}")
     };
-    let or_dash = |text: Option<String>| text.unwrap_or_else(|| "-".to_owned());
     let found = [
-        or_dash(namespace),
-        verb.to_owned(),
-        group,
-        resource,
-        or_dash(subresource),
-        or_dash(name),
+        found.namespace,
+        found.verb,
+        found.group,
+        found.resource,
+        found.subresource,
+        found.name,
     ];
+    let found = found.map(|text| text.unwrap_or_else(|| "-".to_owned()));
     assert_eq!(found, expected, "{path}");
 }
 
 #[test]
 fn attributes_are_those_of_the_api_server() {
-    let custom = "custom.metrics.k8s.io";
-    check_wants(
-        &format!("{C}/namespaces/ns/pods/*/m"),
-        ["ns", "get", custom, "pods", "m", "*"],
-    );
-    check_wants(
-        &format!("{C}/namespaces/ns/deployments.apps/d/m"),
-        ["ns", "get", custom, "deployments.apps", "m", "d"],
-    );
-    check_wants(
-        &format!("{C}/namespaces/ns/metrics/m"),
-        ["ns", "get", custom, "metrics", "-", "m"],
-    );
-    check_wants(
-        &format!("{C}/nodes/n/m"),
-        ["-", "get", custom, "nodes", "m", "n"],
-    );
-    check_wants(
-        &format!("{E}/namespaces/ns/m"),
-        ["ns", "list", "external.metrics.k8s.io", "m", "-", "-"],
-    );
-    let path = |path: &str| Route::of(path).expect(path).attributes(path);
-    assert_eq!(
-        path("/apis/"),
-        Some(Attributes::Path {
-            verb: "get",
-            path: "/apis".to_owned()
-        })
-    );
-    assert_eq!(
-        path("/readyz"),
-        Some(Attributes::Path {
-            verb: "get",
-            path: "/readyz".to_owned()
-        })
-    );
-    assert_eq!(path("/openapi/v3"), None);
+    let (custom, external) = ("custom.metrics.k8s.io", "external.metrics.k8s.io");
+    for (path, expected) in [
+        ("pods/*/m", ["ns", "get", custom, "pods", "m", "*"]),
+        ("a.apps/d/m", ["ns", "get", custom, "a.apps", "m", "d"]),
+        ("metrics/m", ["ns", "get", custom, "metrics", "-", "m"]),
+    ] {
+        check_attributes(&format!("{C}/namespaces/ns/{path}"), expected);
+    }
+    let node = ["-", "get", custom, "nodes", "m", "n"];
+    check_attributes(&format!("{C}/nodes/n/m"), node);
+    let metric = ["ns", "list", external, "m", "-", "-"];
+    check_attributes(&format!("{E}/namespaces/ns/m"), metric);
+    for (path, expected) in [
+        ("/apis/", Some("/apis")),
+        ("/readyz", Some("/readyz")),
+        ("/openapi/v3", None),
+    ] {
+        let attributes = expected.map(|path| {
+            Attributes::Path(NonResourceAttributes {
+                verb: Some("get".to_owned()),
+                path: Some(path.to_owned()),
+            })
+        });
+        assert_eq!(Route::of(path).expect(path).attributes(path), attributes);
+    }
 }

@@ -36,10 +36,8 @@ impl Replica {
 
     async fn tick(&mut self, registered: &str) {
         let now = self.clock.at((self.own)(true_time()), steady());
-        self.tls
-            .tick(Some(registered), now, steady())
-            .await
-            .unwrap();
+        let done = self.tls.tick(Some(registered), now, steady()).await;
+        done.unwrap();
     }
 }
 
@@ -56,12 +54,9 @@ fn dated(store: &Store, clock: &ApiServerClock) -> kube::Client {
         async move {
             let mut response = router.oneshot(request.map(Body::new)).await?;
             let date = Timestamp::try_from(true_time()).unwrap();
-            let date = DateTimePrinter::new()
-                .timestamp_to_rfc9110_string(&date)
-                .unwrap();
-            response
-                .headers_mut()
-                .insert(http::header::DATE, date.parse().unwrap());
+            let date = DateTimePrinter::new().timestamp_to_rfc9110_string(&date);
+            let date = date.unwrap().parse().unwrap();
+            response.headers_mut().insert(http::header::DATE, date);
             Ok::<_, std::convert::Infallible>(response)
         }
     });
@@ -70,12 +65,7 @@ fn dated(store: &Store, clock: &ApiServerClock) -> kube::Client {
 
 /// A clock that is eight days ahead in every second hour, and eight days behind in the others.
 fn jumping(time: SystemTime) -> SystemTime {
-    let hours = time
-        .duration_since(SystemTime::UNIX_EPOCH)
-        .unwrap()
-        .as_secs()
-        / HOUR.as_secs();
-    if hours.is_multiple_of(2) {
+    if (seconds(time) / 3600) % 2 == 0 {
         time + DAY * 8
     } else {
         time - DAY * 8
@@ -113,11 +103,8 @@ async fn the_api_server_trusts_every_replica_at_every_tick_whatever_their_clocks
         tokio::time::advance(DAY + HOUR).await;
     }
     // Twelve certificates and two authorities with their ends, and the beginning.
-    assert!(
-        (14..=22).contains(&store.version()),
-        "{} writes",
-        store.version()
-    );
+    let writes = store.version();
+    assert!((14..=22).contains(&writes), "{writes} writes");
 }
 
 /// Ticks of replicas whose API servers' clocks are this far ahead, and how often they wrote the
@@ -129,15 +116,13 @@ async fn writes(ahead: [Duration; 2], ticks: u32) -> u64 {
     for tick in 0..ticks {
         let (now, steady) = (begin() + TICK * tick, start() + TICK * tick);
         for one in 0..replicas.len() {
-            let registered = replicas[0].bundle();
-            replicas[one]
-                .tick(Some(&registered), now + ahead[one], steady)
-                .await
-                .unwrap();
-            assert!(
-                is_trusted(&replicas[0], &replicas[0].bundle(), now),
-                "{ahead:?}, tick {tick}"
-            );
+            let (registered, now_there) = (replicas[0].bundle(), now + ahead[one]);
+            let done = replicas[one]
+                .tick(Some(&registered), now_there, steady)
+                .await;
+            done.unwrap();
+            let is_trusted = is_trusted(&replicas[0], &replicas[0].bundle(), now);
+            assert!(is_trusted, "{ahead:?}, tick {tick}");
         }
     }
     store.version() - before
@@ -147,27 +132,15 @@ async fn writes(ahead: [Duration; 2], ticks: u32) -> u64 {
 async fn the_secret_is_written_seldom_where_the_clocks_of_api_servers_differ() {
     for (days, ticks, most) in [(20, 100, 0), (40, 100, 2), (200, 100, 4), (200, 1500, 12)] {
         let found = writes([Duration::ZERO, DAY * days], ticks).await;
-        assert!(
-            found <= most,
-            "{found} writes in {ticks} ticks with {days} days between the clocks"
-        );
+        assert!(found <= most, "{found} in {ticks} ticks, {days} days apart");
     }
 }
 
 /// The certificates that a replica with a fast clock leaves behind.
 fn from_the_future(ahead: Duration) -> CertificateSet {
     let later = begin() + ahead;
-    let authority = issue::authority("shop", later, DAY * 365, None)
-        .unwrap()
-        .authority;
-    let names = [NAME, "127.0.0.1"].map(str::to_owned);
-    let leaf = issue::leaf(
-        (&authority.certificate, &authority.key),
-        &names,
-        begin(),
-        DAY * 90,
-    )
-    .unwrap();
+    let authority = authority(later, 365);
+    let leaf = leaf_of(&authority, begin(), 90);
     CertificateSet {
         authorities: vec![authority.certificate],
         authority_key: Some(authority.key),
@@ -181,14 +154,8 @@ fn from_the_future(ahead: Duration) -> CertificateSet {
 fn a_ca_signs_nothing_before_it_is_valid() {
     let names = [NAME.to_owned()];
     let check = |ahead, expected| {
-        let found = step(
-            &from_the_future(ahead),
-            None,
-            &names,
-            &RotationPolicy::default(),
-            seconds(begin()),
-            None,
-        );
+        let (set, policy) = (from_the_future(ahead), RotationPolicy::default());
+        let found = step(&set, None, &names, &policy, seconds(begin()), None);
         assert_eq!(found, expected, "{ahead:?}");
     };
     check(DAY * 200, RotationStep::AddAuthority);
@@ -202,16 +169,9 @@ async fn a_secret_with_a_ca_from_the_future_is_repaired() {
     let put = |store: &Store| {
         let entries = poison.entries();
         let text = |value: &k8s_openapi::ByteString| String::from_utf8(value.0.clone()).unwrap();
-        let entries: Vec<_> = entries
-            .iter()
-            .filter_map(|(name, value)| Some((*name, text(value.as_ref()?))))
-            .collect();
-        store.put(
-            &entries
-                .iter()
-                .map(|(name, text)| (*name, text.as_str()))
-                .collect::<Vec<_>>(),
-        );
+        let entries = entries.iter();
+        let entries = entries.filter_map(|(name, value)| Some((*name, text(value.as_ref()?))));
+        store.lose(Some(&entries.collect()));
     };
     // By a replica that starts.
     let store = Store::default();
@@ -233,14 +193,8 @@ async fn a_secret_with_a_ca_from_the_future_is_repaired() {
 async fn a_file_of_client_authorities_is_followed() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("clients");
-    let authority = |name| {
-        issue::authority(name, begin(), DAY * 300, None)
-            .unwrap()
-            .authority
-            .certificate
-            .pem
-    };
-    std::fs::write(&path, authority("first")).unwrap();
+    let change = || std::fs::write(&path, authority(begin(), 300).certificate.pem).unwrap();
+    change();
     let store = Store::default();
     let serving = ServingProfile {
         client_authorities: Some(path.clone()),
@@ -250,13 +204,12 @@ async fn a_file_of_client_authorities_is_followed() {
         serving,
         ..store.managed()
     };
-    let mut tls = ManagedTls::start(managed, &ApiServerClock::default())
-        .await
-        .unwrap();
+    let tls = ManagedTls::start(managed, &ApiServerClock::default()).await;
+    let mut tls = tls.unwrap();
     let before = tls.current()();
     tls.tick(None, SystemTime::now(), steady()).await.unwrap();
     assert!(Arc::ptr_eq(&before, &tls.current()()));
-    std::fs::write(&path, authority("second")).unwrap();
+    change();
     tls.tick(None, SystemTime::now(), steady()).await.unwrap();
     let second = tls.current()();
     assert!(!Arc::ptr_eq(&before, &second));

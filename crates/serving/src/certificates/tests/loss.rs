@@ -5,16 +5,8 @@ use crate::tls::TlsFiles;
 
 /// The damaged Secret: deleted, or with these entries.
 fn losses() -> Vec<Option<Vec<(&'static str, String)>>> {
-    let theirs = issue::authority("theirs", begin(), DAY * 300, None)
-        .unwrap()
-        .authority;
-    let other = issue::leaf(
-        (&theirs.certificate, &theirs.key),
-        &["127.0.0.1", NAME].map(str::to_owned),
-        begin(),
-        DAY * 60,
-    );
-    let other = other.unwrap();
+    let theirs = super::authority(begin(), 300);
+    let other = leaf_of(&theirs, begin(), 60);
     let authority = ("caCert.pem", theirs.certificate.pem.clone());
     vec![
         None,
@@ -36,15 +28,13 @@ fn losses() -> Vec<Option<Vec<(&'static str, String)>>> {
 }
 
 impl Store {
-    fn lose(&self, left: Option<&Vec<(&'static str, String)>>) {
+    pub(super) fn lose(&self, left: Option<&Vec<(&'static str, String)>>) {
         match left {
             None => *self.secret.lock().unwrap() = None,
-            Some(left) => self.put(
-                &left
-                    .iter()
-                    .map(|(name, text)| (*name, text.as_str()))
-                    .collect::<Vec<_>>(),
-            ),
+            Some(left) => {
+                let left = left.iter().map(|(name, text)| (*name, text.as_str()));
+                self.put(&left.collect::<Vec<_>>());
+            }
         }
     }
 
@@ -62,25 +52,20 @@ async fn the_certificates_of_two_replicas_are_restored() {
         let (bundle, shown) = (replicas[0].bundle(), leaf(&replicas[0]).clone());
         let check = |replicas: &[ManagedTls]| {
             for replica in replicas {
-                assert!(
-                    replica.bundle() == bundle && *leaf(replica) == shown,
-                    "{left:?}"
-                );
+                assert_eq!(replica.bundle(), bundle, "{left:?}");
+                assert_eq!(*leaf(replica), shown, "{left:?}");
             }
         };
         // One after the other, and both at once.
         store.lose(left.as_ref());
         for turn in [0, 1, 0] {
-            replicas[turn]
-                .tick_at(Some(&bundle), begin())
-                .await
-                .unwrap();
+            let done = replicas[turn].tick_at(Some(&bundle), begin()).await;
+            done.unwrap();
             check(&replicas);
         }
         store.lose(left.as_ref());
-        let ticks = replicas
-            .iter_mut()
-            .map(|replica| replica.tick_at(Some(&bundle), begin()));
+        let ticks = replicas.iter_mut();
+        let ticks = ticks.map(|replica| replica.tick_at(Some(&bundle), begin()));
         futures::future::try_join_all(ticks).await.unwrap();
         check(&replicas);
         check(&[begun(&store).await.unwrap()]);
@@ -105,17 +90,14 @@ async fn the_bundle_has_the_issuer_of_the_served_certificate_whichever_write_fai
                 let done = tls.tick_at(Some(&registered), now).await;
                 assert!(writes > 0 || done.is_err(), "{left:?}");
                 assert!(!tls.bundle().is_empty(), "{left:?} {writes}");
-                assert!(
-                    day > 0 || is_trusted(&tls, &tls.bundle(), now),
-                    "{left:?} {writes}"
-                );
+                let is_good = day > 0 || is_trusted(&tls, &tls.bundle(), now);
+                assert!(is_good, "{left:?} {writes}");
             }
             store.let_in(None);
             tls.tick_at(Some(&registered), now).await.unwrap();
-            assert!(
-                is_trusted(&tls, &tls.bundle(), now) && is_trusted(&tls, &registered, now),
-                "{left:?} {writes}"
-            );
+            for bundle in [&tls.bundle(), &registered] {
+                assert!(is_trusted(&tls, bundle, now), "{left:?} {writes}");
+            }
         }
     }
 }
@@ -132,16 +114,8 @@ async fn a_server_starts_with_the_key_of_another_certificate() {
 
 #[tokio::test]
 async fn an_empty_ca_file_keeps_the_previous_bundle() {
-    let made = issue::authority("theirs", begin(), DAY * 300, None)
-        .unwrap()
-        .authority;
-    let leaf = issue::leaf(
-        (&made.certificate, &made.key),
-        &[NAME.to_owned()],
-        begin(),
-        DAY * 60,
-    )
-    .unwrap();
+    let made = authority(begin(), 300);
+    let leaf = leaf_of(&made, begin(), 60);
     let folder = tempfile::tempdir().unwrap();
     let put = |name: &str, text: &str| {
         let path = folder.path().join(name);
@@ -159,10 +133,8 @@ async fn an_empty_ca_file_keeps_the_previous_bundle() {
         follow: true,
         serving: ServingProfile::default(),
     };
-    let mut certificates = Source::Files(files)
-        .get(&ApiServerClock::default())
-        .await
-        .unwrap();
+    let certificates = Source::Files(files).get(&ApiServerClock::default()).await;
+    let mut certificates = certificates.unwrap();
     for (text, expected) in [
         ("", None),
         (made.certificate.pem.as_str(), Some(&made.certificate.pem)),

@@ -66,18 +66,18 @@ impl Relister {
         path: PathBuf,
     ) -> anyhow::Result<Self> {
         let (file, rules) = RuleFile::open(path, shared.metrics.clone())?;
-        let (listed, warnings) = (Listed::new(), LoggedWarnings::default());
+        let lister = Lister {
+            shared,
+            client,
+            clock,
+            relist,
+            listed: Listed::new(),
+            warnings: LoggedWarnings::default(),
+        };
         Ok(Self {
             rules,
             file,
-            lister: Lister {
-                shared,
-                client,
-                clock,
-                relist,
-                listed,
-                warnings,
-            },
+            lister,
         })
     }
 
@@ -196,11 +196,8 @@ mod tests {
             () = wishes => {}
         }
         // Timers are exact to a millisecond.
-        assert_eq!(
-            (Instant::now() - began).as_secs(),
-            expected,
-            "{wanted_at:?}"
-        );
+        let seconds = (Instant::now() - began).as_secs();
+        assert_eq!(seconds, expected, "{wanted_at:?}");
     }
 
     #[tokio::test(start_paused = true)]
@@ -239,16 +236,9 @@ mod tests {
         let (mut file, _) = RuleFile::open(path, metrics).expect("rules");
         let (relist_requested, began) = (Notify::new(), Instant::now());
         relist_requested.notify_one();
-        assert!(
-            wait_for_relist(
-                began,
-                Duration::from_mins(10),
-                &relist_requested,
-                file.changed()
-            )
-            .await
-            .is_none()
-        );
+        let (pause, change) = (Duration::from_mins(10), file.changed());
+        let changed = wait_for_relist(began, pause, &relist_requested, change).await;
+        assert!(changed.is_none());
         assert!(Instant::now() - began < Duration::from_mins(1));
     }
 }

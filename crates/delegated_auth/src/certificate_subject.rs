@@ -58,12 +58,9 @@ pub(crate) fn validity(
 
 /// Returns the earliest expiry of the certificates of a chain.
 pub(crate) fn first_expiry(chain: &PeerCertificates) -> Result<UnixTime, SubjectError> {
-    let mut first = None;
-    for certificate in chain.0.iter() {
-        let end = *validity(certificate)?.end();
-        first = Some(first.map_or(end, |first: UnixTime| first.min(end)));
-    }
-    first.ok_or(SubjectError::Unreadable)
+    let ends = chain.0.iter().map(|one| Ok(*validity(one)?.end()));
+    let ends: Vec<UnixTime> = ends.collect::<Result<_, _>>()?;
+    ends.into_iter().min().ok_or(SubjectError::Unreadable)
 }
 
 fn parse<'a>(certificate: &'a CertificateDer<'_>) -> Result<X509Certificate<'a>, SubjectError> {
@@ -93,21 +90,18 @@ mod tests {
     #[test]
     fn name_and_groups_are_read_from_a_certificate() {
         check(&[(DnType::CommonName, "jane")], "jane", &[]);
-        check(
-            &[
-                (DnType::OrganizationName, "system:masters"),
-                (DnType::CommonName, "jané"),
-            ],
-            "jané",
-            &["system:masters"],
-        );
+        let both = [
+            (DnType::OrganizationName, "system:masters"),
+            (DnType::CommonName, "jané"),
+        ];
+        check(&both, "jané", &["system:masters"]);
         check(&[(DnType::OrganizationName, "a")], "", &["a"]);
     }
 
     #[test]
     fn bytes_that_are_not_a_certificate_have_no_subject() {
-        let chain =
-            PeerCertificates([CertificateDer::from(vec![0x30, 0x03, 0x02, 0x01, 0x01])].into());
+        let bytes = CertificateDer::from(vec![0x30, 0x03, 0x02, 0x01, 0x01]);
+        let chain = PeerCertificates([bytes].into());
         assert_eq!(subject(&chain), Err(SubjectError::Unreadable));
         assert_eq!(first_expiry(&chain), Err(SubjectError::Unreadable));
     }

@@ -1,5 +1,6 @@
-//! Error responses as `Status` objects: the autoscaler replaces any other body with a generic
-//! message. No response has a `Retry-After` header, which the autoscaler's few workers would obey.
+//! Serialization of errors as `Status` objects: the HPA controller replaces any other body with a
+//! generic message. No response has a `Retry-After` header, which the controller's few workers
+//! would obey.
 
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse as _, Response};

@@ -10,7 +10,7 @@
 //! So a client that opens many connections evicts its own, and a new client has time for its
 //! handshake. Trusted connections are never evicted.
 
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::io;
 use std::net::{IpAddr, Ipv6Addr};
@@ -100,12 +100,11 @@ impl ConnectionLimiter {
     /// are taken, and waits until it is closed.
     pub(super) async fn acquire(&self, address: IpAddr) -> io::Result<Slot> {
         let shared = &self.0;
-        while self.table().unauthenticated.len() >= shared.max_unauthenticated && self.evict() {}
-        let permit = Arc::clone(&shared.permits)
-            .acquire_owned()
-            .await
-            .map_err(io::Error::other)?;
-        let mut table = self.table();
+        let count = || shared.table.lock().unauthenticated.len();
+        while count() >= shared.max_unauthenticated && self.evict() {}
+        let permit = Arc::clone(&shared.permits).acquire_owned().await;
+        let permit = permit.map_err(io::Error::other)?;
+        let mut table = shared.table.lock();
         table.last_id += 1;
         let connection = Arc::new(Connection {
             id: table.last_id,
@@ -127,17 +126,15 @@ impl ConnectionLimiter {
 
     /// Evicts one unauthenticated connection; false without a candidate.
     pub(super) fn evict(&self) -> bool {
-        let mut table = self.table();
+        let mut table = self.0.table.lock();
         let Some(victim) = table.victim().map(Arc::clone) else {
             return false;
         };
         table.remove(&victim);
         victim.evicted.cancel();
         let now = Instant::now();
-        if table
-            .logged_at
-            .is_none_or(|logged| now.duration_since(logged) >= LOG_INTERVAL)
-        {
+        let is_due = |logged| now.duration_since(logged) >= LOG_INTERVAL;
+        if table.logged_at.is_none_or(is_due) {
             table.logged_at = Some(now);
             tracing::warn!(
                 limit = self.0.max_unauthenticated,
@@ -150,11 +147,6 @@ impl ConnectionLimiter {
 
     fn next_request(&self) -> u64 {
         self.0.requests.fetch_add(1, Ordering::Relaxed)
-    }
-
-    /// The table is consistent after every call, so a poisoned lock is safe to use.
-    fn table(&self) -> MutexGuard<'_, Table> {
-        self.0.table.lock()
     }
 }
 
@@ -209,7 +201,7 @@ impl Drop for Slot {
             limiter,
             connection,
         } = &self.peer;
-        let mut table = limiter.table();
+        let mut table = limiter.0.table.lock();
         if !table.remove(connection) && self.peer.is_trusted() {
             table.trusted -= 1;
         }
@@ -225,7 +217,7 @@ impl Peer {
     /// Marks the connection as trusted, so that it is never evicted. Has no effect while all slots
     /// for trusted connections are taken.
     pub fn mark_trusted(&self) {
-        let mut table = self.limiter.table();
+        let mut table = self.limiter.0.table.lock();
         if table.trusted < self.limiter.0.max_trusted && table.remove(&self.connection) {
             table.trusted += 1;
             self.connection.is_trusted.store(true, Ordering::Relaxed);
@@ -234,18 +226,16 @@ impl Peer {
 
     /// Records a request, which makes the connection the most recently used one.
     pub(super) fn record_request(&self) {
-        self.connection
-            .last_request
-            .store(self.limiter.next_request(), Ordering::Relaxed);
+        let request = self.limiter.next_request();
+        let connection = &self.connection;
+        connection.last_request.store(request, Ordering::Relaxed);
     }
 }
 
 /// The address; of IPv6 its /64 network, which one machine can have to itself.
 fn network(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
-        IpAddr::V6(address) => {
-            IpAddr::V6(Ipv6Addr::from_bits(address.to_bits() & (u128::MAX << 64)))
-        }
+        IpAddr::V6(address) => Ipv6Addr::from_bits(address.to_bits() & (u128::MAX << 64)).into(),
         address @ IpAddr::V4(_) => address,
     }
 }
@@ -281,10 +271,8 @@ mod tests {
         let mine = crowd(&limiter, OTHER, CROWD).await;
         let crowd = crowd(&limiter, MANY, 1000).await;
         assert!(mine.iter().all(is_open));
-        assert_eq!(
-            crowd.iter().filter(|slot| is_open(slot)).count(),
-            50 - CROWD
-        );
+        let open = crowd.iter().filter(|slot| is_open(slot)).count();
+        assert_eq!(open, 50 - CROWD);
     }
 
     #[tokio::test]
@@ -321,16 +309,11 @@ mod tests {
         }
         let beyond = acquire(&limiter, MANY).await;
         beyond.peer.mark_trusted();
-        assert!(
-            !beyond.peer.is_trusted(),
-            "unauthenticated connections keep their slots"
-        );
+        // Unauthenticated connections keep their slots.
+        assert!(!beyond.peer.is_trusted());
         drop(known.pop());
         beyond.peer.mark_trusted();
-        assert!(
-            beyond.peer.is_trusted(),
-            "the slot of a closed connection is free"
-        );
+        assert!(beyond.peer.is_trusted());
         known.truncate(20);
         let crowd = crowd(&limiter, MANY, 1000).await;
         assert!(known.iter().chain([&beyond]).all(is_open));
@@ -344,10 +327,9 @@ mod tests {
             let there = crowd(&limiter, from, 100).await;
             there[0].peer.mark_trusted();
         }
-        let table = limiter.table();
-        assert!(
-            table.unauthenticated.is_empty() && table.by_address.is_empty() && table.trusted == 0
-        );
+        let table = limiter.0.table.lock();
+        assert!(table.unauthenticated.is_empty() && table.by_address.is_empty());
+        assert_eq!(table.trusted, 0);
         assert_eq!(limiter.0.permits.available_permits(), 40);
     }
 
@@ -368,11 +350,8 @@ mod tests {
     #[test]
     fn an_ipv6_address_counts_as_its_network() {
         let check = |address: &str, expected: &str| {
-            assert_eq!(
-                network(address.parse().unwrap()),
-                expected.parse::<IpAddr>().unwrap(),
-                "{address}"
-            );
+            let network = network(address.parse().unwrap());
+            assert_eq!(network.to_string(), expected, "{address}");
         };
         check("10.1.2.3", "10.1.2.3");
         check("::ffff:10.1.2.3", "10.1.2.3");

@@ -65,11 +65,8 @@ fn is_part(text: &str) -> bool {
 }
 
 fn is_dns_label(text: &str) -> bool {
-    is_made_of(
-        text,
-        |byte| byte.is_ascii_lowercase() || byte.is_ascii_digit(),
-        b"-",
-    )
+    let is_outer = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
+    is_made_of(text, is_outer, b"-")
 }
 
 /// Whether a text begins and ends with `outer` bytes and has only these and `inner` in between.
@@ -89,11 +86,8 @@ mod tests {
     /// Expects these labels; `None` for an error.
     fn check(text: &str, expected: Option<&[(&str, &str)]>) {
         let owned = |(name, value): &(&str, &str)| ((*name).to_owned(), (*value).to_owned());
-        assert_eq!(
-            labels(text).ok(),
-            expected.map(|labels| labels.iter().map(owned).collect()),
-            "{text:?}"
-        );
+        let expected = expected.map(|labels| labels.iter().map(owned).collect());
+        assert_eq!(labels(text).ok(), expected, "{text:?}");
     }
 
     #[test]
@@ -101,10 +95,7 @@ mod tests {
         check("a:b,c:d", Some(&[("a", "b"), ("c", "d")]));
         check("a:b, c : d ", Some(&[("a", "b"), ("c", "d")]));
         check("\"a:b,c:d\"", Some(&[("a", "b"), ("c", "d")]));
-        check(
-            "admissions.enforcer/disabled:true",
-            Some(&[("admissions.enforcer/disabled", "true")]),
-        );
+        check("a.b/c:true", Some(&[("a.b/c", "true")]));
         check("a:", Some(&[("a", "")]));
     }
 
@@ -118,21 +109,17 @@ mod tests {
     #[test]
     fn labels_that_the_api_server_would_refuse_are_errors() {
         let long = "a".repeat(MAX_LENGTH + 1);
-        for text in [
-            "a b:c",
-            "a:b c",
-            "\"a\":\"b\"",
-            "-a:b",
-            "a:b:c",
-            "/a:b",
-            "a/:b",
-            "A.b/c:d",
-            "a..b/c:d",
-            "a/b/c:d",
-            &format!("{long}:b"),
-            &format!("a:{long}"),
-            &format!("{}/b:c", "a.".repeat(127) + "a"),
-        ] {
+        let long_prefix = "a.".repeat(127) + "a";
+        let too_long = [
+            format!("{long}:b"),
+            format!("a:{long}"),
+            format!("{long_prefix}/b:c"),
+        ];
+        let invalid = "a b:c;a:b c;\"a\":\"b\";-a:b;a:b:c;/a:b;a/:b;A.b/c:d;a..b/c:d;a/b/c:d";
+        for text in invalid
+            .split(';')
+            .chain(too_long.iter().map(String::as_str))
+        {
             check(text, None);
         }
     }

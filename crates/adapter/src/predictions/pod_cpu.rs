@@ -1,9 +1,9 @@
 //! Predicted CPU per pod: `crane_pod_cpu_usage`, the metric of Crane's documentation.
 //!
 //! Running pods get equal shares of the workload's prediction, which add up to it exactly; the
-//! first pods get the remaining thousandths. The autoscaler divides the sum by the number of pods,
-//! and so computes the same replicas as from the total. A request for a single pod returns its
-//! share among all pods of the workload.
+//! first pods get the remaining thousandths. The HPA controller divides the sum by the number of
+//! pods, and so computes the same replicas as from the total. A request for a single pod returns
+//! its share among all pods of the workload.
 
 use std::time::Duration;
 
@@ -33,7 +33,7 @@ pub(super) fn values(
         ObjectSelector::Labels(selector) => selector,
         ObjectSelector::Name(_) => pod_selector(snapshot, &prediction.target)?,
     };
-    // Other pods get no work, and the autoscaler does not count them.
+    // Other pods get no work, and the HPA controller does not count them.
     let is_at_work = |pod: &LabelledPod| {
         matches!(pod.phase, Phase::Running | Phase::Unknown) && !pod.is_terminating
     };

@@ -57,14 +57,8 @@ impl NameCache {
         }
         if self.bytes.saturating_add(bytes) <= MAX_BYTES {
             self.bytes += bytes;
-            self.lists.insert(
-                key,
-                Entry {
-                    at,
-                    names: Arc::clone(names),
-                    bytes,
-                },
-            );
+            let names = Arc::clone(names);
+            self.lists.insert(key, Entry { at, names, bytes });
         }
     }
 
@@ -102,12 +96,13 @@ impl NameCache {
 mod tests {
     use super::*;
 
+    fn key_in(namespace: &str, selector: usize) -> Key {
+        let (resource, namespace) = ("deployments.apps".to_owned(), namespace.to_owned());
+        (resource, namespace, format!("app={selector}"))
+    }
+
     fn key(selector: usize) -> Key {
-        (
-            "deployments.apps".to_owned(),
-            "shop".to_owned(),
-            format!("app={selector}"),
-        )
+        key_in("shop", selector)
     }
 
     fn names(count: usize) -> Arc<[String]> {
@@ -121,17 +116,13 @@ mod tests {
         let (mut lists, start) = (NameCache::default(), Instant::now());
         lists.insert(key(1), &names(2), start);
         assert_eq!(lists.get(&key(1), start + TTL).as_deref(), Some(&*names(2)));
-        assert_eq!(
-            lists.get(&key(1), start + TTL + Duration::from_secs(1)),
-            None
-        );
+        let late = start + TTL + Duration::from_secs(1);
+        assert_eq!(lists.get(&key(1), late), None);
         assert_eq!(lists.get(&key(2), start), None);
         lists.insert(key(1), &names(3), start + TTL);
-        lists.sweep(start + 2 * TTL);
-        assert_eq!(
-            lists.get(&key(1), start + 2 * TTL).as_deref(),
-            Some(&*names(3))
-        );
+        let later = start + 2 * TTL;
+        lists.sweep(later);
+        assert_eq!(lists.get(&key(1), later).as_deref(), Some(&*names(3)));
         lists.sweep(start + 3 * TTL);
         assert_eq!((lists.lists.len(), lists.bytes), (0, 0));
     }
@@ -142,11 +133,7 @@ mod tests {
         for selector in 0..1000 {
             lists.insert(key(selector), &names, start);
         }
-        let other = (
-            "deployments.apps".to_owned(),
-            "bank".to_owned(),
-            "app=web".to_owned(),
-        );
+        let other = key_in("bank", 0);
         lists.insert(other.clone(), &names, start);
         assert!(lists.get(&other, start).is_some());
     }
@@ -157,11 +144,8 @@ mod tests {
         for selector in 0..1000 {
             lists.insert(key(selector), &names, start);
         }
-        assert!(
-            lists.bytes <= MAX_BYTES && lists.bytes > MAX_BYTES / 2,
-            "{}",
-            lists.bytes
-        );
+        let bytes = lists.bytes;
+        assert!(bytes <= MAX_BYTES && bytes > MAX_BYTES / 2, "{bytes}");
         assert!(lists.lists.len() < 100, "{}", lists.lists.len());
         let later = start + 2 * TTL;
         lists.insert(key(2000), &names, later);
