@@ -1,11 +1,15 @@
 //! Cluster state: links between pods, histories and autoscalers, and robustness against invalid
 //! data.
 
+mod backfill;
+mod churn;
+mod explain;
 mod fixture;
 mod garbage;
 mod links;
 mod many;
 mod oom_kills;
+mod per_vpa_policy;
 mod samples;
 mod stored;
 
