@@ -22,10 +22,7 @@ pub struct Daemon {
 impl Daemon {
     /// Converts an API object; fields that no decision reads are dropped.
     pub fn from_k8s(object: DaemonSet) -> Self {
-        let key = ObjectKey::new(
-            object.metadata.namespace.unwrap_or_default(),
-            object.metadata.name.unwrap_or_default(),
-        );
+        let key = ObjectKey::of(object.metadata.namespace, object.metadata.name);
         let spec = object.spec.template.spec.unwrap_or_default();
         let containers = spec
             .containers

@@ -48,13 +48,8 @@ mod tests {
             ..OwnerReference::default()
         };
         let references = controllers.iter().enumerate().map(reference).collect();
-        assert_eq!(
-            Owner::controller(Some(references))
-                .map(|owner| owner.name)
-                .as_deref(),
-            expected,
-            "{controllers:?}"
-        );
+        let owner = Owner::controller(Some(references)).map(|owner| owner.name);
+        assert_eq!(owner.as_deref(), expected, "{controllers:?}");
     }
 
     #[test]
