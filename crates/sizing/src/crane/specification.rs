@@ -94,10 +94,8 @@ mod tests {
     fn check(list: &str, millicores: i64, bytes: i64, expected: Option<(i64, i64)>) {
         let list = Specifications::parse(list).expect("a list");
         let fit = list.fit(Cpu::from_millicores(millicores), Memory::from_bytes(bytes));
-        assert_eq!(
-            fit.map(|(cpu, memory)| (cpu.millicores(), memory.bytes())),
-            expected
-        );
+        let fit = fit.map(|(cpu, memory)| (cpu.millicores(), memory.bytes()));
+        assert_eq!(fit, expected);
     }
 
     #[test]
