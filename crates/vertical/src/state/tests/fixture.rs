@@ -230,17 +230,11 @@ pub(super) fn stored(
     container: &str,
     checkpoint: sizing::Checkpoint,
 ) -> Checkpoint {
-    let name = format!("{autoscaler}-{container}");
-    Checkpoint {
-        uid: name.clone(),
-        key: ObjectKey::new("shop", name),
-        created: None,
-        spec: api::checkpoint::VerticalPodAutoscalerCheckpointSpec {
-            vpa_object_name: autoscaler.to_owned(),
-            container_name: container.to_owned(),
-        },
-        status: Some(conversion::to_object(checkpoint)),
-    }
+    fixture::checkpoint(
+        autoscaler,
+        container,
+        Some(conversion::to_object(checkpoint)),
+    )
 }
 
 /// The object `web` with these annotations.
