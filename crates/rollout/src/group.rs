@@ -1,6 +1,6 @@
-//! The number of pods of one controller that may be unavailable. A group is the pods of one VPA
-//! object with the same direct owner, so the old and the new `ReplicaSet` of a rollout are two
-//! groups.
+//! Disruption limit of a group: the number of its pods that may be unavailable. A group is the pods
+//! of one VPA object with the same direct owner, so the old and the new `ReplicaSet` of a rollout
+//! are two groups.
 //!
 //! Two rules apply, with `tolerance` = the tolerated fraction of `configured`, rounded down.
 //! Upstream's rule counts running pods: more than `configured - tolerance` must run, less those

@@ -1,4 +1,4 @@
-//! The preconditions of all actions: a current view, no stop switch, and a live webhook.
+//! Global pauses: the stop switch exists, the webhook is not alive, or the view is not current.
 
 use std::time::Duration;
 

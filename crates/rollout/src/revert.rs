@@ -1,4 +1,5 @@
-//! Memory that is restored after an OOM kill that follows a resize, and kept for a while.
+//! Memory restored after an OOM kill that follows a resize: the previous size, the annotations, and
+//! the time for which it is kept.
 //!
 //! An annotation of the pod keeps the previous memory, so that any replica finds it after any
 //! restart.

@@ -1,4 +1,4 @@
-//! The changes of requests that an action is to bring about, with their causes, for log lines.
+//! Changes of requests by an action, with the violated bounds, for log lines and events.
 
 use std::fmt;
 

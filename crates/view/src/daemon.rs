@@ -1,4 +1,4 @@
-//! The share of each eligible node that a `DaemonSet`'s pod takes, by its template.
+//! A `DaemonSet`, reduced to the resources that its pod takes on each eligible node.
 
 use k8s_openapi::api::apps::v1::DaemonSet;
 use k8s_openapi::api::core::v1;

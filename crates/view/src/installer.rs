@@ -1,5 +1,5 @@
-//! Tools that install objects and revert changes by others: Helm, Argo CD, Flux and the Operator
-//! Lifecycle Manager.
+//! Detection of tools that install objects and revert changes by others: Helm, Argo CD, Flux and
+//! the Operator Lifecycle Manager.
 
 use kube::core::ObjectMeta;
 

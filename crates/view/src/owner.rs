@@ -1,4 +1,4 @@
-//! The controller of an object: the owner reference with `controller: true`.
+//! Owner reference of an object with `controller: true`.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 

@@ -1,4 +1,4 @@
-//! Resizes where pods run, and what becomes of those that do not work.
+//! In-place resizes, and the actions after deferred, infeasible or rejected ones.
 
 mod preemption;
 mod restore;

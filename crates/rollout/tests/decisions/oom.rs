@@ -1,4 +1,4 @@
-//! Pods whose containers were killed soon after their start.
+//! Pods whose containers were OOM killed soon after their start.
 
 use std::time::Duration;
 

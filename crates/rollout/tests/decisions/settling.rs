@@ -1,4 +1,4 @@
-//! VPA objects and namespaces that were just changed, and what may follow.
+//! The settling time after changes of VPA objects and namespaces.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! Init containers that go on running.
+//! Native sidecars: init containers with `restartPolicy: Always`.
 
 use rollout::{ActionKind, SkipReason};
 use serde_json::{Value, json};

@@ -1,5 +1,5 @@
-//! Autopilot's second recommender of one resource: sixteen models, of which the cheapest so far
-//! sets the limit.
+//! Autopilot's second recommender of one resource: sixteen models, of which the one with the least
+//! accumulated cost sets the limit.
 //!
 //! A model is a decay rate and a margin (`model.rs`). The choice minimises
 //! `cost + w_dm * [it is not the last chosen one] + w_dL * [its limit is not the last limit]`

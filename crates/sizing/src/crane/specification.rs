@@ -1,5 +1,5 @@
-//! Machine sizes: the smallest CPU class that fits the CPU and has a memory size that fits the
-//! memory.
+//! List of allowed container sizes: the smallest CPU class that fits the CPU and has a memory size
+//! that fits the memory.
 //!
 //! Source: `pkg/recommendation/recommender/resource/resource_spec.go`. There the result is printed
 //! with two decimals; here it is exact.

@@ -1,4 +1,4 @@
-//! Room of a `ResourceQuota` for each pod of a workload: the quota less the usage of other pods,
+//! Unused part of a `ResourceQuota` per pod of a workload: the quota less the usage of other pods,
 //! divided by all replicas.
 //!
 //! Running pods are never reduced for replicas that the quota does not admit: then the maximum is

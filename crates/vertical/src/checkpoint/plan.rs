@@ -1,4 +1,5 @@
-//! Order in which VPA objects are stored, and the action for each of their checkpoints.
+//! Plan of a round of checkpoints: order of the VPA objects, and the action for each of their
+//! checkpoints.
 //!
 //! Upstream rewrites every checkpoint each minute, changed or not. Here an object is written only
 //! when its content changes.

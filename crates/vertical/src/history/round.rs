@@ -1,4 +1,4 @@
-//! Round over the missing history: its order, and the failures that end it.
+//! One pass over the gaps of the backfill: their order, and the failures that end it.
 //!
 //! A failing namespace must not delay others: new namespaces come first, then those with the fewest
 //! failures.

@@ -1,4 +1,4 @@
-//! Policies, workloads and autoscalers by hand.
+//! Fixture: policies, workloads and VPA objects.
 
 mod patch;
 mod planned;

@@ -1,4 +1,4 @@
-//! Conversion of watched objects to the input of the formulas.
+//! Conversion of nodes, `DaemonSet`s and static pods to the inputs of the headroom formulas.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! A namespace `shop` with objects on Deployments, and what their targets are held to.
+//! A namespace `shop` with VPA objects of Deployments, and the caps of their targets.
 
 mod status;
 

@@ -1,5 +1,5 @@
-//! Trust in the wall clock for what cannot be undone: dropping history, and overwriting stored
-//! history.
+//! Plausibility of the wall clock. While it is implausible, no history is dropped and no stored
+//! history is overwritten.
 //!
 //! Samples have the times of their nodes' clocks. A few of those may be wrong, but hardly half. The
 //! clock is confirmed while it is within an hour of the median sample of the last round. A jump

@@ -1,4 +1,4 @@
-//! Any changes in any order.
+//! Random changes in random order.
 
 use std::sync::Arc;
 use std::time::Duration;

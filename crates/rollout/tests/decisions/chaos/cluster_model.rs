@@ -1,5 +1,5 @@
-//! A cluster as it really is: workloads, their pods, budgets, the kubelet, and an API server that
-//! checks what is done.
+//! Model of a cluster: workloads, their pods, budgets, the kubelet, and an API server that checks
+//! every disruption.
 //!
 //! An eviction or a restart is judged by what the leader could know when it decided: what others
 //! took since then is excused.

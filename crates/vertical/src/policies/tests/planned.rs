@@ -1,4 +1,4 @@
-//! Plans, as text.
+//! Expected plans, as text.
 
 use super::*;
 

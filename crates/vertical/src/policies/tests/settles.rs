@@ -1,5 +1,5 @@
-//! Whatever there is: one plan, carried out, leaves nothing to do; no object by hand is touched; no
-//! workload has two autoscalers.
+//! Properties of plans on random objects: applying one leaves nothing to do, VPA objects without a
+//! policy are unchanged, and no workload has two VPAs.
 
 use proptest::collection::vec;
 use proptest::prelude::*;

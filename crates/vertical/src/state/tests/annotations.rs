@@ -1,4 +1,4 @@
-//! Objects whose annotations ask for another way of sizing.
+//! VPA objects whose annotations choose another sizing method.
 
 use serde_json::json;
 

@@ -1,5 +1,5 @@
-//! A thousand rounds in which every pod is replaced by one of another name with other labels:
-//! nothing piles up.
+//! A thousand rounds in which every pod is replaced by one of another name with other labels: the
+//! size of the state stays bounded.
 
 use model::Labels;
 use view::Pod;

@@ -1,5 +1,5 @@
 //! Wall clocks that are behind, ahead or jump, while pods are measured with the right times: no
-//! history is lost, neither here nor in what is stored.
+//! history is lost, in memory or in checkpoints.
 
 use std::sync::Arc;
 use std::time::Duration;

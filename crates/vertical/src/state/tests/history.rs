@@ -1,5 +1,5 @@
-//! History that comes from a store while usage is already being recorded: who waits for it, and
-//! that it then counts as if this recommender had recorded it itself.
+//! Backfill while usage is recorded: the objects that wait for it, and the same result as
+//! uninterrupted recording.
 
 use std::collections::BTreeMap;
 
