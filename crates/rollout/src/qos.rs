@@ -82,7 +82,8 @@ mod tests {
 
     fn list(cpu: &str, memory: &str) -> ResourceList {
         let amounts = [("cpu", cpu), ("memory", memory)].into_iter();
-        let amounts = amounts.filter_map(|(name, text)| Some((name.into(), text.parse().ok()?)));
+        let amounts = amounts.filter(|(_, text)| !text.is_empty());
+        let amounts = amounts.map(|(name, text)| (name.into(), text.parse().expect("a quantity")));
         amounts.collect()
     }
 
