@@ -1,4 +1,5 @@
-//! Names of a workload's pods. Deleted pods are known by nothing else.
+//! Pattern of the names of a workload's pods, for queries over deleted pods, whose owner no series
+//! has.
 //!
 //! Source of the patterns: gocrane/crane `pkg/utils/expression_prom_default.go`. All of them match
 //! whole names, so that `api` does not match `api-gateway`.

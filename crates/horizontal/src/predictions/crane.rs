@@ -1,4 +1,4 @@
-//! Settings of Crane's two predictors, which are texts.
+//! Parsing of the settings of Crane's two predictors, which are strings.
 //!
 //! As there, invalid settings are replaced by the defaults, all of them. Unlike there, a note says
 //! so. Source: gocrane/crane `pkg/prediction/dsp/config.go` and

@@ -1,5 +1,5 @@
-//! Limits on the published points of a prediction, far below the 1.5 MB that the API server
-//! accepts, and their form in the status.
+//! Published series of a prediction: limits on their points, far below the 1.5 MB that the API
+//! server accepts, and their form in the status.
 
 use api::prediction::{PredictedSample, PredictedSeries, SeriesLabel};
 use model::{ForecastSeries, MetricForecast};

@@ -1,4 +1,4 @@
-//! Slots for concurrent reads, shared fairly among namespaces.
+//! Limit on concurrent history reads, shared fairly among namespaces.
 //!
 //! A free slot goes to the namespace with the fewest slots, and among these to the one with the
 //! least recent query time. No namespace has more than half of the slots, so that others find one

@@ -1,4 +1,4 @@
-//! Spec of a prediction: its metrics, their methods and the window.
+//! Resolved spec of a prediction: its metrics, their methods and queries, and the window.
 //!
 //! For the algorithm `dsp` the Plimsoll method is used unless an annotation requests Crane's: it is
 //! better on nearly every known series (`crates/forecast/RESULTS.md`). For `percentile` Crane's

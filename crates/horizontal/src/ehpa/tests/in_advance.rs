@@ -1,4 +1,4 @@
-//! Scaling by predictions: the metrics, and the amount of each per pod.
+//! Predicted metrics of the HPA, and the amount of each per pod.
 
 use std::sync::Arc;
 
