@@ -1,4 +1,5 @@
-//! Names of a workload's pods. Deleted pods are known by nothing else.
+//! Pattern of the names of a workload's pods, for queries over deleted pods, whose owner no series
+//! has.
 //!
 //! Source of the patterns: gocrane/crane `pkg/utils/expression_prom_default.go`. All of them match
 //! whole names, so that `api` does not match `api-gateway`.
@@ -90,38 +91,28 @@ mod tests {
 
     #[test]
     fn each_kind_names_its_pods_in_its_way() {
-        let deployment = (
-            ["api.v1-6d5f8-x2x9z"],
-            [
-                "api.v1-gateway-6d5f8-x2x9z",
-                "api.v1-x2x9z",
-                "api.v1-6d5f8-x2x9",
-                "api",
-            ],
-        );
+        let of_others = [
+            "api.v1-gateway-6d5f8-x2x9z",
+            "api.v1-x2x9z",
+            "api.v1-6d5f8-x2x9",
+            "api",
+        ];
+        let expression = r"api\.v1-[a-z0-9]+-[a-z0-9]{5}";
         check(
             "Deployment",
-            r"api\.v1-[a-z0-9]+-[a-z0-9]{5}",
-            &deployment.0,
-            &deployment.1,
+            expression,
+            &["api.v1-6d5f8-x2x9z"],
+            &of_others,
         );
-        check(
-            "DaemonSet",
-            r"api\.v1-[a-z0-9]{5}",
-            &["api.v1-x2x9z"],
-            &["api.v1-6d5f8-x2x9z", "api.v1-X2x9z"],
+        let of_others = ["api.v1-6d5f8-x2x9z", "api.v1-X2x9z"];
+        let expression = r"api\.v1-[a-z0-9]{5}";
+        check("DaemonSet", expression, &["api.v1-x2x9z"], &of_others);
+        let (own, of_others) = (
+            ["api.v1-0", "api.v1-12"],
+            ["api.v1-", "api.v1-0a", "api.v1"],
         );
-        check(
-            "StatefulSet",
-            r"api\.v1-[0-9]+",
-            &["api.v1-0", "api.v1-12"],
-            &["api.v1-", "api.v1-0a", "api.v1"],
-        );
-        check(
-            "Rollout",
-            r"api\.v1-.*",
-            &["api.v1-anything-at-all"],
-            &["api.v1", "api.v2-1"],
-        );
+        check("StatefulSet", r"api\.v1-[0-9]+", &own, &of_others);
+        let own = ["api.v1-anything-at-all"];
+        check("Rollout", r"api\.v1-.*", &own, &["api.v1", "api.v2-1"]);
     }
 }

@@ -1,4 +1,4 @@
-//! Changes of the cluster between two passes.
+//! Difference of the view between two passes, by object.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! The time of a decision, by two clocks.
+//! The time of a decision, by the wall clock and the monotonic clock.
 
 use std::time::Duration;
 

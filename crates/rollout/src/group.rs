@@ -1,6 +1,6 @@
-//! The number of pods of one controller that may be unavailable. A group is the pods of one VPA
-//! object with the same direct owner, so the old and the new `ReplicaSet` of a rollout are two
-//! groups.
+//! Disruption limit of a group: the number of its pods that may be unavailable. A group is the pods
+//! of one VPA object with the same direct owner, so the old and the new `ReplicaSet` of a rollout
+//! are two groups.
 //!
 //! Two rules apply, with `tolerance` = the tolerated fraction of `configured`, rounded down.
 //! Upstream's rule counts running pods: more than `configured - tolerance` must run, less those
@@ -170,10 +170,9 @@ mod tests {
 
     /// The number of pods that can be evicted one after the other, in this order.
     fn check(pods: &[(usize, PodAvailability)], configured: i64, expected: usize) {
-        let pods: Vec<PodAvailability> = pods
-            .iter()
-            .flat_map(|(count, availability)| std::iter::repeat_n(*availability, *count))
-            .collect();
+        let pods = pods.iter();
+        let pods = pods.flat_map(|(count, pod)| std::iter::repeat_n(*pod, *count));
+        let pods: Vec<PodAvailability> = pods.collect();
         let mut group = Group::new(pods.iter().copied(), configured, pods.len() as i64, 1, 0.5);
         let mut evicted = 0;
         for pod in &pods {
@@ -217,16 +216,13 @@ mod tests {
         let mut group = Group::new([DOWN, UP, UP, UP], 4, 4, 1, 0.5);
         assert!(group.allows(Disruption::Eviction, UP));
         group.reserve(Disruption::Eviction, UP);
-        assert!(
-            !group.allows(Disruption::Eviction, UP),
-            "two of four are away"
-        );
+        // Two of four are away.
+        assert!(!group.allows(Disruption::Eviction, UP) && !group.allows(Disruption::Restart, UP));
         assert!(
             group.allows(Disruption::Eviction, DOWN),
-            "it does not serve anyhow"
+            "it does not serve"
         );
         assert!(group.allows(Disruption::Resize, UP), "it goes on serving");
-        assert!(!group.allows(Disruption::Restart, UP));
     }
 
     #[test]

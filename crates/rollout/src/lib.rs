@@ -1,6 +1,6 @@
-//! The updater's decisions: which pods get another size, in which order, how, how fast, and why
-//! others do not. A pure function of the cluster, the state of earlier passes, the settings and two
-//! clocks.
+//! The updater's decisions: pods to resize or evict, their order, method and pace, and the reasons
+//! for skipping others. A pure function of the cluster, the state of earlier passes, the settings
+//! and two clocks.
 //!
 //! [`decide`] makes a [`Plan`] from a [`Snapshot`]. The caller carries out its actions, and reports
 //! their start and outcome to the [`RolloutState`].

@@ -178,6 +178,11 @@ mod tests {
         assert_eq!(opens_in, expected.map(Duration::from_mins), "{now}");
     }
 
+    fn opens_in(text: &str) -> Result<Duration, Duration> {
+        let window: MaintenanceWindow = text.parse().expect("a window");
+        window.open_for("2026-01-03T00:00:00Z".parse().expect("a time"))
+    }
+
     #[test]
     fn it_is_open_from_the_cron_until_the_buffer_before_its_end() {
         // A Saturday in winter: Berlin is an hour ahead.
@@ -186,11 +191,8 @@ mod tests {
         check(NIGHTS, "2026-01-03T04:44:59Z", None);
         check(NIGHTS, "2026-01-03T04:45:00Z", Some(7 * 24 * 60 - 225));
         check("0 2 * * *; for=1h", "2026-01-03T02:30:00Z", None);
-        check(
-            "0 2 * * *; for=1h",
-            "2026-01-03T03:30:00Z",
-            Some(22 * 60 + 30),
-        );
+        let closed = Some(22 * 60 + 30);
+        check("0 2 * * *; for=1h", "2026-01-03T03:30:00Z", closed);
     }
 
     #[test]
@@ -198,16 +200,9 @@ mod tests {
         // On this Saturday Berlin is two hours ahead.
         check(NIGHTS, "2026-07-04T00:00:00Z", None);
         // Two o'clock comes twice that night in New York; the window opens at the first.
-        check(
-            "30 1 * * SUN; for=30m; zone=America/New_York",
-            "2026-11-01T05:45:00Z",
-            None,
-        );
-        check(
-            "30 1 * * SUN; for=30m; zone=America/New_York",
-            "2026-11-01T05:15:00Z",
-            Some(15),
-        );
+        let new_york = "30 1 * * SUN; for=30m; zone=America/New_York";
+        check(new_york, "2026-11-01T05:45:00Z", None);
+        check(new_york, "2026-11-01T05:15:00Z", Some(15));
     }
 
     #[test]
@@ -226,56 +221,43 @@ mod tests {
 
     #[test]
     fn february_29th_is_found_and_a_day_that_never_comes_is_not() {
-        check(
-            "0 0 29 2 *; for=24h",
-            "2026-02-28T00:00:00Z",
-            Some(731 * 24 * 60),
-        );
-        check("0 0 29 2 *; for=24h", "2028-02-29T23:00:00Z", None);
-        let never: MaintenanceWindow = "0 0 31 2 *; for=24h".parse().expect("a window");
-        assert_eq!(
-            never.open_for("2026-02-28T00:00:00Z".parse().expect("a time")),
-            Err(Duration::MAX)
-        );
+        let leap_day = "0 0 29 2 *; for=24h";
+        check(leap_day, "2026-02-28T00:00:00Z", Some(731 * 24 * 60));
+        check(leap_day, "2028-02-29T23:00:00Z", None);
+        assert_eq!(opens_in("0 0 31 2 *; for=24h"), Err(Duration::MAX));
         // It was open for all of the year after that in which it opened.
         check("0 0 0 1 1 * 2025; for=8784h", "2026-01-01T23:59:00Z", None);
     }
 
     #[test]
     fn an_opening_is_searched_for_in_the_next_eight_years_only() {
-        let opens_in = |text: &str| {
-            let window: MaintenanceWindow = text.parse().expect("a window");
-            window.open_for("2026-01-03T00:00:00Z".parse().expect("a time"))
-        };
-        assert_eq!(
-            opens_in("0 0 0 3 1 * 2034; for=1h"),
-            Err(Duration::from_hours(24 * (8 * 365 + 2)))
-        );
+        let after_eight_years = Err(Duration::from_hours(24 * (8 * 365 + 2)));
+        assert_eq!(opens_in("0 0 0 3 1 * 2034; for=1h"), after_eight_years);
         assert_eq!(opens_in("0 0 0 4 1 * 2034; for=1h"), Err(Duration::MAX));
     }
 
     #[test]
     fn errors_name_the_invalid_part() {
         let error = |text: &str| {
-            text.parse::<MaintenanceWindow>()
-                .map(drop)
-                .expect_err("no window")
-                .to_string()
+            let error = text.parse::<MaintenanceWindow>().err();
+            error.expect("no window").to_string()
         };
-        assert_eq!(error("0 2 * * *"), "for=DURATION is missing");
-        assert_eq!(
-            error(&format!("0 2 * * *; for=1h{}", " ".repeat(256))),
-            "longer than 256 bytes"
-        );
+        let too_long = format!("0 2 * * *; for=1h{}", " ".repeat(256));
+        for (text, expected) in [
+            ("0 2 * * *", "for=DURATION is missing"),
+            (&too_long, "longer than 256 bytes"),
+            (
+                "0 2 * * *; for=1h; zone=Mars/Olympus",
+                "\"Mars/Olympus\" is no time zone",
+            ),
+            (
+                "0 2 * * *; for=1h; until=3h",
+                "\"until=3h\" is not one of for=, zone= and end-buffer=",
+            ),
+        ] {
+            assert_eq!(error(text), expected);
+        }
         assert!(error("0 25 * * *; for=1h").starts_with("\"0 25 * * *\" is no cron"));
-        assert_eq!(
-            error("0 2 * * *; for=1h; zone=Mars/Olympus"),
-            "\"Mars/Olympus\" is no time zone"
-        );
         assert!(error("0 2 * * *; for=soon").starts_with("for: \"soon\""));
-        assert_eq!(
-            error("0 2 * * *; for=1h; until=3h"),
-            "\"until=3h\" is not one of for=, zone= and end-buffer="
-        );
     }
 }

@@ -67,11 +67,8 @@ mod tests {
     use super::*;
 
     fn check(text: &str, expected: Option<&[&str]>) {
-        assert_eq!(
-            parse(text),
-            expected.map(|names| names.iter().copied().collect()),
-            "{text:?}"
-        );
+        let expected = expected.map(|names| names.iter().copied().collect());
+        assert_eq!(parse(text), expected, "{text:?}");
     }
 
     #[test]

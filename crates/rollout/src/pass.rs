@@ -1,4 +1,4 @@
-//! One pass: upstream's `RunOnce` without its requests, over the VPA objects that changes concern.
+//! One pass: upstream's `RunOnce` without its I/O, over the VPA objects that changes concern.
 
 use std::collections::BTreeSet;
 

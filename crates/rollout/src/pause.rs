@@ -1,4 +1,4 @@
-//! The preconditions of all actions: a current view, no stop switch, and a live webhook.
+//! Global pauses: the stop switch exists, the webhook is not alive, or the view is not current.
 
 use std::time::Duration;
 
@@ -98,11 +98,8 @@ pub fn check_preconditions(
         control,
         webhook,
     } = preconditions;
-    if policy
-        .stop_config_map
-        .as_ref()
-        .is_some_and(|key| control.stop_switches.get(key).is_some())
-    {
+    let stop = policy.stop_config_map.as_ref();
+    if stop.is_some_and(|key| control.stop_switches.get(key).is_some()) {
         return Err(PauseReason::Stopped);
     }
     if !is_current(view) || !is_current(control) {
@@ -123,7 +120,7 @@ pub fn check_preconditions(
 mod tests {
     use std::sync::Arc;
 
-    use view::{Freshness, ObjectKey, Resource, StopSwitch, WebhookLease};
+    use view::{Resource, StopSwitch, WebhookLease};
 
     use super::*;
 
@@ -131,13 +128,6 @@ mod tests {
 
     fn wall(second: i64) -> Timestamp {
         Timestamp::from_second(1_000_000 + second).expect("in range")
-    }
-
-    fn clocks() -> ClockReading {
-        ClockReading {
-            wall: wall(0),
-            monotonic: Duration::ZERO,
-        }
     }
 
     fn policy() -> PausePolicy {
@@ -160,138 +150,90 @@ mod tests {
 
     /// Checks the preconditions at some times, each by both clocks, in seconds.
     fn check(webhooks: &[(&View, i64, u64)], expected: &[Result<u64, PauseReason>]) {
-        let (view, start, mut liveness) = (
-            View::default(),
-            Duration::from_hours(1),
-            WebhookLiveness::default(),
-        );
-        let found: Vec<_> = webhooks
-            .iter()
-            .map(|(webhook, at, monotonic)| {
-                let preconditions = Preconditions {
-                    view: &view,
-                    control: &view,
-                    webhook,
-                };
-                let now = ClockReading {
-                    wall: wall(*at),
-                    monotonic: start + Duration::from_secs(*monotonic),
-                };
-                let until = check_preconditions(&preconditions, &policy(), &mut liveness, now);
-                until.map(|until| until.map_or(0, |until| until.saturating_sub(start).as_secs()))
-            })
-            .collect();
-        assert_eq!(found, expected);
+        let (view, start) = (View::default(), Duration::from_hours(1));
+        let mut liveness = WebhookLiveness::default();
+        let found = webhooks.iter().map(|(webhook, at, monotonic)| {
+            let preconditions = Preconditions {
+                view: &view,
+                control: &view,
+                webhook,
+            };
+            let now = ClockReading {
+                wall: wall(*at),
+                monotonic: start + Duration::from_secs(*monotonic),
+            };
+            let until = check_preconditions(&preconditions, &policy(), &mut liveness, now);
+            until.map(|until| until.map_or(0, |until| until.saturating_sub(start).as_secs()))
+        });
+        assert_eq!(found.collect::<Vec<_>>(), expected);
+    }
+
+    /// The reason of a pause at second 0, while the webhook is alive.
+    fn pause(view: &View, control: &View) -> Option<PauseReason> {
+        let preconditions = Preconditions {
+            view,
+            control,
+            webhook: &webhook(0, None),
+        };
+        let now = ClockReading {
+            wall: wall(0),
+            monotonic: Duration::ZERO,
+        };
+        let mut liveness = WebhookLiveness::default();
+        check_preconditions(&preconditions, &policy(), &mut liveness, now).err()
     }
 
     #[test]
     fn the_lease_is_valid_for_the_timeout_after_its_creation_or_renewal() {
         let none = Err(PauseReason::WebhookLeaseExpired);
         check(&[(&View::default(), 0, 0)], &[none]);
-        check(
-            &[(&webhook(0, None), 10, 0), (&webhook(0, None), 60, 50)],
-            &[Ok(50), none],
-        );
-        check(
-            &[
-                (&webhook(0, Some(100)), 130, 0),
-                (&webhook(0, Some(110)), 130, 1),
-            ],
-            &[Ok(30), Ok(41)],
-        );
+        let created = webhook(0, None);
+        check(&[(&created, 10, 0), (&created, 60, 50)], &[Ok(50), none]);
+        let renewed = [100, 110].map(|second| webhook(0, Some(second)));
+        let checks = [(&renewed[0], 130, 0), (&renewed[1], 130, 1)];
+        check(&checks, &[Ok(30), Ok(41)]);
     }
 
     #[test]
     fn a_jump_of_the_clock_never_prolongs_the_lease() {
-        let lease = webhook(0, None);
-        check(
-            &[(&lease, 0, 0), (&lease, -3600, 30), (&lease, -3600, 60)],
-            &[Ok(60), Ok(60), Err(PauseReason::WebhookLeaseExpired)],
-        );
-        check(
-            &[(&lease, 0, 0), (&lease, 3600, 1)],
-            &[Ok(60), Err(PauseReason::WebhookLeaseExpired)],
-        );
+        let (lease, none) = (webhook(0, None), Err(PauseReason::WebhookLeaseExpired));
+        let back = [(&lease, 0, 0), (&lease, -3600, 30), (&lease, -3600, 60)];
+        check(&back, &[Ok(60), Ok(60), none]);
+        check(&[(&lease, 0, 0), (&lease, 3600, 1)], &[Ok(60), none]);
     }
 
     #[test]
     fn a_pause_ends_only_when_every_watch_is_current() {
-        let lease = webhook(0, None);
-        let found = |view: &View, control: &View| {
-            let preconditions = Preconditions {
-                view,
-                control,
-                webhook: &lease,
-            };
-            check_preconditions(
-                &preconditions,
-                &policy(),
-                &mut WebhookLiveness::default(),
-                clocks(),
-            )
-            .err()
-        };
         let set = |view: &mut View, resource: Resource, synced: bool, is_stale: bool| {
-            let stale_since = is_stale.then(|| wall(0));
-            view.set_freshness(
-                resource,
-                Freshness {
-                    synced,
-                    stale_since,
-                    ..Freshness::default()
-                },
-            );
+            let freshness = view.freshness_mut(resource);
+            freshness.synced = synced;
+            freshness.stale_since = is_stale.then(|| wall(0));
         };
         let (mut view, current) = (View::default(), View::default());
+        let stale = Some(PauseReason::ViewStale);
         set(&mut view, Resource::Pods, false, false);
-        assert_eq!(
-            found(&view, &current),
-            Some(PauseReason::ViewStale),
-            "no list was read"
-        );
+        assert_eq!(pause(&view, &current), stale, "no list was read");
         set(&mut view, Resource::Pods, true, true);
         set(&mut view, Resource::DisruptionBudgets, true, true);
-        assert_eq!(found(&view, &current), Some(PauseReason::ViewStale));
+        assert_eq!(pause(&view, &current), stale);
         set(&mut view, Resource::Pods, true, false);
         assert_eq!(
-            found(&view, &current),
-            Some(PauseReason::ViewStale),
+            pause(&view, &current),
+            stale,
             "the budgets may have changed"
         );
-        assert_eq!(
-            found(&current, &view),
-            Some(PauseReason::ViewStale),
-            "the switch may be on"
-        );
+        assert_eq!(pause(&current, &view), stale, "the switch may be on");
         set(&mut view, Resource::DisruptionBudgets, true, false);
-        assert_eq!(found(&view, &view), None);
+        assert_eq!(pause(&view, &view), None);
     }
 
     #[test]
     fn the_stop_switch_pauses_everything() {
-        let (view, lease) = (View::default(), webhook(0, None));
         let mut control = View::default();
-        control.stop_switches.apply(Arc::new(StopSwitch {
-            key: ObjectKey::new("system", "other"),
-        }));
-        let found = |control: &View| {
-            let preconditions = Preconditions {
-                view: &view,
-                control,
-                webhook: &lease,
-            };
-            check_preconditions(
-                &preconditions,
-                &policy(),
-                &mut WebhookLiveness::default(),
-                clocks(),
-            )
-            .err()
-        };
-        assert_eq!(found(&control), None);
-        control.stop_switches.apply(Arc::new(StopSwitch {
-            key: ObjectKey::new("system", "stop"),
-        }));
-        assert_eq!(found(&control), Some(PauseReason::Stopped));
+        for (name, expected) in [("other", None), ("stop", Some(PauseReason::Stopped))] {
+            let key = ObjectKey::new("system", name);
+            control.stop_switches.apply(Arc::new(StopSwitch { key }));
+            assert_eq!(pause(&View::default(), &control), expected, "{name}");
+        }
     }
 }

@@ -1,4 +1,4 @@
-//! The results of a pass so far.
+//! Builder of a pass's plan.
 
 use std::time::Duration;
 

@@ -81,57 +81,43 @@ mod tests {
     use super::*;
 
     fn list(cpu: &str, memory: &str) -> ResourceList {
-        let amounts = [("cpu", cpu), ("memory", memory)]
-            .into_iter()
-            .filter(|(_, text)| !text.is_empty());
-        amounts
-            .map(|(name, text)| (name.into(), text.parse().expect("a quantity")))
-            .collect()
+        let amounts = [("cpu", cpu), ("memory", memory)].into_iter();
+        let amounts = amounts.filter(|(_, text)| !text.is_empty());
+        let amounts = amounts.map(|(name, text)| (name.into(), text.parse().expect("a quantity")));
+        amounts.collect()
     }
 
     /// Requests and limits of CPU and memory, before and after a resize.
     fn check(before: [[&str; 2]; 2], after: [[&str; 2]; 2], expected: bool) {
-        let lists = |[requests, limits]: [[&str; 2]; 2]| {
-            (list(requests[0], requests[1]), list(limits[0], limits[1]))
-        };
-        let (requests, limits) = lists(before);
+        let lists = |lists: [[&str; 2]; 2]| lists.map(|[cpu, memory]| list(cpu, memory));
+        let [requests, limits] = lists(before).map(Some);
         let container = ContainerSpec {
-            requests: Some(requests),
-            limits: Some(limits),
+            requests,
+            limits,
             ..ContainerSpec::default()
         };
         let running = Running {
             containers: vec![container],
             ..Running::default()
         };
-        let (requests, limits) = lists(after);
+        let [requests, limits] = lists(after);
         let sizes = vec![Some(ContainerSize {
             requests,
             limits,
             notes: Vec::new(),
         })];
-        assert_eq!(
-            would_change(&running, &sizes),
-            expected,
-            "{before:?} {after:?}"
-        );
+        let found = would_change(&running, &sizes);
+        assert_eq!(found, expected, "{before:?} {after:?}");
     }
 
     #[test]
     fn a_class_is_lost_and_won_by_requests_and_limits() {
-        check(
-            [["1", "1Gi"], ["1", "1Gi"]],
-            [["2", "2Gi"], ["2", "2Gi"]],
-            false,
-        );
-        check([["1", "1Gi"], ["1", "1Gi"]], [["2", ""], ["", ""]], true);
-        check(
-            [["1", "1Gi"], ["2", "2Gi"]],
-            [["2", "2Gi"], ["2", "2Gi"]],
-            true,
-        );
-        check([["1", "1Gi"], ["", ""]], [["2", "2Gi"], ["", ""]], false);
-        check([["", ""], ["", ""]], [["2", ""], ["", ""]], true);
-        check([["", ""], ["1", "1Gi"]], [["1", "1Gi"], ["", ""]], false);
+        let (none, one, two) = (["", ""], ["1", "1Gi"], ["2", "2Gi"]);
+        check([one, one], [two, two], false);
+        check([one, one], [["2", ""], none], true);
+        check([one, two], [two, two], true);
+        check([one, none], [two, none], false);
+        check([none, none], [["2", ""], none], true);
+        check([none, one], [one, none], false);
     }
 }

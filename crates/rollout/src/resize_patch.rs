@@ -158,14 +158,8 @@ mod tests {
             serde_json::from_value(spec).expect("a specification");
         let wall = "2026-01-01T12:00:00Z".parse().expect("a time");
         let seen = running(json!({"metadata": {"name": "web-0"}, "spec": {"containers": []}}));
-        let annotations = annotation_changes(
-            &seen,
-            &spec,
-            ClockReading {
-                wall,
-                monotonic: std::time::Duration::ZERO,
-            },
-        );
+        let monotonic = std::time::Duration::ZERO;
+        let annotations = annotation_changes(&seen, &spec, ClockReading { wall, monotonic });
         let mut pod = json!({"metadata": {"name": "web-0", "annotations": {"cni.example.com/address": "10.0.0.1"}}});
         json_patch::merge(&mut pod, &json!({"metadata": {"annotations": annotations}}));
         let expected = json!({"cni.example.com/address": "10.0.0.1", IN_PLACE_UPDATED: "true"});
@@ -177,16 +171,12 @@ mod tests {
         let container = json!({"name": "app", "resources": {"claims": [{"name": "gpu"}]}});
         let seen =
             running(json!({"metadata": {"name": "web-0"}, "spec": {"containers": [container]}}));
-        let requests = [("cpu".into(), "1".parse().expect("a quantity"))]
-            .into_iter()
-            .collect();
-        let patch = patch(
-            &seen,
-            &vec![Some(ContainerSize {
-                requests,
-                ..ContainerSize::default()
-            })],
-        );
+        let cpu = [("cpu".into(), "1".parse().expect("a quantity"))];
+        let size = ContainerSize {
+            requests: cpu.into_iter().collect(),
+            ..ContainerSize::default()
+        };
+        let patch = patch(&seen, &vec![Some(size)]);
         let mut pod = json!({"spec": {"containers": [container]}});
         json_patch::patch(&mut pod, &patch).expect("it applies");
         let expected = json!({"claims": [{"name": "gpu"}], "requests": {"cpu": "1"}});

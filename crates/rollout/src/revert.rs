@@ -1,4 +1,5 @@
-//! Memory that is restored after an OOM kill that follows a resize, and kept for a while.
+//! Memory restored after an OOM kill that follows a resize: the previous size, the annotations, and
+//! the time for which it is kept.
 //!
 //! An annotation of the pod keeps the previous memory, so that any replica finds it after any
 //! restart.
@@ -50,18 +51,10 @@ impl ResizedFrom {
     /// The previous memory of a container that was OOM killed since the resize.
     fn oom_killed_since(&self, pod: &Pod, container: &str) -> Option<&PreviousMemory> {
         let previous = self.containers.get(container)?;
-        let status = pod
-            .containers
-            .iter()
-            .find(|seen| seen.name == container)?
-            .status
-            .as_ref()?;
-        let killed = status
-            .last_termination
-            .as_ref()
-            .filter(|last| last.reason == OOM_KILLED)?;
-        killed.finished_at.filter(|at| *at > self.at)?;
-        Some(previous)
+        let seen = pod.containers.iter().find(|seen| seen.name == container)?;
+        let last = seen.status.as_ref()?.last_termination.as_ref()?;
+        let killed_at = last.finished_at.filter(|_| last.reason == OOM_KILLED)?;
+        (killed_at > self.at).then_some(previous)
     }
 }
 
@@ -118,10 +111,8 @@ fn reduced_memory(before: Option<&ResourceList>, after: &ResourceList) -> Resour
 }
 
 fn only_memory(quantity: Option<&model::Quantity>) -> ResourceList {
-    quantity
-        .map(|quantity| (ResourceName::Memory, quantity.clone()))
-        .into_iter()
-        .collect()
+    let memory = quantity.map(|quantity| (ResourceName::Memory, quantity.clone()));
+    memory.into_iter().collect()
 }
 
 /// The sizes that restore the memory of OOM killed containers; `None` if there are none. Nothing is
@@ -137,16 +128,11 @@ pub(super) fn sizes_to_restore(
         .iter()
         .map(|container| {
             let previous = from.oom_killed_since(pod, &container.name)?;
-            let gains = !reduced_memory(
-                Some(&previous.requests),
-                container.requests.as_ref().unwrap_or(&NOTHING),
-            )
-            .is_empty()
-                || !reduced_memory(
-                    Some(&previous.limits),
-                    container.limits.as_ref().unwrap_or(&NOTHING),
-                )
-                .is_empty();
+            let gains = |previous: &ResourceList, present: Option<&ResourceList>| {
+                !reduced_memory(Some(previous), present.unwrap_or(&NOTHING)).is_empty()
+            };
+            let gains = gains(&previous.requests, container.requests.as_ref())
+                || gains(&previous.limits, container.limits.as_ref());
             let target = container_recommendation(recommendation, &container.name)
                 .and_then(|recommended| recommended.target.get(&ResourceName::Memory));
             let had_request = previous.requests.get(&ResourceName::Memory);
@@ -164,15 +150,12 @@ pub(super) fn sizes_to_restore(
 
 /// Whether a resize reduces the memory of a container.
 pub(super) fn reduces_memory(running: &Running, sizes: &DesiredSizes) -> bool {
-    running
-        .containers
-        .iter()
-        .zip(sizes)
-        .any(|(container, size)| {
-            let Some(size) = size else { return false };
-            !reduced_memory(container.requests.as_ref(), &size.requests).is_empty()
-                || !reduced_memory(container.limits.as_ref(), &size.limits).is_empty()
-        })
+    let mut containers = running.containers.iter().zip(sizes);
+    containers.any(|(container, size)| {
+        let Some(size) = size else { return false };
+        !reduced_memory(container.requests.as_ref(), &size.requests).is_empty()
+            || !reduced_memory(container.limits.as_ref(), &size.limits).is_empty()
+    })
 }
 
 /// The changes of annotations after memory was restored.

@@ -1,4 +1,4 @@
-//! The changes of requests that an action is to bring about, with their causes, for log lines.
+//! Changes of requests by an action, with the violated bounds, for log lines and events.
 
 use std::fmt;
 
@@ -134,13 +134,13 @@ impl fmt::Display for SizeChange {
 mod tests {
     use super::*;
 
-    /// CPU amounts: the request, and the lower bound, target and upper bound.
-    fn check(request: &str, recommended: [&str; 3], expected: &[&str]) {
+    /// The change of a CPU request to a target of 320m, within bounds of 300m and 400m.
+    fn check(request: &str, expected: &[&str]) {
         let list = |text: &str| -> ResourceList {
             let amount = text.parse().ok().map(|amount| (ResourceName::Cpu, amount));
             amount.into_iter().collect()
         };
-        let [lower_bound, target, upper_bound] = recommended.map(list);
+        let [lower_bound, target, upper_bound] = ["300m", "320m", "400m"].map(list);
         let container = ContainerSpec {
             name: "app".to_owned(),
             requests: Some(list(request)),
@@ -169,24 +169,11 @@ mod tests {
     fn a_change_says_from_to_and_cause() {
         check(
             "100m",
-            ["300m", "320m", "400m"],
             &["app cpu request 100m -> 320m: below lower bound 300m"],
         );
-        check(
-            "1",
-            ["300m", "320m", "400m"],
-            &["app cpu request 1 -> 320m: above upper bound 400m"],
-        );
-        check(
-            "310m",
-            ["300m", "320m", "400m"],
-            &["app cpu request 310m -> 320m"],
-        );
-        check(
-            "",
-            ["300m", "320m", "400m"],
-            &["app cpu request none -> 320m"],
-        );
-        check("320m", ["300m", "320m", "400m"], &[]);
+        check("1", &["app cpu request 1 -> 320m: above upper bound 400m"]);
+        check("310m", &["app cpu request 310m -> 320m"]);
+        check("", &["app cpu request none -> 320m"]);
+        check("320m", &[]);
     }
 }

@@ -122,11 +122,12 @@ mod tests {
 
     #[test]
     fn an_empty_checkpoint_keeps_its_null_times_and_drops_zeros() {
-        let json = serde_json::to_string(&Checkpoint {
-            version: "v3".to_owned(),
+        let version = "v3".to_owned();
+        let checkpoint = Checkpoint {
+            version,
             ..Checkpoint::default()
-        })
-        .unwrap();
+        };
+        let json = serde_json::to_string(&checkpoint).unwrap();
         assert_eq!(
             json,
             concat!(
@@ -148,11 +149,7 @@ mod tests {
             json,
             r#"{"referenceTimestamp":"2026-01-02T03:04:05Z","bucketWeights":{"8":10000},"totalWeight":1.5}"#
         );
-        assert_eq!(
-            serde_json::from_str::<HistogramCheckpoint>(&json)
-                .unwrap()
-                .bucket_weights,
-            stored.bucket_weights
-        );
+        let read: HistogramCheckpoint = serde_json::from_str(&json).unwrap();
+        assert_eq!(read.bucket_weights, stored.bucket_weights);
     }
 }

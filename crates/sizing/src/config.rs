@@ -261,27 +261,18 @@ mod tests {
 
     #[test]
     fn settings_that_no_histogram_can_use_are_refused_by_name() {
+        use ConfigError::{NotAFraction, NotANumber, NotPositive};
         check(|_| {}, None);
-        check(
-            |config| config.margin_fraction = f64::NAN,
-            Some(ConfigError::NotANumber("recommendation-margin-fraction")),
-        );
-        check(
-            |config| config.memory.oom_bump_up_ratio = -1.0,
-            Some(ConfigError::NotANumber("oom-bump-up-ratio")),
-        );
-        check(
-            |config| config.cpu_percentiles.target = 1.01,
-            Some(ConfigError::NotAFraction("target-cpu-percentile")),
-        );
-        check(
-            |config| config.cpu_half_life_ns = 0,
-            Some(ConfigError::NotPositive("cpu-histogram-decay-half-life")),
-        );
-        check(
-            |config| config.memory.interval_ns = -1,
-            Some(ConfigError::NotPositive("memory-aggregation-interval")),
-        );
+        let nan = Some(NotANumber("recommendation-margin-fraction"));
+        check(|config| config.margin_fraction = f64::NAN, nan);
+        let negative = Some(NotANumber("oom-bump-up-ratio"));
+        check(|config| config.memory.oom_bump_up_ratio = -1.0, negative);
+        let above_one = Some(NotAFraction("target-cpu-percentile"));
+        check(|config| config.cpu_percentiles.target = 1.01, above_one);
+        let zero = Some(NotPositive("cpu-histogram-decay-half-life"));
+        check(|config| config.cpu_half_life_ns = 0, zero);
+        let negative = Some(NotPositive("memory-aggregation-interval"));
+        check(|config| config.memory.interval_ns = -1, negative);
     }
 
     #[test]

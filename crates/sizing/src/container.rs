@@ -1,4 +1,5 @@
-//! Aggregation of a running container's samples.
+//! One running container between samples: memory peak of the open window, and times of the last
+//! samples.
 //!
 //! CPU: every newer sample counts. Memory: one peak per window counts; a higher peak replaces the
 //! lower one of the same window, and the peak is dated at the end of its window. An OOM kill counts

@@ -1,5 +1,5 @@
-//! Conversion of amounts to published quantities: rounded up to a step if configured, CPU with
-//! decimal suffixes, memory with binary ones.
+//! Quantity of one amount: rounded up to a step if configured, CPU with decimal suffixes, memory
+//! with binary ones.
 //!
 //! Source: upstream `pkg/recommender/model/types.go` (`ResourcesAsResourceList`,
 //! `HumanizeMemoryQuantity`).

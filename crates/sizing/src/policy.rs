@@ -113,19 +113,14 @@ mod tests {
 
     /// Expects the index of the policy for a container, given the policies' names in order.
     fn check(names: &[&str], container: &str, expected: Option<usize>) {
-        let policies: Vec<_> = names
-            .iter()
-            .map(|name| ContainerPolicy {
-                container_name: (*name).to_owned(),
-                ..ContainerPolicy::default()
-            })
-            .collect();
+        let policy = |name: &&str| ContainerPolicy {
+            container_name: (*name).to_owned(),
+            ..ContainerPolicy::default()
+        };
+        let policies: Vec<_> = names.iter().map(policy).collect();
         let found = policy_for(&policies, container).map(std::ptr::from_ref);
-        assert_eq!(
-            found,
-            expected.map(|index| &raw const policies[index]),
-            "{container} in {names:?}"
-        );
+        let expected = expected.map(|index| &raw const policies[index]);
+        assert_eq!(found, expected, "{container} in {names:?}");
     }
 
     #[test]

@@ -1,5 +1,5 @@
-//! Conversion of amounts to published quantities: rounding, whole cores if requested, and policy
-//! limits.
+//! Published recommendation of one container, with each step: rounding, whole cores if requested,
+//! and policy limits.
 
 use model::{Cap, ContainerRecommendation, Cpu, Memory, Quantity, ResourceList, ResourceName};
 

@@ -1,5 +1,5 @@
-//! Feasible part of a recommendation: the room that nodes, quotas and limit ranges leave for one
-//! pod of a workload.
+//! Largest recommendation with which the pods of a workload can be scheduled: free resources of
+//! nodes, quotas and limit ranges.
 //!
 //! * `pod_shape.rs`: requests of one pod apart from the recommendation
 //! * `node_headroom.rs`: free resources of nodes after `DaemonSets` and a margin

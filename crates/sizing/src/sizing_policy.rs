@@ -184,181 +184,160 @@ fn take<T>(
 mod tests {
     use super::*;
 
-    fn parse(annotations: &[(&str, &str)]) -> Result<Option<SizingPolicy>, SizingPolicyError> {
-        SizingPolicy::from_annotations(annotations.iter().copied())
+    /// The policy of this name with settings, of which the prefix is left out.
+    fn parse(
+        name: &str,
+        settings: &[(&str, &str)],
+    ) -> Result<Option<SizingPolicy>, SizingPolicyError> {
+        let prefixed = |(key, value): &(&str, _)| (format!("plimsoll.dev/sizing-{key}"), *value);
+        let all: Vec<_> = [("policy", name)]
+            .iter()
+            .chain(settings)
+            .map(prefixed)
+            .collect();
+        SizingPolicy::from_annotations(all.iter().map(|(key, value)| (key.as_str(), *value)))
     }
 
-    fn check(annotations: &[(&str, &str)], expected: Option<&SizingMethod>) {
-        let found = parse(annotations).expect("a policy");
-        assert_eq!(
-            found.as_ref().map(|policy| &policy.method),
-            expected,
-            "{annotations:?}"
-        );
+    fn check(name: &str, settings: &[(&str, &str)], expected: &SizingMethod) {
+        let found = parse(name, settings).expect("valid").expect("a policy");
+        assert_eq!(&found.method, expected, "{name} {settings:?}");
     }
 
-    fn check_error(annotations: &[(&str, &str)], expected: &str) {
-        let error = parse(annotations).expect_err("no policy");
-        assert_eq!(error.to_string(), expected, "{annotations:?}");
+    fn check_error(name: &str, settings: &[(&str, &str)], expected: &str) {
+        let error = parse(name, settings).expect_err("no policy");
+        assert_eq!(error.to_string(), expected, "{name} {settings:?}");
     }
 
-    const NAME: &str = "plimsoll.dev/sizing-policy";
+    fn window(config: MovingWindowConfig) -> SizingMethod {
+        SizingMethod::Autopilot(AutopilotMethod::MovingWindow(config))
+    }
+
+    fn ensemble(config: EnsembleConfig) -> SizingMethod {
+        SizingMethod::Autopilot(AutopilotMethod::Ensemble(config))
+    }
 
     #[test]
     fn a_policy_is_asked_for_by_name() {
-        check(&[], None);
-        check(&[(NAME, "vpa"), ("other.dev/sizing-policy", "crane")], None);
+        for annotations in [
+            &[][..],
+            &[
+                ("plimsoll.dev/sizing-policy", "vpa"),
+                ("other.dev/sizing-policy", "crane"),
+            ],
+        ] {
+            let found = SizingPolicy::from_annotations(annotations.iter().copied());
+            assert!(found.expect("valid").is_none(), "{annotations:?}");
+        }
+        let crane = CraneConfig::new(|_| None).expect("defaults");
+        check("crane", &[], &SizingMethod::Crane(crane));
         check(
-            &[(NAME, "crane")],
-            CraneConfig::new(|_| None)
-                .ok()
-                .map(SizingMethod::Crane)
-                .as_ref(),
+            "autopilot-window",
+            &[],
+            &window(MovingWindowConfig::default()),
         );
-        let window = AutopilotMethod::MovingWindow(MovingWindowConfig::default());
-        check(
-            &[(NAME, "autopilot-window")],
-            Some(&SizingMethod::Autopilot(window)),
-        );
-        let ensemble = AutopilotMethod::Ensemble(EnsembleConfig::default());
-        check(
-            &[(NAME, "autopilot-ml")],
-            Some(&SizingMethod::Autopilot(ensemble)),
-        );
+        check("autopilot-ml", &[], &ensemble(EnsembleConfig::default()));
     }
 
     #[test]
     fn settings_change_the_policy() {
         let settings = [
-            (NAME, "autopilot-window"),
-            ("plimsoll.dev/sizing-cpu-statistic", "p90"),
-            ("plimsoll.dev/sizing-memory-tolerance", "minimal"),
-            ("plimsoll.dev/sizing-margin-fraction", "0.12"),
+            ("cpu-statistic", "p90"),
+            ("memory-tolerance", "minimal"),
+            ("margin-fraction", "0.12"),
         ];
         let config = MovingWindowConfig {
             cpu: Statistic::LoadPercentile(0.9),
             memory: Statistic::Peak,
             margin: Some(0.12),
         };
-        check(
-            &settings,
-            Some(&SizingMethod::Autopilot(AutopilotMethod::MovingWindow(
-                config,
-            ))),
-        );
-        let settings = [
-            (NAME, "autopilot-ml"),
-            ("plimsoll.dev/sizing-overrun-weight", "2"),
-        ];
+        check("autopilot-window", &settings, &window(config));
         let config = EnsembleConfig {
             overrun: 2.0,
             ..EnsembleConfig::default()
         };
         check(
-            &settings,
-            Some(&SizingMethod::Autopilot(AutopilotMethod::Ensemble(config))),
+            "autopilot-ml",
+            &[("overrun-weight", "2")],
+            &ensemble(config),
         );
-        let settings = [
-            (NAME, "crane"),
-            ("plimsoll.dev/sizing-cpu-request-percentile", "0.5"),
-        ];
         let config = CraneConfig::new(|key| (key == "cpu-request-percentile").then_some("0.5"));
-        check(&settings, config.ok().map(SizingMethod::Crane).as_ref());
+        let crane = SizingMethod::Crane(config.expect("a percentile"));
+        check("crane", &[("cpu-request-percentile", "0.5")], &crane);
     }
 
     #[test]
     fn how_much_history_is_needed_can_be_set() {
-        let length = |text| {
-            let policy = parse(&[
-                (NAME, "crane"),
-                ("plimsoll.dev/sizing-minimum-history", text),
-            ]);
-            policy
-                .ok()
-                .flatten()
-                .map(|policy| policy.minimum_history_ns / 1_000_000_000)
-        };
-        assert_eq!(
-            parse(&[(NAME, "crane")])
-                .ok()
-                .flatten()
-                .map(|policy| policy.minimum_history_ns),
-            Some(DAY_NS)
-        );
-        assert_eq!(length("0s"), Some(0));
-        assert_eq!(length("90m"), Some(5400));
-        assert_eq!(length("2d"), Some(172_800));
-        assert_eq!(
-            (length("8d"), length("-1h"), length("soon")),
-            (None, None, None)
-        );
+        let default = parse("crane", &[]).ok().flatten().expect("a policy");
+        assert_eq!(default.minimum_history_ns, DAY_NS);
+        for (text, seconds) in [
+            ("0s", Some(0)),
+            ("90m", Some(5400)),
+            ("2d", Some(172_800)),
+            ("8d", None),
+            ("-1h", None),
+            ("soon", None),
+        ] {
+            let policy = parse("crane", &[("minimum-history", text)]).ok().flatten();
+            let found = policy.map(|policy| policy.minimum_history_ns / 1_000_000_000);
+            assert_eq!(found, seconds, "{text}");
+        }
     }
 
     #[test]
     fn errors_name_the_setting() {
         check_error(
-            &[(NAME, "magic")],
+            "magic",
+            &[],
             r#"plimsoll.dev/sizing-policy must be vpa, crane, autopilot-window or autopilot-ml, not "magic""#,
         );
         check_error(
-            &[("plimsoll.dev/sizing-margin-fraction", "0.1")],
+            "vpa",
+            &[("margin-fraction", "0.1")],
             "plimsoll.dev/sizing-margin-fraction is not a setting of the sizing policy vpa",
         );
         check_error(
-            &[
-                (NAME, "autopilot-ml"),
-                ("plimsoll.dev/sizing-overrun-weight", "NaN"),
-            ],
+            "autopilot-ml",
+            &[("overrun-weight", "NaN")],
             r#"plimsoll.dev/sizing-overrun-weight has a value that cannot be used: "NaN""#,
         );
         check_error(
-            &[
-                (NAME, "autopilot-window"),
-                ("plimsoll.dev/sizing-cpu-statistic", "p0"),
-            ],
+            "autopilot-window",
+            &[("cpu-statistic", "p0")],
             r#"plimsoll.dev/sizing-cpu-statistic has a value that cannot be used: "p0""#,
         );
         check_error(
-            &[
-                (NAME, "crane"),
-                ("plimsoll.dev/sizing-cpu-request-percentile", "99"),
-            ],
+            "crane",
+            &[("cpu-request-percentile", "99")],
             r#"cpu: percentile is not a number in its range: "99""#,
         );
         check_error(
-            &[
-                (NAME, "crane"),
-                ("plimsoll.dev/sizing-specification-config", "big"),
-            ],
+            "crane",
+            &[("specification-config", "big")],
             r#"specification-config: size "big" is not of the form <cores>c<GiB>g"#,
+        );
+        let alone = [("plimsoll.dev/sizing-margin-fraction", "0.1")];
+        let error = SizingPolicy::from_annotations(alone).expect_err("no policy");
+        assert!(
+            error
+                .to_string()
+                .ends_with("not a setting of the sizing policy vpa"),
+            "{error}"
         );
     }
 
     #[test]
     fn history_is_kept_when_only_the_reading_of_it_changes() {
-        let policy =
-            |annotations: &[(&str, &str)]| parse(annotations).ok().flatten().expect("a policy");
-        let crane = policy(&[(NAME, "crane")]);
-        let other_percentile = policy(&[
-            (NAME, "crane"),
-            ("plimsoll.dev/sizing-cpu-request-percentile", "0.5"),
-        ]);
-        let other_buckets = policy(&[
-            (NAME, "crane"),
-            ("plimsoll.dev/sizing-cpu-histogram-bucket-size", "0.5"),
-        ]);
-        let window = policy(&[(NAME, "autopilot-window")]);
-        let average = policy(&[
-            (NAME, "autopilot-window"),
-            ("plimsoll.dev/sizing-cpu-statistic", "average"),
-        ]);
-        let ensemble = policy(&[(NAME, "autopilot-ml")]);
-        assert!(
-            crane.shares_history_with(&other_percentile) && average.shares_history_with(&window)
-        );
-        assert!(
-            !crane.shares_history_with(&other_buckets) && !ensemble.shares_history_with(&window)
-        );
+        let policy = |name, settings: &[_]| parse(name, settings).ok().flatten().expect("a policy");
+        let crane = policy("crane", &[]);
+        let other_percentile = policy("crane", &[("cpu-request-percentile", "0.5")]);
+        let other_buckets = policy("crane", &[("cpu-histogram-bucket-size", "0.5")]);
+        let window = policy("autopilot-window", &[]);
+        let average = policy("autopilot-window", &[("cpu-statistic", "average")]);
+        let ensemble = policy("autopilot-ml", &[]);
+        assert!(crane.shares_history_with(&other_percentile));
+        assert!(average.shares_history_with(&window));
+        assert!(!crane.shares_history_with(&other_buckets));
+        assert!(!ensemble.shares_history_with(&window));
         assert!(!crane.shares_history_with(&window));
     }
 }

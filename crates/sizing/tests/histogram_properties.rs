@@ -20,12 +20,8 @@ fn histogram() -> impl Strategy<Value = DecayingHistogram> {
         let start: Timestamp = "2026-03-01T00:00:00Z".parse().unwrap();
         let mut histogram = DecayingHistogram::default();
         for (cores, second) in samples {
-            histogram.add(
-                &shape(),
-                cores,
-                0.1,
-                start + SignedDuration::from_secs(second),
-            );
+            let at = start + SignedDuration::from_secs(second);
+            histogram.add(&shape(), cores, 0.1, at);
         }
         histogram
     })
@@ -40,10 +36,8 @@ fn merged(histograms: &[&DecayingHistogram]) -> DecayingHistogram {
 }
 
 fn weight(histogram: &DecayingHistogram, bucket: usize) -> f64 {
-    histogram
-        .weights()
-        .find(|(other, _)| *other == bucket)
-        .map_or(0.0, |(_, weight)| weight)
+    let found = histogram.weights().find(|(other, _)| *other == bucket);
+    found.map_or(0.0, |(_, weight)| weight)
 }
 
 fn is_close(a: f64, b: f64) -> bool {
@@ -52,18 +46,11 @@ fn is_close(a: f64, b: f64) -> bool {
 
 fn check_equal(a: &DecayingHistogram, b: &DecayingHistogram) -> Result<(), TestCaseError> {
     prop_assert_eq!(a.reference(), b.reference());
-    prop_assert!(
-        is_close(a.total(), b.total()),
-        "{} {}",
-        a.total(),
-        b.total()
-    );
+    let (a_total, b_total) = (a.total(), b.total());
+    prop_assert!(is_close(a_total, b_total), "{} {}", a_total, b_total);
     for bucket in 0..Buckets::COUNT {
-        prop_assert!(
-            is_close(weight(a, bucket), weight(b, bucket)),
-            "bucket {}",
-            bucket
-        );
+        let is_close = is_close(weight(a, bucket), weight(b, bucket));
+        prop_assert!(is_close, "bucket {}", bucket);
     }
     Ok(())
 }

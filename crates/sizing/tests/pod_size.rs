@@ -10,45 +10,39 @@ use sizing::{PodContainer, Target, cap_for_pod, pod_sizes, proportional_limits};
 const NAMES: [&str; 3] = ["a", "b", "c"];
 
 fn cpu(text: &str) -> ResourceList {
-    [(ResourceName::Cpu, text.parse().expect("a quantity"))]
-        .into_iter()
-        .collect()
+    let quantity = text.parse().expect("a quantity");
+    ResourceList::from_iter([(ResourceName::Cpu, quantity)])
 }
 
 fn recommendation(targets: [&str; 3]) -> Recommendation {
-    let containers = NAMES
-        .into_iter()
-        .zip(targets)
-        .map(|(name, target)| ContainerRecommendation {
-            container_name: name.to_owned(),
-            target: cpu(target),
-            ..ContainerRecommendation::default()
-        });
+    let container = |(name, target): (&str, &str)| ContainerRecommendation {
+        container_name: name.to_owned(),
+        target: cpu(target),
+        ..ContainerRecommendation::default()
+    };
+    let containers = NAMES.into_iter().zip(targets).map(container);
     Recommendation {
         containers: containers.collect(),
     }
 }
 
-fn total(limits: &[(&str, &str)]) -> NamespaceLimits {
-    let get = |name: &str| {
-        limits
-            .iter()
-            .find(|(other, _)| *other == name)
-            .map(|(_, text)| cpu(text))
+/// Limits on the sum over a pod.
+fn total(min: Option<&str>, max: Option<&str>) -> NamespaceLimits {
+    let (min, max) = (min.map(cpu), max.map(cpu));
+    let pods = Limits {
+        min,
+        max,
+        default: None,
     };
     NamespaceLimits {
         containers: None,
-        pods: Some(Limits {
-            min: get("min"),
-            max: get("max"),
-            default: None,
-        }),
+        pods: Some(pods),
     }
 }
 
-/// Three containers whose limits equal their requests: targets, limits on the sum, and resulting
-/// sizes.
-fn check(targets: [&str; 3], limits: &[(&str, &str)], expected: [&str; 3]) {
+/// Expects the sizes of three containers with targets of 4m, 21m and 90m, whose limits equal their
+/// requests.
+fn check(min: Option<&str>, max: Option<&str>, expected: [&str; 3]) {
     let one = cpu("1");
     let containers = NAMES.map(|name| PodContainer {
         name,
@@ -56,57 +50,34 @@ fn check(targets: [&str; 3], limits: &[(&str, &str)], expected: [&str; 3]) {
         limits: &one,
         allowed: Allowed::default(),
     });
-    let sizes = pod_sizes(
-        &Target::all(&recommendation(targets)),
-        &containers,
-        &total(limits),
-    );
+    let recommendation = recommendation(["4m", "21m", "90m"]);
+    let sizes = pod_sizes(&Target::all(&recommendation), &containers, &total(min, max));
     let requests: Vec<_> = sizes.into_iter().map(|size| size.requests).collect();
-    assert_eq!(requests, expected.map(cpu), "{targets:?} {limits:?}");
+    assert_eq!(requests, expected.map(cpu), "{min:?} {max:?}");
 }
 
 #[test]
 fn the_sum_over_a_pod_is_shared_in_proportion() {
-    check(
-        ["4m", "21m", "90m"],
-        &[("min", "100m"), ("max", "200m")],
-        ["4m", "21m", "90m"],
-    );
-    check(
-        ["4m", "21m", "90m"],
-        &[("min", "150m")],
-        ["6m", "28m", "118m"],
-    );
-    check(
-        ["4m", "21m", "90m"],
-        &[("max", "80m")],
-        ["2m", "14m", "62m"],
-    );
-    check(["4m", "21m", "90m"], &[("max", "0")], ["4m", "21m", "90m"]);
+    check(Some("100m"), Some("200m"), ["4m", "21m", "90m"]);
+    check(Some("150m"), None, ["6m", "28m", "118m"]);
+    check(None, Some("80m"), ["2m", "14m", "62m"]);
+    check(None, Some("0"), ["4m", "21m", "90m"]);
 }
 
 #[test]
 fn resources_without_a_recommendation_keep_their_requests() {
-    let memory: ResourceList = [(ResourceName::Memory, Quantity::from_bytes(5 << 20))]
-        .into_iter()
-        .collect();
-    let both: ResourceList = [
+    let amount = Quantity::from_bytes(5 << 20);
+    let memory = ResourceList::from_iter([(ResourceName::Memory, amount)]);
+    let both = ResourceList::from_iter([
         (ResourceName::Cpu, Quantity::from_milli(500)),
         (ResourceName::Memory, Quantity::ZERO),
-    ]
-    .into_iter()
-    .collect();
+    ]);
     let (one, three, none) = (cpu("1"), cpu("3"), ResourceList::new());
-    let targets = [
-        Target {
-            container: "a",
-            requests: &three,
-        },
-        Target {
-            container: "b",
-            requests: &memory,
-        },
-    ];
+    let target = |container, requests| Target {
+        container,
+        requests,
+    };
+    let targets = [target("a", &three), target("b", &memory)];
     let container = |name, requests, limits| PodContainer {
         name,
         requests,
@@ -114,7 +85,7 @@ fn resources_without_a_recommendation_keep_their_requests() {
         allowed: Allowed::default(),
     };
     let containers = [container("a", &one, &one), container("b", &both, &none)];
-    let sizes = pod_sizes(&targets, &containers, &total(&[("max", "2")]));
+    let sizes = pod_sizes(&targets, &containers, &total(None, Some("2")));
     let requests: Vec<_> = sizes.into_iter().map(|size| size.requests).collect();
     assert_eq!(requests, [cpu("2"), memory]);
 }

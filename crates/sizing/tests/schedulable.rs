@@ -21,10 +21,8 @@ fn amounts(millicores: i64, mebibytes: i64) -> Amounts {
 }
 
 fn list(millicores: i64, mebibytes: i64) -> ResourceList {
-    ResourceList::of(
-        Cpu::from_millicores(millicores),
-        Memory::from_bytes(mebibytes * MIB),
-    )
+    let Amounts { cpu, memory } = amounts(millicores, mebibytes);
+    ResourceList::of(cpu, memory)
 }
 
 /// Containers with a request of 100m and 100Mi and no limits.
@@ -57,34 +55,51 @@ fn recommend(targets: &[(&str, i64, i64)]) -> Recommendation {
 }
 
 fn nodes(sizes: &[(i64, i64)]) -> CandidateNodes {
-    let facts = sizes
-        .iter()
-        .enumerate()
-        .map(|(index, (cpu, memory))| NodeInfo {
-            name: format!("node-{index}"),
-            labels: Labels::default(),
-            taints: Vec::new(),
-            allocatable: amounts(*cpu, *memory),
-            extended: ResourceList::new(),
-            bound: Amounts::default(),
-        });
+    let sizes = sizes.iter().enumerate();
+    let facts = sizes.map(|(index, (cpu, memory))| NodeInfo {
+        name: format!("node-{index}"),
+        labels: Labels::default(),
+        taints: Vec::new(),
+        allocatable: amounts(*cpu, *memory),
+        extended: ResourceList::new(),
+        bound: Amounts::default(),
+    });
     NodeHeadrooms::new(facts.collect(), Vec::new(), 0.0).for_pods(&NodeConstraints::default())
 }
 
 fn ceiling(values: LimitedValues, per: LimitScope, millicores: i64) -> Ceiling {
-    let (by, object, because) = (
-        Cap::Quota,
-        "compute".to_owned(),
-        format!("at most {millicores}"),
-    );
     Ceiling {
         resource: ResourceName::Cpu,
         values,
         per,
         most: millicores,
-        by,
-        object,
-        because,
+        by: Cap::Quota,
+        object: "compute".to_owned(),
+        because: format!("at most {millicores}"),
+    }
+}
+
+/// A pod without policies, ceilings and nodes.
+fn alone(pod: &PodShape) -> FitInput<'_> {
+    FitInput {
+        pod,
+        policies: &[],
+        ceilings: &[],
+        nodes: None,
+    }
+}
+
+fn on<'a>(pod: &'a PodShape, nodes: &'a CandidateNodes) -> FitInput<'a> {
+    FitInput {
+        nodes: Some(nodes),
+        ..alone(pod)
+    }
+}
+
+fn under<'a>(pod: &'a PodShape, ceilings: &'a [Ceiling]) -> FitInput<'a> {
+    FitInput {
+        ceilings,
+        ..alone(pod)
     }
 }
 
@@ -94,121 +109,75 @@ fn check(fitting: FitInput, targets: &[(&str, i64, i64)], expected: &[[i64; 3]])
     let fit = fitting.fit(&recommendation);
     fit.apply(&mut recommendation);
     let cpu = |list: &ResourceList| list.cpu().map_or(0, Cpu::millicores);
-    let found: Vec<_> = recommendation
+    let found = recommendation
         .containers
         .iter()
-        .map(|found| {
-            [
-                cpu(&found.lower_bound),
-                cpu(&found.target),
-                cpu(&found.upper_bound),
-            ]
-        })
-        .collect();
-    assert_eq!(found, expected, "{fitting:?}");
-    let before = recommend(targets);
-    let uncapped = |of: &Recommendation| {
-        of.containers
-            .iter()
-            .map(|one| one.uncapped_target.clone())
-            .collect::<Vec<_>>()
-    };
-    assert_eq!(uncapped(&recommendation), uncapped(&before));
+        .map(|found| [&found.lower_bound, &found.target, &found.upper_bound].map(cpu));
+    assert_eq!(found.collect::<Vec<_>>(), expected, "{fitting:?}");
+    let before = recommend(targets).containers;
+    for (before, after) in before.iter().zip(&recommendation.containers) {
+        assert_eq!(after.uncapped_target, before.uncapped_target);
+    }
     fit
 }
 
 #[test]
 fn a_pod_is_cut_to_the_largest_node_and_its_containers_share() {
-    let (pod, rooms) = (
-        pod(&["app", "side", "fixed"]),
-        nodes(&[(1000, 900), (4100, 4096)]),
-    );
-    let fitting = FitInput {
-        pod: &pod,
-        policies: &[],
-        ceilings: &[],
-        nodes: Some(&rooms),
+    let pod = pod(&["app", "side", "fixed"]);
+    let rooms = nodes(&[(1000, 900), (4100, 4096)]);
+    let check = |app, side, expected: &[[i64; 3]]| {
+        check(
+            on(&pod, &rooms),
+            &[("app", app, 100), ("side", side, 100)],
+            expected,
+        )
     };
-    let fit = check(
-        fitting,
-        &[("app", 6000, 100), ("side", 2000, 100)],
-        &[[3000, 3000, 3000], [1000, 1000, 1000]],
-    );
-    let cuts: Vec<_> = fit
+    let fit = check(6000, 2000, &[[3000, 3000, 3000], [1000, 1000, 1000]]);
+    let cuts = fit
         .cuts()
-        .map(|(name, resource, most)| (name, resource.as_str(), most.amount))
-        .collect();
-    assert_eq!(cuts, [("app", "cpu", 3000), ("side", "cpu", 1000)]);
+        .map(|(name, resource, most)| (name, resource.as_str(), most.amount));
+    assert!(cuts.eq([("app", "cpu", 3000), ("side", "cpu", 1000)]));
     // If the targets fit, bounds are capped at the rest left by the others.
-    check(
-        fitting,
-        &[("app", 2000, 100), ("side", 1000, 100)],
-        &[[1000, 2000, 3000], [500, 1000, 2000]],
-    );
-    check(
-        fitting,
-        &[("app", 500, 100), ("side", 500, 100)],
-        &[[250, 500, 1000], [250, 500, 1000]],
-    );
+    check(2000, 1000, &[[1000, 2000, 3000], [500, 1000, 2000]]);
+    check(500, 500, &[[250, 500, 1000], [250, 500, 1000]]);
 }
 
 #[test]
 fn a_minimum_of_the_owner_is_kept_as_long_as_it_fits() {
     let (pod, rooms) = (pod(&["app", "side"]), nodes(&[(4000, 4096)]));
-    let policy = |cpu| ContainerPolicy {
-        container_name: "side".to_owned(),
-        min_allowed: list(cpu, 0),
-        ..ContainerPolicy::default()
-    };
-    let targets = [("app", 6000, 100), ("side", 2000, 100)];
-    // The minimum is below, at, and above the available amount.
-    for (least, expected) in [
-        (500, [[3000, 3000, 3000], [1000, 1000, 1000]]),
-        (2000, [[2000, 2000, 2000], [1000, 2000, 2000]]),
-        (1500, [[2500, 2500, 2500], [1000, 1500, 1500]]),
+    // The minimum is below, at, above the available amount, and above that of the node.
+    for (least, side, expected) in [
+        (500, 2000, [[3000, 3000, 3000], [1000, 1000, 1000]]),
+        (2000, 2000, [[2000, 2000, 2000], [1000, 2000, 2000]]),
+        (1500, 2000, [[2500, 2500, 2500], [1000, 1500, 1500]]),
+        (9000, 9000, [[1600, 1600, 1600], [2400, 2400, 2400]]),
     ] {
-        let policies = [policy(least)];
+        let policies = [ContainerPolicy {
+            container_name: "side".to_owned(),
+            min_allowed: list(least, 0),
+            ..ContainerPolicy::default()
+        }];
         let fitting = FitInput {
-            pod: &pod,
             policies: &policies,
-            ceilings: &[],
-            nodes: Some(&rooms),
+            ..on(&pod, &rooms)
         };
-        check(fitting, &targets, &expected);
+        check(
+            fitting,
+            &[("app", 6000, 100), ("side", side, 100)],
+            &expected,
+        );
     }
-    let policies = [policy(9000)];
-    let fitting = FitInput {
-        pod: &pod,
-        policies: &policies,
-        ceilings: &[],
-        nodes: Some(&rooms),
-    };
-    check(
-        fitting,
-        &[("app", 6000, 100), ("side", 9000, 100)],
-        &[[1600, 1600, 1600], [2400, 2400, 2400]],
-    );
 }
 
 #[test]
 fn containers_without_recommendation_keep_what_they_ask_for() {
-    let pod = PodShape {
-        fixed_requests: amounts(900, 0),
-        ..pod(&["app", "side"])
-    };
+    let mut pod = pod(&["app", "side"]);
+    pod.fixed_requests = amounts(900, 0);
     let rooms = nodes(&[(4000, 4096)]);
-    let fitting = FitInput {
-        pod: &pod,
-        policies: &[],
-        ceilings: &[],
-        nodes: Some(&rooms),
-    };
-    check(fitting, &[("app", 9000, 100)], &[[3000, 3000, 3000]]);
-    check(
-        fitting,
-        &[("app", 9000, 100), ("gone", 9000, 100)],
-        &[[3000, 3000, 3000], [4500, 9000, 18_000]],
-    );
+    let targets = [("app", 9000, 100), ("gone", 9000, 100)];
+    let expected = [[3000, 3000, 3000], [4500, 9000, 18_000]];
+    check(on(&pod, &rooms), &targets[..1], &expected[..1]);
+    check(on(&pod, &rooms), &targets, &expected);
 }
 
 #[test]
@@ -220,35 +189,20 @@ fn limits_that_follow_count_with_their_proportion() {
         pod
     };
     let ceilings = [ceiling(LimitedValues::Limits, LimitScope::Pod, 4000)];
+    let targets = [("app", 2000, 100), ("side", 300, 100)];
     for (follow, expected) in [(true, [1000, 1000, 1000]), (false, [1000, 2000, 4000])] {
         let pod = with_limit(follow);
-        let fitting = FitInput {
-            pod: &pod,
-            policies: &[],
-            ceilings: &ceilings,
-            nodes: None,
-        };
         check(
-            fitting,
-            &[("app", 2000, 100), ("side", 300, 100)],
+            under(&pod, &ceilings),
+            &targets,
             &[expected, [150, 300, 600]],
         );
     }
-    let (pod, ceilings) = (
-        with_limit(true),
-        [ceiling(LimitedValues::Limits, LimitScope::Container, 3000)],
-    );
-    let fitting = FitInput {
-        pod: &pod,
-        policies: &[],
-        ceilings: &ceilings,
-        nodes: None,
-    };
-    check(
-        fitting,
-        &[("app", 1000, 100), ("side", 9000, 100)],
-        &[[500, 750, 750], [4500, 9000, 18_000]],
-    );
+    let pod = with_limit(true);
+    let ceilings = [ceiling(LimitedValues::Limits, LimitScope::Container, 3000)];
+    let targets = [("app", 1000, 100), ("side", 9000, 100)];
+    let expected = [[500, 750, 750], [4500, 9000, 18_000]];
+    check(under(&pod, &ceilings), &targets, &expected);
 }
 
 #[test]
@@ -256,21 +210,19 @@ fn whole_cores_stay_whole() {
     let mut pod = pod(&["app"]);
     pod.containers[0].whole_cores = true;
     let rooms = nodes(&[(3900, 4096)]);
-    let fitting = FitInput {
-        pod: &pod,
-        policies: &[],
-        ceilings: &[],
-        nodes: Some(&rooms),
-    };
-    check(fitting, &[("app", 6000, 100)], &[[3000, 3000, 3000]]);
-    check(fitting, &[("app", 2000, 100)], &[[1000, 2000, 3000]]);
+    check(
+        on(&pod, &rooms),
+        &[("app", 6000, 100)],
+        &[[3000, 3000, 3000]],
+    );
+    check(
+        on(&pod, &rooms),
+        &[("app", 2000, 100)],
+        &[[1000, 2000, 3000]],
+    );
     let ceilings = [ceiling(LimitedValues::Requests, LimitScope::Container, 700)];
     check(
-        FitInput {
-            nodes: None,
-            ceilings: &ceilings,
-            ..fitting
-        },
+        under(&pod, &ceilings),
         &[("app", 2000, 100)],
         &[[700, 700, 700]],
     );
@@ -280,28 +232,17 @@ fn whole_cores_stay_whole() {
 fn ceilings_that_leave_nothing_are_skipped_and_reported() {
     let (pod, targets) = (pod(&["app", "side"]), [("app", 2000, 100)]);
     let unchanged = [[1000, 2000, 4000]];
+    let unknown = "no node is known that these pods may run on";
+    let no_room = "no node has room for these pods, whatever is recommended";
+    let ceiling = ceiling(LimitedValues::Requests, LimitScope::Pod, 100);
     for (rooms, ceilings, why) in [
-        (
-            nodes(&[]),
-            vec![],
-            "no node is known that these pods may run on",
-        ),
-        (
-            nodes(&[(100, 4096)]),
-            vec![],
-            "no node has room for these pods, whatever is recommended",
-        ),
-        (
-            nodes(&[(9000, 4096)]),
-            vec![ceiling(LimitedValues::Requests, LimitScope::Pod, 100)],
-            "at most 100",
-        ),
+        (nodes(&[]), vec![], unknown),
+        (nodes(&[(100, 4096)]), vec![], no_room),
+        (nodes(&[(9000, 4096)]), vec![ceiling], "at most 100"),
     ] {
         let fitting = FitInput {
-            pod: &pod,
-            policies: &[],
             ceilings: &ceilings,
-            nodes: Some(&rooms),
+            ..on(&pod, &rooms)
         };
         let fit = check(fitting, &targets, &unchanged);
         assert_eq!(fit.unmet().next(), Some(why));
@@ -312,13 +253,7 @@ fn ceilings_that_leave_nothing_are_skipped_and_reported() {
 #[test]
 fn explanations_name_the_last_cap_and_its_reason() {
     let (pod, rooms) = (pod(&["app"]), nodes(&[(1500, 4096)]));
-    let fitting = FitInput {
-        pod: &pod,
-        policies: &[],
-        ceilings: &[],
-        nodes: Some(&rooms),
-    };
-    let fit = fitting.fit(&recommend(&[("app", 2000, 100)]));
+    let fit = on(&pod, &rooms).fit(&recommend(&[("app", 2000, 100)]));
     let number = |bound, millicores| Explanation {
         resource: ResourceName::Cpu,
         bound,
@@ -336,37 +271,31 @@ fn explanations_name_the_last_cap_and_its_reason() {
         capped_by: None,
         capped_because: None,
     };
-    let numbers = vec![number(Bound::Lower, 1000), number(Bound::Target, 2000)];
     let mut explanation = ContainerExplanation {
-        numbers,
+        numbers: vec![number(Bound::Lower, 1000), number(Bound::Target, 2000)],
         ..ContainerExplanation::default()
     };
     fit.explain("app", &mut explanation);
-    let found: Vec<_> = explanation
-        .numbers
-        .iter()
-        .map(|number| (number.capped.to_string(), number.capped_by))
-        .collect();
+    let [lower, target] = &explanation.numbers[..] else {
+        panic!("{explanation:?}")
+    };
     assert_eq!(
-        found,
-        [
-            ("1".to_owned(), None),
-            ("1500m".to_owned(), Some(Cap::Node))
-        ]
+        (lower.capped.to_string().as_str(), lower.capped_by),
+        ("1", None)
     );
-    let because = explanation.numbers[1].capped_because.as_deref();
-    assert_eq!(
-        because,
-        Some("node node-0 has 1500m cpu left for one pod after 0 DaemonSet pods")
-    );
+    let capped = (target.capped.to_string(), target.capped_by);
+    assert_eq!(capped, ("1500m".to_owned(), Some(Cap::Node)));
+    let because = "node node-0 has 1500m cpu left for one pod after 0 DaemonSet pods";
+    assert_eq!(target.capped_because.as_deref(), Some(because));
 }
 
 fn any_container() -> impl Strategy<Value = (i64, i64, i64, i64, bool, bool)> {
+    let (target, request) = (1_i64..20_000, 0_i64..5000);
     (
-        1_i64..20_000,
-        1_i64..20_000,
-        0_i64..5000,
-        0_i64..5000,
+        target.clone(),
+        target,
+        request.clone(),
+        request,
         any::<bool>(),
         any::<bool>(),
     )

@@ -1,5 +1,5 @@
-//! Cluster state of one recommender: pods, histories of their containers, and autoscalers, in
-//! memory and without I/O.
+//! Upstream's `ClusterState`: pods, VPAs as selectors with policies, and the histories of
+//! containers that recommendations are computed from. In memory and without I/O.
 //!
 //! Pods and autoscalers change with `apply`, `delete` and `reset`; usage comes with `add_sample`
 //! and `record_oom`. The cost of a call does not depend on the number of objects: an index links

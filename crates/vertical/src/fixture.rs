@@ -2,10 +2,11 @@
 
 use std::sync::Arc;
 
+use api::checkpoint::{VerticalPodAutoscalerCheckpointSpec, VerticalPodAutoscalerCheckpointStatus};
 use jiff::Timestamp;
 use model::{Labels, Selector};
 use serde_json::{Value, json};
-use view::{Autoscaler, Container, Controller, ObjectKey, Phase, Pod, Resources};
+use view::{Autoscaler, Checkpoint, Container, Controller, ObjectKey, Phase, Pod, Resources};
 
 /// A number of seconds after a fixed time.
 pub(crate) fn at(second: i64) -> Timestamp {
@@ -33,6 +34,25 @@ pub(crate) fn pod(name: &str, app: &str) -> Pod {
         requests: None,
         placement: None,
         running: None,
+    }
+}
+
+/// The checkpoint of a container, with upstream's name.
+pub(crate) fn checkpoint(
+    autoscaler: &str,
+    container: &str,
+    status: Option<VerticalPodAutoscalerCheckpointStatus>,
+) -> Checkpoint {
+    let name = format!("{autoscaler}-{container}");
+    Checkpoint {
+        uid: name.clone(),
+        key: ObjectKey::new("shop", name),
+        created: None,
+        spec: VerticalPodAutoscalerCheckpointSpec {
+            vpa_object_name: autoscaler.to_owned(),
+            container_name: container.to_owned(),
+        },
+        status,
     }
 }
 

@@ -1,4 +1,4 @@
-//! Usage from before the start of the recommender.
+//! Backfill of usage from before the start of the recommender, from Prometheus.
 //!
 //! * `progress`: which history is missing.
 //! * `rebuild`: what the recommender would know had it run all the time.

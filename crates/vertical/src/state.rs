@@ -1,5 +1,6 @@
-//! State of one recommender: its objects, their pods, and the history of their usage. The steps are
-//! upstream's (`LoadVPAs`, `LoadPods`, `LoadMetrics`, `UpdateVPAs`, `GarbageCollect`).
+//! State of one recommender: follows the view, feeds a [`ClusterState`], and decides the status of
+//! each VPA object. The steps are upstream's (`LoadVPAs`, `LoadPods`, `LoadMetrics`, `UpdateVPAs`,
+//! `GarbageCollect`).
 
 mod checkpoints;
 mod clock;

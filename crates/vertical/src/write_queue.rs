@@ -90,19 +90,13 @@ impl WriteQueue {
     }
 
     fn next_of(&self, priority: Priority) -> Option<(Priority, u64)> {
-        if self
-            .writing
-            .values()
-            .filter(|busy| **busy == priority)
-            .count()
-            >= self.workers
-        {
+        let busy = self.writing.values().filter(|busy| **busy == priority);
+        if busy.count() >= self.workers {
             return None;
         }
         let mut waiting = self.order.range((priority, 0)..=(priority, u64::MAX));
-        waiting
-            .find(|(_, key)| !self.writing.contains_key(*key))
-            .map(|(position, _)| *position)
+        let next = waiting.find(|(_, key)| !self.writing.contains_key(*key));
+        next.map(|(position, _)| *position)
     }
 }
 
@@ -151,10 +145,8 @@ mod tests {
                 Take(expected) => {
                     let taken = queue.take();
                     let taken = taken.as_ref().map(|(taken, _)| {
-                        (
-                            taken.autoscaler.key.name.as_str(),
-                            taken.status.observed_generation,
-                        )
+                        let name = taken.autoscaler.key.name.as_str();
+                        (name, taken.status.observed_generation)
                     });
                     assert_eq!(taken, *expected, "step {index}");
                 }
@@ -183,24 +175,14 @@ mod tests {
 
     #[test]
     fn only_the_latest_decision_is_written_and_it_keeps_the_better_place() {
-        check(&[
-            Put("a", 1, Ordinary),
-            Put("b", 1, Ordinary),
-            Put("b", 2, Urgent),
-            Take(Some(("b", 2))),
-        ]);
-        check(&[
-            Put("a", 1, Urgent),
-            Put("b", 1, Urgent),
-            Put("a", 2, Ordinary),
-            Take(Some(("a", 2))),
-        ]);
-        check(&[
-            Put("a", 1, Ordinary),
-            Put("b", 1, Ordinary),
-            Put("a", 2, Ordinary),
-            Take(Some(("a", 2))),
-        ]);
+        for (first, again, expected) in [
+            ([Ordinary; 2], Put("b", 2, Urgent), ("b", 2)),
+            ([Urgent; 2], Put("a", 2, Ordinary), ("a", 2)),
+            ([Ordinary; 2], Put("a", 2, Ordinary), ("a", 2)),
+        ] {
+            let [a, b] = first;
+            check(&[Put("a", 1, a), Put("b", 1, b), again, Take(Some(expected))]);
+        }
     }
 
     #[test]

@@ -67,10 +67,7 @@ impl Autoscaler {
 }
 
 pub(crate) fn key(metadata: &ObjectMeta) -> ObjectKey {
-    ObjectKey::new(
-        metadata.namespace.clone().unwrap_or_default(),
-        metadata.name.clone().unwrap_or_default(),
-    )
+    ObjectKey::of(metadata.namespace.clone(), metadata.name.clone())
 }
 
 pub(crate) fn strip(metadata: ObjectMeta) -> ObjectMeta {

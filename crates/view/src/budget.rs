@@ -47,10 +47,7 @@ impl DisruptionBudget {
         let (metadata, spec) = (object.metadata, object.spec.unwrap_or_default());
         let status = object.status.unwrap_or_default();
         Self {
-            key: ObjectKey::new(
-                metadata.namespace.unwrap_or_default(),
-                metadata.name.unwrap_or_default(),
-            ),
+            key: ObjectKey::of(metadata.namespace, metadata.name),
             selector: of_selector(spec.selector),
             generation: metadata.generation.unwrap_or_default(),
             observed_generation: status.observed_generation.unwrap_or_default(),
@@ -132,11 +129,8 @@ mod tests {
             "desiredHealthy": desired, "expectedPods": 3,
         });
         let budget = budget(&json!({"unhealthyPodEvictionPolicy": policy}), &status);
-        assert_eq!(
-            [true, false].map(|is_ready| budget.allows(is_ready)),
-            expected,
-            "{budget:?}"
-        );
+        let found = [true, false].map(|is_ready| budget.allows(is_ready));
+        assert_eq!(found, expected, "{budget:?}");
     }
 
     #[test]
@@ -156,17 +150,14 @@ mod tests {
     #[test]
     fn an_empty_selector_means_all_pods_and_none_means_no_pod() {
         let labels = Labels::from_iter([("app", "web")]);
-        let selects = |spec: Value| {
-            budget(&spec, &json!({}))
-                .selector
-                .expect("a selector")
-                .matches(&labels)
-        };
-        assert!(selects(json!({"selector": {}})));
-        assert!(selects(
-            json!({"selector": {"matchLabels": {"app": "web"}}})
-        ));
-        assert!(!selects(json!({})));
+        for (spec, expected) in [
+            (json!({"selector": {}}), true),
+            (json!({"selector": {"matchLabels": {"app": "web"}}}), true),
+            (json!({}), false),
+        ] {
+            let selector = budget(&spec, &json!({})).selector.expect("a selector");
+            assert_eq!(selector.matches(&labels), expected, "{spec}");
+        }
     }
 
     #[test]

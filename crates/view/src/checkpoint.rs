@@ -85,26 +85,20 @@ mod tests {
             },
             status: None,
         };
+        assert_eq!(expected.autoscaler(), ObjectKey::new("shop", "web"));
         assert_eq!(from_k8s(Value::Null), Ok(expected));
-        assert_eq!(
-            from_k8s(Value::Null).expect("an object").autoscaler(),
-            ObjectKey::new("shop", "web")
-        );
     }
 
     #[test]
     fn weights_are_read_to_the_last_bit() {
         let histogram =
             json!({"bucketWeights": {"8": 9957}, "totalWeight": 149.355_173_068_049_82});
-        let status = from_k8s(json!({"version": "v3", "cpuHistogram": histogram}))
-            .expect("an object")
-            .status;
+        let object = from_k8s(json!({"version": "v3", "cpuHistogram": histogram}));
+        let status = object.expect("an object").status;
         let histogram = status.expect("a status").cpu_histogram;
         assert_eq!(histogram.bucket_weights, [(8, 9957)].into());
-        assert_eq!(
-            histogram.total_weight.to_bits(),
-            149.355_173_068_049_82_f64.to_bits()
-        );
+        let expected = 149.355_173_068_049_82_f64;
+        assert_eq!(histogram.total_weight.to_bits(), expected.to_bits());
     }
 
     #[test]

@@ -108,14 +108,10 @@ impl Controller {
         replicas: Option<i32>,
     ) -> Self {
         let owner = Owner::controller(metadata.owner_references);
-        let is_part = owner
-            .as_ref()
-            .is_some_and(|owner| WellKnown::of_kind(&owner.kind).is_some());
+        let kind = owner.as_ref().map(|owner| owner.kind.as_str());
+        let is_part = kind.and_then(WellKnown::of_kind).is_some();
         Self {
-            key: ObjectKey::new(
-                metadata.namespace.unwrap_or_default(),
-                metadata.name.unwrap_or_default(),
-            ),
+            key: ObjectKey::of(metadata.namespace, metadata.name),
             labels: metadata
                 .labels
                 .filter(|_| !is_part)
@@ -125,6 +121,15 @@ impl Controller {
             owner,
             replicas,
         }
+    }
+
+    /// A controller with a number of replicas, 1 by default.
+    fn replicated(metadata: ObjectMeta, selector: LabelSelector, replicas: Option<i32>) -> Self {
+        Self::new(
+            metadata,
+            of_selector(Some(selector)),
+            Some(replicas.unwrap_or(1)),
+        )
     }
 }
 
@@ -137,56 +142,36 @@ impl Entry for Controller {
 }
 
 impl From<Deployment> for Controller {
-    fn from(object: Deployment) -> Self {
-        let spec = object.spec;
-        Self::new(
-            object.metadata,
-            of_selector(Some(spec.selector)),
-            Some(spec.replicas.unwrap_or(1)),
-        )
+    fn from(Deployment { metadata, spec, .. }: Deployment) -> Self {
+        Self::replicated(metadata, spec.selector, spec.replicas)
     }
 }
 
 impl From<ReplicaSet> for Controller {
-    fn from(object: ReplicaSet) -> Self {
-        let spec = object.spec;
-        Self::new(
-            object.metadata,
-            of_selector(Some(spec.selector)),
-            Some(spec.replicas.unwrap_or(1)),
-        )
+    fn from(ReplicaSet { metadata, spec, .. }: ReplicaSet) -> Self {
+        Self::replicated(metadata, spec.selector, spec.replicas)
     }
 }
 
 impl From<StatefulSet> for Controller {
-    fn from(object: StatefulSet) -> Self {
-        let spec = object.spec;
-        Self::new(
-            object.metadata,
-            of_selector(Some(spec.selector)),
-            Some(spec.replicas.unwrap_or(1)),
-        )
+    fn from(StatefulSet { metadata, spec, .. }: StatefulSet) -> Self {
+        Self::replicated(metadata, spec.selector, spec.replicas)
     }
 }
 
 impl From<DaemonSet> for Controller {
     fn from(object: DaemonSet) -> Self {
         let desired = object.status.map(|status| status.desired_number_scheduled);
-        Self::new(
-            object.metadata,
-            of_selector(Some(object.spec.selector)),
-            desired,
-        )
+        let selector = of_selector(Some(object.spec.selector));
+        Self::new(object.metadata, selector, desired)
     }
 }
 
 impl From<Job> for Controller {
     fn from(object: Job) -> Self {
-        let (spec, status) = (
-            object.spec.unwrap_or_default(),
-            object.status.unwrap_or_default(),
-        );
-        let replicas = wanted(&spec, status.succeeded.unwrap_or(0));
+        let spec = object.spec.unwrap_or_default();
+        let succeeded = object.status.and_then(|status| status.succeeded);
+        let replicas = wanted(&spec, succeeded.unwrap_or(0));
         Self::new(object.metadata, of_selector(spec.selector), replicas)
     }
 }
@@ -204,11 +189,8 @@ impl From<CronJob> for Controller {
 impl From<ReplicationController> for Controller {
     fn from(object: ReplicationController) -> Self {
         let spec = object.spec.unwrap_or_default();
-        Self::new(
-            object.metadata,
-            Ok(of_labels(spec.selector)),
-            Some(spec.replicas.unwrap_or(1)),
-        )
+        let replicas = Some(spec.replicas.unwrap_or(1));
+        Self::new(object.metadata, Ok(of_labels(spec.selector)), replicas)
     }
 }
 
@@ -233,16 +215,11 @@ pub(crate) fn of_selector(selector: Option<LabelSelector>) -> Result<Selector, P
         return Ok(Selector::nothing());
     };
     let expressions = selector.match_expressions.into_iter().flatten();
-    Selector::from_parts(
-        &selector.match_labels.unwrap_or_default(),
-        expressions.map(|expression| {
-            (
-                expression.key,
-                expression.operator,
-                expression.values.unwrap_or_default(),
-            )
-        }),
-    )
+    let expressions = expressions.map(|expression| {
+        let values = expression.values.unwrap_or_default();
+        (expression.key, expression.operator, values)
+    });
+    Selector::from_parts(&selector.match_labels.unwrap_or_default(), expressions)
 }
 
 fn of_labels(labels: Option<BTreeMap<String, String>>) -> Selector {
@@ -272,14 +249,10 @@ mod tests {
                 "replicas": 9,
             },
         });
-        let controller: Controller = serde_json::from_value::<K>(object)
-            .expect("an object of the kind")
-            .into();
+        let object: K = serde_json::from_value(object).expect("an object of the kind");
+        let controller: Controller = object.into();
         assert_eq!(controller.key, ObjectKey::new("shop", "web"));
-        assert_eq!(
-            controller.owner.map(|owner| owner.name).as_deref(),
-            Some("o")
-        );
+        assert_eq!(controller.owner.expect("an owner").name, "o");
         assert_eq!(controller.selector.as_ref(), Ok(selector));
         assert_eq!(controller.replicas, replicas);
     }
@@ -289,37 +262,15 @@ mod tests {
         let web = Selector::match_labels([("app", "web")]);
         let selector = json!({"matchLabels": {"app": "web"}});
         let template = json!({"metadata": {"labels": {"app": "web"}}});
-        check::<Deployment>(
-            &json!({"selector": selector, "replicas": 3, "template": template}),
-            &web,
-            Some(3),
-        );
-        check::<Deployment>(
-            &json!({"selector": selector, "template": template}),
-            &web,
-            Some(1),
-        );
-        check::<ReplicaSet>(&json!({"selector": selector, "replicas": 0}), &web, Some(0));
-        check::<StatefulSet>(
-            &json!({"selector": selector, "template": template, "serviceName": ""}),
-            &web,
-            Some(1),
-        );
-        check::<DaemonSet>(
-            &json!({"selector": selector, "template": template}),
-            &web,
-            Some(4),
-        );
-        check::<ReplicationController>(
-            &json!({"selector": {"app": "web"}, "replicas": 2}),
-            &web,
-            Some(2),
-        );
-        check::<Job>(
-            &json!({"selector": selector, "template": template, "parallelism": 5}),
-            &web,
-            Some(5),
-        );
+        let with = |field: &str, value: Value| json!({"selector": selector, "template": template, field: value});
+        check::<Deployment>(&with("replicas", json!(3)), &web, Some(3));
+        check::<Deployment>(&with("paused", json!(false)), &web, Some(1));
+        check::<ReplicaSet>(&with("replicas", json!(0)), &web, Some(0));
+        check::<StatefulSet>(&with("serviceName", json!("")), &web, Some(1));
+        check::<DaemonSet>(&with("replicas", Value::Null), &web, Some(4));
+        let plain = json!({"selector": {"app": "web"}, "replicas": 2});
+        check::<ReplicationController>(&plain, &web, Some(2));
+        check::<Job>(&with("parallelism", json!(5)), &web, Some(5));
         let schedule =
             json!({"schedule": "* * * * *", "jobTemplate": {"spec": {"template": template}}});
         check::<CronJob>(&schedule, &web, None);
@@ -332,11 +283,8 @@ mod tests {
             spec["template"] = json!({});
             let object = json!({"metadata": {}, "spec": spec, "status": {"succeeded": succeeded}});
             let job: Job = serde_json::from_value(object).expect("a Job");
-            assert_eq!(
-                Controller::from(job).replicas,
-                Some(expected),
-                "{spec}, {succeeded} succeeded"
-            );
+            let replicas = Controller::from(job).replicas;
+            assert_eq!(replicas, Some(expected), "{spec}, {succeeded} succeeded");
         };
         check(&json!({"parallelism": 1, "completions": 1}), 0, 1);
         check(&json!({"parallelism": 10, "completions": 100}), 0, 10);
@@ -353,10 +301,8 @@ mod tests {
             let owner = json!([{"apiVersion": "v1", "kind": owner, "name": "o", "uid": "u", "controller": true}]);
             let metadata = json!({"namespace": "shop", "name": "web", "labels": {"tier": "a"}, "ownerReferences": owner});
             let object = json!({"metadata": metadata, "spec": {"selector": {}, "template": {}}});
-            let controller = Controller::from(
-                serde_json::from_value::<ReplicaSet>(object).expect("a ReplicaSet"),
-            );
-            assert_eq!(controller.labels.to_string(), expected);
+            let object: ReplicaSet = serde_json::from_value(object).expect("a ReplicaSet");
+            assert_eq!(Controller::from(object).labels.to_string(), expected);
         };
         check("Deployment", "");
         check("Rollout", "tier=a");
@@ -367,11 +313,8 @@ mod tests {
         let selector =
             json!({"matchExpressions": [{"key": "tier", "operator": "In", "values": ["a", "b"]}]});
         let expected = "tier in (a,b)".parse().expect("a selector");
-        check::<Deployment>(
-            &json!({"selector": selector, "template": {}}),
-            &expected,
-            Some(1),
-        );
+        let spec = json!({"selector": selector, "template": {}});
+        check::<Deployment>(&spec, &expected, Some(1));
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! The share of each eligible node that a `DaemonSet`'s pod takes, by its template.
+//! A `DaemonSet`, reduced to the resources that its pod takes on each eligible node.
 
 use k8s_openapi::api::apps::v1::DaemonSet;
 use k8s_openapi::api::core::v1;
@@ -22,10 +22,7 @@ pub struct Daemon {
 impl Daemon {
     /// Converts an API object; fields that no decision reads are dropped.
     pub fn from_k8s(object: DaemonSet) -> Self {
-        let key = ObjectKey::new(
-            object.metadata.namespace.unwrap_or_default(),
-            object.metadata.name.unwrap_or_default(),
-        );
+        let key = ObjectKey::of(object.metadata.namespace, object.metadata.name);
         let spec = object.spec.template.spec.unwrap_or_default();
         let containers = spec
             .containers

@@ -131,49 +131,32 @@ mod tests {
 
     fn check(containers: &str, usage: &str, starved: &str, expected: &[(&str, i64)]) {
         let annotations = json!({CONTAINERS: containers, USAGE: usage, STARVED: starved});
-        let kills: Vec<_> = from_k8s(event(&annotations))
+        let eviction = from_k8s(event(&annotations));
+        let kills: Vec<_> = eviction.iter().flat_map(Eviction::kills).collect();
+        let found = kills
             .iter()
-            .flat_map(Eviction::kills)
-            .collect();
-        let found: Vec<_> = kills
-            .iter()
-            .map(|kill| (kill.container.as_str(), kill.memory.bytes()))
-            .collect();
-        assert_eq!(found, expected);
+            .map(|kill| (kill.container.as_str(), kill.memory.bytes()));
+        assert_eq!(found.collect::<Vec<_>>(), expected);
         for kill in &kills {
-            assert_eq!(
-                (kill.pod.to_string().as_str(), kill.at.to_string().as_str()),
-                ("shop/web-1", "2026-01-01T00:00:00Z")
-            );
+            assert_eq!(kill.pod, ObjectKey::new("shop", "web-1"));
+            assert_eq!(kill.at.to_string(), "2026-01-01T00:00:00Z");
         }
     }
 
     #[test]
     fn containers_above_their_request_count_with_their_usage() {
         check("app", "100Mi", "memory", &[("app", 100 << 20)]);
-        check(
-            "app,side",
-            "100Mi,2048Ki",
-            "memory",
-            &[("app", 100 << 20), ("side", 2 << 20)],
-        );
-        check(
-            "app,side",
-            "100Mi,5",
-            "memory,memory",
-            &[("app", 100 << 20), ("side", 5)],
-        );
+        let both = [("app", 100 << 20), ("side", 2 << 20)];
+        check("app,side", "100Mi,2048Ki", "memory", &both);
+        let both = [("app", 100 << 20), ("side", 5)];
+        check("app,side", "100Mi,5", "memory,memory", &both);
     }
 
     #[test]
     fn other_resources_do_not_count() {
         check("app", "100Mi", "ephemeral-storage", &[]);
-        check(
-            "app,side",
-            "100Mi,5",
-            "ephemeral-storage,memory",
-            &[("side", 5)],
-        );
+        let starved = "ephemeral-storage,memory";
+        check("app,side", "100Mi,5", starved, &[("side", 5)]);
     }
 
     #[test]

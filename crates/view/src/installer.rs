@@ -1,5 +1,5 @@
-//! Tools that install objects and revert changes by others: Helm, Argo CD, Flux and the Operator
-//! Lifecycle Manager.
+//! Detection of tools that install objects and revert changes by others: Helm, Argo CD, Flux and
+//! the Operator Lifecycle Manager.
 
 use kube::core::ObjectMeta;
 
@@ -63,9 +63,8 @@ mod tests {
 
     fn check(metadata: &Value, expected: &[&str], writer: Option<&str>) {
         let metadata: ObjectMeta = serde_json::from_value(metadata.clone()).expect("metadata");
-        assert_eq!(
-            installations(&metadata).collect::<Vec<_>>(),
-            expected,
+        assert!(
+            installations(&metadata).eq(expected.iter().copied()),
             "{metadata:?}"
         );
         assert_eq!(installing_writer(&metadata), writer, "{metadata:?}");
@@ -74,27 +73,15 @@ mod tests {
     #[test]
     fn marks_and_field_managers_name_the_tool() {
         check(&json!({}), &[], None);
-        check(
-            &json!({"labels": {"app.kubernetes.io/managed-by": "kubectl"}}),
-            &[],
-            None,
-        );
-        check(
-            &json!({"annotations": {"meta.helm.sh/release-name": "web"}}),
-            &["the Helm release web"],
-            None,
-        );
-        check(
-            &json!({"labels": {"olm.owner": "keda.v2"}}),
-            &["the operator lifecycle manager's keda.v2"],
-            None,
-        );
+        let other = json!({"labels": {"app.kubernetes.io/managed-by": "kubectl"}});
+        check(&other, &[], None);
+        let helm = json!({"annotations": {"meta.helm.sh/release-name": "web"}});
+        check(&helm, &["the Helm release web"], None);
+        let olm = json!({"labels": {"olm.owner": "keda.v2"}});
+        check(&olm, &["the operator lifecycle manager's keda.v2"], None);
         let entries = |managers: &[&str]| json!({"managedFields": managers.iter().map(|name| json!({"manager": name})).collect::<Vec<_>>()});
         check(&entries(&["kubectl", "kube-controller-manager"]), &[], None);
-        check(
-            &entries(&["kubectl", "argocd-controller"]),
-            &[],
-            Some("Argo CD"),
-        );
+        let argo = entries(&["kubectl", "argocd-controller"]);
+        check(&argo, &[], Some("Argo CD"));
     }
 }

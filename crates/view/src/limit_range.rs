@@ -46,10 +46,7 @@ pub struct LimitRangeItem {
 impl LimitRange {
     /// Converts an API object; fields that no decision reads are dropped.
     pub fn from_k8s(object: v1::LimitRange) -> Self {
-        let key = ObjectKey::new(
-            object.metadata.namespace.unwrap_or_default(),
-            object.metadata.name.unwrap_or_default(),
-        );
+        let key = ObjectKey::of(object.metadata.namespace, object.metadata.name);
         let items = object.spec.map(|spec| spec.limits).unwrap_or_default();
         Self {
             key,
@@ -130,22 +127,15 @@ mod tests {
         });
         let range = LimitRange::from_k8s(serde_json::from_value(object).expect("a limit range"));
         assert_eq!(range.key, ObjectKey::new("shop", "limits"));
-        assert_eq!(
-            range.items,
-            [LimitRangeItem {
-                kind: LimitType::Container,
-                min: Some(ResourceList::from_iter([(
-                    ResourceName::Cpu,
-                    Quantity::from_milli(10)
-                )])),
-                max: Some(ResourceList::new()),
-                default: None,
-                default_request: None,
-                max_limit_request_ratio: Some(ResourceList::from_iter([(
-                    ResourceName::Cpu,
-                    Quantity::from_milli(2000)
-                )])),
-            }]
-        );
+        let cpu = |amount| Some(ResourceList::from_iter([(ResourceName::Cpu, amount)]));
+        let expected = LimitRangeItem {
+            kind: LimitType::Container,
+            min: cpu(Quantity::from_milli(10)),
+            max: Some(ResourceList::new()),
+            default: None,
+            default_request: None,
+            max_limit_request_ratio: cpu(Quantity::from_milli(2000)),
+        };
+        assert_eq!(range.items, [expected]);
     }
 }

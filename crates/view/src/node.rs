@@ -83,26 +83,19 @@ mod tests {
             value: "a".to_owned(),
             effect: Effect::NoSchedule,
         };
-        let allocatable = Resources {
-            cpu: Some(Cpu::from_millicores(7910)),
-            memory: Some(Memory::from_bytes(1 << 30)),
+        let gpus = "4".parse().expect("a quantity");
+        let expected = Node {
+            name: "n1".to_owned(),
+            labels: Labels::from_iter([("pool", "big")]),
+            taints: vec![gpu],
+            is_cordoned: false,
+            allocatable: Resources {
+                cpu: Some(Cpu::from_millicores(7910)),
+                memory: Some(Memory::from_bytes(1 << 30)),
+            },
+            extended: ResourceList::from_iter([("nvidia.com/gpu".into(), gpus)]),
         };
-        let labels = [("pool", "big")].into_iter().collect();
-        let extended = [("nvidia.com/gpu".into(), "4".parse().expect("a quantity"))]
-            .into_iter()
-            .collect();
-        let name = "n1".to_owned();
-        assert_eq!(
-            node,
-            Node {
-                name,
-                labels,
-                taints: vec![gpu],
-                is_cordoned: false,
-                allocatable,
-                extended
-            }
-        );
+        assert_eq!(node, expected);
         object["status"]["conditions"] = json!([{"type": "Ready", "status": "False"}]);
         assert_eq!(from_k8s(object.clone()), node);
         object["spec"]["unschedulable"] = json!(true);

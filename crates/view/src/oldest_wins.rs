@@ -140,18 +140,12 @@ mod tests {
     /// `expected`: the EHPA that wins over each.
     fn check(contenders: &[Contender], expected: &[Option<&str>]) {
         let winners: OldestWins = contenders.iter().copied().collect();
-        let before: Vec<_> = contenders
-            .iter()
-            .map(|contender| winners.winner_over(contender))
-            .collect();
-        assert_eq!(before, expected);
-        for contender in contenders {
-            assert_eq!(
-                winners.is_winner(contender),
-                !contender.is_terminating && winners.winner_over(contender).is_none(),
-                "{contender:?}"
-            );
+        for (contender, expected) in contenders.iter().zip(expected) {
+            assert_eq!(winners.winner_over(contender), *expected, "{contender:?}");
+            let wins = !contender.is_terminating && expected.is_none();
+            assert_eq!(winners.is_winner(contender), wins, "{contender:?}");
         }
+        assert_eq!(contenders.len(), expected.len());
     }
 
     #[test]
@@ -174,22 +168,19 @@ mod tests {
             is_terminating: true,
             ..contender("a", "apps/v1", day[0])
         };
-        check(
-            &[leaving, contender("b", "apps/v1", day[1])],
-            &[Some("b"), None],
-        );
+        let other = contender("b", "apps/v1", day[1]);
+        check(&[leaving, other], &[Some("b"), None]);
         check(&[leaving], &[None]);
     }
 
     #[test]
     fn predictions_rank_winner_then_other_ehpas_then_user_created() {
         let (first, second) = ("2026-01-01T00:00:00Z", "2026-01-01T00:00:01Z");
-        let winners: OldestWins = [
+        let contenders = [
             contender("a", "apps/v1", first),
             contender("b", "apps/v1", second),
-        ]
-        .into_iter()
-        .collect();
+        ];
+        let winners: OldestWins = contenders.into_iter().collect();
         let mut all = [
             (None, None),
             (Some("b"), Some(MANAGED_BY.1)),

@@ -59,27 +59,17 @@ struct Running<'a> {
 
 /// The containers of a pod and its native sidecars.
 fn running(pod: &Pod) -> impl Iterator<Item = Running<'_>> {
-    let containers = pod.containers.iter().map(
-        |Container {
-             name,
-             requests,
-             status,
-             ..
-         }| (name, requests, status),
-    );
-    let sidecars = pod.sidecars.iter().map(
-        |Sidecar {
-             name,
-             requests,
-             status,
-         }| (name, requests, status),
-    );
-    let both = containers.chain(sidecars);
-    both.map(|(name, requests, status)| Running {
-        name,
-        requested: requests.memory,
-        status: status.as_ref(),
-    })
+    let containers = pod.containers.iter().map(|container: &Container| Running {
+        name: &container.name,
+        requested: container.requests.memory,
+        status: container.status.as_ref(),
+    });
+    let sidecars = pod.sidecars.iter().map(|sidecar: &Sidecar| Running {
+        name: &sidecar.name,
+        requested: sidecar.requests.memory,
+        status: sidecar.status.as_ref(),
+    });
+    containers.chain(sidecars)
 }
 
 /// Time and memory request of each new kill of one container.
@@ -89,17 +79,15 @@ fn ends<'a>(
 ) -> impl Iterator<Item = (Timestamp, Option<Memory>)> + 'a {
     let (old, new) = (before.and_then(|before| before.status), after.status);
     let earlier = new.and_then(|new| {
-        new.last_termination
-            .as_ref()
-            .filter(|end| ended_before(old, new, end))
+        let last = new.last_termination.as_ref();
+        last.filter(|end| ended_before(old, new, end))
     });
     let just_now = new.and_then(|new| just_ended(old, new));
     let earlier = earlier.map(|end| (end, before.unwrap_or(after).requested));
-    let all = earlier
-        .into_iter()
-        .chain(just_now.map(|end| (end, after.requested)));
-    all.filter(|(end, _)| end.reason == OOM_KILLED)
-        .filter_map(|(end, memory)| Some((end.finished_at?, memory)))
+    let just_now = just_now.map(|end| (end, after.requested));
+    let kills = earlier.into_iter().chain(just_now);
+    let kills = kills.filter(|(end, _)| end.reason == OOM_KILLED);
+    kills.filter_map(|(end, memory)| Some((end.finished_at?, memory)))
 }
 
 fn just_ended<'a>(
@@ -149,23 +137,53 @@ mod tests {
         }
     }
 
+    /// The end by an OOM kill.
+    fn killed(second: i64) -> Termination {
+        end("OOMKilled", second)
+    }
+
     fn status(
         restart_count: i32,
         state: ContainerState,
-        last: Option<Termination>,
+        last: impl Into<Option<Termination>>,
     ) -> ContainerStatus {
         ContainerStatus {
             restart_count,
             state,
-            last_termination: last,
+            last_termination: last.into(),
         }
     }
 
-    fn terminated(reason: &str, second: i64) -> ContainerState {
-        ContainerState::Terminated(end(reason, second))
+    fn terminated(
+        restarts: i32,
+        (reason, second): (&str, i64),
+        last: impl Into<Option<Termination>>,
+    ) -> ContainerStatus {
+        status(
+            restarts,
+            ContainerState::Terminated(end(reason, second)),
+            last,
+        )
+    }
+
+    /// A container that has just been killed for the first time.
+    fn just_killed() -> ContainerStatus {
+        terminated(0, ("OOMKilled", 5), None)
+    }
+
+    fn waiting(restarts: i32, last: impl Into<Option<Termination>>) -> ContainerStatus {
+        status(restarts, ContainerState::Waiting, last)
+    }
+
+    fn running(restarts: i32, last: impl Into<Option<Termination>>) -> ContainerStatus {
+        status(restarts, ContainerState::Running, last)
     }
 
     fn pod(request: i64, status: Option<ContainerStatus>) -> Arc<Pod> {
+        let memory = |bytes: i64| Resources {
+            cpu: None,
+            memory: (bytes > 0).then_some(Memory::from_bytes(bytes)),
+        };
         Arc::new(Pod {
             key: ObjectKey::new("shop", "web-1"),
             uid: "u1".to_owned(),
@@ -175,14 +193,8 @@ mod tests {
             started_at: None,
             containers: vec![Container {
                 name: "web".to_owned(),
-                requests: Resources {
-                    cpu: None,
-                    memory: (request > 0).then_some(Memory::from_bytes(request)),
-                },
-                limits: Resources {
-                    cpu: None,
-                    memory: Some(Memory::from_bytes(999)),
-                },
+                requests: memory(request),
+                limits: memory(999),
                 status,
             }],
             init_containers: Vec::new(),
@@ -194,178 +206,109 @@ mod tests {
     }
 
     /// `expected`: second and memory request of the kill.
+    #[track_caller]
     fn check(
         old: impl Into<Option<ContainerStatus>>,
         new: impl Into<Option<ContainerStatus>>,
         expected: Option<(i64, i64)>,
     ) {
-        let kills = oom_kills(
-            Some(&pod(OLD_REQUEST, old.into())),
-            &pod(NEW_REQUEST, new.into()),
+        let (old, new) = (pod(OLD_REQUEST, old.into()), pod(NEW_REQUEST, new.into()));
+        assert_eq!(
+            summary(&oom_kills(Some(&old), &new)),
+            Vec::from_iter(expected)
         );
-        assert_eq!(summary(&kills), Vec::from_iter(expected));
     }
 
     /// Second and memory of each kill.
     fn summary(kills: &[OomKill]) -> Vec<(i64, i64)> {
+        let kills = kills.iter();
         kills
-            .iter()
             .map(|kill| (kill.at.as_second(), kill.memory.bytes()))
             .collect()
     }
 
-    fn running(restarts: i32, last: Option<Termination>) -> ContainerStatus {
-        status(restarts, ContainerState::Running, last)
-    }
-
     #[test]
     fn a_container_that_has_just_ended_counts_with_its_new_request() {
-        check(
-            running(0, None),
-            status(0, terminated("OOMKilled", 5), None),
-            Some((5, NEW_REQUEST)),
-        );
-        check(
-            status(0, ContainerState::Waiting, None),
-            status(0, terminated("OOMKilled", 5), None),
-            Some((5, NEW_REQUEST)),
-        );
+        check(running(0, None), just_killed(), Some((5, NEW_REQUEST)));
+        check(waiting(0, None), just_killed(), Some((5, NEW_REQUEST)));
     }
 
     #[test]
     fn a_kill_is_seen_once() {
-        let ended = || status(0, terminated("OOMKilled", 5), None);
-        check(ended(), ended(), None);
-        check(
-            ended(),
-            status(0, ContainerState::Waiting, Some(end("OOMKilled", 5))),
-            None,
-        );
-        check(
-            status(0, ContainerState::Waiting, Some(end("OOMKilled", 5))),
-            running(1, Some(end("OOMKilled", 5))),
-            None,
-        );
-        check(
-            running(1, Some(end("OOMKilled", 5))),
-            running(1, Some(end("OOMKilled", 5))),
-            None,
-        );
+        check(just_killed(), just_killed(), None);
+        check(just_killed(), waiting(0, killed(5)), None);
+        check(waiting(0, killed(5)), running(1, killed(5)), None);
+        check(running(1, killed(5)), running(1, killed(5)), None);
     }
 
     #[test]
     fn a_second_kill_after_a_missed_restart_counts() {
-        check(
-            status(0, terminated("OOMKilled", 5), None),
-            status(1, terminated("OOMKilled", 9), Some(end("OOMKilled", 5))),
-            Some((9, NEW_REQUEST)),
-        );
+        let again = terminated(1, ("OOMKilled", 9), killed(5));
+        check(just_killed(), again, Some((9, NEW_REQUEST)));
     }
 
     #[test]
     fn a_container_that_already_runs_again_counts_with_its_old_request() {
         check(
             running(0, None),
-            running(1, Some(end("OOMKilled", 5))),
+            running(1, killed(5)),
             Some((5, OLD_REQUEST)),
         );
     }
 
     #[test]
     fn other_ends_are_not_kills() {
-        check(
-            running(0, None),
-            status(0, terminated("Error", 5), None),
-            None,
-        );
-        check(
-            running(0, None),
-            running(1, Some(end("Completed", 5))),
-            None,
-        );
+        check(running(0, None), terminated(0, ("Error", 5), None), None);
+        let completed = end("Completed", 5);
+        check(running(0, None), running(1, completed), None);
     }
 
     #[test]
     fn a_kill_observed_only_by_its_back_off_or_restart_counts_once() {
-        let backs_off = |restarts, second| {
-            status(
-                restarts,
-                ContainerState::Waiting,
-                Some(end("OOMKilled", second)),
-            )
-        };
+        let backs_off = |restarts, second| waiting(restarts, killed(second));
         check(running(0, None), backs_off(0, 5), Some((5, OLD_REQUEST)));
         check(backs_off(0, 5), backs_off(1, 9), Some((9, OLD_REQUEST)));
         check(
             backs_off(0, 5),
-            running(2, Some(end("OOMKilled", 9))),
+            running(2, killed(9)),
             Some((9, OLD_REQUEST)),
         );
-        check(
-            backs_off(0, 5),
-            status(0, terminated("OOMKilled", 5), None),
-            None,
-        );
+        check(backs_off(0, 5), just_killed(), None);
     }
 
     #[test]
     fn kills_within_one_second_are_told_apart_by_the_run_between_them() {
-        let again = || running(1, Some(end("OOMKilled", 5)));
-        check(
-            again(),
-            status(1, terminated("OOMKilled", 5), Some(end("OOMKilled", 5))),
-            Some((5, NEW_REQUEST)),
-        );
-        check(
-            again(),
-            running(2, Some(end("OOMKilled", 5))),
-            Some((5, OLD_REQUEST)),
-        );
+        let before = || running(1, killed(5));
+        let again = terminated(1, ("OOMKilled", 5), killed(5));
+        check(before(), again, Some((5, NEW_REQUEST)));
+        check(before(), running(2, killed(5)), Some((5, OLD_REQUEST)));
     }
 
     #[test]
     fn a_container_that_was_not_reported_before_may_have_been_killed_already() {
-        check(
-            None,
-            status(0, terminated("OOMKilled", 5), None),
-            Some((5, NEW_REQUEST)),
-        );
+        check(None, just_killed(), Some((5, NEW_REQUEST)));
         check(running(0, None), None, None);
     }
 
     #[test]
     fn the_first_observed_state_shows_earlier_kills() {
-        let twice = status(1, terminated("OOMKilled", 9), Some(end("OOMKilled", 5)));
-        let kills = oom_kills(None, &pod(NEW_REQUEST, Some(twice)));
+        let first = |status| oom_kills(None, &pod(NEW_REQUEST, Some(status)));
+        let kills = first(terminated(1, ("OOMKilled", 9), killed(5)));
         assert_eq!(summary(&kills), [(5, NEW_REQUEST), (9, NEW_REQUEST)]);
-        assert_eq!(
-            oom_kills(
-                None,
-                &pod(NEW_REQUEST, Some(running(3, Some(end("Error", 5)))))
-            ),
-            []
-        );
+        assert_eq!(first(running(3, end("Error", 5))), []);
     }
 
     #[test]
     fn a_kill_without_a_time_is_skipped() {
-        let timeless = Termination {
-            finished_at: None,
-            ..end("OOMKilled", 5)
-        };
-        check(
-            running(0, None),
-            status(0, ContainerState::Terminated(timeless), None),
-            None,
-        );
+        let mut timeless = end("OOMKilled", 5);
+        timeless.finished_at = None;
+        let ended = status(0, ContainerState::Terminated(timeless), None);
+        check(running(0, None), ended, None);
     }
 
     #[test]
     fn no_request_counts_as_zero() {
-        let kills = oom_kills(
-            Some(&pod(0, Some(running(0, None)))),
-            &pod(0, Some(status(0, terminated("OOMKilled", 5), None))),
-        );
-        assert_eq!(summary(&kills), [(5, 0)]);
+        let [old, new] = [running(0, None), just_killed()].map(|status| pod(0, Some(status)));
+        assert_eq!(summary(&oom_kills(Some(&old), &new)), [(5, 0)]);
     }
 }

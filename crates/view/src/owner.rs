@@ -1,4 +1,4 @@
-//! The controller of an object: the owner reference with `controller: true`.
+//! Owner reference of an object with `controller: true`.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 
@@ -48,13 +48,8 @@ mod tests {
             ..OwnerReference::default()
         };
         let references = controllers.iter().enumerate().map(reference).collect();
-        assert_eq!(
-            Owner::controller(Some(references))
-                .map(|owner| owner.name)
-                .as_deref(),
-            expected,
-            "{controllers:?}"
-        );
+        let owner = Owner::controller(Some(references)).map(|owner| owner.name);
+        assert_eq!(owner.as_deref(), expected, "{controllers:?}");
     }
 
     #[test]

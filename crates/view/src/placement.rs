@@ -116,7 +116,7 @@ fn term(term: &v1::NodeSelectorTerm) -> NodeTerm {
 }
 
 fn requirement(requirement: &v1::NodeSelectorRequirement) -> NodeRequirement {
-    let values = requirement.values.clone().unwrap_or_default();
+    let mut values = requirement.values.clone().unwrap_or_default();
     let operator = match requirement.operator.as_str() {
         "In" => NodeOperator::In,
         "NotIn" => NodeOperator::NotIn,
@@ -127,11 +127,8 @@ fn requirement(requirement: &v1::NodeSelectorRequirement) -> NodeRequirement {
         // The API server rejects unknown operators; one that is newer than this code matches no
         // node.
         _ => {
-            return NodeRequirement {
-                key: requirement.key.clone(),
-                operator: NodeOperator::In,
-                values: Vec::new(),
-            };
+            values.clear();
+            NodeOperator::In
         }
     };
     NodeRequirement {
@@ -189,10 +186,8 @@ mod tests {
     use crate::resources::Resources;
 
     fn placement(spec: Value) -> Placement {
-        Placement::from_k8s(
-            None,
-            &serde_json::from_value(spec).expect("a specification"),
-        )
+        let spec = serde_json::from_value(spec).expect("a specification");
+        Placement::from_k8s(None, &spec)
     }
 
     fn cpu(millicores: i64) -> Resources {
@@ -219,11 +214,8 @@ mod tests {
         let sidecar = json!({"name": "side", "restartPolicy": "Always", "resources": {"requests": {"cpu": "50m"}}});
         check(&json!([]), &json!({}), 100);
         check(&json!([once("70m")]), &json!({}), 100);
-        check(
-            &json!([once("300m"), once("200m")]),
-            &json!({"cpu": "10m"}),
-            310,
-        );
+        let overhead = json!({"cpu": "10m"});
+        check(&json!([once("300m"), once("200m")]), &overhead, 310);
         check(&json!([sidecar]), &json!({}), 150);
         check(&json!([sidecar, once("300m")]), &json!({}), 350);
         check(&json!([once("300m"), sidecar]), &json!({}), 300);
@@ -261,14 +253,9 @@ mod tests {
         }))
         .constraints;
         let gpus = "3".parse().expect("a quantity");
-        assert_eq!(
-            constraints.extended,
-            [("nvidia.com/gpu".into(), gpus)].into_iter().collect()
-        );
-        assert_eq!(
-            constraints.selector,
-            [("pool", "big")].into_iter().collect()
-        );
+        let extended = [("nvidia.com/gpu".into(), gpus)];
+        assert_eq!(constraints.extended, extended.into_iter().collect());
+        assert_eq!(constraints.selector, Labels::from_iter([("pool", "big")]));
         let requirement = |operator, values: &[&str]| NodeRequirement {
             key: "cores".to_owned(),
             operator,

@@ -124,25 +124,17 @@ impl Pod {
             pod.spec.unwrap_or_default(),
             pod.status.unwrap_or_default(),
         );
-        let mut statuses: BTreeMap<String, v1::ContainerStatus> = status
-            .container_statuses
-            .into_iter()
-            .flatten()
-            .map(|status| (status.name.clone(), status))
-            .collect();
-        let mut init_statuses: BTreeMap<String, v1::ContainerStatus> = status
-            .init_container_statuses
-            .into_iter()
-            .flatten()
-            .map(|status| (status.name.clone(), status))
-            .collect();
+        let by_name = |statuses: Option<Vec<v1::ContainerStatus>>| {
+            let statuses = statuses.into_iter().flatten();
+            let named = statuses.map(|status| (status.name.clone(), status));
+            named.collect::<BTreeMap<_, _>>()
+        };
+        let mut statuses = by_name(status.container_statuses);
+        let mut init_statuses = by_name(status.init_container_statuses);
         let created_at = metadata.creation_timestamp.map(|time| time.0);
         let placement = keeps_placement.then(|| Arc::new(Placement::from_k8s(created_at, &spec)));
         Self {
-            key: ObjectKey::new(
-                metadata.namespace.unwrap_or_default(),
-                metadata.name.unwrap_or_default(),
-            ),
+            key: ObjectKey::of(metadata.namespace, metadata.name),
             uid: metadata.uid.unwrap_or_default(),
             labels: metadata.labels.unwrap_or_default().into(),
             phase: Phase::of(status.phase.as_deref()),
@@ -196,9 +188,8 @@ impl Pod {
             limits: container.limits,
         });
         let containers = asked.fold(Requirements::default(), Requirements::plus);
-        self.placement
-            .as_ref()
-            .map_or(containers, |placement| placement.total(containers))
+        let placement = self.placement.as_ref();
+        placement.map_or(containers, |placement| placement.total(containers))
     }
 
     /// Whether it is bound to a node, not finished and not terminating. False without
@@ -335,14 +326,18 @@ mod tests {
         Pod::from_k8s(serde_json::from_value(pod).expect("a pod"), false)
     }
 
+    fn resources(millicores: Option<i64>, bytes: Option<i64>) -> Resources {
+        Resources {
+            cpu: millicores.map(Cpu::from_millicores),
+            memory: bytes.map(Memory::from_bytes),
+        }
+    }
+
     fn check(change: impl FnOnce(&mut Value), equal: bool) {
         let mut changed = full_pod();
         change(&mut changed);
-        assert_eq!(
-            from_k8s(full_pod()) == from_k8s(changed.clone()),
-            equal,
-            "{changed}"
-        );
+        let is_equal = from_k8s(full_pod()) == from_k8s(changed.clone());
+        assert_eq!(is_equal, equal, "{changed}");
     }
 
     #[test]
@@ -357,24 +352,10 @@ mod tests {
         let [web, proxy] = pod.containers.as_slice() else {
             panic!("two containers")
         };
-        assert_eq!(
-            web.requests,
-            Resources {
-                cpu: Some(Cpu::from_millicores(200)),
-                memory: Some(Memory::from_bytes(128 << 20))
-            }
-        );
-        assert_eq!(
-            web.status.as_ref().expect("reported").state,
-            ContainerState::Running
-        );
-        assert_eq!(
-            proxy.limits,
-            Resources {
-                cpu: None,
-                memory: Some(Memory::from_bytes(32 << 20))
-            }
-        );
+        assert_eq!(web.requests, resources(Some(200), Some(128 << 20)));
+        let status = web.status.as_ref().expect("reported");
+        assert_eq!(status.state, ContainerState::Running);
+        assert_eq!(proxy.limits, resources(None, Some(32 << 20)));
         assert_eq!(proxy.status, None);
     }
 
@@ -392,29 +373,20 @@ mod tests {
         }]);
         let pod = from_k8s(pod);
         assert_eq!(pod.init_containers, ["setup", "mesh"]);
-        let requests = Resources {
-            cpu: Some(Cpu::from_millicores(10)),
-            memory: None,
-        };
         let status = ContainerStatus {
             restart_count: 1,
             state: ContainerState::Running,
             last_termination: None,
         };
-        assert_eq!(
-            pod.sidecars,
-            [Sidecar {
-                name: "mesh".to_owned(),
-                requests,
-                status: Some(status)
-            }]
-        );
+        let mesh = Sidecar {
+            name: "mesh".to_owned(),
+            requests: resources(Some(10), None),
+            status: Some(status),
+        };
+        assert_eq!(pod.sidecars, [mesh]);
         assert_eq!(
             pod.requests.as_deref(),
-            Some(&Resources {
-                cpu: None,
-                memory: Some(Memory::from_bytes(1 << 30))
-            })
+            Some(&resources(None, Some(1 << 30)))
         );
     }
 
@@ -424,36 +396,28 @@ mod tests {
         pod["spec"]["overhead"] = json!({"cpu": "10m"});
         pod["spec"]["nodeSelector"] = json!({"pool": "big"});
         assert_eq!(from_k8s(pod.clone()).placement, None);
-        assert_eq!(
-            from_k8s(pod.clone()).requirements().requests.cpu,
-            Some(Cpu::from_millicores(200))
-        );
+        let cpu = |pod: &Pod| pod.requirements().requests.cpu.map(Cpu::millicores);
+        assert_eq!(cpu(&from_k8s(pod.clone())), Some(200));
         let pod = Pod::from_k8s(serde_json::from_value(pod).expect("a pod"), true);
-        assert_eq!(
-            pod.requirements().requests.cpu,
-            Some(Cpu::from_millicores(210))
-        );
+        assert_eq!(cpu(&pod), Some(210));
         let placement = pod.placement.expect("kept");
         assert_eq!(placement.constraints.selector.get("pool"), Some("big"));
     }
 
     #[test]
     fn only_fields_that_decisions_read_make_a_difference() {
+        let status = |pod: &mut Value, field: &str, value: Value| {
+            pod["status"]["containerStatuses"][0][field] = value;
+        };
         check(|pod| pod["metadata"]["resourceVersion"] = json!("8"), true);
         check(|pod| pod["metadata"]["managedFields"] = json!([]), true);
         check(
             |pod| pod["metadata"]["annotations"] = json!({"a": "b"}),
             true,
         );
-        check(
-            |pod| pod["status"]["containerStatuses"][0]["ready"] = json!(false),
-            true,
-        );
+        check(|pod| status(pod, "ready", json!(false)), true);
         check(|pod| pod["metadata"]["labels"]["app"] = json!("api"), false);
         check(|pod| pod["status"]["phase"] = json!("Failed"), false);
-        check(
-            |pod| pod["status"]["containerStatuses"][0]["restartCount"] = json!(3),
-            false,
-        );
+        check(|pod| status(pod, "restartCount", json!(3)), false);
     }
 }

@@ -1,8 +1,7 @@
 //! A `SizingPolicy` or `ClusterSizingPolicy` object without the metadata that no decision reads.
 
 use api::sizing_policy::{
-    ClusterSizingPolicy, ClusterSizingPolicySpec, LabelSelector, SizingPolicy, SizingPolicySpec,
-    SizingPolicyStatus,
+    ClusterSizingPolicy, LabelSelector, SizingPolicy, SizingPolicySpec, SizingPolicyStatus,
 };
 use jiff::Timestamp;
 use kube::core::ObjectMeta;
@@ -50,31 +49,18 @@ impl Policy {
 
     /// Converts an API object; fields that no decision reads are dropped.
     pub fn from_k8s(object: SizingPolicy) -> Self {
-        let SizingPolicy {
-            metadata,
-            spec,
-            status,
-        } = object;
-        Self::new(metadata, PolicyScope::Namespace, spec, status)
+        Self::new(
+            object.metadata,
+            PolicyScope::Namespace,
+            object.spec,
+            object.status,
+        )
     }
 
     /// Converts a cluster policy as [`Policy::from_k8s`] does.
     pub fn from_k8s_cluster(object: ClusterSizingPolicy) -> Self {
-        let ClusterSizingPolicy {
-            metadata,
-            spec,
-            status,
-        } = object;
-        let ClusterSizingPolicySpec {
-            namespace_selector,
-            policy,
-        } = spec;
-        Self::new(
-            metadata,
-            PolicyScope::Cluster(namespace_selector),
-            policy,
-            status,
-        )
+        let scope = PolicyScope::Cluster(object.spec.namespace_selector);
+        Self::new(object.metadata, scope, object.spec.policy, object.status)
     }
 
     fn new(
@@ -84,10 +70,7 @@ impl Policy {
         status: Option<SizingPolicyStatus>,
     ) -> Self {
         Self {
-            key: ObjectKey::new(
-                metadata.namespace.unwrap_or_default(),
-                metadata.name.unwrap_or_default(),
-            ),
+            key: ObjectKey::of(metadata.namespace, metadata.name),
             uid: metadata.uid.unwrap_or_default(),
             created: metadata.creation_timestamp.map(|time| time.0),
             generation: metadata.generation.unwrap_or_default(),
@@ -124,17 +107,10 @@ mod tests {
             },
             "spec": {"namespaceSelector": {"matchLabels": {"team": "a"}}, "kinds": ["Job"]},
         });
-        let policy = Policy::from_k8s_cluster(
-            api::parse_text(object.to_string().as_bytes()).expect("it parses"),
-        );
-        assert_eq!(
-            (
-                policy.key.to_string().as_str(),
-                policy.uid.as_str(),
-                policy.generation
-            ),
-            ("/all", "u1", 2)
-        );
+        let object = api::parse_text(object.to_string().as_bytes());
+        let policy = Policy::from_k8s_cluster(object.expect("it parses"));
+        assert_eq!(policy.key, ObjectKey::new("", "all"));
+        assert_eq!((policy.uid.as_str(), policy.generation), ("u1", 2));
         assert!(policy.is_terminating);
         let team = LabelSelector {
             match_labels: [("team".into(), "a".into())].into(),
@@ -150,12 +126,10 @@ mod tests {
             "apiVersion": "plimsoll.dev/v1alpha1", "kind": "SizingPolicy",
             "metadata": {"namespace": "shop", "name": "web", "uid": "u1"}, "spec": {},
         });
-        let policy =
-            Policy::from_k8s(api::parse_text(object.to_string().as_bytes()).expect("it parses"));
-        assert_eq!(
-            (policy.key, policy.scope),
-            (ObjectKey::new("shop", "web"), PolicyScope::Namespace)
-        );
+        let object = api::parse_text(object.to_string().as_bytes());
+        let policy = Policy::from_k8s(object.expect("it parses"));
+        assert_eq!(policy.key, ObjectKey::new("shop", "web"));
+        assert_eq!(policy.scope, PolicyScope::Namespace);
         assert!(!policy.is_terminating);
     }
 }

@@ -153,26 +153,16 @@ mod tests {
 
     fn check(status: &Value, expected: &[Metric]) {
         let read = read(3600, status);
-        assert_eq!(
-            read.target_workload().expect("a workload").to_string(),
-            "Deployment shop/web"
-        );
-        let found: Vec<_> = read
-            .metrics
+        let target = read.target_workload().expect("a workload");
+        assert_eq!(target.to_string(), "Deployment shop/web");
+        let found = read.metrics.iter().map(|metric| {
+            let series: Vec<_> = metric.series.iter().map(Vec::as_slice).collect();
+            (&*metric.identifier, metric.ready, series)
+        });
+        let expected = expected
             .iter()
-            .map(|metric| (&*metric.identifier, metric.ready, metric.series.clone()))
-            .collect();
-        let expected: Vec<_> = expected
-            .iter()
-            .map(|(identifier, ready, series)| {
-                (
-                    *identifier,
-                    *ready,
-                    series.iter().map(|one| one.to_vec()).collect(),
-                )
-            })
-            .collect();
-        assert_eq!(found, expected);
+            .map(|(name, ready, series)| (*name, *ready, series.to_vec()));
+        assert_eq!(found.collect::<Vec<_>>(), expected.collect::<Vec<_>>());
     }
 
     #[test]

@@ -34,10 +34,7 @@ pub enum QuotaScope {
 impl Quota {
     /// Converts an API object; fields that no decision reads are dropped.
     pub fn from_k8s(object: v1::ResourceQuota) -> Self {
-        let key = ObjectKey::new(
-            object.metadata.namespace.unwrap_or_default(),
-            object.metadata.name.unwrap_or_default(),
-        );
+        let key = ObjectKey::of(object.metadata.namespace, object.metadata.name);
         let spec = object.spec.unwrap_or_default();
         let by_name = spec
             .scopes
@@ -123,10 +120,8 @@ mod tests {
     #[test]
     fn scopes_select_the_pods_that_count() {
         check(&json!({}), true);
-        check(
-            &json!({"scopes": ["NotBestEffort", "NotTerminating"]}),
-            true,
-        );
+        let both = json!({"scopes": ["NotBestEffort", "NotTerminating"]});
+        check(&both, true);
         check(&json!({"scopes": ["BestEffort"]}), false);
         check(&json!({"scopes": ["NotTerminating", "Terminating"]}), false);
         let by_class = |operator: &str, values: Value| {
@@ -140,19 +135,15 @@ mod tests {
         check(&by_class("Exists", Value::Null), true);
         check(&by_class("DoesNotExist", Value::Null), false);
         let newer = json!({"scopeName": "CrossNamespacePodAffinity", "operator": "Exists"});
-        check(
-            &json!({"scopeSelector": {"matchExpressions": [newer]}}),
-            false,
-        );
+        let newer = json!({"scopeSelector": {"matchExpressions": [newer]}});
+        check(&newer, false);
     }
 
     #[test]
     fn amounts_keep_their_names() {
         let object = json!({"spec": {"hard": {"requests.cpu": "2", "pods": "10"}}});
         let quota = Quota::from_k8s(serde_json::from_value(object).expect("a quota"));
-        assert_eq!(
-            quota.hard.get(&ResourceName::from("requests.cpu")),
-            "2".parse().ok().as_ref()
-        );
+        let found = quota.hard.get(&ResourceName::from("requests.cpu"));
+        assert_eq!(found, "2".parse().ok().as_ref());
     }
 }

@@ -178,30 +178,19 @@ mod tests {
 
     #[test]
     fn the_status_goes_before_the_specification() {
-        check(
-            Some(&[("cpu", "2"), ("memory", "1Gi")]),
-            Some(&[("cpu", "1")]),
-            (Some(2000), Some(1 << 30)),
+        let (one, two) = (
+            [("cpu", "1"), ("memory", "1Gi")],
+            [("cpu", "2"), ("memory", "1Gi")],
         );
-        check(
-            Some(&[]),
-            Some(&[("cpu", "1"), ("memory", "1Gi")]),
-            (None, None),
-        );
-        check(
-            None,
-            Some(&[("cpu", "1"), ("memory", "1Gi")]),
-            (Some(1000), Some(1 << 30)),
-        );
+        check(Some(&two), Some(&one[..1]), (Some(2000), Some(1 << 30)));
+        check(Some(&[]), Some(&one), (None, None));
+        check(None, Some(&one), (Some(1000), Some(1 << 30)));
         check(None, None, (None, None));
     }
 
     #[test]
     fn fractions_round_up() {
-        check(
-            None,
-            Some(&[("cpu", "1500u"), ("memory", "1500m")]),
-            (Some(2), Some(2)),
-        );
+        let fractions = [("cpu", "1500u"), ("memory", "1500m")];
+        check(None, Some(&fractions), (Some(2), Some(2)));
     }
 }

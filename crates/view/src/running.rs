@@ -247,33 +247,18 @@ mod tests {
             },
         });
         let running = Running::from_k8s(&serde_json::from_value(pod).expect("a pod"));
-        assert_eq!(
-            running.annotations.keys().collect::<Vec<_>>(),
-            ["vpaCpuStartupBoost/app", "vpaObservedContainers"]
-        );
-        assert_eq!(
-            (
-                running.node.as_deref(),
-                running.priority,
-                running.is_terminating
-            ),
-            (Some("n1"), 7, true)
-        );
-        assert_eq!(
-            running.ready_since.map(|time| time.to_string()).as_deref(),
-            Some("2026-01-01T01:00:00Z")
-        );
-        assert_eq!(
-            (running.generation, running.observed_generation),
-            (Some(3), Some(2))
-        );
+        let annotations = running.annotations.keys();
+        assert!(annotations.eq(["vpaCpuStartupBoost/app", "vpaObservedContainers"]));
+        assert_eq!((running.node.as_deref(), running.priority), (Some("n1"), 7));
+        assert!(running.is_terminating);
+        assert_eq!(running.ready_since, "2026-01-01T01:00:00Z".parse().ok());
+        let generations = (running.generation, running.observed_generation);
+        assert_eq!(generations, (Some(3), Some(2)));
         let [resize] = running.resizes.as_slice() else {
             panic!("one condition")
         };
-        assert_eq!(
-            (resize.stage, resize.is_true, resize.reason.as_str()),
-            (ResizeStage::Pending, true, "Deferred")
-        );
+        assert_eq!((resize.stage, resize.is_true), (ResizeStage::Pending, true));
+        assert_eq!(resize.reason, "Deferred");
         let [app] = running.containers.as_slice() else {
             panic!("one container")
         };
@@ -281,27 +266,24 @@ mod tests {
         assert_eq!(app.restarts_for, [ResourceName::Memory]);
         let cpu = |list: &ResourceList| list.cpu().map(model::Cpu::millicores);
         assert_eq!(app.requests.as_ref().and_then(cpu), Some(100));
-        assert_eq!(
-            app.reported
-                .as_ref()
-                .and_then(|[requests, _]| cpu(requests)),
-            Some(200)
-        );
+        let [reported, _] = app.reported.as_ref().expect("reported");
+        assert_eq!(cpu(reported), Some(200));
         assert!(running.init_containers[0].is_sidecar);
     }
 
     #[test]
     fn a_pod_is_ready_only_while_its_condition_says_so() {
-        let ready = |conditions: serde_json::Value| {
+        for (conditions, expected) in [
+            (json!([{"type": "Ready", "status": "True"}]), true),
+            (
+                json!([{"type": "Ready", "status": "False"}, {"type": "ContainersReady", "status": "True"}]),
+                false,
+            ),
+            (json!([]), false),
+        ] {
             let pod = json!({"metadata": {}, "status": {"conditions": conditions}});
-            Running::from_k8s(&serde_json::from_value(pod).expect("a pod"))
-                .ready_since
-                .is_some()
-        };
-        assert!(ready(json!([{"type": "Ready", "status": "True"}])));
-        assert!(!ready(
-            json!([{"type": "Ready", "status": "False"}, {"type": "ContainersReady", "status": "True"}])
-        ));
-        assert!(!ready(json!([])));
+            let running = Running::from_k8s(&serde_json::from_value(pod).expect("a pod"));
+            assert_eq!(running.ready_since.is_some(), expected, "{conditions}");
+        }
     }
 }

@@ -119,12 +119,10 @@ mod tests {
     fn owner(namespace: &str, count: u16) -> u16 {
         let owners = (0..count).filter(|index| shard(*index, count).includes(namespace));
         let owners: Vec<_> = owners.collect();
-        assert_eq!(
-            owners.len(),
-            1,
-            "{namespace} belongs to {owners:?} of {count}"
-        );
-        owners[0]
+        let [owner] = owners[..] else {
+            panic!("{namespace} belongs to {owners:?} of {count}")
+        };
+        owner
     }
 
     fn shard(index: u16, count: u16) -> Shard {
@@ -138,11 +136,8 @@ mod tests {
     /// Checks the shard of a namespace among 1, 2, 3, 4, 8, 16 and 256. These must never change:
     /// recommenders and their history are divided by them.
     fn check(namespace: &str, expected: [u16; 7]) {
-        assert_eq!(
-            [1, 2, 3, 4, 8, 16, 256].map(|count| owner(namespace, count)),
-            expected,
-            "{namespace}"
-        );
+        let found = [1, 2, 3, 4, 8, 16, 256].map(|count| owner(namespace, count));
+        assert_eq!(found, expected, "{namespace}");
     }
 
     #[test]
@@ -171,12 +166,8 @@ mod tests {
             let mut sizes = vec![0; usize::from(count)];
             names().for_each(|name| sizes[usize::from(owner(&name, count))] += 1);
             let mean = 10_000 / i32::from(count);
-            assert!(
-                sizes
-                    .iter()
-                    .all(|size: &i32| (size - mean).abs() * 5 < mean),
-                "{sizes:?}"
-            );
+            let is_like = |size: &i32| (size - mean).abs() * 5 < mean;
+            assert!(sizes.iter().all(is_like), "{sizes:?}");
         }
     }
 
@@ -187,7 +178,7 @@ mod tests {
             for name in names() {
                 let (before, after) = (owner(&name, count), owner(&name, count + 1));
                 assert!(
-                    after == before || after == count,
+                    [before, count].contains(&after),
                     "{name} moved from {before} to {after}"
                 );
                 moved += u32::from(after != before);
@@ -195,8 +186,7 @@ mod tests {
             let share = 10_000 / u32::from(count + 1);
             assert!(
                 moved.abs_diff(share) * 10 < share,
-                "{moved} of 10000 moved to the new one of {}",
-                count + 1
+                "{moved} of 10000 moved from {count}"
             );
         }
     }
@@ -204,12 +194,8 @@ mod tests {
     #[test]
     fn a_shard_is_written_as_its_number_from_zero_and_how_many_there_are() {
         for text in ["0/1", "0/2", "1/2", "255/256"] {
-            assert_eq!(
-                text.parse::<Shard>()
-                    .map(|shard| shard.to_string())
-                    .as_deref(),
-                Ok(text)
-            );
+            let shard: Shard = text.parse().expect("a shard");
+            assert_eq!(shard.to_string(), text);
         }
         assert_eq!("0/1".parse(), Ok(Shard::default()));
         for (text, expected) in [
@@ -224,9 +210,7 @@ mod tests {
         ] {
             assert_eq!(text.parse::<Shard>(), Err(expected), "{text}");
         }
-        assert_eq!(
-            ShardError::Index(2).to_string(),
-            "shards are counted from zero: the last of 2 is 1/2"
-        );
+        let message = "shards are counted from zero: the last of 2 is 1/2";
+        assert_eq!(ShardError::Index(2).to_string(), message);
     }
 }

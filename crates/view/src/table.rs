@@ -29,6 +29,11 @@ impl ObjectKey {
             name: name.into(),
         }
     }
+
+    /// Builds a key from the two fields of an object's metadata.
+    pub(crate) fn of(namespace: Option<String>, name: Option<String>) -> Self {
+        Self::new(namespace.unwrap_or_default(), name.unwrap_or_default())
+    }
 }
 
 /// A borrowed [`ObjectKey`] for lookups; both have the same hash.
@@ -161,26 +166,20 @@ impl<T: Entry> Table<T> {
         };
         self.in_order.insert(key.clone(), Arc::clone(&object));
         self.index(old.as_ref(), Some(&object));
-        Some(Change {
-            old,
-            new: Some(object),
-        })
+        let new = Some(object);
+        Some(Change { old, new })
     }
 
     /// Removes the object. Returns `None` if it is absent.
     pub fn delete(&mut self, key: &T::Key) -> Option<Change<T>> {
         let old = self.in_order.remove(key)?;
-        if let Ok(slot) = self
-            .by_hash
-            .find_entry(self.hasher.hash_one(key), |object| object.key() == key)
-        {
+        let hash = self.hasher.hash_one(key);
+        if let Ok(slot) = self.by_hash.find_entry(hash, |object| object.key() == key) {
             slot.remove();
         }
         self.index(Some(&old), None);
-        Some(Change {
-            old: Some(old),
-            new: None,
-        })
+        let old = Some(old);
+        Some(Change { old, new: None })
     }
 
     /// Replaces the whole content by `objects`: those that are absent were deleted while the watch
@@ -247,10 +246,8 @@ mod tests {
     }
 
     fn things(pairs: &[(u8, u8)]) -> Vec<Arc<Thing>> {
-        pairs
-            .iter()
-            .map(|(key, value)| Arc::new(Thing(*key, *value)))
-            .collect()
+        let thing = |(key, value): &(u8, u8)| Arc::new(Thing(*key, *value));
+        pairs.iter().map(thing).collect()
     }
 
     fn table(pairs: &[(u8, u8)]) -> Table<Thing> {
@@ -263,11 +260,11 @@ mod tests {
         changes: impl IntoIterator<Item = Change<Thing>>,
         expected: &[(Option<u8>, Option<u8>)],
     ) {
-        let values: Vec<_> = changes
+        let value = |thing: Option<Arc<Thing>>| thing.map(|thing| thing.1);
+        let values = changes
             .into_iter()
-            .map(|change| (change.old.map(|old| old.1), change.new.map(|new| new.1)))
-            .collect();
-        assert_eq!(values, expected);
+            .map(|change| (value(change.old), value(change.new)));
+        assert_eq!(values.collect::<Vec<_>>(), expected);
     }
 
     #[test]
@@ -279,14 +276,9 @@ mod tests {
 
     #[test]
     fn a_change_names_both_sides() {
-        check(
-            table(&[]).apply(Arc::new(Thing(1, 10))),
-            &[(None, Some(10))],
-        );
-        check(
-            table(&[(1, 10)]).apply(Arc::new(Thing(1, 11))),
-            &[(Some(10), Some(11))],
-        );
+        let applied = |pairs, value| table(pairs).apply(Arc::new(Thing(1, value)));
+        check(applied(&[], 10), &[(None, Some(10))]);
+        check(applied(&[(1, 10)], 11), &[(Some(10), Some(11))]);
         check(table(&[(1, 10)]).delete(&1), &[(Some(10), None)]);
     }
 

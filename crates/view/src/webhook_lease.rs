@@ -23,10 +23,7 @@ impl WebhookLease {
     pub fn from_k8s(lease: Lease) -> Self {
         let metadata = lease.metadata;
         Self {
-            key: ObjectKey::new(
-                metadata.namespace.unwrap_or_default(),
-                metadata.name.unwrap_or_default(),
-            ),
+            key: ObjectKey::of(metadata.namespace, metadata.name),
             created_at: metadata.creation_timestamp.map(|time| time.0),
             renewed_at: lease
                 .spec

@@ -96,6 +96,22 @@ fn prediction(
     }
 }
 
+/// Adds an EHPA with more in its specification.
+fn add_ehpa(view: &mut View, name: &str, annotations: &Value, spec: &Value) {
+    let ehpa = effective(name, annotations, spec);
+    view.ehpas.apply(Arc::new(ehpa));
+}
+
+fn add_hpa(view: &mut View, name: &str, owner: Option<&str>, wanted: i32, reason: &str) {
+    let hpa = native(name, owner, wanted, reason);
+    view.horizontal_autoscalers.apply(Arc::new(hpa));
+}
+
+fn add_prediction(view: &mut View, name: &str, series: usize, is_ready: bool, labels: &Value) {
+    let prediction = prediction(name, series, is_ready, labels);
+    view.predictions.apply(Arc::new(prediction));
+}
+
 /// `expected`: the series as metric, labels, value, and time as seconds from now.
 fn check(
     view: &View,
@@ -103,38 +119,23 @@ fn check(
     expected: &[(CraneMetric, &str, f64, Option<i64>)],
 ) {
     let found = samples(view, counts, "default", now());
-    let found: Vec<_> = found
-        .iter()
-        .map(|it| {
-            (
-                it.metric,
-                it.labels.join(" "),
-                it.value,
-                it.at.map(|at| at - now().as_second()),
-            )
-        })
-        .collect();
-    let expected: Vec<_> = expected
-        .iter()
-        .map(|(metric, labels, value, at)| (*metric, (*labels).to_owned(), *value, *at))
-        .collect();
-    assert_eq!(found, expected);
+    let labels: Vec<_> = found.iter().map(|sample| sample.labels.join(" ")).collect();
+    let found = found.iter().zip(&labels).map(|(sample, labels)| {
+        let at = sample.at.map(|at| at - now().as_second());
+        (sample.metric, labels.as_str(), sample.value, at)
+    });
+    assert_eq!(found.collect::<Vec<_>>(), expected);
 }
 
 #[test]
 fn replicas_are_shown_of_our_ehpas_and_of_all_other_hpas() {
     let mut view = View::default();
-    view.ehpas
-        .apply(Arc::new(effective("web", &json!({}), &json!({}))));
+    add_ehpa(&mut view, "web", &json!({}), &json!({}));
     let of_another = json!({"plimsoll.dev/recommender": "another"});
-    view.ehpas
-        .apply(Arc::new(effective("api", &of_another, &json!({}))));
-    view.horizontal_autoscalers
-        .apply(Arc::new(native("ehpa-api", Some("api"), 7, "")));
-    view.horizontal_autoscalers
-        .apply(Arc::new(native("ehpa-web", Some("web"), 5, "")));
-    view.horizontal_autoscalers
-        .apply(Arc::new(native("plain", None, 6, "")));
+    add_ehpa(&mut view, "api", &of_another, &json!({}));
+    add_hpa(&mut view, "ehpa-api", Some("api"), 7, "");
+    add_hpa(&mut view, "ehpa-web", Some("web"), 5, "");
+    add_hpa(&mut view, "plain", None, 6, "");
     for (name, adopter) in [("adopted", "web/web"), ("taken", "api/api")] {
         let mut adopted = native(name, None, 8, "");
         let annotation = ("plimsoll.dev/adopted-by".to_owned(), adopter.to_owned());
@@ -166,16 +167,15 @@ fn scalings_of_an_hpa_are_counted_until_it_is_gone() {
         (5, "FailedUpdateScale", 1.0),
         (2, "SucceededRescale", 2.0),
     ] {
-        view.horizontal_autoscalers
-            .apply(Arc::new(native("plain", None, wanted, reason)));
+        add_hpa(&mut view, "plain", None, wanted, reason);
         let expected = [
             (CraneMetric::Replicas, "shop plain", f64::from(wanted), None),
             (CraneMetric::ScaleCount, "shop plain hpa", times, None),
         ];
         check(&view, &mut counts, &expected);
     }
-    view.horizontal_autoscalers
-        .delete(&ObjectKey::new("shop", "plain"));
+    let plain = ObjectKey::new("shop", "plain");
+    view.horizontal_autoscalers.delete(&plain);
     check(&view, &mut counts, &[]);
     assert!(counts.0.is_empty());
 }
@@ -183,10 +183,8 @@ fn scalings_of_an_hpa_are_counted_until_it_is_gone() {
 #[test]
 fn open_crons_request_the_largest_of_their_replicas() {
     let cron = |start: &str, end: &str, replicas: i32| json!([{"name": "a", "start": start, "end": end, "targetReplicas": replicas}]);
-    let (open, closed) = (
-        cron("0 9 * * *", "0 17 * * *", 8),
-        cron("0 17 * * *", "0 9 * * *", 9),
-    );
+    let open = cron("0 9 * * *", "0 17 * * *", 8);
+    let closed = cron("0 17 * * *", "0 9 * * *", 9);
     let metrics = json!([{"type": "Resource", "resource": {"name": "cpu", "target": {"type": "Utilization", "averageUtilization": 50}}}]);
     let mut broken = cron("0 9 * * *", "0 17 * * *", 9);
     broken[0]["timezone"] = json!("Nowhere/Else");
@@ -197,12 +195,10 @@ fn open_crons_request_the_largest_of_their_replicas() {
         (json!({"crons": broken}), None),
     ] {
         let mut view = View::default();
-        view.ehpas
-            .apply(Arc::new(effective("web", &json!({}), &spec)));
+        add_ehpa(&mut view, "web", &json!({}), &spec);
         let mut wanted = vec![(CraneMetric::EffectiveReplicas, "shop web", 4.0, None)];
-        wanted.extend(
-            expected.map(|value| (CraneMetric::Cron, "Deployment web shop cron", value, None)),
-        );
+        let labels = "Deployment web shop cron";
+        wanted.extend(expected.map(|value| (CraneMetric::Cron, labels, value, None)));
         check(&view, &mut ScaleCounts::default(), &wanted);
     }
 }
@@ -211,19 +207,15 @@ fn open_crons_request_the_largest_of_their_replicas() {
 fn predictions_are_shown_by_the_largest_of_the_window_and_by_the_next() {
     let labels = "Deployment web shop resource.cpu percentile";
     let next = (CraneMetric::NextPredicted, labels, 1.5, Some(0));
+    let largest = (CraneMetric::Prediction, labels, 61.5, None);
     for (series, is_ready, expected) in [
-        (
-            1,
-            true,
-            vec![(CraneMetric::Prediction, labels, 61.5, None), next],
-        ),
+        (1, true, vec![largest, next]),
         (1, false, vec![next]),
         (2, true, vec![]),
         (0, true, vec![]),
     ] {
         let mut view = View::default();
-        view.predictions
-            .apply(Arc::new(prediction("web", series, is_ready, &json!({}))));
+        add_prediction(&mut view, "web", series, is_ready, &json!({}));
         check(&view, &mut ScaleCounts::default(), &expected);
     }
 }
@@ -231,20 +223,17 @@ fn predictions_are_shown_by_the_largest_of_the_window_and_by_the_next() {
 #[test]
 fn of_two_predictions_of_the_same_the_managed_one_is_shown() {
     let mut view = View::default();
-    view.predictions
-        .apply(Arc::new(prediction("a", 1, true, &json!({}))));
-    view.predictions.apply(Arc::new(prediction(
+    add_prediction(&mut view, "a", 1, true, &json!({}));
+    add_prediction(
+        &mut view,
         "b",
         1,
         false,
         &json!({MANAGED_BY.0: MANAGED_BY.1}),
-    )));
-    let labels = "Deployment web shop resource.cpu percentile";
-    check(
-        &view,
-        &mut ScaleCounts::default(),
-        &[(CraneMetric::NextPredicted, labels, 1.5, Some(0))],
     );
+    let labels = "Deployment web shop resource.cpu percentile";
+    let next = (CraneMetric::NextPredicted, labels, 1.5, Some(0));
+    check(&view, &mut ScaleCounts::default(), &[next]);
 }
 
 #[test]
@@ -281,10 +270,7 @@ fn of_several_objects_for_a_workload_the_oldest_is_shown() {
             None,
         );
         let next = (CraneMetric::NextPredicted, labels, expected, Some(0));
-        check(
-            &view,
-            &mut ScaleCounts::default(),
-            &[effective("shop a"), effective("shop z"), windows, next],
-        );
+        let expected = [effective("shop a"), effective("shop z"), windows, next];
+        check(&view, &mut ScaleCounts::default(), &expected);
     }
 }

@@ -1,4 +1,4 @@
-//! Permission to change an existing object, and the marks that adoption leaves on it.
+//! Preconditions for changing an existing object, and the annotations of adoption.
 
 use api::ehpa::{ADOPT, ADOPTED_BY, ORIGINAL_SPEC};
 use kube::ResourceExt as _;

@@ -1,4 +1,4 @@
-//! Metrics that can be predicted, their identifiers, and the reasons for which others cannot.
+//! Metrics of an EHPA that can be predicted, their identifiers, and the reason for each other one.
 //!
 //! The HPA selects a prediction by labels, so the identifier and the name of the workload must be
 //! valid label values. Source of the names: gocrane/crane `pkg/utils/ehpa.go`.

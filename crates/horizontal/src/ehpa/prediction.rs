@@ -1,4 +1,4 @@
-//! Prediction that an EHPA owns, with the queries for the histories of its metrics.
+//! `TimeSeriesPrediction` that an EHPA owns, with the queries for the histories of its metrics.
 //!
 //! CPU and memory of pods are resource queries. Any other metric is an expression: from an
 //! annotation of the EHPA, else from a rule, else a sum. Source: gocrane/crane

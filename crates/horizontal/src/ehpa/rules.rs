@@ -110,11 +110,8 @@ impl PartialEq for Rules {
 #[cfg(test)]
 impl Rules {
     pub(crate) fn of(text: &str, matchers: &[&str]) -> Self {
-        let matchers = matchers
-            .iter()
-            .map(|matcher| (*matcher).to_owned())
-            .collect();
-        let mut rules = Self::new(matchers);
+        let matchers = matchers.iter().map(|matcher| (*matcher).to_owned());
+        let mut rules = Self::new(matchers.collect());
         rules.read(text.to_owned()).expect(text);
         rules
     }

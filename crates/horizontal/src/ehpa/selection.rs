@@ -1,4 +1,4 @@
-//! Selection of the HPA of an EHPA: its own, an adopted one, or none.
+//! Choice of the HPA of an EHPA: its own, an adopted one, or none.
 //!
 //! Two HPAs of the same pods block each other (`AmbiguousSelector`), so there must never be a
 //! second one. The selection depends on the existing objects, not on the order of their creation:

@@ -14,11 +14,11 @@ use super::Problem;
 use super::names::is_label_value;
 use super::plan::Desired;
 use super::status::{ready_contains, status};
-use fixture::{Fixture, existing_hpa, json_of, owner, planned_hpa, reasons};
+use fixture::{Fixture, average, by_day, created_hpa, json_of, planned_hpa, reasons};
 
 #[test]
 fn the_documented_example_makes_an_hpa_and_a_prediction() {
-    let plan = Fixture::new(&json!({})).plan();
+    let plan = Fixture::example().plan();
     let golden: Value =
         serde_json::from_str(include_str!("tests/documented.json")).expect("golden JSON");
     assert_eq!(planned_hpa(&plan), golden["autoscaler"]);
@@ -26,31 +26,27 @@ fn the_documented_example_makes_an_hpa_and_a_prediction() {
         panic!("{:?}", plan.prediction)
     };
     assert_eq!(json_of(&**prediction), golden["prediction"]);
-    assert_eq!(
-        (plan.substitute, plan.scale_to, plan.problems, plan.adopts),
-        (Desired::Keep, None, vec![], false)
-    );
+    assert_eq!((plan.substitute, plan.scale_to), (Desired::Keep, None));
+    assert_eq!((plan.problems, plan.adopts), (vec![], false));
 }
 
 #[test]
 fn a_workload_without_replicas_or_scale_is_left_alone() {
-    let plan = Fixture::new(&json!({})).replicas(0).plan();
+    let plan = Fixture::example().replicas(0).plan();
     assert_eq!(
-        (plan.hpa.is_none(), reasons(&plan)),
-        (true, vec!["ScalingDisabled"])
+        (plan.hpa.is_some(), reasons(&plan)),
+        (false, vec!["ScalingDisabled"])
     );
     let plan = Fixture::new(&json!({"minReplicas": 0})).replicas(0).plan();
     assert_eq!(
         (plan.hpa.is_some(), reasons(&plan)),
         (true, vec!["NotScaledToZero"])
     );
-    let mut fixture = Fixture::new(&json!({}));
+    let mut fixture = Fixture::example();
     fixture.target = Err("deployments.apps \"php-apache\" not found".to_owned());
     let plan = fixture.plan();
-    assert_eq!(
-        (plan.prediction.clone(), reasons(&plan)),
-        (Desired::Keep, vec!["FailedGetScale"])
-    );
+    assert_eq!(reasons(&plan), ["FailedGetScale"]);
+    assert_eq!(plan.prediction, Desired::Keep);
 }
 
 #[test]
@@ -66,19 +62,14 @@ fn unwanted_objects_are_deleted_and_named_labels_copied() {
         .annotated("example.org/owner", "you")
         .plan();
     let metadata = &planned_hpa(&plan)["metadata"];
-    assert_eq!(
-        (
-            metadata["labels"]["team"].as_str(),
-            metadata["labels"]["other"].as_str()
-        ),
-        (Some("a"), None)
-    );
+    let labels = ["team", "other"].map(|name| metadata["labels"][name].as_str());
+    assert_eq!(labels, [Some("a"), None]);
     assert_eq!(metadata["annotations"], json!({"example.com/owner": "me"}));
 }
 
 #[test]
 fn the_status_repeats_those_of_the_hpa_and_the_prediction() {
-    let mut own = existing_hpa("ehpa-php-apache", &json!({"ownerReferences": owner("u1")}));
+    let mut own = created_hpa();
     own["status"] = json!({
         "currentReplicas": 3, "desiredReplicas": 6, "lastScaleTime": "2026-01-01T00:00:05Z",
         "conditions": [
@@ -86,41 +77,32 @@ fn the_status_repeats_those_of_the_hpa_and_the_prediction() {
             {"type": "Unheard", "status": "True", "reason": "Of", "message": ""},
         ],
     });
-    let fixture = Fixture::new(&json!({}))
+    let fixture = Fixture::example()
         .hpa(own)
         .predicted(&[("resource.cpu", true, 1)]);
-    let observed = fixture.observed();
-    let found = json_of(&status(&observed, &[], false));
+    let found = json_of(&status(&fixture.observed(), &[], false));
     let condition = |kind: &str, reason: &str, message: &str| {
         json!({
             "type": kind, "status": "True", "reason": reason, "message": message,
             "lastTransitionTime": "2026-01-01T00:00:10Z",
         })
     };
-    assert_eq!(
-        found,
-        json!({
-            "expectReplicas": 6, "currentReplicas": 3, "lastScaleTime": "2026-01-01T00:00:05Z",
-            "conditions": [
-                condition("Ready", "EffectiveHorizontalPodAutoscalerReady", "Effective HPA is ready"),
-                condition("PredictionReady", "PredictSucceed", ""),
-                condition("ScalingActive", "ValidMetricFound", "fine"),
-            ],
-        })
-    );
+    let expected = json!({
+        "expectReplicas": 6, "currentReplicas": 3, "lastScaleTime": "2026-01-01T00:00:05Z",
+        "conditions": [
+            condition("Ready", "EffectiveHorizontalPodAutoscalerReady", "Effective HPA is ready"),
+            condition("PredictionReady", "PredictSucceed", ""),
+            condition("ScalingActive", "ValidMetricFound", "fine"),
+        ],
+    });
+    assert_eq!(found, expected);
     // A condition is removed with the object that it is about.
     let mut later = Fixture::new(&json!({"prediction": null}));
     later.object.status = Some(serde_json::from_value(found).expect("a status"));
-    let kinds: Vec<_> = status(&later.observed(), &[], true)
-        .conditions
-        .into_iter()
-        .map(|condition| condition.kind)
-        .collect();
-    assert_eq!(kinds, ["Ready"]);
-    assert_eq!(
-        json_of(&status(&later.observed(), &[], true))["lastScaleTime"],
-        "2026-01-01T00:00:10Z"
-    );
+    let after = json_of(&status(&later.observed(), &[], true));
+    assert_eq!(after["conditions"].as_array().map(Vec::len), Some(1));
+    assert_eq!(after["conditions"][0]["type"], "Ready");
+    assert_eq!(after["lastScaleTime"], "2026-01-01T00:00:10Z");
 }
 
 #[test]
@@ -145,16 +127,10 @@ fn too_long_label_values_are_left_out() {
                 values.iter().all(|value| is_label_value(value)),
                 "{length}: {values:?}"
             );
-            assert_eq!(
-                labels.contains_key("app.kubernetes.io/name"),
-                length <= 58,
-                "{length}"
-            );
-            assert_eq!(
-                labels.contains_key("app.kubernetes.io/part-of"),
-                length <= 63,
-                "{length}"
-            );
+            for (label, longest) in [("name", 58), ("part-of", 63)] {
+                let is_there = labels.contains_key(&format!("app.kubernetes.io/{label}"));
+                assert_eq!(is_there, length <= longest, "{length}");
+            }
             assert_eq!(
                 labels["app.kubernetes.io/managed-by"],
                 "effective-hpa-controller"
@@ -167,60 +143,45 @@ fn too_long_label_values_are_left_out() {
 fn a_workload_goes_to_zero_only_by_what_is_measured_without_it() {
     let check = |fixture: Fixture, least: i32, problems: &[&str]| {
         let plan = fixture.plan();
-        assert_eq!(
-            (&planned_hpa(&plan)["spec"]["minReplicas"], reasons(&plan)),
-            (&json!(least), problems.to_vec())
-        );
+        assert_eq!(planned_hpa(&plan)["spec"]["minReplicas"], json!(least));
+        assert_eq!(reasons(&plan), problems);
     };
-    let target = json!({"type": "AverageValue", "averageValue": "1"});
+    let target = average("1");
     let external =
         json!({"type": "External", "external": {"metric": {"name": "queue"}, "target": target}});
     let object = json!({"type": "Object", "object": {
         "metric": {"name": "queue"}, "target": target, "describedObject": {"kind": "Service", "name": "web"},
     }});
-    let cron =
-        json!({"name": "day", "start": "0 9 * * *", "end": "0 18 * * *", "targetReplicas": 80});
+    let from_zero = |metrics: &Value| Fixture::new(&json!({"minReplicas": 0, "metrics": metrics}));
     check(
         Fixture::new(&json!({"minReplicas": 0})),
         1,
         &["NotScaledToZero"],
     );
+    let predicted = [("resource.cpu", true, 1)];
     check(
-        Fixture::new(&json!({"minReplicas": 0})).predicted(&[("resource.cpu", true, 1)]),
+        Fixture::new(&json!({"minReplicas": 0})).predicted(&predicted),
         0,
         &[],
     );
-    check(
-        Fixture::new(&json!({"minReplicas": 0, "metrics": [external]})),
-        0,
-        &[],
-    );
-    check(
-        Fixture::new(&json!({"minReplicas": 0, "metrics": [object]})),
-        0,
-        &[],
-    );
-    check(
-        Fixture::new(&json!({"minReplicas": 0, "metrics": [], "crons": [cron]})),
-        0,
-        &[],
-    );
+    check(from_zero(&json!([external])), 0, &[]);
+    check(from_zero(&json!([object])), 0, &[]);
+    let cron = json!({"minReplicas": 0, "metrics": [], "crons": [by_day()]});
+    check(Fixture::new(&cron), 0, &[]);
     check(Fixture::new(&json!({"minReplicas": 2})), 2, &[]);
 }
 
 #[test]
 fn the_message_of_each_condition_is_cut() {
-    let fixture = Fixture::new(&json!({}));
+    let fixture = Fixture::example();
     let problems = [Problem::new("FailedReconcileHPA", "m".repeat(40_000))];
     let cut = status(&fixture.observed(), &problems, false);
-    let lengths: Vec<_> = cut
+    let lengths = cut
         .conditions
         .iter()
-        .map(|condition| condition.message.len())
-        .collect();
-    assert_eq!(lengths.iter().max(), Some(&4000), "{lengths:?}");
-    assert!(
-        ready_contains(Some(&cut), &"m".repeat(1000))
-            && ready_contains(Some(&cut), "what was cut off")
-    );
+        .map(|condition| condition.message.len());
+    assert_eq!(lengths.max(), Some(4000));
+    for message in ["m".repeat(1000).as_str(), "what was cut off"] {
+        assert!(ready_contains(Some(&cut), message), "{message}");
+    }
 }

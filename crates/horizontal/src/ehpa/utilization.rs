@@ -94,13 +94,10 @@ mod tests {
     /// `expected`: half of the average request, or the error.
     fn check(pods: &[&Pod], container: Option<&str>, expected: Result<&str, &str>) {
         let pods: Vec<_> = pods.iter().map(|pod| Arc::new(Pod::clone(pod))).collect();
-        let found =
-            per_pod(&pods, &ResourceName::Cpu, container, 50).map(|amount| amount.to_string());
-        assert_eq!(
-            found.as_deref().map_err(String::as_str),
-            expected,
-            "{container:?} {pods:?}"
-        );
+        let found = per_pod(&pods, &ResourceName::Cpu, container, 50);
+        let found = found.map(|amount| amount.to_string());
+        let found = found.as_deref().map_err(String::as_str);
+        assert_eq!(found, expected, "{container:?} {pods:?}");
     }
 
     #[test]
@@ -109,16 +106,10 @@ mod tests {
         let plain = pod("plain", Phase::Running);
         check(&[&plain], None, Ok("125m"));
         check(&[&plain], Some("app"), Ok("100m"));
-        check(
-            &[&plain],
-            Some("mesh"),
-            Err("container mesh not found in Pod plain"),
-        );
-        check(
-            &[&pod("new", Phase::Pending)],
-            None,
-            Err("no pod of the target is running"),
-        );
+        let unknown = Err("container mesh not found in Pod plain");
+        check(&[&plain], Some("mesh"), unknown);
+        let pending = pod("new", Phase::Pending);
+        check(&[&pending], None, Err("no pod of the target is running"));
 
         let mut meshed = pod("meshed", Phase::Running);
         meshed.sidecars = vec![Sidecar {
@@ -136,18 +127,12 @@ mod tests {
         check(&[&whole], Some("mesh"), Ok("50m"));
         let memory = Some(Memory::from_bytes(1));
         whole.requests = Some(Box::new(Resources { cpu: None, memory }));
-        check(
-            &[&whole],
-            None,
-            Err("missing pod-level request for cpu in Pod meshed"),
-        );
+        let missing = Err("missing pod-level request for cpu in Pod meshed");
+        check(&[&whole], None, missing);
 
         meshed.sidecars[0].requests = Resources::default();
-        check(
-            &[&meshed],
-            None,
-            Err("missing request for cpu in container mesh of Pod meshed"),
-        );
+        let missing = Err("missing request for cpu in container mesh of Pod meshed");
+        check(&[&meshed], None, missing);
         check(&[&meshed], Some("app"), Ok("100m"));
     }
 }

@@ -68,30 +68,13 @@ mod tests {
     #[test]
     fn annotations_of_the_prediction_override_those_of_its_owner() {
         let map = |name: &str| BTreeMap::from([(RECOMMENDER.to_owned(), name.to_owned())]);
-        let (own, owner, none) = (map("mine"), map("ours"), BTreeMap::new());
-        assert_eq!(
-            Annotations {
-                own: &own,
-                owner: Some(&owner)
-            }
-            .recommender(),
-            "mine"
-        );
-        assert_eq!(
-            Annotations {
-                own: &none,
-                owner: Some(&owner)
-            }
-            .recommender(),
-            "ours"
-        );
-        assert_eq!(
-            Annotations {
-                own: &none,
-                owner: None
-            }
-            .recommender(),
-            DEFAULT_RECOMMENDER
-        );
+        let (mine, ours, none) = (map("mine"), map("ours"), BTreeMap::new());
+        for (own, owner, expected) in [
+            (&mine, Some(&ours), "mine"),
+            (&none, Some(&ours), "ours"),
+            (&none, None, DEFAULT_RECOMMENDER),
+        ] {
+            assert_eq!(Annotations { own, owner }.recommender(), expected);
+        }
     }
 }

@@ -1,4 +1,4 @@
-//! Settings of Crane's two predictors, which are texts.
+//! Parsing of the settings of Crane's two predictors, which are strings.
 //!
 //! As there, invalid settings are replaced by the defaults, all of them. Unlike there, a note says
 //! so. Source: gocrane/crane `pkg/prediction/dsp/config.go` and
@@ -216,74 +216,43 @@ mod tests {
         else {
             panic!("{method:?}")
         };
-        assert_eq!(
-            (dsp.step_seconds, history_seconds, dsp.estimators.len()),
-            expected,
-            "{settings}"
-        );
+        let found = (dsp.step_seconds, history_seconds, dsp.estimators.len());
+        assert_eq!(found, expected, "{settings}");
         assert_eq!(note.unwrap_or_default(), why, "{settings}");
     }
 
     #[test]
     fn settings_of_dsp_count_all_together_or_not_at_all() {
-        check_dsp(
-            &json!({"sampleInterval": "60s", "historyLength": "3d"}),
-            (60, 3 * DAY, 8),
-            "",
-        );
+        let settings = |interval: &str, length: &str, estimators: Value| json!({"sampleInterval": interval, "historyLength": length, "estimators": estimators});
+        check_dsp(&settings("60s", "3d", Value::Null), (60, 3 * DAY, 8), "");
         let fft = json!({"fft": [{"marginFraction": "0.2", "minNumOfSpectrumItems": 10}], "maxValue": [{}]});
-        check_dsp(
-            &json!({"sampleInterval": "5m", "historyLength": "168h", "estimators": fft}),
-            (300, 7 * DAY, 2),
-            "",
-        );
+        check_dsp(&settings("5m", "168h", fft), (300, 7 * DAY, 2), "");
         let usual = (60, 15 * DAY, 8);
         let short = "dsp: historyLength is shorter than 48h; Crane's defaults are used";
-        check_dsp(
-            &json!({"sampleInterval": "60s", "historyLength": "1d"}),
-            usual,
-            short,
-        );
+        check_dsp(&settings("60s", "1d", Value::Null), usual, short);
         let none = "dsp: sampleInterval: \"\" is not a duration such as 1m or 7d; Crane's defaults are used";
         check_dsp(&json!({}), usual, none);
         let fft = json!({"fft": [{"marginFraction": "much"}]});
         let wrong = "dsp: marginFraction: \"much\" is not a number; Crane's defaults are used";
-        check_dsp(
-            &json!({"sampleInterval": "60s", "historyLength": "3d", "estimators": fft}),
-            usual,
-            wrong,
-        );
+        check_dsp(&settings("60s", "3d", fft), usual, wrong);
         let many = json!({"fft": vec![json!({}); 20], "maxValue": vec![json!({}); 13]});
         let too_many = "dsp: there are more than 32 estimators; Crane's defaults are used";
-        check_dsp(
-            &json!({"sampleInterval": "60s", "historyLength": "3d", "estimators": many}),
-            usual,
-            too_many,
-        );
+        check_dsp(&settings("60s", "3d", many), usual, too_many);
         let long = "dsp: historyLength has more than 50000 samples; Crane's defaults are used";
-        check_dsp(
-            &json!({"sampleInterval": "1s", "historyLength": "3d"}),
-            usual,
-            long,
-        );
+        check_dsp(&settings("1s", "3d", Value::Null), usual, long);
     }
 
     #[test]
     fn cranes_own_example_of_a_percentile_lacks_a_length_and_gets_the_defaults() {
         let example = json!({"aggregated": true, "sampleInterval": "1m", "histogram": {"maxValue": "10000.0", "halfLife": "24h"}});
-        let (method, note) =
-            percentile(serde_json::from_value(example).ok().as_ref()).expect("a method");
-        assert_eq!(
-            (method.step_seconds(), method.history_seconds()),
-            (60, 7 * DAY)
-        );
-        assert_eq!(
-            note.as_deref(),
-            Some("percentile: historyLength is not a duration: \"\"; Crane's defaults are used")
-        );
-        assert_eq!(
-            percentile(None).map(|(method, note)| (method.history_seconds(), note)),
-            Some((7 * DAY, None))
-        );
+        let example = serde_json::from_value(example).expect("settings");
+        let read = |settings: Option<&_>| {
+            let (method, note) = percentile(settings).expect("a method");
+            (method.step_seconds(), method.history_seconds(), note)
+        };
+        let why = "percentile: historyLength is not a duration: \"\"; Crane's defaults are used";
+        assert_eq!(read(Some(&example)), (60, 7 * DAY, Some(why.to_owned())));
+        let (_, history, note) = read(None);
+        assert_eq!((history, note), (7 * DAY, None));
     }
 }

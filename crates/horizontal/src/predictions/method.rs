@@ -1,4 +1,5 @@
-//! Method of a forecast: its history, its step and its settings.
+//! Settings of a forecast: Plimsoll's method or one of Crane's predictors, with the step and the
+//! length of the history.
 
 use forecast::Forecast;
 use forecast::crane::Dsp;

@@ -1,5 +1,5 @@
-//! Limits on the published points of a prediction, far below the 1.5 MB that the API server
-//! accepts, and their form in the status.
+//! Published series of a prediction: limits on their points, far below the 1.5 MB that the API
+//! server accepts, and their form in the status.
 
 use api::prediction::{PredictedSample, PredictedSeries, SeriesLabel};
 use model::{ForecastSeries, MetricForecast};
@@ -106,16 +106,12 @@ mod tests {
         let mut metrics: Vec<_> = counts.iter().map(metric).collect();
         thin(&mut metrics);
         let thinned = metrics.iter().flat_map(|metric| &metric.series);
-        let thinned: Vec<_> = thinned
-            .map(|series| (series.values.len(), series.step_seconds))
-            .collect();
-        assert_eq!(thinned, expected);
-        for (series, count) in metrics.iter().flat_map(|metric| &metric.series).zip(counts) {
-            assert_eq!(
-                series.values.last().copied(),
-                (*count as f64 - 1.0 >= 0.0).then_some(*count as f64 - 1.0)
-            );
+        for ((series, expected), count) in thinned.zip(expected).zip(counts) {
+            assert_eq!((series.values.len(), series.step_seconds), *expected);
+            let last = count.checked_sub(1).map(|last| last as f64);
+            assert_eq!(series.values.last().copied(), last);
         }
+        assert_eq!(metrics.len(), expected.len());
     }
 
     #[test]

@@ -221,33 +221,38 @@ mod tests {
             memory: None,
             pod_labels: None,
         };
-        let access = ObjectAccess {
-            scope,
-            ..ObjectAccess::to_namespace("shop")
-        };
+        let mut access = ObjectAccess::to_namespace("shop");
+        access.scope = scope;
         let query = Query::of(&object, &object.spec.prediction_metrics[0], &access);
         let text = query.and_then(|query| query.text(&layout));
-        assert_eq!(
-            text.as_deref(),
-            expected.map_err(str::to_owned).as_ref().map(|text| *text),
-            "{metric}"
-        );
+        let text = text.as_deref().map_err(String::as_str);
+        assert_eq!(text, expected, "{metric}");
     }
 
     fn web() -> Value {
         json!({"kind": "Deployment", "name": "web"})
     }
 
+    fn resource(name: &str) -> Value {
+        json!({"type": "ResourceQuery", "resourceQuery": name})
+    }
+
+    fn named(name: &str, labels: &Value) -> Value {
+        json!({"type": "MetricQuery", "metricQuery": {"metricName": name, "labels": labels}})
+    }
+
+    fn expression(text: &str) -> Value {
+        json!({"type": "ExpressionQuery", "expressionQuery": {"expression": text}})
+    }
+
+    const TOO_LONG: &str = "the expression is longer than 8000 characters";
+    const CPU: &str = "sum(max by (namespace,pod,container) (irate(container_cpu_usage_seconds_total{\
+                       pod!=\"\",container!=\"POD\",container!=\"\",namespace=\"shop\",pod=~\"web-[a-z0-9]+-[a-z0-9]{5}\"}[3m])))";
+
     #[test]
     fn usage_of_a_workload_is_the_sum_over_its_pods() {
-        let expected = "sum(max by (namespace,pod,container) (irate(container_cpu_usage_seconds_total{\
-                        pod!=\"\",container!=\"POD\",container!=\"\",namespace=\"shop\",pod=~\"web-[a-z0-9]+-[a-z0-9]{5}\"}[3m])))";
-        check(
-            &web(),
-            &json!({"type": "ResourceQuery", "resourceQuery": "cpu"}),
-            Ok(expected),
-        );
-        let memory = json!({"type": "ResourceQuery", "resourceQuery": "memory"});
+        check(&web(), &resource("cpu"), Ok(CPU));
+        let memory = resource("memory");
         check(
             &web(),
             &memory,
@@ -262,30 +267,19 @@ mod tests {
     #[test]
     fn a_metric_query_selects_by_labels() {
         let label = |operator: &str, value: &[&str]| json!({"key": "a", "operator": operator, "value": value});
-        let of = |labels: Value| json!({"type": "MetricQuery", "metricQuery": {"metricName": "m", "labels": labels}});
-        check(&web(), &of(json!([])), Ok("sum(m{})"));
-        let labels = json!([
+        check(&web(), &named("m", &json!([])), Ok("sum(m{})"));
+        let labels = [
             label("=", &["x\"y"]),
             label("!~", &["b.*"]),
-            label("in", &["c.d", "e"])
-        ]);
-        check(
-            &web(),
-            &of(labels),
-            Ok(r#"sum(m{a="x\"y",a!~"b.*",a=~"c\\.d|e"})"#),
-        );
-        let wrong = json!({"type": "MetricQuery", "metricQuery": {"metricName": "m} or vector(1"}});
-        check(
-            &web(),
-            &wrong,
-            Err("metricQuery: \"m} or vector(1\" is not the name of a metric in Prometheus"),
-        );
+            label("in", &["c.d", "e"]),
+        ];
+        let expected = r#"sum(m{a="x\"y",a!~"b.*",a=~"c\\.d|e"})"#;
+        check(&web(), &named("m", &json!(labels)), Ok(expected));
+        let why = "metricQuery: \"m} or vector(1\" is not the name of a metric in Prometheus";
+        check(&web(), &named("m} or vector(1", &json!([])), Err(why));
         let wrong = json!([{"key": "a=\"\",b", "operator": "=", "value": [""]}]);
-        check(
-            &web(),
-            &of(wrong),
-            Err(r#"metricQuery: "a=\"\",b" is not the name of a label in Prometheus"#),
-        );
+        let why = r#"metricQuery: "a=\"\",b" is not the name of a label in Prometheus"#;
+        check(&web(), &named("m", &wrong), Err(why));
     }
 
     #[test]
@@ -293,7 +287,6 @@ mod tests {
         let check = |target: &Value, metric: &Value, expected| {
             check_in(QueryScope::Namespace, target, metric, expected);
         };
-        let expression = |text: &str| json!({"type": "ExpressionQuery", "expressionQuery": {"expression": text}});
         check(&web(), &expression("up"), Ok(r#"up{namespace="shop"}"#));
         let hostile =
             r#"sum by (namespace, le) (rate(payment_amount_bucket{namespace="bank"}[5m]))"#;
@@ -303,48 +296,25 @@ mod tests {
         check(&web(), &expression("up up"), Err(refused));
         check(&web(), &expression(" "), Err("the expression is empty"));
         let long = format!("{}a", "a+".repeat(3000));
-        check(
-            &web(),
-            &expression(&long),
-            Err("the expression is longer than 8000 characters"),
-        );
+        check(&web(), &expression(&long), Err(TOO_LONG));
         let labels = json!([{"key": "namespace", "operator": "=", "value": ["bank"]}]);
-        let metric =
-            json!({"type": "MetricQuery", "metricQuery": {"metricName": "m", "labels": labels}});
-        check(
-            &web(),
-            &metric,
-            Ok(r#"sum(m{namespace="bank",namespace="shop"})"#),
-        );
-        let cpu = json!({"type": "ResourceQuery", "resourceQuery": "cpu"});
+        let confined = r#"sum(m{namespace="bank",namespace="shop"})"#;
+        check(&web(), &named("m", &labels), Ok(confined));
+        let cpu = resource("cpu");
         let why = "targetRef: nodes are predicted only in namespaces that have the label plimsoll.dev/prediction-query-scope=cluster";
         check(&json!({"kind": "Node", "name": "node-1"}), &cpu, Err(why));
-        let workload = "sum(max by (namespace,pod,container) (irate(container_cpu_usage_seconds_total{\
-                        pod!=\"\",container!=\"POD\",container!=\"\",namespace=\"shop\",pod=~\"web-[a-z0-9]+-[a-z0-9]{5}\"}[3m])))";
-        check(&web(), &cpu, Ok(workload));
+        check(&web(), &cpu, Ok(CPU));
     }
 
     #[test]
     fn invalid_queries_have_a_reason() {
-        check(
-            &web(),
-            &json!({"type": "ResourceQuery", "resourceQuery": "gpu"}),
-            Err("resourceQuery: \"gpu\" is neither cpu nor memory"),
-        );
-        let expression = |text: &str| json!({"type": "ExpressionQuery", "expressionQuery": {"expression": text}});
+        let why = "resourceQuery: \"gpu\" is neither cpu nor memory";
+        check(&web(), &resource("gpu"), Err(why));
         check(&web(), &expression(" sum(up) "), Ok("sum(up)"));
         check(&web(), &expression(" "), Err("the expression is empty"));
-        check(
-            &web(),
-            &expression(&"x".repeat(9000)),
-            Err("the expression is longer than 8000 characters"),
-        );
+        check(&web(), &expression(&"x".repeat(9000)), Err(TOO_LONG));
         let elsewhere = json!({"kind": "Deployment", "name": "web", "namespace": "bank"});
-        let cpu = json!({"type": "ResourceQuery", "resourceQuery": "cpu"});
-        check(
-            &elsewhere,
-            &cpu,
-            Err("targetRef: namespace \"bank\" is not the one of the object"),
-        );
+        let why = "targetRef: namespace \"bank\" is not the one of the object";
+        check(&elsewhere, &resource("cpu"), Err(why));
     }
 }

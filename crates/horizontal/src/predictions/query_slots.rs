@@ -1,4 +1,4 @@
-//! Slots for concurrent reads, shared fairly among namespaces.
+//! Limit on concurrent history reads, shared fairly among namespaces.
 //!
 //! A free slot goes to the namespace with the fewest slots, and among these to the one with the
 //! least recent query time. No namespace has more than half of the slots, so that others find one
@@ -120,10 +120,8 @@ mod tests {
         let mut slots = QuerySlots::new(10);
         assert_eq!(granted(&mut slots, &["a"]).len(), 5);
         assert_eq!(granted(&mut slots, &["a", "b"]), ["b"; 5]);
-        assert_eq!(
-            granted(&mut QuerySlots::new(4), &["a", "b"]),
-            ["a", "b", "a", "b"]
-        );
+        let mut slots = QuerySlots::new(4);
+        assert_eq!(granted(&mut slots, &["a", "b"]), ["a", "b", "a", "b"]);
         assert_eq!(granted(&mut QuerySlots::new(1), &["a", "b"]), ["a"]);
     }
 
@@ -140,10 +138,8 @@ mod tests {
                 slots.release("slow", Duration::from_secs(took.unsigned_abs()), now);
                 used += took;
             } else {
-                assert_eq!(
-                    slots.next_namespace(["quick"].into_iter(), now),
-                    Some("quick")
-                );
+                let other = slots.next_namespace(["quick"].into_iter(), now);
+                assert_eq!(other, Some("quick"));
                 now += 1;
             }
         }
@@ -165,24 +161,16 @@ mod tests {
             slots.acquire(namespace);
             slots.release(namespace, Duration::from_secs(seconds), NOW);
         }
+        let next = |slots: &QuerySlots| slots.next_namespace(["quick", "slow"].into_iter(), NOW);
         for _ in 0..60 {
-            assert_eq!(
-                slots.next_namespace(["quick", "slow"].into_iter(), NOW),
-                Some("quick")
-            );
+            assert_eq!(next(&slots), Some("quick"));
             slots.acquire("quick");
-            assert_eq!(
-                slots.next_namespace(["quick", "slow"].into_iter(), NOW),
-                Some("slow")
-            );
+            assert_eq!(next(&slots), Some("slow"));
             slots.release("quick", Duration::from_millis(200), NOW);
         }
         slots.acquire("quick");
         slots.release("quick", Duration::from_secs(10), NOW);
-        assert_eq!(
-            slots.next_namespace(["quick", "slow"].into_iter(), NOW),
-            Some("slow")
-        );
+        assert_eq!(next(&slots), Some("slow"));
         slots.forget(NOW + 2 * 3600);
         assert!(slots.namespaces.is_empty());
     }

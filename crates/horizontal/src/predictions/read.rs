@@ -1,4 +1,4 @@
-//! Reads of a history: the range of one, its samples or the reason for its failure.
+//! Ranges and chunks of a history read, and their results.
 
 use std::collections::BTreeMap;
 

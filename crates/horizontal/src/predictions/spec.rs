@@ -1,4 +1,4 @@
-//! Spec of a prediction: its metrics, their methods and the window.
+//! Resolved spec of a prediction: its metrics, their methods and queries, and the window.
 //!
 //! For the algorithm `dsp` the Plimsoll method is used unless an annotation requests Crane's: it is
 //! better on nearly every known series (`crates/forecast/RESULTS.md`). For `percentile` Crane's
@@ -225,29 +225,17 @@ mod tests {
         expected: (&str, u32, u32),
         note: &str,
     ) {
-        let owner = annotations
-            .iter()
-            .map(|(key, value)| ((*key).to_owned(), (*value).to_owned()))
-            .collect();
+        let pair = |(key, value): &(&str, &str)| ((*key).to_owned(), (*value).to_owned());
+        let owner = annotations.iter().map(pair).collect();
         let annotations = Annotations {
             own: &BTreeMap::new(),
             owner: Some(&owner),
         };
         let mut notes = Vec::new();
-        let method = method(
-            &serde_json::from_value(algorithm.clone()).expect("an algorithm"),
-            annotations,
-            &mut notes,
-        );
-        assert_eq!(
-            (
-                method.name(),
-                method.step_seconds(),
-                method.history_seconds()
-            ),
-            expected,
-            "{owner:?}"
-        );
+        let algorithm = serde_json::from_value(algorithm.clone()).expect("an algorithm");
+        let method = method(&algorithm, annotations, &mut notes);
+        let (step, history) = (method.step_seconds(), method.history_seconds());
+        assert_eq!((method.name(), step, history), expected, "{owner:?}");
         assert_eq!(notes.join("; "), note);
     }
 
@@ -256,12 +244,8 @@ mod tests {
         let dsp = || json!({"algorithmType": "dsp", "dsp": {"sampleInterval": "30s", "historyLength": "3d"}});
         let percentile = || json!({"algorithmType": "percentile"});
         check(&[], &dsp(), ("own", 60, 14 * DAY), "");
-        check(
-            &[(METHOD, "crane")],
-            &dsp(),
-            ("dsp", 30, 3 * DAY + HOUR),
-            "",
-        );
+        let of_crane = ("dsp", 30, 3 * DAY + HOUR);
+        check(&[(METHOD, "crane")], &dsp(), of_crane, "");
         check(&[], &percentile(), ("percentile", 60, 7 * DAY), "");
         check(&[(METHOD, "own")], &percentile(), ("own", 60, 14 * DAY), "");
         let wrong = "annotation plimsoll.dev/forecast: \"theirs\" is neither own nor crane";
@@ -285,30 +269,24 @@ mod tests {
             };
             let spec = PredictionSpec::new(ObjectKey::new("shop", "web"), &object);
             let metric = &object.spec.prediction_metrics[0];
-            let metric = forecast_spec(
-                &object,
-                metric,
-                annotations,
-                &ObjectAccess::to_namespace("shop"),
-            );
-            assert_eq!(
-                (spec.window_seconds, metric.note.is_some()),
-                (expected * DAY, is_cut),
-                "{days}"
-            );
+            let access = ObjectAccess::to_namespace("shop");
+            let metric = forecast_spec(&object, metric, annotations, &access);
+            let found = (spec.window_seconds, metric.note.is_some());
+            assert_eq!(found, (expected * DAY, is_cut), "{days}");
         }
     }
 
     #[test]
     fn steps_of_the_plimsoll_method_divide_a_day() {
-        for (step, expected) in [
+        let steps = [
             (1, 60),
             (90, 90),
             (300, 300),
             (420, 432),
             (3600, 3600),
             (7200, 3600),
-        ] {
+        ];
+        for (step, expected) in steps {
             assert_eq!(plimsoll_step(step), expected, "{step}");
         }
     }

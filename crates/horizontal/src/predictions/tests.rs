@@ -13,7 +13,7 @@ use std::sync::Arc;
 use api::condition::ConditionStatus;
 use api::prediction::{HISTORY_READ, TimeSeriesPredictionStatus};
 use jiff::Timestamp;
-use model::Forecast;
+use model::{Forecast, ForecastSeries, MetricForecast};
 use view::ObjectKey;
 
 use super::access::Expression;
@@ -58,6 +58,35 @@ fn answer(range: ReadRange, since: i64) -> Samples {
     } else {
         Samples::from([(Labels::new(), samples)])
     }
+}
+
+/// The samples of the only series of that response.
+fn only_series(range: ReadRange) -> Vec<(i64, f64)> {
+    let mut answer = answer(range, START);
+    answer.remove(&Labels::new()).expect("samples")
+}
+
+/// Checks that a forecast is near the mean load of five minutes.
+#[track_caller]
+fn check_near((second, value): (i64, f64)) {
+    let expected = load(second - second.rem_euclid(300) + 150);
+    let is_near = (value - expected).abs() < 0.5;
+    assert!(is_near, "{value} for {expected} at {second}");
+}
+
+/// A pipeline that has read the whole history.
+fn warm_pipeline(metric: ForecastSpec, window: i64, now: i64) -> MetricPipeline {
+    let window = u32::try_from(window).expect("a week");
+    let mut pipeline = MetricPipeline::new("u-1", metric, window, INTERVALS, at(now));
+    let range = pipeline.range(at(now));
+    pipeline.append(range, answer(range, START), at(now));
+    pipeline
+}
+
+/// The first series that a pipeline forecasts.
+fn first_series(pipeline: &MetricPipeline) -> &ForecastSeries {
+    let forecasts = pipeline.result().forecasts.as_ref();
+    &forecasts.expect("it is forecast").series[0]
 }
 
 fn own() -> Method {
@@ -116,6 +145,19 @@ impl Fixture {
         self.result().forecast(self.written.as_ref(), at(now))
     }
 
+    /// The forecast of the only metric.
+    fn metric_forecast(&self, now: i64) -> MetricForecast {
+        self.forecast(now).metrics.remove(0)
+    }
+
+    /// Checks that the metric is forecast, or not, for a reason with this text.
+    #[track_caller]
+    fn check_forecast(&self, now: i64, is_ready: bool, reason: &str) {
+        let metric = self.metric_forecast(now);
+        assert_eq!(metric.is_ready, is_ready, "{}", metric.reason);
+        assert!(metric.reason.contains(reason), "{}", metric.reason);
+    }
+
     fn result(&self) -> PredictionResult {
         PredictionResult {
             spec: Arc::clone(&self.spec),
@@ -125,47 +167,31 @@ impl Fixture {
 
     /// Writes the status if it is outdated, and returns the update.
     fn write(&mut self, now: i64) -> Option<StatusUpdate> {
-        let written = status_update(
-            &self.result(),
-            &self.forecast(now),
-            self.written.as_ref(),
-            at(now),
-        );
-        self.written = written
-            .as_ref()
-            .map(|status_update| status_update.status.clone())
-            .or_else(|| self.written.take());
-        written
+        let (result, forecast) = (self.result(), self.forecast(now));
+        let update = status_update(&result, &forecast, self.written.as_ref(), at(now));
+        if let Some(update) = &update {
+            self.written = Some(update.status.clone());
+        }
+        update
     }
 
     /// Checks the condition `HistoryRead`.
+    #[track_caller]
     fn check_read(&self, current: ConditionStatus, since: i64) {
         let mut conditions = self.written.iter().flat_map(|status| &status.conditions);
-        let condition = conditions
-            .find(|condition| condition.kind == HISTORY_READ)
-            .expect("a condition");
-        assert_eq!(
-            (condition.status, condition.last_transition_time.0),
-            (current, at(since)),
-            "{}",
-            condition.message
-        );
+        let condition = conditions.find(|condition| condition.kind == HISTORY_READ);
+        let condition = condition.expect("a condition");
+        let found = (condition.status, condition.last_transition_time.0);
+        assert_eq!(found, (current, at(since)), "{}", condition.message);
     }
 
     /// Checks the condition `Ready`.
+    #[track_caller]
     fn check(&self, expected: (bool, &str)) {
-        let condition = self
-            .written
-            .as_ref()
-            .and_then(|status| status.conditions.first())
-            .expect("a condition");
-        assert_eq!(
-            (
-                condition.status == ConditionStatus::True,
-                condition.message.as_str()
-            ),
-            expected
-        );
+        let status = self.written.as_ref().expect("a status");
+        let condition = &status.conditions[0];
+        let is_ready = condition.status == ConditionStatus::True;
+        assert_eq!((is_ready, condition.message.as_str()), expected);
     }
 }
 
@@ -174,40 +200,26 @@ fn a_warm_history_is_forecast_over_two_windows_and_only_new_samples_are_read() {
     let now = START + 10 * DAY + 6 * HOUR + 60;
     let mut fixture = Fixture::new(own(), now);
     assert_eq!(fixture.read(now, START), 14 * 288 + 1);
-    let forecast = fixture.forecast(now);
-    let metric = &forecast.metrics[0];
+    let metric = fixture.metric_forecast(now);
     assert!(
         metric.is_ready && metric.reason.is_empty(),
         "{}",
         metric.reason
     );
     let points: Vec<_> = metric.series[0].points().collect();
-    assert_eq!(
-        (points[0].0, points.last().map(|(last, _)| *last)),
-        (now - 60, Some(now - 60 + 2 * HOUR))
-    );
-    for (second, value) in &points {
-        // A value is the mean of five minutes.
-        let expected = load(second - second.rem_euclid(300) + 150);
-        assert!(
-            (value - expected).abs() < 0.5,
-            "{value} for {expected} at {second}"
-        );
-    }
+    let [first, .., last] = points[..] else {
+        panic!("{points:?}")
+    };
+    assert_eq!((first.0, last.0), (now - 60, now - 60 + 2 * HOUR));
+    points.iter().copied().for_each(check_near);
     assert!(
-        points.last() > points.first() && points.windows(2).all(|pair| pair[0].1 <= pair[1].1),
+        points.is_sorted_by(|a, b| a.1 <= b.1) && first < last,
         "the load rises"
     );
-    assert_eq!(
-        fixture.read(now + 300, START),
-        2,
-        "the last one again, and the new one"
-    );
-    assert_eq!(
-        fixture.read(now + 2 * HOUR, START),
-        24,
-        "what was missed meanwhile"
-    );
+    // The last one again, and the new one.
+    assert_eq!(fixture.read(now + 300, START), 2);
+    // What was missed meanwhile.
+    assert_eq!(fixture.read(now + 2 * HOUR, START), 24);
     assert!(fixture.pipeline.bytes() > 10_000);
 }
 
@@ -216,34 +228,10 @@ fn a_window_of_days_is_covered_by_the_day_ahead_which_repeats() {
     let now = START + 10 * DAY + 60;
     let metric = Fixture::new(own(), now).metric;
     for window in [12 * HOUR, DAY, 2 * DAY, 7 * DAY] {
-        let mut pipeline = MetricPipeline::new(
-            "u-1",
-            metric.clone(),
-            u32::try_from(window).expect("a week"),
-            INTERVALS,
-            at(now),
-        );
-        let range = pipeline.range(at(now));
-        pipeline.append(range, answer(range, START), at(now));
-        let series = &pipeline
-            .result()
-            .forecasts
-            .as_ref()
-            .expect("it is forecast")
-            .series[0];
-        let points: Vec<_> = series.points().collect();
-        assert!(
-            points
-                .last()
-                .is_some_and(|(last, _)| *last > now + 2 * window - 300),
-            "{window}"
-        );
-        for (second, value) in points {
-            let expected = load(second - second.rem_euclid(300) + 150);
-            assert!(
-                (value - expected).abs() < 0.5,
-                "{value} for {expected} at {second}"
-            );
-        }
+        let pipeline = warm_pipeline(metric.clone(), window, now);
+        let points: Vec<_> = first_series(&pipeline).points().collect();
+        let last = points.last().map(|(last, _)| *last);
+        assert!(last > Some(now + 2 * window - 300), "{window}");
+        points.into_iter().for_each(check_near);
     }
 }

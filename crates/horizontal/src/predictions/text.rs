@@ -26,10 +26,8 @@ mod tests {
     fn long_texts_are_cut_between_characters() {
         assert_eq!(quoted("a \"b\""), r#""a \"b\"""#);
         assert_eq!(quoted(&"ä".repeat(100)), format!("\"{}\"", "ä".repeat(100)));
-        assert_eq!(
-            quoted(&"ä".repeat(101)),
-            format!("\"{}\"...", "ä".repeat(100))
-        );
+        let cut = format!("\"{}\"...", "ä".repeat(100));
+        assert_eq!(quoted(&"ä".repeat(101)), cut);
         assert_eq!(truncate("äöü", 2), "äö");
     }
 }

@@ -1,4 +1,5 @@
-//! The index of one namespace: VPA objects and disruption budgets with their pods, and marks.
+//! The index of one namespace: VPA objects and disruption budgets with their pods, and marks for
+//! the next pass.
 //!
 //! Pods find their VPA object by the name of its target. The effort grows with the number of pods
 //! and VPA objects, and not with their product. Source: upstream `pkg/utils/vpa/api.go`

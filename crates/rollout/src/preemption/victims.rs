@@ -112,22 +112,15 @@ mod tests {
         candidates: &[(i32, bool, i64, i64)],
         expected: Option<&[usize]>,
     ) {
-        let candidates: Vec<Candidate> = candidates
-            .iter()
-            .map(|(priority, shrinks, cpu, memory)| Candidate {
-                priority: *priority,
-                shrinks: *shrinks,
-                frees: Amount {
-                    cpu: *cpu,
-                    memory: *memory,
-                },
-            })
-            .collect();
-        let missing = Amount {
-            cpu: missing.0,
-            memory: missing.1,
+        let amount = |cpu, memory| Amount { cpu, memory };
+        let candidate = |(priority, shrinks, cpu, memory): &(i32, bool, i64, i64)| Candidate {
+            priority: *priority,
+            shrinks: *shrinks,
+            frees: amount(*cpu, *memory),
         };
-        let chosen = cheapest(missing, &candidates).map(|mut chosen| {
+        let candidates: Vec<Candidate> = candidates.iter().map(candidate).collect();
+        let chosen = cheapest(amount(missing.0, missing.1), &candidates);
+        let chosen = chosen.map(|mut chosen| {
             chosen.sort_unstable();
             chosen
         });
@@ -136,42 +129,24 @@ mod tests {
 
     #[test]
     fn the_least_important_go_and_no_more_than_are_needed() {
-        check((100, 0), &[], None);
-        check((100, 0), &[(0, false, 50, 0)], None);
-        check(
-            (100, 0),
-            &[(5, false, 500, 0), (0, false, 100, 0)],
-            Some(&[1]),
-        );
-        check(
-            (100, 0),
-            &[(0, false, 100, 0), (0, true, 100, 0)],
-            Some(&[1]),
-        );
-        check(
-            (100, 0),
-            &[(0, false, 60, 0), (0, false, 60, 0), (0, false, 200, 0)],
-            Some(&[2]),
-        );
-        check(
-            (100, 10),
-            &[(0, false, 100, 0), (0, false, 0, 10), (9, false, 100, 10)],
-            Some(&[0, 1]),
-        );
-        check(
-            (100, 0),
-            &[(0, true, 60, 0), (1, false, 60, 0)],
-            Some(&[0, 1]),
-        );
+        let check_cpu = |candidates: &[(i32, bool, i64, i64)], expected: Option<&[usize]>| {
+            check((100, 0), candidates, expected);
+        };
+        let of = |priority, cpu| (priority, false, cpu, 0);
+        check_cpu(&[], None);
+        check_cpu(&[of(0, 50)], None);
+        check_cpu(&[of(5, 500), of(0, 100)], Some(&[1]));
+        check_cpu(&[of(0, 100), (0, true, 100, 0)], Some(&[1]));
+        check_cpu(&[of(0, 60), of(0, 60), of(0, 200)], Some(&[2]));
+        check_cpu(&[(0, true, 60, 0), of(1, 60)], Some(&[0, 1]));
+        let both = [of(0, 100), (0, false, 0, 10), (9, false, 100, 10)];
+        check((100, 10), &both, Some(&[0, 1]));
     }
 
     #[test]
     fn at_most_eight_pods_are_evicted_for_one() {
-        check((90, 0), &[(0, false, 10, 0); 9], None);
-        check(
-            (80, 0),
-            &[(0, false, 10, 0); 9],
-            Some(&[1, 2, 3, 4, 5, 6, 7, 8]),
-        );
+        let nine = [(0, false, 10, 0); 9];
+        check((90, 0), &nine, None);
+        check((80, 0), &nine, Some(&[1, 2, 3, 4, 5, 6, 7, 8]));
     }
 }

@@ -1,4 +1,4 @@
-//! Evictions that do not change the size of pods, and the growing pauses between them.
+//! Backoff of evictions whose replacement pods came back with their old size.
 //!
 //! If the webhook does not size new pods, replacements come back as small as before. Evicting them
 //! again is useless, so such evictions are spaced out: after 1 s, 2 s, 4 s, up to an hour.

@@ -1,6 +1,6 @@
-//! Rounds of bad luck: the API server pauses, refuses, fails and does things all the same; what is
-//! seen of the cluster is late or cut off; the leader dies with requests under way; the clock
-//! jumps; workloads are scaled, Jobs go on, nodes are lost and others evict pods. No group loses
+//! Random faults: the API server delays, rejects and fails requests, some of which take effect;
+//! watches are late or interrupted; the leader dies with requests in flight; the clock jumps;
+//! workloads are scaled, Jobs go on, nodes are lost and other clients evict pods. No group loses
 //! more than its tolerance allows, and no budget is exceeded.
 //!
 //! `PLIMSOLL_CHAOS_ROUNDS` is the number of rounds and `PLIMSOLL_CHAOS_SEED` the seed of the first;

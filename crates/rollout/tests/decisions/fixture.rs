@@ -7,15 +7,20 @@ use std::time::Duration;
 
 use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet};
 use k8s_openapi::api::batch::v1::Job;
-use model::Recommendation;
+use model::{ContainerRecommendation, Cpu, Memory, Recommendation, ResourceList};
+use rollout::{
+    Action, ActionKind, ActionOutcome, ClockReading, PauseReason, Plan, RolloutState, Settings,
+    SkipReason, Snapshot, decide,
+};
 use serde_json::{Value, json};
 use view::{
-    Autoscaler, Controller, DisruptionBudget, ObjectKey, Pod, Scale, ScaleKey, View, WellKnown,
+    Autoscaler, Controller, DisruptionBudget, Node, ObjectKey, Pod, Scale, ScaleKey, View,
+    WellKnown,
 };
 
-use rollout::{
-    ClockReading, PauseReason, Plan, RolloutState, Settings, SkipReason, Snapshot, decide,
-};
+pub(super) const ACCEPTED: ActionOutcome = ActionOutcome::Accepted { generation: None };
+pub(super) const TOO_MANY_REQUESTS: ActionOutcome =
+    ActionOutcome::TooManyRequests { retry_after: None };
 
 pub(super) struct Fixture {
     pub(super) view: View,
@@ -24,6 +29,8 @@ pub(super) struct Fixture {
     /// Recommendations of the feed, by the unique identifiers of VPA objects.
     pub(super) feed: BTreeMap<String, Arc<Recommendation>>,
     pub(super) now: ClockReading,
+    /// The memory of the updater.
+    pub(super) state: RolloutState,
     /// The namespace of objects that are added.
     pub(super) namespace: String,
 }
@@ -35,14 +42,14 @@ impl Fixture {
             wall,
             monotonic: Duration::from_secs(100),
         };
-        let (view, settings, namespace) = (View::default(), Settings::default(), "shop".to_owned());
         Self {
-            view,
-            settings,
+            view: View::default(),
+            settings: Settings::default(),
             pause: None,
             feed: BTreeMap::new(),
             now,
-            namespace,
+            state: RolloutState::default(),
+            namespace: "shop".to_owned(),
         }
     }
 
@@ -53,6 +60,46 @@ impl Fixture {
             pause: self.pause,
         };
         decide(&snapshot, state, &self.settings, self.now)
+    }
+
+    /// One pass of the updater.
+    pub(super) fn pass(&mut self) -> Plan {
+        let mut state = std::mem::take(&mut self.state);
+        let plan = self.decide(&mut state);
+        self.state = state;
+        plan
+    }
+
+    /// The first pass of an updater that has just begun.
+    pub(super) fn first_pass(&self) -> Plan {
+        self.decide(&mut RolloutState::default())
+    }
+
+    /// Reports the same outcome of everything in a plan. The cluster does not show it yet.
+    pub(super) fn report(&mut self, plan: &Plan, outcome: &ActionOutcome) {
+        for action in &plan.actions {
+            self.state.begin(action, self.now);
+            self.state.end(action, outcome, self.now);
+        }
+    }
+
+    /// Checks which pods a pass evicts.
+    #[track_caller]
+    pub(super) fn check_evicted(&mut self, expected: &[&str], when: &str) {
+        assert_eq!(evicted(&self.pass()), expected, "{when}");
+    }
+
+    #[track_caller]
+    pub(super) fn check_idle(&mut self, when: &str) {
+        assert_eq!(self.pass().actions, [], "{when}");
+    }
+
+    /// Checks that a pass skips pods for this reason alone, and does nothing. Returns the plan.
+    #[track_caller]
+    pub(super) fn check_skipped(&mut self, reason: SkipReason) -> Plan {
+        let plan = self.pass();
+        assert_eq!((plan.actions.len(), reasons(&plan)), (0, vec![reason]));
+        plan
     }
 
     /// A Deployment with pods, and a VPA object that recommends one core.
@@ -164,7 +211,7 @@ impl Fixture {
         name: &str,
         update_policy: &Value,
     ) {
-        let cpu = json!({"cpu": "1", "memory": "100Mi"});
+        let cpu = requests("1", "100Mi");
         let recommended = json!({"containerName": "app", "target": cpu, "lowerBound": {"cpu": "900m"}, "upperBound": cpu});
         let object = json!({
             "apiVersion": "autoscaling.k8s.io/v1", "kind": "VerticalPodAutoscaler",
@@ -208,7 +255,7 @@ impl Fixture {
             },
             "spec": {
                 "nodeName": "n1",
-                "containers": [{"name": "app", "resources": {"requests": {"cpu": cpu, "memory": "100Mi"}}}],
+                "containers": [{"name": "app", "resources": {"requests": requests(cpu, "100Mi")}}],
             },
             "status": {
                 "phase": "Running", "startTime": "2026-01-01T11:00:00Z", "qosClass": "Burstable",
@@ -231,15 +278,27 @@ impl Fixture {
         self.view.autoscalers.apply(Arc::new(vpa));
     }
 
-    /// Recommends this CPU, as target and as bounds.
-    pub(super) fn recommend(&mut self, name: &str, cpu: &str) {
+    /// Changes a VPA object in its JSON form.
+    pub(super) fn edit_vpa(&mut self, name: &str, edit: impl FnOnce(&mut Value)) {
         self.change_vpa(name, |vpa| {
             let mut object = serde_json::to_value(&vpa.object).expect("a VPA object");
-            let container = &mut object["status"]["recommendation"]["containerRecommendations"][0];
-            for bound in ["target", "lowerBound", "upperBound"] {
-                container[bound]["cpu"] = json!(cpu);
-            }
+            edit(&mut object);
             vpa.object = api::vpa::parse(object).expect("a VPA object");
+        });
+    }
+
+    fn edit_recommendations(&mut self, name: &str, edit: impl FnOnce(&mut Value)) {
+        self.edit_vpa(name, |object| {
+            edit(&mut object["status"]["recommendation"]["containerRecommendations"]);
+        });
+    }
+
+    /// Recommends this CPU, as target and as bounds.
+    pub(super) fn recommend(&mut self, name: &str, cpu: &str) {
+        self.edit_recommendations(name, |list| {
+            for bound in ["target", "lowerBound", "upperBound"] {
+                list[0][bound]["cpu"] = json!(cpu);
+            }
         });
     }
 
@@ -252,23 +311,14 @@ impl Fixture {
 
     /// The same target with another lower bound.
     pub(super) fn bound(&mut self, name: &str, cpu: &str) {
-        self.change_vpa(name, |vpa| {
-            let mut object = serde_json::to_value(&vpa.object).expect("a VPA object");
-            object["status"]["recommendation"]["containerRecommendations"][0]["lowerBound"]["cpu"] =
-                json!(cpu);
-            vpa.object = api::vpa::parse(object).expect("a VPA object");
-        });
+        self.edit_recommendations(name, |list| list[0]["lowerBound"]["cpu"] = json!(cpu));
     }
 
     /// Recommends this CPU for one more container.
     pub(super) fn recommend_also(&mut self, name: &str, container: &str, cpu: &str) {
-        self.change_vpa(name, |vpa| {
-            let mut object = serde_json::to_value(&vpa.object).expect("a VPA object");
-            let all = object["status"]["recommendation"]["containerRecommendations"].as_array_mut().expect("a list");
-            let list = json!({"cpu": cpu, "memory": "100Mi"});
-            all.push(json!({"containerName": container, "target": list, "lowerBound": list, "upperBound": list}));
-            vpa.object = api::vpa::parse(object).expect("a VPA object");
-        });
+        let size = requests(cpu, "100Mi");
+        let added = json!({"containerName": container, "target": size, "lowerBound": size, "upperBound": size});
+        self.edit_recommendations(name, |list| push(list, added));
     }
 
     pub(super) fn annotate(&mut self, name: &str, key: &str, value: &str) {
@@ -291,28 +341,119 @@ impl Fixture {
         self.view.pods.delete(&ObjectKey::new(&self.namespace, pod));
     }
 
-    /// A budget over the pods of the app `web`.
-    pub(super) fn budget(&mut self, name: &str, allowed: i32) {
-        self.view
-            .disruption_budgets
-            .apply(Arc::new(DisruptionBudget {
-                key: ObjectKey::new(&self.namespace, name),
-                selector: "app=web".parse(),
-                generation: 1,
-                observed_generation: 1,
-                disruptions_allowed: allowed,
-                current_healthy: 4,
-                desired_healthy: 4 - allowed,
-                disrupted: BTreeSet::new(),
-                always_allows_unhealthy: false,
-            }));
+    /// A node on which all pods run.
+    pub(super) fn node(&mut self, cpu: &str, memory: &str) {
+        let status = json!({"allocatable": {"cpu": cpu, "memory": memory}});
+        let node = json!({"metadata": {"name": "n1"}, "status": status});
+        let node = Node::from_k8s(serde_json::from_value(node).expect("a node"));
+        self.view.nodes.apply(Arc::new(node));
     }
 
-    /// The reasons of skipped pods, each once.
-    pub(super) fn reasons(plan: &Plan) -> Vec<SkipReason> {
-        let all: BTreeSet<SkipReason> = plan.skips.iter().map(|skip| skip.reason).collect();
-        all.into_iter().collect()
+    /// A budget over the pods of the app `web`.
+    pub(super) fn budget(&mut self, name: &str, allowed: i32) {
+        self.budget_over(name, "app=web", [allowed, 4 - allowed], &[]);
     }
+
+    /// A budget over the pods that a selector matches, with the disruptions that it allows and the
+    /// pods that it requires of four. `disrupted` are the pods whose evictions its status shows.
+    pub(super) fn budget_over(
+        &mut self,
+        name: &str,
+        selector: &str,
+        [allowed, desired]: [i32; 2],
+        disrupted: &[String],
+    ) {
+        let at = self.now.wall;
+        let budget = DisruptionBudget {
+            key: ObjectKey::new(&self.namespace, name),
+            selector: selector.parse(),
+            generation: 1,
+            observed_generation: 1,
+            disruptions_allowed: allowed,
+            current_healthy: 4,
+            desired_healthy: desired,
+            disrupted: disrupted.iter().map(|name| (name.clone(), at)).collect(),
+            always_allows_unhealthy: false,
+        };
+        self.view.disruption_budgets.apply(Arc::new(budget));
+    }
+}
+
+/// The reasons of skipped pods, each once.
+pub(super) fn reasons(plan: &Plan) -> Vec<SkipReason> {
+    let all: BTreeSet<SkipReason> = plan.skips.iter().map(|skip| skip.reason).collect();
+    all.into_iter().collect()
+}
+
+/// Names of the pods that are to be evicted.
+pub(super) fn evicted(plan: &Plan) -> Vec<&str> {
+    let evictions = plan
+        .actions
+        .iter()
+        .filter(|action| action.kind == ActionKind::Evict);
+    evictions.map(|action| action.pod.name.as_str()).collect()
+}
+
+#[track_caller]
+pub(super) fn only_action(plan: &Plan) -> &Action {
+    let [action] = plan.actions.as_slice() else {
+        panic!("one act: {plan:?}")
+    };
+    action
+}
+
+/// A recommendation for the container `app` whose target is its bounds.
+pub(super) fn recommendation(millicores: i64) -> Recommendation {
+    let (cpu, memory) = (
+        Cpu::from_millicores(millicores),
+        Memory::from_bytes(100 << 20),
+    );
+    let list = ResourceList::of(cpu, memory);
+    let container = ContainerRecommendation {
+        container_name: "app".to_owned(),
+        target: list.clone(),
+        lower_bound: list.clone(),
+        upper_bound: list.clone(),
+        uncapped_target: list,
+    };
+    Recommendation {
+        containers: vec![container],
+    }
+}
+
+/// Adds a value to a JSON list.
+pub(super) fn push(list: &mut Value, value: Value) {
+    list.as_array_mut().expect("a list").push(value);
+}
+
+pub(super) fn requests(cpu: &str, memory: &str) -> Value {
+    json!({"cpu": cpu, "memory": memory})
+}
+
+/// Sets the requests of the container of a pod.
+pub(super) fn set_requests(pod: &mut Value, cpu: &str, memory: &str) {
+    pod["spec"]["containers"][0]["resources"] = json!({"requests": requests(cpu, memory)});
+}
+
+/// The resize of a pod is pending for this reason since this time.
+pub(super) fn pending(pod: &mut Value, reason: &str, since: &str) {
+    let condition = json!({"type": "PodResizePending", "status": "True", "reason": reason, "lastTransitionTime": since});
+    push(&mut pod["status"]["conditions"], condition);
+}
+
+/// The kubelet has not resized a pod of 100m CPU yet.
+pub(super) fn not_resized_yet(pod: &mut Value) {
+    pod["status"]["containerStatuses"] = json!([{
+        "name": "app", "ready": true, "restartCount": 0, "image": "", "imageID": "",
+        "resources": {"requests": requests("100m", "100Mi")},
+    }]);
+}
+
+/// A pod that is ready since this time, whose startup boost raised its CPU from `cpu`.
+pub(super) fn boosted(pod: &mut Value, cpu: &str, ready_at: &str) {
+    let before = json!({"requests": {"cpu": cpu}}).to_string();
+    pod["metadata"]["annotations"] = json!({"vpaCpuStartupBoost/app": before});
+    pod["status"]["conditions"][0]["lastTransitionTime"] = json!(ready_at);
 }
 
 fn owner(kind: &str, name: &str) -> Value {

@@ -1,22 +1,25 @@
-//! Resizes where pods run, and what becomes of those that do not work.
+//! In-place resizes, and the actions after deferred, infeasible or rejected ones.
 
 mod preemption;
 mod restore;
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
-use k8s_openapi::api::core::v1;
 use rollout::{
-    Action, ActionKind, ActionOutcome, MAINTENANCE_WINDOW, RolloutState, SkipReason, VpaPauseReason,
+    Action, ActionKind, ActionOutcome, MAINTENANCE_WINDOW, Plan, SkipReason, VpaPauseReason,
 };
 use serde_json::{Value, json};
-use view::Node;
 
-use super::fixture::Fixture;
+use super::fixture::{
+    Fixture, TOO_MANY_REQUESTS, not_resized_yet, pending, push, reasons, set_requests,
+};
 
 const ACCEPTED: ActionOutcome = ActionOutcome::Accepted {
     generation: Some(2),
 };
+/// Longer ago than a resize may be pending.
+const LONG_AGO: &str = "2026-01-01T08:00:00Z";
 
 fn fixture(mode: &str, replicas: i32) -> Fixture {
     let mut fixture = Fixture::new();
@@ -30,149 +33,149 @@ fn fixture(mode: &str, replicas: i32) -> Fixture {
     fixture
 }
 
-/// `evict`, or what the resize asks for.
-fn requested(action: &Action) -> Vec<(String, String)> {
+/// What a resize asks for, by paths; `evict` for an eviction.
+type Requested = Vec<(String, String)>;
+
+fn requested(action: &Action) -> Requested {
     let ActionKind::Resize { patch, .. } = &action.kind else {
-        return vec![("evict".to_owned(), String::new())];
+        return evict();
     };
     let list = serde_json::to_value(patch).expect("a patch");
     let text = |value: &Value| value.as_str().unwrap_or("{}").to_owned();
+    let path = |value: &Value| text(value).replace("/spec/containers/0/resources/", "");
     let operations = list.as_array().expect("a list").iter();
     operations
-        .map(|operation| {
-            (
-                text(&operation["path"]).replace("/spec/containers/0/resources/", ""),
-                text(&operation["value"]),
-            )
-        })
+        .map(|operation| (path(&operation["path"]), text(&operation["value"])))
         .collect()
 }
 
-fn decided(fixture: &Fixture, state: &mut RolloutState) -> Vec<Vec<(String, String)>> {
-    fixture
-        .decide(state)
-        .actions
-        .iter()
-        .map(|action| requested(action))
-        .collect()
-}
-
-/// Decides, and reports the same outcome of everything.
-fn round(
-    fixture: &Fixture,
-    state: &mut RolloutState,
-    outcome: &ActionOutcome,
-) -> Vec<Vec<(String, String)>> {
-    let plan = fixture.decide(state);
-    for action in &plan.actions {
-        state.begin(action, fixture.now);
-        state.end(action, outcome, fixture.now);
-    }
+fn all_requested(plan: &Plan) -> Vec<Requested> {
     plan.actions
         .iter()
         .map(|action| requested(action))
         .collect()
 }
 
-fn to_a_core() -> Vec<(String, String)> {
-    vec![
-        ("requests/cpu".to_owned(), "1".to_owned()),
-        ("requests/memory".to_owned(), "100Mi".to_owned()),
-    ]
+/// The changes of annotations of a resize.
+fn annotations(action: &Action) -> &BTreeMap<String, Option<String>> {
+    let ActionKind::Resize { annotations, .. } = &action.kind else {
+        panic!("a resize: {action:?}")
+    };
+    annotations
 }
 
-fn evict() -> Vec<(String, String)> {
-    vec![("evict".to_owned(), String::new())]
+fn to_a_core() -> Requested {
+    requested_as(&[("requests/cpu", "1"), ("requests/memory", "100Mi")])
 }
 
-fn add_condition(pod: &mut Value, condition: Value) {
-    pod["status"]["conditions"]
-        .as_array_mut()
-        .expect("a list")
-        .push(condition);
+fn evict() -> Requested {
+    requested_as(&[("evict", "")])
 }
 
-fn pending(reason: &str, since: &str) -> Value {
-    json!({"type": "PodResizePending", "status": "True", "reason": reason, "lastTransitionTime": since})
+fn requested_as(values: &[(&str, &str)]) -> Requested {
+    values
+        .iter()
+        .map(|(path, value)| ((*path).to_owned(), (*value).to_owned()))
+        .collect()
+}
+
+/// Checks what the first pass of an updater asks for.
+#[track_caller]
+fn check_first(fixture: &Fixture, expected: &[Requested], when: &str) {
+    assert_eq!(all_requested(&fixture.first_pass()), expected, "{when}");
+}
+
+/// Checks that a pass resizes the pod to one core, and reports the outcome of that.
+#[track_caller]
+fn resize(fixture: &mut Fixture, outcome: &ActionOutcome) {
+    let plan = fixture.pass();
+    assert_eq!(all_requested(&plan), [to_a_core()]);
+    fixture.report(&plan, outcome);
 }
 
 #[test]
 fn a_pod_is_resized_once_and_then_waited_for() {
     for mode in ["InPlaceOrRecreate", "InPlace"] {
         let mut fixture = fixture(mode, 1);
-        let mut state = RolloutState::default();
-        assert_eq!(round(&fixture, &mut state, &ACCEPTED), [to_a_core()]);
-        assert!(
-            decided(&fixture, &mut state).is_empty(),
-            "the view does not show it yet"
-        );
+        resize(&mut fixture, &ACCEPTED);
+        fixture.check_idle("the view does not show it yet");
         fixture.pod_with("web", "web-0", &json!({"cpu": "1"}), |pod| {
             pod["metadata"]["generation"] = json!(2);
-            pod["status"]["containerStatuses"] = json!([{
-                "name": "app", "ready": true, "restartCount": 0, "image": "", "imageID": "",
-                "resources": {"requests": {"cpu": "100m", "memory": "100Mi"}},
-            }]);
+            not_resized_yet(pod);
         });
-        let plan = fixture.decide(&mut state);
-        assert!(plan.actions.is_empty(), "the kubelet is not there yet");
-        assert_eq!(Fixture::reasons(&plan), [SkipReason::ResizePending]);
+        fixture.check_skipped(SkipReason::ResizePending);
     }
 }
 
 #[test]
 fn what_the_api_server_refuses_is_evicted_or_tried_later() {
-    let mut state = RolloutState::default();
-    let recreate = fixture("InPlaceOrRecreate", 1);
-    assert_eq!(
-        round(&recreate, &mut state, &ActionOutcome::Rejected),
-        [to_a_core()]
-    );
-    assert_eq!(decided(&recreate, &mut state), [evict()]);
+    let mut recreate = fixture("InPlaceOrRecreate", 1);
+    resize(&mut recreate, &ActionOutcome::Rejected);
+    assert_eq!(all_requested(&recreate.pass()), [evict()]);
 
-    let (mut state, mut in_place) = (RolloutState::default(), fixture("InPlace", 1));
-    assert_eq!(
-        round(&in_place, &mut state, &ActionOutcome::Rejected),
-        [to_a_core()]
-    );
-    assert!(decided(&in_place, &mut state).is_empty());
+    let mut in_place = fixture("InPlace", 1);
+    resize(&mut in_place, &ActionOutcome::Rejected);
+    in_place.check_idle("too early");
     in_place.now.monotonic += Duration::from_mins(1);
-    assert_eq!(decided(&in_place, &mut state), [to_a_core()]);
+    assert_eq!(all_requested(&in_place.pass()), [to_a_core()]);
 }
 
 #[test]
 fn a_resize_that_gets_nowhere_becomes_an_eviction() {
-    let check = |condition: Value, expected: &[Vec<(String, String)>]| {
+    for (kind, reason, since, expected) in [
+        (
+            "PodResizePending",
+            "Deferred",
+            "2026-01-01T11:56:00Z",
+            vec![],
+        ),
+        (
+            "PodResizePending",
+            "Deferred",
+            "2026-01-01T11:54:00Z",
+            vec![evict()],
+        ),
+        (
+            "PodResizePending",
+            "Infeasible",
+            "2026-01-01T12:00:00Z",
+            vec![evict()],
+        ),
+        ("PodResizeInProgress", "", "2026-01-01T11:30:00Z", vec![]),
+        (
+            "PodResizeInProgress",
+            "",
+            "2026-01-01T10:59:00Z",
+            vec![evict()],
+        ),
+        (
+            "PodResizeInProgress",
+            "Error",
+            "2026-01-01T12:00:00Z",
+            vec![evict()],
+        ),
+    ] {
         let mut fixture = fixture("InPlaceOrRecreate", 1);
         fixture.pod_with("web", "web-0", &json!({}), |pod| {
-            add_condition(pod, condition.clone());
+            let condition = json!({"type": kind, "status": "True", "reason": reason, "lastTransitionTime": since});
+            push(&mut pod["status"]["conditions"], condition);
         });
-        assert_eq!(
-            decided(&fixture, &mut RolloutState::default()),
-            expected,
-            "{condition}"
-        );
-    };
-    check(pending("Deferred", "2026-01-01T11:56:00Z"), &[]);
-    check(pending("Deferred", "2026-01-01T11:54:00Z"), &[evict()]);
-    check(pending("Infeasible", "2026-01-01T12:00:00Z"), &[evict()]);
-    let progress = |since: &str, reason: &str| json!({"type": "PodResizeInProgress", "status": "True", "reason": reason, "lastTransitionTime": since});
-    check(progress("2026-01-01T11:30:00Z", ""), &[]);
-    check(progress("2026-01-01T10:59:00Z", ""), &[evict()]);
-    check(progress("2026-01-01T12:00:00Z", "Error"), &[evict()]);
+        check_first(&fixture, &expected, &format!("{kind} {reason} {since}"));
+    }
 }
 
 #[test]
 fn in_place_only_never_evicts_and_waits_for_room() {
     let mut fixture = fixture("InPlace", 1);
-    let asked = |pod: &mut Value| add_condition(pod, pending("Deferred", "2026-01-01T08:00:00Z"));
+    let asked = |pod: &mut Value| pending(pod, "Deferred", LONG_AGO);
     fixture.pod_with("web", "web-0", &json!({}), asked);
-    assert_eq!(
-        decided(&fixture, &mut RolloutState::default()),
-        [to_a_core()],
-        "what is asked for now replaces what waits"
+    check_first(
+        &fixture,
+        &[to_a_core()],
+        "what is asked for now replaces what waits",
     );
     fixture.pod_with("web", "web-0", &json!({"cpu": "1"}), asked);
-    assert!(decided(&fixture, &mut RolloutState::default()).is_empty());
+    check_first(&fixture, &[], "it waits for this");
 }
 
 #[test]
@@ -184,21 +187,17 @@ fn a_restart_needs_the_budgets_that_an_eviction_needs() {
                 json!([{"resourceName": "cpu", "restartPolicy": "RestartContainer"}]);
         });
     }
-    assert_eq!(
-        decided(&fixture, &mut RolloutState::default()).len(),
-        2,
-        "half of them"
-    );
+    assert_eq!(fixture.first_pass().actions.len(), 2, "half of them");
     fixture.settings.in_place_skip_disruption_budget = true;
     assert_eq!(
-        decided(&fixture, &mut RolloutState::default()).len(),
+        fixture.first_pass().actions.len(),
         2,
         "not what disrupts nothing"
     );
-    fixture.budget("web", 1);
-    assert_eq!(decided(&fixture, &mut RolloutState::default()).len(), 1);
-    fixture.budget("web", 0);
-    assert_eq!(decided(&fixture, &mut RolloutState::default()).len(), 0);
+    for allowed in [1, 0] {
+        fixture.budget("web", allowed);
+        assert_eq!(fixture.first_pass().actions.len(), allowed as usize);
+    }
 }
 
 /// Resizes of memory restart the container.
@@ -210,46 +209,26 @@ fn restarting(pod: &mut Value) {
 #[test]
 fn a_resize_that_the_kubelet_refused_is_replaced_only_within_the_budget() {
     let mut fixture = fixture("InPlace", 2);
-    let refused = |pod: &mut Value| {
+    fixture.pod_with("web", "web-0", &json!({}), |pod| {
         restarting(pod);
-        pod["spec"]["containers"][0]["resources"]["requests"]["memory"] = json!("200Mi");
-        add_condition(pod, pending("Infeasible", "2026-01-01T12:00:00Z"));
-    };
-    fixture.pod_with("web", "web-0", &json!({}), refused);
+        set_requests(pod, "100m", "200Mi");
+        pending(pod, "Infeasible", "2026-01-01T12:00:00Z");
+    });
     fixture.pod("web", "web-1", &json!({"cpu": "1", "ready": false}));
-    let plan = fixture.decide(&mut RolloutState::default());
-    assert_eq!(
-        (plan.actions.len(), Fixture::reasons(&plan)),
-        (0, vec![SkipReason::EvictionTolerance]),
-        "only one of two serves"
-    );
+    // Only one of two serves.
+    fixture.check_skipped(SkipReason::EvictionTolerance);
     fixture.pod("web", "web-1", &json!({"cpu": "1"}));
-    assert_eq!(
-        decided(&fixture, &mut RolloutState::default()),
-        [to_a_core()]
-    );
+    check_first(&fixture, &[to_a_core()], "both serve");
 }
 
 #[test]
 fn a_resize_that_meets_too_many_requests_is_tried_again_later() {
     let mut fixture = fixture("InPlaceOrRecreate", 1);
-    let mut state = RolloutState::default();
-    assert_eq!(
-        round(
-            &fixture,
-            &mut state,
-            &ActionOutcome::TooManyRequests { retry_after: None }
-        ),
-        [to_a_core()]
-    );
-    let plan = fixture.decide(&mut state);
-    assert_eq!(
-        (plan.actions.len(), Fixture::reasons(&plan)),
-        (0, vec![SkipReason::BackingOff])
-    );
+    resize(&mut fixture, &TOO_MANY_REQUESTS);
+    let plan = fixture.check_skipped(SkipReason::BackingOff);
     assert_eq!(plan.wake_in, Some(Duration::from_secs(1)));
     fixture.now.monotonic += Duration::from_secs(1);
-    assert_eq!(decided(&fixture, &mut state), [to_a_core()]);
+    assert_eq!(all_requested(&fixture.pass()), [to_a_core()]);
 }
 
 #[test]
@@ -257,24 +236,20 @@ fn nothing_is_looked_at_every_second_for_what_only_a_change_can_help() {
     // Too few pods for an eviction.
     let mut fixture = fixture("InPlaceOrRecreate", 2);
     fixture.pod_with("web", "web-0", &json!({}), |pod| {
-        add_condition(pod, pending("Deferred", "2026-01-01T08:00:00Z"));
+        pending(pod, "Deferred", LONG_AGO);
     });
     fixture.pod("web", "web-1", &json!({"cpu": "1", "ready": false}));
-    let plan = fixture.decide(&mut RolloutState::default());
+    let plan = fixture.first_pass();
     assert_eq!(
-        (Fixture::reasons(&plan), plan.wake_in),
+        (reasons(&plan), plan.wake_in),
         (vec![SkipReason::ResizePending], None)
     );
 
     fixture.pod("web", "web-0", &json!({}));
-    let mut state = RolloutState::default();
+    resize(&mut fixture, &ActionOutcome::Rejected);
+    let plan = fixture.pass();
     assert_eq!(
-        round(&fixture, &mut state, &ActionOutcome::Rejected),
-        [to_a_core()]
-    );
-    let plan = fixture.decide(&mut state);
-    assert_eq!(
-        (Fixture::reasons(&plan), plan.wake_in),
+        (reasons(&plan), plan.wake_in),
         (vec![SkipReason::EvictionTolerance], None)
     );
 }
@@ -282,39 +257,25 @@ fn nothing_is_looked_at_every_second_for_what_only_a_change_can_help() {
 #[test]
 fn nodes_that_have_as_much_are_not_tried_again() {
     let mut fixture = fixture("InPlace", 2);
-    let node = json!({"metadata": {"name": "n1"}, "status": {"allocatable": {"cpu": "500m", "memory": "1Gi"}}});
-    let node: v1::Node = serde_json::from_value(node).expect("a node");
-    fixture
-        .view
-        .nodes
-        .apply(std::sync::Arc::new(Node::from_k8s(node)));
-    let mut state = RolloutState::default();
-    assert_eq!(
-        round(&fixture, &mut state, &ActionOutcome::Infeasible).len(),
-        1,
-        "one may be taken at a time"
-    );
-    let plan = fixture.decide(&mut state);
-    assert!(plan.actions.is_empty());
-    assert_eq!(Fixture::reasons(&plan), [SkipReason::KnownInfeasible]);
+    fixture.node("500m", "1Gi");
+    // One may be taken at a time.
+    resize(&mut fixture, &ActionOutcome::Infeasible);
+    fixture.check_skipped(SkipReason::KnownInfeasible);
 }
 
 #[test]
 fn a_resize_never_changes_the_quality_of_service() {
-    let best_effort = |fixture: &mut Fixture| {
+    for (mode, expected) in [("InPlace", vec![]), ("InPlaceOrRecreate", vec![evict()])] {
+        let mut fixture = fixture(mode, 1);
         fixture.pod_with("web", "web-0", &json!({}), |pod| {
             pod["spec"]["containers"][0]["resources"] = json!({});
         });
-    };
-    let mut fixture_ = fixture("InPlace", 1);
-    best_effort(&mut fixture_);
-    assert_eq!(
-        Fixture::reasons(&fixture_.decide(&mut RolloutState::default())),
-        [SkipReason::QosClass]
-    );
-    let mut fixture_ = fixture("InPlaceOrRecreate", 1);
-    best_effort(&mut fixture_);
-    assert_eq!(decided(&fixture_, &mut RolloutState::default()), [evict()]);
+        let plan = fixture.first_pass();
+        assert_eq!(all_requested(&plan), expected, "{mode}");
+        if expected.is_empty() {
+            assert_eq!(reasons(&plan), [SkipReason::QosClass]);
+        }
+    }
 }
 
 #[test]
@@ -322,16 +283,15 @@ fn nothing_is_done_outside_the_maintenance_window() {
     let mut fixture = fixture("Recreate", 1);
     let mut check = |annotation: &str, actions: usize| {
         fixture.annotate("web", MAINTENANCE_WINDOW, annotation);
-        let plan = fixture.decide(&mut RolloutState::default());
+        let plan = fixture.first_pass();
         assert_eq!(plan.actions.len(), actions, "{annotation}");
         plan.paused.first().map(|held| held.reason.clone())
     };
     assert_eq!(check("0 12 * * *; for=1h", 1), None);
-    let opens_in = Duration::from_hours(1);
-    assert_eq!(
-        check("0 13 * * *; for=1h", 0),
-        Some(VpaPauseReason::OutsideWindow { opens_in })
-    );
+    let closed = VpaPauseReason::OutsideWindow {
+        opens_in: Duration::from_hours(1),
+    };
+    assert_eq!(check("0 13 * * *; for=1h", 0), Some(closed));
     assert!(matches!(
         check("whenever", 0),
         Some(VpaPauseReason::InvalidWindow(_))

@@ -1,81 +1,72 @@
-//! Pods whose containers were killed soon after their start.
+//! Pods whose containers were OOM killed soon after their start.
 
 use std::time::Duration;
 
-use rollout::{ActionKind, ActionOutcome, ActionReason, QuickOomKill, RolloutState, SkipReason};
+use rollout::{ActionKind, ActionOutcome, ActionReason, QuickOomKill, SkipReason};
 use serde_json::{Value, json};
 
-use super::fixture::Fixture;
-use super::{ACCEPTED, carry_out, evicted};
+use super::fixture::{ACCEPTED, Fixture, evicted, only_action};
 
 pub(super) fn killed(pod: &mut Value) {
+    killed_at(pod, "2026-01-01T11:59:30Z", "2026-01-01T11:59:59Z");
+}
+
+/// The container ran between these times until it was OOM killed, and runs again.
+pub(super) fn killed_at(pod: &mut Value, started: &str, finished: &str) {
+    let terminated = json!({"exitCode": 137, "reason": "OOMKilled", "startedAt": started, "finishedAt": finished});
     pod["status"]["containerStatuses"] = json!([{
         "name": "app", "ready": true, "restartCount": 1, "image": "", "imageID": "",
-        "lastState": {"terminated": {
-            "exitCode": 137, "reason": "OOMKilled",
-            "startedAt": "2026-01-01T11:59:30Z", "finishedAt": "2026-01-01T11:59:59Z",
-        }},
+        "lastState": {"terminated": terminated},
     }]);
+}
+
+/// A second later than [`killed`].
+fn killed_again(pod: &mut Value) {
+    killed_at(pod, "2026-01-01T11:59:30Z", "2026-01-01T12:00:00Z");
+}
+
+/// A Deployment of one pod, which was killed.
+fn fixture(pod: &str) -> Fixture {
+    let mut fixture = Fixture::new();
+    fixture.workload("web", 1, &json!({"minReplicas": 1}));
+    fixture.pod_with("web", pod, &json!({}), killed);
+    fixture
 }
 
 #[test]
 fn a_kill_shows_for_a_second_before_its_pod_is_evicted() {
-    let mut fixture = Fixture::new();
-    fixture.workload("web", 1, &json!({"minReplicas": 1}));
-    fixture.pod_with("web", "web-0", &json!({}), killed);
-    let mut state = RolloutState::default();
-    let plan = fixture.decide(&mut state);
-    assert_eq!(
-        (plan.actions.len(), Fixture::reasons(&plan)),
-        (0, vec![SkipReason::RecentOomKill])
-    );
+    let mut fixture = fixture("web-0");
+    let plan = fixture.check_skipped(SkipReason::RecentOomKill);
     assert_eq!(plan.wake_in, Some(Duration::from_secs(1)));
     fixture.now.monotonic += Duration::from_secs(1);
-    let plan = fixture.decide(&mut state);
-    assert_eq!(
-        (evicted(&plan), plan.actions[0].reason),
-        (vec!["web-0"], ActionReason::QuickOom)
-    );
+    let plan = fixture.pass();
+    assert_eq!(evicted(&plan), ["web-0"]);
+    assert_eq!(plan.actions[0].reason, ActionReason::QuickOom);
 }
 
 #[test]
 fn each_kill_shows_for_a_second() {
-    let mut fixture = Fixture::new();
-    fixture.workload("web", 1, &json!({"minReplicas": 1}));
-    fixture.pod_with("web", "web-0", &json!({}), killed);
-    let mut state = RolloutState::default();
-    fixture.decide(&mut state);
+    let mut fixture = fixture("web-0");
+    fixture.pass();
     fixture.now.monotonic += Duration::from_secs(1);
-    fixture.pod_with("web", "web-0", &json!({}), |pod| {
-        killed(pod);
-        pod["status"]["containerStatuses"][0]["lastState"]["terminated"]["finishedAt"] =
-            json!("2026-01-01T12:00:00Z");
-    });
-    assert_eq!(
-        Fixture::reasons(&fixture.decide(&mut state)),
-        [SkipReason::RecentOomKill]
-    );
+    fixture.pod_with("web", "web-0", &json!({}), killed_again);
+    fixture.check_skipped(SkipReason::RecentOomKill);
     fixture.now.monotonic += Duration::from_secs(1);
-    assert_eq!(evicted(&fixture.decide(&mut state)), ["web-0"]);
+    fixture.check_evicted(&["web-0"], "a second after the second kill");
 }
 
 #[test]
 fn a_pod_that_stays_is_resized_at_once_and_says_what_was_killed() {
     let mut fixture = Fixture::new();
-    fixture.workload(
-        "web",
-        1,
-        &json!({"minReplicas": 1, "updateMode": "InPlaceOrRecreate"}),
-    );
+    let policy = json!({"minReplicas": 1, "updateMode": "InPlaceOrRecreate"});
+    fixture.workload("web", 1, &policy);
     fixture.pod_with("web", "web-0", &json!({}), |pod| {
         killed(pod);
         pod["spec"]["containers"][0]["resources"] =
             json!({"requests": {"cpu": "1", "memory": "60Mi"}, "limits": {"memory": "80Mi"}});
     });
-    let plan = fixture.decide(&mut RolloutState::default());
-    let [action] = plan.actions.as_slice() else {
-        panic!("one act: {plan:?}")
-    };
+    let plan = fixture.first_pass();
+    let action = only_action(&plan);
     assert!(
         matches!(action.kind, ActionKind::Resize { .. }),
         "{action:?}"
@@ -94,66 +85,49 @@ fn a_pod_that_stays_is_resized_at_once_and_says_what_was_killed() {
 
 #[test]
 fn killed_pods_that_come_back_as_they_were_are_left_alone_for_longer_and_longer() {
-    let mut fixture = Fixture::new();
-    fixture.workload("web", 1, &json!({"minReplicas": 1}));
-    fixture.pod_with("web", "web", &json!({}), killed);
-    let mut state = RolloutState::default();
-    fixture.decide(&mut state);
+    let mut fixture = fixture("web");
+    fixture.pass();
     fixture.now.monotonic += Duration::from_secs(1);
     for waits_seconds in [1, 2, 4, 8, 16] {
-        let plan = fixture.decide(&mut state);
+        let plan = fixture.pass();
         let [gone] = evicted(&plan)[..] else {
             panic!("one eviction: {plan:?}")
         };
-        let next = format!("{gone}x");
         assert_eq!(plan.actions[0].reason, ActionReason::QuickOom);
-        carry_out(&fixture, &mut state, &plan, &ACCEPTED);
+        fixture.report(&plan, &ACCEPTED);
         fixture.delete(gone);
         fixture.now.monotonic += Duration::from_millis(1);
-        fixture.pod_with("web", &next, &json!({}), killed);
+        fixture.pod_with("web", &format!("{gone}x"), &json!({}), killed);
         // Its kill is seen by others meanwhile.
-        fixture.decide(&mut state);
+        fixture.pass();
         fixture.now.monotonic += Duration::from_millis(waits_seconds * 1000 - 2);
-        let plan = fixture.decide(&mut state);
-        assert_eq!(
-            (evicted(&plan).len(), Fixture::reasons(&plan)),
-            (0, vec![SkipReason::EvictionIneffective]),
-            "{next}"
-        );
+        fixture.check_skipped(SkipReason::EvictionIneffective);
         fixture.now.monotonic += Duration::from_millis(2);
     }
 }
 
 #[test]
 fn each_kill_is_recorded_once_although_its_eviction_is_refused() {
-    let mut fixture = Fixture::new();
-    fixture.workload("web", 1, &json!({"minReplicas": 1}));
-    fixture.pod_with("web", "web-0", &json!({}), killed);
-    let mut state = RolloutState::default();
-    fixture.decide(&mut state);
-    let records = |fixture: &mut Fixture, state: &mut RolloutState| {
+    let mut fixture = fixture("web-0");
+    fixture.pass();
+    let records = |fixture: &mut Fixture| {
         fixture.now.monotonic += Duration::from_mins(1);
-        let plan = fixture.decide(state);
-        let [action] = plan.actions.as_slice() else {
-            panic!("one act: {plan:?}")
-        };
-        let is_recorded = state.unrecorded_oom_kill(action).is_some();
-        state.begin(action, fixture.now);
-        state.end(action, &ActionOutcome::Rejected, fixture.now);
+        let plan = fixture.pass();
+        let is_recorded = fixture
+            .state
+            .unrecorded_oom_kill(only_action(&plan))
+            .is_some();
+        fixture.report(&plan, &ActionOutcome::Rejected);
         is_recorded
     };
     assert_eq!(
-        [(); 3].map(|()| records(&mut fixture, &mut state)),
+        [(); 3].map(|()| records(&mut fixture)),
         [true, false, false]
     );
-    fixture.pod_with("web", "web-0", &json!({}), |pod| {
-        killed(pod);
-        pod["status"]["containerStatuses"][0]["lastState"]["terminated"]["finishedAt"] =
-            json!("2026-01-01T12:00:00Z");
-    });
-    fixture.decide(&mut state);
+    fixture.pod_with("web", "web-0", &json!({}), killed_again);
+    fixture.pass();
     assert_eq!(
-        [(); 2].map(|()| records(&mut fixture, &mut state)),
+        [(); 2].map(|()| records(&mut fixture)),
         [true, false],
         "there is another kill"
     );

@@ -1,5 +1,5 @@
-//! Autopilot's second recommender of one resource: sixteen models, of which the cheapest so far
-//! sets the limit.
+//! Autopilot's second recommender of one resource: sixteen models, of which the one with the least
+//! accumulated cost sets the limit.
 //!
 //! A model is a decay rate and a margin (`model.rs`). The choice minimises
 //! `cost + w_dm * [it is not the last chosen one] + w_dL * [its limit is not the last limit]`
@@ -147,10 +147,8 @@ mod tests {
     fn speeds_are_those_of_their_half_lives() {
         for (speed, hours) in SPEEDS.iter().zip([1.0, 4.0, 16.0, 64.0]) {
             let exact = 1.0 - (-1.0_f64 / (12.0 * hours)).exp2();
-            assert!(
-                (speed - exact).abs() < 1e-4 * exact,
-                "{hours} hours: {exact}"
-            );
+            let is_near = (speed - exact).abs() < 1e-4 * exact;
+            assert!(is_near, "{hours} hours: {exact}");
         }
     }
 
@@ -162,13 +160,8 @@ mod tests {
 
     #[test]
     fn a_lasting_step_is_followed_up_and_down() {
-        let step = [
-            vec![vec![40; 5]; 600],
-            vec![vec![80; 5]; 300],
-            vec![vec![40; 5]; 9000],
-        ]
-        .concat();
-        let limits = limits(&step);
+        let steady = |bucket, windows| vec![vec![bucket; 5]; windows];
+        let limits = limits(&[steady(40, 600), steady(80, 300), steady(40, 9000)].concat());
         assert_eq!(limits[599], Some(40));
         assert!(limits[899] >= Some(80), "{:?}", limits[899]);
         assert!(limits[9899] < Some(80), "{:?}", limits[9899]);

@@ -199,10 +199,8 @@ mod tests {
             assert_eq!(memory(&history), Some(400 << 20), "{method:?}");
             for window in 1..12 {
                 add(&mut history, &method, kill + window * 5, 300.0);
-                assert!(
-                    memory(&history) >= Some(400 << 20),
-                    "{method:?}, window {window}"
-                );
+                let memory = memory(&history);
+                assert!(memory >= Some(400 << 20), "{method:?}, window {window}");
             }
             for window in 12..36 {
                 add(&mut history, &method, kill + window * 5, 300.0);

@@ -154,11 +154,8 @@ mod tests {
         // 1/3 of the weight at 9, then 2/3 at 3.
         check(&[&[(9, 1.0)], &[(3, 1.0)]], None, 9);
         // 1/15 at 9.
-        check(
-            &[&[(9, 1.0)], &[(3, 1.0)], &[(3, 1.0)], &[(3, 1.0)]],
-            None,
-            3,
-        );
+        let once: &[_] = &[(3, 1.0)];
+        check(&[&[(9, 1.0)], once, once, once], None, 3);
     }
 
     #[test]

@@ -163,8 +163,9 @@ mod tests {
             recommender.close(&rule, *window, &counts(*cores, 1));
         }
         let found = recommender.limit().unwrap_or(0.0);
+        let is_near = (found - expected).abs() < 1e-9 * expected.max(1.0);
         assert!(
-            (found - expected).abs() < 1e-9 * expected.max(1.0),
+            is_near,
             "{statistic:?} of {usage:?}: {found}, not {expected}"
         );
     }
@@ -174,27 +175,19 @@ mod tests {
 
     #[test]
     fn a_window_counts_half_as_much_after_a_half_life() {
-        check(Statistic::Average, &[(0, 1.0)], bound(1.0));
+        let check = |usage: &[_], expected| check(Statistic::Average, usage, expected);
+        check(&[(0, 1.0)], bound(1.0));
         // Far enough that the last hour has only the second value: (1/2 * a + b) / (3/2).
-        check(
-            Statistic::Average,
-            &[(0, 1.0), (HALF_LIFE, 4.0)],
-            (0.5 * bound(1.0) + bound(4.0)) / 1.5,
-        );
-        check(
-            Statistic::Average,
-            &[(0, 4.0), (2 * HALF_LIFE, 1.0)],
-            (0.25 * bound(4.0) + bound(1.0)) / 1.25,
-        );
+        let expected = (0.5 * bound(1.0) + bound(4.0)) / 1.5;
+        check(&[(0, 1.0), (HALF_LIFE, 4.0)], expected);
+        let expected = (0.25 * bound(4.0) + bound(1.0)) / 1.25;
+        check(&[(0, 4.0), (2 * HALF_LIFE, 1.0)], expected);
     }
 
     #[test]
     fn a_gap_without_samples_changes_no_proportion() {
-        check(
-            Statistic::Average,
-            &[(0, 1.0), (1_000_000, 4.0), (1_000_012, 4.0)],
-            bound(4.0),
-        );
+        let usage = [(0, 1.0), (1_000_000, 4.0), (1_000_012, 4.0)];
+        check(Statistic::Average, &usage, bound(4.0));
     }
 
     #[test]

@@ -68,10 +68,8 @@ mod tests {
     fn check(statistic: Statistic, usage: &[(f64, f64)], expected: f64) {
         let peak = usage.iter().map(|(bound, _)| *bound).fold(0.0, f64::max);
         let found = statistic.of(usage, peak);
-        assert!(
-            (found - expected).abs() < 1e-12,
-            "{statistic:?} of {usage:?}: {found}"
-        );
+        let is_near = (found - expected).abs() < 1e-12;
+        assert!(is_near, "{statistic:?} of {usage:?}: {found}");
     }
 
     /// The example of the paper.
@@ -83,11 +81,8 @@ mod tests {
         check(Statistic::LoadPercentile(9.0 / 19.0), &PAPER, 1.0);
         check(Statistic::LoadPercentile(0.5), &PAPER, 10.0);
         check(Statistic::LoadPercentile(0.9), &[], 0.0);
-        check(
-            Statistic::LoadPercentile(0.0),
-            &[(0.0, 5.0), (2.0, 1.0)],
-            2.0,
-        );
+        let idle = [(0.0, 5.0), (2.0, 1.0)];
+        check(Statistic::LoadPercentile(0.0), &idle, 2.0);
     }
 
     #[test]

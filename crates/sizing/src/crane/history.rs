@@ -108,9 +108,8 @@ mod tests {
             history.add_cpu(&config, *cores, now);
             history.add_memory(&config, 1.0, now);
         }
-        history
-            .recommend(&config, now)
-            .map(|(cpu, _)| cpu.millicores())
+        let recommended = history.recommend(&config, now);
+        recommended.map(|(cpu, _)| cpu.millicores())
     }
 
     #[test]
@@ -119,16 +118,10 @@ mod tests {
         assert_eq!(cpu_after(&[(0, 2.0), (1, 0.5)]), Some(2415));
         assert_eq!(cpu_after(&[(0, 2.0), (7 * 24, 0.5)]), Some(2415));
         assert_eq!(cpu_after(&[(0, 2.0), (8 * 24, 0.5)]), Some(690));
-        assert_eq!(
-            cpu_after(&[(48, 0.5), (47, 2.0)]),
-            Some(690),
-            "too late for any block"
-        );
-        assert_eq!(
-            cpu_after(&[(0, 0.5), (48, 0.5), (47, 2.0)]),
-            Some(2415),
-            "late, and counted"
-        );
+        // Too late for any block.
+        assert_eq!(cpu_after(&[(48, 0.5), (47, 2.0)]), Some(690));
+        // Late, and counted.
+        assert_eq!(cpu_after(&[(0, 0.5), (48, 0.5), (47, 2.0)]), Some(2415));
     }
 
     #[test]
@@ -137,9 +130,8 @@ mod tests {
         let mut history = CraneHistory::new();
         history.add_memory(&config, 1.0, at(0));
         let memory = |history: &CraneHistory, hour| {
-            history
-                .recommend(&config, at(hour))
-                .map(|(_, memory)| memory.bytes())
+            let recommended = history.recommend(&config, at(hour));
+            recommended.map(|(_, memory)| memory.bytes())
         };
         history.add_oom(Memory::from_bytes(2 * GIB), at(0));
         history.add_oom(Memory::from_bytes(GIB), at(1));

@@ -1,5 +1,5 @@
-//! Machine sizes: the smallest CPU class that fits the CPU and has a memory size that fits the
-//! memory.
+//! List of allowed container sizes: the smallest CPU class that fits the CPU and has a memory size
+//! that fits the memory.
 //!
 //! Source: `pkg/recommendation/recommender/resource/resource_spec.go`. There the result is printed
 //! with two decimals; here it is exact.
@@ -94,10 +94,8 @@ mod tests {
     fn check(list: &str, millicores: i64, bytes: i64, expected: Option<(i64, i64)>) {
         let list = Specifications::parse(list).expect("a list");
         let fit = list.fit(Cpu::from_millicores(millicores), Memory::from_bytes(bytes));
-        assert_eq!(
-            fit.map(|(cpu, memory)| (cpu.millicores(), memory.bytes())),
-            expected
-        );
+        let fit = fit.map(|(cpu, memory)| (cpu.millicores(), memory.bytes()));
+        assert_eq!(fit, expected);
     }
 
     #[test]

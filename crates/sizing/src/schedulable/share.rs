@@ -99,19 +99,14 @@ mod tests {
     use super::*;
 
     fn check(stakes: &[(i64, i64)], room: i128, expected: Option<&[i64]>) {
-        let stakes: Vec<_> = stakes
-            .iter()
-            .map(|(amount, floor)| Claim {
-                amount: *amount,
-                floor: *floor,
-                weight: (1, 1),
-            })
-            .collect();
-        assert_eq!(
-            share(&stakes, room).as_deref(),
-            expected,
-            "{stakes:?} in {room}"
-        );
+        let claim = |(amount, floor): &(i64, i64)| Claim {
+            amount: *amount,
+            floor: *floor,
+            weight: (1, 1),
+        };
+        let stakes: Vec<_> = stakes.iter().map(claim).collect();
+        let shares = share(&stakes, room);
+        assert_eq!(shares.as_deref(), expected, "{stakes:?} in {room}");
     }
 
     #[test]

@@ -50,13 +50,9 @@ fn of(resource: &str) -> &'static Buckets {
 
 fn check_starts(buckets: &Buckets, count: usize, stride: usize, starts: &[Double]) {
     assert_eq!(buckets.count(), count);
-    for (index, start) in starts.iter().enumerate() {
-        assert_eq!(
-            buckets.start(index * stride).to_bits(),
-            start.0.to_bits(),
-            "start of bucket {}",
-            index * stride
-        );
+    for (index, start) in (0..).step_by(stride).zip(starts) {
+        let ours = buckets.start(index);
+        assert_eq!(ours.to_bits(), start.0.to_bits(), "start of bucket {index}");
     }
 }
 
@@ -67,11 +63,8 @@ fn check(case: &Case) {
             find_bucket,
         } => {
             for Find { value, bucket } in find_bucket {
-                assert_eq!(
-                    of(resource).find(value.0),
-                    *bucket,
-                    "bucket of {value:?} {resource}"
-                );
+                let found = of(resource).find(value.0);
+                assert_eq!(found, *bucket, "bucket of {value:?} {resource}");
             }
         }
         Case::Starts {

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use model::{Allowed, ControlledValues, Limits, NamespaceLimits, Recommendation, ResourceList};
 use serde::Deserialize;
-use serde_json::Value;
+use serde_json::{Value, json};
 use sizing::{DEFAULT_CONTAINER, PodContainer, cap_for_pod};
 use testing::vectors::each_case;
 
@@ -92,18 +92,11 @@ struct Expected {
 }
 
 fn allowed<'a>(spec: &'a VpaSpec, container: &str) -> Allowed<'a> {
-    let policies = spec
-        .resource_policy
-        .as_ref()
-        .map_or(&[][..], |policy| &policy.container_policies);
-    let named = policies
-        .iter()
-        .find(|policy| policy.container_name == container);
-    let policy = named.or_else(|| {
-        policies
-            .iter()
-            .rfind(|policy| policy.container_name == DEFAULT_CONTAINER)
-    });
+    let policies = spec.resource_policy.iter();
+    let mut policies = policies.flat_map(|policy| &policy.container_policies);
+    let mut all = policies.clone();
+    let named = policies.find(|policy| policy.container_name == container);
+    let policy = named.or_else(|| all.rfind(|policy| policy.container_name == DEFAULT_CONTAINER));
     policy.map_or_else(Allowed::default, |policy| Allowed {
         min: Some(&policy.min_allowed),
         max: Some(&policy.max_allowed),
@@ -117,13 +110,11 @@ fn allowed<'a>(spec: &'a VpaSpec, container: &str) -> Allowed<'a> {
 impl Case {
     fn containers(&self) -> Vec<PodContainer<'_>> {
         let reported = |name: &str| {
-            let status = self
-                .pod
-                .status
-                .container_statuses
-                .iter()
-                .find(|status| status.name == name);
-            status.and_then(|status| status.resources.as_ref())
+            let mut statuses = self.pod.status.container_statuses.iter();
+            statuses
+                .find(|status| status.name == name)?
+                .resources
+                .as_ref()
         };
         let containers = self.pod.spec.containers.iter().map(|container| {
             let Resources { requests, limits } =
@@ -168,20 +159,14 @@ fn vectors_capping_pod() {
             return;
         }
         let (recommendation, mut notes) = match capped {
-            Some(capped) => (
-                Some(serde_json::to_value(&capped.recommendation).unwrap()),
-                capped.notes,
-            ),
+            Some(capped) => (Some(json!(capped.recommendation)), capped.notes),
             None => (None, BTreeMap::new()),
         };
         for notes in notes.values_mut() {
             notes.sort();
         }
         assert_eq!(recommendation, case.expect.recommendation, "case {index}");
-        assert_eq!(
-            notes,
-            case.expect.annotations.unwrap_or_default(),
-            "case {index}"
-        );
+        let expected = case.expect.annotations.unwrap_or_default();
+        assert_eq!(notes, expected, "case {index}");
     });
 }

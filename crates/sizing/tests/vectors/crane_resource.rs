@@ -110,11 +110,9 @@ impl Case {
 
 fn histogram(predictor: &PercentilePredictor, series: Option<&[Vec<f64>]>) -> WeightedHistogram {
     let mut histogram = WeightedHistogram::default();
-    series
-        .unwrap_or_default()
-        .iter()
-        .flatten()
-        .for_each(|value| predictor.add(&mut histogram, *value));
+    for value in series.into_iter().flatten().flatten() {
+        predictor.add(&mut histogram, *value);
+    }
     histogram
 }
 
@@ -134,10 +132,8 @@ fn vectors_crane_resource() {
             CraneConfig::new(setting).unwrap_or_else(|error| panic!("case {number}: {error}"));
         let recommended = case.recommend(&config);
         assert_eq!(recommended.is_none(), case.expect.error, "case {number}");
-        let expected = case
-            .expect
-            .recommended_info
-            .map(|patch| patch.spec.template.spec.containers);
+        let expected = case.expect.recommended_info;
+        let expected = expected.map(|patch| patch.spec.template.spec.containers);
         assert_eq!(recommended, expected, "case {number}: {:?}", case.config);
     });
 }

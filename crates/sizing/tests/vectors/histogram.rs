@@ -65,27 +65,20 @@ struct State {
 
 fn check_state(shape: &Shape, histogram: &DecayingHistogram, expected: &State, step: &str) {
     assert_eq!(histogram.is_empty(), expected.empty, "{step}: empty");
-    for (fraction, percentile) in [0.0, 0.1, 0.5, 0.9, 0.95, 1.0]
-        .into_iter()
-        .zip(&expected.percentiles)
-    {
+    let fractions = [0.0, 0.1, 0.5, 0.9, 0.95, 1.0];
+    for (fraction, Double(expected)) in fractions.into_iter().zip(&expected.percentiles) {
         let ours = histogram.percentile(shape, fraction);
-        assert_eq!(
-            ours.to_bits(),
-            percentile.0.to_bits(),
-            "{step}: percentile {fraction} is {ours}, not {percentile:?}"
-        );
+        let message = format!("{step}: percentile {fraction} is {ours}, not {expected}");
+        assert_eq!(ours.to_bits(), expected.to_bits(), "{message}");
     }
     assert_eq!(histogram.save(), expected.checkpoint, "{step}: checkpoint");
 }
 
 fn to_whole_seconds(checkpoint: &mut HistogramCheckpoint) {
-    let down = TimestampRound::new()
-        .smallest(Unit::Second)
-        .mode(RoundMode::Floor);
-    checkpoint.reference_timestamp = checkpoint
-        .reference_timestamp
-        .map(|time| time.round(down).unwrap());
+    let down = TimestampRound::new().smallest(Unit::Second);
+    let down = down.mode(RoundMode::Floor);
+    let reference = checkpoint.reference_timestamp;
+    checkpoint.reference_timestamp = reference.map(|time| time.round(down).unwrap());
 }
 
 fn check(buckets: &'static Buckets, case: &Case, name: &str) {
@@ -125,17 +118,13 @@ fn check(buckets: &'static Buckets, case: &Case, name: &str) {
                 histograms[*hist as usize].merge(&shape, &absorbed);
                 // Upstream also rescales the merged histogram; here merging does not change it, and
                 // later steps start from upstream's.
-                if let Some(reference) =
-                    reference.filter(|reference| absorbed.reference() < Some(*reference))
+                let other = &mut histograms[*other as usize];
+                if let Some(reference) = reference
+                    && absorbed.reference() < Some(reference)
                 {
-                    histograms[*other as usize].shift_reference(shape.half_life, reference);
+                    other.shift_reference(shape.half_life, reference);
                 }
-                check_state(
-                    &shape,
-                    &histograms[*other as usize],
-                    other_after,
-                    &format!("{step}, other"),
-                );
+                check_state(&shape, other, other_after, &format!("{step}, other"));
                 hist
             }
             Op::SaveAndLoadFresh { from, hist } => {
@@ -151,11 +140,8 @@ fn check(buckets: &'static Buckets, case: &Case, name: &str) {
                 checkpoint,
                 error,
             } => {
-                assert_eq!(
-                    histograms[*hist as usize].load(checkpoint).is_err(),
-                    *error,
-                    "{step}: error"
-                );
+                let loaded = histograms[*hist as usize].load(checkpoint);
+                assert_eq!(loaded.is_err(), *error, "{step}: error");
                 hist
             }
         };

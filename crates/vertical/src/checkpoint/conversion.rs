@@ -91,10 +91,8 @@ mod tests {
 
     fn check(stored: &str, expected: &str) {
         let stored: Checkpoint = serde_json::from_str(stored).expect("a checkpoint");
-        assert_eq!(
-            serde_json::to_string(&to_object(stored)).expect("a status"),
-            expected
-        );
+        let status = serde_json::to_string(&to_object(stored));
+        assert_eq!(status.expect("a status"), expected);
     }
 
     const WHOLE: &str = concat!(

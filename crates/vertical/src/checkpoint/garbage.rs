@@ -86,13 +86,9 @@ pub fn unused(
 /// have been measured until then.
 fn last_heard(checkpoint: &Checkpoint) -> Option<Timestamp> {
     let status = checkpoint.status.as_ref();
-    let sample = status.and_then(|status| {
-        status
-            .last_sample_start
-            .as_ref()
-            .or(status.last_update_time.as_ref())
-    });
-    sample.map(|time| time.0).or(checkpoint.created)
+    let sample = status.and_then(|status| status.last_sample_start.as_ref());
+    let written = status.and_then(|status| status.last_update_time.as_ref());
+    sample.or(written).map(|time| time.0).or(checkpoint.created)
 }
 
 /// The checkpoints that were unused in the last round, by UID.
@@ -102,16 +98,13 @@ pub struct UnusedCandidates(BTreeMap<String, UnusedReason>);
 impl UnusedCandidates {
     /// Returns the checkpoints that were unused in the last round for the same reason. The others
     /// become candidates.
-    pub fn confirm(&mut self, unused: Vec<UnusedCheckpoint>) -> Vec<UnusedCheckpoint> {
+    pub fn confirm(&mut self, mut unused: Vec<UnusedCheckpoint>) -> Vec<UnusedCheckpoint> {
         let now = unused
             .iter()
-            .map(|unused| (unused.uid.clone(), unused.reason))
-            .collect();
-        let before = std::mem::replace(&mut self.0, now);
+            .map(|unused| (unused.uid.clone(), unused.reason));
+        let before = std::mem::replace(&mut self.0, now.collect());
+        unused.retain(|unused| before.get(&unused.uid) == Some(&unused.reason));
         unused
-            .into_iter()
-            .filter(|unused| before.get(&unused.uid) == Some(&unused.reason))
-            .collect()
     }
 }
 
@@ -119,42 +112,27 @@ impl UnusedCandidates {
 mod tests {
     use std::sync::Arc;
 
-    use api::checkpoint::{
-        VerticalPodAutoscalerCheckpointSpec, VerticalPodAutoscalerCheckpointStatus,
-    };
+    use api::checkpoint::VerticalPodAutoscalerCheckpointStatus;
     use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
     use serde_json::json;
 
     use super::*;
-    use crate::fixture;
-
-    fn at(second: i64) -> Timestamp {
-        Timestamp::from_second(second).expect("in range")
-    }
+    use crate::fixture::{self, at};
 
     fn checkpoint(autoscaler: &str, container: &str, last_sample: Option<i64>) -> Arc<Checkpoint> {
-        let name = format!("{autoscaler}-{container}");
-        Arc::new(Checkpoint {
-            uid: name.clone(),
-            key: ObjectKey::new("shop", name),
-            created: Some(at(1)),
-            spec: VerticalPodAutoscalerCheckpointSpec {
-                vpa_object_name: autoscaler.to_owned(),
-                container_name: container.to_owned(),
-            },
-            status: Some(VerticalPodAutoscalerCheckpointStatus {
-                last_sample_start: last_sample.map(|second| Time(at(second))),
-                ..Default::default()
-            }),
-        })
+        let status = VerticalPodAutoscalerCheckpointStatus {
+            last_sample_start: last_sample.map(|second| Time(at(second))),
+            ..Default::default()
+        };
+        let mut checkpoint = fixture::checkpoint(autoscaler, container, Some(status));
+        checkpoint.created = Some(at(1));
+        Arc::new(checkpoint)
     }
 
     /// The VPA object `web` names another recommender: it counts all the same.
     fn autoscalers() -> Table<Autoscaler> {
-        let web = fixture::autoscaler(
-            "web",
-            &json!({"spec": {"recommenders": [{"name": "another"}]}}),
-        );
+        let another = json!({"spec": {"recommenders": [{"name": "another"}]}});
+        let web = fixture::autoscaler("web", &another);
         let mut table = Table::default();
         table.apply(Arc::new(web));
         table
@@ -167,40 +145,35 @@ mod tests {
         let is_abandoned = |checkpoint: &Checkpoint, last_heard: Option<Timestamp>| {
             checkpoint.spec.container_name != "main" && last_heard.is_none_or(|last| last < at(100))
         };
-        unused(&table, &autoscalers(), is_abandoned, |checkpoint| {
-            checkpoint.spec.container_name.starts_with("job-")
-        })
-    }
-
-    fn check(checkpoints: &[Arc<Checkpoint>], expected: &[(&str, UnusedReason)]) {
-        let found = look(checkpoints);
-        let found: Vec<_> = found
-            .iter()
-            .map(|unused| (unused.key.name.as_str(), unused.reason))
-            .collect();
-        assert_eq!(found, expected);
+        let is_omitted =
+            |checkpoint: &Checkpoint| checkpoint.spec.container_name.starts_with("job-");
+        unused(&table, &autoscalers(), is_abandoned, is_omitted)
     }
 
     #[test]
     fn checkpoints_go_with_their_vpa_object_and_with_their_container() {
-        check(&[checkpoint("web", "main", Some(50))], &[]);
-        check(
-            &[checkpoint("gone", "main", Some(500))],
-            &[("gone-main", UnusedReason::NoAutoscaler)],
-        );
-        check(
-            &[checkpoint("web", "old", Some(99))],
-            &[("web-old", UnusedReason::NoContainer)],
-        );
-        check(&[checkpoint("web", "old", Some(100))], &[]);
-        check(
-            &[checkpoint("web", "old", None)],
-            &[("web-old", UnusedReason::NoContainer)],
-        );
-        check(
-            &[checkpoint("web", "job-1", Some(100))],
-            &[("web-job-1", UnusedReason::TooManyContainers)],
-        );
+        for (autoscaler, container, last_sample, expected) in [
+            ("web", "main", Some(50), None),
+            ("gone", "main", Some(500), Some(UnusedReason::NoAutoscaler)),
+            ("web", "old", Some(99), Some(UnusedReason::NoContainer)),
+            ("web", "old", Some(100), None),
+            ("web", "old", None, Some(UnusedReason::NoContainer)),
+            (
+                "web",
+                "job-1",
+                Some(100),
+                Some(UnusedReason::TooManyContainers),
+            ),
+        ] {
+            let checkpoint = checkpoint(autoscaler, container, last_sample);
+            let found = look(&[Arc::clone(&checkpoint)]);
+            assert!(found.iter().all(|unused| unused.key == checkpoint.key));
+            let reasons = found.iter().map(|unused| unused.reason);
+            assert!(
+                reasons.eq(expected),
+                "{autoscaler} {container} {last_sample:?}"
+            );
+        }
     }
 
     #[test]
@@ -214,10 +187,8 @@ mod tests {
         }
         assert_eq!(look(&[]), 0);
         assert_eq!(look(&[Arc::clone(&gone)]), 0, "it begins anew");
-        let made_again = Arc::new(Checkpoint {
-            uid: "another".to_owned(),
-            ..(*gone).clone()
-        });
-        assert_eq!(look(&[made_again]), 0, "another object");
+        let mut made_again = (*gone).clone();
+        made_again.uid = "another".to_owned();
+        assert_eq!(look(&[Arc::new(made_again)]), 0, "another object");
     }
 }

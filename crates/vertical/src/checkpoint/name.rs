@@ -45,12 +45,8 @@ pub fn choose(
 ) -> ObjectKey {
     let [whole, hashed] = names(autoscaler, container);
     let is_own = |checkpoint: &Checkpoint| is_of(&checkpoint.spec, &autoscaler.name, container);
-    let has_hashed = checkpoints
-        .get(&hashed)
-        .is_some_and(|checkpoint| is_own(checkpoint));
-    let is_taken = checkpoints
-        .get(&whole)
-        .is_some_and(|checkpoint| !is_own(checkpoint));
+    let has_hashed = checkpoints.get(&hashed).is_some_and(|found| is_own(found));
+    let is_taken = checkpoints.get(&whole).is_some_and(|found| !is_own(found));
     if has_hashed || is_taken || whole.name.len() > MAX {
         hashed
     } else {
@@ -63,6 +59,7 @@ mod tests {
     use std::sync::Arc;
 
     use super::*;
+    use crate::fixture;
 
     const HASHED: &str = "a-b-c-9eece1bc4331d2a5";
 
@@ -71,22 +68,12 @@ mod tests {
     fn check(stored: &[(&str, &str, &str)], expected: &str) {
         let mut table = Table::default();
         for (name, autoscaler, container) in stored {
-            table.apply(Arc::new(Checkpoint {
-                key: ObjectKey::new("shop", *name),
-                uid: String::new(),
-                created: None,
-                spec: VerticalPodAutoscalerCheckpointSpec {
-                    vpa_object_name: (*autoscaler).to_owned(),
-                    container_name: (*container).to_owned(),
-                },
-                status: None,
-            }));
+            let mut checkpoint = fixture::checkpoint(autoscaler, container, None);
+            (*name).clone_into(&mut checkpoint.key.name);
+            table.apply(Arc::new(checkpoint));
         }
-        assert_eq!(
-            choose(&table, &ObjectKey::new("shop", "a"), "b-c").name,
-            expected,
-            "{stored:?}"
-        );
+        let chosen = choose(&table, &ObjectKey::new("shop", "a"), "b-c");
+        assert_eq!(chosen.name, expected, "{stored:?}");
     }
 
     #[test]

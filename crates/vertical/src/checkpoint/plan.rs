@@ -1,4 +1,5 @@
-//! Order in which VPA objects are stored, and the action for each of their checkpoints.
+//! Plan of a round of checkpoints: order of the VPA objects, and the action for each of their
+//! checkpoints.
 //!
 //! Upstream rewrites every checkpoint each minute, changed or not. Here an object is written only
 //! when its content changes.
@@ -90,18 +91,18 @@ fn holds(
         && *total_samples_count == content.total_samples_count
 }
 
+fn last_sample(status: &VerticalPodAutoscalerCheckpointStatus) -> Option<Timestamp> {
+    status.last_sample_start.as_ref().map(|time| time.0)
+}
+
 /// Whether the object has samples and nothing was measured here, or whether it has far more
 /// samples, the last less than [`RETENTION`] before ours. Such history was lost here, not expired.
 fn is_richer(
     status: &VerticalPodAutoscalerCheckpointStatus,
     content: &VerticalPodAutoscalerCheckpointStatus,
 ) -> bool {
-    let last = |status: &VerticalPodAutoscalerCheckpointStatus| {
-        status.last_sample_start.as_ref().map(|time| time.0)
-    };
-    let is_young = last(status)
-        .zip(last(content))
-        .is_some_and(|(stored, own)| own.duration_since(stored) < RETENTION);
+    let both = last_sample(status).zip(last_sample(content));
+    let is_young = both.is_some_and(|(stored, own)| own.duration_since(stored) < RETENTION);
     let (stored, own) = (status.total_samples_count, content.total_samples_count);
     (own == 0 && stored > 0) || (is_young && stored / FAR_MORE > own)
 }
@@ -112,11 +113,9 @@ fn is_newer(
     content: &VerticalPodAutoscalerCheckpointStatus,
     now: Timestamp,
 ) -> bool {
-    let last = |status: &VerticalPodAutoscalerCheckpointStatus| {
-        status.last_sample_start.as_ref().map(|time| time.0)
-    };
-    last(status)
-        .is_some_and(|stored| stored <= now && last(content).is_none_or(|known| known < stored))
+    let known = last_sample(content);
+    last_sample(status)
+        .is_some_and(|stored| stored <= now && known.is_none_or(|known| known < stored))
 }
 
 /// The checkpoints of one VPA object.
@@ -134,23 +133,13 @@ pub fn stored_checkpoints(
 ) -> BTreeMap<ObjectKey, StoredCheckpoints> {
     let mut stored = BTreeMap::new();
     for checkpoint in checkpoints.iter() {
-        let time = checkpoint
-            .status
-            .as_ref()
-            .and_then(|status| status.last_update_time.as_ref());
-        let time = time.map_or(Timestamp::MIN, |time| time.0);
-        stored
-            .entry(checkpoint.autoscaler())
-            .and_modify(|all: &mut StoredCheckpoints| {
-                *all = StoredCheckpoints {
-                    oldest: time.min(all.oldest),
-                    count: all.count + 1,
-                }
-            })
-            .or_insert(StoredCheckpoints {
-                oldest: time,
-                count: 1,
-            });
+        let status = checkpoint.status.as_ref();
+        let time = status.and_then(|status| status.last_update_time.as_ref());
+        let oldest = time.map_or(Timestamp::MIN, |time| time.0);
+        let none = StoredCheckpoints { oldest, count: 0 };
+        let all = stored.entry(checkpoint.autoscaler()).or_insert(none);
+        all.oldest = all.oldest.min(oldest);
+        all.count += 1;
     }
     stored
 }
@@ -171,17 +160,14 @@ pub fn by_last_maintained(mut autoscalers: Vec<(ObjectKey, LastMaintained)>) -> 
 mod tests {
     use std::sync::Arc;
 
-    use api::checkpoint::{HistogramCheckpoint, VerticalPodAutoscalerCheckpointSpec};
+    use api::checkpoint::HistogramCheckpoint;
     use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
     use super::*;
+    use crate::fixture::{at, checkpoint};
 
     const NOW: i64 = 1000;
     const DAY: i64 = 86_400;
-
-    fn at(second: i64) -> Timestamp {
-        Timestamp::from_second(second).expect("in range")
-    }
 
     fn status(
         written: i64,
@@ -200,83 +186,47 @@ mod tests {
         }
     }
 
-    fn object(
-        autoscaler: &str,
-        container: &str,
-        status: Option<VerticalPodAutoscalerCheckpointStatus>,
-    ) -> Checkpoint {
-        Checkpoint {
-            key: ObjectKey::new("shop", "a-b-c"),
-            uid: String::new(),
-            created: None,
-            spec: VerticalPodAutoscalerCheckpointSpec {
-                vpa_object_name: autoscaler.to_owned(),
-                container_name: container.to_owned(),
-            },
-            status,
-        }
+    fn object(status: Option<VerticalPodAutoscalerCheckpointStatus>) -> Checkpoint {
+        checkpoint("a", "b-c", status)
     }
 
     /// The content here: last sample at second 500, weight 1.
+    #[track_caller]
     fn check(object: Option<&Checkpoint>, expected: CheckpointAction) {
         let content = status(NOW, Some(500), 1.0);
-        assert_eq!(
-            checkpoint_action("a", "b-c", &content, object, true, at(NOW)),
-            expected,
-            "{object:?}"
-        );
-        let without_room = if expected == CheckpointAction::Create {
-            CheckpointAction::TooMany
-        } else {
-            expected
+        let action = |has_room| checkpoint_action("a", "b-c", &content, object, has_room, at(NOW));
+        let without_room = match expected {
+            CheckpointAction::Create => CheckpointAction::TooMany,
+            other => other,
         };
         assert_eq!(
-            checkpoint_action("a", "b-c", &content, object, false, at(NOW)),
-            without_room,
+            [true, false].map(action),
+            [expected, without_room],
             "{object:?}"
         );
+    }
+
+    fn check_stored(status: VerticalPodAutoscalerCheckpointStatus, expected: CheckpointAction) {
+        check(Some(&object(Some(status))), expected);
     }
 
     #[test]
     fn an_object_is_written_only_when_it_holds_something_else() {
         check(None, CheckpointAction::Create);
-        check(Some(&object("a", "b-c", None)), CheckpointAction::Fill);
-        check(
-            Some(&object("a", "b-c", Some(status(1, Some(500), 1.0)))),
-            CheckpointAction::Unchanged,
-        );
-        check(
-            Some(&object("a", "b-c", Some(status(1, Some(500), 1.5)))),
-            CheckpointAction::Replace,
-        );
-        check(
-            Some(&object("a", "b-c", Some(status(1, Some(499), 1.0)))),
-            CheckpointAction::Replace,
-        );
-        let other_version = VerticalPodAutoscalerCheckpointStatus {
-            version: "v2".to_owned(),
-            ..status(1, Some(1), 1.0)
-        };
-        check(
-            Some(&object("a", "b-c", Some(other_version))),
-            CheckpointAction::Replace,
-        );
+        check(Some(&object(None)), CheckpointAction::Fill);
+        check_stored(status(1, Some(500), 1.0), CheckpointAction::Unchanged);
+        check_stored(status(1, Some(500), 1.5), CheckpointAction::Replace);
+        check_stored(status(1, Some(499), 1.0), CheckpointAction::Replace);
+        let mut other_version = status(1, Some(1), 1.0);
+        other_version.version = "v2".to_owned();
+        check_stored(other_version, CheckpointAction::Replace);
     }
 
     #[test]
     fn later_samples_than_ours_stay_unless_they_are_from_the_future() {
-        check(
-            Some(&object("a", "b-c", Some(status(1, Some(501), 9.0)))),
-            CheckpointAction::Newer,
-        );
-        check(
-            Some(&object("a", "b-c", Some(status(1, Some(NOW + 1), 9.0)))),
-            CheckpointAction::Replace,
-        );
-        check(
-            Some(&object("a", "b-c", Some(status(1, None, 9.0)))),
-            CheckpointAction::Replace,
-        );
+        check_stored(status(1, Some(501), 9.0), CheckpointAction::Newer);
+        check_stored(status(1, Some(NOW + 1), 9.0), CheckpointAction::Replace);
+        check_stored(status(1, None, 9.0), CheckpointAction::Replace);
     }
 
     #[test]
@@ -288,12 +238,9 @@ mod tests {
         let check = |ours, stored, age, expected| {
             let now = at(10 * DAY);
             let content = counted(ours, 10 * DAY);
-            let object = object("a", "b-c", Some(counted(stored, 10 * DAY - age)));
-            assert_eq!(
-                checkpoint_action("a", "b-c", &content, Some(&object), true, now),
-                expected,
-                "{ours} {stored} {age}"
-            );
+            let object = object(Some(counted(stored, 10 * DAY - age)));
+            let action = checkpoint_action("a", "b-c", &content, Some(&object), true, now);
+            assert_eq!(action, expected, "{ours} {stored} {age}");
         };
         check(1, 10_000, DAY, CheckpointAction::Richer);
         check(100, 10_000, DAY, CheckpointAction::Replace);
@@ -305,7 +252,7 @@ mod tests {
 
     #[test]
     fn an_object_of_another_container_is_left_alone() {
-        check(Some(&object("a-b", "c", None)), CheckpointAction::Taken);
+        check(Some(&checkpoint("a-b", "c", None)), CheckpointAction::Taken);
     }
 
     #[test]
@@ -315,19 +262,15 @@ mod tests {
             [("a", "x", Some(30)), ("a", "y", Some(20)), ("b", "x", None)]
         {
             let status = written.map(|second| status(second, None, 0.0));
-            let key = ObjectKey::new("shop", format!("{autoscaler}-{container}"));
-            table.apply(Arc::new(Checkpoint {
-                key,
-                ..object(autoscaler, container, status)
-            }));
+            table.apply(Arc::new(checkpoint(autoscaler, container, status)));
         }
-        let expected = [("a", at(20), 2), ("b", Timestamp::MIN, 1)];
-        let expected = expected.map(|(name, oldest, count)| {
+        let stored = |name, oldest, count| {
             (
                 ObjectKey::new("shop", name),
                 StoredCheckpoints { oldest, count },
             )
-        });
+        };
+        let expected = [stored("a", at(20), 2), stored("b", Timestamp::MIN, 1)];
         assert_eq!(stored_checkpoints(&table), expected.into());
     }
 
@@ -345,16 +288,9 @@ mod tests {
             (key("written-early"), (None, written(10))),
             (key("never-a"), (None, None)),
         ];
-        let expected: Vec<_> = [
-            "never-a",
-            "never-b",
-            "written-early",
-            "written-late",
-            "early",
-            "late",
-        ]
-        .map(key)
-        .to_vec();
-        assert_eq!(by_last_maintained(autoscalers), expected);
+        let sorted = by_last_maintained(autoscalers);
+        let names: Vec<_> = sorted.iter().map(|key| key.name.as_str()).collect();
+        let new = ["never-a", "never-b", "written-early", "written-late"];
+        assert_eq!(names, [&new[..], &["early", "late"]].concat());
     }
 }

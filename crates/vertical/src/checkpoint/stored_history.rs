@@ -81,12 +81,8 @@ impl StoredHistory {
             .filter_map(|key| self.objects.get(key))
             .filter(own)
             .find(|seen| seen.is_past)?;
-        seen.checkpoint
-            .status
-            .as_ref()?
-            .last_update_time
-            .as_ref()
-            .map(|time| time.0)
+        let status = seen.checkpoint.status.as_ref()?;
+        status.last_update_time.as_ref().map(|time| time.0)
     }
 }
 
@@ -111,24 +107,18 @@ mod tests {
     use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
     use super::*;
-
-    fn at(second: i64) -> Timestamp {
-        Timestamp::from_second(second).expect("in range")
-    }
+    use crate::fixture::{self, at};
 
     fn object(uid: &str, last_sample: Option<i64>, last_update: Option<i64>) -> Arc<Checkpoint> {
         let time = |second: Option<i64>| second.map(|second| Time(at(second)));
-        Arc::new(Checkpoint {
-            key: ObjectKey::new("shop", "web-main"),
-            uid: uid.to_owned(),
-            created: None,
-            spec: api::checkpoint::VerticalPodAutoscalerCheckpointSpec::default(),
-            status: Some(VerticalPodAutoscalerCheckpointStatus {
-                last_sample_start: time(last_sample),
-                last_update_time: time(last_update),
-                ..Default::default()
-            }),
-        })
+        let status = VerticalPodAutoscalerCheckpointStatus {
+            last_sample_start: time(last_sample),
+            last_update_time: time(last_update),
+            ..Default::default()
+        };
+        let mut object = fixture::checkpoint("web", "main", Some(status));
+        object.uid = uid.to_owned();
+        Arc::new(object)
     }
 
     fn table(objects: &[Arc<Checkpoint>]) -> Table<Checkpoint> {
@@ -147,7 +137,7 @@ mod tests {
         }
         let found: Vec<_> = history
             .checkpoints()
-            .map(|(checkpoint, _)| Arc::clone(checkpoint))
+            .map(|(found, _)| Arc::clone(found))
             .collect();
         assert_eq!(found, expected);
     }
@@ -169,12 +159,8 @@ mod tests {
             (None, None, false),
         ] {
             let later = object("c1", last_sample, last_update);
-            let expected = if counts {
-                vec![Arc::clone(&later)]
-            } else {
-                Vec::new()
-            };
-            check(&[Vec::new(), vec![later]], &expected);
+            let expected = [Arc::clone(&later)];
+            check(&[vec![], vec![later]], &expected[..usize::from(counts)]);
         }
     }
 

@@ -1,4 +1,5 @@
-//! Garbage collection of histories of containers that were removed from their workload.
+//! Containers that were removed from their workload: the test for it, and the removal of their
+//! history.
 //!
 //! Upstream keeps the checkpoint of such a container as long as its autoscaler exists, so that a
 //! container renamed years ago still takes its share of a pod's minimum. Here it ends like live

@@ -1,4 +1,4 @@
-//! Autoscaler as an input of sizing: selector, policies and checkpoints.
+//! VPA as an input of sizing: selector, policies and checkpoints.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! Garbage collection of expired and unused histories.
+//! Hourly garbage collection of expired and unused histories, as upstream's.
 //!
 //! Source: upstream `pkg/recommender/model/cluster.go` (`garbageCollectAggregateCollectionStates`).
 

@@ -1,4 +1,4 @@
-//! Recommendations of resources without samples.
+//! Published values that are kept for resources without samples.
 //!
 //! An OOM kill before any usage sample has information on memory but not on CPU: the minimum of CPU
 //! must not replace the published recommendation.

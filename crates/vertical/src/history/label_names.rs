@@ -20,16 +20,9 @@ impl KnownKeys {
     pub(crate) fn insert(&mut self, key: &str) {
         let plain = sanitised(key);
         let snake = snake_case(&plain);
-        let forms = if plain == snake {
-            vec![plain]
-        } else {
-            vec![plain, snake]
-        };
-        for form in forms {
-            let known = self
-                .by_stored
-                .entry(form)
-                .or_insert_with(|| Some(key.to_owned()));
+        for form in [plain, snake] {
+            let known = self.by_stored.entry(form);
+            let known = known.or_insert_with(|| Some(key.to_owned()));
             if known.as_deref() != Some(key) {
                 *known = None;
             }
@@ -39,15 +32,11 @@ impl KnownKeys {
     /// Restores Kubernetes' label names where known.
     pub(crate) fn restore(&self, stored: &BTreeMap<String, String>) -> Labels {
         let name = |stored: &String| {
-            self.by_stored
-                .get(stored)
-                .and_then(Clone::clone)
-                .unwrap_or_else(|| stored.clone())
+            let known = self.by_stored.get(stored).and_then(Clone::clone);
+            known.unwrap_or_else(|| stored.clone())
         };
-        stored
-            .iter()
-            .map(|(key, value)| (name(key), value.clone()))
-            .collect()
+        let restored = stored.iter().map(|(key, value)| (name(key), value.clone()));
+        restored.collect()
     }
 }
 
@@ -60,15 +49,7 @@ impl<'a> FromIterator<&'a str> for KnownKeys {
 }
 
 fn sanitised(key: &str) -> String {
-    key.chars()
-        .map(|letter| {
-            if letter.is_ascii_alphanumeric() {
-                letter
-            } else {
-                '_'
-            }
-        })
-        .collect()
+    key.replace(|letter: char| !letter.is_ascii_alphanumeric(), "_")
 }
 
 fn snake_case(name: &str) -> String {
@@ -96,16 +77,9 @@ mod tests {
 
     #[test]
     fn names_in_use_are_found_again() {
-        check(
-            &["app.kubernetes.io/name", "app"],
-            "app_kubernetes_io_name",
-            "app.kubernetes.io/name",
-        );
-        check(
-            &["pod-template-hash"],
-            "pod_template_hash",
-            "pod-template-hash",
-        );
+        let (name, hash) = ("app.kubernetes.io/name", "pod-template-hash");
+        check(&[name, "app"], "app_kubernetes_io_name", name);
+        check(&[hash], "pod_template_hash", hash);
         check(&["appName"], "appName", "appName");
         check(&["appName"], "app_name", "appName");
         check(&["app", "app"], "app", "app");

@@ -86,29 +86,24 @@ impl Rebuild {
         } = input;
         let mut keys = KnownKeys::default();
         for (id, spec) in autoscalers {
-            spec.selector
-                .requirements()
-                .iter()
-                .for_each(|requirement| keys.insert(requirement.key()));
+            for requirement in spec.selector.requirements() {
+                keys.insert(requirement.key());
+            }
             cluster.apply_autoscaler(&id, spec);
         }
-        pods.iter()
-            .flat_map(|pod| pod.labels.iter())
-            .for_each(|(key, _)| keys.insert(key));
+        for (key, _) in pods.iter().flat_map(|pod| pod.labels.iter()) {
+            keys.insert(key);
+        }
         let (mut containers, mut init_containers) = (BTreeSet::new(), BTreeSet::new());
         for pod in &pods {
             let (own, own_init) = container_names(pod, native_sidecars);
             containers.extend(own);
             init_containers.extend(own_init);
         }
-        let live = pods
-            .into_iter()
-            .map(|pod| (pod.key.name.clone(), pod))
-            .collect();
-        let (pods, stats) = (HashMap::new(), RebuildStats::default());
+        let live = pods.into_iter().map(|pod| (pod.key.name.clone(), pod));
         Self {
             cluster,
-            live,
+            live: live.collect(),
             gone,
             keys,
             native_sidecars,
@@ -116,8 +111,8 @@ impl Rebuild {
             init_containers,
             wanted,
             known,
-            pods,
-            stats,
+            pods: HashMap::new(),
+            stats: RebuildStats::default(),
         }
     }
 
@@ -132,12 +127,7 @@ impl Rebuild {
         let Some((first, _)) = usage.points().first() else {
             return;
         };
-        if !self.admit(
-            &container.namespace,
-            &container.pod,
-            &container.container,
-            *first,
-        ) {
+        if !self.admit(container, *first) {
             return;
         }
         for (at, value) in usage.points() {
@@ -145,17 +135,12 @@ impl Rebuild {
                 Resource::Cpu => (Some(Cpu::from_millicores((value * 1000.0) as i64)), None),
                 Resource::Memory => (None, Some(Memory::from_bytes(*value as i64))),
             };
-            let accepted = self.cluster.add_sample(
-                container,
-                &Sample {
-                    at: *at,
-                    cpu,
-                    memory,
-                },
-                now,
-            );
-            self.stats.samples +=
-                u64::from(accepted.is_ok_and(|accepted| accepted.cpu || accepted.memory));
+            let at = *at;
+            let accepted = self
+                .cluster
+                .add_sample(container, &Sample { at, cpu, memory }, now);
+            let is_accepted = accepted.is_ok_and(|accepted| accepted.cpu || accepted.memory);
+            self.stats.samples += u64::from(is_accepted);
         }
     }
 
@@ -165,7 +150,12 @@ impl Rebuild {
     }
 
     /// Whether the container's usage counts. If so, adds the container to the cluster state.
-    fn admit(&mut self, namespace: &str, name: &str, container: &str, at: Timestamp) -> bool {
+    fn admit(&mut self, container: &ContainerRef, at: Timestamp) -> bool {
+        let ContainerRef {
+            namespace,
+            pod: name,
+            container,
+        } = container;
         if !self.has_history(name, container) {
             return false;
         }
@@ -174,19 +164,19 @@ impl Rebuild {
             self.stats.unattributed += u64::from(labels.is_none());
             let labels = labels.filter(|labels| self.is_wanted(labels));
             let spec = labels.map(|labels| PodSpec {
-                namespace: namespace.to_owned(),
-                name: name.to_owned(),
+                namespace: namespace.clone(),
+                name: name.clone(),
                 labels,
                 phase: Phase::Unknown,
                 ..PodSpec::default()
             });
-            self.pods.insert(name.to_owned(), spec);
+            self.pods.insert(name.clone(), spec);
         }
         let Some(Some(pod)) = self.pods.get_mut(name) else {
             return false;
         };
-        if !pod.containers.iter().any(|known| known == container) {
-            pod.containers.push(container.to_owned());
+        if !pod.containers.contains(container) {
+            pod.containers.push(container.clone());
             self.cluster.apply_pod(pod.clone(), at);
         }
         true
@@ -196,10 +186,10 @@ impl Rebuild {
     /// known from live pods only.
     fn has_history(&self, pod: &str, container: &str) -> bool {
         match self.live.get(pod) {
-            Some(pod) => container_names(pod, self.native_sidecars)
-                .0
-                .iter()
-                .any(|known| known == container),
+            Some(pod) => {
+                let (own, _) = container_names(pod, self.native_sidecars);
+                own.iter().any(|known| known == container)
+            }
             None => {
                 self.containers.contains(container) || !self.init_containers.contains(container)
             }

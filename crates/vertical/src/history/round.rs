@@ -1,4 +1,4 @@
-//! Round over the missing history: its order, and the failures that end it.
+//! One pass over the gaps of the backfill: their order, and the failures that end it.
 //!
 //! A failing namespace must not delay others: new namespaces come first, then those with the fewest
 //! failures.
@@ -97,16 +97,13 @@ mod tests {
         let mut failures = FetchFailures::default();
         (1..=20).find(|_| {
             let asked = round(&mut failures, gaps(failing), takes);
-            let failed = asked
-                .iter()
-                .filter(|namespace| *namespace != "shop")
-                .count();
-            assert!(
-                failed <= MAX_FAILURES
-                    && takes * u32::try_from(failed).unwrap()
-                        < MAX_FAILED_TIME + takes.max(Duration::from_nanos(1))
-            );
-            asked.iter().any(|namespace| namespace == "shop")
+            let is_shop = |namespace: &&String| *namespace == "shop";
+            let fetched = asked.iter().filter(is_shop).count();
+            let failed = asked.len() - fetched;
+            let failed_time = takes * u32::try_from(failed).unwrap();
+            assert!(failed <= MAX_FAILURES);
+            assert!(failed_time < MAX_FAILED_TIME + takes.max(Duration::from_nanos(1)));
+            fetched > 0
         })
     }
 
@@ -123,11 +120,8 @@ mod tests {
         let mut failures = FetchFailures::default();
         let old = ["bad-1", "bad-2"].map(gap).to_vec();
         round(&mut failures, old.clone(), Duration::ZERO);
-        let asked = round(
-            &mut failures,
-            [old, vec![gap("new")]].concat(),
-            Duration::ZERO,
-        );
+        let all = [old, vec![gap("new")]].concat();
+        let asked = round(&mut failures, all, Duration::ZERO);
         assert_eq!(asked, ["new", "bad-1", "bad-2"]);
     }
 

@@ -1,4 +1,4 @@
-//! Policies, workloads and autoscalers by hand.
+//! Fixture: policies, workloads and VPA objects.
 
 mod patch;
 mod planned;
@@ -24,6 +24,9 @@ use super::status::{ShardIdentity, StatusUpdate, status_update};
 
 type Pairs<'a> = &'a [(&'a str, &'a str)];
 
+/// The labels of a workload that the policy `web` selects.
+const IN_WEB: Pairs = &[("tier", "web")];
+
 /// A cluster with two namespaces, `shop` and `bank`, of which the first has the label `team=a`.
 #[derive(Default)]
 struct Fixture {
@@ -33,10 +36,8 @@ struct Fixture {
 }
 
 fn map(pairs: Pairs) -> std::collections::BTreeMap<String, String> {
-    pairs
-        .iter()
-        .map(|(key, value)| ((*key).to_owned(), (*value).to_owned()))
-        .collect()
+    let owned = |(key, value): &(&str, &str)| ((*key).to_owned(), (*value).to_owned());
+    pairs.iter().map(owned).collect()
 }
 
 fn labels(pairs: Pairs) -> LabelSelector {
@@ -77,21 +78,15 @@ fn cluster_policy(name: &str, namespaces: Pairs) -> Policy {
 impl Fixture {
     fn new() -> Self {
         let mut fixture = Self::default();
-        let named = [
+        for (name, label) in [
             ("shop", ("team", "a")),
             ("bank", ("team", "b")),
             ("kube-system", ("team", "a")),
-        ];
-        for (name, label) in named
-            .into_iter()
-            .chain([("plimsoll-system", ("app.kubernetes.io/part-of", "plimsoll"))])
-        {
-            let labels: Labels = [label, ("kubernetes.io/metadata.name", name)]
-                .into_iter()
-                .collect();
+            ("plimsoll-system", ("app.kubernetes.io/part-of", "plimsoll")),
+        ] {
             fixture.namespaces.apply(Arc::new(Namespace {
                 name: name.to_owned(),
-                labels,
+                labels: Labels::from_iter([label, ("kubernetes.io/metadata.name", name)]),
                 annotations: map(&[]),
             }));
         }
@@ -170,6 +165,21 @@ impl Fixture {
         })
         .expect("everything is JSON")
     }
+}
+
+/// A policy of `shop` for all workloads.
+fn for_all(name: &str) -> Policy {
+    let spec = SizingPolicySpec::default();
+    Policy {
+        spec,
+        ..policy(name)
+    }
+}
+
+/// The policy `web` and the Deployment `a` that it selects.
+fn web() -> Fixture {
+    let fixture = Fixture::new().workload("shop", "a", IN_WEB);
+    fixture.has(policy("web"))
 }
 
 /// The status from a recommender without shards, for the first policy.

@@ -1,4 +1,5 @@
-//! Sources of caps: those of the flag, or fewer where an object's annotation narrows them.
+//! Enabled sources of caps (nodes, quotas, limit ranges): by flag, narrowed by an object's
+//! annotation.
 
 use std::str::FromStr;
 

@@ -1,4 +1,4 @@
-//! Conversion of watched objects to the input of the formulas.
+//! Conversion of nodes, `DaemonSet`s and static pods to the inputs of the headroom formulas.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -32,23 +32,14 @@ impl PartialEq for NodeFacts {
 
 impl NodeFacts {
     pub(super) fn of(view: &View) -> Self {
-        let nodes = view
-            .nodes
-            .iter()
-            .filter(|node| !node.is_cordoned)
-            .cloned()
-            .collect();
+        let nodes = view.nodes.iter().filter(|node| !node.is_cordoned);
         let mut facts = Self {
-            nodes,
+            nodes: nodes.cloned().collect(),
             daemons: view.daemons.iter().cloned().collect(),
             ..Self::default()
         };
-        for pod in view
-            .pods
-            .iter()
-            .chain(view.pending_pods.iter())
-            .filter(|pod| !pod.is_finished())
-        {
+        let pods = view.pods.iter().chain(view.pending_pods.iter());
+        for pod in pods.filter(|pod| !pod.is_finished()) {
             let Some(owner) = &pod.owner else { continue };
             let requests = || amounts(pod.requirements().requests);
             if owner.kind == WellKnown::DaemonSet.kind() {
@@ -73,15 +64,11 @@ impl NodeFacts {
             bound: self.bound.get(&node.name).copied().unwrap_or_default(),
         });
         let daemons = self.daemons.iter().map(|daemon| {
-            let pods = self
-                .daemon_pods
-                .get(&daemon.key)
-                .copied()
-                .unwrap_or_default();
+            let pods = self.daemon_pods.get(&daemon.key).copied();
             DaemonSetInfo {
                 key: (daemon.key.namespace.clone(), daemon.key.name.clone()),
                 constraints: daemon.constraints.clone(),
-                requests: amounts(daemon.requirements.requests).max(pods),
+                requests: amounts(daemon.requirements.requests).max(pods.unwrap_or_default()),
             }
         });
         NodeHeadrooms::new(nodes.collect(), daemons.collect(), margin)
@@ -128,11 +115,9 @@ pub(super) fn pod_shape(
             whole_cores: integer_cpu.contains(&container.name),
         }
     };
-    let fixed = pod
-        .placement
-        .as_ref()
-        .map(|placement| placement.sidecars.plus(placement.overhead))
-        .unwrap_or_default();
+    let placement = pod.placement.as_ref();
+    let fixed = placement.map(|placement| placement.sidecars.plus(placement.overhead));
+    let fixed = fixed.unwrap_or_default();
     PodShape {
         containers: pod.containers.iter().map(container).collect(),
         fixed_requests: amounts(fixed.requests),

@@ -1,6 +1,8 @@
-//! A namespace `shop` with objects on Deployments, and what their targets are held to.
+//! A namespace `shop` with VPA objects of Deployments, and the caps of their targets.
 
 mod status;
+
+use std::slice::from_ref;
 
 use model::{Cap, ContainerRecommendation, Cpu, Labels, Memory, ResourceList, ResourceName};
 use serde_json::{Value, json};
@@ -49,23 +51,16 @@ fn node(name: &str, pool: &str, millicores: i64) -> Node {
 }
 
 fn in_pool(pool: &str) -> Placement {
-    let constraints = NodeConstraints {
-        selector: Labels::from_iter([("pool", pool)]),
-        ..NodeConstraints::default()
-    };
-    Placement {
-        constraints,
-        ..Placement::default()
-    }
+    let mut placement = Placement::default();
+    placement.constraints.selector = Labels::from_iter([("pool", pool)]);
+    placement
 }
 
 fn object(annotation: Option<&str>, spec: &Value) -> Arc<Autoscaler> {
     let annotations = annotation.map(|text| json!({ANNOTATION: text}));
     let metadata = json!({"uid": "u1", "generation": 1, "annotations": annotations});
-    Arc::new(fixture::autoscaler(
-        "web",
-        &json!({"metadata": metadata, "spec": spec}),
-    ))
+    let more = json!({"metadata": metadata, "spec": spec});
+    Arc::new(fixture::autoscaler("web", &more))
 }
 
 /// Everything is heeded, with no margin.
@@ -78,35 +73,29 @@ fn everything() -> SchedulableCaps {
 }
 
 fn load(schedulable: &mut SchedulableCaps, view: &View, object: &Arc<Autoscaler>) {
-    schedulable.load(
-        view,
-        [(object, &Selector::match_labels([("app", "web")]))].into_iter(),
-    );
+    let selector = Selector::match_labels([("app", "web")]);
+    schedulable.load(view, [(object, &selector)].into_iter());
 }
 
 fn recommend(millicores: i64) -> Recommendation {
     let target = ResourceList::of(Cpu::from_millicores(millicores), Memory::from_bytes(MIB));
-    let (lower_bound, upper_bound) = (target.clone(), target.clone());
-    let container_name = "main".to_owned();
-    let uncapped_target = target.clone();
+    let container = ContainerRecommendation {
+        container_name: "main".to_owned(),
+        target: target.clone(),
+        lower_bound: target.clone(),
+        upper_bound: target.clone(),
+        uncapped_target: target,
+    };
     Recommendation {
-        containers: vec![ContainerRecommendation {
-            container_name,
-            target,
-            lower_bound,
-            upper_bound,
-            uncapped_target,
-        }],
+        containers: vec![container],
     }
 }
 
 /// The caps of a target of 100 cores, with their sources.
 fn held(schedulable: &SchedulableCaps, object: &Autoscaler) -> Option<(i64, Cap)> {
     let fit = schedulable.fit(object, false, &recommend(100_000))?;
-    let most = fit
-        .of("main", &ResourceName::Cpu)
-        .filter(|most| most.cuts_target);
-    most.map(|most| (most.amount, most.ceiling.by))
+    let most = fit.of("main", &ResourceName::Cpu)?;
+    most.cuts_target.then_some((most.amount, most.ceiling.by))
 }
 
 #[derive(Default)]
@@ -133,9 +122,8 @@ impl Cluster {
     }
 
     fn daemon(mut self, namespace: &str, name: &str, millicores: i64) -> Self {
-        let key = ObjectKey::new(namespace, name);
         let daemon = Daemon {
-            key,
+            key: ObjectKey::new(namespace, name),
             constraints: NodeConstraints::default(),
             requirements: requests(millicores, 1),
         };
@@ -144,24 +132,18 @@ impl Cluster {
     }
 
     fn quota(mut self, name: &str, hard: &str) -> Self {
-        let hard = [(
-            ResourceName::from("requests.cpu"),
-            hard.parse().expect("a quantity"),
-        )]
-        .into_iter()
-        .collect();
+        let hard = hard.parse().expect("a quantity");
         self.0.quotas.apply(Arc::new(Quota {
             key: ObjectKey::new("shop", name),
-            hard,
+            hard: ResourceList::from_iter([(ResourceName::from("requests.cpu"), hard)]),
             scopes: Vec::new(),
         }));
         self
     }
 
     fn replicas(mut self, replicas: i32) -> Self {
-        self.0
-            .controllers_mut(WellKnown::Deployment)
-            .apply(fixture::deployment("web", replicas));
+        let deployments = self.0.controllers_mut(WellKnown::Deployment);
+        deployments.apply(fixture::deployment("web", replicas));
         self
     }
 
@@ -175,20 +157,17 @@ impl Cluster {
         cpu: &str,
         default: Option<ResourceList>,
     ) -> Self {
-        let max = [(ResourceName::Cpu, cpu.parse().expect("a quantity"))]
-            .into_iter()
-            .collect();
+        let max = cpu.parse().expect("a quantity");
         let item = LimitRangeItem {
             kind,
             min: None,
-            max: Some(max),
+            max: Some(ResourceList::from_iter([(ResourceName::Cpu, max)])),
             default,
             default_request: None,
             max_limit_request_ratio: None,
         };
-        let key = ObjectKey::new("shop", format!("{kind:?}"));
         self.0.limit_ranges.apply(Arc::new(LimitRange {
-            key,
+            key: ObjectKey::new("shop", format!("{kind:?}")),
             items: vec![item],
         }));
         self
@@ -205,52 +184,38 @@ impl Cluster {
 fn the_largest_node_that_pods_may_run_on_counts_also_for_pods_that_wait_for_one() {
     let web = object(None, &json!({}));
     let nodes = || Cluster::default().nodes([node("a", "small", 4000), node("b", "big", 16_000)]);
-    nodes().check(&web, None);
-    nodes()
-        .pods([pod("web-1", "web", 100, Placement::default())])
-        .check(&web, Some((16_000, Cap::Node)));
-    let waiting = Pod {
-        phase: Phase::Pending,
-        ..pod("web-1", "web", 100, in_pool("small"))
+    let check = |pods: &[Pod], expected: Option<i64>| {
+        let expected = expected.map(|most| (most, Cap::Node));
+        nodes().pods(pods.iter().cloned()).check(&web, expected);
     };
-    nodes()
-        .pods([waiting.clone()])
-        .check(&web, Some((4000, Cap::Node)));
-    nodes()
-        .pods([pod("web-1", "web", 100, in_pool("none"))])
-        .check(&web, None);
-    let newer = Placement {
-        created_at: Some(at(1)),
-        ..in_pool("big")
-    };
-    nodes()
-        .pods([waiting, pod("web-0", "web", 100, newer)])
-        .check(&web, Some((16_000, Cap::Node)));
-    let closed = Node {
-        is_cordoned: true,
-        ..node("b", "big", 16_000)
-    };
-    let pods = [pod("web-1", "web", 100, Placement::default())];
-    nodes()
-        .nodes([closed])
-        .pods(pods)
-        .check(&web, Some((4000, Cap::Node)));
+    check(&[], None);
+    let anywhere = pod("web-1", "web", 100, Placement::default());
+    check(from_ref(&anywhere), Some(16_000));
+    let mut waiting = pod("web-1", "web", 100, in_pool("small"));
+    waiting.phase = Phase::Pending;
+    check(from_ref(&waiting), Some(4000));
+    check(&[pod("web-1", "web", 100, in_pool("none"))], None);
+    let mut newer = in_pool("big");
+    newer.created_at = Some(at(1));
+    check(&[waiting, pod("web-0", "web", 100, newer)], Some(16_000));
+    let mut closed = node("b", "big", 16_000);
+    closed.is_cordoned = true;
+    let cluster = nodes().nodes([closed]).pods([anywhere]);
+    cluster.check(&web, Some((4000, Cap::Node)));
 }
 
 #[test]
 fn daemons_and_static_pods_take_their_part_of_each_node() {
     let web = object(None, &json!({}));
     let owned = |name: &str, kind: &str, owner: &str, millicores| {
-        let owner = Owner {
+        let mut pod = pod(name, "other", millicores, Placement::default());
+        pod.owner = Some(Owner {
             api_version: String::new(),
             kind: kind.to_owned(),
             name: owner.to_owned(),
             uid: String::new(),
-        };
-        Pod {
-            owner: Some(owner),
-            ..pod(name, "other", millicores, Placement::default())
-        }
+        });
+        pod
     };
     let cluster = || {
         let own = pod("web-1", "web", 100, Placement::default());
@@ -271,10 +236,8 @@ fn daemons_and_static_pods_take_their_part_of_each_node() {
         .pods([owned("static-a", "Node", "a", 300)])
         .check(&web, Some((3000, Cap::Node)));
     // For the pods of a DaemonSet, its own are not in the way.
-    let own = Pod {
-        labels: Labels::from_iter([("app", "web")]),
-        ..owned("logs-1", "DaemonSet", "logs", 500)
-    };
+    let mut own = owned("logs-1", "DaemonSet", "logs", 500);
+    own.labels = Labels::from_iter([("app", "web")]);
     let cluster = Cluster::default()
         .nodes([node("a", "x", 4000), node("b", "x", 2000)])
         .pods([own]);
@@ -287,65 +250,53 @@ fn daemons_and_static_pods_take_their_part_of_each_node() {
 #[test]
 fn a_quota_leaves_its_share_to_each_replica() {
     let web = object(None, &json!({}));
-    let of = |name: &str, app: &str| pod(name, app, 1000, Placement::default());
+    let of = |name: &str, app: &str, phase| {
+        let mut pod = pod(name, app, 1000, Placement::default());
+        pod.phase = phase;
+        pod
+    };
     let cluster = || {
-        Cluster::default()
-            .quota("compute", "10")
-            .pods([of("web-1", "web"), of("other-1", "other")])
+        let pods = ["web", "other"].map(|app| of(&format!("{app}-1"), app, Phase::Running));
+        Cluster::default().quota("compute", "10").pods(pods)
     };
-    cluster().check(&web, Some((9000, Cap::Quota)));
-    cluster().replicas(3).check(&web, Some((3000, Cap::Quota)));
-    cluster()
-        .replicas(1)
-        .quota("tight", "5")
-        .check(&web, Some((4000, Cap::Quota)));
-    let ended = Pod {
-        phase: Phase::Succeeded,
-        ..of("other-1", "other")
-    };
-    cluster()
-        .pods([ended])
-        .check(&web, Some((10_000, Cap::Quota)));
-    let waiting = Pod {
-        phase: Phase::Pending,
-        ..of("web-2", "web")
-    };
-    cluster()
-        .pods([waiting])
-        .check(&web, Some((4500, Cap::Quota)));
+    let check = |cluster: Cluster, expected| cluster.check(&web, Some((expected, Cap::Quota)));
+    check(cluster(), 9000);
+    check(cluster().replicas(3), 3000);
+    check(cluster().replicas(1).quota("tight", "5"), 4000);
+    check(
+        cluster().pods([of("other-1", "other", Phase::Succeeded)]),
+        10_000,
+    );
+    check(cluster().pods([of("web-2", "web", Phase::Pending)]), 4500);
     // What pods have, they keep.
-    cluster().replicas(30).check(&web, Some((1000, Cap::Quota)));
+    check(cluster().replicas(30), 1000);
 }
 
 #[test]
 fn limit_ranges_hold_containers_and_pods() {
     let web = object(None, &json!({}));
     let cluster = || Cluster::default().pods([pod("web-1", "web", 100, Placement::default())]);
-    cluster()
-        .limit(LimitType::Container, "3")
-        .check(&web, Some((3000, Cap::LimitRange)));
-    cluster()
-        .limit(LimitType::Container, "3")
-        .limit(LimitType::Pod, "2")
-        .check(&web, Some((2000, Cap::LimitRange)));
+    let check = |cluster: Cluster, object: &Arc<Autoscaler>, expected| {
+        cluster.check(object, Some((expected, Cap::LimitRange)));
+    };
+    let container = || cluster().limit(LimitType::Container, "3");
+    check(container(), &web, 3000);
+    check(container().limit(LimitType::Pod, "2"), &web, 2000);
     // Pods that are older than the range get its default limit when they are made anew.
     let default = ResourceList::of(Cpu::from_millicores(300), Memory::from_bytes(MIB));
     let later = cluster().limit_with_default(LimitType::Container, "3", Some(default));
-    later.check(&web, Some((1000, Cap::LimitRange)));
+    check(later, &web, 1000);
     let limited = |spec: &Value, expected| {
         let mut pod = pod("web-1", "web", 100, Placement::default());
         pod.containers[0].limits = resources(400, 100);
-        Cluster::default()
-            .pods([pod])
-            .limit(LimitType::Container, "2")
-            .check(&object(None, spec), Some((expected, Cap::LimitRange)));
+        let cluster = Cluster::default().pods([pod]);
+        let cluster = cluster.limit(LimitType::Container, "2");
+        check(cluster, &object(None, spec), expected);
     };
     limited(&json!({}), 500);
     let policy = json!({"containerName": "*", "controlledValues": "RequestsOnly"});
-    limited(
-        &json!({"resourcePolicy": {"containerPolicies": [policy]}}),
-        2000,
-    );
+    let policies = json!({"resourcePolicy": {"containerPolicies": [policy]}});
+    limited(&policies, 2000);
 }
 
 #[test]
@@ -369,12 +320,8 @@ fn an_annotation_takes_out_what_it_does_not_name() {
 #[test]
 fn what_was_known_of_pods_stays_when_they_are_gone_and_nodes_are_followed() {
     let web = object(None, &json!({}));
-    let mut cluster = Cluster::default().nodes([node("a", "x", 4000)]).pods([pod(
-        "web-1",
-        "web",
-        100,
-        in_pool("x"),
-    )]);
+    let mut cluster = Cluster::default().nodes([node("a", "x", 4000)]);
+    cluster = cluster.pods([pod("web-1", "web", 100, in_pool("x"))]);
     let mut schedulable = everything();
     load(&mut schedulable, &cluster.0, &web);
     cluster.0.pods.delete(&ObjectKey::new("shop", "web-1"));
@@ -389,9 +336,8 @@ fn what_was_known_of_pods_stays_when_they_are_gone_and_nodes_are_followed() {
 
 #[test]
 fn pods_are_found_whatever_their_selector_asks_for() {
-    let view = Cluster::default()
-        .pods([pod("web-1", "web", 1, Placement::default())])
-        .0;
+    let pods = [pod("web-1", "web", 1, Placement::default())];
+    let view = Cluster::default().pods(pods).0;
     let web = object(None, &json!({}));
     for (selector, expected) in [
         ("app=web", 1),

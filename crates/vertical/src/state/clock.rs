@@ -1,5 +1,5 @@
-//! Trust in the wall clock for what cannot be undone: dropping history, and overwriting stored
-//! history.
+//! Plausibility of the wall clock. While it is implausible, no history is dropped and no stored
+//! history is overwritten.
 //!
 //! Samples have the times of their nodes' clocks. A few of those may be wrong, but hardly half. The
 //! clock is confirmed while it is within an hour of the median sample of the last round. A jump
@@ -54,23 +54,19 @@ impl ClockCheck {
             return;
         }
         let middle = times.len() / 2;
-        let measured = Measured {
+        let mut measured = Measured {
             median: *times.select_nth_unstable(middle).1,
             agrees: true,
         };
-        self.measured = Some(Measured {
-            agrees: measured.is_near(now),
-            ..measured
-        });
+        measured.agrees = measured.is_near(now);
+        self.measured = Some(measured);
     }
 
     /// Compares both clocks at the end of a round.
     pub(super) fn round_ended(&mut self, now: Timestamp, steady: Duration) {
         if let Some((before, steady_before)) = self.last_round {
-            let (passed, expected) = (
-                now.duration_since(before),
-                steady.saturating_sub(steady_before),
-            );
+            let passed = now.duration_since(before);
+            let expected = steady.saturating_sub(steady_before);
             let expected = SignedDuration::try_from(expected).unwrap_or(SignedDuration::MAX);
             if passed.saturating_sub(expected).unsigned_abs() > EVEN {
                 self.jumped = Some(steady);
@@ -84,18 +80,16 @@ impl ClockCheck {
 
     /// Whether usage confirms this time.
     pub(super) fn confirms(&self, now: Timestamp) -> bool {
-        self.measured
-            .as_ref()
-            .is_some_and(|measured| measured.is_near(now))
+        let measured = self.measured.as_ref();
+        measured.is_some_and(|measured| measured.is_near(now))
     }
 
     /// Whether usage contradicts this time. Never before the first sample, and never for lack of
     /// samples.
     pub(super) fn contradicts(&self, now: Timestamp) -> bool {
         let is_before = |measured: &Measured| now < measured.median && !measured.is_near(now);
-        self.measured
-            .as_ref()
-            .is_some_and(|measured| !measured.agrees || is_before(measured))
+        let measured = self.measured.as_ref();
+        measured.is_some_and(|measured| !measured.agrees || is_before(measured))
     }
 
     /// Whether history may be dropped at this time.
@@ -109,10 +103,8 @@ impl ClockCheck {
 
     /// This time, but no later than usage allows.
     pub(super) fn at_most(&self, now: Timestamp) -> Timestamp {
-        let latest = self
-            .measured
-            .as_ref()
-            .and_then(|measured| measured.median.checked_add(TOLERANCE).ok());
+        let measured = self.measured.as_ref();
+        let latest = measured.and_then(|measured| measured.median.checked_add(TOLERANCE).ok());
         latest.map_or(now, |latest| now.min(latest))
     }
 }
@@ -120,25 +112,19 @@ impl ClockCheck {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::fixture::at;
 
     const MINUTE: i64 = 60;
     const HOUR: i64 = 60 * MINUTE;
     const DAY: i64 = 24 * HOUR;
 
-    fn at(second: i64) -> Timestamp {
-        crate::fixture::at(second)
-    }
-
     /// One round per minute: by how much the wall clock is ahead in it.
     fn after(ahead: &[i64]) -> ClockCheck {
-        let (mut check, steady) = (ClockCheck::default(), Duration::ZERO);
+        let mut check = ClockCheck::default();
         for (minute, ahead) in (0..).zip(ahead) {
             let now = at(minute * MINUTE + ahead);
             check.measure([at(minute * MINUTE)].into_iter(), now);
-            check.round_ended(
-                now,
-                steady + Duration::from_secs(minute.unsigned_abs() * 60),
-            );
+            check.round_ended(now, Duration::from_secs(minute.unsigned_abs() * 60));
         }
         check
     }
@@ -156,20 +142,15 @@ mod tests {
             (200 * DAY, false),
         ] {
             for ahead in [ahead, -ahead] {
-                assert_eq!(
-                    (check.confirms(at(ahead)), check.may_expire(at(ahead))),
-                    (expected, expected),
-                    "{ahead}"
-                );
+                let found = [check.confirms(at(ahead)), check.may_expire(at(ahead))];
+                assert_eq!(found, [expected; 2], "{ahead}");
             }
         }
         let unmeasured = ClockCheck::default();
         assert!(!unmeasured.confirms(at(0)) && !unmeasured.contradicts(at(0)));
-        assert!(
-            !check.contradicts(at(0)) && !check.contradicts(at(8 * DAY)),
-            "that may be silence"
-        );
-        assert!(check.contradicts(at(-8 * DAY)));
+        // A clock that is ahead may be silence.
+        let contradicted = [0, 8 * DAY, -8 * DAY].map(|now| check.contradicts(at(now)));
+        assert_eq!(contradicted, [false, false, true]);
         assert!(after(&[8 * DAY]).contradicts(at(8 * DAY)));
     }
 
@@ -177,27 +158,25 @@ mod tests {
     fn a_few_nodes_with_wrong_clocks_confirm_nothing() {
         let mut check = ClockCheck::default();
         check.measure([8 * DAY, 0, 1, 200 * DAY, 2].map(at).into_iter(), at(0));
-        assert!(
-            check.confirms(at(0)) && !check.confirms(at(8 * DAY)) && !check.confirms(at(200 * DAY))
-        );
+        let confirmed = [0, 8 * DAY, 200 * DAY].map(|now| check.confirms(at(now)));
+        assert_eq!(confirmed, [true, false, false]);
+        // A round without samples says nothing.
         check.measure(std::iter::empty(), at(8 * DAY));
-        assert!(
-            check.confirms(at(0)),
-            "a round without samples says nothing"
-        );
+        assert!(check.confirms(at(0)));
     }
 
     #[test]
     fn nothing_expires_within_an_hour_of_a_jump() {
         for jump in [DAY, 8 * DAY, 200 * DAY, -DAY, -8 * DAY] {
-            let jumped_back = [&[0, jump][..], &[0; 60]].concat();
-            let minutes = |count: i64| at(count * MINUTE);
-            assert!(!after(&jumped_back[..3]).may_expire(minutes(2)), "{jump}");
-            assert!(!after(&jumped_back[..62]).may_expire(minutes(61)), "{jump}");
-            assert!(
-                after(&[&jumped_back[..], &[0]].concat()).may_expire(minutes(62)),
-                "{jump}"
-            );
+            let rounds = [&[0, jump][..], &[0; 61]].concat();
+            for (minute, expected) in [(2, false), (61, false), (62, true)] {
+                let check = after(&rounds[..=minute as usize]);
+                assert_eq!(
+                    check.may_expire(at(minute * MINUTE)),
+                    expected,
+                    "{jump} {minute}"
+                );
+            }
         }
         assert!(
             after(&[0, 30, 0, -30]).may_expire(at(0)),

@@ -1,4 +1,4 @@
-//! Recommendations at the time of a sample, for `vpa_quality_*`.
+//! Lookup of the recommendation in effect for a sample or an OOM kill, for `vpa_quality_*`.
 
 use api::vpa::{ContainerScalingMode, UpdateMode};
 use model::{ContainerRef, Memory, ResourceList};

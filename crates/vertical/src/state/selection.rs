@@ -1,4 +1,4 @@
-//! Selectors of all objects, which `--memory-saver` checks for each new pod.
+//! Selectors of all VPA objects: with `--memory-saver`, pods that none of them selects are dropped.
 
 use std::collections::BTreeMap;
 

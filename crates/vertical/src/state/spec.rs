@@ -1,4 +1,4 @@
-//! Conversion of objects and pods to the form of the cluster state.
+//! Conversion of VPA objects and pods to the inputs of the cluster state.
 
 use std::sync::Arc;
 

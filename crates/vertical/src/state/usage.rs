@@ -1,4 +1,4 @@
-//! The pods whose usage is wanted, for a source that must be asked for each pod.
+//! The pods to query usage of, for sources that are queried per pod.
 
 use model::Selector;
 use view::ObjectKey;

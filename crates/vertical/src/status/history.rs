@@ -1,4 +1,4 @@
-//! Condition about usage from before this recommender started, and its changes.
+//! Condition about the backfill of usage from before the recommender started, and its changes.
 
 use api::vpa::{Conditions, FETCHING_HISTORY, VerticalPodAutoscalerStatus};
 use jiff::Timestamp;

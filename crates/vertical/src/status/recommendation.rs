@@ -1,4 +1,5 @@
-//! Recommendation in the status: the one from usage, or the published one.
+//! Choice of the recommendation in the status: the one from usage, or the published one while
+//! samples or history are missing.
 
 use api::vpa::{
     ContainerScalingMode, RecommendedPodResources, VerticalPodAutoscaler,

@@ -3,8 +3,6 @@
 mod history;
 mod recommendation;
 
-use std::slice::from_ref;
-
 use model::{ContainerRecommendation, Cpu, Memory, ResourceList};
 use serde_json::{Value, json};
 
@@ -15,24 +13,22 @@ const BEFORE: &str = "2026-01-01T00:00:00Z";
 const NOW: &str = "2026-01-01T01:00:00Z";
 
 fn object(spec: &Value, status: &Value) -> VerticalPodAutoscaler {
-    fixture::autoscaler(
-        "web",
-        &json!({"metadata": {"generation": 7}, "spec": spec, "status": status}),
-    )
-    .object
+    let more = json!({"metadata": {"generation": 7}, "spec": spec, "status": status});
+    fixture::autoscaler("web", &more).object
 }
 
 fn recommend(millicores: i64) -> Recommendation {
-    let target = ResourceList::of(
+    let (cpu, memory) = (
         Cpu::from_millicores(millicores),
         Memory::from_bytes(1 << 20),
     );
+    let container = ContainerRecommendation {
+        container_name: "web".to_owned(),
+        target: ResourceList::of(cpu, memory),
+        ..Default::default()
+    };
     Recommendation {
-        containers: vec![ContainerRecommendation {
-            container_name: "web".to_owned(),
-            target,
-            ..Default::default()
-        }],
+        containers: vec![container],
     }
 }
 
@@ -70,65 +66,48 @@ fn condition(kind: &str, status: &str, time: &str, reason: &str, message: &str) 
     condition
 }
 
+const NO_PODS: [&str; 2] = ["NoPodsMatched", "No pods match this VPA object"];
+
 fn no_pods(time: &str) -> Value {
-    condition(
-        "NoPodsMatched",
-        "True",
-        time,
-        "NoPodsMatched",
-        "No pods match this VPA object",
-    )
+    condition("NoPodsMatched", "True", time, NO_PODS[0], NO_PODS[1])
 }
 
 fn provided(time: &str) -> Value {
     condition("RecommendationProvided", "True", time, "", "")
 }
 
-fn conditions_of(
-    object: &VerticalPodAutoscaler,
-    unsupported: Option<&str>,
-    pods: usize,
-    recommendation: Recommendation,
-) -> Value {
-    let input = StatusInput {
-        unsupported,
-        pods,
-        recommendation,
-        ..input(object)
-    };
-    let status = status(input, NOW.parse().expect("a time"));
-    assert_eq!(status.observed_generation, 7);
-    serde_json::to_value(status.conditions).expect("conditions")
+fn now() -> Timestamp {
+    NOW.parse().expect("a time")
 }
 
-fn check(
-    old: &[Value],
-    unsupported: Option<&str>,
-    pods: usize,
-    found: Option<i64>,
-    expected: &[Value],
-) {
+/// Checks the conditions after these, with an input that is changed in some way.
+#[track_caller]
+fn check_input(old: &[Value], change: impl FnOnce(&mut StatusInput), expected: &[Value]) {
     let object = object(
         &json!({}),
         &json!({"conditions": old, "observedGeneration": 1}),
     );
-    let found = found.map(recommend).unwrap_or_default();
-    assert_eq!(
-        conditions_of(&object, unsupported, pods, found),
-        json!(expected)
-    );
+    let mut input = input(&object);
+    change(&mut input);
+    let status = status(input, now());
+    assert_eq!(status.observed_generation, 7);
+    assert_eq!(json!(status.conditions), json!(expected));
+}
+
+#[track_caller]
+fn check(old: &[Value], pods: usize, found: Option<i64>, expected: &[Value]) {
+    let change = |input: &mut StatusInput| {
+        input.pods = pods;
+        input.recommendation = found.map(recommend).unwrap_or_default();
+    };
+    check_input(old, change, expected);
 }
 
 #[test]
 fn a_recommendation_is_provided_when_there_is_one() {
-    check(&[], None, 3, Some(100), &[provided(NOW)]);
-    check(
-        &[],
-        None,
-        3,
-        None,
-        &[condition("RecommendationProvided", "False", NOW, "", "")],
-    );
+    check(&[], 3, Some(100), &[provided(NOW)]);
+    let missing = condition("RecommendationProvided", "False", NOW, "", "");
+    check(&[], 3, None, &[missing]);
 }
 
 #[test]
@@ -137,60 +116,36 @@ fn missing_pods_are_reported_and_explain_a_missing_recommendation() {
         "RecommendationProvided",
         "False",
         NOW,
-        "NoPodsMatched",
-        "No pods match this VPA object",
+        NO_PODS[0],
+        NO_PODS[1],
     );
-    check(&[], None, 0, None, &[no_pods(NOW), missing]);
-    check(&[], None, 0, Some(100), &[no_pods(NOW), provided(NOW)]);
-    check(
-        &[no_pods(BEFORE), provided(BEFORE)],
-        None,
-        1,
-        Some(100),
-        &[provided(BEFORE)],
-    );
+    check(&[], 0, None, &[no_pods(NOW), missing]);
+    check(&[], 0, Some(100), &[no_pods(NOW), provided(NOW)]);
+    let before = [no_pods(BEFORE), provided(BEFORE)];
+    check(&before, 1, Some(100), &[provided(BEFORE)]);
 }
 
 #[test]
 fn a_target_that_cannot_be_used_is_reported_until_it_can() {
+    let check = |old: &[Value], unsupported: Option<&'static str>, expected: &[Value]| {
+        check_input(old, |input| input.unsupported = unsupported, expected);
+    };
     let unsupported =
         |time: &str, message: &str| condition("ConfigUnsupported", "True", time, "", message);
+    check(&[], Some("why"), &[unsupported(NOW, "why"), provided(NOW)]);
+    let before = [unsupported(BEFORE, "old")];
     check(
-        &[],
+        &before,
         Some("why"),
-        1,
-        Some(100),
-        &[unsupported(NOW, "why"), provided(NOW)],
-    );
-    check(
-        &[unsupported(BEFORE, "old")],
-        Some("why"),
-        1,
-        Some(100),
         &[unsupported(BEFORE, "why"), provided(NOW)],
     );
-    check(
-        &[unsupported(BEFORE, "old")],
-        None,
-        1,
-        Some(100),
-        &[provided(NOW)],
-    );
+    check(&before, None, &[provided(NOW)]);
 }
 
 #[test]
 fn a_refused_annotation_is_reported_until_it_is_right() {
-    let check = |old: &[Value], refused_annotation: Option<&str>, expected: &[Value]| {
-        let object = object(&json!({}), &json!({"conditions": old}));
-        let input = StatusInput {
-            refused_annotation,
-            ..input(&object)
-        };
-        let status = status(input, NOW.parse().expect("a time"));
-        assert_eq!(
-            serde_json::to_value(status.conditions).expect("conditions"),
-            json!(expected)
-        );
+    let check = |old: &[Value], refused: Option<&'static str>, expected: &[Value]| {
+        check_input(old, |input| input.refused_annotation = refused, expected);
     };
     let refused = |time| {
         condition(
@@ -202,16 +157,9 @@ fn a_refused_annotation_is_reported_until_it_is_right() {
         )
     };
     check(&[], Some("why"), &[refused(NOW), provided(NOW)]);
-    check(
-        &[refused(BEFORE), provided(BEFORE)],
-        Some("why"),
-        &[refused(BEFORE), provided(BEFORE)],
-    );
-    check(
-        &[refused(BEFORE), provided(BEFORE)],
-        None,
-        &[provided(BEFORE)],
-    );
+    let before = [refused(BEFORE), provided(BEFORE)];
+    check(&before, Some("why"), &before);
+    check(&before, None, &[provided(BEFORE)]);
 }
 
 #[test]
@@ -220,7 +168,6 @@ fn conditions_of_others_stay_and_the_deprecated_one_goes() {
     let deprecated = condition("ConfigDeprecated", "True", BEFORE, "", "");
     check(
         &[deprecated, other.clone()],
-        None,
         1,
         Some(100),
         &[other, provided(NOW)],
@@ -229,42 +176,17 @@ fn conditions_of_others_stay_and_the_deprecated_one_goes() {
 
 #[test]
 fn a_silent_source_of_usage_is_reported_until_it_answers() {
-    let silent = condition("SourceStale", "True", BEFORE, SILENT_REASON, SILENT_MESSAGE);
-    let check = |old: &[Value], source_is_stale: Option<bool>, expected: &[Value]| {
-        let object = object(&json!({}), &json!({"conditions": old}));
-        let input = StatusInput {
-            source_is_stale,
-            ..input(&object)
-        };
-        let status = status(input, NOW.parse().expect("a time"));
-        assert_eq!(
-            serde_json::to_value(status.conditions).expect("conditions"),
-            json!(expected)
-        );
+    let check = |old: &[Value], is_stale: Option<bool>, expected: &[Value]| {
+        check_input(old, |input| input.source_is_stale = is_stale, expected);
     };
-    let provided = provided(BEFORE);
-    check(
-        &[provided.clone(), silent.clone()],
-        Some(true),
-        &[provided.clone(), silent.clone()],
-    );
-    check(
-        &[provided.clone(), silent.clone()],
-        None,
-        &[provided.clone(), silent.clone()],
-    );
-    check(from_ref(&provided), None, from_ref(&provided));
-    check(
-        &[provided.clone(), silent],
-        Some(false),
-        from_ref(&provided),
-    );
-    let silent_now = condition("SourceStale", "True", NOW, SILENT_REASON, SILENT_MESSAGE);
-    check(
-        from_ref(&provided),
-        Some(true),
-        &[provided.clone(), silent_now],
-    );
+    let silent = |time| condition("SourceStale", "True", time, SILENT_REASON, SILENT_MESSAGE);
+    let heard = [provided(BEFORE)];
+    let before = [provided(BEFORE), silent(BEFORE)];
+    check(&before, Some(true), &before);
+    check(&before, None, &before);
+    check(&heard, None, &heard);
+    check(&before, Some(false), &heard);
+    check(&heard, Some(true), &[provided(BEFORE), silent(NOW)]);
 }
 
 #[test]
@@ -279,5 +201,5 @@ fn the_same_findings_give_the_same_status() {
         status: Some(first.clone()),
         ..before.clone()
     };
-    assert_eq!(status(input(&after), NOW.parse().expect("a time")), first);
+    assert_eq!(status(input(&after), now()), first);
 }

@@ -9,7 +9,7 @@ use proptest::prelude::*;
 use vertical::{Accepted, AutoscalerSpec, PodSpec};
 
 use crate::fixture::{
-    MIB, cluster, container, id, minutes, pod, sample, selecting, start, target, web,
+    MIB, WEB, cluster, container, id, minutes, pod, sample, selecting, start, target, web,
 };
 
 #[test]
@@ -18,8 +18,8 @@ fn a_pod_that_changes_its_labels_changes_its_autoscaler_and_keeps_its_state() {
     cluster.apply_autoscaler(&id("db"), selecting(&[("app", "db")]));
     cluster.apply_pod(pod("web-1", &[("app", "db")]), start());
     assert_eq!(
-        (cluster.pod_count(&id("web")), cluster.pod_count(&id("db"))),
-        (Some(0), Some(1))
+        ["web", "db"].map(|name| cluster.pod_count(&id(name))),
+        [Some(0), Some(1)]
     );
     let again = sample(start() + minutes(59), 100, 100 * MIB);
     let accepted = cluster
@@ -37,13 +37,13 @@ fn a_pod_that_changes_its_labels_changes_its_autoscaler_and_keeps_its_state() {
 #[test]
 fn a_reset_keeps_what_is_named_and_forgets_the_rest() {
     let mut cluster = web();
-    cluster.apply_pod(pod("web-2", &[("app", "web")]), start());
+    cluster.apply_pod(pod("web-2", WEB), start());
     cluster.apply_autoscaler(&id("db"), selecting(&[("app", "db")]));
-    cluster.reset_pods(vec![pod("web-1", &[("app", "web")])], start());
-    cluster.reset_autoscalers(HashMap::from([(id("web"), selecting(&[("app", "web")]))]));
+    cluster.reset_pods(vec![pod("web-1", WEB)], start());
+    cluster.reset_autoscalers(HashMap::from([(id("web"), selecting(WEB))]));
     assert_eq!(
-        (cluster.pod_count(&id("web")), cluster.pod_count(&id("db"))),
-        (Some(1), None)
+        ["web", "db"].map(|name| cluster.pod_count(&id(name))),
+        [Some(1), None]
     );
     assert_eq!(target(&cluster, "web").as_deref(), Some("126 262144000"));
 }

@@ -1,19 +1,25 @@
 //! Cluster state: links between pods, histories and autoscalers, and robustness against invalid
 //! data.
 
+mod backfill;
+mod churn;
+mod explain;
 mod fixture;
 mod garbage;
 mod links;
 mod many;
 mod oom_kills;
+mod per_vpa_policy;
 mod samples;
 mod stored;
 
 use model::Memory;
 use sizing::{Config, WithoutUsage};
-use vertical::{ClusterState, PodSpec};
+use vertical::ClusterState;
 
-use fixture::{MIB, add_hour, cluster, id, minutes, pod, selecting, start, target, web};
+use fixture::{
+    MIB, WEB, add_hour, id, minutes, pod, pod_of, selecting, start, target, web, without_pods,
+};
 
 #[test]
 fn an_hour_of_samples_gives_the_documented_target() {
@@ -22,8 +28,7 @@ fn an_hour_of_samples_gives_the_documented_target() {
 
 #[test]
 fn an_autoscaler_without_containers_recommends_nothing_and_an_unknown_one_is_absent() {
-    let mut cluster = cluster();
-    cluster.apply_autoscaler(&id("web"), selecting(&[("app", "web")]));
+    let cluster = without_pods();
     assert_eq!(cluster.recommend(&id("web")).unwrap().containers, []);
     assert_eq!(cluster.recommend(&id("other")), None);
 }
@@ -31,16 +36,17 @@ fn an_autoscaler_without_containers_recommends_nothing_and_an_unknown_one_is_abs
 #[test]
 fn recommending_changes_nothing_and_any_number_may_do_it_at_once() {
     let mut cluster = web();
-    cluster.apply_autoscaler(&id("also"), selecting(&[("app", "web")]));
+    cluster.apply_autoscaler(&id("also"), selecting(WEB));
     cluster.apply_pod(pod("web-2", &[("app", "web"), ("run", "2")]), start());
     add_hour(&mut cluster, "web-2", start());
     let now = start() + minutes(60);
     let all = |cluster: &ClusterState| {
         let of = |name| {
+            let id = id(name);
             (
-                cluster.recommend(&id(name)),
-                cluster.checkpoints(&id(name), now),
-                cluster.histories(&id(name)),
+                cluster.recommend(&id),
+                cluster.checkpoints(&id, now),
+                cluster.histories(&id),
             )
         };
         [of("web"), of("also")]
@@ -61,35 +67,23 @@ fn the_minimum_without_usage_can_be_switched_off() {
         (WithoutUsage::Minimum, &["app", "proxy"][..]),
         (WithoutUsage::Nothing, &["app"]),
     ] {
-        let mut cluster = ClusterState::new(Config {
+        let config = Config {
             without_usage,
             ..Config::default()
-        })
-        .unwrap();
-        cluster.apply_autoscaler(&id("web"), selecting(&[("app", "web")]));
-        let containers = vec!["app".to_owned(), "proxy".to_owned()];
-        cluster.apply_pod(
-            PodSpec {
-                containers,
-                ..pod("web-1", &[("app", "web")])
-            },
-            start(),
-        );
-        assert_eq!(
-            cluster.recommend(&id("web")).unwrap().containers.is_empty(),
-            expected.len() == 1
-        );
+        };
+        let mut cluster = ClusterState::new(config).unwrap();
+        cluster.apply_autoscaler(&id("web"), selecting(WEB));
+        cluster.apply_pod(pod_of("web-1", WEB, &["app", "proxy"]), start());
+        let recommended = cluster.recommend(&id("web")).unwrap().containers;
+        assert_eq!(recommended.is_empty(), expected.len() == 1);
         add_hour(&mut cluster, "web-1", start());
         let recommended = cluster.recommend(&id("web")).unwrap().containers;
-        let names: Vec<_> = recommended
+        let names = recommended
             .iter()
-            .map(|container| container.container_name.as_str())
-            .collect();
-        assert_eq!(names, expected);
-        assert_eq!(
-            cluster.explain(&id("web"), "proxy").is_some(),
-            expected.contains(&"proxy")
-        );
+            .map(|container| container.container_name.as_str());
+        assert_eq!(names.collect::<Vec<_>>(), expected);
+        let explained = cluster.explain(&id("web"), "proxy");
+        assert_eq!(explained.is_some(), expected.contains(&"proxy"));
         // The other container keeps its share of the pod's minimum.
         assert_eq!(
             recommended[0].target.memory(),

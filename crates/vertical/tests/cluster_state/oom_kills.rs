@@ -1,21 +1,19 @@
 //! OOM kills and per-VPA rules for them.
 
-use jiff::{SignedDuration, Timestamp};
-use model::{Cpu, Memory};
+use jiff::Timestamp;
+use model::{ContainerRecommendation, Memory};
 use sizing::{Config, ContainerPolicy};
 use vertical::{AutoscalerSpec, ClusterState};
 
-use crate::fixture::{MIB, add_hour, cluster, container, id, pod, selecting, start, web};
+use crate::fixture::{
+    MIB, WEB, add_hour, container, days, id, list, pod, selecting, start, web, without_pods,
+};
 
 /// OOM-kills the container at 100Mi and returns the resulting memory peak as the end of its bucket.
 fn peak_after_oom(cluster: &mut ClusterState, at: Timestamp) -> i64 {
+    let memory = Memory::from_bytes(100 * MIB);
     cluster
-        .record_oom(
-            &container("web-1", "app"),
-            at,
-            Memory::from_bytes(100 * MIB),
-            at,
-        )
+        .record_oom(&container("web-1", "app"), at, memory, at)
         .unwrap();
     let history = cluster
         .histories(&id("web"))
@@ -25,39 +23,40 @@ fn peak_after_oom(cluster: &mut ClusterState, at: Timestamp) -> i64 {
     history.memory.percentile(&cluster.shapes().memory, 1.0) as i64
 }
 
+/// The autoscaler `web` with this policy for all containers.
+fn under(policy: &ContainerPolicy) -> AutoscalerSpec {
+    let policy = ContainerPolicy {
+        container_name: "*".to_owned(),
+        ..policy.clone()
+    };
+    AutoscalerSpec {
+        policies: vec![policy],
+        ..selecting(WEB)
+    }
+}
+
 /// Expects the peak `changed` while the policy has the field.
 fn check_rules_end(policy: &ContainerPolicy, changed: i64) {
-    let with = |policy: Option<&ContainerPolicy>| {
-        let all = ContainerPolicy {
-            container_name: "*".to_owned(),
-            ..policy.cloned().unwrap_or_default()
-        };
-        AutoscalerSpec {
-            policies: vec![all],
-            ..selecting(&[("app", "web")])
-        }
+    let with = || under(policy);
+    let check = |cluster: &mut ClusterState, at: Timestamp, expected: i64| {
+        assert_eq!(peak_after_oom(cluster, at), expected, "{policy:?}");
     };
-    let window = SignedDuration::from_hours(24);
     let plain = peak_after_oom(&mut web(), start());
     let mut cluster = web();
-    cluster.apply_autoscaler(&id("web"), with(Some(policy)));
-    assert_eq!(peak_after_oom(&mut cluster, start()), changed, "{policy:?}");
+    cluster.apply_autoscaler(&id("web"), with());
+    check(&mut cluster, start(), changed);
     let mut cluster = web();
-    cluster.apply_autoscaler(&id("web"), with(Some(policy)));
-    cluster.apply_autoscaler(&id("web"), with(None));
-    assert_eq!(peak_after_oom(&mut cluster, start()), plain, "{policy:?}");
-    cluster.apply_autoscaler(&id("web"), with(Some(policy)));
+    cluster.apply_autoscaler(&id("web"), with());
+    cluster.apply_autoscaler(&id("web"), under(&ContainerPolicy::default()));
+    check(&mut cluster, start(), plain);
+    cluster.apply_autoscaler(&id("web"), with());
     cluster.delete_autoscaler(&id("web"));
-    cluster.apply_autoscaler(&id("web"), selecting(&[("app", "web")]));
-    assert_eq!(
-        peak_after_oom(&mut cluster, start() + window),
-        plain,
-        "{policy:?}"
-    );
+    cluster.apply_autoscaler(&id("web"), selecting(WEB));
+    check(&mut cluster, start() + days(1), plain);
     let mut ungated = ClusterState::new(Config::default()).unwrap();
-    ungated.apply_autoscaler(&id("web"), with(Some(policy)));
-    ungated.apply_pod(pod("web-1", &[("app", "web")]), start());
-    assert_eq!(peak_after_oom(&mut ungated, start()), plain, "{policy:?}");
+    ungated.apply_autoscaler(&id("web"), with());
+    ungated.apply_pod(pod("web-1", WEB), start());
+    check(&mut ungated, start(), plain);
 }
 
 #[test]
@@ -76,45 +75,32 @@ fn rules_of_an_autoscaler_end_with_the_field_and_with_the_autoscaler() {
 
 #[test]
 fn the_window_of_memory_goes_back_to_the_default_when_the_field_is_removed() {
-    let interval = |seconds| {
-        let policy = ContainerPolicy {
-            container_name: "*".to_owned(),
-            memory_aggregation_interval_seconds: seconds,
+    let interval = |memory_aggregation_interval_seconds| {
+        under(&ContainerPolicy {
+            memory_aggregation_interval_seconds,
             ..ContainerPolicy::default()
-        };
-        AutoscalerSpec {
-            policies: vec![policy],
-            ..selecting(&[("app", "web")])
-        }
+        })
     };
     let mut cluster = web();
-    let interval_of =
-        |cluster: &ClusterState| cluster.memory_rules(&container("web-1", "app")).interval_ns;
+    let check = |cluster: &ClusterState, seconds: i64| {
+        let rules = cluster.memory_rules(&container("web-1", "app"));
+        assert_eq!(rules.interval_ns, seconds * 1_000_000_000);
+    };
     cluster.apply_autoscaler(&id("web"), interval(Some(60)));
-    assert_eq!(interval_of(&cluster), 60_000_000_000);
+    check(&cluster, 60);
     cluster.apply_autoscaler(&id("web"), interval(None));
-    assert_eq!(interval_of(&cluster), 86_400_000_000_000);
+    check(&cluster, 86_400);
     cluster.delete_pod("shop", "web-1");
-    assert_eq!(
-        interval_of(&cluster),
-        86_400_000_000_000,
-        "what is not known has the default"
-    );
+    // What is not known has the default.
+    check(&cluster, 86_400);
 }
 
 #[test]
 fn an_oom_kill_without_usage_keeps_the_published_cpu() {
-    let mut cluster = cluster();
-    cluster.apply_autoscaler(&id("web"), selecting(&[("app", "web")]));
-    cluster.apply_pod(pod("web-1", &[("app", "web")]), start());
+    let mut cluster = without_pods();
+    cluster.apply_pod(pod("web-1", WEB), start());
     peak_after_oom(&mut cluster, start());
-    let list = |millicores, mebibytes: i64| {
-        model::ResourceList::of(
-            Cpu::from_millicores(millicores),
-            Memory::from_bytes(mebibytes * MIB),
-        )
-    };
-    let before = model::ContainerRecommendation {
+    let before = ContainerRecommendation {
         container_name: "app".to_owned(),
         target: list(700, 300),
         lower_bound: list(600, 300),
@@ -123,22 +109,15 @@ fn an_oom_kill_without_usage_keeps_the_published_cpu() {
     };
     let mut found = cluster.recommend(&id("web")).unwrap();
     let memory = found.containers[0].target.memory();
+    assert_ne!(memory, before.target.memory());
     let published = model::Recommendation {
         containers: vec![before.clone()],
     };
     cluster.keep_unmeasured(&id("web"), &mut found, &published);
     let kept = &found.containers[0];
-    assert_eq!(
-        (kept.target.cpu(), kept.lower_bound.cpu()),
-        (before.target.cpu(), before.lower_bound.cpu())
-    );
-    assert_eq!(
-        (
-            kept.target.memory(),
-            kept.target.memory() == before.target.memory()
-        ),
-        (memory, false)
-    );
+    assert_eq!(kept.target.cpu(), before.target.cpu());
+    assert_eq!(kept.lower_bound.cpu(), before.lower_bound.cpu());
+    assert_eq!(kept.target.memory(), memory);
     add_hour(&mut cluster, "web-1", start());
     let measured = cluster.recommend(&id("web")).unwrap();
     let mut found = measured.clone();

@@ -1,13 +1,14 @@
 //! Accepted and refused samples.
 
-use jiff::{SignedDuration, Timestamp};
+use jiff::Timestamp;
 use model::{Memory, Sample};
 use proptest::collection::vec;
 use proptest::prelude::*;
 use vertical::{Accepted, SampleError};
 
 use crate::fixture::{
-    MIB, add_hour, container, id, minutes, pod, sample, selecting, start, target, web,
+    MIB, WEB, add_hour, container, days, hours, id, minutes, pod, sample, samples, start, target,
+    web, without_pods,
 };
 
 #[test]
@@ -20,10 +21,8 @@ fn a_missing_resource_is_not_a_zero_sample() {
         cpu: None,
         memory: None,
     };
-    assert_eq!(
-        cluster.add_sample(&container("web-1", "app"), &nothing, at),
-        Ok(Accepted::default())
-    );
+    let accepted = cluster.add_sample(&container("web-1", "app"), &nothing, at);
+    assert_eq!(accepted, Ok(Accepted::default()));
     assert_eq!(cluster.histories(&id("web")), before);
 }
 
@@ -32,16 +31,11 @@ fn samples_of_init_containers_are_dropped_and_of_unknown_containers_refused() {
     let mut cluster = web();
     let size = cluster.size();
     let at = start() + minutes(60);
-    assert_eq!(
-        cluster.add_sample(&container("web-1", "setup"), &sample(at, 1, 1), at),
-        Ok(Accepted::default())
-    );
+    let accepted = cluster.add_sample(&container("web-1", "setup"), &sample(at, 1, 1), at);
+    assert_eq!(accepted, Ok(Accepted::default()));
     for unknown in [container("web-1", "other"), container("web-2", "app")] {
-        let error = SampleError::UnknownContainer(unknown.clone());
-        assert_eq!(
-            cluster.add_sample(&unknown, &sample(at, 1, 1), at),
-            Err(error)
-        );
+        let refused = cluster.add_sample(&unknown, &sample(at, 1, 1), at);
+        assert_eq!(refused, Err(SampleError::UnknownContainer(unknown)));
     }
     assert_eq!(cluster.size(), size);
 }
@@ -52,20 +46,13 @@ fn samples_that_are_negative_old_or_from_the_future_change_nothing() {
     let before = cluster.histories(&id("web"));
     let now = start() + minutes(60);
     let app = container("web-1", "app");
-    let future = now + SignedDuration::from_hours(25);
-    assert!(matches!(
-        cluster.add_sample(&app, &sample(future, 1, 1), now),
-        Err(SampleError::Future { .. })
-    ));
-    assert!(matches!(
-        cluster.record_oom(&app, Timestamp::MAX, Memory::from_bytes(1), now),
-        Err(SampleError::Future { .. })
-    ));
-    for bad in [
-        sample(now, -1, -1),
-        sample(Timestamp::MIN, 1, 1),
-        sample(start(), 1, 1),
-    ] {
+    let future = now + hours(25);
+    let refused = cluster.add_sample(&app, &sample(future, 1, 1), now);
+    assert!(matches!(refused, Err(SampleError::Future { .. })));
+    let refused = cluster.record_oom(&app, Timestamp::MAX, Memory::from_bytes(1), now);
+    assert!(matches!(refused, Err(SampleError::Future { .. })));
+    for (at, amount) in [(now, -1), (Timestamp::MIN, 1), (start(), 1)] {
+        let bad = sample(at, amount, amount);
         assert_eq!(cluster.add_sample(&app, &bad, now), Ok(Accepted::default()));
     }
     assert_eq!(cluster.histories(&id("web")), before);
@@ -74,54 +61,39 @@ fn samples_that_are_negative_old_or_from_the_future_change_nothing() {
 #[test]
 fn samples_from_a_clock_that_was_ahead_do_not_keep_right_ones_away() {
     let app = container("web-1", "app");
-    for days in [2, 8, 200] {
+    for ahead in [2, 8, 200] {
         let mut cluster = web();
-        let (now, ahead) = (
-            start() + minutes(60),
-            start() + SignedDuration::from_hours(24 * days),
-        );
+        let (now, later) = (start() + minutes(60), start() + days(ahead));
         cluster
-            .add_sample(&app, &sample(ahead, 100, 100 * MIB), ahead)
+            .add_sample(&app, &sample(later, 100, 100 * MIB), later)
             .unwrap();
-        let count = |cluster: &vertical::ClusterState| {
-            cluster.histories(&id("web")).unwrap()["app"].samples()
-        };
-        let before = count(&cluster);
+        let before = samples(&cluster);
         let accepted = cluster.add_sample(&app, &sample(now, 100, 100 * MIB), now);
         assert_eq!(
-            (accepted, count(&cluster)),
-            (
-                Ok(Accepted {
-                    cpu: true,
-                    memory: true
-                }),
-                before + 1
-            ),
-            "{days}"
+            accepted,
+            Ok(Accepted {
+                cpu: true,
+                memory: true
+            }),
+            "{ahead}"
         );
+        assert_eq!(samples(&cluster), before + 1, "{ahead}");
     }
 }
 
 /// The memory target after a day whose first window started with these samples, in MiB.
 fn memory_target(first: &[i64]) -> Option<i64> {
-    let mut cluster = crate::fixture::cluster();
-    cluster.apply_autoscaler(&id("web"), selecting(&[("app", "web")]));
-    cluster.apply_pod(pod("web-1", &[("app", "web")]), start());
-    for (minute, megabytes) in first.iter().chain([900, 400].iter()).enumerate() {
+    let mut cluster = without_pods();
+    cluster.apply_pod(pod("web-1", WEB), start());
+    for (minute, mebibytes) in first.iter().chain(&[900, 400]).enumerate() {
         let at = start() + minutes(minute as i64);
+        let sample = sample(at, 100, mebibytes * MIB);
         cluster
-            .add_sample(
-                &container("web-1", "app"),
-                &sample(at, 100, megabytes * MIB),
-                at,
-            )
+            .add_sample(&container("web-1", "app"), &sample, at)
             .unwrap();
     }
     let recommended = cluster.recommend(&id("web")).unwrap().containers;
-    recommended[0]
-        .target
-        .memory()
-        .map(|memory| memory.bytes() / MIB)
+    Some(recommended[0].target.memory()?.bytes() / MIB)
 }
 
 #[test]
@@ -149,7 +121,7 @@ proptest! {
             }
         }
         // Thirty half-lives later the accepted samples have no weight.
-        let later = start() + SignedDuration::from_hours(24 * 30);
+        let later = start() + days(30);
         add_hour(&mut cluster, "web-1", later);
         prop_assert_eq!(target(&cluster, "web"), Some("126 262144000".to_owned()));
         prop_assert!(cluster.checkpoints(&id("web"), later).is_some());

@@ -90,6 +90,15 @@ fn pods(text: &str) -> Resolution {
     Resolution::Pods(text.parse().expect("a selector"))
 }
 
+fn refused(message: &str) -> Resolution {
+    unsupported(message, false)
+}
+
+/// A well-known controller with this owner.
+fn owned(kind: WellKnown, name: &'static str, by: (&str, &str, &str)) -> Thing {
+    Known(kind, name, Some(owner(by)))
+}
+
 fn unsupported(message: &str, transient: bool) -> Resolution {
     Resolution::Unsupported {
         message: message.to_owned(),
@@ -104,124 +113,81 @@ fn check(things: Vec<Thing>, target: &WorkloadRef, expected: &Resolution) {
 #[test]
 fn well_known_kinds_are_told_by_kind_alone() {
     let web = || vec![Known(WellKnown::Deployment, "web", None)];
-    check(
-        web(),
-        &workload("apps/v1", "Deployment", "web"),
-        &pods("of=web"),
-    );
-    check(web(), &workload("v1", "Deployment", "web"), &pods("of=web"));
-    check(web(), &workload("", "Deployment", "web"), &pods("of=web"));
+    for api_version in ["apps/v1", "v1", ""] {
+        let target = workload(api_version, "Deployment", "web");
+        check(web(), &target, &pods("of=web"));
+    }
 }
 
 #[test]
 fn a_missing_target_is_named() {
-    check(
-        vec![],
-        &workload("apps/v1", "Deployment", "web"),
-        &unsupported(
-            "Cannot read targetRef. Reason: Deployment shop/web does not exist",
-            false,
-        ),
-    );
+    let message = "Cannot read targetRef. Reason: Deployment shop/web does not exist";
+    let target = workload("apps/v1", "Deployment", "web");
+    check(vec![], &target, &refused(message));
 }
 
 #[test]
 fn a_target_with_a_parent_is_refused() {
-    let parent = owner(("apps/v1", "Deployment", "web"));
-    check(
-        vec![
-            Known(WellKnown::ReplicaSet, "web-1", Some(parent)),
-            Known(WellKnown::Deployment, "web", None),
-        ],
-        &workload("apps/v1", "ReplicaSet", "web-1"),
-        &unsupported(
-            "The target apps/v1.ReplicaSet/web-1 has a parent controller but it should point to a topmost well-known \
-             or scalable controller",
-            false,
+    let things = vec![
+        owned(
+            WellKnown::ReplicaSet,
+            "web-1",
+            ("apps/v1", "Deployment", "web"),
         ),
-    );
+        Known(WellKnown::Deployment, "web", None),
+    ];
+    let message = "The target apps/v1.ReplicaSet/web-1 has a parent controller but it should point to a topmost well-known \
+                   or scalable controller";
+    let target = workload("apps/v1", "ReplicaSet", "web-1");
+    check(things, &target, &refused(message));
 }
 
 #[test]
 fn a_parent_that_cannot_be_scaled_does_not_count() {
-    let parent = owner((CUSTOM, "Web", "top"));
-    check(
-        vec![
-            Known(WellKnown::Deployment, "web", Some(parent)),
-            Requirements("Web", "top", not_found()),
-        ],
-        &workload("apps/v1", "Deployment", "web"),
-        &pods("of=web"),
-    );
+    let things = vec![
+        owned(WellKnown::Deployment, "web", (CUSTOM, "Web", "top")),
+        Requirements("Web", "top", not_found()),
+    ];
+    let target = workload("apps/v1", "Deployment", "web");
+    check(things, &target, &pods("of=web"));
 }
 
 #[test]
 fn a_parent_that_cannot_be_read_is_an_error() {
-    let things = |scale| {
-        vec![
-            Known(
-                WellKnown::Deployment,
-                "web",
-                Some(owner((CUSTOM, "Web", "top"))),
-            ),
-            Requirements("Web", "top", scale),
-        ]
-    };
     let message = "Error checking if target apps/v1.Deployment/web is a topmost well-known or scalable controller: \
                    unhandled targetRef example.com/v1 / Web / top, last error it hurts";
-    check(
-        things(failed(false)),
-        &workload("apps/v1", "Deployment", "web"),
-        &unsupported(message, false),
-    );
-    check(
-        things(failed(true)),
-        &workload("apps/v1", "Deployment", "web"),
-        &unsupported(message, true),
-    );
-    check(
-        vec![Known(
-            WellKnown::ReplicaSet,
-            "web",
-            Some(owner(("apps/v1", "Deployment", "gone"))),
-        )],
-        &workload("apps/v1", "ReplicaSet", "web"),
-        &unsupported(
-            "Error checking if target apps/v1.ReplicaSet/web is a topmost well-known or scalable controller: \
-             Deployment shop/gone does not exist",
-            false,
-        ),
-    );
+    for transient in [false, true] {
+        let things = vec![
+            owned(WellKnown::Deployment, "web", (CUSTOM, "Web", "top")),
+            Requirements("Web", "top", failed(transient)),
+        ];
+        let target = workload("apps/v1", "Deployment", "web");
+        check(things, &target, &unsupported(message, transient));
+    }
+    let message = "Error checking if target apps/v1.ReplicaSet/web is a topmost well-known or scalable controller: \
+                   Deployment shop/gone does not exist";
+    let parent = ("apps/v1", "Deployment", "gone");
+    let things = vec![owned(WellKnown::ReplicaSet, "web", parent)];
+    let target = workload("apps/v1", "ReplicaSet", "web");
+    check(things, &target, &refused(message));
 }
 
 #[test]
 fn custom_kinds_have_their_selector_in_the_scale() {
     let target = workload(CUSTOM, "Web", "web");
-    let cannot = "Cannot read targetRef. Reason: unhandled targetRef example.com/v1 / Web / web, last error ";
-    let with = |scale| vec![Requirements("Web", "web", scale)];
-    check(
-        with(found("app in (a,b)", None)),
-        &target,
-        &pods("app in (a,b)"),
-    );
-    check(
-        with(found("", None)),
-        &target,
-        &unsupported(
-            &format!("{cannot}resource shop/web has an empty selector for scale sub-resource"),
-            false,
-        ),
-    );
-    check(
-        with(not_found()),
-        &target,
-        &unsupported(&format!("{cannot}no such web"), false),
-    );
-    check(
-        with(failed(true)),
-        &target,
-        &unsupported(&format!("{cannot}it hurts"), true),
-    );
+    let cannot = |why: &str, transient| {
+        let what = "Cannot read targetRef. Reason: unhandled targetRef example.com/v1 / Web / web";
+        unsupported(&format!("{what}, last error {why}"), transient)
+    };
+    let empty = "resource shop/web has an empty selector for scale sub-resource";
+    for (scale, expected) in [
+        (found("app in (a,b)", None), pods("app in (a,b)")),
+        (found("", None), cannot(empty, false)),
+        (not_found(), cannot("no such web", false)),
+        (failed(true), cannot("it hurts", true)),
+    ] {
+        check(vec![Requirements("Web", "web", scale)], &target, &expected);
+    }
 }
 
 #[test]
@@ -229,93 +195,58 @@ fn an_answer_that_is_not_there_yet_is_waited_for() {
     let target = workload(CUSTOM, "Web", "web");
     let key = ScaleKey::of(&target).expect("group/version");
     check(vec![], &target, &Resolution::Waiting(key.clone()));
-    check(
-        vec![Known(
-            WellKnown::Deployment,
-            "child",
-            Some(owner((CUSTOM, "Web", "web"))),
-        )],
-        &workload("apps/v1", "Deployment", "child"),
-        &Resolution::Waiting(key),
-    );
+    let child = owned(WellKnown::Deployment, "child", (CUSTOM, "Web", "web"));
+    let target = workload("apps/v1", "Deployment", "child");
+    check(vec![child], &target, &Resolution::Waiting(key));
 }
 
 #[test]
 fn malformed_versions_are_named() {
-    check(
-        vec![],
-        &workload("a/b/c", "Web", "web"),
-        &unsupported(
-            "Cannot read targetRef. Reason: unexpected GroupVersion string: a/b/c",
-            false,
-        ),
-    );
+    let message = "Cannot read targetRef. Reason: unexpected GroupVersion string: a/b/c";
+    check(vec![], &workload("a/b/c", "Web", "web"), &refused(message));
 }
 
 #[test]
 fn a_node_owns_no_workload() {
+    let message = "Cannot read targetRef. Reason: unhandled targetRef v1 / Node / n1, last error node is not a valid owner";
+    check(vec![], &workload("v1", "Node", "n1"), &refused(message));
+    let message = "Error checking if target batch/v1.Job/web is a topmost well-known or scalable controller: node is not a \
+                   valid owner";
+    let job = owned(WellKnown::Job, "web", ("v1", "Node", "n1"));
     check(
-        vec![],
-        &workload("v1", "Node", "n1"),
-        &unsupported(
-            "Cannot read targetRef. Reason: unhandled targetRef v1 / Node / n1, last error node is not a valid owner",
-            false,
-        ),
-    );
-    check(
-        vec![Known(
-            WellKnown::Job,
-            "web",
-            Some(owner(("v1", "Node", "n1"))),
-        )],
+        vec![job],
         &workload("batch/v1", "Job", "web"),
-        &unsupported(
-            "Error checking if target batch/v1.Job/web is a topmost well-known or scalable controller: node is not a \
-             valid owner",
-            false,
-        ),
+        &refused(message),
     );
 }
 
 #[test]
 fn a_cycle_is_found() {
-    check(
-        vec![
-            Known(
-                WellKnown::Deployment,
-                "a",
-                Some(owner(("apps/v1", "Deployment", "b"))),
-            ),
-            Known(
-                WellKnown::Deployment,
-                "b",
-                Some(owner(("apps/v1", "Deployment", "a"))),
-            ),
-        ],
-        &workload("apps/v1", "Deployment", "a"),
-        &unsupported(
-            "Error checking if target apps/v1.Deployment/a is a topmost well-known or scalable controller: cycle \
-             detected in ownership chain",
-            false,
-        ),
-    );
+    let things = vec![
+        owned(WellKnown::Deployment, "a", ("apps/v1", "Deployment", "b")),
+        owned(WellKnown::Deployment, "b", ("apps/v1", "Deployment", "a")),
+    ];
+    let message = "Error checking if target apps/v1.Deployment/a is a topmost well-known or scalable controller: cycle \
+                   detected in ownership chain";
+    let target = workload("apps/v1", "Deployment", "a");
+    check(things, &target, &refused(message));
+}
+
+/// A `ReplicaSet` of the Rollout `r`.
+fn of_rollout() -> Thing {
+    owned(WellKnown::ReplicaSet, "rs", (CUSTOM, "Rollout", "r"))
+}
+
+/// The Rollout `r`, which an App owns.
+fn rollout() -> Thing {
+    let app = owner((CUSTOM, "App", "app"));
+    Requirements("Rollout", "r", found("a=b", Some(app)))
 }
 
 #[test]
 fn the_search_skips_controllers_that_are_not_eligible() {
-    let view = view(vec![
-        Known(
-            WellKnown::ReplicaSet,
-            "rs",
-            Some(owner((CUSTOM, "Rollout", "r"))),
-        ),
-        Requirements(
-            "Rollout",
-            "r",
-            found("a=b", Some(owner((CUSTOM, "App", "app")))),
-        ),
-        Requirements("App", "app", not_found()),
-    ]);
+    let app = Requirements("App", "app", not_found());
+    let view = view(vec![of_rollout(), rollout(), app]);
     let start = workload("apps/v1", "ReplicaSet", "rs");
     let top = topmost(&view, (&start).into());
     assert_eq!(top, Ok(Some((&workload(CUSTOM, "Rollout", "r")).into())));
@@ -324,27 +255,13 @@ fn the_search_skips_controllers_that_are_not_eligible() {
 #[test]
 fn every_scale_on_the_way_is_asked_for() {
     let target = workload("apps/v1", "ReplicaSet", "rs");
-    let kinds = |things: Vec<Thing>| {
-        scales(&view(things), &target)
-            .into_iter()
-            .map(|key| key.kind)
-            .collect::<Vec<_>>()
-    };
-    let rs = || {
-        Known(
-            WellKnown::ReplicaSet,
-            "rs",
-            Some(owner((CUSTOM, "Rollout", "r"))),
-        )
-    };
-    assert_eq!(kinds(vec![rs()]), ["Rollout"]);
-    let rollout = || {
-        Requirements(
-            "Rollout",
-            "r",
-            found("a=b", Some(owner((CUSTOM, "App", "app")))),
-        )
-    };
-    assert_eq!(kinds(vec![rs(), rollout()]), ["App", "Rollout"]);
-    assert_eq!(kinds(vec![]), Vec::<String>::new());
+    for (things, expected) in [
+        (vec![of_rollout()], &["Rollout"][..]),
+        (vec![of_rollout(), rollout()], &["App", "Rollout"]),
+        (vec![], &[]),
+    ] {
+        let scales = scales(&view(things), &target);
+        let kinds: Vec<_> = scales.into_iter().map(|key| key.kind).collect();
+        assert_eq!(kinds, expected);
+    }
 }

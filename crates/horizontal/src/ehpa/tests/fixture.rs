@@ -2,15 +2,17 @@
 
 use std::sync::Arc;
 
-use api::ehpa::{self, EffectiveHorizontalPodAutoscaler};
-use api::prediction::{self, TimeSeriesPrediction};
+use api::condition::ConditionStatus;
+use api::ehpa::{self, EffectiveHorizontalPodAutoscaler, METRICS_PREDICTABLE};
+use api::prediction::{self, PredictionMetric, TimeSeriesPrediction};
 use k8s_openapi::api::autoscaling::v2::HorizontalPodAutoscaler;
 use model::{Cpu, Labels, Memory};
 use serde_json::{Value, json};
 use view::{Container, ObjectKey, Phase, Pod, Resources, Stripped};
 
-use crate::ehpa::plan::{Plan, plan};
+use crate::ehpa::plan::{Desired, Plan, plan};
 use crate::ehpa::rules::Rules;
+use crate::ehpa::status::status;
 use crate::ehpa::{Observed, Propagation, TargetScale};
 
 /// An EHPA whose target has three replicas of a pod with two containers.
@@ -36,7 +38,7 @@ impl Fixture {
                 "scaleTargetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "php-apache"},
                 "minReplicas": 1,
                 "maxReplicas": 10,
-                "metrics": [resource("cpu", &json!({"type": "Utilization", "averageUtilization": 50}))],
+                "metrics": [cpu(50)],
                 "prediction": {
                     "predictionWindowSeconds": 3600,
                     "predictionAlgorithm": {
@@ -45,9 +47,7 @@ impl Fixture {
                 },
             },
         });
-        for (key, value) in extra.as_object().into_iter().flatten() {
-            object["spec"][key] = value.clone();
-        }
+        set_fields(&mut object["spec"], extra);
         Self {
             object: ehpa::parse(object).expect("an EHPA"),
             target: Ok(TargetScale {
@@ -66,6 +66,19 @@ impl Fixture {
         }
     }
 
+    /// The example of the documentation.
+    pub(super) fn example() -> Self {
+        Self::new(&json!({}))
+    }
+
+    /// The same, where this older EHPA has the same workload.
+    pub(super) fn younger(extra: &Value) -> Self {
+        Self {
+            older_ehpa: Some("a"),
+            ..Self::new(extra)
+        }
+    }
+
     pub(super) fn replicas(mut self, spec_replicas: i32) -> Self {
         self.target = self.target.map(|target| TargetScale {
             spec_replicas,
@@ -75,11 +88,8 @@ impl Fixture {
     }
 
     pub(super) fn annotated(mut self, key: &str, value: &str) -> Self {
-        self.object
-            .metadata
-            .annotations
-            .get_or_insert_default()
-            .insert(key.to_owned(), value.to_owned());
+        let annotations = self.object.metadata.annotations.get_or_insert_default();
+        annotations.insert(key.to_owned(), value.to_owned());
         self
     }
 
@@ -134,6 +144,23 @@ impl Fixture {
     pub(super) fn plan(&self) -> Plan {
         plan(&self.observed())
     }
+
+    /// The message of the condition about metrics that cannot be predicted.
+    pub(super) fn unpredictable(&self, plan: &Plan) -> Option<String> {
+        let status = status(&self.observed(), &plan.problems, false);
+        let mut conditions = status.conditions.into_iter();
+        let condition = conditions.find(|condition| condition.kind == METRICS_PREDICTABLE)?;
+        assert_eq!(condition.status, ConditionStatus::False);
+        Some(condition.message)
+    }
+}
+
+/// The metrics of which a prediction is to be made.
+pub(super) fn predicted_metrics(plan: &Plan) -> &[PredictionMetric] {
+    match &plan.prediction {
+        Desired::Apply(prediction) => &prediction.spec.prediction_metrics,
+        _ => &[],
+    }
 }
 
 pub(super) fn owner(uid: &str) -> Value {
@@ -145,6 +172,24 @@ pub(super) fn owner(uid: &str) -> Value {
 
 pub(in crate::ehpa) fn resource(name: &str, target: &Value) -> Value {
     json!({"type": "Resource", "resource": {"name": name, "target": target}})
+}
+
+/// CPU at this percentage of the request.
+pub(in crate::ehpa) fn cpu(percent: i32) -> Value {
+    resource(
+        "cpu",
+        &json!({"type": "Utilization", "averageUtilization": percent}),
+    )
+}
+
+/// A target of this amount per pod.
+pub(super) fn average(value: &str) -> Value {
+    json!({"type": "AverageValue", "averageValue": value})
+}
+
+/// A cron schedule of 80 replicas by day.
+pub(super) fn by_day() -> Value {
+    json!({"name": "day", "start": "0 9 * * *", "end": "0 18 * * *", "targetReplicas": 80})
 }
 
 pub(in crate::ehpa) fn pod(name: &str, phase: Phase) -> Pod {
@@ -187,10 +232,19 @@ pub(in crate::ehpa) fn existing_hpa(name: &str, extra: &Value) -> Value {
             "maxReplicas": 20,
         },
     });
-    for (key, value) in extra.as_object().into_iter().flatten() {
-        object["metadata"][key] = value.clone();
-    }
+    set_fields(&mut object["metadata"], extra);
     object
+}
+
+/// The HPA that the EHPA with UID `u1` has created.
+pub(super) fn created_hpa() -> Value {
+    existing_hpa("ehpa-php-apache", &json!({"ownerReferences": owner("u1")}))
+}
+
+fn set_fields(object: &mut Value, fields: &Value) {
+    for (key, value) in fields.as_object().into_iter().flatten() {
+        object[key] = value.clone();
+    }
 }
 
 pub(super) fn json_of<T: serde::Serialize>(object: &T) -> Value {
@@ -201,6 +255,20 @@ pub(super) fn planned_hpa(plan: &Plan) -> Value {
     json_of(plan.hpa.as_ref().expect("an HPA"))
 }
 
+/// The metrics of the planned HPA.
+pub(super) fn planned_metrics(plan: &Plan) -> Value {
+    planned_hpa(plan)["spec"]["metrics"].clone()
+}
+
+pub(super) fn metric_count(plan: &Plan) -> Option<usize> {
+    planned_metrics(plan).as_array().map(Vec::len)
+}
+
+/// The name of the planned HPA.
+pub(super) fn hpa_name(plan: &Plan) -> Option<&str> {
+    plan.hpa.as_ref()?.metadata.name.as_deref()
+}
+
 pub(super) fn external(name: &str, identifier: &str, average: &str) -> Value {
     let labels = json!({
         "targetKind": "Deployment", "targetName": "php-apache", "targetNamespace": "shop", "resourceIdentifier": identifier,
@@ -209,7 +277,7 @@ pub(super) fn external(name: &str, identifier: &str, average: &str) -> Value {
         "type": "External",
         "external": {
             "metric": {"name": name, "selector": {"matchLabels": labels}},
-            "target": {"type": "AverageValue", "averageValue": average},
+            "target": self::average(average),
         },
     })
 }

@@ -1,16 +1,15 @@
 //! Metrics that cannot be predicted are reported, once for each generation.
 
-use api::condition::ConditionStatus;
-use api::ehpa::METRICS_PREDICTABLE;
 use serde_json::{Value, json};
 
-use super::fixture::{Fixture, external, planned_hpa, reasons, resource};
-use crate::ehpa::plan::Desired;
+use super::fixture::{
+    Fixture, average, by_day, cpu, external, metric_count, planned_metrics, predicted_metrics,
+    reasons, resource,
+};
 use crate::ehpa::status::{status, unpredictable_metrics};
 
 fn named(kind: &str, name: &str) -> Value {
-    let source =
-        json!({"metric": {"name": name}, "target": {"type": "AverageValue", "averageValue": "10"}});
+    let source = json!({"metric": {"name": name}, "target": average("10")});
     let kinds = json!({"Pods": "pods", "External": "external"});
     json!({"type": kind, kinds[kind].as_str().expect("a kind"): source})
 }
@@ -18,29 +17,16 @@ fn named(kind: &str, name: &str) -> Value {
 /// `predicted`: predicted metrics. `others`: the other ones with their reasons.
 fn check(fixture: &Fixture, predicted: &[&str], others: &[(&str, &str)]) {
     let plan = fixture.plan();
-    let metrics = match &plan.prediction {
-        Desired::Apply(prediction) => prediction.spec.prediction_metrics.as_slice(),
-        _ => &[],
-    };
-    let found: Vec<_> = metrics
+    let found = predicted_metrics(&plan)
         .iter()
-        .map(|metric| metric.resource_identifier.as_str())
-        .collect();
-    assert_eq!(found, predicted);
-    let status = status(&fixture.observed(), &plan.problems, false);
-    let condition = status
-        .conditions
-        .iter()
-        .find(|condition| condition.kind == METRICS_PREDICTABLE);
-    let expected: Vec<_> = others
+        .map(|metric| metric.resource_identifier.as_str());
+    assert_eq!(found.collect::<Vec<_>>(), predicted);
+    let others: Vec<_> = others
         .iter()
         .map(|(metric, why)| format!("{metric}: {why}"))
         .collect();
-    let expected = (!expected.is_empty()).then(|| (ConditionStatus::False, expected.join("; ")));
-    assert_eq!(
-        condition.map(|condition| (condition.status, condition.message.clone())),
-        expected
-    );
+    let expected = (!others.is_empty()).then(|| others.join("; "));
+    assert_eq!(fixture.unpredictable(&plan), expected);
 }
 
 const NO_LABEL_VALUE: &str = "the autoscaler would ask for it by this name, which is no value of a label: at most 63 letters, digits, '-', '_' \
@@ -51,17 +37,11 @@ fn a_metric_that_cannot_be_predicted_is_named_with_the_reason() {
     let long = "x".repeat(60);
     let object = json!({"type": "Object", "object": {
         "describedObject": {"kind": "Service", "name": "s"}, "metric": {"name": "m"},
-        "target": {"type": "AverageValue", "averageValue": "1"},
+        "target": average("1"),
     }});
     let metrics = json!([
-        resource(
-            "cpu",
-            &json!({"type": "Utilization", "averageUtilization": 50})
-        ),
-        resource(
-            "example.com/gpu",
-            &json!({"type": "AverageValue", "averageValue": "1"})
-        ),
+        cpu(50),
+        resource("example.com/gpu", &average("1")),
         named("Pods", "job:http_requests:rate5m"),
         named("Pods", "http_requests"),
         named("Pods", "http_requests"),
@@ -82,18 +62,12 @@ fn a_metric_that_cannot_be_predicted_is_named_with_the_reason() {
         (of_long.as_str(), NO_LABEL_VALUE),
         ("object.m", "metrics of objects are not predicted"),
     ];
-    check(
-        &Fixture::new(&json!({ "metrics": metrics })),
-        &["resource.cpu", "pods.http_requests"],
-        &others,
-    );
+    let fixture = Fixture::new(&json!({ "metrics": metrics }));
+    check(&fixture, &["resource.cpu", "pods.http_requests"], &others);
     // No prediction is requested.
-    check(
-        &Fixture::new(&json!({ "metrics": metrics, "prediction": null })),
-        &[],
-        &[],
-    );
-    check(&Fixture::new(&json!({})), &["resource.cpu"], &[]);
+    let fixture = Fixture::new(&json!({ "metrics": metrics, "prediction": null }));
+    check(&fixture, &[], &[]);
+    check(&Fixture::example(), &["resource.cpu"], &[]);
 }
 
 #[test]
@@ -105,27 +79,18 @@ fn names_that_are_no_names_cannot_become_part_of_a_query() {
     };
     let hostile = r#"x="",y"#;
     let label = r#""x=\"\",y" is not the name of a label in Prometheus"#;
-    check(
-        &with("queue", json!({"matchLabels": {hostile: "a"}})),
-        &[],
-        &[("external.queue", label)],
-    );
+    let labels = json!({"matchLabels": {hostile: "a"}});
     let expressions = json!({"matchExpressions": [{"key": hostile, "operator": "Exists"}]});
-    check(
-        &with("queue", expressions),
-        &[],
-        &[("external.queue", label)],
-    );
+    for selector in [labels, expressions] {
+        check(&with("queue", selector), &[], &[("external.queue", label)]);
+    }
     let metric = r#""s0-queue" is not the name of a metric in Prometheus"#;
-    check(
-        &with("s0-queue", Value::Null),
-        &[],
-        &[("external.s0-queue", metric)],
-    );
+    let fixture = with("s0-queue", Value::Null);
+    check(&fixture, &[], &[("external.s0-queue", metric)]);
     // An annotation may give the query instead.
     let annotation = "metric-query.autoscaling.crane.io/external.s0-queue";
     check(
-        &with("s0-queue", Value::Null).annotated(annotation, "sum(queue)"),
+        &fixture.annotated(annotation, "sum(queue)"),
         &["external.s0-queue"],
         &[],
     );
@@ -157,29 +122,20 @@ fn the_event_is_recorded_once_for_each_generation() {
 #[test]
 fn a_workload_whose_name_is_no_label_value_has_no_added_metrics() {
     let name = "w".repeat(64);
-    let crons =
-        json!([{"name": "day", "start": "0 9 * * *", "end": "0 18 * * *", "targetReplicas": 80}]);
+    let crons = json!([by_day()]);
     let target = json!({"apiVersion": "apps/v1", "kind": "Deployment", "name": name});
-    let fixture = Fixture::new(&json!({"scaleTargetRef": target, "crons": crons})).predicted(&[(
-        "resource.cpu",
-        true,
-        1,
-    )]);
+    let fixture = Fixture::new(&json!({"scaleTargetRef": target, "crons": crons}));
+    let fixture = fixture.predicted(&[("resource.cpu", true, 1)]);
     let why = "the name of the workload, by which the autoscaler would ask, is no value of a label";
     check(&fixture, &[], &[("resource.cpu", why)]);
     let plan = fixture.plan();
     assert_eq!(
-        (
-            planned_hpa(&plan)["spec"]["metrics"]
-                .as_array()
-                .map(Vec::len),
-            reasons(&plan)
-        ),
+        (metric_count(&plan), reasons(&plan)),
         (Some(1), vec!["InvalidCron"])
     );
     let plan = Fixture::new(&json!({ "crons": crons })).plan();
     assert_eq!(
-        planned_hpa(&plan)["spec"]["metrics"][1],
+        planned_metrics(&plan)[1],
         external("crane_autoscaling_cron", "cron", "1")
     );
 }

@@ -20,10 +20,8 @@ fn a_preview_scales_a_substitute_of_the_workloads_real_size() {
         substitute["spec"]["substituteTargetRef"]["name"],
         "php-apache"
     );
-    assert_eq!(
-        substitute["status"],
-        json!({"labelSelector": "run=php-apache", "replicas": 3})
-    );
+    let status = json!({"labelSelector": "run=php-apache", "replicas": 3});
+    assert_eq!(substitute["status"], status);
     assert_eq!(plan.scale_to, Some(5));
 }
 
@@ -31,11 +29,8 @@ fn a_preview_scales_a_substitute_of_the_workloads_real_size() {
 fn specific_replicas_are_for_previews_and_can_leave_zero() {
     let check = |strategy: &str, wanted: i32, replicas: i32, expected: Option<i32>| {
         let fixture = Fixture::new(&json!({"scaleStrategy": strategy, "specificReplicas": wanted}));
-        assert_eq!(
-            fixture.replicas(replicas).plan().scale_to,
-            expected,
-            "{strategy}: {wanted} of {replicas}"
-        );
+        let scale_to = fixture.replicas(replicas).plan().scale_to;
+        assert_eq!(scale_to, expected, "{strategy}: {wanted} of {replicas}");
     };
     check("Preview", 5, 3, Some(5));
     check("Preview", 3, 3, None);
@@ -50,15 +45,15 @@ fn specific_replicas_do_not_compete_with_an_hpa() {
         (3, vec!["FailedReconcileHPA"]),
         (0, vec!["ScalingDisabled", "FailedReconcileHPA"]),
     ] {
-        let fixture = Fixture::new(&json!({"scaleStrategy": "Preview", "specificReplicas": 5}))
-            .replicas(replicas);
-        let plan = fixture.hpa(existing_hpa("mine", &json!({}))).plan();
+        let fixture = Fixture::new(&json!({"scaleStrategy": "Preview", "specificReplicas": 5}));
+        let plan = fixture
+            .replicas(replicas)
+            .hpa(existing_hpa("mine", &json!({})))
+            .plan();
         assert_eq!((plan.scale_to, reasons(&plan)), (None, reasons_expected));
         let message = &plan.problems[plan.problems.len() - 1].message;
-        assert!(
-            message.contains("HorizontalPodAutoscaler mine")
-                && message.contains("specificReplicas"),
-            "{message}"
-        );
+        for part in ["HorizontalPodAutoscaler mine", "specificReplicas"] {
+            assert!(message.contains(part), "{message}");
+        }
     }
 }

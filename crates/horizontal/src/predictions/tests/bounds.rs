@@ -29,37 +29,14 @@ fn a_forecast_of_a_week_by_the_second_is_kept_in_few_values() {
         method: percentile_of_each_second(),
         ..Fixture::new(own(), now).metric
     };
-    let mut pipeline = MetricPipeline::new(
-        "u-1",
-        metric,
-        u32::try_from(window).expect("a week"),
-        INTERVALS,
-        at(now),
-    );
-    let range = pipeline.range(at(now));
-    pipeline.append(range, answer(range, START), at(now));
-    let series = &pipeline
-        .result()
-        .forecasts
-        .as_ref()
-        .expect("it is forecast")
-        .series[0];
-    assert!(
-        (720..=1440).contains(&series.values.len()),
-        "{} values",
-        series.values.len()
-    );
+    let pipeline = warm_pipeline(metric, window, now);
+    let series = first_series(&pipeline);
+    let count = series.values.len();
+    assert!((720..=1440).contains(&count), "{count} values");
     let last = series.points().last().map(|(last, _)| last);
-    assert!(
-        last.is_some_and(|last| last > now + 2 * window - 2000),
-        "{last:?}"
-    );
-    let kept = series.values.len() * size_of::<f64>();
-    assert!(
-        (kept..50_000).contains(&pipeline.bytes()),
-        "{} bytes",
-        pipeline.bytes()
-    );
+    assert!(last > Some(now + 2 * window - 2000), "{last:?}");
+    let (kept, bytes) = (count * size_of::<f64>(), pipeline.bytes());
+    assert!((kept..50_000).contains(&bytes), "{bytes} bytes");
 }
 
 #[test]
@@ -83,31 +60,21 @@ fn a_long_annotation_makes_a_short_reason() {
     };
     let spec = PredictionSpec::new(ObjectKey::new("shop", "web"), &object);
     let metrics = object.spec.prediction_metrics.iter().map(|metric| {
-        let metric = forecast_spec(
-            &object,
-            metric,
-            annotations,
-            &ObjectAccess::to_namespace("shop"),
-        );
-        MetricPipeline::new("u-1", metric, WINDOW, INTERVALS, at(START))
-            .result()
-            .clone()
+        let access = ObjectAccess::to_namespace("shop");
+        let metric = forecast_spec(&object, metric, annotations, &access);
+        let pipeline = MetricPipeline::new("u-1", metric, WINDOW, INTERVALS, at(START));
+        pipeline.result().clone()
     });
     let result = PredictionResult {
         metrics: metrics.collect(),
         spec: Arc::new(spec),
     };
     for metric in result.forecast(None, at(START)).metrics {
-        assert!(
-            (100..1000).contains(&metric.reason.len()),
-            "{}",
-            metric.reason.len()
-        );
-        assert!(
-            metric.reason.contains("forecast-quantile") && metric.reason.contains("sampleInterval"),
-            "{}",
-            metric.reason
-        );
+        let reason = metric.reason;
+        assert!((100..1000).contains(&reason.len()), "{}", reason.len());
+        for part in ["forecast-quantile", "sampleInterval"] {
+            assert!(reason.contains(part), "{reason}");
+        }
     }
 }
 
@@ -116,24 +83,13 @@ fn a_series_with_long_labels_is_not_kept() {
     let now = START + 10 * DAY;
     let mut fixture = Fixture::new(own(), now);
     let range = fixture.pipeline.range(at(now));
-    let samples = answer(range, START)
-        .remove(&Labels::new())
-        .expect("samples");
+    let samples = only_series(range);
     let labels = BTreeMap::from([("path".to_owned(), "x".repeat(100_000))]);
-    fixture
-        .pipeline
-        .append(range, Samples::from([(labels, samples)]), at(now));
-    let metric = &fixture.forecast(now).metrics[0];
-    assert!(
-        !metric.is_ready && metric.reason.contains("bytes of labels"),
-        "{}",
-        metric.reason
-    );
-    assert!(
-        fixture.pipeline.bytes() < 1000,
-        "{} bytes",
-        fixture.pipeline.bytes()
-    );
+    let samples = Samples::from([(labels, samples)]);
+    fixture.pipeline.append(range, samples, at(now));
+    fixture.check_forecast(now, false, "bytes of labels");
+    let bytes = fixture.pipeline.bytes();
+    assert!(bytes < 1000, "{bytes} bytes");
 }
 
 #[test]
@@ -142,27 +98,16 @@ fn several_series_are_distinguished_and_too_many_refused() {
     for (count, is_ready) in [(2, true), (11, false)] {
         let mut fixture = Fixture::new(own(), now);
         let range = fixture.pipeline.range(at(now));
-        let samples = answer(range, START)
-            .remove(&Labels::new())
-            .expect("samples");
-        let found = (0..count).map(|pod| {
-            (
-                BTreeMap::from([("pod".to_owned(), format!("web-{pod}"))]),
-                samples.clone(),
-            )
-        });
+        let samples = only_series(range);
+        let labels = |pod| BTreeMap::from([("pod".to_owned(), format!("web-{pod}"))]);
+        let found = (0..count).map(|pod| (labels(pod), samples.clone()));
         fixture.pipeline.append(range, found.collect(), at(now));
-        let forecast = fixture.forecast(now);
-        assert_eq!(
-            forecast.metrics[0].is_ready, is_ready,
-            "{count}: {}",
-            forecast.metrics[0].reason
-        );
-        let labels: Vec<_> = forecast.metrics[0]
+        let metric = fixture.metric_forecast(now);
+        assert_eq!(metric.is_ready, is_ready, "{count}: {}", metric.reason);
+        let pod = metric
             .series
-            .iter()
-            .filter_map(|series| series.labels.get("pod"))
-            .collect();
-        assert_eq!(labels.first().map(|pod| pod.as_str()), Some("web-0"));
+            .first()
+            .and_then(|series| series.labels.get("pod"));
+        assert_eq!(pod.map(String::as_str), Some("web-0"));
     }
 }

@@ -17,12 +17,9 @@ fn the_forecast_is_that_of_cranes_predictor() {
         last: START + 5 * DAY,
         step: 300,
     };
-    let samples = answer(range, START)
-        .remove(&Labels::new())
-        .expect("samples");
+    let samples = only_series(range);
     let expected = dsp.forecast(&samples).expect("it is periodic");
-    let forecast = fixture.forecast(now);
-    let series = &forecast.metrics[0].series[0];
+    let series = fixture.metric_forecast(now).series.remove(0);
     assert_eq!(series.first_second, expected.first_second);
     let first: Vec<f64> = expected.values().take(series.values.len()).collect();
     assert_eq!((series.values.len(), &series.values), (24, &first));
@@ -33,9 +30,10 @@ fn of_crane() -> Method {
         step_seconds: 300,
         ..crane::Dsp::default()
     };
+    let history_seconds = u32::try_from(3 * DAY).expect("three days");
     Method::Dsp {
         dsp,
-        history_seconds: u32::try_from(3 * DAY).expect("three days"),
+        history_seconds,
     }
 }
 
@@ -48,29 +46,23 @@ fn during_a_fit_the_written_forecast_stays_and_read_errors_are_reported() {
     let mut after = Fixture::new(of_crane(), now + 60);
     after.written = before.written;
     let range = after.pipeline.range(at(now + 60));
-    after
-        .pipeline
-        .append(range, answer(range, START), at(now + 60));
-    let metric = &after.forecast(now + 60).metrics[0];
+    let samples = answer(range, START);
+    after.pipeline.append(range, samples, at(now + 60));
+    let metric = after.metric_forecast(now + 60);
     assert_eq!((metric.is_ready, metric.reason.as_str()), (true, ""));
     let fit_task = after.pipeline.fit_task().expect("it is to be looked at");
     after.pipeline.fail("connection refused", at(now + 90));
     fit_task.run();
     after.pipeline.collect_fits(at(now + 90));
-    let metric = &after.forecast(now + 90).metrics[0];
-    assert!(
-        metric.is_ready && metric.reason.contains("connection refused"),
-        "{}",
-        metric.reason
-    );
-    assert_eq!(metric.made_at, Some(at(now + 90)));
+    after.check_forecast(now + 90, true, "connection refused");
+    assert_eq!(after.metric_forecast(now + 90).made_at, Some(at(now + 90)));
     // A lost fit is reported, and repeated after a while.
     let mut lost = Fixture::new(of_crane(), now);
     let range = lost.pipeline.range(at(now));
     lost.pipeline.append(range, answer(range, START), at(now));
     drop(lost.pipeline.fit_task());
     lost.pipeline.collect_fits(at(now));
-    assert_eq!(lost.forecast(now).metrics[0].reason, "the predictor failed");
+    assert_eq!(lost.metric_forecast(now).reason, "the predictor failed");
     lost.read(now + 2 * HOUR, START);
-    assert!(lost.forecast(now + 2 * HOUR).metrics[0].is_ready);
+    lost.check_forecast(now + 2 * HOUR, true, "");
 }

@@ -54,7 +54,43 @@ fn expressions(text: &str, count: usize) -> Vec<String> {
         .collect()
 }
 
+/// An object with so many short expressions.
+fn quick(
+    namespace: &str,
+    name: &str,
+    created: &str,
+    count: usize,
+) -> Stripped<TimeSeriesPrediction> {
+    prediction(namespace, name, created, &expressions("quick", count))
+}
+
+fn shared(objects: &[&Stripped<TimeSeriesPrediction>]) -> Vec<Arc<Stripped<TimeSeriesPrediction>>> {
+    objects
+        .iter()
+        .map(|object| Arc::new((*object).clone()))
+        .collect()
+}
+
+fn predictions(limits: MemoryLimits, access: QueryAccess) -> PredictionSet {
+    PredictionSet::new("default".to_owned(), INTERVALS, limits, true, access)
+}
+
+fn limits(namespace_bytes: usize) -> MemoryLimits {
+    MemoryLimits {
+        namespace_bytes,
+        total_bytes: 4 << 20,
+    }
+}
+
+fn used_bytes(predictions: &mut PredictionSet) -> usize {
+    predictions
+        .pipelines()
+        .map(|pipeline| pipeline.bytes())
+        .sum()
+}
+
 const CREATED: &str = "2026-01-01T00:00:00Z";
+const LATER: &str = "2026-01-02T00:00:00Z";
 
 /// All points of a span.
 fn points(range: ReadRange) -> Samples {
@@ -74,29 +110,19 @@ fn read_all(predictions: &mut PredictionSet, now: Timestamp) {
     let mut slots = QuerySlots::new(1);
     while let Some(request) = predictions.next_request(&mut slots, now) {
         slots.release(&request.namespace, Duration::ZERO, now.as_second());
-        predictions.record(
-            &request.metric,
-            Ok(points(request.range)),
-            Duration::ZERO,
-            now,
-        );
+        let answer = Ok(points(request.range));
+        predictions.record(&request.metric, answer, Duration::ZERO, now);
     }
 }
 
 #[test]
 fn a_failure_is_a_change_when_it_begins_when_its_reason_changes_and_when_it_ends() {
-    let now = Timestamp::from_second(START).expect("in range");
-    let mut predictions =
-        PredictionSet::new("default".to_owned(), INTERVALS, LIMITS, true, access());
+    let mut predictions = predictions(LIMITS, access());
     let mut view = View::default();
-    view.predictions.reset(vec![Arc::new(prediction(
-        "shop",
-        "web",
-        CREATED,
-        &expressions("quick", 1),
-    ))]);
+    view.predictions
+        .reset(shared(&[&quick("shop", "web", CREATED, 1)]));
     predictions.sync(&view);
-    predictions.limit(now);
+    predictions.limit(at(START));
     let mut slots = QuerySlots::new(1);
     let answers = [
         ("", false),
@@ -107,25 +133,23 @@ fn a_failure_is_a_change_when_it_begins_when_its_reason_changes_and_when_it_ends
         ("", false),
         ("late", true),
     ];
-    for (number, (why, is_change)) in answers.into_iter().enumerate() {
-        let now = Timestamp::from_second(START + 600 * i64::try_from(number).expect("a few"))
-            .expect("in range");
-        let request = predictions
-            .next_request(&mut slots, now)
-            .expect("it is due");
+    for (number, (why, is_change)) in (0..).zip(answers) {
+        let now = at(START + 600 * number);
+        let request = predictions.next_request(&mut slots, now);
+        let request = request.expect("it is due");
         slots.release(&request.namespace, Duration::ZERO, now.as_second());
         let failure = ReadFailure {
             details: "connection refused".to_owned(),
             ..ReadFailure::refused(why.to_owned())
         };
         let failure = (!why.is_empty()).then_some(failure);
-        let answer = failure
-            .clone()
-            .map_or_else(|| Ok(points(request.range)), Err);
+        let answer = match &failure {
+            Some(failure) => Err(failure.clone()),
+            None => Ok(points(request.range)),
+        };
         let change = predictions.record(&request.metric, answer, Duration::ZERO, now);
-        let prediction = ObjectKey::new("shop", "web");
         let expected = HistoryChange {
-            prediction,
+            prediction: ObjectKey::new("shop", "web"),
             metric: "m-0".to_owned(),
             failure,
         };
@@ -135,13 +159,11 @@ fn a_failure_is_a_change_when_it_begins_when_its_reason_changes_and_when_it_ends
 
 /// Checks the result of a `sync`.
 fn check_sync(predictions: &mut PredictionSet, view: &View, is_changed: bool, derived: usize) {
-    assert_eq!(
-        predictions.sync(view),
-        SyncResult {
-            is_changed,
-            derived
-        }
-    );
+    let expected = SyncResult {
+        is_changed,
+        derived,
+    };
+    assert_eq!(predictions.sync(view), expected);
 }
 
 #[test]
@@ -151,21 +173,17 @@ fn a_change_of_one_object_costs_one_object() {
         rules: KnownRules::Read(Arc::default()),
         ..access()
     };
-    let mut predictions = PredictionSet::new("default".to_owned(), INTERVALS, LIMITS, true, access);
+    let mut predictions = predictions(LIMITS, access);
     let mut view = View::default();
-    let object = |namespace: &str, name: &str, count| {
-        prediction(namespace, name, CREATED, &expressions("quick", count))
-    };
+    let object = |namespace: &str, name: &str, count| quick(namespace, name, CREATED, count);
     let all = [
         object("shop", "a", 1),
         object("shop", "b", 1),
         object("bank", "c", 1),
     ];
-    view.predictions
-        .reset(all.iter().cloned().map(Arc::new).collect());
+    view.predictions.reset(shared(&all.each_ref()));
     check_sync(&mut predictions, &view, true, 3);
-    view.predictions
-        .reset(all.iter().cloned().map(Arc::new).collect());
+    view.predictions.reset(shared(&all.each_ref()));
     check_sync(&mut predictions, &view, false, 0);
 
     let mut written = all[0].clone();
@@ -180,15 +198,14 @@ fn a_change_of_one_object_costs_one_object() {
     view.predictions.apply(Arc::new(other));
     check_sync(&mut predictions, &view, true, 0);
 
-    let labels = std::collections::BTreeMap::from([(
+    let label = (
         "plimsoll.dev/prediction-query-scope".to_owned(),
         "cluster".to_owned(),
-    )]);
-    let annotations = std::collections::BTreeMap::new();
+    );
     view.namespaces.apply(Arc::new(Namespace {
         name: "shop".to_owned(),
-        labels: labels.into(),
-        annotations,
+        labels: std::collections::BTreeMap::from([label]).into(),
+        annotations: std::collections::BTreeMap::new(),
     }));
     check_sync(&mut predictions, &view, true, 2);
     assert!(predictions.set_rules(Arc::new(Rules::default())));
@@ -198,81 +215,52 @@ fn a_change_of_one_object_costs_one_object() {
 
 #[test]
 fn a_refused_metric_waits_until_there_is_clearly_room() {
-    let now = Timestamp::from_second(START).expect("in range");
     // Ten metrics of the Plimsoll method without a history.
-    let limits = MemoryLimits {
-        namespace_bytes: 1 << 20,
-        total_bytes: 4 << 20,
-    };
-    let mut predictions =
-        PredictionSet::new("default".to_owned(), INTERVALS, limits, true, access());
+    let mut predictions = predictions(limits(1 << 20), access());
     let mut view = View::default();
-    let web = prediction(
-        "shop",
-        "web",
-        "2026-01-02T00:00:00Z",
-        &expressions("quick", 8),
-    );
-    let old = |count| {
-        Arc::new(prediction(
-            "shop",
-            "old",
-            CREATED,
-            &expressions("quick", count),
-        ))
-    };
+    let web = quick("shop", "web", LATER, 8);
     let mut refused = Vec::new();
     // Number of metrics of the older prediction.
     for (round, count) in [0, 3, 2, 3, 2, 1, 0].into_iter().enumerate() {
         let mut written = web.clone();
         let mut status = TimeSeriesPredictionStatus::default();
+        let (kind, message) = ("Ready", round.to_string());
+        let conditions = &mut status.conditions;
         api::condition::set(
-            &mut status.conditions,
-            "Ready",
+            conditions,
+            kind,
             ConditionStatus::False,
             "Any",
-            &round.to_string(),
-            now,
+            &message,
+            at(START),
         );
         written.object.status = Some(status);
-        view.predictions.reset(vec![old(count), Arc::new(written)]);
+        let old = quick("shop", "old", CREATED, count);
+        view.predictions.reset(shared(&[&old, &written]));
         predictions.sync(&view);
-        refused.push(predictions.limit(now));
+        refused.push(predictions.limit(at(START)));
     }
     assert_eq!(refused, [0, 1, 1, 1, 1, 1, 0]);
 }
 
 #[test]
 fn texts_of_metrics_count_and_those_of_refused_ones_are_not_kept() {
-    let now = Timestamp::from_second(START).expect("in range");
     let long = expressions(&format!("quick + {}", "x".repeat(7900)), 100);
     for (expressions, most, admitted) in [
         (long, 512 << 10, 1..6),
         (vec![String::new(); 3000], 64 << 10, 100..2000),
     ] {
-        let limits = MemoryLimits {
-            namespace_bytes: most,
-            total_bytes: 4 << 20,
-        };
-        let mut predictions =
-            PredictionSet::new("default".to_owned(), INTERVALS, limits, true, access());
+        let mut predictions = predictions(limits(most), access());
         let mut view = View::default();
-        view.predictions.reset(vec![Arc::new(prediction(
-            "greedy",
-            "web",
-            CREATED,
-            &expressions,
-        ))]);
+        let greedy = prediction("greedy", "web", CREATED, &expressions);
+        view.predictions.reset(shared(&[&greedy]));
         predictions.sync(&view);
         for _ in 0..2 {
-            let kept = expressions.len() - predictions.limit(now);
-            let taken: usize = predictions
-                .pipelines()
-                .map(|pipeline| pipeline.bytes())
-                .sum();
+            let kept = expressions.len() - predictions.limit(at(START));
+            let used = used_bytes(&mut predictions);
             assert!(
-                admitted.contains(&kept) && taken <= most,
-                "{kept} metrics in {taken} bytes"
+                admitted.contains(&kept) && used <= most,
+                "{kept} metrics in {used} bytes"
             );
         }
     }
@@ -280,64 +268,38 @@ fn texts_of_metrics_count_and_those_of_refused_ones_are_not_kept() {
 
 #[test]
 fn metrics_beyond_the_limit_of_a_namespace_are_refused_and_others_forecast() {
-    let now = Timestamp::from_second(START).expect("in range");
-    let limits = MemoryLimits {
-        namespace_bytes: 1 << 20,
-        total_bytes: 4 << 20,
-    };
-    let mut predictions =
-        PredictionSet::new("default".to_owned(), INTERVALS, limits, true, access());
+    let now = at(START);
+    let mut predictions = predictions(limits(1 << 20), access());
     let mut view = View::default();
-    let old = prediction("greedy", "old", CREATED, &expressions("quick", 2));
-    let new = prediction(
-        "greedy",
-        "new",
-        "2026-01-02T00:00:00Z",
-        &expressions("quick", 100),
-    );
-    let web = prediction("shop", "web", CREATED, &expressions("quick", 2));
-    let wholes = || [&old, &web].map(|whole| Arc::new(whole.clone())).to_vec();
-    view.predictions.reset(
-        wholes()
-            .into_iter()
-            .chain([Arc::new(new.clone())])
-            .collect(),
-    );
+    let old = quick("greedy", "old", CREATED, 2);
+    let new = quick("greedy", "new", LATER, 100);
+    let web = quick("shop", "web", CREATED, 2);
+    view.predictions.reset(shared(&[&old, &web, &new]));
     predictions.sync(&view);
     for _ in 0..3 {
         let refused = predictions.limit(now);
         assert!((85..100).contains(&refused), "{refused} refused");
         read_all(&mut predictions, now);
     }
-    let taken: usize = predictions
-        .pipelines()
-        .map(|pipeline| pipeline.bytes())
-        .sum();
-    assert!(taken < 2 << 20, "{taken} bytes");
+    let used = used_bytes(&mut predictions);
+    assert!(used < 2 << 20, "{used} bytes");
     let results = predictions.take_changed();
-    let result = |uid: &str| {
-        results
-            .iter()
-            .find(|result| result.spec.uid == uid)
-            .expect("it is there")
-    };
     for uid in ["greedy/old", "shop/web"] {
-        assert_eq!(result(uid).history().0, ConditionStatus::True, "{uid}");
+        assert_eq!(
+            result(&results, uid).history().0,
+            ConditionStatus::True,
+            "{uid}"
+        );
     }
-    let (status, reason, message) = result("greedy/new").history();
+    let refused = result(&results, "greedy/new");
+    let (status, reason, message) = refused.history();
     assert_eq!(
         (status, reason),
         (ConditionStatus::False, "MemoryLimitReached")
     );
-    assert!(
-        message.contains("--prediction-namespace-memory-limit allows, 1 MiB"),
-        "{message}"
-    );
-    let metric = result("greedy/new")
-        .forecast(None, now)
-        .metrics
-        .pop()
-        .expect("a metric");
+    let limit = "--prediction-namespace-memory-limit allows, 1 MiB";
+    assert!(message.contains(limit), "{message}");
+    let metric = refused.forecast(None, now).metrics.pop().expect("a metric");
     assert!(
         !metric.is_ready && metric.reason.contains("memory"),
         "{}",
@@ -345,21 +307,22 @@ fn metrics_beyond_the_limit_of_a_namespace_are_refused_and_others_forecast() {
     );
 
     // With free memory they are read again.
-    let small = prediction(
-        "greedy",
-        "new",
-        "2026-01-02T00:00:00Z",
-        &expressions("quick", 100)[95..],
-    );
-    view.predictions
-        .reset(wholes().into_iter().chain([Arc::new(small)]).collect());
+    let small = prediction("greedy", "new", LATER, &expressions("quick", 100)[95..]);
+    view.predictions.reset(shared(&[&old, &web, &small]));
     predictions.sync(&view);
     assert_eq!(predictions.limit(now), 0);
     read_all(&mut predictions, now);
     let results = predictions.take_changed();
-    let result = results
-        .iter()
-        .find(|result| result.spec.uid == "greedy/new")
-        .expect("it is there");
-    assert_eq!(result.history().0, ConditionStatus::True);
+    assert_eq!(
+        result(&results, "greedy/new").history().0,
+        ConditionStatus::True
+    );
+}
+
+/// The result of the object with this UID.
+fn result<'a>(results: &'a [PredictionResult], uid: &str) -> &'a PredictionResult {
+    let mut results = results.iter();
+    results
+        .find(|result| result.spec.uid == uid)
+        .expect("it is there")
 }

@@ -14,18 +14,12 @@ fn rounds_of_usage_become_a_history() {
     for round in 0..rounds {
         // Some rounds have no sample.
         let sample = (round % 50 != 0).then(|| load(START + round * 300));
-        fixture.pipeline.append_current(
-            at(START + round * 300 + 7),
-            sample,
-            at(START + round * 300 + 8),
-        );
+        let second = START + round * 300;
+        fixture
+            .pipeline
+            .append_current(at(second + 7), sample, at(second + 8));
     }
-    let forecast = fixture.forecast(START + rounds * 300);
-    assert!(
-        forecast.metrics[0].is_ready,
-        "{}",
-        forecast.metrics[0].reason
-    );
+    fixture.check_forecast(START + rounds * 300, true, "");
 }
 
 #[test]
@@ -39,41 +33,31 @@ fn after_a_clock_that_was_ahead_the_whole_history_is_read_again() {
         assert!(fixture.pipeline.is_due(now), "{ahead}");
         assert_eq!(fixture.read(now, START), 14 * 288 + 1, "{ahead}");
         assert_eq!(fixture.forecast(now).metrics, expected.metrics, "{ahead}");
-        assert!(
-            !fixture.pipeline.is_due(now) && fixture.pipeline.is_due(now + 300 + 90),
-            "{ahead}"
-        );
+        let is_due = [0, 300 + 90].map(|later| fixture.pipeline.is_due(now + later));
+        assert_eq!(is_due, [false, true], "{ahead}");
     }
 }
 
 #[test]
 fn a_small_clock_step_back_loses_no_samples() {
     for step_seconds in [300, 3600] {
-        let mut fixture = Fixture::new(
-            Method::Plimsoll {
-                step_seconds,
-                quantile: Quantile::Expected,
-            },
-            START,
-        );
+        let quantile = Quantile::Expected;
+        let method = Method::Plimsoll {
+            step_seconds,
+            quantile,
+        };
+        let mut fixture = Fixture::new(method, START);
         let rounds = (3 * DAY + 4 * HOUR) / 300;
         for round in 0..rounds {
             let heard_at = START + round * 300;
-            fixture
-                .pipeline
-                .append_current(at(heard_at), Some(load(heard_at)), at(heard_at));
-            fixture.pipeline.append_current(
-                at(heard_at - 5),
-                Some(load(heard_at)),
-                at(heard_at - 5),
-            );
+            for second in [heard_at, heard_at - 5] {
+                let sample = Some(load(heard_at));
+                fixture
+                    .pipeline
+                    .append_current(at(second), sample, at(second));
+            }
         }
-        let forecast = fixture.forecast(START + rounds * 300);
-        assert!(
-            forecast.metrics[0].is_ready,
-            "{step_seconds}: {}",
-            forecast.metrics[0].reason
-        );
+        fixture.check_forecast(START + rounds * 300, true, "");
     }
 }
 
@@ -89,23 +73,17 @@ fn a_long_history_is_read_in_chunks_and_forecast_after_the_last() {
         let chunk = fixture.pipeline.chunk(at(now));
         let points = (chunk.range.last - chunk.range.first) / 300 + 1;
         assert!(chunk.range.first == next && points <= 2000, "{chunk:?}");
-        fixture
-            .pipeline
-            .append_chunk(chunk, answer(chunk.range, START), at(now));
+        let samples = answer(chunk.range, START);
+        fixture.pipeline.append_chunk(chunk, samples, at(now));
         (parts, next) = (parts + 1, chunk.range.last);
         if chunk.is_last {
             break;
         }
         let result = fixture.result();
-        assert!(
-            result.is_known()
-                && result.metrics[0].forecasts.is_none()
-                && fixture.pipeline.is_due(now)
-        );
-        assert_eq!(
-            result.history(),
-            (ConditionStatus::Unknown, "HistoryPending", String::new())
-        );
+        assert!(result.is_known() && result.metrics[0].forecasts.is_none());
+        assert!(fixture.pipeline.is_due(now));
+        let pending = (ConditionStatus::Unknown, "HistoryPending", String::new());
+        assert_eq!(result.history(), pending);
     }
     assert_eq!((parts, next), (3, range.last));
     assert!(!fixture.pipeline.is_due(now));
@@ -125,11 +103,8 @@ fn slow_reads_get_smaller_chunks_and_then_longer_pauses() {
         while pipeline.reduce_chunk(pipeline.chunk(at(now)), excess, at(now)) {
             requested.push(points(&pipeline, now));
         }
-        assert_eq!(
-            (requested[0], requested[1], requested.last().copied()),
-            (2000, 1000, Some(least)),
-            "{excess:?}"
-        );
+        assert_eq!(requested[..2], [2000, 1000], "{excess:?}");
+        assert_eq!(requested.last(), Some(&least), "{excess:?}");
         pipeline.fail_after("it takes too long", Duration::from_secs(65), at(now));
         assert_eq!(pipeline.due(), Some(now + 4 * 65));
         assert_eq!(points(&pipeline, now), least, "it begins with what is left");
@@ -138,11 +113,8 @@ fn slow_reads_get_smaller_chunks_and_then_longer_pauses() {
             pipeline.append_chunk(chunk, answer(chunk.range, START), at(now));
         }
         pipeline.append(pipeline.range(at(now)), Samples::new(), at(now));
-        assert_eq!(
-            points(&pipeline, now + 10 * DAY),
-            2000,
-            "what was slow once may be quick later"
-        );
+        // What was slow once may be quick later.
+        assert_eq!(points(&pipeline, now + 10 * DAY), 2000);
     }
 }
 

@@ -5,30 +5,22 @@ use super::*;
 #[test]
 fn a_young_history_says_how_much_there_is_and_how_much_is_needed() {
     let now = START + 5 * DAY;
+    let too_little =
+        |age, needed| format!("too little history: there is {age} of it, and {needed} is needed");
     for (age, expected) in [
-        (None, "there are no samples of sum(load)"),
-        (
-            Some(5 * HOUR),
-            "too little history: there is 4h of it, and 2d 1h is needed",
-        ),
-        (
-            Some(DAY + 5 * HOUR),
-            "too little history: there is 1d 4h of it, and 2d is needed",
-        ),
+        (None, "there are no samples of sum(load)".to_owned()),
+        (Some(5 * HOUR), too_little("4h", "2d 1h")),
+        (Some(DAY + 5 * HOUR), too_little("1d 4h", "2d")),
     ] {
         let mut fixture = Fixture::new(own(), now);
         fixture.read(now, age.map_or(i64::MAX, |age| now - age));
         fixture.write(now).expect("a first status");
-        fixture.check((
-            false,
-            &format!("not all metric predicted: resource.cpu: {expected}"),
-        ));
+        let expected = format!("not all metric predicted: resource.cpu: {expected}");
+        fixture.check((false, &expected));
         fixture.check_read(ConditionStatus::True, now);
         let status = fixture.written.as_ref().expect("it is written");
-        assert!(
-            !status.prediction_metrics[0].ready
-                && status.prediction_metrics[0].prediction.is_empty()
-        );
+        let metric = &status.prediction_metrics[0];
+        assert!(!metric.ready && metric.prediction.is_empty());
     }
 }
 
@@ -54,10 +46,11 @@ fn an_expression_without_samples_that_is_confined_to_the_namespace_says_so() {
 #[test]
 fn a_status_is_written_when_it_no_longer_holds_and_not_before() {
     let mut now = START + 10 * DAY;
+    let (step_seconds, quantile) = (300, Quantile::P90);
     let mut fixture = Fixture::new(
         Method::Plimsoll {
-            step_seconds: 300,
-            quantile: Quantile::P90,
+            step_seconds,
+            quantile,
         },
         now,
     );
@@ -73,11 +66,8 @@ fn a_status_is_written_when_it_no_longer_holds_and_not_before() {
         writes += usize::from(fixture.write(now).is_some());
         let status = fixture.written.as_ref().expect("it is written");
         let samples = &status.prediction_metrics[0].prediction[0].samples;
-        assert!(
-            samples
-                .last()
-                .is_some_and(|last| last.timestamp >= now + i64::from(WINDOW) - 300)
-        );
+        let last = samples.last().map(|last| last.timestamp);
+        assert!(last >= Some(now + i64::from(WINDOW) - 300));
     }
     assert!((20..150).contains(&writes), "{writes} writes a day");
 }
@@ -90,28 +80,22 @@ fn an_unreadable_history_is_reported_and_the_last_forecast_stays_as_far_as_it_re
     fixture.write(now);
     fixture.pipeline.fail("connection refused", at(now + 300));
     assert_eq!(fixture.pipeline.due(), Some(now + 301));
-    let status_update = fixture.write(now + 300).expect("the condition changes");
-    assert_eq!(
-        status_update.event.as_ref().map(|(is_bad, ..)| *is_bad),
-        Some(true)
-    );
+    let update = fixture.write(now + 300).expect("the condition changes");
+    assert!(update.event.is_some_and(|(is_bad, ..)| is_bad));
     let holds_on = "resource.cpu: the history cannot be read: connection refused; what was forecast at 2026-01-11T00:00:00Z holds on for a while";
     fixture.check((true, holds_on));
-    fixture
-        .pipeline
-        .fail("connection refused", at(now + HOUR / 2));
+    let later = now + HOUR / 2;
+    fixture.pipeline.fail("connection refused", at(later));
     assert_eq!(
-        fixture.write(now + HOUR / 2),
+        fixture.write(later),
         None,
         "it ages, and is not written anew"
     );
-    fixture
-        .write(now + 2 * HOUR)
-        .expect("it does not reach far enough any more");
-    fixture.check((
-        false,
-        "not all metric predicted: resource.cpu: the history cannot be read: connection refused",
-    ));
+    // It does not reach far enough any more.
+    fixture.write(now + 2 * HOUR).expect("an update");
+    let unread =
+        "not all metric predicted: resource.cpu: the history cannot be read: connection refused";
+    fixture.check((false, unread));
     fixture.check_read(ConditionStatus::False, now + 300);
     fixture.read(now + 3 * HOUR, START);
     fixture.write(now + 3 * HOUR).expect("it is there again");
@@ -128,31 +112,20 @@ fn a_new_leader_that_cannot_read_continues_with_the_written_forecast() {
     let mut after = Fixture::new(own(), now + 300);
     after.written = before.written;
     after.pipeline.fail("connection refused", at(now + 300));
-    let forecast = after.forecast(now + 300);
-    assert!(forecast.metrics[0].is_ready);
-    let (published, forecasts) = (
-        &forecast.metrics[0].series[0],
-        &before
-            .pipeline
-            .result()
-            .forecasts
-            .as_ref()
-            .expect("made")
-            .series[0],
-    );
+    let metric = after.metric_forecast(now + 300);
+    assert!(metric.is_ready);
+    let (published, made) = (&metric.series[0], first_series(&before.pipeline));
     // Written values have five decimals.
-    let is_near = |(published, forecasts): ((i64, f64), (i64, f64))| {
-        published.0 == forecasts.0 && (published.1 - forecasts.1).abs() < 1e-5
+    let is_near = |(published, made): ((i64, f64), (i64, f64))| {
+        published.0 == made.0 && (published.1 - made.1).abs() < 1e-5
     };
+    assert_eq!(published.values.len(), made.values.len());
     assert!(
-        published.values.len() == forecasts.values.len()
-            && published.points().zip(forecasts.points()).all(is_near),
+        published.points().zip(made.points()).all(is_near),
         "{published:?}"
     );
     after.write(now + 300).expect("the condition changes");
-    after.check((
-        true,
-        "resource.cpu: the history cannot be read: connection refused; what was forecast before holds on for a while",
-    ));
-    assert!(!after.forecast(now + 2 * HOUR).metrics[0].is_ready);
+    let holds_on = "resource.cpu: the history cannot be read: connection refused; what was forecast before holds on for a while";
+    after.check((true, holds_on));
+    assert!(!after.metric_forecast(now + 2 * HOUR).is_ready);
 }

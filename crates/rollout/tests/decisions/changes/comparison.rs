@@ -1,15 +1,15 @@
 //! Two updaters before the same cluster: one makes incremental passes, the other one full passes.
 
-use rollout::{Action, ActionKind, ActionOutcome, Plan, RESIZED_FROM, REVERTED_AT, RolloutState};
 use std::sync::Arc;
 use std::time::Duration;
+
+use rollout::{Action, ActionKind, ActionOutcome, Plan, RESIZED_FROM, REVERTED_AT, RolloutState};
 
 use super::super::fixture::Fixture;
 
 pub(super) struct Comparison {
     pub(super) fixture: Fixture,
     pub(super) plan: Plan,
-    state: RolloutState,
     /// The memory that always decides about everything.
     full: RolloutState,
 }
@@ -19,7 +19,6 @@ impl Comparison {
         Self {
             fixture,
             plan: Plan::default(),
-            state: RolloutState::default(),
             full: RolloutState::default(),
         }
     }
@@ -28,7 +27,7 @@ impl Comparison {
     pub(super) fn pass(&mut self) -> Vec<String> {
         self.full.forget_decisions();
         let expected = outline(&self.fixture.decide(&mut self.full));
-        self.plan = self.fixture.decide(&mut self.state);
+        self.plan = self.fixture.pass();
         let plan = outline(&self.plan);
         let differs = |line: &&String| !plan.contains(line) || !expected.contains(line);
         let differing: Vec<_> = plan.iter().chain(&expected).filter(differs).collect();
@@ -41,12 +40,12 @@ impl Comparison {
     }
 
     pub(super) fn begin(&mut self, action: &Action) {
-        self.state.begin(action, self.fixture.now);
+        self.fixture.state.begin(action, self.fixture.now);
         self.full.begin(action, self.fixture.now);
     }
 
     pub(super) fn end(&mut self, action: &Action, outcome: &ActionOutcome) {
-        self.state.end(action, outcome, self.fixture.now);
+        self.fixture.state.end(action, outcome, self.fixture.now);
         self.full.end(action, outcome, self.fixture.now);
     }
 

@@ -1,22 +1,21 @@
-//! Any changes in any order.
+//! Random changes in random order.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use k8s_openapi::api::core::v1;
-use model::{ContainerRecommendation, Cpu, Labels, Recommendation, ResourceList};
+use model::{Cpu, Labels, ResourceList};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 use view::{
-    LimitRange, LimitRangeItem, LimitType, Namespace, Node, ObjectKey, Quota, Scale, ScaleKey,
-    WellKnown,
+    LimitRange, LimitRangeItem, LimitType, Namespace, ObjectKey, Quota, Scale, ScaleKey, WellKnown,
 };
 
 use rollout::{Action, ActionOutcome, MAINTENANCE_WINDOW, PauseReason, REVERTED_AT};
 
-use super::super::fixture::Fixture;
+use super::super::fixture::{
+    ACCEPTED, Fixture, TOO_MANY_REQUESTS, boosted, pending, recommendation, set_requests,
+};
 use super::super::oom::killed;
-use super::budget;
 use super::comparison::Comparison;
 
 /// Namespaces with their Deployments. Names tell pods of different namespaces apart.
@@ -27,6 +26,7 @@ const APPS: [(&str, &str); 5] = [
     ("bank", "db"),
     ("bank", "log"),
 ];
+const NOON: &str = "2026-01-01T12:00:00Z";
 const MODES: [&str; 5] = [
     "Recreate",
     "Recreate",
@@ -124,11 +124,8 @@ impl Scenario {
                 .wait(Duration::from_millis(PAUSES[usize::from(b) % PAUSES.len()])),
             28 => {
                 let hour = Duration::from_hours(1);
-                fixture.now.wall = if b < 8 {
-                    fixture.now.wall + hour
-                } else {
-                    fixture.now.wall - hour
-                };
+                let wall = fixture.now.wall;
+                fixture.now.wall = if b < 8 { wall + hour } else { wall - hour };
             }
             29 => fixture.pause = (b < 4).then_some(PauseReason::ViewStale),
             _ => {}
@@ -138,12 +135,8 @@ impl Scenario {
     fn change_actions(&mut self, kind: u8, a: u8, b: u8) {
         match kind {
             30..=35 => {
-                let Some(action) = self
-                    .comparison
-                    .plan
-                    .actions
-                    .get(usize::from(a) % self.comparison.plan.actions.len().max(1))
-                else {
+                let actions = &self.comparison.plan.actions;
+                let Some(action) = actions.get(usize::from(a) % actions.len().max(1)) else {
                     return;
                 };
                 if self
@@ -160,9 +153,9 @@ impl Scenario {
             36..=40 if !self.begun.is_empty() => {
                 let action = self.begun.swap_remove(usize::from(a) % self.begun.len());
                 let outcome = match b {
-                    0..=6 => ActionOutcome::Accepted { generation: None },
+                    0..=6 => ACCEPTED,
                     7 | 8 => ActionOutcome::Unknown,
-                    9 | 10 => ActionOutcome::TooManyRequests { retry_after: None },
+                    9 | 10 => TOO_MANY_REQUESTS,
                     11 => ActionOutcome::PodGone,
                     12 | 13 => ActionOutcome::Infeasible,
                     _ => ActionOutcome::Rejected,
@@ -175,118 +168,86 @@ impl Scenario {
 }
 
 fn change_pod(fixture: &mut Fixture, change: &Change) {
-    let Change {
-        kind,
-        app,
-        ref pod,
-        cpu,
-        b,
-        ..
-    } = *change;
-    match kind {
-        0..=2 => apply_pod(
-            fixture,
-            app,
-            pod,
-            &json!({"cpu": cpu, "ready": b < 8}),
-            |_| (),
-        ),
-        3 => fixture.delete(pod),
-        4 => apply_pod(fixture, app, pod, &json!({"cpu": cpu}), |pod| {
-            pod["metadata"]["deletionTimestamp"] = json!("2026-01-01T12:00:00Z");
-        }),
-        5 => apply_pod(fixture, app, pod, &json!({"cpu": "100m"}), killed),
-        6 => apply_pod(fixture, app, pod, &json!({"cpu": cpu}), |pod| {
-            let reason = ["Deferred", "Infeasible", "InProgress"][usize::from(b) % 3];
-            let at = "2026-01-01T11:59:00Z";
-            let condition = json!({"type": "PodResizePending", "status": "True", "reason": reason, "lastTransitionTime": at});
-            pod["status"]["conditions"]
-                .as_array_mut()
-                .expect("a list")
-                .push(condition);
-        }),
-        7 => apply_pod(fixture, app, pod, &json!({"cpu": "3"}), |pod| {
-            pod["metadata"]["annotations"] =
-                json!({"vpaCpuStartupBoost/app": "{\"requests\":{\"cpu\":\"1\"}}"});
-            pod["status"]["conditions"][0]["lastTransitionTime"] = json!("2026-01-01T12:00:00Z");
-        }),
-        8 => apply_pod(fixture, app, pod, &json!({"cpu": cpu}), |pod| {
-            pod["metadata"]["annotations"] = json!({REVERTED_AT: "2026-01-01T12:00:00Z"});
-            pod["spec"]["containers"][0]["resources"] =
-                json!({"requests": {"cpu": cpu, "memory": "300Mi"}});
-        }),
-        9 => apply_pod(fixture, app, pod, &json!({"cpu": cpu}), |pod| match b % 3 {
-            0 => pod["metadata"]["labels"] = json!({"app": "other"}),
-            1 => pod["metadata"]["ownerReferences"] = json!([]),
-            _ => pod["status"]["phase"] = json!("Pending"),
-        }),
-        _ => {}
+    let b = change.b;
+    let with = match change.kind {
+        0..=2 => json!({"cpu": change.cpu, "ready": b < 8}),
+        5 => json!({"cpu": "100m"}),
+        7 => json!({"cpu": "3"}),
+        _ => json!({"cpu": change.cpu}),
+    };
+    if change.kind == 3 {
+        return fixture.delete(&change.pod);
     }
+    fixture.pod_with(change.app, &change.pod, &with, |pod| {
+        if change.app == "set" {
+            pod["metadata"]["ownerReferences"][0]["kind"] = json!("CloneSet");
+            pod["metadata"]["ownerReferences"][0]["apiVersion"] = json!("apps.kruise.io/v1alpha1");
+        }
+        match (change.kind, b % 3) {
+            (4, _) => pod["metadata"]["deletionTimestamp"] = json!(NOON),
+            (5, _) => killed(pod),
+            (6, reason) => {
+                let reason = ["Deferred", "Infeasible", "InProgress"][usize::from(reason)];
+                pending(pod, reason, "2026-01-01T11:59:00Z");
+            }
+            (7, _) => boosted(pod, "1", NOON),
+            (8, _) => {
+                pod["metadata"]["annotations"] = json!({REVERTED_AT: NOON});
+                set_requests(pod, change.cpu, "300Mi");
+            }
+            (9, 0) => pod["metadata"]["labels"] = json!({"app": "other"}),
+            (9, 1) => pod["metadata"]["ownerReferences"] = json!([]),
+            (9, _) => pod["status"]["phase"] = json!("Pending"),
+            _ => {}
+        }
+    });
 }
 
 fn change_vpa(fixture: &mut Fixture, change: &Change) {
-    let Change {
-        kind,
-        namespace,
-        app,
-        a,
-        b,
-        ..
-    } = *change;
-    let key = |name: &str| ObjectKey::new(namespace, name);
-    let has_vpa = fixture.view.autoscalers.get(&key(app)).is_some();
+    let (kind, app, a, b) = (change.kind, change.app, change.a, change.b);
+    let key = ObjectKey::new(change.namespace, app);
+    let has_vpa = fixture.view.autoscalers.get(&key).is_some();
     match kind {
         10 if has_vpa => fixture.recommend(app, ["1", "2", "3"][usize::from(a) % 3]),
         11 => match (app, b % 4) {
-            (_, 0) => drop(fixture.view.autoscalers.delete(&key(app))),
+            (_, 0) => drop(fixture.view.autoscalers.delete(&key)),
             ("set", _) => fixture.vpa_of("apps.kruise.io/v1alpha1", "CloneSet", app, &policy(a, b)),
             _ => fixture.vpa(app, &policy(a, b)),
         },
         12 if has_vpa => fixture.annotate(app, MAINTENANCE_WINDOW, WINDOWS[usize::from(a) % 3]),
         13 if has_vpa => fixture.made_at(app, &format!("2026-01-01T11:00:0{}Z", a % 10)),
         14 if has_vpa => fixture.boost(app, i32::from(a)),
-        15 if has_vpa => fixture.change_vpa(app, |vpa| {
-            let mut object = serde_json::to_value(&vpa.object).expect("a VPA object");
+        15 if has_vpa => fixture.edit_vpa(app, |object| {
             object["status"]["conditions"] =
                 json!([{"type": "SourceStale", "status": if b < 8 { "True" } else { "False" }}]);
-            vpa.object = api::vpa::parse(object).expect("a VPA object");
         }),
         _ => {}
     }
 }
 
 fn change_controller(fixture: &mut Fixture, change: &Change) {
-    let Change {
-        kind,
-        namespace,
-        app,
-        a,
-        b,
-        ..
-    } = *change;
-    let key = |name: &str| ObjectKey::new(namespace, name);
-    let has_vpa = fixture.view.autoscalers.get(&key(app)).is_some();
+    let (kind, app, a, b) = (change.kind, change.app, change.a, change.b);
+    let key = ObjectKey::new(change.namespace, app);
+    let has_vpa = fixture.view.autoscalers.get(&key).is_some();
     match kind {
         16 if app == "set" && b > 12 => {
             let [group, kind] = ["apps.kruise.io", "CloneSet"].map(str::to_owned);
+            let (namespace, name) = (change.namespace.to_owned(), app.to_owned());
             let key = ScaleKey {
                 group,
                 kind,
-                namespace: namespace.to_owned(),
-                name: app.to_owned(),
+                namespace,
+                name,
             };
-            fixture.view.apply_scale(
-                key,
-                Scale::NotFound {
-                    reason: "gone".to_owned(),
-                },
-                view::PodSet::default(),
-            );
+            let gone = Scale::NotFound {
+                reason: "gone".to_owned(),
+            };
+            fixture.view.apply_scale(key, gone, view::PodSet::default());
         }
         16 if app == "set" => fixture.read_scale(app, i32::from(b % 6)),
         16 => {
             let sets = fixture.view.controllers_mut(WellKnown::ReplicaSet);
-            if let Some(mut set) = sets.get(&key(app)).map(|set| set.as_ref().clone()) {
+            if let Some(mut set) = sets.get(&key).map(|set| set.as_ref().clone()) {
                 set.replicas = Some(i32::from(b % 6));
                 sets.apply(Arc::new(set));
             }
@@ -295,7 +256,7 @@ fn change_controller(fixture: &mut Fixture, change: &Change) {
             fixture
                 .view
                 .controllers_mut(WellKnown::ReplicaSet)
-                .delete(&key(app)),
+                .delete(&key),
         ),
         17 if app != "set" && has_vpa => fixture.workload(app, 3, &policy(a, b)),
         _ => {}
@@ -303,17 +264,9 @@ fn change_controller(fixture: &mut Fixture, change: &Change) {
 }
 
 fn change_constraints(fixture: &mut Fixture, change: &Change) {
-    let Change {
-        kind,
-        namespace,
-        app,
-        ref pod,
-        a,
-        b,
-        ..
-    } = *change;
-    let key = |name: &str| ObjectKey::new(namespace, name);
-    match kind {
+    let (a, b) = (change.a, change.b);
+    let key = || ObjectKey::new(change.namespace, "all");
+    match change.kind {
         18 if b == 0 => drop(
             fixture
                 .view
@@ -321,112 +274,73 @@ fn change_constraints(fixture: &mut Fixture, change: &Change) {
                 .delete(&ObjectKey::new("shop", format!("b{}", a % 3))),
         ),
         18 => {
-            let disrupted: &[String] = if b > 12 {
-                std::slice::from_ref(pod)
+            let disrupted = if b > 12 {
+                std::slice::from_ref(&change.pod)
             } else {
                 &[]
             };
             let selector = SELECTORS[if b < 14 { usize::from(a) % 3 } else { 3 }];
-            let budget = budget(
+            let namespace = std::mem::replace(&mut fixture.namespace, "shop".to_owned());
+            fixture.budget_over(
                 &format!("b{}", a % 3),
                 selector,
-                i32::from(b % 5),
+                [i32::from(b % 5), 1],
                 disrupted,
-                fixture.now.wall,
             );
-            fixture.view.disruption_budgets.apply(Arc::new(budget));
+            fixture.namespace = namespace;
         }
-        19 if b < 4 => drop(fixture.view.limit_ranges.delete(&key("all"))),
+        19 if b < 4 => drop(fixture.view.limit_ranges.delete(&key())),
         19 => {
-            let max = Some(ResourceList::of(
-                Cpu::from_millicores(500 * i64::from(b)),
-                model::Memory::from_bytes(1 << 32),
-            ));
-            let nothing = || None;
+            let cpu = Cpu::from_millicores(500 * i64::from(b));
             let item = LimitRangeItem {
                 kind: LimitType::Container,
-                min: nothing(),
-                max,
-                default: nothing(),
-                default_request: nothing(),
-                max_limit_request_ratio: nothing(),
+                min: None,
+                max: Some(ResourceList::of(cpu, model::Memory::from_bytes(1 << 32))),
+                default: None,
+                default_request: None,
+                max_limit_request_ratio: None,
             };
-            fixture.view.limit_ranges.apply(Arc::new(LimitRange {
-                key: key("all"),
+            let range = LimitRange {
+                key: key(),
                 items: vec![item],
-            }));
+            };
+            fixture.view.limit_ranges.apply(Arc::new(range));
         }
-        20 if b < 4 => drop(fixture.view.quotas.delete(&key("all"))),
+        20 if b < 4 => drop(fixture.view.quotas.delete(&key())),
         20 => {
             let quota = Quota {
-                key: key("all"),
+                key: key(),
                 hard: ResourceList::new(),
                 scopes: vec![],
             };
             fixture.view.quotas.apply(Arc::new(quota));
         }
         21 => {
-            let text = WINDOWS
-                .get(usize::from(b) % 5)
-                .map(|text| (MAINTENANCE_WINDOW.to_owned(), (*text).to_owned()));
-            let annotations = text.into_iter().collect();
+            let annotation = |text: &&str| (MAINTENANCE_WINDOW.to_owned(), (*text).to_owned());
+            let window = WINDOWS.get(usize::from(b) % 5).map(annotation);
             let namespace = Namespace {
-                name: namespace.to_owned(),
+                name: change.namespace.to_owned(),
                 labels: Labels::default(),
-                annotations,
+                annotations: window.into_iter().collect(),
             };
             fixture.view.namespaces.apply(Arc::new(namespace));
         }
-        22 if b < 4 => drop(fixture.feed.remove(&format!("uid-{app}"))),
-        22 => drop(fixture.feed.insert(
-            format!("uid-{app}"),
-            Arc::new(recommendation(500 * i64::from(b))),
-        )),
-        23 => {
-            let node = json!({"metadata": {"name": "n1"}, "status": {"allocatable": {"cpu": format!("{b}"), "memory": "8Gi"}}});
-            let node: v1::Node = serde_json::from_value(node).expect("a node");
-            fixture.view.nodes.apply(Arc::new(Node::from_k8s(node)));
+        22 => {
+            let uid = format!("uid-{}", change.app);
+            fixture.feed.remove(&uid);
+            if b >= 4 {
+                fixture
+                    .feed
+                    .insert(uid, Arc::new(recommendation(500 * i64::from(b))));
+            }
         }
+        23 => fixture.node(&b.to_string(), "8Gi"),
         _ => {}
     }
 }
 
 fn policy(a: u8, b: u8) -> Value {
     json!({"updateMode": MODES[usize::from(a) % 5], "minReplicas": 1 + b % 3})
-}
-
-/// A pod of an application, whichever kind its owner is of.
-fn apply_pod(
-    fixture: &mut Fixture,
-    app: &str,
-    name: &str,
-    with: &Value,
-    change: impl FnOnce(&mut Value),
-) {
-    fixture.pod_with(app, name, with, |pod| {
-        if app == "set" {
-            pod["metadata"]["ownerReferences"][0]["kind"] = json!("CloneSet");
-            pod["metadata"]["ownerReferences"][0]["apiVersion"] = json!("apps.kruise.io/v1alpha1");
-        }
-        change(pod);
-    });
-}
-
-fn recommendation(cpu: i64) -> Recommendation {
-    let list = ResourceList::of(
-        Cpu::from_millicores(cpu),
-        model::Memory::from_bytes(100 << 20),
-    );
-    let container = ContainerRecommendation {
-        container_name: "app".to_owned(),
-        target: list.clone(),
-        lower_bound: list.clone(),
-        upper_bound: list.clone(),
-        uncapped_target: list,
-    };
-    Recommendation {
-        containers: vec![container],
-    }
 }
 
 fn steps() -> impl Strategy<Value = Vec<Step>> {

@@ -3,29 +3,23 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use k8s_openapi::api::core::v1;
-use rollout::{Action, ActionOutcome, MAINTENANCE_WINDOW, REVERTED_AT};
+use rollout::{ActionOutcome, MAINTENANCE_WINDOW, REVERTED_AT};
 use serde_json::{Value, json};
-use view::{Node, ObjectKey};
 
-use super::super::fixture::Fixture;
+use super::super::fixture::{
+    self, ACCEPTED, Fixture, TOO_MANY_REQUESTS, not_resized_yet, pending, set_requests,
+};
 use super::super::oom::killed;
-use super::budget;
 use super::comparison::Comparison;
 
 const NOON: &str = "2026-01-01T12:00:00Z";
 
 /// Passes in half a second, in a second, and so on, until more than twelve hours are over.
 fn pauses() -> impl Iterator<Item = Duration> {
-    let [half, second, minute] = [
-        Duration::from_millis(500),
-        Duration::from_secs(1),
-        Duration::from_mins(1),
-    ];
-    let often = std::iter::repeat_n(half, 10).chain(std::iter::repeat_n(second, 40));
-    often
-        .chain(std::iter::repeat_n(second * 7, 60))
-        .chain(std::iter::repeat_n(minute * 9, 90))
+    let times =
+        |count: usize, millis: u64| std::iter::repeat_n(Duration::from_millis(millis), count);
+    let often = times(10, 500).chain(times(40, 1000));
+    often.chain(times(60, 7_000)).chain(times(90, 9 * 60_000))
 }
 
 /// A Deployment of three pods, which have the size that is recommended.
@@ -39,7 +33,7 @@ fn deployment(policy: &Value) -> Fixture {
     fixture
 }
 
-/// Checks that nothing but time changes what is decided, once it was decided about `world` and
+/// Checks that nothing but time changes what is decided, once it was decided about `fixture` and
 /// `change` came after that.
 fn check(fixture: Fixture, change: impl FnOnce(&mut Comparison)) {
     let mut comparison = Comparison::new(fixture);
@@ -54,34 +48,20 @@ fn check(fixture: Fixture, change: impl FnOnce(&mut Comparison)) {
     assert!(changes > 0, "{first:#?}");
 }
 
-/// Asks for the first that is to be done.
-fn begin(comparison: &mut Comparison) -> Arc<Action> {
-    let action = Arc::clone(
-        comparison
-            .plan
-            .actions
-            .first()
-            .expect("something is to be done"),
-    );
+/// Carries out the first action of the last plan.
+fn carry_out(comparison: &mut Comparison, outcome: &ActionOutcome) {
+    let action = comparison
+        .plan
+        .actions
+        .first()
+        .expect("something is to be done");
+    let action = Arc::clone(action);
     comparison.begin(&action);
-    action
-}
-
-fn end(comparison: &mut Comparison, outcome: &ActionOutcome) {
-    let action = begin(comparison);
     comparison.end(&action, outcome);
 }
 
 fn in_place() -> Value {
     json!({"updateMode": "InPlaceOrRecreate"})
-}
-
-fn resizing(pod: &mut Value) {
-    let condition = json!({"type": "PodResizePending", "status": "True", "reason": "Deferred", "lastTransitionTime": NOON});
-    pod["status"]["conditions"]
-        .as_array_mut()
-        .expect("a list")
-        .push(condition);
 }
 
 #[test]
@@ -104,8 +84,7 @@ fn the_protection_of_restored_memory() {
     let mut fixture = deployment(&in_place());
     fixture.pod_with("web", "web-0", &json!({"cpu": "1"}), |pod| {
         pod["metadata"]["annotations"] = json!({REVERTED_AT: NOON});
-        pod["spec"]["containers"][0]["resources"] =
-            json!({"requests": {"cpu": "1", "memory": "300Mi"}});
+        set_requests(pod, "1", "300Mi");
     });
     check(fixture, |_| ());
 }
@@ -114,9 +93,7 @@ fn boosted(ready_at: &str) -> Fixture {
     let mut fixture = deployment(&in_place());
     fixture.boost("web", 60);
     fixture.pod_with("web", "web-0", &json!({"cpu": "3"}), |pod| {
-        pod["metadata"]["annotations"] =
-            json!({"vpaCpuStartupBoost/app": "{\"requests\":{\"cpu\":\"1\"}}"});
-        pod["status"]["conditions"][0]["lastTransitionTime"] = json!(ready_at);
+        fixture::boosted(pod, "1", ready_at);
     });
     fixture
 }
@@ -129,7 +106,7 @@ fn a_startup_boost() {
 #[test]
 fn the_pause_after_a_rejected_resize() {
     check(boosted("2026-01-01T11:00:00Z"), |comparison| {
-        end(comparison, &ActionOutcome::Rejected);
+        carry_out(comparison, &ActionOutcome::Rejected);
     });
 }
 
@@ -137,7 +114,9 @@ fn the_pause_after_a_rejected_resize() {
 fn a_deferred_resize() {
     for mode in ["InPlaceOrRecreate", "Recreate"] {
         let mut fixture = deployment(&json!({"updateMode": mode}));
-        fixture.pod_with("web", "web-0", &json!({"cpu": "100m"}), resizing);
+        fixture.pod_with("web", "web-0", &json!({"cpu": "100m"}), |pod| {
+            pending(pod, "Deferred", NOON);
+        });
         check(fixture, |_| ());
     }
 }
@@ -151,18 +130,18 @@ fn small_pods() -> Fixture {
 #[test]
 fn pauses_after_refusals_and_unknown_outcomes() {
     for outcome in [
-        ActionOutcome::TooManyRequests { retry_after: None },
+        TOO_MANY_REQUESTS,
         ActionOutcome::Unknown,
         ActionOutcome::Rejected,
     ] {
-        check(small_pods(), |comparison| end(comparison, &outcome));
+        check(small_pods(), |comparison| carry_out(comparison, &outcome));
     }
 }
 
 #[test]
 fn pauses_after_ineffective_evictions() {
     check(small_pods(), |comparison| {
-        end(comparison, &ActionOutcome::Accepted { generation: None });
+        carry_out(comparison, &ACCEPTED);
         comparison.fixture.delete("web-0");
         comparison.wait(Duration::from_millis(1));
         comparison.pass();
@@ -191,27 +170,18 @@ fn maintenance_windows() {
 fn evictions_that_only_the_status_of_a_budget_shows() {
     let mut fixture = small_pods();
     fixture.settings.eviction_tolerance = 1.0;
-    let disrupted = ["web-0".to_owned()];
-    fixture.view.disruption_budgets.apply(Arc::new(budget(
-        "web",
-        "app=web",
-        1,
-        &disrupted,
-        fixture.now.wall,
-    )));
+    fixture.budget_over("web", "app=web", [1, 1], &["web-0".to_owned()]);
     check(fixture, |_| ());
 }
 
 #[test]
 fn pods_that_went_while_a_group_shrank() {
-    check(small_pods(), |comparison| {
-        comparison.fixture.scale("web", 1);
-        comparison.fixture.delete("web-0");
-    });
-    check(small_pods(), |comparison| {
-        comparison.fixture.scale("web", 2);
-        comparison.fixture.delete("web-0");
-    });
+    for replicas in [1, 2] {
+        check(small_pods(), |comparison| {
+            comparison.fixture.scale("web", replicas);
+            comparison.fixture.delete("web-0");
+        });
+    }
 }
 
 #[test]
@@ -224,11 +194,7 @@ fn pods_that_go_after_nothing_has_changed_for_long() {
     comparison.fixture.scale("web", 1);
     comparison.fixture.delete("web-0");
     comparison.pass();
-    assert!(
-        comparison.plan.actions.is_empty(),
-        "one of three is missing: {:?}",
-        comparison.plan
-    );
+    assert_eq!(comparison.plan.actions, [], "one of three is missing");
 }
 
 #[test]
@@ -266,25 +232,12 @@ fn a_group_that_was_gone_and_comes_back_is_new() {
 #[test]
 fn a_size_that_is_too_large_for_nodes_of_a_shape() {
     let mut fixture = deployment(&json!({"updateMode": "InPlace"}));
-    let node = json!({"metadata": {"name": "n1"}, "status": {"allocatable": {"cpu": "4", "memory": "8Gi"}}});
-    let node: v1::Node = serde_json::from_value(node).expect("a node");
-    fixture.view.nodes.apply(Arc::new(Node::from_k8s(node)));
+    fixture.node("4", "8Gi");
     fixture.pod("web", "web-1", &json!({"cpu": "100m"}));
     fixture.pod_with("web", "web-0", &json!({"cpu": "1"}), |pod| {
-        pod["status"]["containerStatuses"] = json!([{
-            "name": "app", "ready": true, "restartCount": 0, "image": "", "imageID": "",
-            "resources": {"requests": {"cpu": "100m", "memory": "100Mi"}},
-        }]);
-        resizing(pod);
-        pod["status"]["conditions"][1]["reason"] = json!("Infeasible");
+        not_resized_yet(pod);
+        pending(pod, "Infeasible", NOON);
     });
-    assert!(
-        fixture
-            .view
-            .pods
-            .get(&ObjectKey::new("shop", "web-0"))
-            .is_some()
-    );
     let mut comparison = Comparison::new(fixture);
     let first = comparison.pass();
     assert_ne!(

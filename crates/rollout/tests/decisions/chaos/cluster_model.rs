@@ -1,5 +1,5 @@
-//! A cluster as it really is: workloads, their pods, budgets, the kubelet, and an API server that
-//! checks what is done.
+//! Model of a cluster: workloads, their pods, budgets, the kubelet, and an API server that checks
+//! every disruption.
 //!
 //! An eviction or a restart is judged by what the leader could know when it decided: what others
 //! took since then is excused.
@@ -12,14 +12,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use model::{ContainerRecommendation, Cpu, Memory, Recommendation, ResourceList};
+use model::Recommendation;
 use rand::Rng as _;
 use rand::rngs::StdRng;
 use rollout::ClockReading;
 use serde_json::json;
 use view::{Controller, DisruptionBudget, ObjectKey, Pod, WellKnown};
 
-use super::super::fixture::Fixture;
+use super::super::fixture::{Fixture, recommendation};
 use super::Count;
 
 /// An event of a watch.
@@ -256,33 +256,19 @@ impl ClusterModel {
 
     /// The recommendations by the unique identifiers of VPA objects.
     pub(super) fn recommendations(&self) -> BTreeMap<String, Arc<Recommendation>> {
-        let list =
-            |cpu: i64| ResourceList::of(Cpu::from_millicores(cpu), Memory::from_bytes(100 << 20));
-        let recommendation = |app: &App| {
-            let container = ContainerRecommendation {
-                container_name: "app".to_owned(),
-                target: list(app.target),
-                lower_bound: list(app.target),
-                upper_bound: list(app.target),
-                uncapped_target: list(app.target),
-            };
+        let named = |app: &App| {
             (
                 format!("uid-{}", app.name),
-                Arc::new(Recommendation {
-                    containers: vec![container],
-                }),
+                Arc::new(recommendation(app.target)),
             )
         };
-        self.apps.iter().map(recommendation).collect()
+        self.apps.iter().map(named).collect()
     }
 
     pub(super) fn jump_clock(&mut self, ahead: bool) {
         let hour = Duration::from_hours(1);
-        self.now.wall = if ahead {
-            self.now.wall + hour
-        } else {
-            self.now.wall - hour
-        };
+        let wall = self.now.wall;
+        self.now.wall = if ahead { wall + hour } else { wall - hour };
     }
 
     pub(super) fn want_other_sizes(&mut self, rng: &mut StdRng) {
@@ -304,11 +290,7 @@ impl ClusterModel {
             if pod.is_doomed && !pod.is_terminating && (pod.steps_left == 0 || rng.random_bool(0.2))
             {
                 self.record_loss(&name);
-                self.pods
-                    .get_mut(&name)
-                    .expect("it is there")
-                    .is_terminating = true;
-                self.publish_pod(&name);
+                self.terminate(&name);
             }
             if rng.random_bool(0.4) {
                 self.kubelet(&name, rng);
@@ -337,9 +319,7 @@ impl ClusterModel {
         let pod = self.pods.get_mut(name).expect("it is there");
         if pod.is_terminating {
             if rng.random_bool(0.5) {
-                self.pods.remove(name);
-                self.pod_events
-                    .push(Event::Gone(ObjectKey::new("shop", name)));
+                self.remove(name);
             }
             return;
         }
@@ -355,6 +335,17 @@ impl ClusterModel {
             return;
         }
         self.publish_pod(name);
+    }
+
+    fn terminate(&mut self, name: &str) {
+        self.pods.get_mut(name).expect("it is there").is_terminating = true;
+        self.publish_pod(name);
+    }
+
+    fn remove(&mut self, name: &str) {
+        self.pods.remove(name);
+        self.pod_events
+            .push(Event::Gone(ObjectKey::new("shop", name)));
     }
 
     /// Pods that stay: neither on their way out nor, where `with_ending` is not said, among those

@@ -1,5 +1,4 @@
-//! An updater as `run` has it: a view that follows two watches, requests under way, and decisions
-//! in between.
+//! Model of the updater: a view that follows two watches, requests in flight, and decisions.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

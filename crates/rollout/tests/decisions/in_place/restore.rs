@@ -2,138 +2,111 @@
 
 use std::time::Duration;
 
-use rollout::{ActionKind, ActionReason, RESIZED_FROM, REVERTED_AT, RolloutState, SkipReason};
+use rollout::{ActionReason, RESIZED_FROM, REVERTED_AT, SkipReason};
 use serde_json::{Value, json};
 
-use super::{decided, fixture, requested, restarting, to_a_core};
-use crate::fixture::Fixture;
-
-/// The container was OOM killed half a minute after noon, and runs again.
-fn killed_at_noon() -> Value {
-    json!([{
-        "name": "app", "ready": true, "restartCount": 1, "image": "", "imageID": "",
-        "lastState": {"terminated": {
-            "exitCode": 137, "reason": "OOMKilled",
-            "startedAt": "2026-01-01T12:00:01Z", "finishedAt": "2026-01-01T12:00:30Z",
-        }},
-    }])
-}
+use super::{annotations, fixture, requested, requested_as, restarting, to_a_core};
+use crate::fixture::{Fixture, boosted, only_action, set_requests};
+use crate::oom::killed_at;
 
 #[test]
 fn a_startup_boost_ends_after_its_duration() {
     let mut fixture = fixture("InPlaceOrRecreate", 1);
     let boost = |fixture: &mut Fixture, ready_at: &str| {
         fixture.pod_with("web", "web-0", &json!({"cpu": "3"}), |pod| {
-            pod["metadata"]["annotations"] =
-                json!({"vpaCpuStartupBoost/app": "{\"requests\":{\"cpu\":\"100m\"}}"});
-            pod["status"]["conditions"][0]["lastTransitionTime"] = json!(ready_at);
+            boosted(pod, "100m", ready_at);
         });
     };
     fixture.boost("web", 60);
     boost(&mut fixture, "2026-01-01T11:59:30Z");
-    let plan = fixture.decide(&mut RolloutState::default());
+    let plan = fixture.first_pass();
     assert_eq!(
         (plan.actions.len(), plan.wake_in),
         (0, Some(Duration::from_secs(30)))
     );
     boost(&mut fixture, "2026-01-01T11:58:30Z");
-    let plan = fixture.decide(&mut RolloutState::default());
-    let [action] = plan.actions.as_slice() else {
-        panic!("one act: {plan:?}")
-    };
+    let plan = fixture.first_pass();
+    let action = only_action(&plan);
     assert_eq!(
         (action.reason, requested(action)),
         (ActionReason::BoostExpired, to_a_core())
     );
-    let ActionKind::Resize { annotations, .. } = &action.kind else {
-        panic!("a resize")
-    };
-    assert_eq!(annotations.get("vpaCpuStartupBoost/app"), Some(&None));
+    assert_eq!(
+        annotations(action).get("vpaCpuStartupBoost/app"),
+        Some(&None)
+    );
+}
+
+/// A minute after noon, the only pod has these annotations and this memory. Half a minute before
+/// that, its container was OOM killed, and runs again.
+fn killed(fixture: &mut Fixture, annotations: &Value, memory: &str, change: impl Fn(&mut Value)) {
+    fixture.now.wall = "2026-01-01T12:01:00Z".parse().expect("a time");
+    fixture.pod_with("web", "web-0", &json!({}), |pod| {
+        pod["metadata"]["annotations"] = annotations.clone();
+        set_requests(pod, "1", memory);
+        killed_at(pod, "2026-01-01T12:00:01Z", "2026-01-01T12:00:30Z");
+        change(pod);
+    });
+}
+
+/// The annotation of a pod that had 300 MiB until noon.
+fn resized_at_noon() -> Value {
+    let note =
+        r#"{"at":"2026-01-01T12:00:00Z","containers":{"app":{"requests":{"memory":"300Mi"}}}}"#;
+    json!({"plimsoll.dev/resized-from": note})
 }
 
 #[test]
 fn memory_is_restored_and_kept_after_an_oom_kill() {
     let mut fixture = fixture("InPlaceOrRecreate", 1);
     fixture.pod_with("web", "web-0", &json!({}), |pod| {
-        pod["spec"]["containers"][0]["resources"] =
-            json!({"requests": {"cpu": "100m", "memory": "300Mi"}});
+        set_requests(pod, "100m", "300Mi");
     });
-    let plan = fixture.decide(&mut RolloutState::default());
-    let [action] = plan.actions.as_slice() else {
-        panic!("one act: {plan:?}")
-    };
-    let ActionKind::Resize { annotations, .. } = &action.kind else {
-        panic!("a resize: {plan:?}")
-    };
-    let note = annotations[RESIZED_FROM].clone().expect("a note");
+    let plan = fixture.first_pass();
+    let note = annotations(only_action(&plan))[RESIZED_FROM]
+        .clone()
+        .expect("a note");
     assert!(note.contains("300Mi"), "{note}");
 
-    let killed = |fixture: &mut Fixture, annotations: Value, memory: &str| {
-        fixture.pod_with("web", "web-0", &json!({}), |pod| {
-            pod["metadata"]["annotations"] = annotations;
-            pod["spec"]["containers"][0]["resources"] =
-                json!({"requests": {"cpu": "1", "memory": memory}});
-            pod["status"]["containerStatuses"] = killed_at_noon();
-        });
-    };
-    fixture.now.wall = "2026-01-01T12:01:00Z".parse().expect("a time");
     killed(
         &mut fixture,
-        json!({"plimsoll.dev/resized-from": note}),
+        &json!({"plimsoll.dev/resized-from": note}),
         "100Mi",
+        |_| (),
     );
-    let plan = fixture.decide(&mut RolloutState::default());
-    let [action] = plan.actions.as_slice() else {
-        panic!("one act: {plan:?}")
-    };
+    let plan = fixture.first_pass();
+    let action = only_action(&plan);
+    let expected = requested_as(&[("requests/memory", "300Mi")]);
     assert_eq!(
         (action.reason, requested(action)),
-        (
-            ActionReason::Revert,
-            vec![("requests/memory".to_owned(), "300Mi".to_owned())]
-        )
+        (ActionReason::Revert, expected)
     );
 
     killed(
         &mut fixture,
-        json!({REVERTED_AT: "2026-01-01T12:01:00Z"}),
+        &json!({REVERTED_AT: "2026-01-01T12:01:00Z"}),
         "300Mi",
+        |_| (),
     );
-    let plan = fixture.decide(&mut RolloutState::default());
-    assert!(plan.actions.is_empty(), "{plan:?}");
-    assert_eq!(Fixture::reasons(&plan), [SkipReason::RecentlyReverted]);
-}
-
-/// A pod that asks for so much memory, had 300 MiB until noon, and was killed half a minute later.
-fn killed(fixture: &mut Fixture, memory: &str, change: impl FnOnce(&mut Value)) {
-    let note =
-        r#"{"at":"2026-01-01T12:00:00Z","containers":{"app":{"requests":{"memory":"300Mi"}}}}"#;
-    fixture.now.wall = "2026-01-01T12:01:00Z".parse().expect("a time");
-    fixture.pod_with("web", "web-0", &json!({}), |pod| {
-        pod["metadata"]["annotations"] = json!({"plimsoll.dev/resized-from": note});
-        pod["spec"]["containers"][0]["resources"] =
-            json!({"requests": {"cpu": "1", "memory": memory}});
-        pod["status"]["containerStatuses"] = killed_at_noon();
-        change(pod);
-    });
+    fixture.check_skipped(SkipReason::RecentlyReverted);
 }
 
 #[test]
 fn memory_is_restored_with_a_restart_only_within_the_budget() {
     let mut fixture = fixture("InPlaceOrRecreate", 2);
-    killed(&mut fixture, "100Mi", restarting);
+    killed(&mut fixture, &resized_at_noon(), "100Mi", restarting);
     fixture.pod("web", "web-1", &json!({"cpu": "1", "ready": false}));
     assert_eq!(
-        decided(&fixture, &mut RolloutState::default()).len(),
+        fixture.first_pass().actions.len(),
         0,
         "it is the only one that serves"
     );
-    killed(&mut fixture, "100Mi", |pod| {
+    killed(&mut fixture, &resized_at_noon(), "100Mi", |pod| {
         restarting(pod);
         pod["status"]["conditions"][0]["status"] = json!("False");
     });
     assert_eq!(
-        decided(&fixture, &mut RolloutState::default()).len(),
+        fixture.first_pass().actions.len(),
         1,
         "it does not serve anyhow"
     );
@@ -142,19 +115,16 @@ fn memory_is_restored_with_a_restart_only_within_the_budget() {
 #[test]
 fn nothing_is_restored_to_a_pod_that_has_more_already() {
     let mut fixture = fixture("InPlaceOrRecreate", 1);
-    killed(&mut fixture, "400Mi", |_| ());
-    let plan = fixture.decide(&mut RolloutState::default());
-    let [action] = plan.actions.as_slice() else {
-        panic!("one act: {plan:?}")
-    };
+    killed(&mut fixture, &resized_at_noon(), "400Mi", |_| ());
+    let plan = fixture.first_pass();
+    let action = only_action(&plan);
     assert_eq!(
         (action.reason, requested(action)),
         (ActionReason::QuickOom, to_a_core())
     );
-    let ActionKind::Resize { annotations, .. } = &action.kind else {
-        panic!("a resize")
-    };
-    let note = annotations[RESIZED_FROM].as_deref().expect("a note");
+    let note = annotations(action)[RESIZED_FROM]
+        .as_deref()
+        .expect("a note");
     assert!(
         note.contains("2026-01-01T12:01:00Z") && note.contains("400Mi"),
         "{note}"

@@ -1,3 +1,5 @@
+//! Headroom of pods in small pools of nodes.
+
 use model::{NodeOperator, NodeRequirement, NodeTerm};
 
 use super::*;
@@ -36,59 +38,46 @@ fn in_pool(pool: Option<&str>) -> NodeConstraints {
         operator: NodeOperator::In,
         values: vec![pool.to_owned()],
     };
-    let terms = pool.map(|pool| {
-        vec![NodeTerm {
-            labels: vec![requirement(pool)],
-            fields: Vec::new(),
-        }]
-    });
+    let term = |pool| NodeTerm {
+        labels: vec![requirement(pool)],
+        fields: Vec::new(),
+    };
+    let terms = pool.map(|pool| vec![term(pool)]);
     NodeConstraints {
         terms,
         ..NodeConstraints::default()
     }
 }
 
-/// Expects the rooms of pods in a pool: node, millicores, gibibytes, `DaemonSet` pods.
+/// Expects the free resources of pods in a pool: node, millicores, gibibytes, `DaemonSet` pods.
 fn check(rooms: &NodeHeadrooms, pool: Option<&str>, expected: &[(&str, i64, i64, usize)]) {
     let CandidateNodes::One(found) = rooms.for_pods(&in_pool(pool)) else {
         panic!("pods need one node")
     };
-    let found: Vec<_> = found
-        .iter()
-        .map(|room| {
-            (
-                room.node.as_str(),
-                room.left.cpu.millicores(),
-                room.left.memory.bytes() / GIB,
-                room.daemons,
-            )
-        })
-        .collect();
-    assert_eq!(found, expected, "{pool:?}");
+    let found = found.iter().map(|room| {
+        let Amounts { cpu, memory } = room.left;
+        (
+            room.node.as_str(),
+            cpu.millicores(),
+            memory.bytes() / GIB,
+            room.daemons,
+        )
+    });
+    assert_eq!(found.collect::<Vec<_>>(), expected, "{pool:?}");
 }
 
 #[test]
 fn headroom_excludes_daemon_sets_and_the_margin() {
-    let nodes = vec![
-        node("a", "x", 8000, 32),
-        NodeInfo {
-            bound: amounts(100, 1),
-            ..node("b", "y", 16_000, 64)
-        },
-    ];
-    let daemons = vec![
-        daemon("proxy", None, 100, 1),
-        daemon("gpu", Some("y"), 1000, 2),
-    ];
+    let mut nodes = vec![node("a", "x", 8000, 32), node("b", "y", 16_000, 64)];
+    nodes[1].bound = amounts(100, 1);
+    let proxy = daemon("proxy", None, 100, 1);
+    let daemons = vec![proxy, daemon("gpu", Some("y"), 1000, 2)];
     let rooms = NodeHeadrooms::new(nodes.clone(), daemons.clone(), 0.0);
     check(&rooms, None, &[("b", 14_800, 60, 2)]);
     check(&rooms, Some("x"), &[("a", 7900, 31, 1)]);
     check(&rooms, Some("z"), &[]);
-    check(
-        &NodeHeadrooms::new(nodes, daemons, 0.25),
-        Some("x"),
-        &[("a", 5900, 23, 1)],
-    );
+    let rooms = NodeHeadrooms::new(nodes, daemons, 0.25);
+    check(&rooms, Some("x"), &[("a", 5900, 23, 1)]);
 }
 
 #[test]
@@ -99,11 +88,9 @@ fn dominated_nodes_are_left_out() {
         node("memory", "x", 16_000, 256),
         node("like-cores", "x", 64_000, 64),
     ];
-    check(
-        &NodeHeadrooms::new(nodes, Vec::new(), 0.0),
-        None,
-        &[("cores", 64_000, 64, 0), ("memory", 16_000, 256, 0)],
-    );
+    let rooms = NodeHeadrooms::new(nodes, Vec::new(), 0.0);
+    let expected = [("cores", 64_000, 64, 0), ("memory", 16_000, 256, 0)];
+    check(&rooms, None, &expected);
 }
 
 #[test]
@@ -113,18 +100,10 @@ fn a_node_whose_taint_is_not_tolerated_does_not_count() {
         value: String::new(),
         effect: model::Effect::NoSchedule,
     };
-    let nodes = vec![
-        node("a", "x", 1000, 1),
-        NodeInfo {
-            taints: vec![taint],
-            ..node("b", "x", 9000, 9)
-        },
-    ];
-    check(
-        &NodeHeadrooms::new(nodes, Vec::new(), 0.0),
-        None,
-        &[("a", 1000, 1, 0)],
-    );
+    let mut nodes = vec![node("a", "x", 1000, 1), node("b", "x", 9000, 9)];
+    nodes[1].taints = vec![taint];
+    let rooms = NodeHeadrooms::new(nodes, Vec::new(), 0.0);
+    check(&rooms, None, &[("a", 1000, 1, 0)]);
 }
 
 #[test]
@@ -134,14 +113,9 @@ fn a_pod_of_a_daemon_fits_on_each_of_its_nodes() {
         node("memory", "x", 4000, 8),
         node("other", "y", 1000, 1),
     ];
-    let rooms = NodeHeadrooms::new(
-        nodes,
-        vec![
-            daemon("self", Some("x"), 500, 1),
-            daemon("proxy", None, 100, 0),
-        ],
-        0.0,
-    );
+    let own = daemon("self", Some("x"), 500, 1);
+    let daemons = vec![own, daemon("proxy", None, 100, 0)];
+    let rooms = NodeHeadrooms::new(nodes, daemons, 0.0);
     let key = |name: &str| ("kube-system".to_owned(), name.to_owned());
     let room = |node: &str, millicores, gibibytes| NodeHeadroom {
         node: node.to_owned(),
@@ -156,16 +130,13 @@ fn a_pod_of_a_daemon_fits_on_each_of_its_nodes() {
 #[test]
 fn the_chosen_node_cuts_least_of_the_scarce_resource() {
     let check = |fixed: Amounts, wanted: Amounts, expected: Option<&str>| {
-        let nodes = vec![
-            node("cores", "x", 64_000, 64),
-            node("memory", "x", 16_000, 256),
-        ];
-        let rooms =
-            NodeHeadrooms::new(nodes, Vec::new(), 0.0).for_pods(&NodeConstraints::default());
-        let chosen = rooms
-            .choose(fixed, wanted)
-            .map(|(room, _)| room.node.clone());
-        assert_eq!(chosen.as_deref(), expected, "{fixed:?} {wanted:?}");
+        let cores = node("cores", "x", 64_000, 64);
+        let nodes = vec![cores, node("memory", "x", 16_000, 256)];
+        let rooms = NodeHeadrooms::new(nodes, Vec::new(), 0.0);
+        let rooms = rooms.for_pods(&NodeConstraints::default());
+        let chosen = rooms.choose(fixed, wanted);
+        let chosen = chosen.map(|(room, _)| room.node.as_str());
+        assert_eq!(chosen, expected, "{fixed:?} {wanted:?}");
     };
     let nothing = amounts(0, 0);
     check(nothing, amounts(40_000, 32), Some("cores"));

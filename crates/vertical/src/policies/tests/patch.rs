@@ -1,11 +1,18 @@
 //! The patch that makes an object as it should be.
 
+use api::vpa::VerticalPodAutoscaler;
+
 use super::*;
+
+/// The object that a policy makes for the Deployment `a`.
+fn made(policy: &Policy) -> VerticalPodAutoscaler {
+    let workload = ObjectKey::new("shop", "a");
+    desired::object(policy, WellKnown::Deployment, &workload)
+}
 
 /// The object after the patch that makes it so.
 fn patched(policy: &Policy, object: &Value) -> Option<Value> {
-    let wanted = desired::object(policy, WellKnown::Deployment, &ObjectKey::new("shop", "a"));
-    let patch = desired::changes(&seen(object.clone()), &wanted).expect("JSON")?;
+    let patch = desired::changes(&seen(object.clone()), &made(policy)).expect("JSON")?;
     let mut object = object.clone();
     json_patch::patch(&mut object, &patch).expect("it is the object that was seen");
     Some(object)
@@ -19,8 +26,7 @@ fn a_patch_leads_to_what_is_wanted_and_to_no_second_one() {
         policy: SizingMethod::AutopilotWindow,
         settings: map(&[("cpu-statistic", "p95")]),
     });
-    let object = desired::object(&old, WellKnown::Deployment, &ObjectKey::new("shop", "a"));
-    let mut object = serde_json::to_value(object).expect("JSON");
+    let mut object = json!(made(&old));
     object["metadata"]["uid"] = "u1".into();
     object["metadata"]["labels"]["team"] = "a".into();
     object["metadata"]["annotations"] =
@@ -33,17 +39,13 @@ fn a_patch_leads_to_what_is_wanted_and_to_no_second_one() {
 
     let after = patched(&new, &object).expect("there is a difference");
     let metadata = &after["metadata"];
-    let uids: Vec<&Value> = metadata["ownerReferences"]
-        .as_array()
-        .into_iter()
-        .flatten()
-        .map(|one| &one["uid"])
-        .collect();
-    assert_eq!(uids, ["c", "new"]);
+    let uids = metadata["ownerReferences"].as_array().into_iter().flatten();
     assert_eq!(
-        metadata["labels"],
-        json!({"team": "a", "app.kubernetes.io/managed-by": "plimsoll", "plimsoll.dev/policy": "new"})
+        uids.map(|one| &one["uid"]).collect::<Vec<_>>(),
+        ["c", "new"]
     );
+    let labels = json!({"team": "a", "app.kubernetes.io/managed-by": "plimsoll", "plimsoll.dev/policy": "new"});
+    assert_eq!(metadata["labels"], labels);
     let sizing = json!({
         "note": "kept", "plimsoll.dev/sizing-policy": "autopilot-window", "plimsoll.dev/sizing-cpu-statistic": "p95",
     });
@@ -53,33 +55,21 @@ fn a_patch_leads_to_what_is_wanted_and_to_no_second_one() {
 
 #[test]
 fn a_patch_misses_an_object_that_changed_hands_in_the_meantime() {
-    let wanted = desired::object(
-        &policy("new"),
-        WellKnown::Deployment,
-        &ObjectKey::new("shop", "a"),
-    );
-    let old = desired::object(
-        &policy("old"),
-        WellKnown::Deployment,
-        &ObjectKey::new("shop", "a"),
-    );
-    let mut object = serde_json::to_value(old).expect("JSON");
+    let mut object = json!(made(&policy("old")));
     object["metadata"]["uid"] = "u1".into();
-    let patch = desired::changes(&seen(object.clone()), &wanted)
-        .expect("JSON")
-        .expect("a difference");
+    let patch = desired::changes(&seen(object.clone()), &made(&policy("new"))).expect("JSON");
+    let patch = patch.expect("a difference");
     let is_taken = |change: fn(&mut Value)| {
         let mut object = object.clone();
         change(&mut object["metadata"]);
         json_patch::patch(&mut object, &patch).is_ok()
     };
     assert!(is_taken(|_| ()));
-    assert!(!is_taken(
-        |metadata| metadata["ownerReferences"] = json!(null)
-    ));
-    assert!(!is_taken(|metadata| metadata["ownerReferences"] = json!([])));
-    assert!(!is_taken(
-        |metadata| metadata["ownerReferences"][0]["uid"] = "third".into()
-    ));
-    assert!(!is_taken(|metadata| metadata["uid"] = "u2".into()));
+    let changes: [fn(&mut Value); 4] = [
+        |metadata| metadata["ownerReferences"] = json!(null),
+        |metadata| metadata["ownerReferences"] = json!([]),
+        |metadata| metadata["ownerReferences"][0]["uid"] = "third".into(),
+        |metadata| metadata["uid"] = "u2".into(),
+    ];
+    assert_eq!(changes.map(is_taken), [false; 4]);
 }

@@ -1,5 +1,5 @@
-//! Whatever there is: one plan, carried out, leaves nothing to do; no object by hand is touched; no
-//! workload has two autoscalers.
+//! Properties of plans on random objects: applying one leaves nothing to do, VPA objects without a
+//! policy are unchanged, and no workload has two VPAs.
 
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -19,11 +19,10 @@ fn drawn_policy(
     (tier, is_cluster, second, is_initial, is_broken): DrawnPolicy,
 ) -> Policy {
     let name = format!("p{index}");
-    let mut drawn = if is_cluster {
-        cluster_policy(&name, &[])
-    } else {
-        policy(&name)
-    };
+    let mut drawn = policy(&name);
+    if is_cluster {
+        drawn = cluster_policy(&name, &[]);
+    }
     drawn.created = Timestamp::from_second(i64::from(second)).ok();
     drawn.spec = SizingPolicySpec {
         selector: tier.map(|tier| labels(&[("tier", TIERS[usize::from(tier)])])),
@@ -38,18 +37,14 @@ fn drawn_policy(
 }
 
 fn fixture(tiers: &[u8], policies: &[DrawnPolicy], objects: &[DrawnObject]) -> Fixture {
+    let policies = policies.iter().copied().enumerate();
     let policies: Vec<Policy> = policies
-        .iter()
-        .enumerate()
-        .map(|(index, policy)| drawn_policy(index, *policy))
+        .map(|(index, policy)| drawn_policy(index, policy))
         .collect();
     let mut fixture = Fixture::new();
     for (index, tier) in tiers.iter().enumerate() {
-        fixture = fixture.workload(
-            "shop",
-            &format!("w{index}"),
-            &[("tier", TIERS[usize::from(*tier)])],
-        );
+        let label = ("tier", TIERS[usize::from(*tier)]);
+        fixture = fixture.workload("shop", &format!("w{index}"), &[label]);
     }
     let gone = policy("gone");
     for (fate, workload, maker) in objects {
@@ -77,11 +72,8 @@ fn carry_out(mut fixture: Fixture, plan: Plan) -> Fixture {
     for write in plan.writes {
         match write.action {
             Action::Remove => {
-                let there = fixture
-                    .view
-                    .autoscalers
-                    .delete(&write.key)
-                    .and_then(|change| change.old);
+                let change = fixture.view.autoscalers.delete(&write.key);
+                let there = change.and_then(|change| change.old);
                 let uid = &plan.summaries[write.summary].policy.uid;
                 assert_eq!(
                     there.as_deref().and_then(desired::owner),
@@ -89,22 +81,15 @@ fn carry_out(mut fixture: Fixture, plan: Plan) -> Fixture {
                 );
             }
             Action::Change(patch) => {
-                let there = fixture
-                    .view
-                    .autoscalers
-                    .get(&write.key)
-                    .expect("what is changed is there");
-                let mut object = serde_json::to_value(&there.object).expect("JSON");
+                let there = fixture.view.autoscalers.get(&write.key);
+                let mut object = json!(there.expect("what is changed is there").object);
                 json_patch::patch(&mut object, &patch).expect("it is the object that was seen");
                 fixture = fixture.object(object);
             }
             Action::Create(object) => {
-                assert!(
-                    fixture.view.autoscalers.get(&write.key).is_none(),
-                    "{} is there",
-                    write.key
-                );
-                fixture = fixture.object(serde_json::to_value(object).expect("JSON"));
+                let there = fixture.view.autoscalers.get(&write.key);
+                assert!(there.is_none(), "{} is there", write.key);
+                fixture = fixture.object(json!(object));
             }
         }
     }
@@ -112,13 +97,9 @@ fn carry_out(mut fixture: Fixture, plan: Plan) -> Fixture {
 }
 
 fn by_hand(fixture: &Fixture) -> Vec<Arc<Autoscaler>> {
-    fixture
-        .view
-        .autoscalers
-        .iter()
-        .filter(|object| desired::owner(object).is_none())
-        .cloned()
-        .collect()
+    let objects = fixture.view.autoscalers.iter();
+    let by_hand = objects.filter(|object| desired::owner(object).is_none());
+    by_hand.cloned().collect()
 }
 
 /// Of each workload, how many autoscalers by hand and of parsed policies it has.
@@ -137,11 +118,8 @@ fn counts(fixture: &Fixture, is_usable: impl Fn(&str) -> bool) -> Vec<(usize, us
             pointing(name, &|owner| owner.is_some_and(&is_usable)),
         )
     };
-    fixture
-        .view
-        .controllers(WellKnown::Deployment)
-        .map(count)
-        .collect()
+    let deployments = fixture.view.controllers(WellKnown::Deployment);
+    deployments.map(count).collect()
 }
 
 proptest! {

@@ -14,9 +14,9 @@ fn bounds_that_no_webhook_would_take_are_refused() {
         .has(broken)
         .plan();
     assert!(plan.writes.is_empty());
-    let status = status(&plan, &[]);
+    let message = &status(&plan, &[]).conditions[2].message;
     assert_eq!(
-        status.conditions[2].message,
+        message,
         "spec.resourcePolicy: container *: the maximum of cpu, 1, is below the minimum of 2; the policy's autoscalers stay \
          as they are"
     );
@@ -24,20 +24,15 @@ fn bounds_that_no_webhook_would_take_are_refused() {
 
 #[test]
 fn lists_are_short_and_counts_complete() {
-    let fixture = Fixture::new().has(Policy {
-        spec: SizingPolicySpec::default(),
-        ..policy("web")
-    });
+    let fixture = Fixture::new().has(for_all("web"));
     let names: Vec<String> = (10..40).map(|number| format!("web-{number}")).collect();
     let fixture = names.iter().fold(fixture, |fixture, name| {
         fixture.workload("shop", name, &[]).by_hand(name, name)
     });
     let plan = fixture.plan();
     let status = status(&plan, &[]);
-    assert_eq!(
-        (status.selected, status.conflicts, status.conflicting.len()),
-        (30, 30, 10)
-    );
+    assert_eq!((status.selected, status.conflicts), (30, 30));
+    assert_eq!(status.conflicting.len(), 10);
     assert_eq!(
         status.conditions[0].message,
         "30 workloads have an autoscaler that no policy owns; it stays, and is the only one: Deployment shop/web-10 \
@@ -46,26 +41,19 @@ fn lists_are_short_and_counts_complete() {
     );
     let update = StatusUpdate::Status(Box::new(status.clone()));
     assert_eq!(update.events(&policy("web")).len(), 1);
-    let told = Policy {
-        status: Some(status),
-        ..policy("web")
-    };
+    let mut told = policy("web");
+    told.status = Some(status);
     assert!(update.is_known(&told) && update.events(&told).is_empty());
 }
 
 #[test]
 fn a_policy_is_ready_once_everything_is_written() {
-    let fixture = Fixture::new()
-        .workload("shop", "a", &[("tier", "web")])
-        .has(policy("web"));
+    let fixture = web();
     let mut plan = fixture.plan();
     let reason = |plan: &Plan, failed: &[&str]| {
         let status = status(plan, failed);
-        (
-            status.conditions[2].status.clone(),
-            status.conditions[2].reason.clone(),
-            status.managed,
-        )
+        let ready = &status.conditions[2];
+        (ready.status.clone(), ready.reason.clone(), status.managed)
     };
     let is = |status: &str, reason: &str, managed| (status.to_owned(), reason.to_owned(), managed);
     assert_eq!(reason(&plan, &[]), is("False", "Writing", 0));
@@ -83,22 +71,17 @@ fn the_first_shard_says_what_all_of_them_found() {
             .made(policy, workload, |_| ())
             .has(policy.clone())
             .plan();
-        status_update(
-            ShardIdentity {
-                index: shard,
-                count: 2,
-            },
-            &plan.summaries[0],
-            &[],
-            Timestamp::UNIX_EPOCH,
-        )
+        let shard = ShardIdentity {
+            index: shard,
+            count: 2,
+        };
+        status_update(shard, &plan.summaries[0], &[], Timestamp::UNIX_EPOCH)
     };
     let ready = |update: &StatusUpdate| match update {
-        StatusUpdate::Status(status) => (
-            status.selected,
-            status.managed,
-            status.conditions[2].message.clone(),
-        ),
+        StatusUpdate::Status(status) => {
+            let message = status.conditions[2].message.clone();
+            (status.selected, status.managed, message)
+        }
         StatusUpdate::Report(..) => panic!("the first shard says it all"),
     };
     let mut policy = cluster_policy("all", &[]);
@@ -114,28 +97,18 @@ fn the_first_shard_says_what_all_of_them_found() {
         ..SizingPolicyStatus::default()
     });
     assert!(speak(1, &policy, "b").is_known(&policy));
-    let both = (
-        2,
-        2,
-        "2 workloads have the autoscaler that they should".to_owned(),
-    );
+    let both = "2 workloads have the autoscaler that they should".to_owned();
     let update = speak(0, &policy, "a");
-    assert_eq!(ready(&update), both);
+    assert_eq!(ready(&update), (2, 2, both));
     let StatusUpdate::Status(status) = update else {
         panic!("the first shard says it all")
     };
-    assert_eq!(
-        status.shards.keys().collect::<Vec<_>>(),
-        ["1"],
-        "there is no third shard any more"
-    );
+    // There is no third shard any more.
+    assert_eq!(status.shards.keys().collect::<Vec<_>>(), ["1"]);
 
-    let changed = Policy {
-        generation: 2,
-        ..policy
-    };
+    policy.generation = 2;
     assert_eq!(
-        ready(&speak(0, &changed, "a")).2,
+        ready(&speak(0, &policy, "a")).2,
         "shard 1 has not looked yet"
     );
 }

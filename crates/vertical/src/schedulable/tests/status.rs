@@ -22,12 +22,8 @@ fn after(
     let cluster = Cluster::default().nodes([node("a", "x", millicores)]);
     let cluster = cluster.pods([pod("web-1", "web", 100, Placement::default())]);
     load(&mut schedulable, &cluster.0, &web);
-    apply_cap(
-        &mut status,
-        published,
-        |found| schedulable.fit(&web, false, found),
-        at(0),
-    );
+    let fit = |found: &_| schedulable.fit(&web, false, found);
+    apply_cap(&mut status, published, fit, at(0));
     status
 }
 
@@ -40,36 +36,34 @@ fn next(
 }
 
 fn cpu(status: &VerticalPodAutoscalerStatus) -> i64 {
-    let target = &status
-        .recommendation
-        .as_ref()
-        .expect("published")
-        .container_recommendations[0]
-        .target;
+    let recommended = status.recommendation.as_ref().expect("published");
+    let target = &recommended.container_recommendations[0].target;
     target.cpu().expect("it has CPU").millicores()
+}
+
+/// Checks the target of a status, and its difference from the one before.
+#[track_caller]
+fn check(
+    before: Option<&VerticalPodAutoscalerStatus>,
+    status: &VerticalPodAutoscalerStatus,
+    target: i64,
+    change: Option<CapChange>,
+) {
+    assert_eq!((cpu(status), cap_change(before, status)), (target, change));
 }
 
 #[test]
 fn news_come_when_it_begins_and_when_it_ends() {
     let free = next(1000, 4000, None);
-    assert_eq!((cpu(&free), cap_change(None, &free)), (1000, None));
+    check(None, &free, 1000, None);
     let capped = next(9000, 4000, Some(&free));
     let message = "Held to what can be scheduled: cpu of container main to 4 by Node";
-    assert_eq!(
-        (cpu(&capped), cap_change(Some(&free), &capped)),
-        (4000, Some(CapChange::Capped(message)))
-    );
+    check(Some(&free), &capped, 4000, Some(CapChange::Capped(message)));
     assert_eq!(capped_by(&capped).collect::<Vec<_>>(), ["Node"]);
     let still = next(9500, 3000, Some(&capped));
-    assert_eq!(
-        (cpu(&still), cap_change(Some(&capped), &still)),
-        (3000, None)
-    );
+    check(Some(&capped), &still, 3000, None);
     let again_free = next(2000, 4000, Some(&still));
-    assert_eq!(
-        (cpu(&again_free), cap_change(Some(&still), &again_free)),
-        (2000, Some(CapChange::Uncapped))
-    );
+    check(Some(&still), &again_free, 2000, Some(CapChange::Uncapped));
     assert_eq!(again_free.conditions, []);
 }
 
@@ -78,10 +72,8 @@ fn another_source_is_news() {
     let capped = next(9000, 4000, None);
     let mut other = capped.clone();
     other.conditions[0].reason = "ResourceQuota".to_owned();
-    assert!(matches!(
-        cap_change(Some(&other), &capped),
-        Some(CapChange::Capped(_))
-    ));
+    let change = cap_change(Some(&other), &capped);
+    assert!(matches!(change, Some(CapChange::Capped(_))));
 }
 
 #[test]
@@ -91,10 +83,7 @@ fn what_stays_for_want_of_usage_stays_capped() {
     let stays = after(kept(), 4000, Some(&capped));
     assert_eq!(stays, capped);
     let smaller = after(kept(), 3000, Some(&capped));
-    assert_eq!(
-        (cpu(&smaller), cap_change(Some(&capped), &smaller)),
-        (3000, None)
-    );
+    check(Some(&capped), &smaller, 3000, None);
 }
 
 #[test]

@@ -1,13 +1,8 @@
-//! Objects whose annotations ask for another way of sizing.
+//! VPA objects whose annotations choose another sizing method.
 
-use std::sync::Arc;
-
-use model::ContainerUsage;
-use model::{ContainerRef, Cpu, Memory, Sample};
 use serde_json::json;
-use view::ObjectKey;
 
-use super::fixture::{Cluster, MI, annotated, at, check, pod};
+use super::fixture::{Cluster, MI, annotated, check, pod, usage, web_key};
 use crate::state::Decision;
 
 #[test]
@@ -24,19 +19,13 @@ fn an_annotation_chooses_the_way_of_sizing_and_a_wrong_one_is_reported() {
     ] {
         let mut cluster = Cluster::new("default", false);
         cluster.deploy("web");
-        cluster
-            .view
-            .autoscalers
-            .apply(Arc::new(annotated(&annotations)));
-        cluster.view.pods.apply(Arc::new(pod("web-1", "web")));
+        cluster.apply(annotated(&annotations));
+        cluster.add_pod(pod("web-1", "web"));
         cluster.load(0);
         cluster.measure("web-1", "main", 1);
         let refused = |decision: &Decision| {
-            decision
-                .status
-                .conditions
-                .iter()
-                .any(|condition| condition.kind == "AnnotationRefused")
+            let mut conditions = decision.status.conditions.iter();
+            conditions.any(|condition| condition.kind == "AnnotationRefused")
         };
         assert_eq!(
             cluster.decide(2).iter().any(refused),
@@ -55,35 +44,16 @@ fn a_restarted_way_of_sizing_keeps_what_was_published_until_a_day_is_known() {
     let status = before
         .view
         .autoscalers
-        .get(&ObjectKey::new("shop", "web"))
+        .get(&web_key())
         .and_then(|web| web.object.status.clone());
     let mut web = annotated(&json!({"plimsoll.dev/sizing-policy": "autopilot-window"}));
     web.object.status = status;
-    let mut after = Cluster {
-        view: before.view,
-        ..Cluster::new("default", false)
-    };
-    after.view.autoscalers.apply(Arc::new(web));
+    let mut after = before.new_process();
+    after.apply(web);
     after.load(10);
     for minute in 0..=24 * 60 {
         let second = 60 * minute;
-        let container = ContainerRef {
-            namespace: "shop".into(),
-            pod: "web-1".into(),
-            container: "main".into(),
-        };
-        let usage = (
-            Some(Cpu::from_millicores(10)),
-            Some(Memory::from_bytes(300 * MI)),
-        );
-        let sample = Sample {
-            at: at(second),
-            cpu: usage.0,
-            memory: usage.1,
-        };
-        after
-            .state
-            .add_usage(&[ContainerUsage { container, sample }], at(second));
+        after.add_usage(&usage("web-1", second, 10, 300 * MI), second);
         if minute == 0 || minute == 60 || minute == 24 * 60 - 1 {
             check(&mut after, second, &[("web", Some("296m"))]);
         }

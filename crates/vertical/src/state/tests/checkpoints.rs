@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde_json::json;
 use view::ObjectKey;
 
-use super::fixture::{Cluster, at, autoscaler, stored};
+use super::fixture::{Cluster, at, autoscaler, stored, web_key};
 use crate::state::checkpoints::LoadedCheckpoints;
 
 #[test]
@@ -14,12 +14,12 @@ fn a_restart_goes_on_from_what_was_stored() {
     for second in 1..=60 {
         before.measure("web-1", "main", second);
     }
-    before.view.pods.delete(&ObjectKey::new("shop", "web-1"));
+    before.delete_pod("web-1");
     before.load(61);
     before.store(61);
-    let recommended = before.decide(62).remove(0).status;
+    let recommended = before.decide_status(62);
     let mut after = before.restarted(63);
-    assert_eq!(after.decide(64).remove(0).status, recommended);
+    assert_eq!(after.decide_status(64), recommended);
     assert_eq!(after.samples(64), 60);
     assert_eq!(
         after.load_stored(65),
@@ -46,10 +46,7 @@ fn an_object_that_comes_later_gets_its_stored_history() {
     let mut before = Cluster::web(&["web-1"]);
     before.measure("web-1", "main", 1);
     before.store(2);
-    before
-        .view
-        .autoscalers
-        .delete(&ObjectKey::new("shop", "web"));
+    before.view.autoscalers.delete(&web_key());
     let mut after = before.restarted(3);
     after.measure("web-1", "main", 10);
     after.make_web_again("u2", 11);
@@ -78,19 +75,16 @@ fn a_checkpoint_that_cannot_be_used_is_reported_once_and_the_others_are_loaded()
     let mut before = Cluster::web(&["web-1"]);
     before.measure("web-1", "main", 1);
     before.store(2);
-    let mut odd = sizing::Checkpoint {
+    let odd = sizing::Checkpoint {
         version: "v4".to_owned(),
+        last_sample_start: Some(at(1)),
         ..sizing::Checkpoint::default()
     };
-    odd.last_sample_start = Some(at(1));
     before
         .view
         .checkpoints
         .apply(Arc::new(stored("web", "a", odd)));
-    let mut after = Cluster {
-        view: before.view,
-        ..Cluster::new("default", false)
-    };
+    let mut after = before.new_process();
     after.load(3);
     let loaded = after.load_stored(4);
     assert_eq!((loaded.accepted, loaded.refused.len()), (1, 1));
@@ -105,16 +99,13 @@ fn a_checkpoint_that_cannot_be_used_is_reported_once_and_the_others_are_loaded()
 fn nothing_is_stored_while_pods_are_not_known_or_another_loads_history() {
     let mut cluster = Cluster::web(&["web-1"]);
     cluster.measure("web-1", "main", 1);
-    assert_eq!(
-        cluster.state.checkpointed(at(1)),
-        Some(vec![ObjectKey::new("shop", "web")])
-    );
+    assert_eq!(cluster.state.checkpointed(at(1)), Some(vec![web_key()]));
     let fetching = json!([{"type": "FetchingHistory", "status": "True"}]);
-    let mut object = autoscaler("web", "web", "u1", None);
-    object.object.status =
-        serde_json::from_value(json!({"conditions": fetching})).expect("a status");
-    for object in [object, autoscaler("web", "gone", "u1", None)] {
-        cluster.view.autoscalers.apply(Arc::new(object));
+    let mut object = autoscaler("web", "web", "u1");
+    let status = json!({"conditions": fetching});
+    object.object.status = serde_json::from_value(status).expect("a status");
+    for object in [object, autoscaler("web", "gone", "u1")] {
+        cluster.apply(object);
         cluster.load(2);
         assert_eq!(cluster.state.checkpointed(at(2)), Some(Vec::new()));
         assert_eq!(cluster.samples(3), 0);
@@ -127,7 +118,7 @@ fn an_abandoned_container_is_forgotten_with_its_checkpoint_and_not_stored_again(
     before.measure("web-1", "main", 1);
     let old = before
         .state
-        .checkpoints(&ObjectKey::new("shop", "web"), at(2))
+        .checkpoints(&web_key(), at(2))
         .remove("main")
         .expect("stored");
     before
@@ -137,36 +128,27 @@ fn an_abandoned_container_is_forgotten_with_its_checkpoint_and_not_stored_again(
     let nine_days = 9 * 86_400;
     let mut after = before.restarted(nine_days);
     after.measure("web-1", "main", nine_days + 1);
-    let names = |cluster: &Cluster, second| {
-        let found = cluster
-            .state
-            .decide(at(second))
-            .remove(0)
-            .status
+    let names = |cluster: &Cluster, second| -> Vec<String> {
+        let status = cluster.state.decide(at(second)).remove(0).status;
+        let found = status
             .recommendation
-            .expect("one");
+            .expect("one")
+            .container_recommendations;
         found
-            .container_recommendations
             .into_iter()
             .map(|container| container.container_name)
-            .collect::<Vec<_>>()
+            .collect()
     };
     assert_eq!(names(&after, nine_days + 2), ["main", "old"]);
     after.store(nine_days + 3);
-    let object = after
-        .view
-        .checkpoints
-        .get(&ObjectKey::new("shop", "web-old"))
-        .expect("still there");
+    let old = ObjectKey::new("shop", "web-old");
+    let object = after.view.checkpoints.get(&old).expect("still there");
     let last = object
         .status
         .as_ref()
         .and_then(|status| status.last_sample_start.clone());
     assert_eq!(last.map(|time| time.0), Some(at(1)), "it was not written");
-    after
-        .view
-        .checkpoints
-        .delete(&ObjectKey::new("shop", "web-old"));
+    after.view.checkpoints.delete(&old);
     after.load_stored(nine_days + 4);
     assert_eq!(names(&after, nine_days + 5), ["main"]);
 }

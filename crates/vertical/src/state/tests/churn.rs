@@ -1,12 +1,10 @@
-//! A thousand rounds in which every pod is replaced by one of another name with other labels:
-//! nothing piles up.
-
-use std::sync::Arc;
+//! A thousand rounds in which every pod is replaced by one of another name with other labels: the
+//! size of the state stays bounded.
 
 use model::Labels;
-use view::{ObjectKey, Pod};
+use view::Pod;
 
-use super::fixture::{Cluster, at, autoscaler, pod};
+use super::fixture::{Cluster, at, autoscaler, pod, web_key};
 use crate::state::RecommenderState;
 
 /// Two rounds per hour, so that the last ones are past the eight days that history is kept.
@@ -44,24 +42,14 @@ fn a_thousand_rounds_of_churn_leave_no_more_than_the_retention() {
     let mut after_half = [0; 7];
     for round in 0..ROUNDS {
         let second = round * SECONDS;
-        cluster
-            .view
-            .pods
-            .delete(&ObjectKey::new("shop", format!("web-{}", round - 1)));
-        cluster.view.pods.apply(Arc::new(run(round)));
+        cluster.delete_pod(&format!("web-{}", round - 1));
+        cluster.add_pod(run(round));
         let uid = format!("u{}", round / 10);
-        cluster
-            .view
-            .autoscalers
-            .apply(Arc::new(autoscaler("web", "web", &uid, None)));
+        cluster.apply(autoscaler("web", "web", &uid));
         cluster.load(second);
-        assert_eq!(
-            cluster
-                .measure(&format!("web-{round}"), "main", second)
-                .accepted,
-            1
-        );
-        assert_eq!(cluster.kill(&format!("web-{round}"), second).accepted, 1);
+        let name = format!("web-{round}");
+        assert_eq!(cluster.measure(&name, "main", second).accepted, 1);
+        assert_eq!(cluster.kill(&name, second).accepted, 1);
         assert_eq!(cluster.decide(second).len(), 1);
         cluster.store(second);
         cluster.load_stored(second);
@@ -71,10 +59,8 @@ fn a_thousand_rounds_of_churn_leave_no_more_than_the_retention() {
         // in the index.
         let kept = 8 * 48 + 2;
         let most = [1, 1, 1, kept, kept, 2 * kept + 1, kept + 4];
-        assert!(
-            entries.iter().zip(most).all(|(held, most)| *held <= most),
-            "round {round}: {entries:?}, not {most:?}"
-        );
+        let is_within = entries.iter().zip(most).all(|(held, most)| *held <= most);
+        assert!(is_within, "round {round}: {entries:?}, not {most:?}");
         if round == ROUNDS / 2 - 1 {
             after_half = entries;
         }
@@ -82,7 +68,7 @@ fn a_thousand_rounds_of_churn_leave_no_more_than_the_retention() {
     assert_eq!(
         entries(&cluster.state),
         after_half,
-        "what was there after half of the rounds"
+        "after half of the rounds"
     );
 }
 
@@ -90,11 +76,9 @@ fn a_thousand_rounds_of_churn_leave_no_more_than_the_retention() {
 fn an_object_with_too_many_container_names_says_so_and_stores_the_newest() {
     let mut cluster = Cluster::web(&[]);
     let omits = |cluster: &mut Cluster| {
-        let status = cluster.decide(0).remove(0).status;
-        status
-            .conditions
-            .iter()
-            .any(|condition| condition.kind == "ContainersOmitted" && condition.status == "True")
+        let status = cluster.decide_status(0);
+        let mut conditions = status.conditions.iter();
+        conditions.any(|found| found.kind == "ContainersOmitted" && found.status == "True")
     };
     for number in 0..=crate::MAX_CONTAINERS as i64 {
         assert!(
@@ -104,19 +88,17 @@ fn an_object_with_too_many_container_names_says_so_and_stores_the_newest() {
         let name = format!("web-{number}");
         let mut pod = pod(&name, "web");
         pod.containers[0].name.clone_from(&name);
-        cluster.view.pods.apply(Arc::new(pod));
+        cluster.add_pod(pod);
         cluster.load(number);
         cluster.measure(&name, &name, number);
-        cluster.view.pods.delete(&ObjectKey::new("shop", &name));
+        cluster.delete_pod(&name);
         cluster.load(number);
     }
     assert!(omits(&mut cluster));
-    let web = ObjectKey::new("shop", "web");
+    let web = web_key();
     let kept = cluster.state.crowded().remove(&web).expect("too many");
-    assert!(
-        kept.len() == crate::MAX_CONTAINERS && !kept.contains("web-0"),
-        "{kept:?}"
-    );
+    assert_eq!(kept.len(), crate::MAX_CONTAINERS);
+    assert!(!kept.contains("web-0"), "{kept:?}");
     let stored = cluster
         .state
         .checkpoints(&web, at(crate::MAX_CONTAINERS as i64));

@@ -1,14 +1,13 @@
 //! Wall clocks that are behind, ahead or jump, while pods are measured with the right times: no
-//! history is lost, neither here nor in what is stored.
+//! history is lost, in memory or in checkpoints.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use model::ContainerUsage;
-use model::{ContainerRef, Cpu, Memory, Sample};
 use view::ObjectKey;
 
-use super::fixture::{Cluster, MI, at, pod, stored};
+use super::fixture::{self, Cluster, MI, at, cpu_target, kill, pod, stored};
 use crate::checkpoint::conversion;
 use crate::checkpoint::plan::{CheckpointAction, checkpoint_action};
 
@@ -32,7 +31,6 @@ const JUMPS: [i64; 10] = [
 /// A recommender whose clock may be wrong, and the API server that keeps what it stores.
 struct Clocked {
     cluster: Cluster,
-    started: Duration,
 }
 
 impl Clocked {
@@ -46,23 +44,15 @@ impl Clocked {
     fn ahead(ahead: i64) -> Self {
         let mut cluster = Cluster::web(&["web-1"]);
         let earlier = model::Labels::from_iter([("app", "web"), ("version", "1")]);
-        let earlier = view::Pod {
+        cluster.add_pod(view::Pod {
             labels: earlier,
             ..pod("web-0", "web")
-        };
-        cluster.view.pods.apply(Arc::new(earlier));
+        });
         cluster.load(0);
-        let mut clocked = Self {
-            cluster,
-            started: Duration::ZERO,
-        };
+        let mut clocked = Self { cluster };
         for second in (0..2 * DAY).step_by(1800) {
             if second == DAY {
-                clocked
-                    .cluster
-                    .view
-                    .pods
-                    .delete(&ObjectKey::new("shop", "web-0"));
+                clocked.cluster.delete_pod("web-0");
             }
             clocked.round(second, ahead, ahead);
         }
@@ -72,10 +62,8 @@ impl Clocked {
     /// One round at a true time: with a clock and samples that are ahead by so much.
     fn round(&mut self, second: i64, clock: i64, samples: i64) {
         let running = self.cluster.view.pods.iter();
-        let usage = running
-            .map(|pod| usage(&pod.key.name, second + samples, 250))
-            .collect::<Vec<_>>();
-        self.round_with(second, clock, &usage);
+        let usage = running.map(|pod| usage(&pod.key.name, second + samples, 250));
+        self.round_with(second, clock, &usage.collect::<Vec<_>>());
     }
 
     fn round_with(&mut self, second: i64, clock: i64, usage: &[ContainerUsage]) {
@@ -88,10 +76,7 @@ impl Clocked {
         state.load_checkpoints(&self.cluster.view.checkpoints, now);
         state.take_usage(usage, now, |_, _, _| ());
         state.source_read(!usage.is_empty());
-        state.round_ended(
-            now,
-            self.started + Duration::from_secs(second.unsigned_abs()),
-        );
+        state.round_ended(now, Duration::from_secs(second.unsigned_abs()));
         state.delete_removed_pods();
         state.collect_garbage(now);
         self.store(second + clock);
@@ -103,28 +88,17 @@ impl Clocked {
         for key in self.cluster.state.checkpointed(now).unwrap_or_default() {
             for (container, content) in self.cluster.state.checkpoints(&key, now) {
                 let object = ObjectKey::new("shop", format!("{}-{container}", key.name));
-                let object = self
-                    .cluster
-                    .view
-                    .checkpoints
-                    .get(&object)
-                    .map(AsRef::as_ref);
-                let action = checkpoint_action(
-                    &key.name,
-                    &container,
-                    &conversion::to_object(content.clone()),
-                    object,
-                    true,
-                    now,
-                );
-                if matches!(
-                    action,
-                    CheckpointAction::Create | CheckpointAction::Replace | CheckpointAction::Fill
-                ) {
-                    self.cluster
-                        .view
-                        .checkpoints
-                        .apply(Arc::new(stored(&key.name, &container, content)));
+                let checkpoints = &mut self.cluster.view.checkpoints;
+                let known = checkpoints.get(&object).map(AsRef::as_ref);
+                let wanted = conversion::to_object(content.clone());
+                match checkpoint_action(&key.name, &container, &wanted, known, true, now) {
+                    CheckpointAction::Create
+                    | CheckpointAction::Replace
+                    | CheckpointAction::Fill => {
+                        let stored = stored(&key.name, &container, content);
+                        checkpoints.apply(Arc::new(stored));
+                    }
+                    _ => {}
                 }
             }
         }
@@ -132,47 +106,36 @@ impl Clocked {
 
     /// Samples that are known, and those that are stored.
     fn samples(&self, second: i64) -> (i64, i64) {
-        let object = self
-            .cluster
-            .view
-            .checkpoints
-            .get(&ObjectKey::new("shop", "web-main"));
-        let stored = object
-            .and_then(|object| object.status.as_ref())
-            .map_or(0, |status| status.total_samples_count);
+        let checkpoints = &self.cluster.view.checkpoints;
+        let object = checkpoints.get(&ObjectKey::new("shop", "web-main"));
+        let status = object.and_then(|object| object.status.as_ref());
+        let stored = status.map_or(0, |status| status.total_samples_count);
         (self.cluster.samples(second), stored)
     }
 
+    /// Checks that no history is lost, neither of what is known nor of what is stored.
+    #[track_caller]
+    fn check_all(&self, second: i64, when: &str) {
+        let (known, stored) = self.samples(second);
+        assert!(known >= ALL && stored >= ALL, "{when}: {known} {stored}");
+    }
+
+    /// Checks that more is known than before the last restart.
+    #[track_caller]
+    fn check_more(&self, second: i64, when: &str) {
+        let samples = self.samples(second);
+        assert!(samples.0 > ALL, "{when}: {samples:?}");
+    }
+
     fn restarted(self) -> Self {
-        let cluster = Cluster {
-            view: self.cluster.view,
-            ..Cluster::new("default", false)
-        };
         Self {
-            cluster,
-            started: Duration::ZERO,
+            cluster: self.cluster.new_process(),
         }
     }
 }
 
 fn usage(pod: &str, second: i64, millicores: i64) -> ContainerUsage {
-    let container = ContainerRef {
-        namespace: "shop".to_owned(),
-        pod: pod.to_owned(),
-        container: "main".to_owned(),
-    };
-    let (cpu, memory) = (
-        Cpu::from_millicores(millicores),
-        Memory::from_bytes(300 * MI),
-    );
-    ContainerUsage {
-        container,
-        sample: Sample {
-            at: at(second),
-            cpu: Some(cpu),
-            memory: Some(memory),
-        },
-    }
+    fixture::usage(pod, second, millicores, 300 * MI)
 }
 
 const ALL: i64 = 96 + 48;
@@ -184,15 +147,11 @@ fn a_clock_that_jumps_and_comes_back_loses_no_history() {
         assert_eq!(clocked.samples(2 * DAY), (ALL, ALL));
         for (index, clock) in [0, jump, jump, 0, jump, 0, 0].into_iter().enumerate() {
             clocked.round(2 * DAY + index as i64 * MINUTE, clock, 0);
-            let (known, stored) = clocked.samples(2 * DAY + HOUR);
-            assert!(
-                known >= ALL && stored >= ALL,
-                "{jump} {index}: {known} {stored}"
-            );
+            clocked.check_all(2 * DAY + HOUR, &format!("{jump} {index}"));
         }
-        let end = clocked.samples(2 * DAY + HOUR);
+        let (known, stored) = clocked.samples(2 * DAY + HOUR);
         assert_eq!(
-            end.0, end.1,
+            known, stored,
             "{jump}: all is stored once the clock is right"
         );
     }
@@ -205,8 +164,7 @@ fn a_clock_that_stays_wrong_for_days_loses_no_history() {
         for second in (2 * DAY..5 * DAY).step_by(1800) {
             clocked.round(second, jump, 0);
         }
-        let (known, stored) = clocked.samples(5 * DAY);
-        assert!(known >= ALL && stored >= ALL, "{jump}: {known} {stored}");
+        clocked.check_all(5 * DAY, &jump.to_string());
     }
 }
 
@@ -216,19 +174,11 @@ fn a_jump_of_all_clocks_loses_no_history() {
         let mut clocked = Clocked::new();
         for (index, jump) in [0, jump, jump, 0, 0].into_iter().enumerate() {
             clocked.round(2 * DAY + index as i64 * MINUTE, jump, jump);
-            let (known, stored) = clocked.samples(2 * DAY + HOUR);
-            assert!(
-                known >= ALL && stored >= ALL,
-                "{jump} {index}: {known} {stored}"
-            );
+            clocked.check_all(2 * DAY + HOUR, &format!("{jump} {index}"));
         }
         let mut after = clocked.restarted();
         after.round(2 * DAY + HOUR, 0, 0);
-        assert!(
-            after.samples(2 * DAY + HOUR).0 > ALL,
-            "{jump}: {:?}",
-            after.samples(2 * DAY + HOUR)
-        );
+        after.check_more(2 * DAY + HOUR, &jump.to_string());
     }
 }
 
@@ -239,19 +189,11 @@ fn a_start_with_a_wrong_clock_loses_nothing_that_is_stored() {
         for (index, clock) in [jump, jump, jump, jump, 0, 0].into_iter().enumerate() {
             let second = 2 * DAY + index as i64 * MINUTE;
             // The source of usage is silent at first.
-            let measured = if index < 2 {
-                Vec::new()
-            } else {
-                vec![usage("web-1", second, 250)]
-            };
-            after.round_with(second, clock, &measured);
+            let measured = [usage("web-1", second, 250)];
+            after.round_with(second, clock, if index < 2 { &[] } else { &measured });
             assert!(after.samples(2 * DAY + HOUR).1 >= ALL, "{jump} {index}");
         }
-        assert!(
-            after.samples(2 * DAY + HOUR).0 > ALL,
-            "{jump}: {:?}",
-            after.samples(2 * DAY + HOUR)
-        );
+        after.check_more(2 * DAY + HOUR, &jump.to_string());
     }
 }
 
@@ -281,10 +223,8 @@ fn replicas_with_different_clocks_lose_no_history() {
                 }
             }
             let (known, stored) = leader.samples(2 * DAY + HOUR);
-            assert!(
-                known > ALL && stored == known,
-                "{wrong} {nodes_too}: {known} {stored}"
-            );
+            assert_eq!(stored, known, "{wrong} {nodes_too}");
+            leader.check_more(2 * DAY + HOUR, &format!("{wrong} {nodes_too}"));
         }
     }
 }
@@ -294,26 +234,22 @@ fn history_from_the_future_waits_for_usage_and_does_not_outweigh_it() {
     for ahead in [2 * DAY, 8 * DAY, 99 * DAY, 200 * DAY] {
         let mut after = Clocked::ahead(ahead).restarted();
         after.round_with(2 * DAY, 0, &[]);
-        assert_eq!(
-            after.samples(2 * DAY),
-            (0, ALL),
-            "{ahead}: nothing says yet whose clock is wrong"
-        );
+        // Nothing says yet whose clock is wrong.
+        assert_eq!(after.samples(2 * DAY), (0, ALL), "{ahead}");
         after.round(2 * DAY + MINUTE, 0, 0);
+        // Usage confirms this clock.
         assert_eq!(
             after.samples(2 * DAY + MINUTE),
             (ALL + 1, ALL + 1),
-            "{ahead}: usage confirms this clock"
+            "{ahead}"
         );
         for second in (2 * DAY + HOUR..4 * DAY).step_by(1800) {
             after.round_with(second, 0, &[usage("web-1", second, 1000)]);
         }
-        let status = after.cluster.decide(4 * DAY).remove(0).status;
-        let status = serde_json::to_value(&status).expect("a status");
-        let target = &status["recommendation"]["containerRecommendations"][0]["target"]["cpu"];
+        let cpu = cpu_target(&after.cluster.decide_status(4 * DAY));
         assert!(
-            target.as_str().is_some_and(|cpu| cpu.starts_with('1')),
-            "{ahead}: {target}"
+            cpu.as_ref().is_some_and(|cpu| cpu.starts_with('1')),
+            "{ahead}: {cpu:?}"
         );
     }
 }
@@ -323,10 +259,8 @@ fn a_kill_counts_though_history_was_stored_in_the_future() {
     let mut after = Clocked::ahead(8 * DAY).restarted();
     after.round(2 * DAY, 0, 0);
     after.round(2 * DAY + MINUTE, 0, 0);
-    assert_eq!(
-        after.cluster.kill("web-1", 2 * DAY + 2 * MINUTE).accepted,
-        1
-    );
+    let counts = after.cluster.kill("web-1", 2 * DAY + 2 * MINUTE);
+    assert_eq!(counts.accepted, 1);
 }
 
 #[test]
@@ -342,10 +276,11 @@ fn a_silent_source_of_usage_speaks_against_no_clock() {
     for (index, jump) in (0..).zip(JUMPS.into_iter().filter(|jump| jump.abs() > HOUR)) {
         let second = 2 * DAY + (180 + index) * MINUTE;
         clocked.round_with(second, jump, &[]);
+        // The steady clock speaks against it.
         assert_eq!(
             clocked.cluster.state.checkpointed(at(second + jump)),
             None,
-            "{jump}: the steady clock speaks against it"
+            "{jump}"
         );
     }
     clocked.round(2 * DAY + 4 * HOUR, 0, 0);
@@ -358,34 +293,22 @@ fn history_still_ends_when_its_time_has_come() {
     for second in (2 * DAY..10 * DAY).step_by(1800) {
         clocked.round(second, 0, 0);
     }
-    let known = clocked.samples(10 * DAY).0;
-    assert_eq!(
-        known,
-        10 * 48,
-        "the earlier version was measured last eight days ago"
-    );
+    // The earlier version was measured last eight days ago.
+    assert_eq!(clocked.samples(10 * DAY).0, 10 * 48);
 }
 
 #[test]
 fn the_minimum_does_not_wait_for_a_clock_that_was_ahead() {
     for ahead in [DAY, 8 * DAY, 200 * DAY] {
         let mut cluster = Cluster::web(&[]);
-        cluster.view.pods.apply(Arc::new(pod("web-1", "web")));
+        cluster.add_pod(pod("web-1", "web"));
         cluster.load(ahead);
         cluster.load(1);
-        let written = |cluster: &Cluster, second| {
-            cluster
-                .state
-                .decide(at(second))
-                .remove(0)
-                .status
-                .recommendation
+        let is_written = |second| {
+            let status = cluster.state.decide(at(second)).remove(0).status;
+            status.recommendation.is_some()
         };
-        assert_eq!(
-            (written(&cluster, 60), written(&cluster, 61).is_some()),
-            (None, true),
-            "{ahead}"
-        );
+        assert_eq!([60, 61].map(is_written), [false, true], "{ahead}");
     }
 }
 
@@ -393,22 +316,9 @@ fn the_minimum_does_not_wait_for_a_clock_that_was_ahead() {
 fn a_kill_counts_with_a_clock_that_is_ahead() {
     for ahead in [HOUR, DAY, 8 * DAY, 200 * DAY] {
         let mut clocked = Clocked::new();
-        let kill = view::OomKill {
-            pod: ObjectKey::new("shop", "web-1"),
-            container: "main".to_owned(),
-            at: at(2 * DAY),
-            memory: Memory::from_bytes(1024 * MI),
-            seen_in: None,
-        };
         let Cluster { view, state } = &mut clocked.cluster;
-        assert!(
-            state.add_oom_kill(
-                &kill,
-                view,
-                at(2 * DAY + ahead),
-                &mut crate::state::OomKillCounts::default()
-            ),
-            "{ahead}"
-        );
+        let (kill, now) = (kill("web-1", 2 * DAY), at(2 * DAY + ahead));
+        let mut counts = crate::state::OomKillCounts::default();
+        assert!(state.add_oom_kill(&kill, view, now, &mut counts), "{ahead}");
     }
 }

@@ -3,11 +3,14 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use model::ContainerUsage;
-use model::{ContainerRef, Cpu, Memory, Sample};
+use api::vpa::VerticalPodAutoscalerStatus;
+use model::{ContainerRef, ContainerUsage, Cpu, Memory, ResourceName, Sample};
 use serde_json::json;
 use sizing::Config;
-use view::{Autoscaler, Checkpoint, ObjectKey, OomKill, View, WellKnown};
+use view::{
+    Autoscaler, Checkpoint, ContainerState, ContainerStatus, ObjectKey, OomKill, Pod, Termination,
+    View, WellKnown,
+};
 
 use crate::checkpoint::conversion;
 use crate::fixture::{self, deployment};
@@ -23,21 +26,63 @@ pub(super) struct Cluster {
     pub(super) state: RecommenderState,
 }
 
-pub(super) fn autoscaler(
-    name: &str,
-    deployment: &str,
-    uid: &str,
-    recommender: Option<&str>,
-) -> Autoscaler {
-    let recommenders: Vec<_> = recommender
-        .into_iter()
-        .map(|name| json!({"name": name}))
-        .collect();
-    let spec = json!({"targetRef": {"name": deployment}, "recommenders": recommenders});
-    fixture::autoscaler(
-        name,
-        &json!({"metadata": {"uid": uid, "generation": 1}, "spec": spec}),
-    )
+/// The key of the object `web`, and of its Deployment.
+pub(super) fn web_key() -> ObjectKey {
+    ObjectKey::new("shop", "web")
+}
+
+pub(super) fn autoscaler(name: &str, deployment: &str, uid: &str) -> Autoscaler {
+    let metadata = json!({"uid": uid, "generation": 1});
+    let spec = json!({"targetRef": {"name": deployment}});
+    fixture::autoscaler(name, &json!({"metadata": metadata, "spec": spec}))
+}
+
+pub(super) fn container(pod: &str, container: &str) -> ContainerRef {
+    let [namespace, pod, container] = ["shop", pod, container].map(str::to_owned);
+    ContainerRef {
+        namespace,
+        pod,
+        container,
+    }
+}
+
+/// Usage of the container `main`.
+pub(super) fn usage(pod: &str, second: i64, millicores: i64, bytes: i64) -> ContainerUsage {
+    let (cpu, memory) = (Cpu::from_millicores(millicores), Memory::from_bytes(bytes));
+    let sample = Sample {
+        at: at(second),
+        cpu: Some(cpu),
+        memory: Some(memory),
+    };
+    ContainerUsage {
+        container: container(pod, "main"),
+        sample,
+    }
+}
+
+/// A running container that was OOM killed once, at this second.
+pub(super) fn killed_status(second: i64) -> ContainerStatus {
+    let end = Termination {
+        reason: "OOMKilled".to_owned(),
+        started_at: None,
+        finished_at: Some(at(second)),
+    };
+    ContainerStatus {
+        restart_count: 1,
+        state: ContainerState::Running,
+        last_termination: Some(end),
+    }
+}
+
+/// A kill of the container `main` at 1 GiB that no pod shows.
+pub(super) fn kill(pod: &str, second: i64) -> OomKill {
+    OomKill {
+        pod: ObjectKey::new("shop", pod),
+        container: "main".to_owned(),
+        at: at(second),
+        memory: Memory::from_bytes(1024 * MI),
+        seen_in: None,
+    }
 }
 
 impl Cluster {
@@ -59,21 +104,37 @@ impl Cluster {
     pub(super) fn web(pods: &[&str]) -> Self {
         let mut cluster = Self::new("default", false);
         cluster.deploy("web");
-        cluster
-            .view
-            .autoscalers
-            .apply(Arc::new(autoscaler("web", "web", "u1", None)));
+        cluster.apply(autoscaler("web", "web", "u1"));
         for name in pods {
-            cluster.view.pods.apply(Arc::new(pod(name, "web")));
+            cluster.add_pod(pod(name, "web"));
         }
         cluster.load(0);
         cluster
     }
 
+    /// Another process that finds the same objects, and has not loaded them yet.
+    pub(super) fn new_process(self) -> Self {
+        Self {
+            view: self.view,
+            ..Self::new("default", false)
+        }
+    }
+
+    pub(super) fn apply(&mut self, autoscaler: Autoscaler) {
+        self.view.autoscalers.apply(Arc::new(autoscaler));
+    }
+
+    pub(super) fn add_pod(&mut self, pod: Pod) {
+        self.view.pods.apply(Arc::new(pod));
+    }
+
+    pub(super) fn delete_pod(&mut self, name: &str) {
+        self.view.pods.delete(&ObjectKey::new("shop", name));
+    }
+
     pub(super) fn deploy(&mut self, name: &str) {
-        self.view
-            .controllers_mut(WellKnown::Deployment)
-            .apply(deployment(name, 1));
+        let deployments = self.view.controllers_mut(WellKnown::Deployment);
+        deployments.apply(deployment(name, 1));
     }
 
     pub(super) fn load(&mut self, second: i64) {
@@ -83,31 +144,24 @@ impl Cluster {
     }
 
     pub(super) fn measure(&mut self, pod: &str, container: &str, second: i64) -> Ingested {
-        let container = ContainerRef {
-            namespace: "shop".to_owned(),
-            pod: pod.to_owned(),
-            container: container.to_owned(),
-        };
-        let sample = Sample {
-            at: at(second),
-            cpu: Some(Cpu::from_millicores(250)),
-            memory: Some(Memory::from_bytes(300 * MI)),
-        };
+        let usage = usage(pod, second, 250, 300 * MI);
+        let container = self::container(pod, container);
+        self.add_usage(&ContainerUsage { container, ..usage }, second)
+    }
+
+    pub(super) fn add_usage(&mut self, usage: &ContainerUsage, second: i64) -> Ingested {
         self.state
-            .add_usage(&[ContainerUsage { container, sample }], at(second))
+            .add_usage(std::slice::from_ref(usage), at(second))
     }
 
     pub(super) fn kill(&mut self, pod: &str, second: i64) -> OomKillCounts {
-        let kill = OomKill {
-            pod: ObjectKey::new("shop", pod),
-            container: "main".to_owned(),
-            at: at(second),
-            memory: Memory::from_bytes(1024 * MI),
-            seen_in: None,
-        };
+        self.tell(&kill(pod, second), second)
+    }
+
+    pub(super) fn tell(&mut self, kill: &OomKill, second: i64) -> OomKillCounts {
         let mut count = OomKillCounts::default();
         self.state
-            .add_oom_kill(&kill, &self.view, at(second), &mut count);
+            .add_oom_kill(kill, &self.view, at(second), &mut count);
         count
     }
 
@@ -117,13 +171,16 @@ impl Cluster {
         for decision in &decisions {
             let mut written = (*decision.autoscaler).clone();
             written.object.status = Some(decision.status.clone());
-            self.view.autoscalers.apply(Arc::new(written));
+            self.apply(written);
         }
         decisions
     }
-}
 
-impl Cluster {
+    /// Decides about the only object.
+    pub(super) fn decide_status(&mut self, second: i64) -> VerticalPodAutoscalerStatus {
+        self.decide(second).remove(0).status
+    }
+
     /// Loads what is stored now.
     pub(super) fn load_stored(&mut self, second: i64) -> LoadedCheckpoints {
         self.state
@@ -132,32 +189,23 @@ impl Cluster {
 
     /// Stores what is to be stored of the object `web`, as the API server would.
     pub(super) fn store(&mut self, second: i64) {
-        let checkpoints = self
-            .state
-            .checkpoints(&ObjectKey::new("shop", "web"), at(second));
-        for (container, checkpoint) in checkpoints {
-            self.view
-                .checkpoints
-                .apply(Arc::new(stored("web", &container, checkpoint)));
+        for (container, checkpoint) in self.state.checkpoints(&web_key(), at(second)) {
+            let stored = stored("web", &container, checkpoint);
+            self.view.checkpoints.apply(Arc::new(stored));
         }
     }
 
     /// Number of known samples of the object `web`.
     pub(super) fn samples(&self, second: i64) -> i64 {
-        let checkpoints = self
-            .state
-            .checkpoints(&ObjectKey::new("shop", "web"), at(second));
+        let checkpoints = self.state.checkpoints(&web_key(), at(second));
         checkpoints
             .get("main")
             .map_or(0, |checkpoint| checkpoint.total_samples_count)
     }
 
-    /// Another process that finds the same objects.
+    /// Another process that has loaded the same objects and what is stored.
     pub(super) fn restarted(self, second: i64) -> Self {
-        let mut restarted = Self {
-            view: self.view,
-            ..Self::new("default", false)
-        };
+        let mut restarted = self.new_process();
         restarted.state.load_autoscalers(&restarted.view);
         restarted.load_stored(second);
         restarted.load(second);
@@ -165,15 +213,13 @@ impl Cluster {
     }
 
     pub(super) fn delete_web(&mut self, second: i64) {
-        self.view.autoscalers.delete(&ObjectKey::new("shop", "web"));
+        self.view.autoscalers.delete(&web_key());
         self.load(second);
         self.load_stored(second);
     }
 
     pub(super) fn make_web_again(&mut self, uid: &str, second: i64) {
-        self.view
-            .autoscalers
-            .apply(Arc::new(autoscaler("web", "web", uid, None)));
+        self.apply(autoscaler("web", "web", uid));
         self.load(second);
         self.load_stored(second);
     }
@@ -184,22 +230,16 @@ pub(super) fn stored(
     container: &str,
     checkpoint: sizing::Checkpoint,
 ) -> Checkpoint {
-    let name = format!("{autoscaler}-{container}");
-    Checkpoint {
-        uid: name.clone(),
-        key: ObjectKey::new("shop", name),
-        created: None,
-        spec: api::checkpoint::VerticalPodAutoscalerCheckpointSpec {
-            vpa_object_name: autoscaler.to_owned(),
-            container_name: container.to_owned(),
-        },
-        status: Some(conversion::to_object(checkpoint)),
-    }
+    fixture::checkpoint(
+        autoscaler,
+        container,
+        Some(conversion::to_object(checkpoint)),
+    )
 }
 
 /// The object `web` with these annotations.
 pub(super) fn annotated(annotations: &serde_json::Value) -> Autoscaler {
-    let mut web = autoscaler("web", "web", "u1", None);
+    let mut web = autoscaler("web", "web", "u1");
     web.object.metadata.annotations =
         serde_json::from_value(annotations.clone()).expect("annotations");
     web
@@ -211,17 +251,27 @@ pub(super) fn check(cluster: &mut Cluster, second: i64, expected: &[(&str, Optio
     let targets: Vec<_> = decisions
         .iter()
         .map(|decision| {
-            let status = serde_json::to_value(&decision.status).expect("a status");
-            let cpu = &status["recommendation"]["containerRecommendations"][0]["target"]["cpu"];
             (
-                decision.autoscaler.key.name.clone(),
-                cpu.as_str().map(str::to_owned),
+                decision.autoscaler.key.name.as_str(),
+                cpu_target(&decision.status),
             )
         })
         .collect();
-    let targets: Vec<_> = targets
+    let expected: Vec<_> = expected
         .iter()
-        .map(|(name, cpu)| (name.as_str(), cpu.as_deref()))
+        .map(|(name, cpu)| (*name, cpu.map(str::to_owned)))
         .collect();
     assert_eq!(targets, expected, "second {second}");
+}
+
+/// The CPU target of the first container.
+pub(super) fn cpu_target(status: &VerticalPodAutoscalerStatus) -> Option<String> {
+    let recommended = &status.recommendation.as_ref()?.container_recommendations;
+    Some(
+        recommended
+            .first()?
+            .target
+            .get(&ResourceName::Cpu)?
+            .to_string(),
+    )
 }

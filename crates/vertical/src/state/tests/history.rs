@@ -1,29 +1,21 @@
-//! History that comes from a store while usage is already being recorded: who waits for it, and
-//! that it then counts as if this recommender had recorded it itself.
+//! Backfill while usage is recorded: the objects that wait for it, and the same result as
+//! uninterrupted recording.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
-use model::ContainerUsage;
-use model::{ContainerRef, Cpu, Memory, Sample, Series};
-use view::ObjectKey;
+use model::{ContainerUsage, Series};
 
-use super::fixture::{Cluster, MI, at, autoscaler, pod};
+use super::fixture::{self, Cluster, MI, at, autoscaler, container, pod};
 use crate::history::{HistoryGap, PodLabels, Rebuild, Resource};
 use crate::state::Decision;
 
 /// Recording begins here, after five days of history.
 const START: i64 = 5 * 24 * 3600;
 
-/// Usage of a pod, one point per hour of history.
-fn usage(pod: &str, container: &str, value: impl Fn(i64) -> f64) -> (ContainerRef, Series) {
-    let container = ContainerRef {
-        namespace: "shop".to_owned(),
-        pod: pod.to_owned(),
-        container: container.to_owned(),
-    };
+/// One point of usage per hour of history.
+fn series(value: impl Fn(i64) -> f64) -> Series {
     let points = (0..START / 3600).map(|hour| (at(hour * 3600), value(hour)));
-    (container, Series::new(points.collect()))
+    Series::new(points.collect())
 }
 
 /// Cores and bytes that wander about.
@@ -51,11 +43,11 @@ impl Cluster {
         for gap in self.gaps(second) {
             let mut rebuild = Rebuild::new(self.state.rebuild_input(&gap), labels.clone());
             for pod in pods {
-                for container in ["main", "setup"] {
-                    let (container_ref, cpu) = usage(pod, container, cores);
-                    let (_, memory) = usage(pod, container, bytes);
-                    rebuild.add(Resource::Cpu, &container_ref, &cpu, at(second));
-                    rebuild.add(Resource::Memory, &container_ref, &memory, at(second));
+                for name in ["main", "setup"] {
+                    let container = container(pod, name);
+                    let (cpu, memory) = (series(cores), series(bytes));
+                    rebuild.add(Resource::Cpu, &container, &cpu, at(second));
+                    rebuild.add(Resource::Memory, &container, &memory, at(second));
                 }
             }
             let (earlier, _) = rebuild.finish();
@@ -85,11 +77,8 @@ impl Cluster {
 }
 
 fn stored(pod: &str, labels: &[(&str, &str)]) -> PodLabels {
-    let labels = labels
-        .iter()
-        .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()))
-        .collect();
-    PodLabels::from([(pod.to_owned(), labels)])
+    let owned = |(name, value): &(&str, &str)| ((*name).to_owned(), (*value).to_owned());
+    PodLabels::from([(pod.to_owned(), labels.iter().map(owned).collect())])
 }
 
 /// A recommender that recorded the usage of these pods itself.
@@ -97,21 +86,9 @@ fn lived_through(pods: &[&str]) -> Cluster {
     let mut cluster = Cluster::web(pods);
     for hour in 0..START / 3600 {
         for pod in pods {
-            let container = ContainerRef {
-                namespace: "shop".to_owned(),
-                pod: (*pod).to_owned(),
-                container: "main".to_owned(),
-            };
-            let cpu = Some(Cpu::from_millicores((cores(hour) * 1000.0) as i64));
-            let memory = Some(Memory::from_bytes(bytes(hour) as i64));
-            let sample = Sample {
-                at: at(hour * 3600),
-                cpu,
-                memory,
-            };
-            cluster
-                .state
-                .add_usage(&[ContainerUsage { container, sample }], at(hour * 3600));
+            let millicores = (cores(hour) * 1000.0) as i64;
+            let usage = fixture::usage(pod, hour * 3600, millicores, bytes(hour) as i64);
+            cluster.add_usage(&usage, hour * 3600);
         }
     }
     cluster
@@ -136,8 +113,8 @@ fn late_history_gives_what_a_recommender_has_that_lived_through_it() {
 fn pods_that_are_gone_count_by_the_labels_that_are_stored() {
     let mut lived = lived_through(&["web-1"]);
     let mut fresh = Cluster::awaiting_history(&["web-9"]);
-    lived.view.pods.delete(&ObjectKey::new("shop", "web-1"));
-    lived.view.pods.apply(Arc::new(pod("web-9", "web")));
+    lived.delete_pod("web-1");
+    lived.add_pod(pod("web-9", "web"));
     lived.load(START);
     let labels = stored("web-1", &[("app", "web")]);
     fresh.answer(START, &["web-1", "unknown"], &labels);
@@ -149,15 +126,10 @@ fn a_recommendation_stays_until_history_has_come() {
     let mut before = Cluster::web(&["web-1"]);
     before.measure("web-1", "main", 1);
     let published = before.targets(2);
-    let mut after = Cluster {
-        view: before.view,
-        ..Cluster::new("default", false)
-    };
+    let mut after = before.new_process();
     after.state.await_history(at(START));
     after.load(START);
-    after
-        .state
-        .add_usage(&[small("web-1", START + 1)], at(START + 1));
+    after.add_usage(&small("web-1", START + 1), START + 1);
     assert_eq!(after.targets(START + 2), published);
     assert!(after.is_fetching(START + 3));
     after.answer(START + 4, &["web-1"], &PodLabels::new());
@@ -173,10 +145,8 @@ fn after_a_day_without_history_what_was_measured_is_recommended() {
     let published = cluster.targets(START + 2);
     cluster.load(START + 3);
     for hour in 0..24 {
-        cluster.state.add_usage(
-            &[small("web-1", START + hour * 3600 + 60)],
-            at(START + hour * 3600 + 60),
-        );
+        let second = START + hour * 3600 + 60;
+        cluster.add_usage(&small("web-1", second), second);
     }
     assert_eq!(cluster.targets(START + 24 * 3600 - 1), published);
     assert_ne!(cluster.targets(START + 24 * 3600), published);
@@ -187,10 +157,7 @@ fn after_a_day_without_history_what_was_measured_is_recommended() {
 fn history_of_a_namespace_serves_objects_that_come_later() {
     let mut cluster = Cluster::awaiting_history(&["web-1"]);
     cluster.answer(START, &["web-1"], &PodLabels::new());
-    cluster
-        .view
-        .autoscalers
-        .apply(Arc::new(autoscaler("also", "web", "u2", None)));
+    cluster.apply(autoscaler("also", "web", "u2"));
     cluster.load(START + 1);
     assert!(cluster.gaps(START + 1).is_empty());
     let targets = cluster.targets(START + 2);
@@ -203,15 +170,9 @@ fn with_a_memory_saver_an_object_that_comes_later_has_its_history_fetched_then()
     cluster.state.await_history(at(START));
     for name in ["web", "other"] {
         cluster.deploy(name);
-        cluster
-            .view
-            .pods
-            .apply(Arc::new(pod(&format!("{name}-1"), name)));
+        cluster.add_pod(pod(&format!("{name}-1"), name));
     }
-    cluster
-        .view
-        .autoscalers
-        .apply(Arc::new(autoscaler("web", "web", "u1", None)));
+    cluster.apply(autoscaler("web", "web", "u1"));
     cluster.load(START);
     let pods = ["web-1", "other-1"];
     cluster.answer(START, &pods, &stored("other-1", &[("app", "other")]));
@@ -220,16 +181,10 @@ fn with_a_memory_saver_an_object_that_comes_later_has_its_history_fetched_then()
         1,
         "pods without a VPA object have none"
     );
-    cluster
-        .view
-        .autoscalers
-        .apply(Arc::new(autoscaler("other", "other", "u2", None)));
+    cluster.apply(autoscaler("other", "other", "u2"));
     cluster.load(START + 60);
-    let gaps = cluster.gaps(START + 60);
-    assert_eq!(
-        gaps.iter().map(|gap| gap.end).collect::<Vec<_>>(),
-        [at(START + 60)]
-    );
+    let ends = cluster.gaps(START + 60).into_iter().map(|gap| gap.end);
+    assert!(ends.eq([at(START + 60)]));
     let web = cluster.targets(START + 61)["web"].clone();
     cluster.answer(START + 70, &pods, &PodLabels::new());
     let targets = cluster.targets(START + 71);
@@ -239,15 +194,5 @@ fn with_a_memory_saver_an_object_that_comes_later_has_its_history_fetched_then()
 
 /// Hardly any usage.
 fn small(pod: &str, second: i64) -> ContainerUsage {
-    let container = ContainerRef {
-        namespace: "shop".to_owned(),
-        pod: pod.to_owned(),
-        container: "main".to_owned(),
-    };
-    let sample = Sample {
-        at: at(second),
-        cpu: Some(Cpu::from_millicores(1)),
-        memory: Some(Memory::from_bytes(MI)),
-    };
-    ContainerUsage { container, sample }
+    fixture::usage(pod, second, 1, MI)
 }

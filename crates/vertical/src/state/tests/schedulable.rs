@@ -5,9 +5,9 @@ use std::sync::Arc;
 use model::{
     Bound, Cap, ContainerRecommendation, Cpu, Labels, Memory, Recommendation, ResourceList,
 };
-use view::{Node, ObjectKey, Placement, Pod, Resources};
+use view::{Node, Placement, Pod, Resources};
 
-use super::fixture::{Cluster, MI, at, pod};
+use super::fixture::{Cluster, MI, at, pod, web_key};
 use crate::schedulable::Settings;
 use crate::state::Decision;
 
@@ -15,18 +15,17 @@ use crate::state::Decision;
 fn cramped() -> Cluster {
     let mut cluster = Cluster::web(&[]);
     let placement = Some(Arc::new(Placement::default()));
-    cluster.view.pods.apply(Arc::new(Pod {
+    cluster.add_pod(Pod {
         placement,
         ..pod("web-1", "web")
-    }));
+    });
     let allocatable = Resources {
         cpu: Some(Cpu::from_millicores(200)),
         memory: Some(Memory::from_bytes(1024 * MI)),
     };
-    let labels = Labels::default();
     let node = Node {
         name: "node".to_owned(),
-        labels,
+        labels: Labels::default(),
         taints: Vec::new(),
         is_cordoned: false,
         allocatable,
@@ -36,25 +35,18 @@ fn cramped() -> Cluster {
     cluster
 }
 
-fn only(mut decisions: Vec<Decision>) -> Decision {
-    decisions.pop().expect("one object")
-}
-
 /// Measures twice, so that there is some confidence.
 fn measured(mut cluster: Cluster) -> (Cluster, Decision) {
     cluster.load(0);
     cluster.measure("web-1", "main", 0);
     cluster.measure("web-1", "main", 60);
-    let decision = only(cluster.state.decide(at(61)));
+    let decision = cluster.state.decide(at(61)).remove(0);
     (cluster, decision)
 }
 
 fn published(decision: &Decision) -> ContainerRecommendation {
     let recommendation = decision.status.recommendation.clone().expect("published");
-    Recommendation::from(recommendation)
-        .containers
-        .pop()
-        .expect("one container")
+    Recommendation::from(recommendation).containers.remove(0)
 }
 
 #[test]
@@ -67,16 +59,16 @@ fn what_is_published_fits_and_its_explanation_says_why() {
     });
     let (cluster, decision) = measured(cluster);
     let container = published(&decision);
-    assert_eq!(container.target.cpu(), Some(Cpu::from_millicores(200)));
+    let targets = [&container.target, &container.uncapped_target].map(ResourceList::cpu);
     assert_eq!(
-        container.uncapped_target.cpu(),
-        Some(Cpu::from_millicores(296))
+        targets,
+        [200, 296].map(|cpu| Some(Cpu::from_millicores(cpu)))
     );
     assert!(decision.cap_change().is_some());
 
     let explained = cluster
         .state
-        .explain(&ObjectKey::new("shop", "web"), "main", at(61))
+        .explain(&web_key(), "main", at(61))
         .expect("it is sized");
     assert_eq!(explained.published, container);
     for number in &explained.explanation.numbers {
@@ -90,14 +82,11 @@ fn what_is_published_fits_and_its_explanation_says_why() {
             Some(&number.capped),
             "{number:?}"
         );
-        assert_eq!(
-            number.capped_by,
-            (number.capped < number.in_whole_units).then_some(Cap::Node),
-            "{number:?}"
-        );
+        let by_node = (number.capped < number.in_whole_units).then_some(Cap::Node);
+        assert_eq!(number.capped_by, by_node, "{number:?}");
         assert_eq!(
             number.capped_because.is_some(),
-            number.capped_by.is_some(),
+            by_node.is_some(),
             "{number:?}"
         );
     }

@@ -1,12 +1,11 @@
 //! Targets that go, cannot be used, or are the same for several objects.
 
-use std::sync::Arc;
-
 use model::Selector;
+use serde_json::json;
+use view::WellKnown;
 use view::target::Resolution;
-use view::{ObjectKey, WellKnown};
 
-use super::fixture::{Cluster, autoscaler, check};
+use super::fixture::{Cluster, autoscaler, check, web_key};
 use crate::state::Target;
 use crate::state::target::target;
 
@@ -15,16 +14,11 @@ fn each_object_is_handled_by_the_recommender_that_it_names() {
     for (recommender, expected) in [("default", ["plain"]), ("frugal", ["special"])] {
         let mut cluster = Cluster::new(recommender, false);
         cluster.deploy("web");
-        cluster
-            .view
-            .autoscalers
-            .apply(Arc::new(autoscaler("plain", "web", "u1", None)));
-        cluster.view.autoscalers.apply(Arc::new(autoscaler(
-            "special",
-            "web",
-            "u2",
-            Some("frugal"),
-        )));
+        cluster.apply(autoscaler("plain", "web", "u1"));
+        let mut special = autoscaler("special", "web", "u2");
+        let recommenders = json!([{"name": "frugal"}]);
+        special.object.spec.recommenders = serde_json::from_value(recommenders).expect("a list");
+        cluster.apply(special);
         cluster.load(0);
         check(&mut cluster, 1, &expected.map(|name| (name, None)));
     }
@@ -33,10 +27,7 @@ fn each_object_is_handled_by_the_recommender_that_it_names() {
 #[test]
 fn two_objects_on_one_target_get_the_same() {
     let mut cluster = Cluster::web(&["web-1"]);
-    cluster
-        .view
-        .autoscalers
-        .apply(Arc::new(autoscaler("also", "web", "u2", None)));
+    cluster.apply(autoscaler("also", "web", "u2"));
     cluster.load(1);
     cluster.measure("web-1", "main", 2);
     check(
@@ -51,17 +42,11 @@ fn an_object_that_is_made_again_starts_anew_and_one_that_is_gone_is_forgotten() 
     let mut cluster = Cluster::web(&["web-1"]);
     cluster.measure("web-1", "main", 1);
     cluster.decide(2);
-    cluster
-        .view
-        .autoscalers
-        .apply(Arc::new(autoscaler("web", "nothing", "u2", None)));
+    cluster.apply(autoscaler("web", "nothing", "u2"));
     cluster.load(3);
     let decisions = cluster.decide(4);
     assert!(decisions[0].unsupported && decisions[0].autoscaler.uid() == "u2");
-    cluster
-        .view
-        .autoscalers
-        .delete(&ObjectKey::new("shop", "web"));
+    cluster.view.autoscalers.delete(&web_key());
     cluster.load(5);
     check(&mut cluster, 6, &[]);
 }
@@ -70,16 +55,10 @@ fn an_object_that_is_made_again_starts_anew_and_one_that_is_gone_is_forgotten() 
 fn history_survives_a_target_that_is_away_for_a_while() {
     let mut cluster = Cluster::web(&["web-1"]);
     cluster.measure("web-1", "main", 1);
-    let key = ObjectKey::new("shop", "web");
-    let deployment = cluster
-        .view
-        .controller(WellKnown::Deployment, &key)
-        .cloned()
-        .expect("deployed");
-    cluster
-        .view
-        .controllers_mut(WellKnown::Deployment)
-        .delete(&key);
+    let key = web_key();
+    let deployments = cluster.view.controllers_mut(WellKnown::Deployment);
+    let deployment = deployments.get(&key).cloned().expect("deployed");
+    deployments.delete(&key);
     cluster.load(2);
     assert!(cluster.decide(3)[0].unsupported);
     cluster

@@ -3,7 +3,7 @@
 use api::vpa::VerticalPodAutoscalerStatus;
 use serde_json::{Value, json};
 
-use super::{BEFORE, NOW, condition, input, object, published, recommend};
+use super::{BEFORE, NOW, condition, input, now, object, published, recommend};
 use crate::status::history::HISTORY_REASON;
 use crate::status::{HistoryChange, HistoryState, StatusInput, history_change, status};
 
@@ -15,19 +15,15 @@ fn check_history(old: &Value, history: HistoryState, expected: (&str, Option<&st
         history,
         ..input(&object)
     };
-    let status =
-        serde_json::to_value(status(input, NOW.parse().expect("a time"))).expect("a status");
+    let status = json!(status(input, now()));
     let cpu = &status["recommendation"]["containerRecommendations"][0]["target"]["cpu"];
     let conditions = status["conditions"].as_array().expect("a list").iter();
-    let message = conditions.filter(|condition| condition["type"] == "FetchingHistory");
-    let message = message
+    let message = conditions
+        .filter(|condition| condition["type"] == "FetchingHistory")
         .map(|condition| condition["message"].as_str().expect("a text"))
         .next();
-    assert_eq!(
-        (cpu.as_str().expect("a target"), message),
-        expected,
-        "{status}"
-    );
+    let found = (cpu.as_str().expect("a target"), message);
+    assert_eq!(found, expected, "{status}");
 }
 
 #[test]
@@ -37,22 +33,15 @@ fn while_history_is_missing_the_recommendation_stays_and_a_condition_says_so() {
         keeps_recommendation,
     };
     let fetching = "History is being fetched from Prometheus";
-    check_history(
-        &published(Some("500m")),
-        missing(None, true),
-        ("500m", Some(fetching)),
-    );
+    let kept = published(Some("500m"));
+    check_history(&kept, missing(None, true), ("500m", Some(fetching)));
     let failing = "History cannot be fetched from Prometheus yet: it is down";
     check_history(
-        &published(Some("500m")),
+        &kept,
         missing(Some("it is down"), true),
         ("500m", Some(failing)),
     );
-    check_history(
-        &published(Some("500m")),
-        missing(None, false),
-        ("25m", Some(fetching)),
-    );
+    check_history(&kept, missing(None, false), ("25m", Some(fetching)));
     check_history(&Value::Null, missing(None, true), ("25m", Some(fetching)));
 }
 
@@ -60,25 +49,23 @@ fn while_history_is_missing_the_recommendation_stays_and_a_condition_says_so() {
 fn the_condition_goes_when_history_has_come_and_only_if_it_is_ours() {
     let fetching =
         |reason| json!({"conditions": [condition("FetchingHistory", "True", BEFORE, reason, "m")]});
-    check_history(
-        &fetching(HISTORY_REASON),
-        HistoryState::Known,
-        ("25m", None),
-    );
+    let ours = fetching(HISTORY_REASON);
+    check_history(&ours, HistoryState::Known, ("25m", None));
     check_history(&fetching("Other"), HistoryState::Known, ("25m", Some("m")));
 }
 
 /// `before` and `after`: what the condition said, if there was one.
 fn check_news(before: Option<&str>, after: Option<&str>, expected: Option<HistoryChange>) {
     let status = |message: Option<&str>| {
-        let condition = message
-            .map(|message| condition("FetchingHistory", "True", NOW, HISTORY_REASON, message));
-        let conditions: Vec<Value> = condition.into_iter().collect();
-        serde_json::from_value::<VerticalPodAutoscalerStatus>(json!({"conditions": conditions}))
-            .expect("a status")
+        let fetching = |message| condition("FetchingHistory", "True", NOW, HISTORY_REASON, message);
+        let conditions: Vec<Value> = message.map(fetching).into_iter().collect();
+        let status: VerticalPodAutoscalerStatus =
+            serde_json::from_value(json!({"conditions": conditions})).expect("a status");
+        status
     };
+    let (old, new) = (status(before), status(after));
     assert_eq!(
-        history_change(Some(&status(before)), &status(after)),
+        history_change(Some(&old), &new),
         expected,
         "{before:?} {after:?}"
     );
@@ -89,12 +76,9 @@ fn people_are_told_when_history_cannot_be_fetched_and_when_it_came_after_all() {
     let down = "History cannot be fetched from Prometheus yet: it is down";
     let slow = "History cannot be fetched from Prometheus yet: it is slow";
     let fetching = "History is being fetched from Prometheus";
-    check_news(None, Some(down), Some(HistoryChange::Missing(down)));
-    check_news(
-        Some(fetching),
-        Some(down),
-        Some(HistoryChange::Missing(down)),
-    );
+    let missing = Some(HistoryChange::Missing(down));
+    check_news(None, Some(down), missing);
+    check_news(Some(fetching), Some(down), missing);
     check_news(Some(down), Some(slow), None);
     check_news(Some(down), None, Some(HistoryChange::Fetched));
     check_news(None, Some(fetching), None);

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{NOW, input, object, published, recommend};
+use super::{input, now, object, published, recommend};
 use crate::status::{StatusInput, status};
 
 #[derive(Clone, Copy)]
@@ -27,28 +27,23 @@ fn check_cpu(
         may_be_measured_soon: matches!(usage, Usage::Expected),
         ..input(&object)
     };
-    let status = status(input, NOW.parse().expect("a time"));
-    let status = serde_json::to_value(status).expect("a status");
+    let status = json!(status(input, now()));
     let cpu = status["recommendation"]["containerRecommendations"][0]["target"]["cpu"].as_str();
     assert_eq!(cpu, expected, "{status}");
+    // An empty recommendation is left out.
     assert_eq!(
         status["recommendation"].is_null(),
         expected.is_none(),
-        "an empty recommendation is left out: {status}"
+        "{status}"
     );
 }
 
 #[test]
 fn what_was_measured_takes_the_place_of_what_was_recommended_before() {
-    check_cpu(
-        Some("500m"),
-        &json!({}),
-        Some(25),
-        Usage::Measured,
-        Some("25m"),
-    );
-    check_cpu(Some("500m"), &json!({}), None, Usage::Measured, None);
-    check_cpu(None, &json!({}), Some(25), Usage::Measured, Some("25m"));
+    let measured = Usage::Measured;
+    check_cpu(Some("500m"), &json!({}), Some(25), measured, Some("25m"));
+    check_cpu(Some("500m"), &json!({}), None, measured, None);
+    check_cpu(None, &json!({}), Some(25), measured, Some("25m"));
 }
 
 #[test]

@@ -33,8 +33,7 @@ impl ClusterModel {
                     self.count.vain += 1;
                     return ActionOutcome::TooManyRequests { retry_after: None };
                 }
-                self.pods.get_mut(name).expect("it is there").is_terminating = true;
-                self.publish_pod(name);
+                self.terminate(name);
                 self.count.evictions += 1;
                 self.check(app, served, action, known);
                 ActionOutcome::Accepted { generation: None }

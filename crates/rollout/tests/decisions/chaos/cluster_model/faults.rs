@@ -3,9 +3,8 @@
 
 use rand::Rng as _;
 use rand::rngs::StdRng;
-use view::ObjectKey;
 
-use super::{ClusterModel, DELETION_STEPS, Event, Kind, Known, NODES, TruePod};
+use super::{ClusterModel, DELETION_STEPS, Kind, Known, NODES, TruePod};
 
 impl ClusterModel {
     /// Others do what they like: workloads are scaled, pods of Jobs succeed, nodes are lost, and
@@ -31,9 +30,7 @@ impl ClusterModel {
                 .collect();
             for name in lost {
                 self.record_loss(&name);
-                self.pods.remove(&name);
-                self.pod_events
-                    .push(Event::Gone(ObjectKey::new("shop", name)));
+                self.remove(&name);
                 self.count.lost += 1;
             }
         }
@@ -52,11 +49,7 @@ impl ClusterModel {
             let pod = &self.pods[&name];
             if !pod.is_running || self.spend(pod.app, &name) {
                 self.record_loss(&name);
-                self.pods
-                    .get_mut(&name)
-                    .expect("it is there")
-                    .is_terminating = true;
-                self.publish_pod(&name);
+                self.terminate(&name);
                 self.count.lost += 1;
             }
         }
@@ -90,9 +83,7 @@ impl ClusterModel {
             self.publish_controller(app);
         }
         self.record_loss(&name);
-        self.pods.remove(&name);
-        self.pod_events
-            .push(Event::Gone(ObjectKey::new("shop", name)));
+        self.remove(&name);
         self.record_attained();
     }
 

@@ -2,30 +2,14 @@
 
 use std::sync::Arc;
 
-use jiff::{SignedDuration, Timestamp};
-use model::{
-    Bound, Cap, ContainerRef, Cpu, Explanation, Labels, Memory, Quantity, ResourceList,
-    ResourceName, Sample, Selector,
-};
+use model::{Bound, Cap, Explanation, Quantity, ResourceList, ResourceName};
 use proptest::collection::vec;
 use proptest::option;
 use proptest::prelude::*;
 use sizing::{Config, ContainerPolicy, ScalingMode, SizingPolicy};
-use vertical::{AutoscalerSpec, ClusterState, Phase, PodSpec};
-use view::ObjectKey;
+use vertical::{AutoscalerSpec, ClusterState};
 
-const MIB: i64 = 1 << 20;
-
-fn start() -> Timestamp {
-    "2026-01-01T00:00:00Z".parse().unwrap()
-}
-
-fn id() -> ObjectKey {
-    ObjectKey {
-        namespace: "shop".to_owned(),
-        name: "web".to_owned(),
-    }
-}
+use crate::fixture::{MIB, WEB, container, id, minutes, pod_of, sample, selecting, start};
 
 fn cluster(
     config: Config,
@@ -33,51 +17,25 @@ fn cluster(
     whole_cores: bool,
     samples: &[(i64, i64)],
 ) -> ClusterState {
-    let integer_cpu = if whole_cores {
-        ["app".to_owned()].into()
-    } else {
-        [].into()
+    let integer_cpu = whole_cores.then(|| "app".to_owned()).into_iter().collect();
+    let spec = AutoscalerSpec {
+        policies,
+        integer_cpu,
+        ..selecting(WEB)
     };
-    fleet_of(
-        config,
-        AutoscalerSpec {
-            policies,
-            integer_cpu,
-            ..AutoscalerSpec::default()
-        },
-        samples,
-    )
+    cluster_of(config, spec, samples)
 }
 
 /// Containers `app` and `side` with the given samples each minute, in millicores and MiB.
-fn fleet_of(config: Config, spec: AutoscalerSpec, samples: &[(i64, i64)]) -> ClusterState {
+fn cluster_of(config: Config, spec: AutoscalerSpec, samples: &[(i64, i64)]) -> ClusterState {
     let mut cluster = ClusterState::new(config).unwrap();
-    let labels: Labels = [("app", "web")].into_iter().collect();
-    let selector = Selector::match_labels([("app", "web")]);
-    cluster.apply_autoscaler(&id(), AutoscalerSpec { selector, ..spec });
-    let pod = PodSpec {
-        namespace: "shop".to_owned(),
-        name: "web-1".to_owned(),
-        labels,
-        phase: Phase::Running,
-        containers: vec!["app".to_owned(), "side".to_owned()],
-        init_containers: Vec::new(),
-    };
-    cluster.apply_pod(pod, start());
+    cluster.apply_autoscaler(&id("web"), spec);
+    cluster.apply_pod(pod_of("web-1", WEB, &["app", "side"]), start());
     for (minute, (millicores, mebibytes)) in (0..).zip(samples) {
-        let at = start() + SignedDuration::from_mins(minute);
-        let container = ContainerRef {
-            namespace: "shop".to_owned(),
-            pod: "web-1".to_owned(),
-            container: "app".to_owned(),
-        };
-        let cpu = Some(Cpu::from_millicores(*millicores));
-        let sample = Sample {
-            at,
-            cpu,
-            memory: Some(Memory::from_bytes(mebibytes * MIB)),
-        };
-        cluster.add_sample(&container, &sample, at).unwrap();
+        let sample = sample(start() + minutes(minute), *millicores, mebibytes * MIB);
+        cluster
+            .add_sample(&container("web-1", "app"), &sample, sample.at)
+            .unwrap();
     }
     cluster
 }
@@ -90,13 +48,14 @@ fn list(cpu: Option<i64>, memory: Option<i64>) -> ResourceList {
 
 /// Expects explained and published numbers to match in both directions.
 fn check(cluster: &ClusterState) {
-    for published in cluster.recommend(&id()).unwrap().containers {
-        let explained = cluster.explain(&id(), &published.container_name).unwrap();
+    for published in cluster.recommend(&id("web")).unwrap().containers {
+        let explained = cluster
+            .explain(&id("web"), &published.container_name)
+            .unwrap();
         let number = |resource: &ResourceName, bound| {
-            let mut numbers = explained.numbers.iter();
-            numbers
-                .find(|number| number.resource == *resource && number.bound == bound)
-                .unwrap()
+            let is_it =
+                |number: &&Explanation| number.resource == *resource && number.bound == bound;
+            explained.numbers.iter().find(is_it).unwrap()
         };
         assert_eq!(explained.numbers.len(), 3 * published.target.len());
         for (list, bound) in [
@@ -107,11 +66,8 @@ fn check(cluster: &ClusterState) {
             for (resource, quantity) in list.iter() {
                 let number = number(resource, bound);
                 assert_eq!(&number.capped, quantity, "{number:?}");
-                assert_eq!(
-                    number.capped_by.is_some(),
-                    number.capped != number.in_whole_units,
-                    "{number:?}"
-                );
+                let is_capped = number.capped != number.in_whole_units;
+                assert_eq!(number.capped_by.is_some(), is_capped, "{number:?}");
             }
         }
         for (resource, quantity) in published.uncapped_target.iter() {
@@ -150,7 +106,7 @@ proptest! {
 }
 
 fn cpu_target(cluster: &ClusterState) -> Explanation {
-    let explained = cluster.explain(&id(), "app").unwrap();
+    let explained = cluster.explain(&id("web"), "app").unwrap();
     explained
         .numbers
         .into_iter()
@@ -161,32 +117,27 @@ fn cpu_target(cluster: &ClusterState) -> Explanation {
 #[test]
 fn an_hour_at_100_millicores_is_explained_step_by_step() {
     let cluster = cluster(Config::default(), Vec::new(), false, &[(100, 100); 60]);
-    let explained = cluster.explain(&id(), "app").unwrap();
+    let explained = cluster.explain(&id("web"), "app").unwrap();
     assert_eq!(
         (explained.samples, explained.lifespan.as_secs()),
         (60, 59 * 60)
     );
-    let steps: Vec<_> = explained
-        .numbers
-        .iter()
-        .map(|number| {
-            let Explanation {
-                usage,
-                with_margin,
-                with_confidence,
-                minimum,
-                at_least_minimum,
-                ..
-            } = *number;
-            [
-                usage,
-                with_margin,
-                with_confidence,
-                minimum,
-                at_least_minimum,
-            ]
-        })
-        .collect();
+    let steps = |number: &Explanation| {
+        let Explanation {
+            usage,
+            with_margin,
+            with_confidence,
+            ..
+        } = *number;
+        [
+            usage,
+            with_margin,
+            with_confidence,
+            number.minimum,
+            number.at_least_minimum,
+        ]
+    };
+    let steps: Vec<_> = explained.numbers.iter().map(steps).collect();
     let confidence = 59.0 / (24.0 * 60.0);
     let upper = (126.0 * (1.0 + 1.0 / confidence)) as i64;
     let lower = (126.0 * (1.0_f64 + 0.001 / confidence).powi(-2)) as i64;
@@ -195,7 +146,7 @@ fn an_hour_at_100_millicores_is_explained_step_by_step() {
     assert_eq!(steps[2], [110, 126, upper, 12, upper], "upper bound of CPU");
     assert_eq!(
         steps[3][3..],
-        [125 * MIB, 125 * MIB],
+        [125 * MIB; 2],
         "target of memory is the minimum"
     );
     assert!((explained.numbers[0].confidence - confidence).abs() < 1e-9);
@@ -216,11 +167,8 @@ fn the_cap_of_a_number_is_explained() {
             ..Config::default()
         };
         let cluster = cluster(config, vec![policy], false, &[(100, 100); 60]);
-        assert_eq!(
-            cpu_target(&cluster).capped_by,
-            expected,
-            "{min:?} {max:?} {global:?}"
-        );
+        let capped_by = cpu_target(&cluster).capped_by;
+        assert_eq!(capped_by, expected, "{min:?} {max:?} {global:?}");
     };
     check(None, None, None, None);
     check(Some(100), Some(200), Some(300), None);
@@ -240,31 +188,27 @@ fn what_is_not_sized_has_no_explanation() {
         ..ContainerPolicy::default()
     };
     let cluster = cluster(Config::default(), vec![off], false, &[(100, 100)]);
-    assert_eq!(cluster.explain(&id(), "app"), None);
-    assert_eq!(cluster.explain(&id(), "other"), None);
-    let unknown = ObjectKey {
-        namespace: "shop".to_owned(),
-        name: "other".to_owned(),
-    };
-    assert_eq!(cluster.explain(&unknown, "app"), None);
-    assert!(cluster.explain(&id(), "side").is_some());
+    assert_eq!(cluster.explain(&id("web"), "app"), None);
+    assert_eq!(cluster.explain(&id("web"), "other"), None);
+    assert_eq!(cluster.explain(&id("other"), "app"), None);
+    assert!(cluster.explain(&id("web"), "side").is_some());
 }
 
 #[test]
 fn a_sizing_policy_of_the_objects_own_is_a_step() {
     let keys = [("sizing-policy", "crane"), ("sizing-minimum-history", "0s")];
     let annotations = keys.map(|(key, value)| (format!("plimsoll.dev/{key}"), value));
-    let sizing = SizingPolicy::from_annotations(
-        annotations
-            .iter()
-            .map(|(key, value)| (key.as_str(), *value)),
-    )
-    .unwrap();
+    let annotations = annotations
+        .iter()
+        .map(|(key, value)| (key.as_str(), *value));
+    let sizing = SizingPolicy::from_annotations(annotations)
+        .unwrap()
+        .map(Arc::new);
     let spec = AutoscalerSpec {
-        sizing: sizing.map(Arc::new),
-        ..AutoscalerSpec::default()
+        sizing,
+        ..selecting(WEB)
     };
-    let cluster = fleet_of(Config::default(), spec, &[(250, 100); 60]);
+    let cluster = cluster_of(Config::default(), spec, &[(250, 100); 60]);
     check(&cluster);
     let number = cpu_target(&cluster);
     // The VPA's method results in 258m and 15 %; Crane's, with buckets of a tenth of a core, in

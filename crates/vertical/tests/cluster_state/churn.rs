@@ -2,10 +2,12 @@
 //! within the retention of eight days, and is empty after it.
 
 use jiff::{SignedDuration, Timestamp};
-use model::{ContainerRef, Cpu, Labels, Memory, Sample, Selector};
+use model::{ContainerRef, Labels, Memory};
 use sizing::Config;
-use vertical::{AutoscalerSpec, ClusterState, ClusterStateSize, Phase, PodSpec};
+use vertical::{ClusterState, ClusterStateSize, Phase, PodSpec};
 use view::ObjectKey;
+
+use crate::fixture::{minutes, sample, selecting};
 
 const ROUNDS: i64 = 1000;
 const HALF_HOUR: SignedDuration = SignedDuration::from_mins(30);
@@ -41,10 +43,7 @@ fn pod(round: i64, number: i64) -> PodSpec {
 }
 
 fn autoscaler(round: i64) -> ObjectKey {
-    ObjectKey {
-        namespace: namespace(round),
-        name: format!("auto-{round}"),
-    }
+    ObjectKey::new(namespace(round), format!("auto-{round}"))
 }
 
 /// Creates and measures the pods of a round, changes a label and measures again, and deletes the
@@ -68,27 +67,20 @@ fn round(cluster: &mut ClusterState, round: i64) {
                 },
                 now,
             );
-            let at = now + SignedDuration::from_mins(minute);
-            let sample = Sample {
-                at,
-                cpu: Some(Cpu::from_millicores(100)),
-                memory: Some(Memory::from_bytes(1 << 28)),
-            };
-            assert!(cluster.add_sample(&container, &sample, at).unwrap().cpu);
+            let sample = sample(now + minutes(minute), 100, 1 << 28);
+            assert!(
+                cluster
+                    .add_sample(&container, &sample, sample.at)
+                    .unwrap()
+                    .cpu
+            );
         }
         cluster
             .record_oom(&container, now, Memory::from_bytes(1 << 29), now)
             .unwrap();
         cluster.delete_pod(&namespace(before), &pod(before, number).name);
     }
-    let selector = Selector::match_labels([("app", "job")]);
-    cluster.apply_autoscaler(
-        &autoscaler(round),
-        AutoscalerSpec {
-            selector,
-            ..AutoscalerSpec::default()
-        },
-    );
+    cluster.apply_autoscaler(&autoscaler(round), selecting(&[("app", "job")]));
     cluster.delete_autoscaler(&autoscaler(before));
     let recommended = cluster.recommend(&autoscaler(round)).expect("it is there");
     assert_eq!(recommended.containers.len(), 1);
@@ -101,21 +93,18 @@ fn a_thousand_rounds_of_churn_leave_no_more_than_the_retention_and_nothing_after
     // Two label sets per pod, plus the rounds since the last collection.
     let kept = usize::try_from((RETENTION + COLLECTED_EVERY) * PODS * 2).unwrap();
     // Free slots end with their namespace, of which five exist at a time.
-    let places = usize::try_from(
-        (RETENTION / ROUNDS_OF_NAMESPACE + 2) * (ROUNDS_OF_NAMESPACE + 2) * PODS * 2,
-    )
-    .unwrap();
+    let namespaces = RETENTION / ROUNDS_OF_NAMESPACE + 2;
+    let places = namespaces * (ROUNDS_OF_NAMESPACE + 2) * PODS * 2;
+    let places = usize::try_from(places).unwrap();
     let mut largest = ClusterStateSize::default();
     for number in 0..ROUNDS {
         round(&mut cluster, number);
         let size = cluster.size();
-        assert!(
-            size.histories <= kept && size.label_sets <= kept,
-            "round {number}: {size:?}"
-        );
+        let most = size.histories.max(size.label_sets);
+        assert!(most <= kept, "round {number}: {size:?}");
         assert_eq!(
-            (size.pods, size.autoscalers),
-            (PODS.try_into().unwrap(), 1),
+            (size.pods as i64, size.autoscalers),
+            (PODS, 1),
             "round {number}"
         );
         // One posting per label, and one of the autoscaler.
@@ -123,11 +112,8 @@ fn a_thousand_rounds_of_churn_leave_no_more_than_the_retention_and_nothing_after
             size.index_entries <= kept * 3 + 1,
             "round {number}: {size:?}"
         );
-        assert!(
-            cluster.slots() <= places,
-            "round {number}: {}",
-            cluster.slots()
-        );
+        let slots = cluster.slots();
+        assert!(slots <= places, "round {number}: {slots}");
         if number == ROUNDS / 2 {
             largest = size;
         }

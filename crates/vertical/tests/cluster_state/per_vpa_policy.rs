@@ -3,28 +3,18 @@
 use std::sync::Arc;
 
 use jiff::Timestamp;
-use model::{
-    ContainerRecommendation, ContainerRef, Cpu, Memory, Recommendation, ResourceList, Sample,
-    Selector,
-};
+use model::{ContainerRecommendation, Cpu, Memory, Recommendation, Sample};
 use sizing::{Buckets, Config, ContainerPolicy, SizingPolicy};
-use vertical::{AutoscalerSpec, ClusterState, PodSpec};
-use view::ObjectKey;
+use vertical::{AutoscalerSpec, ClusterState};
 
-const MIB: i64 = 1 << 20;
+use crate::fixture::{MIB, WEB, container, id, list, pod, sample, selecting};
+
 const DAY: i64 = 24 * 60;
 
 const POLICIES: [&str; 3] = ["crane", "autopilot-window", "autopilot-ml"];
 
 fn at(minute: i64) -> Timestamp {
     Timestamp::from_second(1_800_000_000 + minute * 60).unwrap()
-}
-
-fn id(name: &str) -> ObjectKey {
-    ObjectKey {
-        namespace: "shop".to_owned(),
-        name: name.to_owned(),
-    }
 }
 
 fn policy(annotations: &[(&str, &str)]) -> Option<Arc<SizingPolicy>> {
@@ -39,11 +29,9 @@ fn policy(annotations: &[(&str, &str)]) -> Option<Arc<SizingPolicy>> {
 
 /// An autoscaler of the pods with the label `app=web`.
 fn spec(annotations: &[(&str, &str)]) -> AutoscalerSpec {
-    let selector = Selector::match_labels([("app", "web")]);
     AutoscalerSpec {
-        selector,
         sizing: policy(annotations),
-        ..AutoscalerSpec::default()
+        ..selecting(WEB)
     }
 }
 
@@ -54,34 +42,20 @@ fn cluster(annotations: &[(&str, &str)]) -> ClusterState {
     cluster.apply_autoscaler(&id("web"), spec(annotations));
     cluster.apply_autoscaler(&id("plain"), spec(&[]));
     for name in ["web-1", "web-2"] {
-        let pod = PodSpec {
-            namespace: "shop".to_owned(),
-            name: name.to_owned(),
-            labels: [("app", "web")].into_iter().collect(),
-            containers: vec!["app".to_owned()],
-            ..PodSpec::default()
-        };
-        cluster.apply_pod(pod, at(0));
+        cluster.apply_pod(pod(name, WEB), at(0));
     }
     cluster
 }
 
-fn container(pod: &str) -> ContainerRef {
-    ContainerRef {
-        namespace: "shop".to_owned(),
-        pod: pod.to_owned(),
-        container: "app".to_owned(),
-    }
+/// The cluster whose autoscaler `web` has this policy.
+fn with_policy(policy: &str) -> ClusterState {
+    cluster(&[("policy", policy)])
 }
 
 fn add(cluster: &mut ClusterState, pod: &str, minute: i64, millicores: i64, mebibytes: i64) {
-    let sample = Sample {
-        at: at(minute),
-        cpu: Some(Cpu::from_millicores(millicores)),
-        memory: Some(Memory::from_bytes(mebibytes * MIB)),
-    };
+    let sample = sample(at(minute), millicores, mebibytes * MIB);
     cluster
-        .add_sample(&container(pod), &sample, at(minute))
+        .add_sample(&container(pod, "app"), &sample, sample.at)
         .unwrap();
 }
 
@@ -104,7 +78,7 @@ fn target(cluster: &ClusterState, name: &str) -> Option<(i64, i64)> {
 }
 
 fn check_steady(policy: &str, expected: (i64, i64)) {
-    let mut cluster = cluster(&[("policy", policy)]);
+    let mut cluster = with_policy(policy);
     add_steady(&mut cluster, 0..2 * DAY);
     assert_eq!(target(&cluster, "web"), Some(expected), "{policy}");
 }
@@ -120,43 +94,37 @@ fn each_policy_gives_its_own_target_for_steady_usage() {
     let bytes = (800 * MIB) as f64;
     // The sixth tenth of a core and the ninth 100 MiB, and 15 %.
     check_steady("crane", (690, 1_085_276_160));
-    check_steady(
-        "autopilot-window",
-        (bound(cpu, 0.5, 1150.0), bound(memory, bytes, 1.15)),
-    );
-    check_steady(
-        "autopilot-ml",
-        (bound(cpu, 0.5, 1000.0), bound(memory, bytes, 1.0)),
-    );
+    let expected = |margin| {
+        (
+            bound(cpu, 0.5, margin * 1000.0),
+            bound(memory, bytes, margin),
+        )
+    };
+    check_steady("autopilot-window", expected(1.15));
+    check_steady("autopilot-ml", expected(1.0));
 }
 
 #[test]
 fn the_bounds_are_the_vpas_and_hold_the_target() {
     for policy in POLICIES {
-        let mut cluster = cluster(&[("policy", policy)]);
+        let mut cluster = with_policy(policy);
         add_steady(&mut cluster, 0..2 * DAY);
         let own = recommended(&cluster, "web").unwrap();
         let vpa = recommended(&cluster, "plain").unwrap();
+        let (lower, upper) = (&vpa.lower_bound, &vpa.upper_bound);
+        let cpu = [
+            lower.cpu().min(own.target.cpu()),
+            upper.cpu().max(own.target.cpu()),
+        ];
         assert_eq!(
-            own.lower_bound.cpu(),
-            vpa.lower_bound.cpu().min(own.target.cpu()),
+            [own.lower_bound.cpu(), own.upper_bound.cpu()],
+            cpu,
             "{policy}"
         );
-        assert_eq!(
-            own.lower_bound.memory(),
-            vpa.lower_bound.memory().min(own.target.memory()),
-            "{policy}"
-        );
-        assert_eq!(
-            own.upper_bound.cpu(),
-            vpa.upper_bound.cpu().max(own.target.cpu()),
-            "{policy}"
-        );
-        assert_eq!(
-            own.upper_bound.memory(),
-            vpa.upper_bound.memory().max(own.target.memory()),
-            "{policy}"
-        );
+        let least = lower.memory().min(own.target.memory());
+        let most = upper.memory().max(own.target.memory());
+        let found = [own.lower_bound.memory(), own.upper_bound.memory()];
+        assert_eq!(found, [least, most], "{policy}");
     }
 }
 
@@ -165,21 +133,17 @@ fn autoscalers_of_the_vpa_policy_do_not_notice() {
     let mut plain = cluster(&[]);
     add_steady(&mut plain, 0..DAY);
     for policy in POLICIES {
-        let mut cluster = cluster(&[("policy", policy)]);
+        let mut cluster = with_policy(policy);
         add_steady(&mut cluster, 0..DAY);
-        assert_eq!(
-            recommended(&cluster, "plain"),
-            recommended(&plain, "plain"),
-            "{policy}"
-        );
-        assert!(
-            cluster.has_per_vpa_policy(&id("web")) && !cluster.has_per_vpa_policy(&id("plain"))
-        );
+        let expected = recommended(&plain, "plain");
+        assert_eq!(recommended(&cluster, "plain"), expected, "{policy}");
+        assert!(cluster.has_per_vpa_policy(&id("web")));
+        assert!(!cluster.has_per_vpa_policy(&id("plain")));
 
         cluster.apply_autoscaler(&id("web"), spec(&[]));
         assert_eq!(
             recommended(&cluster, "web"),
-            recommended(&plain, "plain"),
+            expected,
             "{policy} was taken away"
         );
         assert!(!cluster.has_per_vpa_policy(&id("web")));
@@ -189,28 +153,17 @@ fn autoscalers_of_the_vpa_policy_do_not_notice() {
 #[test]
 fn rounding_and_limits_apply_to_every_policy() {
     for policy in POLICIES {
-        let mut cluster = cluster(&[("policy", policy)]);
-        let limit = |millicores, mebibytes| {
-            ResourceList::of(
-                Cpu::from_millicores(millicores),
-                Memory::from_bytes(mebibytes * MIB),
-            )
-        };
+        let mut cluster = with_policy(policy);
         let policies = vec![ContainerPolicy {
             container_name: "*".to_owned(),
-            max_allowed: limit(300, 400),
+            max_allowed: list(300, 400),
             ..ContainerPolicy::default()
         }];
-        cluster.apply_autoscaler(
-            &id("web"),
-            AutoscalerSpec {
-                policies,
-                ..spec(&[("policy", policy)])
-            },
-        );
+        let spec = spec(&[("policy", policy)]);
+        cluster.apply_autoscaler(&id("web"), AutoscalerSpec { policies, ..spec });
         add_steady(&mut cluster, 0..DAY);
         let own = recommended(&cluster, "web").unwrap();
-        assert_eq!(own.target, limit(300, 400), "{policy}");
+        assert_eq!(own.target, list(300, 400), "{policy}");
         assert!(own.uncapped_target.cpu() > own.target.cpu(), "{policy}");
     }
 }
@@ -222,7 +175,7 @@ fn the_least_of_a_container_is_not_undercut_by_autopilot_and_is_a_bucket_for_cra
         ("autopilot-window", (25, 250 * MIB)),
         ("autopilot-ml", (25, 250 * MIB)),
     ] {
-        let mut cluster = cluster(&[("policy", policy)]);
+        let mut cluster = with_policy(policy);
         for minute in 0..60 {
             add(&mut cluster, "web-1", minute, 1, 10);
         }
@@ -233,10 +186,7 @@ fn the_least_of_a_container_is_not_undercut_by_autopilot_and_is_a_bucket_for_cra
 #[test]
 fn the_same_sample_again_counts_once() {
     for policy in POLICIES {
-        let (mut once, mut twice) = (
-            cluster(&[("policy", policy)]),
-            cluster(&[("policy", policy)]),
-        );
+        let [mut once, mut twice] = [policy; 2].map(with_policy);
         for minute in 0..DAY {
             let (millicores, mebibytes) = (100 + minute % 7 * 100, 200 + minute % 5 * 200);
             add(&mut once, "web-1", minute, millicores, mebibytes);
@@ -245,25 +195,21 @@ fn the_same_sample_again_counts_once() {
                 add(&mut twice, "web-1", minute, millicores, mebibytes);
             }
         }
-        assert_eq!(
-            recommended(&once, "web"),
-            recommended(&twice, "web"),
-            "{policy}"
-        );
+        let [once, twice] = [&once, &twice].map(|cluster| recommended(cluster, "web"));
+        assert_eq!(once, twice, "{policy}");
     }
 }
 
 #[test]
 fn a_sample_from_the_future_does_not_stop_the_windows() {
     for policy in ["autopilot-window", "autopilot-ml"] {
-        let mut cluster = cluster(&[("policy", policy)]);
+        let mut cluster = with_policy(policy);
         let ahead = Sample {
-            at: at(600),
-            cpu: Some(Cpu::from_millicores(1)),
             memory: None,
+            ..sample(at(600), 1, 0)
         };
         cluster
-            .add_sample(&container("web-2"), &ahead, at(0))
+            .add_sample(&container("web-2", "app"), &ahead, at(0))
             .unwrap();
         for minute in 0..30 {
             add(&mut cluster, "web-1", minute, 500, 800);
@@ -275,40 +221,33 @@ fn a_sample_from_the_future_does_not_stop_the_windows() {
 #[test]
 fn a_kill_counts_at_once() {
     for policy in POLICIES {
-        let mut cluster = cluster(&[("policy", policy)]);
+        let mut cluster = with_policy(policy);
         add_steady(&mut cluster, 0..60);
+        let memory = Memory::from_bytes(2048 * MIB);
         cluster
-            .record_oom(
-                &container("web-1"),
-                at(60),
-                Memory::from_bytes(2048 * MIB),
-                at(60),
-            )
+            .record_oom(&container("web-1", "app"), at(60), memory, at(60))
             .unwrap();
         let (_, bytes) = target(&cluster, "web").unwrap();
-        assert_eq!(
-            bytes,
-            2048 * MIB * 12 / 10 + i64::from(policy != "crane"),
-            "{policy}"
-        );
+        let expected = 2048 * MIB * 12 / 10 + i64::from(policy != "crane");
+        assert_eq!(bytes, expected, "{policy}");
     }
+}
+
+/// A recommendation of this CPU and 2 GiB for each container.
+fn publish(containers: &[&str], millicores: i64) -> Recommendation {
+    let container = |name: &&str| ContainerRecommendation {
+        container_name: (*name).to_owned(),
+        target: list(millicores, 2048),
+        ..ContainerRecommendation::default()
+    };
+    let containers = containers.iter().map(container).collect();
+    Recommendation { containers }
 }
 
 /// The recommendation of a restarted state for a published 2 cores and 2 GiB, after some minutes of
 /// much lower usage.
 fn check_kept(annotations: &[(&str, &str)], minutes: i64, expected: &str) {
-    let published = Recommendation {
-        containers: ["app", "gone"]
-            .map(|name| ContainerRecommendation {
-                container_name: name.to_owned(),
-                target: ResourceList::of(
-                    Cpu::from_millicores(2000),
-                    Memory::from_bytes(2048 * MIB),
-                ),
-                ..ContainerRecommendation::default()
-            })
-            .into(),
-    };
+    let published = publish(&["app", "gone"], 2000);
     let mut cluster = cluster(annotations);
     add_steady(&mut cluster, 0..minutes);
     let mut recommendation = cluster.recommend(&id("web")).unwrap();
@@ -329,48 +268,35 @@ fn check_kept(annotations: &[(&str, &str)], minutes: i64, expected: &str) {
 #[test]
 fn published_values_stay_until_the_minimum_history_is_reached() {
     for policy in POLICIES {
-        check_kept(&[("policy", policy)], 0, "published");
-        check_kept(&[("policy", policy)], 60, "published");
-        check_kept(&[("policy", policy)], DAY, "published");
-        check_kept(&[("policy", policy)], DAY + 1, "found");
-        check_kept(
-            &[("policy", policy), ("minimum-history", "1h")],
-            60,
-            "published",
-        );
-        check_kept(
-            &[("policy", policy), ("minimum-history", "1h")],
-            61,
-            "found",
-        );
+        let plain = [("policy", policy)];
+        check_kept(&plain, 0, "published");
+        check_kept(&plain, 60, "published");
+        check_kept(&plain, DAY, "published");
+        check_kept(&plain, DAY + 1, "found");
+        let an_hour = [("policy", policy), ("minimum-history", "1h")];
+        check_kept(&an_hour, 60, "published");
+        check_kept(&an_hour, 61, "found");
     }
     check_kept(&[], 60, "found");
 }
 
 #[test]
 fn a_policy_without_history_raises_published_values() {
-    let published = Recommendation {
-        containers: vec![ContainerRecommendation {
-            container_name: "app".to_owned(),
-            target: ResourceList::of(Cpu::from_millicores(100), Memory::from_bytes(2048 * MIB)),
-            ..ContainerRecommendation::default()
-        }],
-    };
+    let published = publish(&["app"], 100);
     for policy in POLICIES {
-        let mut cluster = cluster(&[("policy", policy)]);
+        let mut cluster = with_policy(policy);
         add_steady(&mut cluster, 0..60);
         let mut recommendation = cluster.recommend(&id("web")).unwrap();
         let (found, _) = target(&cluster, "web").unwrap();
         cluster.keep_published(&id("web"), &mut recommendation, &published);
         let kept = &recommendation.containers[0];
-        assert_eq!(
-            kept.target.cpu(),
+        let expected = (
             Some(Cpu::from_millicores(found)),
-            "{policy}"
+            Some(Memory::from_bytes(2048 * MIB)),
         );
         assert_eq!(
-            kept.target.memory(),
-            Some(Memory::from_bytes(2048 * MIB)),
+            (kept.target.cpu(), kept.target.memory()),
+            expected,
             "{policy}"
         );
         assert!(
@@ -382,12 +308,10 @@ fn a_policy_without_history_raises_published_values() {
 
 #[test]
 fn another_policy_starts_anew_and_another_reading_of_the_same_history_does_not() {
-    let mut cluster = cluster(&[("policy", "crane")]);
+    let mut cluster = with_policy("crane");
     add_steady(&mut cluster, 0..60);
-    cluster.apply_autoscaler(
-        &id("web"),
-        spec(&[("policy", "crane"), ("cpu-request-margin-fraction", "0.5")]),
-    );
+    let margin = ("cpu-request-margin-fraction", "0.5");
+    cluster.apply_autoscaler(&id("web"), spec(&[("policy", "crane"), margin]));
     assert_eq!(target(&cluster, "web").map(|(cpu, _)| cpu), Some(900));
     cluster.apply_autoscaler(&id("web"), spec(&[("policy", "autopilot-ml")]));
     assert_eq!(target(&cluster, "web"), None);
@@ -398,7 +322,7 @@ fn another_policy_starts_anew_and_another_reading_of_the_same_history_does_not()
 #[test]
 fn a_container_that_is_not_measured_any_more_is_forgotten() {
     for policy in POLICIES {
-        let mut cluster = cluster(&[("policy", policy)]);
+        let mut cluster = with_policy(policy);
         add_steady(&mut cluster, 0..60);
         cluster.collect_garbage(at(60));
         assert!(target(&cluster, "web").is_some(), "{policy}");

@@ -1,89 +1,45 @@
 //! Backfilled history: the result equals that of a state that received everything in order.
 
-use jiff::{SignedDuration, Timestamp};
-use model::{ContainerRef, Cpu, Labels, Memory, Sample, Selector};
+use jiff::Timestamp;
 use proptest::prelude::*;
-use sizing::Config;
-use vertical::{AutoscalerSpec, ClusterState, PodSpec};
+use vertical::ClusterState;
 use view::ObjectKey;
 
-const MIB: i64 = 1 << 20;
+use crate::fixture::{MIB, WEB, container, hours, id, pod, sample, start, without_pods};
+
 /// Ten days, one sample per hour.
 const HOURS: usize = 240;
 
 fn at(hour: usize) -> Timestamp {
-    let start: Timestamp = "2026-01-01T12:34:56Z".parse().expect("a time");
-    start + SignedDuration::from_hours(hour as i64)
+    start() + hours(hour as i64)
 }
 
-fn id() -> ObjectKey {
-    ObjectKey {
-        namespace: "shop".to_owned(),
-        name: "web".to_owned(),
-    }
+fn web() -> ObjectKey {
+    id("web")
 }
 
 fn cluster(pods: &[&str]) -> ClusterState {
-    let mut cluster = ClusterState::new(Config::default()).expect("defaults are valid");
-    let selector = Selector::match_labels([("app", "web")]);
-    cluster.apply_autoscaler(
-        &id(),
-        AutoscalerSpec {
-            selector,
-            ..AutoscalerSpec::default()
-        },
-    );
+    let mut cluster = without_pods();
     for name in pods {
-        let pod = PodSpec {
-            namespace: "shop".to_owned(),
-            name: (*name).to_owned(),
-            labels: Labels::from_iter([("app", "web")]),
-            containers: vec!["app".to_owned()],
-            ..PodSpec::default()
-        };
-        cluster.apply_pod(pod, at(0));
+        cluster.apply_pod(pod(name, WEB), at(0));
     }
     cluster
 }
 
 fn feed(cluster: &mut ClusterState, pod: &str, usage: &[(i64, i64)], first_hour: usize) {
     for (index, (millicores, mebibytes)) in usage.iter().enumerate() {
-        let container = ContainerRef {
-            namespace: "shop".to_owned(),
-            pod: pod.to_owned(),
-            container: "app".to_owned(),
-        };
-        let at = at(first_hour + index);
-        let (cpu, memory) = (
-            Cpu::from_millicores(*millicores),
-            Memory::from_bytes(mebibytes * MIB),
-        );
-        let sample = Sample {
-            at,
-            cpu: Some(cpu),
-            memory: Some(memory),
-        };
+        let sample = sample(at(first_hour + index), *millicores, mebibytes * MIB);
         cluster
-            .add_sample(&container, &sample, at)
+            .add_sample(&container(pod, "app"), &sample, sample.at)
             .expect("a known container");
     }
 }
 
 /// Expects the same target, bounds and weights with history backfilled up to `split`.
 fn check(usage: &[(i64, i64)], split: usize) {
-    let mut whole = cluster(&["web-1", "web-2"]);
+    let mut whole = cluster(&["web-1", "web-2", "gone"]);
     let mut earlier = cluster(&["web-1", "web-2", "gone"]);
     let mut late = cluster(&["web-1", "web-2"]);
-    whole.apply_pod(
-        PodSpec {
-            namespace: "shop".to_owned(),
-            name: "gone".to_owned(),
-            labels: Labels::from_iter([("app", "web")]),
-            containers: vec!["app".to_owned()],
-            ..PodSpec::default()
-        },
-        at(0),
-    );
     feed(&mut whole, "gone", &usage[..split], 0);
     feed(&mut earlier, "gone", &usage[..split], 0);
     whole.delete_pod("shop", "gone");
@@ -93,31 +49,23 @@ fn check(usage: &[(i64, i64)], split: usize) {
         feed(&mut late, pod, &usage[split..], split);
     }
     late.prepend_history(&earlier, at(usage.len()));
-    assert_eq!(
-        late.estimates(&id()),
-        whole.estimates(&id()),
-        "split at {split}"
-    );
+    let [found, expected] = [&late, &whole].map(|cluster| cluster.estimates(&web()));
+    assert_eq!(found, expected, "split at {split}");
     assert_eq!(late.size(), whole.size());
     let now = at(usage.len());
     // Weights have their own reference time, which may differ by whole half-lives.
     let weight = |cluster: &ClusterState| {
-        let memory = &cluster.checkpoints(&id(), now).expect("known")["app"].memory_histogram;
+        let memory = &cluster.checkpoints(&web(), now).expect("known")["app"].memory_histogram;
         let reference = memory.reference_timestamp.expect("there are peaks");
         memory.total_weight * (reference.duration_since(at(0)).as_secs_f64() / 86_400.0).exp2()
     };
-    assert!(
-        (weight(&late) / weight(&whole) - 1.0).abs() < 1e-9,
-        "{} {}",
-        weight(&late),
-        weight(&whole)
-    );
+    let [found, expected] = [&late, &whole].map(weight);
+    assert!((found / expected - 1.0).abs() < 1e-9, "{found} {expected}");
 }
 
 fn waves() -> Vec<(i64, i64)> {
-    (0..HOURS as i64)
-        .map(|hour| (100 + (hour * 37) % 400, 200 + (hour * 53) % 300))
-        .collect()
+    let wave = |hour| (100 + (hour * 37) % 400, 200 + (hour * 53) % 300);
+    (0..HOURS as i64).map(wave).collect()
 }
 
 #[test]
@@ -134,17 +82,17 @@ fn history_of_pods_that_are_gone_counts_too_and_needs_no_live_pod() {
     feed(&mut earlier, "gone", &waves(), 0);
     let mut late = cluster(&[]);
     late.prepend_history(&earlier, at(HOURS));
-    assert_eq!(late.estimates(&id()), earlier.estimates(&id()));
-    assert_eq!(late.pod_count(&id()), Some(0));
+    assert_eq!(late.estimates(&web()), earlier.estimates(&web()));
+    assert_eq!(late.pod_count(&web()), Some(0));
 }
 
 #[test]
 fn nothing_seen_before_changes_nothing() {
     let mut late = cluster(&["web-1"]);
     feed(&mut late, "web-1", &waves(), 0);
-    let expected = late.estimates(&id());
+    let expected = late.estimates(&web());
     late.prepend_history(&cluster(&["web-1"]), at(HOURS));
-    assert_eq!(late.estimates(&id()), expected);
+    assert_eq!(late.estimates(&web()), expected);
 }
 
 #[test]
@@ -158,7 +106,7 @@ fn samples_go_on_after_the_history() {
     feed(&mut late, "web-1", &usage[200..202], 200);
     late.prepend_history(&earlier, at(202));
     feed(&mut late, "web-1", &usage[202..], 202);
-    assert_eq!(late.estimates(&id()), whole.estimates(&id()));
+    assert_eq!(late.estimates(&web()), whole.estimates(&web()));
 }
 
 proptest! {
