@@ -99,7 +99,7 @@ fn every_field_is_described() {
 }
 
 fn check(definition: &CustomResourceDefinition, expected: &str) {
-    let outline = outline(definition);
+    let outline = outline(definition).expect("a text");
     assert!(
         outline == expected,
         "the outline differs from upstream's; it is now:\n{outline}"
@@ -107,43 +107,38 @@ fn check(definition: &CustomResourceDefinition, expected: &str) {
 }
 
 /// Everything about a definition but its descriptions, one line per fact.
-fn outline(definition: &CustomResourceDefinition) -> String {
+fn outline(definition: &CustomResourceDefinition) -> Result<String, std::fmt::Error> {
     let mut text = String::new();
     let spec = &definition.spec;
     let names = &spec.names;
-    writeln!(text, "name {:?}", definition.metadata.name).unwrap();
-    writeln!(text, "annotations {:?}", definition.metadata.annotations).unwrap();
+    writeln!(text, "name {:?}", definition.metadata.name)?;
+    writeln!(text, "annotations {:?}", definition.metadata.annotations)?;
     writeln!(
         text,
         "group {} scope {} conversion {:?}",
         spec.group, spec.scope, spec.conversion
-    )
-    .unwrap();
+    )?;
     writeln!(
         text,
         "kind {} list {:?} plural {}",
         names.kind, names.list_kind, names.plural
-    )
-    .unwrap();
+    )?;
     writeln!(
         text,
         "singular {:?} short {:?} categories {:?}",
         names.singular, names.short_names, names.categories
-    )
-    .unwrap();
+    )?;
     for version in &spec.versions {
         writeln!(
             text,
             "\nversion {} served {} storage {}",
             version.name, version.served, version.storage
-        )
-        .unwrap();
+        )?;
         writeln!(
             text,
             "deprecated {:?} {:?}",
             version.deprecated, version.deprecation_warning
-        )
-        .unwrap();
+        )?;
         writeln!(
             text,
             "status subresource {}",
@@ -151,22 +146,20 @@ fn outline(definition: &CustomResourceDefinition) -> String {
                 .subresources
                 .as_ref()
                 .is_some_and(|sub| sub.status.is_some())
-        )
-        .unwrap();
+        )?;
         for column in version.additional_printer_columns.iter().flatten() {
             let priority = column.priority.unwrap_or_default();
             writeln!(
                 text,
                 "column {} {} {priority} {}",
                 column.name, column.type_, column.json_path
-            )
-            .unwrap();
+            )?;
         }
         walk(schema(definition, &version.name), "", &mut |path, field| {
-            writeln!(text, ".{path} {}", facts(field)).unwrap();
+            text += &format!(".{path} {}\n", facts(field));
         });
     }
-    text
+    Ok(text)
 }
 
 fn schema<'a>(definition: &'a CustomResourceDefinition, version: &str) -> &'a JSONSchemaProps {

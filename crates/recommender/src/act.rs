@@ -16,7 +16,8 @@ mod writes;
 use std::time::Instant;
 
 use api::patch::guarded;
-use api::vpa::{VerticalPodAutoscaler, status_patch};
+use api::patch::put_status;
+use api::vpa::VerticalPodAutoscaler;
 use jiff::Timestamp;
 use json_patch::Patch;
 use kube::api::{ApiResource, DynamicObject, Patch as Body, PatchParams};
@@ -91,7 +92,7 @@ impl Writer {
             autoscaler, status, ..
         } = decision;
         let key = &autoscaler.key;
-        let sent = match status_patch(status) {
+        let sent = match put_status(status) {
             Ok(patch) => {
                 self.patch(key, guarded(autoscaler.uid(), patch), priority)
                     .await

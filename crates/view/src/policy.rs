@@ -109,7 +109,7 @@ impl Entry for Policy {
 
 #[cfg(test)]
 mod tests {
-    use api::sizing_policy::WorkloadKind;
+    use api::WellKnown;
     use serde_json::json;
 
     use super::*;
@@ -141,7 +141,7 @@ mod tests {
             ..LabelSelector::default()
         };
         assert_eq!(policy.scope, PolicyScope::Cluster(Some(team)));
-        assert_eq!(policy.spec.kinds, [WorkloadKind::Job]);
+        assert_eq!(policy.spec.kinds, [WellKnown::Job]);
     }
 
     #[test]

@@ -8,9 +8,9 @@
 use std::time::Instant;
 
 use api::patch::guarded;
+use api::patch::put_status;
 use api::sizing_policy::{
     API_VERSION, ClusterSizingPolicy, ShardReport, SizingPolicy, SizingPolicyStatus, report_patch,
-    status_patch,
 };
 use api::vpa::VerticalPodAutoscaler;
 use json_patch::Patch;
@@ -172,10 +172,7 @@ impl Writer {
     }
 
     async fn put_status(&self, policy: &Policy, status: &SizingPolicyStatus) -> Result<(), Error> {
-        let patch = guarded(
-            &policy.uid,
-            status_patch(status).map_err(Error::SerdeError)?,
-        );
+        let patch = guarded(&policy.uid, put_status(status).map_err(Error::SerdeError)?);
         let (api, params) = (self.policies(policy), PatchParams::default());
         api.patch_status(&policy.key.name, &params, &Body::Json::<()>(patch))
             .await

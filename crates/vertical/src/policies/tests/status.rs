@@ -34,8 +34,9 @@ fn lists_are_short_and_counts_complete() {
     });
     let plan = fixture.plan();
     let status = status(&plan, &[]);
+    let counts = &status.counts;
     assert_eq!(
-        (status.selected, status.conflicts, status.conflicting.len()),
+        (counts.selected, counts.conflicts, counts.conflicting.len()),
         (30, 30, 10)
     );
     assert_eq!(
@@ -64,7 +65,7 @@ fn a_policy_is_ready_once_everything_is_written() {
         (
             status.conditions[2].status.clone(),
             status.conditions[2].reason.clone(),
-            status.managed,
+            status.counts.managed,
         )
     };
     let is = |status: &str, reason: &str, managed| (status.to_owned(), reason.to_owned(), managed);
@@ -95,8 +96,8 @@ fn the_first_shard_says_what_all_of_them_found() {
     };
     let ready = |update: &StatusUpdate| match update {
         StatusUpdate::Status(status) => (
-            status.selected,
-            status.managed,
+            status.counts.selected,
+            status.counts.managed,
             status.conditions[2].message.clone(),
         ),
         StatusUpdate::Report(..) => panic!("the first shard says it all"),
