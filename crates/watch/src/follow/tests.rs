@@ -15,6 +15,7 @@ use kube::Client;
 use kube::client::Body;
 use serde_json::{Value, json};
 use tokio::sync::{oneshot, watch};
+use tokio::task::JoinHandle;
 use view::{Namespace, Resource, View};
 
 use super::{BACKOFF, Source, follow};
@@ -113,6 +114,15 @@ fn read(item: &Item<'_>) -> Reading<Namespace> {
     Reading::of(item.name.to_owned(), item.parse().map(Namespace::from_k8s))
 }
 
+/// Follows all namespaces into a view.
+fn follow_namespaces(client: Client) -> (watch::Receiver<View>, JoinHandle<()>) {
+    let store = Arc::new(watch::Sender::new(View::default()));
+    let writer = TableWriter::new(Resource::Namespaces, &store, |view| &mut view.namespaces);
+    let source = Source::new::<v1::Namespace>(client, None, excluded_fields::OTHERS);
+    let following = tokio::spawn(follow(source, read, writer));
+    (store.subscribe(), following)
+}
+
 /// Plays a script. `expected` are the names in the table at the end, `stale` and `errors` the
 /// freshness.
 async fn check(script: Vec<Step>, expected: &[&str], stale: bool, errors: u64) {
@@ -124,27 +134,17 @@ async fn check(script: Vec<Step>, expected: &[&str], stale: bool, errors: u64) {
         async move {
             let step = script.lock().expect("whole").pop_front();
             if step.is_none() {
-                ended
-                    .lock()
-                    .expect("whole")
-                    .take()
-                    .map(|ended| ended.send(()));
+                let ended = ended.lock().expect("whole").take();
+                ended.map(|ended| ended.send(()));
                 std::future::pending::<()>().await;
             }
             answer(step, request.uri())
         }
     });
-    let store = Arc::new(watch::Sender::new(View::default()));
-    let writer = TableWriter::new(Resource::Namespaces, &store, |view| &mut view.namespaces);
-    let source = Source::new::<v1::Namespace>(
-        Client::new(service, "default"),
-        None,
-        excluded_fields::OTHERS,
-    );
-    let following = tokio::spawn(follow(source, read, writer));
+    let (view, following) = follow_namespaces(Client::new(service, "default"));
     end.await.expect("the script is played to its end");
     following.abort();
-    let view = store.borrow();
+    let view = view.borrow();
     let names: Vec<_> = view
         .namespaces
         .iter()
@@ -170,10 +170,7 @@ async fn pages_make_one_list_and_events_change_it() {
                     ("ADDED", namespace("d", "6")),
                     ("MODIFIED", namespace("a", "7")),
                     ("DELETED", namespace("b", "8")),
-                    (
-                        "BOOKMARK",
-                        json!({"kind": "Namespace", "apiVersion": "v1", "metadata": {"resourceVersion": "9"}}),
-                    ),
+                    ("BOOKMARK", bookmark()),
                 ]),
             ),
             Watch("9", events(&[])),

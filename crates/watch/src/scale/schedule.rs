@@ -1,4 +1,4 @@
-//! Schedule of reading scale subresources: round robin over namespaces and API groups, with limits
+//! Order of reading scale subresources: round robin over namespaces and API groups, with limits
 //! on concurrent reads. A group whose server does not answer delays only its own objects.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -80,17 +80,12 @@ impl Schedule {
         }
         for (key, pods) in needed {
             let Some(known) = self.known.get_mut(key) else {
-                self.known.insert(
-                    key.clone(),
-                    KeyState {
-                        pods: *pods,
-                        ..KeyState::default()
-                    },
-                );
-                self.due
-                    .entry(lane(key))
-                    .or_default()
-                    .push_back(key.clone());
+                let state = KeyState {
+                    pods: *pods,
+                    ..KeyState::default()
+                };
+                self.known.insert(key.clone(), state);
+                make_due(&mut self.due, key.clone());
                 continue;
             };
             let before = std::mem::replace(&mut known.pods, *pods);
@@ -105,10 +100,7 @@ impl Schedule {
                 && let Some(at) = known.at.take()
             {
                 self.later.remove(&(at, key.clone()));
-                self.due
-                    .entry(lane(key))
-                    .or_default()
-                    .push_back(key.clone());
+                make_due(&mut self.due, key.clone());
             }
         }
         gone
@@ -120,7 +112,7 @@ impl Schedule {
             self.later.pop_first();
             if let Some(known) = self.known.get_mut(&key) {
                 known.at = None;
-                self.due.entry(lane(&key)).or_default().push_back(key);
+                make_due(&mut self.due, key);
             }
         }
         std::iter::from_fn(|| self.next()).collect()
@@ -132,13 +124,9 @@ impl Schedule {
         }
         loop {
             let has_room = |lane: &Lane| {
-                self.lanes
-                    .get(lane)
-                    .is_none_or(|reads| *reads < MOST_OF_LANE)
-                    && self
-                        .groups
-                        .get(&lane.1)
-                        .is_none_or(|reads| *reads < MOST_OF_GROUP)
+                let (of_lane, of_group) = (self.lanes.get(lane), self.groups.get(&lane.1));
+                of_lane.is_none_or(|reads| *reads < MOST_OF_LANE)
+                    && of_group.is_none_or(|reads| *reads < MOST_OF_GROUP)
             };
             let start = self.last.as_ref().map_or(Bound::Unbounded, Bound::Excluded);
             let after = self.due.range::<Lane, _>((start, Bound::Unbounded));
@@ -218,6 +206,10 @@ impl Schedule {
     }
 }
 
+fn make_due(due: &mut BTreeMap<Lane, VecDeque<ScaleKey>>, key: ScaleKey) {
+    due.entry(lane(&key)).or_default().push_back(key);
+}
+
 fn lane(key: &ScaleKey) -> Lane {
     (key.namespace.clone(), key.group.clone())
 }
@@ -252,6 +244,12 @@ mod tests {
         }
     }
 
+    fn not_found() -> Scale {
+        Scale::NotFound {
+            reason: "no".to_owned(),
+        }
+    }
+
     /// The keys, each of an owner without pods.
     fn needed(keys: impl IntoIterator<Item = ScaleKey>) -> BTreeMap<ScaleKey, PodSet> {
         keys.into_iter()
@@ -260,11 +258,8 @@ mod tests {
     }
 
     fn begin(schedule: &mut Schedule, now: Instant) -> Vec<ScaleKey> {
-        schedule
-            .begin(now)
-            .into_iter()
-            .map(|(key, _)| key)
-            .collect()
+        let begun = schedule.begin(now).into_iter();
+        begun.map(|(key, _)| key).collect()
     }
 
     fn names(keys: &[ScaleKey]) -> Vec<String> {
@@ -277,20 +272,15 @@ mod tests {
     fn namespaces_take_turns() {
         let mut schedule = Schedule::default();
         let now = Instant::now();
-        schedule.update(&needed(
-            (0..100)
-                .map(|name| key("many", "a", name))
-                .chain([key("one", "a", 0)]),
-        ));
+        let many = (0..100).map(|name| key("many", "a", name));
+        schedule.update(&needed(many.chain([key("one", "a", 0)])));
         let first = begin(&mut schedule, now);
         assert_eq!(names(&first), ["many/0000", "one/0000", "many/0001"]);
         for key in &first {
             assert!(schedule.end(key, &failed(true), now, 0.0));
         }
-        assert_eq!(
-            names(&begin(&mut schedule, now)),
-            ["many/0002", "many/0003"]
-        );
+        let second = begin(&mut schedule, now);
+        assert_eq!(names(&second), ["many/0002", "many/0003"]);
         assert!(begin(&mut schedule, now).is_empty(), "two are being read");
     }
 
@@ -305,11 +295,9 @@ mod tests {
             hanging.chain([key("t7", "fast", 0), key("z", "fast", 1)]),
         ));
         let begun = begin(&mut schedule, Instant::now());
-        assert_eq!(
-            begun.iter().filter(|key| key.group == "slow").count(),
-            MOST_OF_GROUP
-        );
-        assert_eq!(begun.iter().filter(|key| key.group == "fast").count(), 2);
+        let of_group = |group: &str| begun.iter().filter(|key| key.group == group).count();
+        assert_eq!(of_group("slow"), MOST_OF_GROUP);
+        assert_eq!(of_group("fast"), 2);
     }
 
     #[test]
@@ -329,24 +317,13 @@ mod tests {
         let (mut schedule, web, mut now) = (Schedule::default(), key("a", "g", 0), Instant::now());
         schedule.update(&needed([web.clone()]));
         let mut waits = Vec::new();
-        for scale in [
-            failed(true),
-            failed(true),
-            failed(true),
-            failed(false),
-            failed(true),
-        ] {
+        for is_passing in [true, true, true, false, true] {
             assert_eq!(begin(&mut schedule, now).len(), 1);
-            assert!(schedule.end(&web, &scale, now, 0.5));
+            assert!(schedule.end(&web, &failed(is_passing), now, 0.5));
             let due = schedule.next_due().expect("it is known");
             waits.push((due - now).as_secs());
-            assert!(
-                begin(
-                    &mut schedule,
-                    due.checked_sub(Duration::from_millis(1)).expect("later")
-                )
-                .is_empty()
-            );
+            let before = due.checked_sub(Duration::from_millis(1)).expect("later");
+            assert!(begin(&mut schedule, before).is_empty());
             now = due;
         }
         assert_eq!(waits, [15, 30, 60, 900, 15]);
@@ -380,12 +357,10 @@ mod tests {
             }
             assert!(schedule.end(&web, scale, now, 0.0));
             schedule.update(&with(&["1", "2"]));
-            let is_due = !begin(&mut schedule, now).is_empty();
-            if is_due {
-                0
-            } else {
-                (schedule.next_due().expect("it is known") - now).as_secs()
+            if !begin(&mut schedule, now).is_empty() {
+                return 0;
             }
+            (schedule.next_due().expect("it is known") - now).as_secs()
         });
         assert_eq!(waits, expected_seconds, "{scale:?}");
     }
@@ -399,12 +374,7 @@ mod tests {
         };
         check_pod_change(&found, [0, 0]);
         let refresh = REFRESH.as_secs();
-        check_pod_change(
-            &Scale::NotFound {
-                reason: "no".to_owned(),
-            },
-            [refresh, 15],
-        );
+        check_pod_change(&not_found(), [refresh, 15]);
         check_pod_change(&failed(false), [refresh, 15]);
         check_pod_change(&failed(true), [15, 15]);
     }
@@ -414,14 +384,7 @@ mod tests {
         let (mut schedule, web, now) = (Schedule::default(), key("a", "g", 0), Instant::now());
         schedule.update(&needed([web.clone()]));
         assert_eq!(begin(&mut schedule, now).len(), 1);
-        assert!(schedule.end(
-            &web,
-            &Scale::NotFound {
-                reason: "no".to_owned()
-            },
-            now,
-            0.0
-        ));
+        assert!(schedule.end(&web, &not_found(), now, 0.0));
         let mut pods = PodSet::default();
         pods.add("1");
         schedule.update(&BTreeMap::from([(web, pods)]));
@@ -437,10 +400,8 @@ mod tests {
         let begun = begin(&mut schedule, now);
         assert_eq!(names(&begun), ["a/0000", "a/0001"]);
         schedule.end(&all[1], &failed(true), now, 0.0);
-        assert_eq!(
-            names(&schedule.update(&needed([all[3].clone()]))),
-            ["a/0000", "a/0001", "a/0002"]
-        );
+        let gone = schedule.update(&needed([all[3].clone()]));
+        assert_eq!(names(&gone), ["a/0000", "a/0001", "a/0002"]);
         assert!(!schedule.end(&all[0], &failed(false), now, 0.0));
         assert_eq!(schedule.next_due(), None);
         assert_eq!(names(&begin(&mut schedule, now + REFRESH)), ["a/0003"]);

@@ -9,62 +9,36 @@ use view::{CronSchedule, LabelledPod, Prediction, Resource, WellKnown};
 use super::Watches;
 use crate::allowance::Limits;
 use crate::excluded_fields;
-use crate::follow::follow;
-use crate::read::within;
-use crate::splitter::Item;
-use crate::table_writer::TableWriter;
 
 impl Watches {
     /// Watches predictions and the cron schedules of EHPAs. One that does not parse is logged and
     /// counted; its last good state stays.
     #[must_use]
-    pub fn predictions_and_schedules(mut self) -> Self {
-        let writer = TableWriter::new(Resource::Predictions, &self.store, |view| {
-            &mut view.predicted_metrics
-        });
-        let scope = self.scope.clone();
-        let read = move |item: &Item<'_>| within(&scope, item, Prediction::from_k8s);
+    pub fn predictions_and_schedules(self) -> Self {
+        let writer = self.writer(Resource::Predictions, |view| &mut view.predicted_metrics);
         let source = self
             .source::<TimeSeriesPrediction>(excluded_fields::PREDICTED_METRICS)
             .with_limits(Limits::PREDICTIONS);
-        self.tasks.spawn(follow(source, read, writer));
-
-        let writer = TableWriter::new(Resource::Ehpas, &self.store, |view| {
-            &mut view.cron_schedules
-        });
-        let scope = self.scope.clone();
-        let read = move |item: &Item<'_>| within(&scope, item, CronSchedule::from_k8s);
-        self.tasks.spawn(follow(
-            self.source::<EffectiveHorizontalPodAutoscaler>(excluded_fields::OTHERS),
-            read,
-            writer,
-        ));
-        self
+        let watches = self.within_scope(source, writer, Prediction::from_k8s);
+        let writer = watches.writer(Resource::Ehpas, |view| &mut view.cron_schedules);
+        let source = watches.source::<EffectiveHorizontalPodAutoscaler>(excluded_fields::OTHERS);
+        watches.within_scope(source, writer, CronSchedule::from_k8s)
     }
 
     /// Watches the labels and phases of unfinished pods.
     #[must_use]
-    pub fn labelled_pods(mut self) -> Self {
-        let writer = TableWriter::new(Resource::LabelledPods, &self.store, |view| {
-            &mut view.labelled_pods
-        });
-        let fields = "status.phase!=Succeeded,status.phase!=Failed";
-        let scope = self.scope.clone();
-        let read = move |item: &Item<'_>| within(&scope, item, LabelledPod::from_k8s);
-        self.tasks.spawn(follow(
-            self.pod_source(excluded_fields::LABELLED_PODS)
-                .with_fields(fields),
-            read,
-            writer,
-        ));
-        self
+    pub fn labelled_pods(self) -> Self {
+        let writer = self.writer(Resource::LabelledPods, |view| &mut view.labelled_pods);
+        let source = self
+            .pod_source(excluded_fields::LABELLED_PODS)
+            .with_fields("status.phase!=Succeeded,status.phase!=Failed");
+        self.within_scope(source, writer, LabelledPod::from_k8s)
     }
 
     /// Watches the most frequently scaled kinds: `Deployment` and `StatefulSet` objects.
     #[must_use]
-    pub fn scaled_controllers(mut self) -> Self {
-        self.controller::<Deployment>(WellKnown::Deployment);
-        self.controller::<StatefulSet>(WellKnown::StatefulSet);
-        self
+    pub fn scaled_controllers(self) -> Self {
+        self.controller::<Deployment>(WellKnown::Deployment)
+            .controller::<StatefulSet>(WellKnown::StatefulSet)
     }
 }
