@@ -1,4 +1,5 @@
-//! Responses of Prometheus' HTTP API. Values that are not finite or below zero are skipped.
+//! Responses of range queries and label lists. Values that are not finite or below zero are
+//! skipped.
 
 use std::collections::BTreeMap;
 use std::fmt;
