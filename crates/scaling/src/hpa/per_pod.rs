@@ -131,29 +131,19 @@ impl Target<'_> {
             Self::Utilization {
                 percent: target, ..
             } => {
-                let percent = sums
-                    .used
-                    .wrapping_mul(100)
-                    .checked_div(sums.requested)
-                    .ok_or(MetricError::NoRequests)?;
-                let average_milli = sums
-                    .used
-                    .checked_div(sums.known)
-                    .ok_or(MetricError::NoRequests)?;
-                let percent = percent as i32;
-                Ok((
-                    f64::from(percent) / f64::from(*target),
-                    Value::Utilization {
-                        percent,
-                        average_milli,
-                    },
-                ))
+                let no_requests = MetricError::NoRequests;
+                let percent = sums.used.wrapping_mul(100).checked_div(sums.requested);
+                let percent = percent.ok_or_else(|| no_requests.clone())? as i32;
+                let average_milli = sums.used.checked_div(sums.known).ok_or(no_requests)?;
+                let value = Value::Utilization {
+                    percent,
+                    average_milli,
+                };
+                Ok((f64::from(percent) / f64::from(*target), value))
             }
             Self::Average { milli: target, .. } => {
-                let milli = sums
-                    .values
-                    .checked_div(sums.count)
-                    .ok_or(MetricError::NoPodMetrics)?;
+                let milli = sums.values.checked_div(sums.count);
+                let milli = milli.ok_or(MetricError::NoPodMetrics)?;
                 Ok((milli as f64 / *target as f64, Value::Average { milli }))
             }
         }
@@ -221,13 +211,9 @@ impl Input<'_> {
             });
             match class {
                 PodClass::Ignored => {}
-                PodClass::Unready => absent.push(Absent {
+                PodClass::Unready | PodClass::Missing => absent.push(Absent {
                     request,
-                    is_unready: true,
-                }),
-                PodClass::Missing => absent.push(Absent {
-                    request,
-                    is_unready: false,
+                    is_unready: class == PodClass::Unready,
                 }),
                 PodClass::Ready(value) => {
                     ready = ready.saturating_add(1);
@@ -248,12 +234,10 @@ impl Input<'_> {
     fn add_unselected(&self, sums: &mut Sums) {
         let known: std::collections::BTreeSet<&str> =
             self.pods.iter().map(|pod| pod.name.as_str()).collect();
-        for (_, metric) in self
-            .metrics
-            .iter()
-            .filter(|(name, _)| !known.contains(name.as_str()))
-        {
-            sums.add_unknown(metric.value_milli);
+        for (name, metric) in self.metrics {
+            if !known.contains(name.as_str()) {
+                sums.add_unknown(metric.value_milli);
+            }
         }
     }
 }
