@@ -1,7 +1,7 @@
 //! gRPC server on an open port: feed, health and reflection over mutual TLS.
 
+mod allowed_clients;
 mod connection;
-mod names;
 mod service;
 mod watch;
 
@@ -24,7 +24,7 @@ use crate::publisher::Publisher;
 use connection::{Acceptor, Peer};
 use service::Service;
 
-pub use names::{AllowedClients, NameError};
+pub use allowed_clients::{AllowedClients, NameError};
 
 /// Explains a recommendation, or returns `None` for an unknown container. May block.
 pub type Explainer = Arc<dyn Fn(&ExplainQuery) -> Option<Explained> + Send + Sync>;

@@ -6,7 +6,7 @@
 //! between. Several series of one container (of a restarted container, of two replicas of the
 //! store) are combined by their maximum.
 
-use super::names::{PodLabelSeries, UsageSeries};
+use super::usage_series::{PodLabelSeries, UsageSeries};
 use super::step::Step;
 
 /// Selector of usage series in all namespaces or one.
@@ -225,7 +225,7 @@ pub fn literal(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::names::{PodLabelSettings, UsageSettings};
+    use crate::usage_series::{PodLabelSettings, UsageSettings};
 
     fn hour() -> Step {
         "1h".parse().expect("a duration")

@@ -12,27 +12,27 @@
 //! | responses | `answer.rs`, `instant.rs` |
 //! | query texts, possible series and labels | crate `promql` |
 
-mod answer;
 mod connection;
 mod error;
 mod exchange;
-mod instant;
+mod instant_response;
+mod range_response;
 mod window;
 
 use std::collections::{BTreeMap, HashMap};
 
 use model::{ContainerRef, Series};
 
-pub use answer::Labelled;
 pub use connection::{Connection, Credentials, Secret};
 pub use error::{Detail, Excess, PrometheusError};
 pub use exchange::{Exchange, Observer, Prometheus};
-pub use instant::{InstantSample, SeriesShape};
+pub use instant_response::{InstantSample, SeriesShape};
 pub use promql::{
     ConfineError, Layout, NameError, ParseStepError, PodLabelSeries, PodLabelSettings, Step,
     UsageSeries, UsageSettings, confine, is_label_name, is_metric_name, literal, matcher, sum,
     workload_usage,
 };
+pub use range_response::Labelled;
 pub use window::Window;
 
 use crate::causes::with_causes;

@@ -3,7 +3,7 @@
 
 mod disruption;
 mod horizontal;
-mod predicted;
+mod predictions;
 mod schedulable;
 
 use std::sync::Arc;
@@ -28,7 +28,7 @@ use view::{
 use crate::allowance::Limits;
 use crate::excluded_fields;
 use crate::follow::{Source, follow};
-use crate::read::within;
+use crate::parse::within;
 use crate::scale::{self, ScaleRequests};
 use crate::splitter::{ExcludedField, Item};
 use crate::table_writer::{Reading, TableWriter};

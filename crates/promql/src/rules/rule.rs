@@ -11,7 +11,7 @@ use super::QueryError;
 use super::association::Association;
 use super::file::{File, RuleError, RuleText};
 use super::matchers::Matchers;
-use super::name::Naming;
+use super::metric_name::Naming;
 use super::series::SeriesQuery;
 use super::template::{Fields, Template, Value};
 

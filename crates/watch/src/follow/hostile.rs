@@ -25,7 +25,7 @@ use view::{
 use super::watch::{Subject, apply_event};
 use crate::allowance::{Allowance, Limits};
 use crate::excluded_fields;
-use crate::read::within;
+use crate::parse::within;
 use crate::splitter::{ExcludedField, Framing, Item, Piece, Splitter};
 use crate::table_writer::TableWriter;
 

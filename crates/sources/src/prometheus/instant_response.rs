@@ -11,8 +11,8 @@ use jiff::Timestamp;
 use serde::de::{IgnoredAny, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 
-use super::answer::{data, time};
 use super::error::PrometheusError;
+use super::range_response::{data, time};
 
 /// One value of an instant query.
 #[derive(Debug, Clone, PartialEq)]
