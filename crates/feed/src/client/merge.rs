@@ -105,7 +105,9 @@ impl<V: Topic> Merge<V> {
             }
             (Some(Change::Delete(uids)), MergeState::Applying) => {
                 let before = part.values.len();
-                uids.iter().for_each(|uid| drop(part.values.remove(uid)));
+                for uid in &uids {
+                    part.values.remove(uid);
+                }
                 Ok(part.values.len() < before)
             }
             // A kind of change added by a later version.
