@@ -132,7 +132,8 @@ mod tests {
         let asked = asked
             .into_iter()
             .map(|(start, end)| format!("{start} {end}"));
-        assert_eq!(Vec::from_iter(asked), Vec::from_iter(expected));
+        let expected: Vec<_> = expected.collect();
+        assert_eq!(asked.collect::<Vec<_>>(), expected);
     }
 
     #[test]
