@@ -6,8 +6,8 @@
 //! between. Several series of one container (of a restarted container, of two replicas of the
 //! store) are combined by their maximum.
 
-use super::usage_series::{PodLabelSeries, UsageSeries};
 use super::step::Step;
+use super::usage_series::{PodLabelSeries, UsageSeries};
 
 /// Selector of usage series in all namespaces or one.
 pub fn usage_selector(series: &UsageSeries, namespace: Option<&str>) -> String {

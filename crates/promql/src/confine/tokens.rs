@@ -159,8 +159,8 @@ mod tests {
     use super::*;
 
     fn check(text: &str, expected: &[Token<'_>]) {
-        let found =
-            tokens(text).map(|tokens| Vec::from_iter(tokens.into_iter().map(|(_, token)| token)));
+        let found: Result<Vec<_>, _> =
+            tokens(text).map(|tokens| tokens.into_iter().map(|(_, token)| token).collect());
         let expected = (!expected.is_empty()).then_some(expected);
         assert_eq!(found.as_deref().ok(), expected, "{text}: {found:?}");
     }

@@ -70,10 +70,8 @@ impl Rule {
     /// The name of a metric's series according to the rule, existing or not.
     fn series_of(&self, metric: &str) -> Option<String> {
         let query = self.series.as_ref()?;
-        let series = query
-            .exact()
-            .map(str::to_owned)
-            .or_else(|| self.naming.series(metric))?;
+        let exact = query.exact().map(str::to_owned);
+        let series = exact.or_else(|| self.naming.series(metric))?;
         let makes_it = self.naming.name(&series).as_deref() == Some(metric);
         (makes_it && query.includes(&series) && is_metric_name(&series)).then_some(series)
     }
@@ -86,11 +84,8 @@ impl Rule {
     }
 
     fn sum(&self, series: &str, matchers: &Matchers, label: &str) -> Result<String, QueryError> {
-        let group = if label.is_empty() {
-            Vec::new()
-        } else {
-            vec![label.to_owned()]
-        };
+        let group = (!label.is_empty()).then(|| label.to_owned());
+        let group = group.into_iter().collect();
         Ok(total(&self.fill(series, matchers, group)?, label))
     }
 }
@@ -113,11 +108,8 @@ fn ungrouped<'a>(query: &'a str, label: &str) -> Option<&'a str> {
 
 /// Whether the query is a single call of `sum`.
 fn is_sum(query: &str) -> bool {
-    let Some(call) = query
-        .strip_prefix("sum")
-        .map(str::trim_start)
-        .filter(|call| call.starts_with('('))
-    else {
+    let call = query.strip_prefix("sum").map(str::trim_start);
+    let Some(call) = call.filter(|call| call.starts_with('(')) else {
         return false;
     };
     let (mut depth, mut quote, mut is_escaped) = (0_usize, None, false);
