@@ -42,7 +42,7 @@ fn fat_page(uri: &http::Uri, count: usize) -> Response<Body> {
     let fat = "x".repeat((1 << 20) - 1024);
     let object = |number: usize| json!({"metadata": {"name": format!("n{number}"), "annotations": {"fat": fat}}});
     let items: Vec<_> = (first..end).map(object).collect();
-    let next = (end < count).then(|| end.to_string()).unwrap_or_default();
+    let next = (end < count).then(|| end.to_string());
     let body =
         json!({"metadata": {"resourceVersion": "5", "continue": next}, "items": items}).to_string();
     Response::new(Body::from(body.into_bytes()))
@@ -90,27 +90,22 @@ async fn an_object_that_is_too_large_is_treated_as_absent() {
         json!({"metadata": {"name": name, "resourceVersion": version, "labels": labels}})
     };
     let items = [namespace("a", "1"), fat("b", "1"), namespace("c", "1")];
-    check(
-        vec![
-            List(
-                None,
-                Text(json!({"metadata": {"resourceVersion": "5"}, "items": items}).to_string()),
-            ),
-            Watch(
-                "5",
-                events(&[
-                    ("MODIFIED", fat("c", "6")),
-                    ("ADDED", fat("d", "7")),
-                    ("ADDED", namespace("e", "8")),
-                ]),
-            ),
-            Watch("8", events(&[])),
-        ],
-        &["a", "e"],
-        false,
-        0,
-    )
-    .await;
+    let script = vec![
+        List(
+            None,
+            Text(json!({"metadata": {"resourceVersion": "5"}, "items": items}).to_string()),
+        ),
+        Watch(
+            "5",
+            events(&[
+                ("MODIFIED", fat("c", "6")),
+                ("ADDED", fat("d", "7")),
+                ("ADDED", namespace("e", "8")),
+            ]),
+        ),
+        Watch("8", events(&[])),
+    ];
+    check(script, &["a", "e"], false, 0).await;
 }
 
 /// Three objects of one namespace, of which two have room together. The first watch deletes one.
