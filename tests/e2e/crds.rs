@@ -81,7 +81,7 @@ async fn our_status_patch_writes_the_status_and_nothing_else() -> Result<()> {
             ..Default::default()
         },
     ] {
-        let patch = Patch::<()>::Json(vpa::status_patch(&status)?);
+        let patch = Patch::<()>::Json(api::patch::put_status(&status)?);
         let written = autoscalers
             .patch_status(&name, &PatchParams::default(), &patch)
             .await?;

@@ -17,7 +17,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("view", &["model", "api"]),
     ("vertical", &["sizing", "view", "model", "api"]),
     ("admission", &["sizing", "view", "model", "api"]),
-    ("rollout", &["sizing", "view", "model", "api"]),
+    ("rollout", &["scaling", "sizing", "view", "model", "api"]),
     ("watch", &["view", "model", "api"]),
     ("promql", &["model"]),
     ("sources", &["promql", "model", "api"]),

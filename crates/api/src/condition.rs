@@ -1,4 +1,5 @@
-//! Condition of an object in the form of `metav1.Condition`.
+//! Condition of an object in the form of `metav1.Condition`, and the one function that sets a
+//! condition, also of a `VerticalPodAutoscaler`.
 
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
@@ -60,7 +61,34 @@ impl From<bool> for ConditionStatus {
     }
 }
 
-/// Sets a condition. `lastTransitionTime` changes only with the status.
+/// Maximum length of a message in characters, as in the schema.
+const MAX_MESSAGE: usize = 32_768;
+
+impl Condition {
+    /// A condition that is set now. `lastTransitionTime` changes only with the status: `since` is
+    /// that of the condition before, if it has the same status. Times in objects have whole
+    /// seconds; a finer one would differ from itself once read back.
+    pub(crate) fn new(
+        kind: &str,
+        status: ConditionStatus,
+        reason: &str,
+        message: &str,
+        since: Option<Time>,
+        now: Timestamp,
+    ) -> Self {
+        let whole_seconds = || Timestamp::from_second(now.as_second()).unwrap_or(now);
+        Self {
+            kind: kind.to_owned(),
+            status,
+            observed_generation: None,
+            last_transition_time: since.unwrap_or_else(|| Time(whole_seconds())),
+            reason: reason.to_owned(),
+            message: message.chars().take(MAX_MESSAGE).collect(),
+        }
+    }
+}
+
+/// Sets a condition in a list.
 pub fn set(
     conditions: &mut Vec<Condition>,
     kind: &str,
@@ -72,18 +100,9 @@ pub fn set(
     let old = conditions
         .iter_mut()
         .find(|condition| condition.kind == kind);
-    let last_transition_time = match &old {
-        Some(old) if old.status == status => old.last_transition_time.clone(),
-        _ => Time(now),
-    };
-    let condition = Condition {
-        kind: kind.to_owned(),
-        status,
-        observed_generation: None,
-        last_transition_time,
-        reason: reason.to_owned(),
-        message: message.to_owned(),
-    };
+    let same = old.as_ref().filter(|old| old.status == status);
+    let since = same.map(|old| old.last_transition_time.clone());
+    let condition = Condition::new(kind, status, reason, message, since, now);
     match old {
         Some(old) => *old = condition,
         None => conditions.push(condition),

@@ -5,10 +5,10 @@
 //! no defaults. `make manifests` writes the result into `deploy/crds`, and a golden test compares
 //! them.
 
-mod beta;
 mod crane;
 mod policy;
 mod shape;
+mod v1beta2;
 mod yaml;
 
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
@@ -42,7 +42,7 @@ pub fn vertical_pod_autoscaler() -> CustomResourceDefinition {
         deprecated: Some(true),
         deprecation_warning: Some("autoscaling.k8s.io/v1beta2 API is deprecated".to_owned()),
         additional_printer_columns: None,
-        schema: beta::vertical_pod_autoscaler(v1.schema.clone()),
+        schema: v1beta2::vertical_pod_autoscaler(v1.schema.clone()),
         ..unserved_v1beta2(v1)
     });
     definition

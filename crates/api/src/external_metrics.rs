@@ -69,15 +69,14 @@ mod tests {
             ],
         }))
         .unwrap_or_else(|error| panic!("{error}"));
-        assert_eq!(
-            (list.items[0].metric_name.as_str(), list.items[0].window),
-            ("container_cpu", Some(60))
-        );
-        assert_eq!(list.items[0].metric_labels["container"], "app");
-        assert_eq!(list.items[0].value, Some("117203n".parse().unwrap()));
-        assert_eq!(
-            (&list.items[1].metric_labels, &list.items[1].value),
-            (&BTreeMap::new(), &None)
-        );
+        let [first, second] = &list.items[..] else {
+            panic!("two items: {list:?}")
+        };
+        assert_eq!(first.metric_name, "container_cpu");
+        assert_eq!(first.window, Some(60));
+        assert_eq!(first.metric_labels["container"], "app");
+        assert_eq!(first.value, Some("117203n".parse().unwrap()));
+        assert!(second.metric_labels.is_empty());
+        assert_eq!(second.value, None);
     }
 }

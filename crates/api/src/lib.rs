@@ -38,5 +38,7 @@ mod schema;
 pub mod sizing_policy;
 pub mod substitute;
 pub mod vpa;
+mod well_known;
 
 pub use parse::{ParseError, parse_text};
+pub use well_known::WellKnown;

@@ -16,11 +16,12 @@ use crate::parse::ParseError;
 use crate::vpa::{
     DEFAULT_RECOMMENDER, EvictionRequirement, PodResourcePolicy, StartupBoost, UpdateMode,
 };
+use crate::well_known::WellKnown;
 
 pub use selector::{LabelOperator, LabelRequirement, LabelSelector};
 pub use status::{
-    CONFLICTING, MAX_LISTED, OVERRIDDEN, READY, ShardReport, SizingPolicyStatus, WorkloadConflict,
-    report_patch, status_patch,
+    CONFLICTING, MAX_LISTED, OVERRIDDEN, PolicyCounts, READY, ShardReport, SizingPolicyStatus,
+    WorkloadConflict, report_patch,
 };
 
 /// API group of Plimsoll's own kinds.
@@ -75,7 +76,7 @@ pub struct SizingPolicySpec {
     /// by another workload, such as ReplicaSets of a Deployment, are never selected.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(min = 1, max = 7), extend("x-kubernetes-list-type" = "set"))]
-    pub kinds: Vec<WorkloadKind>,
+    pub kinds: Vec<WellKnown>,
 
     /// Mode of changing the resources of pods. The default is Off: recommend only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -164,32 +165,11 @@ pub struct ClusterSizingPolicySpec {
     pub policy: SizingPolicySpec,
 }
 
-/// A kind of workload.
-#[derive(
-    Serialize, Deserialize, JsonSchema, Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash,
-)]
-pub enum WorkloadKind {
-    /// `batch/v1` `CronJob`
-    CronJob,
-    /// `apps/v1` `DaemonSet`
-    DaemonSet,
-    /// `apps/v1` `Deployment`
-    Deployment,
-    /// `batch/v1` `Job`
-    Job,
-    /// `apps/v1` `ReplicaSet`
-    ReplicaSet,
-    /// `v1` `ReplicationController`
-    ReplicationController,
-    /// `apps/v1` `StatefulSet`
-    StatefulSet,
-}
-
 /// Kinds of workloads selected by default.
-pub const DEFAULT_KINDS: [WorkloadKind; 3] = [
-    WorkloadKind::Deployment,
-    WorkloadKind::StatefulSet,
-    WorkloadKind::DaemonSet,
+pub const DEFAULT_KINDS: [WellKnown; 3] = [
+    WellKnown::Deployment,
+    WellKnown::StatefulSet,
+    WellKnown::DaemonSet,
 ];
 
 /// Sizing method and its settings.
@@ -241,24 +221,9 @@ impl SizingMethod {
     }
 }
 
-impl WorkloadKind {
-    /// Name in the object.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::CronJob => "CronJob",
-            Self::DaemonSet => "DaemonSet",
-            Self::Deployment => "Deployment",
-            Self::Job => "Job",
-            Self::ReplicaSet => "ReplicaSet",
-            Self::ReplicationController => "ReplicationController",
-            Self::StatefulSet => "StatefulSet",
-        }
-    }
-}
-
 impl SizingPolicySpec {
     /// Selected kinds, with their default.
-    pub fn effective_kinds(&self) -> &[WorkloadKind] {
+    pub fn effective_kinds(&self) -> &[WellKnown] {
         if self.kinds.is_empty() {
             &DEFAULT_KINDS
         } else {

@@ -31,7 +31,6 @@ pub use policy::{
 };
 pub use status::{
     RecommendedContainerResources, RecommendedPodResources, VerticalPodAutoscalerStatus,
-    status_patch,
 };
 pub use update::{EvictionChangeRequirement, EvictionRequirement, PodUpdatePolicy, UpdateMode};
 

@@ -77,29 +77,21 @@ fn the_checkpoint_has_upstreams_shape() {
 fn every_field_is_described() {
     for definition in crd::all() {
         for version in &definition.spec.versions {
-            walk(
-                schema(&definition, &version.name),
-                "",
-                &mut |path, field| {
-                    let described = field
-                        .description
-                        .as_ref()
-                        .is_some_and(|text| !text.is_empty());
-                    assert!(
-                        described
-                            || path.is_empty()
-                            || path == "metadata"
-                            || path.ends_with([']', '}']),
-                        "{path}"
-                    );
-                },
-            );
+            let root = schema(&definition, &version.name);
+            walk(root, "", &mut |path, field| {
+                let is_described = field
+                    .description
+                    .as_deref()
+                    .is_some_and(|it| !it.is_empty());
+                let needs_none = matches!(path, "" | "metadata") || path.ends_with([']', '}']);
+                assert!(is_described || needs_none, "{path}");
+            });
         }
     }
 }
 
 fn check(definition: &CustomResourceDefinition, expected: &str) {
-    let outline = outline(definition);
+    let outline = outline(definition).expect("a text");
     assert!(
         outline == expected,
         "the outline differs from upstream's; it is now:\n{outline}"
@@ -107,78 +99,49 @@ fn check(definition: &CustomResourceDefinition, expected: &str) {
 }
 
 /// Everything about a definition but its descriptions, one line per fact.
-fn outline(definition: &CustomResourceDefinition) -> String {
+fn outline(definition: &CustomResourceDefinition) -> Result<String, std::fmt::Error> {
     let mut text = String::new();
-    let spec = &definition.spec;
-    let names = &spec.names;
-    writeln!(text, "name {:?}", definition.metadata.name).unwrap();
-    writeln!(text, "annotations {:?}", definition.metadata.annotations).unwrap();
+    let (metadata, spec) = (&definition.metadata, &definition.spec);
+    let (group, scope, conversion) = (&spec.group, &spec.scope, &spec.conversion);
+    writeln!(text, "name {:?}", metadata.name)?;
+    writeln!(text, "annotations {:?}", metadata.annotations)?;
     writeln!(
         text,
-        "group {} scope {} conversion {:?}",
-        spec.group, spec.scope, spec.conversion
-    )
-    .unwrap();
+        "group {group} scope {scope} conversion {conversion:?}"
+    )?;
+    let (kind, list, plural) = (&spec.names.kind, &spec.names.list_kind, &spec.names.plural);
+    writeln!(text, "kind {kind} list {list:?} plural {plural}")?;
+    let (singular, short) = (&spec.names.singular, &spec.names.short_names);
+    let categories = &spec.names.categories;
     writeln!(
         text,
-        "kind {} list {:?} plural {}",
-        names.kind, names.list_kind, names.plural
-    )
-    .unwrap();
-    writeln!(
-        text,
-        "singular {:?} short {:?} categories {:?}",
-        names.singular, names.short_names, names.categories
-    )
-    .unwrap();
+        "singular {singular:?} short {short:?} categories {categories:?}"
+    )?;
     for version in &spec.versions {
-        writeln!(
-            text,
-            "\nversion {} served {} storage {}",
-            version.name, version.served, version.storage
-        )
-        .unwrap();
-        writeln!(
-            text,
-            "deprecated {:?} {:?}",
-            version.deprecated, version.deprecation_warning
-        )
-        .unwrap();
-        writeln!(
-            text,
-            "status subresource {}",
-            version
-                .subresources
-                .as_ref()
-                .is_some_and(|sub| sub.status.is_some())
-        )
-        .unwrap();
+        let (name, served, storage) = (&version.name, version.served, version.storage);
+        writeln!(text, "\nversion {name} served {served} storage {storage}")?;
+        let (deprecated, warning) = (version.deprecated, &version.deprecation_warning);
+        writeln!(text, "deprecated {deprecated:?} {warning:?}")?;
+        let subresources = version.subresources.as_ref();
+        let has_status = subresources.is_some_and(|sub| sub.status.is_some());
+        writeln!(text, "status subresource {has_status}")?;
         for column in version.additional_printer_columns.iter().flatten() {
             let priority = column.priority.unwrap_or_default();
-            writeln!(
-                text,
-                "column {} {} {priority} {}",
-                column.name, column.type_, column.json_path
-            )
-            .unwrap();
+            let (name, type_, path) = (&column.name, &column.type_, &column.json_path);
+            writeln!(text, "column {name} {type_} {priority} {path}")?;
         }
-        walk(schema(definition, &version.name), "", &mut |path, field| {
-            writeln!(text, ".{path} {}", facts(field)).unwrap();
+        walk(schema(definition, name), "", &mut |path, field| {
+            writeln!(text, ".{path} {}", facts(field)).expect("a text");
         });
     }
-    text
+    Ok(text)
 }
 
 fn schema<'a>(definition: &'a CustomResourceDefinition, version: &str) -> &'a JSONSchemaProps {
-    let version = definition
-        .spec
-        .versions
-        .iter()
-        .find(|listed| listed.name == version)
-        .expect("the version is listed");
-    version
-        .schema
-        .as_ref()
+    let mut versions = definition.spec.versions.iter();
+    let version = versions.find(|listed| listed.name == version);
+    let schema = version.expect("the version is listed").schema.as_ref();
+    schema
         .and_then(|schema| schema.open_api_v3_schema.as_ref())
         .expect("a version has a schema")
 }

@@ -3,12 +3,16 @@
 use std::collections::BTreeSet;
 
 use api::{
+    ParseError,
     checkpoint::{self, HistogramCheckpoint, VerticalPodAutoscalerCheckpointStatus},
-    condition, crd, ehpa, prediction, substitute,
+    condition, crd, ehpa,
+    patch::put_status,
+    prediction, substitute,
     vpa::{
         self, RecommendedContainerResources, RecommendedPodResources, VerticalPodAutoscalerStatus,
     },
 };
+use jiff::Timestamp;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
     CustomResourceDefinition, JSONSchemaProps, JSONSchemaPropsOrArray,
 };
@@ -42,9 +46,9 @@ fn the_examples_of_cranes_objects_hold_every_field_and_come_back_as_they_were_re
     };
     // A metric has the targets and the selector of its kind, a prediction one estimator of each
     // kind.
-    let ehpa = crane("ehpa");
+    let example = crane("ehpa");
     let elsewhere = ["/target/", "/selector/match"];
-    let wrong = missing(crd::effective_horizontal_pod_autoscaler(), &ehpa);
+    let wrong = missing(crd::effective_horizontal_pod_autoscaler(), &example);
     let wrong: Vec<_> = wrong
         .iter()
         .filter(|path| !elsewhere.iter().any(|part| path.contains(part)))
@@ -54,26 +58,17 @@ fn the_examples_of_cranes_objects_hold_every_field_and_come_back_as_they_were_re
         wrong,
         ["/spec/metrics/[]/object/metric/selector is not in the example"]
     );
-    assert_eq!(
-        json_of(&ehpa::parse(ehpa.clone()).expect("the example parses")),
-        ehpa
-    );
+    assert_unchanged(ehpa::parse, &example);
 
     let example = crane("substitute");
     assert_eq!(missing(crd::substitute(), &example), BTreeSet::new());
-    assert_eq!(
-        json_of(&substitute::parse(example.clone()).expect("the example parses")),
-        example
-    );
+    assert_unchanged(substitute::parse, &example);
 
     let example = crane("tsp");
     let wrong = missing(crd::time_series_prediction(), &example);
     let algorithm = |path: &&String| !path.contains("/algorithm/");
     assert_eq!(wrong.iter().find(algorithm), None);
-    assert_eq!(
-        json_of(&prediction::parse(example.clone()).expect("the example parses")),
-        example
-    );
+    assert_unchanged(prediction::parse, &example);
 }
 
 #[test]
@@ -103,34 +98,18 @@ fn absent_fields_of_an_ehpa_have_cranes_defaults_and_numbers_need_no_quotes() {
 #[test]
 fn a_conditions_time_moves_only_with_its_status() {
     let mut conditions = Vec::new();
-    let mut set = |holds: bool, reason: &str, now: &str| {
-        let now = now.parse().expect("a time");
-        condition::set(&mut conditions, "Ready", holds.into(), reason, "", now);
-        (
-            conditions[0].reason.clone(),
-            conditions[0].last_transition_time.0.to_string(),
-            conditions.len(),
-        )
-    };
+    let at = |minute: i64| Timestamp::from_second(60 * minute).expect("a time");
     for (holds, reason, now, expected) in [
-        (
-            false,
-            "FailedGetScale",
-            "2026-01-01T00:00:00Z",
-            "2026-01-01T00:00:00Z",
-        ),
-        (
-            false,
-            "ScalingDisabled",
-            "2026-01-01T00:01:00Z",
-            "2026-01-01T00:00:00Z",
-        ),
-        (true, "Fine", "2026-01-01T00:02:00Z", "2026-01-01T00:02:00Z"),
+        (false, "FailedGetScale", 0, 0),
+        (false, "ScalingDisabled", 1, 0),
+        (true, "Fine", 2, 2),
     ] {
-        assert_eq!(
-            set(holds, reason, now),
-            (reason.to_owned(), expected.to_owned(), 1)
-        );
+        condition::set(&mut conditions, "Ready", holds.into(), reason, "", at(now));
+        let [found] = &conditions[..] else {
+            panic!("one condition: {conditions:?}")
+        };
+        assert_eq!(found.reason, reason);
+        assert_eq!(found.last_transition_time.0, at(expected), "{reason}");
     }
 }
 
@@ -155,22 +134,13 @@ fn the_examples_hold_every_field_of_the_schemas() {
 /// Quantities in the examples are canonical: others are rewritten in canonical form.
 #[test]
 fn objects_come_back_as_they_were_read() {
-    assert_eq!(
-        json_of(&vpa::parse(vpa()).expect("the example parses")),
-        vpa()
-    );
-    assert_eq!(
-        json_of(&checkpoint::parse(checkpoint()).expect("the example parses")),
-        checkpoint()
-    );
+    assert_unchanged(vpa::parse, &vpa());
+    assert_unchanged(checkpoint::parse, &checkpoint());
     let minimal = json!({
         "apiVersion": "autoscaling.k8s.io/v1", "kind": "VerticalPodAutoscaler", "metadata": {"name": "web"},
         "spec": {"targetRef": {"kind": "Deployment", "name": "web"}},
     });
-    assert_eq!(
-        json_of(&vpa::parse(minimal.clone()).expect("the example parses")),
-        minimal
-    );
+    assert_unchanged(vpa::parse, &minimal);
 }
 
 #[test]
@@ -239,8 +209,7 @@ fn times_are_written_in_whole_seconds() {
 
 #[test]
 fn statuses_are_patched_whole() {
-    let patch =
-        vpa::status_patch(&VerticalPodAutoscalerStatus::default()).expect("a status is JSON");
+    let patch = put_status(&VerticalPodAutoscalerStatus::default()).expect("a status is JSON");
     assert_eq!(
         json_of(&patch),
         json!([{"op": "add", "path": "/status", "value": {"observedGeneration": 0}}])
@@ -257,44 +226,23 @@ fn statuses_are_patched_whole() {
 
 #[test]
 fn statuses_are_equal_when_they_mean_the_same() {
+    let empty = json!({"observedGeneration": 0, "conditions": []});
+    let no_containers = json!({"recommendation": {"containerRecommendations": []}});
+    let no_recommendation = json!({"recommendation": {}});
+    let cpu = |amount: Value| target(&json!({"cpu": amount}));
+    let noon = no_pods_since("2026-01-01T12:00:00Z");
+    let in_berlin = no_pods_since("2026-01-01T13:00:00+01:00");
+    let later = no_pods_since("2026-01-01T12:00:01Z");
     for (left, right, equal) in [
-        (
-            json!({}),
-            json!({"observedGeneration": 0, "conditions": []}),
-            true,
-        ),
-        (json!({}), json!({"recommendation": {}}), false),
-        (
-            json!({"recommendation": {}}),
-            json!({"recommendation": {"containerRecommendations": []}}),
-            true,
-        ),
-        (
-            target(&json!({"cpu": "1"})),
-            target(&json!({"cpu": "1000m"})),
-            true,
-        ),
-        (
-            target(&json!({"cpu": 1})),
-            target(&json!({"cpu": "1"})),
-            true,
-        ),
-        (
-            target(&json!({"cpu": "1"})),
-            target(&json!({"cpu": "1001m"})),
-            false,
-        ),
-        (target(&json!({"cpu": "0"})), target(&json!({})), false),
-        (
-            no_pods_since("2026-01-01T12:00:00Z"),
-            no_pods_since("2026-01-01T13:00:00+01:00"),
-            true,
-        ),
-        (
-            no_pods_since("2026-01-01T12:00:00Z"),
-            no_pods_since("2026-01-01T12:00:01Z"),
-            false,
-        ),
+        (json!({}), empty, true),
+        (json!({}), no_recommendation.clone(), false),
+        (no_recommendation, no_containers, true),
+        (cpu("1".into()), cpu("1000m".into()), true),
+        (cpu(1.into()), cpu("1".into()), true),
+        (cpu("1".into()), cpu("1001m".into()), false),
+        (cpu("0".into()), target(&json!({})), false),
+        (noon.clone(), in_berlin, true),
+        (noon, later, false),
     ] {
         let [a, b] = [&left, &right].map(|status| {
             serde_json::from_value::<VerticalPodAutoscalerStatus>(status.clone())
@@ -306,41 +254,23 @@ fn statuses_are_equal_when_they_mean_the_same() {
 
 #[test]
 fn an_object_that_does_not_parse_is_named_with_its_field() {
-    let first = "/spec/resourcePolicy/containerPolicies/0";
-    for (pointer, value, expected) in [
-        (
-            format!("{first}/minAllowed/cpu"),
-            json!("1e1.5"),
-            "spec.resourcePolicy.containerPolicies[0].minAllowed",
-        ),
-        (
-            format!("{first}/oomBumpUpRatio"),
-            json!("1.5x"),
-            "spec.resourcePolicy.containerPolicies[0].oomBumpUpRatio",
-        ),
-        (
-            "/spec/updatePolicy/updateMode".into(),
-            json!("Sometimes"),
-            "spec.updatePolicy.updateMode",
-        ),
-        (
-            "/spec/updatePolicy/minReplicas".into(),
-            json!(1.5),
-            "spec.updatePolicy.minReplicas",
-        ),
-        (
-            "/spec/targetRef".into(),
-            json!({"kind": "Deployment"}),
-            "spec.targetRef",
-        ),
-        ("/spec".into(), json!(null), "spec"),
-        (
-            "/status/recommendation/containerRecommendations/0/target".into(),
-            json!({"cpu": "much"}),
-            "status.recommendation.containerRecommendations[0].target",
-        ),
+    let container = "spec.resourcePolicy.containerPolicies[0]";
+    let min_cpu = format!("{container}.minAllowed");
+    let recommended = "status.recommendation.containerRecommendations[0].target";
+    for (within, value, expected) in [
+        ("/cpu", json!("1e1.5"), min_cpu.as_str()),
+        ("", json!("1.5x"), &format!("{container}.oomBumpUpRatio")),
+        ("", json!("Sometimes"), "spec.updatePolicy.updateMode"),
+        ("", json!(1.5), "spec.updatePolicy.minReplicas"),
+        ("", json!({"kind": "Deployment"}), "spec.targetRef"),
+        ("", json!(null), "spec"),
+        ("", json!({"cpu": "much"}), recommended),
     ] {
         let mut object = vpa();
+        let pointer = format!(
+            "/{}{within}",
+            expected.replace(['.', '['], "/").replace(']', "")
+        );
         *object
             .pointer_mut(&pointer)
             .expect("the example has the field") = value;
@@ -377,6 +307,12 @@ fn an_empty_update_mode_is_no_update_mode() {
 
 fn json_of(value: &impl Serialize) -> Value {
     serde_json::to_value(value).expect("objects are JSON")
+}
+
+/// Checks that an object is the same after it was parsed and written.
+fn assert_unchanged<K: Serialize>(parse: fn(Value) -> Result<K, ParseError>, object: &Value) {
+    let parsed = parse(object.clone()).expect("the object parses");
+    assert_eq!(json_of(&parsed), *object);
 }
 
 fn target(target: &Value) -> Value {

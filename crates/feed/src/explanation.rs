@@ -33,39 +33,26 @@ pub struct Explained {
 }
 
 impl From<proto::ExplainRequest> for ExplainQuery {
-    fn from(
-        proto::ExplainRequest {
-            namespace,
-            name,
-            container,
-        }: proto::ExplainRequest,
-    ) -> Self {
+    fn from(request: proto::ExplainRequest) -> Self {
         Self {
-            namespace,
-            name,
-            container,
+            namespace: request.namespace,
+            name: request.name,
+            container: request.container,
         }
     }
 }
 
 impl From<Explained> for proto::ExplainResponse {
-    fn from(
-        Explained {
-            uid,
-            published,
-            is_measured,
-            explanation,
-        }: Explained,
-    ) -> Self {
+    fn from(explained: Explained) -> Self {
         let ContainerExplanation {
             samples,
             lifespan,
             numbers,
-        } = explanation;
+        } = explained.explanation;
         Self {
-            uid,
-            published: Some(container_to_message(&published)),
-            is_measured,
+            uid: explained.uid,
+            published: Some(container_to_message(&explained.published)),
+            is_measured: explained.is_measured,
             samples,
             lifespan_seconds: lifespan.as_secs_f64(),
             explanations: numbers.into_iter().map(number_to_message).collect(),
@@ -77,67 +64,40 @@ impl TryFrom<proto::ExplainResponse> for Explained {
     type Error = MessageError;
 
     fn try_from(message: proto::ExplainResponse) -> Result<Self, MessageError> {
-        let proto::ExplainResponse {
-            uid,
-            published,
-            is_measured,
-            samples,
-            lifespan_seconds,
-            explanations,
-        } = message;
-        let published = published.ok_or(MessageError::Missing("published"))?;
-        let numbers = explanations
-            .iter()
-            .map(number_from_message)
-            .collect::<Result<_, _>>()?;
-        let lifespan = Duration::try_from_secs_f64(lifespan_seconds).unwrap_or_default();
+        let published = message
+            .published
+            .ok_or(MessageError::Missing("published"))?;
+        let numbers = message.explanations.iter().map(number_from_message);
         Ok(Self {
-            uid,
+            uid: message.uid,
             published: container_from_message(published)?,
-            is_measured,
+            is_measured: message.is_measured,
             explanation: ContainerExplanation {
-                samples,
-                lifespan,
-                numbers,
+                samples: message.samples,
+                lifespan: Duration::try_from_secs_f64(message.lifespan_seconds).unwrap_or_default(),
+                numbers: numbers.collect::<Result<_, _>>()?,
             },
         })
     }
 }
 
 fn number_to_message(number: Explanation) -> proto::Explanation {
-    let Explanation {
-        resource,
-        bound,
-        percentile,
-        usage,
-        with_margin,
-        confidence,
-        with_confidence,
-        minimum,
-        at_least_minimum,
-        by_per_vpa_policy,
-        rounded,
-        in_whole_units,
-        capped,
-        capped_by,
-        capped_because,
-    } = number;
     proto::Explanation {
-        resource: resource.as_str().to_owned(),
-        bound: bound_to_message(bound).into(),
-        percentile,
-        usage,
-        with_margin,
-        confidence,
-        with_confidence,
-        minimum,
-        at_least_minimum,
-        by_own_policy: by_per_vpa_policy,
-        rounded: rounded.to_string(),
-        in_whole_units: in_whole_units.to_string(),
-        capped: capped.to_string(),
-        capped_by: cap_to_message(capped_by).into(),
-        capped_because,
+        resource: number.resource.as_str().to_owned(),
+        bound: bound_to_message(number.bound).into(),
+        percentile: number.percentile,
+        usage: number.usage,
+        with_margin: number.with_margin,
+        confidence: number.confidence,
+        with_confidence: number.with_confidence,
+        minimum: number.minimum,
+        at_least_minimum: number.at_least_minimum,
+        by_own_policy: number.by_per_vpa_policy,
+        rounded: number.rounded.to_string(),
+        in_whole_units: number.in_whole_units.to_string(),
+        capped: number.capped.to_string(),
+        capped_by: cap_to_message(number.capped_by).into(),
+        capped_because: number.capped_because,
     }
 }
 

@@ -10,32 +10,20 @@ use crate::quantities::MessageError;
 
 impl From<MetricForecast> for proto::MetricForecast {
     fn from(metric: MetricForecast) -> Self {
-        let MetricForecast {
-            identifier,
-            is_ready,
-            reason,
-            made_at,
-            series,
-        } = metric;
-        let series = series.into_iter().map(|series| {
-            let ForecastSeries {
-                labels,
-                first_second,
-                step_seconds,
-                values,
-            } = series;
-            proto::ForecastSeries {
-                labels: labels.into_iter().collect(),
-                first_second,
-                step_seconds,
-                values,
-            }
-        });
+        let series = metric
+            .series
+            .into_iter()
+            .map(|series| proto::ForecastSeries {
+                labels: series.labels.into_iter().collect(),
+                first_second: series.first_second,
+                step_seconds: series.step_seconds,
+                values: series.values,
+            });
         Self {
-            identifier,
-            is_ready,
-            reason,
-            made_at_ms: made_at.map_or(0, Timestamp::as_millisecond),
+            identifier: metric.identifier,
+            is_ready: metric.is_ready,
+            reason: metric.reason,
+            made_at_ms: metric.made_at.map_or(0, Timestamp::as_millisecond),
             series: series.collect(),
         }
     }
@@ -45,42 +33,28 @@ impl TryFrom<proto::MetricForecast> for MetricForecast {
     type Error = MessageError;
 
     fn try_from(message: proto::MetricForecast) -> Result<Self, MessageError> {
-        let proto::MetricForecast {
-            identifier,
-            is_ready,
-            reason,
-            made_at_ms,
-            series,
-        } = message;
         let read = |series: proto::ForecastSeries| {
-            let proto::ForecastSeries {
-                labels,
-                first_second,
-                step_seconds,
-                values,
-            } = series;
-            if let Some(value) = values.iter().find(|value| !value.is_finite()) {
+            if let Some(value) = series.values.iter().find(|value| !value.is_finite()) {
                 return Err(MessageError::Number {
-                    field: format!("{identifier}.values"),
+                    field: format!("{}.values", message.identifier),
                     value: value.to_string(),
                 });
             }
             Ok(ForecastSeries {
-                labels: labels.into_iter().collect(),
-                first_second,
-                step_seconds,
-                values,
+                labels: series.labels.into_iter().collect(),
+                first_second: series.first_second,
+                step_seconds: series.step_seconds,
+                values: series.values,
             })
         };
-        let series = series.into_iter().map(read).collect::<Result<_, _>>()?;
-        let made_at = Timestamp::from_millisecond(made_at_ms)
-            .ok()
-            .filter(|_| made_at_ms != 0);
+        let series = message.series.into_iter().map(read);
+        let series = series.collect::<Result<_, _>>()?;
+        let made_at = Timestamp::from_millisecond(message.made_at_ms).ok();
         Ok(Self {
-            identifier,
-            is_ready,
-            reason,
-            made_at,
+            identifier: message.identifier,
+            is_ready: message.is_ready,
+            reason: message.reason,
+            made_at: made_at.filter(|_| message.made_at_ms != 0),
             series,
         })
     }

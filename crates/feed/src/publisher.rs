@@ -132,18 +132,11 @@ pub struct LeaderTerm<V: Topic = Recommendation> {
 impl<V: Topic> LeaderTerm<V> {
     /// Replaces all values, leaving out those above 1 MiB. Equal values notify no reader.
     pub fn reset(&self, values: impl IntoIterator<Item = V>, now: Timestamp) {
-        let values = values
-            .into_iter()
-            .filter(|value| self.publisher.fits(value));
-        let values: BTreeMap<Key, _> = values
-            .map(|value| (Key::from(value.uid()), Arc::new(value)))
-            .collect();
-        let revision = {
-            let mut store = self.publisher.lock();
-            store.reset(values, now);
-            store.revision()
-        };
-        self.publisher.publish(|_| Some(self.number), revision);
+        let values = values.into_iter();
+        let values = values.filter(|value| self.publisher.fits(value));
+        let entry = |value: V| (Key::from(value.uid()), Arc::new(value));
+        let values: BTreeMap<Key, _> = values.map(entry).collect();
+        self.change(|_| Some(self.number), |store| store.reset(values, now));
     }
 
     /// Publishes one value. A value above 1 MiB deletes its predecessor.
@@ -151,23 +144,27 @@ impl<V: Topic> LeaderTerm<V> {
         if !self.publisher.fits(&value) {
             return self.delete(value.uid(), now);
         }
-        let revision = {
-            let mut store = self.publisher.lock();
-            let key = value.uid().to_owned();
-            store.apply(&key, Arc::new(value), now);
-            store.revision()
-        };
-        self.publisher.publish(|term| term, revision);
+        let uid = value.uid().to_owned();
+        self.change(|term| term, |store| store.apply(&uid, Arc::new(value), now));
     }
 
     /// Publishes the deletion of an object.
     pub fn delete(&self, uid: &str, now: Timestamp) {
+        self.change(|term| term, |store| store.delete(uid, now));
+    }
+
+    /// Changes the store, then notifies the readers of this term.
+    fn change(
+        &self,
+        term: impl FnOnce(Option<u64>) -> Option<u64>,
+        change: impl FnOnce(&mut VersionedStore<Arc<V>>),
+    ) {
         let revision = {
             let mut store = self.publisher.lock();
-            store.delete(uid, now);
+            change(&mut store);
             store.revision()
         };
-        self.publisher.publish(|term| term, revision);
+        self.publisher.publish(term, revision);
     }
 }
 

@@ -2,7 +2,6 @@
 
 mod topic;
 
-use jiff::Timestamp;
 use model::ContainerRecommendation;
 
 use crate::proto;
@@ -23,75 +22,14 @@ pub struct Recommendation {
     pub recommendation: model::Recommendation,
 }
 
-impl Recommendation {
-    /// The protocol message, with revision and time of the change.
-    pub fn to_message(&self, revision: u64, changed_at: Timestamp) -> proto::Recommendation {
-        let Self {
-            uid,
-            namespace,
-            name,
-            observed_generation,
-            recommendation,
-        } = self;
-        proto::Recommendation {
-            uid: uid.clone(),
-            namespace: namespace.clone(),
-            name: name.clone(),
-            observed_generation: *observed_generation,
-            revision,
-            changed_at_ms: changed_at.as_millisecond(),
-            containers: recommendation
-                .containers
-                .iter()
-                .map(container_to_message)
-                .collect(),
-        }
-    }
-}
-
-impl TryFrom<proto::Recommendation> for Recommendation {
-    type Error = MessageError;
-
-    fn try_from(message: proto::Recommendation) -> Result<Self, MessageError> {
-        let proto::Recommendation {
-            uid,
-            namespace,
-            name,
-            observed_generation,
-            revision: _,
-            changed_at_ms: _,
-            containers,
-        } = message;
-        let containers = containers
-            .into_iter()
-            .map(container_from_message)
-            .collect::<Result<_, _>>()?;
-        let recommendation = model::Recommendation { containers };
-        Ok(Self {
-            uid,
-            namespace,
-            name,
-            observed_generation,
-            recommendation,
-        })
-    }
-}
-
 /// Converts one container to its protocol form.
 pub fn container_to_message(container: &ContainerRecommendation) -> proto::ContainerRecommendation {
-    let ContainerRecommendation {
-        container_name,
-        target,
-        lower_bound,
-        upper_bound,
-        uncapped_target,
-    } = container;
     proto::ContainerRecommendation {
-        name: container_name.clone(),
-        target: to_map(target),
-        lower_bound: to_map(lower_bound),
-        upper_bound: to_map(upper_bound),
-        uncapped_target: to_map(uncapped_target),
+        name: container.container_name.clone(),
+        target: to_map(&container.target),
+        lower_bound: to_map(&container.lower_bound),
+        upper_bound: to_map(&container.upper_bound),
+        uncapped_target: to_map(&container.uncapped_target),
     }
 }
 
@@ -99,27 +37,24 @@ pub fn container_to_message(container: &ContainerRecommendation) -> proto::Conta
 pub fn container_from_message(
     message: proto::ContainerRecommendation,
 ) -> Result<ContainerRecommendation, MessageError> {
-    let proto::ContainerRecommendation {
-        name,
-        target,
-        lower_bound,
-        upper_bound,
-        uncapped_target,
-    } = message;
+    let name = message.name;
+    let list = |map, field: &str| to_list(map, &format!("{name}.{field}"));
     Ok(ContainerRecommendation {
-        target: to_list(target, &format!("{name}.target"))?,
-        lower_bound: to_list(lower_bound, &format!("{name}.lower_bound"))?,
-        upper_bound: to_list(upper_bound, &format!("{name}.upper_bound"))?,
-        uncapped_target: to_list(uncapped_target, &format!("{name}.uncapped_target"))?,
+        target: list(message.target, "target")?,
+        lower_bound: list(message.lower_bound, "lower_bound")?,
+        upper_bound: list(message.upper_bound, "upper_bound")?,
+        uncapped_target: list(message.uncapped_target, "uncapped_target")?,
         container_name: name,
     })
 }
 
 #[cfg(test)]
 mod tests {
+    use jiff::Timestamp;
     use model::{Cpu, Memory, ResourceList};
 
     use super::*;
+    use crate::topic::Topic as _;
 
     fn recommendation() -> Recommendation {
         let list = |millicores, bytes| {
@@ -152,7 +87,7 @@ mod tests {
             (message.revision, message.changed_at_ms),
             (5, 1_700_000_000_123)
         );
-        assert_eq!(Recommendation::try_from(message), Ok(value));
+        assert_eq!(Recommendation::from_message(message), Ok(value));
     }
 
     #[test]
@@ -161,7 +96,7 @@ mod tests {
         message.containers[0]
             .target
             .insert("cpu".to_owned(), "much".to_owned());
-        let error = Recommendation::try_from(message).unwrap_err();
+        let error = Recommendation::from_message(message).unwrap_err();
         assert_eq!(
             error.to_string(),
             "app.target.cpu: \"much\" is not a quantity"

@@ -1,7 +1,7 @@
 //! gRPC server on an open port: feed, health and reflection over mutual TLS.
 
+mod allowed_clients;
 mod connection;
-mod names;
 mod service;
 mod watch;
 
@@ -24,7 +24,7 @@ use crate::publisher::Publisher;
 use connection::{Acceptor, Peer};
 use service::Service;
 
-pub use names::{AllowedClients, NameError};
+pub use allowed_clients::{AllowedClients, NameError};
 
 /// Explains a recommendation, or returns `None` for an unknown container. May block.
 pub type Explainer = Arc<dyn Fn(&ExplainQuery) -> Option<Explained> + Send + Sync>;
@@ -96,28 +96,20 @@ impl Server {
         listener: TcpListener,
         shutdown: CancellationToken,
     ) -> Result<(), ServeError> {
+        let service = Service::new(&self, shutdown.clone());
         let Self {
             publisher,
-            forecasts,
-            explainer,
             tls,
             allowed,
             limits,
             metrics,
+            ..
         } = self;
         let (health, health_service) = tonic_health::server::health_reporter();
         let reflection = tonic_reflection::server::Builder::configure()
             .register_encoded_file_descriptor_set(DESCRIPTION)
             .register_encoded_file_descriptor_set(tonic_health::pb::FILE_DESCRIPTOR_SET)
             .build_v1()?;
-        let service = Service::new(
-            publisher.clone(),
-            forecasts,
-            explainer,
-            limits,
-            metrics.clone(),
-            shutdown.clone(),
-        );
         let feed = FeedServer::new(service).max_decoding_message_size(limits.request_bytes);
         let refusals = metrics.clone();
         let connections = Acceptor {
@@ -164,11 +156,8 @@ pub enum ServeError {
 
 /// Admits calls of allowed clients. Refused clients get the reason, for their operators.
 fn admit(request: Request<()>, metrics: &Metrics) -> Result<Request<()>, Status> {
-    if request
-        .extensions()
-        .get::<Peer>()
-        .is_some_and(|peer| peer.is_allowed)
-    {
+    let peer = request.extensions().get::<Peer>();
+    if peer.is_some_and(|peer| peer.is_allowed) {
         return Ok(request);
     }
     metrics.refused(Refusal::Name);
@@ -188,11 +177,8 @@ async fn report_health(publisher: Publisher, health: tonic_health::server::Healt
         } else {
             health.set_not_serving::<FeedServer<Service>>().await;
         }
-        if state
-            .wait_for(|now| now.term.is_some() != leads)
-            .await
-            .is_err()
-        {
+        let changed = state.wait_for(|now| now.term.is_some() != leads).await;
+        if changed.is_err() {
             return;
         }
     }

@@ -1,4 +1,5 @@
-//! Differences between the feed's streams: the kind of value and its protocol messages.
+//! Kind of value in a stream, a recommendation or a forecast: its protocol messages, identity and
+//! size.
 
 use std::fmt::Debug;
 use std::future::Future;

@@ -3,8 +3,8 @@
 //! Every change gets the next revision, and a key appears in the order of changes only at its
 //! latest revision. A reader is a cursor into that order, so its memory does not depend on its
 //! backlog, and changes that it is too slow for coalesce. A new reader first lists the keys, so
-//! that it meets every lasting key however fast values change, and then watches the changes since
-//! its start. A limited number of deletions is kept; a reader behind the compacted ones starts
+//! that it receives every key that exists throughout, however fast values change, and then watches
+//! the changes since its start. A limited number of deletions is kept; a reader behind the compacted ones starts
 //! again.
 
 use std::collections::BTreeMap;

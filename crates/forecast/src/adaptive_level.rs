@@ -1,5 +1,5 @@
-//! Share of past errors at which a quantile is read, adapted until the quantile is exceeded as
-//! often as it should be.
+//! Adaptive conformal level: the share of past errors at which a quantile is read, adapted until
+//! the quantile is exceeded as often as it should be.
 //!
 //! `tail = (1 - q) exp(-l)`, and after each evaluated slot
 //! `l <- decay l + step (miss - (1 - q)) / (1 - q)`. A horizon without a miss widens the tail by

@@ -69,18 +69,10 @@ impl Forecaster {
             .iter()
             .map(|seconds| grid.ahead(*seconds))
             .collect::<Result<Vec<_>, _>>()?;
-        let samples = || {
-            history
-                .points()
-                .iter()
-                .filter(|(_, value)| value.is_finite())
-        };
-        let first = samples()
-            .next()
-            .ok_or(ForecastError::NoSamples)?
-            .0
-            .as_second();
-        let first_slot = grid.slot(first);
+        let points = history.points();
+        let samples = || points.iter().filter(|(_, value)| value.is_finite());
+        let (first, _) = samples().next().ok_or(ForecastError::NoSamples)?;
+        let first_slot = grid.slot(first.as_second());
         let day_end = first_slot + grid.per_day as i64;
         let (mut sum, mut count) = (0.0, 0_u32);
         for (_, value) in samples().take_while(|(at, _)| grid.slot(at.as_second()) < day_end) {
@@ -93,13 +85,8 @@ impl Forecaster {
             // After a gap of fourteen days nothing of the state is usable, so learning restarts
             // behind it.
             if forecaster.observe(*at, *value) == Err(ObserveError::Gap) {
-                let after = history
-                    .points()
-                    .iter()
-                    .filter(|(later, _)| later >= at)
-                    .copied()
-                    .collect();
-                return Self::fit(&Series::new(after), config);
+                let after = points.iter().filter(|(later, _)| later >= at).copied();
+                return Self::fit(&Series::new(after.collect()), config);
             }
         }
         Ok(forecaster)
@@ -159,13 +146,11 @@ impl Forecaster {
         }
         while self.open_slot.slot < slot {
             let next = self.open_slot.slot + 1;
-            let complete = std::mem::replace(
-                &mut self.open_slot,
-                OpenSlot {
-                    slot: next,
-                    ..OpenSlot::default()
-                },
-            );
+            let opened = OpenSlot {
+                slot: next,
+                ..OpenSlot::default()
+            };
+            let complete = std::mem::replace(&mut self.open_slot, opened);
             self.push(complete.mean());
         }
         Ok(())
@@ -202,15 +187,12 @@ impl Forecaster {
     /// Between two horizons the errors of the longer one are used.
     pub fn forecast(&self, ahead_seconds: u32) -> Result<Forecast, ForecastError> {
         let slots = self.grid.ahead(ahead_seconds)?;
-        let longer = self
-            .horizons
-            .iter()
-            .filter(|horizon| horizon.slots >= slots);
-        let horizon = longer
-            .min_by_key(|horizon| horizon.slots)
-            .ok_or(ForecastError::Horizon {
-                seconds: ahead_seconds,
-            })?;
+        let too_far = ForecastError::Horizon {
+            seconds: ahead_seconds,
+        };
+        let horizons = self.horizons.iter();
+        let longer = horizons.filter(|horizon| horizon.slots >= slots);
+        let horizon = longer.min_by_key(|horizon| horizon.slots).ok_or(too_far)?;
         self.check_history(horizon.slots)?;
         let target = self
             .seasons
@@ -276,10 +258,9 @@ impl Forecaster {
 
     /// Start of a slot.
     fn time(&self, slot: usize) -> Option<Timestamp> {
-        Timestamp::from_second(
-            (self.first_slot + slot as i64).checked_mul(i64::from(self.grid.slot_seconds))?,
-        )
-        .ok()
+        let slot = self.first_slot + slot as i64;
+        let second = slot.checked_mul(i64::from(self.grid.slot_seconds))?;
+        Timestamp::from_second(second).ok()
     }
 }
 
@@ -316,21 +297,13 @@ mod tests {
         slots[..=target - ahead]
             .iter()
             .for_each(|value| forecaster.push(*value));
-        let horizon = forecaster
-            .horizons
-            .iter()
+        let mut horizons = forecaster.horizons.iter();
+        let horizon = horizons
             .find(|horizon| horizon.slots == ahead)
             .expect("planned");
-        let position = forecaster
-            .seasons
-            .ahead(ahead)
-            .expect("not before the first");
-        let point = horizon.estimate(
-            &forecaster.seasons,
-            &forecaster.recent,
-            forecaster.range,
-            position,
-        );
+        let (seasons, range) = (&forecaster.seasons, forecaster.range);
+        let position = seasons.ahead(ahead).expect("not before the first");
+        let point = horizon.estimate(seasons, &forecaster.recent, range, position);
         let found = point.forecast * forecaster.unit;
         assert!(
             (found - expected).abs() <= tolerance * expected,

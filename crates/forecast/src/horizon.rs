@@ -310,16 +310,15 @@ impl Horizon {
             .baseline_guard
             .as_ref()
             .and_then(|guard| guard.replacement(&member_forecasts));
-        let Some(which) = replacement else {
-            return PointForecast {
-                forecast: mixed,
-                mixed,
-                weights,
-            };
+        let (forecast, weights) = match replacement {
+            None => (mixed, weights),
+            Some(which) => {
+                let weights = std::array::from_fn(|part| f64::from(u8::from(part == which)));
+                (mix(weights), weights)
+            }
         };
-        let weights = std::array::from_fn(|part| f64::from(u8::from(part == which)));
         PointForecast {
-            forecast: mix(weights),
+            forecast,
             mixed,
             weights,
         }

@@ -1,4 +1,4 @@
-//! Forecasts and the errors that replace them.
+//! Result types: forecasts, and the errors in their place.
 
 use jiff::{SignedDuration, Timestamp};
 use thiserror::Error;

@@ -311,9 +311,8 @@ impl QuantileEstimate {
 
     /// The quantiles, or `None` without any recipe.
     pub(crate) fn quantiles(&self) -> Option<[f64; SHARES.len()]> {
-        self.is_available()
-            .contains(&true)
-            .then(|| self.quantiles.map(f64::from))
+        let is_any = self.is_available().contains(&true);
+        is_any.then(|| self.quantiles.map(f64::from))
     }
 }
 
@@ -331,27 +330,17 @@ mod tests {
         };
         for middle in 0..=values.len() {
             let (a, b) = values.split_at(middle);
-            assert_eq!(
-                merged(of(a), of(b)).map(f32::to_bits),
-                expected.map(f32::to_bits),
-                "{a:?} and {b:?}"
-            );
+            let found = merged(of(a), of(b)).map(f32::to_bits);
+            assert_eq!(found, expected.map(f32::to_bits), "{a:?} and {b:?}");
         }
     }
 
     #[test]
     fn the_largest_of_two_lists_are_those_of_all() {
-        check(
-            [1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0],
-            [8.0, 7.0, 6.0, 5.0],
-        );
-        check(
-            [8.0, 1.0, 7.0, 2.0, 6.0, 3.0, 5.0, 4.0],
-            [8.0, 7.0, 6.0, 5.0],
-        );
-        check(
-            [-1.0, 4.0, 4.0, -9.0, 2.0, 4.0, -3.0, 0.0],
-            [4.0, 4.0, 4.0, 2.0],
-        );
+        let largest = [8.0, 7.0, 6.0, 5.0];
+        check([1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0], largest);
+        check([8.0, 1.0, 7.0, 2.0, 6.0, 3.0, 5.0, 4.0], largest);
+        let with_equal = [-1.0, 4.0, 4.0, -9.0, 2.0, 4.0, -3.0, 0.0];
+        check(with_equal, [4.0, 4.0, 4.0, 2.0]);
     }
 }

@@ -1,6 +1,6 @@
 //! Share of the present deviation from the daily profile that persists until the forecast slot, and
 //! the better template of yesterday and last week. Least squares with decay (half-life 14 days),
-//! regularised towards a plain guess, with large errors weighted less.
+//! regularised towards a fixed prior, with large errors weighted less.
 //!
 //! `(G + rho I) beta = v + rho b` with `G` and `v` the decayed sums of `w x x'` and `w tau x`.
 

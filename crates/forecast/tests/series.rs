@@ -13,19 +13,20 @@ fn at(minute: i64) -> Timestamp {
 }
 
 fn config() -> ForecastConfig {
+    with(60, &[300, HOUR, DAY])
+}
+
+fn with(step_seconds: u32, horizons_seconds: &[u32]) -> ForecastConfig {
     ForecastConfig {
-        step_seconds: 60,
-        horizons_seconds: vec![300, HOUR, DAY],
+        step_seconds,
+        horizons_seconds: horizons_seconds.to_vec(),
     }
 }
 
 /// One sample a minute for a number of days.
 fn series(days: i64, value: impl Fn(i64) -> Option<f64>) -> Series {
-    Series::new(
-        (0..days * 1440)
-            .filter_map(|minute| Some((at(minute), value(minute)?)))
-            .collect(),
-    )
+    let samples = (0..days * 1440).filter_map(|minute| Some((at(minute), value(minute)?)));
+    Series::new(samples.collect())
 }
 
 fn daily(minute: i64) -> f64 {
@@ -51,11 +52,8 @@ fn check(series: &Series, ahead_seconds: u32, expected: f64, tolerance: f64) -> 
         (found - expected).abs() <= tolerance,
         "{ahead_seconds} s ahead: {found} for {expected}"
     );
-    assert!(
-        forecast.expected <= forecast.p90
-            && forecast.p90 <= forecast.p95
-            && forecast.p95 <= forecast.p99
-    );
+    let ascending = [found, forecast.p90, forecast.p95, forecast.p99];
+    assert!(ascending.is_sorted(), "{ascending:?}");
     forecast
 }
 
@@ -98,36 +96,21 @@ fn a_gap_of_a_day_does_no_harm() {
 #[test]
 fn what_never_changes_stays() {
     for value in [0.0, 7.0, -7.0, 1e13, 1e-11] {
-        let forecast = check(
-            &series(4, |_| Some(value)),
-            HOUR,
-            value,
-            1e-6 * f64::abs(value),
-        );
-        assert!(
-            (forecast.p99 - value).abs() <= 0.02 * f64::abs(value) + 1e-9,
-            "{forecast:?}"
-        );
+        let size = f64::abs(value);
+        let forecast = check(&series(4, |_| Some(value)), HOUR, value, 1e-6 * size);
+        let off = (forecast.p99 - value).abs();
+        assert!(off <= 0.02 * size + 1e-9, "{forecast:?}");
     }
 }
 
 #[test]
 fn parts_are_shares_of_one() {
-    let forecast = check(
-        &series(9, |minute| Some(daily(minute))),
-        HOUR,
-        daily(9 * 1440 + 60),
-        8.0,
-    );
-    assert!((forecast.weights.iter().map(|(_, share)| share).sum::<f64>() - 1.0).abs() < 1e-9);
-    assert!(
-        forecast
-            .weights
-            .iter()
-            .all(|(part, share)| *part != Member::Last || *share < 0.1),
-        "{:?}",
-        forecast.weights
-    );
+    let history = series(9, |minute| Some(daily(minute)));
+    let weights = check(&history, HOUR, daily(9 * 1440 + 60), 8.0).weights;
+    let sum: f64 = weights.iter().map(|(_, share)| share).sum();
+    assert!((sum - 1.0).abs() < 1e-9);
+    let is_low = |(part, share): &(Member, f64)| *part != Member::Last || *share < 0.1;
+    assert!(weights.iter().all(is_low), "{weights:?}");
 }
 
 #[test]
@@ -135,10 +118,8 @@ fn too_little_history_is_no_forecast() {
     let check = |days: i64, value: &dyn Fn(i64) -> Option<f64>, ahead: u32, expected: bool| {
         let found = learnt(&series(days, value)).forecast(ahead);
         let is_too_little = matches!(found, Err(ForecastError::TooLittle { .. }));
-        assert_eq!(
-            is_too_little, expected,
-            "{days} days, {ahead} s ahead: {found:?}"
-        );
+        let context = format!("{days} days, {ahead} s ahead: {found:?}");
+        assert_eq!(is_too_little, expected, "{context}");
     };
     let sparse = |minute: i64| (minute % 60 < 20).then(|| daily(minute));
     check(1, &|minute| Some(daily(minute)), 300, true);
@@ -147,46 +128,25 @@ fn too_little_history_is_no_forecast() {
     check(2, &|minute| Some(daily(minute)), DAY, true);
     check(3, &|minute| Some(daily(minute)), DAY, false);
     check(3, &sparse, HOUR, true);
-    let nothing = Forecaster::fit(&Series::default(), &config()).err();
-    assert_eq!(nothing, Some(ForecastError::NoSamples));
-    let not_numbers = series(3, |_| Some(f64::NAN));
-    assert_eq!(
-        Forecaster::fit(&not_numbers, &config()).err(),
-        Some(ForecastError::NoSamples)
-    );
+    for unusable in [Series::default(), series(3, |_| Some(f64::NAN))] {
+        let error = Forecaster::fit(&unusable, &config()).err();
+        assert_eq!(error, Some(ForecastError::NoSamples));
+    }
 }
 
 #[test]
 fn what_was_not_asked_for_is_refused() {
     let history = series(4, |minute| Some(daily(minute)));
-    let hour = ForecastConfig {
-        step_seconds: 60,
-        horizons_seconds: vec![HOUR],
-    };
-    let forecaster = Forecaster::fit(&history, &hour).expect("there are samples");
-    assert_eq!(
-        forecaster.forecast(DAY),
-        Err(ForecastError::Horizon { seconds: DAY })
-    );
+    let forecaster = Forecaster::fit(&history, &with(60, &[HOUR])).expect("there are samples");
+    let too_far = Err(ForecastError::Horizon { seconds: DAY });
+    assert_eq!(forecaster.forecast(DAY), too_far);
     for step_seconds in [0, 350, 7 * 60 * 60] {
-        let config = ForecastConfig {
-            step_seconds,
-            horizons_seconds: vec![HOUR],
-        };
-        assert_eq!(
-            Forecaster::fit(&history, &config).err(),
-            Some(ForecastError::Step { step_seconds })
-        );
+        let error = Forecaster::fit(&history, &with(step_seconds, &[HOUR])).err();
+        assert_eq!(error, Some(ForecastError::Step { step_seconds }));
     }
     for seconds in [0, DAY + 1, u32::MAX] {
-        let config = ForecastConfig {
-            step_seconds: 60,
-            horizons_seconds: vec![seconds],
-        };
-        assert_eq!(
-            Forecaster::fit(&history, &config).err(),
-            Some(ForecastError::Horizon { seconds })
-        );
+        let error = Forecaster::fit(&history, &with(60, &[seconds])).err();
+        assert_eq!(error, Some(ForecastError::Horizon { seconds }));
     }
 }
 
@@ -202,10 +162,8 @@ fn learning_at_once_and_slot_by_slot_give_the_same() {
     live.advance(at(5 * 1440)).expect("no gap");
     assert_eq!(live.forecast(HOUR), learnt(&history).forecast(HOUR));
     assert_eq!(live.observe(at(0), 1.0), Err(ObserveError::Late));
-    assert_eq!(
-        live.observe(at(5 * 1440), f64::INFINITY),
-        Err(ObserveError::NotFinite)
-    );
+    let infinite = live.observe(at(5 * 1440), f64::INFINITY);
+    assert_eq!(infinite, Err(ObserveError::NotFinite));
     assert_eq!(live.advance(at(20 * 1440)), Err(ObserveError::Gap));
 }
 

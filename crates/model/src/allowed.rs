@@ -1,4 +1,4 @@
-//! Values that a container policy allows.
+//! Bounds and controlled values of a container's resource policy.
 
 use crate::ResourceList;
 

@@ -41,28 +41,17 @@ pub struct NodeTraits<'a> {
 impl NodeConstraints {
     /// Whether the pod may run on a node.
     pub fn allow(&self, node: NodeTraits) -> bool {
-        let NodeTraits {
-            name,
-            labels,
-            taints,
-            extended,
-        } = node;
-        self.selector
-            .iter()
-            .all(|(key, value)| labels.get(key) == Some(value))
+        let has_label = |(key, value)| node.labels.get(key) == Some(value);
+        let is_met = |term: &NodeTerm| term.holds(node.name, node.labels);
+        let is_tolerated = |taint| self.tolerations.iter().any(|it| it.covers(taint));
+        let has_amount = |(name, least)| node.extended.get(name) >= Some(least);
+        self.selector.iter().all(has_label)
             && self
                 .terms
                 .as_ref()
-                .is_none_or(|terms| terms.iter().any(|term| term.holds(name, labels)))
-            && taints.iter().all(|taint| {
-                self.tolerations
-                    .iter()
-                    .any(|toleration| toleration.covers(taint))
-            })
-            && self
-                .extended
-                .iter()
-                .all(|(name, least)| extended.get(name) >= Some(least))
+                .is_none_or(|terms| terms.iter().any(is_met))
+            && node.taints.iter().all(is_tolerated)
+            && self.extended.iter().all(has_amount)
     }
 }
 
@@ -95,22 +84,16 @@ mod tests {
             taints,
             extended: &gpus("4"),
         };
-        assert_eq!(
-            constraints.allow(node),
-            expected,
-            "{constraints:?} {taints:?}"
-        );
+        let found = constraints.allow(node);
+        assert_eq!(found, expected, "{constraints:?} {taints:?}");
     }
 
     fn by_terms(terms: &[NodeTerm], expected: bool) {
-        check(
-            &NodeConstraints {
-                terms: Some(terms.to_vec()),
-                ..NodeConstraints::default()
-            },
-            &[],
-            expected,
-        );
+        let constraints = NodeConstraints {
+            terms: Some(terms.to_vec()),
+            ..NodeConstraints::default()
+        };
+        check(&constraints, &[], expected);
     }
 
     #[test]
@@ -128,47 +111,28 @@ mod tests {
     #[test]
     fn a_node_meets_one_term_in_all_its_parts() {
         use NodeOperator::{DoesNotExist, Exists, GreaterThan, In, LessThan, NotIn};
+        for (key, operator, values, expected) in [
+            ("pool", In, &["big", "huge"][..], true),
+            ("pool", NotIn, &["big"], false),
+            ("zone", NotIn, &["a"], true),
+            ("cores", GreaterThan, &["15"], true),
+            ("cores", LessThan, &["16"], false),
+            ("pool", GreaterThan, &["1"], false),
+        ] {
+            by_terms(
+                &[term(&[requirement(key, operator, values)], &[])],
+                expected,
+            );
+        }
+        for (operator, expected) in [(In, true), (NotIn, false)] {
+            let name = requirement("metadata.name", operator, &["n1"]);
+            by_terms(&[term(&[], &[name])], expected);
+        }
         let big = requirement("pool", In, &["big", "huge"]);
-        by_terms(&[term(std::slice::from_ref(&big), &[])], true);
-        by_terms(&[term(&[requirement("pool", NotIn, &["big"])], &[])], false);
-        by_terms(&[term(&[requirement("zone", NotIn, &["a"])], &[])], true);
-        by_terms(
-            &[term(
-                &[
-                    requirement("pool", Exists, &[]),
-                    requirement("zone", DoesNotExist, &[]),
-                ],
-                &[],
-            )],
-            true,
-        );
-        by_terms(
-            &[term(&[requirement("cores", GreaterThan, &["15"])], &[])],
-            true,
-        );
-        by_terms(
-            &[term(&[requirement("cores", LessThan, &["16"])], &[])],
-            false,
-        );
-        by_terms(
-            &[term(&[requirement("pool", GreaterThan, &["1"])], &[])],
-            false,
-        );
-        by_terms(
-            &[term(&[], &[requirement("metadata.name", In, &["n1"])])],
-            true,
-        );
-        by_terms(
-            &[term(&[], &[requirement("metadata.name", NotIn, &["n1"])])],
-            false,
-        );
-        by_terms(
-            &[
-                term(&[big.clone(), requirement("zone", Exists, &[])], &[]),
-                term(&[big], &[]),
-            ],
-            true,
-        );
+        let [pool, zone] = ["pool", "zone"].map(|key| requirement(key, Exists, &[]));
+        let no_zone = requirement("zone", DoesNotExist, &[]);
+        by_terms(&[term(&[pool, no_zone], &[])], true);
+        by_terms(&[term(&[big.clone(), zone], &[]), term(&[big], &[])], true);
         by_terms(&[term(&[], &[])], false);
         by_terms(&[], false);
     }
@@ -187,15 +151,8 @@ mod tests {
         };
         check(&need(gpus("4")), &[], true);
         check(&need(gpus("5")), &[], false);
-        check(
-            &need(
-                [("example.com/fpga".into(), Quantity::from_milli(1000))]
-                    .into_iter()
-                    .collect(),
-            ),
-            &[],
-            false,
-        );
+        let fpga = [("example.com/fpga".into(), Quantity::from_milli(1000))];
+        check(&need(fpga.into_iter().collect()), &[], false);
     }
 
     #[test]
@@ -213,36 +170,17 @@ mod tests {
             }],
             ..NodeConstraints::default()
         };
-        check(
-            &NodeConstraints::default(),
-            &[taint(Effect::NoSchedule)],
-            false,
-        );
-        check(
-            &tolerate("gpu", Some("a100"), None),
-            &[taint(Effect::NoSchedule)],
-            true,
-        );
-        check(
-            &tolerate("gpu", Some("t4"), None),
-            &[taint(Effect::NoSchedule)],
-            false,
-        );
-        check(
-            &tolerate("gpu", None, Some(Effect::NoSchedule)),
-            &[taint(Effect::NoSchedule)],
-            true,
-        );
-        check(
-            &tolerate("gpu", None, Some(Effect::NoSchedule)),
-            &[taint(Effect::NoExecute)],
-            false,
-        );
-        check(&tolerate("", None, None), &[taint(Effect::NoExecute)], true);
-        check(
-            &tolerate("other", None, None),
-            &[taint(Effect::NoExecute)],
-            false,
-        );
+        let (no_schedule, no_execute) = (Effect::NoSchedule, Effect::NoExecute);
+        check(&NodeConstraints::default(), &[taint(no_schedule)], false);
+        for (key, value, tolerated, effect, expected) in [
+            ("gpu", Some("a100"), None, no_schedule, true),
+            ("gpu", Some("t4"), None, no_schedule, false),
+            ("gpu", None, Some(no_schedule), no_schedule, true),
+            ("gpu", None, Some(no_schedule), no_execute, false),
+            ("", None, None, no_execute, true),
+            ("other", None, None, no_execute, false),
+        ] {
+            check(&tolerate(key, value, tolerated), &[taint(effect)], expected);
+        }
     }
 }

@@ -20,11 +20,8 @@ pub struct Labels(Box<[(Box<str>, Box<str>)]>);
 impl Labels {
     /// The value of a label.
     pub fn get(&self, key: &str) -> Option<&str> {
-        let index = self
-            .0
-            .binary_search_by(|(other, _)| (**other).cmp(key))
-            .ok()?;
-        Some(&self.0[index].1)
+        let found = self.0.binary_search_by(|(other, _)| (**other).cmp(key));
+        Some(&self.0[found.ok()?].1)
     }
 
     /// Keys and values in order of the keys.
@@ -40,23 +37,15 @@ impl Labels {
 
 impl From<BTreeMap<String, String>> for Labels {
     fn from(labels: BTreeMap<String, String>) -> Self {
-        Self(
-            labels
-                .into_iter()
-                .map(|(key, value)| (key.into(), value.into()))
-                .collect(),
-        )
+        let pair = |(key, value): (String, String)| (key.into(), value.into());
+        Self(labels.into_iter().map(pair).collect())
     }
 }
 
 impl<K: Into<String>, V: Into<String>> FromIterator<(K, V)> for Labels {
     fn from_iter<I: IntoIterator<Item = (K, V)>>(labels: I) -> Self {
-        Self::from(
-            labels
-                .into_iter()
-                .map(|(key, value)| (key.into(), value.into()))
-                .collect::<BTreeMap<_, _>>(),
-        )
+        let pair = |(key, value): (K, V)| (key.into(), value.into());
+        Self::from(labels.into_iter().map(pair).collect::<BTreeMap<_, _>>())
     }
 }
 
@@ -90,10 +79,8 @@ mod tests {
     fn labels_are_sorted_found_and_printed_by_key() {
         let labels: Labels = [("tier", "back"), ("app", "web")].into_iter().collect();
         assert_eq!(labels.to_string(), "app=web,tier=back");
-        assert_eq!(
-            (labels.get("tier"), labels.get("other")),
-            (Some("back"), None)
-        );
+        assert_eq!(labels.get("tier"), Some("back"));
+        assert_eq!(labels.get("other"), None);
     }
 
     #[test]

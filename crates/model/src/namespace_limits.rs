@@ -81,34 +81,25 @@ mod tests {
             max: list(max),
             default: list(default),
         };
-        assert_eq!(
-            Limits::merged(items.iter().copied().map(limits)),
-            expected.map(limits),
-            "{items:?}"
-        );
+        let found = Limits::merged(items.iter().copied().map(limits));
+        assert_eq!(found, expected.map(limits), "{items:?}");
     }
 
     #[test]
     fn the_highest_minimum_the_lowest_maximum_and_the_last_defaults_count() {
+        let (one, two): (List, List) = (Some(&[("cpu", "1")]), Some(&[("cpu", "2")]));
+        let two_and: List = Some(&[("cpu", "2"), ("memory", "1Mi")]);
+        let four_and_more: List = Some(&[("cpu", "4"), ("memory", "1Gi")]);
+        let four_and: List = Some(&[("cpu", "4"), ("memory", "1Mi")]);
+        let eight_and: List = Some(&[("cpu", "8"), ("memory", "1Mi")]);
+        let last: List = Some(&[("memory", "3Gi")]);
         check(
             &[
-                [
-                    Some(&[("cpu", "1")]),
-                    Some(&[("cpu", "4"), ("memory", "1Gi")]),
-                    Some(&[("cpu", "2")]),
-                ],
-                [
-                    Some(&[("cpu", "2"), ("memory", "1Mi")]),
-                    Some(&[("cpu", "8"), ("memory", "1Mi")]),
-                    None,
-                ],
-                [None, None, Some(&[("memory", "3Gi")])],
+                [one, four_and_more, two],
+                [two_and, eight_and, None],
+                [None, None, last],
             ],
-            Some([
-                Some(&[("cpu", "2"), ("memory", "1Mi")]),
-                Some(&[("cpu", "4"), ("memory", "1Mi")]),
-                Some(&[("memory", "3Gi")]),
-            ]),
+            Some([two_and, four_and, last]),
         );
     }
 
@@ -122,11 +113,9 @@ mod tests {
     #[test]
     fn of_later_lists_only_cpu_and_memory_are_taken() {
         let gpu: List = Some(&[("nvidia.com/gpu", "1")]);
+        let gpus: List = Some(&[("nvidia.com/gpu", "2")]);
         check(
-            &[
-                [gpu, None, None],
-                [Some(&[("nvidia.com/gpu", "2")]), None, None],
-            ],
+            &[[gpu, None, None], [gpus, None, None]],
             Some([gpu, None, None]),
         );
     }

@@ -110,12 +110,10 @@ impl Quantity {
         let exponent = self.amount.exponent();
         let written = self
             .write_sign(&mut text)
-            .and_then(|()| self.amount.write_digits(&mut text));
-        written
-            .and_then(|()| write!(text, "e{exponent}"))
-            .ok()
-            .and_then(|()| text.parse().ok())
-            .unwrap_or(f64::NAN)
+            .and_then(|()| self.amount.write_digits(&mut text))
+            .and_then(|()| write!(text, "e{exponent}"));
+        let number = written.ok().and_then(|()| text.parse().ok());
+        number.unwrap_or(f64::NAN)
     }
 
     /// The next multiple of `10^exponent` away from zero, in the same format: 0 gives whole units.
@@ -166,16 +164,12 @@ impl Quantity {
     /// The number before a binary suffix; `None` if a binary suffix would lose precision or hide a
     /// small number.
     fn binary(&self) -> Option<(u128, &'static str)> {
-        let number = self
-            .amount
-            .unsigned_integer()
-            .filter(|number| *number >= 1024)?;
+        const SUFFIXES: [&str; 7] = ["", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei"];
+        let number = self.amount.unsigned_integer();
+        let number = number.filter(|number| *number >= 1024)?;
         let power = number.trailing_zeros() / 10;
-        let suffix = ["", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei"]
-            .get(power as usize)
-            .copied()
-            .unwrap_or("");
-        Some((number >> (power * 10), suffix))
+        let suffix = SUFFIXES.get(power as usize).copied();
+        Some((number >> (power * 10), suffix.unwrap_or_default()))
     }
 
     /// Writes the digits before a power of ten that is a multiple of three, and returns the

@@ -20,8 +20,7 @@ pub struct WorkloadRef {
 }
 
 impl WorkloadRef {
-    /// Without group and version, since references to the same workload may omit them or differ in
-    /// them.
+    /// Removes group and version: references to the same workload may omit them or differ in them.
     #[must_use]
     pub fn of_any_version(self) -> Self {
         Self {
@@ -53,18 +52,15 @@ pub struct Workload<'a> {
 impl Workload<'_> {
     /// Converts to an owned reference.
     pub fn to_ref(self) -> WorkloadRef {
-        let [api_version, kind, namespace, name] =
-            [self.api_version, self.kind, self.namespace, self.name].map(str::to_owned);
         WorkloadRef {
-            api_version,
-            kind,
-            namespace,
-            name,
+            api_version: self.api_version.to_owned(),
+            kind: self.kind.to_owned(),
+            namespace: self.namespace.to_owned(),
+            name: self.name.to_owned(),
         }
     }
 
-    /// Without group and version, since references to the same workload may omit them or differ in
-    /// them.
+    /// Removes group and version: references to the same workload may omit them or differ in them.
     #[must_use]
     pub fn of_any_version(self) -> Self {
         Self {
@@ -76,17 +72,11 @@ impl Workload<'_> {
 
 impl<'a> From<&'a WorkloadRef> for Workload<'a> {
     fn from(workload: &'a WorkloadRef) -> Self {
-        let WorkloadRef {
-            api_version,
-            kind,
-            namespace,
-            name,
-        } = workload;
         Self {
-            api_version,
-            kind,
-            namespace,
-            name,
+            api_version: &workload.api_version,
+            kind: &workload.kind,
+            namespace: &workload.namespace,
+            name: &workload.name,
         }
     }
 }

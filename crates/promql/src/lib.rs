@@ -6,19 +6,19 @@
 //! | formula | file |
 //! |---|---|
 //! | selectors and sums; usage of containers and workloads | `query.rs` |
-//! | series and labels that stores have for usage | `names.rs` |
+//! | series and labels that stores have for usage | `usage_series.rs` |
 //! | restriction of an expression to one namespace | `confine.rs` |
 //! | Prometheus durations | `step.rs` |
 //! | metrics of a prometheus-adapter rule, their objects and queries | `rules/rule.rs`, `rules/association.rs`, `rules/matchers.rs` |
 //! | query for a workload's history by a rule | `rules/rule/history.rs` |
 
 mod confine;
-mod names;
 pub mod query;
 pub mod rules;
 mod step;
+mod usage_series;
 
 pub use confine::{ConfineError, confine};
-pub use names::{Layout, PodLabelSeries, PodLabelSettings, UsageSeries, UsageSettings};
 pub use query::{NameError, is_label_name, is_metric_name, literal, matcher, sum, workload_usage};
 pub use step::{ParseStepError, Step};
+pub use usage_series::{Layout, PodLabelSeries, PodLabelSettings, UsageSeries, UsageSettings};

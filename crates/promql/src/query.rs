@@ -1,4 +1,4 @@
-//! Query texts.
+//! Queries for the usage and the labels of pods.
 //!
 //! CPU usage is the rate of a counter as in upstream
 //! (`recommender/input/history/history_provider.go`), or the mean of a gauge of cores. Memory usage
@@ -6,8 +6,8 @@
 //! between. Several series of one container (of a restarted container, of two replicas of the
 //! store) are combined by their maximum.
 
-use super::names::{PodLabelSeries, UsageSeries};
 use super::step::Step;
+use super::usage_series::{PodLabelSeries, UsageSeries};
 
 /// Selector of usage series in all namespaces or one.
 pub fn usage_selector(series: &UsageSeries, namespace: Option<&str>) -> String {
@@ -225,7 +225,7 @@ pub fn literal(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::names::{PodLabelSettings, UsageSettings};
+    use crate::usage_series::{PodLabelSettings, UsageSettings};
 
     fn hour() -> Step {
         "1h".parse().expect("a duration")
@@ -260,11 +260,8 @@ mod tests {
             namespace_label: "ns".to_owned(),
             ..PodLabelSettings::default()
         };
-        assert_eq!(
-            pod_labels(&settings.candidates()[0], "shop", hour()),
-            expected,
-            "{query}"
-        );
+        let found = pod_labels(&settings.candidates()[0], "shop", hour());
+        assert_eq!(found, expected, "{query}");
     }
 
     #[test]
@@ -300,30 +297,16 @@ mod tests {
             sum("job:m", matchers).as_deref(),
             Ok(r#"sum(job:m{a="x\"",b=~"c\\.d"})"#)
         );
-        for metric in [
-            "",
-            "9m",
-            "m}",
-            "m{a=\"b\"}) or sum(n",
-            "m n",
-            "s0-queue",
-            "\u{e4}",
-        ] {
+        let hostile = "m{a=\"b\"}) or sum(n";
+        for metric in ["", "9m", "m}", hostile, "m n", "s0-queue", "\u{e4}"] {
             assert_eq!(sum(metric, []), Err(NameError::Metric(metric.to_owned())));
         }
         for label in ["", "9a", "a:b", "x=\"\",y", "app.kubernetes.io/name", "a-b"] {
-            assert_eq!(
-                sum("m", [(label, "=", String::new())]),
-                Err(NameError::Label(label.to_owned()))
-            );
+            let found = sum("m", [(label, "=", String::new())]);
+            assert_eq!(found, Err(NameError::Label(label.to_owned())));
         }
-        assert!(
-            sum(&"-".repeat(9000), [])
-                .expect_err("no name")
-                .to_string()
-                .len()
-                < 200
-        );
+        let error = sum(&"-".repeat(9000), []).expect_err("no name");
+        assert!(error.to_string().len() < 200);
     }
 
     #[test]

@@ -5,7 +5,7 @@
 //! |---|---|
 //! | fields of the file; errors with their paths | `rules/file.rs` |
 //! | interpretation of a rule; its queries | `rules/rule.rs`, `rules/rule/history.rs`, `rules/template.rs`, `rules/matchers.rs` |
-//! | names of series and metrics, both ways | `rules/series.rs`, `rules/name.rs` |
+//! | names of series and metrics, both ways | `rules/series.rs`, `rules/metric_name.rs` |
 //! | labels with names of objects | `rules/association.rs`, `rules/api_resources.rs` |
 //!
 //! Source: prometheus-adapter 0.12, `docs/` and `pkg/`.
@@ -14,7 +14,7 @@ mod api_resources;
 mod association;
 mod file;
 mod matchers;
-mod name;
+mod metric_name;
 mod rule;
 mod series;
 mod template;
@@ -22,7 +22,7 @@ mod template;
 pub use api_resources::{ApiResource, ApiResources, GroupResource};
 pub use association::{Association, Labels, ObjectLabels};
 pub use file::RuleError;
-pub use name::Naming;
+pub use metric_name::Naming;
 pub use rule::{Objects, Rule, RuleSet, Workload};
 pub use series::read_matchers;
 

@@ -9,8 +9,8 @@ mod queue;
 
 use std::time::Instant;
 
-use api::patch::guarded;
-use api::vpa::{VerticalPodAutoscaler, status_patch};
+use api::patch::{guarded, put_status};
+use api::vpa::VerticalPodAutoscaler;
 use jiff::Timestamp;
 use json_patch::Patch;
 use kube::api::{ApiResource, DynamicObject, Patch as Body, PatchParams};
@@ -96,7 +96,7 @@ impl StatusWriter {
 
     async fn send(&self, decision: &Decision, priority: Priority) -> WriteOutcome {
         let (autoscaler, key) = (&decision.autoscaler, &decision.autoscaler.key);
-        let sent = match status_patch(&decision.status) {
+        let sent = match put_status(&decision.status) {
             Ok(patch) => {
                 self.patch(key, guarded(autoscaler.uid(), patch), priority)
                     .await

@@ -5,15 +5,15 @@
 //! `0 2 * * SAT; for=4h; zone=Europe/Berlin; end-buffer=15m` opens each Saturday at 2:00 in Berlin.
 //! Updates begin until 5:45. The default time zone is UTC.
 //!
-//! A cron without a day in the next [`YEARS`] years never opens: a longer search could take a pass
-//! seconds for each such text.
+//! The cron is that of an EHPA and of a Kubernetes `CronJob`: five fields. The crate `croner` cannot
+//! parse both: it has no `@every` and no `CRON_TZ=`, accepts Sunday as 7, and does not order two
+//! times that one clock change skips (`scaling`, `tests/cron.rs`).
 
 use std::time::Duration;
 
-use croner::{Cron, Weekday};
-use jiff::civil::Date;
+use jiff::Timestamp;
 use jiff::tz::TimeZone;
-use jiff::{Timestamp, ToSpan};
+use scaling::cron::Schedule;
 use sizing::parse_crane_duration;
 
 /// The annotation of a VPA object or a namespace. That of the VPA object takes precedence.
@@ -45,7 +45,7 @@ pub enum WindowError {
 /// A recurring window.
 #[derive(Debug, Clone)]
 pub struct MaintenanceWindow {
-    opens: Cron,
+    opens: Schedule,
     zone: TimeZone,
     /// The time from its opening in which updates may begin.
     usable: Duration,
@@ -53,13 +53,9 @@ pub struct MaintenanceWindow {
 
 /// The longest window.
 const LONGEST: Duration = Duration::from_hours(366 * 24);
-/// Days within which a window that is still open must have opened, with daylight saving time.
-const LONGEST_DAYS: i64 = 367;
 
 /// The longest text of a window, in bytes.
 const LONGEST_TEXT: usize = 256;
-/// Years that are searched for the next opening. February 29th comes within eight.
-const YEARS: i64 = 8;
 
 impl std::str::FromStr for MaintenanceWindow {
     type Err = WindowError;
@@ -70,9 +66,13 @@ impl std::str::FromStr for MaintenanceWindow {
         }
         let mut parts = text.split(';').map(str::trim);
         let cron = parts.next().unwrap_or_default();
+        let no_cron = |reason: String| WindowError::Cron(cron.to_owned(), reason);
         let opens = cron
-            .parse::<Cron>()
-            .map_err(|error| WindowError::Cron(cron.to_owned(), error.to_string()))?;
+            .parse::<Schedule>()
+            .map_err(|error| no_cron(error.to_string()))?;
+        if cron.contains("@every") {
+            return Err(no_cron("an interval has no first opening".to_owned()));
+        }
         let (mut length, mut buffer, mut zone) = (None, Duration::ZERO, TimeZone::UTC);
         for part in parts.filter(|part| !part.is_empty()) {
             match part.split_once('=') {
@@ -109,59 +109,16 @@ impl MaintenanceWindow {
     /// The time for which updates may still begin. While the window is closed, the time until it
     /// opens as an error; [`Duration::MAX`] if it never opens again.
     pub fn open_for(&self, now: Timestamp) -> Result<Duration, Duration> {
-        let local = now.to_zoned(self.zone.clone());
-        let today = local.date();
-        let longest_ago = today.saturating_sub(LONGEST_DAYS.days());
-        let last = if self.has_day(longest_ago, today) {
-            self.opens.find_previous_occurrence(&local, true).ok()
-        } else {
-            None
-        };
-        let since =
-            last.and_then(|last| Duration::try_from(now.duration_since(last.timestamp())).ok());
+        let since = |last| Duration::try_from(now.duration_since(last)).ok();
+        let since = self.opens.last(now, &self.zone).and_then(since);
         if let Some(since) = since.filter(|since| *since < self.usable) {
             return Ok(self.usable.saturating_sub(since));
         }
-        let next = if self.has_day(today, today.saturating_add(YEARS.years())) {
-            self.opens.find_next_occurrence(&local, false).ok()
-        } else {
-            None
-        };
-        let until =
-            next.and_then(|next| Duration::try_from(next.timestamp().duration_since(now)).ok());
+        let until = |next: Timestamp| Duration::try_from(next.duration_since(now)).ok();
+        let until = self.opens.next(now, &self.zone).and_then(until);
         Err(until
             .filter(|_| !self.usable.is_zero())
             .unwrap_or(Duration::MAX))
-    }
-
-    /// Whether the cron matches any day from `first` to `last`.
-    fn has_day(&self, first: Date, last: Date) -> bool {
-        let pattern = &self.opens.pattern;
-        let mut date = first;
-        while date <= last {
-            let (year, month) = (i32::from(date.year()), date.month().unsigned_abs().into());
-            let has_month = pattern.year_match(year).unwrap_or(false)
-                && pattern.month_match(month).unwrap_or(false);
-            if has_month {
-                let weekday = Weekday::from_days_from_sunday(
-                    date.weekday().to_sunday_zero_offset().unsigned_abs().into(),
-                );
-                if pattern
-                    .day_match(year, month, date.day().unsigned_abs().into(), weekday)
-                    .unwrap_or(false)
-                {
-                    return true;
-                }
-            }
-            let day = if has_month {
-                date
-            } else {
-                date.last_of_month()
-            };
-            let Ok(next) = day.tomorrow() else { break };
-            date = next;
-        }
-        false
     }
 }
 
@@ -226,14 +183,17 @@ mod tests {
         check(leap_day, "2028-02-29T23:00:00Z", None);
         assert_eq!(opens_in("0 0 31 2 *; for=24h"), Err(Duration::MAX));
         // It was open for all of the year after that in which it opened.
-        check("0 0 0 1 1 * 2025; for=8784h", "2026-01-01T23:59:00Z", None);
+        check("0 0 29 2 *; for=8784h", "2029-02-28T23:59:00Z", None);
     }
 
     #[test]
-    fn an_opening_is_searched_for_in_the_next_eight_years_only() {
-        let after_eight_years = Err(Duration::from_hours(24 * (8 * 365 + 2)));
-        assert_eq!(opens_in("0 0 0 3 1 * 2034; for=1h"), after_eight_years);
-        assert_eq!(opens_in("0 0 0 4 1 * 2034; for=1h"), Err(Duration::MAX));
+    fn an_opening_is_searched_for_in_the_next_five_years_only() {
+        let leap_days: MaintenanceWindow = "0 0 29 2 *; for=1h".parse().expect("a window");
+        let opens_in = |now: &str| leap_days.open_for(now.parse().expect("a time"));
+        let after_a_year = Err(Duration::from_hours(24 * 366));
+        assert_eq!(opens_in("2095-02-28T00:00:00Z"), after_a_year);
+        // The next one is in 2104.
+        assert_eq!(opens_in("2096-03-01T00:00:00Z"), Err(Duration::MAX));
     }
 
     #[test]
@@ -257,7 +217,11 @@ mod tests {
         ] {
             assert_eq!(error(text), expected);
         }
-        assert!(error("0 25 * * *; for=1h").starts_with("\"0 25 * * *\" is no cron"));
+        for cron in ["0 25 * * *", "0 0 2 * * *", "0 2 * * 7", "@every 1h"] {
+            let error = error(&format!("{cron}; for=1h"));
+            let expected = format!("{cron:?} is no cron");
+            assert!(error.starts_with(&expected), "{error}");
+        }
         assert!(error("0 2 * * *; for=soon").starts_with("for: \"soon\""));
     }
 }

@@ -94,22 +94,11 @@ fn rules(c: &mut Criterion) {
 }
 
 fn windows(c: &mut Criterion) {
-    let window = Window::new(
-        Some("Europe/Berlin"),
-        "0 9 * * MON-FRI",
-        "0 18 * * MON-FRI",
-        10,
-    )
-    .expect("a window");
-    let windows = [window];
+    let (start, end) = ("0 9 * * MON-FRI", "0 18 * * MON-FRI");
+    let windows = [Window::new(Some("Europe/Berlin"), start, end, 10).expect("a window")];
+    let replicas = CronReplicas { min: 1, kept: None };
     c.bench_function("window of working hours", |bencher| {
-        bencher.iter(|| {
-            cron_replicas(
-                black_box(&windows),
-                CronReplicas { min: 1, kept: None },
-                now(),
-            )
-        });
+        bencher.iter(|| cron_replicas(black_box(&windows), replicas, now()));
     });
 }
 

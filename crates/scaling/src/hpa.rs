@@ -7,21 +7,21 @@
 //! `pkg/controller/podautoscaler` (`replica_calculator.go`, `horizontal.go`).
 
 mod behavior;
-mod bounds;
 mod combine;
+mod early_decision;
 mod metric;
 mod normalise;
 mod per_pod;
 mod pods;
 mod rate;
-mod recommendations;
 mod requests;
+mod stabilisation;
 mod tolerance;
 mod total;
 
 pub use behavior::{Behavior, Policy, PolicyKind, Rules, ScaleDown, ScaleUp, SelectPolicy};
-pub use bounds::{FixedReplicas, replicas_without_metrics};
 pub use combine::{Combined, combine};
+pub use early_decision::{FixedReplicas, replicas_without_metrics};
 pub use metric::{Metric, PerPodTarget, Reading, TotalTarget, Workload};
 pub use normalise::{AbleToScale, Bounds, History, Normalised, ScalingLimited};
 pub use per_pod::{Proposal, Value};

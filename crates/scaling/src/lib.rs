@@ -7,7 +7,7 @@
 //! | native HPA: classification of pods | `hpa/pods.rs` |
 //! | native HPA: replicas from the values of pods, or from one of the workload | `hpa/per_pod.rs`, `hpa/total.rs` |
 //! | native HPA: combination of metrics | `hpa/combine.rs` |
-//! | native HPA: stabilisation, rate, bounds | `hpa/recommendations.rs`, `hpa/rate.rs`, `hpa/normalise.rs` |
+//! | native HPA: stabilisation, rate, bounds | `hpa/stabilisation.rs`, `hpa/rate.rs`, `hpa/normalise.rs` |
 //! | cron expressions and windows with time zones | `cron/occurrence.rs`, `cron/window.rs` |
 //! | replicas of cron windows | `cron/replicas.rs` |
 //! | value served for a prediction | `crane_prediction.rs` |

@@ -12,50 +12,39 @@ fn window(zone: &str, start: &str, end: &str) -> Window {
 }
 
 /// The minutes at which the window opens or closes, between two local times.
-fn changes(window: &Window, zone: &str, from: DateTime, to: DateTime) -> Vec<(String, bool)> {
-    let zone = time_zone(zone).expect("a zone");
-    let (from, to) = (
-        zone.to_timestamp(from).expect("a time"),
-        zone.to_timestamp(to).expect("a time"),
-    );
-    let (mut changes, mut before, mut time) = (Vec::new(), None, from);
+fn changes(window: &Window, zone: &TimeZone, from: DateTime, to: DateTime) -> Vec<(String, bool)> {
+    let at = |time: DateTime| zone.to_timestamp(time).expect("a time");
+    let (mut time, to) = (at(from), at(to));
+    let (mut changes, mut before) = (Vec::new(), window.is_open(time));
     while time < to {
         let is_open = window.is_open(time);
-        if before.is_some_and(|before| before != is_open) {
-            changes.push((
-                time.to_zoned(zone.clone())
-                    .strftime("%d %H:%M %Z")
-                    .to_string(),
-                is_open,
-            ));
+        if before != is_open {
+            let local = time.to_zoned(zone.clone());
+            changes.push((local.strftime("%d %H:%M %Z").to_string(), is_open));
         }
-        before = Some(is_open);
+        before = is_open;
         time += SignedDuration::from_mins(1);
     }
     changes
 }
 
+/// Changes of a window from noon of a day to noon some days later.
 fn check(window: &Window, zone: &str, from: Date, days: i8, expected: &[(&str, bool)]) {
     let to = from.saturating_add(jiff::Span::new().days(days));
     let noon = |date: Date| date.at(12, 0, 0, 0);
-    let found = changes(window, zone, noon(from), noon(to));
-    let expected: Vec<_> = expected
+    let zone = time_zone(zone).expect("a zone");
+    let found = changes(window, &zone, noon(from), noon(to));
+    let expected = expected
         .iter()
-        .map(|(at, is_open)| ((*at).to_owned(), *is_open))
-        .collect();
-    assert_eq!(found, expected);
+        .map(|(at, is_open)| ((*at).to_owned(), *is_open));
+    assert_eq!(found, expected.collect::<Vec<_>>());
 }
 
 #[test]
 fn a_window_over_midnight_is_open_until_the_morning() {
     let night = window("Asia/Tokyo", "0 22 * * *", "0 6 * * *");
-    check(
-        &night,
-        "Asia/Tokyo",
-        date(2026, 5, 1),
-        1,
-        &[("01 22:00 JST", true), ("02 06:00 JST", false)],
-    );
+    let expected = [("01 22:00 JST", true), ("02 06:00 JST", false)];
+    check(&night, "Asia/Tokyo", date(2026, 5, 1), 1, &expected);
 }
 
 #[test]
@@ -77,38 +66,30 @@ fn a_window_opens_at_the_change_when_its_time_is_left_out_and_stays_closed_befor
 #[test]
 fn a_window_that_a_change_of_clocks_leaves_out_is_not_open_the_day_before() {
     let (new_york, berlin) = ("America/New_York", "Europe/Berlin");
-    let hour = |zone| window(zone, "0 2 * * *", "0 3 * * *");
-    check(
-        &hour(new_york),
-        new_york,
-        date(2026, 3, 7),
-        2,
-        &[("09 02:00 EDT", true), ("09 03:00 EDT", false)],
-    );
-    check(
-        &hour(berlin),
-        berlin,
-        date(2026, 3, 28),
-        2,
-        &[("30 02:00 CEST", true), ("30 03:00 CEST", false)],
-    );
-    let minutes = window(new_york, "10 2 * * *", "40 2 * * *");
-    check(
-        &minutes,
-        new_york,
-        date(2026, 3, 7),
-        2,
-        &[("09 02:10 EDT", true), ("09 02:40 EDT", false)],
-    );
-    // Closed in between alone, it stays open; opened at the closing time, it opens.
-    let but_for_minutes = window(new_york, "40 2 * * *", "10 2 * * *");
-    check(
-        &but_for_minutes,
-        new_york,
-        date(2026, 3, 7),
-        2,
-        &[("09 02:10 EDT", false), ("09 02:40 EDT", true)],
-    );
+    let in_berlin = [("30 02:00 CEST", true), ("30 03:00 CEST", false)];
+    let hour = window(berlin, "0 2 * * *", "0 3 * * *");
+    check(&hour, berlin, date(2026, 3, 28), 2, &in_berlin);
+    // Closed in between alone, the last one stays open; opened at the closing time, it opens.
+    for (start, end, expected) in [
+        (
+            "0 2 * * *",
+            "0 3 * * *",
+            [("09 02:00 EDT", true), ("09 03:00 EDT", false)],
+        ),
+        (
+            "10 2 * * *",
+            "40 2 * * *",
+            [("09 02:10 EDT", true), ("09 02:40 EDT", false)],
+        ),
+        (
+            "40 2 * * *",
+            "10 2 * * *",
+            [("09 02:10 EDT", false), ("09 02:40 EDT", true)],
+        ),
+    ] {
+        let window = window(new_york, start, end);
+        check(&window, new_york, date(2026, 3, 7), 2, &expected);
+    }
     let always = window(new_york, "30 2 * * *", "30 2 * * *");
     check(&always, new_york, date(2026, 3, 7), 2, &[]);
     assert!(always.is_open("2026-03-07T17:00:00Z".parse().expect("a time")));
@@ -149,28 +130,17 @@ fn a_window_does_not_open_on_a_holiday_but_one_of_the_evening_before_goes_on() {
 #[test]
 fn a_holiday_is_a_date_where_the_window_opens() {
     // It opens at nine in the evening before, in UTC.
-    let tokyo = || {
-        window(
-            "",
-            "CRON_TZ=Asia/Tokyo 0 6 * * *",
-            "CRON_TZ=Asia/Tokyo 0 18 * * *",
-        )
-    };
-    let (closes, opens) = (("30 18:00 JST", false), ("01 06:00 JST", true));
-    check(
-        &tokyo().except([date(2026, 4, 30)]),
-        "Asia/Tokyo",
-        date(2026, 4, 30),
-        1,
-        &[opens],
+    let (start, end) = (
+        "CRON_TZ=Asia/Tokyo 0 6 * * *",
+        "CRON_TZ=Asia/Tokyo 0 18 * * *",
     );
-    check(
-        &tokyo().except([date(2026, 5, 1)]),
-        "Asia/Tokyo",
-        date(2026, 4, 30),
-        1,
-        &[closes],
-    );
+    for (holiday, expected) in [
+        (date(2026, 4, 30), ("01 06:00 JST", true)),
+        (date(2026, 5, 1), ("30 18:00 JST", false)),
+    ] {
+        let window = window("", start, end).except([holiday]);
+        check(&window, "Asia/Tokyo", date(2026, 4, 30), 1, &[expected]);
+    }
 }
 
 #[test]
@@ -185,11 +155,8 @@ fn of_overlapping_windows_the_largest_counts_and_without_one_the_minimum_or_the_
     ];
     let check = |time: &str, kept, expected| {
         let now = format!("2026-06-01T{time}:00Z").parse().expect("a time");
-        assert_eq!(
-            cron_replicas(&windows, CronReplicas { min: 2, kept }, now),
-            expected,
-            "{time}"
-        );
+        let found = cron_replicas(&windows, CronReplicas { min: 2, kept }, now);
+        assert_eq!(found, expected, "{time}");
     };
     check("08:30", None, 10);
     check("12:00", None, 30);
@@ -199,11 +166,8 @@ fn of_overlapping_windows_the_largest_counts_and_without_one_the_minimum_or_the_
     check("20:00", Some(10), 10);
     let only_one = [at(1, "0 8 * * *", "0 9 * * *")];
     let now = "2026-06-01T08:30:00Z".parse().expect("a time");
-    assert_eq!(
-        cron_replicas(&only_one, CronReplicas { min: 2, kept: None }, now),
-        2,
-        "never below the minimum"
-    );
+    let found = cron_replicas(&only_one, CronReplicas { min: 2, kept: None }, now);
+    assert_eq!(found, 2, "never below the minimum");
 }
 
 #[test]
@@ -222,64 +186,30 @@ fn a_window_is_in_utc_unless_it_names_a_time_zone() {
 
 #[test]
 fn an_invalid_window_is_refused_with_its_field() {
+    let olympus = "the time zone \"Mars/Olympus\" is not known";
     let check = |zone, start: &str, end: &str, expected: &str| {
         let error = Window::new(Some(zone), start, end, 1).expect_err(start);
         assert_eq!(error.to_string(), expected);
     };
-    check(
-        "Mars/Olympus",
-        "0 8 * * *",
-        "0 9 * * *",
-        "timezone: the time zone \"Mars/Olympus\" is not known",
-    );
-    check(
-        "UTC",
-        "",
-        "0 9 * * *",
-        "start: there must be five fields, not 0",
-    );
-    check(
-        "UTC",
-        "0 8 * * 7",
-        "0 9 * * *",
-        "start: day of week: \"7\" is not understood",
-    );
-    check(
-        "UTC",
-        "0 8 * * *",
-        "0 9,, * * *",
-        "end: hour: \"\" is not understood",
-    );
-    check(
-        "UTC",
-        "0 8 * * *",
-        "*/0 9 * * *",
-        "end: minute: \"*/0\" is not understood",
-    );
-    check(
-        "UTC",
-        "0 8 * * *",
-        "9-5 * * * *",
-        "end: minute: \"9-5\" is not understood",
-    );
-    check(
-        "UTC",
-        "@noon",
-        "0 9 * * *",
-        "start: \"@noon\" is not understood",
-    );
-    check(
-        "UTC",
-        "@every soon",
-        "0 9 * * *",
-        "start: \"@every soon\" is not understood",
-    );
-    check(
-        "UTC",
-        "TZ=Mars/Olympus 0 8 * * *",
-        "0 9 * * *",
-        "start: the time zone \"Mars/Olympus\" is not known",
-    );
+    let at_olympus = format!("timezone: {olympus}");
+    check("Mars/Olympus", "0 8 * * *", "0 9 * * *", &at_olympus);
+    let starts_there = format!("start: {olympus}");
+    for (start, expected) in [
+        ("", "start: there must be five fields, not 0"),
+        ("0 8 * * 7", "start: day of week: \"7\" is not understood"),
+        ("@noon", "start: \"@noon\" is not understood"),
+        ("@every soon", "start: \"@every soon\" is not understood"),
+        ("TZ=Mars/Olympus 0 8 * * *", &starts_there),
+    ] {
+        check("UTC", start, "0 9 * * *", expected);
+    }
+    for (end, expected) in [
+        ("0 9,, * * *", "end: hour: \"\" is not understood"),
+        ("*/0 9 * * *", "end: minute: \"*/0\" is not understood"),
+        ("9-5 * * * *", "end: minute: \"9-5\" is not understood"),
+    ] {
+        check("UTC", "0 8 * * *", end, expected);
+    }
 }
 
 fn field(first: u8, last: u8) -> impl Strategy<Value = String> {

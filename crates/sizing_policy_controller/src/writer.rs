@@ -7,8 +7,8 @@
 
 use std::time::Instant;
 
-use api::patch::guarded;
-use api::sizing_policy::{ClusterSizingPolicy, SizingPolicy, report_patch, status_patch};
+use api::patch::{guarded, put_status};
+use api::sizing_policy::{ClusterSizingPolicy, SizingPolicy, report_patch};
 use api::vpa::VerticalPodAutoscaler;
 use json_patch::Patch;
 use k8s_openapi::api::core::v1::ObjectReference;
@@ -156,7 +156,7 @@ impl Writer {
     async fn put_status(&self, policy: &Policy, update: &StatusUpdate) -> Result<(), Error> {
         let patch = match update {
             StatusUpdate::Status(status) => {
-                let patch = status_patch(status).map_err(Error::SerdeError)?;
+                let patch = put_status(status).map_err(Error::SerdeError)?;
                 Body::Json(guarded(&policy.uid, patch))
             }
             StatusUpdate::Report(shard, report) => {

@@ -167,9 +167,8 @@ impl ExternalMetrics {
         let until = Instant::now() + time;
         pods.sort_unstable();
         let before = std::mem::take(&mut self.history().asked);
-        let (pass, answers) = self
-            .pass(&pods, &before, until, ANSWER_TIMEOUT.min(time / 2))
-            .await;
+        let patience = ANSWER_TIMEOUT.min(time / 2);
+        let (pass, answers) = self.pass(&pods, &before, until, patience).await;
         let questions = self.names.metrics().len();
         let mut history = self.history();
         history.passes += 1;
@@ -177,15 +176,12 @@ impl ExternalMetrics {
         // Pods that were not reached keep their position.
         let asked = pods.into_iter().zip(answers).filter_map(|(pod, answers)| {
             let is_whole = answers.failed || answers.count >= questions;
-            let asked = if is_whole {
-                LastQuery {
-                    failed: answers.failed,
-                    pass: number,
-                }
-            } else {
-                *before.get(&pod)?
+            let last = LastQuery {
+                failed: answers.failed,
+                pass: number,
             };
-            Some((pod, asked))
+            let last = if is_whole { last } else { *before.get(&pod)? };
+            Some((pod, last))
         });
         history.asked = asked.collect();
         pass
@@ -213,11 +209,8 @@ impl ExternalMetrics {
                 && let Some((pod, metric)) = queue.next(metrics.len())
             {
                 running.push(async move {
-                    (
-                        pod,
-                        metric,
-                        self.ask(&pods[pod], metrics[metric].1, patience).await,
-                    )
+                    let answer = self.ask(&pods[pod], metrics[metric].1, patience).await;
+                    (pod, metric, answer)
                 });
             }
             let Ok(Some((place, metric, answer))) = timeout_at(until, running.next()).await else {
@@ -239,8 +232,8 @@ impl ExternalMetrics {
                 }
             }
         }
-        pass.skipped =
-            pods.len() * metrics.len() - answers.iter().map(|answers| answers.count).sum::<usize>();
+        let asked: usize = answers.iter().map(|answers| answers.count).sum();
+        pass.skipped = pods.len() * metrics.len() - asked;
         pass.usage = samples.into_usage();
         (pass, answers)
     }
@@ -254,14 +247,9 @@ impl ExternalMetrics {
         let request = http::Request::get(path(pod, metric)).body(Vec::new());
         let request =
             request.map_err(|error| MetricsApiError::Request(kube::Error::HttpError(error)))?;
-        let answer = timeout(
-            patience,
-            self.client.request::<ExternalMetricValueList>(request),
-        )
-        .await;
-        let items = answer
-            .map_err(|_| MetricsApiError::Timeout(patience))??
-            .items;
+        let list = self.client.request::<ExternalMetricValueList>(request);
+        let list = timeout(patience, list).await;
+        let items = list.map_err(|_| MetricsApiError::Timeout(patience))??.items;
         if items.len() > MAX_SERIES {
             return Err(MetricsApiError::TooMany {
                 items: items.len(),
@@ -292,14 +280,9 @@ impl Samples {
         values: Vec<ExternalMetricValue>,
         label: &str,
     ) {
-        for ExternalMetricValue {
-            mut metric_labels,
-            timestamp,
-            value,
-            ..
-        } in values
-        {
-            let (Some(container), Some(value)) = (metric_labels.remove(label), value) else {
+        for mut value in values {
+            let (container, at) = (value.metric_labels.remove(label), value.timestamp.0);
+            let (Some(container), Some(value)) = (container, value.value) else {
                 continue;
             };
             let container = ContainerRef {
@@ -307,7 +290,6 @@ impl Samples {
                 pod: pod.pod.clone(),
                 container,
             };
-            let at = timestamp.0;
             let sample = self.0.entry((container, at)).or_insert(Sample {
                 at,
                 cpu: None,
@@ -321,10 +303,9 @@ impl Samples {
     }
 
     fn into_usage(self) -> Vec<ContainerUsage> {
-        self.0
-            .into_iter()
-            .map(|((container, _), sample)| ContainerUsage { container, sample })
-            .collect()
+        let samples = self.0.into_iter();
+        let usage = samples.map(|((container, _), sample)| ContainerUsage { container, sample });
+        usage.collect()
     }
 }
 
@@ -335,39 +316,24 @@ mod tests {
     fn check_path(selector: &str, metric: &str, expected: &str) {
         let selector = selector.parse().expect(selector);
         let path = path(&PodQuery::new("shop", "web-1", &selector), metric);
-        assert_eq!(
-            path,
-            format!("/apis/external.metrics.k8s.io/v1beta1/namespaces/shop/{expected}")
-        );
+        let of_namespace = "/apis/external.metrics.k8s.io/v1beta1/namespaces/shop";
+        assert_eq!(path, format!("{of_namespace}/{expected}"));
     }
 
     #[test]
     fn the_selector_is_the_autoscalers_and_the_pods_name() {
-        check_path(
-            "app=web",
-            "container_cpu",
-            "container_cpu?labelSelector=app%3Dweb%2Cpod%3Dweb-1",
-        );
+        let one = "container_cpu?labelSelector=app%3Dweb%2Cpod%3Dweb-1";
+        check_path("app=web", "container_cpu", one);
         check_path("", "cpu|cores", "cpu%7Ccores?labelSelector=pod%3Dweb-1");
-        check_path(
-            "app in (a, b)",
-            "m",
-            "m?labelSelector=app%20in%20%28a%2Cb%29%2Cpod%3Dweb-1",
-        );
+        let either = "m?labelSelector=app%20in%20%28a%2Cb%29%2Cpod%3Dweb-1";
+        check_path("app in (a, b)", "m", either);
     }
 
     #[test]
     fn a_name_that_would_be_another_path_is_refused() {
-        for (name, is_name) in [
-            ("cpu", true),
-            ("a:b.c|d", true),
-            ("", false),
-            ("..", false),
-            ("a/b", false),
-            ("%2f", false),
-            ("a b", false),
-        ] {
+        for name in ["cpu", "a:b.c|d", "", "..", "a/b", "%2f", "a b"] {
             let names = ExternalMetricNames::new(None, Some(name.to_owned()), "name".to_owned());
+            let is_name = matches!(name, "cpu" | "a:b.c|d");
             assert_eq!(names.is_ok(), is_name, "{name:?}");
         }
     }

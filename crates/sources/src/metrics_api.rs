@@ -87,10 +87,8 @@ fn usage(pod: PodMetrics) -> impl Iterator<Item = ContainerUsage> {
         containers,
         ..
     } = pod;
-    let (namespace, name) = (
-        metadata.namespace.unwrap_or_default(),
-        metadata.name.unwrap_or_default(),
-    );
+    let namespace = metadata.namespace.unwrap_or_default();
+    let name = metadata.name.unwrap_or_default();
     containers.into_iter().filter_map(move |container| {
         let cpu = container.usage.cpu.as_ref().map(Cpu::from);
         let memory = container.usage.memory.as_ref().map(Memory::from);
@@ -126,60 +124,34 @@ mod tests {
             "containers": containers,
         });
         let samples: Vec<_> = usage(serde_json::from_value(pod).expect("pod metrics")).collect();
-        for sample in &samples {
-            assert_eq!(
-                (
-                    sample.container.namespace.as_str(),
-                    sample.container.pod.as_str()
-                ),
-                ("shop", "web-1")
-            );
-            assert_eq!(sample.sample.at.to_string(), "2026-01-01T00:00:30Z");
+        for ContainerUsage { container, sample } in &samples {
+            assert_eq!([&container.namespace, &container.pod], ["shop", "web-1"]);
+            assert_eq!(sample.at.to_string(), "2026-01-01T00:00:30Z");
         }
-        let values: Vec<_> = samples
-            .iter()
-            .map(|usage| {
-                let Sample { cpu, memory, .. } = usage.sample;
-                (
-                    usage.container.container.as_str(),
-                    cpu.map(Cpu::millicores),
-                    memory.map(Memory::bytes),
-                )
-            })
-            .collect();
-        assert_eq!(values, expected);
+        let values = samples.iter().map(|usage| {
+            let Sample { cpu, memory, .. } = usage.sample;
+            let (cpu, memory) = (cpu.map(Cpu::millicores), memory.map(Memory::bytes));
+            (usage.container.container.as_str(), cpu, memory)
+        });
+        assert_eq!(values.collect::<Vec<_>>(), expected, "{containers}");
     }
 
     #[test]
-    fn amounts_are_rounded_up() {
-        check(
-            &json!([{"name": "web", "usage": {"cpu": "249999999n", "memory": "300Mi"}}]),
-            &[("web", Some(250), Some(300 << 20))],
-        );
-    }
-
-    #[test]
-    fn a_missing_resource_is_no_zero() {
-        check(
-            &json!([{"name": "web", "usage": {"cpu": "1"}}]),
-            &[("web", Some(1000), None)],
-        );
-        check(
-            &json!([{"name": "web", "usage": {"memory": "1Ki"}}]),
-            &[("web", None, Some(1024))],
-        );
-        check(
-            &json!([{"name": "web", "usage": {"cpu": "x", "memory": "1Ki"}}]),
-            &[("web", None, Some(1024))],
-        );
-    }
-
-    #[test]
-    fn a_measured_zero_is_a_sample() {
-        check(
-            &json!([{"name": "web", "usage": {"cpu": "0", "memory": "0"}}]),
-            &[("web", Some(0), Some(0))],
-        );
+    fn amounts_are_rounded_up_and_a_missing_resource_is_no_zero() {
+        for (usage, cpu, memory) in [
+            (
+                json!({"cpu": "249999999n", "memory": "300Mi"}),
+                Some(250),
+                Some(300 << 20),
+            ),
+            (json!({"cpu": "1"}), Some(1000), None),
+            (json!({"memory": "1Ki"}), None, Some(1024)),
+            (json!({"cpu": "x", "memory": "1Ki"}), None, Some(1024)),
+            (json!({"cpu": "0", "memory": "0"}), Some(0), Some(0)),
+        ] {
+            let containers = json!([{"name": "web", "usage": usage}]);
+            check(&containers, &[("web", cpu, memory)]);
+        }
     }
 
     #[test]
@@ -195,19 +167,14 @@ mod tests {
         let samples = usage_in(vec![pod("shop"), pod("mail")], |namespace| {
             namespace == "mail"
         });
-        let namespaces: Vec<_> = samples
-            .iter()
-            .map(|sample| sample.container.namespace.as_str())
-            .collect();
-        assert_eq!(namespaces, ["mail"]);
+        let namespaces = samples.iter().map(|sample| &*sample.container.namespace);
+        assert_eq!(namespaces.collect::<Vec<_>>(), ["mail"]);
     }
 
     #[test]
     fn a_container_without_usage_gives_no_sample() {
-        check(
-            &json!([{"name": "web", "usage": {}}, {"name": "proxy"}]),
-            &[],
-        );
+        let containers = json!([{"name": "web", "usage": {}}, {"name": "proxy"}]);
+        check(&containers, &[]);
         check(&json!([]), &[]);
     }
 }

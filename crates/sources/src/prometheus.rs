@@ -12,27 +12,27 @@
 //! | responses | `answer.rs`, `instant.rs` |
 //! | query texts, possible series and labels | crate `promql` |
 
-mod answer;
 mod connection;
 mod error;
 mod exchange;
-mod instant;
+mod instant_response;
+mod range_response;
 mod window;
 
 use std::collections::{BTreeMap, HashMap};
 
 use model::{ContainerRef, Series};
 
-pub use answer::Labelled;
 pub use connection::{Connection, Credentials, Secret};
 pub use error::{Detail, Excess, PrometheusError};
 pub use exchange::{Exchange, Observer, Prometheus};
-pub use instant::{InstantSample, SeriesShape};
+pub use instant_response::{InstantSample, SeriesShape};
 pub use promql::{
     ConfineError, Layout, NameError, ParseStepError, PodLabelSeries, PodLabelSettings, Step,
     UsageSeries, UsageSettings, confine, is_label_name, is_metric_name, literal, matcher, sum,
     workload_usage,
 };
+pub use range_response::Labelled;
 pub use window::Window;
 
 use crate::causes::with_causes;
@@ -218,18 +218,11 @@ fn container_series(
     namespace: &str,
     found: Labelled,
 ) -> Option<ContainerSeries> {
-    let label = |name: &str| {
-        found
-            .labels
-            .get(name)
-            .filter(|value| !value.is_empty())
-            .cloned()
-    };
-    let (pod, container) = (label(&series.pod_label)?, label(&series.container_label)?);
+    let label = |name: &str| found.labels.get(name).filter(|value| !value.is_empty());
     let container = ContainerRef {
         namespace: namespace.to_owned(),
-        pod,
-        container,
+        pod: label(&series.pod_label)?.clone(),
+        container: label(&series.container_label)?.clone(),
     };
     Some(ContainerSeries {
         container,
@@ -256,17 +249,13 @@ fn keep_newest(
     }
     if newest.get(pod).is_none_or(|(seen, _)| *seen <= last) {
         let own_name = |name: &str| {
-            names
-                .prefixes
-                .iter()
-                .find_map(|prefix| name.strip_prefix(&**prefix))
-                .map(str::to_owned)
+            let mut prefixes = names.prefixes.iter();
+            let own = prefixes.find_map(|prefix| name.strip_prefix(&**prefix))?;
+            (!own.is_empty()).then(|| own.to_owned())
         };
-        let own = found
-            .labels
-            .iter()
-            .filter_map(|(name, value)| Some((own_name(name)?, value.clone())));
-        let labels = own.filter(|(name, _)| !name.is_empty()).collect();
+        let own = found.labels.iter();
+        let labels = own.filter_map(|(name, value)| Some((own_name(name)?, value.clone())));
+        let labels = labels.collect();
         newest.insert(pod.to_owned(), (last, labels));
     }
 }
@@ -291,8 +280,8 @@ mod tests {
     fn the_labels_seen_last_count() {
         let names = PodLabelSettings::default().candidates().remove(1);
         assert_eq!(
-            (names.prefixes[0].as_str(), names.pod_label.as_str()),
-            ("label_", "exported_pod")
+            [&names.prefixes[0], &names.pod_label],
+            ["label_", "exported_pod"]
         );
         let mut newest = HashMap::new();
         for (app, second) in [("old", 10), ("new", 30), ("older", 5)] {
@@ -304,22 +293,12 @@ mod tests {
             ];
             keep_newest(&mut newest, &names, "shop", &found(&labels, second));
         }
-        keep_newest(
-            &mut newest,
-            &names,
-            "shop",
-            &found(&[("exported_namespace", "shop")], 50),
-        );
-        keep_newest(
-            &mut newest,
-            &names,
-            "other",
-            &found(&[("exported_namespace", "shop")], 50),
-        );
+        for namespace in ["shop", "other"] {
+            let found = found(&[("exported_namespace", "shop")], 50);
+            keep_newest(&mut newest, &names, namespace, &found);
+        }
         assert_eq!(newest.len(), 1);
-        assert_eq!(
-            newest["web-1"].1,
-            BTreeMap::from([("app".to_owned(), "new".to_owned())])
-        );
+        let expected = BTreeMap::from([("app".to_owned(), "new".to_owned())]);
+        assert_eq!(newest["web-1"].1, expected);
     }
 }

@@ -27,6 +27,9 @@ const MEMORY: &str = r#"{"kind":"ExternalMetricValueList","apiVersion":"external
 const UNKNOWN: &str = r#"{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Failure","message":"unable to fetch metrics","reason":"InternalError","code":500}"#;
 const EMPTY: &str = r#"{"kind":"ExternalMetricValueList","apiVersion":"external.metrics.k8s.io/v1beta1","metadata":{},"items":[]}"#;
 
+/// Time of a pass that nothing exceeds.
+const PASS: Duration = Duration::from_secs(30);
+
 /// Received requests, as metric and selector.
 type LastQuery = Arc<Mutex<Vec<(String, String)>>>;
 
@@ -41,10 +44,8 @@ async fn answer(
         "{metric} {query:?}"
     );
     let selector = query["labelSelector"].clone();
-    asked
-        .lock()
-        .expect("whole")
-        .push((metric.clone(), selector.clone()));
+    let question = (metric.clone(), selector.clone());
+    asked.lock().expect("whole").push(question);
     if namespace == "shop" && selector == "app=web,pod=web-1" {
         tokio::time::sleep(delay).await;
     }
@@ -70,20 +71,16 @@ async fn source() -> (ExternalMetrics, LastQuery) {
     tokio::spawn(async move { axum::serve(listener, router).await });
     let mut config = Config::new(format!("http://{address}").parse().expect("an address"));
     config.default_retry = false;
-    (
-        external_metrics(Client::try_from(config).expect("a client")),
-        asked,
-    )
+    let client = Client::try_from(config).expect("a client");
+    (external_metrics(client), asked)
 }
 
 /// The same without a connection, for a paused clock. `delay` is the response time of a good
 /// response.
 fn source_in_process(delay: Duration) -> (ExternalMetrics, LastQuery) {
     let asked = LastQuery::default();
-    (
-        external_metrics(Client::new(router(&asked, delay), "default")),
-        asked,
-    )
+    let client = Client::new(router(&asked, delay), "default");
+    (external_metrics(client), asked)
 }
 
 fn router(asked: &LastQuery, delay: Duration) -> Router {
@@ -94,35 +91,21 @@ fn router(asked: &LastQuery, delay: Duration) -> Router {
 }
 
 fn external_metrics(client: Client) -> ExternalMetrics {
-    let names = [
-        Some("container_cpu".to_owned()),
-        Some("container_memory".to_owned()),
-    ];
-    let [cpu, memory] = names;
+    let [cpu, memory] = ["container_cpu", "container_memory"].map(|name| Some(name.to_owned()));
     let names = ExternalMetricNames::new(cpu, memory, "container".to_owned()).expect("names");
     ExternalMetrics::new(client, names)
 }
 
 fn question(app: &str, pod: &str) -> PodQuery {
-    PodQuery::new(
-        "shop",
-        pod,
-        &format!("app={app}").parse().expect("a selector"),
-    )
+    let selector = format!("app={app}").parse().expect("a selector");
+    PodQuery::new("shop", pod, &selector)
 }
 
 fn samples(pass: &UsageRead) -> Vec<(String, String, Option<i64>, Option<i64>)> {
     let usage = pass.usage.iter().map(|usage| {
-        let (cpu, memory) = (
-            usage.sample.cpu.map(Cpu::millicores),
-            usage.sample.memory.map(Memory::bytes),
-        );
-        (
-            usage.container.to_string(),
-            usage.sample.at.to_string(),
-            cpu,
-            memory,
-        )
+        let (container, at) = (usage.container.to_string(), usage.sample.at.to_string());
+        let cpu = usage.sample.cpu.map(Cpu::millicores);
+        (container, at, cpu, usage.sample.memory.map(Memory::bytes))
     });
     usage.collect()
 }
@@ -130,25 +113,17 @@ fn samples(pass: &UsageRead) -> Vec<(String, String, Option<i64>, Option<i64>)> 
 #[tokio::test]
 async fn both_metrics_of_a_container_become_one_sample_and_no_value_becomes_none() {
     let (source, asked) = source().await;
-    let pass = source
-        .read(
-            vec![question("web", "web-1"), question("web", "web-2")],
-            Duration::from_secs(30),
-        )
-        .await;
-    let at = "2026-01-01T12:34:56Z".to_owned();
-    assert_eq!(
-        samples(&pass),
-        [
-            (
-                "shop/web-1/app".to_owned(),
-                at.clone(),
-                Some(250),
-                Some(300 << 20)
-            ),
-            ("shop/web-1/proxy".to_owned(), at, Some(0), None),
-        ]
-    );
+    let pods = vec![question("web", "web-1"), question("web", "web-2")];
+    let pass = source.read(pods, PASS).await;
+    let sample = |container: &str, cpu, memory| {
+        let at = "2026-01-01T12:34:56Z".to_owned();
+        (format!("shop/web-1/{container}"), at, Some(cpu), memory)
+    };
+    let expected = [
+        sample("app", 250, Some(300 << 20)),
+        sample("proxy", 0, None),
+    ];
+    assert_eq!(samples(&pass), expected);
     assert_eq!((pass.failed, pass.skipped), (0, 0), "{:?}", pass.problem);
     let mut asked = asked.lock().expect("whole").clone();
     asked.sort();
@@ -156,23 +131,17 @@ async fn both_metrics_of_a_container_become_one_sample_and_no_value_becomes_none
         ("container_cpu", "web-1"),
         ("container_cpu", "web-2"),
         ("container_memory", "web-1"),
+        ("container_memory", "web-2"),
     ];
-    let expected = expected.into_iter().chain([("container_memory", "web-2")]);
-    let expected: Vec<_> = expected
-        .map(|(metric, pod)| (metric.to_owned(), format!("app=web,pod={pod}")))
-        .collect();
-    assert_eq!(asked, expected);
+    let question = |(metric, pod): (&str, &str)| (metric.to_owned(), format!("app=web,pod={pod}"));
+    assert_eq!(asked, expected.map(question));
 }
 
 #[tokio::test]
 async fn a_failure_costs_its_own_pod_only() {
     let (source, _) = source().await;
-    let pass = source
-        .read(
-            vec![question("broken", "web-1"), question("web", "web-1")],
-            Duration::from_secs(30),
-        )
-        .await;
+    let pods = vec![question("broken", "web-1"), question("web", "web-1")];
+    let pass = source.read(pods, PASS).await;
     assert_eq!((pass.usage.len(), pass.failed, pass.skipped), (2, 2, 0));
     let problem = pass.problem.expect("a reason").to_string();
     assert!(problem.starts_with("reading metrics failed: "), "{problem}");
@@ -184,13 +153,13 @@ async fn an_adapter_that_keeps_failing_is_left_alone_and_the_next_pass_begins_wi
     let (source, asked) = source().await;
     let broken = (0..100).map(|_| question("broken", "web-1"));
     let pods: Vec<_> = broken.chain([question("web", "web-1")]).collect();
-    let pass = source.read(pods.clone(), Duration::from_secs(30)).await;
+    let pass = source.read(pods.clone(), PASS).await;
     assert_eq!((pass.usage.len(), pass.failed, pass.skipped), (0, 20, 182));
     assert!(asked.lock().expect("whole").len() < 40, "it was left alone");
     let pods: Vec<_> = (0..100)
         .map(|number| question("broken", &format!("web-{number}")))
         .collect();
-    let pass = source.read(pods, Duration::from_secs(30)).await;
+    let pass = source.read(pods, PASS).await;
     assert_eq!((pass.failed, pass.skipped), (2, 0), "{:?}", pass.problem);
 }
 
@@ -202,13 +171,9 @@ async fn a_pass_ends_when_its_time_is_up_and_keeps_what_it_has() {
     // Time enough for the others on a busy machine: a request without a response within half of it
     // has failed.
     for pass in 0..2 {
-        let UsageRead {
-            usage,
-            failed,
-            skipped,
-            ..
-        } = source.read(pods.clone(), Duration::from_secs(4)).await;
-        assert_eq!((usage.len(), failed + skipped), (2, 24), "pass {pass}");
+        let read = source.read(pods.clone(), Duration::from_secs(4)).await;
+        let (failed, skipped) = (read.failed, read.skipped);
+        assert_eq!((read.usage.len(), failed + skipped), (2, 24), "pass {pass}");
         assert!(
             failed >= 10 && skipped >= 4,
             "pass {pass}: {failed} {skipped}"
@@ -227,13 +192,9 @@ async fn pods_of_one_namespace_that_fail_do_not_keep_those_of_another_waiting() 
         .chain((0..10).map(|_| question("web", "web-1")))
         .collect();
     for pass in 0..4 {
-        let UsageRead {
-            usage,
-            failed,
-            skipped,
-            ..
-        } = source.read(pods.clone(), Duration::from_secs(30)).await;
-        assert_eq!((usage.len(), failed, skipped), (2, 20, 1980), "pass {pass}");
+        let read = source.read(pods.clone(), PASS).await;
+        let counts = (read.usage.len(), read.failed, read.skipped);
+        assert_eq!(counts, (2, 20, 1980), "pass {pass}");
         let asked = std::mem::take(&mut *asked.lock().expect("whole"));
         let good = asked
             .iter()

@@ -14,9 +14,12 @@ use jiff::Timestamp;
 use sources::causes::with_causes;
 use sources::prometheus::{
     Connection, Credentials, Excess, Exchange, PodLabelSettings, Prometheus, PrometheusError,
-    Secret, UsageSettings, Window,
+    Secret, UsageSeries, UsageSettings, Window,
 };
 use tokio::net::TcpListener;
+
+/// Codes of the responses, `None` for none.
+type Codes = Arc<Mutex<Vec<Option<u16>>>>;
 
 /// Start, end and query of the answered ranges.
 type Answered = Arc<Mutex<Vec<(f64, f64, String)>>>;
@@ -36,17 +39,35 @@ struct Store {
 
 impl Store {
     fn new(has: &'static str) -> Self {
-        let refusal = (
-            StatusCode::UNPROCESSABLE_ENTITY,
-            include_str!("../fixtures/too_many_samples.json"),
-        );
+        let too_many = include_str!("../fixtures/too_many_samples.json");
         Self {
             authorization: None,
             has,
             most_points: 1e9,
-            refusal,
+            refusal: (StatusCode::UNPROCESSABLE_ENTITY, too_many),
             answered: Answered::default(),
         }
+    }
+
+    /// Refuses more points.
+    fn with_points(has: &'static str, most_points: f64) -> Self {
+        Self {
+            most_points,
+            ..Self::new(has)
+        }
+    }
+
+    /// Refuses everything so.
+    fn refusing(has: &'static str, code: StatusCode, body: &'static str) -> Self {
+        Self {
+            refusal: (code, body),
+            ..Self::with_points(has, 0.0)
+        }
+    }
+
+    /// A client without credentials.
+    async fn connect(&self) -> (Prometheus, Codes) {
+        connect(self.serve().await, Credentials::None).await
     }
 
     /// Serves as long as the test runs; returns its URL, with a path as behind a gateway.
@@ -75,11 +96,8 @@ async fn answer(
     }
     match request.uri().path() {
         "/tenant/a/api/v1/label/__name__/values" => {
-            let found = if asked["match[]"].starts_with(store.has) {
-                r#""x""#
-            } else {
-                ""
-            };
+            let has = asked["match[]"].starts_with(store.has);
+            let found = if has { r#""x""# } else { "" };
             format!(r#"{{"status":"success","data":[{found}]}}"#).into_response()
         }
         "/tenant/a/api/v1/query_range" => {
@@ -88,11 +106,8 @@ async fn answer(
             if (end - start) / number("step") + 1.0 > store.most_points {
                 return store.refusal.into_response();
             }
-            store
-                .answered
-                .lock()
-                .expect("no panic")
-                .push((start, end, asked["query"].clone()));
+            let mut answered = store.answered.lock().expect("no panic");
+            answered.push((start, end, asked["query"].clone()));
             let metric = r#"{"namespace":"shop","pod":"web-1","container":"app"}"#;
             let result = format!(r#"[{{"metric":{metric},"values":[[{start},"1"],[{end},"2"]]}}]"#);
             format!(r#"{{"status":"success","data":{{"resultType":"matrix","result":{result}}}}}"#)
@@ -107,27 +122,28 @@ fn window() -> Window {
     Window::new(at(0), at(7), "1s".parse().expect("a step")).expect("not empty")
 }
 
-async fn connect(
-    address: String,
-    credentials: Credentials,
-) -> (Prometheus, Arc<Mutex<Vec<Option<u16>>>>) {
-    let query_timeout = Duration::from_secs(30);
+async fn connect(address: String, credentials: Credentials) -> (Prometheus, Codes) {
     let connection = Connection {
         address,
         credentials,
-        query_timeout,
+        query_timeout: Duration::from_secs(30),
         ..Connection::default()
     };
-    let codes = Arc::new(Mutex::new(Vec::new()));
+    let codes = Codes::default();
     let seen = Arc::clone(&codes);
     let observer =
         Arc::new(move |exchange: Exchange| seen.lock().expect("no panic").push(exchange.code));
-    (
-        Prometheus::connect(&connection, observer)
-            .await
-            .expect("a client"),
-        codes,
-    )
+    let client = Prometheus::connect(&connection, observer).await;
+    (client.expect("a client"), codes)
+}
+
+/// Reads the CPU usage of the namespace `shop`.
+async fn read_cpu(client: &Prometheus) -> Result<(), PrometheusError> {
+    let series = UsageSettings::default().cpu_candidates().remove(1);
+    client
+        .read_usage(&series, "shop", window(), |_| ())
+        .await
+        .map(drop)
 }
 
 /// `expected`: the code of the only response.
@@ -137,13 +153,9 @@ async fn check(authorization: Option<&'static str>, credentials: Credentials, ex
         ..Store::new("container_")
     };
     let (client, codes) = connect(store.serve().await, credentials).await;
-    let series = UsageSettings::default().cpu_candidates().remove(1);
-    let read = client.read_usage(&series, "shop", window(), |_| ()).await;
-    assert_eq!(
-        *codes.lock().expect("no panic"),
-        [Some(expected)],
-        "{read:?}"
-    );
+    let read = read_cpu(&client).await;
+    let codes = codes.lock().expect("no panic");
+    assert_eq!(*codes, [Some(expected)], "{read:?}");
 }
 
 #[tokio::test]
@@ -154,12 +166,8 @@ async fn requests_carry_the_credentials() {
     let text = |text: &str| Secret::Text(text.to_owned());
     check(None, Credentials::None, 200).await;
     check(Some("Bearer abc"), Credentials::Bearer(text("abc")), 200).await;
-    check(
-        Some("Bearer abc"),
-        Credentials::Bearer(Secret::File(file)),
-        200,
-    )
-    .await;
+    let from_file = Credentials::Bearer(Secret::File(file));
+    check(Some("Bearer abc"), from_file, 200).await;
     let basic = || Credentials::Basic {
         username: "me".to_owned(),
         password: text("pass"),
@@ -170,11 +178,8 @@ async fn requests_carry_the_credentials() {
 
 #[tokio::test]
 async fn large_ranges_are_read_in_pieces() {
-    let store = Store {
-        most_points: 3.0,
-        ..Store::new("container_")
-    };
-    let (client, _) = connect(store.serve().await, Credentials::None).await;
+    let store = Store::with_points("container_", 3.0);
+    let (client, _) = store.connect().await;
     let series = UsageSettings::default().memory_candidates().remove(1);
     let mut found = Vec::new();
     client
@@ -187,86 +192,48 @@ async fn large_ranges_are_read_in_pieces() {
         .map(|(start, end, _)| (*start, *end))
         .collect();
     assert_eq!(ranges, [(0.0, 1.0), (2.0, 3.0), (4.0, 5.0), (6.0, 7.0)]);
-    assert!(
-        answered[0].2.contains(r#"namespace="shop""#),
-        "{answered:?}"
-    );
-    assert_eq!(
-        found.iter().map(|series| series.usage.len()).sum::<usize>(),
-        8
-    );
+    let query = &answered[0].2;
+    assert!(query.contains(r#"namespace="shop""#), "{answered:?}");
+    let points: usize = found.iter().map(|series| series.usage.len()).sum();
+    assert_eq!(points, 8);
     assert_eq!(found[0].container.to_string(), "shop/web-1/app");
 }
 
 #[tokio::test]
 async fn what_cannot_be_made_smaller_is_an_error() {
-    let store = Store {
-        most_points: 0.0,
-        ..Store::new("container_")
-    };
-    let (client, codes) = connect(store.serve().await, Credentials::None).await;
-    let series = UsageSettings::default().cpu_candidates().remove(1);
-    let error = client
-        .read_usage(&series, "shop", window(), |_| ())
-        .await
-        .expect_err("refused");
-    assert!(
-        matches!(error, PrometheusError::Refused { code: 422, .. }),
-        "{error}"
-    );
-    assert_eq!(
-        codes.lock().expect("no panic").len(),
-        4,
-        "8, 4, 2 points and 1"
-    );
+    let (client, codes) = Store::with_points("container_", 0.0).connect().await;
+    let error = read_cpu(&client).await.expect_err("refused");
+    let is_refused = matches!(error, PrometheusError::Refused { code: 422, .. });
+    assert!(is_refused, "{error}");
+    let requests = codes.lock().expect("no panic").len();
+    assert_eq!(requests, 4, "8, 4, 2 points and 1");
 }
 
 #[tokio::test]
 async fn slow_ranges_are_halved_twice_and_no_more() {
-    let refusal = (StatusCode::GATEWAY_TIMEOUT, "");
-    let store = Store {
-        most_points: 0.0,
-        refusal,
-        ..Store::new("container_")
-    };
-    let (client, codes) = connect(store.serve().await, Credentials::None).await;
-    let series = UsageSettings::default().cpu_candidates().remove(1);
-    let error = client
-        .read_usage(&series, "shop", window(), |_| ())
-        .await
-        .expect_err("refused");
+    let store = Store::refusing("container_", StatusCode::GATEWAY_TIMEOUT, "");
+    let (client, codes) = store.connect().await;
+    let error = read_cpu(&client).await.expect_err("refused");
     assert_eq!(error.excess(), Some(Excess::Time), "{error}");
-    assert_eq!(
-        codes.lock().expect("no panic").len(),
-        3,
-        "8, 4 and 2 points"
-    );
+    let requests = codes.lock().expect("no panic").len();
+    assert_eq!(requests, 3, "8, 4 and 2 points");
+}
+
+/// The error of the query `up`, and the number of requests.
+async fn refused_expression(store: Store) -> (PrometheusError, usize) {
+    let (client, codes) = store.connect().await;
+    let read = client.read_expression("up", window()).await;
+    let requests = codes.lock().expect("no panic").len();
+    (read.expect_err("refused"), requests)
 }
 
 #[tokio::test]
 async fn an_expression_is_one_question_with_a_short_answer() {
-    let store = Store {
-        most_points: 3.0,
-        ..Store::new("up")
-    };
-    let (client, codes) = connect(store.serve().await, Credentials::None).await;
-    let error = client
-        .read_expression("up", window())
-        .await
-        .expect_err("refused");
+    let (error, requests) = refused_expression(Store::with_points("up", 3.0)).await;
     assert_eq!(error.excess(), Some(Excess::Size), "{error}");
-    assert_eq!(codes.lock().expect("no panic").len(), 1);
+    assert_eq!(requests, 1);
     let long: &'static str = "x".repeat(3 << 20).leak();
-    let store = Store {
-        most_points: 0.0,
-        refusal: (StatusCode::OK, long),
-        ..Store::new("up")
-    };
-    let (client, _) = connect(store.serve().await, Credentials::None).await;
-    let error = client
-        .read_expression("up", window())
-        .await
-        .expect_err("too long");
+    let (error, _) = refused_expression(Store::refusing("up", StatusCode::OK, long)).await;
     assert!(matches!(error, PrometheusError::TooLong(_)), "{error}");
 }
 
@@ -278,71 +245,41 @@ async fn an_expression_with_many_short_series_is_refused() {
         one.trim_end_matches(',')
     )
     .leak();
-    let store = Store {
-        most_points: 0.0,
-        refusal: (StatusCode::OK, body),
-        ..Store::new("up")
-    };
-    let (client, _) = connect(store.serve().await, Credentials::None).await;
-    let error = client
-        .read_expression("up", window())
-        .await
-        .expect_err("too many");
-    assert!(
-        matches!(error, PrometheusError::TooManySeries(1000)),
-        "{error}"
-    );
+    let (error, _) = refused_expression(Store::refusing("up", StatusCode::OK, body)).await;
+    let is_refused = matches!(error, PrometheusError::TooManySeries(1000));
+    assert!(is_refused, "{error}");
 }
 
 #[tokio::test]
 async fn the_names_that_a_store_uses_are_found_out() {
     let detect = async |has| {
-        let (client, _) = connect(Store::new(has).serve().await, Credentials::None).await;
-        client
-            .detect(
-                &UsageSettings::default(),
-                &PodLabelSettings::default(),
-                window(),
-            )
-            .await
+        let (client, _) = Store::new(has).connect().await;
+        let (usage, labels) = (UsageSettings::default(), PodLabelSettings::default());
+        client.detect(&usage, &labels, window()).await
     };
-    let labels = |layout: sources::prometheus::Layout| {
-        let label = |series: Option<sources::prometheus::UsageSeries>| {
-            series.map(|series| series.pod_label)
-        };
+    for (has, cpu, memory) in [
+        ("container_cpu_usage_seconds_total{pod!", Some("pod"), None),
         (
-            label(layout.cpu),
-            label(layout.memory),
-            layout.pod_labels.map(|series| series.query),
-        )
-    };
-    let name = |name: &str| Some(name.to_owned());
-    let found = detect("container_cpu_usage_seconds_total{pod!")
-        .await
-        .expect("found");
-    assert_eq!(labels(found), (name("pod"), None, None));
-    let found = detect("container_memory_working_set_bytes{k8s_")
-        .await
-        .expect("found");
-    assert_eq!(labels(found), (None, name("k8s_pod_name"), None));
-    let error = detect("kube_pod_labels")
-        .await
-        .expect_err("no usage")
-        .to_string();
-    assert!(
-        error.contains("container_cpu_usage_seconds_total{job="),
-        "{error}"
-    );
+            "container_memory_working_set_bytes{k8s_",
+            None,
+            Some("k8s_pod_name"),
+        ),
+    ] {
+        let found = detect(has).await.expect("found");
+        let [of_cpu, of_memory] = [found.cpu, found.memory]
+            .map(|series: Option<UsageSeries>| series.map(|series| series.pod_label));
+        assert_eq!((of_cpu.as_deref(), of_memory.as_deref()), (cpu, memory));
+        assert_eq!(found.pod_labels.map(|series| series.query), None);
+    }
+    let error = detect("kube_pod_labels").await.expect_err("no usage");
+    let series = "container_cpu_usage_seconds_total{job=";
+    assert!(error.to_string().contains(series), "{error}");
 }
 
 #[tokio::test]
 async fn a_store_that_is_away_is_an_error_that_says_so() {
     let (client, codes) = connect("http://127.0.0.1:1".to_owned(), Credentials::None).await;
-    let series = UsageSettings::default().cpu_candidates().remove(0);
-    let error = client
-        .read_usage(&series, "shop", window(), |_| ())
-        .await
-        .expect_err("no store");
+    let error = read_cpu(&client).await.expect_err("no store");
     // The texts of conditions and events, and of the log.
     assert_eq!(error.to_string(), "Prometheus cannot be reached");
     let log = with_causes(&error);

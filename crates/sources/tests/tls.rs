@@ -110,16 +110,10 @@ async fn check(certificates: &Certificates, change: impl FnOnce(&mut Connection)
     let client = Prometheus::connect(&connection, Arc::new(|_| ()))
         .await
         .expect("a client");
-    let window = Window::new(
-        Timestamp::UNIX_EPOCH,
-        Timestamp::UNIX_EPOCH,
-        "1s".parse().expect("a step"),
-    );
+    let (now, step) = (Timestamp::UNIX_EPOCH, "1s".parse().expect("a step"));
+    let window = Window::new(now, now, step).expect("one point");
     let series = UsageSettings::default().cpu_candidates().remove(0);
-    match client
-        .read_usage(&series, "shop", window.expect("one point"), |_| ())
-        .await
-    {
+    match client.read_usage(&series, "shop", window, |_| ()).await {
         Ok(()) => assert!(expected, "{connection:?}"),
         Err(PrometheusError::Unreachable(why)) => assert!(!expected, "{connection:?}: {why}"),
         Err(error) => panic!("{connection:?}: {error}"),
@@ -130,23 +124,12 @@ async fn check(certificates: &Certificates, change: impl FnOnce(&mut Connection)
 async fn both_sides_show_certificates_that_the_other_trusts() {
     let certificates = Certificates::new();
     check(&certificates, |_| (), true).await;
-    check(
-        &certificates,
-        |connection| connection.client_certificate = None,
-        false,
-    )
-    .await;
+    let anonymous = |connection: &mut Connection| connection.client_certificate = None;
+    check(&certificates, anonymous, false).await;
     let other = Certificates::new();
-    check(
-        &certificates,
-        |connection| connection.ca_file = Some(other.file("ca")),
-        false,
-    )
-    .await;
-    check(
-        &certificates,
-        |connection| (connection.ca_file, connection.insecure) = (None, true),
-        true,
-    )
-    .await;
+    let trusts_other = |connection: &mut Connection| connection.ca_file = Some(other.file("ca"));
+    check(&certificates, trusts_other, false).await;
+    let trusts_all =
+        |connection: &mut Connection| (connection.ca_file, connection.insecure) = (None, true);
+    check(&certificates, trusts_all, true).await;
 }

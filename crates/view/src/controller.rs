@@ -5,6 +5,7 @@
 
 use std::collections::BTreeMap;
 
+pub use api::WellKnown;
 use k8s_openapi::api::apps::v1::{DaemonSet, Deployment, ReplicaSet, StatefulSet};
 use k8s_openapi::api::batch::v1::{CronJob, Job, JobSpec};
 use k8s_openapi::api::core::v1::ReplicationController;
@@ -13,78 +14,6 @@ use model::{Labels, ParseSelectorError, Selector};
 
 use crate::owner::Owner;
 use crate::table::{Entry, ObjectKey};
-
-/// The built-in kinds. They are recognised by kind alone, whatever the API group, as upstream does.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum WellKnown {
-    /// `batch/v1` `CronJob`
-    CronJob,
-    /// `apps/v1` `DaemonSet`
-    DaemonSet,
-    /// `apps/v1` `Deployment`
-    Deployment,
-    /// `batch/v1` `Job`
-    Job,
-    /// `apps/v1` `ReplicaSet`
-    ReplicaSet,
-    /// `v1` `ReplicationController`
-    ReplicationController,
-    /// `apps/v1` `StatefulSet`
-    StatefulSet,
-}
-
-impl WellKnown {
-    /// All kinds.
-    pub const ALL: [Self; 7] = [
-        Self::CronJob,
-        Self::DaemonSet,
-        Self::Deployment,
-        Self::Job,
-        Self::ReplicaSet,
-        Self::ReplicationController,
-        Self::StatefulSet,
-    ];
-
-    /// Parses a kind; `None` if it is not well known.
-    pub fn of_kind(kind: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|known| known.kind() == kind)
-    }
-
-    /// The kind, such as `Deployment`.
-    pub fn kind(self) -> &'static str {
-        match self {
-            Self::CronJob => "CronJob",
-            Self::DaemonSet => "DaemonSet",
-            Self::Deployment => "Deployment",
-            Self::Job => "Job",
-            Self::ReplicaSet => "ReplicaSet",
-            Self::ReplicationController => "ReplicationController",
-            Self::StatefulSet => "StatefulSet",
-        }
-    }
-
-    /// The `apiVersion`, such as `apps/v1`.
-    pub fn api_version(self) -> &'static str {
-        match self {
-            Self::CronJob | Self::Job => "batch/v1",
-            Self::ReplicationController => "v1",
-            Self::DaemonSet | Self::Deployment | Self::ReplicaSet | Self::StatefulSet => "apps/v1",
-        }
-    }
-
-    /// The plural resource name in URLs.
-    pub fn plural(self) -> &'static str {
-        match self {
-            Self::CronJob => "cronjobs",
-            Self::DaemonSet => "daemonsets",
-            Self::Deployment => "deployments",
-            Self::Job => "jobs",
-            Self::ReplicaSet => "replicasets",
-            Self::ReplicationController => "replicationcontrollers",
-            Self::StatefulSet => "statefulsets",
-        }
-    }
-}
 
 /// A workload controller.
 #[derive(Debug, Clone, PartialEq)]
@@ -323,13 +252,5 @@ mod tests {
         let schedule = json!({"schedule": "* * * * *", "jobTemplate": {"spec": {"template": {}}}});
         check::<CronJob>(&schedule, &Selector::nothing(), None);
         check::<Job>(&json!({"template": {}}), &Selector::nothing(), None);
-    }
-
-    #[test]
-    fn kinds_are_parsed_by_name() {
-        for known in WellKnown::ALL {
-            assert_eq!(WellKnown::of_kind(known.kind()), Some(known));
-        }
-        assert_eq!(WellKnown::of_kind("Rollout"), None);
     }
 }

@@ -92,7 +92,7 @@ impl Entry for Policy {
 
 #[cfg(test)]
 mod tests {
-    use api::sizing_policy::WorkloadKind;
+    use api::WellKnown;
     use serde_json::json;
 
     use super::*;
@@ -117,7 +117,7 @@ mod tests {
             ..LabelSelector::default()
         };
         assert_eq!(policy.scope, PolicyScope::Cluster(Some(team)));
-        assert_eq!(policy.spec.kinds, [WorkloadKind::Job]);
+        assert_eq!(policy.spec.kinds, [WellKnown::Job]);
     }
 
     #[test]

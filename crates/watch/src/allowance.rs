@@ -174,11 +174,8 @@ mod tests {
             })
             .collect();
         assert_eq!(found, expected, "{steps:?}");
-        assert_eq!(
-            allowance.admit("other", "a", LARGE),
-            Ok(()),
-            "another namespace has an allowance of its own"
-        );
+        // Another namespace has an allowance of its own.
+        assert_eq!(allowance.admit("other", "a", LARGE), Ok(()));
         assert_eq!(allowance.admit("", "node", LIMITS.object), Ok(()));
     }
 
@@ -198,13 +195,9 @@ mod tests {
             &[("a", Some(2 * LARGE)), ("a", large), ("b", Some(2 * LARGE))],
             &[Ok(()); 3],
         );
+        let most = Some(2 * LARGE);
         check(
-            &[
-                ("a", Some(2 * LARGE)),
-                ("a", None),
-                ("b", Some(2 * LARGE)),
-                ("c", large),
-            ],
+            &[("a", most), ("a", None), ("b", most), ("c", large)],
             &[Ok(()); 4],
         );
     }
@@ -234,44 +227,26 @@ mod tests {
                 None => allowance.release("shop", name),
                 Some(weight) => allowance.admit("shop", name, *weight).unwrap_or(()),
             }
-            assert_eq!(
-                allowance.may_admit_refused(),
-                *expected,
-                "step {index} of {steps:?}"
-            );
+            let found = allowance.may_admit_refused();
+            assert_eq!(found, *expected, "step {index} of {steps:?}");
         }
     }
 
     #[test]
     fn an_object_that_goes_or_shrinks_makes_room_for_refused_ones() {
         let [large, most] = [LARGE, 2 * LARGE].map(Some);
-        let full = [("a", most, false), ("b", large, false)];
-        check_room(&[full[0], full[1], ("b", None, false), ("a", None, false)]);
+        let (first, second) = (("a", most, false), ("b", large, false));
+        let (large_more, most_more) = (("c", large, false), ("c", most, false));
+        let is_gone = ("b", None, false);
+        check_room(&[first, second, is_gone, ("a", None, false)]);
+        check_room(&[first, second, large_more, second, ("b", None, true)]);
+        check_room(&[first, second, most_more, is_gone, ("a", large, true)]);
         check_room(&[
-            full[0],
-            full[1],
-            ("c", large, false),
-            ("b", large, false),
-            ("b", None, true),
-        ]);
-        check_room(&[
-            full[0],
-            full[1],
-            ("c", most, false),
-            ("b", None, false),
-            ("a", large, true),
-        ]);
-        check_room(&[
-            full[0],
-            ("c", most, false),
+            first,
+            most_more,
             ("c", None, false),
             ("a", Some(USUAL), true),
         ]);
-        check_room(&[
-            full[0],
-            full[1],
-            ("c", large, false),
-            ("a", Some(3 * LARGE), true),
-        ]);
+        check_room(&[first, second, large_more, ("a", Some(3 * LARGE), true)]);
     }
 }

@@ -1,5 +1,5 @@
-//! Lists a kind of object, watches it from there, and starts again whenever the watch breaks. It
-//! never gives up.
+//! Lists a kind of object, watches it from there, and starts again whenever the watch breaks,
+//! without limit. client-go calls this a reflector.
 //!
 //! Unlike `kube::runtime::watcher` it detects that a broken watch is up again even without changes,
 //! which defines staleness. It also reads objects one by one as their bytes arrive, so that memory

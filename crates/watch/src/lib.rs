@@ -28,7 +28,7 @@ mod allowance;
 mod excluded_fields;
 mod failure;
 mod follow;
-mod read;
+mod parse;
 mod scale;
 mod splitter;
 mod table_writer;

@@ -2,8 +2,8 @@
 
 mod controller;
 mod read;
+mod read_queue;
 mod request;
-mod schedule;
 
 pub(crate) use controller::run;
 pub use request::ScaleRequests;

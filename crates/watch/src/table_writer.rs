@@ -245,13 +245,8 @@ mod tests {
         verb(&writer);
         assert_eq!(view.has_changed().expect("the store lives"), woken);
         let view = view.borrow_and_update();
-        assert_eq!(
-            view.namespaces
-                .iter()
-                .map(|namespace| namespace.name.as_str())
-                .collect::<Vec<_>>(),
-            names
-        );
+        let found = view.namespaces.iter().map(|namespace| &*namespace.name);
+        assert_eq!(found.collect::<Vec<_>>(), names);
     }
 
     #[test]
@@ -268,21 +263,15 @@ mod tests {
     fn an_object_that_stops_parsing_keeps_its_last_good_state() {
         check(|writer| writer.apply(broken("a")), &["a"], false);
         check(|writer| writer.apply(broken("b")), &["a"], false);
-        check(
-            |writer| writer.reset(vec![broken("a"), broken("b"), keep("c")]),
-            &["a", "c"],
-            true,
-        );
+        let listed: Verb = |writer| writer.reset(vec![broken("a"), broken("b"), keep("c")]);
+        check(listed, &["a", "c"], true);
         check(|writer| writer.delete(broken("a")), &[], true);
     }
 
     #[test]
     fn an_object_that_leaves_the_scope_is_gone() {
-        check(
-            |writer| writer.apply(Reading::Outside("a".to_owned())),
-            &[],
-            true,
-        );
+        let outside: Verb = |writer| writer.apply(Reading::Outside("a".to_owned()));
+        check(outside, &[], true);
     }
 
     #[test]
@@ -300,14 +289,9 @@ mod tests {
         assert_eq!(store.borrow().stale_since(), stale_since);
         writer.resumed();
         assert_eq!(store.borrow().stale_since(), None);
-        assert_eq!(
-            store
-                .borrow()
-                .freshness()
-                .map(|(_, freshness)| freshness.errors)
-                .sum::<u64>(),
-            2
-        );
+        let view = store.borrow();
+        let errors = view.freshness().map(|(_, freshness)| freshness.errors);
+        assert_eq!(errors.sum::<u64>(), 2);
     }
 
     /// The number of warnings.
@@ -327,10 +311,8 @@ mod tests {
         fn record_follows_from(&self, _: &span::Id, _: &span::Id) {}
 
         fn event(&self, event: &Event<'_>) {
-            self.0.fetch_add(
-                u64::from(*event.metadata().level() == Level::WARN),
-                Ordering::Relaxed,
-            );
+            let is_warning = *event.metadata().level() == Level::WARN;
+            self.0.fetch_add(is_warning.into(), Ordering::Relaxed);
         }
 
         fn enter(&self, _: &span::Id) {}
@@ -358,13 +340,8 @@ mod tests {
             writer.reset(vec![broken("b"), too_large()]);
             assert_eq!(warnings.load(Ordering::Relaxed), expected, "{pause:?}");
         }
-        assert_eq!(
-            store
-                .borrow()
-                .freshness()
-                .map(|(_, freshness)| freshness.rejected)
-                .sum::<u64>(),
-            5 * 102
-        );
+        let view = store.borrow();
+        let rejected = view.freshness().map(|(_, freshness)| freshness.rejected);
+        assert_eq!(rejected.sum::<u64>(), 5 * 102);
     }
 }

@@ -1,9 +1,10 @@
-//! Keeps a [`View`] current: one task per kind of object, which lists and watches for ever.
+//! Keeps a [`View`] current: one task per kind of object, which lists and watches until
+//! [`Watches`] is dropped.
 
 mod disruption;
 mod horizontal;
 mod installed;
-mod predicted;
+mod predictions;
 mod schedulable;
 
 use std::sync::Arc;
@@ -21,14 +22,14 @@ use api::checkpoint::VerticalPodAutoscalerCheckpoint;
 use api::sizing_policy::{ClusterSizingPolicy, SizingPolicy};
 use api::vpa::VerticalPodAutoscaler;
 use view::{
-    Autoscaler, Change, Checkpoint, Controller, Eviction, LimitRange, Namespace, ObjectKey,
-    OomKill, Pod, Policy, Resource, Scope, View, WellKnown, oom::oom_kills,
+    Autoscaler, Change, Checkpoint, Controller, Entry, Eviction, LimitRange, Namespace, ObjectKey,
+    OomKill, Pod, Policy, Resource, Scope, Table, View, WellKnown, oom::oom_kills,
 };
 
 use crate::allowance::Limits;
 use crate::excluded_fields;
 use crate::follow::{Source, follow};
-use crate::read::within;
+use crate::parse::within;
 use crate::scale::{self, ScaleRequests};
 use crate::splitter::{ExcludedField, Item};
 use crate::table_writer::{Reading, TableWriter};
@@ -68,24 +69,25 @@ impl Watches {
     /// Watches pods that are not Pending, and reports new OOM kills. `report` must not block, since
     /// the watch waits for it.
     #[must_use]
-    pub fn pods(mut self, report: impl Fn(OomKill) + Send + Sync + 'static) -> Self {
-        let writer = TableWriter::new(Resource::Pods, &self.store, |view| &mut view.pods)
+    pub fn pods(self, report: impl Fn(OomKill) + Send + Sync + 'static) -> Self {
+        let writer = self
+            .writer(Resource::Pods, |view| &mut view.pods)
             .on_change(move |change| report_kills(&report, change));
-        let (scope, keeps_placements) = (self.scope.clone(), self.keeps_placements);
-        let read =
-            move |item: &Item<'_>| within(&scope, item, |pod| Pod::from_k8s(pod, keeps_placements));
+        let keeps_placements = self.keeps_placements;
         let source = self
             .pod_source(excluded_fields::PODS)
             .with_fields("status.phase!=Pending");
-        self.tasks.spawn(follow(source, read, writer));
-        self
+        self.within_scope(source, writer, move |pod| {
+            Pod::from_k8s(pod, keeps_placements)
+        })
     }
 
     /// Watches events about evicted pods, and reports evictions under memory pressure as OOM kills.
     /// `report` must not block.
     #[must_use]
-    pub fn evictions(mut self, report: impl Fn(OomKill) + Send + Sync + 'static) -> Self {
-        let writer = TableWriter::new(Resource::Evictions, &self.store, |view| &mut view.evictions)
+    pub fn evictions(self, report: impl Fn(OomKill) + Send + Sync + 'static) -> Self {
+        let writer = self
+            .writer(Resource::Evictions, |view| &mut view.evictions)
             .on_change(move |change: &Change<Eviction>| {
                 if let (None, Some(eviction)) = (&change.old, &change.new) {
                     eviction.kills().for_each(&report);
@@ -105,8 +107,7 @@ impl Watches {
         let source = self
             .source::<v1::Event>(excluded_fields::EVENTS)
             .with_fields(EVICTED);
-        self.tasks.spawn(follow(source, read, writer));
-        self
+        self.followed(source, writer, read)
     }
 
     /// Keeps the labels of controllers that are watched by later calls.
@@ -118,98 +119,66 @@ impl Watches {
 
     /// Watches workload controllers of the well-known kinds.
     #[must_use]
-    pub fn controllers(mut self) -> Self {
-        self.controller::<CronJob>(WellKnown::CronJob);
-        self.controller::<DaemonSet>(WellKnown::DaemonSet);
-        self.controller::<Deployment>(WellKnown::Deployment);
-        self.controller::<Job>(WellKnown::Job);
-        self.controller::<ReplicaSet>(WellKnown::ReplicaSet);
-        self.controller::<v1::ReplicationController>(WellKnown::ReplicationController);
-        self.controller::<StatefulSet>(WellKnown::StatefulSet);
-        self
+    pub fn controllers(self) -> Self {
+        self.controller::<CronJob>(WellKnown::CronJob)
+            .controller::<DaemonSet>(WellKnown::DaemonSet)
+            .controller::<Deployment>(WellKnown::Deployment)
+            .controller::<Job>(WellKnown::Job)
+            .controller::<ReplicaSet>(WellKnown::ReplicaSet)
+            .controller::<v1::ReplicationController>(WellKnown::ReplicationController)
+            .controller::<StatefulSet>(WellKnown::StatefulSet)
     }
 
-    fn controller<K>(&mut self, kind: WellKnown)
+    fn controller<K>(self, kind: WellKnown) -> Self
     where
         K: kube::Resource<DynamicType = (), Scope = NamespaceResourceScope>
             + DeserializeOwned
             + 'static,
         Controller: From<K>,
     {
-        let writer = TableWriter::new(Resource::Controllers(kind), &self.store, move |view| {
+        let writer = self.writer(Resource::Controllers(kind), move |view| {
             view.controllers_mut(kind)
         });
-        let scope = self.scope.clone();
-        let read = move |item: &Item<'_>| within::<K, _>(&scope, item, Controller::from);
         let excluded = if self.keeps_labels {
             excluded_fields::LABELLED_CONTROLLERS
         } else {
             excluded_fields::CONTROLLERS
         };
-        self.tasks.spawn(follow(
-            self.source::<K>(excluded).with_limits(Limits::CONTROLLERS),
-            read,
-            writer,
-        ));
+        let source = self.source::<K>(excluded).with_limits(Limits::CONTROLLERS);
+        self.within_scope(source, writer, |controller: K| Controller::from(controller))
     }
 
     /// Watches `VerticalPodAutoscaler` objects. One that does not parse is logged and counted; its
     /// last good state stays.
     #[must_use]
-    pub fn autoscalers(mut self) -> Self {
-        let writer = TableWriter::new(Resource::Autoscalers, &self.store, |view| {
-            &mut view.autoscalers
-        });
-        let scope = self.scope.clone();
-        let read = move |item: &Item<'_>| within(&scope, item, Autoscaler::from_k8s);
-        self.tasks.spawn(follow(
-            self.source::<VerticalPodAutoscaler>(excluded_fields::AUTOSCALERS),
-            read,
-            writer,
-        ));
-        self
+    pub fn autoscalers(self) -> Self {
+        let writer = self.writer(Resource::Autoscalers, |view| &mut view.autoscalers);
+        let source = self.source::<VerticalPodAutoscaler>(excluded_fields::AUTOSCALERS);
+        self.within_scope(source, writer, Autoscaler::from_k8s)
     }
 
     /// Watches `VerticalPodAutoscalerCheckpoint` objects. One that does not parse is logged and
     /// counted; its last good state stays. Each of our own writes changes the view, so use a view
     /// of their own.
     #[must_use]
-    pub fn checkpoints(mut self) -> Self {
-        let writer = TableWriter::new(Resource::Checkpoints, &self.store, |view| {
-            &mut view.checkpoints
-        });
-        let scope = self.scope.clone();
-        let read = move |item: &Item<'_>| within(&scope, item, Checkpoint::from_k8s);
-        self.tasks.spawn(follow(
-            self.source::<VerticalPodAutoscalerCheckpoint>(excluded_fields::PLAIN),
-            read,
-            writer,
-        ));
-        self
+    pub fn checkpoints(self) -> Self {
+        let writer = self.writer(Resource::Checkpoints, |view| &mut view.checkpoints);
+        let source = self.source::<VerticalPodAutoscalerCheckpoint>(excluded_fields::PLAIN);
+        self.within_scope(source, writer, Checkpoint::from_k8s)
     }
 
     /// Watches `LimitRange` objects.
     #[must_use]
-    pub fn limit_ranges(mut self) -> Self {
-        let writer = TableWriter::new(Resource::LimitRanges, &self.store, |view| {
-            &mut view.limit_ranges
-        });
-        let scope = self.scope.clone();
-        let read = move |item: &Item<'_>| within(&scope, item, LimitRange::from_k8s);
-        self.tasks.spawn(follow(
-            self.source::<v1::LimitRange>(excluded_fields::PLAIN),
-            read,
-            writer,
-        ));
-        self
+    pub fn limit_ranges(self) -> Self {
+        let writer = self.writer(Resource::LimitRanges, |view| &mut view.limit_ranges);
+        let source = self.source::<v1::LimitRange>(excluded_fields::PLAIN);
+        self.within_scope(source, writer, LimitRange::from_k8s)
     }
 
     /// Watches namespaces.
     #[must_use]
-    pub fn namespaces(mut self) -> Self {
-        let writer = TableWriter::new(Resource::Namespaces, &self.store, |view| {
-            &mut view.namespaces
-        });
+    pub fn namespaces(self) -> Self {
+        let writer = self.writer(Resource::Namespaces, |view| &mut view.namespaces);
         let scope = self.scope.clone();
         let read = move |item: &Item<'_>| {
             let name = item.name.to_owned();
@@ -219,42 +188,27 @@ impl Watches {
                 Reading::Outside(name)
             }
         };
-        self.tasks.spawn(follow(
-            self.cluster_source::<v1::Namespace>(excluded_fields::OTHERS),
-            read,
-            writer,
-        ));
-        self
+        let source = self.cluster_source::<v1::Namespace>(excluded_fields::OTHERS);
+        self.followed(source, writer, read)
     }
 
     /// Watches `SizingPolicy` objects. Unless the scope is one namespace, also watches
     /// `ClusterSizingPolicy` objects and the namespaces that they select. One that does not parse
     /// is logged and counted; its last good state stays.
     #[must_use]
-    pub fn policies(mut self) -> Self {
-        let writer = TableWriter::new(Resource::Policies, &self.store, |view| &mut view.policies);
-        let scope = self.scope.clone();
-        let read = move |item: &Item<'_>| within(&scope, item, Policy::from_k8s);
-        self.tasks.spawn(follow(
-            self.source::<SizingPolicy>(excluded_fields::PLAIN),
-            read,
-            writer,
-        ));
-        if self.scope.namespace.is_some() {
-            return self;
+    pub fn policies(self) -> Self {
+        let writer = self.writer(Resource::Policies, |view| &mut view.policies);
+        let source = self.source::<SizingPolicy>(excluded_fields::PLAIN);
+        let watches = self.within_scope(source, writer, Policy::from_k8s);
+        if watches.scope.namespace.is_some() {
+            return watches;
         }
-        let writer = TableWriter::new(Resource::ClusterPolicies, &self.store, |view| {
-            &mut view.cluster_policies
-        });
+        let writer = watches.writer(Resource::ClusterPolicies, |view| &mut view.cluster_policies);
         // Cluster-scoped objects are in every scope.
         let everything = Scope::default();
         let read = move |item: &Item<'_>| within(&everything, item, Policy::from_k8s_cluster);
-        self.tasks.spawn(follow(
-            self.cluster_source::<ClusterSizingPolicy>(excluded_fields::PLAIN),
-            read,
-            writer,
-        ));
-        self.namespaces()
+        let source = watches.cluster_source::<ClusterSizingPolicy>(excluded_fields::PLAIN);
+        watches.followed(source, writer, read).namespaces()
     }
 
     /// Returns a handle to request scale subresources in addition to those of VPA targets.
@@ -280,16 +234,53 @@ impl Watches {
         }
     }
 
+    /// Writer of a resource into its table of the view.
+    fn writer<T: Entry>(
+        &self,
+        resource: Resource,
+        table: impl Fn(&mut View) -> &mut Table<T> + Send + Sync + 'static,
+    ) -> TableWriter<T> {
+        TableWriter::new(resource, &self.store, table)
+    }
+
+    /// Watches the objects of a source into a table.
+    fn followed<T>(
+        mut self,
+        source: Source,
+        writer: TableWriter<T>,
+        read: impl Fn(&Item<'_>) -> Reading<T> + Send + Sync + 'static,
+    ) -> Self
+    where
+        T: Entry + Send + Sync + 'static,
+        T::Key: Send,
+    {
+        self.tasks.spawn(follow(source, read, writer));
+        self
+    }
+
+    /// Watches the objects of a source into a table, but for those out of scope.
+    fn within_scope<K, T>(
+        self,
+        source: Source,
+        writer: TableWriter<T>,
+        from_k8s: impl Fn(K) -> T + Send + Sync + 'static,
+    ) -> Self
+    where
+        K: kube::Resource<DynamicType = ()> + DeserializeOwned + 'static,
+        T: Entry<Key = ObjectKey> + Send + Sync + 'static,
+    {
+        let scope = self.scope.clone();
+        let read = move |item: &Item<'_>| within(&scope, item, &from_k8s);
+        self.followed(source, writer, read)
+    }
+
     /// Source of the objects of a kind, in the scope's namespace if it has one.
     fn source<K>(&self, excluded: &'static [ExcludedField]) -> Source
     where
         K: kube::Resource<DynamicType = (), Scope = NamespaceResourceScope>,
     {
-        Source::new::<K>(
-            self.client.clone(),
-            self.scope.namespace.as_deref(),
-            excluded,
-        )
+        let namespace = self.scope.namespace.as_deref();
+        Source::new::<K>(self.client.clone(), namespace, excluded)
     }
 
     /// Source of pods.

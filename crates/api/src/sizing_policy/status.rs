@@ -2,11 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use json_patch::Patch;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::patch;
 use crate::vpa::VerticalPodAutoscalerCondition;
 
 /// Condition type: every workload of the policy has an up-to-date `VerticalPodAutoscaler`.
@@ -20,11 +18,11 @@ pub const OVERRIDDEN: &str = "Overridden";
 /// Maximum number of listed workloads. The counts are complete.
 pub const MAX_LISTED: usize = 10;
 
-/// Observed state of a policy.
-#[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, Default, PartialEq)]
+/// Numbers of workloads, and the conflicts among them.
+#[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, Default, PartialEq, Eq)]
 #[serde(rename_all = "camelCase")]
-pub struct SizingPolicyStatus {
-    /// metadata.generation of the policy that this status was computed for.
+pub struct PolicyCounts {
+    /// metadata.generation of the policy that this was computed for.
     #[serde(default)]
     #[schemars(range(min = 0))]
     pub observed_generation: i64,
@@ -59,6 +57,15 @@ pub struct SizingPolicyStatus {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 10))]
     pub overridden_by: Vec<WorkloadConflict>,
+}
+
+/// Observed state of a policy.
+#[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, Default, PartialEq)]
+#[serde(rename_all = "camelCase")]
+pub struct SizingPolicyStatus {
+    /// Counts of the whole cluster.
+    #[serde(flatten)]
+    pub counts: PolicyCounts,
 
     /// Conditions of the policy, ordered by type.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -76,41 +83,9 @@ pub struct SizingPolicyStatus {
 #[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, Default, PartialEq, Eq)]
 #[serde(rename_all = "camelCase")]
 pub struct ShardReport {
-    /// metadata.generation of the policy that this report was computed for.
-    #[serde(default)]
-    #[schemars(range(min = 0))]
-    pub observed_generation: i64,
-
-    /// Number of selected workloads.
-    #[serde(default)]
-    #[schemars(range(min = 0))]
-    pub selected: i64,
-
-    /// Selected workloads whose VPA this policy manages.
-    #[serde(default)]
-    #[schemars(range(min = 0))]
-    pub managed: i64,
-
-    /// Selected workloads that already have a VPA not managed by this policy, or whose VPA name is
-    /// taken.
-    #[serde(default)]
-    #[schemars(range(min = 0))]
-    pub conflicts: i64,
-
-    /// Selected workloads that belong to another policy with precedence.
-    #[serde(default)]
-    #[schemars(range(min = 0))]
-    pub overridden: i64,
-
-    /// The first ten workloads counted in conflicts.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    #[schemars(length(max = 10))]
-    pub conflicting: Vec<WorkloadConflict>,
-
-    /// The first ten workloads counted in overridden.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    #[schemars(length(max = 10))]
-    pub overridden_by: Vec<WorkloadConflict>,
+    /// Counts of the namespaces of the shard.
+    #[serde(flatten)]
+    pub counts: PolicyCounts,
 
     /// Reason of the Ready condition in CamelCase.
     #[serde(default)]
@@ -134,26 +109,26 @@ pub struct WorkloadConflict {
     pub by: String,
 }
 
-/// Patch of the `status` subresource that replaces it.
-pub fn status_patch(status: &SizingPolicyStatus) -> Result<Patch, serde_json::Error> {
-    patch::put_status(status)
-}
-
 /// Merge patch of the `status` subresource that replaces the report of one shard only.
 pub fn report_patch(uid: &str, shard: u16, report: &ShardReport) -> serde_json::Value {
-    // Empty lists are written as null, since a merge removes only explicit nulls.
+    let ShardReport {
+        counts,
+        reason,
+        message,
+    } = report;
+    // Empty lists are written too, since a merge leaves absent fields alone.
     serde_json::json!({
         "metadata": {"uid": uid},
         "status": {"shards": {shard.to_string(): {
-            "observedGeneration": report.observed_generation,
-            "selected": report.selected,
-            "managed": report.managed,
-            "conflicts": report.conflicts,
-            "overridden": report.overridden,
-            "conflicting": report.conflicting,
-            "overriddenBy": report.overridden_by,
-            "reason": report.reason,
-            "message": report.message,
+            "observedGeneration": counts.observed_generation,
+            "selected": counts.selected,
+            "managed": counts.managed,
+            "conflicts": counts.conflicts,
+            "overridden": counts.overridden,
+            "conflicting": counts.conflicting,
+            "overriddenBy": counts.overridden_by,
+            "reason": reason,
+            "message": message,
         }}},
     })
 }
@@ -170,24 +145,19 @@ mod tests {
             kind: "Job".to_owned(),
             ..WorkloadConflict::default()
         };
-        let old = ShardReport {
-            conflicts: 1,
-            conflicting: vec![conflict],
-            ..ShardReport::default()
-        };
-        let new = ShardReport {
-            managed: 2,
-            reason: "UpToDate".to_owned(),
-            ..ShardReport::default()
-        };
-        let status = |report: &ShardReport| SizingPolicyStatus {
-            selected: 7,
-            shards: [
-                ("1".to_owned(), report.clone()),
-                ("2".to_owned(), old.clone()),
-            ]
-            .into(),
-            ..SizingPolicyStatus::default()
+        let (mut old, mut new) = (ShardReport::default(), ShardReport::default());
+        old.counts.conflicts = 1;
+        old.counts.conflicting = vec![conflict];
+        new.counts.managed = 2;
+        new.reason = "UpToDate".to_owned();
+        let status = |report: &ShardReport| {
+            let shards = [("1", report), ("2", &old)];
+            let mut status = SizingPolicyStatus::default();
+            status.counts.selected = 7;
+            status.shards = shards
+                .map(|(name, report)| (name.to_owned(), report.clone()))
+                .into();
+            status
         };
         let mut object = json!({"metadata": {"uid": "u"}, "status": status(&old)});
         json_patch::merge(&mut object, &report_patch("u", 1, &new));

@@ -10,6 +10,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::condition::Condition;
 pub use crate::condition::ConditionStatus;
 use crate::schema;
 
@@ -55,12 +56,25 @@ pub struct VerticalPodAutoscalerCondition {
     pub observed_generation: Option<i64>,
 }
 
+impl From<Condition> for VerticalPodAutoscalerCondition {
+    fn from(condition: Condition) -> Self {
+        Self {
+            kind: condition.kind,
+            status: condition.status.as_str().to_owned(),
+            last_transition_time: Some(condition.last_transition_time),
+            reason: condition.reason,
+            message: condition.message,
+            observed_generation: condition.observed_generation,
+        }
+    }
+}
+
 /// The conditions of one object by type. Types of other controllers are kept.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Conditions(BTreeMap<String, VerticalPodAutoscalerCondition>);
 
 impl Conditions {
-    /// Sets a condition. `lastTransitionTime` changes to `now` only with the status.
+    /// Sets a condition.
     pub fn set(
         &mut self,
         kind: &str,
@@ -69,23 +83,11 @@ impl Conditions {
         message: &str,
         now: Timestamp,
     ) -> &mut Self {
-        let status = status.into().as_str();
-        let kept = self
-            .0
-            .get(kind)
-            .filter(|old| old.status == status)
-            .and_then(|old| old.last_transition_time.clone());
-        self.0.insert(
-            kind.to_owned(),
-            VerticalPodAutoscalerCondition {
-                kind: kind.to_owned(),
-                status: status.to_owned(),
-                last_transition_time: Some(kept.unwrap_or(Time(whole_seconds(now)))),
-                reason: reason.to_owned(),
-                message: message.to_owned(),
-                observed_generation: None,
-            },
-        );
+        let status = status.into();
+        let same = self.get(kind).filter(|old| old.status == status.as_str());
+        let since = same.and_then(|old| old.last_transition_time.clone());
+        let condition = Condition::new(kind, status, reason, message, since, now);
+        self.0.insert(kind.to_owned(), condition.into());
         self
     }
 
@@ -97,8 +99,7 @@ impl Conditions {
 
     /// Whether the condition exists with the status True.
     pub fn is_true(&self, kind: &str) -> bool {
-        self.0
-            .get(kind)
+        self.get(kind)
             .is_some_and(|condition| condition.status == ConditionStatus::True.as_str())
     }
 
@@ -125,11 +126,6 @@ impl FromIterator<VerticalPodAutoscalerCondition> for Conditions {
     }
 }
 
-/// Times in objects have whole seconds; a finer one would differ from itself once read back.
-fn whole_seconds(time: Timestamp) -> Timestamp {
-    Timestamp::from_second(time.as_second()).unwrap_or(time)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -139,9 +135,8 @@ mod tests {
     }
 
     fn time_of(conditions: &Conditions, kind: &str) -> i64 {
-        conditions
-            .get(kind)
-            .unwrap()
+        let condition = conditions.get(kind).unwrap();
+        condition
             .last_transition_time
             .as_ref()
             .unwrap()
@@ -160,14 +155,12 @@ mod tests {
             (50, false, "", 50),
         ] {
             conditions.set(RECOMMENDATION_PROVIDED, status, reason, "", at(now));
+            let found = conditions.get(RECOMMENDATION_PROVIDED).unwrap();
+            assert_eq!(found.reason, reason);
             assert_eq!(
                 time_of(&conditions, RECOMMENDATION_PROVIDED),
                 expected,
                 "at {now}"
-            );
-            assert_eq!(
-                conditions.get(RECOMMENDATION_PROVIDED).unwrap().reason,
-                reason
             );
         }
     }
@@ -213,13 +206,8 @@ mod tests {
     #[test]
     fn a_condition_is_the_same_once_it_was_written_and_read() {
         let mut conditions = Conditions::default();
-        conditions.set(
-            NO_PODS_MATCHED,
-            true,
-            "r",
-            "m",
-            Timestamp::from_millisecond(1_500).unwrap(),
-        );
+        let now = Timestamp::from_millisecond(1_500).unwrap();
+        conditions.set(NO_PODS_MATCHED, true, "r", "m", now);
         let written = serde_json::to_value(conditions.to_list()).unwrap();
         let read: Vec<VerticalPodAutoscalerCondition> = serde_json::from_value(written).unwrap();
         assert_eq!(read.into_iter().collect::<Conditions>(), conditions);

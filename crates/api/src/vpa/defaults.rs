@@ -140,39 +140,21 @@ mod tests {
 
     #[test]
     fn a_mode_that_is_absent_or_deprecated_means_recreate() {
-        for (policy, expected) in [
-            (json!({}), EffectiveUpdateMode::Recreate),
-            (json!({"updatePolicy": {}}), EffectiveUpdateMode::Recreate),
-            (
-                json!({"updatePolicy": {"updateMode": ""}}),
-                EffectiveUpdateMode::Recreate,
-            ),
-            (
-                json!({"updatePolicy": {"updateMode": "Auto"}}),
-                EffectiveUpdateMode::Recreate,
-            ),
-            (
-                json!({"updatePolicy": {"updateMode": "Recreate"}}),
-                EffectiveUpdateMode::Recreate,
-            ),
-            (
-                json!({"updatePolicy": {"updateMode": "Off"}}),
-                EffectiveUpdateMode::Off,
-            ),
-            (
-                json!({"updatePolicy": {"updateMode": "Initial"}}),
-                EffectiveUpdateMode::Initial,
-            ),
-            (
-                json!({"updatePolicy": {"updateMode": "InPlace"}}),
-                EffectiveUpdateMode::InPlace,
-            ),
-            (
-                json!({"updatePolicy": {"updateMode": "InPlaceOrRecreate"}}),
-                EffectiveUpdateMode::InPlaceOrRecreate,
-            ),
+        for (mode, expected) in [
+            ("", EffectiveUpdateMode::Recreate),
+            ("Auto", EffectiveUpdateMode::Recreate),
+            ("Recreate", EffectiveUpdateMode::Recreate),
+            ("Off", EffectiveUpdateMode::Off),
+            ("Initial", EffectiveUpdateMode::Initial),
+            ("InPlace", EffectiveUpdateMode::InPlace),
+            ("InPlaceOrRecreate", EffectiveUpdateMode::InPlaceOrRecreate),
         ] {
-            assert_eq!(spec(&policy).effective_update_mode(), expected, "{policy}");
+            let spec = spec(&json!({"updatePolicy": {"updateMode": mode}}));
+            assert_eq!(spec.effective_update_mode(), expected, "{mode}");
+        }
+        for policy in [json!({}), json!({"updatePolicy": {}})] {
+            let mode = spec(&policy).effective_update_mode();
+            assert_eq!(mode, EffectiveUpdateMode::Recreate, "{policy}");
         }
     }
 
@@ -204,25 +186,17 @@ mod tests {
 
     #[test]
     fn cpu_and_memory_are_sized_unless_the_policy_lists_others() {
-        for (policy, expected) in [
-            (json!({}), [true, true, false]),
-            (
-                json!({"controlledResources": ["memory"]}),
-                [false, true, false],
-            ),
-            (
-                json!({"controlledResources": ["example.com/widgets"]}),
-                [false, false, true],
-            ),
-            (json!({"controlledResources": []}), [false, false, false]),
+        for (listed, expected) in [
+            (json!(null), [true, true, false]),
+            (json!(["memory"]), [false, true, false]),
+            (json!(["example.com/widgets"]), [false, false, true]),
+            (json!([]), [false, false, false]),
         ] {
-            let parsed: ContainerResourcePolicy = serde_json::from_value(policy.clone()).unwrap();
+            let policy = json!({"controlledResources": listed});
+            let parsed: ContainerResourcePolicy = serde_json::from_value(policy).unwrap();
             let names = ["cpu", "memory", "example.com/widgets"];
-            assert_eq!(
-                names.map(|name| parsed.controls(&name.into())),
-                expected,
-                "{policy}"
-            );
+            let found = names.map(|name| parsed.controls(&name.into()));
+            assert_eq!(found, expected, "{listed}");
         }
     }
 
@@ -247,23 +221,19 @@ mod tests {
     #[test]
     fn the_recommender_called_default_handles_objects_that_name_none() {
         for (recommenders, recommender, expected) in [
-            (json!([]), "default", true),
-            (json!([]), "frugal", false),
-            (json!([{"name": "frugal"}]), "frugal", true),
-            (json!([{"name": "frugal"}]), "default", false),
-            (
-                json!([{"name": "frugal"}, {"name": "default"}]),
-                "default",
-                true,
-            ),
-            (json!([{"name": "default"}]), "frugal", false),
+            (&[][..], "default", true),
+            (&[], "frugal", false),
+            (&["frugal"], "frugal", true),
+            (&["frugal"], "default", false),
+            (&["frugal", "default"], "default", true),
+            (&["default"], "frugal", false),
         ] {
-            let spec = spec(&json!({"recommenders": recommenders}));
-            assert_eq!(
-                spec.is_handled_by(recommender),
-                expected,
-                "{recommender} of {recommenders}"
-            );
+            let named: Vec<Value> = recommenders
+                .iter()
+                .map(|name| json!({"name": name}))
+                .collect();
+            let found = spec(&json!({"recommenders": named})).is_handled_by(recommender);
+            assert_eq!(found, expected, "{recommender} of {recommenders:?}");
         }
     }
 }

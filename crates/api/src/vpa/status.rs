@@ -1,17 +1,16 @@
-//! `status` of a `VerticalPodAutoscaler`, and the patch that writes it.
+//! `status` of a `VerticalPodAutoscaler`.
 //!
 //! Upstream replaces the whole status with one JSON patch, without a resource version, and only if
 //! the new status differs semantically (`pkg/utils/vpa/api.go`, `UpdateVpaStatusIfNeeded`). The
 //! equality of these types is that comparison: absent and empty lists and maps are equal,
 //! quantities compare by value, times by instant.
 
-use json_patch::Patch;
 use model::{ContainerRecommendation, Recommendation, ResourceList};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::VerticalPodAutoscalerCondition;
-use crate::{patch, schema};
+use crate::schema;
 
 /// Observed state and recommendation.
 #[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, Default, PartialEq)]
@@ -72,67 +71,42 @@ pub struct RecommendedContainerResources {
 
 impl From<Recommendation> for RecommendedPodResources {
     fn from(recommendation: Recommendation) -> Self {
+        let containers = recommendation.containers.into_iter().map(Into::into);
         Self {
-            container_recommendations: recommendation
-                .containers
-                .into_iter()
-                .map(Into::into)
-                .collect(),
+            container_recommendations: containers.collect(),
         }
     }
 }
 
 impl From<RecommendedPodResources> for Recommendation {
     fn from(recommendation: RecommendedPodResources) -> Self {
+        let containers = recommendation.container_recommendations.into_iter();
         Self {
-            containers: recommendation
-                .container_recommendations
-                .into_iter()
-                .map(Into::into)
-                .collect(),
+            containers: containers.map(Into::into).collect(),
         }
     }
 }
 
 impl From<ContainerRecommendation> for RecommendedContainerResources {
     fn from(container: ContainerRecommendation) -> Self {
-        let ContainerRecommendation {
-            container_name,
-            target,
-            lower_bound,
-            upper_bound,
-            uncapped_target,
-        } = container;
         Self {
-            container_name,
-            target,
-            lower_bound,
-            upper_bound,
-            uncapped_target,
+            container_name: container.container_name,
+            target: container.target,
+            lower_bound: container.lower_bound,
+            upper_bound: container.upper_bound,
+            uncapped_target: container.uncapped_target,
         }
     }
 }
 
 impl From<RecommendedContainerResources> for ContainerRecommendation {
     fn from(container: RecommendedContainerResources) -> Self {
-        let RecommendedContainerResources {
-            container_name,
-            target,
-            lower_bound,
-            upper_bound,
-            uncapped_target,
-        } = container;
         Self {
-            container_name,
-            target,
-            lower_bound,
-            upper_bound,
-            uncapped_target,
+            container_name: container.container_name,
+            target: container.target,
+            lower_bound: container.lower_bound,
+            upper_bound: container.upper_bound,
+            uncapped_target: container.uncapped_target,
         }
     }
-}
-
-/// Patch of the `status` subresource that replaces it.
-pub fn status_patch(status: &VerticalPodAutoscalerStatus) -> Result<Patch, serde_json::Error> {
-    patch::put_status(status)
 }

@@ -104,11 +104,11 @@ impl<V: Topic> Merge<V> {
                 Ok(changed)
             }
             (Some(Change::Delete(uids)), MergeState::Applying) => {
-                let mut changed = false;
-                for uid in uids {
-                    changed |= part.values.remove(&uid).is_some();
+                let before = part.values.len();
+                for uid in &uids {
+                    part.values.remove(uid);
                 }
-                Ok(changed)
+                Ok(part.values.len() < before)
             }
             // A kind of change added by a later version.
             (None, MergeState::Applying) => Ok(false),
@@ -232,13 +232,9 @@ mod tests {
         }
 
         fn hear(&mut self, term: u64, change: Change) -> Result<bool, MergeError> {
-            self.merge.take(
-                RecommendationsUpdate {
-                    term,
-                    change: Some(change),
-                },
-                &mut self.part,
-            )
+            let change = Some(change);
+            let update = RecommendationsUpdate { term, change };
+            self.merge.take(update, &mut self.part)
         }
 
         /// Expects `uid@term.revision` of each value.
@@ -273,10 +269,8 @@ mod tests {
         hearer.check(&["b@1.2", "c@1.3"]);
         hearer.hear(1, part(&[("a", 4)], true, false)).unwrap();
         hearer.merge.begin();
-        assert_eq!(
-            hearer.hear(1, part(&[("b", 2)], false, true)),
-            Err(MergeError::NoReset)
-        );
+        let rest = hearer.hear(1, part(&[("b", 2)], false, true));
+        assert_eq!(rest, Err(MergeError::NoReset));
         hearer.check(&["b@1.2", "c@1.3"]);
     }
 
@@ -286,11 +280,8 @@ mod tests {
         assert_eq!(hearer.hear(1, apply(&[("a", 1)])), Err(MergeError::NoReset));
         hearer.hear(1, reset(&[("a", 1)])).unwrap();
         assert_eq!(hearer.hear(1, apply(&[("a", 3), ("b", 4)])), Ok(true));
-        assert_eq!(
-            hearer.hear(1, apply(&[("a", 2)])),
-            Ok(false),
-            "an older revision"
-        );
+        // An older revision.
+        assert_eq!(hearer.hear(1, apply(&[("a", 2)])), Ok(false));
         hearer.check(&["a@1.3", "b@1.4"]);
         assert_eq!(hearer.hear(1, delete("a")), Ok(true));
         assert_eq!(hearer.hear(1, delete("a")), Ok(false));
@@ -317,14 +308,9 @@ mod tests {
             target,
             ..Default::default()
         }];
-        hearer
-            .hear(
-                1,
-                Change::Apply(RecommendationsApply {
-                    recommendations: broken,
-                }),
-            )
-            .unwrap();
+        let recommendations = broken;
+        let change = Change::Apply(RecommendationsApply { recommendations });
+        hearer.hear(1, change).unwrap();
         hearer.check(&["b@1.2"]);
     }
 }

@@ -74,32 +74,24 @@ impl<V: Topic> Subscription<V> {
 
     /// The latest value of an object by UID.
     pub fn get(&self, uid: &str) -> Option<&Received<V>> {
-        let received = self
-            .leaders
-            .iter()
-            .filter_map(|leader| leader.values.get(uid));
-        received.max_by_key(|received| received.changed_at)
+        latest(self.leaders.iter(), uid)
     }
 
     /// The latest value of an object among leaders with an open stream.
     pub fn get_fresh(&self, uid: &str) -> Option<&Received<V>> {
-        let fresh = self
-            .leaders
-            .iter()
-            .filter(|leader| leader.stale_since.is_none());
-        fresh
-            .filter_map(|leader| leader.values.get(uid))
-            .max_by_key(|received| received.changed_at)
+        let is_fresh = |leader: &&LeaderState<V>| leader.stale_since.is_none();
+        latest(self.leaders.iter().filter(is_fresh), uid)
     }
 
     /// The latest value of each object, with its UID.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &Received<V>)> {
         let received = self.leaders.iter().flat_map(|leader| &leader.values);
+        let is_latest = |uid: &str, received: &Received<V>| {
+            self.get(uid)
+                .is_some_and(|last| std::ptr::eq(received, last))
+        };
         received
-            .filter(|(uid, received)| {
-                self.get(uid)
-                    .is_some_and(|last| std::ptr::eq(*received, last))
-            })
+            .filter(move |(uid, received)| is_latest(uid, received))
             .map(|(uid, received)| (uid.as_str(), received))
     }
 
@@ -110,6 +102,15 @@ impl<V: Topic> Subscription<V> {
             .filter_map(|leader| leader.stale_since)
             .min()
     }
+}
+
+/// The value of an object that changed last among those of several leaders.
+fn latest<'a, V: Topic>(
+    leaders: impl Iterator<Item = &'a LeaderState<V>>,
+    uid: &str,
+) -> Option<&'a Received<V>> {
+    let received = leaders.filter_map(|leader| leader.values.get(uid));
+    received.max_by_key(|received| received.changed_at)
 }
 
 impl Subscription<Recommendation> {

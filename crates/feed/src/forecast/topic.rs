@@ -36,59 +36,30 @@ impl Topic for Forecast {
             });
             NUMBERS + metric.identifier.len() + metric.reason.len() + series.sum::<usize>()
         };
-        let Self {
-            uid,
-            namespace,
-            name,
-            observed_generation: _,
-            metrics,
-        } = self;
-        NUMBERS
-            + uid.len()
-            + namespace.len()
-            + name.len()
-            + metrics.iter().map(metric).sum::<usize>()
+        let names = self.uid.len() + self.namespace.len() + self.name.len();
+        NUMBERS + names + self.metrics.iter().map(metric).sum::<usize>()
     }
 
     fn to_message(&self, revision: u64, changed_at: Timestamp) -> proto::Forecast {
-        let Self {
-            uid,
-            namespace,
-            name,
-            observed_generation,
-            metrics,
-        } = self;
         proto::Forecast {
-            uid: uid.clone(),
-            namespace: namespace.clone(),
-            name: name.clone(),
-            observed_generation: *observed_generation,
+            uid: self.uid.clone(),
+            namespace: self.namespace.clone(),
+            name: self.name.clone(),
+            observed_generation: self.observed_generation,
             revision,
             changed_at_ms: changed_at.as_millisecond(),
-            metrics: metrics.iter().cloned().map(Into::into).collect(),
+            metrics: self.metrics.iter().cloned().map(Into::into).collect(),
         }
     }
 
     fn from_message(message: proto::Forecast) -> Result<Self, MessageError> {
-        let proto::Forecast {
-            uid,
-            namespace,
-            name,
-            observed_generation,
-            revision: _,
-            changed_at_ms: _,
-            metrics,
-        } = message;
-        let metrics = metrics
-            .into_iter()
-            .map(MetricForecast::try_from)
-            .collect::<Result<_, _>>()?;
+        let metrics = message.metrics.into_iter().map(MetricForecast::try_from);
         Ok(Self {
-            uid,
-            namespace,
-            name,
-            observed_generation,
-            metrics,
+            uid: message.uid,
+            namespace: message.namespace,
+            name: message.name,
+            observed_generation: message.observed_generation,
+            metrics: metrics.collect::<Result<_, _>>()?,
         })
     }
 

@@ -5,7 +5,7 @@ use model::{ContainerRecommendation, ResourceList};
 use tonic::transport::Channel;
 use tonic::{Status, Streaming};
 
-use super::Recommendation;
+use super::{Recommendation, container_from_message, container_to_message};
 use crate::proto;
 use crate::proto::feed_client::FeedClient;
 use crate::proto::{
@@ -35,39 +35,45 @@ impl Topic for Recommendation {
                 .sum::<usize>()
         };
         let container = |container: &ContainerRecommendation| {
-            let ContainerRecommendation {
-                container_name,
-                target,
-                lower_bound,
-                upper_bound,
-                uncapped_target,
-            } = container;
-            let lists = [target, lower_bound, upper_bound, uncapped_target];
-            container_name.len() + lists.into_iter().map(list).sum::<usize>()
+            let lists = [
+                &container.target,
+                &container.lower_bound,
+                &container.upper_bound,
+                &container.uncapped_target,
+            ];
+            container.container_name.len() + lists.into_iter().map(list).sum::<usize>()
         };
-        let Self {
-            uid,
-            namespace,
-            name,
-            observed_generation: _,
-            recommendation,
-        } = self;
-        let names = uid.len() + namespace.len() + name.len();
-        NUMBERS
-            + names
-            + recommendation
-                .containers
-                .iter()
-                .map(container)
-                .sum::<usize>()
+        let containers = &self.recommendation.containers;
+        let names = self.uid.len() + self.namespace.len() + self.name.len();
+        NUMBERS + names + containers.iter().map(container).sum::<usize>()
     }
 
     fn to_message(&self, revision: u64, changed_at: Timestamp) -> proto::Recommendation {
-        Self::to_message(self, revision, changed_at)
+        let containers = &self.recommendation.containers;
+        proto::Recommendation {
+            uid: self.uid.clone(),
+            namespace: self.namespace.clone(),
+            name: self.name.clone(),
+            observed_generation: self.observed_generation,
+            revision,
+            changed_at_ms: changed_at.as_millisecond(),
+            containers: containers.iter().map(container_to_message).collect(),
+        }
     }
 
     fn from_message(message: proto::Recommendation) -> Result<Self, MessageError> {
-        Self::try_from(message)
+        let containers = message
+            .containers
+            .into_iter()
+            .map(container_from_message)
+            .collect::<Result<_, _>>()?;
+        Ok(Self {
+            uid: message.uid,
+            namespace: message.namespace,
+            name: message.name,
+            observed_generation: message.observed_generation,
+            recommendation: model::Recommendation { containers },
+        })
     }
 
     fn stamp(message: &proto::Recommendation) -> Stamp {

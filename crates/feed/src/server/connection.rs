@@ -24,7 +24,7 @@ use tokio_rustls::server::TlsStream;
 use tokio_util::sync::CancellationToken;
 use tonic::transport::server::Connected;
 
-use super::names::AllowedClients;
+use super::allowed_clients::AllowedClients;
 use super::{CurrentTls, ServerLimits};
 use crate::metrics::{Metrics, Refusal};
 use handshakes::Handshakes;

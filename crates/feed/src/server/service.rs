@@ -10,7 +10,7 @@ use tokio_util::sync::CancellationToken;
 use tonic::{Request, Response, Status};
 
 use super::watch::{ReaderGuard, Watch, not_leading};
-use super::{Explainer, ServerLimits};
+use super::{Explainer, Server, ServerLimits};
 use crate::explanation::ExplainQuery;
 use crate::forecast::Forecast;
 use crate::metrics::{Metrics, Refusal};
@@ -36,25 +36,17 @@ pub(super) struct Service {
 type Messages<T> = Pin<Box<dyn Stream<Item = Result<T, Status>> + Send>>;
 
 impl Service {
-    pub(super) fn new(
-        publisher: Publisher,
-        forecasts: Publisher<Forecast>,
-        explainer: Explainer,
-        limits: ServerLimits,
-        metrics: Metrics,
-        shutdown: CancellationToken,
-    ) -> Self {
-        let readers = Arc::new(Semaphore::new(limits.readers));
-        let explanations = Arc::new(Semaphore::new(limits.explanations));
+    pub(super) fn new(server: &Server, shutdown: CancellationToken) -> Self {
+        let limits = server.limits;
         Self {
-            publisher,
-            forecasts,
-            explainer,
+            publisher: server.publisher.clone(),
+            forecasts: server.forecasts.clone(),
+            explainer: Arc::clone(&server.explainer),
             limits,
-            metrics,
+            metrics: server.metrics.clone(),
             shutdown,
-            readers,
-            explanations,
+            readers: Arc::new(Semaphore::new(limits.readers)),
+            explanations: Arc::new(Semaphore::new(limits.explanations)),
         }
     }
 
@@ -98,18 +90,16 @@ impl Feed for Service {
         &self,
         _request: Request<WatchRecommendationsRequest>,
     ) -> Result<Response<Self::WatchRecommendationsStream>, Status> {
-        Ok(Response::new(Box::pin(
-            self.watch(&self.publisher)?.messages(),
-        )))
+        let messages = self.watch(&self.publisher)?.messages();
+        Ok(Response::new(Box::pin(messages)))
     }
 
     async fn watch_forecasts(
         &self,
         _request: Request<WatchForecastsRequest>,
     ) -> Result<Response<Self::WatchForecastsStream>, Status> {
-        Ok(Response::new(Box::pin(
-            self.watch(&self.forecasts)?.messages(),
-        )))
+        let messages = self.watch(&self.forecasts)?.messages();
+        Ok(Response::new(Box::pin(messages)))
     }
 
     async fn explain(
@@ -127,15 +117,10 @@ impl Feed for Service {
         });
         match answered.await {
             Ok(Ok(response)) => Ok(Response::new(response.into())),
-            Ok(Err(ExplainQuery {
-                namespace,
-                name,
-                container,
-            })) => {
-                let message =
-                    format!("no recommendation for container {container} of {namespace}/{name}");
-                Err(Status::not_found(message))
-            }
+            Ok(Err(query)) => Err(Status::not_found(format!(
+                "no recommendation for container {} of {}/{}",
+                query.container, query.namespace, query.name
+            ))),
             Err(_) => Err(Status::internal("the explanation failed")),
         }
     }

@@ -126,19 +126,20 @@ impl<V: Topic> Watch<V> {
                 items,
                 first,
                 complete,
-            } => (
-                "reset",
-                topic::Change::Reset {
-                    values: messages(items),
+            } => {
+                let values = messages(items);
+                let reset = topic::Change::Reset {
+                    values,
                     first,
                     complete,
-                },
-            ),
+                };
+                ("reset", reset)
+            }
             Change::Apply(items) => ("apply", topic::Change::Apply(messages(items))),
-            Change::Delete(keys) => (
-                "delete",
-                topic::Change::Delete(keys.iter().map(ToString::to_string).collect()),
-            ),
+            Change::Delete(keys) => {
+                let uids = keys.iter().map(ToString::to_string).collect();
+                ("delete", topic::Change::Delete(uids))
+            }
         };
         let waited = |since: Timestamp| {
             Duration::try_from(Timestamp::now().duration_since(since)).unwrap_or_default()

@@ -42,22 +42,16 @@ async fn only_clients_with_an_allowed_name_from_our_authority_are_let_in() {
     let replica = Replica::start(&ours).await;
     let _term = replica.lead(1, [recommendation("a", 1)]);
     for name in ["plimsoll-updater", "plimsoll-webhook"] {
-        assert_eq!(
-            attempt(&replica, ours.client(Some((&ours, name)))).await,
-            Ok(()),
-            "{name}"
-        );
+        let attempted = attempt(&replica, ours.named(name)).await;
+        assert_eq!(attempted, Ok(()), "{name}");
     }
-    let denied = attempt(&replica, ours.client(Some((&ours, "plimsoll-stranger")))).await;
+    let denied = attempt(&replica, ours.named("plimsoll-stranger")).await;
     assert_eq!(denied, Err(Some(Code::PermissionDenied)));
-    assert!(
-        is_refused_by_tls(&replica, ours.client(None)).await,
-        "no certificate"
-    );
-    assert!(
-        is_refused_by_tls(&replica, ours.client(Some((&other, "plimsoll-updater")))).await,
-        "another authority"
-    );
+    for own in [None, Some((&other, "plimsoll-updater"))] {
+        let name = own.map(|(_, name)| name);
+        let is_refused = is_refused_by_tls(&replica, ours.client(own)).await;
+        assert!(is_refused, "another authority, or no certificate: {name:?}");
+    }
 }
 
 #[tokio::test]
@@ -77,14 +71,10 @@ async fn the_next_handshake_uses_new_certificates() {
     let replica = Replica::start(&old).await;
     let _term = replica.lead(1, [recommendation("a", 1)]);
     *replica.tls.lock().unwrap() = new.server();
-    assert_eq!(
-        attempt(&replica, new.client(Some((&new, "plimsoll-updater")))).await,
-        Ok(())
-    );
-    assert_eq!(
-        attempt(&replica, old.client(Some((&old, "plimsoll-updater")))).await,
-        Err(None)
-    );
+    let attempted = attempt(&replica, new.named("plimsoll-updater")).await;
+    assert_eq!(attempted, Ok(()));
+    let attempted = attempt(&replica, old.named("plimsoll-updater")).await;
+    assert_eq!(attempted, Err(None));
 }
 
 #[tokio::test]
@@ -101,24 +91,12 @@ async fn idle_connections_without_a_certificate_keep_no_client_out() {
     for number in 0..4 * limits.connections {
         idle.push(TcpStream::connect(&replica.address).await.unwrap());
         if number % limits.connections == 0 {
-            assert_eq!(
-                attempt(
-                    &replica,
-                    authority.client(Some((&authority, "plimsoll-updater")))
-                )
-                .await,
-                Ok(())
-            );
+            let attempted = attempt(&replica, authority.named("plimsoll-updater")).await;
+            assert_eq!(attempted, Ok(()));
         }
     }
-    assert_eq!(
-        attempt(
-            &replica,
-            authority.client(Some((&authority, "plimsoll-webhook")))
-        )
-        .await,
-        Ok(())
-    );
+    let attempted = attempt(&replica, authority.named("plimsoll-webhook")).await;
+    assert_eq!(attempted, Ok(()));
 }
 
 #[tokio::test]
@@ -130,7 +108,7 @@ async fn there_are_no_more_readers_than_allowed() {
     };
     let replica = Replica::with(&authority, limits).await;
     let _term = replica.lead(1, [recommendation("a", 1)]);
-    let tls = authority.client(Some((&authority, "plimsoll-updater")));
+    let tls = authority.named("plimsoll-updater");
     let mut first = replica.client(Arc::clone(&tls)).await.unwrap();
     let reading = first
         .watch_recommendations(WatchRecommendationsRequest {})

@@ -68,6 +68,11 @@ impl Authority {
         }
     }
 
+    /// A client of this authority with this name.
+    pub(crate) fn named(&self, name: &str) -> Arc<ClientConfig> {
+        self.client(Some((self, name)))
+    }
+
     /// A client that trusts this authority and presents a certificate of another, if any.
     pub(crate) fn client(&self, own: Option<(&Self, &str)>) -> Arc<ClientConfig> {
         let provider = Arc::new(aws_lc_rs::default_provider());

@@ -4,6 +4,7 @@ use std::net::Ipv4Addr;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use feed::client::CurrentTls;
 use feed::proto::feed_client::FeedClient;
 use feed::server::Explainer;
 use feed::{
@@ -43,10 +44,8 @@ impl Replica {
     pub(crate) async fn with(authority: &Authority, limits: ServerLimits) -> Self {
         let registry = Registry::new();
         let metrics = Metrics::register(&registry).unwrap();
-        let (publisher, forecasts) = (
-            Publisher::default(),
-            Publisher::default().with_metrics(&metrics),
-        );
+        let publisher = Publisher::default();
+        let forecasts = Publisher::default().with_metrics(&metrics);
         let tls = Arc::new(Mutex::new(authority.server()));
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
         let address = listener.local_addr().unwrap().to_string();
@@ -101,12 +100,8 @@ impl Replica {
         &self,
         tls: Arc<ClientConfig>,
     ) -> Result<FeedClient<Channel>, tonic::transport::Error> {
-        feed::client::client(
-            &self.address,
-            &(Arc::new(move || Arc::clone(&tls)) as _),
-            &server_name(),
-        )
-        .await
+        let current: CurrentTls = Arc::new(move || Arc::clone(&tls));
+        feed::client::client(&self.address, &current, &server_name()).await
     }
 }
 
@@ -117,13 +112,10 @@ pub(crate) fn server_name() -> ServerName<'static> {
 /// Explains the container `app` only.
 pub(crate) fn explainer() -> Explainer {
     Arc::new(|question: &ExplainQuery| {
-        let published = recommendation("u-1", 126)
-            .recommendation
-            .containers
-            .remove(0);
+        let mut published = recommendation("u-1", 126).recommendation;
         let explained = Explained {
             uid: "u-1".to_owned(),
-            published,
+            published: published.containers.remove(0),
             is_measured: true,
             ..Explained::default()
         };
@@ -161,9 +153,11 @@ pub(crate) struct Follower {
 }
 
 impl Follower {
-    /// Follows one leader of everything.
-    pub(crate) fn start(tls: Arc<ClientConfig>) -> Self {
-        Self::of_shards(1, tls)
+    /// The updater, which follows one leader of everything.
+    pub(crate) fn of(authority: &Authority, replica: &Replica) -> Self {
+        let follower = Self::of_shards(1, authority.named("plimsoll-updater"));
+        follower.follow(replica);
+        follower
     }
 
     /// Follows one leader per shard.
@@ -193,15 +187,11 @@ impl Follower {
 
     /// Waits until the subscription satisfies `is`.
     pub(crate) async fn until(&mut self, what: &str, is: impl FnMut(&Subscription) -> bool) {
-        let seen = matches!(
-            tokio::time::timeout(LIMIT, self.subscription.wait_for(is)).await,
-            Ok(Ok(_))
-        );
-        assert!(
-            seen,
-            "{what} within {LIMIT:?}; it is {:?}",
-            self.subscription.borrow()
-        );
+        let seen = tokio::time::timeout(LIMIT, self.subscription.wait_for(is)).await;
+        let is_seen = matches!(seen, Ok(Ok(_)));
+        drop(seen);
+        let now = self.subscription.borrow();
+        assert!(is_seen, "{what} within {LIMIT:?}; it is {now:?}");
     }
 
     pub(crate) async fn until_fresh(&mut self, expected: &[(&str, i64)]) {

@@ -53,21 +53,30 @@ async fn until(
     assert!(matches!(seen, Ok(Ok(_))), "{expected:?} within {LIMIT:?}");
 }
 
-#[tokio::test]
-async fn forecasts_are_published_changed_and_deleted_and_outlive_their_leader() {
+/// A replica that leads, its address for the reader, and a reader of its forecasts.
+async fn subscribed() -> (
+    Replica,
+    watch::Sender<Option<String>>,
+    watch::Receiver<Subscription<Forecast>>,
+) {
     let authority = Authority::new();
     let replica = Replica::start(&authority).await;
-    let _recommendations = replica.lead(7, []);
-    let tls = authority.client(Some((&authority, "plimsoll-webhook")));
-    let leader = watch::channel(Some(replica.address.clone()));
-    let current = Arc::new(move || Arc::clone(&tls));
+    let tls = authority.named("plimsoll-webhook");
+    let (sender, leader) = watch::channel(Some(replica.address.clone()));
     let reader = Reader {
-        leaders: vec![leader.1],
-        tls: current,
+        leaders: vec![leader],
+        tls: Arc::new(move || Arc::clone(&tls)),
         server_name: server_name(),
     };
-    let (mut subscription, reading) = reader.subscribe::<Forecast>();
+    let (subscription, reading) = reader.subscribe::<Forecast>();
     tokio::spawn(reading);
+    (replica, sender, subscription)
+}
+
+#[tokio::test]
+async fn forecasts_are_published_changed_and_deleted_and_outlive_their_leader() {
+    let (replica, _leader, mut subscription) = subscribed().await;
+    let _recommendations = replica.lead(7, []);
     until(&mut subscription, true, &[]).await;
 
     let now = Timestamp::UNIX_EPOCH;
@@ -84,19 +93,8 @@ async fn forecasts_are_published_changed_and_deleted_and_outlive_their_leader() 
 
 #[tokio::test]
 async fn an_oversized_forecast_is_left_out_and_the_others_are_published() {
-    let authority = Authority::new();
-    let replica = Replica::start(&authority).await;
+    let (replica, _leader, mut subscription) = subscribed().await;
     let _recommendations = replica.lead(7, []);
-    let tls = authority.client(Some((&authority, "plimsoll-webhook")));
-    let leader = watch::channel(Some(replica.address.clone()));
-    let current = Arc::new(move || Arc::clone(&tls));
-    let reader = Reader {
-        leaders: vec![leader.1],
-        tls: current,
-        server_name: server_name(),
-    };
-    let (mut subscription, reading) = reader.subscribe::<Forecast>();
-    tokio::spawn(reading);
 
     let now = Timestamp::UNIX_EPOCH;
     let large = |uid: &str| {

@@ -8,27 +8,20 @@ use jiff::Timestamp;
 use crate::certificates::Authority;
 use crate::fixture::{Follower, LIMIT, Replica, recommendation};
 
-fn follower(authority: &Authority) -> Follower {
-    Follower::start(authority.client(Some((authority, "plimsoll-updater"))))
-}
-
 #[tokio::test]
 async fn a_reader_follows_every_change() {
     let authority = Authority::new();
     let replica = Replica::start(&authority).await;
     let term = replica.lead(1, [recommendation("a", 1), recommendation("b", 2)]);
-    let mut follower = follower(&authority);
-    follower.follow(&replica);
+    let mut follower = Follower::of(&authority, &replica);
     follower.until_fresh(&[("a", 1), ("b", 2)]).await;
     term.apply(recommendation("b", 3), Timestamp::UNIX_EPOCH);
     term.apply(recommendation("c", 4), Timestamp::UNIX_EPOCH);
     follower.until_fresh(&[("a", 1), ("b", 3), ("c", 4)]).await;
     term.delete("a", Timestamp::UNIX_EPOCH);
     follower.until_fresh(&[("b", 3), ("c", 4)]).await;
-    term.reset(
-        [recommendation("c", 4), recommendation("d", 5)],
-        Timestamp::UNIX_EPOCH,
-    );
+    let values = [recommendation("c", 4), recommendation("d", 5)];
+    term.reset(values, Timestamp::UNIX_EPOCH);
     follower.until_fresh(&[("c", 4), ("d", 5)]).await;
 }
 
@@ -36,16 +29,13 @@ async fn a_reader_follows_every_change() {
 async fn a_standby_serves_no_reader_and_a_new_leader_only_after_its_first_reset() {
     let authority = Authority::new();
     let replica = Replica::start(&authority).await;
-    let mut follower = follower(&authority);
-    follower.follow(&replica);
+    let mut follower = Follower::of(&authority, &replica);
     let term = replica.publisher.begin(1);
     term.apply(recommendation("a", 1), Timestamp::UNIX_EPOCH);
     follower.until_stale().await;
     follower.check(&[]);
-    term.reset(
-        [recommendation("a", 1), recommendation("b", 2)],
-        Timestamp::UNIX_EPOCH,
-    );
+    let values = [recommendation("a", 1), recommendation("b", 2)];
+    term.reset(values, Timestamp::UNIX_EPOCH);
     follower.until_fresh(&[("a", 1), ("b", 2)]).await;
 }
 
@@ -54,8 +44,7 @@ async fn a_reader_keeps_the_last_value_and_resumes_with_what_changed() {
     let authority = Authority::new();
     let replica = Replica::start(&authority).await;
     let term = replica.lead(1, [recommendation("a", 1), recommendation("b", 2)]);
-    let mut follower = follower(&authority);
-    follower.follow(&replica);
+    let mut follower = Follower::of(&authority, &replica);
     follower.until_fresh(&[("a", 1), ("b", 2)]).await;
     drop(term);
     follower.until_stale().await;
@@ -67,16 +56,13 @@ async fn a_reader_keeps_the_last_value_and_resumes_with_what_changed() {
 #[tokio::test]
 async fn a_reader_goes_to_the_new_leader_and_never_back_to_an_older_value() {
     let authority = Authority::new();
-    let (first, second) = (
-        Replica::start(&authority).await,
-        Replica::start(&authority).await,
-    );
+    let first = Replica::start(&authority).await;
+    let second = Replica::start(&authority).await;
     let old_term = first.lead(1, [recommendation("a", 1)]);
     for millicores in 2..50 {
         old_term.apply(recommendation("a", millicores), Timestamp::UNIX_EPOCH);
     }
-    let mut follower = follower(&authority);
-    follower.follow(&first);
+    let mut follower = Follower::of(&authority, &first);
     follower.until_fresh(&[("a", 49)]).await;
 
     let _new_term = second.lead(2, [recommendation("a", 100)]);
@@ -106,13 +92,10 @@ async fn a_reader_goes_to_the_new_leader_and_never_back_to_an_older_value() {
 #[tokio::test]
 async fn a_leader_that_dies_is_followed_by_the_next_without_a_gap() {
     let authority = Authority::new();
-    let (first, second) = (
-        Replica::start(&authority).await,
-        Replica::start(&authority).await,
-    );
+    let first = Replica::start(&authority).await;
+    let second = Replica::start(&authority).await;
     let old_term = first.lead(1, [recommendation("a", 1)]);
-    let mut follower = follower(&authority);
-    follower.follow(&first);
+    let mut follower = Follower::of(&authority, &first);
     follower.until_fresh(&[("a", 1)]).await;
     drop((old_term, first));
     follower.until_stale().await;
@@ -138,8 +121,7 @@ async fn a_stream_that_has_lasted_long_enough_is_opened_anew() {
     };
     let replica = Replica::with(&authority, limits).await;
     let term = replica.lead(1, [recommendation("a", 1)]);
-    let mut follower = follower(&authority);
-    follower.follow(&replica);
+    let mut follower = Follower::of(&authority, &replica);
     for millicores in 2..6 {
         follower.until_fresh(&[("a", millicores - 1)]).await;
         follower.until_stale().await;

@@ -29,7 +29,7 @@ const MOST_GROWTH: f64 = 0.05;
 async fn readers_that_stop_reading_leave_the_servers_memory_flat() {
     let authority = Authority::new();
     let mut server = ChangingServer::start(&authority).await;
-    let tls = authority.client(Some((&authority, "plimsoll-updater")));
+    let tls = authority.named("plimsoll-updater");
     let current: feed::client::CurrentTls =
         std::sync::Arc::new(move || std::sync::Arc::clone(&tls));
 

@@ -1,5 +1,7 @@
 //! The other calls: explanations, health and reflection.
 
+use std::collections::BTreeSet;
+
 use feed::proto::ExplainRequest;
 use feed::{Explained, server::SERVICE_NAME};
 use tonic::transport::Channel;
@@ -16,7 +18,7 @@ use crate::certificates::Authority;
 use crate::fixture::{Replica, recommendation, server_name};
 
 async fn channel(authority: &Authority, replica: &Replica, name: &str) -> Channel {
-    let tls = authority.client(Some((authority, name)));
+    let tls = authority.named(name);
     feed::client::connect(&replica.address, tls, server_name())
         .await
         .unwrap()
@@ -35,34 +37,23 @@ async fn explanations_come_from_the_leader() {
     let authority = Authority::new();
     let replica = Replica::start(&authority).await;
     let mut client = replica
-        .client(authority.client(Some((&authority, "plimsoll-updater"))))
+        .client(authority.named("plimsoll-updater"))
         .await
         .unwrap();
-    assert_eq!(
-        client.explain(question("app")).await.unwrap_err().code(),
-        Code::Unavailable
-    );
+    let standby = client.explain(question("app")).await.unwrap_err();
+    assert_eq!(standby.code(), Code::Unavailable);
     let _term = replica.lead(1, [recommendation("u-1", 126)]);
-    let explained =
-        Explained::try_from(client.explain(question("app")).await.unwrap().into_inner()).unwrap();
-    assert_eq!(
-        explained.published,
-        recommendation("u-1", 126).recommendation.containers[0]
-    );
+    let answer = client.explain(question("app")).await.unwrap();
+    let explained = Explained::try_from(answer.into_inner()).unwrap();
+    let expected = recommendation("u-1", 126).recommendation;
+    assert_eq!(explained.published, expected.containers[0]);
     assert!(explained.is_measured);
     let unknown = client.explain(question("other")).await.unwrap_err();
-    assert_eq!(
-        (unknown.code(), unknown.message()),
-        (
-            Code::NotFound,
-            "no recommendation for container other of shop/web"
-        )
-    );
+    let text = "no recommendation for container other of shop/web";
+    assert_eq!((unknown.code(), unknown.message()), (Code::NotFound, text));
     let long = question(&"x".repeat(100_000));
-    assert_eq!(
-        client.explain(long).await.unwrap_err().code(),
-        Code::OutOfRange
-    );
+    let refused = client.explain(long).await.unwrap_err();
+    assert_eq!(refused.code(), Code::OutOfRange);
 }
 
 #[tokio::test]
@@ -103,30 +94,18 @@ async fn reflection_lists_the_services() {
         .await
         .unwrap()
         .into_inner();
-    let explainer = answers
-        .message()
-        .await
-        .unwrap()
-        .unwrap()
-        .message_response
-        .unwrap();
-    let MessageResponse::ListServicesResponse(list) = explainer else {
-        panic!("{explainer:?}")
+    let answer = answers.message().await.unwrap().unwrap();
+    let Some(MessageResponse::ListServicesResponse(list)) = answer.message_response else {
+        panic!("{answer:?}")
     };
-    let mut names: Vec<_> = list
+    let names: BTreeSet<String> = list
         .service
         .into_iter()
         .map(|service| service.name)
         .collect();
-    names.sort();
-    assert_eq!(
-        names,
-        [
-            "grpc.health.v1.Health",
-            "grpc.reflection.v1.ServerReflection",
-            SERVICE_NAME
-        ]
-    );
+    let reflection = "grpc.reflection.v1.ServerReflection";
+    let expected = ["grpc.health.v1.Health", reflection, SERVICE_NAME];
+    assert_eq!(names, expected.map(str::to_owned).into());
 }
 
 #[tokio::test]

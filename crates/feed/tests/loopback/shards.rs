@@ -8,22 +8,22 @@ use crate::fixture::{Follower, Replica, recommendation};
 
 /// Two leaders and a reader of both.
 struct Fixture {
+    authority: Authority,
     first: Replica,
     second: Replica,
     follower: Follower,
 }
 
 impl Fixture {
-    async fn new(authority: &Authority) -> Self {
-        let (first, second) = (
-            Replica::start(authority).await,
-            Replica::start(authority).await,
-        );
-        let follower =
-            Follower::of_shards(2, authority.client(Some((authority, "plimsoll-updater"))));
+    async fn new() -> Self {
+        let authority = Authority::new();
+        let first = Replica::start(&authority).await;
+        let second = Replica::start(&authority).await;
+        let follower = Follower::of_shards(2, authority.named("plimsoll-updater"));
         follower.follow_in(0, &first);
         follower.follow_in(1, &second);
         Self {
+            authority,
             first,
             second,
             follower,
@@ -41,12 +41,12 @@ fn fresh(subscription: &Subscription) -> [bool; 2] {
 
 #[tokio::test]
 async fn a_reset_of_one_shard_leaves_the_others_alone() {
-    let authority = Authority::new();
     let Fixture {
         first,
         second,
         mut follower,
-    } = Fixture::new(&authority).await;
+        ..
+    } = Fixture::new().await;
     // Terms of different shards are unrelated.
     let one = first.lead(900, [recommendation("a", 1), recommendation("b", 2)]);
     let two = second.lead(1, [recommendation("c", 3)]);
@@ -60,29 +60,24 @@ async fn a_reset_of_one_shard_leaves_the_others_alone() {
 
 #[tokio::test]
 async fn one_shard_without_a_leader_does_not_disturb_the_others() {
-    let authority = Authority::new();
     let Fixture {
+        authority,
         first,
         second,
         mut follower,
-    } = Fixture::new(&authority).await;
+    } = Fixture::new().await;
     let one = first.lead(5, [recommendation("a", 1)]);
     let two = second.lead(5, [recommendation("b", 2)]);
     follower.until_fresh(&[("a", 1), ("b", 2)]).await;
     drop((one, first));
+    let only_second = |now: &Subscription| fresh(now) == [false, true];
     follower
-        .until("only the second is fresh", |now| {
-            fresh(now) == [false, true]
-        })
+        .until("only the second is fresh", only_second)
         .await;
     follower.check(&[("a", 1), ("b", 2)]);
     two.apply(recommendation("b", 3), at(1));
-    follower
-        .until("the second's news", |now| {
-            now.get("b")
-                .is_some_and(|received| received.changed_at == at(1))
-        })
-        .await;
+    let has_news = |now: &Subscription| now.get("b").is_some_and(|b| b.changed_at == at(1));
+    follower.until("the second's news", has_news).await;
     assert_eq!(fresh(&follower.subscription.borrow()), [false, true]);
 
     let next = Replica::start(&authority).await;
@@ -99,17 +94,15 @@ async fn one_shard_without_a_leader_does_not_disturb_the_others() {
 
 #[tokio::test]
 async fn an_object_that_moves_to_another_shard_never_goes_back_to_an_older_value() {
-    let authority = Authority::new();
     let Fixture {
         first,
         second,
         mut follower,
-    } = Fixture::new(&authority).await;
+        ..
+    } = Fixture::new().await;
     let old = first.publisher.begin(7);
-    old.reset(
-        [recommendation("a", 1), recommendation("moves", 10)],
-        at(10),
-    );
+    let values = [recommendation("a", 1), recommendation("moves", 10)];
+    old.reset(values, at(10));
     let new = second.publisher.begin(1);
     new.reset([recommendation("moves", 20)], at(20));
     follower.until_fresh(&[("a", 1), ("moves", 20)]).await;
@@ -118,10 +111,8 @@ async fn an_object_that_moves_to_another_shard_never_goes_back_to_an_older_value
     drop(old);
     follower.until_stale().await;
     let old = first.publisher.begin(8);
-    old.reset(
-        [recommendation("a", 2), recommendation("moves", 10)],
-        at(30),
-    );
+    let values = [recommendation("a", 2), recommendation("moves", 10)];
+    old.reset(values, at(30));
     follower.until_fresh(&[("a", 2), ("moves", 20)]).await;
     old.reset([recommendation("a", 3)], at(40));
     follower.until_fresh(&[("a", 3), ("moves", 20)]).await;

@@ -27,7 +27,7 @@ async fn a_reader_that_stops_reading_is_owed_the_last_state_only() {
     let authority = Authority::new();
     let replica = Replica::start(&authority).await;
     let term = replica.lead(1, round(0));
-    let tls = authority.client(Some((&authority, "plimsoll-updater")));
+    let tls = authority.named("plimsoll-updater");
     let mut client = replica.client(tls).await.unwrap();
     let mut stream = client
         .watch_recommendations(WatchRecommendationsRequest {})

@@ -12,12 +12,8 @@ pub(crate) fn print(results: &[Result]) {
     let row = |name: &str, cell: &dyn Fn(&[&Score]) -> String| {
         let cells: Vec<String> = (0..HORIZONS.len())
             .map(|which| {
-                cell(
-                    &results
-                        .iter()
-                        .filter_map(|result| result.scores[which].as_ref())
-                        .collect::<Vec<_>>(),
-                )
+                let scores = results.iter().map(|result| result.scores[which].as_ref());
+                cell(&scores.flatten().collect::<Vec<_>>())
             })
             .collect();
         println!("| {name} | {} |", cells.join(" | "));
@@ -26,11 +22,8 @@ pub(crate) fn print(results: &[Result]) {
     print_errors(&row);
     print_coverage(&row);
     row("slots without a forecast", &|scores| {
-        scores
-            .iter()
-            .map(|score| score.unforecast)
-            .sum::<u32>()
-            .to_string()
+        let slots: u32 = scores.iter().map(|score| score.unforecast).sum();
+        slots.to_string()
     });
     print_series(results);
 }
@@ -54,40 +47,19 @@ fn print_errors(row: &Row) {
     row("not worse than that", &|scores| {
         share(scores, |score| to_simple(score) <= 1.0)
     });
-    row("more than 5 % worse; the worst", &|scores| {
-        let worst = scores
-            .iter()
-            .map(|score| to_simple(score))
-            .fold(0.0, f64::max);
-        format!(
-            "{}; {worst:.2}",
-            share(scores, |score| to_simple(score) > 1.05)
-        )
-    });
-    row("the same of live series", &|scores| {
-        let live: Vec<&Score> = scores
-            .iter()
-            .copied()
-            .filter(|score| score.is_live())
-            .collect();
-        let worst = live
-            .iter()
-            .map(|score| to_simple(score))
-            .fold(0.0, f64::max);
-        format!(
-            "{}; {worst:.2}",
-            share(&live, |score| to_simple(score) > 1.05)
-        )
-    });
+    let worse = |scores: &[&Score]| {
+        let ratios = scores.iter().map(|score| to_simple(score));
+        let worst = ratios.fold(0.0, f64::max);
+        let count = share(scores, |score| to_simple(score) > 1.05);
+        format!("{count}; {worst:.2}")
+    };
+    row("more than 5 % worse; the worst", &worse);
+    row("the same of live series", &|scores| worse(&live(scores)));
     row(
         "more than 5 % worse, of live series: the simple method that was best before the scored part",
         &|scores| {
-            let live: Vec<&Score> = scores
-                .iter()
-                .copied()
-                .filter(|score| score.is_live())
-                .collect();
-            share(&live, |score| score.best_before() / score.best() > 1.05)
+            let is_worse = |score: &Score| score.best_before() / score.best() > 1.05;
+            share(&live(scores), is_worse)
         },
     );
     row("WAPE / Crane DSP; not worse on", &|scores| {
@@ -131,10 +103,8 @@ fn print_coverage(row: &Row) {
                 let explained = share(scores, |score| {
                     is_near(score) || score.chance.explains[quantile]
                 });
-                format!(
-                    "{explained}; {}",
-                    share(scores, |score| score.chance.exact_holds[quantile])
-                )
+                let exact = share(scores, |score| score.chance.exact_holds[quantile]);
+                format!("{explained}; {exact}")
             },
         );
     }
@@ -150,10 +120,8 @@ fn print_series(results: &[Result]) {
     for result in results {
         let cell = |score: &Score| {
             let (ours, best) = (score.ours / score.actual, score.best() / score.actual);
-            format!(
-                "{ours:.3} ({best:.3}) {:.3}",
-                score.covered[1] / score.count
-            )
+            let covered = score.covered[1] / score.count;
+            format!("{ours:.3} ({best:.3}) {covered:.3}")
         };
         let cells = result
             .scores
@@ -167,6 +135,11 @@ fn print_series(results: &[Result]) {
     }
 }
 
+fn live<'a>(scores: &[&'a Score]) -> Vec<&'a Score> {
+    let scores = scores.iter().copied();
+    scores.filter(|score| score.is_live()).collect()
+}
+
 fn mean(scores: &[&Score], value: impl Fn(&Score) -> f64) -> f64 {
     scores.iter().map(|score| value(score)).sum::<f64>() / scores.len() as f64
 }
@@ -176,11 +149,8 @@ fn geometric(scores: &[&Score], ratio: impl Fn(&Score) -> f64) -> f64 {
 }
 
 fn share(scores: &[&Score], is_so: impl Fn(&Score) -> bool) -> String {
-    format!(
-        "{} of {}",
-        scores.iter().filter(|score| is_so(score)).count(),
-        scores.len()
-    )
+    let count = scores.iter().filter(|score| is_so(score)).count();
+    format!("{count} of {}", scores.len())
 }
 
 /// The geometric mean and its 95 % interval over resampled series.
@@ -188,24 +158,18 @@ fn interval(scores: &[&Score], ratio: impl Fn(&Score) -> f64) -> String {
     let mut seed = 7_u64;
     let mut means: Vec<f64> = (0..RESAMPLES)
         .map(|_| {
-            let drawn: Vec<&Score> = scores
-                .iter()
-                .map(|_| {
-                    seed = seed
-                        .wrapping_mul(6_364_136_223_846_793_005)
-                        .wrapping_add(1_442_695_040_888_963_407);
-                    scores[(seed >> 33) as usize % scores.len()]
-                })
-                .collect();
+            let draw = |_| {
+                seed = seed
+                    .wrapping_mul(6_364_136_223_846_793_005)
+                    .wrapping_add(1_442_695_040_888_963_407);
+                scores[(seed >> 33) as usize % scores.len()]
+            };
+            let drawn: Vec<&Score> = scores.iter().map(draw).collect();
             geometric(&drawn, &ratio)
         })
         .collect();
     means.sort_by(f64::total_cmp);
     let at = |share: f64| means[(share * (means.len() - 1) as f64) as usize];
-    format!(
-        "{:.3} [{:.2}, {:.2}]",
-        geometric(scores, &ratio),
-        at(0.025),
-        at(0.975)
-    )
+    let (found, low, high) = (geometric(scores, &ratio), at(0.025), at(0.975));
+    format!("{found:.3} [{low:.2}, {high:.2}]")
 }

@@ -92,26 +92,18 @@ impl<'a> Periods<'a> {
         match estimator {
             Estimator::MaxValue { margin } => (0..self.per_period)
                 .map(|position| {
-                    self.values
-                        .iter()
-                        .skip(position)
-                        .step_by(self.per_period)
-                        .copied()
-                        .fold(f64::MIN, f64::max)
+                    let values = self.values.iter().skip(position).step_by(self.per_period);
+                    values.copied().fold(f64::MIN, f64::max) * (1.0 + margin)
                 })
-                .map(|largest| largest * (1.0 + margin))
                 .collect(),
             Estimator::Fft(filter) => {
                 let filtered = self.filtered(filter);
                 let last = filtered
                     .get(filtered.len().saturating_sub(self.per_period)..)
                     .unwrap_or_default();
-                let positive = last
-                    .iter()
-                    .map(|value| if *value <= 0.0 { SMALLEST } else { *value });
-                positive
-                    .map(|value| value * (1.0 + filter.margin))
-                    .collect()
+                let positive = |value: f64| if value <= 0.0 { SMALLEST } else { value };
+                let with_margin = |value: &f64| positive(*value) * (1.0 + filter.margin);
+                last.iter().map(with_margin).collect()
             }
         }
     }

@@ -29,10 +29,7 @@ impl Fourier {
         }
         let transform = self.planner.plan_fft_forward(self.length);
         let mut input = transform.make_input_vec();
-        input
-            .iter_mut()
-            .zip(values)
-            .for_each(|(position, value)| *position = *value);
+        copy(values, &mut input);
         let mut bins = transform.make_output_vec();
         transform
             .process(&mut input, &mut bins)
@@ -47,10 +44,7 @@ impl Fourier {
         }
         let transform = self.planner.plan_fft_inverse(self.length);
         let mut input = transform.make_input_vec();
-        input
-            .iter_mut()
-            .zip(bins)
-            .for_each(|(position, bin)| *position = *bin);
+        copy(bins, &mut input);
         // Real values have no phase at the mean and at the highest frequency, so the rounding
         // errors there are cleared.
         if let Some(first) = input.first_mut() {
@@ -71,4 +65,9 @@ impl Fourier {
         }
         values
     }
+}
+
+/// Copies as many values as both lists have.
+fn copy<T: Copy>(from: &[T], to: &mut [T]) {
+    to.iter_mut().zip(from).for_each(|(to, from)| *to = *from);
 }

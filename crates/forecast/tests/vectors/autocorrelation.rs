@@ -4,7 +4,7 @@ use forecast::crane::autocorrelation;
 use serde::Deserialize;
 use testing::vectors::{Double, each_case};
 
-use crate::close::is_close;
+use crate::approx::is_close;
 
 #[derive(Deserialize)]
 struct Case {

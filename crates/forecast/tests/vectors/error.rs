@@ -4,7 +4,7 @@ use forecast::crane::prediction_error;
 use serde::Deserialize;
 use testing::vectors::{double, each_case};
 
-use crate::close::is_close;
+use crate::approx::is_close;
 
 #[derive(Deserialize)]
 struct Case {

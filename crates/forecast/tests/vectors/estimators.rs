@@ -72,15 +72,13 @@ fn vectors_crane_dsp_estimators() {
         let periods = Periods::new(whole, per_period, step_seconds);
         for output in &case.outputs {
             let estimator = output.estimator.estimator();
-            let tolerance = if matches!(estimator, Estimator::MaxValue { .. }) {
-                1e-15
-            } else {
-                1e-6
-            };
-            let found = periods.next(&estimator);
-            output
-                .expect
-                .check(&found, tolerance, &format!("case {number}, {estimator:?}"));
+            let is_exact = matches!(estimator, Estimator::MaxValue { .. });
+            let tolerance = if is_exact { 1e-15 } else { 1e-6 };
+            let (found, which) = (
+                periods.next(&estimator),
+                format!("case {number}, {estimator:?}"),
+            );
+            output.expect.check(&found, tolerance, &which);
         }
     });
 }

@@ -6,7 +6,7 @@ use forecast::crane::{Dsp, DspError, Estimator, preprocess};
 use serde::Deserialize;
 use testing::vectors::{Double, each_case};
 
-use crate::close::is_close;
+use crate::approx::is_close;
 use crate::estimators::Written;
 use crate::source::Source;
 use crate::summary::Summary;
@@ -41,50 +41,28 @@ fn vectors_crane_dsp_forecast() {
     let cases = each_case("crane/dsp_forecast", |number, case: Case| {
         let samples = case.source.samples();
         let regular = preprocess(&samples, case.step_seconds);
-        assert_eq!(
-            regular.is_err(),
-            case.expect.rejected,
-            "case {number}: {regular:?}"
-        );
+        let (expect, which) = (&case.expect, format!("case {number}"));
+        assert_eq!(regular.is_err(), expect.rejected, "{which}: {regular:?}");
         let Ok(regular) = regular else { return };
-        assert_eq!(
-            regular.first_second, case.expect.first_timestamp,
-            "case {number}"
-        );
-        let preprocessed = case
-            .expect
-            .preprocessed
-            .as_ref()
-            .expect("what is not rejected was preprocessed");
-        preprocessed.check(
-            &regular.values,
-            1e-6,
-            &format!("case {number}, preprocessed"),
-        );
+        assert_eq!(regular.first_second, expect.first_timestamp, "{which}");
+        let preprocessed = expect.preprocessed.as_ref();
+        let preprocessed = preprocessed.expect("what is not rejected was preprocessed");
+        preprocessed.check(&regular.values, 1e-6, &format!("{which}, preprocessed"));
 
-        let estimators = case
-            .estimators
-            .as_deref()
-            .map_or_else(Estimator::defaults, |written| {
-                written.iter().map(Written::estimator).collect()
-            });
+        let written = case.estimators.as_deref();
+        let estimators = written.map_or_else(Estimator::defaults, |written| {
+            written.iter().map(Written::estimator).collect()
+        });
         let dsp = Dsp {
             step_seconds: case.step_seconds,
             estimators,
         };
-        let period = dsp
-            .period(&regular.values)
-            .map_or_else(|| "none".to_owned(), |seconds| seconds.to_string());
-        if case.expect.period_stable {
-            assert!(
-                case.expect.period_seconds_answers.contains_key(&period),
-                "case {number}: {period}"
-            );
-            check(
-                &case.expect,
-                dsp.forecast(&samples),
-                &format!("case {number}"),
-            );
+        let period = dsp.period(&regular.values);
+        let period = period.map_or_else(|| "none".to_owned(), |seconds| seconds.to_string());
+        if expect.period_stable {
+            let is_known = expect.period_seconds_answers.contains_key(&period);
+            assert!(is_known, "{which}: {period}");
+            check(expect, dsp.forecast(&samples), &which);
             compared += 1;
         }
     });
@@ -101,19 +79,14 @@ fn check(expected: &Expected, found: Result<forecast::crane::DspForecast, DspErr
     };
     let found = found.unwrap_or_else(|error| panic!("{which}: {error}"));
     assert_eq!(Some(found.periods), expected.periods, "{which}");
-    assert_eq!(
-        Some(found.first_second),
-        expected.forecast_first_timestamp,
-        "{which}"
-    );
+    let first = Some(found.first_second);
+    assert_eq!(first, expected.forecast_first_timestamp, "{which}");
     let errors = expected.estimator_errors.as_deref().unwrap_or_default();
     assert_eq!(found.errors.len(), errors.len(), "{which}");
     for (index, (found, expected)) in found.errors.iter().zip(errors).enumerate() {
-        assert!(
-            is_close(*found, expected.0, 1e-6),
-            "{which}, error {index}: {found} for {}",
-            expected.0
-        );
+        let Double(expected) = expected;
+        let close = is_close(*found, *expected, 1e-6);
+        assert!(close, "{which}, error {index}: {found} for {expected}");
     }
     assert_eq!(Some(found.best), expected.best_estimator, "{which}");
     summary.check(&found.values().collect::<Vec<_>>(), 1e-6, which);

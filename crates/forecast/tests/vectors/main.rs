@@ -2,8 +2,8 @@
 //!
 //! `testing::vectors` reads the recordings.
 
+mod approx;
 mod autocorrelation;
-mod close;
 mod error;
 mod estimators;
 mod forecast;

@@ -4,7 +4,7 @@ use forecast::crane::preprocess;
 use serde::Deserialize;
 use testing::vectors::each_case;
 
-use crate::close::is_close;
+use crate::approx::is_close;
 
 #[derive(Deserialize)]
 struct Case {

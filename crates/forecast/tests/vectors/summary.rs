@@ -2,7 +2,7 @@
 
 use serde::Deserialize;
 
-use crate::close::is_close;
+use crate::approx::is_close;
 
 #[derive(Deserialize)]
 pub(crate) struct Summary {

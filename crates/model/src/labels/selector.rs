@@ -196,37 +196,29 @@ fn split_conditions(text: &str) -> impl Iterator<Item = &str> {
 }
 
 fn condition(text: &str) -> Result<Requirement, ParseSelectorError> {
-    let bad = || ParseSelectorError::Requirement(text.trim().to_owned());
-    let trimmed = text.trim();
-    let requirement = if let Some(values) = trimmed.strip_suffix(')') {
+    let text = text.trim();
+    let owned = |text: &str| text.trim().to_owned();
+    let one = |value: &str| [owned(value)].into();
+    let number = |than: &str| than.trim().parse().ok();
+    let requirement = if let Some(values) = text.strip_suffix(')') {
         set_condition(values)
-    } else if let Some((key, value)) = trimmed.split_once("!=") {
-        Some(Requirement::NotIn(
-            key.trim().to_owned(),
-            [value.trim().to_owned()].into(),
-        ))
-    } else if let Some((key, value)) = trimmed.split_once('=') {
+    } else if let Some((key, value)) = text.split_once("!=") {
+        Some(Requirement::NotIn(owned(key), one(value)))
+    } else if let Some((key, value)) = text.split_once('=') {
         let value = value.strip_prefix('=').unwrap_or(value);
-        Some(Requirement::In(
-            key.trim().to_owned(),
-            [value.trim().to_owned()].into(),
-        ))
-    } else if let Some((key, than)) = trimmed.split_once('>') {
-        than.trim()
-            .parse()
-            .ok()
-            .map(|than| Requirement::GreaterThan(key.trim().to_owned(), than))
-    } else if let Some((key, than)) = trimmed.split_once('<') {
-        than.trim()
-            .parse()
-            .ok()
-            .map(|than| Requirement::LessThan(key.trim().to_owned(), than))
-    } else if let Some(key) = trimmed.strip_prefix('!') {
-        Some(Requirement::DoesNotExist(key.trim().to_owned()))
+        Some(Requirement::In(owned(key), one(value)))
+    } else if let Some((key, than)) = text.split_once('>') {
+        number(than).map(|than| Requirement::GreaterThan(owned(key), than))
+    } else if let Some((key, than)) = text.split_once('<') {
+        number(than).map(|than| Requirement::LessThan(owned(key), than))
+    } else if let Some(key) = text.strip_prefix('!') {
+        Some(Requirement::DoesNotExist(owned(key)))
     } else {
-        Some(Requirement::Exists(trimmed.to_owned()))
+        Some(Requirement::Exists(text.to_owned()))
     };
-    requirement.filter(is_well_formed).ok_or_else(bad)
+    requirement
+        .filter(is_well_formed)
+        .ok_or_else(|| ParseSelectorError::Requirement(text.to_owned()))
 }
 
 /// Parses `key in (a, b` or `key notin (a, b`, without the closing parenthesis.
@@ -272,11 +264,8 @@ impl fmt::Display for Selector {
 impl fmt::Display for Requirement {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let joined = |values: &BTreeSet<String>| {
-            values
-                .iter()
-                .map(String::as_str)
-                .collect::<Vec<_>>()
-                .join(",")
+            let values: Vec<_> = values.iter().map(String::as_str).collect();
+            values.join(",")
         };
         match self {
             Self::In(key, values) if values.len() == 1 => write!(f, "{key}={}", joined(values)),

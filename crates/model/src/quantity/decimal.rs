@@ -201,9 +201,8 @@ impl Decimal {
             (other, self)
         };
         let low = i64::from(large.exponent.min(small.exponent));
-        if i64::from(large.exponent) - low > MAX_ALIGNED_PLACES
-            || i64::from(small.exponent) - low > MAX_ALIGNED_PLACES
-        {
+        let high = i64::from(large.exponent.max(small.exponent));
+        if high - low > MAX_ALIGNED_PLACES {
             return large.clone();
         }
         let a = large.digits_at(low);

@@ -2,32 +2,24 @@
 
 /// The digits of `value`; empty for zero.
 pub(super) fn of(value: u128) -> Vec<u8> {
-    if value == 0 {
-        Vec::new()
+    let text = if value == 0 {
+        String::new()
     } else {
-        value
-            .to_string()
-            .bytes()
-            .map(|digit| digit - b'0')
-            .collect()
-    }
+        value.to_string()
+    };
+    text.bytes().map(|digit| digit - b'0').collect()
 }
 
 /// The part after the leading zeros.
 pub(super) fn trim_leading_zeros(digits: &[u8]) -> &[u8] {
-    let start = digits
-        .iter()
-        .position(|&digit| digit != 0)
-        .unwrap_or(digits.len());
-    &digits[start..]
+    let start = digits.iter().position(|&digit| digit != 0);
+    &digits[start.unwrap_or(digits.len())..]
 }
 
 /// Removes trailing zeros and returns their number.
 pub(super) fn drop_trailing_zeros(digits: &mut Vec<u8>) -> i64 {
-    let kept = digits
-        .iter()
-        .rposition(|&digit| digit != 0)
-        .map_or(0, |last| last + 1);
+    let last = digits.iter().rposition(|&digit| digit != 0);
+    let kept = last.map_or(0, |last| last + 1);
     let dropped = digits.len() - kept;
     digits.truncate(kept);
     dropped as i64
@@ -105,18 +97,13 @@ pub(super) fn to_u128(digits: &[u8], zeros: u64) -> Option<u128> {
         return None;
     }
     let zeros = std::iter::repeat_n(0, usize::try_from(zeros).ok()?);
-    significant
-        .iter()
-        .copied()
-        .chain(zeros)
-        .try_fold(0_u128, |value, digit| {
-            value.checked_mul(10)?.checked_add(u128::from(digit))
-        })
+    let mut digits = significant.iter().copied().chain(zeros);
+    digits.try_fold(0_u128, |value, digit| {
+        value.checked_mul(10)?.checked_add(u128::from(digit))
+    })
 }
 
 fn from_end(digits: &[u8], place: usize) -> u8 {
-    digits
-        .len()
-        .checked_sub(place + 1)
-        .map_or(0, |index| digits[index])
+    let index = digits.len().checked_sub(place + 1);
+    index.map_or(0, |index| digits[index])
 }

@@ -116,10 +116,8 @@ fn split(text: &str) -> Result<Parts<'_>, ParseQuantityError> {
 }
 
 fn split_digits(text: &str) -> (&str, &str) {
-    text.split_at(
-        text.find(|c: char| !c.is_ascii_digit())
-            .unwrap_or(text.len()),
-    )
+    let end = text.find(|c: char| !c.is_ascii_digit());
+    text.split_at(end.unwrap_or(text.len()))
 }
 
 fn is_suffix_shape(suffix: &str) -> bool {
@@ -198,19 +196,13 @@ fn keeps_writing(parts: &Parts<'_>, suffix: &Suffix) -> bool {
 }
 
 fn amount(parts: &Parts<'_>, suffix: &Suffix) -> (Decimal, Format) {
-    let written: Vec<u8> = parts
-        .whole
-        .bytes()
-        .chain(parts.fraction.bytes())
-        .map(|digit| digit - b'0')
-        .collect();
+    let written = parts.whole.bytes().chain(parts.fraction.bytes());
+    let written: Vec<u8> = written.map(|digit| digit - b'0').collect();
     let fraction = parts.fraction.len() as i64;
     if suffix.format != Format::BinarySi {
         let exponent = i64::from(suffix.exponent) - fraction;
-        return (
-            Decimal::from_digits(parts.negative, &written, exponent),
-            suffix.format,
-        );
+        let amount = Decimal::from_digits(parts.negative, &written, exponent);
+        return (amount, suffix.format);
     }
     let bytes = digits::times_power_of_two(&written, suffix.exponent.unsigned_abs());
     let size = Decimal::from_digits(false, &bytes, -fraction).min(Decimal::new(MAX_BINARY, 0));

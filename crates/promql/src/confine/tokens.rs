@@ -158,22 +158,11 @@ fn is_duration(mut text: &str) -> bool {
 mod tests {
     use super::*;
 
-    fn sign(text: &'static str) -> Token<'static> {
-        Token::Sign(text)
-    }
-
     fn check(text: &str, expected: &[Token<'_>]) {
-        let found = tokens(text).map(|tokens| {
-            tokens
-                .into_iter()
-                .map(|(_, token)| token)
-                .collect::<Vec<_>>()
-        });
-        assert_eq!(
-            found.as_deref().ok(),
-            (!expected.is_empty()).then_some(expected),
-            "{text}: {found:?}"
-        );
+        let found: Result<Vec<_>, _> =
+            tokens(text).map(|tokens| tokens.into_iter().map(|(_, token)| token).collect());
+        let expected = (!expected.is_empty()).then_some(expected);
+        assert_eq!(found.as_deref().ok(), expected, "{text}: {found:?}");
     }
 
     #[test]
@@ -191,26 +180,12 @@ mod tests {
             check(text, &[]);
         }
         check("a:b_1", &[Token::Name("a:b_1")]);
-        check(
-            "[5m:1m]",
-            &[
-                sign("["),
-                Token::Number("5m"),
-                sign(":"),
-                Token::Number("1m"),
-                sign("]"),
-            ],
-        );
-        check(
-            "a[5m] :b",
-            &[
-                Token::Name("a"),
-                sign("["),
-                Token::Number("5m"),
-                sign("]"),
-                Token::Name(":b"),
-            ],
-        );
+        let [open, colon, close] = ["[", ":", "]"].map(Token::Sign);
+        let [five, one] = ["5m", "1m"].map(Token::Number);
+        let [a, b] = ["a", ":b"].map(Token::Name);
+        let range = [open.clone(), five.clone(), colon, one, close.clone()];
+        check("[5m:1m]", &range);
+        check("a[5m] :b", &[a, open, five, close, b]);
     }
 
     #[test]

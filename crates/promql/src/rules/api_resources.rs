@@ -102,54 +102,33 @@ impl ApiResources {
 mod tests {
     use super::*;
 
-    fn check(
-        resources: &ApiResources,
-        group: &str,
-        resource: &str,
-        expected: Option<(&str, &str, bool)>,
-    ) {
-        let found = resources.find(group, resource);
-        let found = found.map(|found| {
-            (
-                found.api_version.as_str(),
-                found.kind.as_str(),
-                found.is_namespaced,
-            )
-        });
-        assert_eq!(found, expected, "{group} {resource}");
-    }
-
     #[test]
     fn names_are_found_as_kubectl_finds_them() {
         let resources = ApiResources::built_in();
-        check(&resources, "", "pod", Some(("v1", "Pod", true)));
-        check(&resources, "", "pods", Some(("v1", "Pod", true)));
-        check(&resources, "", "Node", Some(("v1", "Node", false)));
-        check(
-            &resources,
-            "",
-            "deployment",
-            Some(("apps/v1", "Deployment", true)),
-        );
-        check(
-            &resources,
-            "apps",
-            "deployments",
-            Some(("apps/v1", "Deployment", true)),
-        );
-        check(
-            &resources,
-            "networking",
-            "ingress",
-            Some(("networking.k8s.io/v1", "Ingress", true)),
-        );
-        check(
-            &resources,
-            "events.k8s.io",
-            "event",
-            Some(("events.k8s.io/v1", "Event", true)),
-        );
-        check(&resources, "", "event", Some(("v1", "Event", true)));
-        check(&resources, "cheese.io", "brand", None);
+        for (group, resource, expected) in [
+            ("", "pod", Some("v1 Pod")),
+            ("", "pods", Some("v1 Pod")),
+            ("", "Node", Some("v1 Node, cluster-wide")),
+            ("", "deployment", Some("apps/v1 Deployment")),
+            ("apps", "deployments", Some("apps/v1 Deployment")),
+            (
+                "networking",
+                "ingress",
+                Some("networking.k8s.io/v1 Ingress"),
+            ),
+            ("events.k8s.io", "event", Some("events.k8s.io/v1 Event")),
+            ("", "event", Some("v1 Event")),
+            ("cheese.io", "brand", None),
+        ] {
+            let found = resources.find(group, resource).map(|found| {
+                let scope = if found.is_namespaced {
+                    ""
+                } else {
+                    ", cluster-wide"
+                };
+                format!("{} {}{scope}", found.api_version, found.kind)
+            });
+            assert_eq!(found.as_deref(), expected, "{group} {resource}");
+        }
     }
 }

@@ -234,63 +234,40 @@ mod tests {
         let association = read(template, overrides).expect(template);
         let (known, _) = association.labels(&ApiResources::built_in());
         let objects = known.objects(&labels.iter().map(|label| (*label).to_owned()).collect());
-        let objects: Vec<_> = objects
+        let resources: Vec<_> = objects
             .iter()
-            .map(|place| {
-                let namespace = place.namespace_label.as_deref().unwrap_or_default();
-                (
-                    place.resource.resource.to_string(),
-                    place.label.as_str(),
-                    namespace,
-                )
-            })
+            .map(|it| it.resource.resource.to_string())
             .collect();
-        let objects: Vec<_> = objects
-            .iter()
-            .map(|(resource, label, name)| (resource.as_str(), *label, *name))
+        let objects: Vec<_> = std::iter::zip(&resources, &objects)
+            .map(|(resource, it)| {
+                let namespace = it.namespace_label.as_deref().unwrap_or_default();
+                (resource.as_str(), it.label.as_str(), namespace)
+            })
             .collect();
         assert_eq!(objects, expected, "{template} {overrides:?} {labels:?}");
     }
 
     #[test]
     fn overrides_name_labels() {
-        let walkthrough = &[
-            ("kubernetes_namespace", "", "namespace"),
-            ("kubernetes_pod_name", "", "pod"),
-        ];
-        check(
-            "",
-            walkthrough,
-            &["kubernetes_namespace", "kubernetes_pod_name", "method"],
-            &[
-                ("namespaces", "kubernetes_namespace", ""),
-                ("pods", "kubernetes_pod_name", "kubernetes_namespace"),
-            ],
-        );
-        check(
-            "",
-            walkthrough,
-            &["kubernetes_pod_name"],
-            &[("pods", "kubernetes_pod_name", "kubernetes_namespace")],
-        );
-        check(
-            "",
-            &[("microservice", "apps", "deployment")],
-            &["microservice"],
-            &[("deployments.apps", "microservice", "")],
-        );
-        check(
-            "",
-            &[("a", "", "pod"), ("b", "", "pods")],
-            &["a", "b"],
-            &[("pods", "a", "")],
-        );
-        check(
-            "",
-            &[("a", "", "pod"), ("b", "", "pods")],
-            &["b"],
-            &[("pods", "b", "")],
-        );
+        let (namespace, pod) = ("kubernetes_namespace", "kubernetes_pod_name");
+        let walkthrough = &[(namespace, "", "namespace"), (pod, "", "pod")][..];
+        let microservice = &[("microservice", "apps", "deployment")][..];
+        let twice = &[("a", "", "pod"), ("b", "", "pods")][..];
+        let (of_namespace, of_pod) = (("namespaces", namespace, ""), ("pods", pod, namespace));
+        let of_deployment = ("deployments.apps", "microservice", "");
+        for (overrides, labels, expected) in [
+            (
+                walkthrough,
+                &[namespace, pod, "method"][..],
+                &[of_namespace, of_pod][..],
+            ),
+            (walkthrough, &[pod], &[of_pod]),
+            (microservice, &["microservice"], &[of_deployment]),
+            (twice, &["a", "b"], &[("pods", "a", "")]),
+            (twice, &["b"], &[("pods", "b", "")]),
+        ] {
+            check("", overrides, labels, expected);
+        }
     }
 
     #[test]
@@ -308,33 +285,19 @@ mod tests {
                 ("services", "service", "namespace"),
             ],
         );
+        let (deployment, ingress) = ("kube_apps_deployment", "kube_networking_k8s_io_ingress");
+        let namespace = "kube__namespace";
         check(
             "kube_<<.Group>>_<<.Resource>>",
             &[],
+            &[deployment, ingress, "kube_nonsense"],
             &[
-                "kube_apps_deployment",
-                "kube_networking_k8s_io_ingress",
-                "kube_nonsense",
-            ],
-            &[
-                (
-                    "deployments.apps",
-                    "kube_apps_deployment",
-                    "kube__namespace",
-                ),
-                (
-                    "ingresses.networking.k8s.io",
-                    "kube_networking_k8s_io_ingress",
-                    "kube__namespace",
-                ),
+                ("deployments.apps", deployment, namespace),
+                ("ingresses.networking.k8s.io", ingress, namespace),
             ],
         );
-        check(
-            "<<.Resource>>",
-            &[],
-            &["event"],
-            &[("events", "event", "namespace")],
-        );
+        let event = &[("events", "event", "namespace")];
+        check("<<.Resource>>", &[], &["event"], event);
     }
 
     #[test]
@@ -350,31 +313,30 @@ mod tests {
     fn check_label(template: &str, overrides: &[(&str, &str, &str)], expected: [Option<&str>; 2]) {
         let association = read(template, overrides).expect(template);
         let found = ["pods", "namespaces"].map(|resource| association.label_for(resource));
-        assert_eq!(
-            found.each_ref().map(Option::as_deref),
-            expected,
-            "{template} {overrides:?}"
-        );
+        let found = found.each_ref().map(Option::as_deref);
+        assert_eq!(found, expected, "{template} {overrides:?}");
     }
 
     #[test]
     fn labels_are_told_without_a_series() {
-        check_label("", &[], [Some("pod"), Some("namespace")]);
-        check_label(
-            "kube_<<.Resource>>",
-            &[],
-            [Some("kube_pod"), Some("kube_namespace")],
-        );
-        check_label(
-            "<<.Resource>>",
-            &[("zone_pod", "", "pods")],
-            [Some("zone_pod"), Some("namespace")],
-        );
-        check_label(
-            "",
-            &[("ns", "", "namespace"), ("svc", "", "service")],
-            [None, Some("ns")],
-        );
+        let renamed = &[("zone_pod", "", "pods")][..];
+        let others = &[("ns", "", "namespace"), ("svc", "", "service")][..];
+        for (template, overrides, expected) in [
+            ("", &[][..], [Some("pod"), Some("namespace")]),
+            (
+                "kube_<<.Resource>>",
+                &[],
+                [Some("kube_pod"), Some("kube_namespace")],
+            ),
+            (
+                "<<.Resource>>",
+                renamed,
+                [Some("zone_pod"), Some("namespace")],
+            ),
+            ("", others, [None, Some("ns")]),
+        ] {
+            check_label(template, overrides, expected);
+        }
     }
 
     #[test]
@@ -394,31 +356,24 @@ mod tests {
             (
                 "<<.Nothing>>",
                 &[][..],
-                "rules[0].resources.template: there is no field .Nothing",
+                "template: there is no field .Nothing",
             ),
-            (
-                "pod",
-                &[],
-                "rules[0].resources.template: must use <<.Resource>>",
-            ),
+            ("pod", &[], "template: must use <<.Resource>>"),
             (
                 "<<.Resource>>-x",
                 &[],
-                "rules[0].resources.template: makes \"one-x\", which is not the name of a label",
+                "template: makes \"one-x\", which is not the name of a label",
             ),
             (
                 "",
                 &[("a-b", "", "pod")],
-                "rules[0].resources.overrides.a-b: is not the name of a label",
+                "overrides.a-b: is not the name of a label",
             ),
-            (
-                "",
-                &[("a", "", "")],
-                "rules[0].resources.overrides.a.resource: must be set",
-            ),
+            ("", &[("a", "", "")], "overrides.a.resource: must be set"),
         ] {
             let error = read(template, overrides).expect_err(template).to_string();
-            assert!(error.starts_with(expected), "{error}");
+            let expected = format!("rules[0].resources.{expected}");
+            assert!(error.starts_with(&expected), "{error}");
         }
     }
 }

@@ -220,41 +220,22 @@ mod tests {
                 .as_str(),
         )
         .expect("a file");
-        let (rules, external) = (
-            file.rules.expect("rules"),
-            file.external_rules.expect("rules"),
-        );
-        assert_eq!(
-            (rules.len(), external.len(), file.resource_rules.is_some()),
-            (1, 1, true)
-        );
-        let rule = &rules[0];
-        assert_eq!(
-            (rule.series_query.as_str(), rule.metrics_query.as_str()),
-            ("up", "q")
-        );
+        assert!(file.resource_rules.is_some());
+        let [rule] = &file.rules.expect("rules")[..] else {
+            panic!("one rule")
+        };
+        let [external] = &file.external_rules.expect("rules")[..] else {
+            panic!("one external rule")
+        };
+        assert_eq!([&rule.series_query, &rule.metrics_query], ["up", "q"]);
         let filters = rule.series_filters.as_deref().expect("filters");
-        assert_eq!(
-            (filters[0].is.as_str(), filters[1].is_not.as_str()),
-            ("a", "b")
-        );
-        assert_eq!(
-            (rule.name.matches.as_str(), rule.name.becomes.as_str()),
-            ("m", "n")
-        );
+        assert_eq!([&filters[0].is, &filters[1].is_not], ["a", "b"]);
+        assert_eq!([&rule.name.matches, &rule.name.becomes], ["m", "n"]);
         assert_eq!(rule.resources.template, "t");
-        let overrides = rule.resources.overrides.as_ref().expect("overrides");
-        assert_eq!(
-            overrides["app"],
-            ResourceText {
-                group: "apps".to_owned(),
-                resource: "deployment".to_owned()
-            }
-        );
-        assert_eq!(
-            (rule.resources.namespaced, external[0].resources.namespaced),
-            (None, Some(false))
-        );
+        let app = &rule.resources.overrides.as_ref().expect("overrides")["app"];
+        assert_eq!([&app.group, &app.resource], ["apps", "deployment"]);
+        assert_eq!(rule.resources.namespaced, None);
+        assert_eq!(external.resources.namespaced, Some(false));
     }
 
     #[test]
@@ -265,14 +246,10 @@ mod tests {
                 external_rules,
                 resource_rules,
             } = parse(text).expect(text);
-            assert!(
-                rules.is_none_or(|rules| rules.is_empty()) && resource_rules.is_none(),
-                "{text}"
-            );
-            assert!(
-                external_rules.is_none_or(|rules| rules.is_empty()),
-                "{text}"
-            );
+            let is_empty =
+                |rules: Option<Vec<RuleText>>| rules.is_none_or(|rules| rules.is_empty());
+            assert!(is_empty(rules) && is_empty(external_rules), "{text}");
+            assert!(resource_rules.is_none(), "{text}");
         }
     }
 
@@ -282,32 +259,17 @@ mod tests {
             "rules:\n- seriesQuery: up\n  seriesFilters:\n  name: ~\n  metricsQuery: 17\n  resources: {template: null}\n",
         );
         let rule = &file.expect("nulls").rules.expect("rules")[0];
-        assert_eq!(
-            (
-                rule.metrics_query.as_str(),
-                rule.resources.template.as_str()
-            ),
-            ("17", "")
-        );
-        assert_eq!(
-            (rule.name.matches.as_str(), rule.name.becomes.as_str()),
-            ("", "")
-        );
+        assert_eq!([&rule.metrics_query, &rule.resources.template], ["17", ""]);
+        assert_eq!([&rule.name.matches, &rule.name.becomes], ["", ""]);
         for (word, expected) in [
             ("no", Some(false)),
             ("On", Some(true)),
             ("false", Some(false)),
             ("~", None),
         ] {
-            let file = parse(&format!(
-                "externalRules:\n- resources: {{namespaced: {word}}}\n"
-            ))
-            .expect(word);
-            assert_eq!(
-                file.external_rules.expect("rules")[0].resources.namespaced,
-                expected,
-                "{word}"
-            );
+            let text = format!("externalRules:\n- resources: {{namespaced: {word}}}\n");
+            let rules = parse(&text).expect(word).external_rules.expect("rules");
+            assert_eq!(rules[0].resources.namespaced, expected, "{word}");
         }
         let rules = "rules:\n- &first\n  seriesQuery: up\n  metricsQuery: q\n- <<: *first\n  seriesQuery: down\n";
         let file = parse(rules).expect("what is merged").rules.expect("rules");
@@ -328,20 +290,15 @@ mod tests {
             "rules:\n- seriesQuery: up\n- metricQuery: q\n",
             "rules[1].metricQuery: unknown field `metricQuery`, expected one of `seriesQuery`, `seriesFilters`, `resources`, `name`, `metricsQuery` at line 3 column 3",
         );
-        let error = parse("rules:\n- seriesFilters:\n  - is: [1]\n")
-            .expect_err("a list")
-            .to_string();
-        assert!(
-            error.starts_with("rules[0].seriesFilters[0].is: invalid type: sequence"),
-            "{error}"
-        );
-        let error = parse("externalRules:\n- resources: {namespaced: maybe}\n")
-            .expect_err("a word")
-            .to_string();
-        assert!(
-            error.starts_with("externalRules[0].resources.namespaced: invalid type"),
-            "{error}"
-        );
+        let list = "rules:\n- seriesFilters:\n  - is: [1]\n";
+        let word = "externalRules:\n- resources: {namespaced: maybe}\n";
+        for (text, expected) in [
+            (list, "rules[0].seriesFilters[0].is: invalid type: sequence"),
+            (word, "externalRules[0].resources.namespaced: invalid type"),
+        ] {
+            let error = parse(text).expect_err(text).to_string();
+            assert!(error.starts_with(expected), "{error}");
+        }
         check(
             "rules: [",
             "rules: did not find expected node content at line 2 column 1, while parsing a flow node",

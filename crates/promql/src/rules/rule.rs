@@ -11,7 +11,7 @@ use super::QueryError;
 use super::association::Association;
 use super::file::{File, RuleError, RuleText};
 use super::matchers::Matchers;
-use super::name::Naming;
+use super::metric_name::Naming;
 use super::series::SeriesQuery;
 use super::template::{Fields, Template, Value};
 
@@ -83,10 +83,8 @@ impl RuleSet {
             });
             rules.collect::<Result<Vec<_>, _>>()
         };
-        let (custom, external) = (
-            read("rules", rules, true)?,
-            read("externalRules", external_rules, false)?,
-        );
+        let custom = read("rules", rules, true)?;
+        let external = read("externalRules", external_rules, false)?;
         let mut warnings = Vec::new();
         if resource_rules.is_some() {
             let why =
@@ -107,33 +105,24 @@ impl RuleSet {
 
 impl Rule {
     fn read(at: &str, text: RuleText, is_of_objects: bool) -> Result<Self, RuleError> {
-        let RuleText {
-            series_query,
-            series_filters,
-            resources,
-            name,
-            metrics_query,
-        } = text;
-        if series_query.trim().is_empty() {
-            return Err(RuleError::new(format!("{at}.seriesQuery"), "must be set"));
+        let required = [
+            ("seriesQuery", &text.series_query),
+            ("metricsQuery", &text.metrics_query),
+        ];
+        for (field, value) in required {
+            if value.trim().is_empty() {
+                return Err(RuleError::new(format!("{at}.{field}"), "must be set"));
+            }
         }
-        if metrics_query.trim().is_empty() {
-            return Err(RuleError::new(format!("{at}.metricsQuery"), "must be set"));
-        }
-        let naming = Naming::read(at, &name, &series_filters.unwrap_or_default())?;
-        let association = Association::read(at, &resources)?;
         let in_query = |why: String| RuleError::new(format!("{at}.metricsQuery"), why);
-        let query =
-            Template::parse(&metrics_query, FIELDS).map_err(|error| in_query(error.to_string()))?;
-        let is_namespaced = resources.namespaced.unwrap_or(true);
-        let series = SeriesQuery::read(&series_query);
+        let query = Template::parse(&text.metrics_query, FIELDS);
         let rule = Self {
-            series,
-            series_query,
-            naming,
-            association,
-            query,
-            is_namespaced,
+            naming: Naming::read(at, &text.name, &text.series_filters.unwrap_or_default())?,
+            association: Association::read(at, &text.resources)?,
+            query: query.map_err(|error| in_query(error.to_string()))?,
+            is_namespaced: text.resources.namespaced.unwrap_or(true),
+            series: SeriesQuery::read(&text.series_query),
+            series_query: text.series_query,
             at: at.to_owned(),
         };
         rule.try_out(is_of_objects)

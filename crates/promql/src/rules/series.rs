@@ -199,10 +199,6 @@ mod tests {
             "up{a=\"b\" c=\"d\"}",
             "up{=\"b\"}",
             "up{0a=\"b\"}",
-        ] {
-            check(odd, None);
-        }
-        for odd in [
             "up} or down",
             "up{a=\"b\"} or down{c=\"d\"}",
             "sum(up)",

@@ -11,6 +11,9 @@
 //! | `<<- ..>>`, `<<.. ->>`, `<</* .. */>>` | trimmed white space, a comment |
 //!
 //! Everything else is rejected when the file is parsed, and so are unknown fields and variables.
+//! The crate `gotmpl` (0.6) cannot take this place: it accepts a lone `<<end>>` and an `<<if>>`
+//! without one (test `what_is_no_template_is_refused`), and prints `<no value>` where Go prints
+//! nothing, for `index` with an absent label (test `functions_are_called`).
 //! Source: <https://pkg.go.dev/text/template>.
 
 mod evaluate;

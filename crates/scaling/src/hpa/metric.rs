@@ -7,7 +7,7 @@ use std::fmt;
 use jiff::Timestamp;
 use model::ResourceName;
 
-use super::per_pod::{Input, Proposal, Target, Value};
+use super::per_pod::{Proposal, Target, Value};
 use super::{MetricError, Pod, PodMetrics, ReadinessDelays, Tolerance, total};
 
 /// A metric specification.
@@ -107,29 +107,26 @@ impl Workload<'_> {
                 },
                 Reading::Pods(metrics),
             ) => {
-                let container = container.as_deref();
-                self.per_pod(
-                    metrics,
-                    match *target {
-                        PerPodTarget::Utilization(percent) => Target::Utilization {
-                            percent,
-                            resource,
-                            container,
-                        },
-                        PerPodTarget::AverageMilli(milli) => Target::Average {
-                            milli,
-                            is_cpu: *resource == ResourceName::Cpu,
-                        },
+                let target = match *target {
+                    PerPodTarget::Utilization(percent) => Target::Utilization {
+                        percent,
+                        resource,
+                        container: container.as_deref(),
                     },
-                )
+                    PerPodTarget::AverageMilli(milli) => Target::Average {
+                        milli,
+                        is_cpu: *resource == ResourceName::Cpu,
+                    },
+                };
+                self.per_pod(metrics, target)
             }
-            (Metric::Pods { average_milli, .. }, Reading::Pods(metrics)) => self.per_pod(
-                metrics,
-                Target::Average {
+            (Metric::Pods { average_milli, .. }, Reading::Pods(metrics)) => {
+                let target = Target::Average {
                     milli: *average_milli,
                     is_cpu: false,
-                },
-            ),
+                };
+                self.per_pod(metrics, target)
+            }
             (Metric::Object { target, .. }, Reading::Object(usage)) => match *target {
                 TotalTarget::Milli(target) => self.by_value(usage, target),
                 TotalTarget::AverageMilli(target) => Ok(self.by_average(usage, target)),
@@ -150,26 +147,6 @@ impl Workload<'_> {
             },
             _ => Err(MetricError::WrongReading),
         }
-    }
-
-    fn per_pod(&self, metrics: &PodMetrics, target: Target<'_>) -> Result<Proposal, MetricError> {
-        let Self {
-            pods,
-            spec_replicas: current_replicas,
-            tolerance,
-            delays,
-            now,
-            ..
-        } = *self;
-        Input {
-            pods,
-            metrics,
-            current_replicas,
-            tolerance,
-            delays,
-            now,
-        }
-        .propose(target)
     }
 
     fn by_value(&self, usage: i64, target: i64) -> Result<Proposal, MetricError> {

@@ -10,7 +10,7 @@ use jiff::{SignedDuration, Timestamp};
 
 use super::Behavior;
 use super::rate::Events;
-use super::recommendations::{Recommendations, Windows};
+use super::stabilisation::{Recommendations, Windows};
 
 /// Bounds in the object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

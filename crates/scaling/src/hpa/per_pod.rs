@@ -6,11 +6,10 @@
 //! the direction, nothing changes. Source: upstream `replica_calculator.go` (`GetResourceReplicas`,
 //! `calcPlainMetricReplicas`). Sums are 64-bit integers that wrap, as there.
 
-use jiff::Timestamp;
 use model::ResourceName;
 
 use super::pods::PodClass;
-use super::{MetricError, Pod, PodMetrics, ReadinessDelays, Tolerance, ceil_replicas};
+use super::{MetricError, Pod, PodMetrics, Workload, ceil_replicas};
 
 /// Proposal of one metric.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,17 +40,6 @@ pub enum Value {
         /// Thousandths.
         milli: i64,
     },
-}
-
-/// Common input of both calculations.
-#[derive(Clone, Copy)]
-pub(super) struct Input<'a> {
-    pub(super) pods: &'a [Pod],
-    pub(super) metrics: &'a PodMetrics,
-    pub(super) current_replicas: i32,
-    pub(super) tolerance: Tolerance,
-    pub(super) delays: ReadinessDelays,
-    pub(super) now: Timestamp,
 }
 
 /// Target of one calculation.
@@ -131,45 +119,39 @@ impl Target<'_> {
             Self::Utilization {
                 percent: target, ..
             } => {
-                let percent = sums
-                    .used
-                    .wrapping_mul(100)
-                    .checked_div(sums.requested)
-                    .ok_or(MetricError::NoRequests)?;
-                let average_milli = sums
-                    .used
-                    .checked_div(sums.known)
-                    .ok_or(MetricError::NoRequests)?;
-                let percent = percent as i32;
-                Ok((
-                    f64::from(percent) / f64::from(*target),
-                    Value::Utilization {
-                        percent,
-                        average_milli,
-                    },
-                ))
+                let no_requests = MetricError::NoRequests;
+                let percent = sums.used.wrapping_mul(100).checked_div(sums.requested);
+                let percent = percent.ok_or_else(|| no_requests.clone())? as i32;
+                let average_milli = sums.used.checked_div(sums.known).ok_or(no_requests)?;
+                let value = Value::Utilization {
+                    percent,
+                    average_milli,
+                };
+                Ok((f64::from(percent) / f64::from(*target), value))
             }
             Self::Average { milli: target, .. } => {
-                let milli = sums
-                    .values
-                    .checked_div(sums.count)
-                    .ok_or(MetricError::NoPodMetrics)?;
+                let milli = sums.values.checked_div(sums.count);
+                let milli = milli.ok_or(MetricError::NoPodMetrics)?;
                 Ok((milli as f64 / *target as f64, Value::Average { milli }))
             }
         }
     }
 }
 
-impl Input<'_> {
-    /// The number of replicas that brings the usage of these pods to the target.
-    pub(super) fn propose(&self, target: Target<'_>) -> Result<Proposal, MetricError> {
+impl Workload<'_> {
+    /// The number of replicas that brings the usage of its pods to the target.
+    pub(super) fn per_pod(
+        &self,
+        metrics: &PodMetrics,
+        target: Target<'_>,
+    ) -> Result<Proposal, MetricError> {
         if self.pods.is_empty() {
             return Err(MetricError::NoPods);
         }
-        let (mut sums, absent, ready) = self.sort(target)?;
+        let (mut sums, absent, ready) = self.sort(metrics, target)?;
         let (ratio, value) = target.ratio(&sums)?;
         let stay = Ok(Proposal {
-            replicas: self.current_replicas,
+            replicas: self.spec_replicas,
             value,
         });
         let up = ratio > 1.0;
@@ -197,8 +179,8 @@ impl Input<'_> {
             return stay;
         }
         let replicas = ceil_replicas(filled * sums.count as f64);
-        let wrong_way = (filled < 1.0 && replicas > self.current_replicas)
-            || (filled > 1.0 && replicas < self.current_replicas);
+        let wrong_way = (filled < 1.0 && replicas > self.spec_replicas)
+            || (filled > 1.0 && replicas < self.spec_replicas);
         if wrong_way {
             stay
         } else {
@@ -207,12 +189,16 @@ impl Input<'_> {
     }
 
     /// Sums over counted values, known pods without one, and the number of ready pods.
-    fn sort(&self, target: Target<'_>) -> Result<(Sums, Vec<Absent>, i32), MetricError> {
+    fn sort(
+        &self,
+        metrics: &PodMetrics,
+        target: Target<'_>,
+    ) -> Result<(Sums, Vec<Absent>, i32), MetricError> {
         let (mut sums, mut absent, mut ready) = (Sums::default(), Vec::new(), 0_i32);
-        let mut unselected = self.metrics.len();
+        let mut unselected = metrics.len();
         let mut missing_request = None;
         for pod in self.pods {
-            let metric = self.metrics.get(&pod.name);
+            let metric = metrics.get(&pod.name);
             unselected -= usize::from(metric.is_some());
             let class = pod.class(metric, target.is_cpu(), self.delays, self.now);
             let request = target.request(pod).unwrap_or_else(|error| {
@@ -221,13 +207,9 @@ impl Input<'_> {
             });
             match class {
                 PodClass::Ignored => {}
-                PodClass::Unready => absent.push(Absent {
+                PodClass::Unready | PodClass::Missing => absent.push(Absent {
                     request,
-                    is_unready: true,
-                }),
-                PodClass::Missing => absent.push(Absent {
-                    request,
-                    is_unready: false,
+                    is_unready: class == PodClass::Unready,
                 }),
                 PodClass::Ready(value) => {
                     ready = ready.saturating_add(1);
@@ -236,7 +218,7 @@ impl Input<'_> {
             }
         }
         if unselected > 0 {
-            self.add_unselected(&mut sums);
+            self.add_unselected(metrics, &mut sums);
         }
         if sums.count == 0 {
             return Err(MetricError::NoPodMetrics);
@@ -245,15 +227,13 @@ impl Input<'_> {
     }
 
     /// Adds values of pods not matched by the selector, which count in plain averages.
-    fn add_unselected(&self, sums: &mut Sums) {
+    fn add_unselected(&self, metrics: &PodMetrics, sums: &mut Sums) {
         let known: std::collections::BTreeSet<&str> =
             self.pods.iter().map(|pod| pod.name.as_str()).collect();
-        for (_, metric) in self
-            .metrics
-            .iter()
-            .filter(|(name, _)| !known.contains(name.as_str()))
-        {
-            sums.add_unknown(metric.value_milli);
+        for (name, metric) in metrics {
+            if !known.contains(name.as_str()) {
+                sums.add_unknown(metric.value_milli);
+            }
         }
     }
 }

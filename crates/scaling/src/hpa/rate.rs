@@ -6,7 +6,7 @@
 use jiff::{SignedDuration, Timestamp};
 
 use super::behavior::{Policy, PolicyKind, ScaleDown, ScaleUp, SelectPolicy};
-use super::recommendations::before;
+use super::stabilisation::before;
 
 /// Numbers of added or removed pods, with their times.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -16,12 +16,8 @@ impl Changes {
     /// Records a change. It replaces one older than all of these policies' periods, as in the
     /// controller: policies of the other direction may still see the rest.
     pub(super) fn add(&mut self, pods: i32, policies: &[Policy], now: Timestamp) {
-        let longest = policies
-            .iter()
-            .map(|policy| policy.period_seconds)
-            .max()
-            .unwrap_or(0);
-        let edge = before(now, SignedDuration::from_secs(longest.into()));
+        let longest = policies.iter().map(|policy| policy.period_seconds).max();
+        let edge = before(now, SignedDuration::from_secs(longest.unwrap_or(0).into()));
         match self.0.iter_mut().rfind(|(at, _)| *at < edge) {
             Some(outdated) => *outdated = (now, pods),
             None => self.0.push((now, pods)),
@@ -45,10 +41,8 @@ pub(super) struct Events {
 impl Events {
     /// The count at the start of a policy's period.
     fn at_start(&self, policy: &Policy, current: i32, now: Timestamp) -> i32 {
-        let (added, removed) = (
-            self.up.within(policy.period_seconds, now),
-            self.down.within(policy.period_seconds, now),
-        );
+        let added = self.up.within(policy.period_seconds, now);
+        let removed = self.down.within(policy.period_seconds, now);
         current.saturating_sub(added).saturating_add(removed)
     }
 

@@ -37,12 +37,7 @@ impl Requests {
         match container {
             None if !self.pod.is_empty() => self.of_pod(pod, resource),
             None => self.sum(pod, resource, |_| true),
-            Some(name)
-                if self
-                    .containers
-                    .iter()
-                    .all(|container| container.name != name) =>
-            {
+            Some(name) if self.containers.iter().all(|it| it.name != name) => {
                 Err(MetricError::MissingContainer {
                     container: name.to_owned(),
                     pod: pod.to_owned(),
@@ -57,10 +52,8 @@ impl Requests {
             resource: resource.clone(),
             pod: pod.to_owned(),
         };
-        self.pod
-            .get(resource)
-            .map(Quantity::milli_value)
-            .ok_or_else(missing)
+        let request = self.pod.get(resource).map(Quantity::milli_value);
+        request.ok_or_else(missing)
     }
 
     fn sum(
@@ -71,15 +64,12 @@ impl Requests {
     ) -> Result<i64, MetricError> {
         let mut sum = 0_i64;
         for container in self.containers.iter().filter(|container| counts(container)) {
-            let request =
-                container
-                    .requests
-                    .get(resource)
-                    .ok_or_else(|| MetricError::MissingRequest {
-                        resource: resource.clone(),
-                        container: container.name.clone(),
-                        pod: pod.to_owned(),
-                    })?;
+            let missing = || MetricError::MissingRequest {
+                resource: resource.clone(),
+                container: container.name.clone(),
+                pod: pod.to_owned(),
+            };
+            let request = container.requests.get(resource).ok_or_else(missing)?;
             sum = sum.wrapping_add(request.milli_value());
         }
         Ok(sum)

@@ -35,26 +35,17 @@ pub(super) fn by_value(
 ) -> Result<Proposal, MetricError> {
     let value = Value::Total { milli: usage };
     let ratio = usage as f64 / target as f64;
-    if current_replicas == 0 {
-        return Ok(Proposal {
-            replicas: ceil_replicas(ratio),
-            value,
-        });
-    }
-    if tolerance.covers(ratio) {
-        return Ok(Proposal {
-            replicas: current_replicas,
-            value,
-        });
-    }
-    if pods.is_empty() {
+    let replicas = if current_replicas == 0 {
+        ceil_replicas(ratio)
+    } else if tolerance.covers(ratio) {
+        current_replicas
+    } else if pods.is_empty() {
         return Err(MetricError::NoPods);
-    }
-    let ready = pods.iter().filter(|pod| pod.is_ready()).count();
-    Ok(Proposal {
-        replicas: ceil_replicas(ratio * ready as f64),
-        value,
-    })
+    } else {
+        let ready = pods.iter().filter(|pod| pod.is_ready()).count();
+        ceil_replicas(ratio * ready as f64)
+    };
+    Ok(Proposal { replicas, value })
 }
 
 /// Replicas for a total of `usage` with a target per pod, both in milli-units.

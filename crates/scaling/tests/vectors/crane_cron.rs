@@ -29,24 +29,15 @@ const HALF_AN_HOUR: (&str, &str) = ("Australia/Lord_Howe", "2026-04-04T13:14:00Z
 #[test]
 fn vectors_crane_cron() {
     each_case("crane/cron", |number, case: Case| {
-        let Case {
-            timezone,
-            start,
-            end,
-            ..
-        } = &case;
+        let (timezone, start, end) = (&case.timezone, &case.start, &case.end);
         let window: Result<Window, WindowError> = Window::new(Some(timezone), start, end, 1);
         for check in &case.checks {
-            let context = format!(
-                "case {number} at {}: {start} to {end} in {timezone}",
-                check.now
-            );
+            let now = check.now;
+            let context = format!("case {number} at {now}: {start} to {end} in {timezone}");
             assert_eq!(window.is_err(), check.error, "{context}");
-            let agrees = window
-                .as_ref()
-                .is_ok_and(|window| window.is_open(check.now))
-                == check.active;
-            let is_different = (timezone.as_str(), check.now.to_string().as_str()) == HALF_AN_HOUR;
+            let is_open = window.as_ref().is_ok_and(|window| window.is_open(now));
+            let agrees = is_open == check.active;
+            let is_different = (timezone.as_str(), now.to_string().as_str()) == HALF_AN_HOUR;
             assert_ne!(agrees, is_different, "{context}");
         }
     });

@@ -66,12 +66,8 @@ struct Expected {
 
 fn windows(crons: &[Cron]) -> Result<Vec<Window>, WindowError> {
     let window = |cron: &Cron| {
-        Window::new(
-            cron.timezone.as_deref(),
-            &cron.start,
-            &cron.end,
-            cron.target_replicas,
-        )
+        let zone = cron.timezone.as_deref();
+        Window::new(zone, &cron.start, &cron.end, cron.target_replicas)
     };
     crons.iter().map(window).collect()
 }
@@ -107,14 +103,10 @@ fn vectors_crane_external_metrics() {
                 crons,
                 expect,
             } => {
-                let answer = |windows: Vec<Window>| {
-                    cron_replicas(&windows, CronReplicas { min, kept: None }, now)
-                };
+                let replicas = CronReplicas { min, kept: None };
+                let found = windows(&crons).map(|windows| cron_replicas(&windows, replicas, now));
                 (
-                    windows(&crons)
-                        .map(answer)
-                        .map(i64::from)
-                        .map_err(|error| error.to_string()),
+                    found.map(i64::from).map_err(|error| error.to_string()),
                     expect,
                 )
             }
@@ -125,26 +117,15 @@ fn vectors_crane_external_metrics() {
                 status,
                 expect,
             } => {
-                let value = predicted(
-                    &status,
-                    &requested_identifier,
-                    now_unix,
-                    prediction_window_seconds,
-                );
+                let window = prediction_window_seconds;
+                let value = predicted(&status, &requested_identifier, now_unix, window);
                 // Crane uses single precision and truncates to whole units.
-                (
-                    value
-                        .map(|value| value as f32 as i64)
-                        .map_err(|error| error.to_string()),
-                    expect,
-                )
+                let value = value.map(|value| value as f32 as i64);
+                (value.map_err(|error| error.to_string()), expect)
             }
         };
         assert_eq!(found.is_err(), expect.error, "case {number}: {found:?}");
-        assert_eq!(
-            found.ok(),
-            expect.value.as_ref().map(Quantity::value),
-            "case {number}"
-        );
+        let expected = expect.value.as_ref().map(Quantity::value);
+        assert_eq!(found.ok(), expected, "case {number}");
     });
 }

@@ -74,13 +74,8 @@ fn vectors_crane_replicas() {
                 memory: requests.memory(),
             }
         };
-        let containers: Vec<_> = case
-            .pod_template
-            .spec
-            .containers
-            .iter()
-            .map(requests)
-            .collect();
+        let containers = case.pod_template.spec.containers.iter();
+        let containers: Vec<_> = containers.map(requests).collect();
         let found = config(&case.config).recommend(
             case.cpu_history.as_deref().unwrap_or_default(),
             case.cpu_forecast.as_deref().unwrap_or_default(),

@@ -112,15 +112,10 @@ impl PolicyObject {
 impl Case {
     fn check(&self, number: usize) {
         let behavior = self.behavior.as_ref().map(BehaviorObject::to_behavior);
-        let defaulted = self
-            .expect_behavior_defaulted
-            .as_ref()
-            .map(BehaviorObject::to_behavior);
-        assert_eq!(
-            behavior.clone().map(Behavior::with_defaults),
-            defaulted,
-            "case {number}"
-        );
+        let defaulted = self.expect_behavior_defaulted.as_ref();
+        let defaulted = defaulted.map(BehaviorObject::to_behavior);
+        let found = behavior.clone().map(Behavior::with_defaults);
+        assert_eq!(found, defaulted, "case {number}");
         let bounds = Bounds {
             min: self.min_replicas,
             max: self.max_replicas,
@@ -135,21 +130,15 @@ impl Case {
                 history.scaled(current, found.replicas, behavior.as_ref(), step.now);
             }
             let limited = found.scaling_limited.as_str();
-            let is_limited = if limited == "DesiredWithinRange" {
-                "False"
-            } else {
-                "True"
+            let is_limited = limited != "DesiredWithinRange";
+            let condition = |reason: &str, is_met: bool| Condition {
+                reason: reason.to_owned(),
+                status: if is_met { "True" } else { "False" }.to_owned(),
             };
             let found = Expected {
                 replicas: found.replicas,
-                able_to_scale: Condition {
-                    reason: found.able_to_scale.as_str().into(),
-                    status: "True".into(),
-                },
-                scaling_limited: Condition {
-                    reason: limited.into(),
-                    status: is_limited.into(),
-                },
+                able_to_scale: condition(found.able_to_scale.as_str(), true),
+                scaling_limited: condition(limited, is_limited),
             };
             assert_eq!(found, step.expect, "case {number}, step {index}");
         }

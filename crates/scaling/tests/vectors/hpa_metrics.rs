@@ -43,12 +43,8 @@ struct Condition {
 }
 
 fn milli(quantity: &Json) -> i64 {
-    quantity
-        .as_str()
-        .expect("a quantity")
-        .parse::<Quantity>()
-        .expect("a quantity")
-        .milli_value()
+    let quantity = quantity.as_str().expect("a quantity").parse::<Quantity>();
+    quantity.expect("a quantity").milli_value()
 }
 
 fn text(value: &Json) -> String {
@@ -171,40 +167,23 @@ impl Case {
         let metrics: Vec<Metric> = self.metric_specs.iter().map(metric).collect();
         let proposals = self.proposals(&metrics);
         let found = combine(self.spec_replicas, &proposals);
-        let name = found
-            .metric
-            .map(|index| metrics[index].to_string())
-            .unwrap_or_default();
+        let name = found.metric.map(|index| metrics[index].to_string());
+        let name = name.unwrap_or_default();
         let context = format!("case {number}: {proposals:?}");
-        assert_eq!(
-            found.replicas.unwrap_or(-1),
-            self.expect.replicas,
-            "{context}"
-        );
+        let replicas = found.replicas.unwrap_or(-1);
+        assert_eq!(replicas, self.expect.replicas, "{context}");
         assert_eq!(name, self.expect.metric, "{context}");
         assert_eq!(found.failed.is_some(), self.expect.error, "{context}");
-        let active = &self.expect.scaling_active;
-        match (found.replicas, found.failed) {
-            (Some(_), _) => assert_eq!(
-                (active.reason.as_str(), active.status.as_str()),
-                ("ValidMetricFound", "True")
-            ),
-            (None, Some(index)) => {
-                let reason = failure_reason(&metrics[index]);
-                assert_eq!(
-                    (active.reason.as_str(), active.status.as_str()),
-                    (reason, "False"),
-                    "{context}"
-                );
-            }
+        let active = match (found.replicas, found.failed) {
+            (Some(_), _) => ["ValidMetricFound", "True"],
+            (None, Some(index)) => [failure_reason(&metrics[index]), "False"],
             (None, None) => panic!("{context}: nothing found, nothing failed"),
-        }
+        };
+        let expected = &self.expect.scaling_active;
+        assert_eq!([&expected.reason, &expected.status], active, "{context}");
         for (status, proposal) in self.expect.statuses.iter().zip(&proposals) {
-            assert_eq!(
-                reported(status),
-                proposal.as_ref().ok().map(values),
-                "{context}"
-            );
+            let found = proposal.as_ref().ok().map(values);
+            assert_eq!(reported(status), found, "{context}");
         }
     }
 }

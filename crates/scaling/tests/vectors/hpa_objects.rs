@@ -76,20 +76,13 @@ pub(crate) struct MetricValue {
 
 impl PodObject {
     pub(crate) fn to_pod(&self) -> Pod {
-        let sidecars = self
-            .spec
-            .init_containers
-            .iter()
-            .filter(|init| init.restart_policy.as_deref() == Some("Always"));
-        let containers = self
-            .spec
-            .containers
-            .iter()
-            .chain(sidecars)
-            .map(|container| Container {
-                name: container.name.clone(),
-                requests: container.resources.requests.clone(),
-            });
+        let is_sidecar = |init: &&ContainerObject| init.restart_policy.as_deref() == Some("Always");
+        let sidecars = self.spec.init_containers.iter().filter(is_sidecar);
+        let containers = self.spec.containers.iter().chain(sidecars);
+        let containers = containers.map(|container| Container {
+            name: container.name.clone(),
+            requests: container.resources.requests.clone(),
+        });
         Pod {
             name: self.metadata.name.clone(),
             deleted: self.metadata.deletion_timestamp.is_some(),

@@ -139,14 +139,9 @@ mod tests {
         expected: &[&str],
     ) {
         let all = pods(names);
-        let asked = asked.iter().map(|(name, pass, failed)| {
-            (
-                pods(&[name]).remove(0),
-                LastQuery {
-                    failed: *failed,
-                    pass: *pass,
-                },
-            )
+        let asked = asked.iter().map(|&(name, pass, failed)| {
+            let last = LastQuery { failed, pass };
+            (pods(&[name]).remove(0), last)
         });
         let asked = asked.collect();
         let mut queue = Queue::new(&all, &asked, 3);
@@ -160,27 +155,22 @@ mod tests {
         assert_eq!(order, expected);
     }
 
+    /// The order of queries that do not fail.
+    fn check_order(names: &[&str], asked: &[(&str, u64, bool)], expected: &[&str]) {
+        check(names, asked, |_| Some(false), expected);
+    }
+
     #[test]
     fn namespaces_have_their_turns() {
         let names = ["a/1", "a/2", "a/3", "b/1", "c/1", "c/2"];
-        check(
-            &names,
-            &[],
-            |_| Some(false),
-            &["a/1", "b/1", "c/1", "a/2", "c/2", "a/3"],
-        );
+        check_order(&names, &[], &["a/1", "b/1", "c/1", "a/2", "c/2", "a/3"]);
     }
 
     #[test]
     fn those_that_wait_longest_come_first_and_those_that_failed_come_last() {
         let names = ["a/1", "a/2", "a/3", "b/1", "b/2"];
         let asked = [("a/1", 2, false), ("a/2", 1, false), ("b/1", 1, true)];
-        check(
-            &names,
-            &asked,
-            |_| Some(false),
-            &["a/3", "a/2", "a/1", "b/2", "b/1"],
-        );
+        check_order(&names, &asked, &["a/3", "a/2", "a/1", "b/2", "b/1"]);
         let asked = [
             ("a/1", 1, true),
             ("a/2", 2, true),
@@ -188,12 +178,7 @@ mod tests {
             ("b/1", 1, false),
             ("b/2", 2, false),
         ];
-        check(
-            &names,
-            &asked,
-            |_| Some(false),
-            &["b/1", "a/3", "b/2", "a/1", "a/2"],
-        );
+        check_order(&names, &asked, &["b/1", "a/3", "b/2", "a/1", "a/2"]);
     }
 
     #[test]
@@ -206,12 +191,7 @@ mod tests {
             ("b/2", 1, false),
             ("b/3", 1, false),
         ];
-        check(
-            &names,
-            &asked,
-            |_| Some(false),
-            &["a/3", "b/1", "a/2", "b/2", "b/3", "a/1"],
-        );
+        check_order(&names, &asked, &["a/3", "b/1", "a/2", "b/2", "b/3", "a/1"]);
     }
 
     #[test]

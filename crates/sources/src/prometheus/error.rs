@@ -136,36 +136,34 @@ mod tests {
         assert_eq!(error.excess(), expected, "{error}");
     }
 
-    /// `public`: the text for everyone. The log also has the detail.
-    fn check_text(error: &PrometheusError, public: &str) {
-        assert_eq!(error.to_string(), public);
-        let log = with_causes(error);
-        assert!(
-            log.starts_with(public) && log.contains("prometheus-0.corp:9090"),
-            "{log}"
-        );
-    }
-
     #[test]
+    /// Everyone sees the public text, and the log also has the detail.
     fn only_the_log_has_addresses_and_answers() {
         let detail = || Detail::from("tcp connect error: prometheus-0.corp:9090");
-        check_text(
-            &PrometheusError::SetUp(detail()),
-            "the connection to Prometheus cannot be set up",
-        );
-        check_text(
-            &PrometheusError::Unreachable(detail()),
-            "Prometheus cannot be reached",
-        );
         let refused = PrometheusError::Refused {
             code: 502,
             message: detail(),
         };
-        check_text(&refused, "Prometheus refuses the query: HTTP status 502");
-        check_text(
-            &PrometheusError::Malformed(detail()),
-            "Prometheus' answer cannot be read",
-        );
+        for (error, public) in [
+            (
+                PrometheusError::SetUp(detail()),
+                "the connection to Prometheus cannot be set up",
+            ),
+            (
+                PrometheusError::Unreachable(detail()),
+                "Prometheus cannot be reached",
+            ),
+            (refused, "Prometheus refuses the query: HTTP status 502"),
+            (
+                PrometheusError::Malformed(detail()),
+                "Prometheus' answer cannot be read",
+            ),
+        ] {
+            assert_eq!(error.to_string(), public);
+            let log = with_causes(&error);
+            assert!(log.starts_with(public), "{log}");
+            assert!(log.contains("prometheus-0.corp:9090"), "{log}");
+        }
     }
 
     #[test]
@@ -174,43 +172,32 @@ mod tests {
             code: 400,
             message: "1:5: parse error".to_owned(),
         };
-        assert_eq!(
-            error.to_string(),
-            "Prometheus refuses the expression: 1:5: parse error"
-        );
-        assert_eq!(
-            error.text_for_others(),
-            "Prometheus refuses the query: HTTP status 400"
-        );
+        let full = "Prometheus refuses the expression: 1:5: parse error";
+        assert_eq!(error.to_string(), full);
+        let for_others = "Prometheus refuses the query: HTTP status 400";
+        assert_eq!(error.text_for_others(), for_others);
         assert_eq!(error.excess(), None);
     }
 
     #[test]
     fn refusals_of_large_responses_are_recognised() {
-        check(
-            422,
-            "query processing would load too many samples into memory in query execution",
-            Some(Excess::Size),
-        );
-        check(
-            400,
-            "exceeded maximum resolution of 11,000 points per timeseries",
-            Some(Excess::Size),
-        );
-        check(
-            422,
-            "the query hit the max number of chunks limit (limit: 2000000 chunks)",
-            Some(Excess::Size),
-        );
-        check(
-            503,
-            "query timed out in expression evaluation",
-            Some(Excess::Time),
-        );
-        check(413, "", Some(Excess::Size));
-        check(504, "", Some(Excess::Time));
-        check(400, "invalid parameter \"query\": 1:5: parse error", None);
-        check(401, "Unauthorized", None);
-        check(503, "service unavailable", None);
+        let (size, time) = (Some(Excess::Size), Some(Excess::Time));
+        let samples = "query processing would load too many samples into memory in query execution";
+        let points = "exceeded maximum resolution of 11,000 points per timeseries";
+        let chunks = "the query hit the max number of chunks limit (limit: 2000000 chunks)";
+        let timeout = "query timed out in expression evaluation";
+        for (code, message, expected) in [
+            (422, samples, size),
+            (400, points, size),
+            (422, chunks, size),
+            (503, timeout, time),
+            (413, "", size),
+            (504, "", time),
+            (400, "invalid parameter \"query\": 1:5: parse error", None),
+            (401, "Unauthorized", None),
+            (503, "service unavailable", None),
+        ] {
+            check(code, message, expected);
+        }
     }
 }

@@ -14,10 +14,10 @@ use kube::client::Body;
 use tokio::task::spawn_blocking;
 use tokio::time::timeout;
 
-use super::answer::{self, Labelled};
 use super::connection::Connection;
 use super::error::PrometheusError;
-use super::instant::{self, InstantSample, SeriesShape};
+use super::instant_response::{self, InstantSample, SeriesShape};
+use super::range_response::{self, Labelled};
 use super::window::{Window, seconds};
 use crate::causes::with_causes;
 
@@ -98,7 +98,7 @@ impl Prometheus {
             max_bytes,
         };
         let body = self.ask(query).await?;
-        parse(body, answer::series::<MAX_SERIES>).await
+        parse(body, range_response::series::<MAX_SERIES>).await
     }
 
     /// Whether a selector matches any series in a time range. Uses only the index, so this is
@@ -116,7 +116,7 @@ impl Prometheus {
             ("limit", "1"),
         ];
         let body = self.get("label/__name__/values", &parameters).await?;
-        Ok(!parse(body, answer::label_values).await?.is_empty())
+        Ok(!parse(body, range_response::label_values).await?.is_empty())
     }
 
     /// The current values of a query, with timestamps of the store.
@@ -133,7 +133,7 @@ impl Prometheus {
             patience,
             max_bytes: MAX_INSTANT_BYTES,
         };
-        parse(self.ask(query).await?, instant::samples).await
+        parse(self.ask(query).await?, instant_response::samples).await
     }
 
     /// The names and labels of a selector's series since this time.
@@ -146,7 +146,7 @@ impl Prometheus {
         let body = self
             .get("series", &[("match[]", selector), ("start", &start)])
             .await?;
-        parse(body, instant::shapes).await
+        parse(body, instant_response::shapes).await
     }
 
     async fn get(
@@ -231,7 +231,7 @@ impl Prometheus {
         if head.status.is_success() {
             return Ok(body.into());
         }
-        Err(answer::refusal(head.status.as_u16(), &body))
+        Err(range_response::refusal(head.status.as_u16(), &body))
     }
 }
 

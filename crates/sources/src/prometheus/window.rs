@@ -114,8 +114,8 @@ mod tests {
         Window::new(at(start), at(end), step.parse().expect("a step")).expect("not empty")
     }
 
-    /// The pieces when responses with more than `limit` points are refused.
-    fn check(window: Window, limit: i64, expected: &[(&str, &str)]) {
+    /// The first and last second of the pieces when responses with more than `limit` points are refused.
+    fn check(window: Window, limit: i64, expected: &[(i64, i64)]) {
         let mut pieces = Pieces::of(window);
         let mut asked = Vec::new();
         while let Some(piece) = pieces.next() {
@@ -126,49 +126,34 @@ mod tests {
             asked.push((piece.start(), piece.end()));
             pieces.done(piece);
         }
-        let asked: Vec<_> = asked
+        let expected = expected
             .iter()
-            .map(|(start, end)| (start.as_str(), end.as_str()))
-            .collect();
-        assert_eq!(asked, expected);
+            .map(|(start, end)| format!("{start}.000 {end}.000"));
+        let asked = asked
+            .into_iter()
+            .map(|(start, end)| format!("{start} {end}"));
+        let expected: Vec<_> = expected.collect();
+        assert_eq!(asked.collect::<Vec<_>>(), expected);
     }
 
     #[test]
     fn the_last_point_is_at_the_end() {
-        check(window(7, 100, "30s"), 100, &[("10.000", "100.000")]);
-        check(window(100, 100, "30s"), 100, &[("100.000", "100.000")]);
-        assert_eq!(
-            Window::new(at(2), at(1), "1s".parse().expect("a step")),
-            None
-        );
+        check(window(7, 100, "30s"), 100, &[(10, 100)]);
+        check(window(100, 100, "30s"), 100, &[(100, 100)]);
+        let none = Window::new(at(2), at(1), "1s".parse().expect("a step"));
+        assert_eq!(none, None);
     }
 
     #[test]
     fn long_windows_are_asked_for_in_pieces_that_share_no_point() {
-        check(
-            window(0, 4500, "1s"),
-            2000,
-            &[
-                ("0.000", "1999.000"),
-                ("2000.000", "3999.000"),
-                ("4000.000", "4500.000"),
-            ],
-        );
+        let expected = [(0, 1999), (2000, 3999), (4000, 4500)];
+        check(window(0, 4500, "1s"), 2000, &expected);
     }
 
     #[test]
     fn pieces_that_are_too_much_are_halved() {
-        check(
-            window(0, 9, "1s"),
-            3,
-            &[
-                ("0.000", "1.000"),
-                ("2.000", "3.000"),
-                ("4.000", "5.000"),
-                ("6.000", "7.000"),
-                ("8.000", "9.000"),
-            ],
-        );
+        let expected = [(0, 1), (2, 3), (4, 5), (6, 7), (8, 9)];
+        check(window(0, 9, "1s"), 3, &expected);
     }
 
     #[test]

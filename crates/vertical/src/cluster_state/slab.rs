@@ -1,4 +1,7 @@
 //! Slab: values with small ids that are reused after a removal.
+//!
+//! The crate `slab` does not tell the number of slots, used or free, which the test `churn` bounds,
+//! and its ids of 64 bits would double the lists of the label index.
 
 /// A list with free slots.
 #[derive(Clone, Debug)]

@@ -75,14 +75,9 @@ impl<'a> ParsedPolicy<'a> {
                 format!("spec.resourcePolicy: {message}"),
             ));
         }
-        let kinds = policy
-            .spec
-            .effective_kinds()
-            .iter()
-            .filter_map(|kind| WellKnown::of_kind(kind.as_str()));
         Ok(Self {
             policy,
-            kinds: kinds.collect(),
+            kinds: policy.spec.effective_kinds().iter().copied().collect(),
             workloads,
             namespaces,
         })

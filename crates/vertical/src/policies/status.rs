@@ -4,7 +4,8 @@
 //! status; the others write reports into it, which the first one adds up.
 
 use api::sizing_policy::{
-    CONFLICTING, MAX_LISTED, OVERRIDDEN, READY, ShardReport, SizingPolicyStatus, WorkloadConflict,
+    CONFLICTING, MAX_LISTED, OVERRIDDEN, PolicyCounts, READY, ShardReport, SizingPolicyStatus,
+    WorkloadConflict,
 };
 use api::vpa::Conditions;
 use jiff::Timestamp;
@@ -90,13 +91,15 @@ impl StatusUpdate {
 fn report(summary: &PolicySummary, failed: &[&str]) -> ShardReport {
     let (reason, message) = readiness(summary, failed);
     ShardReport {
-        observed_generation: summary.policy.generation,
-        selected: count(summary.selected),
-        managed: count(summary.managed),
-        conflicts: count(summary.conflicts.count),
-        overridden: count(summary.overridden.count),
-        conflicting: summary.conflicts.listed.clone(),
-        overridden_by: summary.overridden.listed.clone(),
+        counts: PolicyCounts {
+            observed_generation: summary.policy.generation,
+            selected: count(summary.selected),
+            managed: count(summary.managed),
+            conflicts: count(summary.conflicts.count),
+            overridden: count(summary.overridden.count),
+            conflicting: summary.conflicts.listed.clone(),
+            overridden_by: summary.overridden.listed.clone(),
+        },
         reason: reason.to_owned(),
         message,
     }
@@ -144,7 +147,7 @@ fn total(policy: &Policy, own: ShardReport, shards: u16) -> ShardReport {
             .as_ref()
             .and_then(|old| old.shards.get(&shard.to_string()));
         let (reason, message) = match report {
-            Some(report) if report.observed_generation == policy.generation => {
+            Some(report) if report.counts.observed_generation == policy.generation => {
                 (report.reason.clone(), report.message.clone())
             }
             _ => (
@@ -155,34 +158,33 @@ fn total(policy: &Policy, own: ShardReport, shards: u16) -> ShardReport {
         if total.reason == UP_TO_DATE && reason != UP_TO_DATE {
             (total.reason, total.message) = (reason, message);
         }
-        let Some(report) = report else { continue };
-        total.selected += report.selected;
-        total.managed += report.managed;
-        total.conflicts += report.conflicts;
-        total.overridden += report.overridden;
+        let Some(ShardReport { counts, .. }) = report else {
+            continue;
+        };
+        let sum = &mut total.counts;
+        sum.selected += counts.selected;
+        sum.managed += counts.managed;
+        sum.conflicts += counts.conflicts;
+        sum.overridden += counts.overridden;
         for (all, some) in [
-            (&mut total.conflicting, &report.conflicting),
-            (&mut total.overridden_by, &report.overridden_by),
+            (&mut sum.conflicting, &counts.conflicting),
+            (&mut sum.overridden_by, &counts.overridden_by),
         ] {
             all.extend(some.iter().cloned());
             all.truncate(MAX_LISTED);
         }
     }
     if total.reason == UP_TO_DATE {
-        total.message = all_written(total.managed);
+        total.message = all_written(total.counts.managed);
     }
     total
 }
 
 fn status(policy: &Policy, report: ShardReport, now: Timestamp) -> SizingPolicyStatus {
     let ShardReport {
-        conflicts,
-        overridden,
-        conflicting,
-        overridden_by,
+        counts,
         reason,
         message,
-        ..
     } = report;
     let old = policy.status.iter().flat_map(|old| old.conditions.clone());
     let mut conditions: Conditions = old.collect();
@@ -191,8 +193,8 @@ fn status(policy: &Policy, report: ShardReport, now: Timestamp) -> SizingPolicyS
     set(
         &mut conditions,
         (CONFLICTING, "OtherAutoscalers"),
-        conflicts,
-        &conflicting,
+        counts.conflicts,
+        &counts.conflicting,
         what,
         now,
     );
@@ -200,19 +202,13 @@ fn status(policy: &Policy, report: ShardReport, now: Timestamp) -> SizingPolicyS
     set(
         &mut conditions,
         (OVERRIDDEN, "OtherPolicies"),
-        overridden,
-        &overridden_by,
+        counts.overridden,
+        &counts.overridden_by,
         what,
         now,
     );
     SizingPolicyStatus {
-        observed_generation: report.observed_generation,
-        selected: report.selected,
-        managed: report.managed,
-        conflicts,
-        overridden,
-        conflicting,
-        overridden_by,
+        counts,
         conditions: conditions.to_list(),
         shards: std::collections::BTreeMap::new(),
     }
@@ -281,13 +277,13 @@ fn events(old: Option<&SizingPolicyStatus>, new: &SizingPolicyStatus) -> Vec<Sta
     if is_trouble && old.is_none_or(|old| find(old, READY).0 != reason) {
         events.push(StatusEvent { reason, note });
     }
-    if new.conflicts > old.map_or(0, |old| old.conflicts) {
+    if new.counts.conflicts > old.map_or(0, |old| old.counts.conflicts) {
         events.push(StatusEvent {
             reason: CONFLICTING.to_owned(),
             note: find(new, CONFLICTING).1,
         });
     }
-    if new.overridden > old.map_or(0, |old| old.overridden) {
+    if new.counts.overridden > old.map_or(0, |old| old.counts.overridden) {
         events.push(StatusEvent {
             reason: OVERRIDDEN.to_owned(),
             note: find(new, OVERRIDDEN).1,

@@ -7,16 +7,14 @@ mod status;
 
 use std::sync::Arc;
 
+use api::WellKnown;
 use api::sizing_policy::{
-    LabelSelector, Sizing, SizingMethod, SizingPolicySpec, SizingPolicyStatus, WorkloadKind,
+    LabelSelector, Sizing, SizingMethod, SizingPolicySpec, SizingPolicyStatus,
 };
 use jiff::Timestamp;
 use model::{Labels, Selector};
 use serde_json::{Value, json};
-use view::{
-    Autoscaler, Controller, Namespace, ObjectKey, Owner, Policy, PolicyScope, Table, View,
-    WellKnown,
-};
+use view::{Autoscaler, Controller, Namespace, ObjectKey, Owner, Policy, PolicyScope, Table, View};
 
 use super::desired;
 use super::plan::{Action, Plan, PlanInput, plan};

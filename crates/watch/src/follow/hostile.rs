@@ -14,18 +14,20 @@ use api::vpa::VerticalPodAutoscaler;
 use kube::Resource as _;
 use rand::rngs::StdRng;
 use rand::{Rng as _, SeedableRng as _};
+use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use tokio::sync::watch;
 use view::{
-    Autoscaler, CronSchedule, Entry, Policy, Prediction, Resource, Scope, Stripped, View, target,
+    Autoscaler, CronSchedule, Entry, ObjectKey, Policy, Prediction, Resource, Scope, Stripped,
+    View, target,
 };
 
 use super::watch::{Subject, apply_event};
 use crate::allowance::{Allowance, Limits};
 use crate::excluded_fields;
-use crate::read::within;
+use crate::parse::within;
 use crate::splitter::{ExcludedField, Framing, Item, Piece, Splitter};
-use crate::table_writer::{Reading, TableWriter};
+use crate::table_writer::TableWriter;
 
 const COUNT: &str = "PLIMSOLL_HOSTILE_EVENTS";
 const FEW: usize = 4000;
@@ -89,11 +91,8 @@ fn mutate(value: &mut Value, random: &mut StdRng) {
     let goes_on = random.random_range(0..8) > 0;
     match value {
         Value::Object(map) if goes_on && !map.is_empty() => {
-            let key = map
-                .keys()
-                .nth(random.random_range(0..map.len()))
-                .cloned()
-                .unwrap_or_default();
+            let key = map.keys().nth(random.random_range(0..map.len()));
+            let key = key.cloned().unwrap_or_default();
             match random.random_range(0..20) {
                 0 => drop(map.remove(&key)),
                 1 => drop(map.insert(
@@ -101,11 +100,8 @@ fn mutate(value: &mut Value, random: &mut StdRng) {
                     odd(random),
                 )),
                 2 => {
-                    let many = if random.random_range(0..50) == 0 {
-                        20_000
-                    } else {
-                        20
-                    };
+                    let is_large = random.random_range(0..50) == 0;
+                    let many = if is_large { 20_000 } else { 20 };
                     map.extend((0..many).map(|number| (format!("k{number}"), json!("v"))));
                 }
                 _ => map
@@ -119,14 +115,8 @@ fn mutate(value: &mut Value, random: &mut StdRng) {
             match random.random_range(0..8) {
                 0 => drop(list.remove(index)),
                 1 => {
-                    let (many, one) = (
-                        if random.random_range(0..50) == 0 {
-                            5000
-                        } else {
-                            5
-                        },
-                        list[index].clone(),
-                    );
+                    let is_large = random.random_range(0..50) == 0;
+                    let (many, one) = (if is_large { 5000 } else { 5 }, list[index].clone());
                     list.extend(std::iter::repeat_n(one, many));
                 }
                 _ => mutate(&mut list[index], random),
@@ -172,7 +162,7 @@ struct Pipeline<T: Entry> {
     accepted: usize,
 }
 
-impl<T: Entry> Pipeline<T> {
+impl<T: Entry<Key = ObjectKey>> Pipeline<T> {
     fn new(excluded: &'static [ExcludedField], limits: Limits, writer: TableWriter<T>) -> Self {
         let splitter = Splitter::new(Framing::Events, excluded, limits.object);
         Self {
@@ -185,7 +175,14 @@ impl<T: Entry> Pipeline<T> {
         }
     }
 
-    fn push(&mut self, event: &[u8], read: impl Fn(&Item<'_>) -> Reading<T>, random: &mut StdRng) {
+    fn push<K: kube::Resource<DynamicType = ()> + DeserializeOwned>(
+        &mut self,
+        event: &[u8],
+        scope: &Scope,
+        from_k8s: fn(K) -> T,
+        random: &mut StdRng,
+    ) {
+        let read = |item: &Item<'_>| within(scope, item, from_k8s);
         let (mut rest, mut subject, mut is_sound) = (event, None, true);
         while !rest.is_empty() && is_sound {
             let (chunk, after) = rest.split_at(random.random_range(1..=rest.len()));
@@ -276,40 +273,25 @@ struct Pipelines {
 impl Pipelines {
     fn new(store: &Arc<watch::Sender<View>>) -> Self {
         let (usual, large) = (Limits::OTHERS, Limits::PREDICTIONS);
+        let (whole, others) = (excluded_fields::WHOLE, excluded_fields::OTHERS);
+        let autoscalers =
+            TableWriter::new(Resource::Autoscalers, store, |view| &mut view.autoscalers);
+        let ehpas = TableWriter::new(Resource::Ehpas, store, |view| &mut view.ehpas);
+        let crons = TableWriter::new(Resource::Ehpas, store, |view| &mut view.cron_schedules);
+        let predictions =
+            TableWriter::new(Resource::Predictions, store, |view| &mut view.predictions);
+        let predicted = TableWriter::new(Resource::Predictions, store, |view| {
+            &mut view.predicted_metrics
+        });
+        let policies = TableWriter::new(Resource::Policies, store, |view| &mut view.policies);
         Self {
             scope: Scope::default(),
-            autoscalers: Pipeline::new(
-                excluded_fields::AUTOSCALERS,
-                usual,
-                TableWriter::new(Resource::Autoscalers, store, |view| &mut view.autoscalers),
-            ),
-            ehpas: Pipeline::new(
-                excluded_fields::WHOLE,
-                usual,
-                TableWriter::new(Resource::Ehpas, store, |view| &mut view.ehpas),
-            ),
-            cron_schedules: Pipeline::new(
-                excluded_fields::OTHERS,
-                usual,
-                TableWriter::new(Resource::Ehpas, store, |view| &mut view.cron_schedules),
-            ),
-            predictions: Pipeline::new(
-                excluded_fields::WHOLE,
-                large,
-                TableWriter::new(Resource::Predictions, store, |view| &mut view.predictions),
-            ),
-            predicted_metrics: Pipeline::new(
-                excluded_fields::PREDICTED_METRICS,
-                large,
-                TableWriter::new(Resource::Predictions, store, |view| {
-                    &mut view.predicted_metrics
-                }),
-            ),
-            policies: Pipeline::new(
-                excluded_fields::PLAIN,
-                usual,
-                TableWriter::new(Resource::Policies, store, |view| &mut view.policies),
-            ),
+            autoscalers: Pipeline::new(excluded_fields::AUTOSCALERS, usual, autoscalers),
+            ehpas: Pipeline::new(whole, usual, ehpas),
+            cron_schedules: Pipeline::new(others, usual, crons),
+            predictions: Pipeline::new(whole, large, predictions),
+            predicted_metrics: Pipeline::new(excluded_fields::PREDICTED_METRICS, large, predicted),
+            policies: Pipeline::new(excluded_fields::PLAIN, usual, policies),
         }
     }
 
@@ -317,40 +299,23 @@ impl Pipelines {
     fn push(&mut self, example: usize, event: &[u8], random: &mut StdRng) {
         let scope = &self.scope;
         match example {
-            0 => self.autoscalers.push(
-                event,
-                |item| within(scope, item, Autoscaler::from_k8s),
-                random,
-            ),
+            0 => self
+                .autoscalers
+                .push(event, scope, Autoscaler::from_k8s, random),
             1 => {
-                self.ehpas.push(
-                    event,
-                    |item| within(scope, item, Stripped::from_k8s),
-                    random,
-                );
-                self.cron_schedules.push(
-                    event,
-                    |item| within(scope, item, CronSchedule::from_k8s),
-                    random,
-                );
+                self.ehpas.push(event, scope, Stripped::from_k8s, random);
+                self.cron_schedules
+                    .push(event, scope, CronSchedule::from_k8s, random);
             }
             2 => {
-                self.predictions.push(
-                    event,
-                    |item| within(scope, item, Stripped::from_k8s),
-                    random,
-                );
-                self.predicted_metrics.push(
-                    event,
-                    |item| within(scope, item, Prediction::from_k8s),
-                    random,
-                );
+                self.predictions
+                    .push(event, scope, Stripped::from_k8s, random);
+                self.predicted_metrics
+                    .push(event, scope, Prediction::from_k8s, random);
             }
-            _ => self.policies.push(
-                event,
-                |item| within::<SizingPolicy, _>(scope, item, Policy::from_k8s),
-                random,
-            ),
+            _ => self
+                .policies
+                .push::<SizingPolicy>(event, scope, Policy::from_k8s, random),
         }
     }
 

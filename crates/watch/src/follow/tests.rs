@@ -15,6 +15,7 @@ use kube::Client;
 use kube::client::Body;
 use serde_json::{Value, json};
 use tokio::sync::{oneshot, watch};
+use tokio::task::JoinHandle;
 use view::{Namespace, Resource, View};
 
 use super::{BACKOFF, Source, follow};
@@ -113,6 +114,15 @@ fn read(item: &Item<'_>) -> Reading<Namespace> {
     Reading::of(item.name.to_owned(), item.parse().map(Namespace::from_k8s))
 }
 
+/// Follows all namespaces into a view.
+fn follow_namespaces(client: Client) -> (watch::Receiver<View>, JoinHandle<()>) {
+    let store = Arc::new(watch::Sender::new(View::default()));
+    let writer = TableWriter::new(Resource::Namespaces, &store, |view| &mut view.namespaces);
+    let source = Source::new::<v1::Namespace>(client, None, excluded_fields::OTHERS);
+    let following = tokio::spawn(follow(source, read, writer));
+    (store.subscribe(), following)
+}
+
 /// Plays a script. `expected` are the names in the table at the end, `stale` and `errors` the
 /// freshness.
 async fn check(script: Vec<Step>, expected: &[&str], stale: bool, errors: u64) {
@@ -124,27 +134,17 @@ async fn check(script: Vec<Step>, expected: &[&str], stale: bool, errors: u64) {
         async move {
             let step = script.lock().expect("whole").pop_front();
             if step.is_none() {
-                ended
-                    .lock()
-                    .expect("whole")
-                    .take()
-                    .map(|ended| ended.send(()));
+                let ended = ended.lock().expect("whole").take();
+                ended.map(|ended| ended.send(()));
                 std::future::pending::<()>().await;
             }
             answer(step, request.uri())
         }
     });
-    let store = Arc::new(watch::Sender::new(View::default()));
-    let writer = TableWriter::new(Resource::Namespaces, &store, |view| &mut view.namespaces);
-    let source = Source::new::<v1::Namespace>(
-        Client::new(service, "default"),
-        None,
-        excluded_fields::OTHERS,
-    );
-    let following = tokio::spawn(follow(source, read, writer));
+    let (view, following) = follow_namespaces(Client::new(service, "default"));
     end.await.expect("the script is played to its end");
     following.abort();
-    let view = store.borrow();
+    let view = view.borrow();
     let names: Vec<_> = view
         .namespaces
         .iter()
@@ -160,125 +160,92 @@ async fn check(script: Vec<Step>, expected: &[&str], stale: bool, errors: u64) {
 
 #[tokio::test(start_paused = true)]
 async fn pages_make_one_list_and_events_change_it() {
-    check(
-        vec![
-            List(None, page(&["a", "b"], "5", "next")),
-            List(Some("next"), page(&["c"], "5", "")),
-            Watch(
-                "5",
-                events(&[
-                    ("ADDED", namespace("d", "6")),
-                    ("MODIFIED", namespace("a", "7")),
-                    ("DELETED", namespace("b", "8")),
-                    (
-                        "BOOKMARK",
-                        json!({"kind": "Namespace", "apiVersion": "v1", "metadata": {"resourceVersion": "9"}}),
-                    ),
-                ]),
-            ),
-            Watch("9", events(&[])),
-        ],
-        &["a", "c", "d"],
-        false,
-        0,
-    )
-    .await;
+    let script = vec![
+        List(None, page(&["a", "b"], "5", "next")),
+        List(Some("next"), page(&["c"], "5", "")),
+        Watch(
+            "5",
+            events(&[
+                ("ADDED", namespace("d", "6")),
+                ("MODIFIED", namespace("a", "7")),
+                ("DELETED", namespace("b", "8")),
+                ("BOOKMARK", bookmark()),
+            ]),
+        ),
+        Watch("9", events(&[])),
+    ];
+    check(script, &["a", "c", "d"], false, 0).await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_broken_watch_goes_on_where_it_broke_off() {
-    check(
-        vec![
-            List(None, page(&["a"], "5", "")),
-            Watch("5", events(&[("ADDED", namespace("b", "6"))])),
-            Watch("6", Broken),
-            Watch("6", Refused(503)),
-            Watch(
-                "6",
-                events(&[("ADDED", namespace("c", "7")), ("BOOKMARK", bookmark())]),
-            ),
-            Watch("9", events(&[])),
-        ],
-        &["a", "b", "c"],
-        false,
-        2,
-    )
-    .await;
+    let script = vec![
+        List(None, page(&["a"], "5", "")),
+        Watch("5", events(&[("ADDED", namespace("b", "6"))])),
+        Watch("6", Broken),
+        Watch("6", Refused(503)),
+        Watch(
+            "6",
+            events(&[("ADDED", namespace("c", "7")), ("BOOKMARK", bookmark())]),
+        ),
+        Watch("9", events(&[])),
+    ];
+    check(script, &["a", "b", "c"], false, 2).await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn objects_deleted_during_an_outage_are_gone_after_the_next_list() {
     for expired in [Refused(410), events(&[("ERROR", status(410))])] {
-        check(
-            vec![
-                List(None, page(&["a", "b"], "5", "")),
-                Watch("5", expired),
-                List(None, page(&["b", "c"], "50", "")),
-                Watch("50", events(&[])),
-            ],
-            &["b", "c"],
-            false,
-            1,
-        )
-        .await;
+        let script = vec![
+            List(None, page(&["a", "b"], "5", "")),
+            Watch("5", expired),
+            List(None, page(&["b", "c"], "50", "")),
+            Watch("50", events(&[])),
+        ];
+        check(script, &["b", "c"], false, 1).await;
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn an_unreachable_server_leaves_the_last_state() {
-    check(
-        vec![
-            List(None, page(&["a"], "5", "")),
-            Watch("5", Refused(410)),
-            List(None, Broken),
-            List(None, Refused(500)),
-        ],
-        &["a"],
-        true,
-        3,
-    )
-    .await;
+    let script = vec![
+        List(None, page(&["a"], "5", "")),
+        Watch("5", Refused(410)),
+        List(None, Broken),
+        List(None, Refused(500)),
+    ];
+    check(script, &["a"], true, 3).await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn an_unreadable_response_is_requested_again() {
-    check(
-        vec![
-            List(None, Text("{".to_owned())),
-            List(None, page(&["a"], "5", "")),
-            Watch(
-                "5",
-                Text("{\"type\": \"ADDED\", \"object\": 1}\n".to_owned()),
-            ),
-            List(None, page(&["b"], "6", "")),
-            Watch("6", events(&[])),
-        ],
-        &["b"],
-        false,
-        2,
-    )
-    .await;
+    let script = vec![
+        List(None, Text("{".to_owned())),
+        List(None, page(&["a"], "5", "")),
+        Watch(
+            "5",
+            Text("{\"type\": \"ADDED\", \"object\": 1}\n".to_owned()),
+        ),
+        List(None, page(&["b"], "6", "")),
+        Watch("6", events(&[])),
+    ];
+    check(script, &["b"], false, 2).await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn an_object_that_does_not_parse_stops_nothing() {
-    check(
-        vec![
-            List(None, page(&["a", "broken"], "5", "")),
-            Watch(
-                "5",
-                events(&[
-                    ("MODIFIED", namespace("broken", "6")),
-                    ("ADDED", namespace("c", "7")),
-                ]),
-            ),
-            Watch("7", events(&[])),
-        ],
-        &["a", "c"],
-        false,
-        0,
-    )
-    .await;
+    let script = vec![
+        List(None, page(&["a", "broken"], "5", "")),
+        Watch(
+            "5",
+            events(&[
+                ("MODIFIED", namespace("broken", "6")),
+                ("ADDED", namespace("c", "7")),
+            ]),
+        ),
+        Watch("7", events(&[])),
+    ];
+    check(script, &["a", "c"], false, 0).await;
 }
 
 #[test]

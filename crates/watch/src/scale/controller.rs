@@ -12,7 +12,7 @@ use tokio::time::{Instant, sleep_until};
 use view::{PodSet, Scale, ScaleKey, View, target};
 
 use super::read::Reader;
-use super::schedule::Schedule;
+use super::read_queue::ReadQueue;
 
 /// Minimum interval between two computations of the needed keys.
 const PACE: Duration = Duration::from_millis(500);
@@ -23,30 +23,30 @@ const IDLE: Duration = Duration::from_mins(1);
 pub(crate) async fn run(client: Client, store: Arc<watch::Sender<View>>) {
     let mut view = store.subscribe();
     let reader = Reader::new(client);
-    let mut schedule = Schedule::default();
+    let mut queue = ReadQueue::default();
     let mut reads = FuturesUnordered::new();
     loop {
         let needed = needed(&view.borrow_and_update());
-        for key in schedule.update(&needed) {
+        for key in queue.update(&needed) {
             store.send_if_modified(|view| view.delete_scale(&key));
         }
         let looked_at = Instant::now();
         loop {
-            for (key, pods) in schedule.begin(Instant::now()) {
+            for (key, pods) in queue.begin(Instant::now()) {
                 let reader = &reader;
                 reads.push(async move {
                     let scale = reader.read(&key).await;
                     (key, pods, scale)
                 });
             }
-            let next_due = schedule.next_due().unwrap_or(looked_at + IDLE);
+            let next_due = queue.next_due().unwrap_or(looked_at + IDLE);
             let changed = async {
                 sleep_until(looked_at + PACE).await;
                 view.changed().await
             };
             tokio::select! {
                 Some((key, pods, scale)) = reads.next() => {
-                    if schedule.end(&key, &scale, Instant::now(), rand::random()) {
+                    if queue.end(&key, &scale, Instant::now(), rand::random()) {
                         store.send_if_modified(|view| put(view, key, scale, pods));
                     }
                 }

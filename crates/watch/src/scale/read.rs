@@ -109,12 +109,8 @@ async fn cached<T>(
 ) -> Result<Arc<T>, Scale> {
     let mut cache = cache.lock().await;
     let fresh = |(at, answer): &&(Instant, Result<Arc<T>, Scale>)| {
-        at.elapsed()
-            < if answer.is_ok() {
-                lifetime
-            } else {
-                FAILURE_LIFETIME
-            }
+        let lifetime = answer.as_ref().map_or(FAILURE_LIFETIME, |_| lifetime);
+        at.elapsed() < lifetime
     };
     if let Some((_, answer)) = cache.as_ref().filter(fresh) {
         return answer.clone();
@@ -138,35 +134,26 @@ async fn in_time<T>(answer: impl Future<Output = Result<T, Error>>) -> Result<T,
 /// writes.
 fn bounded(scale: Scale) -> Scale {
     let short = |reason: String| reason.chars().take(MOST_OF_REASON).collect();
+    let bytes =
+        |Owner {
+             api_version,
+             kind,
+             name,
+             uid,
+         }: &Owner| { api_version.len() + kind.len() + name.len() + uid.len() };
     match scale {
         Scale::Found {
-            selector,
-            owner,
-            replicas,
-        } => {
-            let owner_bytes = |Owner {
-                                   api_version,
-                                   kind,
-                                   name,
-                                   uid,
-                               }: &Owner| {
-                api_version.len() + kind.len() + name.len() + uid.len()
-            };
-            if selector.len() + owner.as_ref().map_or(0, owner_bytes) <= MOST_OF_SCALE {
-                return Scale::Found {
-                    selector,
-                    owner,
-                    replicas,
-                };
-            }
-            let reason = format!(
-                "selector and owner of its scale subresource are longer than {MOST_OF_SCALE} bytes"
-            );
+            ref selector,
+            ref owner,
+            ..
+        } if selector.len() + owner.as_ref().map_or(0, bytes) > MOST_OF_SCALE => {
+            let limit = format!("longer than {MOST_OF_SCALE} bytes");
             Scale::Failed {
-                reason,
+                reason: format!("selector and owner of its scale subresource are {limit}"),
                 transient: false,
             }
         }
+        Scale::Found { .. } => scale,
         Scale::NotFound { reason } => Scale::NotFound {
             reason: short(reason),
         },
@@ -240,22 +227,13 @@ mod tests {
         check(MOST_OF_SCALE, 1, false);
         check(0, MOST_OF_SCALE + 1, false);
         let long = "é".repeat(1 << 20);
-        let failed = bounded(Scale::Failed {
-            reason: long.clone(),
+        let short = "é".repeat(MOST_OF_REASON);
+        let failed = |reason: &str| Scale::Failed {
+            reason: reason.to_owned(),
             transient: true,
-        });
-        assert_eq!(
-            failed,
-            Scale::Failed {
-                reason: "é".repeat(MOST_OF_REASON),
-                transient: true
-            }
-        );
-        assert_eq!(
-            bounded(Scale::NotFound { reason: long }),
-            Scale::NotFound {
-                reason: "é".repeat(MOST_OF_REASON)
-            }
-        );
+        };
+        assert_eq!(bounded(failed(&long)), failed(&short));
+        let not_found = |reason| Scale::NotFound { reason };
+        assert_eq!(bounded(not_found(long)), not_found(short));
     }
 }

@@ -20,26 +20,12 @@ fn split(framing: Framing, chunks: &[&[u8]], most_weight: usize) -> Result<Found
     for chunk in chunks {
         splitter.push(chunk, |piece| {
             let json = |text: &[u8]| serde_json::from_slice(text).expect("what is left is JSON");
-            all.push(match piece {
-                Piece::Item(Item {
-                    namespace,
-                    name,
-                    version,
-                    weight: _,
-                    text,
-                }) => (
-                    namespace.to_owned(),
-                    name.to_owned(),
-                    version.to_owned(),
-                    text.map(json),
-                ),
-                Piece::Document(text) => (
-                    String::new(),
-                    String::new(),
-                    String::new(),
-                    Some(json(text)),
-                ),
-            });
+            let ([namespace, name, version], text) = match piece {
+                Piece::Item(item) => ([item.namespace, item.name, item.version], item.text),
+                Piece::Document(text) => ([""; 3], Some(text)),
+            };
+            let [namespace, name, version] = [namespace, name, version].map(str::to_owned);
+            all.push((namespace, name, version, text.map(json)));
         })?;
     }
     splitter.end()?;
@@ -59,12 +45,9 @@ fn check(framing: Framing, text: &str, expected: &[(&str, Value)]) {
             .map(|(_, name, _, value)| (name, value))
             .collect()
     };
+    let bytes: Vec<_> = text.as_bytes().chunks(1).collect();
     assert_eq!(found(&[text.as_bytes()]), expected, "{text}");
-    assert_eq!(
-        found(&text.as_bytes().chunks(1).collect::<Vec<_>>()),
-        expected,
-        "{text}"
-    );
+    assert_eq!(found(&bytes), expected, "{text}");
 }
 
 #[test]
@@ -92,16 +75,12 @@ fn a_list_is_split_into_objects_without_excluded_fields() {
     ];
     check(Framing::List, &list.to_string(), &expected);
     check(Framing::List, &format!("{list:#}\n"), &expected);
-    check(
-        Framing::List,
-        r#"{"items": [], "x": {"items": [1]}}"#,
-        &[("", json!({"items": [], "x": {"items": [1]}}))],
-    );
-    check(
-        Framing::List,
-        r#"{"items": null}"#,
-        &[("", json!({"items": null}))],
-    );
+    for whole in [
+        json!({"items": [], "x": {"items": [1]}}),
+        json!({"items": null}),
+    ] {
+        check(Framing::List, &whole.to_string(), &[("", whole)]);
+    }
 }
 
 #[test]
@@ -124,43 +103,27 @@ fn events_are_split_into_objects_and_types() {
             ("", json!({"type": "BOOKMARK", "object": null})),
         ],
     );
-    check(
-        Framing::Events,
-        r#"{"type": "ADDED", "object": 1}"#,
-        &[
-            ("", json!(1)),
-            ("", json!({"type": "ADDED", "object": null})),
-        ],
-    );
+    let around = json!({"type": "ADDED", "object": null});
+    let number = r#"{"type": "ADDED", "object": 1}"#;
+    check(Framing::Events, number, &[("", json!(1)), ("", around)]);
 }
 
 #[test]
 fn an_object_that_is_too_large_or_too_deep_has_a_key_and_no_text() {
     let deep = "[".repeat(1000) + &"]".repeat(1000);
     let long = "x".repeat(3 * MOST_OF_ENVELOPE);
+    let metadata = r#""metadata": {"name": "a", "namespace": "b", "resourceVersion": "3"}"#;
     for large in [
-        format!(
-            r#"{{"spec": "{long}", "metadata": {{"name": "a", "namespace": "b", "resourceVersion": "3"}}}}"#
-        ),
-        format!(
-            r#"{{"spec": {{"{long}": 1}}, "metadata": {{"name": "a", "namespace": "b", "resourceVersion": "3"}}}}"#
-        ),
-        format!(
-            r#"{{"metadata": {{"name": "a", "namespace": "b", "resourceVersion": "3"}}, "spec": {deep}}}"#
-        ),
+        format!(r#"{{"spec": "{long}", {metadata}}}"#),
+        format!(r#"{{"spec": {{"{long}": 1}}, {metadata}}}"#),
+        format!(r#"{{{metadata}, "spec": {deep}}}"#),
     ] {
         let text = format!(r#"{{"items": [{large}, {{"metadata": {{"name": "c"}}}}]}}"#);
-        let found = split(
-            Framing::List,
-            &text.as_bytes().chunks(7).collect::<Vec<_>>(),
-            1000,
-        )
-        .expect("well formed");
+        let chunks: Vec<_> = text.as_bytes().chunks(7).collect();
+        let found = split(Framing::List, &chunks, 1000).expect("well formed");
         let key = |name: &str| found.iter().find(|(_, found, _, _)| found == name).cloned();
-        assert_eq!(
-            key("a"),
-            Some(("b".to_owned(), "a".to_owned(), "3".to_owned(), None))
-        );
+        let [namespace, name, version] = ["b", "a", "3"].map(str::to_owned);
+        assert_eq!(key("a"), Some((namespace, name, version, None)));
         assert!(key("c").is_some_and(|(_, _, _, text)| text.is_some()));
     }
 }
@@ -186,31 +149,20 @@ fn excluded_fields_weigh_nothing() {
 
 #[test]
 fn incomplete_and_malformed_responses_are_errors() {
-    let text =
-        json!({"items": [{"metadata": {"name": "a", "managedFields": [1]}}], "metadata": {}})
-            .to_string();
+    let check = |text: &[u8]| {
+        let found = split(Framing::List, &[text], usize::MAX);
+        assert_eq!(found, Err(Malformed), "{}", String::from_utf8_lossy(text));
+    };
+    let item = json!({"metadata": {"name": "a", "managedFields": [1]}});
+    let text = json!({"items": [item], "metadata": {}}).to_string();
     for end in 1..text.len() {
-        assert_eq!(
-            split(Framing::List, &[&text.as_bytes()[..end]], usize::MAX),
-            Err(Malformed),
-            "{end}"
-        );
+        check(&text.as_bytes()[..end]);
     }
     for text in ["}", "]", ",", ":", "{]", "[}", r#"{"a": 1}]"#, "<html>"] {
-        assert_eq!(
-            split(Framing::List, &[text.as_bytes()], usize::MAX),
-            Err(Malformed),
-            "{text}"
-        );
+        check(text.as_bytes());
     }
-    let long = format!(
-        r#"{{"metadata": {{"continue": "{}"}}}}"#,
-        "x".repeat(MOST_OF_ENVELOPE)
-    );
-    assert_eq!(
-        split(Framing::List, &[long.as_bytes()], usize::MAX),
-        Err(Malformed)
-    );
+    let long = "x".repeat(MOST_OF_ENVELOPE);
+    check(format!(r#"{{"metadata": {{"continue": "{long}"}}}}"#).as_bytes());
 }
 
 fn value() -> impl Strategy<Value = Value> {

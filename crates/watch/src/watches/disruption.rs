@@ -7,77 +7,51 @@ use view::{DisruptionBudget, ObjectKey, Pod, Resource, StopSwitch, WebhookLease}
 
 use super::Watches;
 use crate::excluded_fields;
-use crate::follow::follow;
-use crate::read::within;
 use crate::splitter::Item;
-use crate::table_writer::{Reading, TableWriter};
+use crate::table_writer::Reading;
 
 impl Watches {
     /// Watches unfinished pods, Pending ones too, with their runtime details.
     #[must_use]
-    pub fn live_pods(mut self) -> Self {
-        let writer = TableWriter::new(Resource::Pods, &self.store, |view| &mut view.pods);
-        let fields = "status.phase!=Succeeded,status.phase!=Failed";
-        let (scope, keeps_placements) = (self.scope.clone(), self.keeps_placements);
-        let read = move |item: &Item<'_>| {
-            within(&scope, item, |pod| {
-                Pod::from_k8s_running(pod, keeps_placements)
-            })
-        };
-        self.tasks.spawn(follow(
-            self.pod_source(excluded_fields::PODS).with_fields(fields),
-            read,
-            writer,
-        ));
-        self
+    pub fn live_pods(self) -> Self {
+        let writer = self.writer(Resource::Pods, |view| &mut view.pods);
+        let source = self
+            .pod_source(excluded_fields::PODS)
+            .with_fields("status.phase!=Succeeded,status.phase!=Failed");
+        let keeps_placements = self.keeps_placements;
+        self.within_scope(source, writer, move |pod| {
+            Pod::from_k8s_running(pod, keeps_placements)
+        })
     }
 
     /// Watches `PodDisruptionBudget` objects.
     #[must_use]
-    pub fn disruption_budgets(mut self) -> Self {
-        let writer = TableWriter::new(Resource::DisruptionBudgets, &self.store, |view| {
+    pub fn disruption_budgets(self) -> Self {
+        let writer = self.writer(Resource::DisruptionBudgets, |view| {
             &mut view.disruption_budgets
         });
-        let scope = self.scope.clone();
-        let read = move |item: &Item<'_>| within(&scope, item, DisruptionBudget::from_k8s);
-        self.tasks.spawn(follow(
-            self.source::<PodDisruptionBudget>(excluded_fields::PLAIN),
-            read,
-            writer,
-        ));
-        self
+        let source = self.source::<PodDisruptionBudget>(excluded_fields::PLAIN);
+        self.within_scope(source, writer, DisruptionBudget::from_k8s)
     }
 
     /// Watches the webhook's Lease, in or out of scope. It changes every few seconds, so use a view
     /// of its own.
     #[must_use]
-    pub fn webhook_lease(mut self, lease: &ObjectKey) -> Self {
-        let writer = TableWriter::new(Resource::WebhookLeases, &self.store, |view| {
-            &mut view.webhook_leases
-        });
+    pub fn webhook_lease(self, lease: &ObjectKey) -> Self {
+        let writer = self.writer(Resource::WebhookLeases, |view| &mut view.webhook_leases);
         let read =
             |item: &Item<'_>| Reading::of(item.key(), item.parse().map(WebhookLease::from_k8s));
-        self.tasks.spawn(follow(
-            self.one_source::<Lease>(lease, excluded_fields::PLAIN),
-            read,
-            writer,
-        ));
-        self
+        let source = self.one_source::<Lease>(lease, excluded_fields::PLAIN);
+        self.followed(source, writer, read)
     }
 
     /// Watches the stop switch, one `ConfigMap` in or out of scope. It is on while it exists.
     #[must_use]
-    pub fn stop_switch(mut self, config_map: &ObjectKey) -> Self {
-        let writer = TableWriter::new(Resource::StopSwitches, &self.store, |view| {
-            &mut view.stop_switches
-        });
+    pub fn stop_switch(self, config_map: &ObjectKey) -> Self {
+        let writer = self.writer(Resource::StopSwitches, |view| &mut view.stop_switches);
         // Kept at any size: only its existence counts.
         let read = |item: &Item<'_>| Reading::Keep(StopSwitch { key: item.key() });
-        self.tasks.spawn(follow(
-            self.one_source::<v1::ConfigMap>(config_map, excluded_fields::CONFIG_MAPS),
-            read,
-            writer,
-        ));
-        self
+        let source = self.one_source::<v1::ConfigMap>(config_map, excluded_fields::CONFIG_MAPS);
+        self.followed(source, writer, read)
     }
 }

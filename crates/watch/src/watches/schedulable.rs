@@ -1,4 +1,5 @@
-//! Watches of the objects that decide whether pods can be scheduled.
+//! Watches of the objects that decide whether pods can be scheduled: Pending pods, nodes,
+//! `DaemonSet` templates and quotas.
 
 use k8s_openapi::api::apps::v1::DaemonSet;
 use k8s_openapi::api::core::v1;
@@ -6,10 +7,8 @@ use view::{Daemon, Node, Pod, Quota, Resource};
 
 use super::Watches;
 use crate::excluded_fields;
-use crate::follow::follow;
-use crate::read::within;
 use crate::splitter::Item;
-use crate::table_writer::{Reading, TableWriter};
+use crate::table_writer::Reading;
 
 impl Watches {
     /// Keeps the placements of pods that are watched by later calls.
@@ -21,59 +20,42 @@ impl Watches {
 
     /// Watches Pending pods, into a table of their own.
     #[must_use]
-    pub fn pending_pods(mut self) -> Self {
-        let writer = TableWriter::new(Resource::PendingPods, &self.store, |view| {
-            &mut view.pending_pods
-        });
-        let (scope, keeps_placements) = (self.scope.clone(), self.keeps_placements);
-        let read =
-            move |item: &Item<'_>| within(&scope, item, |pod| Pod::from_k8s(pod, keeps_placements));
+    pub fn pending_pods(self) -> Self {
+        let writer = self.writer(Resource::PendingPods, |view| &mut view.pending_pods);
         let source = self
             .pod_source(excluded_fields::PODS)
             .with_fields("status.phase=Pending");
-        self.tasks.spawn(follow(source, read, writer));
-        self
+        let keeps_placements = self.keeps_placements;
+        self.within_scope(source, writer, move |pod| {
+            Pod::from_k8s(pod, keeps_placements)
+        })
     }
 
     /// Watches nodes.
     #[must_use]
-    pub fn nodes(mut self) -> Self {
-        let writer = TableWriter::new(Resource::Nodes, &self.store, |view| &mut view.nodes);
+    pub fn nodes(self) -> Self {
+        let writer = self.writer(Resource::Nodes, |view| &mut view.nodes);
         let read =
             |item: &Item<'_>| Reading::of(item.name.to_owned(), item.parse().map(Node::from_k8s));
-        self.tasks.spawn(follow(
-            self.cluster_source::<v1::Node>(excluded_fields::NODES),
-            read,
-            writer,
-        ));
-        self
+        let source = self.cluster_source::<v1::Node>(excluded_fields::NODES);
+        self.followed(source, writer, read)
     }
 
     /// Watches the templates of `DaemonSets` in every namespace, in or out of scope, since their
     /// pods use shared nodes.
     #[must_use]
-    pub fn daemons(mut self) -> Self {
-        let writer = TableWriter::new(Resource::Daemons, &self.store, |view| &mut view.daemons);
+    pub fn daemons(self) -> Self {
+        let writer = self.writer(Resource::Daemons, |view| &mut view.daemons);
         let read = |item: &Item<'_>| Reading::of(item.key(), item.parse().map(Daemon::from_k8s));
-        self.tasks.spawn(follow(
-            self.cluster_source::<DaemonSet>(excluded_fields::DAEMONS),
-            read,
-            writer,
-        ));
-        self
+        let source = self.cluster_source::<DaemonSet>(excluded_fields::DAEMONS);
+        self.followed(source, writer, read)
     }
 
     /// Watches `ResourceQuota` objects.
     #[must_use]
-    pub fn quotas(mut self) -> Self {
-        let writer = TableWriter::new(Resource::Quotas, &self.store, |view| &mut view.quotas);
-        let scope = self.scope.clone();
-        let read = move |item: &Item<'_>| within(&scope, item, Quota::from_k8s);
-        self.tasks.spawn(follow(
-            self.source::<v1::ResourceQuota>(excluded_fields::PLAIN),
-            read,
-            writer,
-        ));
-        self
+    pub fn quotas(self) -> Self {
+        let writer = self.writer(Resource::Quotas, |view| &mut view.quotas);
+        let source = self.source::<v1::ResourceQuota>(excluded_fields::PLAIN);
+        self.within_scope(source, writer, Quota::from_k8s)
     }
 }

@@ -70,10 +70,8 @@ impl Rule {
     /// The name of a metric's series according to the rule, existing or not.
     fn series_of(&self, metric: &str) -> Option<String> {
         let query = self.series.as_ref()?;
-        let series = query
-            .exact()
-            .map(str::to_owned)
-            .or_else(|| self.naming.series(metric))?;
+        let exact = query.exact().map(str::to_owned);
+        let series = exact.or_else(|| self.naming.series(metric))?;
         let makes_it = self.naming.name(&series).as_deref() == Some(metric);
         (makes_it && query.includes(&series) && is_metric_name(&series)).then_some(series)
     }
@@ -86,11 +84,8 @@ impl Rule {
     }
 
     fn sum(&self, series: &str, matchers: &Matchers, label: &str) -> Result<String, QueryError> {
-        let group = if label.is_empty() {
-            Vec::new()
-        } else {
-            vec![label.to_owned()]
-        };
+        let group = (!label.is_empty()).then(|| label.to_owned());
+        let group = group.into_iter().collect();
         Ok(total(&self.fill(series, matchers, group)?, label))
     }
 }
@@ -113,11 +108,8 @@ fn ungrouped<'a>(query: &'a str, label: &str) -> Option<&'a str> {
 
 /// Whether the query is a single call of `sum`.
 fn is_sum(query: &str) -> bool {
-    let Some(call) = query
-        .strip_prefix("sum")
-        .map(str::trim_start)
-        .filter(|call| call.starts_with('('))
-    else {
+    let call = query.strip_prefix("sum").map(str::trim_start);
+    let Some(call) = call.filter(|call| call.starts_with('(')) else {
         return false;
     };
     let (mut depth, mut quote, mut is_escaped) = (0_usize, None, false);
@@ -162,36 +154,31 @@ mod tests {
         further: &[&str],
         expected: &[(&str, &str)],
     ) {
-        let (selector, further) = (
-            selector.parse().expect(selector),
-            further.iter().map(|it| (*it).to_owned()),
-        );
-        let further: Vec<_> = further.collect();
+        let selector = selector.parse().expect(selector);
+        let further: Vec<_> = further.iter().map(|it| (*it).to_owned()).collect();
         let history = |rule: &super::super::Rule| {
             let query = rule.history_of_pods(metric, &selector, &further, PODS)?;
-            Some((
-                rule.at.clone(),
-                query.unwrap_or_else(|error| error.to_string()),
-            ))
+            let query = query.unwrap_or_else(|error| error.to_string());
+            Some((rule.at.clone(), query))
         };
         let found: Vec<_> = set.custom.iter().filter_map(|rule| history(rule)).collect();
-        let found: Vec<_> = found
+        let expected = expected
             .iter()
-            .map(|(rule, query)| (rule.as_str(), query.as_str()))
-            .collect();
-        assert_eq!(found, expected, "{metric} {selector}");
+            .map(|(at, query)| ((*at).to_owned(), (*query).to_owned()));
+        assert_eq!(found, expected.collect::<Vec<_>>(), "{metric} {selector}");
     }
 
     #[test]
     fn matchers_stand_in_a_fixed_order() {
         let query = r#"sum(rate(http_requests_total{namespace!="",pod!="",cluster="a",code="200",verb="GET",namespace="shop",pod=~"web-[0-9]+"}[2m]))"#;
         let set = rules(DEPLOYED);
+        let (further, expected) = (&[r#"cluster="a""#], &[("rules[0]", query)]);
         check(
             &set,
             "http_requests",
             "code=200,verb=GET",
-            &[r#"cluster="a""#],
-            &[("rules[0]", query)],
+            further,
+            expected,
         );
         for other in [
             "http_requests_total",
@@ -211,20 +198,15 @@ mod tests {
             )
         };
         let contained = r#"container!="POD",namespace!="",pod!="""#;
-        check(
-            &rules(EXAMPLE),
-            "cpu_usage",
-            "",
-            &[],
-            &[
-                (
-                    "rules[0]",
-                    &of("container_cpu_usage_seconds_total", contained),
-                ),
-                ("rules[1]", &of("container_cpu_usage_total", contained)),
-                ("rules[2]", &of("cpu_usage_total", r#"namespace!="""#)),
-            ],
-        );
+        let expected = [
+            (
+                "rules[0]",
+                &*of("container_cpu_usage_seconds_total", contained),
+            ),
+            ("rules[1]", &of("container_cpu_usage_total", contained)),
+            ("rules[2]", &of("cpu_usage_total", r#"namespace!="""#)),
+        ];
+        check(&rules(EXAMPLE), "cpu_usage", "", &[], &expected);
     }
 
     /// `expected`: the query for the history of the metric `a`.
@@ -263,44 +245,24 @@ mod tests {
     fn labels_are_those_that_the_rule_says() {
         let query = "sum(<<.Series>>{<<.LabelMatchers>>}) by (<<.GroupBy>>)";
         let both = "{overrides: {ns: {resource: namespace}, name: {resource: pod}}}";
-        check_rule(
-            "a",
-            "{}",
-            both,
-            query,
-            Some(r#"sum(a{ns="shop",name=~"web-[0-9]+"})"#),
-        );
-        check_rule(
-            "a",
-            "{}",
-            "{overrides: {ns: {resource: namespace}}}",
-            query,
-            None,
-        );
-        let why = "resources do not say which label has the namespace of pods";
-        check_rule(
-            "a",
-            "{}",
-            "{overrides: {name: {resource: pod}}}",
-            query,
-            Some(why),
-        );
-        let why = "names of pods that are gone cannot be part of the query of this metric";
-        check_rule(
-            "a",
-            "{}",
-            both,
-            "a{<<.LabelMatchers>>} + <<.LabelValuesByName.name>>",
-            Some(why),
-        );
-        let why = "\"a/b\" is not the name of a label in Prometheus";
-        check(
-            &rules(DEPLOYED),
-            "http_requests",
-            "a/b=c",
-            &[],
-            &[("rules[0]", why)],
-        );
+        let namespace = "{overrides: {ns: {resource: namespace}}}";
+        let pod = "{overrides: {name: {resource: pod}}}";
+        let by_value = "a{<<.LabelMatchers>>} + <<.LabelValuesByName.name>>";
+        let no_label = "resources do not say which label has the namespace of pods";
+        let gone = "names of pods that are gone cannot be part of the query of this metric";
+        for (resources, query, expected) in [
+            (both, query, Some(r#"sum(a{ns="shop",name=~"web-[0-9]+"})"#)),
+            (namespace, query, None),
+            (pod, query, Some(no_label)),
+            (both, by_value, Some(gone)),
+        ] {
+            check_rule("a", "{}", resources, query, expected);
+        }
+        let why = [(
+            "rules[0]",
+            "\"a/b\" is not the name of a label in Prometheus",
+        )];
+        check(&rules(DEPLOYED), "http_requests", "a/b=c", &[], &why);
     }
 
     #[test]
@@ -311,59 +273,49 @@ mod tests {
             );
             let set = rules(&format!("externalRules: [{rule}]"));
             let selector = "name=a".parse().expect("a selector");
-            let found = set.external[0].history_of_external(
-                "q",
-                &selector,
-                &["c!=\"\"".to_owned()],
-                "shop",
-            );
+            let further = ["c!=\"\"".to_owned()];
+            let found = set.external[0].history_of_external("q", &selector, &further, "shop");
             assert_eq!(found, Some(Ok(expected.to_owned())), "{resources}");
         };
         let sum = "sum(<<.Series>>{<<.LabelMatchers>>}) by (<<.GroupBy>>)";
-        check(
-            "{}",
-            sum,
-            r#"sum(q{x="y",c!="",name="a",namespace="shop"})"#,
-        );
-        check(
-            "{namespaced: false}",
-            sum,
-            r#"sum(q{x="y",c!="",name="a"})"#,
-        );
         let own = "{overrides: {ns: {resource: namespace}}}";
-        check(
-            own,
-            "<<.Series>>{<<.LabelMatchers>>}",
-            r#"sum(q{x="y",c!="",name="a",ns="shop"})"#,
-        );
-    }
-
-    fn check_total(query: &str, expected: &str) {
-        assert_eq!(total(query, "pod"), expected, "{query}");
+        let plain = "<<.Series>>{<<.LabelMatchers>>}";
+        for (resources, query, expected) in [
+            (
+                "{}",
+                sum,
+                r#"sum(q{x="y",c!="",name="a",namespace="shop"})"#,
+            ),
+            (
+                "{namespaced: false}",
+                sum,
+                r#"sum(q{x="y",c!="",name="a"})"#,
+            ),
+            (own, plain, r#"sum(q{x="y",c!="",name="a",ns="shop"})"#),
+        ] {
+            check(resources, query, expected);
+        }
     }
 
     #[test]
     fn every_query_becomes_one_sum() {
-        check_total(
-            "sum(rate(x{a=\")\"}[2m])) by (pod)",
-            "sum(rate(x{a=\")\"}[2m]))",
-        );
-        check_total("sum (x)  by( pod )", "sum (x)");
-        check_total("sum(x)", "sum(x)");
-        check_total("x", "sum(x)");
-        check_total("avg(x) by (pod)", "sum(avg(x) by (pod))");
-        check_total(
-            "sum(x) by (pod, container)",
-            "sum(sum(x) by (pod, container))",
-        );
-        check_total(
-            "sum(x) by (pod) / sum(y) by (pod)",
-            "sum(sum(x) by (pod) / sum(y) by (pod))",
-        );
-        check_total("sum(x) / sum(y)", "sum(sum(x) / sum(y))");
-        check_total("sum(x{a='\\')'}) + 1", "sum(sum(x{a='\\')'}) + 1)");
-        check_total("sum by (pod) (x)", "sum(sum by (pod) (x))");
-        check_total("sum_over_time(x[5m])", "sum(sum_over_time(x[5m]))");
-        check_total("sum(x", "sum(sum(x)");
+        let cases = r#"
+            sum(rate(x{a=")"}[2m])) by (pod) => sum(rate(x{a=")"}[2m]))
+            sum (x)  by( pod ) => sum (x)
+            sum(x) => sum(x)
+            x => sum(x)
+            avg(x) by (pod) => sum(avg(x) by (pod))
+            sum(x) by (pod, container) => sum(sum(x) by (pod, container))
+            sum(x) by (pod) / sum(y) by (pod) => sum(sum(x) by (pod) / sum(y) by (pod))
+            sum(x) / sum(y) => sum(sum(x) / sum(y))
+            sum(x{a='\')'}) + 1 => sum(sum(x{a='\')'}) + 1)
+            sum by (pod) (x) => sum(sum by (pod) (x))
+            sum_over_time(x[5m]) => sum(sum_over_time(x[5m]))
+            sum(x => sum(sum(x)
+        "#;
+        for line in cases.trim().lines() {
+            let (query, expected) = line.trim().split_once(" => ").expect(line);
+            assert_eq!(total(query, "pod"), expected, "{query}");
+        }
     }
 }

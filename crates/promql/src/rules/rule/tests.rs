@@ -19,7 +19,7 @@ fn of_objects(query: &str) -> Arc<Rule> {
 }
 
 fn check_objects(
-    rule: &Rule,
+    query: &str,
     namespace: Option<(&str, &str)>,
     names: &[&str],
     selector: &str,
@@ -31,114 +31,63 @@ fn check_objects(
         names: &names,
         namespace,
     };
-    let query = rule.query_objects("foo", objects, &selector.parse().expect(selector));
-    assert_eq!(query.as_deref(), Ok(expected));
+    let found = of_objects(query).query_objects("foo", objects, &selector.parse().expect(selector));
+    assert_eq!(found.as_deref(), Ok(expected), "{query}");
 }
 
 fn check_external(query: &str, is_namespaced: bool, selector: &str, expected: &str) {
     let text = format!(
         "externalRules: [{{seriesQuery: up, metricsQuery: {query:?}, resources: {{namespaced: {is_namespaced}}}}}]"
     );
-    let query = rule(&text).query_external(
-        "foo",
-        Some("namespaces"),
-        "default",
-        &selector.parse().expect(selector),
-    );
-    assert_eq!(query.as_deref(), Ok(expected));
+    let selector = selector.parse().expect(selector);
+    let found = rule(&text).query_external("foo", Some("namespaces"), "default", &selector);
+    assert_eq!(found.as_deref(), Ok(expected), "{query}");
 }
 
 /// The cases of upstream's `TestBuildSelector`.
 #[test]
 fn queries_for_objects_are_those_of_upstream() {
-    let check = |query: &str, namespace, names: &[&str], selector: &str, expected: &str| {
-        check_objects(&of_objects(query), namespace, names, selector, expected);
-    };
-    check("series <<.Series>>", None, &["bar"], "", "series foo");
-    check(
-        "<<.LabelMatchers>>",
-        None,
-        &["bar", "baz"],
-        "",
-        r#"resource=~"bar|baz""#,
-    );
-    check(
-        "<<.LabelMatchers>>",
-        None,
-        &["bar"],
-        "",
-        r#"resource="bar""#,
-    );
-    check(
-        "<<.LabelMatchers>>",
-        None,
-        &["bar"],
-        "metric1=value1",
-        r#"metric1="value1",resource="bar""#,
-    );
-    check(
-        "<<index .LabelValuesByName \"resource\">>",
-        None,
-        &["bar"],
-        "",
-        "bar",
-    );
-    check(
-        "<<index .LabelValuesByName \"resource\">>",
-        None,
-        &["bar", "baz"],
-        "",
-        "bar|baz",
-    );
-    check(
-        "<<index .LabelValuesByName \"namespaces\">> <<index .LabelValuesByName \"resource\">>",
-        Some(("namespaces", "default")),
-        &["bar", "baz"],
-        "",
-        "default bar|baz",
-    );
-    check("<<.GroupBy>>", None, &["bar"], "", "resource");
-    check("<<.GroupBySlice>>", None, &["bar"], "", "[resource]");
+    let (bar, both) = (&["bar"][..], &["bar", "baz"][..]);
+    let value = "<<index .LabelValuesByName \"resource\">>";
+    let selected = r#"metric1="value1",resource="bar""#;
+    for (query, names, selector, expected) in [
+        ("series <<.Series>>", bar, "", "series foo"),
+        ("<<.LabelMatchers>>", both, "", r#"resource=~"bar|baz""#),
+        ("<<.LabelMatchers>>", bar, "", r#"resource="bar""#),
+        ("<<.LabelMatchers>>", bar, "metric1=value1", selected),
+        (value, bar, "", "bar"),
+        (value, both, "", "bar|baz"),
+        ("<<.GroupBy>>", bar, "", "resource"),
+        ("<<.GroupBySlice>>", bar, "", "[resource]"),
+    ] {
+        check_objects(query, None, names, selector, expected);
+    }
+    let with_namespace = format!("<<index .LabelValuesByName \"namespaces\">> {value}");
+    let namespace = Some(("namespaces", "default"));
+    check_objects(&with_namespace, namespace, both, "", "default bar|baz");
 }
 
 /// The cases of upstream's `TestBuildExternalSelector`.
 #[test]
 fn queries_for_external_metrics_are_those_of_upstream() {
-    check_external("series <<.Series>>", true, "", "series foo");
-    check_external("x<<.GroupBy>>", true, "", "x");
-    check_external("<<.GroupBySlice>>", true, "", "[]");
-    check_external(
-        "<<index .LabelValuesByName \"namespaces\">> <<.Series>>",
-        true,
-        "",
-        "default foo",
-    );
-    check_external(
-        "<<index .LabelValuesByName \"namespaces\">> <<.Series>>",
-        false,
-        "",
-        " foo",
-    );
-    check_external("<<.LabelMatchers>>", false, "foo=bar", r#"foo="bar""#);
-    check_external(
-        "<<.LabelMatchers>>",
-        true,
-        "foo=bar",
-        r#"foo="bar",namespaces="default""#,
-    );
-    check_external(
-        "<<.LabelMatchers>>",
-        false,
-        "foo=bar,qux in (bar,baz)",
-        r#"foo="bar",qux=~"bar|baz""#,
-    );
-    check_external("<<.LabelValuesByName>>", false, "foo=bar", "map[foo:bar]");
-    check_external(
-        "<<.LabelValuesByName>>",
-        false,
-        "foo in (bar,baz)",
-        "map[foo:bar|baz]",
-    );
+    let namespace = "<<index .LabelValuesByName \"namespaces\">> <<.Series>>";
+    let (matchers, values) = ("<<.LabelMatchers>>", "<<.LabelValuesByName>>");
+    let of_namespace = r#"foo="bar",namespaces="default""#;
+    let of_set = r#"foo="bar",qux=~"bar|baz""#;
+    for (query, is_namespaced, selector, expected) in [
+        ("series <<.Series>>", true, "", "series foo"),
+        ("x<<.GroupBy>>", true, "", "x"),
+        ("<<.GroupBySlice>>", true, "", "[]"),
+        (namespace, true, "", "default foo"),
+        (namespace, false, "", " foo"),
+        (matchers, false, "foo=bar", r#"foo="bar""#),
+        (matchers, true, "foo=bar", of_namespace),
+        (matchers, false, "foo=bar,qux in (bar,baz)", of_set),
+        (values, false, "foo=bar", "map[foo:bar]"),
+        (values, false, "foo in (bar,baz)", "map[foo:bar|baz]"),
+    ] {
+        check_external(query, is_namespaced, selector, expected);
+    }
 }
 
 /// `docs/config-walkthrough.md`: requests per second of each pod.
@@ -190,32 +139,20 @@ fn the_sample_rules_are_read() {
         warnings[0].starts_with("resourceRules: metrics.k8s.io is not served here"),
         "{warnings:?}"
     );
-    let names: Vec<Option<String>> = set
-        .custom
-        .iter()
-        .map(|rule| rule.naming.name("container_fs_reads_seconds_total"))
-        .collect();
-    let expected = [
-        Some("fs_reads"),
-        None,
-        Some("container_fs_reads_seconds"),
-        Some("cheesy_goodness"),
-    ];
-    assert_eq!(
-        names.iter().map(Option::as_deref).collect::<Vec<_>>(),
-        expected
-    );
+    let seconds = Some("container_fs_reads_seconds");
+    let expected = [Some("fs_reads"), None, seconds, Some("cheesy_goodness")];
+    for (rule, expected) in std::iter::zip(&set.custom, expected) {
+        let name = rule.naming.name("container_fs_reads_seconds_total");
+        assert_eq!(name.as_deref(), expected);
+    }
     let selector = "topic in (a,b)".parse().expect("a selector");
-    let query = set.external[0].query_external("queue_consumer_lag", None, "shop", &selector);
-    assert_eq!(
-        query.as_deref(),
-        Ok(r#"sum(queue_consumer_lag{topic=~"a|b",namespace="shop"}) by (name)"#)
-    );
-    let query = set.external[1].query_external("queue_depth", None, "shop", &selector);
-    assert_eq!(
-        query.as_deref(),
-        Ok(r#"sum(queue_depth{topic=~"a|b"}) by (name)"#)
-    );
+    let lag = r#"sum(queue_consumer_lag{topic=~"a|b",namespace="shop"}) by (name)"#;
+    let depth = r#"sum(queue_depth{topic=~"a|b"}) by (name)"#;
+    let expected = [("queue_consumer_lag", lag), ("queue_depth", depth)];
+    for (rule, (metric, expected)) in std::iter::zip(&set.external, expected) {
+        let query = rule.query_external(metric, None, "shop", &selector);
+        assert_eq!(query.as_deref(), Ok(expected));
+    }
 }
 
 #[test]
@@ -226,57 +163,47 @@ fn hostile_values_stay_values() {
         names: &names,
         namespace: None,
     };
-    let query = of_objects("foo{<<.LabelMatchers>>}").query_objects(
-        "foo",
-        objects,
-        &Selector::everything(),
-    );
-    assert_eq!(query.as_deref(), Ok(r#"foo{pod="x\"} or up{a=\""}"#));
-    let raw = of_objects("foo{pod=~'<<index .LabelValuesByName \"pod\">>'}");
-    assert!(matches!(
-        raw.query_objects("foo", objects, &Selector::everything()),
-        Err(QueryError::Wrong(_))
-    ));
-}
-
-fn check_error(text: &str, expected: &str) {
-    let error = RuleSet::parse(text).expect_err(text).to_string();
-    assert!(error.starts_with(expected), "{error}");
+    let query =
+        |text: &str| of_objects(text).query_objects("foo", objects, &Selector::everything());
+    let matched = query("foo{<<.LabelMatchers>>}");
+    assert_eq!(matched.as_deref(), Ok(r#"foo{pod="x\"} or up{a=\""}"#));
+    let raw = query("foo{pod=~'<<index .LabelValuesByName \"pod\">>'}");
+    assert!(matches!(raw, Err(QueryError::Wrong(_))), "{raw:?}");
 }
 
 #[test]
 fn errors_name_the_rule_and_the_field() {
-    check_error(
-        "rules: [{metricsQuery: x}]",
-        "rules[0].seriesQuery: must be set",
-    );
-    check_error(
-        "rules: [{seriesQuery: x}]",
-        "rules[0].metricsQuery: must be set",
-    );
     let second = |query: &str| {
         format!(
             "externalRules: [{{seriesQuery: x, metricsQuery: y}}, {{seriesQuery: x, metricsQuery: {query:?}}}]"
         )
     };
-    check_error(
-        &second("<<.Serie>>"),
-        "externalRules[1].metricsQuery: there is no field .Serie",
-    );
-    check_error(
-        &second("<<index .GroupBySlice 0>>"),
-        "externalRules[1].metricsQuery: the query of externalRules[1]",
-    );
-    check_error(
-        &second("<<printf .Series>>"),
-        "externalRules[1].metricsQuery: function \"printf\" is not supported",
-    );
-    check_error(
-        "rules: [{seriesQuery: x, metricsQuery: y, name: {matches: '('}}]",
-        "rules[0].name.matches: ",
-    );
-    check_error(
-        "rules: [{seriesQuery: x, metricsQuery: y, resources: {template: x}}]",
-        "rules[0].resources.template: ",
-    );
+    for (query, expected) in [
+        ("<<.Serie>>", "there is no field .Serie"),
+        ("<<index .GroupBySlice 0>>", "the query of externalRules[1]"),
+        ("<<printf .Series>>", "function \"printf\" is not supported"),
+    ] {
+        let expected = format!("externalRules[1].metricsQuery: {expected}");
+        let error = RuleSet::parse(&second(query)).expect_err(query).to_string();
+        assert!(error.starts_with(&expected), "{error}");
+    }
+    for (rule, expected) in [
+        ("metricsQuery: x", "seriesQuery: must be set"),
+        ("seriesQuery: x", "metricsQuery: must be set"),
+        (
+            "seriesQuery: x, metricsQuery: y, name: {matches: '('}",
+            "name.matches: ",
+        ),
+        (
+            "seriesQuery: x, metricsQuery: y, resources: {template: x}",
+            "resources.template: ",
+        ),
+    ] {
+        let text = format!("rules: [{{{rule}}}]");
+        let error = RuleSet::parse(&text).expect_err(rule).to_string();
+        assert!(
+            error.starts_with(&format!("rules[0].{expected}")),
+            "{error}"
+        );
+    }
 }

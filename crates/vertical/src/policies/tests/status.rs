@@ -31,8 +31,9 @@ fn lists_are_short_and_counts_complete() {
     });
     let plan = fixture.plan();
     let status = status(&plan, &[]);
-    assert_eq!((status.selected, status.conflicts), (30, 30));
-    assert_eq!(status.conflicting.len(), 10);
+    let counts = &status.counts;
+    assert_eq!((counts.selected, counts.conflicts), (30, 30));
+    assert_eq!(counts.conflicting.len(), 10);
     assert_eq!(
         status.conditions[0].message,
         "30 workloads have an autoscaler that no policy owns; it stays, and is the only one: Deployment shop/web-10 \
@@ -53,7 +54,8 @@ fn a_policy_is_ready_once_everything_is_written() {
     let reason = |plan: &Plan, failed: &[&str]| {
         let status = status(plan, failed);
         let ready = &status.conditions[2];
-        (ready.status.clone(), ready.reason.clone(), status.managed)
+        let managed = status.counts.managed;
+        (ready.status.clone(), ready.reason.clone(), managed)
     };
     let is = |status: &str, reason: &str, managed| (status.to_owned(), reason.to_owned(), managed);
     assert_eq!(reason(&plan, &[]), is("False", "Writing", 0));
@@ -80,7 +82,7 @@ fn the_first_shard_says_what_all_of_them_found() {
     let ready = |update: &StatusUpdate| match update {
         StatusUpdate::Status(status) => {
             let message = status.conditions[2].message.clone();
-            (status.selected, status.managed, message)
+            (status.counts.selected, status.counts.managed, message)
         }
         StatusUpdate::Report(..) => panic!("the first shard says it all"),
     };

@@ -17,7 +17,7 @@ use view::{ObjectKey, Resource, StopSwitch, View};
 use super::super::{LIST_AGAIN, PAGE_BYTES, Source, WATCH_SECONDS, follow};
 use super::Answer::Body as Text;
 use super::Step::{List, Watch};
-use super::{check, event, events, namespace, read};
+use super::{check, event, events, follow_namespaces, namespace};
 use crate::allowance::Limits;
 use crate::excluded_fields;
 use crate::splitter::Item;
@@ -42,14 +42,17 @@ fn fat_page(uri: &http::Uri, count: usize) -> Response<Body> {
     let fat = "x".repeat((1 << 20) - 1024);
     let object = |number: usize| json!({"metadata": {"name": format!("n{number}"), "annotations": {"fat": fat}}});
     let items: Vec<_> = (first..end).map(object).collect();
-    let next = if end < count {
-        end.to_string()
-    } else {
-        String::new()
-    };
+    let next = (end < count).then(|| end.to_string());
     let body =
         json!({"metadata": {"resourceVersion": "5", "continue": next}, "items": items}).to_string();
     Response::new(Body::from(body.into_bytes()))
+}
+
+fn is_watch(request: &Request<Body>) -> bool {
+    request
+        .uri()
+        .query()
+        .is_some_and(|query| query.contains("watch=true"))
 }
 
 #[tokio::test(start_paused = true)]
@@ -60,38 +63,19 @@ async fn oversized_pages_are_requested_again_in_parts() {
     let service = tower::service_fn(move |request: Request<Body>| {
         let asked = Arc::clone(&asked);
         async move {
-            if request
-                .uri()
-                .query()
-                .unwrap_or_default()
-                .contains("watch=true")
-            {
+            if is_watch(&request) {
                 std::future::pending::<()>().await;
             }
             *asked.lock().expect("whole") += 1;
             Ok::<_, std::io::Error>(fat_page(request.uri(), count))
         }
     });
-    let store = Arc::new(watch::Sender::new(View::default()));
-    let writer = TableWriter::new(Resource::Namespaces, &store, |view| &mut view.namespaces);
-    let source = Source::new::<v1::Namespace>(
-        Client::new(service, "default"),
-        None,
-        excluded_fields::OTHERS,
-    );
-    let following = tokio::spawn(follow(source, read, writer));
-    let mut view = store.subscribe();
-    let view = view
-        .wait_for(View::is_synced)
-        .await
-        .expect("the store lives");
+    let (mut view, following) = follow_namespaces(Client::new(service, "default"));
+    let view = view.wait_for(View::is_synced).await;
+    let view = view.expect("the store lives");
     assert_eq!(view.namespaces.len(), count);
-    assert_eq!(
-        view.freshness()
-            .map(|(_, freshness)| freshness.errors)
-            .sum::<u64>(),
-        0
-    );
+    let errors = view.freshness().map(|(_, freshness)| freshness.errors);
+    assert_eq!(errors.sum::<u64>(), 0);
     // All are too many for one page. They came in one chunk, so half as many are asked for.
     assert_eq!(*pages.lock().expect("whole"), 3);
     following.abort();
@@ -106,27 +90,22 @@ async fn an_object_that_is_too_large_is_treated_as_absent() {
         json!({"metadata": {"name": name, "resourceVersion": version, "labels": labels}})
     };
     let items = [namespace("a", "1"), fat("b", "1"), namespace("c", "1")];
-    check(
-        vec![
-            List(
-                None,
-                Text(json!({"metadata": {"resourceVersion": "5"}, "items": items}).to_string()),
-            ),
-            Watch(
-                "5",
-                events(&[
-                    ("MODIFIED", fat("c", "6")),
-                    ("ADDED", fat("d", "7")),
-                    ("ADDED", namespace("e", "8")),
-                ]),
-            ),
-            Watch("8", events(&[])),
-        ],
-        &["a", "e"],
-        false,
-        0,
-    )
-    .await;
+    let script = vec![
+        List(
+            None,
+            Text(json!({"metadata": {"resourceVersion": "5"}, "items": items}).to_string()),
+        ),
+        Watch(
+            "5",
+            events(&[
+                ("MODIFIED", fat("c", "6")),
+                ("ADDED", fat("d", "7")),
+                ("ADDED", namespace("e", "8")),
+            ]),
+        ),
+        Watch("8", events(&[])),
+    ];
+    check(script, &["a", "e"], false, 0).await;
 }
 
 /// Three objects of one namespace, of which two have room together. The first watch deletes one.
@@ -139,11 +118,7 @@ async fn check_refused(watch_time: Duration, expected: Duration) {
             let metadata = json!({"namespace": "shop", "name": name, "resourceVersion": "5", "labels": {"large": "x".repeat(10_000)}});
             json!({"metadata": metadata})
         };
-        let is_watch = request
-            .uri()
-            .query()
-            .unwrap_or_default()
-            .contains("watch=true");
+        let is_watch = is_watch(&request);
         let earlier = if is_watch { &watches } else { &lists }.fetch_add(1, Ordering::Relaxed);
         let (text, time) = match (is_watch, earlier) {
             (true, 0) => (
@@ -190,11 +165,8 @@ async fn check_refused(watch_time: Duration, expected: Duration) {
         tokio::spawn(follow(source.with_limits(limits), keep, writer)),
     );
     let has = |name| {
-        move |view: &View| {
-            view.stop_switches
-                .get(&ObjectKey::new("shop", name))
-                .is_some()
-        }
+        let key = ObjectKey::new("shop", name);
+        move |view: &View| view.stop_switches.get(&key).is_some()
     };
     view.wait_for(has("b")).await.expect("the store lives");
     view.wait_for(|view| !has("a")(view))
@@ -215,11 +187,8 @@ async fn check_refused(watch_time: Duration, expected: Duration) {
 
 #[tokio::test(start_paused = true)]
 async fn objects_without_room_are_read_again_after_another_is_gone() {
-    check_refused(
-        Duration::from_secs(WATCH_SECONDS.into()),
-        Duration::from_secs(WATCH_SECONDS.into()),
-    )
-    .await;
+    let watch_time = Duration::from_secs(WATCH_SECONDS.into());
+    check_refused(watch_time, watch_time).await;
     // Not more often where watches end at once.
     check_refused(Duration::from_secs(2), LIST_AGAIN).await;
 }

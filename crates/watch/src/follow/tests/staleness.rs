@@ -5,26 +5,24 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use http::{Request, Response};
-use k8s_openapi::api::core::v1;
 use kube::Client;
 use kube::client::Body;
 use tokio::sync::{mpsc, oneshot, watch};
+use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep, sleep_until};
-use view::{Resource, View};
+use view::View;
 
-use super::super::{CATCH_UP, SILENCE, Source, WATCH_SECONDS, follow};
+use super::super::{CATCH_UP, SILENCE, WATCH_SECONDS};
 use super::Answer::{self, Body as Text, Broken, Refused};
-use super::{bookmark, event, events, namespace, page, read, status};
-use crate::excluded_fields;
-use crate::table_writer::TableWriter;
+use super::{bookmark, event, events, follow_namespaces, namespace, page, status};
 
 /// The lines of a watch that stays open, one by one.
 type Lines = mpsc::UnboundedSender<Result<String, std::io::Error>>;
 
+type Watched = (watch::Receiver<View>, Lines, JoinHandle<()>);
+
 /// A view whose watch is open without an event so far, after requests with the answers `before`.
-async fn watched(
-    before: Vec<Answer>,
-) -> (watch::Receiver<View>, Lines, tokio::task::JoinHandle<()>) {
+async fn watched(before: Vec<Answer>) -> Watched {
     let (lines, mut said) = mpsc::unbounded_channel();
     let body = axum::body::Body::from_stream(futures::stream::poll_fn(move |context| {
         said.poll_recv(context)
@@ -40,28 +38,18 @@ async fn watched(
         let mut answers = answers.lock().expect("whole");
         let answer = answers.pop_front();
         if answers.is_empty() {
-            opened
-                .lock()
-                .expect("whole")
-                .take()
-                .map(|opened| opened.send(()));
+            let opened = opened.lock().expect("whole").take();
+            opened.map(|opened| opened.send(()));
         }
         async { answer.ok_or_else(|| std::io::Error::other("broken")) }
     });
-    let store = Arc::new(watch::Sender::new(View::default()));
-    let writer = TableWriter::new(Resource::Namespaces, &store, |view| &mut view.namespaces);
-    let source = Source::new::<v1::Namespace>(
-        Client::new(service, "default"),
-        None,
-        excluded_fields::OTHERS,
-    );
-    let following = tokio::spawn(follow(source, read, writer));
+    let (view, following) = follow_namespaces(Client::new(service, "default"));
     open.await.expect("the watch is opened");
-    (store.subscribe(), lines, following)
+    (view, lines, following)
 }
 
 /// A watch that broke and is open again.
-async fn resumed() -> (watch::Receiver<View>, Lines, tokio::task::JoinHandle<()>) {
+async fn resumed() -> Watched {
     watched(vec![Refused(503)]).await
 }
 
@@ -100,34 +88,23 @@ fn assert_passed(started: Instant, time: Duration) {
 
 #[tokio::test(start_paused = true)]
 async fn a_resumed_watch_is_stale_until_missed_events_are_applied() {
-    for (first, second, names) in [
-        (
-            Ok(event("ADDED", &namespace("b", "6"))),
-            Ok(event("ADDED", &namespace("c", "7"))),
-            vec!["a", "b", "c"],
-        ),
-        (
-            Ok(event("DELETED", &namespace("a", "6"))),
-            Ok(event("ADDED", &namespace("c", "7"))),
-            vec!["c"],
-        ),
+    for (kind, name, names) in [
+        ("ADDED", "b", vec!["a", "b", "c"]),
+        ("DELETED", "a", vec!["c"]),
     ] {
+        let first = event(kind, &namespace(name, "6"));
+        let second = event("ADDED", &namespace("c", "7"));
         let (mut view, lines, following) = resumed().await;
         let opened = Instant::now();
         for event in [first, second] {
             sleep(CATCH_UP / 3).await;
-            lines.send(event).expect("the watch is open");
+            lines.send(Ok(event)).expect("the watch is open");
         }
         until_current(&mut view).await;
         assert_passed(opened, CATCH_UP);
         let view = view.borrow();
-        assert_eq!(
-            view.namespaces
-                .iter()
-                .map(|namespace| namespace.name.as_str())
-                .collect::<Vec<_>>(),
-            names
-        );
+        let found = view.namespaces.iter().map(|namespace| &*namespace.name);
+        assert_eq!(found.collect::<Vec<_>>(), names);
         following.abort();
     }
 }
@@ -137,9 +114,8 @@ async fn a_resumed_watch_is_current_at_a_bookmark() {
     let (mut view, lines, following) = resumed().await;
     let opened = Instant::now();
     sleep(CATCH_UP / 2).await;
-    lines
-        .send(Ok(event("BOOKMARK", &bookmark())))
-        .expect("the watch is open");
+    let sent = lines.send(Ok(event("BOOKMARK", &bookmark())));
+    sent.expect("the watch is open");
     until_current(&mut view).await;
     assert_passed(opened, CATCH_UP / 2);
     following.abort();
@@ -190,11 +166,8 @@ async fn a_watch_that_is_silent_for_too_long_is_dead() {
         until_current(&mut view).await;
         let current = Instant::now();
         until_stale(&mut view).await;
-        assert!(
-            longest.contains(&current.elapsed()),
-            "{:?}",
-            current.elapsed()
-        );
+        let passed = current.elapsed();
+        assert!(longest.contains(&passed), "{passed:?}");
         following.abort();
     }
 }
@@ -202,9 +175,8 @@ async fn a_watch_that_is_silent_for_too_long_is_dead() {
 #[tokio::test(start_paused = true)]
 async fn a_watch_is_dead_after_two_bookmarks_did_not_come() {
     let (mut view, lines, following) = resumed().await;
-    lines
-        .send(Ok(event("BOOKMARK", &bookmark())))
-        .expect("the watch is open");
+    let sent = lines.send(Ok(event("BOOKMARK", &bookmark())));
+    sent.expect("the watch is open");
     until_current(&mut view).await;
     let current = Instant::now();
     until_stale(&mut view).await;

@@ -14,13 +14,11 @@ use super::*;
 use crate::scale::ScaleRequests;
 
 fn key() -> ScaleKey {
-    let [group, kind, namespace, name] =
-        ["apps.kruise.io", "CloneSet", "shop", "web"].map(str::to_owned);
     ScaleKey {
-        group,
-        kind,
-        namespace,
-        name,
+        group: "apps.kruise.io".to_owned(),
+        kind: "CloneSet".to_owned(),
+        namespace: "shop".to_owned(),
+        name: "web".to_owned(),
     }
 }
 
@@ -66,10 +64,8 @@ fn pod(number: usize, change: impl FnOnce(&mut Value)) -> Arc<Pod> {
         "status": {"phase": "Running"},
     });
     change(&mut pod);
-    Arc::new(Pod::from_k8s_running(
-        serde_json::from_value::<v1::Pod>(pod).expect("a pod"),
-        false,
-    ))
+    let pod: v1::Pod = serde_json::from_value(pod).expect("a pod");
+    Arc::new(Pod::from_k8s_running(pod, false))
 }
 
 fn view(pods: usize) -> View {
@@ -96,12 +92,8 @@ fn an_answer_counts_for_the_live_pods_that_it_was_read_with() {
     let pods = view.live_pods_by_scale()[&key()];
     view.apply_scale(key(), found(2), pods);
     let is_current = |view: &View| {
-        let pods = view
-            .live_pods_by_scale()
-            .get(&key())
-            .copied()
-            .unwrap_or_default();
-        view.scale_with(&key(), pods) == Some(&found(2))
+        let pods = view.live_pods_by_scale().get(&key()).copied();
+        view.scale_with(&key(), pods.unwrap_or_default()) == Some(&found(2))
     };
     view.pods.apply(pod(2, |pod| {
         pod["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
@@ -116,11 +108,8 @@ fn an_answer_counts_for_the_live_pods_that_it_was_read_with() {
     assert!(!is_current(&view), "there is one more");
     view.pods.delete(&ObjectKey::new("shop", "web-1"));
     assert!(!is_current(&view), "as many, but not the same ones");
-    assert_eq!(
-        view.scale(&key()),
-        Some(&found(2)),
-        "the selector is used all the same"
-    );
+    // The selector is used all the same.
+    assert_eq!(view.scale(&key()), Some(&found(2)));
 }
 
 /// A server of one `CloneSet` with this number of replicas. Counts the reads of its scale.
@@ -178,11 +167,8 @@ async fn a_scale_is_read_again_soon_after_pods_come_or_go() {
     seen.wait_for(|view| view.scale(&key()) == Some(&found(10)))
         .await
         .expect("it is read again");
-    assert!(
-        changed_at.elapsed() <= Duration::from_secs(2),
-        "{:?}",
-        changed_at.elapsed()
-    );
+    let passed = changed_at.elapsed();
+    assert!(passed <= Duration::from_secs(2), "{passed:?}");
     let pods = seen.borrow().live_pods_by_scale()[&key()];
     seen.wait_for(|view| view.scale_with(&key(), pods).is_some())
         .await
@@ -233,22 +219,11 @@ async fn reads_that_hang_do_not_hold_up_those_of_others() {
     let started = Instant::now();
     let keeping = tokio::spawn(run(api_server(), Arc::clone(&store)));
     let key = ScaleKey::of(&good).expect("a key");
-    let found = Scale::Found {
-        selector: "app=web".to_owned(),
-        owner: None,
-        replicas: Some(2),
-    };
     let mut view = store.subscribe();
-    drop(
-        view.wait_for(|view| view.scale(&key) == Some(&found))
-            .await
-            .expect("the store lives"),
-    );
-    assert!(
-        started.elapsed() < Duration::from_secs(1),
-        "{:?}",
-        started.elapsed()
-    );
+    let is_found = |view: &View| view.scale(&key) == Some(&found(2));
+    drop(view.wait_for(is_found).await.expect("the store lives"));
+    let passed = started.elapsed();
+    assert!(passed < Duration::from_secs(1), "{passed:?}");
     // The group is asked once; what it should say of 100 objects fails with it.
     let has_failed = |view: &View| {
         hanging.iter().all(|workload| {
@@ -257,10 +232,7 @@ async fn reads_that_hang_do_not_hold_up_those_of_others() {
         })
     };
     drop(view.wait_for(has_failed).await.expect("the store lives"));
-    assert!(
-        started.elapsed() < Duration::from_secs(35),
-        "{:?}",
-        started.elapsed()
-    );
+    let passed = started.elapsed();
+    assert!(passed < Duration::from_secs(35), "{passed:?}");
     keeping.abort();
 }

@@ -11,8 +11,8 @@ use jiff::Timestamp;
 use serde::de::{IgnoredAny, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 
-use super::answer::{data, time};
 use super::error::PrometheusError;
+use super::range_response::{data, time};
 
 /// One value of an instant query.
 #[derive(Debug, Clone, PartialEq)]
@@ -122,22 +122,12 @@ mod tests {
         let body = format!(r#"{{"status":"success","data":{result}}}"#);
         let found = samples(body.as_bytes()).ok();
         let found = found.map(|found| {
-            found
-                .into_iter()
-                .map(|sample| {
-                    (
-                        sample.labels.get("pod").cloned().unwrap_or_default(),
-                        sample.value,
-                    )
-                })
-                .collect()
+            let pod = |sample: &InstantSample| sample.labels.get("pod").cloned();
+            let value = |sample: &InstantSample| (pod(sample).unwrap_or_default(), sample.value);
+            found.iter().map(value).collect::<Vec<_>>()
         });
-        let expected: Option<Vec<_>> = expected.map(|values| {
-            values
-                .iter()
-                .map(|(pod, value)| ((*pod).to_owned(), *value))
-                .collect()
-        });
+        let owned = |(pod, value): &(&str, f64)| ((*pod).to_owned(), *value);
+        let expected = expected.map(|values| values.iter().map(owned).collect());
         assert_eq!(found, expected, "{result}");
     }
 
@@ -147,14 +137,10 @@ mod tests {
             r#"{"resultType":"vector","result":[{"metric":{"pod":"a"},"value":[1.5,"0.016"]},{"metric":{"pod":"b"},"value":[1.5,"+Inf"]}]}"#,
             Some(&[("a", 0.016), ("b", f64::INFINITY)]),
         );
-        check(
-            r#"{"resultType":"scalar","result":[1.5,"7"]}"#,
-            Some(&[("", 7.0)]),
-        );
-        check(
-            r#"{"resultType":"vector","result":[{"metric":{},"histogram":[1.5,{}]}]}"#,
-            Some(&[]),
-        );
+        let scalar = r#"{"resultType":"scalar","result":[1.5,"7"]}"#;
+        check(scalar, Some(&[("", 7.0)]));
+        let histogram = r#"{"resultType":"vector","result":[{"metric":{},"histogram":[1.5,{}]}]}"#;
+        check(histogram, Some(&[]));
     }
 
     #[test]
@@ -181,10 +167,8 @@ mod tests {
             name: name.to_owned(),
             labels: labels.iter().map(|label| (*label).to_owned()).collect(),
         };
-        assert_eq!(
-            shapes(body).expect("series"),
-            [shape("a", &["ns", "pod"]), shape("b", &["pod"])]
-        );
+        let expected = [shape("a", &["ns", "pod"]), shape("b", &["pod"])];
+        assert_eq!(shapes(body).expect("series"), expected);
         let error = shapes(br#"{"data":{}}"#).unwrap_err();
         assert_eq!(error.to_string(), "Prometheus' answer cannot be read");
     }

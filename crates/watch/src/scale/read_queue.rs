@@ -1,4 +1,4 @@
-//! Schedule of reading scale subresources: round robin over namespaces and API groups, with limits
+//! Order of reading scale subresources: round robin over namespaces and API groups, with limits
 //! on concurrent reads. A group whose server does not answer delays only its own objects.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -24,7 +24,7 @@ type Lane = (String, String);
 
 /// The due, running and future reads.
 #[derive(Debug, Default)]
-pub(super) struct Schedule {
+pub(super) struct ReadQueue {
     known: BTreeMap<ScaleKey, KeyState>,
     /// Due times of the keys that are neither due nor being read.
     later: BTreeSet<(Instant, ScaleKey)>,
@@ -53,7 +53,7 @@ struct KeyState {
     is_outdated: bool,
 }
 
-impl Schedule {
+impl ReadQueue {
     /// Replaces the keys to read by `needed`; returns those that are no longer needed.
     pub(super) fn update(&mut self, needed: &BTreeMap<ScaleKey, PodSet>) -> Vec<ScaleKey> {
         let gone: Vec<ScaleKey> = self
@@ -80,17 +80,12 @@ impl Schedule {
         }
         for (key, pods) in needed {
             let Some(known) = self.known.get_mut(key) else {
-                self.known.insert(
-                    key.clone(),
-                    KeyState {
-                        pods: *pods,
-                        ..KeyState::default()
-                    },
-                );
-                self.due
-                    .entry(lane(key))
-                    .or_default()
-                    .push_back(key.clone());
+                let state = KeyState {
+                    pods: *pods,
+                    ..KeyState::default()
+                };
+                self.known.insert(key.clone(), state);
+                make_due(&mut self.due, key.clone());
                 continue;
             };
             let before = std::mem::replace(&mut known.pods, *pods);
@@ -105,10 +100,7 @@ impl Schedule {
                 && let Some(at) = known.at.take()
             {
                 self.later.remove(&(at, key.clone()));
-                self.due
-                    .entry(lane(key))
-                    .or_default()
-                    .push_back(key.clone());
+                make_due(&mut self.due, key.clone());
             }
         }
         gone
@@ -120,7 +112,7 @@ impl Schedule {
             self.later.pop_first();
             if let Some(known) = self.known.get_mut(&key) {
                 known.at = None;
-                self.due.entry(lane(&key)).or_default().push_back(key);
+                make_due(&mut self.due, key);
             }
         }
         std::iter::from_fn(|| self.next()).collect()
@@ -132,13 +124,9 @@ impl Schedule {
         }
         loop {
             let has_room = |lane: &Lane| {
-                self.lanes
-                    .get(lane)
-                    .is_none_or(|reads| *reads < MOST_OF_LANE)
-                    && self
-                        .groups
-                        .get(&lane.1)
-                        .is_none_or(|reads| *reads < MOST_OF_GROUP)
+                let (of_lane, of_group) = (self.lanes.get(lane), self.groups.get(&lane.1));
+                of_lane.is_none_or(|reads| *reads < MOST_OF_LANE)
+                    && of_group.is_none_or(|reads| *reads < MOST_OF_GROUP)
             };
             let start = self.last.as_ref().map_or(Bound::Unbounded, Bound::Excluded);
             let after = self.due.range::<Lane, _>((start, Bound::Unbounded));
@@ -218,6 +206,10 @@ impl Schedule {
     }
 }
 
+fn make_due(due: &mut BTreeMap<Lane, VecDeque<ScaleKey>>, key: ScaleKey) {
+    due.entry(lane(&key)).or_default().push_back(key);
+}
+
 fn lane(key: &ScaleKey) -> Lane {
     (key.namespace.clone(), key.group.clone())
 }
@@ -252,6 +244,12 @@ mod tests {
         }
     }
 
+    fn not_found() -> Scale {
+        Scale::NotFound {
+            reason: "no".to_owned(),
+        }
+    }
+
     /// The keys, each of an owner without pods.
     fn needed(keys: impl IntoIterator<Item = ScaleKey>) -> BTreeMap<ScaleKey, PodSet> {
         keys.into_iter()
@@ -259,12 +257,9 @@ mod tests {
             .collect()
     }
 
-    fn begin(schedule: &mut Schedule, now: Instant) -> Vec<ScaleKey> {
-        schedule
-            .begin(now)
-            .into_iter()
-            .map(|(key, _)| key)
-            .collect()
+    fn begin(queue: &mut ReadQueue, now: Instant) -> Vec<ScaleKey> {
+        let begun = queue.begin(now).into_iter();
+        begun.map(|(key, _)| key).collect()
     }
 
     fn names(keys: &[ScaleKey]) -> Vec<String> {
@@ -275,89 +270,71 @@ mod tests {
 
     #[test]
     fn namespaces_take_turns() {
-        let mut schedule = Schedule::default();
+        let mut queue = ReadQueue::default();
         let now = Instant::now();
-        schedule.update(&needed(
-            (0..100)
-                .map(|name| key("many", "a", name))
-                .chain([key("one", "a", 0)]),
-        ));
-        let first = begin(&mut schedule, now);
+        let many = (0..100).map(|name| key("many", "a", name));
+        queue.update(&needed(many.chain([key("one", "a", 0)])));
+        let first = begin(&mut queue, now);
         assert_eq!(names(&first), ["many/0000", "one/0000", "many/0001"]);
         for key in &first {
-            assert!(schedule.end(key, &failed(true), now, 0.0));
+            assert!(queue.end(key, &failed(true), now, 0.0));
         }
-        assert_eq!(
-            names(&begin(&mut schedule, now)),
-            ["many/0002", "many/0003"]
-        );
-        assert!(begin(&mut schedule, now).is_empty(), "two are being read");
+        let second = begin(&mut queue, now);
+        assert_eq!(names(&second), ["many/0002", "many/0003"]);
+        assert!(begin(&mut queue, now).is_empty(), "two are being read");
     }
 
     #[test]
     fn a_group_that_hangs_leaves_room_for_others() {
-        let mut schedule = Schedule::default();
+        let mut queue = ReadQueue::default();
         let tenants: Vec<String> = (0..50).map(|tenant| format!("t{tenant}")).collect();
         let hanging = tenants
             .iter()
             .flat_map(|tenant| (0..10).map(move |name| key(tenant, "slow", name)));
-        schedule.update(&needed(
+        queue.update(&needed(
             hanging.chain([key("t7", "fast", 0), key("z", "fast", 1)]),
         ));
-        let begun = begin(&mut schedule, Instant::now());
-        assert_eq!(
-            begun.iter().filter(|key| key.group == "slow").count(),
-            MOST_OF_GROUP
-        );
-        assert_eq!(begun.iter().filter(|key| key.group == "fast").count(), 2);
+        let begun = begin(&mut queue, Instant::now());
+        let of_group = |group: &str| begun.iter().filter(|key| key.group == group).count();
+        assert_eq!(of_group("slow"), MOST_OF_GROUP);
+        assert_eq!(of_group("fast"), 2);
     }
 
     #[test]
     fn the_number_of_reads_is_bounded() {
-        let mut schedule = Schedule::default();
+        let mut queue = ReadQueue::default();
         let groups: Vec<String> = (0..50).map(|group| format!("g{group}")).collect();
-        schedule.update(&needed(
+        queue.update(&needed(
             groups
                 .iter()
                 .flat_map(|group| (0..9).map(move |name| key("a", group, name))),
         ));
-        assert_eq!(begin(&mut schedule, Instant::now()).len(), MOST);
+        assert_eq!(begin(&mut queue, Instant::now()).len(), MOST);
     }
 
     #[test]
     fn passing_failures_back_off_and_answers_are_refreshed() {
-        let (mut schedule, web, mut now) = (Schedule::default(), key("a", "g", 0), Instant::now());
-        schedule.update(&needed([web.clone()]));
+        let (mut queue, web, mut now) = (ReadQueue::default(), key("a", "g", 0), Instant::now());
+        queue.update(&needed([web.clone()]));
         let mut waits = Vec::new();
-        for scale in [
-            failed(true),
-            failed(true),
-            failed(true),
-            failed(false),
-            failed(true),
-        ] {
-            assert_eq!(begin(&mut schedule, now).len(), 1);
-            assert!(schedule.end(&web, &scale, now, 0.5));
-            let due = schedule.next_due().expect("it is known");
+        for is_passing in [true, true, true, false, true] {
+            assert_eq!(begin(&mut queue, now).len(), 1);
+            assert!(queue.end(&web, &failed(is_passing), now, 0.5));
+            let due = queue.next_due().expect("it is known");
             waits.push((due - now).as_secs());
-            assert!(
-                begin(
-                    &mut schedule,
-                    due.checked_sub(Duration::from_millis(1)).expect("later")
-                )
-                .is_empty()
-            );
+            let before = due.checked_sub(Duration::from_millis(1)).expect("later");
+            assert!(begin(&mut queue, before).is_empty());
             now = due;
         }
         assert_eq!(waits, [15, 30, 60, 900, 15]);
         for _ in 0..100 {
-            begin(&mut schedule, now);
-            schedule.end(&web, &failed(true), now, 0.0);
-            now = schedule.next_due().expect("it is known");
+            begin(&mut queue, now);
+            queue.end(&web, &failed(true), now, 0.0);
+            now = queue.next_due().expect("it is known");
         }
-        begin(&mut schedule, now);
-        schedule.end(&web, &failed(true), now, 0.0);
-        assert_eq!(schedule.next_due(), Some(now + REFRESH));
+        begin(&mut queue, now);
+        queue.end(&web, &failed(true), now, 0.0);
+        assert_eq!(queue.next_due(), Some(now + REFRESH));
     }
 
     /// The time until the next read after a first read of an owner with one pod gave `scale` and
@@ -372,20 +349,18 @@ mod tests {
             BTreeMap::from([(web.clone(), pods)])
         };
         let waits = [false, true].map(|during| {
-            let mut schedule = Schedule::default();
-            schedule.update(&with(&["1"]));
-            assert_eq!(begin(&mut schedule, now).len(), 1);
+            let mut queue = ReadQueue::default();
+            queue.update(&with(&["1"]));
+            assert_eq!(begin(&mut queue, now).len(), 1);
             if during {
-                schedule.update(&with(&["1", "2"]));
+                queue.update(&with(&["1", "2"]));
             }
-            assert!(schedule.end(&web, scale, now, 0.0));
-            schedule.update(&with(&["1", "2"]));
-            let is_due = !begin(&mut schedule, now).is_empty();
-            if is_due {
-                0
-            } else {
-                (schedule.next_due().expect("it is known") - now).as_secs()
+            assert!(queue.end(&web, scale, now, 0.0));
+            queue.update(&with(&["1", "2"]));
+            if !begin(&mut queue, now).is_empty() {
+                return 0;
             }
+            (queue.next_due().expect("it is known") - now).as_secs()
         });
         assert_eq!(waits, expected_seconds, "{scale:?}");
     }
@@ -399,81 +374,67 @@ mod tests {
         };
         check_pod_change(&found, [0, 0]);
         let refresh = REFRESH.as_secs();
-        check_pod_change(
-            &Scale::NotFound {
-                reason: "no".to_owned(),
-            },
-            [refresh, 15],
-        );
+        check_pod_change(&not_found(), [refresh, 15]);
         check_pod_change(&failed(false), [refresh, 15]);
         check_pod_change(&failed(true), [15, 15]);
     }
 
     #[test]
     fn the_first_pods_of_an_owner_have_a_scale_read_again_that_was_not_found() {
-        let (mut schedule, web, now) = (Schedule::default(), key("a", "g", 0), Instant::now());
-        schedule.update(&needed([web.clone()]));
-        assert_eq!(begin(&mut schedule, now).len(), 1);
-        assert!(schedule.end(
-            &web,
-            &Scale::NotFound {
-                reason: "no".to_owned()
-            },
-            now,
-            0.0
-        ));
+        let (mut queue, web, now) = (ReadQueue::default(), key("a", "g", 0), Instant::now());
+        queue.update(&needed([web.clone()]));
+        assert_eq!(begin(&mut queue, now).len(), 1);
+        assert!(queue.end(&web, &not_found(), now, 0.0));
         let mut pods = PodSet::default();
         pods.add("1");
-        schedule.update(&BTreeMap::from([(web, pods)]));
-        assert_eq!(begin(&mut schedule, now).len(), 1);
+        queue.update(&BTreeMap::from([(web, pods)]));
+        assert_eq!(begin(&mut queue, now).len(), 1);
     }
 
     #[test]
     fn keys_that_are_no_longer_needed_are_not_read() {
-        let mut schedule = Schedule::default();
+        let mut queue = ReadQueue::default();
         let now = Instant::now();
         let all: Vec<ScaleKey> = (0..4).map(|name| key("a", "g", name)).collect();
-        schedule.update(&needed(all.iter().cloned()));
-        let begun = begin(&mut schedule, now);
+        queue.update(&needed(all.iter().cloned()));
+        let begun = begin(&mut queue, now);
         assert_eq!(names(&begun), ["a/0000", "a/0001"]);
-        schedule.end(&all[1], &failed(true), now, 0.0);
-        assert_eq!(
-            names(&schedule.update(&needed([all[3].clone()]))),
-            ["a/0000", "a/0001", "a/0002"]
-        );
-        assert!(!schedule.end(&all[0], &failed(false), now, 0.0));
-        assert_eq!(schedule.next_due(), None);
-        assert_eq!(names(&begin(&mut schedule, now + REFRESH)), ["a/0003"]);
+        queue.end(&all[1], &failed(true), now, 0.0);
+        let gone = queue.update(&needed([all[3].clone()]));
+        assert_eq!(names(&gone), ["a/0000", "a/0001", "a/0002"]);
+        assert!(!queue.end(&all[0], &failed(false), now, 0.0));
+        assert_eq!(queue.next_due(), None);
+        assert_eq!(names(&begin(&mut queue, now + REFRESH)), ["a/0003"]);
     }
 
     #[test]
     fn keys_that_go_while_they_are_due_leave_nothing() {
-        let mut schedule = Schedule::default();
-        schedule.update(&needed((0..100_000).map(|name| key("a", "g", name))));
-        assert_eq!(schedule.update(&needed([])).len(), 100_000);
-        assert!(begin(&mut schedule, Instant::now()).is_empty());
-        assert!(schedule.due.is_empty());
+        let mut queue = ReadQueue::default();
+        queue.update(&needed((0..100_000).map(|name| key("a", "g", name))));
+        assert_eq!(queue.update(&needed([])).len(), 100_000);
+        assert!(begin(&mut queue, Instant::now()).is_empty());
+        assert!(queue.due.is_empty());
     }
 
     #[test]
     fn a_key_that_comes_back_while_it_is_due_is_due_once() {
-        let (mut schedule, web) = (Schedule::default(), key("a", "g", 0));
-        schedule.update(&needed([web.clone()]));
-        schedule.update(&needed([]));
-        schedule.update(&needed([web.clone()]));
-        assert_eq!(begin(&mut schedule, Instant::now()), [web]);
-        assert!(begin(&mut schedule, Instant::now()).is_empty());
+        let (mut queue, web) = (ReadQueue::default(), key("a", "g", 0));
+        queue.update(&needed([web.clone()]));
+        queue.update(&needed([]));
+        queue.update(&needed([web.clone()]));
+        assert_eq!(begin(&mut queue, Instant::now()), [web]);
+        assert!(begin(&mut queue, Instant::now()).is_empty());
     }
 
     #[test]
     fn a_key_that_was_answered_while_it_was_due_is_not_read_before_its_time() {
-        let (mut schedule, now, web) = (Schedule::default(), Instant::now(), key("a", "g", 0));
-        schedule.update(&needed([web.clone()]));
-        assert_eq!(begin(&mut schedule, now), std::slice::from_ref(&web));
-        schedule.update(&needed([]));
-        schedule.update(&needed([web.clone()]));
-        assert!(schedule.end(&web, &failed(false), now, 0.0));
-        assert!(begin(&mut schedule, now).is_empty());
-        assert_eq!(begin(&mut schedule, now + REFRESH), [web]);
+        let (mut queue, now, web) = (ReadQueue::default(), Instant::now(), key("a", "g", 0));
+        queue.update(&needed([web.clone()]));
+        assert_eq!(begin(&mut queue, now), std::slice::from_ref(&web));
+        queue.update(&needed([]));
+        queue.update(&needed([web.clone()]));
+        assert!(queue.end(&web, &failed(false), now, 0.0));
+        assert!(begin(&mut queue, now).is_empty());
+        assert_eq!(begin(&mut queue, now + REFRESH), [web]);
     }
 }

@@ -153,139 +153,106 @@ fn last_line(error: &regex::Error) -> String {
 mod tests {
     use super::*;
 
-    fn naming(matches: &str, becomes: &str, filters: &[(&str, &str)]) -> Result<Naming, RuleError> {
+    /// Each filter is `is` and `isNot`.
+    fn naming(matches: &str, becomes: &str, filters: &[[&str; 2]]) -> Result<Naming, RuleError> {
         let name = NameText {
             matches: matches.to_owned(),
             becomes: becomes.to_owned(),
         };
-        let filters: Vec<FilterText> = filters
-            .iter()
-            .map(|(is, is_not)| FilterText {
-                is: (*is).to_owned(),
-                is_not: (*is_not).to_owned(),
-            })
-            .collect();
+        let filter = |[is, is_not]: &[&str; 2]| FilterText {
+            is: (*is).to_owned(),
+            is_not: (*is_not).to_owned(),
+        };
+        let filters: Vec<FilterText> = filters.iter().map(filter).collect();
         Naming::read("rules[0]", &name, &filters)
     }
 
-    fn check(
-        matches: &str,
-        becomes: &str,
-        filters: &[(&str, &str)],
-        series: &str,
-        expected: Option<&str>,
-    ) {
-        let naming = naming(matches, becomes, filters).expect(matches);
-        assert_eq!(
-            naming.name(series).as_deref(),
-            expected,
-            "{matches} {becomes} {series}"
-        );
+    fn check(matches: &str, becomes: &str, series: &str, expected: Option<&str>) {
+        let naming = naming(matches, becomes, &[]).expect(matches);
+        let found = naming.name(series);
+        assert_eq!(found.as_deref(), expected, "{matches} {becomes} {series}");
     }
 
     #[test]
     fn names_become_what_upstream_documents() {
-        check("", "", &[], "http_requests", Some("http_requests"));
-        check(
-            "",
-            "cheesy_goodness",
-            &[],
-            "cheddar",
-            Some("cheesy_goodness"),
-        );
-        check(
-            "^(.*)_total",
-            "${1}_per_second",
-            &[],
-            "http_requests_total",
-            Some("http_requests_per_second"),
-        );
-        check(
-            "^(.*)_total$",
-            "",
-            &[],
-            "http_requests_total",
-            Some("http_requests"),
-        );
-        check("^(.*)_total$", "", &[], "http_requests", None);
-        check(
-            "^container_(.*)_seconds_total$",
-            "",
-            &[],
+        let seconds = "^container_(.*)_seconds_total$";
+        let named = "^container_(?P<what>.*)_total$";
+        let (requests, rate) = ("http_requests_total", Some("http_requests_per_second"));
+        let (cpu, reads) = (
             "container_cpu_usage_seconds_total",
-            Some("cpu_usage"),
-        );
-        check(
-            "^container_(?P<what>.*)_total$",
-            "${what}_rate",
-            &[],
             "container_fs_reads_total",
-            Some("fs_reads_rate"),
         );
-        check("^(.*)$", "$1_rate", &[], "up", None);
-        check("up", "${0}_$$", &[], "up_x", Some("up_$"));
+        for (matches, becomes, series, expected) in [
+            ("", "", "http_requests", Some("http_requests")),
+            ("", "cheesy_goodness", "cheddar", Some("cheesy_goodness")),
+            ("^(.*)_total", "${1}_per_second", requests, rate),
+            ("^(.*)_total$", "", requests, Some("http_requests")),
+            ("^(.*)_total$", "", "http_requests", None),
+            (seconds, "", cpu, Some("cpu_usage")),
+            (named, "${what}_rate", reads, Some("fs_reads_rate")),
+            ("^(.*)$", "$1_rate", "up", None),
+            ("up", "${0}_$$", "up_x", Some("up_$")),
+        ] {
+            check(matches, becomes, series, expected);
+        }
     }
 
     #[test]
     fn filters_say_which_series() {
-        let filters: &[(&str, &str)] = &[("", "^container_.*_seconds_total$")];
-        check(
-            "^container_(.*)_total$",
-            "",
-            filters,
-            "container_fs_reads_total",
-            Some("fs_reads"),
-        );
-        check(
-            "^container_(.*)_total$",
-            "",
-            filters,
-            "container_cpu_seconds_total",
-            None,
-        );
-        check("", "", &[("^a", ""), ("", "z$")], "abc", Some("abc"));
-        check("", "", &[("^a", ""), ("", "z$")], "abz", None);
+        let total = "^container_(.*)_total$";
+        let no_seconds = &[["", "^container_.*_seconds_total$"]][..];
+        let both = &[["^a", ""], ["", "z$"]][..];
+        for (matches, filters, series, expected) in [
+            (
+                total,
+                no_seconds,
+                "container_fs_reads_total",
+                Some("fs_reads"),
+            ),
+            (total, no_seconds, "container_cpu_seconds_total", None),
+            ("", both, "abc", Some("abc")),
+            ("", both, "abz", None),
+        ] {
+            let naming = naming(matches, "", filters).expect(matches);
+            assert_eq!(naming.name(series).as_deref(), expected, "{series}");
+        }
     }
 
     #[test]
     fn what_is_no_segment_of_a_path_is_no_name() {
         for name in ["a/b", "status", "finalize", "*", "..", "a%2fb"] {
-            check("", name, &[], "up", None);
+            check("", name, "up", None);
         }
-    }
-
-    fn check_error(matches: &str, filters: &[(&str, &str)], expected: &str) {
-        let error = naming(matches, "", filters).expect_err(matches).to_string();
-        assert!(error.starts_with(expected), "{error}");
     }
 
     #[test]
     fn errors_name_the_field() {
-        check_error(
-            "(a)(b)",
-            &[],
-            "rules[0].name.as: must be set, since name.matches has 2 groups",
-        );
-        check_error(
-            "(",
-            &[],
-            "rules[0].name.matches: \"(\" is no regular expression: unclosed group",
-        );
-        check_error(
-            "",
-            &[("", "")],
-            "rules[0].seriesFilters[0]: one of is and isNot",
-        );
-        check_error(
-            "",
-            &[("a", ""), ("a", "b")],
-            "rules[0].seriesFilters[1]: is and isNot exclude",
-        );
-        check_error(
-            "",
-            &[("a", ""), ("", "[")],
-            "rules[0].seriesFilters[1].isNot: ",
-        );
-        check_error("(a{1000}){1000}", &[], "rules[0].name.matches: ");
+        let long = "(a{1000}){1000}";
+        for (matches, filters, expected) in [
+            (
+                "(a)(b)",
+                &[][..],
+                "name.as: must be set, since name.matches has 2 groups",
+            ),
+            (
+                "(",
+                &[],
+                "name.matches: \"(\" is no regular expression: unclosed group",
+            ),
+            ("", &[["", ""]], "seriesFilters[0]: one of is and isNot"),
+            (
+                "",
+                &[["a", ""], ["a", "b"]],
+                "seriesFilters[1]: is and isNot exclude",
+            ),
+            ("", &[["a", ""], ["", "["]], "seriesFilters[1].isNot: "),
+            (long, &[], "name.matches: "),
+        ] {
+            let error = naming(matches, "", filters).expect_err(matches).to_string();
+            assert!(
+                error.starts_with(&format!("rules[0].{expected}")),
+                "{error}"
+            );
+        }
     }
 }

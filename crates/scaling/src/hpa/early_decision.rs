@@ -1,4 +1,4 @@
-//! Decisions before reading metrics: a paused workload, or one outside its bounds.
+//! Decisions that need no metrics: a paused workload, or one outside its bounds.
 //!
 //! Source: upstream `horizontal.go` (`reconcileAutoscaler`).
 

@@ -227,13 +227,8 @@ mod tests {
             pod_label: "pod".to_owned(),
             ..UsageSettings::default()
         };
-        assert_eq!(
-            (
-                usage.cpu_candidates().len(),
-                usage.memory_candidates().len()
-            ),
-            (1, 1)
-        );
+        assert_eq!(usage.cpu_candidates().len(), 1);
+        assert_eq!(usage.memory_candidates().len(), 1);
         let labels = PodLabelSettings {
             prefix: "label_".to_owned(),
             ..PodLabelSettings::default()
@@ -245,14 +240,10 @@ mod tests {
     fn defaults_come_first_and_leave_room_for_others() {
         let usage = UsageSettings::default();
         let candidates = usage.cpu_candidates();
-        assert_eq!(
-            (candidates[0].job.as_str(), candidates[0].pod_label.as_str()),
-            ("kubernetes-cadvisor", "pod_name")
-        );
-        assert_eq!(
-            (candidates[1].job.as_str(), candidates[1].pod_label.as_str()),
-            ("", "pod")
-        );
+        let expected = [("kubernetes-cadvisor", "pod_name"), ("", "pod")];
+        for (found, (job, pod_label)) in candidates.iter().zip(expected) {
+            assert_eq!([&found.job, &found.pod_label], [job, pod_label]);
+        }
         assert_eq!(candidates.len(), 9);
         assert_eq!(usage.memory_candidates().len(), 7);
         assert_eq!(PodLabelSettings::default().candidates().len(), 4);

@@ -1,4 +1,5 @@
-//! Responses of Prometheus' HTTP API. Values that are not finite or below zero are skipped.
+//! Responses of range queries and label lists. Values that are not finite or below zero are
+//! skipped.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -199,52 +200,38 @@ mod tests {
     #[test]
     fn a_matrix_has_a_series_per_set_of_labels() {
         let found = series::<2>(MATRIX).expect("a matrix");
-        let values: Vec<Vec<f64>> = found
+        let values = found
             .iter()
-            .map(|found| found.series.values().collect())
-            .collect();
-        assert_eq!(values, [vec![0.25, 0.5], vec![]]);
+            .map(|found| found.series.values().collect::<Vec<_>>());
+        assert_eq!(values.collect::<Vec<_>>(), [vec![0.25, 0.5], vec![]]);
         assert_eq!(found[0].labels["pod"], "web-1");
-        let times: Vec<String> = found[0]
-            .series
-            .timestamps()
-            .map(|at| at.to_string())
-            .collect();
-        assert_eq!(times, ["2026-01-01T00:00:00Z", "2026-01-01T02:00:00.781Z"]);
+        let times = found[0].series.timestamps().map(|at| at.to_string());
+        let expected = ["2026-01-01T00:00:00Z", "2026-01-01T02:00:00.781Z"];
+        assert_eq!(times.collect::<Vec<_>>(), expected);
     }
 
     #[test]
     fn no_more_series_are_kept_than_there_may_be() {
         assert!(series::<2>(MATRIX).is_ok());
         let error = series::<1>(MATRIX).expect_err("there are two");
-        assert_eq!(
-            error.to_string(),
-            "Prometheus' answer has more than 1 series; sum() makes them one"
-        );
+        let expected = "Prometheus' answer has more than 1 series; sum() makes them one";
+        assert_eq!(error.to_string(), expected);
         let one = r#"{"metric":{"a":"1"},"values":[[0,"1"]]}"#;
         let many = format!(
             r#"{{"data":{{"resultType":"matrix","result":[{}{one}]}}}}"#,
             format!("{one},").repeat(46_999)
         );
-        assert!(
-            many.len() < 2 << 20
-                && matches!(
-                    series::<1000>(many.as_bytes()),
-                    Err(PrometheusError::TooManySeries(1000))
-                )
-        );
-        assert!(
-            series::<1>(many.replace("}]}}", "}]").as_bytes())
-                .is_err_and(|error| error.excess().is_none())
-        );
+        assert!(many.len() < 2 << 20);
+        let found = series::<1000>(many.as_bytes());
+        assert!(matches!(found, Err(PrometheusError::TooManySeries(1000))));
+        let open = series::<1>(many.replace("}]}}", "}]").as_bytes());
+        assert!(open.is_err_and(|error| error.excess().is_none()));
     }
 
     #[test]
     fn values_of_a_label_are_a_list() {
-        assert_eq!(
-            label_values(LABEL_VALUES).expect("a list"),
-            ["container_cpu_usage_seconds_total"]
-        );
+        let found = label_values(LABEL_VALUES).expect("a list");
+        assert_eq!(found, ["container_cpu_usage_seconds_total"]);
     }
 
     fn check_refusal(code: u16, body: &[u8], is_bad_query: bool, expected: &str) {
@@ -274,6 +261,7 @@ mod tests {
         let short: String = long.chars().take(200).collect();
         let many = r#"found duplicate series for the match group {pod="a"} on the right hand-side of the operation"#;
         let store = "expanding series: rpc error: code = Unavailable: dial tcp 10.1.2.3:10901: connect: connection refused";
+        let address = "Get \"http://prometheus-0:9090\": parse error";
         let points = "exceeded maximum resolution of 11,000 points per timeseries";
         for (code, kind, message, is_bad_query) in [
             (400, "bad_data", parse, true),
@@ -281,19 +269,13 @@ mod tests {
             (422, "execution", many, true),
             (400, "bad_data", points, false),
             (422, "execution", store, false),
-            (
-                400,
-                "bad_data",
-                "Get \"http://prometheus-0:9090\": parse error",
-                false,
-            ),
+            (400, "bad_data", address, false),
             (401, "bad_data", parse, false),
             (400, "", parse, false),
             (503, "unavailable", "service unavailable", false),
         ] {
-            let body = serde_json::json!({"status": "error", "errorType": kind, "error": message})
-                .to_string();
-            check_refusal(code, body.as_bytes(), is_bad_query, message);
+            let body = serde_json::json!({"status": "error", "errorType": kind, "error": message});
+            check_refusal(code, body.to_string().as_bytes(), is_bad_query, message);
         }
         let body = serde_json::json!({"errorType": "bad_data", "error": long}).to_string();
         check_refusal(400, body.as_bytes(), true, &short);
@@ -309,17 +291,11 @@ mod tests {
             r#"{"data": {"resultType": "vector", "result": []}}"#,
         ] {
             let error = series::<9>(body.as_bytes()).unwrap_err();
-            assert_eq!(
-                error.to_string(),
-                "Prometheus' answer cannot be read",
-                "{body}"
-            );
+            let expected = "Prometheus' answer cannot be read";
+            assert_eq!(error.to_string(), expected, "{body}");
         }
         let strange = r#"{"data":{"resultType":"matrix","result":[{"metric":{},"values":[[1e300,"1"],[1,"x"]]}]}}"#;
-        assert!(
-            series::<9>(strange.as_bytes()).expect("a matrix")[0]
-                .series
-                .is_empty()
-        );
+        let found = series::<9>(strange.as_bytes()).expect("a matrix");
+        assert!(found[0].series.is_empty());
     }
 }

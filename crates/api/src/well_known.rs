@@ -1,0 +1,92 @@
+//! The built-in kinds of workloads. They are recognised by kind alone, whatever the API group, as
+//! upstream does.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// A kind of workload.
+#[derive(
+    Serialize, Deserialize, JsonSchema, Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash,
+)]
+pub enum WellKnown {
+    /// `batch/v1` `CronJob`
+    CronJob,
+    /// `apps/v1` `DaemonSet`
+    DaemonSet,
+    /// `apps/v1` `Deployment`
+    Deployment,
+    /// `batch/v1` `Job`
+    Job,
+    /// `apps/v1` `ReplicaSet`
+    ReplicaSet,
+    /// `v1` `ReplicationController`
+    ReplicationController,
+    /// `apps/v1` `StatefulSet`
+    StatefulSet,
+}
+
+impl WellKnown {
+    /// All kinds.
+    pub const ALL: [Self; 7] = [
+        Self::CronJob,
+        Self::DaemonSet,
+        Self::Deployment,
+        Self::Job,
+        Self::ReplicaSet,
+        Self::ReplicationController,
+        Self::StatefulSet,
+    ];
+
+    /// Parses a kind; `None` if it is not well known.
+    pub fn of_kind(kind: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|known| known.kind() == kind)
+    }
+
+    /// The kind, such as `Deployment`.
+    pub fn kind(self) -> &'static str {
+        match self {
+            Self::CronJob => "CronJob",
+            Self::DaemonSet => "DaemonSet",
+            Self::Deployment => "Deployment",
+            Self::Job => "Job",
+            Self::ReplicaSet => "ReplicaSet",
+            Self::ReplicationController => "ReplicationController",
+            Self::StatefulSet => "StatefulSet",
+        }
+    }
+
+    /// The `apiVersion`, such as `apps/v1`.
+    pub fn api_version(self) -> &'static str {
+        match self {
+            Self::CronJob | Self::Job => "batch/v1",
+            Self::ReplicationController => "v1",
+            Self::DaemonSet | Self::Deployment | Self::ReplicaSet | Self::StatefulSet => "apps/v1",
+        }
+    }
+
+    /// The plural resource name in URLs.
+    pub fn plural(self) -> &'static str {
+        match self {
+            Self::CronJob => "cronjobs",
+            Self::DaemonSet => "daemonsets",
+            Self::Deployment => "deployments",
+            Self::Job => "jobs",
+            Self::ReplicaSet => "replicasets",
+            Self::ReplicationController => "replicationcontrollers",
+            Self::StatefulSet => "statefulsets",
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn kinds_are_parsed_by_name() {
+        for known in WellKnown::ALL {
+            assert_eq!(WellKnown::of_kind(known.kind()), Some(known));
+        }
+        assert_eq!(WellKnown::of_kind("Rollout"), None);
+    }
+}
