@@ -4,8 +4,8 @@
 //! | part | file |
 //! |---|---|
 //! | the rule file and its queries | [`sources::rules`] |
-//! | the catalog of metrics | `rules/catalog.rs`, `rules/listing.rs`, `rules/rule_file.rs` |
-//! | the objects that a selector matches | `rules/objects.rs`, `rules/name_cache.rs` |
+//! | the catalog of metrics | `rules/catalog.rs`, `rules/catalog_refresh.rs`, `rules/rule_file.rs` |
+//! | the objects that a selector matches | `rules/objects.rs`, `rules/object_name_cache.rs` |
 //! | queries and their cached results | `rules/store.rs`, `rules/query_cache.rs` |
 //!
 //! Source: prometheus-adapter 0.12, `docs/` and `pkg/`. `docs/rules.md` lists the differences.
