@@ -1,0 +1,28 @@
+//! Something that tests of a run use one at a time.
+
+use anyhow::Result;
+use tokio::sync::{MappedMutexGuard, Mutex, MutexGuard};
+
+/// What the first test makes, and all use in turns.
+pub struct Turns<T>(Mutex<Option<T>>);
+
+/// The turn of one test.
+pub type Turn<T> = MappedMutexGuard<'static, T>;
+
+impl<T> Turns<T> {
+    /// Nothing is made yet.
+    #[expect(clippy::new_without_default, reason = "it is for statics")]
+    pub const fn new() -> Self {
+        Self(Mutex::const_new(None))
+    }
+
+    /// Waits for the end of the others' turns.
+    pub async fn take(&'static self, make: impl AsyncFnOnce() -> Result<T>) -> Result<Turn<T>> {
+        let mut made = self.0.lock().await;
+        let one = match made.take() {
+            Some(one) => one,
+            None => make().await?,
+        };
+        Ok(MutexGuard::map(made, |made| made.insert(one)))
+    }
+}
