@@ -119,7 +119,7 @@ async fn a_workload_gets_what_the_formulas_make_of_its_usage() -> Result<()> {
 /// 1/c above and (1 + 0.001/c)^-2 below, which is not below the minimum of 250Mi.
 fn bounds_follow_from_one_confidence(container: &Value) -> Result<()> {
     let it: RecommendedContainerResources = serde_json::from_value(container.clone())?;
-    let memory = [&it.lower_bound, &it.target, &it.upper_bound].map(|list| list.memory());
+    let memory = [&it.lower_bound, &it.target, &it.upper_bound].map(model::ResourceList::memory);
     let [Some(lower), Some(middle), Some(upper)] = memory else {
         bail!("no memory in {container}")
     };

@@ -18,11 +18,11 @@ impl<T> Turns<T> {
 
     /// Waits for the end of the others' turns.
     pub async fn take(&'static self, make: impl AsyncFnOnce() -> Result<T>) -> Result<Turn<T>> {
-        let mut made = self.0.lock().await;
-        let one = match made.take() {
-            Some(one) => one,
+        let mut slot = self.0.lock().await;
+        let value = match slot.take() {
+            Some(value) => value,
             None => make().await?,
         };
-        Ok(MutexGuard::map(made, |made| made.insert(one)))
+        Ok(MutexGuard::map(slot, |slot| slot.insert(value)))
     }
 }

@@ -7,7 +7,7 @@ use api::checkpoint::{VerticalPodAutoscalerCheckpoint as Checkpoint, object_name
 use api::vpa::VerticalPodAutoscaler as Vpa;
 use e2e::{Namespace, eventually, shared, target, usage, with, workload};
 use k8s_openapi::api::apps::v1::Deployment;
-use kube::ResourceExt as _;
+use kube::ResourceExt;
 use kube::api::ListParams;
 use serde_json::{Value, json};
 
@@ -77,7 +77,7 @@ impl Fixture {
         let checkpoints = self.api::<Checkpoint>();
         eventually(what, async || {
             let list = checkpoints.list_metadata(&ListParams::default()).await?;
-            let names: Vec<String> = list.iter().map(|object| object.name_any()).collect();
+            let names: Vec<String> = list.iter().map(ResourceExt::name_any).collect();
             let mut names: Vec<&str> = names.iter().map(String::as_str).collect();
             names.sort_unstable();
             ensure!(is_so(&names), "there are {names:?}");

@@ -237,7 +237,7 @@ async fn an_autoscaler_that_is_there_is_adopted_and_restored_and_the_workload_ke
         native["metadata"]["annotations"],
         first["metadata"]["annotations"]
     );
-    fixture.await_event(NAME, "HPARestored").await?;
+    fixture.await_event("mine", "HPARestored").await?;
     assert_eq!(fixture.replicas().await?, 6);
     Ok(())
 }

@@ -8,7 +8,7 @@ use api::vpa::VerticalPodAutoscaler as Vpa;
 use e2e::{Namespace, eventually, is_true, target, workload};
 use k8s_openapi::api::apps::v1::Deployment;
 use kube::api::ListParams;
-use kube::{Client, Resource, ResourceExt as _};
+use kube::{Client, Resource, ResourceExt};
 use serde_json::{Value, json};
 
 /// One namespace. Its policies are for the recommender of these tests unless they are said to be
@@ -120,7 +120,7 @@ impl PolicyFixture {
     pub(super) async fn names(&self) -> Result<Vec<String>> {
         let params = ListParams::default();
         let list = self.api::<Vpa>().list_metadata(&params).await?;
-        Ok(list.items.iter().map(|object| object.name_any()).collect())
+        Ok(list.items.iter().map(ResourceExt::name_any).collect())
     }
 
     pub(super) async fn await_names(&self, expected: &[&str]) -> Result<()> {
