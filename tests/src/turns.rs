@@ -3,7 +3,7 @@
 use anyhow::Result;
 use tokio::sync::{MappedMutexGuard, Mutex, MutexGuard};
 
-/// What the first test makes, and all use in turns.
+/// A value that the first test makes; all use it in turns.
 pub struct Turns<T>(Mutex<Option<T>>);
 
 /// The turn of one test.

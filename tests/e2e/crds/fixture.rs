@@ -103,7 +103,7 @@ where
     Ok(())
 }
 
-/// What a row is about, and parts of the message.
+/// Subject of a row, and parts of the message.
 pub(super) fn split(row: &Value) -> Result<(&Value, Vec<&str>)> {
     let (subject, parts) = row
         .as_array()
