@@ -1,4 +1,4 @@
-//! The control plane is built by Go, once, and never half.
+//! Builds of the control plane: once, and complete or not at all.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;

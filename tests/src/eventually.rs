@@ -1,4 +1,4 @@
-//! Waits until something in the cluster is as it should be.
+//! Polls the cluster until a condition holds, with a limit.
 
 use std::fmt;
 use std::time::Duration;

@@ -1,5 +1,4 @@
-//! Watches the pods of a namespace, and remembers how few of each workload were ever available at
-//! the same time.
+//! Watches the pods of a namespace and records each workload's minimum of available pods.
 
 use std::collections::BTreeMap;
 

@@ -1,5 +1,5 @@
-//! A tenant that makes whatever the API server lets it make that is large, numerous or slow, all at
-//! once.
+//! A tenant that creates the largest, most numerous and slowest objects that the API server admits,
+//! at once.
 
 use std::time::Duration;
 

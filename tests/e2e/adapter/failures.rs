@@ -1,5 +1,4 @@
-//! A workload that is scaled ahead of its daily rise, and what becomes of it while one part after
-//! the other is gone: it never shrinks.
+//! Failures of each component while a workload is scaled by predictions: it is never scaled down.
 
 use anyhow::{Context as _, Result, ensure};
 use api::ehpa::EffectiveHorizontalPodAutoscaler as Ehpa;

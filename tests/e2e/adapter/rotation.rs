@@ -1,5 +1,5 @@
-//! Authority and certificate of two adapters are replaced while they are asked through the API
-//! server: no question fails.
+//! CA and certificates of two adapter replicas are rotated under load through the API server: no
+//! request fails.
 
 use std::time::Duration;
 

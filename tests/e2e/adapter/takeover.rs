@@ -1,5 +1,5 @@
-//! `external.metrics.k8s.io` is taken over from another provider and given back, and all the while
-//! every question for a metric of that one has its answer.
+//! `adopt` and `release` of `external.metrics.k8s.io` under load: no request for the other
+//! provider's metrics fails.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! In which order the containers of a pod start and end.
+//! Start and stop order of a pod's containers.
 
 use anyhow::{Result, ensure};
 use e2e::{eventually, with};

@@ -1,4 +1,4 @@
-//! The updater without its dependencies (webhook, leader, answers), and with the kill switch.
+//! The updater without the webhook, the leader or the API server, and with the stop switch.
 
 use std::time::{Duration, Instant};
 

@@ -1,4 +1,4 @@
-//! Pods that are resized where they run, and what becomes of those whose node is too small.
+//! In-place resizes, and pods whose node is too small.
 
 use std::collections::BTreeMap;
 

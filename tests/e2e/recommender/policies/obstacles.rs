@@ -1,5 +1,4 @@
-//! Obstacles between a policy and the objects that it wants: a quota, and an owner that should be
-//! sized instead.
+//! Failed writes of a policy's VPA objects: a quota, and a controller that should be sized instead.
 
 use anyhow::Result;
 use e2e::{condition, create, workload};
