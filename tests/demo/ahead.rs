@@ -11,7 +11,6 @@ use kube::api::ListParams;
 use kube::{Api, Client};
 use sandbox::Sandbox;
 
-use crate::PATIENCE;
 use crate::observe::NAMESPACE;
 use crate::replicas::Seen;
 
@@ -41,7 +40,7 @@ pub(crate) async fn watch(sandbox: &Sandbox, client: &Client) -> Result<()> {
     );
     let first = Seen::now(client, WORKLOAD, HPA).await?.replicas;
     let mut printed = String::new();
-    let last = eventually("it is scaled", PATIENCE, async || {
+    let last = eventually("it is scaled", async || {
         let seen = Seen::now(client, WORKLOAD, HPA).await?;
         let sentence = seen.sentence();
         if sentence != printed {
@@ -89,7 +88,7 @@ fn without_selector(message: &str) -> String {
 async fn rescale_message(client: &Client) -> Result<String> {
     let events = Api::<Event>::namespaced(client.clone(), NAMESPACE);
     let fields = format!("involvedObject.name={HPA},reason=SuccessfulRescale");
-    eventually("the HPA records an event", PATIENCE, async || {
+    eventually("the HPA records an event", async || {
         let list = events.list(&ListParams::default().fields(&fields)).await?;
         list.items
             .into_iter()
@@ -102,10 +101,7 @@ async fn rescale_message(client: &Client) -> Result<String> {
 
 /// Days of one pod that had the load of all.
 async fn write_history(sandbox: &Sandbox, rise: i64) -> Result<()> {
-    let url = sandbox
-        .prometheus_url()
-        .context("this sandbox has a Prometheus")?;
-    let receiver = Receiver::new(&url, sandbox.authority())?;
+    let receiver = Receiver::of(sandbox)?;
     let pod = "checkout-6d5f9c7b8d-aaaaa";
     let cpu = DailyCpu {
         namespace: NAMESPACE,

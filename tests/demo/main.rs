@@ -16,7 +16,6 @@ mod setup;
 
 use std::env;
 use std::process::ExitCode;
-use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
 use e2e::measuring::exit_code;
@@ -28,8 +27,6 @@ use crate::observe::NAMESPACE;
 
 /// Name of the sandbox, so that `KEEP=1` leaves something to refer to.
 const NAME: &str = "demo";
-/// Limit of every wait.
-const PATIENCE: Duration = Duration::from_mins(3);
 
 #[tokio::main]
 async fn main() -> ExitCode {

@@ -5,14 +5,13 @@ use std::collections::BTreeMap;
 
 use anyhow::{Context as _, Result, ensure};
 use api::vpa::VerticalPodAutoscaler;
-use e2e::{Watching, eventually};
+use e2e::{Watching, eventually, patch};
 use k8s_openapi::api::core::v1::Pod;
-use kube::api::{ListParams, Patch, PatchParams};
+use kube::api::ListParams;
 use kube::{Api, Client, ResourceExt as _};
 use serde_json::json;
 use tokio::time::Instant;
 
-use crate::PATIENCE;
 use crate::observe::{self, NAMESPACE};
 use crate::report::{self, Amounts, SizedPod};
 
@@ -33,13 +32,11 @@ pub(crate) async fn watch(client: &Client) -> Result<()> {
     let watching = Watching::of(pods.clone()).await?;
     let started = Instant::now();
     for (name, mode) in MODES {
-        let patch = Patch::Merge(json!({"spec": {"updatePolicy": {"updateMode": mode}}}));
-        autoscalers
-            .patch(name, &PatchParams::default(), &patch)
-            .await?;
+        let change = json!({"spec": {"updatePolicy": {"updateMode": mode}}});
+        patch(&autoscalers, name, change).await?;
         println!("  vpa/{name:<8} updateMode: Off -> {mode}");
     }
-    let after = eventually("all pods have the recommended size", PATIENCE, async || {
+    let after = eventually("all pods have the recommended size", async || {
         let after = observe::pods(&pods).await?;
         check(&before, &after, &bounds(&autoscalers).await?)?;
         Ok(after)

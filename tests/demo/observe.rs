@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use anyhow::{Context as _, Result};
 use api::metrics::{PodMetrics, Usage};
 use api::vpa::{RecommendedContainerResources, VerticalPodAutoscaler};
+use e2e::{is_available, requests_in_effect};
 use k8s_openapi::api::core::v1::Pod;
 use kube::api::ListParams;
 use kube::{Api, Client, ResourceExt as _};
@@ -103,22 +104,11 @@ pub(crate) async fn pods(pods: &Api<Pod>) -> Result<Vec<SizedPod>> {
     let mut pods: Vec<SizedPod> = list
         .items
         .iter()
-        .filter(|pod| is_ready(pod))
+        .filter(|pod| is_available(pod))
         .filter_map(sized)
         .collect();
     pods.sort_by(|one, other| one.name.cmp(&other.name));
     Ok(pods)
-}
-
-fn is_ready(pod: &Pod) -> bool {
-    let conditions = pod
-        .status
-        .iter()
-        .flat_map(|status| status.conditions.iter().flatten());
-    let is_ready = conditions
-        .into_iter()
-        .any(|condition| condition.type_ == "Ready" && condition.status == "True");
-    is_ready && pod.metadata.deletion_timestamp.is_none()
 }
 
 fn sized(pod: &Pod) -> Option<SizedPod> {
@@ -138,8 +128,7 @@ fn sized(pod: &Pod) -> Option<SizedPod> {
 
 /// Effective request of the pod's only container, as its kubelet reports it.
 fn request(pod: &Pod) -> Option<Amounts> {
-    let status = pod.status.as_ref()?.container_statuses.as_ref()?.first()?;
-    listed(status.resources.as_ref()?.requests.as_ref()?)
+    listed(requests_in_effect(pod)?)
 }
 
 /// Recommendation for the workload's only container.

@@ -1,16 +1,13 @@
-//! The control plane is built by Go, once, and never half.
+//! Builds of the control plane: once, and complete or not at all.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::process::{Command, Stdio};
-use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
 use e2e::{eventually, program};
 use tokio::task::spawn_blocking;
-
-const PATIENCE: Duration = Duration::from_mins(2);
 
 /// `sandbox up` with a cache of its own, in which nothing is built yet.
 fn up(cache: &Path) -> Result<Command> {
@@ -95,7 +92,7 @@ async fn an_old_go_is_named_with_what_to_install() -> Result<()> {
 async fn a_killed_builder_leaves_no_process_and_nothing_that_would_be_used() -> Result<()> {
     let cache = tempfile::tempdir()?;
     let mut builder = up(cache.path())?.spawn().context("start `sandbox up`")?;
-    eventually("Go builds", PATIENCE, async || {
+    eventually("Go builds", async || {
         let command_line =
             |pid: &u32| fs::read_to_string(format!("/proc/{pid}/cmdline")).unwrap_or_default();
         let building = processes_in(cache.path())?;
@@ -110,7 +107,7 @@ async fn a_killed_builder_leaves_no_process_and_nothing_that_would_be_used() -> 
     .await?;
     builder.kill().context("kill the builder")?;
     builder.wait().context("wait for the builder")?;
-    eventually("Go is gone", PATIENCE, async || {
+    eventually("Go is gone", async || {
         let left = processes_in(cache.path())?;
         ensure!(left.is_empty(), "still there: {left:?}");
         Ok(())

@@ -6,25 +6,23 @@
     reason = "tables of `json!` values read better without references"
 )]
 
-mod fixture;
+pub(crate) mod fixture;
 mod schema;
 
-use anyhow::{Context, Result};
+use anyhow::{Context as _, Result};
 use api::checkpoint::{
-    self, HistogramCheckpoint, VerticalPodAutoscalerCheckpoint,
-    VerticalPodAutoscalerCheckpointStatus,
+    self, HistogramCheckpoint, VerticalPodAutoscalerCheckpoint as Checkpoint,
+    VerticalPodAutoscalerCheckpointStatus as CheckpointStatus,
 };
-use api::vpa::{self, VerticalPodAutoscaler, VerticalPodAutoscalerStatus};
-use e2e::{kubectl, repository, shared};
+use api::vpa::{self, VerticalPodAutoscaler as Vpa, VerticalPodAutoscalerStatus as VpaStatus};
+use e2e::{kubectl, shared};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use kube::Api;
 use kube::api::{ApiResource, DynamicObject, ListParams, Patch, PatchParams, PostParams};
-use kube::{Api, ResourceExt};
 use serde_json::{Value, json};
 
-use fixture::{Fixture, spec, update_policy};
-
-pub(crate) use fixture::refused;
+use fixture::{Fixture, example, name, refused, spec, update_policy};
 
 #[tokio::test]
 async fn the_definitions_are_approved_and_structural() -> Result<()> {
@@ -39,22 +37,15 @@ async fn the_definitions_are_approved_and_structural() -> Result<()> {
             .await?
             .status
             .context("a definition has a status")?;
-        let conditions: Vec<(String, String)> = status
-            .conditions
-            .unwrap_or_default()
-            .into_iter()
-            .map(|condition| (condition.type_, condition.status))
-            .collect();
+        let conditions = status.conditions.unwrap_or_default();
         for (kind, expected) in [
             ("Established", Some("True")),
             ("NamesAccepted", Some("True")),
             ("KubernetesAPIApprovalPolicyConformant", Some("True")),
             ("NonStructuralSchema", None),
         ] {
-            let found = conditions
-                .iter()
-                .find(|(found, _)| found == kind)
-                .map(|(_, status)| status.as_str());
+            let found = conditions.iter().find(|it| it.type_ == kind);
+            let found = found.map(|condition| condition.status.as_str());
             assert_eq!(found, expected, "{kind} of {name}");
         }
     }
@@ -64,37 +55,34 @@ async fn the_definitions_are_approved_and_structural() -> Result<()> {
 #[tokio::test]
 async fn our_status_patch_writes_the_status_and_nothing_else() -> Result<()> {
     let fixture = Fixture::new().await?;
-    let name = fixture.create(&spec(json!({}))).await?.name_any();
-    let example = std::fs::read(repository().join("crates/api/tests/objects/vpa.json"))?;
-    let example = vpa::parse(serde_json::from_slice(&example)?)?;
-    let autoscalers: Api<VerticalPodAutoscaler> =
-        Api::namespaced(fixture.client.clone(), &fixture.namespace);
+    let made = fixture.vpa(&spec(json!({}))).await?;
+    let name = name(&made);
+    let example = vpa::parse(example("vpa.json")?)?;
+    let autoscalers = fixture.typed::<Vpa>();
     // The first patch finds no status, the others one to replace.
     for status in [
-        VerticalPodAutoscalerStatus {
+        VpaStatus {
             recommendation: Some(vpa::RecommendedPodResources::default()),
             ..Default::default()
         },
         example.status.context("the example has a status")?,
-        VerticalPodAutoscalerStatus {
+        VpaStatus {
             observed_generation: 2,
             ..Default::default()
         },
     ] {
         let patch = Patch::<()>::Json(api::patch::put_status(&status)?);
         let written = autoscalers
-            .patch_status(&name, &PatchParams::default(), &patch)
+            .patch_status(name, &PatchParams::default(), &patch)
             .await?;
         assert_eq!(
             written.metadata.generation,
             Some(1),
             "a status is no new generation"
         );
-        assert_eq!(autoscalers.get(&name).await?.status, Some(status.clone()));
-        assert_eq!(
-            fixture.autoscalers.get(&name).await?.data["status"],
-            serde_json::to_value(&status)?
-        );
+        assert_eq!(autoscalers.get(name).await?.status, Some(status.clone()));
+        let read = fixture.get::<Vpa>(name).await?;
+        assert_eq!(read["status"], serde_json::to_value(&status)?);
     }
     Ok(())
 }
@@ -104,7 +92,8 @@ async fn kubectl_prints_upstreams_columns() -> Result<()> {
     let fixture = Fixture::new().await?;
     let spec =
         update_policy(json!({"updateMode": "Off", "minReplicas": 3, "evictAfterOOMSeconds": 600}));
-    let name = fixture.create(&spec).await?.name_any();
+    let made = fixture.vpa(&spec).await?;
+    let name = name(&made);
     let status = json!({
         "recommendation": {"containerRecommendations": [
             {"containerName": "app", "target": {"cpu": "126m", "memory": "250Mi"}},
@@ -112,40 +101,14 @@ async fn kubectl_prints_upstreams_columns() -> Result<()> {
         ]},
         "conditions": [{"type": "RecommendationProvided", "status": "True"}],
     });
-    fixture.patch_status(&name, &status).await?;
+    fixture.patch_status::<Vpa>(name, &status).await?;
 
-    let table = |text: String| -> Vec<Vec<String>> {
-        text.lines()
-            .map(|line| line.split_whitespace().map(str::to_owned).collect())
-            .collect()
-    };
-    let short = table(kubectl(&["get", "vpa", "-n", &fixture.namespace]).await?);
+    let short = fixture.table("get vpa").await?;
     assert_eq!(short[0], ["NAME", "MODE", "CPU", "MEM", "PROVIDED", "AGE"]);
-    assert_eq!(short[1][..5], [&name, "Off", "126m", "250Mi", "True"]);
-    let wide = table(
-        kubectl(&[
-            "get",
-            "verticalpodautoscalers",
-            "-o",
-            "wide",
-            "-n",
-            &fixture.namespace,
-        ])
-        .await?,
-    );
-    assert_eq!(
-        wide[0],
-        [
-            "NAME",
-            "MODE",
-            "CPU",
-            "MEM",
-            "PROVIDED",
-            "AGE",
-            "MINREPLICAS",
-            "OOMSECONDS"
-        ]
-    );
+    assert_eq!(short[1][..5], [name, "Off", "126m", "250Mi", "True"]);
+    let wide = fixture.table("get verticalpodautoscalers -o wide").await?;
+    let columns = "NAME MODE CPU MEM PROVIDED AGE MINREPLICAS OOMSECONDS";
+    assert_eq!(wide[0].join(" "), columns);
     assert_eq!(wide[1][6..], ["3", "600"]);
     Ok(())
 }
@@ -159,11 +122,8 @@ async fn only_v1_is_served() -> Result<()> {
         .into_iter()
         .find(|group| group.name == "autoscaling.k8s.io")
         .context("the group is served")?;
-    let versions: Vec<String> = group
-        .versions
-        .into_iter()
-        .map(|version| version.version)
-        .collect();
+    let versions = group.versions.into_iter().map(|version| version.version);
+    let versions: Vec<String> = versions.collect();
     assert_eq!(versions, ["v1"]);
     for plural in ["verticalpodautoscalers", "verticalpodautoscalercheckpoints"] {
         let resource = ApiResource {
@@ -188,13 +148,12 @@ async fn only_v1_is_served() -> Result<()> {
 #[tokio::test]
 async fn a_checkpoint_comes_back_as_it_was_written_with_null_for_unknown_times() -> Result<()> {
     let fixture = Fixture::new().await?;
-    let checkpoints: Api<VerticalPodAutoscalerCheckpoint> =
-        Api::namespaced(fixture.client.clone(), &fixture.namespace);
+    let checkpoints = fixture.typed::<Checkpoint>();
     let name = checkpoint::object_name("web", "app");
     let spec = serde_json::from_value(json!({"vpaObjectName": "web", "containerName": "app"}))
         .context("a checkpoint's spec")?;
-    let mut object = VerticalPodAutoscalerCheckpoint::new(&name, spec);
-    object.status = Some(VerticalPodAutoscalerCheckpointStatus::default());
+    let mut object = Checkpoint::new(&name, spec);
+    object.status = Some(CheckpointStatus::default());
     checkpoints
         .create(&PostParams::default(), &object)
         .await
@@ -207,11 +166,11 @@ async fn a_checkpoint_comes_back_as_it_was_written_with_null_for_unknown_times()
         total_weight: 149.355_173_068_049_82,
     };
     for status in [
-        VerticalPodAutoscalerCheckpointStatus {
+        CheckpointStatus {
             version: checkpoint::VERSION.into(),
             ..Default::default()
         },
-        VerticalPodAutoscalerCheckpointStatus {
+        CheckpointStatus {
             last_update_time: Some(time.clone()),
             version: checkpoint::VERSION.into(),
             cpu_histogram: histogram,
@@ -226,16 +185,8 @@ async fn a_checkpoint_comes_back_as_it_was_written_with_null_for_unknown_times()
             .patch(&name, &PatchParams::default(), &patch)
             .await?;
         assert_eq!(checkpoints.get(&name).await?.status, Some(status.clone()));
-        let raw = kubectl(&[
-            "get",
-            "vpacheckpoint",
-            &name,
-            "-n",
-            &fixture.namespace,
-            "-o",
-            "json",
-        ])
-        .await?;
+        let namespace = &fixture.namespace;
+        let raw = kubectl(&format!("get vpacheckpoint {name} -n {namespace} -o json")).await?;
         let raw: Value = serde_json::from_str(&raw)?;
         assert_eq!(raw["status"], serde_json::to_value(&status)?);
     }

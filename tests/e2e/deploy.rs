@@ -1,7 +1,7 @@
 //! The manifests of `deploy/`: the API server accepts them, and they grant each program exactly its
 //! own writes.
 
-mod manifests;
+pub(crate) mod manifests;
 mod tables;
 
 use std::collections::BTreeSet;
@@ -293,7 +293,7 @@ async fn the_api_server_accepts_everything_in_every_overlay() -> Result<()> {
         let folder = e2e::repository().join(overlay);
         let folder = folder.to_str().context("the repository's path is text")?;
         let printed =
-            e2e::kubectl(&["apply", "--server-side", "--dry-run=server", "-k", folder]).await?;
+            e2e::kubectl(&format!("apply --server-side --dry-run=server -k {folder}")).await?;
         ensure!(
             printed.contains("deployment.apps/plimsoll-recommender"),
             "{overlay}: {printed}"

@@ -7,17 +7,13 @@
 
 use std::ffi::OsStr;
 use std::process::Stdio;
-use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
-use e2e::{eventually, namespace, program, shared};
+use e2e::{PATIENCE, Signal, eventually, namespace, program, shared};
 use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
 use kube::Api;
-use rustix::process::{Pid, Signal, kill_process};
 use tokio::io::{AsyncBufReadExt as _, BufReader, Lines};
 use tokio::process::{Child, ChildStderr, Command};
-
-const LIMIT: Duration = Duration::from_mins(3);
 
 const AN_HOUR: [&str; 3] = [
     "--leader-elect-lease-duration=1h",
@@ -70,10 +66,8 @@ impl Fixture {
         let program = shared().await?.programs().join("kube-controller-manager");
         let mut command = self.command(program, periods).await?;
         command
-            .args([
-                "--controllers=bootstrap-signer-controller",
-                "--secure-port=0",
-            ])
+            .args(["--controllers=bootstrap-signer-controller"])
+            .arg("--secure-port=0")
             .stderr(Stdio::null());
         command.spawn().context("start a candidate of client-go's")
     }
@@ -82,14 +76,9 @@ impl Fixture {
         let mut command = Command::new(program);
         command
             .args(["--leader-elect=true", "--leader-elect-resource-name=leader"])
-            .arg(format!(
-                "--leader-elect-resource-namespace={}",
-                self.namespace
-            ))
-            .arg(format!(
-                "--kubeconfig={}",
-                shared().await?.kubeconfig().display()
-            ))
+            .args(["--leader-elect-resource-namespace", &self.namespace])
+            .arg("--kubeconfig")
+            .arg(shared().await?.kubeconfig())
             .args(periods)
             .kill_on_drop(true);
         Ok(command)
@@ -97,18 +86,18 @@ impl Fixture {
 
     /// Waits until the lease is held by a candidate of which `belongs` is true, and hands it back.
     async fn held_by(&self, who: &str, belongs: impl Fn(&str) -> bool) -> Result<LeaseSpec> {
-        eventually(&format!("{who} leads"), LIMIT, async || {
-            let spec = self
-                .leases
-                .get("leader")
-                .await?
-                .spec
-                .context("an empty lease")?;
+        eventually(&format!("{who} leads"), async || {
+            let spec = self.spec().await?;
             let holder = spec.holder_identity.clone().unwrap_or_default();
             ensure!(belongs(&holder), "the holder is {holder:?}");
             Ok(spec)
         })
         .await
+    }
+
+    async fn spec(&self) -> Result<LeaseSpec> {
+        let lease = self.leases.get("leader").await?;
+        lease.spec.context("an empty lease")
     }
 
     async fn led_by(&self, host: &str) -> Result<LeaseSpec> {
@@ -119,12 +108,8 @@ impl Fixture {
 
 impl Candidate {
     fn signal(&self, signal: Signal) -> Result<()> {
-        let id = self
-            .child
-            .id()
-            .and_then(|id| Pid::from_raw(id.cast_signed()))
-            .context("the candidate has ended")?;
-        kill_process(id, signal).context("send a signal")
+        let process = self.child.id().context("the candidate has ended")?;
+        e2e::signal(process, signal)
     }
 
     /// Waits for a log line that holds `text`.
@@ -137,7 +122,7 @@ impl Candidate {
             }
             anyhow::bail!("the candidate ended without saying {text:?}")
         };
-        tokio::time::timeout(LIMIT, search)
+        tokio::time::timeout(PATIENCE, search)
             .await
             .with_context(|| format!("waited for {text:?}"))?
     }
@@ -173,12 +158,7 @@ async fn a_leader_that_is_asked_to_end_hands_over_at_once() -> Result<()> {
         second.child.wait().await?.success(),
         "the second did not end in order"
     );
-    let left = fixture
-        .leases
-        .get("leader")
-        .await?
-        .spec
-        .context("an empty lease")?;
+    let left = fixture.spec().await?;
     let (holder, seconds) = (left.holder_identity.as_deref(), left.lease_duration_seconds);
     ensure!(
         (holder, seconds, left.lease_transitions) == (Some(""), Some(1), Some(1)),

@@ -5,17 +5,14 @@ use std::io::{BufRead as _, BufReader};
 use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::path::Path;
 use std::process::{self, Child, Command, Stdio};
-use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
-use e2e::{eventually, program};
+use e2e::{Signal, eventually, program, signal};
 use k8s_openapi::api::core::v1::Node;
 use kube::Api;
 use kube::api::ListParams;
 use sandbox::{Component, Options, Phase, Process, Record, Sandbox};
 use tokio::task::spawn_blocking;
-
-const PATIENCE: Duration = Duration::from_mins(2);
 
 fn options(subject: &str) -> Result<Options> {
     Ok(Options {
@@ -45,11 +42,9 @@ async fn node_names(sandbox: &Sandbox) -> Result<Vec<String>> {
 }
 
 async fn all_gone(processes: &[Process]) -> Result<()> {
-    eventually("all processes are gone", PATIENCE, async || {
-        let alive: Vec<_> = processes
-            .iter()
-            .filter(|process| process.is_alive())
-            .collect();
+    eventually("all processes are gone", async || {
+        let alive = processes.iter().filter(|process| process.is_alive());
+        let alive: Vec<_> = alive.collect();
         ensure!(alive.is_empty(), "still there: {alive:?}");
         Ok(())
     })
@@ -63,14 +58,8 @@ fn processes(record: &Record) -> Vec<Process> {
 /// `sandbox up --foreground`, as a process that can be killed.
 fn foreground(subject: &str) -> Result<Child> {
     Command::new(program("sandbox")?)
-        .args([
-            "up",
-            "--foreground",
-            "--nodes",
-            "1",
-            "--name",
-            &name(subject),
-        ])
+        .args(["up", "--foreground", "--nodes", "1", "--name"])
+        .arg(name(subject))
         .stderr(Stdio::piped())
         .spawn()
         .context("start `sandbox up --foreground`")
@@ -119,10 +108,8 @@ async fn components_stop_start_hang_and_come_back_from_a_crash() -> Result<()> {
         sandbox.status(Component::KubeApiserver)?.phase,
         Phase::Stopped
     );
-    assert!(
-        node_names(&sandbox).await.is_err(),
-        "the API server is down"
-    );
+    let error = node_names(&sandbox).await.unwrap_err().to_string();
+    assert!(error.contains("client error (Connect)"), "{error}");
     sandbox.stop(Component::KubeApiserver).await?;
     sandbox.start(Component::KubeApiserver).await?;
     sandbox.start(Component::KubeApiserver).await?;
@@ -138,54 +125,45 @@ async fn components_stop_start_hang_and_come_back_from_a_crash() -> Result<()> {
     let process = paused.process.context("a paused scheduler has a process")?;
     // The kernel takes a moment to stop a process that runs on another core.
     let is_stopped = async |expected: bool| {
-        eventually(
-            "the scheduler is suspended or resumed",
-            PATIENCE,
-            async || {
-                let state = process_state(process.pid)?;
-                ensure!((state == 'T') == expected, "its state is {state}");
-                Ok(())
-            },
-        )
+        eventually("the scheduler is suspended or resumed", async || {
+            let state = process_state(process.pid)?;
+            ensure!((state == 'T') == expected, "its state is {state}");
+            Ok(())
+        })
         .await
     };
     is_stopped(true).await?;
     sandbox.resume(Component::KubeScheduler).await?;
     is_stopped(false).await?;
 
-    signal(process.pid, "KILL")?;
-    eventually(
-        "the killed scheduler is started again",
-        PATIENCE,
-        async || {
-            let status = sandbox.status(Component::KubeScheduler)?;
-            ensure!(
-                status.restarts == 1 && status.phase == Phase::Running,
-                "{status:?}"
-            );
-            ensure!(
-                status
-                    .last_exit
-                    .as_deref()
-                    .is_some_and(|exit| exit.contains("SIGKILL")),
-                "{status:?}"
-            );
-            Ok(())
-        },
-    )
+    signal(process.pid, Signal::KILL)?;
+    eventually("the killed scheduler is started again", async || {
+        let status = sandbox.status(Component::KubeScheduler)?;
+        ensure!(
+            status.restarts == 1 && status.phase == Phase::Running,
+            "{status:?}"
+        );
+        ensure!(
+            status
+                .last_exit
+                .as_deref()
+                .is_some_and(|exit| exit.contains("SIGKILL")),
+            "{status:?}"
+        );
+        Ok(())
+    })
     .await?;
 
-    assert!(
-        sandbox.stop(Component::Prometheus).await.is_err(),
-        "this sandbox has none"
-    );
+    let error = sandbox.stop(Component::Prometheus).await.unwrap_err();
+    let error = format!("{error:#}");
+    assert!(error.contains("this sandbox has no prometheus"), "{error}");
     sandbox.down().await
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_killed_owner_takes_its_sandbox_along() -> Result<()> {
     let mut owner = foreground("killed")?;
-    let sandbox = eventually("the sandbox is up", PATIENCE, async || {
+    let sandbox = eventually("the sandbox is up", async || {
         Sandbox::attach(&name("killed"))
     })
     .await?;
@@ -209,7 +187,7 @@ async fn a_killed_owner_takes_its_sandbox_along() -> Result<()> {
 #[tokio::test(flavor = "multi_thread")]
 async fn an_owner_killed_half_way_up_leaves_nothing_running() -> Result<()> {
     let mut owner = foreground("early")?;
-    let record = eventually("the first components run", PATIENCE, async || {
+    let record = eventually("the first components run", async || {
         let record = Record::of(&name("early")).context("no record yet")?;
         ensure!(record.components.len() >= 2 && !record.ready, "{record:?}");
         Ok(record)
@@ -239,12 +217,11 @@ async fn a_killed_supervisor_takes_everything_along_and_the_next_up_clears_the_g
 {
     let first = up("orphan").await?;
     let processes = processes(&first.record()?);
-    signal(first.record()?.supervisor.pid, "KILL")?;
+    signal(first.record()?.supervisor.pid, Signal::KILL)?;
     all_gone(&processes).await?;
-    assert!(
-        Sandbox::attach(&name("orphan")).is_err(),
-        "a dead sandbox is not taken for a living one"
-    );
+    // A dead sandbox is not taken for a living one.
+    let error = Sandbox::attach(&name("orphan")).map(drop).unwrap_err();
+    assert!(error.to_string().contains("is up; `sandbox up"), "{error}");
     let second = up("orphan").await?;
     assert_eq!(node_names(&second).await?, ["node-0"]);
     second.down().await
@@ -261,7 +238,7 @@ async fn ctrl_c_takes_a_foreground_sandbox_down_before_it_returns() -> Result<()
     assert!(was_up);
     let sandbox = Sandbox::attach(&name("interrupted"))?;
     let processes = processes(&sandbox.record()?);
-    signal(owner.id(), "INT")?;
+    signal(owner.id(), Signal::INT)?;
     let status = spawn_blocking(move || owner.wait())
         .await?
         .context("wait for the owner")?;
@@ -278,15 +255,8 @@ async fn ctrl_c_takes_a_foreground_sandbox_down_before_it_returns() -> Result<()
 async fn a_component_that_does_not_start_is_named_with_its_log_and_nothing_stays() -> Result<()> {
     let cache = tempfile::tempdir().context("make a folder")?;
     another_etcd(e2e::shared().await?, cache.path(), "exit 1")?;
-    let mut command = Command::new(program("sandbox")?);
-    command
-        .args(["up", "--name", &name("broken")])
-        .env("XDG_CACHE_HOME", cache.path());
-    let output = spawn_blocking(move || command.output())
-        .await?
-        .context("run `sandbox up`")?;
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert!(!output.status.success(), "{said}");
+    let (success, said) = up_with(cache.path(), "broken").await?;
+    assert!(!success, "{said}");
     assert!(
         said.contains("etcd ended by itself") && said.contains("/logs"),
         "{said}"
@@ -307,18 +277,8 @@ async fn a_port_that_another_program_took_is_not_the_end() -> Result<()> {
         etcd.display()
     );
     another_etcd(built, cache.path(), &script)?;
-    let mut command = Command::new(program("sandbox")?);
-    command
-        .args(["up", "--nodes", "1", "--name", &name("taken")])
-        .env("XDG_CACHE_HOME", cache.path());
-    let output = spawn_blocking(move || command.output())
-        .await?
-        .context("run `sandbox up`")?;
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert!(
-        output.status.success() && said.contains("a port was taken"),
-        "{said}"
-    );
+    let (success, said) = up_with(cache.path(), "taken").await?;
+    assert!(success && said.contains("a port was taken"), "{said}");
     let sandbox = Sandbox::attach(&name("taken"))?;
     assert_eq!(
         node_names(&sandbox).await?,
@@ -326,6 +286,16 @@ async fn a_port_that_another_program_took_is_not_the_end() -> Result<()> {
         "it lives on without the process that brought it up"
     );
     sandbox.down().await
+}
+
+/// Success and messages of `sandbox up` with this cache folder.
+async fn up_with(cache: &Path, subject: &str) -> Result<(bool, String)> {
+    let mut command = Command::new(program("sandbox")?);
+    command.args(["up", "--nodes", "1", "--name", &name(subject)]);
+    command.env("XDG_CACHE_HOME", cache);
+    let output = spawn_blocking(move || command.output()).await?;
+    let output = output.context("run `sandbox up`")?;
+    Ok((output.status.success(), String::from_utf8(output.stderr)?))
 }
 
 /// A cache folder with the built programs, but with a shell script for etcd.
@@ -355,13 +325,4 @@ fn process_state(pid: u32) -> Result<char> {
     stat.rsplit_once(") ")
         .and_then(|(_, fields)| fields.chars().next())
         .context("no state")
-}
-
-fn signal(pid: u32, signal: &str) -> Result<()> {
-    let status = Command::new("kill")
-        .args([format!("-{signal}"), pid.to_string()])
-        .status()
-        .context("run kill")?;
-    ensure!(status.success(), "kill: {status}");
-    Ok(())
 }

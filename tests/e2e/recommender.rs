@@ -1,22 +1,24 @@
 //! The recommender, deployed from `deploy/`, against real workloads with known usage.
 
 mod crowd;
-mod deployed;
 mod ehpa;
 mod failures;
 mod feed;
 mod fixture;
 mod metrics;
 mod policies;
+mod reader;
 mod schedulable;
 mod shards;
 
 use anyhow::{Result, bail, ensure};
-use api::vpa::RecommendedContainerResources;
-use e2e::{is_established, kubectl, shared};
+use api::vpa::{RecommendedContainerResources, VerticalPodAutoscaler as Vpa};
+use e2e::deployed::{self, RECOMMENDER};
+use e2e::{create, is_established, kubectl, shared, target};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::Api;
-use kube::api::{ApiResource, DynamicObject, GroupVersionKind, Patch, PatchParams, PostParams};
+use kube::api::{ApiResource, DynamicObject, GroupVersionKind, Patch, PatchParams};
+use sandbox::Sandbox;
 use serde_json::{Value, json};
 use tokio::sync::OnceCell;
 
@@ -49,13 +51,16 @@ const NOT_PROVIDED_WITHOUT_PODS: [&str; 4] = [
     "No pods match this VPA object",
 ];
 
+/// Deploys the recommender and waits until all its replicas are ready.
+async fn deploy(sandbox: &Sandbox) -> Result<()> {
+    deployed::deploy(sandbox, "tests/e2e/recommender", RECOMMENDER.labels).await
+}
+
 /// A namespace of this test's own in the shared sandbox, where the recommender runs.
 async fn fixture(prefix: &str) -> Result<Fixture> {
     static DEPLOYED: OnceCell<()> = OnceCell::const_new();
     let sandbox = shared().await?;
-    DEPLOYED
-        .get_or_try_init(|| deployed::deploy(sandbox))
-        .await?;
+    DEPLOYED.get_or_try_init(|| deploy(sandbox)).await?;
     Fixture::new(sandbox.client().await?, prefix).await
 }
 
@@ -66,38 +71,26 @@ async fn shared_room() -> Result<Fixture> {
     let make = async || {
         let fixture = fixture("shop").await?;
         fixture.deploy("web", 3, "240m", "300Mi").await?;
-        anyhow::Ok(fixture.namespace)
+        anyhow::Ok(fixture.namespace.clone())
     };
     let namespace = NAMESPACE.get_or_try_init(make).await?;
     Ok(Fixture::of(shared().await?.client().await?, namespace))
 }
 
-fn deployment(name: &str) -> (&str, &str, &str) {
-    ("apps/v1", "Deployment", name)
-}
-
 #[tokio::test]
 async fn a_workload_gets_what_the_formulas_make_of_its_usage() -> Result<()> {
     let fixture = shared_room().await?;
-    fixture
-        .autoscale(
-            "sized",
-            deployment("web"),
-            &json!({"updatePolicy": {"updateMode": "Off"}}),
-        )
-        .await?;
+    let off = json!({"updatePolicy": {"updateMode": "Off"}});
+    fixture.autoscale_with("sized", "web", off).await?;
     // The first sample alone gives no confidence, and so an upper bound without limit.
+    let is_confident = |object: &Value| {
+        let container = first_container(object);
+        container["target"]["cpu"] == CPU_OF_240M
+            && container["upperBound"]["cpu"] != "100G"
+            && conditions(object) == [PROVIDED]
+    };
     let object = fixture
-        .object_when(
-            "sized",
-            "the target rests on more than one sample",
-            |object| {
-                let container = first_container(object);
-                let is_confident = container["target"]["cpu"] == CPU_OF_240M
-                    && container["upperBound"]["cpu"] != "100G";
-                is_confident && conditions(object) == [PROVIDED]
-            },
-        )
+        .when::<Vpa>("sized", "it rests on more than one sample", is_confident)
         .await?;
 
     let container = first_container(&object);
@@ -111,15 +104,8 @@ async fn a_workload_gets_what_the_formulas_make_of_its_usage() -> Result<()> {
     assert!(object["status"]["conditions"][0]["lastTransitionTime"].is_string());
     assert_eq!(object["status"]["observedGeneration"], 1);
 
-    let row = kubectl(&[
-        "-n",
-        &fixture.namespace,
-        "get",
-        "vpa",
-        "sized",
-        "--no-headers",
-    ])
-    .await?;
+    let get = format!("-n {} get vpa sized --no-headers", fixture.namespace);
+    let row = kubectl(&get).await?;
     let columns: Vec<&str> = row.split_whitespace().take(5).collect();
     assert_eq!(
         columns,
@@ -132,21 +118,12 @@ async fn a_workload_gets_what_the_formulas_make_of_its_usage() -> Result<()> {
 /// All samples are alike, so both bounds are the target times a factor of the confidence alone: 1 +
 /// 1/c above and (1 + 0.001/c)^-2 below, which is not below the minimum of 250Mi.
 fn bounds_follow_from_one_confidence(container: &Value) -> Result<()> {
-    let RecommendedContainerResources {
-        lower_bound,
-        target,
-        upper_bound,
-        ..
-    } = serde_json::from_value(container.clone())?;
-    let memory = (lower_bound.memory(), target.memory(), upper_bound.memory());
-    let (Some(lower), Some(middle), Some(upper)) = memory else {
+    let it: RecommendedContainerResources = serde_json::from_value(container.clone())?;
+    let memory = [&it.lower_bound, &it.target, &it.upper_bound].map(model::ResourceList::memory);
+    let [Some(lower), Some(middle), Some(upper)] = memory else {
         bail!("no memory in {container}")
     };
-    let (lower, middle, upper) = (
-        lower.bytes() as f64,
-        middle.bytes() as f64,
-        upper.bytes() as f64,
-    );
+    let [lower, middle, upper] = [lower, middle, upper].map(|memory| memory.bytes() as f64);
     let confidence: f64 = (upper / middle - 1.0).recip();
     ensure!(
         confidence > 0.0 && confidence < 1.0,
@@ -157,7 +134,7 @@ fn bounds_follow_from_one_confidence(container: &Value) -> Result<()> {
         (lower - expected).abs() < 2.0 + expected * 1e-6,
         "lower bound {lower}, expected {expected}"
     );
-    let (Some(middle), Some(upper)) = (target.cpu(), upper_bound.cpu()) else {
+    let (Some(middle), Some(upper)) = (it.target.cpu(), it.upper_bound.cpu()) else {
         bail!("no CPU in {container}")
     };
     let expected = middle.millicores() as f64 * (1.0 + confidence.recip());
@@ -184,18 +161,15 @@ async fn targets_that_cannot_be_used_are_reported_as_upstream_does() -> Result<(
     );
     let unknown_kind = "Cannot read targetRef. Reason: unhandled targetRef example.com/v1 / Nothing / x, last error no \
                         matches for kind \"Nothing\" in group \"example.com\"";
-    fixture
-        .autoscale("idle", deployment("idle"), &json!({}))
-        .await?;
-    fixture
-        .autoscale("missing", deployment("gone"), &json!({}))
-        .await?;
-    fixture
-        .autoscale("child", ("apps/v1", "ReplicaSet", &child), &json!({}))
-        .await?;
-    fixture
-        .autoscale("unknown", ("example.com/v1", "Nothing", "x"), &json!({}))
-        .await?;
+    fixture.autoscale("idle", "idle").await?;
+    fixture.autoscale("missing", "gone").await?;
+    let nothing = json!({"apiVersion": "example.com/v1", "kind": "Nothing", "name": "x"});
+    for (name, target) in [
+        ("child", target("ReplicaSet", &child)),
+        ("unknown", nothing),
+    ] {
+        fixture.autoscale_any(name, &target, json!({})).await?;
+    }
     for (name, message) in [
         ("missing", missing.as_str()),
         ("child", &not_topmost),
@@ -214,9 +188,7 @@ async fn targets_that_cannot_be_used_are_reported_as_upstream_does() -> Result<(
 #[tokio::test]
 async fn a_target_that_comes_to_life_is_taken_up() -> Result<()> {
     let fixture = fixture("later").await?;
-    fixture
-        .autoscale("web", deployment("web"), &json!({}))
-        .await?;
+    fixture.autoscale("web", "web").await?;
     let missing = format!(
         "Cannot read targetRef. Reason: Deployment {}/web does not exist",
         fixture.namespace
@@ -227,10 +199,8 @@ async fn a_target_that_comes_to_life_is_taken_up() -> Result<()> {
         .await?;
     fixture.deploy("web", 1, "240m", "300Mi").await?;
     fixture.await_conditions("web", &[PROVIDED]).await?;
-    fixture
-        .object_with_target("web", "cpu", CPU_OF_240M)
-        .await
-        .map(drop)
+    fixture.targets("web", "cpu", CPU_OF_240M).await?;
+    Ok(())
 }
 
 #[tokio::test]
@@ -239,16 +209,12 @@ async fn two_objects_on_one_target_are_both_served_and_a_broken_third_stops_neit
     let fixture = shared_room().await?;
     // The definition accepts this: it matches the pattern of quantities, but is no quantity.
     let broken = json!({"resourcePolicy": {"containerPolicies": [{"containerName": "*", "minAllowed": {"cpu": "1e1.5"}}]}});
-    fixture
-        .autoscale("broken", deployment("web"), &broken)
-        .await?;
+    fixture.autoscale_with("broken", "web", broken).await?;
     for name in ["first", "second"] {
-        fixture
-            .autoscale(name, deployment("web"), &json!({}))
-            .await?;
+        fixture.autoscale(name, "web").await?;
     }
     for name in ["first", "second"] {
-        fixture.object_with_target(name, "cpu", CPU_OF_240M).await?;
+        fixture.targets(name, "cpu", CPU_OF_240M).await?;
         fixture.await_conditions(name, &[PROVIDED]).await?;
     }
     Ok(())
@@ -257,31 +223,20 @@ async fn two_objects_on_one_target_are_both_served_and_a_broken_third_stops_neit
 #[tokio::test]
 async fn a_changed_policy_is_taken_up_with_its_generation() -> Result<()> {
     let fixture = shared_room().await?;
-    fixture
-        .autoscale("policy", deployment("web"), &json!({}))
-        .await?;
-    fixture
-        .object_with_target("policy", "cpu", CPU_OF_240M)
-        .await?;
+    fixture.autoscale("policy", "web").await?;
+    fixture.targets("policy", "cpu", CPU_OF_240M).await?;
     let policy = json!({"containerName": "app", "maxAllowed": {"cpu": "100m"}, "minAllowed": {"memory": "1Gi"}});
-    fixture
-        .change_autoscaler(
-            "policy",
-            &json!({"resourcePolicy": {"containerPolicies": [policy]}}),
-        )
-        .await?;
-    let object = fixture.object_with_target("policy", "cpu", "100m").await?;
+    let change = |policy| json!({"spec": {"resourcePolicy": {"containerPolicies": [policy]}}});
+    fixture.patch::<Vpa>("policy", change(policy)).await?;
+    let object = fixture.targets("policy", "cpu", "100m").await?;
     assert_eq!(first_container(&object)["target"]["memory"], "1Gi");
     assert_eq!(
         first_container(&object)["uncappedTarget"],
         json!({"cpu": CPU_OF_240M, "memory": MEMORY_OF_300MI})
     );
     assert_eq!(object["status"]["observedGeneration"], 2);
-    fixture.change_autoscaler(
-        "policy",
-        &json!({"resourcePolicy": {"containerPolicies": [{"containerName": "*", "mode": "Off"}]}}),
-    )
-    .await?;
+    let off = json!({"containerName": "*", "mode": "Off"});
+    fixture.patch::<Vpa>("policy", change(off)).await?;
     fixture
         .await_conditions("policy", &[["RecommendationProvided", "False", "", ""]])
         .await
@@ -294,22 +249,17 @@ async fn objects_of_another_recommender_are_left_alone() -> Result<()> {
         ("named", json!([{"name": "another"}])),
         ("unnamed", json!([])),
     ] {
-        fixture
-            .autoscale(
-                name,
-                deployment("web"),
-                &json!({"recommenders": recommenders}),
-            )
-            .await?;
+        let extra = json!({"recommenders": recommenders});
+        fixture.autoscale_with(name, "web", extra).await?;
     }
-    fixture
-        .autoscale("ours", deployment("web"), &json!({}))
-        .await?;
-    fixture
-        .object_with_target("ours", "cpu", CPU_OF_240M)
-        .await?;
+    fixture.autoscale("ours", "web").await?;
+    fixture.targets("ours", "cpu", CPU_OF_240M).await?;
     for name in ["named", "unnamed"] {
-        assert_eq!(fixture.object(name).await?["status"], Value::Null, "{name}");
+        assert_eq!(
+            fixture.get::<Vpa>(name).await?["status"],
+            Value::Null,
+            "{name}"
+        );
     }
     Ok(())
 }
@@ -318,40 +268,28 @@ async fn objects_of_another_recommender_are_left_alone() -> Result<()> {
 async fn an_oom_kill_raises_memory() -> Result<()> {
     let fixture = fixture("oom").await?;
     fixture.deploy("web", 1, "240m", "300Mi").await?;
-    fixture
-        .autoscale("web", deployment("web"), &json!({}))
-        .await?;
-    fixture
-        .object_with_target("web", "memory", MEMORY_OF_300MI)
-        .await?;
+    fixture.autoscale("web", "web").await?;
+    fixture.targets("web", "memory", MEMORY_OF_300MI).await?;
     fixture
         .annotate_pods("web", &json!({"sandbox.plimsoll.dev/oom-kills": "1"}))
         .await?;
     // More than the request and the usage of 300Mi by 100Mi, which is more than a fifth.
-    fixture
-        .object_with_target("web", "memory", MEMORY_OF_400MI)
-        .await
-        .map(drop)
+    fixture.targets("web", "memory", MEMORY_OF_400MI).await?;
+    Ok(())
 }
 
 #[tokio::test]
 async fn an_eviction_under_memory_pressure_raises_memory() -> Result<()> {
     let fixture = fixture("evicted").await?;
     fixture.deploy("web", 1, "240m", "300Mi").await?;
-    fixture
-        .autoscale("web", deployment("web"), &json!({}))
-        .await?;
-    fixture
-        .object_with_target("web", "memory", MEMORY_OF_300MI)
-        .await?;
+    fixture.autoscale("web", "web").await?;
+    fixture.targets("web", "memory", MEMORY_OF_300MI).await?;
     fixture
         .report_eviction("web", "app,side", "800Mi,1Gi")
         .await?;
     // A fifth more than the usage of 800Mi.
-    fixture
-        .object_with_target("web", "memory", MEMORY_OF_960MI)
-        .await
-        .map(drop)
+    fixture.targets("web", "memory", MEMORY_OF_960MI).await?;
+    Ok(())
 }
 
 #[tokio::test]
@@ -360,13 +298,13 @@ async fn a_target_of_any_kind_with_a_scale_is_followed() -> Result<()> {
     let kind = scalable_kind(&fixture).await?;
     let webs: Api<DynamicObject> =
         Api::namespaced_with(fixture.client.clone(), &fixture.namespace, &kind);
-    let web = json!({
-        "apiVersion": kind.api_version, "kind": kind.kind, "metadata": {"name": "mute"}, "spec": {"replicas": 1},
-    });
-    webs.create(&PostParams::default(), &serde_json::from_value(web)?)
-        .await?;
-    let target = (kind.api_version.as_str(), kind.kind.as_str(), "mute");
-    fixture.autoscale("mute", target, &json!({})).await?;
+    let web = |name| json!({"apiVersion": kind.api_version, "kind": kind.kind, "metadata": {"name": name}, "spec": {"replicas": 1}});
+    let autoscale = async |name| {
+        let target = json!({"apiVersion": kind.api_version, "kind": kind.kind, "name": name});
+        fixture.autoscale_any(name, &target, json!({})).await
+    };
+    create(&webs, web("mute")).await?;
+    autoscale("mute").await?;
     let message = format!(
         "Cannot read targetRef. Reason: unhandled targetRef {} / {} / mute, last error resource {}/mute has an empty \
          selector for scale sub-resource",
@@ -378,24 +316,12 @@ async fn a_target_of_any_kind_with_a_scale_is_followed() -> Result<()> {
         .await?;
 
     // Answers are kept for minutes, so the object with a selector is another one.
-    let whole = json!({
-        "apiVersion": kind.api_version, "kind": kind.kind, "metadata": {"name": "whole"}, "spec": {"replicas": 1},
-    });
-    webs.create(&PostParams::default(), &serde_json::from_value(whole)?)
-        .await?;
+    create(&webs, web("whole")).await?;
     let selector = Patch::Merge(json!({"status": {"replicas": 1, "selector": "app in (web)"}}));
     webs.patch_status("whole", &PatchParams::default(), &selector)
         .await?;
-    fixture
-        .autoscale(
-            "whole",
-            (&kind.api_version, &kind.kind, "whole"),
-            &json!({}),
-        )
-        .await?;
-    fixture
-        .object_with_target("whole", "cpu", CPU_OF_240M)
-        .await?;
+    autoscale("whole").await?;
+    fixture.targets("whole", "cpu", CPU_OF_240M).await?;
     fixture.await_conditions("whole", &[PROVIDED]).await
 }
 
@@ -425,9 +351,7 @@ async fn scalable_kind(fixture: &Fixture) -> Result<ApiResource> {
         },
     });
     let definitions: Api<CustomResourceDefinition> = Api::all(fixture.client.clone());
-    definitions
-        .create(&PostParams::default(), &serde_json::from_value(definition)?)
-        .await?;
+    create(&definitions, definition).await?;
     is_established(&definitions, &name).await?;
     Ok(kind)
 }

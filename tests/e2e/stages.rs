@@ -1,65 +1,52 @@
 //! Simulated work of a kubelet: resizes and their refusal, OOM kills, crash loops, and usage.
 
 use std::collections::BTreeMap;
-use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
-use e2e::{eventually, follow, namespace, shared};
+use e2e::{Namespace, PATIENCE, eventually, follow, is_ready, requests, shared, workload};
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::{ContainerStatus, Pod, PodCondition};
-use kube::api::{ListParams, Patch, PatchParams, PostParams};
+use kube::api::{Patch, PatchParams};
 use kube::runtime::watcher::Event;
-use kube::{Api, Client, ResourceExt as _};
+use kube::{Api, ResourceExt as _};
 use sandbox::{Columns, Play, Trace};
 use serde_json::{Value, json};
 use tokio::sync::watch;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
-const PATIENCE: Duration = Duration::from_mins(2);
-/// Two rounds of metrics-server, and some air.
-const METRICS_PATIENCE: Duration = Duration::from_mins(3);
-
 /// A running pod of its own namespace.
-struct Subject {
-    client: Client,
-    pods: Api<Pod>,
-    namespace: String,
-}
+struct Subject(Namespace);
 
 impl Subject {
     async fn new(prefix: &str, annotations: Value) -> Result<Self> {
         let client = shared().await?.client().await?;
-        let namespace = namespace(&client, prefix).await?;
-        let pods = Api::<Pod>::namespaced(client.clone(), &namespace);
-        let subject = Self {
-            client,
-            pods,
-            namespace,
-        };
-        let pod: Pod = serde_json::from_value(json!({
+        let subject = Self(Namespace::new(client, prefix).await?);
+        let pod = json!({
             "metadata": {"name": "subject", "annotations": annotations, "labels": {"app": "subject"}},
             "spec": {"containers": [
-                {"name": "first", "image": "registry.example/first", "resources": resources("100m", "100Mi")},
+                {"name": "first", "image": "registry.example/first", "resources": requests("100m", "100Mi")},
                 {"name": "second", "image": "registry.example/second"},
             ]},
-        }))?;
+        });
         // A new namespace has no service account for its pods yet.
-        eventually("the pod is created", PATIENCE, async || {
-            Ok(subject.pods.create(&PostParams::default(), &pod).await?)
-        })
-        .await?;
-        subject
-            .until("the pod is ready", |pod| {
-                condition(pod, "Ready").is_some_and(|ready| ready.status == "True")
-            })
-            .await?;
+        let make = async || Ok(subject.0.create::<Pod>(pod.clone()).await?);
+        eventually("the pod is created", make).await?;
+        subject.until("the pod is ready", is_ready).await?;
         Ok(subject)
     }
 
+    fn pods(&self) -> Api<Pod> {
+        self.0.typed()
+    }
+
+    async fn now(&self) -> kube::Result<Pod> {
+        self.pods().get("subject").await
+    }
+
     async fn until(&self, what: &str, holds: impl Fn(&Pod) -> bool) -> Result<Pod> {
-        eventually(what, PATIENCE, async || {
-            let pod = self.pods.get("subject").await?;
+        eventually(what, async || {
+            let pod = self.now().await?;
             ensure!(holds(&pod), "{:?}", pod.status);
             Ok(pod)
         })
@@ -67,48 +54,29 @@ impl Subject {
     }
 
     async fn annotate(&self, annotations: Value) -> Result<()> {
-        let patch = json!({"metadata": {"annotations": annotations}});
-        self.pods
-            .patch("subject", &PatchParams::default(), &Patch::Merge(patch))
-            .await?;
+        self.0.annotate_pods("subject", &annotations).await?;
         Ok(())
     }
 
     async fn resize(&self, cpu: &str, memory: &str) -> Result<()> {
-        let patch = json!({"spec": {"containers": [{"name": "first", "resources": resources(cpu, memory)}]}});
-        self.pods
-            .patch_subresource(
-                "resize",
-                "subject",
-                &PatchParams::default(),
-                &Patch::Strategic(patch),
-            )
+        let container = json!({"name": "first", "resources": requests(cpu, memory)});
+        let patch = Patch::Strategic(json!({"spec": {"containers": [container]}}));
+        self.pods()
+            .patch_subresource("resize", "subject", &PatchParams::default(), &patch)
             .await?;
         Ok(())
     }
 }
 
-fn resources(cpu: &str, memory: &str) -> Value {
-    json!({"requests": {"cpu": cpu, "memory": memory}})
-}
-
 fn container<'a>(pod: &'a Pod, name: &str) -> &'a ContainerStatus {
-    let statuses = pod
-        .status
-        .as_ref()
-        .and_then(|status| status.container_statuses.as_ref());
-    statuses
-        .and_then(|statuses| statuses.iter().find(|status| status.name == name))
-        .expect("every container has a status")
+    let statuses = pod.status.iter().flat_map(|it| &it.container_statuses);
+    let mut own = statuses.flatten().filter(|status| status.name == name);
+    own.next().expect("every container has a status")
 }
 
-fn condition<'a>(pod: &'a Pod, kind: &str) -> Option<&'a PodCondition> {
-    pod.status
-        .as_ref()?
-        .conditions
-        .as_ref()?
-        .iter()
-        .find(|condition| condition.type_ == kind)
+fn pending(pod: &Pod) -> Option<&PodCondition> {
+    let conditions = pod.status.as_ref()?.conditions.as_ref()?;
+    conditions.iter().find(|it| it.type_ == "PodResizePending")
 }
 
 /// CPU and memory request that the first container really has.
@@ -133,7 +101,7 @@ fn request(cpu: &str, memory: &str) -> (String, String) {
 #[tokio::test]
 async fn a_resize_is_visible_in_the_status_and_touches_nothing_else() -> Result<()> {
     let subject = Subject::new("resize", json!({})).await?;
-    let before = subject.pods.get("subject").await?;
+    let before = subject.now().await?;
     assert_eq!(actual(&before), request("100m", "100Mi"));
     subject.resize("250m", "300Mi").await?;
     let is_observed = |pod: &Pod| {
@@ -160,7 +128,7 @@ async fn a_refused_resize_says_deferred_or_infeasible_until_it_is_let_through() 
         Subject::new("refuse", json!({"sandbox.plimsoll.dev/resize": "Deferred"})).await?;
     subject.resize("250m", "300Mi").await?;
     let refused = |pod: &Pod, reason: &str| {
-        condition(pod, "PodResizePending").is_some_and(|pending| {
+        pending(pod).is_some_and(|pending| {
             let current = pending.observed_generation == pod.metadata.generation;
             current && pending.status == "True" && pending.reason.as_deref() == Some(reason)
         })
@@ -184,7 +152,7 @@ async fn a_refused_resize_says_deferred_or_infeasible_until_it_is_let_through() 
             actual(pod) == request("250m", "300Mi")
         })
         .await?;
-    assert!(condition(&done, "PodResizePending").is_none());
+    assert!(pending(&done).is_none());
     Ok(())
 }
 
@@ -194,15 +162,11 @@ async fn a_resize_taken_back_is_no_longer_pending() -> Result<()> {
         Subject::new("undo", json!({"sandbox.plimsoll.dev/resize": "Infeasible"})).await?;
     subject.resize("250m", "300Mi").await?;
     subject
-        .until("the resize is refused", |pod| {
-            condition(pod, "PodResizePending").is_some()
-        })
+        .until("the resize is refused", |pod| pending(pod).is_some())
         .await?;
     subject.resize("100m", "100Mi").await?;
     subject
-        .until("nothing is pending", |pod| {
-            condition(pod, "PodResizePending").is_none()
-        })
+        .until("nothing is pending", |pod| pending(pod).is_none())
         .await
         .map(drop)
 }
@@ -230,7 +194,7 @@ async fn an_oom_kill_has_its_three_steps_and_spares_the_other_container() -> Res
     let annotations = json!({"sandbox.plimsoll.dev/back-off": "500ms", "sandbox.plimsoll.dev/container": "first"});
     let subject = Subject::new("oom", annotations).await?;
     let (sender, mut seen) = watch::channel(Vec::new());
-    let _watch = follow(subject.pods.clone(), move |event| {
+    let _watch = follow(subject.pods(), move |event| {
         if let Event::InitApply(pod) | Event::Apply(pod) = event {
             sender.send_modify(|steps| {
                 steps.push((step(&pod), container(&pod, "second").restart_count));
@@ -281,7 +245,7 @@ async fn an_oom_kill_has_its_three_steps_and_spares_the_other_container() -> Res
         end,
     ];
     assert_eq!(steps, expected);
-    let last = container(&subject.pods.get("subject").await?, "first")
+    let last = container(&subject.now().await?, "first")
         .last_state
         .clone()
         .unwrap_or_default();
@@ -314,21 +278,13 @@ async fn a_crash_loop_goes_on_until_its_annotation_is_removed() -> Result<()> {
     subject
         .annotate(json!({"sandbox.plimsoll.dev/crash-loop": null}))
         .await?;
-    subject
-        .until("it runs", |pod| {
-            condition(pod, "Ready").is_some_and(|ready| ready.status == "True")
-        })
-        .await
-        .map(drop)
+    subject.until("it runs", is_ready).await.map(drop)
 }
 
 /// Usage of each container by metrics.k8s.io, in millicores and bytes.
-async fn usage(
-    client: &Client,
-    namespace: &str,
-    pod: &str,
-) -> Result<BTreeMap<String, (f64, f64)>> {
-    let path = format!("/apis/metrics.k8s.io/v1beta1/namespaces/{namespace}/pods/{pod}");
+async fn usage(namespace: &Namespace) -> Result<BTreeMap<String, (f64, f64)>> {
+    let (client, namespace) = (&namespace.client, &namespace.namespace);
+    let path = format!("/apis/metrics.k8s.io/v1beta1/namespaces/{namespace}/pods/subject");
     let metrics: Value = client
         .request(http::Request::get(path).body(Vec::new())?)
         .await?;
@@ -356,88 +312,55 @@ async fn usage(
 
 #[tokio::test]
 async fn metrics_follow_the_annotations() -> Result<()> {
-    let annotations =
-        json!({"kwok.x-k8s.io/usage-cpu": "250m", "kwok.x-k8s.io/usage-memory": "300Mi"});
-    let subject = Subject::new("usage", annotations).await?;
+    let subject = Subject::new("usage", e2e::usage("250m", "300Mi")).await?;
     let shows = async |millicores: f64, bytes: f64| {
-        eventually(
-            "metrics.k8s.io shows the usage",
-            METRICS_PATIENCE,
-            async || {
-                let usage = usage(&subject.client, &subject.namespace, "subject").await?;
-                ensure!(usage.len() == 2, "{usage:?}");
-                // CPU is a rate between two rounds, whose times are taken a little apart from the
-                // values.
-                let fits = |(cpu, memory): &(f64, f64)| {
-                    (cpu / millicores - 1.0).abs() < 0.05 && (memory - bytes).abs() < 1.0
-                };
-                ensure!(usage.values().all(fits), "{usage:?}");
-                Ok(())
-            },
-        )
+        eventually("metrics.k8s.io shows the usage", async || {
+            let usage = usage(&subject.0).await?;
+            ensure!(usage.len() == 2, "{usage:?}");
+            // CPU is a rate between two rounds, whose times are taken a little apart from the
+            // values.
+            let fits = |(cpu, memory): &(f64, f64)| {
+                (cpu / millicores - 1.0).abs() < 0.05 && (memory - bytes).abs() < 1.0
+            };
+            ensure!(usage.values().all(fits), "{usage:?}");
+            Ok(())
+        })
         .await
     };
     shows(250.0, 314_572_800.0).await?;
-    subject
-        .annotate(
-            json!({"kwok.x-k8s.io/usage-cpu": "900m", "kwok.x-k8s.io/usage-memory": "1234567"}),
-        )
-        .await?;
+    subject.annotate(e2e::usage("900m", "1234567")).await?;
     shows(900.0, 1_234_567.0).await
 }
 
 #[tokio::test]
 async fn a_trace_drives_the_pods_of_its_workload_and_those_that_come_later() -> Result<()> {
     let client = shared().await?.client().await?;
-    let namespace = namespace(&client, "play").await?;
-    let deployments = Api::<Deployment>::namespaced(client.clone(), &namespace);
-    let pods = Api::<Pod>::namespaced(client.clone(), &namespace);
-    let labels = json!({"app": "web"});
-    let deployment: Deployment = serde_json::from_value(json!({
-        "metadata": {"name": "web"},
-        "spec": {
-            "replicas": 2,
-            "selector": {"matchLabels": labels},
-            "template": {
-                "metadata": {"labels": labels},
-                "spec": {"containers": [{"name": "web", "image": "registry.example/web"}]},
-            },
-        },
-    }))?;
-    deployments
-        .create(&PostParams::default(), &deployment)
-        .await?;
+    let namespace = Namespace::new(client.clone(), "play").await?;
+    let deployment = workload("web", 2, &json!({}), &json!({}));
+    namespace.create::<Deployment>(deployment).await?;
     // Its last value holds for minutes, so that also a busy machine comes to it.
     let text = "unix_seconds,cpu_millicores,memory_mib\n0,100,200\n1000,150,\n2000,300,400\n300000,300,400\n";
     let trace = Trace::parse(text, &Columns::default())?;
     let play = Play {
         trace,
         target: "deployment/web".parse()?,
-        namespace,
+        namespace: namespace.namespace.clone(),
         speed: 1000.0,
         repeat: false,
     };
     let all_say = async |count: usize, cpu: &str, memory: &str| {
+        let expected = e2e::usage(cpu, memory);
         eventually(
             &format!("{count} pods say {cpu} and {memory}"),
-            PATIENCE,
             async || {
-                let found = pods.list(&ListParams::default()).await?;
-                let says = |pod: &Pod, key: &str, value: &str| {
-                    pod.annotations()
-                        .get(key)
-                        .is_some_and(|found| found == value)
+                let found = namespace.pods_of("web").await?;
+                let says = |pod: &&Pod| {
+                    let annotations = pod.annotations();
+                    let mut expected = expected.as_object().into_iter().flatten();
+                    expected.all(|(key, value)| annotations.get(key).is_some_and(|it| value == it))
                 };
-                let fits = |pod: &&Pod| {
-                    says(pod, "kwok.x-k8s.io/usage-cpu", cpu)
-                        && says(pod, "kwok.x-k8s.io/usage-memory", memory)
-                };
-                let saying = found.items.iter().filter(fits).count();
-                ensure!(
-                    saying == count && found.items.len() == count,
-                    "{saying} of {}",
-                    found.items.len()
-                );
+                let (saying, all) = (found.iter().filter(says).count(), found.len());
+                ensure!(saying == count && all == count, "{saying} of {all}");
                 Ok(())
             },
         )
@@ -456,20 +379,13 @@ async fn a_trace_drives_the_pods_of_its_workload_and_those_that_come_later() -> 
     until_all_say(play.clone(), 2, "300m", "400Mi").await?;
 
     let scaled = json!({"spec": {"replicas": 3}});
-    deployments
-        .patch("web", &PatchParams::default(), &Patch::Merge(scaled))
-        .await?;
-    until_all_say(
-        Play {
-            repeat: true,
-            speed: 0.001,
-            ..play.clone()
-        },
-        3,
-        "100m",
-        "200Mi",
-    )
-    .await?;
+    namespace.patch::<Deployment>("web", scaled).await?;
+    let again = Play {
+        repeat: true,
+        speed: 0.001,
+        ..play.clone()
+    };
+    until_all_say(again, 3, "100m", "200Mi").await?;
 
     // It ends with its trace.
     let over = Play { speed: 1e9, ..play };

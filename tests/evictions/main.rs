@@ -16,10 +16,10 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail, ensure};
 use e2e::deployed::{
-    Replica, UPDATER, UPDATER_PORT, deploy_these, leader_with, metric, process, replicas_of, scrape,
+    Replica, SYSTEM, UPDATER, WEBHOOK, deploy, leader, metric, process, replicas, scrape,
 };
 use e2e::measuring::{exit_code, in_sandbox, vpas};
-use e2e::{apply, eventually, kubectl_in, load, program};
+use e2e::{apply, eventually_within, kubectl_in, load, program};
 use sandbox::{Options, Sandbox};
 use tokio::time::{Instant, timeout};
 
@@ -27,9 +27,7 @@ const DEFAULT_VPAS: usize = 1_000;
 /// A node of the sandbox takes 1,000 pods.
 const PODS_PER_NODE: usize = 900;
 const PATIENCE: Duration = Duration::from_mins(10);
-const WEBHOOK: &str = "app.kubernetes.io/name=webhook";
-const WEBHOOK_PORT: u16 = 8944;
-const STOP: [&str; 3] = ["-n", "plimsoll-system", "plimsoll-stop"];
+const STOP: &str = "plimsoll-stop";
 
 #[tokio::main]
 async fn main() -> ExitCode {
@@ -51,14 +49,13 @@ async fn run() -> Result<()> {
 
 async fn measure(sandbox: &Sandbox, vpas: usize) -> Result<()> {
     apply(sandbox, "deploy/crds").await?;
-    for labels in [UPDATER, WEBHOOK] {
-        deploy_these(sandbox, "tests/evictions", labels).await?;
+    for program in [UPDATER, WEBHOOK] {
+        deploy(sandbox, "tests/evictions", program.labels).await?;
     }
-    let [option, namespace, name] = STOP;
-    kubectl_in(sandbox, &[option, namespace, "create", "configmap", name]).await?;
+    kubectl_in(sandbox, &format!("-n {SYSTEM} create configmap {STOP}")).await?;
     let client = sandbox.client().await?;
-    let updater = leader_with(&client, UPDATER, UPDATER_PORT).await?;
-    let Some(webhook) = replicas_of(&client, WEBHOOK, WEBHOOK_PORT).await?.pop() else {
+    let updater = leader(&client, UPDATER).await?;
+    let Some(webhook) = replicas(&client, WEBHOOK).await?.pop() else {
         bail!("no webhook")
     };
     let pods = vpas * population::REPLICAS;
@@ -68,7 +65,7 @@ async fn measure(sandbox: &Sandbox, vpas: usize) -> Result<()> {
         "  {vpas} VPA objects and {pods} pods after {:.0} s",
         started.elapsed().as_secs_f64()
     );
-    eventually("only the switch holds the updater", PATIENCE, async || {
+    eventually_within(PATIENCE, "only the switch holds the updater", async || {
         let metrics = scrape(&updater).await?;
         ensure!(
             metrics.contains("vpa_updater_held{reason=\"stopped\"} 1"),
@@ -85,7 +82,7 @@ async fn measure(sandbox: &Sandbox, vpas: usize) -> Result<()> {
     ];
     let before = load::processor_seconds(sandbox, &processes)?;
     let started = Instant::now();
-    kubectl_in(sandbox, &[option, namespace, "delete", "configmap", name]).await?;
+    kubectl_in(sandbox, &format!("-n {SYSTEM} delete configmap {STOP}")).await?;
     timeout(PATIENCE, population.evicted(pods / 2))
         .await
         .context("half are evicted")??;
@@ -99,7 +96,7 @@ async fn measure(sandbox: &Sandbox, vpas: usize) -> Result<()> {
         .context("all are replaced")??;
     let renewed = started.elapsed().as_secs_f64();
     let after = load::processor_seconds(sandbox, &processes)?;
-    eventually("the updater has nothing left to do", PATIENCE, async || {
+    eventually_within(PATIENCE, "the updater has nothing left to do", async || {
         let left = metric(&updater, "vpa_updater_acts_in_flight").await?
             + metric(&updater, "vpa_updater_acts_waiting").await?;
         ensure!(left == 0.0, "{left} acts are left");
@@ -142,14 +139,7 @@ async fn measure_by_hand(
 ) -> Result<()> {
     kubectl_in(
         sandbox,
-        &[
-            "-n",
-            "plimsoll-system",
-            "scale",
-            "deployment",
-            "plimsoll-updater",
-            "--replicas=0",
-        ],
+        "-n plimsoll-system scale deployment plimsoll-updater --replicas=0",
     )
     .await?;
     let by_hand = by_hand::evict_all(client, population, PATIENCE)

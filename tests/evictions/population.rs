@@ -5,12 +5,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use anyhow::{Context as _, Result};
-use api::vpa::VerticalPodAutoscaler;
-use e2e::{Follow, follow, namespace};
+use api::vpa::VerticalPodAutoscaler as Vpa;
+use e2e::{Follow, Namespace, follow, is_available, namespace, requests, target, workload};
 use futures::{StreamExt as _, TryStreamExt as _, stream};
 use k8s_openapi::api::apps::v1::ReplicaSet;
 use k8s_openapi::api::core::v1::Pod;
-use kube::api::{Patch, PatchParams, PostParams};
 use kube::runtime::watcher::Event;
 use kube::{Api, Client, ResourceExt as _};
 use serde_json::json;
@@ -52,7 +51,7 @@ struct Seen {
 /// Creates `count` workloads and waits until their pods run.
 pub(crate) async fn make(client: &Client, workloads: usize) -> Result<Population> {
     let namespace = namespace(client, "benchmark").await?;
-    let sets: Api<ReplicaSet> = Api::namespaced(client.clone(), &namespace);
+    let own = Namespace::of(client.clone(), &namespace);
     let (sender, mut seen) = watch::channel(Seen::default());
     let noted = sender.clone();
     let following = follow(
@@ -67,27 +66,10 @@ pub(crate) async fn make(client: &Client, workloads: usize) -> Result<Population
     let names: Vec<String> = (0..workloads)
         .map(|number| format!("workload-{number}"))
         .collect();
-    let made = stream::iter(&names).map(|name| {
-        let sets = sets.clone();
-        async move {
-            let object = json!({
-                "metadata": {"name": name},
-                "spec": {
-                    "replicas": REPLICAS,
-                    "selector": {"matchLabels": {"app": name}},
-                    "template": {
-                        "metadata": {"labels": {"app": name}},
-                        "spec": {"containers": [{
-                            "name": "app", "image": "registry.example.com/app",
-                            "resources": {"requests": {"cpu": "10m", "memory": "10Mi"}},
-                        }]},
-                    },
-                },
-            });
-            sets.create(&PostParams::default(), &serde_json::from_value(object)?)
-                .await?;
-            anyhow::Ok(())
-        }
+    let own = &own;
+    let made = stream::iter(&names).map(|name| async move {
+        let set = workload(name, REPLICAS, &requests("10m", "10Mi"), &json!({}));
+        own.create::<ReplicaSet>(set).await.map(drop)
     });
     made.buffer_unordered(PARALLEL)
         .try_collect::<Vec<()>>()
@@ -98,8 +80,7 @@ pub(crate) async fn make(client: &Client, workloads: usize) -> Result<Population
     timeout(PATIENCE, seen.wait_for(is_there))
         .await
         .context("all pods run")??;
-    let objects: Api<VerticalPodAutoscaler> = Api::namespaced(client.clone(), &namespace);
-    let made = stream::iter(&names).map(|name| recommend(&objects, name));
+    let made = stream::iter(&names).map(|name| recommend(own, name));
     made.buffer_unordered(PARALLEL)
         .try_collect::<Vec<()>>()
         .await
@@ -112,26 +93,20 @@ pub(crate) async fn make(client: &Client, workloads: usize) -> Result<Population
     })
 }
 
-async fn recommend(objects: &Api<VerticalPodAutoscaler>, name: &str) -> Result<()> {
-    let object = json!({
-        "apiVersion": "autoscaling.k8s.io/v1", "kind": "VerticalPodAutoscaler", "metadata": {"name": name},
-        "spec": {
-            "targetRef": {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": name},
-            "updatePolicy": {"updateMode": "Recreate"},
-        },
-    });
-    objects
-        .create(&PostParams::default(), &serde_json::from_value(object)?)
+async fn recommend(namespace: &Namespace, name: &str) -> Result<()> {
+    let policy = json!({"updateMode": "Recreate"});
+    let spec = json!({"targetRef": target("ReplicaSet", name), "updatePolicy": policy});
+    namespace
+        .create::<Vpa>(json!({"metadata": {"name": name}, "spec": spec}))
         .await?;
     let size = |cpu: &str, memory: &str| json!({"cpu": cpu, "memory": memory});
     let container = json!({
         "containerName": "app", "target": size(CPU, "250Mi"), "uncappedTarget": size(CPU, "250Mi"),
         "lowerBound": size("20m", "200Mi"), "upperBound": size("1", "1Gi"),
     });
-    let status = json!({"status": {"recommendation": {"containerRecommendations": [container]}, "conditions": []}});
-    objects
-        .patch_status(name, &PatchParams::default(), &Patch::Merge(status))
-        .await?;
+    let recommendation = json!({"containerRecommendations": [container]});
+    let status = json!({"recommendation": recommendation, "conditions": []});
+    namespace.patch_status::<Vpa>(name, &status).await?;
     Ok(())
 }
 
@@ -150,15 +125,8 @@ impl Seen {
         let Some(workload) = pod.labels().get("app") else {
             return;
         };
-        let conditions = pod
-            .status
-            .iter()
-            .flat_map(|status| status.conditions.iter().flatten());
         let is_going = pod.metadata.deletion_timestamp.is_some();
-        let is_ready = !is_going
-            && conditions
-                .into_iter()
-                .any(|condition| condition.type_ == "Ready" && condition.status == "True");
+        let is_ready = is_available(pod);
         let is_new = is_new(pod);
         if is_going && !is_new {
             self.gone.insert(pod.name_any());

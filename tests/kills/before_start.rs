@@ -1,9 +1,10 @@
 //! A kill that no recommender was there to see.
 
 use anyhow::{Context as _, Result};
-use e2e::deployed::{process, replicas};
+use e2e::deployed::{RECOMMENDER, process, replicas};
+use e2e::{Signal, signal};
 
-use crate::fixture::{Fixture, signal};
+use crate::fixture::Fixture;
 use crate::listening::Listening;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -14,18 +15,18 @@ async fn a_kill_before_the_start_of_the_recommender_counts() -> Result<()> {
     let listening = Listening::to(&fixture, &names).await?;
     let before = listening.status("web").context("it has a target")?;
     let mut processes = Vec::new();
-    for replica in replicas(&fixture.client).await? {
+    for replica in replicas(&fixture.client, RECOMMENDER).await? {
         processes.push(process(&fixture.client, &replica).await?);
     }
     // They see nothing any more, and end without having seen anything.
     processes
         .iter()
-        .try_for_each(|process| signal(*process, "-STOP"))?;
+        .try_for_each(|process| signal(*process, Signal::STOP))?;
     let killed = fixture.kill(&fixture.running("web").await?, 300).await;
     let runs_again = fixture.running("web").await;
     processes
         .iter()
-        .try_for_each(|process| signal(*process, "-KILL"))?;
+        .try_for_each(|process| signal(*process, Signal::KILL))?;
     killed?;
     let last = runs_again?
         .status

@@ -3,11 +3,11 @@
 use std::time::Instant;
 
 use anyhow::{Result, ensure};
-use e2e::deployed::{Replica, process, replicas, scrape};
-use e2e::eventually;
+use e2e::deployed::{RECOMMENDER, Replica, process, replicas, scrape};
+use e2e::{Signal, eventually, signal};
 use futures::{StreamExt as _, TryStreamExt as _, stream};
 
-use crate::fixture::{Fixture, PATIENCE, signal};
+use crate::fixture::Fixture;
 use crate::listening::Listening;
 
 const KILLS: usize = 200;
@@ -32,7 +32,7 @@ async fn of_two_hundred_kills_within_a_second_each_counts_exactly_once() -> Resu
     let names: Vec<String> = (0..KILLS).map(|number| format!("web-{number}")).collect();
     fixture.populate(&names, REQUESTED_MIB).await?;
     let listening = Listening::to(&fixture, &names).await?;
-    let replicas = replicas(&fixture.client).await?;
+    let replicas = replicas(&fixture.client, RECOMMENDER).await?;
     let mut before = Vec::new();
     for replica in &replicas {
         before.push([
@@ -51,7 +51,7 @@ async fn of_two_hundred_kills_within_a_second_each_counts_exactly_once() -> Resu
     }
     processes
         .iter()
-        .try_for_each(|process| signal(*process, "-STOP"))?;
+        .try_for_each(|process| signal(*process, Signal::STOP))?;
     let kills = stream::iter(&pods).map(|pod| fixture.kill(pod, REQUESTED_MIB));
     let killed = kills
         .buffer_unordered(CONCURRENCY)
@@ -60,7 +60,7 @@ async fn of_two_hundred_kills_within_a_second_each_counts_exactly_once() -> Resu
     let started = Instant::now();
     processes
         .iter()
-        .try_for_each(|process| signal(*process, "-CONT"))?;
+        .try_for_each(|process| signal(*process, Signal::CONT))?;
     killed?;
     for (name, target) in names.iter().zip(targets) {
         listening.status_above(name, target.unwrap_or(0)).await?;
@@ -75,23 +75,19 @@ async fn of_two_hundred_kills_within_a_second_each_counts_exactly_once() -> Resu
         fixture.running(name).await?;
     }
     for (replica, [accepted, refused]) in replicas.iter().zip(before) {
-        eventually(
-            "each kill was counted, and none twice",
-            PATIENCE,
-            async || {
-                let now = [
-                    counted(replica, "accepted").await?,
-                    counted(replica, "refused").await?,
-                ];
-                let expected = [accepted + KILLS as u64, refused];
-                ensure!(
-                    now == expected,
-                    "{}: {now:?} and not {expected:?} accepted and refused",
-                    replica.pod
-                );
-                Ok(())
-            },
-        )
+        eventually("each kill was counted, and none twice", async || {
+            let now = [
+                counted(replica, "accepted").await?,
+                counted(replica, "refused").await?,
+            ];
+            let expected = [accepted + KILLS as u64, refused];
+            ensure!(
+                now == expected,
+                "{}: {now:?} and not {expected:?} accepted and refused",
+                replica.pod
+            );
+            Ok(())
+        })
         .await?;
         ensure!(
             counted(replica, "dropped").await? == 0,

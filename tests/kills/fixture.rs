@@ -1,56 +1,51 @@
 //! The recommender, workloads of one pod each with a VPA object of the same name, and kills of
 //! their containers.
 
+use std::ops::Deref;
 use std::sync::Arc;
-use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
-use api::vpa::{CONFIG_UNSUPPORTED, VerticalPodAutoscaler};
-use e2e::{apply, deployed, eventually, feed_certificates, namespace, oom_kill, shared};
+use api::vpa::{CONFIG_UNSUPPORTED, VerticalPodAutoscaler as Vpa};
+use e2e::deployed::{self, RECOMMENDER};
+use e2e::{
+    Namespace, Turn, Turns, apply, container, eventually, feed_certificates, oom_kill,
+    requests_in_effect, shared, target, workload,
+};
 use futures::{StreamExt as _, TryStreamExt as _, stream};
 use k8s_openapi::api::apps::v1::ReplicaSet;
-use k8s_openapi::api::core::v1::{ContainerStatus, Pod};
-use kube::api::{ListParams, PostParams};
-use kube::{Api, Client, ResourceExt as _};
+use k8s_openapi::api::core::v1::Pod;
+use kube::api::ListParams;
+use kube::{Api, ResourceExt as _};
 use model::{Memory, Quantity};
 use rustls::ClientConfig;
 use serde_json::{Value, json};
-use tokio::sync::{Mutex, MutexGuard};
 
-/// For what is not measured.
-pub(crate) const PATIENCE: Duration = Duration::from_mins(2);
 /// Requests to the API server at the same time.
 const CONCURRENCY: usize = 32;
 
 /// The fixture, locked by one test.
 pub(crate) struct Fixture {
-    pub(crate) client: Client,
-    pub(crate) namespace: String,
+    own: Namespace,
     /// For the feed.
-    pub(crate) tls: Arc<ClientConfig>,
-    pub(crate) pods: Api<Pod>,
-    _turn: MutexGuard<'static, Option<Arc<ClientConfig>>>,
+    pub(crate) tls: Turn<Arc<ClientConfig>>,
+}
+
+impl Deref for Fixture {
+    type Target = Namespace;
+
+    fn deref(&self) -> &Namespace {
+        &self.own
+    }
 }
 
 impl Fixture {
     /// A namespace of this test's own. Tests take turns.
     pub(crate) async fn take(prefix: &str) -> Result<Self> {
-        static DEPLOYED: Mutex<Option<Arc<ClientConfig>>> = Mutex::const_new(None);
-        let mut turn = DEPLOYED.lock().await;
+        static DEPLOYED: Turns<Arc<ClientConfig>> = Turns::new();
+        let tls = DEPLOYED.take(deploy).await?;
         let client = shared().await?.client().await?;
-        if turn.is_none() {
-            *turn = Some(deploy(&client).await?);
-        }
-        let tls = turn.clone().context("just made")?;
-        let namespace = namespace(&client, prefix).await?;
-        let pods = Api::namespaced(client.clone(), &namespace);
-        Ok(Self {
-            client,
-            namespace,
-            tls,
-            pods,
-            _turn: turn,
-        })
+        let own = Namespace::new(client, prefix).await?;
+        Ok(Self { own, tls })
     }
 
     /// Creates workloads with this memory request, and waits until each has a recommendation.
@@ -69,32 +64,22 @@ impl Fixture {
         make.buffer_unordered(CONCURRENCY)
             .try_collect::<Vec<()>>()
             .await?;
-        let objects = self.objects();
-        eventually(
-            "each object has a recommendation and each pod runs",
-            PATIENCE,
-            async || {
-                let list = objects.list(&ListParams::default()).await?;
-                let is_one = |object: &&VerticalPodAutoscaler| names.contains(&object.name_any());
-                let provided = list
-                    .iter()
-                    .filter(is_one)
-                    .filter(|object| memory_target(object).is_some())
-                    .count();
-                let pods = self.pods.list(&ListParams::default()).await?;
-                let is_one = |pod: &&Pod| {
-                    pod.labels()
-                        .get("app")
-                        .is_some_and(|app| names.contains(app))
-                };
-                let running = pods.iter().filter(is_one).filter(|pod| runs(pod)).count();
-                ensure!(
-                    provided == names.len() && running == names.len(),
-                    "{provided} have one, {running} run"
-                );
-                Ok(())
-            },
-        )
+        eventually("each has a recommendation and runs", async || {
+            let list = self.objects().list(&ListParams::default()).await?;
+            let own = list.iter().filter(|it| names.contains(&it.name_any()));
+            let provided = own.filter_map(memory_target).count();
+            let is_own = |pod: &&Pod| {
+                let app = pod.labels().get("app");
+                app.is_some_and(|app| names.contains(app))
+            };
+            let pods = self.pods().await?;
+            let running = pods.iter().filter(is_own).filter(|pod| runs(pod)).count();
+            ensure!(
+                provided == names.len() && running == names.len(),
+                "{provided} have one, {running} run"
+            );
+            Ok(())
+        })
         .await
     }
 
@@ -103,47 +88,21 @@ impl Fixture {
         self.autoscale(name, name, policy).await
     }
 
-    async fn make_set(&self, name: &str, replicas: u32, requested_mib: u64) -> Result<()> {
-        let labels = json!({"app": name});
-        let container = json!({
-            "name": "app",
-            "image": "registry.example.com/app",
-            "resources": requests(requested_mib),
-        });
-        let replica_set = json!({
-            "metadata": {"name": name},
-            "spec": {
-                "replicas": replicas,
-                "selector": {"matchLabels": labels},
-                "template": {
-                    "metadata": {"labels": labels, "annotations": {"sandbox.plimsoll.dev/back-off": "100ms"}},
-                    "spec": {"containers": [container]},
-                },
-            },
-        });
-        let replica_sets: Api<ReplicaSet> = Api::namespaced(self.client.clone(), &self.namespace);
-        replica_sets
-            .create(
-                &PostParams::default(),
-                &serde_json::from_value(replica_set)?,
-            )
-            .await?;
+    async fn make_set(&self, name: &str, replicas: usize, requested_mib: u64) -> Result<()> {
+        let quick = json!({"sandbox.plimsoll.dev/back-off": "100ms"});
+        let set = workload(name, replicas, &requests(requested_mib), &quick);
+        self.create::<ReplicaSet>(set).await?;
         Ok(())
     }
 
-    async fn autoscale(&self, name: &str, target: &str, policy: &Value) -> Result<()> {
-        let autoscaler = json!({
-            "apiVersion": "autoscaling.k8s.io/v1", "kind": "VerticalPodAutoscaler",
-            "metadata": {"name": name},
-            "spec": {
-                "targetRef": {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": target},
-                "recommenders": [{"name": "e2e"}],
-                "updatePolicy": policy,
-            },
+    async fn autoscale(&self, name: &str, workload: &str, policy: &Value) -> Result<()> {
+        let spec = json!({
+            "targetRef": target("ReplicaSet", workload),
+            "recommenders": [{"name": "e2e"}],
+            "updatePolicy": policy,
         });
-        self.objects()
-            .create(&PostParams::default(), &serde_json::from_value(autoscaler)?)
-            .await?;
+        let object = json!({"metadata": {"name": name}, "spec": spec});
+        self.create::<Vpa>(object).await?;
         Ok(())
     }
 
@@ -158,7 +117,6 @@ impl Fixture {
             .await?;
         eventually(
             "each object says that its workload is not there",
-            PATIENCE,
             async || {
                 let unsupported = self.unsupported().await?;
                 ensure!(unsupported == count, "{unsupported} of {count} do");
@@ -167,7 +125,7 @@ impl Fixture {
         )
         .await?;
         self.make_set("late", 0, 100).await?;
-        eventually("their statuses begin to change", PATIENCE, async || {
+        eventually("their statuses begin to change", async || {
             ensure!(self.unsupported().await? < count, "not one has changed");
             Ok(())
         })
@@ -176,37 +134,24 @@ impl Fixture {
 
     /// Number of objects whose status says that their workload is missing.
     pub(crate) async fn unsupported(&self) -> Result<usize> {
-        let says_so = |object: &VerticalPodAutoscaler| {
-            let conditions = object.status.iter().flat_map(|status| &status.conditions);
-            conditions
-                .into_iter()
-                .any(|condition| condition.kind == CONFIG_UNSUPPORTED)
+        let says_so = |object: &&Vpa| {
+            let status = object.status.iter();
+            let mut conditions = status.flat_map(|status| &status.conditions);
+            conditions.any(|condition| condition.kind == CONFIG_UNSUPPORTED)
         };
-        Ok(self
-            .objects()
-            .list(&ListParams::default())
-            .await?
-            .iter()
-            .filter(|object| says_so(object))
-            .count())
+        let list = self.objects().list(&ListParams::default()).await?;
+        Ok(list.iter().filter(says_so).count())
     }
 
-    fn objects(&self) -> Api<VerticalPodAutoscaler> {
-        Api::namespaced(self.client.clone(), &self.namespace)
+    fn objects(&self) -> Api<Vpa> {
+        self.typed()
     }
 
     /// The pod of a workload, once its container runs.
     pub(crate) async fn running(&self, workload: &str) -> Result<Pod> {
-        let of_workload = ListParams::default().labels(&format!("app={workload}"));
-        eventually("the container runs", PATIENCE, async || {
-            let pod = self
-                .pods
-                .list(&of_workload)
-                .await?
-                .items
-                .into_iter()
-                .next()
-                .context("no pod yet")?;
+        eventually("the container runs", async || {
+            let pods = self.pods_of(workload).await?;
+            let pod = pods.into_iter().next().context("no pod yet")?;
             ensure!(runs(&pod), "{:?}", pod.status);
             Ok(pod)
         })
@@ -215,45 +160,31 @@ impl Fixture {
 
     /// All pods.
     pub(crate) async fn pods(&self) -> Result<Vec<Pod>> {
-        Ok(self.pods.list(&ListParams::default()).await?.items)
+        Ok(self.typed().list(&ListParams::default()).await?.items)
     }
 
-    /// The pod of a workload, once it asks for what is recommended.
+    /// Waits until the pod of a workload asks for what is recommended.
     pub(crate) async fn settled(&self, workload: &str) -> Result<()> {
-        eventually(
-            "the pod asks for what is recommended",
-            PATIENCE,
-            async || {
-                let target =
-                    memory_target(&self.objects().get(workload).await?).context("no target")?;
-                let pod = self.running(workload).await?;
-                let requests =
-                    container(&pod).and_then(|status| status.resources.as_ref()?.requests.clone());
-                let memory: Quantity = requests
-                    .as_ref()
-                    .and_then(|list| list.get("memory"))
-                    .context("none")?
-                    .0
-                    .parse()?;
-                let asks = Memory::from(&memory).bytes();
-                ensure!(asks == target, "it asks for {asks} and not for {target}");
-                Ok(())
-            },
-        )
+        eventually("the pod asks for what is recommended", async || {
+            let target = memory_target(&self.objects().get(workload).await?);
+            let target = target.context("no target")?;
+            let asks = memory_in_effect(&self.running(workload).await?).context("none")?;
+            ensure!(asks == target, "it asks for {asks} and not for {target}");
+            Ok(())
+        })
         .await
     }
 
     /// Ends the pod's container with what it has in its request.
     pub(crate) async fn kill_as_it_is(&self, pod: &Pod) -> Result<()> {
-        let resources = container(pod)
-            .and_then(|status| status.resources.as_ref())
-            .context("it has a size")?;
-        oom_kill(&self.pods, pod, &serde_json::to_value(resources)?).await
+        let resources = container(pod).and_then(|status| status.resources.as_ref());
+        let resources = serde_json::to_value(resources.context("it has a size")?)?;
+        oom_kill(&self.typed(), pod, &resources).await
     }
 
     /// Reports an OOM kill of the pod's container as a kubelet does, with this memory request.
     pub(crate) async fn kill(&self, pod: &Pod, requested_mib: u64) -> Result<()> {
-        oom_kill(&self.pods, pod, &requests(requested_mib)).await
+        oom_kill(&self.typed(), pod, &requests(requested_mib)).await
     }
 }
 
@@ -266,25 +197,13 @@ fn requests(mib: u64) -> Value {
     json!({"requests": {"memory": format!("{mib}Mi")}})
 }
 
-/// Sends a signal to a process of the recommender.
-pub(crate) fn signal(process: u32, signal: &str) -> Result<()> {
-    let status = std::process::Command::new("kill")
-        .args([signal, &process.to_string()])
-        .status()?;
-    ensure!(status.success(), "kill {signal} {process}");
-    Ok(())
-}
-
 /// Deploys the recommender with its feed; returns the TLS configuration of a reader.
-async fn deploy(client: &Client) -> Result<Arc<ClientConfig>> {
-    apply(shared().await?, "deploy/base/namespace.yaml").await?;
-    let tls = feed_certificates(client).await?;
-    deployed::deploy(shared().await?, "tests/kills").await?;
+async fn deploy() -> Result<Arc<ClientConfig>> {
+    let sandbox = shared().await?;
+    apply(sandbox, "deploy/base/namespace.yaml").await?;
+    let tls = feed_certificates(&sandbox.client().await?).await?;
+    deployed::deploy(sandbox, "tests/kills", RECOMMENDER.labels).await?;
     Ok(tls)
-}
-
-fn container(pod: &Pod) -> Option<&ContainerStatus> {
-    pod.status.as_ref()?.container_statuses.as_ref()?.first()
 }
 
 fn runs(pod: &Pod) -> bool {
@@ -293,14 +212,14 @@ fn runs(pod: &Pod) -> bool {
 }
 
 /// The memory that the object asks for, in bytes.
-pub(crate) fn memory_target(object: &VerticalPodAutoscaler) -> Option<i64> {
+pub(crate) fn memory_target(object: &Vpa) -> Option<i64> {
     let recommendation = object.status.as_ref()?.recommendation.as_ref()?;
-    Some(
-        recommendation
-            .container_recommendations
-            .first()?
-            .target
-            .memory()?
-            .bytes(),
-    )
+    let container = recommendation.container_recommendations.first()?;
+    Some(container.target.memory()?.bytes())
+}
+
+/// The memory that the pod's container has, as its kubelet reports it, in bytes.
+pub(crate) fn memory_in_effect(pod: &Pod) -> Option<i64> {
+    let memory: Quantity = requests_in_effect(pod)?.get("memory")?.0.parse().ok()?;
+    Some(Memory::from(&memory).bytes())
 }

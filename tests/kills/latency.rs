@@ -1,5 +1,4 @@
-//! From the moment at which a pod's status says that its container was killed to the new target,
-//! one kill after the other.
+//! Time from the OOM kill in a pod's status to the new target, one kill after the other.
 
 use std::time::{Duration, Instant};
 

@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use anyhow::{Context as _, Result};
 use api::vpa::VerticalPodAutoscaler;
-use e2e::{FEED_SERVER, Follow, follow};
+use e2e::{FEED_SERVER, Follow, PATIENCE, follow};
 use feed::{Reader, Subscription};
 use k8s_openapi::api::coordination::v1::Lease;
 use kube::api::ListParams;
@@ -17,12 +17,12 @@ use rustls_pki_types::ServerName;
 use tokio::sync::watch;
 use tokio::time::timeout;
 
-use crate::fixture::{Fixture, PATIENCE, memory_target};
+use crate::fixture::{Fixture, memory_target};
 
 /// The latest memory target of each object, in bytes.
 type Targets = BTreeMap<String, i64>;
 
-/// Both ears.
+/// Targets in statuses and on the feed.
 pub(crate) struct Listening {
     statuses: watch::Receiver<Targets>,
     _watch: Follow,
@@ -35,33 +35,27 @@ impl Listening {
     /// Subscribes to both, and waits for their current state.
     pub(crate) async fn to(fixture: &Fixture, names: &[String]) -> Result<Self> {
         let (seen, mut statuses) = watch::channel(Targets::new());
-        let objects: Api<VerticalPodAutoscaler> =
-            Api::namespaced(fixture.client.clone(), &fixture.namespace);
+        let objects = fixture.typed::<VerticalPodAutoscaler>();
         let watch = follow(objects.clone(), move |event| note_target(&seen, event));
 
         let (found, leader) = watch::channel(None);
         let leases: Api<Lease> = Api::namespaced(fixture.client.clone(), "kube-system");
         tokio::spawn(follow_leader(leases, "vpa-recommender-lease", found));
         let config = Arc::clone(&fixture.tls);
-        let tls: feed::client::CurrentTls = Arc::new(move || Arc::clone(&config));
-        let server_name = ServerName::try_from(FEED_SERVER)?;
-        let (mut following, reading) = Reader {
+        let reader = Reader {
             leaders: vec![leader],
-            tls,
-            server_name,
-        }
-        .subscribe();
+            tls: Arc::new(move || Arc::clone(&config)),
+            server_name: ServerName::try_from(FEED_SERVER)?,
+        };
+        let (mut following, reading) = reader.subscribe();
         tokio::spawn(reading);
 
         let mut uids = BTreeMap::new();
         for object in objects.list(&ListParams::default()).await? {
             uids.insert(object.name_any(), object.uid().context("a uid")?);
         }
-        timeout(
-            PATIENCE,
-            statuses.wait_for(|targets| names.iter().all(|name| targets.contains_key(name))),
-        )
-        .await??;
+        let all_seen = |targets: &Targets| names.iter().all(|name| targets.contains_key(name));
+        timeout(PATIENCE, statuses.wait_for(all_seen)).await??;
         let all_heard = |now: &Subscription| {
             now.stale_since().is_none()
                 && uids.values().all(|uid| received_target(now, uid).is_some())
@@ -117,15 +111,6 @@ fn note_target(seen: &watch::Sender<Targets>, event: Event<VerticalPodAutoscaler
 }
 
 fn received_target(following: &Subscription, uid: &str) -> Option<i64> {
-    let received = following.get(uid)?;
-    Some(
-        received
-            .value
-            .recommendation
-            .containers
-            .first()?
-            .target
-            .memory()?
-            .bytes(),
-    )
+    let recommendation = &following.get(uid)?.value.recommendation;
+    Some(recommendation.containers.first()?.target.memory()?.bytes())
 }

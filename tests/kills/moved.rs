@@ -5,17 +5,16 @@ use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, ensure};
-use e2e::deployed::{UPDATER, UPDATER_PORT, leader_with, scrape};
-use e2e::{eventually, follow, kubectl};
+use e2e::deployed::{UPDATER, leader, scrape};
+use e2e::{PATIENCE, eventually, follow, kubectl};
 use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt as _;
 use kube::runtime::watcher::Event;
-use model::{Memory, Quantity};
 use serde_json::json;
 use tokio::sync::watch;
 use tokio::time::timeout;
 
-use crate::fixture::{Fixture, PATIENCE};
+use crate::fixture::{Fixture, memory_in_effect};
 use crate::latency::{check, measured};
 
 /// Workloads of each mode.
@@ -44,14 +43,14 @@ async fn a_killed_pod_gets_more_memory() -> Result<()> {
 async fn scale(replicas: usize) -> Result<()> {
     let replicas = format!("--replicas={replicas}");
     for deployment in ["deployment/plimsoll-updater", "deployment/plimsoll-webhook"] {
-        kubectl(&["-n", "plimsoll-system", "scale", &replicas, deployment]).await?;
+        kubectl(&format!("-n plimsoll-system scale {replicas} {deployment}")).await?;
     }
     Ok(())
 }
 
 async fn closed_loop(fixture: &Fixture) -> Result<()> {
-    eventually("the updater hears the webhook", PATIENCE, async || {
-        let metrics = scrape(&leader_with(&fixture.client, UPDATER, UPDATER_PORT).await?).await?;
+    eventually("the updater hears the webhook", async || {
+        let metrics = scrape(&leader(&fixture.client, UPDATER).await?).await?;
         let is_held = metrics
             .lines()
             .any(|line| line.starts_with("vpa_updater_held{") && line.ends_with(" 1"));
@@ -60,7 +59,7 @@ async fn closed_loop(fixture: &Fixture) -> Result<()> {
     })
     .await?;
     let (sender, mut sizes) = watch::channel(Sizes::new());
-    let _watch = follow(fixture.pods.clone(), move |event| note_size(&sender, event));
+    let _watch = follow(fixture.typed(), move |event| note_size(&sender, event));
     for (mode, how) in [
         ("Recreate", "a new pod"),
         ("InPlaceOrRecreate", "a resized pod"),
@@ -102,7 +101,7 @@ async fn grown(
 ) -> Result<Duration> {
     let pod = fixture.running(workload).await?;
     let uid = pod.uid().context("it has one")?;
-    let before = in_effect(&pod).context("it has a size")?;
+    let before = memory_in_effect(&pod).context("it has a size")?;
     let killed = Instant::now();
     fixture.kill_as_it_is(&pod).await?;
     let is_larger = |sizes: &Sizes| {
@@ -128,24 +127,9 @@ fn note_size(sender: &watch::Sender<Sizes>, event: Event<Pod>) {
     };
     let workload = pod.labels().get("app").cloned();
     let is_live = pod.metadata.deletion_timestamp.is_none();
-    if let (Some(workload), Some(memory), true) = (workload, in_effect(&pod), is_live) {
+    if let (Some(workload), Some(memory), true) = (workload, memory_in_effect(&pod), is_live) {
         sender.send_modify(|sizes| {
             sizes.insert(workload, (pod.uid().unwrap_or_default(), memory));
         });
     }
-}
-
-/// The memory that the pod's container has, as the kubelet says.
-fn in_effect(pod: &Pod) -> Option<i64> {
-    let status = pod.status.as_ref()?.container_statuses.as_ref()?.first()?;
-    let memory: Quantity = status
-        .resources
-        .as_ref()?
-        .requests
-        .as_ref()?
-        .get("memory")?
-        .0
-        .parse()
-        .ok()?;
-    Some(Memory::from(&memory).bytes())
 }

@@ -1,5 +1,5 @@
-//! An API server that holds nothing: it makes the objects of a list while it sends them, and
-//! watches tell of one more each.
+//! A fake API server without storage: it generates the objects of a list on the fly, and one watch
+//! event per kind.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{BufReader, Read as _, Write};

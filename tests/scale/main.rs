@@ -11,9 +11,9 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
-use e2e::deployed::{deploy, leader, metric, process, scrape};
+use e2e::deployed::{RECOMMENDER, deploy, leader, metric, process, scrape};
 use e2e::measuring::{exit_code, in_sandbox, vpas};
-use e2e::{apply, eventually, load, program};
+use e2e::{apply, eventually_within, load, program};
 use sandbox::{Options, Sandbox};
 use tokio::time::Instant;
 
@@ -62,9 +62,9 @@ async fn measure(sandbox: &Sandbox, vpas: usize) -> Result<()> {
     );
 
     let started = Instant::now();
-    deploy(sandbox, "tests/scale").await?;
-    let leader = leader(&client).await?;
-    eventually("every object has a recommendation", PATIENCE, async || {
+    deploy(sandbox, "tests/scale", RECOMMENDER.labels).await?;
+    let leader = leader(&client, RECOMMENDER).await?;
+    eventually_within(PATIENCE, "every object has a recommendation", async || {
         let count = sum(
             &scrape(&leader).await?,
             "vpa_recommender_vpa_objects_count",
@@ -92,7 +92,7 @@ async fn measure(sandbox: &Sandbox, vpas: usize) -> Result<()> {
     let times = |steps: &BTreeMap<String, Step>, name| {
         steps.get(name).map_or(0.0, |step: &Step| step.count)
     };
-    eventually("some more rounds are over", PATIENCE, async || {
+    eventually_within(PATIENCE, "some more rounds are over", async || {
         let now = steps(&scrape(&leader).await?)?;
         for name in [LOAD, UPDATE] {
             let done = times(&now, name) - times(&before, name);

@@ -3,11 +3,12 @@
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
-use e2e::{eventually, namespace};
+use api::vpa::VerticalPodAutoscaler;
+use e2e::{Namespace, eventually_within, namespace, requests, target, usage, workload};
 use futures::{StreamExt as _, TryStreamExt as _, stream};
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::Pod;
-use kube::api::{ApiResource, DynamicObject, ListParams, PostParams};
+use kube::api::ListParams;
 use kube::{Api, Client};
 use serde_json::{Value, json};
 
@@ -28,21 +29,19 @@ pub(crate) async fn make(client: &Client, workloads: usize) -> Result<()> {
         let name = namespace(client, "team").await?;
         namespaces.push(name);
     }
-    let kind = ApiResource::erase::<api::vpa::VerticalPodAutoscaler>(&());
     let made = stream::iter(0..workloads).map(|number| {
-        let namespace = &namespaces[number % NAMESPACES];
-        let deployments: Api<Deployment> = Api::namespaced(client.clone(), namespace);
-        let objects: Api<DynamicObject> = Api::namespaced_with(client.clone(), namespace, &kind);
+        let namespace = Namespace::of(client.clone(), &namespaces[number % NAMESPACES]);
         async move {
             let name = format!("workload-{number}");
-            let deployment = serde_json::from_value(deployment(&name, number))?;
-            deployments
-                .create(&PostParams::default(), &deployment)
+            let deployment = deployment(&name, number);
+            namespace
+                .create::<Deployment>(deployment)
                 .await
                 .context("make a Deployment")?;
-            let object = serde_json::from_value(autoscaler(&name))?;
-            objects
-                .create(&PostParams::default(), &object)
+            let spec = json!({"targetRef": target("Deployment", &name)});
+            let object = json!({"metadata": {"name": name}, "spec": spec});
+            namespace
+                .create::<VerticalPodAutoscaler>(object)
                 .await
                 .context("make a VPA object")?;
             anyhow::Ok(())
@@ -52,7 +51,7 @@ pub(crate) async fn make(client: &Client, workloads: usize) -> Result<()> {
         .try_collect::<Vec<()>>()
         .await?;
     let wanted = workloads * REPLICAS;
-    eventually("all pods run", PATIENCE, async || {
+    eventually_within(PATIENCE, "all pods run", async || {
         let running = count_running(client).await?;
         ensure!(running >= wanted, "{running} of {wanted} run");
         Ok(())
@@ -80,34 +79,9 @@ async fn count_running(client: &Client) -> Result<usize> {
 
 /// Every workload uses something else.
 fn deployment(name: &str, number: usize) -> Value {
-    let labels = json!({"app": name, "scale": "true"});
-    let usage = json!({
-        "kwok.x-k8s.io/usage-cpu": format!("{}m", 20 + number % 977),
-        "kwok.x-k8s.io/usage-memory": format!("{}Mi", 30 + number % 1999),
-    });
-    let container = json!({
-        "name": "app",
-        "image": "registry.example.com/app",
-        "resources": {"requests": {"cpu": "1m", "memory": "10Mi"}},
-    });
-    json!({
-        "metadata": {"name": name},
-        "spec": {
-            "replicas": REPLICAS,
-            "selector": {"matchLabels": {"app": name}},
-            "template": {
-                "metadata": {"labels": labels, "annotations": usage},
-                "spec": {"containers": [container]},
-            },
-        },
-    })
-}
-
-fn autoscaler(name: &str) -> Value {
-    json!({
-        "apiVersion": "autoscaling.k8s.io/v1",
-        "kind": "VerticalPodAutoscaler",
-        "metadata": {"name": name},
-        "spec": {"targetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": name}},
-    })
+    let cpu = format!("{}m", 20 + number % 977);
+    let usage = usage(&cpu, &format!("{}Mi", 30 + number % 1999));
+    let mut deployment = workload(name, REPLICAS, &requests("1m", "10Mi"), &usage);
+    deployment["spec"]["template"]["metadata"]["labels"]["scale"] = "true".into();
+    deployment
 }

@@ -9,9 +9,6 @@ use tokio::time::{Instant, sleep_until};
 
 use crate::eventually;
 
-/// Many more questions are answered within this time, also on a busy machine.
-const PATIENCE: Duration = Duration::from_mins(3);
-
 /// Progress of the clients.
 #[derive(Debug)]
 pub struct Asked {
@@ -52,7 +49,7 @@ impl Asked {
     /// Waits until many more questions are answered.
     pub async fn some_more(&self) -> Result<()> {
         let enough = self.answered.get() + 10 * self.clients;
-        eventually("more questions are answered", PATIENCE, async || {
+        eventually("more questions are answered", async || {
             let answered = self.answered.get();
             ensure!(answered >= enough, "{answered} instead of {enough}");
             Ok(())

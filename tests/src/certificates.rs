@@ -4,14 +4,13 @@ use std::sync::Arc;
 
 use anyhow::Result;
 use k8s_openapi::api::core::v1::Secret;
-use kube::api::PostParams;
 use kube::{Api, Client};
 use rustls::crypto::aws_lc_rs;
 use rustls::{ClientConfig, RootCertStore};
 use rustls_pki_types::PrivateKeyDer;
 use serde_json::json;
 
-use crate::{Authority, Issued};
+use crate::{Authority, Issued, create};
 
 /// The name in the feed's certificate.
 pub const FEED_SERVER: &str = "plimsoll-recommender";
@@ -27,9 +26,7 @@ pub async fn feed_certificates(client: &Client) -> Result<Arc<ClientConfig>> {
         let Issued { certificate, key } = authority.issue(name)?;
         let data = json!({"ca.crt": authority.pem(), "tls.crt": certificate.pem(), "tls.key": key.serialize_pem()});
         let secret = json!({"metadata": {"name": format!("{name}-feed-tls")}, "stringData": data});
-        secrets
-            .create(&PostParams::default(), &serde_json::from_value(secret)?)
-            .await?;
+        create(&secrets, secret).await?;
     }
 
     let Issued { certificate, key } = authority.issue(READERS[0])?;

@@ -5,7 +5,6 @@
 //! stay until the next run.
 
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 use std::{env, fs, process};
 
 use anyhow::{Context, Result, ensure};
@@ -110,18 +109,11 @@ async fn established(client: &Client) -> Result<()> {
 
 /// Waits until objects of a definition can be made.
 pub async fn is_established(definitions: &Api<CustomResourceDefinition>, name: &str) -> Result<()> {
-    eventually(
-        &format!("{name} is established"),
-        Duration::from_mins(2),
-        async || {
-            let definition = definitions.get(name).await?;
-            ensure!(
-                is_crd_established().matches_object(Some(&definition)),
-                "{:?}",
-                definition.status
-            );
-            Ok(())
-        },
-    )
+    eventually(&format!("{name} is established"), async || {
+        let definition = definitions.get(name).await?;
+        let is_established = is_crd_established().matches_object(Some(&definition));
+        ensure!(is_established, "{:?}", definition.status);
+        Ok(())
+    })
     .await
 }

@@ -2,7 +2,6 @@
 //! metrics and their processes.
 
 use std::net::Ipv4Addr;
-use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
 use k8s_openapi::api::apps::v1::Deployment;
@@ -11,64 +10,91 @@ use kube::api::ListParams;
 use kube::{Api, Client, ResourceExt as _};
 use sandbox::Sandbox;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-use tokio::net::TcpStream;
+use tokio::net::{TcpStream, ToSocketAddrs};
 
-use crate::{apply, eventually};
+use crate::{Namespace, apply, container, eventually, kubectl_in, process_of};
 
-const NAMESPACE: &str = "plimsoll-system";
-const LABEL: &str = "app.kubernetes.io/name=recommender";
-const METRICS_PORT: u16 = 8942;
-/// The labels of the updater's pods.
-pub const UPDATER: &str = "app.kubernetes.io/name=updater";
-/// The port of the updater's metrics.
-pub const UPDATER_PORT: u16 = 8943;
-/// A new pod of a program is ready well within this, also on a busy machine.
-const PATIENCE: Duration = Duration::from_mins(3);
+/// The namespace of the suite.
+pub const SYSTEM: &str = "plimsoll-system";
+/// The labels of all Deployments of the suite.
+pub const SUITE: &str = "app.kubernetes.io/part-of=plimsoll";
 
-/// Deploys the recommender by a kustomization of the repository, and waits until all its replicas
-/// are ready.
-pub async fn deploy(sandbox: &Sandbox, kustomization: &str) -> Result<()> {
-    deploy_these(sandbox, kustomization, LABEL).await
+/// Deployments of a program.
+#[derive(Debug, Clone, Copy)]
+pub struct Program<'a> {
+    /// The labels of the Deployments and their pods.
+    pub labels: &'a str,
+    /// Port of its metrics.
+    pub port: u16,
 }
 
-/// The same for the Deployments with these labels.
-pub async fn deploy_these(sandbox: &Sandbox, kustomization: &str, labels: &str) -> Result<()> {
+/// The recommender.
+pub const RECOMMENDER: Program<'_> = Program {
+    labels: "app.kubernetes.io/name=recommender",
+    port: 8942,
+};
+/// The updater.
+pub const UPDATER: Program<'_> = Program {
+    labels: "app.kubernetes.io/name=updater",
+    port: 8943,
+};
+/// The webhook.
+pub const WEBHOOK: Program<'_> = Program {
+    labels: "app.kubernetes.io/name=webhook",
+    port: 8944,
+};
+/// The adapter.
+pub const ADAPTER: Program<'_> = Program {
+    labels: "app.kubernetes.io/name=adapter",
+    port: 8945,
+};
+
+/// The objects of the suite.
+pub fn system(client: &Client) -> Namespace {
+    Namespace::of(client.clone(), SYSTEM)
+}
+
+/// Creates the namespace of the suite, and in it the `ConfigMap` `prometheus`: environment
+/// variables of each of these programs with the address of the sandbox's Prometheus and its
+/// authority.
+pub async fn prometheus_variables(sandbox: &Sandbox, variables: &[[&str; 2]]) -> Result<()> {
+    apply(sandbox, "deploy/base/namespace.yaml").await?;
+    let url = sandbox.prometheus_url().context("there is a Prometheus")?;
+    let authority = sandbox.authority();
+    let authority = authority.display();
+    let literals = variables.iter().map(|[of_url, of_authority]| {
+        format!("--from-literal={of_url}={url} --from-literal={of_authority}={authority}")
+    });
+    let literals = literals.collect::<Vec<_>>().join(" ");
+    let create = format!("-n {SYSTEM} create configmap prometheus {literals}");
+    kubectl_in(sandbox, &create).await.map(drop)
+}
+
+/// Deploys programs by a kustomization of the repository, and waits until all replicas of the
+/// Deployments with these labels are ready.
+pub async fn deploy(sandbox: &Sandbox, kustomization: &str, labels: &str) -> Result<()> {
     apply(sandbox, kustomization).await?;
     all_ready(&sandbox.client().await?, labels).await
 }
 
-/// Waits until all replicas of the recommender are ready, as they may not be after a test that
-/// killed one.
-pub async fn recovered(client: &Client) -> Result<()> {
-    all_ready(client, LABEL).await
-}
-
-/// The same for the Deployments with these labels.
+/// Waits until all replicas of the Deployments with these labels are ready, as they may not be after
+/// a test that killed one.
 pub async fn all_ready(client: &Client, labels: &str) -> Result<()> {
-    let deployments: Api<Deployment> = Api::namespaced(client.clone(), NAMESPACE);
-    eventually(
-        &format!("all replicas of {labels} are ready"),
-        PATIENCE,
-        async || {
-            let all = deployments
-                .list(&ListParams::default().labels(labels))
-                .await?;
-            ensure!(!all.items.is_empty(), "it is not deployed");
-            for deployment in all {
-                let name = deployment.name_any();
-                let status = deployment.status.unwrap_or_default();
-                let (ready, wanted) = (
-                    status.ready_replicas.unwrap_or(0),
-                    status.replicas.unwrap_or(0),
-                );
-                ensure!(
-                    wanted > 0 && ready == wanted,
-                    "{ready} of {wanted} of {name} are ready"
-                );
-            }
-            Ok(())
-        },
-    )
+    let deployments: Api<Deployment> = system(client).typed();
+    let params = ListParams::default().labels(labels);
+    eventually(&format!("all replicas of {labels} are ready"), async || {
+        let all = deployments.list(&params).await?;
+        ensure!(!all.items.is_empty(), "it is not deployed");
+        for deployment in all {
+            let name = deployment.name_any();
+            let status = deployment.status.unwrap_or_default();
+            let ready = status.ready_replicas.unwrap_or(0);
+            let wanted = status.replicas.unwrap_or(0);
+            let is_ready = wanted > 0 && ready == wanted;
+            ensure!(is_ready, "{ready} of {wanted} of {name} are ready");
+        }
+        Ok(())
+    })
     .await
 }
 
@@ -78,64 +104,40 @@ pub struct Replica {
     /// The name of its pod.
     pub pod: String,
     /// Listening address of its process: the address in the pod's status, in its loopback form.
-    address: Ipv4Addr,
+    pub address: Ipv4Addr,
     /// Port of its metrics.
     port: u16,
 }
 
-impl Replica {
-    /// Listening address of its process.
-    pub fn address(&self) -> Ipv4Addr {
-        self.address
-    }
-}
-
-/// All replicas, whether they run or not.
-pub async fn replicas(client: &Client) -> Result<Vec<Replica>> {
-    replicas_of(client, LABEL, METRICS_PORT).await
-}
-
-/// All replicas with these labels, which serve metrics on this port.
-pub async fn replicas_of(client: &Client, labels: &str, port: u16) -> Result<Vec<Replica>> {
-    let pods: Api<Pod> = Api::namespaced(client.clone(), NAMESPACE);
-    let list = pods.list(&ListParams::default().labels(labels)).await?;
-    list.items
-        .into_iter()
-        .map(|pod| {
-            let name = pod.name_any();
-            let address: Ipv4Addr = pod
-                .status
-                .and_then(|status| status.pod_ip)
-                .context("no address yet")?
-                .parse()?;
-            let [_, block, high, low] = address.octets();
-            Ok(Replica {
-                pod: name,
-                address: Ipv4Addr::new(127, block, high, low),
-                port,
-            })
+/// All replicas of a program, whether they run or not.
+pub async fn replicas(client: &Client, program: Program<'_>) -> Result<Vec<Replica>> {
+    let pods: Api<Pod> = system(client).typed();
+    let params = ListParams::default().labels(program.labels);
+    let replica = |pod: Pod| {
+        let name = pod.name_any();
+        let address = pod.status.and_then(|status| status.pod_ip);
+        let address: Ipv4Addr = address.context("no address yet")?.parse()?;
+        let [_, block, high, low] = address.octets();
+        Ok(Replica {
+            pod: name,
+            address: Ipv4Addr::new(127, block, high, low),
+            port: program.port,
         })
+    };
+    pods.list(&params)
+        .await?
+        .items
+        .into_iter()
+        .map(replica)
         .collect()
 }
 
-/// The replica that writes.
-pub async fn leader(client: &Client) -> Result<Replica> {
-    leader_of(client, LABEL).await
-}
-
-/// The recommender's replica that writes, of those with these labels.
-pub async fn leader_of(client: &Client, labels: &str) -> Result<Replica> {
-    leader_with(client, labels, METRICS_PORT).await
-}
-
-/// The replica that writes, of those with these labels, which serve metrics on this port.
-pub async fn leader_with(client: &Client, labels: &str, port: u16) -> Result<Replica> {
-    eventually("a replica leads", PATIENCE, async || {
-        for replica in replicas_of(client, labels, port).await? {
-            if metric(&replica, "leader_election_master_status")
-                .await
-                .is_ok_and(|status| status > 0.0)
-            {
+/// The replica of a program that writes.
+pub async fn leader(client: &Client, program: Program<'_>) -> Result<Replica> {
+    eventually("a replica leads", async || {
+        for replica in replicas(client, program).await? {
+            let status = metric(&replica, "leader_election_master_status").await;
+            if status.is_ok_and(|status| status > 0.0) {
                 return Ok(replica);
             }
         }
@@ -146,9 +148,9 @@ pub async fn leader_with(client: &Client, labels: &str, port: u16) -> Result<Rep
 
 /// The sum over all series of a metric, of all replicas that answer: for what may have been counted
 /// by a leader before this one.
-pub async fn total(client: &Client, labels: &str, port: u16, name: &str) -> Result<f64> {
+pub async fn total(client: &Client, program: Program<'_>, name: &str) -> Result<f64> {
     let mut sum = 0.0;
-    for replica in replicas_of(client, labels, port).await? {
+    for replica in replicas(client, program).await? {
         sum += metric(&replica, name).await.unwrap_or(0.0);
     }
     Ok(sum)
@@ -157,21 +159,27 @@ pub async fn total(client: &Client, labels: &str, port: u16, name: &str) -> Resu
 /// The sum over all series of a metric. It needs no API server.
 pub async fn metric(replica: &Replica, name: &str) -> Result<f64> {
     let text = scrape(replica).await?;
-    let series = text.lines().filter(|line| {
-        line.strip_prefix(name)
-            .is_some_and(|rest| rest.starts_with('{') || rest.starts_with(' '))
+    sum(&text, name).with_context(|| format!("{} has no metric {name}", replica.pod))
+}
+
+/// The sum over the series of a metric in a text, or the value of one series; `None` without any.
+pub fn sum(text: &str, name: &str) -> Option<f64> {
+    let values = text.lines().filter_map(|line| {
+        let rest = line.strip_prefix(name)?;
+        let is_whole = rest.starts_with('{') || rest.starts_with(' ');
+        is_whole.then(|| rest.rsplit(' ').next()?.parse::<f64>().ok())?
     });
-    let mut values = Vec::new();
-    for line in series {
-        values.push(line.rsplit(' ').next().unwrap_or_default().parse::<f64>()?);
-    }
-    ensure!(!values.is_empty(), "{} has no metric {name}", replica.pod);
-    Ok(values.iter().sum())
+    values.reduce(|sum, value| sum + value)
 }
 
 /// All metrics of a replica as text. It needs no API server.
 pub async fn scrape(replica: &Replica) -> Result<String> {
-    let mut connection = TcpStream::connect((replica.address, replica.port)).await?;
+    scrape_at((replica.address, replica.port)).await
+}
+
+/// All metrics of a process with this listening address.
+pub async fn scrape_at(address: impl ToSocketAddrs) -> Result<String> {
+    let mut connection = TcpStream::connect(address).await?;
     connection
         .write_all(b"GET /metrics HTTP/1.0\r\n\r\n")
         .await?;
@@ -184,37 +192,15 @@ pub async fn scrape(replica: &Replica) -> Result<String> {
 
 /// Restarts of the pod's container.
 pub async fn restarts(client: &Client, replica: &Replica) -> Result<i32> {
-    let pods: Api<Pod> = Api::namespaced(client.clone(), NAMESPACE);
-    let status = pods
-        .get_status(&replica.pod)
-        .await?
-        .status
-        .unwrap_or_default();
-    Ok(status
-        .container_statuses
-        .into_iter()
-        .flatten()
-        .map(|container| container.restart_count)
-        .sum())
+    let pod = pod(client, replica).await?;
+    Ok(container(&pod).map_or(0, |container| container.restart_count))
 }
 
 /// The process that runs the pod's container now.
 pub async fn process(client: &Client, replica: &Replica) -> Result<u32> {
-    let pods: Api<Pod> = Api::namespaced(client.clone(), NAMESPACE);
-    let status = pods
-        .get_status(&replica.pod)
-        .await?
-        .status
-        .unwrap_or_default();
-    let container = status
-        .container_statuses
-        .into_iter()
-        .flatten()
-        .next()
-        .context("no container yet")?;
-    let id = container.container_id.context("no container id")?;
-    id.strip_prefix("process://")
-        .context("not a process")?
-        .parse()
-        .context("not a number")
+    process_of(&pod(client, replica).await?)
+}
+
+async fn pod(client: &Client, replica: &Replica) -> kube::Result<Pod> {
+    system(client).typed::<Pod>().get(&replica.pod).await
 }

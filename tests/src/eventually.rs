@@ -1,4 +1,4 @@
-//! Waits until something in the cluster is as it should be.
+//! Polls the cluster until a condition holds, with a limit.
 
 use std::fmt;
 use std::time::Duration;
@@ -9,11 +9,20 @@ use testing::Pace;
 /// From one look to the next: each is a question to the API server, at least.
 const POLL: Duration = Duration::from_millis(100);
 
-/// Polls until `look` succeeds, and returns its value. After `limit` the last error of `look` is
-/// returned, which should say what it saw instead, with the folder of the sandbox's logs.
-pub async fn eventually<T>(
-    what: &str,
+/// Limit of a wait for anything that takes a moment on an idle machine. metrics-server takes up to
+/// half a minute until it knows a new pod, on a busy machine longer.
+pub const PATIENCE: Duration = Duration::from_mins(4);
+
+/// Polls until `look` succeeds, and returns its value. After [`PATIENCE`] the last error of `look`
+/// is returned, which should say what it saw instead, with the folder of the sandbox's logs.
+pub async fn eventually<T>(what: &str, look: impl AsyncFnMut() -> Result<T>) -> Result<T> {
+    eventually_within(PATIENCE, what, look).await
+}
+
+/// The same with another limit.
+pub async fn eventually_within<T>(
     limit: Duration,
+    what: &str,
     look: impl AsyncFnMut() -> Result<T>,
 ) -> Result<T> {
     testing::eventually(WithLogs(what), Pace { limit, every: POLL }, look).await
@@ -38,7 +47,7 @@ mod tests {
 
     #[tokio::test]
     async fn the_last_failure_says_what_was_seen() {
-        let error = eventually("pigs fly", Duration::ZERO, async || -> Result<()> {
+        let error = eventually_within(Duration::ZERO, "pigs fly", async || -> Result<()> {
             anyhow::bail!("they walk")
         });
         assert_eq!(

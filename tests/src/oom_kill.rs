@@ -7,15 +7,12 @@ use kube::api::{Patch, PatchParams};
 use kube::{Api, ResourceExt as _};
 use serde_json::{Value, json};
 
+use crate::container;
+
 /// Ends the pod's first container by an OOM kill, when it had these resources.
 pub async fn oom_kill(pods: &Api<Pod>, pod: &Pod, resources: &Value) -> Result<()> {
     let now = Timestamp::from_second(Timestamp::now().as_second())?.to_string();
-    let statuses = pod
-        .status
-        .as_ref()
-        .and_then(|status| status.container_statuses.as_deref())
-        .unwrap_or_default();
-    let status = statuses.first().context("it has a container")?;
+    let status = container(pod).context("it has a container")?;
     let end = json!({
         "exitCode": 137, "reason": "OOMKilled", "startedAt": now, "finishedAt": now, "containerID": status.container_id,
     });
@@ -24,11 +21,8 @@ pub async fn oom_kill(pods: &Api<Pod>, pod: &Pod, resources: &Value) -> Result<(
         {"op": "add", "path": "/status/containerStatuses/0/resources", "value": resources},
         {"op": "replace", "path": "/status/containerStatuses/0/state", "value": {"terminated": end}},
     ]))?;
-    pods.patch_status(
-        &pod.name_any(),
-        &PatchParams::default(),
-        &Patch::Json::<()>(patch),
-    )
-    .await?;
+    let patch = Patch::Json::<()>(patch);
+    pods.patch_status(&pod.name_any(), &PatchParams::default(), &patch)
+        .await?;
     Ok(())
 }

@@ -2,14 +2,13 @@
 //! block format, of which only uncompressed literals are used. Reads them by instant queries.
 
 use std::collections::BTreeMap;
-use std::fmt;
-use std::path::PathBuf;
 
 use anyhow::{Context as _, Result};
 use kube::{Client, Config};
+use sandbox::Sandbox;
 
 /// By name, and so in the order that the protocol asks for.
-pub type Labels<'a> = BTreeMap<&'a str, &'a str>;
+type Labels<'a> = BTreeMap<&'a str, &'a str>;
 
 const DAY: i64 = 86_400;
 /// The longest literal of Snappy with a length of two bytes.
@@ -39,18 +38,15 @@ pub struct Receiver {
     client: Client,
 }
 
-impl fmt::Debug for Receiver {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.debug_struct("Receiver").finish_non_exhaustive()
-    }
-}
-
 impl Receiver {
-    /// The one of the Prometheus at `url`, whose certificate is of this authority.
-    pub fn new(url: &str, authority: PathBuf) -> Result<Self> {
+    /// The one of the Prometheus of a sandbox.
+    pub fn of(sandbox: &Sandbox) -> Result<Self> {
+        let url = sandbox
+            .prometheus_url()
+            .context("the sandbox has a Prometheus")?;
         let mut config = Config::new(url.parse()?);
         config.root_cert = Some(Vec::new());
-        config.root_cert_file = Some(authority);
+        config.root_cert_file = Some(sandbox.authority());
         Ok(Self {
             client: Client::try_from(config)?,
         })
@@ -58,27 +54,30 @@ impl Receiver {
 
     /// Writes a counter of CPU seconds, minute by minute.
     pub async fn write_daily_cpu(&self, cpu: &DailyCpu<'_>, from: i64, to: i64) -> Result<()> {
-        let labels = Labels::from([
-            ("__name__", "container_cpu_usage_seconds_total"),
+        let labels = [
             ("namespace", cpu.namespace),
             ("pod", cpu.pod),
             ("container", cpu.container),
-        ]);
+        ];
         let mut seconds = 0.0;
         let samples = (from..=to).step_by(60).map(|at| {
             let is_busy = (at - cpu.rise).rem_euclid(DAY) < cpu.busy;
             seconds += 60.0 * if is_busy { cpu.high } else { cpu.low };
             (at, seconds)
         });
-        self.write(labels, samples).await
+        self.write("container_cpu_usage_seconds_total", &labels, samples)
+            .await
     }
 
     /// Writes one series of seconds and values.
     pub async fn write(
         &self,
-        labels: Labels<'_>,
+        name: &str,
+        labels: &[(&str, &str)],
         samples: impl Iterator<Item = (i64, f64)>,
     ) -> Result<()> {
+        let mut labels: Labels<'_> = labels.iter().copied().collect();
+        labels.insert("__name__", name);
         let request = http::Request::post("/api/v1/write")
             .header("Content-Encoding", "snappy")
             .header("Content-Type", "application/x-protobuf")

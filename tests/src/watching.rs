@@ -1,8 +1,6 @@
-//! Watches the pods of a namespace, and remembers how few of each workload were ever available at
-//! the same time.
+//! Watches the pods of a namespace and records each workload's minimum of available pods.
 
 use std::collections::BTreeMap;
-use std::time::Duration;
 
 use anyhow::{Context as _, Result};
 use k8s_openapi::api::core::v1::Pod;
@@ -10,10 +8,7 @@ use kube::runtime::watcher::Event;
 use kube::{Api, ResourceExt as _};
 use tokio::sync::watch;
 
-use crate::{Follow, follow};
-
-/// A watch on a busy machine is no further behind.
-const PATIENCE: Duration = Duration::from_mins(3);
+use crate::{Follow, PATIENCE, follow, is_available};
 
 /// By workload: pods by unique identifier and whether they are available, and how few ever were
 /// since the first list.
@@ -115,16 +110,7 @@ impl Seen {
 /// Records whether a pod is available, and returns its workload.
 fn apply(pods: &mut Pods, pod: &Pod) -> Option<String> {
     let workload = pod.labels().get("app")?;
-    let conditions = pod
-        .status
-        .iter()
-        .flat_map(|status| status.conditions.iter().flatten());
-    let is_ready = conditions
-        .into_iter()
-        .any(|condition| condition.type_ == "Ready" && condition.status == "True");
-    let is_available = is_ready && pod.metadata.deletion_timestamp.is_none();
-    pods.entry(workload.clone())
-        .or_default()
-        .insert(pod.uid()?, is_available);
+    let pods = pods.entry(workload.clone()).or_default();
+    pods.insert(pod.uid()?, is_available(pod));
     Some(workload.clone())
 }

@@ -1,5 +1,5 @@
-//! A tenant that makes whatever the API server lets it make that is large, numerous or slow, all at
-//! once.
+//! A tenant that creates the largest, most numerous and slowest objects that the API server admits,
+//! at once.
 
 use std::time::Duration;
 
@@ -8,12 +8,11 @@ use api::ehpa::EffectiveHorizontalPodAutoscaler;
 use api::prediction::TimeSeriesPrediction;
 use api::sizing_policy::SizingPolicy;
 use api::vpa::VerticalPodAutoscaler;
-use e2e::namespace;
+use e2e::{Namespace, create, namespace};
 use futures::{StreamExt as _, stream};
 use k8s_openapi::api::batch::v1::CronJob;
 use k8s_openapi::api::core::v1::Pod;
-use kube::api::{ApiResource, DynamicObject, PostParams};
-use kube::{Api, Client, Resource};
+use kube::Resource;
 use sandbox::Sandbox;
 use serde_json::{Value, json};
 use tokio::time::sleep;
@@ -26,15 +25,15 @@ const PARALLEL: usize = 16;
 const PAUSE: Duration = Duration::from_millis(10);
 
 pub(crate) struct Hostile {
-    namespace: String,
-    client: Client,
+    own: Namespace,
 }
 
 impl Hostile {
     pub(crate) async fn new(sandbox: &Sandbox) -> Result<Self> {
         let namespace = namespace(&sandbox.client().await?, "hostile").await?;
         let client = user::in_namespace(sandbox, &namespace).await?;
-        Ok(Self { namespace, client })
+        let own = Namespace::of(client, &namespace);
+        Ok(Self { own })
     }
 
     /// Makes all objects. The API server may refuse some by their schema, which is printed.
@@ -80,10 +79,7 @@ impl Hostile {
         let template = &mut cron_job["spec"]["jobTemplate"]["spec"]["template"];
         template["metadata"] = json!({"labels": {"app": "all"}});
         template["spec"]["containers"][0]["env"] = json!([]);
-        let cron_jobs: Api<CronJob> = Api::namespaced(self.client.clone(), &self.namespace);
-        cron_jobs
-            .create(&PostParams::default(), &serde_json::from_value(cron_job)?)
-            .await?;
+        create(&self.own.typed::<CronJob>(), cron_job).await?;
         let target = json!({"apiVersion": "batch/v1", "kind": "CronJob", "name": "all"});
         self.many::<VerticalPodAutoscaler>(
             "all pods",
@@ -100,19 +96,12 @@ impl Hostile {
         count: usize,
         object: &dyn Fn(usize) -> Value,
     ) {
-        let kind = ApiResource::erase::<K>(&());
-        let api: Api<DynamicObject> =
-            Api::namespaced_with(self.client.clone(), &self.namespace, &kind);
         let made: Vec<Result<(), String>> = stream::iter(0..count)
             .map(|number| {
-                let (api, kind, mut object) = (api.clone(), kind.clone(), object(number));
+                let mut object = object(number);
+                object["metadata"]["generateName"] = json!("hostile-");
                 async move {
-                    object["apiVersion"] = json!(kind.api_version);
-                    object["kind"] = json!(kind.kind);
-                    object["metadata"]["generateName"] = json!("hostile-");
-                    let object =
-                        serde_json::from_value(object).map_err(|error| error.to_string())?;
-                    let made = api.create(&PostParams::default(), &object).await;
+                    let made = self.own.create::<K>(object).await;
                     made.map(drop).map_err(|error| error.to_string())
                 }
             })
@@ -127,7 +116,7 @@ impl Hostile {
         println!(
             "  {} {} with {what}{why}",
             count - refused.len(),
-            kind.plural
+            K::plural(&())
         );
     }
 
@@ -149,12 +138,12 @@ impl Hostile {
         let metric = ["queue_depth", "slow"][number % 2];
         let path = format!(
             "/apis/external.metrics.k8s.io/v1beta1/namespaces/{}/{metric}",
-            self.namespace
+            self.own.namespace
         );
         if let Ok(request) =
             http::Request::get(format!("{path}?labelSelector=q!%3D{number}")).body(Vec::new())
         {
-            let _ = self.client.request::<Value>(request).await;
+            let _ = self.own.client.request::<Value>(request).await;
         }
         sleep(PAUSE).await;
     }

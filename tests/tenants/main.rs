@@ -15,9 +15,12 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
-use e2e::deployed::{deploy_these, process, replicas_of};
+use e2e::deployed::{
+    self, ADAPTER, Program, RECOMMENDER, SUITE, SYSTEM, UPDATER, WEBHOOK, all_ready, process,
+    prometheus_variables, replicas,
+};
 use e2e::measuring::{exit_code, in_sandbox};
-use e2e::{apply, feed_certificates, kubectl_in, load, program};
+use e2e::{feed_certificates, kubectl_in, load, program};
 use kube::Client;
 use sandbox::{Options, Sandbox};
 
@@ -27,14 +30,11 @@ use usual::{Measured, Tenant};
 const MOST: f64 = 2.0;
 /// Limit of every wait.
 const PATIENCE: Duration = Duration::from_mins(5);
-const SYSTEM: &str = "plimsoll-system";
-const SUITE: &str = "app.kubernetes.io/part-of=plimsoll";
-/// The programs, with the ports of their metrics.
-const PROGRAMS: [(&str, u16); 4] = [
-    ("recommender", 8942),
-    ("updater", 8943),
-    ("webhook", 8944),
-    ("adapter", 8945),
+const PROGRAMS: [(&str, Program<'_>); 4] = [
+    ("recommender", RECOMMENDER),
+    ("updater", UPDATER),
+    ("webhook", WEBHOOK),
+    ("adapter", ADAPTER),
 ];
 
 #[tokio::main]
@@ -118,48 +118,38 @@ fn row(measured: &Measured) -> String {
 }
 
 async fn deploy(sandbox: &Sandbox, client: &Client) -> Result<()> {
-    apply(sandbox, "deploy/base/namespace.yaml").await?;
-    let url = sandbox
-        .prometheus_url()
-        .context("this sandbox has a Prometheus")?;
-    let authority = sandbox.authority().display().to_string();
-    let entries = [
-        format!("--from-literal=PLIMSOLL_RECOMMENDER_PROMETHEUS_ADDRESS={url}"),
-        format!("--from-literal=PLIMSOLL_RECOMMENDER_PROMETHEUS_CA_FILE={authority}"),
-        format!("--from-literal=PLIMSOLL_ADAPTER_PROMETHEUS_URL={url}"),
-        format!("--from-literal=PLIMSOLL_ADAPTER_PROMETHEUS_CA_FILE={authority}"),
+    let variables = [
+        [
+            "PLIMSOLL_RECOMMENDER_PROMETHEUS_ADDRESS",
+            "PLIMSOLL_RECOMMENDER_PROMETHEUS_CA_FILE",
+        ],
+        [
+            "PLIMSOLL_ADAPTER_PROMETHEUS_URL",
+            "PLIMSOLL_ADAPTER_PROMETHEUS_CA_FILE",
+        ],
     ];
-    let mut arguments = vec!["create", "configmap", "prometheus", "-n", SYSTEM];
-    arguments.extend(entries.iter().map(String::as_str));
-    kubectl_in(sandbox, &arguments).await?;
+    prometheus_variables(sandbox, &variables).await?;
     feed_certificates(client).await?;
-    deploy_these(sandbox, "tests/tenants", SUITE).await
+    deployed::deploy(sandbox, "tests/tenants", SUITE).await
 }
 
 /// New processes, which list everything.
 async fn restart(sandbox: &Sandbox, client: &Client) -> Result<()> {
-    kubectl_in(sandbox, &["rollout", "restart", "deployment", "-n", SYSTEM]).await?;
+    kubectl_in(sandbox, &format!("rollout restart deployment -n {SYSTEM}")).await?;
     for (name, _) in PROGRAMS {
         let deployment = format!("deployment/plimsoll-{name}");
         kubectl_in(
             sandbox,
-            &[
-                "rollout",
-                "status",
-                &deployment,
-                "-n",
-                SYSTEM,
-                "--timeout=5m",
-            ],
+            &format!("rollout status {deployment} -n {SYSTEM} --timeout=5m"),
         )
         .await?;
     }
-    e2e::deployed::all_ready(client, SUITE).await
+    all_ready(client, SUITE).await
 }
 
 async fn memory(client: &Client) -> Result<()> {
-    for (name, port) in PROGRAMS {
-        for replica in replicas_of(client, &format!("app.kubernetes.io/name={name}"), port).await? {
+    for (name, program) in PROGRAMS {
+        for replica in replicas(client, program).await? {
             let (now, most) = load::resident(process(client, &replica).await?)?;
             println!("  {name:<12} resident memory {now:.0} MB, at most {most:.0} MB");
         }

@@ -1,8 +1,8 @@
 //! A user with rights in one namespace.
 
 use anyhow::Result;
+use e2e::create;
 use k8s_openapi::api::rbac::v1::RoleBinding;
-use kube::api::PostParams;
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Api, Client, Config};
 use sandbox::Sandbox;
@@ -18,9 +18,7 @@ pub(crate) async fn in_namespace(sandbox: &Sandbox, namespace: &str) -> Result<C
             "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": role},
             "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": namespace}],
         });
-        bindings
-            .create(&PostParams::default(), &serde_json::from_value(binding)?)
-            .await?;
+        create(&bindings, binding).await?;
     }
     let kubeconfig = Kubeconfig::read_from(sandbox.kubeconfig())?;
     let mut config =

@@ -1,17 +1,14 @@
 //! The tenant whose answers are timed.
 
-use std::collections::BTreeMap;
-
 use anyhow::{Context as _, Result, ensure};
 use api::prediction::TimeSeriesPrediction;
 use api::vpa::VerticalPodAutoscaler;
-use e2e::remote_write::{DailyCpu, Labels, Receiver};
-use e2e::{eventually, namespace};
+use e2e::remote_write::{DailyCpu, Receiver};
+use e2e::{Namespace, dry_run, eventually_within, namespace, requests, target, usage, workload};
 use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet};
 use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::jiff::Timestamp;
-use kube::api::{ListParams, PostParams};
-use kube::{Api, Client, ResourceExt as _};
+use kube::{Resource, ResourceExt as _};
 use sandbox::Sandbox;
 use serde_json::{Value, json};
 use tokio::time::Instant;
@@ -57,8 +54,7 @@ impl Measured {
 
 /// A tenant with one workload.
 pub(crate) struct Tenant {
-    namespace: String,
-    client: Client,
+    own: Namespace,
     store: Receiver,
 }
 
@@ -67,35 +63,17 @@ impl Tenant {
     pub(crate) async fn new(sandbox: &Sandbox, prefix: &str) -> Result<Self> {
         let namespace = namespace(&sandbox.client().await?, prefix).await?;
         let client = user::in_namespace(sandbox, &namespace).await?;
-        let labels = json!({"app": WORKLOAD});
-        let usage =
-            json!({"kwok.x-k8s.io/usage-cpu": "240m", "kwok.x-k8s.io/usage-memory": "60Mi"});
-        let resources = json!({"requests": {"cpu": "100m", "memory": "10Mi"}});
-        let deployment = json!({
-            "metadata": {"name": WORKLOAD},
-            "spec": {"replicas": 2, "selector": {"matchLabels": labels}, "template": {
-                "metadata": {"labels": labels, "annotations": usage},
-                "spec": {"containers": [{"name": "app", "image": "example.com/app", "resources": resources}]},
-            }},
-        });
-        let deployments: Api<Deployment> = Api::namespaced(client.clone(), &namespace);
-        deployments
-            .create(&PostParams::default(), &serde_json::from_value(deployment)?)
+        let (requests, usage) = (requests("100m", "10Mi"), usage("240m", "60Mi"));
+        let own = Namespace::of(client, &namespace);
+        own.create::<Deployment>(workload(WORKLOAD, 2, &requests, &usage))
             .await?;
-        let url = sandbox
-            .prometheus_url()
-            .context("this sandbox has a Prometheus")?;
-        let store = Receiver::new(&url, sandbox.authority())?;
-        let tenant = Self {
-            namespace,
-            client,
-            store,
-        };
+        let store = Receiver::of(sandbox)?;
+        let tenant = Self { own, store };
         tenant.write_cpu().await?;
         tenant.write_queue().await?;
         // Usage and webhook are there once the first object is served.
         tenant.recommendation("first-0").await?;
-        eventually("the metric is served", PATIENCE, async || {
+        eventually_within(PATIENCE, "the metric is served", async || {
             tenant.metric("first").await
         })
         .await?;
@@ -133,7 +111,7 @@ impl Tenant {
     /// Five days of CPU of the workload, with a rise now.
     async fn write_cpu(&self) -> Result<()> {
         let now = Timestamp::now().as_second() / 60 * 60;
-        let (namespace, pod) = (self.namespace.as_str(), "web-6d5f9c7b8d-aaaaa");
+        let (namespace, pod) = (self.own.namespace.as_str(), "web-6d5f9c7b8d-aaaaa");
         let cpu = DailyCpu {
             namespace,
             pod,
@@ -150,74 +128,45 @@ impl Tenant {
     /// ahead.
     async fn write_queue(&self) -> Result<()> {
         let now = Timestamp::now().as_second();
-        let labels: Labels<'_> = BTreeMap::from([
-            ("__name__", "queue_depth"),
-            ("namespace", &*self.namespace),
-            ("queue", "orders"),
-        ]);
-        self.store
-            .write(
-                labels,
-                (now..now + 540).step_by(30).map(|second| (second, 7.0)),
-            )
-            .await
+        let labels = [("namespace", &*self.own.namespace), ("queue", "orders")];
+        let samples = (now..now + 540).step_by(30).map(|second| (second, 7.0));
+        self.store.write("queue_depth", &labels, samples).await
     }
 
     async fn recommendation(&self, name: &str) -> Result<f64> {
-        let objects: Api<VerticalPodAutoscaler> =
-            Api::namespaced(self.client.clone(), &self.namespace);
-        let object = json!({
-            "apiVersion": "autoscaling.k8s.io/v1", "kind": "VerticalPodAutoscaler", "metadata": {"name": name},
-            "spec": {
-                "targetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": WORKLOAD},
-                "updatePolicy": {"updateMode": "Initial"},
-            },
-        });
-        let started = Instant::now();
-        objects
-            .create(&PostParams::default(), &serde_json::from_value(object)?)
-            .await?;
-        eventually("a VPA has its recommendation", PATIENCE, async || {
-            let status = objects.get(name).await?.status.unwrap_or_default();
-            let recommendation = status.recommendation.unwrap_or_default();
-            ensure!(
-                !recommendation.container_recommendations.is_empty(),
-                "{name} has none"
-            );
-            Ok(())
-        })
-        .await?;
-        Ok(started.elapsed().as_secs_f64())
+        let spec = json!({"targetRef": target("Deployment", WORKLOAD), "updatePolicy": {"updateMode": "Initial"}});
+        let containers = "/status/recommendation/containerRecommendations";
+        self.timed::<VerticalPodAutoscaler>(name, &spec, containers)
+            .await
     }
 
     async fn forecast(&self, name: &str) -> Result<f64> {
-        let objects: Api<TimeSeriesPrediction> =
-            Api::namespaced(self.client.clone(), &self.namespace);
-        let object = json!({
-            "apiVersion": "prediction.crane.io/v1alpha1", "kind": "TimeSeriesPrediction", "metadata": {"name": name},
-            "spec": {
-                "targetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": WORKLOAD},
-                "predictionWindowSeconds": 3600,
-                "predictionMetrics": [{
-                    "resourceIdentifier": "cpu", "type": "ResourceQuery", "resourceQuery": "cpu",
-                    "algorithm": {"algorithmType": "dsp", "dsp": {"sampleInterval": "60s", "historyLength": "7d"}},
-                }],
-            },
+        let spec = json!({
+            "targetRef": target("Deployment", WORKLOAD),
+            "predictionWindowSeconds": 3600,
+            "predictionMetrics": [{
+                "resourceIdentifier": "cpu", "type": "ResourceQuery", "resourceQuery": "cpu",
+                "algorithm": {"algorithmType": "dsp", "dsp": {"sampleInterval": "60s", "historyLength": "7d"}},
+            }],
         });
+        let samples = "/status/predictionMetrics/0/prediction/0/samples";
+        self.timed::<TimeSeriesPrediction>(name, &spec, samples)
+            .await
+    }
+
+    /// Seconds from the creation of an object until there is something at this path.
+    async fn timed<K>(&self, name: &str, spec: &Value, path: &str) -> Result<f64>
+    where
+        K: Resource<DynamicType = ()>,
+    {
+        let object = json!({"metadata": {"name": name}, "spec": spec});
         let started = Instant::now();
-        objects
-            .create(&PostParams::default(), &serde_json::from_value(object)?)
-            .await?;
-        eventually("a prediction has its forecast", PATIENCE, async || {
-            let object = serde_json::to_value(objects.get(name).await?)?;
-            let points = object
-                .pointer("/status/predictionMetrics/0/prediction/0/samples")
-                .and_then(Value::as_array);
-            ensure!(
-                points.is_some_and(|points| !points.is_empty()),
-                "{name}: {:#}",
-                object["status"]
-            );
+        self.own.create::<K>(object).await?;
+        eventually_within(PATIENCE, &format!("{name} has its answer"), async || {
+            let object = self.own.get::<K>(name).await?;
+            let found = object.pointer(path).and_then(Value::as_array);
+            let is_there = found.is_some_and(|found| !found.is_empty());
+            ensure!(is_there, "{:#}", object["status"]);
             Ok(())
         })
         .await?;
@@ -226,22 +175,16 @@ impl Tenant {
 
     /// The workload's `ReplicaSet`, as the owner of a pod.
     async fn replica_set(&self) -> Result<Value> {
-        let sets: Api<ReplicaSet> = Api::namespaced(self.client.clone(), &self.namespace);
-        let set = sets
-            .list(&ListParams::default())
-            .await?
-            .items
-            .into_iter()
-            .next()
-            .context("a ReplicaSet")?;
-        let (name, uid) = (set.name_any(), set.uid().context("a uid")?);
+        let sets = self.own.list::<ReplicaSet>().await?;
+        let set = &sets.first().context("a ReplicaSet")?["metadata"];
+        let (name, uid) = (&set["name"], &set["uid"]);
         Ok(
             json!({"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": name, "uid": uid, "controller": true}),
         )
     }
 
     async fn admission(&self, owner: &Value, is_seen: bool) -> Result<f64> {
-        let pods: Api<Pod> = Api::namespaced(self.client.clone(), &self.namespace);
+        let pods = self.own.typed::<Pod>();
         let disabled = (!is_seen).to_string();
         let labels = json!({"app": WORKLOAD, "plimsoll.dev/disable-webhook": disabled});
         let pod = json!({
@@ -250,15 +193,9 @@ impl Tenant {
                 "requests": {"cpu": "100m", "memory": "10Mi"},
             }}]},
         });
-        let (dry_run, pod) = (
-            PostParams {
-                dry_run: true,
-                ..PostParams::default()
-            },
-            serde_json::from_value(pod)?,
-        );
+        let pod = serde_json::from_value(pod)?;
         let started = Instant::now();
-        let made = pods.create(&dry_run, &pod).await?;
+        let made = pods.create(&dry_run(), &pod).await?;
         let seconds = started.elapsed().as_secs_f64();
         ensure!(
             made.annotations().contains_key("vpaUpdates") == is_seen,
@@ -269,27 +206,23 @@ impl Tenant {
     }
 
     async fn without_adapter(&self) -> Result<f64> {
-        let deployments: Api<Deployment> = Api::namespaced(self.client.clone(), &self.namespace);
         let started = Instant::now();
-        deployments.get(WORKLOAD).await?;
+        self.own.get::<Deployment>(WORKLOAD).await?;
         let answer = self.store.query("queue_depth").await?;
         let seconds = started.elapsed().as_secs_f64();
-        ensure!(answer.contains(&self.namespace), "{answer}");
+        ensure!(answer.contains(&self.own.namespace), "{answer}");
         Ok(seconds)
     }
 
     async fn metric(&self, queue: &str) -> Result<f64> {
-        let namespace = &self.namespace;
+        let namespace = &self.own.namespace;
         let path =
             format!("/apis/external.metrics.k8s.io/v1beta1/namespaces/{namespace}/queue_depth");
         let request =
             http::Request::get(format!("{path}?labelSelector=queue!%3D{queue}")).body(Vec::new())?;
         let started = Instant::now();
-        let answer: Value = self
-            .client
-            .request(request)
-            .await
-            .context("GET queue_depth")?;
+        let answer = self.own.client.request::<Value>(request).await;
+        let answer = answer.context("GET queue_depth")?;
         let seconds = started.elapsed().as_secs_f64();
         ensure!(answer["items"][0]["value"] == "7", "{answer}");
         Ok(seconds)

@@ -159,9 +159,20 @@ mod tests {
     #[test]
     fn what_is_missing_empty_or_of_another_kind_is_noticed() {
         let first = ("kind.json", r#"{"kind": "kind", "cases": [1]}"#);
-        assert!(loaded(&[]).is_err());
-        assert!(loaded(&[first, ("kind_3.json", r#"{"kind": "kind", "cases": [3]}"#)]).is_err());
-        assert!(loaded(&[first, ("kind_2.json", r#"{"kind": "kind", "cases": []}"#)]).is_err());
-        assert!(loaded(&[("kind.json", r#"{"kind": "other", "cases": [1]}"#)]).is_err());
+        let gap = ("kind_3.json", r#"{"kind": "kind", "cases": [3]}"#);
+        let empty = ("kind_2.json", r#"{"kind": "kind", "cases": []}"#);
+        let other = ("kind.json", r#"{"kind": "other", "cases": [1]}"#);
+        for (files, expected) in [
+            (vec![], "kind.json: No such file"),
+            (
+                vec![first, gap],
+                "kind_3.json continues a file that is missing",
+            ),
+            (vec![first, empty], "kind_2.json has no cases"),
+            (vec![other], "right: \"kind\""),
+        ] {
+            let panic = loaded(&files).unwrap_err().downcast::<String>().unwrap();
+            assert!(panic.contains(expected), "{panic} instead of {expected}");
+        }
     }
 }

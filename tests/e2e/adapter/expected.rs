@@ -1,15 +1,15 @@
 //! Windows of time, from the object over the native autoscaler to the workload, on the examples of
 //! Crane's documentation and others.
 
-use anyhow::{Context as _, Result, ensure};
-use api::ehpa::EffectiveHorizontalPodAutoscaler;
-use api::prediction::TimeSeriesPrediction;
+use anyhow::{Result, ensure};
+use api::ehpa::EffectiveHorizontalPodAutoscaler as Ehpa;
+use api::prediction::TimeSeriesPrediction as Prediction;
+use e2e::target;
 use k8s_openapi::api::apps::v1::Deployment;
-use k8s_openapi::api::autoscaling::v2::HorizontalPodAutoscaler;
+use k8s_openapi::api::autoscaling::v2::HorizontalPodAutoscaler as Hpa;
 use k8s_openapi::jiff::civil::Weekday;
 use k8s_openapi::jiff::tz::TimeZone;
 use k8s_openapi::jiff::{Timestamp, ToSpan as _, Unit, Zoned};
-use kube::api::DeleteParams;
 use serde_json::{Value, json};
 
 use super::ehpa_fixture::EhpaFixture;
@@ -33,7 +33,7 @@ fn window(end: &Zoned) -> Result<Value> {
 fn spec(deployment: &str, strategy: &str, crons: &Value) -> Value {
     let cpu = json!({"name": "cpu", "target": {"type": "Utilization", "averageUtilization": 50}});
     json!({
-        "scaleTargetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": deployment},
+        "scaleTargetRef": target("Deployment", deployment),
         "minReplicas": 1,
         "maxReplicas": 10,
         "scaleStrategy": strategy,
@@ -50,7 +50,7 @@ async fn a_window_of_time_raises_and_releases_and_a_preview_changes_nothing() ->
     for (name, strategy) in [("web", "Auto"), ("seen", "Preview")] {
         fixture.deploy(name, 2, "20m").await?;
         fixture
-            .create::<EffectiveHorizontalPodAutoscaler>(name, &spec(name, strategy, &open))
+            .make::<Ehpa>(name, spec(name, strategy, &open))
             .await?;
     }
     // Nothing but a window that is closed: it keeps what it has.
@@ -59,78 +59,61 @@ async fn a_window_of_time_raises_and_releases_and_a_preview_changes_nothing() ->
     alone["metrics"] = json!([]);
     alone["maxReplicas"] = json!(20);
     fixture.deploy("alone", 3, "20m").await?;
-    fixture
-        .create::<EffectiveHorizontalPodAutoscaler>("alone", &alone)
-        .await?;
+    fixture.make::<Ehpa>("alone", alone).await?;
 
     fixture
         .scaled("web", "the window raises", |replicas| replicas == 6)
         .await?;
-    let answer = fixture
-        .external("crane_autoscaling_cron", "web", "cron")
-        .await?;
-    assert_eq!(
-        (
-            &answer["items"][0]["value"],
-            answer["items"].as_array().map(Vec::len)
-        ),
-        (&json!("6"), Some(1))
-    );
+    let cron = async || {
+        fixture
+            .external("crane_autoscaling_cron", "web", "cron")
+            .await
+    };
+    let answer = cron().await?;
+    assert_eq!(answer["items"][0]["value"], "6");
+    assert_eq!(answer["items"].as_array().map(Vec::len), Some(1));
 
     let would = |it: &Value| it["status"]["expectReplicas"] == 6;
     fixture
-        .when::<EffectiveHorizontalPodAutoscaler>(
-            "seen",
-            "the preview says what it would do",
-            would,
-        )
+        .when::<Ehpa>("seen", "the preview says what it would do", would)
         .await?;
 
     // It closes with the next minute but one at the latest; until then nothing needs to be seen.
     let soon = utc().round(Unit::Minute)?.checked_add(1.minute())?;
     let closing = json!({"spec": {"crons": window(&soon)?}});
-    fixture
-        .patch::<EffectiveHorizontalPodAutoscaler>("web", &closing)
-        .await?;
+    fixture.patch::<Ehpa>("web", closing).await?;
     fixture
         .scaled("web", "the window releases", |replicas| replicas == 1)
         .await?;
-    let answer = fixture
-        .external("crane_autoscaling_cron", "web", "cron")
-        .await?;
-    assert_eq!(answer["items"][0]["value"], "1");
+    assert_eq!(cron().await?["items"][0]["value"], "1");
 
     let is_asked = |it: &Value| {
         it["status"]["currentMetrics"][0]["external"]["current"]["averageValue"] == "1"
     };
     fixture
-        .when::<HorizontalPodAutoscaler>("ehpa-alone", "what is there is what is wanted", is_asked)
+        .when::<Hpa>("ehpa-alone", "what is there is what is wanted", is_asked)
         .await?;
     fixture
-        .patch::<Deployment>("alone", &json!({"spec": {"replicas": 10}}))
+        .patch::<Deployment>("alone", json!({"spec": {"replicas": 10}}))
         .await?;
     let has_ten =
         |it: &Value| it["status"]["currentReplicas"] == 10 && it["status"]["desiredReplicas"] == 10;
     fixture
-        .when::<HorizontalPodAutoscaler>("ehpa-alone", "the change of a user is kept", has_ten)
+        .when::<Hpa>("ehpa-alone", "the change of a user is kept", has_ten)
         .await?;
     // A rollout that makes one pod more, which no node takes, and gets no further.
     let rollout = json!({"spec": {
         "strategy": {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 1, "maxUnavailable": 0}},
         "template": {"spec": {"nodeSelector": {"there": "is-none"}}},
     }});
-    fixture.patch::<Deployment>("alone", &rollout).await?;
+    fixture.patch::<Deployment>("alone", rollout).await?;
     let waits = |it: &Value| {
         let conditions = it["status"]["conditions"].as_array().into_iter().flatten();
-        let messages: Vec<_> = conditions
-            .filter_map(|condition| condition["message"].as_str())
-            .collect();
-        messages
-            .iter()
-            .any(|message| message.contains("11 of 10 pods exist"))
+        let mut messages = conditions.filter_map(|condition| condition["message"].as_str());
+        messages.any(|message| message.contains("11 of 10 pods exist"))
     };
     fixture
-        .when::<HorizontalPodAutoscaler>("ehpa-alone", "what a rollout adds is not wanted", waits)
+        .when::<Hpa>("ehpa-alone", "what a rollout adds is not wanted", waits)
         .await?;
     for (name, replicas, generation) in [("seen", 2, 1), ("alone", 10, 3)] {
         let untouched = fixture.scaled(name, "it is there", |_| true).await?;
@@ -177,25 +160,10 @@ async fn the_windows_of_cranes_documentation_work_as_it_says() -> Result<()> {
         )
         .await?;
 
+    fixture.delete::<Ehpa>("php-apache-local").await?;
+    fixture.gone::<Hpa>("ehpa-php-apache-local").await?;
     fixture
-        .api::<EffectiveHorizontalPodAutoscaler>()
-        .delete("php-apache-local", &DeleteParams::default())
-        .await?;
-    let natives = fixture.api::<HorizontalPodAutoscaler>();
-    e2e::eventually(
-        "its native autoscaler is gone",
-        super::ehpa_fixture::PATIENCE,
-        async || {
-            ensure!(
-                natives.get_opt("ehpa-php-apache-local").await?.is_none(),
-                "it is still there"
-            );
-            Ok(())
-        },
-    )
-    .await?;
-    fixture
-        .patch::<Deployment>("php-apache", &json!({"spec": {"replicas": 1}}))
+        .patch::<Deployment>("php-apache", json!({"spec": {"replicas": 1}}))
         .await?;
     fixture.apply_documented("all").await?;
     let name = "ehpa-php-apache-multi-dimensions";
@@ -207,29 +175,22 @@ async fn the_windows_of_cranes_documentation_work_as_it_says() -> Result<()> {
         names.contains(&"crane_autoscaling_cron")
     };
     fixture
-        .when::<HorizontalPodAutoscaler>(name, "the clock is among the metrics", has_cron)
+        .when::<Hpa>(name, "the clock is among the metrics", has_cron)
         .await?;
     fixture
-        .when::<TimeSeriesPrediction>(name, "a prediction is made", |_| true)
+        .when::<Prediction>(name, "a prediction is made", |_| true)
         .await?;
-    let answer = e2e::eventually(
-        "the window of the weekend is served",
-        super::ehpa_fixture::PATIENCE,
-        async || {
-            let answer = fixture
-                .external("crane_autoscaling_cron", "php-apache", "cron")
-                .await?;
-            let value = answer["items"][0]["value"]
-                .as_str()
-                .context("a value")?
-                .to_owned();
-            ensure!(value == documented_weekend(), "{answer}");
-            Ok(answer)
-        },
-    );
-    assert_eq!(
-        answer.await?["items"][0]["metricLabels"]["resourceIdentifier"],
-        "cron"
-    );
+    let answer = e2e::eventually("the window of the weekend is served", async || {
+        let answer = fixture
+            .external("crane_autoscaling_cron", "php-apache", "cron")
+            .await?;
+        ensure!(
+            answer["items"][0]["value"] == documented_weekend(),
+            "{answer}"
+        );
+        Ok(answer)
+    });
+    let labels = &answer.await?["items"][0]["metricLabels"];
+    assert_eq!(labels["resourceIdentifier"], "cron");
     Ok(())
 }

@@ -1,25 +1,23 @@
-//! A workload that is scaled ahead of its daily rise, and what becomes of it while one part after
-//! the other is gone: it never shrinks.
+//! Failures of each component while a workload is scaled by predictions: it is never scaled down.
 
 use anyhow::{Context as _, Result, ensure};
-use api::ehpa::EffectiveHorizontalPodAutoscaler;
-use api::prediction::TimeSeriesPrediction;
-use e2e::deployed::{metric, replicas_of};
-use e2e::eventually;
+use api::ehpa::EffectiveHorizontalPodAutoscaler as Ehpa;
+use api::prediction::TimeSeriesPrediction as Prediction;
+use e2e::deployed::{ADAPTER, RECOMMENDER, metric, replicas, system, total};
 use e2e::remote_write::{DailyCpu, Receiver};
+use e2e::{condition, eventually, patch};
 use k8s_openapi::api::apps::v1::Deployment;
-use k8s_openapi::api::autoscaling::v2::HorizontalPodAutoscaler;
+use k8s_openapi::api::autoscaling::v2::HorizontalPodAutoscaler as Hpa;
 use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::jiff::Timestamp;
-use kube::api::{ListParams, Patch, PatchParams};
-use kube::{Api, ResourceExt};
+use kube::ResourceExt;
+use kube::api::ListParams;
 use sandbox::Component;
 use serde_json::{Value, json};
 
-use super::ehpa_fixture::{EhpaFixture, PATIENCE, RECOMMENDER, RECOMMENDER_PORT, SYSTEM};
-use super::fixture::{ADAPTER, available};
+use super::ehpa_fixture::EhpaFixture;
+use super::fixture::available;
 
-const ADAPTER_PORT: u16 = 8945;
 const NATIVE: &str = "ehpa-php-apache";
 const DAY: i64 = 24 * 60 * 60;
 /// The rise comes so soon, every day at the same time.
@@ -34,10 +32,10 @@ async fn a_workload_grows_before_its_daily_rise_and_never_shrinks_because_a_part
     let fixture = EhpaFixture::open("rise").await?;
     let result = grow_and_fail(&fixture).await;
     // Others use this sandbox, too.
-    fixture.0.sandbox()?.start(Component::Prometheus).await?;
+    fixture.sandbox.start(Component::Prometheus).await?;
     fixture.resize("plimsoll-adapter", 2).await?;
     fixture.resize("plimsoll-recommender", 1).await?;
-    available(&fixture.0.client).await?;
+    available(&fixture.client).await?;
     result
 }
 
@@ -48,9 +46,8 @@ async fn grow_and_fail(fixture: &EhpaFixture) -> Result<()> {
     fixture.apply_documented("simple").await?;
     // What is wrong would have its effect at once.
     let quick = json!({"spec": {"behavior": {"scaleDown": {"stabilizationWindowSeconds": 0}}}});
-    fixture
-        .patch::<EffectiveHorizontalPodAutoscaler>("php-apache", &quick)
-        .await?;
+    fixture.patch::<Ehpa>("php-apache", quick).await?;
+
     let grown = fixture
         .scaled(
             "php-apache",
@@ -88,7 +85,7 @@ async fn grow_and_fail(fixture: &EhpaFixture) -> Result<()> {
         anyhow::Ok(())
     };
 
-    fixture.0.sandbox()?.stop(Component::Prometheus).await?;
+    fixture.sandbox.stop(Component::Prometheus).await?;
     fixture.until_unread().await?;
     fixture.asked_again(5).await?;
     undisturbed("Prometheus was gone").await?;
@@ -126,12 +123,12 @@ async fn grow_and_fail(fixture: &EhpaFixture) -> Result<()> {
         .await?;
     undisturbed("the adapter was gone").await?;
     fixture.resize("plimsoll-adapter", 2).await?;
-    available(&fixture.0.client).await?;
+    available(&fixture.client).await?;
     fixture
         .native_when("the adapter answers again", is_stale)
         .await?;
 
-    fixture.0.sandbox()?.start(Component::Prometheus).await?;
+    fixture.sandbox.start(Component::Prometheus).await?;
     fixture.resize("plimsoll-recommender", 1).await?;
     let is_well = |it: &Value| is_active(it) == Some(true) && metrics(it) == 2;
     fixture
@@ -140,20 +137,13 @@ async fn grow_and_fail(fixture: &EhpaFixture) -> Result<()> {
     undisturbed("everything came back").await
 }
 
-fn condition<'a>(object: &'a Value, kind: &str) -> Option<&'a Value> {
-    object["status"]["conditions"]
-        .as_array()?
-        .iter()
-        .find(|condition| condition["type"] == kind)
-}
-
 /// Whether the autoscaler can do its work.
 fn is_active(object: &Value) -> Option<bool> {
-    Some(condition(object, "ScalingActive")?["status"] == "True")
+    Some(condition(&object["status"], "ScalingActive")?["status"] == "True")
 }
 
 fn message(object: &Value) -> &str {
-    condition(object, "ScalingActive")
+    condition(&object["status"], "ScalingActive")
         .and_then(|condition| condition["message"].as_str())
         .unwrap_or_default()
 }
@@ -172,19 +162,14 @@ fn measured_percent(object: &Value) -> Option<i64> {
 
 impl EhpaFixture {
     async fn native_when(&self, what: &str, is_so: impl Fn(&Value) -> bool) -> Result<Value> {
-        self.when::<HorizontalPodAutoscaler>(NATIVE, what, is_so)
-            .await
+        self.when::<Hpa>(NATIVE, what, is_so).await
     }
 
     /// Days of one pod that uses a tenth of a core, and a whole one in the hours after the rise.
     async fn write_daily_history(&self, rise: i64) -> Result<()> {
-        let sandbox = self.0.sandbox()?;
-        let receiver = Receiver::new(
-            &sandbox.prometheus_url().context("a Prometheus")?,
-            sandbox.authority(),
-        )?;
+        let receiver = Receiver::of(&self.sandbox)?;
         let cpu = DailyCpu {
-            namespace: &self.0.namespace,
+            namespace: &self.namespace,
             pod: "php-apache-6d5f9c7b8d-aaaaa",
             container: "app",
             rise,
@@ -198,8 +183,8 @@ impl EhpaFixture {
 
     /// Returns once the recommender knows that it cannot read any history.
     async fn until_unread(&self) -> Result<()> {
-        eventually("the recommender misses Prometheus", PATIENCE, async || {
-            for replica in replicas_of(&self.0.client, RECOMMENDER, RECOMMENDER_PORT).await? {
+        eventually("the recommender misses Prometheus", async || {
+            for replica in replicas(&self.client, RECOMMENDER).await? {
                 let unread = metric(&replica, "plimsoll_forecast_unread_metrics").await?;
                 ensure!(unread > 0.0, "{} reads everything", replica.pod);
             }
@@ -210,15 +195,9 @@ impl EhpaFixture {
 
     /// Returns after this many more requests to the adapter.
     async fn asked_again(&self, times: u32) -> Result<()> {
-        let asked = async || {
-            let mut sum = 0.0;
-            for replica in replicas_of(&self.0.client, ADAPTER, ADAPTER_PORT).await? {
-                sum += metric(&replica, "plimsoll_adapter_requests_total").await?;
-            }
-            anyhow::Ok(sum)
-        };
+        let asked = async || total(&self.client, ADAPTER, "plimsoll_adapter_requests_total").await;
         let before = asked().await?;
-        eventually("the autoscaler asks again", PATIENCE, async || {
+        eventually("the autoscaler asks again", async || {
             let more = asked().await? - before;
             ensure!(more >= f64::from(times), "it asked {more} times");
             Ok(())
@@ -228,67 +207,43 @@ impl EhpaFixture {
 
     /// Scales a Deployment of the suite, and waits until no other replicas exist.
     pub(crate) async fn resize(&self, name: &str, replicas: i32) -> Result<()> {
-        let deployments: Api<Deployment> = Api::namespaced(self.0.client.clone(), SYSTEM);
-        let patch = Patch::Merge(json!({"spec": {"replicas": replicas}}));
-        let deployment = deployments
-            .patch(name, &PatchParams::default(), &patch)
-            .await?;
-        let labels = deployment
-            .spec
-            .selector
-            .match_labels
-            .context("it selects by labels")?;
+        let (deployments, pods) = (system(&self.client).typed(), system(&self.client).typed());
+        let change = json!({"spec": {"replicas": replicas}});
+        let deployment: Deployment = patch(&deployments, name, change).await?;
+        let labels = deployment.spec.selector.match_labels;
+        let labels = labels.context("it selects by labels")?.into_iter();
         let labels: Vec<_> = labels
-            .iter()
             .map(|(key, value)| format!("{key}={value}"))
             .collect();
-        let pods: Api<Pod> = Api::namespaced(self.0.client.clone(), SYSTEM);
-        let wanted = usize::try_from(replicas)?;
-        eventually(
-            "there are as many pods as there should be",
-            PATIENCE,
-            async || {
-                let pods = pods
-                    .list(&ListParams::default().labels(&labels.join(",")))
-                    .await?
-                    .items;
-                let ready = deployments
-                    .get(name)
-                    .await?
-                    .status
-                    .and_then(|status| status.ready_replicas)
-                    .unwrap_or(0);
-                let names: Vec<_> = pods.iter().map(ResourceExt::name_any).collect();
-                ensure!(
-                    pods.len() == wanted && ready == replicas,
-                    "{ready} ready of {names:?}"
-                );
-                Ok(())
-            },
-        )
+        let params = ListParams::default().labels(&labels.join(","));
+        eventually("there are as many pods as there should be", async || {
+            let pods: Vec<Pod> = pods.list(&params).await?.items;
+            let status = deployments.get(name).await?.status.unwrap_or_default();
+            let ready = status.ready_replicas.unwrap_or(0);
+            let names: Vec<_> = pods.iter().map(ResourceExt::name_any).collect();
+            let is_done = pods.len() == usize::try_from(replicas)? && ready == replicas;
+            ensure!(is_done, "{ready} ready of {names:?}");
+            Ok(())
+        })
         .await
     }
 
     /// Makes the prediction one of yesterday.
     pub(crate) async fn age_prediction(&self, name: &str) -> Result<()> {
-        let api = self.api::<TimeSeriesPrediction>();
-        let mut object = serde_json::to_value(api.get(name).await?)?;
-        let metrics = object["status"]["predictionMetrics"]
-            .as_array_mut()
-            .context("there is a prediction")?;
-        for sample in metrics
+        let mut status = self.get::<Prediction>(name).await?["status"].take();
+        let metrics = status["predictionMetrics"].as_array_mut();
+        let series = metrics
+            .context("there is a prediction")?
             .iter_mut()
-            .flat_map(|metric| metric["prediction"].as_array_mut().into_iter().flatten())
-        {
-            for sample in sample["samples"].as_array_mut().into_iter().flatten() {
-                let at = sample["timestamp"].as_i64().context("a time")?;
-                sample["timestamp"] = json!(at - DAY);
-            }
+            .flat_map(|metric| metric["prediction"].as_array_mut().into_iter().flatten());
+        let samples =
+            series.flat_map(|series| series["samples"].as_array_mut().into_iter().flatten());
+        for sample in samples {
+            let at = sample["timestamp"].as_i64().context("a time")?;
+            sample["timestamp"] = json!(at - DAY);
         }
-        let status =
-            json!({"status": {"predictionMetrics": object["status"]["predictionMetrics"]}});
-        api.patch_status(name, &PatchParams::default(), &Patch::Merge(status))
-            .await?;
+        let metrics = json!({"predictionMetrics": status["predictionMetrics"]});
+        self.patch_status::<Prediction>(name, &metrics).await?;
         Ok(())
     }
 }

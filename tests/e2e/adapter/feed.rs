@@ -2,19 +2,19 @@
 //! recommender is gone, the written forecast is served until it is stale.
 
 use anyhow::{Context as _, Result, ensure};
-use api::prediction::TimeSeriesPrediction;
-use e2e::deployed::{replicas_of, scrape};
-use e2e::eventually;
-use e2e::remote_write::{Labels, Receiver};
+use api::prediction::TimeSeriesPrediction as Prediction;
+use e2e::deployed::{RECOMMENDER, replicas, scrape};
+use e2e::remote_write::Receiver;
+use e2e::{Namespace, eventually};
 use k8s_openapi::api::admissionregistration::v1::{
-    ValidatingAdmissionPolicy, ValidatingAdmissionPolicyBinding,
+    ValidatingAdmissionPolicy as Policy, ValidatingAdmissionPolicyBinding as PolicyBinding,
 };
 use k8s_openapi::jiff::Timestamp;
-use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
-use kube::{Api, Error};
+use kube::Error;
+use kube::api::{Patch, PatchParams};
 use serde_json::{Value, json};
 
-use super::ehpa_fixture::{EhpaFixture, PATIENCE, RECOMMENDER, RECOMMENDER_PORT};
+use super::ehpa_fixture::EhpaFixture;
 
 const NAME: &str = "web";
 const METRIC: &str = "crane_autoscaling_prediction";
@@ -35,27 +35,23 @@ async fn a_forecast_is_served_before_it_is_written_and_stands_without_the_recomm
 }
 
 async fn tell_and_fall_silent(fixture: &EhpaFixture) -> Result<()> {
-    let namespace = &fixture.0.namespace;
+    let namespace = &fixture.namespace;
     fixture.write_history().await?;
-    fixture
-        .create::<TimeSeriesPrediction>(
-            NAME,
-            &spec(&format!("sum(load{{namespace=\"{namespace}\"}})")),
-        )
-        .await?;
+    let once = format!("sum(load{{namespace=\"{namespace}\"}})");
+    fixture.make::<Prediction>(NAME, spec(&once)).await?;
     fixture.served("it is served", LOAD).await?;
     fixture
-        .when::<TimeSeriesPrediction>(NAME, "it is written", |it| is_written(it, LOAD))
+        .when::<Prediction>(NAME, "it is written", |it| is_written(it, LOAD))
         .await?;
 
     fixture.let_write(false).await?;
     let twice = format!("2 * sum(load{{namespace=\"{namespace}\"}})");
     fixture
-        .patch::<TimeSeriesPrediction>(NAME, &json!({"spec": spec(&twice)}))
+        .patch::<Prediction>(NAME, json!({"spec": spec(&twice)}))
         .await?;
     fixture.served("the change is served", 2.0 * LOAD).await?;
     let object = fixture
-        .when::<TimeSeriesPrediction>(NAME, "it is there", |_| true)
+        .when::<Prediction>(NAME, "it is there", |_| true)
         .await?;
     ensure!(
         is_written(&object, LOAD),
@@ -65,7 +61,7 @@ async fn tell_and_fall_silent(fixture: &EhpaFixture) -> Result<()> {
 
     fixture.let_write(true).await?;
     fixture
-        .when::<TimeSeriesPrediction>(NAME, "the change is written", |it| {
+        .when::<Prediction>(NAME, "the change is written", |it| {
             is_written(it, 2.0 * LOAD)
         })
         .await?;
@@ -74,18 +70,16 @@ async fn tell_and_fall_silent(fixture: &EhpaFixture) -> Result<()> {
     fixture.served("it remains", 2.0 * LOAD).await?;
 
     fixture.age_prediction(NAME).await?;
-    eventually(
-        "it is refused when it is stale",
-        PATIENCE,
-        async || match fixture.external(METRIC, NAME, IDENTIFIER).await {
+    eventually("it is refused when it is stale", async || {
+        match fixture.external(METRIC, NAME, IDENTIFIER).await {
             Ok(answer) => anyhow::bail!("{answer}"),
             Err(error) => {
                 let text = format!("{error:#}");
                 ensure!(text.contains("ended its last whole window"), "{text}");
                 Ok(())
             }
-        },
-    )
+        }
+    })
     .await
 }
 
@@ -120,24 +114,17 @@ pub(super) fn is_written(object: &Value, expected: f64) -> bool {
 impl EhpaFixture {
     /// Three days of one load.
     async fn write_history(&self) -> Result<()> {
-        let sandbox = self.0.sandbox()?;
-        let receiver = Receiver::new(
-            &sandbox.prometheus_url().context("a Prometheus")?,
-            sandbox.authority(),
-        )?;
+        let receiver = Receiver::of(&self.sandbox)?;
         let now = Timestamp::now().as_second() / STEP * STEP;
-        let samples = (now - 3 * DAY..=now)
-            .step_by(300)
-            .map(|second| (second, LOAD));
-        let labels = Labels::from([
-            ("__name__", "load"),
-            ("namespace", self.0.namespace.as_str()),
-        ]);
-        receiver.write(labels, samples).await
+        let samples = (now - 3 * DAY..=now).step_by(300);
+        let labels = [("namespace", self.namespace.as_str())];
+        receiver
+            .write("load", &labels, samples.map(|second| (second, LOAD)))
+            .await
     }
 
     async fn served(&self, what: &str, expected: f64) -> Result<()> {
-        eventually(what, PATIENCE, async || {
+        eventually(what, async || {
             let answer = self.external(METRIC, NAME, IDENTIFIER).await?;
             let value = answer["items"][0]["value"].as_str().context("a value")?;
             let value = match value.strip_suffix('m') {
@@ -154,11 +141,11 @@ impl EhpaFixture {
     async fn measured(&self, expected: f64) -> Result<()> {
         let own = format!(
             "targetNamespace=\"{}\",resourceIdentifier=\"{IDENTIFIER}\"",
-            self.0.namespace
+            self.namespace
         );
-        eventually("it is shown as Crane's metrics", PATIENCE, async || {
-            let replicas = replicas_of(&self.0.client, RECOMMENDER, RECOMMENDER_PORT).await?;
-            let text = scrape(replicas.first().context("it runs")?).await?;
+        eventually("it is shown as Crane's metrics", async || {
+            let all = replicas(&self.client, RECOMMENDER).await?;
+            let text = scrape(all.first().context("it runs")?).await?;
             for name in ["crane_autoscaling_prediction{", "crane_prediction_tsp{"] {
                 let line = text
                     .lines()
@@ -178,18 +165,16 @@ impl EhpaFixture {
 
     /// Lets predictions of this namespace be written, or not; returns once that counts.
     async fn let_write(&self, lets: bool) -> Result<()> {
-        let name = format!("{}-silence", self.0.namespace);
-        let policies: Api<ValidatingAdmissionPolicy> = Api::all(self.0.client.clone());
-        let bindings: Api<ValidatingAdmissionPolicyBinding> = Api::all(self.0.client.clone());
+        let name = format!("{}-silence", self.namespace);
+        let cluster = Namespace::cluster(self.client.clone());
         if lets {
             for gone in [
-                bindings.delete(&name, &DeleteParams::default()).await.err(),
-                policies.delete(&name, &DeleteParams::default()).await.err(),
+                cluster.delete::<PolicyBinding>(&name).await,
+                cluster.delete::<Policy>(&name).await,
             ] {
                 match gone {
-                    Some(Error::Api(status)) if status.code == 404 => {}
-                    Some(error) => return Err(error.into()),
-                    None => {}
+                    Err(Error::Api(status)) if status.code == 404 => {}
+                    gone => gone?,
                 }
             }
         } else {
@@ -198,7 +183,7 @@ impl EhpaFixture {
                 "spec": {
                     "failurePolicy": "Fail",
                     "matchConstraints": {
-                        "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": self.0.namespace}},
+                        "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": self.namespace}},
                         "resourceRules": [{
                             "apiGroups": ["prediction.crane.io"], "apiVersions": ["*"], "operations": ["UPDATE"],
                             "resources": ["timeseriespredictions/status"],
@@ -207,21 +192,17 @@ impl EhpaFixture {
                     "validations": [{"expression": "false", "message": "nothing is written here"}],
                 },
             });
-            policies
-                .create(&PostParams::default(), &serde_json::from_value(policy)?)
-                .await?;
+            cluster.create::<Policy>(policy).await?;
             let binding = json!({"metadata": {"name": name}, "spec": {"policyName": name, "validationActions": ["Deny"]}});
-            bindings
-                .create(&PostParams::default(), &serde_json::from_value(binding)?)
-                .await?;
+            cluster.create::<PolicyBinding>(binding).await?;
         }
-        let api = self.api::<TimeSeriesPrediction>();
+        let api = self.api::<Prediction>();
         let asking = PatchParams {
             dry_run: true,
             ..PatchParams::default()
         };
         let change = Patch::Merge(json!({"status": {"conditions": []}}));
-        eventually("it counts who may write", PATIENCE, async || {
+        eventually("it counts who may write", async || {
             match api.patch_status(NAME, &asking, &change).await {
                 Ok(_) if lets => Ok(()),
                 Ok(_) => anyhow::bail!("it can be written"),

@@ -1,13 +1,12 @@
 //! Access to the adapter without the API server in between.
 
 use anyhow::{Context as _, Result, ensure};
-use e2e::deployed::replicas_of;
-use e2e::eventually;
+use e2e::deployed::{ADAPTER, replicas};
+use e2e::{Namespace, create, eventually};
 use k8s_openapi::ByteString;
 use k8s_openapi::api::certificates::v1::CertificateSigningRequest;
 use k8s_openapi::api::rbac::v1::{Role, RoleBinding};
 use k8s_openapi::kube_aggregator::pkg::apis::apiregistration::v1::APIService;
-use kube::api::PostParams;
 use kube::config::AuthInfo;
 use kube::{Api, Client, Config};
 use rcgen::{CertificateParams, DnType, KeyPair};
@@ -15,9 +14,8 @@ use rustls_pki_types::CertificateDer;
 use rustls_pki_types::pem::PemObject as _;
 use serde_json::{Value, json};
 
-use super::fixture::{ADAPTER, Fixture, PATIENCE};
+use super::fixture::Fixture;
 
-const METRICS_PORT: u16 = 8945;
 const SECURE_PORT: u16 = 6443;
 /// Headers of a client that claims to be an administrator.
 const CLAIM: [(&str, &str); 2] = [
@@ -30,8 +28,8 @@ struct Direct(Client);
 
 impl Direct {
     async fn to(fixture: &Fixture, identity: AuthInfo) -> Result<Self> {
-        let replicas = replicas_of(&fixture.client, ADAPTER, METRICS_PORT).await?;
-        let address = replicas.first().context("there is a replica")?.address();
+        let replicas = replicas(&fixture.client, ADAPTER).await?;
+        let address = replicas.first().context("there is a replica")?.address;
         let services: Api<APIService> = Api::all(fixture.client.clone());
         let service = services.get("v1beta1.external.metrics.k8s.io").await?;
         let ByteString(bundle) = service
@@ -90,22 +88,15 @@ async fn certificate_of_the_cluster(fixture: &Fixture, user: &str) -> Result<Aut
             "usages": ["client auth"],
         },
     });
-    requests
-        .create(&PostParams::default(), &serde_json::from_value(wanted)?)
+    create(&requests, wanted).await?;
+    fixture
+        .kubectl(&format!("certificate approve {user}"))
         .await?;
-    fixture.kubectl(&["certificate", "approve", user]).await?;
-    let mut signed = None;
-    eventually("the certificate is signed", PATIENCE, async || {
-        signed = requests
-            .get(user)
-            .await?
-            .status
-            .and_then(|status| status.certificate);
-        ensure!(signed.is_some(), "not yet");
-        Ok(())
+    let ByteString(pem) = eventually("the certificate is signed", async || {
+        let status = requests.get(user).await?.status.unwrap_or_default();
+        status.certificate.context("not yet")
     })
     .await?;
-    let ByteString(pem) = signed.context("just seen")?;
     showing(&String::from_utf8(pem)?, &key)
 }
 
@@ -150,10 +141,10 @@ async fn direct_clients_are_authenticated() -> Result<()> {
 
     // With a token of its own a service account is itself, and may what its role says.
     fixture
-        .kubectl(&["create", "serviceaccount", "reader", "-n", namespace])
+        .kubectl(&format!("create serviceaccount reader -n {namespace}"))
         .await?;
     let token = fixture
-        .kubectl(&["create", "token", "reader", "-n", namespace])
+        .kubectl(&format!("create token reader -n {namespace}"))
         .await?;
     let bearer = format!("Bearer {}", token.trim());
     let bearer = [("Authorization", bearer.as_str()), CLAIM[0], CLAIM[1]];
@@ -164,9 +155,8 @@ async fn direct_clients_are_authenticated() -> Result<()> {
         "{code} {message}"
     );
     let subject = json!({"kind": "ServiceAccount", "name": "reader", "namespace": namespace});
-    let client = &fixture.client;
-    may_read_queue(client, namespace, &subject).await?;
-    eventually("the role counts", PATIENCE, async || {
+    may_read_queue(&fixture, &subject).await?;
+    eventually("the role counts", async || {
         let (code, message) = anonymous.get(&path, &bearer).await?;
         ensure!(
             code == 404 && message.contains("could not find the metric queue"),
@@ -193,54 +183,44 @@ async fn through_the_api_server_the_autoscaler_may_ask_and_others_what_their_rol
     let path = format!("/apis/external.metrics.k8s.io/v1beta1/namespaces/{namespace}/queue");
     let autoscaler = "system:serviceaccount:kube-system:horizontal-pod-autoscaler";
     let anonymous = format!("system:serviceaccount:{namespace}:default");
-    let refused = async |who: &[&str]| {
-        let answer = fixture
-            .kubectl(&[&["get", "--raw", &path], who].concat())
-            .await;
-        answer
-            .err()
-            .map(|error| error.to_string())
-            .context("there is no such metric")
+    let refused = async |who: &str| {
+        let answer = fixture.kubectl(&format!("get --raw {path} {who}")).await;
+        let error = answer.err().map(|error| error.to_string());
+        error.context("there is no such metric")
     };
-    let error = refused(&["--as", autoscaler]).await?;
+    let error = refused(&format!("--as {autoscaler}")).await?;
     ensure!(
         error.contains("(NotFound)") && error.contains("could not find the metric queue"),
         "{error}"
     );
-    let error = refused(&["--as", &anonymous]).await?;
+    let error = refused(&format!("--as {anonymous}")).await?;
     ensure!(error.contains("(Forbidden)"), "{error}");
 
     // The API server's answer about a user reaches the adapter whole: here one of several groups
     // has the role.
     let subject = json!({"kind": "Group", "name": "team", "apiGroup": "rbac.authorization.k8s.io"});
-    may_read_queue(&fixture.client, namespace, &subject).await?;
-    eventually("the role counts", PATIENCE, async || {
-        let error = refused(&["--as", "joe", "--as-group", "other", "--as-group", "team"]).await?;
+    may_read_queue(&fixture, &subject).await?;
+    eventually("the role counts", async || {
+        let error = refused("--as joe --as-group other --as-group team").await?;
         ensure!(error.contains("could not find the metric queue"), "{error}");
         Ok(())
     })
     .await?;
-    let error = refused(&["--as", "joe", "--as-group", "other"]).await?;
+    let error = refused("--as joe --as-group other").await?;
     ensure!(error.contains("(Forbidden)"), "{error}");
     Ok(())
 }
 
 /// Lets a user read one external metric of a namespace. Discovery lists no object of it, so
 /// `kubectl create role` does not know it.
-async fn may_read_queue(client: &Client, namespace: &str, subject: &Value) -> Result<()> {
-    let roles: Api<Role> = Api::namespaced(client.clone(), namespace);
+async fn may_read_queue(namespace: &Namespace, subject: &Value) -> Result<()> {
     let right = json!({"apiGroups": ["external.metrics.k8s.io"], "resources": ["queue"], "verbs": ["list"]});
     let role = json!({"metadata": {"name": "queue"}, "rules": [right]});
-    roles
-        .create(&PostParams::default(), &serde_json::from_value(role)?)
-        .await?;
-    let bindings: Api<RoleBinding> = Api::namespaced(client.clone(), namespace);
+    namespace.create::<Role>(role).await?;
     let reference =
         json!({"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "queue"});
     let binding =
         json!({"metadata": {"name": "queue"}, "roleRef": reference, "subjects": [subject]});
-    bindings
-        .create(&PostParams::default(), &serde_json::from_value(binding)?)
-        .await?;
+    namespace.create::<RoleBinding>(binding).await?;
     Ok(())
 }

@@ -1,23 +1,22 @@
-//! Authority and certificate of two adapters are replaced while they are asked through the API
-//! server: no question fails.
+//! CA and certificates of two adapter replicas are rotated under load through the API server: no
+//! request fails.
 
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
-use e2e::deployed::{Replica, replicas_of, scrape};
-use e2e::{eventually, while_asked};
+use e2e::deployed::{ADAPTER, Replica, replicas, scrape, system};
+use e2e::{eventually, patch, while_asked};
 use futures::future::try_join_all;
 use k8s_openapi::ByteString;
 use k8s_openapi::api::core::v1::Secret;
 use k8s_openapi::kube_aggregator::pkg::apis::apiregistration::v1::APIService;
-use kube::api::{ListParams, Patch, PatchParams};
+use kube::api::ListParams;
 use kube::{Api, Client, ResourceExt as _};
 use serde_json::{Value, json};
 
-use super::fixture::{ADAPTER, Fixture, PATIENCE, refused};
+use super::fixture::{Fixture, refused};
 
 const SECRET: &str = "plimsoll-adapter-certificates";
-const METRICS_PORT: u16 = 8945;
 /// Together they ask fifty times a second.
 const CLIENTS: usize = 10;
 const INTERVAL: Duration = Duration::from_millis(200);
@@ -27,54 +26,42 @@ const AT_ONCE: usize = 40;
 #[tokio::test]
 async fn no_question_fails_while_authority_and_certificate_are_replaced() -> Result<()> {
     let fixture = Fixture::take("rotation").await?;
-    let secrets: Api<Secret> = Api::namespaced(fixture.client.clone(), "plimsoll-system");
+    let secrets: Api<Secret> = system(&fixture.client).typed();
     let before = Pair::read(&secrets).await?;
-    let replicas = replicas_of(&fixture.client, ADAPTER, METRICS_PORT).await?;
+    let replicas = replicas(&fixture.client, ADAPTER).await?;
     ensure!(replicas.len() == 2, "{replicas:?}");
     let ends = ends(&replicas).await?;
 
     let mut clients = Vec::new();
     for number in 0..CLIENTS {
-        let (client, path) = (
-            fixture.sandbox()?.client().await?,
-            path(&fixture.namespace, number),
-        );
+        let client = fixture.sandbox.client().await?;
+        let path = path(&fixture.namespace, number);
         clients.push(async move || question(&client, &path).await);
     }
     while_asked(INTERVAL, clients, async |asked| {
         asked.some_more().await?;
         // With an authority whose key is lost, no further certificate can be made: there has to be
         // another authority.
-        let lost = Patch::Merge(json!({"data": {"caKey.pem": null}}));
-        secrets
-            .patch(SECRET, &PatchParams::default(), &lost)
-            .await?;
-        eventually(
-            "authority and certificate are replaced",
-            PATIENCE,
-            async || {
-                let now = Pair::read(&secrets).await?;
-                ensure!(now.authority != before.authority, "the authority is not");
-                ensure!(
-                    now.certificate != before.certificate,
-                    "the certificate is not"
-                );
-                Ok(())
-            },
-        )
+        let lost = json!({"data": {"caKey.pem": null}});
+        patch(&secrets, SECRET, lost).await?;
+        eventually("authority and certificate are replaced", async || {
+            let now = Pair::read(&secrets).await?;
+            ensure!(now.authority != before.authority, "the authority is not");
+            ensure!(
+                now.certificate != before.certificate,
+                "the certificate is not"
+            );
+            Ok(())
+        })
         .await?;
-        eventually(
-            "both replicas show the new certificate",
-            PATIENCE,
-            async || {
-                let now = self::ends(&replicas).await?;
-                ensure!(
-                    now.iter().zip(&ends).all(|(now, before)| now != before),
-                    "{ends:?} {now:?}"
-                );
-                Ok(())
-            },
-        )
+        eventually("both replicas show the new certificate", async || {
+            let now = self::ends(&replicas).await?;
+            ensure!(
+                now.iter().zip(&ends).all(|(now, before)| now != before),
+                "{ends:?} {now:?}"
+            );
+            Ok(())
+        })
         .await?;
         asked.some_more().await?;
         // This many requests at the same time need new connections.
@@ -90,7 +77,7 @@ async fn no_question_fails_while_authority_and_certificate_are_replaced() -> Res
     let now = Pair::read(&secrets).await?;
     let services: Api<APIService> = Api::all(fixture.client.clone());
     let services = services
-        .list(&ListParams::default().labels(ADAPTER))
+        .list(&ListParams::default().labels(ADAPTER.labels))
         .await?;
     ensure!(services.items.len() == 3);
     for service in services {

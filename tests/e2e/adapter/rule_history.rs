@@ -1,11 +1,11 @@
 //! The history of a metric of pods is asked for by the query of its rule, over all pods that a
 //! workload had, and so it is predicted.
 
-use anyhow::{Context as _, Result};
-use api::ehpa::EffectiveHorizontalPodAutoscaler;
-use api::prediction::TimeSeriesPrediction;
-use e2e::remote_write::{Labels, Receiver};
-use k8s_openapi::api::autoscaling::v2::HorizontalPodAutoscaler;
+use anyhow::Result;
+use api::ehpa::EffectiveHorizontalPodAutoscaler as Ehpa;
+use api::prediction::TimeSeriesPrediction as Prediction;
+use e2e::remote_write::Receiver;
+use k8s_openapi::api::autoscaling::v2::HorizontalPodAutoscaler as Hpa;
 use k8s_openapi::jiff::Timestamp;
 use serde_json::{Value, json};
 
@@ -27,11 +27,9 @@ async fn a_metric_of_pods_is_predicted_from_what_its_rule_asks_for() -> Result<(
     let fixture = EhpaFixture::open("asked").await?;
     write_history(&fixture).await?;
     fixture.deploy("web", 2, "10m").await?;
-    fixture
-        .create::<EffectiveHorizontalPodAutoscaler>("web", &spec())
-        .await?;
+    fixture.make::<Ehpa>("web", spec()).await?;
 
-    let namespace = &fixture.0.namespace;
+    let namespace = &fixture.namespace;
     let matchers = format!(
         r#"namespace!="",pod!="",method="GET",namespace="{namespace}",pod=~"web-[a-z0-9]+-[a-z0-9]{{5}}""#
     );
@@ -40,13 +38,13 @@ async fn a_metric_of_pods_is_predicted_from_what_its_rule_asks_for() -> Result<(
         it["spec"]["predictionMetrics"][0]["expressionQuery"]["expression"] == expression.as_str()
     };
     fixture
-        .when::<TimeSeriesPrediction>("ehpa-web", "it is asked for by the rule", is_asked)
+        .when::<Prediction>("ehpa-web", "it is asked for by the rule", is_asked)
         .await?;
 
     let is_ready =
         |it: &Value| it["status"]["predictionMetrics"][0]["ready"] == true && is_written(it, 20.0);
     fixture
-        .when::<TimeSeriesPrediction>("ehpa-web", "it is predicted", is_ready)
+        .when::<Prediction>("ehpa-web", "it is predicted", is_ready)
         .await?;
     let is_scaled = |it: &Value| {
         let external = &it["spec"]["metrics"][1]["external"];
@@ -54,7 +52,7 @@ async fn a_metric_of_pods_is_predicted_from_what_its_rule_asks_for() -> Result<(
             && external["target"]["averageValue"] == "10"
     };
     fixture
-        .when::<HorizontalPodAutoscaler>("ehpa-web", "it scales by what is predicted", is_scaled)
+        .when::<Hpa>("ehpa-web", "it scales by what is predicted", is_scaled)
         .await?;
     Ok(())
 }
@@ -65,7 +63,7 @@ fn spec() -> Value {
     let target = json!({"type": "AverageValue", "averageValue": "10"});
     let dsp = json!({"sampleInterval": "5m", "historyLength": "7d"});
     json!({
-        "scaleTargetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web"},
+        "scaleTargetRef": e2e::target("Deployment", "web"),
         "minReplicas": 1,
         "maxReplicas": 10,
         "metrics": [{"type": "Pods", "pods": {"metric": metric, "target": target}}],
@@ -78,26 +76,16 @@ fn spec() -> Value {
 
 /// Three days of counters, and some minutes that are still to come.
 async fn write_history(fixture: &EhpaFixture) -> Result<()> {
-    let sandbox = fixture.0.sandbox()?;
-    let url = sandbox
-        .prometheus_url()
-        .context("this sandbox has a Prometheus")?;
-    let receiver = Receiver::new(&url, sandbox.authority())?;
+    let receiver = Receiver::of(&fixture.sandbox)?;
     let now = Timestamp::now().as_second();
     let start = now - 3 * DAY;
     for (pod, method, per_second) in SERIES {
-        let labels = Labels::from([
-            ("__name__", "http_requests_total"),
-            ("method", method),
-            ("namespace", fixture.0.namespace.as_str()),
-            ("pod", pod),
-        ]);
+        let namespace = fixture.namespace.as_str();
+        let labels = [("method", method), ("namespace", namespace), ("pod", pod)];
         let seconds = (start..now + 9 * MINUTE).step_by(MINUTE as usize);
+        let samples = seconds.map(|second| (second, (second - start) as f64 * per_second));
         receiver
-            .write(
-                labels,
-                seconds.map(|second| (second, (second - start) as f64 * per_second)),
-            )
+            .write("http_requests_total", &labels, samples)
             .await?;
     }
     Ok(())

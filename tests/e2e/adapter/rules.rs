@@ -2,22 +2,21 @@
 //! second scales from series in a real Prometheus, and holds while that is gone.
 
 use anyhow::{Context as _, Result, ensure};
-use e2e::eventually;
-use e2e::remote_write::{Labels, Receiver};
+use e2e::remote_write::Receiver;
+use e2e::{eventually, target, workload};
 use k8s_openapi::api::apps::v1::Deployment;
-use k8s_openapi::api::autoscaling::v2::HorizontalPodAutoscaler;
-use k8s_openapi::api::core::v1::{Node, Pod};
+use k8s_openapi::api::autoscaling::v2::HorizontalPodAutoscaler as Hpa;
+use k8s_openapi::api::core::v1::Node;
 use k8s_openapi::jiff::Timestamp;
-use kube::api::{ListParams, PostParams};
+use kube::api::ListParams;
 use kube::{Api, ResourceExt as _};
 use sandbox::Component;
 use serde_json::{Value, json};
-use std::time::Duration;
 
 use super::fixture::Fixture;
 
-/// The autoscaler looks every 15 seconds, on a machine that may be busy.
-const PATIENCE: Duration = Duration::from_mins(3);
+const WORKLOAD: &str = "nlp-hozon-nlu";
+const AUTOSCALER: &str = "hpa-nlp-hozon-nlu";
 const CUSTOM: &str = "/apis/custom.metrics.k8s.io/v1beta2";
 const EXTERNAL: &str = "/apis/external.metrics.k8s.io/v1beta1";
 const STEP: i64 = 10;
@@ -27,54 +26,35 @@ const POST: f64 = 5.0;
 #[tokio::test]
 async fn an_autoscaler_of_requests_scales_by_rules_and_holds_without_prometheus() -> Result<()> {
     let fixture = Fixture::take("rules").await?;
-    let deployments: Api<Deployment> = Api::namespaced(fixture.client.clone(), &fixture.namespace);
-    let autoscalers: Api<HorizontalPodAutoscaler> =
-        Api::namespaced(fixture.client.clone(), &fixture.namespace);
-    deployments
-        .create(&PostParams::default(), &deployment()?)
-        .await?;
+    let deployment = workload(WORKLOAD, 1, &json!({}), &json!({}));
+    fixture.create::<Deployment>(deployment).await?;
     let pod = pod(&fixture).await?;
     write(&fixture, &pod).await?;
     asked_as_kubectl_does(&fixture, &pod).await?;
 
-    autoscalers
-        .create(&PostParams::default(), &autoscaler()?)
-        .await?;
-    let replicas = async || -> Result<i32> {
-        let spec = deployments.get("nlp-hozon-nlu").await?.spec;
-        spec.replicas.context("replicas")
+    fixture.create::<Hpa>(autoscaler()).await?;
+    let replicas = async || -> Result<Value> {
+        Ok(fixture.get::<Deployment>(WORKLOAD).await?["spec"]["replicas"].take())
     };
-    eventually(
-        "25 requests per second want 3 replicas for 10 each",
-        PATIENCE,
-        async || {
-            let replicas = replicas().await?;
-            ensure!(
-                replicas == 3,
-                "{replicas} replicas: {}",
-                conditions(&autoscalers).await?
-            );
-            Ok(())
-        },
-    )
+    eventually("25 requests per second want 3 replicas", async || {
+        let (replicas, conditions) = (replicas().await?, conditions(&fixture).await?);
+        ensure!(replicas == 3, "{replicas} replicas: {conditions}");
+        Ok(())
+    })
     .await?;
 
-    fixture.sandbox()?.stop(Component::Prometheus).await?;
-    let held = eventually(
-        "the autoscaler says that there is no metric",
-        PATIENCE,
-        async || {
-            let conditions = conditions(&autoscalers).await?;
-            ensure!(conditions.contains("FailedGetPodsMetric"), "{conditions}");
-            ensure!(conditions.contains("Prometheus"), "{conditions}");
-            replicas().await
-        },
-    )
+    fixture.sandbox.stop(Component::Prometheus).await?;
+    let held = eventually("the autoscaler says that there is no metric", async || {
+        let conditions = conditions(&fixture).await?;
+        ensure!(conditions.contains("FailedGetPodsMetric"), "{conditions}");
+        ensure!(conditions.contains("Prometheus"), "{conditions}");
+        replicas().await
+    })
     .await;
-    fixture.sandbox()?.start(Component::Prometheus).await?;
+    fixture.sandbox.start(Component::Prometheus).await?;
     assert_eq!(held?, 3, "no metric is no reason to scale");
-    eventually("the metric is back", PATIENCE, async || {
-        let conditions = conditions(&autoscalers).await?;
+    eventually("the metric is back", async || {
+        let conditions = conditions(&fixture).await?;
         ensure!(conditions.contains("ValidMetricFound"), "{conditions}");
         Ok(())
     })
@@ -87,19 +67,17 @@ async fn an_autoscaler_of_requests_scales_by_rules_and_holds_without_prometheus(
 async fn asked_as_kubectl_does(fixture: &Fixture, pod: &str) -> Result<()> {
     let namespace = &fixture.namespace;
     let node = node(fixture).await?;
-    for (path, name, value) in expected_values(namespace, pod, &node) {
-        eventually(&path, PATIENCE, async || {
-            let list = fixture.get(&path).await?;
+    for line in expected_values(namespace, pod, &node).lines() {
+        let mut words = line.split_whitespace();
+        let (path, value) = words.next().zip(words.next()).context("a path, a value")?;
+        let name = words.next().unwrap_or_default();
+        eventually(path, async || {
+            let list = fixture.ask(path).await?;
             let items = list["items"].as_array().context("items")?;
             ensure!(items.len() == 1, "{list}");
             ensure!(items[0]["value"] == value, "{list}, expected {value}");
-            ensure!(
-                items[0]["describedObject"]["name"]
-                    .as_str()
-                    .unwrap_or_default()
-                    == name,
-                "{list}"
-            );
+            let described = items[0]["describedObject"]["name"].as_str();
+            ensure!(described.unwrap_or_default() == name, "{list}");
             Ok(())
         })
         .await?;
@@ -109,7 +87,7 @@ async fn asked_as_kubectl_does(fixture: &Fixture, pod: &str) -> Result<()> {
         (CUSTOM, "nodes/operations"),
         (EXTERNAL, "queue_depth"),
     ] {
-        let list = fixture.get(api).await?;
+        let list = fixture.ask(api).await?;
         ensure!(
             list["resources"]
                 .as_array()
@@ -144,123 +122,53 @@ async fn asked_as_kubectl_does(fixture: &Fixture, pod: &str) -> Result<()> {
     Ok(())
 }
 
-/// Paths with the name and the value of the one item that each returns.
-fn expected_values<'a>(
-    namespace: &'a str,
-    pod: &'a str,
-    node: &'a str,
-) -> [(String, &'a str, &'static str); 10] {
-    [
-        (
-            format!(
-                "{CUSTOM}/namespaces/{namespace}/pods/%2A/http_requests?labelSelector=app%3Dnlp-hozon-nlu"
-            ),
-            pod,
-            "25",
-        ),
-        (
-            format!(
-                "{CUSTOM}/namespaces/{namespace}/pods/*/http_requests?labelSelector=app+in+%28nlp-hozon-nlu%2Cx%29"
-            ),
-            pod,
-            "25",
-        ),
-        (
-            format!(
-                "{CUSTOM}/namespaces/{namespace}/pods/*/http_requests?metricLabelSelector=method%3DGET"
-            ),
-            pod,
-            "20",
-        ),
-        (
-            format!(
-                "{CUSTOM}/namespaces/{namespace}/pods/{pod}/http_requests?metricLabelSelector=method+notin+%28GET%29"
-            ),
-            pod,
-            "5",
-        ),
-        (
-            format!("{CUSTOM}/namespaces/{namespace}/metrics/http_requests"),
-            namespace,
-            "25",
-        ),
-        (format!("{CUSTOM}/nodes/{node}/operations"), node, "1500m"),
-        (format!("{CUSTOM}/nodes/*/operations"), node, "1500m"),
-        (
-            format!("{CUSTOM}/namespaces/{namespace}/nodes/{node}/operations"),
-            node,
-            "1500m",
-        ),
-        (
-            format!(
-                "{EXTERNAL}/namespaces/{namespace}/queue_depth?labelSelector=queue+in+%28a%2Cb%29"
-            ),
-            "",
-            "10500m",
-        ),
-        (
-            format!("{EXTERNAL}/namespaces/{namespace}/queue_depth?labelSelector=queue%21%3Da"),
-            "",
-            "3",
-        ),
-    ]
-}
-
-/// The Deployment that the autoscaler names.
-fn deployment() -> Result<Deployment> {
-    let labels = json!({"app": "nlp-hozon-nlu"});
-    Ok(serde_json::from_value(json!({
-        "metadata": {"name": "nlp-hozon-nlu"},
-        "spec": {
-            "replicas": 1,
-            "selector": {"matchLabels": labels},
-            "template": {
-                "metadata": {"labels": labels},
-                "spec": {"containers": [{"name": "nlu", "image": "example.com/nlp/nlu:1"}]},
-            },
-        },
-    }))?)
+/// Paths with the value and the name of the one item that each returns.
+fn expected_values(namespace: &str, pod: &str, node: &str) -> String {
+    let (own, external) = (
+        format!("{CUSTOM}/namespaces/{namespace}"),
+        format!("{EXTERNAL}/namespaces/{namespace}"),
+    );
+    format!(
+        "{own}/pods/%2A/http_requests?labelSelector=app%3Dnlp-hozon-nlu 25 {pod}
+         {own}/pods/*/http_requests?labelSelector=app+in+%28nlp-hozon-nlu%2Cx%29 25 {pod}
+         {own}/pods/*/http_requests?metricLabelSelector=method%3DGET 20 {pod}
+         {own}/pods/{pod}/http_requests?metricLabelSelector=method+notin+%28GET%29 5 {pod}
+         {own}/metrics/http_requests 25 {namespace}
+         {CUSTOM}/nodes/{node}/operations 1500m {node}
+         {CUSTOM}/nodes/*/operations 1500m {node}
+         {own}/nodes/{node}/operations 1500m {node}
+         {external}/queue_depth?labelSelector=queue+in+%28a%2Cb%29 10500m
+         {external}/queue_depth?labelSelector=queue%21%3Da 3"
+    )
 }
 
 /// The autoscaler of a user of prometheus-adapter, in the version of today, without a pause before
 /// it would scale down.
-fn autoscaler() -> Result<HorizontalPodAutoscaler> {
-    Ok(serde_json::from_value(json!({
-        "metadata": {"name": "hpa-nlp-hozon-nlu"},
+fn autoscaler() -> Value {
+    let metric = json!({"metric": {"name": "http_requests"}, "target": {"type": "AverageValue", "averageValue": "10"}});
+    json!({
+        "metadata": {"name": AUTOSCALER},
         "spec": {
             "minReplicas": 1,
             "maxReplicas": 6,
-            "scaleTargetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "nlp-hozon-nlu"},
-            "metrics": [{
-                "type": "Pods",
-                "pods": {
-                    "metric": {"name": "http_requests"},
-                    "target": {"type": "AverageValue", "averageValue": "10"},
-                },
-            }],
+            "scaleTargetRef": target("Deployment", WORKLOAD),
+            "metrics": [{"type": "Pods", "pods": metric}],
             "behavior": {"scaleDown": {"stabilizationWindowSeconds": 0}},
         },
-    }))?)
+    })
 }
 
-async fn conditions(autoscalers: &Api<HorizontalPodAutoscaler>) -> Result<String> {
-    let status = autoscalers.get("hpa-nlp-hozon-nlu").await?.status;
-    Ok(serde_json::to_value(status)?
-        .get("conditions")
-        .map(Value::to_string)
-        .unwrap_or_default())
+async fn conditions(fixture: &Fixture) -> Result<String> {
+    let object = fixture.get::<Hpa>(AUTOSCALER).await?;
+    Ok(object["status"]["conditions"].to_string())
 }
 
 /// The name of the only pod.
 async fn pod(fixture: &Fixture) -> Result<String> {
-    let pods: Api<Pod> = Api::namespaced(fixture.client.clone(), &fixture.namespace);
-    eventually("the pod runs", PATIENCE, async || {
-        let pods = pods.list(&ListParams::default()).await?.items;
+    eventually("the pod runs", async || {
+        let pods = fixture.pods_of(WORKLOAD).await?;
         let pod = pods.first().context("no pod")?;
-        let phase = pod
-            .status
-            .as_ref()
-            .and_then(|status| status.phase.as_deref());
+        let phase = pod.status.as_ref().and_then(|it| it.phase.as_deref());
         ensure!(phase == Some("Running"), "{phase:?}");
         Ok(pod.name_any())
     })
@@ -275,40 +183,23 @@ async fn node(fixture: &Fixture) -> Result<String> {
 
 /// Writes series from some minutes ago to some minutes ahead, so that rates stay what they are.
 async fn write(fixture: &Fixture, pod: &str) -> Result<()> {
-    let sandbox = fixture.sandbox()?;
-    let url = sandbox
-        .prometheus_url()
-        .context("this sandbox has a Prometheus")?;
-    let receiver = Receiver::new(&url, sandbox.authority())?;
+    let receiver = Receiver::of(&fixture.sandbox)?;
     let now = Timestamp::now().as_second();
     let seconds = || (now - 240..now + 540).step_by(STEP as usize);
     let namespace = fixture.namespace.as_str();
     for (method, per_second) in [("GET", GET), ("POST", POST)] {
-        let labels = Labels::from([
-            ("__name__", "http_requests_total"),
-            ("method", method),
-            ("namespace", namespace),
-            ("pod", pod),
-        ]);
+        let labels = [("method", method), ("namespace", namespace), ("pod", pod)];
         let samples = seconds().map(|second| (second, (second - now + 1000) as f64 * per_second));
-        receiver.write(labels, samples).await?;
-    }
-    for (queue, depth) in [("a", 7.5), ("b", 3.0)] {
-        let labels = Labels::from([
-            ("__name__", "queue_depth"),
-            ("namespace", namespace),
-            ("queue", queue),
-        ]);
         receiver
-            .write(labels, seconds().map(|second| (second, depth)))
+            .write("http_requests_total", &labels, samples)
             .await?;
     }
-    let node = node(fixture).await?;
-    let labels = Labels::from([
-        ("__name__", "disk_operations"),
-        ("exported_node", node.as_str()),
-    ]);
-    receiver
-        .write(labels, seconds().map(|second| (second, 1.5)))
-        .await
+    for (queue, depth) in [("a", 7.5), ("b", 3.0)] {
+        let labels = [("namespace", namespace), ("queue", queue)];
+        let samples = seconds().map(|second| (second, depth));
+        receiver.write("queue_depth", &labels, samples).await?;
+    }
+    let labels = [("exported_node", &*node(fixture).await?)];
+    let samples = seconds().map(|second| (second, 1.5));
+    receiver.write("disk_operations", &labels, samples).await
 }

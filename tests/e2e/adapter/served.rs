@@ -1,6 +1,7 @@
 //! The two APIs for a client of the API server: discovery, descriptions, values and refusals.
 
 use anyhow::{Context as _, Result, ensure};
+use e2e::deployed::ADAPTER;
 use serde_json::{Value, json};
 
 use super::fixture::{APIS, Fixture};
@@ -10,10 +11,10 @@ async fn the_apis_are_found_and_described_as_any_others() -> Result<()> {
     let fixture = Fixture::take("served").await?;
     check_api_services(&fixture).await?;
 
-    let group = fixture.get("/apis/custom.metrics.k8s.io").await?;
+    let group = fixture.ask("/apis/custom.metrics.k8s.io").await?;
     assert_eq!(group["preferredVersion"]["version"], "v1beta2");
     for api in APIS {
-        let list = fixture.get(&format!("/apis/{api}")).await?;
+        let list = fixture.ask(&format!("/apis/{api}")).await?;
         assert_eq!(
             (&list["kind"], &list["groupVersion"]),
             (&json!("APIResourceList"), &json!(api))
@@ -27,40 +28,31 @@ async fn the_apis_are_found_and_described_as_any_others() -> Result<()> {
     }
 
     check_aggregated_discovery(&fixture).await?;
-    let versions = fixture.kubectl(&["api-versions"]).await?;
+    let versions = fixture.kubectl("api-versions").await?;
     for api in APIS {
         ensure!(versions.lines().any(|line| line == api), "{versions}");
     }
 
-    e2e::eventually(
-        "the descriptions are among those of the API server",
-        super::fixture::PATIENCE,
-        async || {
-            let index = fixture.get("/openapi/v3").await?;
-            for api in APIS {
-                let address = index["paths"][format!("apis/{api}")]["serverRelativeURL"].as_str();
-                let document = fixture
-                    .get(address.with_context(|| format!("no description of {api}"))?)
-                    .await?;
-                ensure!(document["openapi"] == "3.0.0", "{document}");
-            }
-            Ok(())
-        },
-    )
+    e2e::eventually("the API server serves the descriptions", async || {
+        let index = fixture.ask("/openapi/v3").await?;
+        for api in APIS {
+            let address = index["paths"][format!("apis/{api}")]["serverRelativeURL"].as_str();
+            let address = address.with_context(|| format!("no description of {api}"))?;
+            let document = fixture.ask(address).await?;
+            ensure!(document["openapi"] == "3.0.0", "{document}");
+        }
+        Ok(())
+    })
     .await
 }
 
 /// Checks that the `APIService` objects are available and have a CA bundle of the adapter.
 async fn check_api_services(fixture: &Fixture) -> Result<()> {
+    let labels = ADAPTER.labels;
     let services = fixture
-        .kubectl(&[
-            "get",
-            "apiservice",
-            "-l",
-            super::fixture::ADAPTER,
-            "-ojson",
-            "--show-managed-fields",
-        ])
+        .kubectl(&format!(
+            "get apiservice -l {labels} -ojson --show-managed-fields"
+        ))
         .await?;
     let services: Value = serde_json::from_str(&services)?;
     let services = services["items"].as_array().context("a list")?;
@@ -89,42 +81,26 @@ async fn check_api_services(fixture: &Fixture) -> Result<()> {
 
 /// Checks that the API server's single discovery document has the resources of both APIs.
 async fn check_aggregated_discovery(fixture: &Fixture) -> Result<()> {
-    let request = http::Request::get("/apis")
-        .header(
-            "accept",
-            "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList",
-        )
-        .body(Vec::new())?;
-    e2e::eventually(
-        "aggregated discovery is current",
-        super::fixture::PATIENCE,
-        async || {
-            let document: Value = fixture.client.request(request.clone()).await?;
-            for api in APIS {
-                let (group, version) = api.split_once('/').context("a group and a version")?;
-                let found = document["items"]
-                    .as_array()
-                    .context("items")?
-                    .iter()
-                    .find(|item| item["metadata"]["name"] == group);
-                let versions = found.with_context(|| format!("no {group}"))?["versions"]
-                    .as_array()
-                    .context("versions")?;
-                let found = versions
-                    .iter()
-                    .find(|found| found["version"] == version)
-                    .with_context(|| format!("no {api}"))?;
-                ensure!(found["freshness"] == "Current", "{found}");
-                ensure!(
-                    found["resources"]
-                        .as_array()
-                        .is_some_and(|resources| !resources.is_empty()),
-                    "{found}"
-                );
-            }
-            Ok(())
-        },
-    )
+    let accept = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
+    let request = http::Request::get("/apis").header("accept", accept);
+    let request = request.body(Vec::new())?;
+    let by = |list: &Value, path: &str, name: &str| {
+        let mut items = list.as_array().into_iter().flatten();
+        let found = items.find(|item| item.pointer(path).is_some_and(|it| it == name));
+        found.cloned().with_context(|| format!("no {name}"))
+    };
+    e2e::eventually("aggregated discovery is current", async || {
+        let document: Value = fixture.client.request(request.clone()).await?;
+        for api in APIS {
+            let (group, version) = api.split_once('/').context("a group and a version")?;
+            let group = by(&document["items"], "/metadata/name", group)?;
+            let found = by(&group["versions"], "/version", version)?;
+            ensure!(found["freshness"] == "Current", "{found}");
+            let resources = found["resources"].as_array();
+            ensure!(resources.is_some_and(|it| !it.is_empty()), "{found}");
+        }
+        Ok(())
+    })
     .await
 }
 
@@ -134,74 +110,26 @@ async fn whatever_is_refused_is_refused_with_a_status() -> Result<()> {
     let namespace = &fixture.namespace;
     let custom = format!("/apis/custom.metrics.k8s.io/v1beta2/namespaces/{namespace}");
     let external = format!("/apis/external.metrics.k8s.io/v1beta1/namespaces/{namespace}");
-    for (method, path, code, reason, text) in [
-        (
-            "GET",
-            format!("{custom}/pods/*/nothing?labelSelector=app%3Dx"),
-            404,
-            "NotFound",
-            "the server could not find the metric nothing for pods",
-        ),
-        (
-            "GET",
-            format!("{custom}/pods/%2A/nothing?labelSelector=app+in+%28x%2Cy%29&foo=1"),
-            404,
-            "NotFound",
-            "nothing",
-        ),
-        (
-            "GET",
-            format!("{custom}/deployments.apps/web/nothing"),
-            404,
-            "NotFound",
-            "nothing",
-        ),
-        (
-            "GET",
-            format!("{custom}/metrics/nothing"),
-            404,
-            "NotFound",
-            "nothing",
-        ),
-        (
-            "GET",
-            format!("{external}/nothing"),
-            404,
-            "NotFound",
-            "nothing",
-        ),
-        (
-            "GET",
-            format!("{external}/nothing?labelSelector=a%3D%3D%3Db"),
-            400,
-            "BadRequest",
-            "labelSelector: unable to parse",
-        ),
-        (
-            "GET",
-            format!("{custom}/pods/a/b/c"),
-            404,
-            "NotFound",
-            "the server could not find the requested resource",
-        ),
-        (
-            "POST",
-            format!("{external}/nothing"),
-            405,
-            "MethodNotAllowed",
-            "does not allow this method",
-        ),
-        (
-            "DELETE",
-            format!("{custom}/pods/*/nothing"),
-            405,
-            "MethodNotAllowed",
-            "does not allow this method",
-        ),
-    ] {
-        let status = fixture.refused(method, &path).await?;
+    let cases = format!(
+        "GET | {custom}/pods/*/nothing?labelSelector=app%3Dx | 404 NotFound | the server could not find the metric nothing for pods
+         GET | {custom}/pods/%2A/nothing?labelSelector=app+in+%28x%2Cy%29&foo=1 | 404 NotFound | nothing
+         GET | {custom}/deployments.apps/web/nothing | 404 NotFound | nothing
+         GET | {custom}/metrics/nothing | 404 NotFound | nothing
+         GET | {external}/nothing | 404 NotFound | nothing
+         GET | {external}/nothing?labelSelector=a%3D%3D%3Db | 400 BadRequest | labelSelector: unable to parse
+         GET | {custom}/pods/a/b/c | 404 NotFound | the server could not find the requested resource
+         POST | {external}/nothing | 405 MethodNotAllowed | does not allow this method
+         DELETE | {custom}/pods/*/nothing | 405 MethodNotAllowed | does not allow this method"
+    );
+    for case in cases.lines() {
+        let [method, path, expected, text] = case.trim().split(" | ").collect::<Vec<_>>()[..]
+        else {
+            anyhow::bail!("{case}")
+        };
+        let status = fixture.refused(method, path).await?;
+        let found = format!("{} {}", status.code, status.reason);
         ensure!(
-            status.code == code && status.reason == reason && status.message.contains(text),
+            found == expected && status.message.contains(text),
             "{method} {path}: {status:?}"
         );
     }

@@ -1,28 +1,29 @@
-//! `external.metrics.k8s.io` is taken over from another provider and given back, and all the while
-//! every question for a metric of that one has its answer.
+//! `adopt` and `release` of `external.metrics.k8s.io` under load: no request for the other
+//! provider's metrics fails.
 
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
-use e2e::deployed::{all_ready, metric, replicas_of, scrape};
-use e2e::{Authority, Issued, eventually, while_asked};
+use e2e::deployed::{ADAPTER, Program, SYSTEM, all_ready, metric, replicas, scrape, system, total};
+use e2e::remote_write::Receiver;
+use e2e::{Authority, Issued, Namespace, eventually, patch, while_asked};
 use k8s_openapi::ByteString;
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use k8s_openapi::api::events::v1::Event;
 use k8s_openapi::jiff::Timestamp;
 use k8s_openapi::kube_aggregator::pkg::apis::apiregistration::v1::{APIService, APIServiceSpec};
-use kube::api::{ListParams, Patch, PatchParams};
+use kube::api::{Patch, PatchParams};
 use kube::{Api, Client};
 use serde_json::{Value, json};
 use tokio::process::Command;
 
-use super::fixture::{ADAPTER, Fixture, PATIENCE, available};
-use e2e::remote_write::{Labels, Receiver};
+use super::fixture::{Fixture, available};
 
 const EXTERNAL: &str = "v1beta1.external.metrics.k8s.io";
-const SYSTEM: &str = "plimsoll-system";
-const OTHER: &str = "app.kubernetes.io/name=other-adapter";
-const METRICS_PORT: u16 = 8945;
+const OTHER: Program<'_> = Program {
+    labels: "app.kubernetes.io/name=other-adapter",
+    port: ADAPTER.port,
+};
 const FOREIGN_CHANGES: &str = "plimsoll_adapter_apiservice_external_changes_total";
 /// Together they ask twenty times a second.
 const CLIENTS: usize = 4;
@@ -37,25 +38,11 @@ async fn another_provider_is_taken_over_and_given_back_without_a_question_that_f
     // Others use this sandbox, too.
     takeover.forget_route().await?;
     let annotation = json!({"metadata": {"annotations": {"meta.helm.sh/release-name": null}}});
-    takeover
-        .services
-        .patch(EXTERNAL, &PatchParams::default(), &Patch::Merge(annotation))
-        .await?;
-    let file = e2e::repository().join("deploy/base/adapter/api-services.yaml");
-    let file = file.to_str().context("the repository's path is text")?;
-    fixture
-        .kubectl(&["apply", "--server-side", "--force-conflicts", "-f", file])
-        .await?;
-    fixture
-        .kubectl(&[
-            "delete",
-            "deployment",
-            "other-adapter",
-            "-n",
-            SYSTEM,
-            "--ignore-not-found",
-        ])
-        .await?;
+    patch(&takeover.services, EXTERNAL, annotation).await?;
+    let file = "deploy/base/adapter/api-services.yaml";
+    e2e::apply_with(&fixture.sandbox, file, &["--force-conflicts"]).await?;
+    let delete = format!("-n {SYSTEM} delete deployment other-adapter --ignore-not-found");
+    fixture.kubectl(&delete).await?;
     available(&fixture.client).await?;
     result
 }
@@ -86,7 +73,7 @@ impl<'a> Takeover<'a> {
         self.lead_to_the_other_provider().await?;
         self.noticed(before).await?;
         let path = self.path();
-        eventually("the other provider answers", PATIENCE, async || {
+        eventually("the other provider answers", async || {
             question(&self.fixture.client, &path).await
         })
         .await?;
@@ -103,7 +90,7 @@ impl<'a> Takeover<'a> {
 
         let mut clients = Vec::new();
         for _ in 0..CLIENTS {
-            let (client, path) = (self.fixture.sandbox()?.client().await?, path.as_str());
+            let (client, path) = (self.fixture.sandbox.client().await?, path.as_str());
             clients.push(async move || question(&client, path).await);
         }
         while_asked(INTERVAL, clients, async |asked| {
@@ -137,99 +124,72 @@ impl<'a> Takeover<'a> {
     }
 
     async fn start_the_other_provider(&self) -> Result<()> {
-        let sandbox = self.fixture.sandbox()?;
-        let receiver = Receiver::new(
-            &sandbox.prometheus_url().context("a Prometheus")?,
-            sandbox.authority(),
-        )?;
+        let receiver = Receiver::of(&self.fixture.sandbox)?;
         let now = Timestamp::now().as_second();
-        let labels = Labels::from([
-            ("__name__", "parcel_depth"),
-            ("namespace", self.fixture.namespace.as_str()),
-        ]);
+        let samples = (now - 240..now + 540).step_by(10);
+        let labels = [("namespace", self.fixture.namespace.as_str())];
         receiver
-            .write(
-                labels,
-                (now - 240..now + 540)
-                    .step_by(10)
-                    .map(|second| (second, 7.0)),
-            )
+            .write("parcel_depth", &labels, samples.map(|second| (second, 7.0)))
             .await?;
 
-        let secrets: Api<Secret> = Api::namespaced(self.fixture.client.clone(), SYSTEM);
+        let secrets = system(&self.fixture.client).typed::<Secret>();
         let secret = json!({
             "apiVersion": "v1", "kind": "Secret", "metadata": {"name": "other-adapter-tls"},
             "stringData": {"tls.crt": self.issued.certificate.pem(), "tls.key": self.issued.key.serialize_pem()},
         });
-        secrets
-            .patch(
-                "other-adapter-tls",
-                &PatchParams::apply("e2e").force(),
-                &Patch::Apply(secret),
-            )
-            .await?;
-        e2e::apply(sandbox, "tests/e2e/adapter/other.yaml").await?;
-        all_ready(&self.fixture.client, OTHER).await
+        let (params, secret) = (PatchParams::apply("e2e").force(), Patch::Apply(secret));
+        secrets.patch("other-adapter-tls", &params, &secret).await?;
+        e2e::apply(&self.fixture.sandbox, "tests/e2e/adapter/other.yaml").await?;
+        all_ready(&self.fixture.client, OTHER.labels).await
     }
 
     /// Installs another provider, as Helm does.
     async fn lead_to_the_other_provider(&self) -> Result<()> {
-        let patch = json!({
+        let change = json!({
             "metadata": {"annotations": {"meta.helm.sh/release-name": "other"}},
             "spec": {"service": {"name": "other-adapter"}, "caBundle": ByteString(self.authority.as_bytes().to_vec())},
         });
-        self.services
-            .patch(EXTERNAL, &PatchParams::default(), &Patch::Merge(patch))
-            .await?;
+        patch(&self.services, EXTERNAL, change).await?;
         Ok(())
     }
 
     /// Forwards to the other provider the metrics that no other source has. There are no DNS names
     /// of Services on this machine.
     async fn write_route(&self) -> Result<()> {
-        let other = replicas_of(&self.fixture.client, OTHER, METRICS_PORT).await?;
-        let address = other.first().context("it runs")?.address();
+        let other = replicas(&self.fixture.client, OTHER).await?;
+        let address = other.first().context("it runs")?.address;
         let upstream = json!({
             "name": "other", "url": format!("https://{address}:6443"), "caFile": "other.crt",
             "serverName": format!("other-adapter.{SYSTEM}.svc"),
         });
         let file = json!({"upstreams": [upstream], "defaultUpstream": "other"}).to_string();
-        let maps: Api<ConfigMap> = Api::namespaced(self.fixture.client.clone(), SYSTEM);
-        let patch = json!({"data": {"routes.yaml": file, "other.crt": self.authority}});
-        maps.patch(
-            "plimsoll-metric-routes",
-            &PatchParams::default(),
-            &Patch::Merge(patch),
-        )
-        .await?;
+        let data = json!({"routes.yaml": file, "other.crt": self.authority});
+        self.write_routes(data).await
+    }
+
+    async fn write_routes(&self, data: Value) -> Result<()> {
+        let (name, change) = ("plimsoll-metric-routes", json!({"data": data}));
+        system(&self.fixture.client)
+            .patch::<ConfigMap>(name, change)
+            .await?;
         Ok(())
     }
 
     /// Nothing is left to others any more.
     async fn forget_route(&self) -> Result<()> {
-        let maps: Api<ConfigMap> = Api::namespaced(self.fixture.client.clone(), SYSTEM);
-        let patch = json!({"data": {"routes.yaml": "upstreams: []", "other.crt": null}});
-        maps.patch(
-            "plimsoll-metric-routes",
-            &PatchParams::default(),
-            &Patch::Merge(patch),
-        )
-        .await?;
-        eventually(
-            "no replica knows the other provider",
-            PATIENCE,
-            async || {
-                for replica in replicas_of(&self.fixture.client, ADAPTER, METRICS_PORT).await? {
-                    let metrics = scrape(&replica).await?;
-                    ensure!(
-                        !metrics.contains("plimsoll_adapter_upstream_circuit_open{"),
-                        "{} does",
-                        replica.pod
-                    );
-                }
-                Ok(())
-            },
-        )
+        self.write_routes(json!({"routes.yaml": "upstreams: []", "other.crt": null}))
+            .await?;
+        eventually("no replica knows the other provider", async || {
+            for replica in replicas(&self.fixture.client, ADAPTER).await? {
+                let metrics = scrape(&replica).await?;
+                ensure!(
+                    !metrics.contains("plimsoll_adapter_upstream_circuit_open{"),
+                    "{} does",
+                    replica.pod
+                );
+            }
+            Ok(())
+        })
         .await
     }
 
@@ -237,7 +197,7 @@ impl<'a> Takeover<'a> {
     async fn command(&self, arguments: &[&str]) -> Result<String> {
         let output = Command::new(e2e::program("adapter")?)
             .args(arguments)
-            .env("KUBECONFIG", self.fixture.sandbox()?.kubeconfig())
+            .env("KUBECONFIG", self.fixture.sandbox.kubeconfig())
             .output()
             .await?;
         let errors = String::from_utf8_lossy(&output.stderr);
@@ -271,7 +231,7 @@ impl<'a> Takeover<'a> {
     /// Number of requests of all replicas to the other provider.
     async fn routed(&self) -> Result<f64> {
         let mut sum = 0.0;
-        for replica in replicas_of(&self.fixture.client, ADAPTER, METRICS_PORT).await? {
+        for replica in replicas(&self.fixture.client, ADAPTER).await? {
             let metrics = scrape(&replica).await?;
             if metrics.contains("plimsoll_adapter_route_requests_total{outcome=\"answered\"") {
                 sum += metric(&replica, "plimsoll_adapter_route_requests_total").await?;
@@ -281,37 +241,25 @@ impl<'a> Takeover<'a> {
     }
 
     async fn foreign_changes(&self) -> Result<f64> {
-        let mut sum = 0.0;
-        for replica in replicas_of(&self.fixture.client, ADAPTER, METRICS_PORT).await? {
-            sum += metric(&replica, FOREIGN_CHANGES).await.unwrap_or(0.0);
-        }
-        Ok(sum)
+        total(&self.fixture.client, ADAPTER, FOREIGN_CHANGES).await
     }
 
     /// The adapters report that another owner has changed the object.
     async fn noticed(&self, before: f64) -> Result<()> {
-        let events: Api<Event> = Api::namespaced(self.fixture.client.clone(), "default");
+        let events = Namespace::of(self.fixture.client.clone(), "default");
         eventually(
-            "the adapters report that another owner has changed the object",
-            PATIENCE,
+            "the adapters report that another owner has changed it",
             async || {
                 let now = self.foreign_changes().await?;
                 ensure!(now > before, "{FOREIGN_CHANGES} is {now}");
-                let events = events.list(&ListParams::default()).await?.items;
-                let about = |event: &&Event| {
-                    let regarding = event
-                        .regarding
-                        .as_ref()
-                        .and_then(|regarding| regarding.name.as_deref());
-                    regarding == Some(EXTERNAL)
-                        && event.reason.as_deref() == Some("ExternallyModified")
-                };
-                let event = events.iter().find(about).context("there is no event")?;
-                let note = event.note.as_deref().unwrap_or_default();
-                ensure!(
-                    note == "it leads to the Service plimsoll-system/other-adapter",
-                    "{note}"
-                );
+                let events = events.list::<Event>().await?;
+                let event = events.iter().find(|event| {
+                    event["regarding"]["name"] == EXTERNAL
+                        && event["reason"] == "ExternallyModified"
+                });
+                let note = &event.context("there is no event")?["note"];
+                let expected = "it leads to the Service plimsoll-system/other-adapter";
+                ensure!(note == expected, "{note}");
                 Ok(())
             },
         )

@@ -1,23 +1,15 @@
 //! A recommender of one namespace, as a process of this test that can be killed, under its own
 //! service account with exactly the RBAC of `deploy/`.
 
-use std::fs::File;
 use std::net::SocketAddr;
 use std::path::PathBuf;
-use std::process::Stdio;
 
 use anyhow::{Context as _, Result, ensure};
-use e2e::{apply, eventually, free_address, kubectl, program, shared};
-use kube::config::{AuthInfo, Kubeconfig};
-use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-use tokio::net::TcpStream;
-use tokio::process::{Child, Command};
+use e2e::deployed::{SYSTEM, scrape_at, sum};
+use e2e::process::{account, command};
+use e2e::{apply, eventually, free_address, shared};
+use tokio::process::Child;
 use tokio::sync::OnceCell;
-
-use super::A_WHILE;
-
-const ACCOUNT_NAMESPACE: &str = "plimsoll-system";
-const ACCOUNT: &str = "plimsoll-recommender";
 
 /// A running recommender; killed when dropped.
 pub(crate) struct Recommender {
@@ -28,30 +20,14 @@ pub(crate) struct Recommender {
 impl Recommender {
     /// Starts one that looks at this namespace only, each second, and collects garbage every two.
     pub(crate) async fn start(namespace: &str) -> Result<Self> {
-        let sandbox = shared().await?;
         let address = free_address()?;
-        let log = sandbox
-            .logs_dir()
-            .join(format!("recommender-{namespace}.log"));
-        let log = File::options()
-            .create(true)
-            .append(true)
-            .open(&log)
-            .context("open the log")?;
-        let child = Command::new(program("recommender")?)
-            .arg(format!("--kubeconfig={}", kubeconfig().await?.display()))
+        let log = format!("recommender-{namespace}.log");
+        let log = shared().await?.logs_dir().join(log);
+        let child = command("recommender", kubeconfig().await?, &log)?
             .arg(format!("--address={address}"))
             .arg(format!("--vpa-object-namespace={namespace}"))
-            .args([
-                "--leader-elect=false",
-                "--recommender-interval=1s",
-                "--checkpoints-gc-interval=2s",
-            ])
-            .env_remove("KUBECONFIG")
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .stderr(log)
-            .kill_on_drop(true)
+            .args(["--leader-elect=false", "--recommender-interval=1s"])
+            .arg("--checkpoints-gc-interval=2s")
             .spawn()
             .context("start a recommender")?;
         Ok(Self { child, address })
@@ -65,33 +41,17 @@ impl Recommender {
     /// Waits until three more checkpoints were looked at and found unchanged.
     pub(crate) async fn await_looks(&self) -> Result<()> {
         let looks = async || {
-            self.metric(r#"vpa_recommender_checkpoint_writes_total{result="unchanged"}"#)
-                .await
+            let series = r#"vpa_recommender_checkpoint_writes_total{result="unchanged"}"#;
+            let text = scrape_at(self.address).await?;
+            sum(&text, series).with_context(|| format!("no {series}"))
         };
-        let before = eventually("metrics are served", A_WHILE, looks).await?;
-        eventually("checkpoints are looked at", A_WHILE, async || {
+        let before = eventually("metrics are served", looks).await?;
+        eventually("checkpoints are looked at", async || {
             let now = looks().await?;
             ensure!(now >= before + 3.0, "{now} looks after {before}");
             Ok(())
         })
         .await
-    }
-
-    async fn metric(&self, series: &str) -> Result<f64> {
-        let mut connection = TcpStream::connect(self.address).await?;
-        connection
-            .write_all(b"GET /metrics HTTP/1.0\r\n\r\n")
-            .await?;
-        let mut answer = String::new();
-        connection.read_to_string(&mut answer).await?;
-        let value = answer
-            .lines()
-            .find_map(|line| line.strip_prefix(series))
-            .with_context(|| format!("no {series}"))?;
-        value
-            .trim()
-            .parse()
-            .with_context(|| format!("{series} is {value}"))
     }
 }
 
@@ -102,32 +62,18 @@ async fn kubeconfig() -> Result<&'static PathBuf> {
 }
 
 async fn make_kubeconfig() -> Result<PathBuf> {
+    let sandbox = shared().await?;
     for file in [
-        "namespace.yaml",
-        "recommender/service-account.yaml",
-        "recommender/rbac.yaml",
+        "namespace",
+        "recommender/service-account",
+        "recommender/rbac",
     ] {
-        apply(shared().await?, &format!("deploy/base/{file}")).await?;
+        apply(sandbox, &format!("deploy/base/{file}.yaml")).await?;
     }
-    let token = kubectl(&[
-        "-n",
-        ACCOUNT_NAMESPACE,
-        "create",
-        "token",
-        ACCOUNT,
-        "--duration=2h",
-    ])
-    .await?;
-    let ours = shared().await?.kubeconfig();
-    let mut config = Kubeconfig::read_from(&ours)?;
-    for user in &mut config.auth_infos {
-        user.auth_info = Some(AuthInfo {
-            token: Some(token.trim().to_owned().into()),
-            ..AuthInfo::default()
-        });
-    }
-    let path = ours.with_file_name("recommender.kubeconfig");
-    std::fs::write(&path, serde_yaml_ng::to_string(&config)?)
-        .with_context(|| format!("write {}", path.display()))?;
+    let config = account(sandbox, SYSTEM, "plimsoll-recommender").await?;
+    let path = sandbox
+        .kubeconfig()
+        .with_file_name("recommender.kubeconfig");
+    std::fs::write(&path, serde_yaml_ng::to_string(&config)?)?;
     Ok(path)
 }

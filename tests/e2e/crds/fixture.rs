@@ -1,65 +1,67 @@
 //! A namespace for objects that are right, and some that are wrong.
 
-use anyhow::Result;
-use api::vpa::VerticalPodAutoscaler;
-use e2e::{namespace, shared};
-use kube::api::{ApiResource, DynamicObject, Patch, PatchParams, PostParams};
-use kube::{Api, Client, Error};
+use std::ops::Deref;
+
+use anyhow::{Context as _, Result, ensure};
+use api::vpa::VerticalPodAutoscaler as Vpa;
+use e2e::{Namespace, kubectl, repository, shared, target, with};
+use kube::{Error, Resource};
 use serde_json::{Value, json};
 
-/// One namespace, with loosely typed access to its autoscalers.
-pub(super) struct Fixture {
-    pub(super) client: Client,
-    pub(super) namespace: String,
-    pub(super) autoscalers: Api<DynamicObject>,
+/// One namespace.
+pub(crate) struct Fixture(Namespace);
+
+impl Deref for Fixture {
+    type Target = Namespace;
+
+    fn deref(&self) -> &Namespace {
+        &self.0
+    }
 }
 
 impl Fixture {
-    pub(super) async fn new() -> Result<Self> {
+    pub(crate) async fn new() -> Result<Self> {
         let client = shared().await?.client().await?;
-        let namespace = namespace(&client, "crds").await?;
-        let resource = ApiResource::erase::<VerticalPodAutoscaler>(&());
-        let autoscalers = Api::namespaced_with(client.clone(), &namespace, &resource);
-        Ok(Self {
-            client,
-            namespace,
-            autoscalers,
-        })
+        Ok(Self(Namespace::new(client, "crds").await?))
     }
 
-    pub(super) async fn create(&self, spec: &Value) -> kube::Result<DynamicObject> {
-        let object = json!({
-            "apiVersion": "autoscaling.k8s.io/v1",
-            "kind": "VerticalPodAutoscaler",
-            "metadata": {"generateName": "web-"},
-            "spec": spec,
-        });
-        let object = serde_json::from_value(object).map_err(Error::SerdeError)?;
-        self.autoscalers
-            .create(&PostParams::default(), &object)
+    /// Creates an object whose name the API server chooses.
+    pub(crate) async fn make<K>(&self, spec: &Value) -> kube::Result<Value>
+    where
+        K: Resource<DynamicType = ()>,
+    {
+        let metadata = json!({"generateName": "web-"});
+        self.create::<K>(json!({"metadata": metadata, "spec": spec}))
             .await
     }
 
-    pub(super) async fn patch_status(
-        &self,
-        name: &str,
-        status: &Value,
-    ) -> kube::Result<DynamicObject> {
-        let patch = Patch::<Value>::Merge(json!({"status": status}));
-        self.autoscalers
-            .patch_status(name, &PatchParams::default(), &patch)
-            .await
+    /// The same for a VPA object.
+    pub(super) async fn vpa(&self, spec: &Value) -> kube::Result<Value> {
+        self.make::<Vpa>(spec).await
     }
+
+    /// Lines of a table that kubectl prints, cut into words.
+    pub(crate) async fn table(&self, arguments: &str) -> Result<Vec<Vec<String>>> {
+        let text = kubectl(&format!("-n {} {arguments}", self.namespace)).await?;
+        let words = |line: &str| line.split_whitespace().map(str::to_owned).collect();
+        Ok(text.lines().map(words).collect())
+    }
+}
+
+/// The name of an object.
+pub(crate) fn name(object: &Value) -> &str {
+    object["metadata"]["name"].as_str().unwrap_or_default()
+}
+
+/// An example object of the tests of `api`.
+pub(crate) fn example(file: &str) -> Result<Value> {
+    let objects = repository().join("crates/api/tests/objects");
+    Ok(serde_json::from_slice(&std::fs::read(objects.join(file))?)?)
 }
 
 /// A spec with a target and `extra`.
 pub(super) fn spec(extra: Value) -> Value {
-    let mut spec =
-        json!({"targetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web"}});
-    if let (Some(spec), Value::Object(extra)) = (spec.as_object_mut(), extra) {
-        spec.extend(extra);
-    }
-    spec
+    with(json!({"targetRef": target("Deployment", "web")}), extra)
 }
 
 pub(super) fn update_policy(policy: Value) -> Value {
@@ -79,15 +81,35 @@ pub(crate) fn refused<T>(answer: kube::Result<T>, code: u16, expected: &[&str], 
     match answer {
         Ok(_) => panic!("{what} was accepted"),
         Err(Error::Api(status)) => {
-            assert_eq!(status.code, code, "{what}: {}", status.message);
+            let message = &status.message;
+            assert_eq!(status.code, code, "{what}: {message}");
             for part in expected {
-                assert!(
-                    status.message.contains(part),
-                    "{what}: {part:?} is not in {:?}",
-                    status.message
-                );
+                assert!(message.contains(part), "{what}: no {part:?} in {message:?}");
             }
         }
         Err(error) => panic!("{what}: {error}"),
     }
+}
+
+/// Checks that objects are refused: a table of rows of a spec, and of parts of the message.
+pub(crate) async fn all_refused<K>(fixture: &Fixture, rows: &Value) -> Result<()>
+where
+    K: Resource<DynamicType = ()>,
+{
+    for row in rows.as_array().context("a table")? {
+        let (spec, expected) = split(row)?;
+        refused(fixture.make::<K>(spec).await, 422, &expected, spec);
+    }
+    Ok(())
+}
+
+/// Subject of a row, and parts of the message.
+pub(super) fn split(row: &Value) -> Result<(&Value, Vec<&str>)> {
+    let (subject, parts) = row
+        .as_array()
+        .and_then(|row| row.split_first())
+        .context("a row")?;
+    let parts: Vec<&str> = parts.iter().filter_map(Value::as_str).collect();
+    ensure!(!parts.is_empty(), "nothing is expected of {subject}");
+    Ok((subject, parts))
 }

@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result};
-use k8s_openapi::api::rbac::v1::{ClusterRole, PolicyRule, Role};
+use k8s_openapi::api::rbac::v1::PolicyRule;
 use serde::Deserialize as _;
 use serde_json::Value;
 
@@ -23,30 +23,19 @@ pub(super) fn rules_in(file: &str) -> Result<Vec<PolicyRule>> {
     rules_of(&objects_in(&base().join(file))?)
 }
 
-pub(super) fn objects_in(path: &Path) -> Result<Vec<Value>> {
+pub(crate) fn objects_in(path: &Path) -> Result<Vec<Value>> {
     let text = fs::read_to_string(path).with_context(|| format!("read {}", path.display()))?;
     serde_yaml_ng::Deserializer::from_str(&text)
         .map(|document| Ok(Value::deserialize(document)?))
         .collect()
 }
 
-pub(super) fn rules_of(objects: &[Value]) -> Result<Vec<PolicyRule>> {
+pub(crate) fn rules_of(objects: &[Value]) -> Result<Vec<PolicyRule>> {
     let mut rules = Vec::new();
     for object in objects {
-        match object["kind"].as_str() {
-            Some("ClusterRole") => {
-                rules.extend(
-                    serde_json::from_value::<ClusterRole>(object.clone())?
-                        .rules
-                        .unwrap_or_default(),
-                );
-            }
-            Some("Role") => rules.extend(
-                serde_json::from_value::<Role>(object.clone())?
-                    .rules
-                    .unwrap_or_default(),
-            ),
-            _ => {}
+        if object["kind"] == "ClusterRole" || object["kind"] == "Role" {
+            let own: Option<Vec<PolicyRule>> = serde_json::from_value(object["rules"].clone())?;
+            rules.extend(own.into_iter().flatten());
         }
     }
     Ok(rules)

@@ -4,17 +4,18 @@
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
-use api::prediction::TimeSeriesPrediction;
-use e2e::eventually;
-use e2e::remote_write::{Labels, Receiver};
+use api::prediction::TimeSeriesPrediction as Prediction;
+use e2e::remote_write::Receiver;
+use e2e::{Namespace, eventually_within, target};
 use k8s_openapi::jiff::Timestamp;
-use kube::api::{ApiResource, DynamicObject, Patch, PatchParams, PostParams};
-use kube::{Api, Client, Resource as _};
+use kube::Client;
 use sandbox::Sandbox;
 use serde_json::{Value, json};
 
-use super::{NAMESPACE, PATIENCE};
+use super::NAMESPACE;
 
+/// Everything is predicted within this time.
+const PATIENCE: Duration = Duration::from_mins(2);
 const DAY: i64 = 86_400;
 const STEP: i64 = 300;
 /// The load rises each day so long from now. Quantiles look half an hour to both sides.
@@ -25,7 +26,7 @@ const HIGH: f64 = 100.0;
 
 /// Objects whose metrics are predicted.
 pub(crate) struct Predictions {
-    api: Api<DynamicObject>,
+    namespace: Namespace,
     /// Time of the next rise of the load.
     rise: i64,
 }
@@ -66,10 +67,7 @@ impl Predictions {
     /// Writes nine days of one load, and five hours of another, and makes objects that ask for
     /// both.
     pub(crate) async fn write(sandbox: &Sandbox, client: &Client) -> Result<Self> {
-        let url = sandbox
-            .prometheus_url()
-            .context("this sandbox has a Prometheus")?;
-        let receiver = Receiver::new(&url, sandbox.authority())?;
+        let receiver = Receiver::of(sandbox)?;
         let now = Timestamp::now().as_second() / STEP * STEP;
         let rise = now + RISE;
         let load = |second: i64| {
@@ -81,13 +79,12 @@ impl Predictions {
         };
         for (name, length) in [("load", 9 * DAY), ("young", 5 * 3600)] {
             let samples = (0..=length / STEP).map(|number| now - length + number * STEP);
-            let labels = Labels::from([("__name__", name), ("namespace", NAMESPACE)]);
+            let samples = samples.map(|second| (second, load(second)));
             receiver
-                .write(labels, samples.map(|second| (second, load(second))))
+                .write(name, &[("namespace", NAMESPACE)], samples)
                 .await?;
         }
-        let resource = ApiResource::erase::<TimeSeriesPrediction>(&());
-        let api = Api::namespaced_with(client.clone(), NAMESPACE, &resource);
+        let namespace = Namespace::of(client.clone(), NAMESPACE);
         let cpu = json!({"resourceIdentifier": "resource.cpu", "type": "ResourceQuery", "resourceQuery": "cpu"});
         let old = vec![
             metric("external.load", "sum(load{namespace=\"shop\"})"),
@@ -97,30 +94,22 @@ impl Predictions {
             ("old", old),
             ("young", vec![metric("external.young", "sum(young)")]),
         ] {
-            let object = json!({
-                "apiVersion": TimeSeriesPrediction::api_version(&()), "kind": TimeSeriesPrediction::kind(&()),
-                "metadata": {"name": name},
-                "spec": {
-                    "predictionMetrics": metrics,
-                    "targetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web"},
-                    "predictionWindowSeconds": WINDOW,
-                },
+            let spec = json!({
+                "predictionMetrics": metrics,
+                "targetRef": target("Deployment", "web"),
+                "predictionWindowSeconds": WINDOW,
             });
-            api.create(&PostParams::default(), &serde_json::from_value(object)?)
-                .await?;
+            let object = json!({"metadata": {"name": name}, "spec": spec});
+            namespace.create::<Prediction>(object).await?;
         }
-        Ok(Self { api, rise })
+        Ok(Self { namespace, rise })
     }
 
     async fn when(&self, name: &str, what: &str, is_so: impl Fn(&Value) -> bool) -> Result<Value> {
-        eventually(what, PATIENCE.min(Duration::from_mins(2)), async || {
-            let object = serde_json::to_value(self.api.get(name).await?)?;
-            ensure!(
-                is_so(&object),
-                "{}, {:?}",
-                message(&object),
-                samples(&object, 0)
-            );
+        eventually_within(PATIENCE, what, async || {
+            let object = self.namespace.get::<Prediction>(name).await?;
+            let samples = samples(&object, 0);
+            ensure!(is_so(&object), "{}, {samples:?}", message(&object));
             Ok(object)
         })
         .await
@@ -151,33 +140,19 @@ impl Predictions {
             "two windows: {samples:?}"
         );
         for (second, value) in &samples {
-            let (low, high) = (
-                *second < self.rise - 2400,
-                *second > self.rise + STEP && *second < self.rise + DAY / 2,
-            );
-            ensure!(
-                !low || *value < 2.0 * LOW,
-                "{second} is before the rise at {}: {samples:?}",
-                self.rise
-            );
-            ensure!(
-                !high || *value > 0.8 * HIGH,
-                "{second} is after the rise at {}: {samples:?}",
-                self.rise
-            );
+            let (rise, second) = (self.rise, *second);
+            let low = second < rise - 2400;
+            let high = second > rise + STEP && second < rise + DAY / 2;
+            let fits = (!low || *value < 2.0 * LOW) && (!high || *value > 0.8 * HIGH);
+            ensure!(fits, "{second}, with a rise at {rise}: {samples:?}");
         }
         ensure!(
             Timestamp::now().as_second() < self.rise,
             "the load has not risen yet"
         );
-        let cores: Vec<f64> = self::samples(&object, 1)
-            .into_iter()
-            .map(|(_, cores)| cores)
-            .collect();
-        ensure!(
-            cores.iter().all(|cores| *cores > 0.0 && *cores < 10.0) && !cores.is_empty(),
-            "{cores:?}"
-        );
+        let cores = self::samples(&object, 1);
+        let are_right = cores.iter().all(|(_, cores)| *cores > 0.0 && *cores < 10.0);
+        ensure!(are_right && !cores.is_empty(), "{cores:?}");
         Ok(())
     }
 
@@ -185,17 +160,10 @@ impl Predictions {
         let is_young = |it: &Value| {
             !is_ready(it) && message(it).contains("external.young: too little history: there is")
         };
-        let object = self
-            .when(
-                "young",
-                "it says that there is too little history",
-                is_young,
-            )
-            .await?;
-        ensure!(
-            samples(&object, 0).is_empty(),
-            "nothing is predicted: {object:#}"
-        );
+        let what = "it says that there is too little history";
+        let object = self.when("young", what, is_young).await?;
+        let is_empty = samples(&object, 0).is_empty();
+        ensure!(is_empty, "nothing is predicted: {object:#}");
         Ok(())
     }
 
@@ -221,10 +189,8 @@ impl Predictions {
 
     /// A recommender that runs does what it is asked for.
     pub(crate) async fn await_longer_window(&self) -> Result<()> {
-        let spec = Patch::Merge(json!({"spec": {"predictionWindowSeconds": 2 * WINDOW}}));
-        self.api
-            .patch("old", &PatchParams::default(), &spec)
-            .await?;
+        let longer = json!({"spec": {"predictionWindowSeconds": 2 * WINDOW}});
+        self.namespace.patch::<Prediction>("old", longer).await?;
         let is_longer = |it: &Value| {
             let samples = samples(it, 0);
             samples

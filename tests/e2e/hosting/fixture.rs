@@ -1,65 +1,49 @@
 //! A namespace with pods of the echo server, which says what it was started with and what it sees.
 
+use std::ops::Deref;
 use std::path::Path;
-use std::process::{Command, Stdio};
-use std::time::Duration;
+use std::process::Stdio;
 
-use anyhow::{Context, Result, ensure};
-use e2e::{eventually, kubectl, namespace, shared};
-use k8s_openapi::ByteString;
+use anyhow::{Context as _, Result, ensure};
+use e2e::{Namespace, PATIENCE, eventually, is_ready, kubectl, shared};
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::{Pod, Secret, Service};
-use kube::api::{ListParams, PostParams};
-use kube::{Api, Client, ResourceExt};
-use serde::de::DeserializeOwned;
+use kube::ResourceExt as _;
 use serde_json::{Value, json};
+use tokio::io::{AsyncBufReadExt as _, BufReader, Lines};
+use tokio::process::{Child, ChildStdout, Command};
+use tokio::time::timeout;
 
 pub(super) const IMAGE: &str = "ghcr.io/plimsoll/sandbox:dev";
 
-/// Longest wait for anything that takes a second or two on an idle machine.
-pub(super) const PATIENCE: Duration = Duration::from_mins(3);
-
 /// One namespace.
-pub(super) struct Fixture {
-    pub(super) client: Client,
-    pub(super) namespace: String,
-    pub(super) pods: Api<Pod>,
+pub(super) struct Fixture(Namespace);
+
+impl Deref for Fixture {
+    type Target = Namespace;
+
+    fn deref(&self) -> &Namespace {
+        &self.0
+    }
 }
 
 impl Fixture {
     pub(super) async fn new() -> Result<Self> {
         let client = shared().await?.client().await?;
-        let namespace = namespace(&client, "hosting").await?;
-        let pods = Api::namespaced(client.clone(), &namespace);
-        Ok(Self {
-            client,
-            namespace,
-            pods,
-        })
+        Ok(Self(Namespace::new(client, "hosting").await?))
     }
 
-    pub(super) async fn create<K>(&self, object: Value) -> Result<K>
-    where
-        K: kube::Resource<DynamicType = (), Scope = kube::core::NamespaceResourceScope>
-            + Clone
-            + std::fmt::Debug
-            + serde::Serialize
-            + DeserializeOwned,
-    {
-        let api: Api<K> = Api::namespaced(self.client.clone(), &self.namespace);
-        let object = serde_json::from_value(object).context("read an object")?;
-        api.create(&PostParams::default(), &object)
-            .await
-            .context("create an object")
+    pub(super) async fn secret(&self, name: &str, entries: Value) -> Result<()> {
+        self.create::<Secret>(json!({"metadata": {"name": name}, "stringData": entries}))
+            .await?;
+        Ok(())
     }
 
-    pub(super) async fn secret(&self, name: &str, entries: &[(&str, &str)]) -> Result<Secret> {
-        let data = entries
-            .iter()
-            .map(|(key, value)| ((*key).to_owned(), ByteString(value.as_bytes().to_vec())));
-        let data = data.collect::<std::collections::BTreeMap<_, _>>();
-        self.create(json!({"metadata": {"name": name}, "data": data}))
-            .await
+    /// A Deployment named `echo` of one such container, and returns its pod once that is ready.
+    pub(super) async fn echo(&self, container: Value) -> Result<Pod> {
+        self.deploy(1, json!({"containers": [container]}), 80)
+            .await?;
+        Ok(self.ready(1).await?.remove(0))
     }
 
     /// A Deployment named `echo` of this pod spec, with a Service of that name in front of port
@@ -73,74 +57,66 @@ impl Fixture {
         let ports = json!([{"port": port, "targetPort": "http"}]);
         let service =
             json!({"metadata": {"name": "echo"}, "spec": {"selector": labels, "ports": ports}});
-        self.create::<Service>(service).await.map(drop)
+        self.create::<Service>(service).await?;
+        Ok(())
     }
 
     /// The pods of the Deployment once exactly `count` exist and all are ready.
     pub(super) async fn ready(&self, replicas: usize) -> Result<Vec<Pod>> {
-        eventually("all replicas are ready", PATIENCE, async || {
-            let pods = self
-                .pods
-                .list(&ListParams::default().labels("app=echo"))
-                .await?
-                .items;
-            ensure!(
-                pods.len() == replicas && pods.iter().all(is_ready),
-                "{}",
-                describe(&pods)
-            );
+        eventually("all replicas are ready", async || {
+            let pods = self.pods_of("echo").await?;
+            let are_ready = pods.len() == replicas && pods.iter().all(is_ready);
+            ensure!(are_ready, "{}", describe(&pods));
             Ok(pods)
         })
         .await
     }
 
     /// GET through the API server: `pods/NAME:PORT` or `services/NAME:PORT`.
-    pub(super) async fn get(&self, target: &str, path: &str) -> Result<String> {
+    pub(super) async fn proxied(&self, target: &str, path: &str) -> Result<String> {
         let uri = format!("/api/v1/namespaces/{}/{target}/proxy{path}", self.namespace);
-        let request = http_get(&uri)?;
-        self.client
-            .request_text(request)
-            .await
-            .with_context(|| format!("get {uri}"))
+        let request = http::Request::get(&uri).body(Vec::new())?;
+        let answer = self.client.request_text(request).await;
+        answer.with_context(|| format!("get {uri}"))
     }
 
-    pub(super) async fn kubectl(&self, arguments: &[&str]) -> Result<String> {
-        kubectl(&[&["-n", self.namespace.as_str()], arguments].concat()).await
+    pub(super) async fn kubectl(&self, arguments: &str) -> Result<String> {
+        kubectl(&format!("-n {} {arguments}", self.namespace)).await
     }
 
     /// `kubectl logs --follow`, under way.
-    pub(super) async fn follow(&self, pod: &str) -> Result<tokio::process::Child> {
+    pub(super) async fn follow(&self, pod: &str) -> Result<Log> {
         let sandbox = shared().await?;
-        let mut kubectl = tokio::process::Command::new(sandbox.kubectl());
-        kubectl.env("KUBECONFIG", sandbox.kubeconfig()).args([
-            "-n",
-            &self.namespace,
-            "logs",
-            "--follow",
-            pod,
-        ]);
-        kubectl
+        let mut kubectl = Command::new(sandbox.kubectl())
+            .env("KUBECONFIG", sandbox.kubeconfig())
+            .args(["-n", &self.namespace, "logs", "--follow", pod])
             .stdout(Stdio::piped())
             .kill_on_drop(true)
-            .spawn()
-            .context("run kubectl")
+            .spawn()?;
+        let output = kubectl.stdout.take().context("no output")?;
+        let lines = BufReader::new(output).lines();
+        Ok(Log {
+            _kubectl: kubectl,
+            lines,
+        })
     }
 
     pub(super) async fn status(&self, pod: &str) -> Result<Value> {
-        let status = self
-            .pods
-            .get_status(pod)
-            .await?
-            .status
-            .context("a pod has a status")?;
-        Ok(serde_json::to_value(status)?)
+        Ok(self.get::<Pod>(pod).await?["status"].take())
     }
 }
 
-fn http_get(uri: &str) -> Result<http::Request<Vec<u8>>> {
-    http::Request::get(uri)
-        .body(Vec::new())
-        .context("build a request")
+/// The log of a pod as it is written.
+pub(super) struct Log {
+    _kubectl: Child,
+    lines: Lines<BufReader<ChildStdout>>,
+}
+
+impl Log {
+    pub(super) async fn next(&mut self) -> Result<String> {
+        let line = timeout(PATIENCE, self.lines.next_line()).await;
+        line.context("no further line")??.context("the end")
+    }
 }
 
 pub(super) fn echo(arguments: &[&str]) -> Value {
@@ -154,56 +130,12 @@ pub(super) fn echo(arguments: &[&str]) -> Value {
     })
 }
 
-/// `container` with these fields of its own.
-pub(super) fn with(mut container: Value, fields: Value) -> Value {
-    if let (Some(container), Value::Object(fields)) = (container.as_object_mut(), fields) {
-        container.extend(fields);
-    }
-    container
-}
-
-fn is_ready(pod: &Pod) -> bool {
-    let conditions = pod
-        .status
-        .as_ref()
-        .and_then(|status| status.conditions.as_deref())
-        .unwrap_or_default();
-    conditions
-        .iter()
-        .any(|condition| condition.type_ == "Ready" && condition.status == "True")
-}
-
 pub(super) fn describe(pods: &[Pod]) -> String {
     let lines: Vec<String> = pods
         .iter()
         .map(|pod| format!("{} {}", pod.name_any(), json!(pod.status)))
         .collect();
     lines.join("\n")
-}
-
-/// The process of a pod's only container.
-pub(super) fn process(pod: &Pod) -> Result<u32> {
-    let statuses = pod
-        .status
-        .as_ref()
-        .and_then(|status| status.container_statuses.as_deref())
-        .unwrap_or_default();
-    let id = statuses
-        .first()
-        .and_then(|status| status.container_id.as_deref())
-        .context("no container id")?;
-    id.strip_prefix("process://")
-        .context("not a process")?
-        .parse()
-        .context("not a number")
-}
-
-pub(super) fn signal(name: &str, process: u32) -> Result<()> {
-    let status = Command::new("kill")
-        .args(["-s", name, &process.to_string()])
-        .status()?;
-    ensure!(status.success(), "kill -s {name} {process}");
-    Ok(())
 }
 
 pub(super) fn runs(process: u32) -> bool {

@@ -1,15 +1,12 @@
-//! In which order the containers of a pod start and end.
+//! Start and stop order of a pod's containers.
 
-use anyhow::{Context, Result, ensure};
-use e2e::eventually;
+use anyhow::{Result, ensure};
+use e2e::{eventually, with};
 use k8s_openapi::api::core::v1::Pod;
-use kube::ResourceExt;
-use kube::api::DeleteParams;
+use kube::ResourceExt as _;
 use serde_json::json;
-use tokio::io::{AsyncBufReadExt, BufReader};
-use tokio::time::timeout;
 
-use super::fixture::{Fixture, IMAGE, PATIENCE, echo, with};
+use super::fixture::{Fixture, IMAGE, echo};
 
 #[tokio::test]
 async fn probes_of_every_kind_and_a_hook_before_the_end() -> Result<()> {
@@ -28,18 +25,10 @@ async fn probes_of_every_kind_and_a_hook_before_the_end() -> Result<()> {
         .await?;
     let pod = fixture.ready(1).await?.remove(0).name_any();
     let mut follow = fixture.follow(&pod).await?;
-    let mut lines = BufReader::new(follow.stdout.take().context("no output")?).lines();
-    let mut next = async || {
-        timeout(PATIENCE, lines.next_line())
-            .await
-            .context("no further line")??
-            .context("the end")
-    };
-    ensure!(next().await?.starts_with("listening on 127."));
-    fixture.pods.delete(&pod, &DeleteParams::default()).await?;
-    assert_eq!(next().await?, "about to be stopped");
-    assert_eq!(next().await?, "asked to end");
-    follow.kill().await?;
+    ensure!(follow.next().await?.starts_with("listening on 127."));
+    fixture.delete::<Pod>(&pod).await?;
+    assert_eq!(follow.next().await?, "about to be stopped");
+    assert_eq!(follow.next().await?, "asked to end");
     Ok(())
 }
 
@@ -49,10 +38,9 @@ async fn a_sidecar_starts_before_the_others_and_ends_after_them() -> Result<()> 
     let sidecar = with(echo(&[]), json!({"restartPolicy": "Always"}));
     let main = json!({"name": "main", "image": IMAGE, "args": ["--version"]});
     let spec = json!({"restartPolicy": "Never", "initContainers": [sidecar], "containers": [main]});
-    fixture
-        .create::<Pod>(json!({"metadata": {"name": "pair"}, "spec": spec}))
-        .await?;
-    eventually("the pod has succeeded", PATIENCE, async || {
+    let pod = json!({"metadata": {"name": "pair"}, "spec": spec});
+    fixture.create::<Pod>(pod).await?;
+    eventually("the pod has succeeded", async || {
         let status = fixture.status("pair").await?;
         ensure!(status["phase"] == "Succeeded", "{status}");
         let ended =
@@ -76,10 +64,9 @@ async fn a_pod_that_need_not_restart_ends_after_its_init_containers() -> Result<
     let fixture = Fixture::new().await?;
     let run = |name: &str| json!({"name": name, "image": IMAGE, "args": ["--version"]});
     let spec = json!({"restartPolicy": "Never", "initContainers": [run("first")], "containers": [run("second")]});
-    fixture
-        .create::<Pod>(json!({"metadata": {"name": "once"}, "spec": spec}))
-        .await?;
-    eventually("the pod has succeeded", PATIENCE, async || {
+    let pod = json!({"metadata": {"name": "once"}, "spec": spec});
+    fixture.create::<Pod>(pod).await?;
+    eventually("the pod has succeeded", async || {
         let status = fixture.status("once").await?;
         ensure!(status["phase"] == "Succeeded", "{status}");
         let started = |list: &str| status[list][0]["state"]["terminated"]["startedAt"].to_string();
@@ -90,18 +77,8 @@ async fn a_pod_that_need_not_restart_ends_after_its_init_containers() -> Result<
         Ok(())
     })
     .await?;
-    let log = fixture.kubectl(&["logs", "once", "-c", "first"]).await?;
+    let log = fixture.kubectl("logs once -c first").await?;
     ensure!(log.starts_with("sandbox "), "{log}");
-    fixture
-        .pods
-        .delete("once", &DeleteParams::default())
-        .await?;
-    eventually("the pod is gone", PATIENCE, async || {
-        ensure!(
-            fixture.pods.get_opt("once").await?.is_none(),
-            "it is still there"
-        );
-        Ok(())
-    })
-    .await
+    fixture.delete::<Pod>("once").await?;
+    fixture.gone::<Pod>("once").await
 }

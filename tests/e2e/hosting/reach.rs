@@ -1,15 +1,14 @@
 //! Connections to a pod, and the identity of its own requests.
 
 use anyhow::{Result, bail, ensure};
-use e2e::eventually;
+use e2e::{Namespace, eventually, with};
 use k8s_openapi::ByteString;
 use k8s_openapi::api::admissionregistration::v1::ValidatingWebhookConfiguration;
 use k8s_openapi::api::core::v1::ConfigMap;
-use kube::api::{DeleteParams, PostParams};
-use kube::{Api, ResourceExt};
+use kube::ResourceExt as _;
 use serde_json::{Value, json};
 
-use super::fixture::{Fixture, PATIENCE, echo, with};
+use super::fixture::{Fixture, echo};
 
 #[tokio::test]
 async fn replicas_share_a_port_and_are_reached_by_pod_and_by_service() -> Result<()> {
@@ -21,13 +20,13 @@ async fn replicas_share_a_port_and_are_reached_by_pod_and_by_service() -> Result
     for pod in &pods {
         let answer: Value = serde_json::from_str(
             &fixture
-                .get(&format!("pods/{}:8080", pod.name_any()), "/")
+                .proxied(&format!("pods/{}:8080", pod.name_any()), "/")
                 .await?,
         )?;
         assert_eq!(answer["environment"]["POD"], pod.name_any());
     }
-    eventually("the service leads to its pods", PATIENCE, async || {
-        let answer: Value = serde_json::from_str(&fixture.get("services/echo:80", "/").await?)?;
+    eventually("the service leads to its pods", async || {
+        let answer: Value = serde_json::from_str(&fixture.proxied("services/echo:80", "/").await?)?;
         let pod = answer["environment"]["POD"].as_str().unwrap_or_default();
         ensure!(
             pods.iter().any(|known| known.name_any() == pod),
@@ -41,9 +40,7 @@ async fn replicas_share_a_port_and_are_reached_by_pod_and_by_service() -> Result
 #[tokio::test]
 async fn a_pod_acts_as_its_service_account() -> Result<()> {
     let fixture = Fixture::new().await?;
-    fixture
-        .kubectl(&["create", "serviceaccount", "robot"])
-        .await?;
+    fixture.kubectl("create serviceaccount robot").await?;
     fixture
         .deploy(
             1,
@@ -52,7 +49,9 @@ async fn a_pod_acts_as_its_service_account() -> Result<()> {
         )
         .await?;
     let pod = fixture.ready(1).await?.remove(0).name_any();
-    let user = fixture.get(&format!("pods/{pod}:8080"), "/whoami").await?;
+    let user = fixture
+        .proxied(&format!("pods/{pod}:8080"), "/whoami")
+        .await?;
     assert_eq!(
         user,
         format!("system:serviceaccount:{}:robot", fixture.namespace)
@@ -66,9 +65,8 @@ async fn a_webhook_is_asked_through_its_service() -> Result<()> {
     let name = format!("echo.{}.svc", fixture.namespace);
     let made = rcgen::generate_simple_self_signed(vec![name])?;
     let (certificate, key) = (made.cert.pem(), made.signing_key.serialize_pem());
-    fixture
-        .secret("tls", &[("tls.crt", &certificate), ("tls.key", &key)])
-        .await?;
+    let tls = json!({"tls.crt": certificate, "tls.key": key});
+    fixture.secret("tls", tls).await?;
     let container = with(
         echo(&["--tls-folder=/tls"]),
         json!({
@@ -95,25 +93,20 @@ async fn a_webhook_is_asked_through_its_service() -> Result<()> {
         "admissionReviewVersions": ["v1"],
         "failurePolicy": "Ignore",
     }]});
-    let configurations: Api<ValidatingWebhookConfiguration> = Api::all(fixture.client.clone());
-    configurations
-        .create(
-            &PostParams::default(),
-            &serde_json::from_value(configuration)?,
-        )
+    let cluster = Namespace::cluster(fixture.client.clone());
+    cluster
+        .create::<ValidatingWebhookConfiguration>(configuration)
         .await?;
-    let outcome = eventually("the webhook denies", PATIENCE, async || {
-        match fixture
-            .create::<ConfigMap>(json!({"metadata": {"generateName": "refused-"}}))
-            .await
-        {
+    let outcome = eventually("the webhook denies", async || {
+        let refused = json!({"metadata": {"generateName": "refused-"}});
+        match fixture.create::<ConfigMap>(refused).await {
             Ok(_) => bail!("it was accepted"),
-            Err(error) => Ok(format!("{error:#}")),
+            Err(error) => Ok(error.to_string()),
         }
     })
     .await;
-    configurations
-        .delete(&fixture.namespace, &DeleteParams::default())
+    cluster
+        .delete::<ValidatingWebhookConfiguration>(&fixture.namespace)
         .await?;
     let message = outcome?;
     ensure!(message.contains(&format!("denied by {pod}")), "{message}");

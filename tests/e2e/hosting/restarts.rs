@@ -1,24 +1,20 @@
 //! Restarts of a process, and their report in the status.
 
-use anyhow::{Context, Result, ensure};
-use e2e::eventually;
+use anyhow::{Context as _, Result, ensure};
+use e2e::{Signal, eventually, process_of, signal, with};
 use k8s_openapi::api::core::v1::Pod;
-use kube::ResourceExt;
-use kube::api::ListParams;
+use kube::ResourceExt as _;
 use serde_json::json;
 
-use super::fixture::{Fixture, IMAGE, PATIENCE, echo, process, runs, signal, with};
+use super::fixture::{Fixture, IMAGE, echo, runs};
 
 #[tokio::test]
 async fn a_killed_process_starts_again() -> Result<()> {
     let fixture = Fixture::new().await?;
-    fixture
-        .deploy(1, json!({"containers": [echo(&[])]}), 80)
-        .await?;
-    let pod = fixture.ready(1).await?.remove(0);
-    let first = process(&pod)?;
-    signal("KILL", first)?;
-    eventually("the container has restarted", PATIENCE, async || {
+    let pod = fixture.echo(echo(&[])).await?;
+    let first = process_of(&pod)?;
+    signal(first, Signal::KILL)?;
+    eventually("the container has restarted", async || {
         let status = fixture.status(&pod.name_any()).await?["containerStatuses"][0].clone();
         ensure!(
             status["restartCount"] == 1 && status["ready"] == true,
@@ -33,7 +29,7 @@ async fn a_killed_process_starts_again() -> Result<()> {
     })
     .await?;
     let previous = fixture
-        .kubectl(&["logs", &pod.name_any(), "--previous"])
+        .kubectl(&format!("logs {} --previous", pod.name_any()))
         .await?;
     ensure!(
         previous.contains(&format!("\"process\":{first}}}")),
@@ -47,10 +43,9 @@ async fn a_container_that_keeps_failing_waits_longer_and_longer() -> Result<()> 
     let fixture = Fixture::new().await?;
     let spec =
         json!({"containers": [{"name": "echo", "image": IMAGE, "args": ["no-such-command"]}]});
-    fixture
-        .create::<Pod>(json!({"metadata": {"name": "broken"}, "spec": spec}))
-        .await?;
-    eventually("the pod is in a crash loop", PATIENCE, async || {
+    let pod = json!({"metadata": {"name": "broken"}, "spec": spec});
+    fixture.create::<Pod>(pod).await?;
+    eventually("the pod is in a crash loop", async || {
         let status = fixture.status("broken").await?["containerStatuses"][0].clone();
         let waiting = &status["state"]["waiting"];
         ensure!(
@@ -64,8 +59,8 @@ async fn a_container_that_keeps_failing_waits_longer_and_longer() -> Result<()> 
         Ok(())
     })
     .await?;
-    eventually("the log says why", PATIENCE, async || {
-        let log = fixture.kubectl(&["logs", "broken"]).await?;
+    eventually("the log says why", async || {
+        let log = fixture.kubectl("logs broken").await?;
         ensure!(log.contains("no-such-command"), "{log}");
         Ok(())
     })
@@ -83,20 +78,16 @@ async fn a_failed_liveness_probe_restarts_the_container() -> Result<()> {
             80,
         )
         .await?;
-    let pod = eventually("the container has restarted", PATIENCE, async || {
-        let pods = fixture
-            .pods
-            .list(&ListParams::default().labels("app=echo"))
-            .await?
-            .items;
+    let pod = eventually("the container has restarted", async || {
+        let pods = fixture.pods_of("echo").await?;
         let pod = pods.first().context("no pod yet")?.name_any();
         let status = fixture.status(&pod).await?["containerStatuses"][0].clone();
         ensure!(status["restartCount"].as_u64() >= Some(1), "{status}");
         Ok(pod)
     })
     .await?;
-    eventually("events say why", PATIENCE, async || {
-        let described = fixture.kubectl(&["describe", "pod", &pod]).await?;
+    eventually("events say why", async || {
+        let described = fixture.kubectl(&format!("describe pod {pod}")).await?;
         let why = "liveness probe of container echo failed: HTTP probe failed with statuscode: 404";
         ensure!(described.contains(why), "{described}");
         Ok(())
@@ -114,25 +105,16 @@ async fn a_resize_is_reported_and_restarts_the_process_only_where_asked() -> Res
             "resizePolicy": [{"resourceName": "memory", "restartPolicy": "RestartContainer"}],
         }),
     );
-    fixture
-        .deploy(1, json!({"containers": [container]}), 80)
-        .await?;
-    let pod = fixture.ready(1).await?.remove(0).name_any();
+    let pod = fixture.echo(container).await?.name_any();
     for (resource, value, restarts) in [("cpu", "20m", 0), ("memory", "32Mi", 1)] {
         let containers = json!([{"name": "echo", "resources": {"requests": {resource: value}}}]);
         let patch = json!({"spec": {"containers": containers}}).to_string();
         fixture
-            .kubectl(&[
-                "patch",
-                "pod",
-                &pod,
-                "--subresource",
-                "resize",
-                "--patch",
-                &patch,
-            ])
+            .kubectl(&format!(
+                "patch pod {pod} --subresource resize --patch {patch}"
+            ))
             .await?;
-        eventually("the resize is done", PATIENCE, async || {
+        eventually("the resize is done", async || {
             let status = fixture.status(&pod).await?["containerStatuses"][0].clone();
             ensure!(
                 status["resources"]["requests"][resource] == value,
@@ -160,33 +142,26 @@ async fn a_rollout_replaces_the_processes() -> Result<()> {
             80,
         )
         .await?;
-    let before = fixture
-        .ready(2)
-        .await?
-        .iter()
-        .map(process)
-        .collect::<Result<Vec<u32>>>()?;
+    let before = processes(&fixture).await?;
     assert!(before.iter().copied().all(runs));
+    fixture.kubectl("rollout restart deployment/echo").await?;
     fixture
-        .kubectl(&["rollout", "restart", "deployment/echo"])
+        .kubectl("rollout status deployment/echo --timeout=180s")
         .await?;
-    fixture
-        .kubectl(&["rollout", "status", "deployment/echo", "--timeout=180s"])
-        .await?;
-    let after = fixture
-        .ready(2)
-        .await?
-        .iter()
-        .map(process)
-        .collect::<Result<Vec<u32>>>()?;
+    let after = processes(&fixture).await?;
     assert!(
         after.iter().all(|process| !before.contains(process)),
         "{before:?} {after:?}"
     );
     assert!(after.iter().copied().all(runs));
-    eventually("the old processes are gone", PATIENCE, async || {
+    eventually("the old processes are gone", async || {
         ensure!(!before.iter().copied().any(runs), "{before:?}");
         Ok(())
     })
     .await
+}
+
+/// The processes of both replicas, once they are ready.
+async fn processes(fixture: &Fixture) -> Result<Vec<u32>> {
+    fixture.ready(2).await?.iter().map(process_of).collect()
 }

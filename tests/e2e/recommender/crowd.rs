@@ -3,14 +3,13 @@
 use std::time::Duration;
 
 use anyhow::{Result, ensure};
-use e2e::{another, eventually};
+use e2e::deployed::{RECOMMENDER, leader, metric};
+use e2e::{another, eventually_within};
 use futures::{StreamExt as _, TryStreamExt as _, stream};
-use serde_json::json;
 use tokio::time::Instant;
 
-use super::deployed::{deploy, leader, metric};
 use super::fixture::Fixture;
-use super::{CPU_OF_240M, deployment};
+use super::{CPU_OF_240M, deploy};
 
 /// A crowd that no cluster should have in one namespace.
 const CROWD: usize = 5000;
@@ -26,12 +25,9 @@ async fn five_thousand_objects_all_get_a_status() -> Result<()> {
     fixture.deploy("crowd", 2, "240m", "300Mi").await?;
     let started = Instant::now();
     let names = (0..CROWD).map(|number| format!("crowd-{number}"));
-    let none = json!({});
+    let autoscale = async |name: String| fixture.autoscale(&name, "crowd").await;
     stream::iter(names)
-        .map(|name| {
-            let (fixture, none) = (&fixture, &none);
-            async move { fixture.autoscale(&name, deployment("crowd"), none).await }
-        })
+        .map(autoscale)
         .buffer_unordered(32)
         .try_collect::<Vec<()>>()
         .await?;
@@ -40,7 +36,7 @@ async fn five_thousand_objects_all_get_a_status() -> Result<()> {
         started.elapsed().as_secs_f64()
     );
     let made = Instant::now();
-    eventually("each has its target", CROWD_PATIENCE, async || {
+    eventually_within(CROWD_PATIENCE, "each has its target", async || {
         let count = fixture.count_with_target("crowd", CPU_OF_240M).await?;
         ensure!(count == CROWD, "{count} of {CROWD} have it");
         Ok(())
@@ -51,9 +47,9 @@ async fn five_thousand_objects_all_get_a_status() -> Result<()> {
         made.elapsed().as_secs_f64()
     );
     let delete = async || fixture.delete_autoscalers_of("crowd").await;
-    eventually("they are deleted", CROWD_PATIENCE, delete).await?;
-    eventually("the recommender forgets them", CROWD_PATIENCE, async || {
-        let writes = leader(&fixture.client).await?;
+    eventually_within(CROWD_PATIENCE, "they are deleted", delete).await?;
+    eventually_within(CROWD_PATIENCE, "the recommender forgets them", async || {
+        let writes = leader(&fixture.client, RECOMMENDER).await?;
         let known = metric(&writes, "vpa_recommender_vpa_objects_count").await?;
         ensure!(known < 100.0, "it knows {known}");
         Ok(())

@@ -1,127 +1,62 @@
 //! EHPAs, reconciled by the deployed recommender under the RBAC of `deploy/`, with the control
 //! plane's own HPA controller.
 
-use std::sync::atomic::{AtomicU32, Ordering};
-
 use anyhow::{Context as _, Result, bail, ensure};
-use api::ehpa::EffectiveHorizontalPodAutoscaler;
-use api::prediction::TimeSeriesPrediction;
+use api::ehpa::EffectiveHorizontalPodAutoscaler as Ehpa;
+use api::prediction::TimeSeriesPrediction as Prediction;
 use api::substitute::Substitute;
-use e2e::{eventually, kubectl};
+use e2e::{eventually, is_true, kubectl, object_of, target, with};
 use k8s_openapi::api::apps::v1::Deployment;
-use k8s_openapi::api::autoscaling::v2::HorizontalPodAutoscaler;
-use k8s_openapi::api::events::v1::Event;
-use kube::api::{
-    ApiResource, DeleteParams, DynamicObject, ListParams, Patch, PatchParams, PostParams,
-};
-use kube::{Api, Resource};
+use k8s_openapi::api::autoscaling::v2::HorizontalPodAutoscaler as Hpa;
+use kube::Resource;
 use serde_json::{Value, json};
 
-use super::fixture::{Fixture, PATIENCE};
+use super::fixture::Fixture;
 
+/// Name of the EHPAs and their workloads.
+const NAME: &str = "php-apache";
 /// Name of the objects that an EHPA of these tests owns.
 const OWNED: &str = "ehpa-php-apache";
 
-struct EhpaFixture(Fixture);
+/// A Deployment of this size whose pods request 100 millicores each and use `cpu`.
+async fn fixture(prefix: &str, replicas: usize, cpu: &str) -> Result<Fixture> {
+    let fixture = super::fixture(prefix).await?;
+    fixture.deploy(NAME, replicas, cpu, "50Mi").await?;
+    Ok(fixture)
+}
 
-impl EhpaFixture {
-    /// A Deployment of this size whose pods request 100 millicores each and use `cpu`.
-    async fn new(prefix: &str, replicas: u32, cpu: &str) -> Result<Self> {
-        let fixture = super::fixture(prefix).await?;
-        fixture.deploy("php-apache", replicas, cpu, "50Mi").await?;
-        Ok(Self(fixture))
-    }
-
-    fn api<K: Resource<DynamicType = ()>>(&self) -> Api<DynamicObject> {
-        Api::namespaced_with(
-            self.0.client.clone(),
-            &self.0.namespace,
-            &ApiResource::erase::<K>(&()),
-        )
-    }
-
-    async fn create<K: Resource<DynamicType = ()>>(&self, name: &str, spec: &Value) -> Result<()> {
-        let object = json!({
-            "apiVersion": K::api_version(&()), "kind": K::kind(&()),
-            "metadata": {"name": name, "annotations": {"plimsoll.dev/recommender": "e2e"}},
-            "spec": spec,
-        });
-        self.api::<K>()
-            .create(&PostParams::default(), &serde_json::from_value(object)?)
-            .await?;
-        Ok(())
-    }
-
-    async fn patch_spec(&self, spec: Value) -> Result<()> {
-        let patch = Patch::Merge(json!({ "spec": spec }));
-        self.api::<EffectiveHorizontalPodAutoscaler>()
-            .patch("php-apache", &PatchParams::default(), &patch)
-            .await?;
-        Ok(())
-    }
-
-    /// An object once it is as it should be.
-    async fn when<K>(&self, name: &str, what: &str, is_so: impl Fn(&Value) -> bool) -> Result<Value>
+impl Fixture {
+    async fn own<K>(&self, name: &str, spec: Value) -> Result<Value>
     where
         K: Resource<DynamicType = ()>,
     {
-        let api = self.api::<K>();
-        eventually(what, PATIENCE, async || {
-            let object = serde_json::to_value(api.get(name).await?)?;
-            ensure!(is_so(&object), "{object:#}");
-            Ok(object)
-        })
-        .await
+        let metadata = json!({"name": name, "annotations": {"plimsoll.dev/recommender": "e2e"}});
+        let object = json!({"metadata": metadata, "spec": spec});
+        Ok(self.create::<K>(object).await?)
     }
 
-    async fn gone<K: Resource<DynamicType = ()>>(&self, name: &str) -> Result<()> {
-        let api = self.api::<K>();
-        eventually("it is gone", PATIENCE, async || {
-            ensure!(
-                api.get_opt(name).await?.is_none(),
-                "{} {name} is still there",
-                K::kind(&())
-            );
-            Ok(())
-        })
-        .await
+    async fn patch_spec(&self, spec: Value) -> Result<()> {
+        self.patch::<Ehpa>(NAME, json!({ "spec": spec })).await?;
+        Ok(())
     }
 
-    async fn replicas(&self) -> Result<i32> {
-        let deployments: Api<Deployment> =
-            Api::namespaced(self.0.client.clone(), &self.0.namespace);
-        deployments
-            .get("php-apache")
-            .await?
-            .spec
-            .replicas
-            .context("a Deployment has replicas")
+    async fn ready(&self) -> Result<()> {
+        self.when::<Ehpa>(NAME, "it is ready", |it| is_true(&it["status"], "Ready"))
+            .await
+            .map(drop)
     }
 
-    async fn await_event(&self, reason: &str) -> Result<()> {
-        let events: Api<Event> = Api::namespaced(self.0.client.clone(), &self.0.namespace);
-        eventually("an event is recorded", PATIENCE, async || {
-            let all = events.list(&ListParams::default()).await?;
-            let reasons: Vec<_> = all
-                .items
-                .into_iter()
-                .filter_map(|event| event.reason)
-                .collect();
-            ensure!(
-                reasons.iter().any(|found| found == reason),
-                "{reason} is not among {reasons:?}"
-            );
-            Ok(())
-        })
-        .await
+    async fn replicas(&self) -> Result<Value> {
+        Ok(self.get::<Deployment>(NAME).await?["spec"]["replicas"].clone())
     }
 }
 
 /// The example of Crane's documentation, with `extra`.
-fn documented(extra: &Value) -> Value {
+fn documented(extra: Value) -> Value {
     let cpu = json!({"name": "cpu", "target": {"type": "Utilization", "averageUtilization": 50}});
-    let mut spec = json!({
-        "scaleTargetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "php-apache"},
+    let spec = json!({
+        "scaleTargetRef": target("Deployment", NAME),
+
         "minReplicas": 1,
         "maxReplicas": 10,
         "scaleStrategy": "Auto",
@@ -133,18 +68,7 @@ fn documented(extra: &Value) -> Value {
             },
         },
     });
-    for (key, value) in extra.as_object().into_iter().flatten() {
-        spec[key] = value.clone();
-    }
-    spec
-}
-
-fn is_ready(object: &Value) -> bool {
-    let conditions = object["status"]["conditions"].as_array();
-    conditions
-        .into_iter()
-        .flatten()
-        .any(|condition| condition["type"] == "Ready" && condition["status"] == "True")
+    with(spec, extra)
 }
 
 fn metrics(object: &Value) -> usize {
@@ -153,12 +77,10 @@ fn metrics(object: &Value) -> usize {
 
 #[tokio::test]
 async fn an_ehpa_owns_an_hpa_and_a_prediction_and_leaves_the_workload_its_size() -> Result<()> {
-    let fixture = EhpaFixture::new("ehpa", 2, "50m").await?;
-    fixture
-        .create::<EffectiveHorizontalPodAutoscaler>("php-apache", &documented(&json!({})))
-        .await?;
+    let fixture = fixture("ehpa", 2, "50m").await?;
+    fixture.own::<Ehpa>(NAME, documented(json!({}))).await?;
     let native = fixture
-        .when::<HorizontalPodAutoscaler>(OWNED, "a native autoscaler is made", |_| true)
+        .when::<Hpa>(OWNED, "a native autoscaler is made", |_| true)
         .await?;
     assert_eq!(native["spec"]["scaleTargetRef"]["kind"], "Deployment");
     assert_eq!(
@@ -167,31 +89,26 @@ async fn an_ehpa_owns_an_hpa_and_a_prediction_and_leaves_the_workload_its_size()
         "nothing is predicted yet"
     );
     let prediction = fixture
-        .when::<TimeSeriesPrediction>(OWNED, "a prediction is made", |_| true)
+        .when::<Prediction>(OWNED, "a prediction is made", |_| true)
         .await?;
     assert_eq!(
         prediction["spec"]["predictionMetrics"][0]["resourceIdentifier"],
         "resource.cpu"
     );
-    assert_eq!(
-        prediction["metadata"]["ownerReferences"][0]["name"],
-        "php-apache"
-    );
-    fixture.await_event("HPACreated").await?;
+    assert_eq!(prediction["metadata"]["ownerReferences"][0]["name"], NAME);
+    fixture.await_event(NAME, "HPACreated").await?;
 
-    let predicted = json!({"status": {"predictionMetrics": [{
+    let predicted = json!({"predictionMetrics": [{
         "resourceIdentifier": "resource.cpu", "ready": true, "prediction": [{"samples": [{"value": "1", "timestamp": 1}]}],
-    }]}});
+    }]});
     // From now on another recommender forecasts this one.
     let elsewhere = json!({"metadata": {"annotations": {"plimsoll.dev/recommender": "another"}}});
-    let api = fixture.api::<TimeSeriesPrediction>();
-    api.patch(OWNED, &PatchParams::default(), &Patch::Merge(&elsewhere))
-        .await?;
-    let native = eventually("it scales in advance", PATIENCE, async || {
-        api.patch_status(OWNED, &PatchParams::default(), &Patch::Merge(&predicted))
+    fixture.patch::<Prediction>(OWNED, elsewhere).await?;
+    let native = eventually("it scales in advance", async || {
+        fixture
+            .patch_status::<Prediction>(OWNED, &predicted)
             .await?;
-        let native =
-            serde_json::to_value(fixture.api::<HorizontalPodAutoscaler>().get(OWNED).await?)?;
+        let native = fixture.get::<Hpa>(OWNED).await?;
         ensure!(metrics(&native) == 2, "{native:#}");
         Ok(native)
     })
@@ -209,44 +126,33 @@ async fn an_ehpa_owns_an_hpa_and_a_prediction_and_leaves_the_workload_its_size()
         .await?;
     let is_changed = |it: &Value| it["spec"]["maxReplicas"] == 12 && metrics(it) == 1;
     let native = fixture
-        .when::<HorizontalPodAutoscaler>(OWNED, "what changes is passed on", is_changed)
+        .when::<Hpa>(OWNED, "what changes is passed on", is_changed)
         .await?;
     assert_eq!(
         native["spec"]["behavior"]["scaleDown"]["stabilizationWindowSeconds"],
         60
     );
-    fixture.gone::<TimeSeriesPrediction>(OWNED).await?;
-    fixture
-        .when::<EffectiveHorizontalPodAutoscaler>("php-apache", "it is ready", is_ready)
-        .await?;
+    fixture.gone::<Prediction>(OWNED).await?;
+    fixture.ready().await?;
 
-    fixture
-        .api::<EffectiveHorizontalPodAutoscaler>()
-        .delete("php-apache", &DeleteParams::default())
-        .await?;
-    fixture.gone::<HorizontalPodAutoscaler>(OWNED).await?;
+    fixture.delete::<Ehpa>(NAME).await?;
+    fixture.gone::<Hpa>(OWNED).await?;
     assert_eq!(fixture.replicas().await?, 2);
     Ok(())
 }
 
 #[tokio::test]
 async fn a_preview_reports_its_plan_and_acts_only_once_it_is_enabled() -> Result<()> {
-    let fixture = EhpaFixture::new("preview", 2, "200m").await?;
-    let spec = documented(&json!({"scaleStrategy": "Preview", "prediction": null}));
-    fixture
-        .create::<EffectiveHorizontalPodAutoscaler>("php-apache", &spec)
-        .await?;
+    let fixture = fixture("preview", 2, "200m").await?;
+    let spec = documented(json!({"scaleStrategy": "Preview", "prediction": null}));
+    fixture.own::<Ehpa>(NAME, spec).await?;
     let wants_more = |it: &Value| {
         it["status"]["expectReplicas"]
             .as_i64()
             .is_some_and(|replicas| replicas > 2)
     };
     fixture
-        .when::<EffectiveHorizontalPodAutoscaler>(
-            "php-apache",
-            "it says that more are needed",
-            wants_more,
-        )
+        .when::<Ehpa>(NAME, "it says that more are needed", wants_more)
         .await?;
     assert_eq!(fixture.replicas().await?, 2, "nothing was done");
     let is_real = |it: &Value| {
@@ -258,7 +164,7 @@ async fn a_preview_reports_its_plan_and_acts_only_once_it_is_enabled() -> Result
 
     fixture.patch_spec(json!({"specificReplicas": 3})).await?;
     fixture
-        .when::<Deployment>("php-apache", "it has the requested replicas", |it| {
+        .when::<Deployment>(NAME, "it has the requested replicas", |it| {
             it["spec"]["replicas"] == 3
         })
         .await?;
@@ -266,7 +172,7 @@ async fn a_preview_reports_its_plan_and_acts_only_once_it_is_enabled() -> Result
     fixture.patch_spec(json!({"scaleStrategy": "Auto"})).await?;
     let is_real = |it: &Value| it["spec"]["scaleTargetRef"]["kind"] == "Deployment";
     fixture
-        .when::<HorizontalPodAutoscaler>(OWNED, "the workload is scaled itself", is_real)
+        .when::<Hpa>(OWNED, "the workload is scaled itself", is_real)
         .await?;
     fixture.gone::<Substitute>(OWNED).await?;
     let grows = |it: &Value| {
@@ -274,9 +180,7 @@ async fn a_preview_reports_its_plan_and_acts_only_once_it_is_enabled() -> Result
             .as_i64()
             .is_some_and(|replicas| replicas > 3)
     };
-    fixture
-        .when::<Deployment>("php-apache", "it grows", grows)
-        .await?;
+    fixture.when::<Deployment>(NAME, "it grows", grows).await?;
     Ok(())
 }
 
@@ -288,27 +192,21 @@ fn adopter(native: &Value) -> Option<&str> {
 /// A native autoscaler of the Deployment, as a user makes it.
 fn by_hand() -> Value {
     json!({
-        "scaleTargetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "php-apache"},
-        "minReplicas": 6, "maxReplicas": 7,
+        "scaleTargetRef": target("Deployment", NAME), "minReplicas": 6, "maxReplicas": 7,
     })
 }
 
 #[tokio::test]
 async fn an_autoscaler_that_is_there_is_adopted_and_restored_and_the_workload_keeps_its_size()
 -> Result<()> {
-    let fixture = EhpaFixture::new("adopt", 6, "50m").await?;
-    fixture
-        .create::<HorizontalPodAutoscaler>("mine", &by_hand())
-        .await?;
-    let first = serde_json::to_value(fixture.api::<HorizontalPodAutoscaler>().get("mine").await?)?;
-    let spec = documented(&json!({"prediction": null}));
-    fixture
-        .create::<EffectiveHorizontalPodAutoscaler>("php-apache", &spec)
-        .await?;
+    let fixture = fixture("adopt", 6, "50m").await?;
+    let first = fixture.own::<Hpa>("mine", by_hand()).await?;
+    let spec = documented(json!({"prediction": null}));
+    fixture.own::<Ehpa>(NAME, spec).await?;
     let is_adopted =
         |it: &Value| adopter(it).is_some_and(|adopter| adopter.starts_with("php-apache/"));
     let native = fixture
-        .when::<HorizontalPodAutoscaler>("mine", "it is adopted", is_adopted)
+        .when::<Hpa>("mine", "it is adopted", is_adopted)
         .await?;
     assert_eq!(
         (
@@ -318,155 +216,115 @@ async fn an_autoscaler_that_is_there_is_adopted_and_restored_and_the_workload_ke
         (&json!(1), &json!(10))
     );
     assert_eq!(native["metadata"]["ownerReferences"], Value::Null);
-    fixture.await_event("HPAAdopted").await?;
-    fixture
-        .when::<EffectiveHorizontalPodAutoscaler>("php-apache", "it is ready", is_ready)
-        .await?;
-    assert!(
-        fixture
-            .api::<HorizontalPodAutoscaler>()
-            .get_opt(OWNED)
-            .await?
-            .is_none(),
-        "there is no second one"
-    );
+    fixture.await_event(NAME, "HPAAdopted").await?;
+    fixture.ready().await?;
+    let second = fixture.api::<Hpa>().get_opt(OWNED).await?;
+    assert!(second.is_none(), "there is no second one");
     // Its pods use what is wanted of them.
     let counted = |it: &Value| it["status"]["currentMetrics"].is_array();
     fixture
-        .when::<HorizontalPodAutoscaler>("mine", "it has looked at the pods", counted)
+        .when::<Hpa>("mine", "it has looked at the pods", counted)
         .await?;
     assert_eq!(fixture.replicas().await?, 6);
 
-    fixture
-        .api::<EffectiveHorizontalPodAutoscaler>()
-        .delete("php-apache", &DeleteParams::default())
-        .await?;
+    fixture.delete::<Ehpa>(NAME).await?;
     let is_first = |it: &Value| it["spec"] == first["spec"] && adopter(it).is_none();
     let native = fixture
-        .when::<HorizontalPodAutoscaler>("mine", "it has its first specification", is_first)
+        .when::<Hpa>("mine", "it has its first specification", is_first)
         .await?;
     assert_eq!(native["metadata"]["uid"], first["metadata"]["uid"]);
     assert_eq!(
         native["metadata"]["annotations"],
         first["metadata"]["annotations"]
     );
-    fixture.await_event("HPARestored").await?;
+    fixture.await_event("mine", "HPARestored").await?;
     assert_eq!(fixture.replicas().await?, 6);
     Ok(())
 }
 
 #[tokio::test]
 async fn an_autoscaler_that_comes_later_takes_the_place_of_the_one_that_was_made() -> Result<()> {
-    let fixture = EhpaFixture::new("later", 6, "50m").await?;
-    let spec = documented(&json!({"prediction": null}));
+    let fixture = fixture("later", 6, "50m").await?;
+    let spec = documented(json!({"prediction": null}));
+    fixture.own::<Ehpa>(NAME, spec).await?;
     fixture
-        .create::<EffectiveHorizontalPodAutoscaler>("php-apache", &spec)
+        .when::<Hpa>(OWNED, "a native autoscaler is made", |_| true)
         .await?;
-    fixture
-        .when::<HorizontalPodAutoscaler>(OWNED, "a native autoscaler is made", |_| true)
-        .await?;
-    fixture
-        .create::<HorizontalPodAutoscaler>("mine", &by_hand())
-        .await?;
-    fixture.gone::<HorizontalPodAutoscaler>(OWNED).await?;
+    fixture.own::<Hpa>("mine", by_hand()).await?;
+    fixture.gone::<Hpa>(OWNED).await?;
     let is_adopted = |it: &Value| adopter(it).is_some();
     fixture
-        .when::<HorizontalPodAutoscaler>("mine", "it is adopted", is_adopted)
+        .when::<Hpa>("mine", "it is adopted", is_adopted)
         .await?;
-    fixture
-        .when::<EffectiveHorizontalPodAutoscaler>("php-apache", "it is ready", is_ready)
-        .await?;
+    fixture.ready().await?;
     Ok(())
 }
 
 /// Allows the service account `author` these verbs, with a role of this name.
 async fn allow_author(namespace: &str, role: &str, verbs: &str, resource: &str) -> Result<()> {
-    let resource = format!("--resource={resource}");
-    kubectl(&["-n", namespace, "create", "role", role, verbs, &resource]).await?;
+    let create = format!("-n {namespace} create");
+    kubectl(&format!(
+        "{create} role {role} --verb={verbs} --resource={resource}"
+    ))
+    .await?;
     let subject = format!("--serviceaccount={namespace}:author");
-    let of_role = format!("--role={role}");
-    kubectl(&[
-        "-n",
-        namespace,
-        "create",
-        "rolebinding",
-        role,
-        &of_role,
-        &subject,
-    ])
+    kubectl(&format!(
+        "{create} rolebinding {role} --role={role} {subject}"
+    ))
     .await?;
     Ok(())
 }
 
 #[tokio::test]
 async fn specific_replicas_are_for_authors_who_may_scale_the_workload() -> Result<()> {
-    let fixture = EhpaFixture::new("author", 2, "50m").await?;
-    let namespace = &fixture.0.namespace;
+    let fixture = fixture("author", 2, "50m").await?;
+    let namespace = &fixture.namespace;
     let author = format!("--as=system:serviceaccount:{namespace}:author");
-    let verbs = "--verb=get,create,patch,update";
-    allow_author(
-        namespace,
-        "author",
-        verbs,
-        "effectivehorizontalpodautoscalers",
-    )
-    .await?;
+    let resource = "effectivehorizontalpodautoscalers";
+    allow_author(namespace, "author", "get,create,patch,update", resource).await?;
     let spec =
-        documented(&json!({"scaleStrategy": "Preview", "prediction": null, "maxReplicas": 9}));
-    let object = json!({
-        "apiVersion": EffectiveHorizontalPodAutoscaler::api_version(&()),
-        "kind": EffectiveHorizontalPodAutoscaler::kind(&()),
+        documented(json!({"scaleStrategy": "Preview", "prediction": null, "maxReplicas": 9}));
+    let object = object_of::<Ehpa>(json!({
         // Another recommender's, so that none scales.
         "metadata": {"name": "mine", "namespace": namespace, "annotations": {"plimsoll.dev/recommender": "none"}},
         "spec": spec,
-    });
+    }));
     let folder = tempfile::tempdir()?;
     let file = folder.path().join("object.json");
     std::fs::write(&file, object.to_string())?;
     let file = file.to_str().context("the path is text")?;
-    eventually("the rights are there", PATIENCE, async || {
-        kubectl(&["create", "-f", file, &author]).await
+    eventually("the rights are there", async || {
+        kubectl(&format!("create -f {file} {author}")).await
     })
     .await?;
 
-    let patch = |replicas: u32| format!(r#"{{"spec": {{"specificReplicas": {replicas}}}}}"#);
     let scale = async |replicas: u32| {
-        let patch = patch(replicas);
-        kubectl(&[
-            "-n",
-            namespace,
-            "patch",
-            "ehpa",
-            "mine",
-            "--type=merge",
-            "-p",
-            &patch,
-            &author,
-        ])
+        let patch = json!({"spec": {"specificReplicas": replicas}});
+        kubectl(&format!(
+            "-n {namespace} patch ehpa mine --type=merge -p {patch} {author}"
+        ))
         .await
     };
     // Each time another number, since only changes are checked.
-    let replicas = AtomicU32::new(10);
-    eventually("the policy is in force", PATIENCE, async || {
-        let Err(error) = scale(replicas.fetch_add(1, Ordering::Relaxed)).await else {
+    let mut replicas = 10..;
+    eventually("the policy is in force", async || {
+        let Err(error) = scale(replicas.next().context("endless")?).await else {
             bail!("it was let through")
         };
-        let error = error.to_string();
+        let (error, why) = (error.to_string(), "its author needs the right to update");
         ensure!(
-            error.contains("its author needs the right to update deployments/scale"),
+            error.contains(&format!("{why} deployments/scale")),
             "{error}"
         );
         Ok(())
     })
     .await?;
     // Everything else is the author's.
-    let relabel = ["-n", namespace, "label", "ehpa", "mine", "team=a", &author];
-    kubectl(&relabel).await?;
+    kubectl(&format!("-n {namespace} label ehpa mine team=a {author}")).await?;
 
-    allow_author(namespace, "scaler", "--verb=update", "deployments/scale").await?;
-    eventually("who may scale may ask for it", PATIENCE, async || {
-        scale(3).await
-    })
-    .await?;
-    Ok(())
+    allow_author(namespace, "scaler", "update", "deployments/scale").await?;
+    let ask = async || scale(3).await;
+    eventually("who may scale may ask for it", ask)
+        .await
+        .map(drop)
 }

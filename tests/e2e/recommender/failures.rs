@@ -1,16 +1,16 @@
 //! The recommender without its dependencies. These tests break their control plane, so they share
 //! one of their own, one at a time.
 
-use anyhow::{Context as _, Result, ensure};
-use e2e::{another, eventually};
+use anyhow::{Result, ensure};
+use api::vpa::VerticalPodAutoscaler as Vpa;
+use e2e::deployed::{RECOMMENDER, Replica, all_ready, leader, metric, process, replicas, restarts};
+use e2e::{Signal, Turns, another, eventually, is_true, signal, usage};
 use kube::Client;
 use sandbox::{Component, Sandbox};
-use serde_json::{Value, json};
-use tokio::sync::{Mutex, MutexGuard};
+use serde_json::Value;
 
-use super::deployed::{Replica, deploy, leader, metric, process, recovered, replicas, restarts};
-use super::fixture::{Fixture, PATIENCE, first_container};
-use super::{CPU_OF_240M, deployment};
+use super::fixture::{Fixture, first_container};
+use super::{CPU_OF_240M, deploy};
 
 /// Duration of the API server's outage.
 const OUTAGE_SECONDS: f64 = 30.0;
@@ -18,6 +18,9 @@ const OUTAGE_SECONDS: f64 = 30.0;
 pub(crate) const CPU_OF_680M: &str = "813m";
 /// Rounds of the recommender without a write after which there will be none.
 const SETTLED: f64 = 4.0;
+const ROUNDS: &str = "vpa_recommender_execution_latency_seconds_count{step=\"total\"}";
+const SOURCE_AGE: &str = "vpa_recommender_metrics_source_stale_seconds";
+const WATCH_AGE: &str = "vpa_recommender_watch_stale_seconds";
 
 /// One workload for each of these tests. All are made at once, so that they wait for metrics-server
 /// together.
@@ -25,7 +28,7 @@ const WORKLOADS: [&str; 5] = ["outage", "unmeasured", "killed", "crowd", "fed"];
 
 /// The sandbox of these tests while it is one test's turn. Its workload has its recommendation.
 pub(crate) struct Turn {
-    own: MutexGuard<'static, Option<Own>>,
+    own: e2e::Turn<Own>,
     pub(crate) fixture: Fixture,
     workload: &'static str,
     pub(crate) writes: Replica,
@@ -44,31 +47,21 @@ impl Own {
         let fixture = Fixture::new(sandbox.client().await?, "shop").await?;
         for workload in WORKLOADS {
             fixture.deploy(workload, 2, "240m", "300Mi").await?;
-            fixture
-                .autoscale(workload, deployment(workload), &json!({}))
-                .await?;
+            fixture.autoscale(workload, workload).await?;
         }
-        Ok(Self {
-            sandbox,
-            namespace: fixture.namespace,
-        })
+        let namespace = fixture.namespace.clone();
+        Ok(Self { sandbox, namespace })
     }
 }
 
 impl Turn {
     pub(crate) async fn take(workload: &'static str) -> Result<Self> {
-        static OWN: Mutex<Option<Own>> = Mutex::const_new(None);
-        let mut own = OWN.lock().await;
-        if own.is_none() {
-            *own = Some(Own::make().await?);
-        }
-        let Own { sandbox, namespace } = own.as_ref().context("just made")?;
-        let fixture = Fixture::of(sandbox.client().await?, namespace);
-        recovered(&fixture.client).await?;
-        fixture
-            .object_with_target(workload, "cpu", CPU_OF_240M)
-            .await?;
-        let writes = leader(&fixture.client).await?;
+        static OWN: Turns<Own> = Turns::new();
+        let own = OWN.take(Own::make).await?;
+        let fixture = Fixture::of(own.sandbox.client().await?, &own.namespace);
+        all_ready(&fixture.client, RECOMMENDER.labels).await?;
+        fixture.targets(workload, "cpu", CPU_OF_240M).await?;
+        let writes = leader(&fixture.client, RECOMMENDER).await?;
         Ok(Self {
             own,
             fixture,
@@ -77,24 +70,17 @@ impl Turn {
         })
     }
 
-    fn sandbox(&self) -> Result<&Sandbox> {
-        Ok(&self
-            .own
-            .as_ref()
-            .context("it was made with the first turn")?
-            .sandbox)
-    }
-
     pub(crate) async fn use_from_now_on(&self, cpu: &str, memory: &str) -> Result<()> {
-        let usage = json!({"kwok.x-k8s.io/usage-cpu": cpu, "kwok.x-k8s.io/usage-memory": memory});
-        self.fixture.annotate_pods(self.workload, &usage).await
+        let usage = usage(cpu, memory);
+        self.fixture.annotate_pods(self.workload, &usage).await?;
+        Ok(())
     }
 
     /// The pods use more from now on; the recommender notices if it works.
     async fn expect_to_follow_usage(&self) -> Result<()> {
         self.use_from_now_on("680m", "300Mi").await?;
         self.fixture
-            .object_with_target(self.workload, "cpu", CPU_OF_680M)
+            .targets(self.workload, "cpu", CPU_OF_680M)
             .await
             .map(drop)
     }
@@ -103,13 +89,9 @@ impl Turn {
     /// write.
     async fn settled(&self) -> Result<()> {
         let mut seen = (-1.0, 0.0);
-        eventually("nothing is written any more", PATIENCE, async || {
+        eventually("nothing is written any more", async || {
             let writes = metric(&self.writes, "vpa_recommender_status_writes_total").await?;
-            let rounds = metric(
-                &self.writes,
-                "vpa_recommender_execution_latency_seconds_count{step=\"total\"}",
-            )
-            .await?;
+            let rounds = metric(&self.writes, ROUNDS).await?;
             if writes > seen.0 {
                 seen = (writes, rounds);
             }
@@ -125,35 +107,23 @@ impl Turn {
 
     /// Waits until the object reports whether usage is measured.
     async fn await_source_stale(&self, expected: bool) -> Result<()> {
-        let says_so = |object: &Value| {
-            let mut conditions = object["status"]["conditions"]
-                .as_array()
-                .into_iter()
-                .flatten();
-            conditions.any(|condition| {
-                condition["type"] == "SourceStale" && condition["status"] == "True"
-            })
-        };
-        let what = format!("the object says that its source is stale: {expected}");
+        let what = format!("it says that its source is stale: {expected}");
+        let says_so = |object: &Value| is_true(&object["status"], "SourceStale") == expected;
         self.fixture
-            .object_when(self.workload, &what, |object| says_so(object) == expected)
+            .when::<Vpa>(self.workload, &what, says_so)
             .await
             .map(drop)
     }
 
     async fn recommendation(&self) -> Result<Value> {
-        Ok(self.fixture.object(self.workload).await?["status"]["recommendation"].clone())
+        let object = self.fixture.get::<Vpa>(self.workload).await?;
+        Ok(object["status"]["recommendation"].clone())
     }
 }
 
 /// Waits until a replica's metric is so.
-async fn await_metric(
-    replica: &Replica,
-    name: &str,
-    what: &str,
-    is_so: impl Fn(f64) -> bool,
-) -> Result<()> {
-    eventually(&format!("{name} is {what}"), PATIENCE, async || {
+async fn await_metric(replica: &Replica, name: &str, is_so: impl Fn(f64) -> bool) -> Result<()> {
+    eventually(&format!("{name} is as it should be"), async || {
         let value = metric(replica, name).await?;
         ensure!(is_so(value), "it is {value}");
         Ok(())
@@ -163,12 +133,7 @@ async fn await_metric(
 
 /// Kills the replica's process.
 pub(crate) async fn kill(client: &Client, replica: &Replica) -> Result<()> {
-    let killed = process(client, replica).await?;
-    let status = std::process::Command::new("kill")
-        .args(["-9", &killed.to_string()])
-        .status()?;
-    ensure!(status.success(), "kill -9 {killed}");
-    Ok(())
+    signal(process(client, replica).await?, Signal::KILL)
 }
 
 #[tokio::test]
@@ -176,7 +141,7 @@ async fn an_api_server_that_comes_back_after_half_a_minute_finds_the_recommender
 -> Result<()> {
     let turn = Turn::take("outage").await?;
     let client = &turn.fixture.client;
-    let all = replicas(client).await?;
+    let all = replicas(client, RECOMMENDER).await?;
     let mut before = Vec::new();
     for replica in &all {
         before.push((
@@ -184,27 +149,15 @@ async fn an_api_server_that_comes_back_after_half_a_minute_finds_the_recommender
             restarts(client, replica).await?,
         ));
     }
-    turn.sandbox()?.stop(Component::KubeApiserver).await?;
+    turn.own.sandbox.stop(Component::KubeApiserver).await?;
     for replica in &all {
         // The sum over ten watches.
         let long = 10.0 * OUTAGE_SECONDS;
-        await_metric(
-            replica,
-            "vpa_recommender_watch_stale_seconds",
-            "half a minute",
-            |sum| sum >= long,
-        )
-        .await?;
+        await_metric(replica, WATCH_AGE, |sum| sum >= long).await?;
     }
-    turn.sandbox()?.start(Component::KubeApiserver).await?;
+    turn.own.sandbox.start(Component::KubeApiserver).await?;
     for replica in &all {
-        await_metric(
-            replica,
-            "vpa_recommender_watch_stale_seconds",
-            "zero",
-            |sum| sum == 0.0,
-        )
-        .await?;
+        await_metric(replica, WATCH_AGE, |sum| sum == 0.0).await?;
     }
     turn.expect_to_follow_usage().await?;
     for (replica, before) in all.iter().zip(before) {
@@ -220,39 +173,21 @@ async fn an_api_server_that_comes_back_after_half_a_minute_finds_the_recommender
 #[tokio::test]
 async fn recommendations_freeze_without_usage_and_a_metric_shows_it() -> Result<()> {
     let turn = Turn::take("unmeasured").await?;
-    turn.sandbox()?.stop(Component::MetricsServer).await?;
-    await_metric(
-        &turn.writes,
-        "vpa_recommender_metrics_source_stale_seconds",
-        "above zero",
-        |age| age > 0.0,
-    )
-    .await?;
+    turn.own.sandbox.stop(Component::MetricsServer).await?;
+    await_metric(&turn.writes, SOURCE_AGE, |age| age > 0.0).await?;
     turn.settled().await?;
     let frozen = turn.recommendation().await?;
     turn.use_from_now_on("0", "0").await?;
-    let age_before = metric(&turn.writes, "vpa_recommender_metrics_source_stale_seconds").await?;
-    await_metric(
-        &turn.writes,
-        "vpa_recommender_metrics_source_stale_seconds",
-        "ten seconds more",
-        |age| age > age_before + 10.0,
-    )
-    .await?;
+    let age_before = metric(&turn.writes, SOURCE_AGE).await?;
+    await_metric(&turn.writes, SOURCE_AGE, |age| age > age_before + 10.0).await?;
     assert_eq!(
         turn.recommendation().await?,
         frozen,
         "ten failed rounds changed nothing"
     );
     turn.await_source_stale(true).await?;
-    turn.sandbox()?.start(Component::MetricsServer).await?;
-    await_metric(
-        &turn.writes,
-        "vpa_recommender_metrics_source_stale_seconds",
-        "zero",
-        |age| age == 0.0,
-    )
-    .await?;
+    turn.own.sandbox.start(Component::MetricsServer).await?;
+    await_metric(&turn.writes, SOURCE_AGE, |age| age == 0.0).await?;
     turn.expect_to_follow_usage().await?;
     turn.await_source_stale(false).await
 }
@@ -263,23 +198,19 @@ async fn a_recommender_that_is_killed_starts_again_and_loses_no_recommendation()
     let client = &turn.fixture.client;
     let before = restarts(client, &turn.writes).await?;
     kill(client, &turn.writes).await?;
-    eventually("its container is started again", PATIENCE, async || {
+    eventually("its container is started again", async || {
         // Whatever happens meanwhile, what was recommended stays.
-        let cpu =
-            first_container(&turn.fixture.object(turn.workload).await?)["target"]["cpu"].clone();
-        assert_eq!(cpu, CPU_OF_240M);
+        let object = turn.fixture.get::<Vpa>(turn.workload).await?;
+        assert_eq!(first_container(&object)["target"]["cpu"], CPU_OF_240M);
         let now = restarts(client, &turn.writes).await?;
         ensure!(now > before, "{now} restarts");
         Ok(())
     })
     .await?;
-    await_metric(
-        &turn.writes,
-        "vpa_recommender_watch_synced",
-        "ten watches",
-        |synced| synced > 9.5,
-    )
+    await_metric(&turn.writes, "vpa_recommender_watch_synced", |synced| {
+        synced > 9.5
+    })
     .await?;
-    leader(client).await?;
+    leader(client, RECOMMENDER).await?;
     turn.expect_to_follow_usage().await
 }

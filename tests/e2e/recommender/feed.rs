@@ -2,33 +2,28 @@
 //! mutual TLS with the Secret of `deploy/`, and no gap and no older value when the leader is
 //! killed.
 
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, ensure};
-use api::prediction::TimeSeriesPrediction;
-use e2e::{FEED_SERVER, eventually, feed_certificates};
-use feed::proto::ExplainRequest;
-use feed::{Explained, Forecast, Reader, Subscription};
-use k8s_openapi::api::coordination::v1::Lease;
-use kube::api::{ApiResource, DynamicObject, PostParams};
-use kube::{Api, Resource as _, ResourceExt as _};
+use api::prediction::TimeSeriesPrediction as Prediction;
+use api::vpa::VerticalPodAutoscaler as Vpa;
+use e2e::{PATIENCE, target};
+use feed::{Forecast, Subscription};
 use model::ResourceName;
-use runtime::follow_leader;
-use rustls_pki_types::ServerName;
-use serde_json::json;
+use serde_json::{Value, json};
 use tokio::sync::watch;
 use tokio::time::timeout;
 
 use super::CPU_OF_240M;
 use super::failures::{CPU_OF_680M, Turn, kill};
-use super::fixture::{Fixture, PATIENCE};
+use super::fixture::Fixture;
+use super::reader::{explain, reader};
 
 /// From the moment at which the Lease names a new leader until its data is there.
 const TAKEOVER: Duration = Duration::from_secs(5);
 
 /// The CPU that the feed asks for, as a quantity, with the term that it is from.
-fn target(following: &Subscription, uid: &str) -> Option<(String, u64)> {
+fn cpu_target(following: &Subscription, uid: &str) -> Option<(String, u64)> {
     let received = following.get(uid)?;
     let container = received.value.recommendation.containers.first()?;
     Some((
@@ -45,10 +40,10 @@ async fn until(
     cpu: &str,
     later_than: u64,
 ) -> Result<u64> {
-    let mut last = target(&following.borrow(), uid);
+    let mut last = cpu_target(&following.borrow(), uid);
     let mut complaint = None;
     let is_so = |now: &Subscription| {
-        let received = target(now, uid);
+        let received = cpu_target(now, uid);
         if received.as_ref().map(|(_, term)| *term) < last.as_ref().map(|(_, term)| *term) {
             complaint = Some(format!("{last:?}, then {received:?}"));
         }
@@ -72,22 +67,22 @@ async fn until(
 /// A prediction of which the recommender knows no history, since there is no Prometheus here.
 async fn predict(fixture: &Fixture) -> Result<String> {
     let cpu = json!({"resourceIdentifier": "resource.cpu", "type": "ResourceQuery", "resourceQuery": "cpu"});
-    let object = json!({
-        "apiVersion": TimeSeriesPrediction::api_version(&()), "kind": TimeSeriesPrediction::kind(&()),
-        "metadata": {"name": "fed", "annotations": {"plimsoll.dev/recommender": "e2e"}},
-        "spec": {
-            "predictionMetrics": [cpu],
-            "targetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "fed"},
-            "predictionWindowSeconds": 3600,
-        },
-    });
-    let resource = ApiResource::erase::<TimeSeriesPrediction>(&());
-    let api: Api<DynamicObject> =
-        Api::namespaced_with(fixture.client.clone(), &fixture.namespace, &resource);
-    api.create(&PostParams::default(), &serde_json::from_value(object)?)
-        .await?
-        .uid()
-        .context("a uid")
+    let object = fixture
+        .create::<Prediction>(json!({
+            "metadata": {"name": "fed", "annotations": {"plimsoll.dev/recommender": "e2e"}},
+            "spec": {
+                "predictionMetrics": [cpu],
+                "targetRef": target("Deployment", "fed"),
+                "predictionWindowSeconds": 3600,
+            },
+        }))
+        .await?;
+    uid(&object)
+}
+
+fn uid(object: &Value) -> Result<String> {
+    let uid = object["metadata"]["uid"].as_str();
+    Ok(uid.context("a uid")?.to_owned())
 }
 
 /// Waits until the feed says that there is too little history, in a later term.
@@ -125,64 +120,30 @@ async fn until_young(
 async fn readers_of_the_feed_follow_a_leader_that_is_killed_without_a_gap() -> Result<()> {
     let turn = Turn::take("fed").await?;
     let client = turn.fixture.client.clone();
-    let uid = turn.fixture.object("fed").await?["metadata"]["uid"]
-        .as_str()
-        .context("a uid")?
-        .to_owned();
-    let config = feed_certificates(&client).await?;
-    let tls: feed::client::CurrentTls = Arc::new(move || Arc::clone(&config));
-    let name = ServerName::try_from(FEED_SERVER)?;
-
-    let (found, mut leader) = watch::channel(None);
-    let leases: Api<Lease> = Api::namespaced(client.clone(), "kube-system");
-    tokio::spawn(follow_leader(leases, "vpa-recommender-lease", found));
-    let reader = Reader {
-        leaders: vec![leader.clone()],
-        tls: Arc::clone(&tls),
-        server_name: name.clone(),
-    };
+    let uid = uid(&turn.fixture.get::<Vpa>("fed").await?)?;
+    let reader = reader(&client).await?;
     let (mut forecasts, reading) = reader.clone().subscribe::<Forecast>();
     tokio::spawn(reading);
-    let (mut following, reading) = reader.subscribe();
+    let (mut following, reading) = reader.clone().subscribe();
     tokio::spawn(reading);
     let predicted = predict(&turn.fixture).await?;
     until_young(&mut forecasts, &predicted, 0).await?;
     let first = until(&mut following, &uid, CPU_OF_240M, 0).await?;
 
-    let address = leader
-        .borrow_and_update()
-        .clone()
-        .context("the Lease tells the leader's address")?;
-    let request = ExplainRequest {
-        namespace: turn.fixture.namespace.clone(),
-        name: "fed".to_owned(),
-        container: "app".to_owned(),
-    };
-    let explained = eventually("the leader explains", PATIENCE, async || {
-        let mut single = feed::client::client(&address, &tls, &name).await?;
-        Ok(Explained::try_from(
-            single.explain(request.clone()).await?.into_inner(),
-        )?)
-    })
-    .await?;
+    let mut leader = reader.leaders[0].clone();
+    let address = leader.borrow_and_update().clone();
+    let address = address.context("the Lease tells the leader's address")?;
+    let explained = explain(&reader, &turn.fixture.namespace, "fed").await?;
     assert_eq!(explained.uid, uid);
-    let cpu = explained
-        .explanation
-        .numbers
-        .first()
-        .context("an explanation")?;
-    assert_eq!(
-        (cpu.capped.to_string().as_str(), cpu.with_margin),
-        (CPU_OF_240M, 296)
-    );
+    let cpu = explained.explanation.numbers.first();
+    let cpu = cpu.context("an explanation")?;
+    assert_eq!(cpu.capped.to_string(), CPU_OF_240M);
+    assert_eq!(cpu.with_margin, 296);
 
     kill(&client, &turn.writes).await?;
     let killed = Instant::now();
-    timeout(
-        PATIENCE,
-        leader.wait_for(|now| now.as_ref().is_some_and(|now| *now != address)),
-    )
-    .await??;
+    let is_other = |now: &Option<String>| now.as_ref().is_some_and(|now| *now != address);
+    timeout(PATIENCE, leader.wait_for(is_other)).await??;
     let taken = Instant::now();
     let second = until(&mut following, &uid, CPU_OF_240M, first).await?;
     let behind = taken.elapsed();

@@ -1,16 +1,12 @@
 //! The leader's metrics about recommendations and their quality, which a standby does not export.
 
-use std::time::Duration;
-
 use anyhow::{Context as _, Result, ensure};
-use e2e::deployed::scrape;
-use e2e::{eventually, shared};
+use e2e::deployed::{RECOMMENDER, leader, replicas, scrape};
+use e2e::eventually;
 use serde_json::json;
 
-use super::deployed::{leader, replicas};
-use super::{CPU_OF_240M, deployment, first_container, shared_room};
+use super::{CPU_OF_240M, shared_room};
 
-const PATIENCE: Duration = Duration::from_mins(2);
 const TARGET: &str =
     "kube_verticalpodautoscaler_status_recommendation_containerrecommendations_target";
 
@@ -26,32 +22,20 @@ fn value(text: &str, name: &str, labels: &[&str]) -> Option<f64> {
 #[tokio::test]
 async fn the_leader_shows_recommendations_and_how_good_they_are() -> Result<()> {
     let fixture = shared_room().await?;
-    fixture
-        .autoscale(
-            "shown",
-            deployment("web"),
-            &json!({"updatePolicy": {"updateMode": "Initial"}}),
-        )
-        .await?;
-    fixture
-        .object_when("shown", "the target is there", |object| {
-            first_container(object)["target"]["cpu"] == CPU_OF_240M
-        })
-        .await?;
+    let initial = json!({"updatePolicy": {"updateMode": "Initial"}});
+    fixture.autoscale_with("shown", "web", initial).await?;
+    fixture.targets("shown", "cpu", CPU_OF_240M).await?;
     let namespace = format!("namespace=\"{}\"", fixture.namespace);
     let of_object = [
         namespace.as_str(),
         "verticalpodautoscaler=\"shown\"",
         "target_kind=\"Deployment\"",
     ];
-    let client = shared().await?.client().await?;
-    eventually("the leader shows both", PATIENCE, async || {
-        let text = scrape(&leader(&client).await?).await?;
-        let cpu = value(
-            &text,
-            TARGET,
-            &[&of_object[..], &["container=\"app\"", "unit=\"core\""]].concat(),
-        );
+    let client = &fixture.client;
+    eventually("the leader shows both", async || {
+        let text = scrape(&leader(client, RECOMMENDER).await?).await?;
+        let of_cpu = [&of_object[..], &["container=\"app\"", "unit=\"core\""]].concat();
+        let cpu = value(&text, TARGET, &of_cpu);
         ensure!(cpu == Some(0.296), "{cpu:?}");
         let name = "vpa_quality_usage_recommendation_relative_diffs_count";
         let judged = value(&text, name, &["resource=\"cpu\"", "is_oom=\"false\""]);
@@ -61,13 +45,10 @@ async fn the_leader_shows_recommendations_and_how_good_they_are() -> Result<()> 
             .with_context(|| format!("{changes} in {text}"))
     })
     .await?;
-    eventually("the stand-by shows nothing of them", PATIENCE, async || {
-        let leader = leader(&client).await?;
-        for replica in replicas(&client)
-            .await?
-            .into_iter()
-            .filter(|replica| replica.pod != leader.pod)
-        {
+    eventually("the stand-by shows nothing of them", async || {
+        let leader = leader(client, RECOMMENDER).await?;
+        let all = replicas(client, RECOMMENDER).await?.into_iter();
+        for replica in all.filter(|replica| replica.pod != leader.pod) {
             let shown = value(&scrape(&replica).await?, TARGET, &of_object);
             ensure!(shown.is_none(), "{}: {shown:?}", replica.pod);
         }

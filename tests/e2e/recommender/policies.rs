@@ -9,20 +9,20 @@ mod shards;
 mod thousand;
 
 use anyhow::{Context as _, Result, ensure};
-use e2e::{kubectl, shared};
+use api::sizing_policy::SizingPolicy;
+use api::vpa::VerticalPodAutoscaler as Vpa;
+use e2e::{condition, is_true, kubectl, target};
 use serde_json::{Value, json};
 
-use super::fixture as base;
-use fixture::{PolicyRoom, whole};
+use fixture::PolicyFixture;
 
 const MINE: &str = "VerticalPodAutoscaler/mine";
+/// The VPA that a policy makes for the Deployment `one`.
+const ONE: &str = "plimsoll-deployment-one";
 
-async fn fixture(prefix: &str) -> Result<PolicyRoom> {
+async fn fixture(prefix: &str) -> Result<PolicyFixture> {
     let base = super::fixture(prefix).await?;
-    Ok(PolicyRoom::new(
-        shared().await?.client().await?,
-        &base.namespace,
-    ))
+    Ok(PolicyFixture::of(base.client.clone(), &base.namespace))
 }
 
 #[tokio::test]
@@ -38,90 +38,54 @@ async fn a_policy_gives_each_workload_its_object_and_touches_no_other() -> Resul
         "resourcePolicy": {"containerPolicies": [{"containerName": "*", "maxAllowed": {"cpu": "2"}}]},
         "sizing": {"policy": "crane", "settings": {"cpu-target-utilization": "0.8"}},
     });
-    fixture.policy("web", &spec).await?;
-    let policy = fixture
-        .policy_when("web", "one is made, one is left", |status| {
-            whole(status, 2, 1, 1, 0)
-        })
-        .await?;
+    fixture.policy("web", spec).await?;
+    let policy = fixture.counts("web", [2, 1, 1, 0]).await?;
     assert_eq!(policy["status"]["conflicting"][0]["by"], MINE);
-    let row = kubectl(&[
-        "-n",
-        &fixture.namespace,
-        "get",
-        "szp",
-        "web",
-        "--no-headers",
-    ])
+    let row = kubectl(&format!(
+        "-n {} get szp web --no-headers",
+        fixture.namespace
+    ))
     .await?;
     let columns: Vec<&str> = row.split_whitespace().take(6).collect();
     assert_eq!(columns, ["web", "Off", "2", "1", "1", "True"], "{row}");
-    let made = fixture.autoscaler("plimsoll-deployment-one").await?;
+    let made = fixture.get::<Vpa>(ONE).await?;
     it_is_as_the_policy_says(&made, &policy);
-    assert_eq!(fixture.names().await?, ["mine", "plimsoll-deployment-one"]);
+    assert_eq!(fixture.names().await?, ["mine", ONE]);
     fixture.await_event("web", "Conflicting").await?;
 
+    for change in [
+        json!({"spec": {"updatePolicy": {"updateMode": "Recreate"}}}),
+        json!({"metadata": {"labels": {"plimsoll.dev/policy": null}}}),
+    ] {
+        fixture.patch::<Vpa>(ONE, change).await?;
+    }
     fixture
-        .patch(
-            "plimsoll-deployment-one",
-            &json!({"spec": {"updatePolicy": {"updateMode": "Recreate"}}}),
-        )
-        .await?;
-    fixture
-        .patch(
-            "plimsoll-deployment-one",
-            &json!({"metadata": {"labels": {"plimsoll.dev/policy": null}}}),
-        )
-        .await?;
-    fixture
-        .autoscaler_when("plimsoll-deployment-one", "it is put back", |object| {
+        .when::<Vpa>(ONE, "it is put back", |object| {
             object["spec"] == made["spec"]
                 && object["metadata"]["labels"] == made["metadata"]["labels"]
         })
         .await?;
 
-    assert_eq!(
-        fixture.autoscaler("mine").await?,
-        mine,
-        "not a byte of it has changed"
-    );
-    fixture.delete_autoscaler("mine").await?;
-    fixture
-        .policy_when("web", "both are made", |status| whole(status, 2, 2, 0, 0))
-        .await?;
+    let now = fixture.get::<Vpa>("mine").await?;
+    assert_eq!(now, mine, "not a byte of it has changed");
+    fixture.delete::<Vpa>("mine").await?;
+    fixture.counts("web", [2, 2, 0, 0]).await?;
     let mine = fixture.by_hand("mine", "two").await?;
-    fixture
-        .policy_when("web", "one goes again", |status| whole(status, 2, 1, 1, 0))
-        .await?;
-    fixture
-        .await_names(&["mine", "plimsoll-deployment-one"])
-        .await?;
+    fixture.counts("web", [2, 1, 1, 0]).await?;
+    fixture.await_names(&["mine", ONE]).await?;
 
     let taken = json!({"metadata": {"ownerReferences": null}, "spec": {"updatePolicy": {"updateMode": "Initial"}}});
-    fixture.patch("plimsoll-deployment-one", &taken).await?;
-    fixture
-        .policy_when("web", "it has another owner now", |status| {
-            whole(status, 2, 0, 2, 0)
-        })
-        .await?;
-    let taken = fixture.autoscaler("plimsoll-deployment-one").await?;
+    fixture.patch::<Vpa>(ONE, taken).await?;
+    fixture.counts("web", [2, 0, 2, 0]).await?;
+    let taken = fixture.get::<Vpa>(ONE).await?;
     assert_eq!(taken["spec"]["updatePolicy"]["updateMode"], "Initial");
 
     fixture.label("back", "web").await?;
-    fixture
-        .policy_when("web", "a workload is relabelled", |status| {
-            whole(status, 3, 1, 2, 0)
-        })
-        .await?;
-    fixture.delete_policy("web").await?;
-    fixture
-        .await_names(&["mine", "plimsoll-deployment-one"])
-        .await?;
-    assert_eq!(fixture.autoscaler("mine").await?, mine);
-    assert_eq!(
-        fixture.autoscaler("plimsoll-deployment-one").await?["spec"],
-        taken["spec"]
-    );
+    fixture.counts("web", [3, 1, 2, 0]).await?;
+    fixture.delete::<SizingPolicy>("web").await?;
+    fixture.await_names(&["mine", ONE]).await?;
+    assert_eq!(fixture.get::<Vpa>("mine").await?, mine);
+    assert_eq!(fixture.get::<Vpa>(ONE).await?["spec"], taken["spec"]);
     Ok(())
 }
 
@@ -141,7 +105,7 @@ fn it_is_as_the_policy_says(made: &Value, policy: &Value) {
     assert_eq!(
         made["spec"],
         json!({
-            "targetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "one"},
+            "targetRef": target("Deployment", "one"),
             "updatePolicy": {"updateMode": "Off", "minReplicas": 2},
             "resourcePolicy": {"containerPolicies": [{"containerName": "*", "maxAllowed": {"cpu": "2"}}]},
             "recommenders": [{"name": "e2e"}],
@@ -156,31 +120,22 @@ async fn the_policy_of_the_namespace_takes_over_and_hands_back() -> Result<()> {
     fixture.deploy("two", "back").await?;
     let cluster = fixture.namespace.clone();
     let namespaces = json!({"matchLabels": {"kubernetes.io/metadata.name": &fixture.namespace}});
-    fixture
-        .cluster_policy(&cluster, &json!({"namespaceSelector": namespaces}))
-        .await?;
-    let everywhere = fixture
-        .cluster_policy_when(&cluster, "it has both", |status| whole(status, 2, 2, 0, 0))
-        .await?;
-    let before = fixture.autoscaler("plimsoll-deployment-one").await?;
+    let selector = json!({"namespaceSelector": namespaces});
+    fixture.cluster_policy(&cluster, selector).await?;
+    let everywhere = fixture.cluster_counts(&cluster, [2, 2, 0, 0]).await?;
+    let before = fixture.get::<Vpa>(ONE).await?;
     let owner = |object: &Value| object["metadata"]["ownerReferences"][0]["uid"].clone();
     assert_eq!(owner(&before), everywhere["metadata"]["uid"]);
 
     let web = json!({"selector": {"matchLabels": {"tier": "web"}}, "updateMode": "Initial"});
-    fixture.policy("web", &web).await?;
-    let own = fixture
-        .policy_when("web", "it has one", |status| whole(status, 1, 1, 0, 0))
-        .await?;
-    let everywhere = fixture
-        .cluster_policy_when(&cluster, "it has the other", |status| {
-            whole(status, 2, 1, 0, 1)
-        })
-        .await?;
+    fixture.policy("web", web).await?;
+    let own = fixture.counts("web", [1, 1, 0, 0]).await?;
+    let everywhere = fixture.cluster_counts(&cluster, [2, 1, 0, 1]).await?;
     assert_eq!(
         everywhere["status"]["overriddenBy"][0]["by"],
         "SizingPolicy/web"
     );
-    let after = fixture.autoscaler("plimsoll-deployment-one").await?;
+    let after = fixture.get::<Vpa>(ONE).await?;
     assert_eq!(
         after["metadata"]["uid"], before["metadata"]["uid"],
         "the object keeps its history"
@@ -190,14 +145,10 @@ async fn the_policy_of_the_namespace_takes_over_and_hands_back() -> Result<()> {
         (own["metadata"]["uid"].clone(), &json!("Initial"))
     );
 
-    fixture.delete_policy("web").await?;
+    fixture.delete::<SizingPolicy>("web").await?;
+    fixture.cluster_counts(&cluster, [2, 2, 0, 0]).await?;
     fixture
-        .cluster_policy_when(&cluster, "it has both again", |status| {
-            whole(status, 2, 2, 0, 0)
-        })
-        .await?;
-    fixture
-        .autoscaler_when("plimsoll-deployment-one", "it is the cluster's", |object| {
+        .when::<Vpa>(ONE, "it is the cluster's", |object| {
             owner(object) == everywhere["metadata"]["uid"]
                 && object["spec"]["updatePolicy"]["updateMode"] == "Off"
         })
@@ -210,40 +161,20 @@ async fn the_policy_of_the_namespace_takes_over_and_hands_back() -> Result<()> {
 async fn a_policy_that_cannot_be_used_says_so_and_changes_nothing() -> Result<()> {
     let fixture = fixture("unusable").await?;
     fixture.deploy("one", "web").await?;
-    fixture.policy("web", &json!({})).await?;
-    fixture
-        .policy_when("web", "it is made", |status| whole(status, 1, 1, 0, 0))
-        .await?;
-    let before = fixture.autoscaler("plimsoll-deployment-one").await?;
+    fixture.policy("web", json!({})).await?;
+    fixture.counts("web", [1, 1, 0, 0]).await?;
+    let before = fixture.get::<Vpa>(ONE).await?;
     let broken =
         json!({"spec": {"sizing": {"policy": "crane", "settings": {"no-such-thing": "1"}}}});
-    fixture.patch_policy("web", &broken).await?;
+    fixture.patch::<SizingPolicy>("web", broken).await?;
     let policy = fixture
-        .policy_when("web", "it is refused", |status| !is_ready(status))
+        .policy_when("web", |status| !is_true(status, "Ready"))
         .await?;
     let ready = condition(&policy["status"], "Ready").context("there is the condition")?;
     assert_eq!(ready["reason"], "InvalidSizing");
-    ensure!(
-        ready["message"]
-            .as_str()
-            .is_some_and(|message| message.contains("no-such-thing")),
-        "{ready}"
-    );
+    let message = ready["message"].as_str().unwrap_or_default();
+    ensure!(message.contains("no-such-thing"), "{ready}");
     fixture.await_event("web", "InvalidSizing").await?;
-    assert_eq!(
-        fixture.autoscaler("plimsoll-deployment-one").await?["spec"],
-        before["spec"]
-    );
+    assert_eq!(fixture.get::<Vpa>(ONE).await?["spec"], before["spec"]);
     Ok(())
-}
-
-fn condition<'a>(status: &'a Value, kind: &str) -> Option<&'a Value> {
-    status["conditions"]
-        .as_array()?
-        .iter()
-        .find(|condition| condition["type"] == kind)
-}
-
-fn is_ready(status: &Value) -> bool {
-    condition(status, "Ready").is_some_and(|ready| ready["status"] == "True")
 }

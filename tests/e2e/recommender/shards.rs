@@ -2,98 +2,73 @@
 //! follows both, and what happens to the leader of one does not touch the other.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, ensure};
-use api::checkpoint::{VerticalPodAutoscalerCheckpoint, object_name};
-use e2e::deployed::{deploy, leader_of, metric, recovered};
-use e2e::{FEED_SERVER, another, eventually, feed_certificates, kubectl_in};
-use feed::{Reader, Subscription};
+use api::checkpoint::{VerticalPodAutoscalerCheckpoint as Checkpoint, object_name};
+use e2e::deployed::{Program, RECOMMENDER, SYSTEM, all_ready, deploy, leader, metric, system};
+use e2e::process::{account, client_of};
+use e2e::{PATIENCE, another, create, eventually, kubectl_in};
+use feed::Subscription;
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
 use k8s_openapi::api::core::v1::Namespace;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
 use k8s_openapi::jiff::Timestamp;
-use kube::api::{ApiResource, DynamicObject, ObjectMeta, Patch, PatchParams, PostParams};
-use kube::config::{AuthInfo, KubeConfigOptions, Kubeconfig};
-use kube::{Api, Client, Config};
+use kube::api::{Patch, PatchParams};
+use kube::{Api, Client};
 use runtime::follow_shards;
-use rustls_pki_types::ServerName;
 use sandbox::Sandbox;
 use serde_json::json;
 use tokio::sync::watch;
 use tokio::time::timeout;
 
+use super::CPU_OF_240M;
 use super::failures::kill;
-use super::fixture::{Fixture, PATIENCE};
-use super::{CPU_OF_240M, deployment};
+use super::fixture::Fixture;
+use super::reader::{LEASE, reader_of};
 
 /// The namespaces of each shard, by the hash of their names.
 const NAMESPACES: [[&str; 2]; 2] = [["shop", "search"], ["billing", "mail"]];
-const SHARDS: [&str; 2] = ["plimsoll.dev/shard=0", "plimsoll.dev/shard=1"];
-const LEASE: &str = "vpa-recommender-lease";
+const SHARDS: [Program<'_>; 2] = [shard("plimsoll.dev/shard=0"), shard("plimsoll.dev/shard=1")];
 /// From the end of a leader until its successor's data is with the readers.
 const TAKEOVER: Duration = Duration::from_secs(5);
 
+const fn shard(labels: &str) -> Program<'_> {
+    Program {
+        labels,
+        port: RECOMMENDER.port,
+    }
+}
+
 /// A workload `web` and its VPA in a namespace of this name, and a checkpoint without a VPA.
 async fn fixture_in(client: &Client, name: &str) -> Result<Fixture> {
-    let metadata = ObjectMeta {
-        name: Some(name.to_owned()),
-        ..ObjectMeta::default()
-    };
-    let namespace = Namespace {
-        metadata,
-        ..Namespace::default()
-    };
-    Api::all(client.clone())
-        .create(&PostParams::default(), &namespace)
-        .await?;
+    let namespaces: Api<Namespace> = Api::all(client.clone());
+    create(&namespaces, json!({"metadata": {"name": name}})).await?;
     e2e::admits_pods(client, name).await?;
     let fixture = Fixture::of(client.clone(), name);
     fixture.deploy("web", 2, "240m", "300Mi").await?;
-    fixture
-        .autoscale("web", deployment("web"), &json!({}))
-        .await?;
-    let kind = ApiResource::erase::<VerticalPodAutoscalerCheckpoint>(&());
-    let useless = json!({
-        "apiVersion": kind.api_version,
-        "kind": kind.kind,
-        "metadata": {"name": "gone-app"},
-        "spec": {"vpaObjectName": "gone", "containerName": "app"},
-    });
-    let objects: Api<DynamicObject> = Api::namespaced_with(client.clone(), name, &kind);
-    objects
-        .create(&PostParams::default(), &serde_json::from_value(useless)?)
-        .await?;
+    fixture.autoscale("web", "web").await?;
+    let spec = json!({"vpaObjectName": "gone", "containerName": "app"});
+    let useless = json!({"metadata": {"name": "gone-app"}, "spec": spec});
+    fixture.create::<Checkpoint>(useless).await?;
     Ok(fixture)
 }
 
 /// Both shards are at work: each autoscaler is handled by one of them, and its history is stored.
 async fn all_is_done_once(client: &Client, fixtures: &[Fixture]) -> Result<()> {
     for fixture in fixtures {
+        fixture.targets("web", "cpu", CPU_OF_240M).await?;
+        let stored = object_name("web", "app");
         fixture
-            .object_with_target("web", "cpu", CPU_OF_240M)
+            .when::<Checkpoint>(&stored, "its history is stored", |_| true)
             .await?;
-        let checkpoints: Api<VerticalPodAutoscalerCheckpoint> =
-            Api::namespaced(client.clone(), &fixture.namespace);
-        eventually(
-            "its history is stored, and the checkpoint without a VPA is collected",
-            PATIENCE,
-            async || {
-                checkpoints.get(&object_name("web", "app")).await?;
-                ensure!(
-                    checkpoints.get_opt("gone-app").await?.is_none(),
-                    "gone-app is there"
-                );
-                Ok(())
-            },
-        )
-        .await?;
+        // It has no VPA.
+        fixture.gone::<Checkpoint>("gone-app").await?;
     }
     for shard in SHARDS {
-        eventually("each shard handles its own", PATIENCE, async || {
-            let leader = leader_of(client, shard).await?;
+        eventually("each shard handles its own", async || {
+            let leader = leader(client, shard).await?;
             let handled = metric(&leader, "vpa_recommender_vpa_objects_count").await?;
             ensure!(
                 (handled - 2.0).abs() < f64::EPSILON,
@@ -109,49 +84,19 @@ async fn all_is_done_once(client: &Client, fixtures: &[Fixture]) -> Result<()> {
 
 /// The state that a reader of the feed sees with the Role of `deploy/`.
 async fn reader_client(sandbox: &Sandbox) -> Result<Client> {
-    kubectl_in(
-        sandbox,
-        &[
-            "-n",
-            "plimsoll-system",
-            "create",
-            "serviceaccount",
-            "reader",
-        ],
-    )
-    .await?;
-    let role = [
-        "create",
-        "rolebinding",
-        "reader",
-        "--role=plimsoll-feed-reader",
-    ];
-    let account = [
-        "-n",
-        "kube-system",
-        "--serviceaccount=plimsoll-system:reader",
-    ];
-    kubectl_in(sandbox, &[&role[..], &account[..]].concat()).await?;
-    let token = kubectl_in(
-        sandbox,
-        &["-n", "plimsoll-system", "create", "token", "reader"],
-    )
-    .await?;
-    let mut config = Kubeconfig::read_from(sandbox.kubeconfig())?;
-    for user in &mut config.auth_infos {
-        user.auth_info = Some(AuthInfo {
-            token: Some(token.trim().to_owned().into()),
-            ..AuthInfo::default()
-        });
+    for create in [
+        "-n plimsoll-system create serviceaccount reader",
+        "-n kube-system create rolebinding reader --role=plimsoll-feed-reader \
+         --serviceaccount=plimsoll-system:reader",
+    ] {
+        kubectl_in(sandbox, create).await?;
     }
-    Ok(Client::try_from(
-        Config::from_custom_kubeconfig(config, &KubeConfigOptions::default()).await?,
-    )?)
+    client_of(account(sandbox, SYSTEM, "reader").await?).await
 }
 
 /// Number of shards in the configuration of every reader of the feed.
 async fn readers_shards(client: &Client) -> Result<u16> {
-    let deployments: Api<Deployment> = Api::namespaced(client.clone(), "plimsoll-system");
+    let deployments: Api<Deployment> = system(client).typed();
     let mut known = BTreeSet::new();
     for reader in ["plimsoll-updater", "plimsoll-webhook"] {
         let template = deployments.get(reader).await?.spec.template;
@@ -171,17 +116,10 @@ async fn readers_shards(client: &Client) -> Result<u16> {
 
 /// Starts to read the feeds of both shards.
 async fn follow(sandbox: &Sandbox, client: &Client) -> Result<watch::Receiver<Subscription>> {
-    let config = feed_certificates(client).await?;
     let leases: Api<Lease> = Api::namespaced(reader_client(sandbox).await?, "kube-system");
     let (leaders, finding) = follow_shards(&leases, LEASE, readers_shards(client).await?);
     tokio::spawn(finding);
-    let tls: feed::client::CurrentTls = Arc::new(move || Arc::clone(&config));
-    let (following, reading) = Reader {
-        leaders,
-        tls,
-        server_name: ServerName::try_from(FEED_SERVER)?,
-    }
-    .subscribe();
+    let (following, reading) = reader_of(client, leaders).await?.subscribe();
     tokio::spawn(reading);
     Ok(following)
 }
@@ -194,6 +132,16 @@ fn terms(following: &Subscription) -> BTreeMap<String, u64> {
         .collect()
 }
 
+/// Waits until readers have what both shards tell.
+async fn received(
+    following: &mut watch::Receiver<Subscription>,
+    is_so: impl Fn(&Subscription) -> bool,
+) -> Result<()> {
+    let received = timeout(PATIENCE, following.wait_for(is_so)).await;
+    drop(received.context("both shards are received")??);
+    Ok(())
+}
+
 /// Kills the leader of a shard. Readers have the data of its successor soon; until then they have
 /// the last one's, and what the other shard tells is not interrupted. A machine that is so busy
 /// that leaders lose their Leases may need another try.
@@ -204,13 +152,9 @@ async fn kill_the_leader(
 ) -> Result<()> {
     let mut outcome = Ok(());
     for _ in 0..3 {
-        recovered(client).await?;
+        all_ready(client, RECOMMENDER.labels).await?;
         let fresh = |now: &Subscription| now.stale_since().is_none();
-        drop(
-            timeout(PATIENCE, following.wait_for(fresh))
-                .await
-                .context("both shards are received")??,
-        );
+        received(following, fresh).await?;
         let (took, was_interrupted) = kill_once(client, shard, following).await?;
         println!(
             "shard {shard}: readers had the data of the next leader {took:.2?} after kill -9 of the last one"
@@ -233,7 +177,7 @@ async fn kill_once(
     following: &mut watch::Receiver<Subscription>,
 ) -> Result<(Duration, bool)> {
     let before = terms(&following.borrow());
-    let leader = leader_of(client, SHARDS[shard]).await?;
+    let leader = leader(client, SHARDS[shard]).await?;
     let killed = Instant::now();
     kill(client, &leader).await?;
     let (mut complaint, mut was_interrupted) = (None, false);
@@ -264,7 +208,7 @@ async fn kill_once(
 /// Both shards notice a leader without shards, such as upstream's recommender.
 async fn an_undivided_leader_is_noticed(client: &Client) -> Result<()> {
     let leases: Api<Lease> = Api::namespaced(client.clone(), "kube-system");
-    eventually("both shards notice an undivided leader", PATIENCE, async || {
+    eventually("both shards notice an undivided leader", async || {
         let spec = LeaseSpec {
             holder_identity: Some("undivided".to_owned()),
             lease_duration_seconds: Some(15),
@@ -275,8 +219,8 @@ async fn an_undivided_leader_is_noticed(client: &Client) -> Result<()> {
         let lease = json!({"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": name, "spec": spec});
         leases.patch(LEASE, &PatchParams::apply("e2e").force(), &Patch::Apply(lease)).await?;
         for shard in SHARDS {
-            let conflict = metric(&leader_of(client, shard).await?, "vpa_recommender_shard_conflict").await?;
-            ensure!(conflict > 0.0, "{shard} sees none");
+            let conflict = metric(&leader(client, shard).await?, "vpa_recommender_shard_conflict").await?;
+            ensure!(conflict > 0.0, "{} sees none", shard.labels);
         }
         Ok(())
     })
@@ -287,7 +231,7 @@ async fn an_undivided_leader_is_noticed(client: &Client) -> Result<()> {
 async fn two_shards_do_the_work_of_one_and_fail_apart() -> Result<()> {
     let sandbox = another("shards").await?;
     let client = sandbox.client().await?;
-    deploy(&sandbox, "tests/e2e/recommender/shards").await?;
+    deploy(&sandbox, "tests/e2e/recommender/shards", RECOMMENDER.labels).await?;
     let mut fixtures = Vec::new();
     for name in NAMESPACES.concat() {
         fixtures.push(fixture_in(&client, name).await?);
@@ -296,11 +240,7 @@ async fn two_shards_do_the_work_of_one_and_fail_apart() -> Result<()> {
     let mut following = follow(&sandbox, &client).await?;
     let all =
         |now: &Subscription| now.stale_since().is_none() && terms(now).len() == fixtures.len();
-    drop(
-        timeout(PATIENCE, following.wait_for(all))
-            .await
-            .context("both shards are received")??,
-    );
+    received(&mut following, all).await?;
     for shard in [0, 1] {
         kill_the_leader(&client, shard, &mut following).await?;
     }

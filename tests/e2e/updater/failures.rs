@@ -1,34 +1,33 @@
-//! The updater without its dependencies (webhook, leader, answers), and with the kill switch.
+//! The updater without the webhook, the leader or the API server, and with the stop switch.
 
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, ensure};
-use e2e::deployed::{metric, process, scrape};
+use e2e::deployed::{metric, process, scrape, system};
 use e2e::measuring::checks_latency;
-use e2e::{Watching, eventually};
+use e2e::{Signal, Watching, create, dry_run, eventually, signal};
 use k8s_openapi::api::admissionregistration::v1::ValidatingWebhookConfiguration;
-use k8s_openapi::api::core::v1::ConfigMap;
-use kube::api::{DeleteParams, EvictParams, ListParams, PostParams};
+use k8s_openapi::api::core::v1::{ConfigMap, Pod};
+use kube::api::{DeleteParams, EvictParams};
 use kube::{Api, ResourceExt as _};
 use sandbox::Component;
 use serde_json::json;
 
-use super::fixture::{Fixture, LARGE, PATIENCE, SMALL};
+use super::fixture::{Fixture, LARGE, SMALL};
 
 const REPLICAS: usize = 12;
 /// Pods that are replaced before something happens.
 const SOME: usize = 3;
 /// Of the workload that waits.
 const WAITING: usize = 3;
+const FAILED: &str = "vpa_updater_failed_eviction_attempts_total";
 /// Name of the kill switch's `ConfigMap`.
 const SWITCH: &str = "plimsoll-stop";
 
 /// One pod at a time, so that there is time for something to happen.
 async fn slow_workload(fixture: &Fixture) -> Result<()> {
     unmoved_workload(fixture).await?;
-    fixture
-        .autoscale("web", &json!({"updateMode": "Recreate"}))
-        .await
+    fixture.autoscale("web", "Recreate").await
 }
 
 /// The same, not autoscaled yet.
@@ -42,40 +41,23 @@ async fn unmoved_workload(fixture: &Fixture) -> Result<()> {
 async fn waiting_workload(fixture: &Fixture) -> Result<()> {
     fixture.workload("rest", WAITING, &json!({})).await?;
     fixture.protect("rest", WAITING).await?;
-    fixture
-        .autoscale("rest", &json!({"updateMode": "Recreate"}))
-        .await
+    fixture.autoscale("rest", "Recreate").await
 }
 
 /// Lets the workload that waits move, and waits until it has.
 async fn the_rest_moves(fixture: &Fixture, watching: &Watching) -> Result<()> {
+    let small = fixture.count("rest", SMALL).await?;
     ensure!(
-        fixture
-            .sizes("rest")
-            .await?
-            .iter()
-            .all(|(_, cpu)| cpu == SMALL),
+        small == fixture.uids("rest").await?.len(),
         "its budget holds it"
     );
     fixture.change_budget("rest", WAITING - 1).await?;
-    let uids = fixture.all_large("rest", WAITING).await?;
-    let fewest = watching.fewest("rest", &uids).await?;
-    ensure!(fewest >= WAITING - 1, "{fewest} were left");
-    Ok(())
-}
-
-async fn large(fixture: &Fixture) -> Result<usize> {
-    Ok(fixture
-        .sizes("web")
-        .await?
-        .iter()
-        .filter(|(_, cpu)| cpu == LARGE)
-        .count())
+    fixture.moved(watching, "rest", WAITING, WAITING - 1).await
 }
 
 async fn some_are_replaced(fixture: &Fixture) -> Result<()> {
-    eventually("some pods are replaced", PATIENCE, async || {
-        let large = large(fixture).await?;
+    eventually("some pods are replaced", async || {
+        let large = fixture.count("web", LARGE).await?;
         ensure!(large >= SOME, "{large} are");
         Ok(())
     })
@@ -85,38 +67,24 @@ async fn some_are_replaced(fixture: &Fixture) -> Result<()> {
 /// Waits until nothing is done, and nothing is under way either.
 async fn is_held(fixture: &Fixture, reason: &str) -> Result<()> {
     let expected = format!("vpa_updater_held{{reason=\"{reason}\"}} 1");
-    eventually(
-        &format!("everything is held: {reason}"),
-        PATIENCE,
-        async || {
-            let metrics = scrape(&fixture.leader().await?).await?;
-            ensure!(metrics.contains(&expected), "it is not");
-            ensure!(
-                metrics.contains("\nvpa_updater_acts_in_flight 0\n"),
-                "something is under way"
-            );
-            Ok(())
-        },
-    )
+    eventually(&format!("everything is held: {reason}"), async || {
+        let metrics = scrape(&fixture.leader().await?).await?;
+        ensure!(metrics.contains(&expected), "it is not");
+        ensure!(
+            metrics.contains("\nvpa_updater_acts_in_flight 0\n"),
+            "something is under way"
+        );
+        Ok(())
+    })
     .await
 }
 
 /// Sets the kill switch, and returns the time until no update was under way any more.
 async fn stop(fixture: &Fixture, switches: &Api<ConfigMap>) -> Result<Duration> {
-    let switch = serde_json::from_value(json!({"metadata": {"name": SWITCH}}))?;
-    switches.create(&PostParams::default(), &switch).await?;
+    create(switches, json!({"metadata": {"name": SWITCH}})).await?;
     let thrown = Instant::now();
     is_held(fixture, "stopped").await?;
     Ok(thrown.elapsed())
-}
-
-async fn signal(fixture: &Fixture, signal: &str) -> Result<()> {
-    let process = process(&fixture.client, &fixture.leader().await?).await?;
-    let status = std::process::Command::new("kill")
-        .args([signal, &process.to_string()])
-        .status()?;
-    ensure!(status.success(), "kill {signal} {process}");
-    Ok(())
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -125,17 +93,15 @@ async fn nothing_is_updated_without_the_webhook_or_with_the_kill_switch() -> Res
     is_held(&fixture, "webhook_gone").await?;
     fixture.workload("later", SOME, &json!({})).await?;
     slow_workload(&fixture).await?;
-    let watching = Watching::of(fixture.pods.clone()).await?;
+    let watching = Watching::of(fixture.typed()).await?;
     // A pass of its own after the object and its recommendation are there.
     is_held(&fixture, "webhook_gone").await?;
-    ensure!(
-        large(&fixture).await? == 0,
-        "it moved pods without a webhook"
-    );
+    let large = fixture.count("web", LARGE).await?;
+    ensure!(large == 0, "it moved {large} pods without a webhook");
     let heart = fixture.heart();
     some_are_replaced(&fixture).await?;
 
-    let switches: Api<ConfigMap> = Api::namespaced(fixture.client.clone(), "plimsoll-system");
+    let switches: Api<ConfigMap> = system(&fixture.client).typed();
     let took = stop(&fixture, &switches).await?;
     println!("the metric showed the kill switch after {took:.1?}");
     ensure!(
@@ -143,23 +109,15 @@ async fn nothing_is_updated_without_the_webhook_or_with_the_kill_switch() -> Res
         "the switch took {took:?}"
     );
     // What comes now has to wait for the end of that.
-    fixture
-        .autoscale("later", &json!({"updateMode": "Recreate"}))
-        .await?;
+    fixture.autoscale("later", "Recreate").await?;
     is_held(&fixture, "stopped").await?;
-    ensure!(
-        fixture
-            .sizes("later")
-            .await?
-            .iter()
-            .all(|(_, cpu)| cpu != LARGE),
-        "it moved pods although it was stopped"
-    );
+    let large = fixture.count("later", LARGE).await?;
+    ensure!(large == 0, "it moved {large} pods although it was stopped");
     switches.delete(SWITCH, &DeleteParams::default()).await?;
     fixture.all_large("later", SOME).await?;
-    let uids = fixture.all_large("web", REPLICAS).await?;
-    let fewest = watching.fewest("web", &uids).await?;
-    ensure!(fewest >= REPLICAS - 1, "{fewest} were left");
+    fixture
+        .moved(&watching, "web", REPLICAS, REPLICAS - 1)
+        .await?;
 
     heart.stop().await?;
     is_held(&fixture, "webhook_gone").await
@@ -174,25 +132,22 @@ async fn a_leader_that_is_killed_in_mid_rollout_leaves_no_pod_too_many_away() ->
     fixture.workload("wide", REPLICAS, &json!({})).await?;
     waiting_workload(&fixture).await?;
     slow_workload(&fixture).await?;
-    let watching = Watching::of(fixture.pods.clone()).await?;
+    let watching = Watching::of(fixture.typed()).await?;
     some_are_replaced(&fixture).await?;
     let first = fixture.leader().await?;
-    fixture
-        .autoscale("wide", &json!({"updateMode": "Recreate"}))
-        .await?;
-    let any = |sizes: Vec<(String, String)>| sizes.iter().any(|(_, cpu)| cpu == LARGE);
-    eventually("the second workload is begun with", PATIENCE, async || {
-        ensure!(any(fixture.sizes("wide").await?), "it is not");
+    fixture.autoscale("wide", "Recreate").await?;
+    eventually("the second workload is begun with", async || {
+        ensure!(fixture.count("wide", LARGE).await? > 0, "it is not");
         Ok(())
     })
     .await?;
-    signal(&fixture, "-9").await?;
-    let left = REPLICAS - large(&fixture).await?;
+    signal(process(&fixture.client, &first).await?, Signal::KILL)?;
+    let left = REPLICAS - fixture.count("web", LARGE).await?;
     the_rest_moves(&fixture, &watching).await?;
     for (workload, at_least) in [("web", REPLICAS - 1), ("wide", REPLICAS / 2)] {
-        let uids = fixture.all_large(workload, REPLICAS).await?;
-        let fewest = watching.fewest(workload, &uids).await?;
-        ensure!(fewest >= at_least, "{workload}: {fewest} were left");
+        fixture
+            .moved(&watching, workload, REPLICAS, at_least)
+            .await?;
     }
     let second = fixture.leader().await?;
     println!(
@@ -208,7 +163,7 @@ async fn a_rollout_survives_an_api_server_that_refuses_evictions_and_goes_away()
     let heart = fixture.heart();
     waiting_workload(&fixture).await?;
     unmoved_workload(&fixture).await?;
-    let watching = Watching::of(fixture.pods.clone()).await?;
+    let watching = Watching::of(fixture.typed()).await?;
     // A webhook without a server: the API server answers each eviction with 500.
     let webhook = json!({
         "apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingWebhookConfiguration",
@@ -220,23 +175,17 @@ async fn a_rollout_survives_an_api_server_that_refuses_evictions_and_goes_away()
         }],
     });
     let hooks: Api<ValidatingWebhookConfiguration> = Api::all(fixture.client.clone());
-    let failed_before = fixture
-        .total("vpa_updater_failed_eviction_attempts_total")
-        .await?;
-    hooks
-        .create(&PostParams::default(), &serde_json::from_value(webhook)?)
-        .await?;
-    let any = fixture.pods.list(&ListParams::default().limit(1)).await?;
-    let any = any.items.first().context("there are pods")?.name_any();
+    let failed_before = fixture.total(FAILED).await?;
+    create(&hooks, webhook).await?;
+    let pods: Api<Pod> = fixture.typed();
+    let any = fixture.pods_of("web").await?;
+    let any = any.first().context("there are pods")?.name_any();
     let dry = EvictParams {
-        post_options: PostParams {
-            dry_run: true,
-            ..PostParams::default()
-        },
+        post_options: dry_run(),
         ..EvictParams::default()
     };
-    eventually("the API server knows the webhook", PATIENCE, async || {
-        let answer = fixture.pods.evict(&any, &dry).await;
+    eventually("the API server knows the webhook", async || {
+        let answer = pods.evict(&any, &dry).await;
         ensure!(
             matches!(&answer, Err(kube::Error::Api(status)) if status.code == 500),
             "{answer:?}"
@@ -244,13 +193,9 @@ async fn a_rollout_survives_an_api_server_that_refuses_evictions_and_goes_away()
         Ok(())
     })
     .await?;
-    fixture
-        .autoscale("web", &json!({"updateMode": "Recreate"}))
-        .await?;
-    eventually("evictions fail", PATIENCE, async || {
-        let failed = fixture
-            .total("vpa_updater_failed_eviction_attempts_total")
-            .await?;
+    fixture.autoscale("web", "Recreate").await?;
+    eventually("evictions fail", async || {
+        let failed = fixture.total(FAILED).await?;
         ensure!(
             failed >= failed_before + 2.0,
             "{failed} did, {failed_before} of them before"
@@ -262,13 +207,12 @@ async fn a_rollout_survives_an_api_server_that_refuses_evictions_and_goes_away()
         .delete("no-evictions", &DeleteParams::default())
         .await?;
     some_are_replaced(&fixture).await?;
-    let replaced = large(&fixture).await?;
+    let replaced = fixture.count("web", LARGE).await?;
     let leader = fixture.leader().await?;
-    let sandbox = fixture.sandbox()?;
+    let sandbox = &fixture.sandbox;
     sandbox.pause(Component::KubeApiserver).await?;
     eventually(
         "the leader cannot renew its Lease and stands by",
-        PATIENCE,
         async || {
             ensure!(
                 metric(&leader, "leader_election_master_status").await? == 0.0,

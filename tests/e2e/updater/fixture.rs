@@ -1,25 +1,26 @@
 //! A sandbox with the updater in it, workloads, and a webhook that lives as long as its Lease is
 //! renewed.
 
+use std::ops::Deref;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
-use api::vpa::VerticalPodAutoscaler;
-use e2e::deployed::{Replica, UPDATER, UPDATER_PORT, all_ready, deploy_these, leader_with, total};
-use e2e::{another, eventually, namespace};
+use api::vpa::VerticalPodAutoscaler as Vpa;
+use e2e::deployed::{Replica, UPDATER, all_ready, deploy, leader, system, total};
+use e2e::{
+    Namespace, Turn, Turns, Watching, another, eventually, requests_in_effect, target, workload,
+};
 use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet};
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use k8s_openapi::jiff::Timestamp;
-use kube::api::{ListParams, Patch, PatchParams, PostParams};
-use kube::{Api, Client, ResourceExt as _};
+use kube::api::{Patch, PatchParams, PostParams};
+use kube::{Api, ResourceExt as _};
 use sandbox::Sandbox;
 use serde_json::{Value, json};
-use tokio::sync::{Mutex, MutexGuard, watch};
+use tokio::sync::watch;
 
-pub(crate) const PATIENCE: Duration = Duration::from_mins(3);
-const SYSTEM: &str = "plimsoll-system";
 const DEPLOYMENT: &str = "plimsoll-updater";
 /// Of the updater.
 const REPLICAS: i32 = 2;
@@ -32,14 +33,8 @@ pub(crate) const LARGE: &str = "250m";
 
 /// The sandbox while it is one test's turn, with a namespace of the test's own.
 pub(crate) struct Fixture {
-    own: MutexGuard<'static, Option<Own>>,
-    pub(crate) client: Client,
-    pub(crate) namespace: String,
-    pub(crate) pods: Api<Pod>,
-}
-
-struct Own {
-    sandbox: Sandbox,
+    pub(crate) sandbox: Turn<Sandbox>,
+    pub(crate) own: Namespace,
 }
 
 /// Keeps the webhook alive as long as it is held.
@@ -48,55 +43,41 @@ pub(crate) struct Heart {
     beating: tokio::task::JoinHandle<Result<()>>,
 }
 
+impl Deref for Fixture {
+    type Target = Namespace;
+
+    fn deref(&self) -> &Namespace {
+        &self.own
+    }
+}
+
 impl Fixture {
     pub(crate) async fn take(prefix: &str) -> Result<Self> {
-        static OWN: Mutex<Option<Own>> = Mutex::const_new(None);
-        let mut own = OWN.lock().await;
-        if own.is_none() {
+        static SANDBOX: Turns<Sandbox> = Turns::new();
+        let make = async || {
             let sandbox = another("updater").await?;
             e2e::apply(&sandbox, "deploy/base/namespace.yaml").await?;
-            deploy_these(&sandbox, "tests/e2e/updater", UPDATER).await?;
-            *own = Some(Own { sandbox });
-        }
-        let client = own.as_ref().context("just made")?.sandbox.client().await?;
-        all_ready(&client, UPDATER).await?;
-        let namespace = namespace(&client, prefix).await?;
-        let pods = Api::namespaced(client.clone(), &namespace);
-        Ok(Self {
-            own,
-            client,
-            namespace,
-            pods,
-        })
-    }
-
-    pub(crate) fn sandbox(&self) -> Result<&Sandbox> {
-        Ok(&self
-            .own
-            .as_ref()
-            .context("it was made with the first turn")?
-            .sandbox)
+            deploy(&sandbox, "tests/e2e/updater", UPDATER.labels).await?;
+            Ok(sandbox)
+        };
+        let sandbox = SANDBOX.take(make).await?;
+        let client = sandbox.client().await?;
+        all_ready(&client, UPDATER.labels).await?;
+        let own = Namespace::new(client, prefix).await?;
+        Ok(Self { sandbox, own })
     }
 
     pub(crate) async fn leader(&self) -> Result<Replica> {
-        leader_with(&self.client, UPDATER, UPDATER_PORT).await
+        leader(&self.client, UPDATER).await
     }
 
     /// Restarts the updater with another `--settling-time`.
     pub(crate) async fn settle_for(&self, time: &str) -> Result<()> {
-        let deployments: Api<Deployment> = Api::namespaced(self.client.clone(), SYSTEM);
+        let deployments: Api<Deployment> = system(&self.client).typed();
         let mut deployment = deployments.get(DEPLOYMENT).await?;
-        let spec = deployment
-            .spec
-            .template
-            .spec
-            .as_mut()
-            .context("it has a template")?;
-        for argument in spec
-            .containers
-            .iter_mut()
-            .flat_map(|container| container.args.iter_mut().flatten())
-        {
+        let pod = deployment.spec.template.spec.as_mut();
+        let containers = pod.context("it has a template")?.containers.iter_mut();
+        for argument in containers.flat_map(|container| container.args.iter_mut().flatten()) {
             if argument.starts_with("--settling-time=") {
                 *argument = format!("--settling-time={time}");
             }
@@ -105,12 +86,9 @@ impl Fixture {
         let changed = deployments
             .replace(DEPLOYMENT, &PostParams::default(), &deployment)
             .await?;
-        eventually("all replicas have the flag", PATIENCE, async || {
-            let status = deployments
-                .get_status(DEPLOYMENT)
-                .await?
-                .status
-                .unwrap_or_default();
+        eventually("all replicas have the flag", async || {
+            let status = deployments.get_status(DEPLOYMENT).await?.status;
+            let status = status.unwrap_or_default();
             let is_observed = status.observed_generation >= changed.metadata.generation;
             let all = [
                 status.replicas,
@@ -125,7 +103,7 @@ impl Fixture {
 
     /// Sum of a counter over all replicas.
     pub(crate) async fn total(&self, metric: &str) -> Result<f64> {
-        total(&self.client, UPDATER, UPDATER_PORT, metric).await
+        total(&self.client, UPDATER, metric).await
     }
 
     /// A `ReplicaSet` whose pods run with the small size; the next ones get the large one. `extra`
@@ -136,40 +114,30 @@ impl Fixture {
         replicas: usize,
         annotations: &Value,
     ) -> Result<()> {
-        let template = |cpu: &str| {
-            json!({
-                "metadata": {"labels": {"app": name}, "annotations": annotations},
-                "spec": {"containers": [{
-                    "name": "app", "image": "registry.example.com/app", "resources": {"requests": {"cpu": cpu}},
-                }]},
-            })
+        let set = |cpu: &str| {
+            let requests = json!({"requests": {"cpu": cpu}});
+            workload(name, replicas, &requests, annotations)
         };
-        let object = json!({
-            "metadata": {"name": name},
-            "spec": {"replicas": replicas, "selector": {"matchLabels": {"app": name}}, "template": template(SMALL)},
-        });
-        let sets: Api<ReplicaSet> = Api::namespaced(self.client.clone(), &self.namespace);
-        sets.create(&PostParams::default(), &serde_json::from_value(object)?)
-            .await?;
-        eventually("all pods are ready", PATIENCE, async || {
-            let status = sets.get_status(name).await?.status.unwrap_or_default();
-            ensure!(
-                status.ready_replicas == Some(i32::try_from(replicas)?),
-                "{status:?}"
-            );
-            Ok(())
+        self.create::<ReplicaSet>(set(SMALL)).await?;
+        self.when::<ReplicaSet>(name, "all pods are ready", |it| {
+            it["status"]["readyReplicas"] == replicas
         })
         .await?;
-        let change = json!({"spec": {"template": template(LARGE)}});
-        sets.patch(name, &PatchParams::default(), &Patch::Strategic(change))
-            .await?;
+        let template = &set(LARGE)["spec"]["template"];
+        let change = json!({"spec": {"template": template}});
+        self.patch::<ReplicaSet>(name, change).await?;
         Ok(())
     }
 
     /// A VPA object with a recommendation of the large size, far from the small one.
-    pub(crate) async fn autoscale(&self, name: &str, update_policy: &Value) -> Result<()> {
-        self.autoscale_within(name, update_policy, ["200m", "300m"])
-            .await
+    pub(crate) async fn autoscale(&self, name: &str, mode: &str) -> Result<()> {
+        let policy = json!({"updateMode": mode});
+        self.autoscale_with(name, &policy).await
+    }
+
+    /// The same with this update policy.
+    pub(crate) async fn autoscale_with(&self, name: &str, policy: &Value) -> Result<()> {
+        self.autoscale_within(name, policy, ["200m", "300m"]).await
     }
 
     /// The same with these bounds.
@@ -179,95 +147,106 @@ impl Fixture {
         update_policy: &Value,
         [lower, upper]: [&str; 2],
     ) -> Result<()> {
-        let objects: Api<VerticalPodAutoscaler> =
-            Api::namespaced(self.client.clone(), &self.namespace);
-        let object = json!({
-            "apiVersion": "autoscaling.k8s.io/v1", "kind": "VerticalPodAutoscaler", "metadata": {"name": name},
-            "spec": {
-                "targetRef": {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": name},
-                "updatePolicy": update_policy,
-            },
-        });
-        objects
-            .create(&PostParams::default(), &serde_json::from_value(object)?)
-            .await?;
+        let spec = json!({"targetRef": target("ReplicaSet", name), "updatePolicy": update_policy});
+        let object = json!({"metadata": {"name": name}, "spec": spec});
+        self.create::<Vpa>(object).await?;
         let container = json!({
             "containerName": "app", "target": {"cpu": LARGE}, "lowerBound": {"cpu": lower}, "upperBound": {"cpu": upper},
             "uncappedTarget": {"cpu": LARGE},
         });
-        let status = json!({"status": {"recommendation": {"containerRecommendations": [container]}, "conditions": []}});
-        objects
-            .patch_status(name, &PatchParams::default(), &Patch::Merge(status))
-            .await?;
+        let recommendation = json!({"containerRecommendations": [container]});
+        let status = json!({"recommendation": recommendation, "conditions": []});
+        self.patch_status::<Vpa>(name, &status).await?;
         Ok(())
     }
 
     /// A budget for a workload.
     pub(crate) async fn protect(&self, name: &str, min_available: usize) -> Result<()> {
-        let budgets: Api<PodDisruptionBudget> =
-            Api::namespaced(self.client.clone(), &self.namespace);
-        let spec =
-            json!({"minAvailable": min_available, "selector": {"matchLabels": {"app": name}}});
+        let selector = json!({"matchLabels": {"app": name}});
+        let spec = json!({"minAvailable": min_available, "selector": selector});
         let object = json!({"metadata": {"name": name}, "spec": spec});
-        budgets
-            .create(&PostParams::default(), &serde_json::from_value(object)?)
-            .await?;
-        eventually("the budget is counted", PATIENCE, async || {
-            let status = budgets.get(name).await?.status.unwrap_or_default();
-            ensure!(status.expected_pods.unwrap_or(0) > 0, "{status:?}");
-            Ok(())
+        self.create::<PodDisruptionBudget>(object).await?;
+        self.when::<PodDisruptionBudget>(name, "the budget is counted", |it| {
+            it["status"]["expectedPods"].as_i64() > Some(0)
         })
         .await
+        .map(drop)
     }
 
     /// Another minimum for a budget.
     pub(crate) async fn change_budget(&self, name: &str, min_available: usize) -> Result<()> {
-        let budgets: Api<PodDisruptionBudget> =
-            Api::namespaced(self.client.clone(), &self.namespace);
         let change = json!({"spec": {"minAvailable": min_available}});
-        budgets
-            .patch(name, &PatchParams::default(), &Patch::Merge(change))
-            .await?;
+        self.patch::<PodDisruptionBudget>(name, change).await?;
         Ok(())
     }
 
     /// The pods of a workload that are not on their way out, with what they ask for in effect.
     pub(crate) async fn sizes(&self, workload: &str) -> Result<Vec<(String, String)>> {
-        let list = self
-            .pods
-            .list(&ListParams::default().labels(&format!("app={workload}")))
-            .await?;
-        let live = list
-            .items
-            .into_iter()
-            .filter(|pod| pod.metadata.deletion_timestamp.is_none());
+        let pods = self.pods_of(workload).await?.into_iter();
+        let live = pods.filter(|pod| pod.metadata.deletion_timestamp.is_none());
         Ok(live
             .map(|pod| (pod.uid().unwrap_or_default(), cpu(&pod).unwrap_or_default()))
             .collect())
     }
 
+    /// The identifiers of these pods, in order.
+    pub(crate) async fn uids(&self, workload: &str) -> Result<Vec<String>> {
+        let sizes = self.sizes(workload).await?.into_iter();
+        let mut uids: Vec<String> = sizes.map(|(uid, _)| uid).collect();
+        uids.sort();
+        Ok(uids)
+    }
+
+    /// Number of these pods that request this CPU.
+    pub(crate) async fn count(&self, workload: &str, cpu: &str) -> Result<usize> {
+        let sizes = self.sizes(workload).await?.into_iter();
+        Ok(sizes.filter(|(_, found)| found == cpu).count())
+    }
+
     /// Waits until all pods of a workload request the large size; returns their identifiers.
     pub(crate) async fn all_large(&self, workload: &str, replicas: usize) -> Result<Vec<String>> {
-        eventually(
-            &format!("all pods of {workload} have the new size"),
-            PATIENCE,
-            async || {
-                let sizes = self.sizes(workload).await?;
-                let large = sizes.iter().filter(|(_, cpu)| cpu == LARGE).count();
-                ensure!(
-                    large == replicas && sizes.len() == replicas,
-                    "{large} of {}: {sizes:?}",
-                    sizes.len()
-                );
-                Ok(sizes.into_iter().map(|(uid, _)| uid).collect())
-            },
-        )
+        eventually(&format!("{workload} has the new size"), async || {
+            let sizes = self.sizes(workload).await?;
+            let are_large = sizes.iter().all(|(_, cpu)| cpu == LARGE);
+            ensure!(are_large && sizes.len() == replicas, "{sizes:?}");
+            Ok(sizes.into_iter().map(|(uid, _)| uid).collect())
+        })
+        .await
+    }
+
+    /// The same; checks that this many of them were available at any time.
+    pub(crate) async fn moved(
+        &self,
+        watching: &Watching,
+        workload: &str,
+        replicas: usize,
+        at_least: usize,
+    ) -> Result<()> {
+        let uids = self.all_large(workload, replicas).await?;
+        let fewest = watching.fewest(workload, &uids).await?;
+        ensure!(fewest >= at_least, "{workload}: {fewest} were left");
+        Ok(())
+    }
+
+    /// Waits for lines of `kubectl get events` in these columns that each have all of these words.
+    pub(crate) async fn reported(&self, columns: &str, expected: &[&[&str]]) -> Result<()> {
+        let namespace = &self.namespace;
+        let get = format!("-n {namespace} get events --no-headers -o custom-columns={columns}");
+        eventually("events tell of it", async || {
+            let printed = e2e::kubectl_in(&self.sandbox, &get).await?;
+            for words in expected {
+                let has_all = |line: &str| words.iter().all(|word| line.contains(word));
+                let is_there = printed.lines().any(has_all);
+                ensure!(is_there, "{words:?} is not in\n{printed}");
+            }
+            Ok(())
+        })
         .await
     }
 
     /// The webhook lives from now on.
     pub(crate) fn heart(&self) -> Heart {
-        let leases: Api<Lease> = Api::namespaced(self.client.clone(), SYSTEM);
+        let leases: Api<Lease> = system(&self.client).typed();
         let (beats, mut stop) = watch::channel(true);
         let beating = tokio::spawn(async move {
             while *stop.borrow_and_update() {
@@ -277,14 +256,8 @@ impl Fixture {
                     "spec": {"holderIdentity": "test", "renewTime": now.replace('Z', "000Z").get(..26).map(|text| format!("{text}Z"))},
                 });
                 // While the API server is away there is no beat.
-                leases
-                    .patch(
-                        HEARTBEAT,
-                        &PatchParams::apply("test").force(),
-                        &Patch::Apply(lease),
-                    )
-                    .await
-                    .ok();
+                let (params, patch) = (PatchParams::apply("test").force(), Patch::Apply(lease));
+                leases.patch(HEARTBEAT, &params, &patch).await.ok();
                 tokio::time::timeout(BEAT, stop.changed()).await.ok();
             }
             Ok(())
@@ -302,16 +275,6 @@ impl Heart {
 }
 
 /// Effective requests of the pod's first container.
-pub(crate) fn cpu(pod: &Pod) -> Option<String> {
-    let status = pod.status.as_ref()?.container_statuses.as_ref()?.first()?;
-    Some(
-        status
-            .resources
-            .as_ref()?
-            .requests
-            .as_ref()?
-            .get("cpu")?
-            .0
-            .clone(),
-    )
+fn cpu(pod: &Pod) -> Option<String> {
+    Some(requests_in_effect(pod)?.get("cpu")?.0.clone())
 }

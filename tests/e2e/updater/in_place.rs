@@ -1,14 +1,14 @@
-//! Pods that are resized where they run, and what becomes of those whose node is too small.
+//! In-place resizes, and pods whose node is too small.
 
 use std::collections::BTreeMap;
 
-use anyhow::{Context as _, Result, ensure};
-use e2e::{Watching, eventually, kubectl_in};
+use anyhow::{Result, ensure};
+use e2e::{Watching, eventually};
+use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt as _;
-use kube::api::ListParams;
 use serde_json::json;
 
-use super::fixture::{Fixture, LARGE, PATIENCE, SMALL};
+use super::fixture::{Fixture, LARGE, SMALL};
 
 const REPLICAS: usize = 3;
 
@@ -26,18 +26,16 @@ async fn pods_are_resized_in_place_and_replaced_only_where_the_mode_allows_it() 
     let mut before = BTreeMap::new();
     for (workload, _, annotations) in &workloads {
         fixture.workload(workload, REPLICAS, annotations).await?;
-        before.insert(*workload, uids(&fixture, workload).await?);
+        before.insert(*workload, fixture.uids(workload).await?);
     }
-    let watching = Watching::of(fixture.pods.clone()).await?;
+    let watching = Watching::of(fixture.typed()).await?;
     for (workload, mode, _) in &workloads {
-        fixture
-            .autoscale(workload, &json!({"updateMode": mode}))
-            .await?;
+        fixture.autoscale(workload, mode).await?;
     }
     for workload in ["either", "only"] {
         let live = fixture.all_large(workload, REPLICAS).await?;
         ensure!(
-            uids(&fixture, workload).await? == before[workload],
+            fixture.uids(workload).await? == before[workload],
             "{workload}: they are the same pods"
         );
         let fewest = watching.fewest(workload, &live).await?;
@@ -45,112 +43,47 @@ async fn pods_are_resized_in_place_and_replaced_only_where_the_mode_allows_it() 
             fewest == REPLICAS,
             "{workload}: only {fewest} of them served at a time"
         );
-        for pod in fixture
-            .pods
-            .list(&ListParams::default().labels(&format!("app={workload}")))
-            .await?
-        {
-            ensure!(
-                pod.annotations()
-                    .get("vpaInPlaceUpdated")
-                    .is_some_and(|value| value == "true"),
-                "{}",
-                pod.name_any()
-            );
+        for pod in fixture.pods_of(workload).await? {
+            let updated = pod.annotations().get("vpaInPlaceUpdated");
+            let is_updated = updated.is_some_and(|value| value == "true");
+            ensure!(is_updated, "{}", pod.name_any());
         }
     }
-    let renewed = eventually(
-        "the pods on small nodes are replaced",
-        PATIENCE,
-        async || {
-            let now = uids(&fixture, "small-node").await?;
-            ensure!(
-                now.iter().all(|uid| !before["small-node"].contains(uid)),
-                "some are the old ones"
-            );
-            ensure!(now.len() == REPLICAS, "{} are there", now.len());
-            Ok(now)
-        },
-    )
+    let renewed = eventually("the pods on small nodes are replaced", async || {
+        let now = fixture.uids("small-node").await?;
+        ensure!(
+            now.iter().all(|uid| !before["small-node"].contains(uid)),
+            "some are the old ones"
+        );
+        ensure!(now.len() == REPLICAS, "{} are there", now.len());
+        Ok(now)
+    })
     .await?;
     let fewest = watching.fewest("small-node", &renewed).await?;
     ensure!(fewest >= REPLICAS - 1, "{fewest} were left");
-    eventually("the others were asked to grow", PATIENCE, async || {
-        let list = fixture
-            .pods
-            .list(&ListParams::default().labels("app=stays"))
-            .await?;
-        let wanted = list.iter().filter_map(|pod| {
-            pod.spec
-                .as_ref()?
-                .containers
-                .first()?
-                .resources
-                .as_ref()?
-                .requests
-                .as_ref()
-        });
-        let large = wanted
-            .filter(|requests| requests.get("cpu").is_some_and(|cpu| cpu.0 == LARGE))
-            .count();
-        ensure!(large > 0, "none of {} was", list.items.len());
+    eventually("the others were asked to grow", async || {
+        let pods = fixture.list::<Pod>().await?.into_iter();
+        let own = pods.filter(|pod| pod["metadata"]["labels"]["app"] == "stays");
+        let requests =
+            own.map(|mut pod| pod["spec"]["containers"][0]["resources"]["requests"]["cpu"].take());
+        let large = requests.filter(|cpu| cpu == LARGE).count();
+        ensure!(large > 0, "none was");
         Ok(())
     })
     .await?;
     ensure!(
-        uids(&fixture, "stays").await? == before["stays"],
+        fixture.uids("stays").await? == before["stays"],
         "they are the same pods"
     );
-    ensure!(
-        fixture
-            .sizes("stays")
-            .await?
-            .iter()
-            .all(|(_, cpu)| cpu == SMALL),
-        "they have the size that they had"
-    );
-    reported(&fixture).await?;
-    heart.stop().await
-}
-
-async fn uids(fixture: &Fixture, workload: &str) -> Result<Vec<String>> {
-    let mut uids: Vec<String> = fixture
-        .sizes(workload)
-        .await?
-        .into_iter()
-        .map(|(uid, _)| uid)
-        .collect();
-    uids.sort();
-    Ok(uids)
-}
-
-/// Upstream's event.
-async fn reported(fixture: &Fixture) -> Result<()> {
-    eventually("events tell of it", PATIENCE, async || {
-        let columns = "custom-columns=REASON:.reason,SOURCE:.reportingComponent,MESSAGE:.message";
-        let printed = kubectl_in(
-            fixture.sandbox()?,
-            &[
-                "-n",
-                &fixture.namespace,
-                "get",
-                "events",
-                "-o",
-                columns,
-                "--no-headers",
-            ],
+    let small = fixture.count("stays", SMALL).await?;
+    ensure!(small == REPLICAS, "they have the size that they had");
+    // Upstream's event.
+    let message = "Pod was resized in place by VPA Updater.";
+    fixture
+        .reported(
+            "REASON:.reason,SOURCE:.reportingComponent,MESSAGE:.message",
+            &[&["InPlaceResizedByVPA", "vpa-updater", message]],
         )
         .await?;
-        let line = printed
-            .lines()
-            .find(|line| line.contains("InPlaceResizedByVPA"))
-            .context(printed.clone())?;
-        ensure!(
-            line.contains("vpa-updater")
-                && line.contains("Pod was resized in place by VPA Updater."),
-            "{line}"
-        );
-        Ok(())
-    })
-    .await
+    heart.stop().await
 }

@@ -1,11 +1,13 @@
 //! Pods in each update mode.
 
+use std::collections::BTreeMap;
+
 use anyhow::{Result, ensure};
 use e2e::deployed::scrape;
-use e2e::{Watching, eventually, kubectl_in};
+use e2e::{Watching, eventually};
 use serde_json::json;
 
-use super::fixture::{Fixture, PATIENCE};
+use super::fixture::Fixture;
 
 const REPLICAS: usize = 3;
 /// Half of three may be away, rounded down.
@@ -16,32 +18,18 @@ async fn modes_that_recreate_do_so_within_the_budgets_and_others_leave_pods_alon
     let fixture = Fixture::take("modes").await?;
     let heart = fixture.heart();
     let none = json!({});
-    let workloads = [
-        "off",
-        "initial",
-        "recreate",
-        "auto",
-        "absent",
-        "protected",
-        "half",
-        "few",
-    ];
-    for workload in workloads {
+    let workloads = "off initial recreate auto absent protected half few";
+    let workloads: Vec<&str> = workloads.split(' ').collect();
+    for workload in &workloads {
         fixture.workload(workload, REPLICAS, &none).await?;
     }
     fixture.protect("protected", REPLICAS).await?;
     fixture.protect("half", REPLICAS - 1).await?;
-    let mut before = std::collections::BTreeMap::new();
-    for workload in workloads {
-        let uids: Vec<String> = fixture
-            .sizes(workload)
-            .await?
-            .into_iter()
-            .map(|(uid, _)| uid)
-            .collect();
-        before.insert(workload, uids);
+    let mut before = BTreeMap::new();
+    for workload in &workloads {
+        before.insert(*workload, fixture.uids(workload).await?);
     }
-    let watching = Watching::of(fixture.pods.clone()).await?;
+    let watching = Watching::of(fixture.typed()).await?;
     for (workload, mode) in [
         ("off", "Off"),
         ("initial", "Initial"),
@@ -50,17 +38,12 @@ async fn modes_that_recreate_do_so_within_the_budgets_and_others_leave_pods_alon
         ("protected", "Recreate"),
         ("half", "Recreate"),
     ] {
-        fixture
-            .autoscale(workload, &json!({"updateMode": mode}))
-            .await?;
+        fixture.autoscale(workload, mode).await?;
     }
-    fixture
-        .autoscale(
-            "few",
-            &json!({"updateMode": "Recreate", "minReplicas": REPLICAS + 1}),
-        )
-        .await?;
-    fixture.autoscale("absent", &json!({})).await?;
+    let few = json!({"updateMode": "Recreate", "minReplicas": REPLICAS + 1});
+    for (workload, policy) in [("few", few), ("absent", json!({}))] {
+        fixture.autoscale_with(workload, &policy).await?;
+    }
 
     for workload in ["recreate", "auto", "absent", "half"] {
         let uids = fixture.all_large(workload, REPLICAS).await?;
@@ -72,52 +55,32 @@ async fn modes_that_recreate_do_so_within_the_budgets_and_others_leave_pods_alon
         ensure!(fewest >= AT_LEAST, "{workload}: {fewest} were left");
     }
     for workload in ["off", "initial", "protected", "few"] {
-        let mut uids: Vec<String> = fixture
-            .sizes(workload)
-            .await?
-            .into_iter()
-            .map(|(uid, _)| uid)
-            .collect();
-        uids.sort();
-        before.get_mut(workload).expect("it was looked at").sort();
-        ensure!(
-            uids == before[workload],
-            "{workload}: its pods are as they were"
-        );
+        let is_same = fixture.uids(workload).await? == before[workload];
+        ensure!(is_same, "{workload}: its pods are as they were");
     }
     let reasons = "vpa_updater_skipped_pods{reason=\"disruption_budget\"} 3";
-    eventually(
-        "the budget is said to hold the pods",
-        PATIENCE,
-        async || {
-            let metrics = scrape(&fixture.leader().await?).await?;
-            ensure!(metrics.contains(reasons), "{metrics}");
-            Ok(())
-        },
-    )
-    .await?;
-    reported(&fixture).await?;
-    heart.stop().await
-}
-
-/// Upstream's events.
-async fn reported(fixture: &Fixture) -> Result<()> {
-    eventually("events tell of it", PATIENCE, async || {
-        let columns =
-            "custom-columns=REASON:.reason,KIND:.involvedObject.kind,SOURCE:.reportingComponent,MESSAGE:.message";
-        let printed =
-            kubectl_in(fixture.sandbox()?, &["-n", &fixture.namespace, "get", "events", "-o", columns, "--no-headers"])
-                .await?;
-        let has = |words: &[&str]| {
-            printed.lines().any(|line| words.iter().all(|word| line.contains(word)) && line.contains("vpa-updater"))
-        };
-        for words in [
-            &["EvictedByVPA", "Pod", "Pod was evicted by VPA Updater to apply resource recommendation."][..],
-            &["EvictedPod", "VerticalPodAutoscaler", "VPA Updater evicted Pod recreate-"],
-        ] {
-            ensure!(has(words), "{words:?} is not in\n{printed}");
-        }
+    eventually("the budget is said to hold the pods", async || {
+        let metrics = scrape(&fixture.leader().await?).await?;
+        ensure!(metrics.contains(reasons), "{metrics}");
         Ok(())
     })
-    .await
+    .await?;
+    // Upstream's events.
+    let evicted = "Pod was evicted by VPA Updater to apply resource recommendation.";
+    let updater = "vpa-updater";
+    fixture
+        .reported(
+            "REASON:.reason,KIND:.involvedObject.kind,SOURCE:.reportingComponent,MESSAGE:.message",
+            &[
+                &["EvictedByVPA", "Pod", updater, evicted],
+                &[
+                    "EvictedPod",
+                    "VerticalPodAutoscaler",
+                    updater,
+                    "VPA Updater evicted Pod recreate-",
+                ],
+            ],
+        )
+        .await?;
+    heart.stop().await
 }

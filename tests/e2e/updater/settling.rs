@@ -5,13 +5,11 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Result, ensure};
 use e2e::deployed::scrape;
-use e2e::{Watching, eventually, namespace};
+use e2e::{Namespace, Watching, eventually};
 use k8s_openapi::api::core::v1::LimitRange;
-use kube::Api;
-use kube::api::PostParams;
 use serde_json::json;
 
-use super::fixture::{Fixture, PATIENCE, SMALL};
+use super::fixture::{Fixture, SMALL};
 
 const REPLICAS: usize = 3;
 const TIME: Duration = Duration::from_secs(10);
@@ -32,32 +30,24 @@ async fn no_pod_is_evicted_before_all_of_a_manifest_is_there() -> Result<()> {
 /// that has none.
 async fn in_pieces(fixture: &mut Fixture) -> Result<()> {
     fixture.workload("guarded", REPLICAS, &json!({})).await?;
-    let guarded = (fixture.namespace.clone(), fixture.pods.clone());
-    let watching = Watching::of(fixture.pods.clone()).await?;
-    let before = sorted(fixture, "guarded").await?;
-    fixture
-        .autoscale("guarded", &json!({"updateMode": "Recreate"}))
-        .await?;
+    let guarded = fixture.own.clone();
+    let watching = Watching::of(fixture.typed()).await?;
+    let before = fixture.uids("guarded").await?;
+    fixture.autoscale("guarded", "Recreate").await?;
     settling(fixture, REPLICAS..usize::MAX).await?;
     let limits = json!({
         "metadata": {"name": "small"}, "spec": {"limits": [{"type": "Container", "max": {"cpu": SMALL}}]},
     });
-    let ranges: Api<LimitRange> = Api::namespaced(fixture.client.clone(), &fixture.namespace);
-    ranges
-        .create(&PostParams::default(), &serde_json::from_value(limits)?)
-        .await?;
+    fixture.create::<LimitRange>(limits).await?;
     fixture.protect("guarded", REPLICAS).await?;
 
-    fixture.namespace = namespace(&fixture.client, "free").await?;
-    fixture.pods = Api::namespaced(fixture.client.clone(), &fixture.namespace);
+    fixture.own = Namespace::new(fixture.client.clone(), "free").await?;
     fixture.workload("free", REPLICAS, &json!({})).await?;
-    let free_before = sorted(fixture, "free").await?;
+    let free_before = fixture.uids("free").await?;
     let made = Instant::now();
-    fixture
-        .autoscale("free", &json!({"updateMode": "Recreate"}))
-        .await?;
-    eventually("the first pod is evicted", PATIENCE, async || {
-        ensure!(sorted(fixture, "free").await? != free_before, "none is");
+    fixture.autoscale("free", "Recreate").await?;
+    eventually("the first pod is evicted", async || {
+        ensure!(fixture.uids("free").await? != free_before, "none is");
         Ok(())
     })
     .await?;
@@ -69,9 +59,9 @@ async fn in_pieces(fixture: &mut Fixture) -> Result<()> {
     fixture.all_large("free", REPLICAS).await?;
 
     settling(fixture, 0..1).await?;
-    (fixture.namespace, fixture.pods) = guarded;
+    fixture.own = guarded;
     ensure!(
-        sorted(fixture, "guarded").await? == before,
+        fixture.uids("guarded").await? == before,
         "its pods are the same"
     );
     let fewest = watching.fewest("guarded", &before).await?;
@@ -81,7 +71,7 @@ async fn in_pieces(fixture: &mut Fixture) -> Result<()> {
 
 /// Waits until pods wait since something was just changed, or none do.
 async fn settling(fixture: &Fixture, expected: Range<usize>) -> Result<()> {
-    eventually(&format!("{expected:?} pods wait"), PATIENCE, async || {
+    eventually(&format!("{expected:?} pods wait"), async || {
         let metrics = scrape(&fixture.leader().await?).await?;
         // Without any there is no such series.
         let found = metrics
@@ -93,15 +83,4 @@ async fn settling(fixture: &Fixture, expected: Range<usize>) -> Result<()> {
         Ok(())
     })
     .await
-}
-
-async fn sorted(fixture: &Fixture, workload: &str) -> Result<Vec<String>> {
-    let mut uids: Vec<String> = fixture
-        .sizes(workload)
-        .await?
-        .into_iter()
-        .map(|(uid, _)| uid)
-        .collect();
-    uids.sort();
-    Ok(uids)
 }

@@ -5,21 +5,19 @@ use std::net::Ipv4Addr;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail, ensure};
-use e2e::deployed::Replica;
-use e2e::{another, apply, deployed, eventually, kubectl_in, while_asked};
+use e2e::deployed::{Replica, SYSTEM, WEBHOOK, deploy, process, replicas, restarts, system};
+use e2e::{Signal, another, apply, eventually, kubectl_in, signal, while_asked};
 use k8s_openapi::api::core::v1::{Pod, Secret};
-use kube::api::{DeleteParams, PostParams};
+use kube::api::DeleteParams;
 use kube::{Api, Client, Config};
 use rustls_pki_types::CertificateDer;
 use rustls_pki_types::pem::PemObject as _;
 use sandbox::Component;
 use serde_json::{Value, json};
 
-use super::fixture::{Fixture, PATIENCE, is_resized};
+use super::fixture::{Fixture, is_resized};
 
-const LABEL: &str = "app.kubernetes.io/name=webhook";
 const SECRET: &str = "vpa-tls-certs";
-const METRICS_PORT: u16 = 8944;
 /// Pods that are made at the same time while a replica is killed.
 const AT_ONCE: usize = 8;
 
@@ -28,7 +26,7 @@ async fn pods_are_born_resized_whatever_becomes_of_one_replica_and_of_the_api_se
 {
     let sandbox = another("webhook").await?;
     apply(&sandbox, "deploy/base/namespace.yaml").await?;
-    deployed::deploy_these(&sandbox, "tests/e2e/webhook", LABEL).await?;
+    deploy(&sandbox, "tests/e2e/webhook", WEBHOOK.labels).await?;
     let client = sandbox.client().await?;
     let fixture = Fixture::new(client.clone(), "shop").await?;
     fixture.workload().await?;
@@ -36,22 +34,15 @@ async fn pods_are_born_resized_whatever_becomes_of_one_replica_and_of_the_api_se
 
     fixture.bears_resized(3).await?;
     fixture.errors_are_refused().await?;
-    let heartbeat = [
-        "-n",
-        "plimsoll-system",
-        "get",
-        "lease",
-        "vpa-admission-controller",
-        "-ojson",
-    ];
-    let lease = eventually("there is a heartbeat", PATIENCE, async || {
+    let heartbeat = format!("-n {SYSTEM} get lease vpa-admission-controller -ojson");
+    let lease = eventually("there is a heartbeat", async || {
         kubectl_in(&sandbox, &heartbeat).await
     })
     .await?;
     let lease: Value = serde_json::from_str(&lease)?;
     assert_eq!(lease["spec"]["leaseDurationSeconds"], 10);
 
-    let replicas = deployed::replicas_of(&client, LABEL, METRICS_PORT).await?;
+    let replicas = replicas(&client, WEBHOOK).await?;
     ensure!(replicas.len() == 2, "{replicas:?}");
     lost_at_best(&fixture, AT_ONCE, async || {
         kill_and_await_restart(&client, &replicas[0]).await
@@ -62,17 +53,13 @@ async fn pods_are_born_resized_whatever_becomes_of_one_replica_and_of_the_api_se
     })
     .await?;
 
-    let survivor = direct(&client, replicas[1].address()).await?;
+    let survivor = direct(&client, replicas[1].address).await?;
     let review = review(&fixture.pod_of_workload().await?);
     sandbox.stop(Component::KubeApiserver).await?;
-    let answered = eventually(
-        "a replica goes on from what it knew",
-        PATIENCE,
-        async || {
-            ensure!(patches(&survivor, &review).await? > 0, "it patches nothing");
-            Ok(())
-        },
-    )
+    let answered = eventually("a replica goes on from what it knew", async || {
+        ensure!(patches(&survivor, &review).await? > 0, "it patches nothing");
+        Ok(())
+    })
     .await;
     sandbox.start(Component::KubeApiserver).await?;
     answered?;
@@ -97,10 +84,10 @@ async fn lost_at_best(
 }
 
 async fn delete_and_await_certificates(client: &Client) -> Result<()> {
-    let secrets: Api<Secret> = Api::namespaced(client.clone(), "plimsoll-system");
+    let secrets: Api<Secret> = system(client).typed();
     let before = secrets.get(SECRET).await?;
     secrets.delete(SECRET, &DeleteParams::default()).await?;
-    eventually("the certificates are put back", PATIENCE, async || {
+    eventually("the certificates are put back", async || {
         ensure!(
             secrets.get(SECRET).await?.data == before.data,
             "others are there"
@@ -111,17 +98,11 @@ async fn delete_and_await_certificates(client: &Client) -> Result<()> {
 }
 
 async fn kill_and_await_restart(client: &Client, replica: &Replica) -> Result<()> {
-    let before = deployed::restarts(client, replica).await?;
-    let killed = deployed::process(client, replica).await?;
-    let status = std::process::Command::new("kill")
-        .args(["-9", &killed.to_string()])
-        .status()?;
-    ensure!(status.success(), "kill -9 {killed}");
-    eventually("its container is started again", PATIENCE, async || {
-        ensure!(
-            deployed::restarts(client, replica).await? > before,
-            "not yet"
-        );
+    let before = restarts(client, replica).await?;
+    signal(process(client, replica).await?, Signal::KILL)?;
+    eventually("its container is started again", async || {
+        let now = restarts(client, replica).await?;
+        ensure!(now > before, "{now} restarts");
         Ok(())
     })
     .await
@@ -133,11 +114,7 @@ async fn lost_while(fixture: &Fixture, happens: impl AsyncFnOnce() -> Result<()>
     let pod = fixture.pod_of_workload().await?;
     let lost = Cell::new(0);
     let make = async || {
-        let dry = PostParams {
-            dry_run: true,
-            ..PostParams::default()
-        };
-        if !is_resized(&fixture.pods.create(&dry, &pod).await?) {
+        if !is_resized(&fixture.try_pod(&pod).await?) {
             lost.set(lost.get() + 1);
         }
         Ok(())
@@ -153,7 +130,7 @@ async fn lost_while(fixture: &Fixture, happens: impl AsyncFnOnce() -> Result<()>
 
 /// A client of one replica, as the API server is one.
 async fn direct(client: &Client, address: Ipv4Addr) -> Result<Client> {
-    let secrets: Api<Secret> = Api::namespaced(client.clone(), "plimsoll-system");
+    let secrets: Api<Secret> = system(client).typed();
     let mut data = secrets.get(SECRET).await?.data.context("no data")?;
     let bundle = data.remove("caCert.pem").context("no authorities")?.0;
     let authorities: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&bundle).collect();

@@ -1,22 +1,22 @@
 //! The webhook registered by URL, with upstream's flags and certificates from files. It watches one
 //! namespace only, so that other tests do not meet it.
 
-use std::fs::File;
 use std::path::PathBuf;
-use std::process::Stdio;
 
 use anyhow::{Context as _, Result, ensure};
-use e2e::{eventually, free_address, kubectl, program, shared};
+use e2e::process::command;
+use e2e::{eventually, free_address, kubectl, shared};
 use k8s_openapi::api::admissionregistration::v1::MutatingWebhookConfiguration;
 use k8s_openapi::api::coordination::v1::Lease;
+use k8s_openapi::api::core::v1::Pod;
 use kube::Api;
 use kube::api::DeleteParams;
 use sandbox::Sandbox;
 use serde_json::{Value, json};
-use tokio::process::{Child, Command};
+use tokio::process::Child;
 
 use super::certificates::Mounted;
-use super::fixture::{Fixture, PATIENCE, RECOMMENDED};
+use super::fixture::{Fixture, RECOMMENDED};
 
 /// A running webhook; killed when dropped.
 struct Webhook {
@@ -29,40 +29,26 @@ impl Webhook {
         let (ip, port) = (mounted.address.ip(), mounted.address.port());
         let log = sandbox.logs_dir().join("webhook-by-url.log");
         let file = |flag: &str, name: &str| format!("--{flag}={}", mounted.path(name).display());
-        let child = Command::new(program("webhook")?)
-            .arg(format!("--kubeconfig={}", sandbox.kubeconfig().display()))
+        let child = command("webhook", &sandbox.kubeconfig(), &log)?
             .arg(format!("--address={}", free_address()?))
             .args([format!("--port={port}"), format!("--webhook-port={port}")])
             .args(["--register-by-url", "--webhook-timeout-seconds=10"])
             .arg(format!("--webhook-address=https://{ip}"))
-            .args([
-                file("tls-cert-file", "serverCert.pem"),
-                file("tls-private-key", "serverKey.pem"),
-            ])
-            .args([
-                file("client-ca-file", "caCert.pem"),
-                "--reload-cert".to_owned(),
-                "--v=4".to_owned(),
-            ])
+            .arg(file("tls-cert-file", "serverCert.pem"))
+            .arg(file("tls-private-key", "serverKey.pem"))
+            .arg(file("client-ca-file", "caCert.pem"))
+            .args(["--reload-cert", "--v=4", "--webhook-labels=team:sizes"])
             .arg(format!("--vpa-object-namespace={namespace}"))
-            .args([
-                "--status-lease-update-interval=1s",
-                "--webhook-labels=team:sizes",
-            ])
+            .arg("--status-lease-update-interval=1s")
             .env("NAMESPACE", namespace)
             .env("PLIMSOLL_LISTEN_IP", ip.to_string())
-            .env_remove("KUBECONFIG")
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .stderr(File::create(&log).context("make the log")?)
-            .kill_on_drop(true)
             .spawn()
             .context("start a webhook")?;
         Ok(Self { _child: child, log })
     }
 
     async fn says(&self, line: &str) -> Result<()> {
-        eventually(&format!("it says {line:?}"), PATIENCE, async || {
+        eventually(&format!("it says {line:?}"), async || {
             let log = std::fs::read_to_string(&self.log)?;
             ensure!(log.lines().any(|said| said.contains(line)), "{log}");
             Ok(())
@@ -92,7 +78,7 @@ async fn a_webhook_registered_by_url_follows_its_files_and_only_ever_changes_wha
             .autoscale("defaulted", &json!({"targetRef": {"name": "other"}}))
             .await?;
         assert_eq!(
-            object.data["spec"]["updatePolicy"],
+            object["spec"]["updatePolicy"],
             json!({"updateMode": "Recreate"})
         );
         a_dry_run_is_answered_and_leaves_nothing(&fixture).await?;
@@ -112,20 +98,13 @@ async fn a_webhook_registered_by_url_follows_its_files_and_only_ever_changes_wha
             Some([("team".to_owned(), "sizes".to_owned())].into())
         );
 
-        let leases: Api<Lease> = Api::namespaced(client.clone(), &fixture.namespace);
-        eventually("the heartbeat was renewed", PATIENCE, async || {
-            let lease = leases
-                .get("vpa-admission-controller")
-                .await?
-                .spec
-                .context("no spec")?;
-            ensure!(
-                lease.lease_duration_seconds == Some(1) && lease.renew_time.is_some(),
-                "{lease:?}"
-            );
-            Ok(())
-        })
-        .await
+        fixture
+            .when::<Lease>("vpa-admission-controller", "it was renewed", |lease| {
+                let spec = &lease["spec"];
+                spec["leaseDurationSeconds"] == 1 && spec["renewTime"].is_string()
+            })
+            .await
+            .map(drop)
     };
     let outcome = outcome.await;
     drop(webhook);
@@ -141,15 +120,10 @@ async fn a_dry_run_is_answered_and_leaves_nothing(fixture: &Fixture) -> Result<(
     let file = shared().await?.logs_dir().join("dry.json");
     std::fs::write(&file, pod.to_string())?;
     let file = file.to_str().context("the path is text")?;
-    let printed = kubectl(&[
-        "-n",
-        &fixture.namespace,
-        "apply",
-        "--dry-run=server",
-        "-ojson",
-        "-f",
-        file,
-    ])
+    let namespace = &fixture.namespace;
+    let printed = kubectl(&format!(
+        "-n {namespace} apply --dry-run=server -ojson -f {file}"
+    ))
     .await?;
     let printed: Value = serde_json::from_str(&printed)?;
     assert_eq!(
@@ -157,7 +131,7 @@ async fn a_dry_run_is_answered_and_leaves_nothing(fixture: &Fixture) -> Result<(
         RECOMMENDED.0
     );
     ensure!(
-        fixture.pods.get_opt("dry").await?.is_none(),
+        fixture.typed::<Pod>().get_opt("dry").await?.is_none(),
         "a dry run made a pod"
     );
     Ok(())

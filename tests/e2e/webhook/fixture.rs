@@ -1,100 +1,64 @@
 //! One namespace with a workload and its VPA object, whose status says what a recommender would.
 
-use std::time::Duration;
+use std::ops::Deref;
 
 use anyhow::{Context as _, Result, bail, ensure};
-use api::vpa::VerticalPodAutoscaler;
-use e2e::{eventually, namespace};
+use api::vpa::VerticalPodAutoscaler as Vpa;
+use e2e::{Namespace, dry_run, eventually, target, workload};
 use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet};
 use k8s_openapi::api::core::v1::Pod;
-use kube::api::{ApiResource, DynamicObject, ListParams, Patch, PatchParams, PostParams};
-use kube::{Api, Client, ResourceExt as _};
+use kube::{Client, ResourceExt as _};
 use serde_json::{Value, json};
 
-/// Everything comes to pass within this time.
-pub(crate) const PATIENCE: Duration = Duration::from_mins(3);
 /// Requests of the workload, and its recommendation.
 const ASKED: (&str, &str) = ("100m", "100Mi");
 pub(crate) const RECOMMENDED: (&str, &str) = ("296m", "380258472");
 
 /// One namespace.
-pub(crate) struct Fixture {
-    pub(crate) client: Client,
-    pub(crate) namespace: String,
-    pub(crate) pods: Api<Pod>,
+pub(crate) struct Fixture(Namespace);
+
+impl Deref for Fixture {
+    type Target = Namespace;
+
+    fn deref(&self) -> &Namespace {
+        &self.0
+    }
 }
 
 impl Fixture {
     pub(crate) async fn new(client: Client, prefix: &str) -> Result<Self> {
-        let namespace = namespace(&client, prefix).await?;
-        let pods = Api::namespaced(client.clone(), &namespace);
-        Ok(Self {
-            client,
-            namespace,
-            pods,
-        })
+        Ok(Self(Namespace::new(client, prefix).await?))
     }
 
     /// A Deployment `web` without pods, and a VPA object of it with a recommendation.
     pub(crate) async fn workload(&self) -> Result<()> {
-        let container = json!({
-            "name": "app",
-            "image": "registry.example.com/app",
-            "resources": {"requests": {"cpu": ASKED.0, "memory": ASKED.1}, "limits": {"cpu": "200m"}},
-        });
-        let deployment = json!({
-            "metadata": {"name": "web"},
-            "spec": {
-                "replicas": 0,
-                "selector": {"matchLabels": {"app": "web"}},
-                "template": {"metadata": {"labels": {"app": "web"}}, "spec": {"containers": [container]}},
-            },
-        });
-        let deployments: Api<Deployment> = Api::namespaced(self.client.clone(), &self.namespace);
-        deployments
-            .create(&PostParams::default(), &serde_json::from_value(deployment)?)
-            .await?;
+        let resources =
+            json!({"requests": {"cpu": ASKED.0, "memory": ASKED.1}, "limits": {"cpu": "200m"}});
+        let deployment = workload("web", 0, &resources, &json!({}));
+        self.create::<Deployment>(deployment).await?;
         self.autoscale("web", &json!({})).await?;
         let target = json!({"cpu": RECOMMENDED.0, "memory": RECOMMENDED.1});
         let recommendation =
             json!({"containerRecommendations": [{"containerName": "app", "target": target}]});
-        let autoscalers: Api<VerticalPodAutoscaler> =
-            Api::namespaced(self.client.clone(), &self.namespace);
-        let status = Patch::Merge(
-            json!({"status": {"observedGeneration": 1, "recommendation": recommendation}}),
-        );
-        autoscalers
-            .patch_status("web", &PatchParams::default(), &status)
-            .await?;
+        let status = json!({"observedGeneration": 1, "recommendation": recommendation});
+        self.patch_status::<Vpa>("web", &status).await?;
         Ok(())
     }
 
     /// A VPA object of the Deployment `web`. `extra` goes into its spec.
-    pub(crate) async fn autoscale(&self, name: &str, extra: &Value) -> kube::Result<DynamicObject> {
-        let kind = ApiResource::erase::<VerticalPodAutoscaler>(&());
-        let mut spec =
-            json!({"targetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web"}});
+    pub(crate) async fn autoscale(&self, name: &str, extra: &Value) -> kube::Result<Value> {
+        let mut spec = json!({"targetRef": target("Deployment", "web")});
         json_patch::merge(&mut spec, extra);
-        let object = json!({"apiVersion": kind.api_version, "kind": kind.kind, "metadata": {"name": name}, "spec": spec});
-        let object = serde_json::from_value(object).map_err(kube::Error::SerdeError)?;
-        let objects: Api<DynamicObject> =
-            Api::namespaced_with(self.client.clone(), &self.namespace, &kind);
-        objects.create(&PostParams::default(), &object).await
+        self.create::<Vpa>(json!({"metadata": {"name": name}, "spec": spec}))
+            .await
     }
 
     /// Scales the Deployment, and returns its pods.
     pub(crate) async fn scale(&self, replicas: usize) -> Result<Vec<Pod>> {
-        let deployments: Api<Deployment> = Api::namespaced(self.client.clone(), &self.namespace);
-        let change = Patch::Merge(json!({"spec": {"replicas": replicas}}));
-        deployments
-            .patch("web", &PatchParams::default(), &change)
-            .await?;
-        eventually("the pods are there", PATIENCE, async || {
-            let pods = self
-                .pods
-                .list(&ListParams::default().labels("app=web"))
-                .await?
-                .items;
+        let change = json!({"spec": {"replicas": replicas}});
+        self.patch::<Deployment>("web", change).await?;
+        eventually("the pods are there", async || {
+            let pods = self.pods_of("web").await?;
             ensure!(pods.len() == replicas, "{} of {replicas}", pods.len());
             Ok(pods)
         })
@@ -118,32 +82,24 @@ impl Fixture {
 
     /// A pod that claims to belong to the Deployment, through its replica set.
     pub(crate) async fn pod_of_workload(&self) -> Result<Pod> {
-        let sets: Api<ReplicaSet> = Api::namespaced(self.client.clone(), &self.namespace);
-        let set = eventually("there is a replica set", PATIENCE, async || {
-            sets.list(&ListParams::default())
-                .await?
-                .items
-                .into_iter()
-                .next()
-                .context("not yet")
+        let set = eventually("there is a replica set", async || {
+            let sets = self.list::<ReplicaSet>().await?;
+            sets.into_iter().next().context("not yet")
         })
         .await?;
-        let template = &set.spec.template;
-        let mut pod = serde_json::to_value(template)?;
+        let (mut pod, owner) = (set["spec"]["template"].clone(), &set["metadata"]);
         pod["metadata"]["generateName"] = "web-".into();
         pod["metadata"]["namespace"] = self.namespace.as_str().into();
         pod["metadata"]["ownerReferences"] = json!([{
-            "apiVersion": "apps/v1", "kind": "ReplicaSet", "name": set.name_any(), "uid": set.uid(), "controller": true,
+            "apiVersion": "apps/v1", "kind": "ReplicaSet", "name": owner["name"], "uid": owner["uid"], "controller": true,
         }]);
-        pod["apiVersion"] = "v1".into();
-        pod["kind"] = "Pod".into();
         Ok(serde_json::from_value(pod)?)
     }
 
     /// Waits until a dry run of that pod comes back resized.
     pub(crate) async fn await_patches(&self) -> Result<()> {
         let pod = self.pod_of_workload().await?;
-        eventually("pods are patched", PATIENCE, async || {
+        eventually("pods are patched", async || {
             let made = self.try_pod(&pod).await?;
             ensure!(is_resized(&made), "{}", resources(&made));
             Ok(())
@@ -153,11 +109,7 @@ impl Fixture {
 
     /// A pod as it would be created, by a dry run.
     pub(crate) async fn try_pod(&self, pod: &Pod) -> kube::Result<Pod> {
-        let dry = PostParams {
-            dry_run: true,
-            ..PostParams::default()
-        };
-        self.pods.create(&dry, pod).await
+        self.typed::<Pod>().create(&dry_run(), pod).await
     }
 
     /// Objects with an error are refused with upstream's text, also those that would be filled in.
@@ -214,16 +166,9 @@ fn are_born_resized(pods: &[Pod]) -> Result<()> {
         ensure!(is_resized(pod), "{}", resources(pod));
         let updates = "Pod resources updated by web: container 0: memory: limit NOT set since originalLimit is nil or 0, \
                        cpu request, memory request, cpu limit";
-        assert_eq!(
-            pod.annotations().get("vpaUpdates").map(String::as_str),
-            Some(updates)
-        );
-        assert_eq!(
-            pod.annotations()
-                .get("vpaObservedContainers")
-                .map(String::as_str),
-            Some("app")
-        );
+        let annotation = |name| pod.annotations().get(name).map(String::as_str);
+        assert_eq!(annotation("vpaUpdates"), Some(updates));
+        assert_eq!(annotation("vpaObservedContainers"), Some("app"));
     }
     Ok(())
 }

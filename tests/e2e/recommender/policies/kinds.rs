@@ -1,46 +1,27 @@
 //! Policies that the API server accepts and refuses.
 
-use anyhow::{Result, ensure};
+use anyhow::{Context as _, Result, ensure};
 use api::sizing_policy::{ClusterSizingPolicy, SizingPolicy};
-use e2e::{namespace, shared};
-use kube::api::{Api, ApiResource, DynamicObject, PostParams};
+use e2e::{Namespace, dry_run, object_of, shared};
 use kube::{Error, Resource};
 use serde_json::{Value, json};
 
 /// Creates a policy in a dry run, for a recommender that does not run.
-async fn create<K: Resource<DynamicType = ()>>(
-    api: &Api<DynamicObject>,
-    name: &str,
-    spec: &Value,
-) -> Result<Value, Error> {
-    let object = json!({
-        "apiVersion": K::api_version(&()), "kind": K::kind(&()), "metadata": {"name": name}, "spec": spec,
-    });
-    let params = PostParams {
-        dry_run: true,
-        ..PostParams::default()
-    };
-    let made = api
-        .create(
-            &params,
-            &serde_json::from_value(object).map_err(Error::SerdeError)?,
-        )
-        .await?;
+async fn create<K>(namespace: &Namespace, name: &str, spec: &Value) -> kube::Result<Value>
+where
+    K: Resource<DynamicType = ()>,
+{
+    let object = object_of::<K>(json!({"metadata": {"name": name}, "spec": spec}));
+    let object = serde_json::from_value(object).map_err(Error::SerdeError)?;
+    let made = namespace.api::<K>().create(&dry_run(), &object).await?;
     serde_json::to_value(made).map_err(Error::SerdeError)
 }
 
-async fn both() -> Result<(Api<DynamicObject>, Api<DynamicObject>)> {
+/// A namespace of the test's own, and the objects of none.
+async fn both() -> Result<(Namespace, Namespace)> {
     let client = shared().await?.client().await?;
-    let namespace = namespace(&client, "kinds").await?;
-    let own = Api::namespaced_with(
-        client.clone(),
-        &namespace,
-        &ApiResource::erase::<SizingPolicy>(&()),
-    );
-    Ok((
-        own,
-        Api::all_with(client, &ApiResource::erase::<ClusterSizingPolicy>(&())),
-    ))
+    let own = Namespace::new(client.clone(), "kinds").await?;
+    Ok((own, Namespace::cluster(client)))
 }
 
 fn expression(operator: &str, values: &[&str]) -> Value {
@@ -99,70 +80,41 @@ async fn what_makes_no_sense_is_refused_and_the_field_is_named() -> Result<()> {
     let (own, cluster) = both().await?;
     let values = "values are required when operator is In or NotIn and forbidden otherwise";
     let names = "settings have names of lower-case letters, digits and hyphens";
-    for (spec, expected) in [
-        (json!({"selector": "tier=web"}), "spec.selector"),
-        (expression("In", &[]), values),
-        (expression("Exists", &["web"]), values),
-        (
-            expression("Like", &["web"]),
-            "spec.selector.matchExpressions[0].operator: Unsupported value: \"Like\"",
-        ),
-        (json!({"kinds": []}), "spec.kinds: Invalid value"),
-        (
-            json!({"kinds": ["Pod"]}),
-            "spec.kinds[0]: Unsupported value: \"Pod\"",
-        ),
-        (
-            json!({"kinds": ["Job", "Job"]}),
-            "spec.kinds[1]: Duplicate value: \"Job\"",
-        ),
-        (
-            json!({"updateMode": "Auto"}),
-            "spec.updateMode: Unsupported value: \"Auto\"",
-        ),
-        (
-            json!({"updateMode": "Sometimes"}),
-            "\"Off\", \"Initial\", \"Recreate\", \"InPlaceOrRecreate\", \"InPlace\"",
-        ),
-        (json!({"minReplicas": 0}), "spec.minReplicas"),
-        (
-            json!({"evictAfterOOMSeconds": 0}),
-            "spec.evictAfterOOMSeconds",
-        ),
-        (
-            json!({"resourcePolicy": {"containerPolicies": [{"containerName": "*", "mode": "On"}]}}),
-            "spec.resourcePolicy.containerPolicies[0].mode: Unsupported value: \"On\"",
-        ),
-        (
-            json!({"resourcePolicy": {"containerPolicies": [{"containerName": "*", "maxAllowed": {"cpu": "much"}}]}}),
-            "spec.resourcePolicy.containerPolicies[0].maxAllowed.cpu",
-        ),
-        (
-            json!({"startupBoost": {"cpu": {"type": "Factor"}}}),
-            "factor is required when type is Factor",
-        ),
-        (json!({"sizing": {}}), "spec.sizing.policy: Required value"),
-        (
-            sizing("best", &json!({})),
-            "spec.sizing.policy: Unsupported value: \"best\"",
-        ),
-        (sizing("crane", &json!({"policy": "vpa"})), names),
-        (sizing("crane", &json!({"CPU": "1"})), names),
-        (sizing("crane", &json!({"a".repeat(57): "1"})), names),
-        (
-            sizing("vpa", &json!({"margin": "1"})),
-            "the policy vpa has no settings",
-        ),
-    ] {
+    let rows = json!([
+        [{"selector": "tier=web"}, "spec.selector"],
+        [expression("In", &[]), values],
+        [expression("Exists", &["web"]), values],
+        [expression("Like", &["web"]), "spec.selector.matchExpressions[0].operator: Unsupported value: \"Like\""],
+        [{"kinds": []}, "spec.kinds: Invalid value"],
+        [{"kinds": ["Pod"]}, "spec.kinds[0]: Unsupported value: \"Pod\""],
+        [{"kinds": ["Job", "Job"]}, "spec.kinds[1]: Duplicate value: \"Job\""],
+        [{"updateMode": "Auto"}, "spec.updateMode: Unsupported value: \"Auto\""],
+        [{"updateMode": "Sometimes"}, "\"Off\", \"Initial\", \"Recreate\", \"InPlaceOrRecreate\", \"InPlace\""],
+        [{"minReplicas": 0}, "spec.minReplicas"],
+        [{"evictAfterOOMSeconds": 0}, "spec.evictAfterOOMSeconds"],
+        [{"resourcePolicy": {"containerPolicies": [{"containerName": "*", "mode": "On"}]}},
+            "spec.resourcePolicy.containerPolicies[0].mode: Unsupported value: \"On\""],
+        [{"resourcePolicy": {"containerPolicies": [{"containerName": "*", "maxAllowed": {"cpu": "much"}}]}},
+            "spec.resourcePolicy.containerPolicies[0].maxAllowed.cpu"],
+        [{"startupBoost": {"cpu": {"type": "Factor"}}}, "factor is required when type is Factor"],
+        [{"sizing": {}}, "spec.sizing.policy: Required value"],
+        [sizing("best", &json!({})), "spec.sizing.policy: Unsupported value: \"best\""],
+        [sizing("crane", &json!({"policy": "vpa"})), names],
+        [sizing("crane", &json!({"CPU": "1"})), names],
+        [sizing("crane", &json!({"a".repeat(57): "1"})), names],
+        [sizing("vpa", &json!({"margin": "1"})), "the policy vpa has no settings"],
+    ]);
+    for row in rows.as_array().context("a table")? {
+        let (spec, expected) = (&row[0], row[1].as_str().context("a message")?);
         refused(
-            create::<SizingPolicy>(&own, "web", &spec).await,
+            create::<SizingPolicy>(&own, "web", spec).await,
             expected,
-            &spec,
+            spec,
         )?;
         refused(
-            create::<ClusterSizingPolicy>(&cluster, "web", &spec).await,
+            create::<ClusterSizingPolicy>(&cluster, "web", spec).await,
             expected,
-            &spec,
+            spec,
         )?;
     }
     let long = create::<SizingPolicy>(&own, &"a".repeat(64), &json!({})).await;

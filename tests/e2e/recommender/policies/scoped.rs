@@ -4,14 +4,16 @@
 use std::path::Path;
 
 use anyhow::{Context as _, Result, ensure};
-use e2e::{eventually, kubectl, namespace, repository, shared};
-use k8s_openapi::api::rbac::v1::{ClusterRole, PolicyRule};
-use serde::Deserialize as _;
+use api::sizing_policy::SizingPolicy;
+use api::vpa::VerticalPodAutoscaler as Vpa;
+use e2e::{apply, eventually, kubectl, namespace, repository, shared};
+use k8s_openapi::api::rbac::v1::PolicyRule;
 use serde_json::{Value, json};
 
-use super::base::PATIENCE;
-use super::fixture::{PolicyRoom, whole};
+use super::ONE;
+use super::fixture::PolicyFixture;
 use super::process::{kubeconfig, start};
+use crate::deploy::manifests::{objects_in, rules_of};
 
 const ACCOUNT: &str = "recommender";
 /// Resources that a Role cannot grant.
@@ -24,60 +26,38 @@ const OUTSIDE: [&str; 3] = [
 #[tokio::test]
 async fn in_one_namespace_a_role_is_enough() -> Result<()> {
     let client = shared().await?.client().await?;
-    let fixture = PolicyRoom::new(client.clone(), &namespace(&client, "scoped").await?);
+    let fixture = PolicyFixture::of(client.clone(), &namespace(&client, "scoped").await?);
     let folder = tempfile::tempdir()?;
     let log = shared().await?.logs_dir().join("recommender-scoped.log");
     grant(&fixture.namespace, folder.path()).await?;
     // The API server takes a moment to know of it.
     let account = format!("--as=system:serviceaccount:{}:{ACCOUNT}", fixture.namespace);
-    let may_it = [
-        "auth",
-        "can-i",
-        "list",
-        "pods",
-        "-n",
-        &fixture.namespace,
-        &account,
-    ];
-    eventually("the rights are granted", PATIENCE, async || {
-        kubectl(&may_it).await
-    })
-    .await?;
+    let may_it = format!("-n {} auth can-i list pods {account}", fixture.namespace);
+    let ask = async || kubectl(&may_it).await;
+    eventually("the rights are granted", ask).await?;
     let account = kubeconfig(&fixture.namespace, ACCOUNT, folder.path()).await?;
     let only = format!("--vpa-object-namespace={}", fixture.namespace);
     let _recommender = start(&account, &["--recommender-name=e2e", &only], &log)?;
     fixture.deploy("one", "web").await?;
     let mine = fixture.by_hand("mine", "two").await?;
     fixture.deploy("two", "web").await?;
-    fixture.policy("web", &json!({})).await?;
-    fixture
-        .policy_when("web", "one is made", |status| whole(status, 2, 1, 1, 0))
-        .await?;
+    fixture.policy("web", json!({})).await?;
+    fixture.counts("web", [2, 1, 1, 0]).await?;
     fixture.await_event("web", "AutoscalersWritten").await?;
+    let initial = json!({"spec": {"updateMode": "Initial"}});
+    fixture.patch::<SizingPolicy>("web", initial).await?;
+    let is_changed = |object: &Value| {
+        object["spec"]["updatePolicy"]["updateMode"] == "Initial"
+            && object["status"]["conditions"].is_array()
+    };
     fixture
-        .patch_policy("web", &json!({"spec": {"updateMode": "Initial"}}))
+        .when::<Vpa>(ONE, "it is changed, and has its status", is_changed)
         .await?;
-    fixture
-        .autoscaler_when(
-            "plimsoll-deployment-one",
-            "it is changed, and has its status",
-            |object| {
-                object["spec"]["updatePolicy"]["updateMode"] == "Initial"
-                    && object["status"]["conditions"].is_array()
-            },
-        )
-        .await?;
-    fixture
-        .patch_policy(
-            "web",
-            &json!({"spec": {"selector": {"matchLabels": {"tier": "none"}}}}),
-        )
-        .await?;
+    let none = json!({"spec": {"selector": {"matchLabels": {"tier": "none"}}}});
+    fixture.patch::<SizingPolicy>("web", none).await?;
     fixture.await_names(&["mine"]).await?;
-    fixture
-        .policy_when("web", "nothing is left", |status| whole(status, 0, 0, 0, 0))
-        .await?;
-    assert_eq!(fixture.autoscaler("mine").await?, mine);
+    fixture.counts("web", [0, 0, 0, 0]).await?;
+    assert_eq!(fixture.get::<Vpa>("mine").await?, mine);
     let log = std::fs::read_to_string(log)?;
     ensure!(!log.to_lowercase().contains("forbidden"), "{log}");
     Ok(())
@@ -97,29 +77,18 @@ async fn grant(namespace: &str, folder: &Path) -> Result<()> {
     ]});
     let file = folder.join("role.json");
     std::fs::write(&file, objects.to_string())?;
-    kubectl(&["apply", "-f", file.to_str().context("the path is text")?])
-        .await
-        .map(drop)
+    let file = file.to_str().context("the path is text")?;
+    apply(shared().await?, file).await.map(drop)
 }
 
 fn rules() -> Result<Vec<PolicyRule>> {
-    let mut rules = Vec::new();
-    for file in [
-        "deploy/base/recommender/rbac.yaml",
-        "deploy/components/sizing-policies/rbac.yaml",
-    ] {
-        let text = std::fs::read_to_string(repository().join(file))?;
-        for document in serde_yaml_ng::Deserializer::from_str(&text) {
-            let object = Value::deserialize(document)?;
-            if object["kind"] == "ClusterRole" {
-                rules.extend(
-                    serde_json::from_value::<ClusterRole>(object)?
-                        .rules
-                        .unwrap_or_default(),
-                );
-            }
-        }
-    }
+    let deploy = repository().join("deploy");
+    let mut objects = objects_in(&deploy.join("base/recommender/rbac.yaml"))?;
+    objects.extend(objects_in(
+        &deploy.join("components/sizing-policies/rbac.yaml"),
+    )?);
+    objects.retain(|object| object["kind"] == "ClusterRole");
+    let mut rules = rules_of(&objects)?;
     ensure!(!rules.is_empty(), "deploy/ has no ClusterRole");
     for rule in &mut rules {
         rule.resources

@@ -2,12 +2,12 @@
 //! cluster's policy what both found.
 
 use anyhow::Result;
-use e2e::{kubectl, shared};
+use e2e::{condition, kubectl, shared};
 use serde_json::{Value, json};
 
-use super::fixture::{PolicyRoom, whole};
+use super::fixture::PolicyFixture;
 use super::process::{kubeconfig, start};
-use super::{condition, fixture};
+use super::{ONE, fixture};
 
 /// Of two shards, the first has this namespace and the second the other.
 const NAMESPACES: [&str; 2] = ["search", "billing"];
@@ -18,30 +18,23 @@ async fn the_first_shard_tells_of_a_policy_what_both_found() -> Result<()> {
     drop(fixture("shards").await?);
     let client = shared().await?.client().await?;
     for namespace in NAMESPACES {
-        kubectl(&["create", "namespace", namespace]).await?;
-        kubectl(&["label", "namespace", namespace, "divided=yes"]).await?;
+        kubectl(&format!("create namespace {namespace}")).await?;
+        kubectl(&format!("label namespace {namespace} divided=yes")).await?;
     }
     let [first, second] = NAMESPACES
-        .map(|namespace| PolicyRoom::new(client.clone(), namespace).of_recommender("divided"));
+        .map(|namespace| PolicyFixture::of(client.clone(), namespace).of_recommender("divided"));
     first.deploy("one", "web").await?;
     second.deploy("two", "web").await?;
-    first
-        .cluster_policy(
-            "divided",
-            &json!({"namespaceSelector": {"matchLabels": {"divided": "yes"}}}),
-        )
-        .await?;
+    let selector = json!({"namespaceSelector": {"matchLabels": {"divided": "yes"}}});
+    first.cluster_policy("divided", selector).await?;
 
     let folder = tempfile::tempdir()?;
     let account = kubeconfig("plimsoll-system", "plimsoll-recommender", folder.path()).await?;
     let logs = shared().await?.logs_dir();
     let shard = |index: u8| {
         let log = logs.join(format!("recommender-shard-{index}.log"));
-        start(
-            &account,
-            &["--recommender-name=divided", &format!("--shard={index}/2")],
-            &log,
-        )
+        let shard = format!("--shard={index}/2");
+        start(&account, &["--recommender-name=divided", &shard], &log)
     };
     let _first = shard(0)?;
     let is_half = |status: &Value| {
@@ -49,25 +42,15 @@ async fn the_first_shard_tells_of_a_policy_what_both_found() -> Result<()> {
             && condition(status, "Ready")
                 .is_some_and(|ready| ready["message"] == "shard 1 has not looked yet")
     };
-    first
-        .cluster_policy_when("divided", "the other shard is missed", is_half)
-        .await?;
+    first.cluster_policy_when("divided", is_half).await?;
     let _second = shard(1)?;
-    let policy = first
-        .cluster_policy_when("divided", "both are made", |status| {
-            whole(status, 2, 2, 0, 0)
-        })
-        .await?;
+    let policy = first.cluster_counts("divided", [2, 2, 0, 0]).await?;
     assert_eq!(policy["status"]["shards"]["1"]["managed"], 1);
-    first.await_names(&["plimsoll-deployment-one"]).await?;
+    first.await_names(&[ONE]).await?;
     second.await_names(&["plimsoll-deployment-two"]).await?;
 
     second.by_hand("mine", "two").await?;
-    let policy = first
-        .cluster_policy_when("divided", "one goes again", |status| {
-            whole(status, 2, 1, 1, 0)
-        })
-        .await?;
+    let policy = first.cluster_counts("divided", [2, 1, 1, 0]).await?;
     assert_eq!(policy["status"]["conflicting"][0]["namespace"], "billing");
     first.delete_cluster_policy("divided").await?;
     first.await_names(&[]).await

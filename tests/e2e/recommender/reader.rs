@@ -1,0 +1,54 @@
+//! A reader of the recommender's feed, with the client certificate of another program.
+
+use std::sync::Arc;
+
+use anyhow::{Context as _, Result};
+use e2e::{FEED_SERVER, eventually, feed_certificates};
+use feed::proto::ExplainRequest;
+use feed::{Explained, Reader};
+use k8s_openapi::api::coordination::v1::Lease;
+use kube::{Api, Client};
+use runtime::follow_leader;
+use rustls_pki_types::ServerName;
+use tokio::sync::watch;
+
+/// The Lease of a leader without shards.
+pub(crate) const LEASE: &str = "vpa-recommender-lease";
+
+/// Makes certificates, and follows the leader's Lease.
+pub(crate) async fn reader(client: &Client) -> Result<Reader> {
+    let (found, leader) = watch::channel(None);
+    let leases: Api<Lease> = Api::namespaced(client.clone(), "kube-system");
+    tokio::spawn(follow_leader(leases, LEASE, found));
+    reader_of(client, vec![leader]).await
+}
+
+/// Makes certificates for a reader of these leaders.
+pub(crate) async fn reader_of(
+    client: &Client,
+    leaders: Vec<watch::Receiver<Option<String>>>,
+) -> Result<Reader> {
+    let config = feed_certificates(client).await?;
+    Ok(Reader {
+        leaders,
+        tls: Arc::new(move || Arc::clone(&config)),
+        server_name: ServerName::try_from(FEED_SERVER)?,
+    })
+}
+
+/// The explanation of the container `app` of a VPA object, once the leader gives it.
+pub(crate) async fn explain(reader: &Reader, namespace: &str, name: &str) -> Result<Explained> {
+    let request = ExplainRequest {
+        namespace: namespace.to_owned(),
+        name: name.to_owned(),
+        container: "app".to_owned(),
+    };
+    eventually("the leader explains", async || {
+        let address = reader.leaders[0].borrow().clone();
+        let address = address.context("the Lease has no address yet")?;
+        let mut client = feed::client::client(&address, &reader.tls, &reader.server_name).await?;
+        let explained = client.explain(request.clone()).await?.into_inner();
+        Ok(Explained::try_from(explained)?)
+    })
+    .await
+}

@@ -1,0 +1,250 @@
+//! Objects of a namespace as JSON, so that they may have any shape.
+
+use anyhow::{Result, ensure};
+use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::api::events::v1::Event;
+use kube::api::{
+    ApiResource, DeleteParams, DynamicObject, ListParams, Patch, PatchParams, PostParams,
+};
+use kube::core::NamespaceResourceScope;
+use kube::{Api, Client, Error, Resource, ResourceExt as _};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+
+use crate::{eventually, namespace};
+
+/// Creates an object from JSON.
+pub async fn create<K>(api: &Api<K>, object: Value) -> kube::Result<K>
+where
+    K: Clone + std::fmt::Debug + Serialize + DeserializeOwned,
+{
+    let object = serde_json::from_value(object).map_err(Error::SerdeError)?;
+    api.create(&PostParams::default(), &object).await
+}
+
+/// Changes an object by a merge patch.
+pub async fn patch<K>(api: &Api<K>, name: &str, patch: Value) -> kube::Result<K>
+where
+    K: Clone + std::fmt::Debug + DeserializeOwned,
+{
+    api.patch(name, &PatchParams::default(), &Patch::Merge(patch))
+        .await
+}
+
+/// The parameters of a request that changes nothing.
+pub fn dry_run() -> PostParams {
+    PostParams {
+        dry_run: true,
+        ..PostParams::default()
+    }
+}
+
+/// One namespace.
+#[derive(Clone)]
+pub struct Namespace {
+    /// A client of its API server.
+    pub client: Client,
+    /// Its name.
+    pub namespace: String,
+}
+
+impl Namespace {
+    /// A new one; its name is `prefix` and some letters.
+    pub async fn new(client: Client, prefix: &str) -> Result<Self> {
+        let namespace = namespace(&client, prefix).await?;
+        Ok(Self { client, namespace })
+    }
+
+    /// One that exists.
+    pub fn of(client: Client, namespace: &str) -> Self {
+        let namespace = namespace.to_owned();
+        Self { client, namespace }
+    }
+
+    /// The objects of no namespace.
+    pub fn cluster(client: Client) -> Self {
+        Self::of(client, "")
+    }
+
+    /// Its objects of a kind, as values of a type.
+    pub fn typed<K>(&self) -> Api<K>
+    where
+        K: Resource<DynamicType = (), Scope = NamespaceResourceScope>,
+    {
+        Api::namespaced(self.client.clone(), &self.namespace)
+    }
+
+    /// Its objects of a kind.
+    pub fn api<K: Resource<DynamicType = ()>>(&self) -> Api<DynamicObject> {
+        let (client, kind) = (self.client.clone(), ApiResource::erase::<K>(&()));
+        if self.namespace.is_empty() {
+            return Api::all_with(client, &kind);
+        }
+        Api::namespaced_with(client, &self.namespace, &kind)
+    }
+
+    /// Creates an object, which needs no `apiVersion` and no `kind`.
+    pub async fn create<K>(&self, object: Value) -> kube::Result<Value>
+    where
+        K: Resource<DynamicType = ()>,
+    {
+        json(create(&self.api::<K>(), object_of::<K>(object)).await?)
+    }
+
+    /// An object.
+    pub async fn get<K: Resource<DynamicType = ()>>(&self, name: &str) -> kube::Result<Value> {
+        json(self.api::<K>().get(name).await?)
+    }
+
+    /// All objects of a kind.
+    pub async fn list<K: Resource<DynamicType = ()>>(&self) -> kube::Result<Vec<Value>> {
+        let list = self.api::<K>().list(&ListParams::default()).await?;
+        list.items.into_iter().map(json).collect()
+    }
+
+    /// Changes an object by a merge patch.
+    pub async fn patch<K>(&self, name: &str, change: Value) -> kube::Result<Value>
+    where
+        K: Resource<DynamicType = ()>,
+    {
+        json(patch(&self.api::<K>(), name, change).await?)
+    }
+
+    /// Changes the status of an object by a merge patch.
+    pub async fn patch_status<K>(&self, name: &str, status: &Value) -> kube::Result<Value>
+    where
+        K: Resource<DynamicType = ()>,
+    {
+        let (api, change) = (self.api::<K>(), Patch::Merge(json!({"status": status})));
+        json(
+            api.patch_status(name, &PatchParams::default(), &change)
+                .await?,
+        )
+    }
+
+    /// Deletes an object.
+    pub async fn delete<K: Resource<DynamicType = ()>>(&self, name: &str) -> kube::Result<()> {
+        let api = self.api::<K>();
+        api.delete(name, &DeleteParams::default()).await.map(drop)
+    }
+
+    /// An object, once `is_so` accepts it.
+    pub async fn when<K>(
+        &self,
+        name: &str,
+        what: &str,
+        is_so: impl Fn(&Value) -> bool,
+    ) -> Result<Value>
+    where
+        K: Resource<DynamicType = ()>,
+    {
+        eventually(&format!("{name}: {what}"), async || {
+            let object = self.get::<K>(name).await?;
+            let (spec, status) = (&object["spec"], &object["status"]);
+            ensure!(is_so(&object), "{spec:#} {status:#}");
+            Ok(object)
+        })
+        .await
+    }
+
+    /// Waits until there is no such object.
+    pub async fn gone<K: Resource<DynamicType = ()>>(&self, name: &str) -> Result<()> {
+        let api = self.api::<K>();
+        eventually(&format!("{} {name} is gone", K::kind(&())), async || {
+            ensure!(api.get_opt(name).await?.is_none(), "it is still there");
+            Ok(())
+        })
+        .await
+    }
+
+    /// The pods with this label `app`.
+    pub async fn pods_of(&self, app: &str) -> kube::Result<Vec<Pod>> {
+        let params = ListParams::default().labels(&format!("app={app}"));
+        Ok(self.typed::<Pod>().list(&params).await?.items)
+    }
+
+    /// Annotates the pods with this label `app`.
+    pub async fn annotate_pods(&self, app: &str, annotations: &Value) -> kube::Result<()> {
+        for pod in self.pods_of(app).await? {
+            let change = json!({"metadata": {"annotations": annotations}});
+            self.patch::<Pod>(&pod.name_any(), change).await?;
+        }
+        Ok(())
+    }
+
+    /// Waits for an event about an object of this name.
+    pub async fn await_event(&self, name: &str, reason: &str) -> Result<()> {
+        eventually(&format!("{reason} of {name} is recorded"), async || {
+            let events = self.list::<Event>().await?;
+            let about = events.iter().filter(|it| it["regarding"]["name"] == name);
+            let reasons: Vec<&Value> = about.map(|event| &event["reason"]).collect();
+            ensure!(reasons.iter().any(|it| **it == reason), "only {reasons:?}");
+            Ok(())
+        })
+        .await
+    }
+}
+
+fn json(object: impl Serialize) -> kube::Result<Value> {
+    serde_json::to_value(object).map_err(Error::SerdeError)
+}
+
+/// An object with its `apiVersion` and `kind`.
+pub fn object_of<K: Resource<DynamicType = ()>>(mut object: Value) -> Value {
+    object["apiVersion"] = json!(K::api_version(&()));
+    object["kind"] = json!(K::kind(&()));
+    object
+}
+
+/// An object with these fields, too.
+pub fn with(mut object: Value, fields: Value) -> Value {
+    if let (Some(object), Value::Object(fields)) = (object.as_object_mut(), fields) {
+        object.extend(fields);
+    }
+    object
+}
+
+/// A Deployment or `ReplicaSet` of pods with the label `app` and one container `app`.
+pub fn workload(name: &str, replicas: usize, resources: &Value, annotations: &Value) -> Value {
+    let labels = json!({"app": name});
+    let container =
+        json!({"name": "app", "image": "registry.example.com/app", "resources": resources});
+    json!({
+        "metadata": {"name": name},
+        "spec": {
+            "replicas": replicas,
+            "selector": {"matchLabels": labels},
+            "template": {
+                "metadata": {"labels": labels, "annotations": annotations},
+                "spec": {"containers": [container]},
+            },
+        },
+    })
+}
+
+/// The resources of a container that requests this.
+pub fn requests(cpu: &str, memory: &str) -> Value {
+    json!({"requests": {"cpu": cpu, "memory": memory}})
+}
+
+/// Annotations of a pod whose containers use this.
+pub fn usage(cpu: &str, memory: &str) -> Value {
+    json!({"kwok.x-k8s.io/usage-cpu": cpu, "kwok.x-k8s.io/usage-memory": memory})
+}
+
+/// A reference to an object of `apps/v1`.
+pub fn target(kind: &str, name: &str) -> Value {
+    json!({"apiVersion": "apps/v1", "kind": kind, "name": name})
+}
+
+/// The condition of this type in a status.
+pub fn condition<'a>(status: &'a Value, kind: &str) -> Option<&'a Value> {
+    let conditions = status["conditions"].as_array()?;
+    conditions.iter().find(|it| it["type"] == kind)
+}
+
+/// Whether the status has a condition of this type that is true.
+pub fn is_true(status: &Value, kind: &str) -> bool {
+    condition(status, kind).is_some_and(|condition| condition["status"] == "True")
+}
