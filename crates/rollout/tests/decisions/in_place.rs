@@ -33,7 +33,7 @@ fn fixture(mode: &str, replicas: i32) -> Fixture {
     fixture
 }
 
-/// What a resize asks for, by paths; `evict` for an eviction.
+/// Requests of a resize, by paths; `evict` for an eviction.
 type Requested = Vec<(String, String)>;
 
 fn requested(action: &Action) -> Requested {

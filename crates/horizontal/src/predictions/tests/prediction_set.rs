@@ -54,7 +54,7 @@ fn expressions(text: &str, count: usize) -> Vec<String> {
         .collect()
 }
 
-/// An object with so many short expressions.
+/// An object with a number of short expressions.
 fn quick(
     namespace: &str,
     name: &str,

@@ -113,7 +113,7 @@ impl Clocked {
         (self.cluster.samples(second), stored)
     }
 
-    /// Checks that no history is lost, neither of what is known nor of what is stored.
+    /// Checks that no history is lost, in memory or in checkpoints.
     #[track_caller]
     fn check_all(&self, second: i64, when: &str) {
         let (known, stored) = self.samples(second);
