@@ -65,10 +65,10 @@ async fn measure(sandbox: &Sandbox, vpas: usize) -> Result<()> {
         "  {vpas} VPA objects and {pods} pods after {:.0} s",
         started.elapsed().as_secs_f64()
     );
-    eventually_within(PATIENCE, "only the switch holds the updater", async || {
+    eventually_within(PATIENCE, "only the switch pauses the updater", async || {
         let metrics = scrape(&updater).await?;
         ensure!(
-            metrics.contains("vpa_updater_held{reason=\"stopped\"} 1"),
+            metrics.contains("vpa_updater_paused{reason=\"stopped\"} 1"),
             "it does not"
         );
         Ok(())
@@ -97,8 +97,8 @@ async fn measure(sandbox: &Sandbox, vpas: usize) -> Result<()> {
     let renewed = started.elapsed().as_secs_f64();
     let after = load::processor_seconds(sandbox, &processes)?;
     eventually_within(PATIENCE, "the updater has nothing left to do", async || {
-        let left = metric(&updater, "vpa_updater_acts_in_flight").await?
-            + metric(&updater, "vpa_updater_acts_waiting").await?;
+        let left = metric(&updater, "vpa_updater_actions_in_flight").await?
+            + metric(&updater, "vpa_updater_actions_waiting").await?;
         ensure!(left == 0.0, "{left} acts are left");
         Ok(())
     })

@@ -51,10 +51,10 @@ async fn scale(replicas: usize) -> Result<()> {
 async fn closed_loop(fixture: &Fixture) -> Result<()> {
     eventually("the updater hears the webhook", async || {
         let metrics = scrape(&leader(&fixture.client, UPDATER).await?).await?;
-        let is_held = metrics
+        let is_paused = metrics
             .lines()
-            .any(|line| line.starts_with("vpa_updater_held{") && line.ends_with(" 1"));
-        ensure!(!is_held, "it does nothing");
+            .any(|line| line.starts_with("vpa_updater_paused{") && line.ends_with(" 1"));
+        ensure!(!is_paused, "it does nothing");
         Ok(())
     })
     .await?;

@@ -268,7 +268,7 @@ async fn ensure_available(services: &Api<APIService>, own: &ServiceRef) -> anyho
     let service = service.map(|(service, _)| service);
     ensure!(
         service.as_ref() == Some(own),
-        "it points at {} by now",
+        "it now points at {}",
         service
             .as_ref()
             .map(ToString::to_string)

@@ -87,9 +87,9 @@ impl EhpaController {
         inputs: EhpaInputs,
         chassis: &Chassis,
     ) -> anyhow::Result<(Self, CraneMetricsTask)> {
-        let is_broken = rule_file::register(&chassis.registry)?;
+        let config_valid = rule_file::register(&chassis.registry)?;
         let rules = args.rules()?.map(|settings| {
-            let (rules, task) = rule_file::follow(settings, chassis.client.clone(), is_broken);
+            let (rules, task) = rule_file::follow(settings, chassis.client.clone(), config_valid);
             chassis.tasks.spawn_until_shutdown("rules", task);
             rules
         });

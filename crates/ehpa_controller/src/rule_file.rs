@@ -41,22 +41,24 @@ pub(crate) struct RuleFileSettings {
 /// Rules in effect; `None` before the first response.
 pub type RulesReceiver = watch::Receiver<Option<Arc<Rules>>>;
 
-/// Whether the rules are invalid, as a metric.
+/// Whether the rules are valid, as a metric: 1 without rules and before they are read.
 pub(crate) fn register(registry: &Registry) -> Result<IntGauge, prometheus::Error> {
-    register_int_gauge_with_registry!(
-        "plimsoll_forecast_rules_are_broken",
-        "Whether the present prometheus-adapter rules are invalid, so that the previous ones stay in effect.",
+    let config_valid = register_int_gauge_with_registry!(
+        "plimsoll_forecast_rules_config_last_reload_successful",
+        "1 if the last reload of the prometheus-adapter rules succeeded; if 0, the previous rules are still in use.",
         registry,
-    )
+    )?;
+    config_valid.set(1);
+    Ok(config_valid)
 }
 
 /// Returns the rules and the task that updates them.
 pub(crate) fn follow(
     settings: RuleFileSettings,
     client: Client,
-    is_broken: IntGauge,
+    config_valid: IntGauge,
 ) -> (RulesReceiver, impl Future<Output = ()> + Send + use<>) {
-    let (mut follower, receiver) = RuleFollower::new(settings, client, is_broken);
+    let (mut follower, receiver) = RuleFollower::new(settings, client, config_valid);
     let work = async move {
         loop {
             follower.refresh().await;
@@ -69,7 +71,7 @@ pub(crate) fn follow(
 struct RuleFollower {
     location: RuleLocation,
     client: Client,
-    is_broken: IntGauge,
+    config_valid: IntGauge,
     rules: Rules,
     /// Text that was read last, and its error.
     read: Option<(String, Option<String>)>,
@@ -90,13 +92,13 @@ impl RuleFollower {
     fn new(
         RuleFileSettings { location, matchers }: RuleFileSettings,
         client: Client,
-        is_broken: IntGauge,
+        config_valid: IntGauge,
     ) -> (Self, RulesReceiver) {
         let (sender, receiver) = watch::channel(None);
         let follower = Self {
             location,
             client,
-            is_broken,
+            config_valid,
             rules: Rules::new(matchers),
             read: None,
             unanswered: LogOnce::default(),
@@ -124,7 +126,7 @@ impl RuleFollower {
             }
         }
         self.unanswered.clear();
-        self.is_broken.set(i64::from(self.rules.error.is_some()));
+        self.config_valid.set(i64::from(self.rules.error.is_none()));
         let is_new = self.sender.send_if_modified(|receiver| {
             let is_new = receiver.as_deref() != Some(&self.rules);
             if is_new {

@@ -84,7 +84,7 @@ impl Writer {
         leading
             .filter(|leading| leading.holds(Instant::now()))
             .map(drop)
-            .ok_or_else(|| refused("another recommender leads by now"))
+            .ok_or_else(|| refused("another recommender is now the leader"))
     }
 
     /// Reads the scale subresource of a workload.
@@ -227,7 +227,7 @@ impl Writer {
             let adopter = adopted_by.split('/').next().unwrap_or_default();
             let object = reference::<HorizontalPodAutoscaler>(&key.namespace, &key.name, uid);
             let note = format!(
-                "has the specification again that it had before EffectiveHorizontalPodAutoscaler {adopter} adopted it"
+                "restored the spec that it had before EffectiveHorizontalPodAutoscaler {adopter} adopted it"
             );
             self.objects
                 .record_event(&object, EventType::Normal, "HPARestored", ACTION, &note)

@@ -68,7 +68,7 @@ pub enum ForecastError {
     },
     /// The horizon is not configured, or not between one second and a day.
     #[error(
-        "horizon: {seconds} s is not between one second and the longest horizon asked for, at most a day"
+        "horizon: {seconds} s is not between one second and the longest configured horizon, at most a day"
     )]
     Horizon {
         /// The requested horizon in seconds.
@@ -79,7 +79,7 @@ pub enum ForecastError {
     NoSamples,
     /// The history is too short, or has too many gaps, for this horizon.
     #[error(
-        "too little history: {measured_seconds} s measured within {history_seconds} s, needed are {needed_seconds} s, \
+        "too little history: {measured_seconds} s measured within {history_seconds} s, needed {needed_seconds} s, \
          at least half of them measured"
     )]
     TooLittle {
@@ -96,7 +96,7 @@ pub enum ForecastError {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum ObserveError {
     /// The slot of the sample is already complete.
-    #[error("the sample is older than what was forecast from")]
+    #[error("the sample is older than the last sample of the forecast")]
     Late,
     /// The value is NaN or infinite.
     #[error("the value is not a finite number")]

@@ -106,7 +106,9 @@ impl HistoryCollector {
             async {
                 match prometheus {
                     Some(prometheus) => prometheus.ask(request).await,
-                    None => Err(ReadFailure::refused("there is no Prometheus".to_owned())),
+                    None => Err(ReadFailure::refused(
+                        "Prometheus is not configured".to_owned(),
+                    )),
                 }
             }
         };
@@ -221,7 +223,7 @@ impl RunningCollector {
         now: Timestamp,
     ) {
         let (id, answer) = ended.unwrap_or_else(|error| {
-            let failure = ReadFailure::refused("the question failed".to_owned());
+            let failure = ReadFailure::refused("the query failed".to_owned());
             (error.id(), Err(failure))
         });
         // Cancelled reads were removed.
@@ -236,7 +238,7 @@ impl RunningCollector {
         };
         let took = since.elapsed();
         self.slots.release(&namespace, took, now.as_second());
-        let _timer = answer.is_ok().then(|| self.metrics.learning());
+        let _timer = answer.is_ok().then(|| self.metrics.update_timer());
         let Some(change) = self.predictions.record(&metric, answer, took, now) else {
             return;
         };
@@ -306,7 +308,7 @@ impl Rounds {
                 let pipelines = predictions
                     .pipelines()
                     .filter(|pipeline| pipeline.query().is_some());
-                pipelines.for_each(|pipeline| pipeline.fail("no usage is measured", now));
+                pipelines.for_each(|pipeline| pipeline.fail("no usage samples", now));
             }
             return;
         };
@@ -317,7 +319,7 @@ impl Rounds {
                 continue;
             };
             let sample = usage.sum(query);
-            let _timer = metrics.learning();
+            let _timer = metrics.update_timer();
             pipeline.append_current(round.at, sample, now);
         }
     }

@@ -52,7 +52,7 @@ impl FitPool {
                 };
                 let metrics = self.metrics.clone();
                 self.run(permit, move || {
-                    let _timer = metrics.learning();
+                    let _timer = metrics.update_timer();
                     fit_task.run();
                 });
             }
@@ -208,7 +208,7 @@ mod tests {
                 let metric = &fixture.forecast(now + later).metrics[0];
                 assert_eq!(
                     (metric.is_ready, metric.reason.as_str()),
-                    (false, "its history is being looked at")
+                    (false, "its history is being read")
                 );
                 assert_eq!(result.history().0, ConditionStatus::Unknown);
             }

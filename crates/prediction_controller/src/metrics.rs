@@ -21,7 +21,7 @@ pub struct ForecastMetrics {
     reads: IntCounterVec,
     read_error: IntGauge,
     refused: IntGauge,
-    learning: Histogram,
+    update: Histogram,
     ready: IntGaugeVec,
     writes: IntCounterVec,
 }
@@ -48,7 +48,7 @@ impl ForecastMetrics {
                 registry,
             )?,
             read_error: register_int_gauge_with_registry!(
-                "plimsoll_forecast_unread_metrics",
+                "plimsoll_forecast_unreadable_metrics",
                 "Predicted metrics whose history is currently unreadable.",
                 registry,
             )?,
@@ -57,8 +57,8 @@ impl ForecastMetrics {
                 "Predicted metrics without a forecast because of a memory limit.",
                 registry,
             )?,
-            learning: register_histogram_with_registry!(
-                "plimsoll_forecast_learning_seconds",
+            update: register_histogram_with_registry!(
+                "plimsoll_forecast_update_seconds",
                 "Time to append the samples of one metric and to forecast it.",
                 BUCKETS.to_vec(),
                 registry,
@@ -120,8 +120,8 @@ impl ForecastMetrics {
     }
 
     /// Starts a timer that records when it is dropped.
-    pub(crate) fn learning(&self) -> HistogramTimer {
-        self.learning.start_timer()
+    pub(crate) fn update_timer(&self) -> HistogramTimer {
+        self.update.start_timer()
     }
 
     /// Counts a write of a status.

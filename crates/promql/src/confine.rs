@@ -190,7 +190,7 @@ impl<'a> Parser<'a> {
                 } else if KEYWORDS.contains(&lower.as_str()) {
                     return Err(ConfineError::new(
                         at,
-                        format!("{lower} is a keyword, so it cannot stand here as a metric"),
+                        format!("{lower} is a keyword, not the name of a metric"),
                     ));
                 } else if self.is_sign("(") {
                     if !FUNCTIONS.contains(&name) {

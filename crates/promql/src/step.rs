@@ -25,7 +25,7 @@ pub struct Step(i64);
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ParseStepError {
     /// A number is missing, or a unit is unknown, repeated or out of order.
-    #[error("{0:?} is no duration such as 8d, 1h30m or 90s")]
+    #[error("{0:?} is not a duration such as 8d, 1h30m or 90s")]
     Malformed(String),
     /// The duration is zero.
     #[error("the duration must be above zero")]

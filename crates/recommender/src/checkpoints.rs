@@ -102,7 +102,7 @@ impl CheckpointController {
         let Some(autoscalers) = autoscalers else {
             if term.contradicted.is_new(()) {
                 tracing::warn!(
-                    "writing no checkpoints: the last usage is more than an hour off the clock"
+                    "not writing checkpoints: the time of the last usage samples differs from the clock by more than an hour"
                 );
             }
             return;

@@ -116,7 +116,9 @@ async fn certificates(files: TlsFiles) -> ServingTls {
             Err(error) => {
                 let error = error.to_string();
                 if logged.is_new(error.clone()) {
-                    tracing::warn!(error, "the feed waits for its certificates");
+                    let certificate = files.certificate.display();
+                    let private_key = files.private_key.display();
+                    tracing::warn!(error, %certificate, %private_key, "not serving the feed: its certificates cannot be loaded");
                 }
             }
         }

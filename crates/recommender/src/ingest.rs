@@ -148,7 +148,7 @@ impl Ingest {
             steps.done("DeleteRemovedPods");
             let dropped = state.collect_garbage(now);
             if dropped > 0 {
-                tracing::info!(dropped, "dropped old histories");
+                tracing::info!(count = dropped, "deleted expired usage histories");
             }
             self.metrics.histories(state.history_count());
             steps.done("GarbageCollect");
@@ -198,7 +198,7 @@ impl Ingest {
             tracing::warn!(%checkpoint, %error, "refused a checkpoint");
         }
         for checkpoint in &loaded.deferred {
-            tracing::warn!(%checkpoint, "the checkpoint is dated in the future; deferring it until usage confirms the clock");
+            tracing::warn!(%checkpoint, "the checkpoint is dated in the future; not loaded until usage samples agree with the clock");
         }
         if loaded.accepted > 0 {
             tracing::info!(count = loaded.accepted, "loaded checkpoints");

@@ -23,16 +23,16 @@ pub const MAINTENANCE_WINDOW: &str = "plimsoll.dev/maintenance-window";
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum WindowError {
     /// The cron is invalid.
-    #[error("{0:?} is no cron: {1}")]
+    #[error("{0:?} is not a cron expression: {1}")]
     Cron(String, String),
     /// The duration is missing.
     #[error("for=DURATION is missing")]
     NoDuration,
     /// A duration is invalid, zero, or longer than 366 days.
-    #[error("{0}: {1:?} is no duration of more than nothing and at most 366 days")]
+    #[error("{0}: {1:?} is not a duration above 0 and at most 366 days")]
     Duration(&'static str, String),
     /// The time zone is unknown.
-    #[error("{0:?} is no time zone")]
+    #[error("{0:?} is not a time zone")]
     Zone(String),
     /// The text is too long.
     #[error("longer than {LONGEST_TEXT} bytes")]
@@ -71,7 +71,7 @@ impl std::str::FromStr for MaintenanceWindow {
             .parse::<Schedule>()
             .map_err(|error| no_cron(error.to_string()))?;
         if cron.contains("@every") {
-            return Err(no_cron("an interval has no first opening".to_owned()));
+            return Err(no_cron("@every is not supported".to_owned()));
         }
         let (mut length, mut buffer, mut zone) = (None, Duration::ZERO, TimeZone::UTC);
         for part in parts.filter(|part| !part.is_empty()) {
@@ -208,7 +208,7 @@ mod tests {
             (&too_long, "longer than 256 bytes"),
             (
                 "0 2 * * *; for=1h; zone=Mars/Olympus",
-                "\"Mars/Olympus\" is no time zone",
+                "\"Mars/Olympus\" is not a time zone",
             ),
             (
                 "0 2 * * *; for=1h; until=3h",
@@ -219,7 +219,7 @@ mod tests {
         }
         for cron in ["0 25 * * *", "0 0 2 * * *", "0 2 * * 7", "@every 1h"] {
             let error = error(&format!("{cron}; for=1h"));
-            let expected = format!("{cron:?} is no cron");
+            let expected = format!("{cron:?} is not a cron expression");
             assert!(error.starts_with(&expected), "{error}");
         }
         assert!(error("0 2 * * *; for=soon").starts_with("for: \"soon\""));

@@ -32,7 +32,7 @@ impl PauseReason {
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Stopped => "stopped",
-            Self::WebhookLeaseExpired => "webhook_gone",
+            Self::WebhookLeaseExpired => "webhook_lease_expired",
             Self::ViewStale => "view_stale",
         }
     }

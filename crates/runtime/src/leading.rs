@@ -79,7 +79,7 @@ impl Leading {
 
 /// The error of a write after the term.
 #[derive(Debug, thiserror::Error)]
-#[error("this replica does not lead any more")]
+#[error("this replica is no longer the leader")]
 pub struct NotLeading;
 
 impl NotLeading {

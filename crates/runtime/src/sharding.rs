@@ -48,7 +48,7 @@ pub fn election_config(
         );
         let conflict = Opts::new(
             "vpa_recommender_shard_conflict",
-            "Whether another recommender runs with another number of shards.",
+            "1 if another recommender runs with another number of shards, 0 if not.",
         );
         let conflict = conflict
             .const_label("shard", index.to_string())

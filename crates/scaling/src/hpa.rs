@@ -75,7 +75,7 @@ pub enum MetricError {
     },
     /// The reading does not match the metric: values of pods for a metric of an object, or vice
     /// versa.
-    #[error("what was read does not fit the kind of the metric")]
+    #[error("the samples do not fit the type of the metric")]
     WrongReading,
 }
 

@@ -196,17 +196,17 @@ fn an_invalid_window_is_refused_with_its_field() {
     let starts_there = format!("start: {olympus}");
     for (start, expected) in [
         ("", "start: there must be five fields, not 0"),
-        ("0 8 * * 7", "start: day of week: \"7\" is not understood"),
-        ("@noon", "start: \"@noon\" is not understood"),
-        ("@every soon", "start: \"@every soon\" is not understood"),
+        ("0 8 * * 7", "start: day of week: \"7\" is not valid"),
+        ("@noon", "start: \"@noon\" is not valid"),
+        ("@every soon", "start: \"@every soon\" is not valid"),
         ("TZ=Mars/Olympus 0 8 * * *", &starts_there),
     ] {
         check("UTC", start, "0 9 * * *", expected);
     }
     for (end, expected) in [
-        ("0 9,, * * *", "end: hour: \"\" is not understood"),
-        ("*/0 9 * * *", "end: minute: \"*/0\" is not understood"),
-        ("9-5 * * * *", "end: minute: \"9-5\" is not understood"),
+        ("0 9,, * * *", "end: hour: \"\" is not valid"),
+        ("*/0 9 * * *", "end: minute: \"*/0\" is not valid"),
+        ("9-5 * * * *", "end: minute: \"9-5\" is not valid"),
     ] {
         check("UTC", "0 8 * * *", end, expected);
     }

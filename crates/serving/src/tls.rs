@@ -70,7 +70,7 @@ pub enum TlsError {
     #[error("certificate or private key: {0}")]
     Pair(#[from] rustls::Error),
     /// The client CAs cannot be used.
-    #[error("client certificate authority: {0}")]
+    #[error("CA of client certificates: {0}")]
     ClientCa(#[from] VerifierBuilderError),
     /// A client has no CA bundle.
     #[error("no CA bundle that verifies the server")]

@@ -85,7 +85,7 @@ pub enum CheckpointError {
         time: Timestamp,
     },
     /// The autoscaler does not exist.
-    #[error("no autoscaler of this name")]
+    #[error("no VPA object of this name")]
     UnknownAutoscaler,
 }
 

@@ -232,8 +232,9 @@ fn whole_cores_stay_whole() {
 fn ceilings_that_leave_nothing_are_skipped_and_reported() {
     let (pod, targets) = (pod(&["app", "side"]), [("app", 2000, 100)]);
     let unchanged = [[1000, 2000, 4000]];
-    let unknown = "no node is known that these pods may run on";
-    let no_room = "no node has room for these pods, whatever is recommended";
+    let unknown = "these pods may run on none of the known nodes";
+    let no_room =
+        "no node has enough free resources for these pods, even with the lowest recommendation";
     let ceiling = ceiling(LimitedValues::Requests, LimitScope::Pod, 100);
     for (rooms, ceilings, why) in [
         (nodes(&[]), vec![], unknown),

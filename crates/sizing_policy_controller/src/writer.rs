@@ -107,7 +107,7 @@ impl Writer {
                 removed,
             } = counts;
             let note =
-                format!("{created} autoscalers created, {changed} changed, {removed} removed");
+                format!("{created} VPA objects created, {changed} changed, {removed} removed");
             let reason = "AutoscalersWritten";
             self.0
                 .record_event(&object, EventType::Normal, reason, ACTION, &note)

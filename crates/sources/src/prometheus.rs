@@ -205,7 +205,7 @@ impl Prometheus {
                     if excess.is_none() || timeouts > MAX_TIMEOUTS || !pieces.halve() {
                         return Err(error);
                     }
-                    tracing::debug!(error = with_causes(&error), "asking for less at once");
+                    tracing::debug!(error = with_causes(&error), "halving the size of queries");
                 }
             }
         }

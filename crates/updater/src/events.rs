@@ -51,13 +51,13 @@ impl EventRecord {
             target,
         } = kill;
         let (event_action, verb) = if action.kind == ActionKind::Evict {
-            ("Evict", "evicted")
+            ("Evict", "evict")
         } else {
-            ("Resize", "resized")
+            ("Resize", "resize")
         };
         let note = format!(
             "Container {container} of Pod {} was OOM killed {}s after its start (memory request: {}, limit: {}). \
-             The Pod is to be {verb} by VPA Updater; the new memory request is to be {}.",
+             VPA Updater will {verb} the Pod; new memory request: {}.",
             action.pod.name,
             ran_for.as_secs(),
             amount(request.as_ref()),
@@ -84,18 +84,18 @@ impl EventRecord {
     /// The event about a pending resize, and the evictions that make room for it. With `executes`
     /// they are carried out.
     pub(crate) fn preemption(preemption: &PreemptionPlan, executes: bool) -> Self {
-        let verb = if executes { "is" } else { "would be" };
-        let note = match &preemption.method {
+        let consequence = match &preemption.method {
             PreemptionMethod::Victims(pods) => {
-                format!(
-                    "Its node has no room for its resize; room {verb} made by evicting {}.",
-                    evicted(pods, &preemption.pod.namespace)
-                )
+                let verb = if executes { "to" } else { "would" };
+                let pods = evicted(pods, &preemption.pod.namespace);
+                format!("evicting {pods} {verb} free them.")
             }
             PreemptionMethod::Itself => {
-                format!("Its node has no room for its resize; the Pod itself {verb} evicted.")
+                let verb = if executes { "is" } else { "would be" };
+                format!("the Pod {verb} evicted.")
             }
         };
+        let note = format!("Node lacks resources for the deferred resize; {consequence}");
         Self::normal(
             pod_reference(&preemption.pod, &preemption.pod_uid),
             "MakeRoom",
@@ -248,7 +248,7 @@ mod tests {
         assert_eq!(
             pod.note,
             "Container app of Pod web-0 was OOM killed 29s after its start (memory request: 100Mi, limit: none). \
-             The Pod is to be evicted by VPA Updater; the new memory request is to be 300Mi."
+             VPA Updater will evict the Pod; new memory request: 300Mi."
         );
     }
 

@@ -120,21 +120,21 @@ impl Metrics {
                 &["reason"],
             )?,
             paused_vpas: families.gauge(
-                "held_vpas",
+                "paused_vpas",
                 "VPA objects whose pods are not updated for now, by reason.",
                 &["reason"],
             )?,
             paused: families.gauge(
-                "held",
-                "Whether all evictions and resizes are paused (1), by reason.",
+                "paused",
+                "1 while all evictions and resizes are paused, by reason.",
                 &["reason"],
             )?,
             in_flight: families.number(
-                "acts_in_flight",
+                "actions_in_flight",
                 "Evictions and resizes sent to the API server, without an answer yet.",
             )?,
             waiting: families.number(
-                "acts_waiting",
+                "actions_waiting",
                 "Evictions and resizes that wait for a rate limit.",
             )?,
             steps: families.histogram(

@@ -37,7 +37,7 @@ const OMITTED_REASON: &str = "TooManyContainerNames";
 const SILENT_REASON: &str = "MetricsUnavailable";
 /// Message without a time, so that it is written once.
 const SILENT_MESSAGE: &str =
-    "The source of usage has not answered for several rounds: the recommendation does not move";
+    "No usage from the metrics API for several rounds: the recommendation is frozen";
 
 /// Input of an object's status.
 #[derive(Debug, Clone)]

@@ -20,16 +20,16 @@ pub(crate) enum Failure {
     #[error("the API server did not answer in time")]
     Silent(#[from] Elapsed),
     /// The connection broke.
-    #[error("the answer broke off: {0}")]
+    #[error("connection lost during the response: {0}")]
     Broken(#[from] std::io::Error),
     /// The response ended within an object.
-    #[error("the answer was cut short")]
+    #[error("truncated response")]
     CutShort,
     /// The response is not one of an API server.
-    #[error("the answer cannot be read")]
+    #[error("invalid response")]
     Unreadable,
     /// The list has no `resourceVersion` to watch from.
-    #[error("the list carries no resourceVersion")]
+    #[error("the list has no resourceVersion")]
     NoVersion,
 }
 

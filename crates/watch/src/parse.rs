@@ -31,7 +31,7 @@ impl Item<'_> {
                 namespace, name, ..
             } = self;
             Unusable::TooLarge(format!(
-                "{} {namespace}/{name} is too large, without what is not read of it",
+                "{} {namespace}/{name} is too large: the fields that are read exceed the memory limit",
                 K::kind(&())
             ))
         };

@@ -59,7 +59,7 @@ pub(crate) struct Item<'a> {
 
 /// The response is not JSON, or not of the expected format.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("the answer is malformed or was cut short")]
+#[error("malformed or truncated response")]
 pub(crate) struct Malformed;
 
 /// Incremental parser of a response; keeps its state between chunks.

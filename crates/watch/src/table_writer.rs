@@ -165,7 +165,7 @@ impl<T: Entry> TableWriter<T> {
         if was_stale {
             tracing::debug!(resource, error = %failure, "watch failed again");
         } else {
-            tracing::warn!(resource, error = %failure, "watch failed, the last state stays; trying on");
+            tracing::warn!(resource, error = %failure, "watch failed; keeping the last state and retrying");
         }
     }
 
@@ -179,10 +179,10 @@ impl<T: Entry> TableWriter<T> {
                 resource,
                 count,
                 reason,
-                "objects cannot be used; count is since the last such warning"
+                "objects rejected; count is since the last such warning"
             );
         } else {
-            tracing::debug!(resource, count, reason, "objects cannot be used");
+            tracing::debug!(resource, count, reason, "objects rejected");
         }
         self.note(|freshness| freshness.rejected += count);
     }

@@ -185,7 +185,7 @@ impl EhpaFixture {
     async fn until_unread(&self) -> Result<()> {
         eventually("the recommender misses Prometheus", async || {
             for replica in replicas(&self.client, RECOMMENDER).await? {
-                let unread = metric(&replica, "plimsoll_forecast_unread_metrics").await?;
+                let unread = metric(&replica, "plimsoll_forecast_unreadable_metrics").await?;
                 ensure!(unread > 0.0, "{} reads everything", replica.pod);
             }
             Ok(())

@@ -258,7 +258,7 @@ impl<'a> Takeover<'a> {
                         && event["reason"] == "ExternallyModified"
                 });
                 let note = &event.context("there is no event")?["note"];
-                let expected = "it leads to the Service plimsoll-system/other-adapter";
+                let expected = "it points at the Service plimsoll-system/other-adapter";
                 ensure!(note == expected, "{note}");
                 Ok(())
             },

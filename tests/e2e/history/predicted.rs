@@ -158,7 +158,7 @@ impl Predictions {
 
     pub(crate) async fn await_young(&self) -> Result<()> {
         let is_young = |it: &Value| {
-            !is_ready(it) && message(it).contains("external.young: too little history: there is")
+            !is_ready(it) && message(it).contains("external.young: too little history: ")
         };
         let what = "it says that there is too little history";
         let object = self.when("young", what, is_young).await?;
@@ -171,7 +171,7 @@ impl Predictions {
     pub(crate) async fn await_ageing(&self) -> Result<()> {
         let is_ageing = |it: &Value| {
             is_ready(it)
-                && message(it).contains("holds on for a while")
+                && message(it).contains("stays valid until its window ends")
                 && !samples(it, 0).is_empty()
         };
         self.when("old", "it says that it ages", is_ageing)

@@ -69,7 +69,7 @@ async fn with_a_limit_range(client: Client) -> Result<Fixture> {
 /// Waits until the CPU target is limited to `cpu`, and checks the reports about it.
 async fn check(fixture: &Fixture, cpu: &str, reason: &str, whose: &str) -> Result<()> {
     let message =
-        format!("Held to what can be scheduled: cpu of container app to {cpu} by {whose}");
+        format!("Capped to schedulable resources: cpu of container app to {cpu} by {whose}");
     let expected = [["RecommendationCapped", "True", reason, &message], PROVIDED];
     let is_held = |object: &Value| {
         let cpus = ["target", "uncappedTarget", "upperBound"]

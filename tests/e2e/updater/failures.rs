@@ -65,13 +65,13 @@ async fn some_are_replaced(fixture: &Fixture) -> Result<()> {
 }
 
 /// Waits until nothing is done, and nothing is under way either.
-async fn is_held(fixture: &Fixture, reason: &str) -> Result<()> {
-    let expected = format!("vpa_updater_held{{reason=\"{reason}\"}} 1");
-    eventually(&format!("everything is held: {reason}"), async || {
+async fn is_paused(fixture: &Fixture, reason: &str) -> Result<()> {
+    let expected = format!("vpa_updater_paused{{reason=\"{reason}\"}} 1");
+    eventually(&format!("everything is paused: {reason}"), async || {
         let metrics = scrape(&fixture.leader().await?).await?;
         ensure!(metrics.contains(&expected), "it is not");
         ensure!(
-            metrics.contains("\nvpa_updater_acts_in_flight 0\n"),
+            metrics.contains("\nvpa_updater_actions_in_flight 0\n"),
             "something is under way"
         );
         Ok(())
@@ -83,19 +83,19 @@ async fn is_held(fixture: &Fixture, reason: &str) -> Result<()> {
 async fn stop(fixture: &Fixture, switches: &Api<ConfigMap>) -> Result<Duration> {
     create(switches, json!({"metadata": {"name": SWITCH}})).await?;
     let thrown = Instant::now();
-    is_held(fixture, "stopped").await?;
+    is_paused(fixture, "stopped").await?;
     Ok(thrown.elapsed())
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn nothing_is_updated_without_the_webhook_or_with_the_kill_switch() -> Result<()> {
-    let fixture = Fixture::take("held").await?;
-    is_held(&fixture, "webhook_gone").await?;
+    let fixture = Fixture::take("paused").await?;
+    is_paused(&fixture, "webhook_lease_expired").await?;
     fixture.workload("later", SOME, &json!({})).await?;
     slow_workload(&fixture).await?;
     let watching = Watching::of(fixture.typed()).await?;
     // A pass of its own after the object and its recommendation are there.
-    is_held(&fixture, "webhook_gone").await?;
+    is_paused(&fixture, "webhook_lease_expired").await?;
     let large = fixture.count("web", LARGE).await?;
     ensure!(large == 0, "it moved {large} pods without a webhook");
     let heart = fixture.heart();
@@ -110,7 +110,7 @@ async fn nothing_is_updated_without_the_webhook_or_with_the_kill_switch() -> Res
     );
     // What comes now has to wait for the end of that.
     fixture.autoscale("later", "Recreate").await?;
-    is_held(&fixture, "stopped").await?;
+    is_paused(&fixture, "stopped").await?;
     let large = fixture.count("later", LARGE).await?;
     ensure!(large == 0, "it moved {large} pods although it was stopped");
     switches.delete(SWITCH, &DeleteParams::default()).await?;
@@ -120,7 +120,7 @@ async fn nothing_is_updated_without_the_webhook_or_with_the_kill_switch() -> Res
         .await?;
 
     heart.stop().await?;
-    is_held(&fixture, "webhook_gone").await
+    is_paused(&fixture, "webhook_lease_expired").await
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

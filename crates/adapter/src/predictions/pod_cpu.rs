@@ -73,7 +73,7 @@ pub(super) fn values(
         }
         (ObjectSelector::Name(_), true) => Err(missing(
             POD_CPU,
-            format_args!("it is no running pod of {}", prediction.target),
+            format_args!("it is not a running pod of {}", prediction.target),
         )),
     }
 }

@@ -141,7 +141,7 @@ impl ApiServices {
     fn log(&mut self, name: &str, found: &Standing) -> String {
         let text = match found {
             Standing::Missing => "the object does not exist".to_owned(),
-            Standing::Elsewhere(service) => format!("it leads to the Service {service}"),
+            Standing::Elsewhere(service) => format!("it points at the Service {service}"),
             Standing::Insecure => {
                 "it has insecureSkipTLSVerify, which excludes a CA bundle; remove that field"
                     .to_owned()

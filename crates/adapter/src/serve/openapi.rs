@@ -140,14 +140,14 @@ fn operation(version: ApiVersion, parameters: &[Value], list: &str) -> Value {
 fn properties(version: ApiVersion) -> Value {
     let quantity = text("The value, as a quantity.");
     let time =
-        json!({"type": "string", "format": "date-time", "description": "When it was measured."});
-    let window = json!({"type": "integer", "format": "int64", "description": "Over how many seconds; none for an instant."});
+        json!({"type": "string", "format": "date-time", "description": "Time of the measurement."});
+    let window = json!({"type": "integer", "format": "int64", "description": "Seconds that the value covers; absent for an instant."});
     let name = text("The name of the metric.");
     let selector =
         json!({"type": "object", "nullable": true, "description": "The selector of the series."});
     let described = json!({
         "type": "object",
-        "description": "Which object the value is about.",
+        "description": "Object that the value describes.",
         "properties": {
             "apiVersion": text("Its API version."),
             "kind": text("Its kind."),
@@ -179,7 +179,7 @@ fn properties(version: ApiVersion) -> Value {
             "metricName": name,
             "metricLabels": {
                 "type": "object",
-                "description": "What sets the series apart.",
+                "description": "Labels of the series.",
                 "additionalProperties": {"type": "string"},
             },
             "timestamp": time,

@@ -38,8 +38,8 @@ pub(super) enum AdoptionError {
     /// The annotation is not valid.
     #[error("its annotation {ADOPTED_FROM} cannot be read: {0}")]
     Unreadable(String),
-    /// The `APIService` points at another Service by now.
-    #[error("it points at the Service {0} by now: use --force to proceed")]
+    /// The `APIService` now points at another Service.
+    #[error("it now points at the Service {0}: use --force to proceed")]
     Elsewhere(String),
 }
 
@@ -86,7 +86,7 @@ pub(super) fn plan_adoption(
     }))
 }
 
-/// Plans the release of an `APIService`. `force`: even if it points at another Service by now.
+/// Plans the release of an `APIService`. `force`: even if it now points at another Service.
 pub(super) fn plan_release(
     present: Option<&APIService>,
     own: &ServiceRef,

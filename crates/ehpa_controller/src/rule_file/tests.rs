@@ -87,9 +87,11 @@ impl Fixture {
         let shown = TextEncoder::new()
             .encode_to_string(&self.registry.gather())
             .expect("text");
-        assert!(shown.contains("# TYPE plimsoll_forecast_rules_are_broken gauge\n"));
+        assert!(
+            shown.contains("# TYPE plimsoll_forecast_rules_config_last_reload_successful gauge\n")
+        );
         assert_eq!(
-            shown.contains("\nplimsoll_forecast_rules_are_broken 1\n"),
+            shown.contains("\nplimsoll_forecast_rules_config_last_reload_successful 0\n"),
             part.is_some(),
             "{expected:?}"
         );

@@ -162,7 +162,7 @@ fn put<V: Topic>(
             true
         }
         Err(error) => {
-            tracing::warn!(uid, kind = V::NOUN, %error, "passing over a value that cannot be read");
+            tracing::warn!(uid, kind = V::NOUN, %error, "skipping a value that cannot be read");
             values.remove(&uid).is_some()
         }
     }

@@ -23,7 +23,7 @@ const MAX_ENTRIES: usize = 256;
 const MAX_BYTES: usize = 256 << 10;
 
 pub(super) fn not_leading() -> Status {
-    Status::unavailable("not the leader; see the Lease for who is")
+    Status::unavailable("not the leader: the Lease names the leader")
 }
 
 /// State of one reader's stream.

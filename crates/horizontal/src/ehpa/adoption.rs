@@ -45,7 +45,7 @@ pub fn refusal(there: &DynamicObject, wanted: &ObjectMeta, writable: Writable) -
         return (!is_own).then(|| format!("is adopted by {}", quoted()));
     }
     match writable {
-        Writable::Own => Some("is not controlled by the object that asks for it".to_owned()),
+        Writable::Own => Some("is not controlled by the EHPA".to_owned()),
         Writable::Adopt { installed: true } => None,
         Writable::Adopt { installed: false } => {
             let tool = || installing_writer(&there.metadata).map(str::to_owned);

@@ -56,7 +56,7 @@ pub(super) fn problem(object: &EffectiveHorizontalPodAutoscaler) -> Option<Probl
             if is_new {
                 None
             } else {
-                wrong("another one has the same name, but for its case, and the same times")
+                wrong("another cron has the same name except for upper and lower case, and the same times")
             }
         })
 }
@@ -101,6 +101,6 @@ pub(super) fn holiday_problem(object: &EffectiveHorizontalPodAutoscaler) -> Opti
         .filter(|_| !object.spec.crons.is_empty())?;
     Some(Problem::new(
         "InvalidHolidays",
-        format!("{error}; windows open on every day until it is put right"),
+        format!("{error}; windows open on every day until the annotation is corrected"),
     ))
 }

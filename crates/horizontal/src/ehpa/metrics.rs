@@ -41,7 +41,7 @@ pub(super) fn metrics(observed: &Observed) -> (Option<Vec<MetricSpec>>, Vec<Prob
             Err(why) => problems.push(Problem::new(
                 "PredictionWithoutTarget",
                 format!(
-                    "{} is predicted, but not scaled by: {why}",
+                    "{} is predicted, but the HPA does not use it: {why}",
                     predictable.identifier
                 ),
             )),
@@ -66,7 +66,7 @@ pub(super) fn metrics(observed: &Observed) -> (Option<Vec<MetricSpec>>, Vec<Prob
     if !is_lost {
         return (Some(metrics), problems);
     }
-    let message = "there is nothing else to scale by, so no HorizontalPodAutoscaler is made or taken over, and its own keeps its metrics";
+    let message = "there is no other metric, so no HPA is created or adopted, and an existing one keeps its metrics";
     problems.push(Problem::new("NoScalingMetrics", message));
     (None, problems)
 }
@@ -131,10 +131,9 @@ fn wanted(observed: &Observed, predictable: &Predictable) -> Result<Quantity, St
         TargetKind::Value => Err("a resource has no target of type Value".to_owned()),
     };
     let of_average = |target: &MetricTarget| {
-        target
-            .average_value
-            .clone()
-            .ok_or_else(|| "only a target of type AverageValue can be divided by".to_owned())
+        target.average_value.clone().ok_or_else(|| {
+            "only a target of type AverageValue can be used with a prediction".to_owned()
+        })
     };
     if let Some(source) = &metric.resource {
         of_resource(&source.name, None, &source.target)
@@ -145,7 +144,7 @@ fn wanted(observed: &Observed, predictable: &Predictable) -> Result<Quantity, St
     } else if let Some(source) = &metric.external {
         of_average(&source.target)
     } else {
-        Err("it is of an object".to_owned())
+        Err("it is a metric of an object".to_owned())
     }
 }
 

@@ -23,7 +23,7 @@ pub(super) const CRON_METRIC: &str = "crane_autoscaling_cron";
 
 /// Message about a target that a label selector cannot name.
 pub(super) const TARGET_UNNAMEABLE: &str =
-    "the name of the workload, by which the autoscaler would ask, is no value of a label";
+    "the workload's name is not a valid label value, so the HPA cannot select the metric";
 
 /// Labels and annotations of an EHPA that are copied to the objects that it owns.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -140,7 +140,7 @@ pub(super) fn adopted_metadata(
     }
 }
 
-/// Whether an EHPA adopted an HPA. One that has a controller by now belongs to that.
+/// Whether an EHPA adopted an HPA. One that now has a controller belongs to that.
 pub(super) fn is_adopted(metadata: &ObjectMeta, object: &EffectiveHorizontalPodAutoscaler) -> bool {
     let is_controlled = metadata
         .owner_references

@@ -35,7 +35,7 @@ pub(super) fn predictable(
         // Two metrics with one identifier cannot be distinguished.
         let mut again = || {
             (!observed.insert(identifier.clone()))
-                .then_some("only the first metric that is called so is predicted")
+                .then_some("only the first metric of this name is predicted")
         };
         match why.or_else(&mut again) {
             Some(why) => others.push(format!("{identifier}: {why}")),
@@ -65,10 +65,10 @@ fn obstacle(metric: &MetricSpec, identifier: &str) -> Option<&'static str> {
     match metric.kind {
         MetricKind::Object => Some("metrics of objects are not predicted"),
         MetricKind::Resource | MetricKind::ContainerResource if !is_usual => {
-            Some("of resources only cpu and memory are predicted")
+            Some("only the resources cpu and memory are predicted")
         }
         _ if !names::is_label_value(identifier) => Some(
-            "the autoscaler would ask for it by this name, which is no value of a label: at most 63 letters, digits, '-', '_' and '.', \
+            "the metric's name is not a valid label value: at most 63 letters, digits, '-', '_' and '.', \
              a letter or digit at both ends",
         ),
         _ => None,

@@ -102,7 +102,7 @@ pub(super) fn select<'a>(observed: &Observed<'a>) -> HpaSelection<'a> {
         restored: restored.map(ResourceExt::name_any).collect(),
         problem: kept.filter(|_| !rivals.is_empty()).map(|kept| {
             let message = format!(
-                "{} scale the same workload as HorizontalPodAutoscaler {}, so none of them does: delete all but one",
+                "{} scale the same workload as HorizontalPodAutoscaler {}, so the HPA controller scales with none of them: delete all but one",
                 listed(&rivals),
                 kept.name_any()
             );
@@ -127,7 +127,7 @@ fn without<'a>(observed: &Observed<'a>, rivals: &[&'a HorizontalPodAutoscaler]) 
             Some(obstacle) => obstacle,
         },
         several => format!(
-            "{} scale the same workload, so none of them does: delete all but one",
+            "{} scale the same workload, so the HPA controller scales with none of them: delete all but one",
             listed(several)
         ),
     };
@@ -197,13 +197,13 @@ fn is_of_another(hpa: &HorizontalPodAutoscaler, object: &EffectiveHorizontalPodA
     names::ehpa_owner(&hpa.metadata).is_some() && !names::is_adopted(&hpa.metadata, object)
 }
 
-/// A problem if the EHPA has an HPA though an older EHPA scales the same workload by now.
+/// A problem if the EHPA has an HPA though an older EHPA now scales the same workload.
 pub(super) fn rival(observed: &Observed, choice: &HpaChoice) -> Option<Problem> {
     let older_ehpa = observed
         .older_ehpa
         .filter(|_| matches!(choice, HpaChoice::Own(_)))?;
     let message = format!(
-        "the older EffectiveHorizontalPodAutoscaler {older_ehpa} scales the same workload: its windows count, and its predictions before others"
+        "the older EffectiveHorizontalPodAutoscaler {older_ehpa} scales the same workload: its crons apply, and its predictions take precedence"
     );
     Some(Problem::new("OlderAutoscaler", message))
 }

@@ -149,7 +149,7 @@ fn conditions(
         .as_deref()
         .filter(|_| predicted.iter().any(by_rules))
     {
-        let message = format!("{why}; histories are asked for as before");
+        let message = format!("{why}; the previous queries stay in use");
         set(
             METRIC_RULES_USABLE,
             ConditionStatus::False,

@@ -38,7 +38,7 @@ pub(super) fn per_pod(
     match i64::try_from(average) {
         Ok(average @ 1..) => Ok(Quantity::from_milli(average)),
         _ => Err(format!(
-            "{percent} percent of the requests for {resource} is no amount"
+            "{percent} percent of the requests for {resource} is not a valid quantity"
         )),
     }
 }

@@ -115,7 +115,7 @@ impl Model {
         if series.values.iter().all(|value| value.is_finite()) {
             Ok(series)
         } else {
-            Err("what would be forecast is not a finite number".to_owned())
+            Err("the forecast is not a finite number".to_owned())
         }
     }
 

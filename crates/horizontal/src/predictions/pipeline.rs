@@ -98,8 +98,9 @@ impl MetricPipeline {
             i64::MAX
         };
         let window = i64::from(window_seconds);
-        let short =
-            (window > farthest).then(|| "the method looks a day ahead, which repeats".to_owned());
+        let short = (window > farthest).then(|| {
+            "the method forecasts one day, which is repeated for the rest of the window".to_owned()
+        });
         let result = MetricResult {
             identifier: spec.identifier.clone(),
             missing: spec.query.as_ref().err().cloned(),

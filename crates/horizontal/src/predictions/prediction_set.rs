@@ -451,7 +451,7 @@ fn metric(
     let mut metric = ForecastSpec::at_index(inputs, index, access)?;
     if !has_store && matches!(metric.query, Ok(Query::Expression(_))) {
         metric.query = Err(
-            "only Prometheus knows the history of this metric, which is not configured: see --datasource"
+            "the history of this metric is only in Prometheus, which is not configured: see --datasource"
                 .to_owned(),
         );
     }

@@ -122,15 +122,19 @@ impl MetricResult {
             .map(|why| match (is_ready, made_at) {
                 (true, Some(at)) => {
                     let at = at.strftime("%Y-%m-%dT%H:%M:%SZ");
-                    format!("{UNREAD}: {why}; what was forecast at {at} holds on for a while")
+                    format!(
+                        "{UNREAD}: {why}; the forecast of {at} stays valid until its window ends"
+                    )
                 }
                 (true, None) => {
-                    format!("{UNREAD}: {why}; what was forecast before holds on for a while")
+                    format!(
+                        "{UNREAD}: {why}; the previous forecast stays valid until its window ends"
+                    )
                 }
                 (false, _) => format!("{UNREAD}: {why}"),
             });
         let awaited =
-            (self.is_pending && !is_ready).then(|| "its history is being looked at".to_owned());
+            (self.is_pending && !is_ready).then(|| "its history is being read".to_owned());
         let parts: Vec<String> = [self.missing.clone(), awaited, read_error, self.note.clone()]
             .into_iter()
             .flatten()

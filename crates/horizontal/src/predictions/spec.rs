@@ -104,7 +104,8 @@ pub(super) fn forecast_spec(
     let method = method(&metric.algorithm, annotations, &mut notes);
     if object.spec.effective_window_seconds() < object.spec.prediction_window_seconds {
         notes.push(
-            "predictionWindowSeconds is more than a week, which is what is forecast".to_owned(),
+            "predictionWindowSeconds is above the maximum of one week; one week is forecast"
+                .to_owned(),
         );
     }
     ForecastSpec {

@@ -124,7 +124,7 @@ impl PrometheusSource {
         };
         let text = query.text(&layout).map_err(ReadFailure::refused)?;
         let window = window(*range)
-            .ok_or_else(|| ReadFailure::refused("there is no time to ask for".to_owned()))?;
+            .ok_or_else(|| ReadFailure::refused("the range to query is empty".to_owned()))?;
         let read = connection.read_expression(&text, window).await;
         if matches!(read, Err(PrometheusError::Unreachable(_))) {
             *self.connection.0.lock().await = None;

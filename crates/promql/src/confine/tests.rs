@@ -172,7 +172,7 @@ fn what_is_no_expression_is_refused() {
         ("sum()", "expected an operand"),
         ("rate(a,)", "expected an operand"),
         ("a + * b", "expected an operand, found *"),
-        ("up; drop", "';' is no part of an expression"),
+        ("up; drop", "';' is not part of an expression"),
         ("up{a=\"b", "the string does not end"),
         ("5x", "neither a number nor a duration"),
         ("a by (b)", "expected an operator, found by"),

@@ -60,7 +60,7 @@ pub(super) fn tokens(text: &str) -> Result<Vec<(usize, Token<'_>)>, ConfineError
             other => {
                 let sign = SIGNS.iter().find(|sign| rest.starts_with(**sign));
                 let sign = *sign.ok_or_else(|| {
-                    ConfineError::new(at, format!("{other:?} is no part of an expression"))
+                    ConfineError::new(at, format!("{other:?} is not part of an expression"))
                 })?;
                 in_range = if in_range { sign != "]" } else { sign == "[" };
                 (sign.len(), Some(Token::Sign(sign)))

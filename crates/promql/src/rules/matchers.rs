@@ -101,7 +101,7 @@ impl Matchers {
     /// without special characters are returned.
     pub(super) fn plain_values(&self) -> Result<BTreeMap<String, String>, QueryError> {
         if self.has_expressions {
-            let why = "names of pods that are gone cannot be part of the query of this metric";
+            let why = "names of deleted pods cannot be part of the query of this metric";
             return Err(QueryError::Wrong(why.to_owned()));
         }
         let is_plain = |letter: char| letter.is_ascii_alphanumeric() || "_.:/-".contains(letter);

@@ -133,7 +133,10 @@ fn expression(at: &str, text: &str) -> Result<Regex, RuleError> {
     built.map_err(|error| {
         RuleError::new(
             at,
-            format!("{text:?} is no regular expression: {}", last_line(&error)),
+            format!(
+                "{text:?} is not a regular expression: {}",
+                last_line(&error)
+            ),
         )
     })
 }
@@ -237,7 +240,7 @@ mod tests {
             (
                 "(",
                 &[],
-                "name.matches: \"(\" is no regular expression: unclosed group",
+                "name.matches: \"(\" is not a regular expression: unclosed group",
             ),
             ("", &[["", ""]], "seriesFilters[0]: one of is and isNot"),
             (

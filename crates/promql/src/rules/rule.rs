@@ -87,12 +87,11 @@ impl RuleSet {
         let external = read("externalRules", external_rules, false)?;
         let mut warnings = Vec::new();
         if resource_rules.is_some() {
-            let why =
-                "metrics.k8s.io is not served here: keep metrics-server, or whatever serves it now";
+            let why = "metrics.k8s.io is not served here: keep metrics-server, or the program that serves it now";
             warnings.push(RuleError::new("resourceRules", why));
         }
         for rule in custom.iter().filter(|rule| rule.association.is_empty()) {
-            let why = "neither template nor overrides is set, so no series is about any object";
+            let why = "neither template nor overrides is set, so no series belongs to an object";
             warnings.push(RuleError::new(format!("{}.resources", rule.at), why));
         }
         Ok(Self {

@@ -9,11 +9,12 @@ use vertical::schedulable::{CapTo, Settings};
 pub struct SchedulableArgs {
     /// Cap recommendations to what pods can be scheduled with: any of nodes, quotas and
     /// limit-ranges, separated by commas. nodes: the allocatable resources of the largest node that
-    /// the pods may run on, less daemon pods and a margin; quotas: the room that each quota of the
-    /// namespace leaves for each replica; limit-ranges: the maximum of each limit range. Empty, the
-    /// default, gives upstream's recommendations. The annotation plimsoll.dev/cap-to-schedulable of
-    /// an object narrows the list; none means no cap. Needs the rights in
-    /// deploy/components/schedulable. Nodes that a cluster autoscaler could add do not count.
+    /// the pods may run on, less daemon pods and a margin; quotas: the part of each quota of the
+    /// namespace that is free for each replica; limit-ranges: the maximum of each limit range.
+    /// Empty, the default, gives upstream's recommendations. The annotation
+    /// plimsoll.dev/cap-to-schedulable of an object narrows the list; none means no cap. Needs the
+    /// rights in deploy/components/schedulable. Nodes that a cluster autoscaler could add do not
+    /// count.
     #[arg(long, default_value = "", value_name = "LIST")]
     pub cap_to_schedulable: CapTo,
     /// Share of a node's allocatable CPU and memory that stays free when recommendations are capped

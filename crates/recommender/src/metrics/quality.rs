@@ -64,7 +64,7 @@ impl Quality {
         let of_memory: &[&str] = &["update_mode", "recommendation_missing", "is_oom"];
         let over = "Recommendation less usage where the recommendation is above.";
         let under = "Usage less recommendation where the recommendation is not above.";
-        let all = "Recommendations that samples of usage found.";
+        let all = "Recommendation at the time of each usage sample.";
         Ok(Self {
             relative_difference: histogram(
                 "usage_recommendation_relative_diffs",

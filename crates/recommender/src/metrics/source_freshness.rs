@@ -33,7 +33,7 @@ impl SourceFreshness {
         computed::register(
             registry,
             "vpa_recommender_metrics_source_stale_seconds",
-            "Seconds since the source of usage last answered; 0 while it answers. Recommendations do not change meanwhile.",
+            "Seconds since the source of usage last responded; 0 while it responds. Recommendations are frozen meanwhile.",
             move || state.stale_seconds(Instant::now()),
         )?;
         Ok(source)

@@ -25,7 +25,7 @@ impl WatchFreshness {
             views,
             synced: gauge(
                 "vpa_recommender_watch_synced",
-                "Whether all objects were listed at least once.",
+                "1 if all objects were listed at least once, 0 if not.",
             )?,
             stale: gauge(
                 "vpa_recommender_watch_stale_seconds",
@@ -37,7 +37,7 @@ impl WatchFreshness {
             )?,
             rejected: counter(
                 "vpa_recommender_watch_rejected_objects_total",
-                "Objects that did not parse; their last good state stays.",
+                "Objects rejected because they cannot be parsed; their last valid state is kept.",
             )?,
         })
     }

@@ -46,7 +46,7 @@ pub enum ScheduleError {
     #[error("there must be five fields, not {0}")]
     FieldCount(usize),
     /// A field is invalid.
-    #[error("{field}: {text:?} is not understood")]
+    #[error("{field}: {text:?} is not valid")]
     Field {
         /// Name of the field.
         field: &'static str,
@@ -54,7 +54,7 @@ pub enum ScheduleError {
         text: Box<str>,
     },
     /// Unknown word starting with `@`.
-    #[error("{0:?} is not understood")]
+    #[error("{0:?} is not valid")]
     Word(Box<str>),
     /// Unknown time zone.
     #[error("the time zone {0:?} is not known")]

@@ -101,7 +101,7 @@ impl CertificateMonitor {
         }
         let refused = bundles.iter().find_map(|observed| {
             let why = verification_error(&chain, &observed.bundle, &observed.name, now)?;
-            Some(format!("as {} has it: {why}", observed.object))
+            Some(format!("CA bundle of {}: {why}", observed.object))
         });
         let verification = match (&refused, self.last.0) {
             (None, _) if bundles.is_empty() => Verification::Unknown,
@@ -120,7 +120,7 @@ impl CertificateMonitor {
                 if before != Verification::Failed || self.last.1 != why =>
             {
                 tracing::warn!(why, "clients do not trust the serving certificate");
-                self.condition.ready_but(format!("not trusted, {why}"));
+                self.condition.ready_but(format!("not trusted: {why}"));
             }
             (Verification::Verified | Verification::Unknown, Verification::Failed) => {
                 tracing::info!(
@@ -243,11 +243,8 @@ mod tests {
         let certificates = files(folder.path(), &own, now).await;
         let (own, other) = (own.certificate.pem, other.certificate.pem);
         let mut fixture = Fixture::new();
-        let (ok, why) = (
-            "[+]certificate ok",
-            "none of the trusted authorities signed it",
-        );
-        let untrusted = format!("{ok}: not trusted, as it has it: {why}");
+        let (ok, why) = ("[+]certificate ok", "no trusted CA signed the certificate");
+        let untrusted = format!("{ok}: not trusted: CA bundle of it: {why}");
         for (bundle, verification, gauge, report) in [
             (None, Verification::Unknown, None, ok),
             (Some(&own), Verification::Verified, Some(1.0), ok),

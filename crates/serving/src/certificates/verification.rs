@@ -43,7 +43,7 @@ pub(super) fn verification_error(
     };
     let trusted = Certificate::read_all(bundle);
     if trusted.is_empty() {
-        return Some("no authority is trusted".to_owned());
+        return Some("the CA bundle is empty".to_owned());
     }
     let now_seconds = seconds(now);
     if trusted.iter().any(|one| one.der == leaf.der) {
@@ -60,9 +60,9 @@ pub(super) fn verification_error(
     let is_issuer = |authority: &&Certificate| chain.iter().any(|one| one.is_signed_by(authority));
     let unknown = || match invalid.iter().find(is_issuer) {
         Some(authority) if authority.not_before > now_seconds => {
-            "the authority that signed it has not begun".to_owned()
+            "the CA certificate is not valid yet".to_owned()
         }
-        Some(_) => "the authority that signed it has ended".to_owned(),
+        Some(_) => "the CA certificate has expired".to_owned(),
         None => reason(&CertificateError::UnknownIssuer, name),
     };
     if valid.is_empty() {
@@ -77,7 +77,7 @@ pub(super) fn verification_error(
         Err(error) => return Some(error.to_string()),
     };
     let Ok(server) = ServerName::try_from(name) else {
-        return Some(format!("{name:?} is no name of a server"));
+        return Some(format!("{name:?} is not a DNS name"));
     };
     let others: Vec<CertificateDer<'_>> = others.iter().map(|one| one.der.clone()).collect();
     let now = now
@@ -97,14 +97,14 @@ pub(super) fn verification_error(
 fn reason(error: &CertificateError, name: &str) -> String {
     match error {
         CertificateError::Expired | CertificateError::ExpiredContext { .. } => {
-            "it has ended".to_owned()
+            "the certificate has expired".to_owned()
         }
         CertificateError::NotValidYet | CertificateError::NotValidYetContext { .. } => {
-            "it has not begun".to_owned()
+            "the certificate is not valid yet".to_owned()
         }
-        CertificateError::UnknownIssuer => "none of the trusted authorities signed it".to_owned(),
+        CertificateError::UnknownIssuer => "no trusted CA signed the certificate".to_owned(),
         CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. } => {
-            format!("it is not for {name}")
+            format!("the certificate is not valid for {name}")
         }
         other => other.to_string(),
     }
@@ -119,6 +119,8 @@ mod tests {
 
     /// Half a day after the beginning.
     const SOON: Duration = Duration::from_hours(12);
+    const OTHER_NAME: &str = "the certificate is not valid for other";
+    const EXPIRED: &str = "the certificate has expired";
 
     #[track_caller]
     fn check(
@@ -139,15 +141,15 @@ mod tests {
         let (trusted, foreign) = (one.certificate.pem.clone(), other.certificate.pem.clone());
         let both = format!("{foreign}nonsense\n{trusted}");
         let (unknown, none) = (
-            "none of the trusted authorities signed it",
-            "no authority is trusted",
+            "no trusted CA signed the certificate",
+            "the CA bundle is empty",
         );
-        let unnamed = "\"\" is no name of a server";
+        let unnamed = "\"\" is not a DNS name";
         check(&chain, &trusted, NAME, SOON, None);
         check(&chain, &both, "127.0.0.1", SOON, None);
         check(&chain, &foreign, NAME, SOON, Some(unknown));
-        check(&chain, &trusted, "other", SOON, Some("it is not for other"));
-        check(&chain, &trusted, NAME, DAY * 2, Some("it has ended"));
+        check(&chain, &trusted, "other", SOON, Some(OTHER_NAME));
+        check(&chain, &trusted, NAME, DAY * 2, Some(EXPIRED));
         check(&chain, "", NAME, SOON, Some(none));
         check(&chain, "nonsense", NAME, SOON, Some(none));
         check(&chain, &trusted, "", SOON, Some(unnamed));
@@ -160,8 +162,8 @@ mod tests {
         let bundle = leaf.pem.clone();
         let chain = [leaf];
         check(&chain, &bundle, NAME, SOON, None);
-        check(&chain, &bundle, "other", SOON, Some("it is not for other"));
-        check(&chain, &bundle, NAME, DAY * 2, Some("it has ended"));
+        check(&chain, &bundle, "other", SOON, Some(OTHER_NAME));
+        check(&chain, &bundle, NAME, DAY * 2, Some(EXPIRED));
     }
 
     #[test]
@@ -169,10 +171,7 @@ mod tests {
         // The leaf outlives its authority, which is valid for ten days.
         let own = authority(begin(), 10);
         let chain = [leaf_of(&own, begin(), 90).certificate];
-        let (bundle, ended) = (
-            own.certificate.pem,
-            "the authority that signed it has ended",
-        );
+        let (bundle, ended) = (own.certificate.pem, "the CA certificate has expired");
         check(&chain, &bundle, NAME, DAY * 9, None);
         check(&chain, &bundle, NAME, DAY * 11, Some(ended));
     }

@@ -227,9 +227,11 @@ impl FitInput<'_> {
         }
         let why = match nodes {
             CandidateNodes::One(rooms) if rooms.is_empty() => {
-                "no node is known that these pods may run on"
+                "these pods may run on none of the known nodes"
             }
-            _ => "no node has room for these pods, whatever is recommended",
+            _ => {
+                "no node has enough free resources for these pods, even with the lowest recommendation"
+            }
         };
         fit.unmet
             .extend(RESOURCES.map(|resource| (resource, why.to_owned())));
@@ -348,8 +350,8 @@ impl Fit {
                     .unmet
                     .iter()
                     .find(|(resource, _)| *resource == number.resource);
-                number.capped_because = unmet
-                    .map(|(_, why)| format!("not capped, since it would leave nothing: {why}"));
+                number.capped_because =
+                    unmet.map(|(_, why)| format!("not capped: the cap would be zero: {why}"));
             }
         }
     }

@@ -81,7 +81,7 @@ impl QuotaUsage<'_> {
         let most = left.max(now);
         let because = if now > left {
             format!(
-                "ResourceQuota {} has no {what} of {resource} left for more than pods have now",
+                "ResourceQuota {} is used up: {what} of {resource} cannot grow",
                 self.name
             )
         } else {

@@ -126,10 +126,15 @@ impl Connection {
 
     fn uri(&self) -> Result<Uri, PrometheusError> {
         let refuse = |why: &str| PrometheusError::SetUp(format!("{:?} {why}", self.address).into());
-        let uri: Uri = self.address.parse().map_err(|_| refuse("is no address"))?;
+        let uri: Uri = self
+            .address
+            .parse()
+            .map_err(|_| refuse("is not an address"))?;
         match uri.scheme_str() {
             Some("http" | "https") if uri.authority().is_some() => Ok(uri),
-            _ => Err(refuse("is no address that starts with http:// or https://")),
+            _ => Err(refuse(
+                "is not an address that starts with http:// or https://",
+            )),
         }
     }
 }

@@ -69,7 +69,7 @@ fn sample(
     (second, value): &(f64, String),
 ) -> Result<InstantSample, PrometheusError> {
     let malformed =
-        || PrometheusError::Malformed(format!("{value:?} at {second} is no sample").into());
+        || PrometheusError::Malformed(format!("{value:?} at {second} is not a sample").into());
     let at = time(*second).ok_or_else(malformed)?;
     let value = value.parse().map_err(|_| malformed())?;
     Ok(InstantSample { labels, at, value })

@@ -105,7 +105,7 @@ pub(super) fn series<const MAX: usize>(body: &[u8]) -> Result<Vec<Labelled>, Pro
         Data::Matrix(Matrix { has_more: true, .. }) => Err(PrometheusError::TooManySeries(MAX)),
         Data::Matrix(Matrix { series, .. }) => Ok(series),
         Data::Vector(_) | Data::Scalar(_) | Data::String(_) => Err(PrometheusError::Malformed(
-            "the result of a range is no matrix".into(),
+            "the result of a range query is not a matrix".into(),
         )),
     }
 }
@@ -160,7 +160,7 @@ pub(super) fn data<'a, D: Deserialize<'a>>(body: &'a [u8]) -> Result<D, Promethe
         .map_err(|error| PrometheusError::Malformed(error.to_string().into()))?;
     answer
         .data
-        .ok_or_else(|| PrometheusError::Malformed("there is no data in it".into()))
+        .ok_or_else(|| PrometheusError::Malformed("the response has no data".into()))
 }
 
 fn labelled(Found { metric, values }: Found) -> Labelled {

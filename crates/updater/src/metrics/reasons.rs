@@ -17,18 +17,18 @@ pub(super) fn resize_failure(action: &Action, outcome: &ActionOutcome) -> &'stat
 
 pub(super) fn skipped(reason: SkipReason) -> &'static str {
     match reason {
-        SkipReason::EvictionTolerance => "no_room",
+        SkipReason::EvictionTolerance => "eviction_tolerance",
         SkipReason::DisruptionBudget => "disruption_budget",
         SkipReason::MultipleBudgets => "several_budgets",
         SkipReason::BackingOff => "backing_off",
         SkipReason::RecentOomKill => "recent_oom_kill",
-        SkipReason::EvictionIneffective => "in_vain",
+        SkipReason::EvictionIneffective => "eviction_ineffective",
         SkipReason::Settling => "settling",
         SkipReason::EvictionRequirements => "requirements",
         SkipReason::KnownInfeasible => "known_infeasible",
-        SkipReason::ResizePending => "already_asked",
+        SkipReason::ResizePending => "resize_pending",
         SkipReason::QosClass => "qos_class",
-        SkipReason::ResizeRejected => "refused",
+        SkipReason::ResizeRejected => "resize_rejected",
         SkipReason::RecentlyReverted => "reverted",
     }
 }

@@ -110,7 +110,7 @@ fn readiness(summary: &PolicySummary, failed: &[&str]) -> (&'static str, String)
         return (
             invalid.reason,
             format!(
-                "{}; the policy's autoscalers stay as they are",
+                "{}; the policy's VPA objects stay as they are",
                 invalid.message
             ),
         );
@@ -120,7 +120,7 @@ fn readiness(summary: &PolicySummary, failed: &[&str]) -> (&'static str, String)
         return (
             "WriteFailed",
             format!(
-                "{} autoscalers cannot be written, such as: {first}",
+                "{} VPA objects cannot be written, such as: {first}",
                 failed.len()
             ),
         );
@@ -128,14 +128,14 @@ fn readiness(summary: &PolicySummary, failed: &[&str]) -> (&'static str, String)
     if summary.pending > 0 {
         return (
             WRITING,
-            format!("{} autoscalers are being written", summary.pending),
+            format!("{} VPA objects are being written", summary.pending),
         );
     }
     (UP_TO_DATE, all_written(count(summary.managed)))
 }
 
 fn all_written(managed: i64) -> String {
-    format!("{managed} workloads have the autoscaler that they should")
+    format!("{managed} workloads have an up-to-date VPA object")
 }
 
 /// The sum of all reports. A report on an older generation of the policy is pending.
@@ -152,7 +152,7 @@ fn total(policy: &Policy, own: ShardReport, shards: u16) -> ShardReport {
             }
             _ => (
                 WRITING.to_owned(),
-                format!("shard {shard} has not looked yet"),
+                format!("shard {shard} has not reported yet"),
             ),
         };
         if total.reason == UP_TO_DATE && reason != UP_TO_DATE {
@@ -189,7 +189,7 @@ fn status(policy: &Policy, report: ShardReport, now: Timestamp) -> SizingPolicyS
     let old = policy.status.iter().flat_map(|old| old.conditions.clone());
     let mut conditions: Conditions = old.collect();
     conditions.set(READY, reason == UP_TO_DATE, &reason, &message, now);
-    let what = "have an autoscaler that no policy owns; it stays, and is the only one";
+    let what = "already have a VPA object that no policy owns; it is kept and no other is created";
     set(
         &mut conditions,
         (CONFLICTING, "OtherAutoscalers"),
@@ -198,7 +198,7 @@ fn status(policy: &Policy, report: ShardReport, now: Timestamp) -> SizingPolicyS
         what,
         now,
     );
-    let what = "are another policy's, which goes before";
+    let what = "are managed by another policy with precedence";
     set(
         &mut conditions,
         (OVERRIDDEN, "OtherPolicies"),

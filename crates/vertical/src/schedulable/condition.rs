@@ -104,7 +104,7 @@ fn reason(cuts: &[Cut]) -> String {
 }
 
 fn message(cuts: &[Cut]) -> String {
-    let mut message = String::from("Held to what can be scheduled:");
+    let mut message = String::from("Capped to schedulable resources:");
     for (index, (container, resource, most)) in cuts.iter().take(MAX_CAPS_IN_MESSAGE).enumerate() {
         let amount = match resource {
             ResourceName::Cpu => Quantity::from(Cpu::from_millicores(most.amount)),

@@ -58,10 +58,10 @@ async fn external_certificates_are_verified_and_their_expiry_causes_an_event() -
     trusted_becomes(0.0).await?;
     let in_effect = *replica.in_effect.borrow();
     ensure!(!in_effect, "no heartbeat while the API server refuses it");
-    let why = "none of the trusted authorities signed it";
+    let why = "no trusted CA signed the certificate";
     assert_eq!(
         replica.readiness.report(),
-        format!("[+]certificate ok: not trusted, as {CONFIGURATION} has it: {why}\n")
+        format!("[+]certificate ok: not trusted: CA bundle of {CONFIGURATION}: {why}\n")
     );
 
     inject(&api_server, &own).await?;

@@ -40,7 +40,7 @@ async fn the_first_shard_tells_of_a_policy_what_both_found() -> Result<()> {
     let is_half = |status: &Value| {
         status["managed"] == 1
             && condition(status, "Ready")
-                .is_some_and(|ready| ready["message"] == "shard 1 has not looked yet")
+                .is_some_and(|ready| ready["message"] == "shard 1 has not reported yet")
     };
     first.cluster_policy_when("divided", is_half).await?;
     let _second = shard(1)?;

@@ -22,7 +22,7 @@ fn running_pods_share_the_predicted_cpu() {
     check_pods(app("web"), &of_web, Ok(&both));
     check_pods(named("web-2"), &of_web, Ok(&both[1..]));
     for other in ["api-1", "web-3", "web-4", "gone"] {
-        let why = "it is no running pod of Deployment shop/web";
+        let why = "it is not a running pod of Deployment shop/web";
         check_pods(named(other), &of_web, Err(why));
     }
     let mut view = shop();

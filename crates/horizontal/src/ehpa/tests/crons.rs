@@ -32,8 +32,7 @@ fn crons_are_one_metric_and_an_invalid_one_is_reported() {
     let cpu = json!([cpu(50)]);
     let zone = "crons[0] (day): timezone: the time zone \"Mars/Olympus\" is not known";
     check(&also(crons("Mars/Olympus", "night")), &cpu, zone);
-    let twice =
-        "crons[1] (DAY): another one has the same name, but for its case, and the same times";
+    let twice = "crons[1] (DAY): another cron has the same name except for upper and lower case, and the same times";
     check(&also(crons("UTC", "DAY")), &cpu, twice);
 
     // An invalid cron leaves the metric in an HPA that has it.

@@ -29,7 +29,7 @@ fn check(fixture: &Fixture, predicted: &[&str], others: &[(&str, &str)]) {
     assert_eq!(fixture.unpredictable(&plan), expected);
 }
 
-const NO_LABEL_VALUE: &str = "the autoscaler would ask for it by this name, which is no value of a label: at most 63 letters, digits, '-', '_' \
+const NO_LABEL_VALUE: &str = "the metric's name is not a valid label value: at most 63 letters, digits, '-', '_' \
                               and '.', a letter or digit at both ends";
 
 #[test]
@@ -57,7 +57,7 @@ fn a_metric_that_cannot_be_predicted_is_named_with_the_reason() {
         ("pods.job:http_requests:rate5m", NO_LABEL_VALUE),
         (
             "pods.http_requests",
-            "only the first metric that is called so is predicted",
+            "only the first metric of this name is predicted",
         ),
         (of_long.as_str(), NO_LABEL_VALUE),
         ("object.m", "metrics of objects are not predicted"),
@@ -126,7 +126,7 @@ fn a_workload_whose_name_is_no_label_value_has_no_added_metrics() {
     let target = json!({"apiVersion": "apps/v1", "kind": "Deployment", "name": name});
     let fixture = Fixture::new(&json!({"scaleTargetRef": target, "crons": crons}));
     let fixture = fixture.predicted(&[("resource.cpu", true, 1)]);
-    let why = "the name of the workload, by which the autoscaler would ask, is no value of a label";
+    let why = "the workload's name is not a valid label value, so the HPA cannot select the metric";
     check(&fixture, &[], &[("resource.cpu", why)]);
     let plan = fixture.plan();
     assert_eq!(

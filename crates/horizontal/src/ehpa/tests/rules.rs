@@ -122,7 +122,7 @@ fn invalid_rules_cause_a_condition_only_where_rules_apply() {
     let mut fixture = fixture(RULES, &[], "External", &json!({"name": "queue"}));
     assert_eq!(rules_condition(&fixture), None);
     fixture.rules.error = Some("rules[0]: no".to_owned());
-    let message = "rules[0]: no; histories are asked for as before".to_owned();
+    let message = "rules[0]: no; the previous queries stay in use".to_owned();
     let expected = ("MetricRulesBroken".to_owned(), message);
     assert_eq!(rules_condition(&fixture), Some(expected));
     check(&fixture, Ok(r#"sum(max(queue{namespace="shop"}))"#));

@@ -129,7 +129,7 @@ impl Dsp {
             .take_while(|second| *second <= range.until);
         let values: Vec<f64> = seconds.map_while(value).collect();
         if values.is_empty() {
-            return Err("what was forecast has run out".to_owned());
+            return Err("the last forecast has ended".to_owned());
         }
         Ok(ForecastSeries {
             labels: BTreeMap::new(),

@@ -186,10 +186,7 @@ fn reason(error: &ForecastError) -> String {
             let missing = whole_hours(history_seconds.saturating_sub(*measured_seconds));
             let text = too_little(*history_seconds, *needed_seconds);
             if missing > 0 {
-                format!(
-                    "{text}; nothing was measured for {} of it",
-                    duration_text(missing)
-                )
+                format!("{text}; {} of it has no samples", duration_text(missing))
             } else {
                 text
             }
@@ -205,7 +202,7 @@ fn too_little(history: u64, needed: u64) -> String {
         hours => duration_text(hours),
     };
     format!(
-        "too little history: there is {there} of it, and {} is needed",
+        "too little history: {there} of at least {}",
         duration_text(needed)
     )
 }

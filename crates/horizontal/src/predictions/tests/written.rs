@@ -5,8 +5,7 @@ use super::*;
 #[test]
 fn a_young_history_says_how_much_there_is_and_how_much_is_needed() {
     let now = START + 5 * DAY;
-    let too_little =
-        |age, needed| format!("too little history: there is {age} of it, and {needed} is needed");
+    let too_little = |age, needed| format!("too little history: {age} of at least {needed}");
     for (age, expected) in [
         (None, "there are no samples of sum(load)".to_owned()),
         (Some(5 * HOUR), too_little("4h", "2d 1h")),
@@ -82,7 +81,7 @@ fn an_unreadable_history_is_reported_and_the_last_forecast_stays_as_far_as_it_re
     assert_eq!(fixture.pipeline.due(), Some(now + 301));
     let update = fixture.write(now + 300).expect("the condition changes");
     assert!(update.event.is_some_and(|(is_bad, ..)| is_bad));
-    let holds_on = "resource.cpu: the history cannot be read: connection refused; what was forecast at 2026-01-11T00:00:00Z holds on for a while";
+    let holds_on = "resource.cpu: the history cannot be read: connection refused; the forecast of 2026-01-11T00:00:00Z stays valid until its window ends";
     fixture.check((true, holds_on));
     let later = now + HOUR / 2;
     fixture.pipeline.fail("connection refused", at(later));
@@ -125,7 +124,7 @@ fn a_new_leader_that_cannot_read_continues_with_the_written_forecast() {
         "{published:?}"
     );
     after.write(now + 300).expect("the condition changes");
-    let holds_on = "resource.cpu: the history cannot be read: connection refused; what was forecast before holds on for a while";
+    let holds_on = "resource.cpu: the history cannot be read: connection refused; the previous forecast stays valid until its window ends";
     after.check((true, holds_on));
     assert!(!after.metric_forecast(now + 2 * HOUR).is_ready);
 }

@@ -249,7 +249,7 @@ mod tests {
         let pod = "{overrides: {name: {resource: pod}}}";
         let by_value = "a{<<.LabelMatchers>>} + <<.LabelValuesByName.name>>";
         let no_label = "resources do not say which label has the namespace of pods";
-        let gone = "names of pods that are gone cannot be part of the query of this metric";
+        let gone = "names of deleted pods cannot be part of the query of this metric";
         for (resources, query, expected) in [
             (both, query, Some(r#"sum(a{ns="shop",name=~"web-[0-9]+"})"#)),
             (namespace, query, None),

@@ -208,7 +208,7 @@ fn number(text: &str) -> Result<(Word, usize), TemplateError> {
         .map_or(text.len(), |end| end + 1);
     let number = text[..digits].parse();
     let number = number.map_err(|_| {
-        TemplateError::new(format!("{} is no whole number", excerpt(&text[..digits])))
+        TemplateError::new(format!("{} is not an integer", excerpt(&text[..digits])))
     })?;
     Ok((Word::Number(number), digits))
 }

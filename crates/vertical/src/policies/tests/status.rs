@@ -36,7 +36,7 @@ fn lists_are_short_and_counts_complete() {
     assert_eq!(counts.conflicting.len(), 10);
     assert_eq!(
         status.conditions[0].message,
-        "30 workloads have an autoscaler that no policy owns; it stays, and is the only one: Deployment shop/web-10 \
+        "30 workloads already have a VPA object that no policy owns; it is kept and no other is created: Deployment shop/web-10 \
          (VerticalPodAutoscaler/web-10), Deployment shop/web-11 (VerticalPodAutoscaler/web-11), Deployment shop/web-12 \
          (VerticalPodAutoscaler/web-12), ..."
     );
@@ -87,7 +87,7 @@ fn the_first_shard_says_what_all_of_them_found() {
         StatusUpdate::Report(..) => panic!("the first shard says it all"),
     };
     let mut policy = cluster_policy("all", &[]);
-    let alone = (1, 1, "shard 1 has not looked yet".to_owned());
+    let alone = (1, 1, "shard 1 has not reported yet".to_owned());
     assert_eq!(ready(&speak(0, &policy, "a")), alone);
 
     let StatusUpdate::Report(1, report) = speak(1, &policy, "b") else {
@@ -99,7 +99,7 @@ fn the_first_shard_says_what_all_of_them_found() {
         ..SizingPolicyStatus::default()
     });
     assert!(speak(1, &policy, "b").is_known(&policy));
-    let both = "2 workloads have the autoscaler that they should".to_owned();
+    let both = "2 workloads have an up-to-date VPA object".to_owned();
     let update = speak(0, &policy, "a");
     assert_eq!(ready(&update), (2, 2, both));
     let StatusUpdate::Status(status) = update else {
@@ -111,6 +111,6 @@ fn the_first_shard_says_what_all_of_them_found() {
     policy.generation = 2;
     assert_eq!(
         ready(&speak(0, &policy, "a")).2,
-        "shard 1 has not looked yet"
+        "shard 1 has not reported yet"
     );
 }

@@ -57,7 +57,7 @@ fn news_come_when_it_begins_and_when_it_ends() {
     let free = next(1000, 4000, None);
     check(None, &free, 1000, None);
     let capped = next(9000, 4000, Some(&free));
-    let message = "Held to what can be scheduled: cpu of container main to 4 by Node";
+    let message = "Capped to schedulable resources: cpu of container main to 4 by Node";
     check(Some(&free), &capped, 4000, Some(CapChange::Capped(message)));
     assert_eq!(capped_by(&capped).collect::<Vec<_>>(), ["Node"]);
     let still = next(9500, 3000, Some(&capped));
