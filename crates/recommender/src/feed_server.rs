@@ -114,8 +114,7 @@ async fn certificates(files: TlsFiles) -> ServingTls {
         match ServingTls::load(files.clone()).await {
             Ok(tls) => return tls,
             Err(error) => {
-                let error = error.to_string();
-                if logged.is_new(error.clone()) {
+                if let Some(error) = logged.update(Some(error.to_string())) {
                     tracing::warn!(error, "the feed waits for its certificates");
                 }
             }
