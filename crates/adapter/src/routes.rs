@@ -25,6 +25,7 @@ use std::time::Duration;
 use anyhow::Context as _;
 use arc_swap::ArcSwap;
 use prometheus::Registry;
+use runtime::LogOnce;
 
 use crate::request::ExternalMetricRequest;
 use crate::service_ref::ServiceRef;
@@ -105,14 +106,13 @@ impl Routes {
     /// Reloads the file whenever it, or a file that it names, has changed. Logs an error once.
     /// Never returns.
     pub async fn follow(self) {
-        let mut logged = None;
+        let mut logged = LogOnce::default();
         loop {
             tokio::time::sleep(PERIOD).await;
             let error = self.reload().await.err().map(|error| format!("{error:#}"));
-            if let Some(error) = error.as_ref().filter(|_| error != logged) {
+            if let Some(error) = logged.update(error) {
                 tracing::error!(error, file = %self.file.display(), "cannot load the routes file; keeping the previous routes");
             }
-            logged = error;
         }
     }
 

@@ -13,7 +13,7 @@ use kube::Api;
 use kube::runtime::WatchStreamExt as _;
 use kube::runtime::watcher::watch_object;
 use parking_lot::Mutex;
-use runtime::Condition;
+use runtime::{Condition, LogOnce};
 
 use crate::config::{AuthenticationConfig, Entries};
 use crate::last_known::retain_last_known;
@@ -112,7 +112,7 @@ impl ConfigWatcher {
     }
 
     async fn look_up(&self, config_maps: &Api<ConfigMap>) -> Result<Entries, LoadError> {
-        let (mut is_logged, mut denials) = (false, 0);
+        let (mut logged, mut denials) = (LogOnce::default(), 0);
         loop {
             let error = match config_maps.get_opt(NAME).await {
                 Ok(found) => return Ok(found.unwrap_or_default().data.unwrap_or_default()),
@@ -126,9 +126,8 @@ impl ConfigWatcher {
             if denials == MAX_DENIALS {
                 return Err(LoadError::Denied(error));
             }
-            if !is_logged {
+            if logged.is_new(()) {
                 tracing::warn!(%error, "cannot read authentication settings; retrying");
-                is_logged = true;
             }
             tokio::time::sleep(RETRY).await;
         }
@@ -146,17 +145,16 @@ impl ConfigWatcher {
             return pending().await;
         }
         let mut states = pin!(watch_object(config_maps, NAME).default_backoff());
-        let mut is_logged = false;
+        let mut logged = LogOnce::default();
         while let Some(state) = states.next().await {
             match state {
                 Ok(Some(found)) => {
-                    is_logged = false;
+                    logged.clear();
                     self.update_cluster(&found.data.unwrap_or_default());
                 }
                 Ok(None) => tracing::debug!("ConfigMap {NAMESPACE}/{NAME} does not exist"),
-                Err(error) if !is_logged => {
+                Err(error) if logged.is_new(()) => {
                     tracing::warn!(%error, "cannot watch authentication settings; keeping the last valid configuration");
-                    is_logged = true;
                 }
                 Err(_) => {}
             }
@@ -168,24 +166,24 @@ impl ConfigWatcher {
         if !self.overrides.has_files() {
             return pending().await;
         }
-        let (mut last, mut logged) = (None, None);
+        let (mut last, mut logged) = (None, LogOnce::default());
         loop {
             tokio::time::sleep(POLL).await;
             let read = self.overrides.read().await;
             match read.map_err(|error| error.to_string()) {
                 Ok(files) if last.as_ref() != Some(&files) => {
                     self.update(|sources| sources.files.clone_from(&files));
-                    (last, logged) = (Some(files), None);
+                    last = Some(files);
+                    logged.clear();
                 }
                 Ok(_) => {}
                 Err(error) => {
-                    if logged.as_ref() != Some(&error) {
+                    if let Some(error) = logged.update(Some(error)) {
                         tracing::error!(
                             error,
                             "cannot load a CA file; keeping the last valid configuration"
                         );
                     }
-                    logged = Some(error);
                 }
             }
         }

@@ -68,7 +68,6 @@ struct EhpaTerm {
 }
 
 /// Result of a pass.
-#[derive(Default)]
 struct Outcome {
     /// Whether there are no problems.
     is_healthy: bool,
@@ -248,13 +247,9 @@ impl Reconcile for EhpaTerm {
         Some(Snapshot::of(&observed, &rules, &inputs.recommender))
     }
 
-    async fn apply(
-        &mut self,
-        Snapshot { ehpas, orphans }: Snapshot,
-        leading: &Leading,
-    ) -> Option<Instant> {
-        self.handle_due(ehpas, leading).await;
-        self.restore_orphans(orphans, leading).await;
+    async fn apply(&mut self, Snapshot { ehpas, orphans }: Snapshot) -> Option<Instant> {
+        self.handle_due(ehpas).await;
+        self.restore_orphans(orphans).await;
         let due = self.handled.values().map(|handled| handled.due);
         due.chain(self.orphans.next().map(Instant::from_std)).min()
     }
@@ -270,7 +265,7 @@ impl EhpaTerm {
     }
 
     /// Makes a pass over each EHPA that changed or is due.
-    async fn handle_due(&mut self, ehpas: HashMap<ObjectKey, EhpaSnapshot>, leading: &Leading) {
+    async fn handle_due(&mut self, ehpas: HashMap<ObjectKey, EhpaSnapshot>) {
         let (controller, handled) = (&self.controller, &mut self.handled);
         handled.retain(|key, _| ehpas.contains_key(key));
         let now = Instant::now();
@@ -285,11 +280,7 @@ impl EhpaTerm {
             .collect();
         let known = &*handled;
         let results = stream::iter(due).map(async |(key, ehpa)| {
-            let outcome = if leading.holds(std::time::Instant::now()) {
-                controller.handle(&ehpa, known.get(&key)).await
-            } else {
-                Outcome::default()
-            };
+            let outcome = controller.handle(&ehpa, known.get(&key)).await;
             let wait = if outcome.is_healthy && !ehpa.is_preview() {
                 RESYNC_INTERVAL
             } else {
@@ -305,16 +296,11 @@ impl EhpaTerm {
 
     /// Restores HPAs whose EHPA is gone. The API server is asked, since an EHPA with an invalid
     /// object is missing in the view.
-    async fn restore_orphans(&mut self, observed: HashSet<Orphan>, leading: &Leading) {
+    async fn restore_orphans(&mut self, observed: HashSet<Orphan>) {
         let (controller, orphans) = (&self.controller, &mut self.orphans);
         let due = orphans.take(observed, Instant::now().into_std());
         let results = stream::iter(due).map(async |orphan| {
-            let leads = leading.holds(std::time::Instant::now());
-            let attempt = if leads {
-                controller.restore_orphan(&orphan).await
-            } else {
-                Attempt::Retryable
-            };
+            let attempt = controller.restore_orphan(&orphan).await;
             (orphan, attempt)
         });
         let workers = controller.inputs.workers;

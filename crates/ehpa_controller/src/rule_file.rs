@@ -116,7 +116,7 @@ impl RuleFollower {
                 detail = Some(why);
             }
             Err(Unreadable::Unanswered(why)) => {
-                if self.unanswered.is_new(why.clone()) {
+                if let Some(why) = self.unanswered.update(Some(why)) {
                     tracing::warn!(
                         why,
                         "cannot read the rules for the history of metrics; keeping the previous ones"

@@ -13,7 +13,6 @@
 mod discovery_cache;
 
 use std::collections::BTreeMap;
-use std::time::Instant;
 
 use api::ehpa::{
     ADOPTED_BY, Adopter, EffectiveHorizontalPodAutoscaler, EffectiveHorizontalPodAutoscalerStatus,
@@ -44,8 +43,6 @@ const TRIES: u32 = 4;
 pub(crate) struct Writer {
     objects: ObjectWriter,
     kinds: DiscoveryCache,
-    /// Nothing is written outside a term.
-    leading: Option<Leading>,
 }
 
 /// Reason of rejections by this program, in place of the API server.
@@ -65,26 +62,15 @@ impl Writer {
         Self {
             objects,
             kinds: DiscoveryCache::default(),
-            leading: None,
         }
     }
 
     /// The writer for one term of leadership.
     pub(crate) fn during(self, leading: &Leading) -> Self {
         Self {
-            leading: Some(leading.clone()),
+            objects: self.objects.during(leading),
             ..self
         }
-    }
-
-    /// An error if this process no longer leads. Checked before each write, since the process may
-    /// have been suspended between two of them for longer than the term.
-    fn ensure_leading(&self) -> Result<(), Error> {
-        let leading = self.leading.as_ref();
-        leading
-            .filter(|leading| leading.holds(Instant::now()))
-            .map(drop)
-            .ok_or_else(|| refused("another recommender is now the leader"))
     }
 
     /// Reads the scale subresource of a workload.
@@ -113,7 +99,6 @@ impl Writer {
     ) -> Result<(), Error> {
         let patch = Body::Merge(json!({"spec": {"replicas": replicas}}));
         let api = self.scaled(object).await?;
-        self.ensure_leading()?;
         api.patch_scale(
             &object.spec.scale_target_ref.name,
             &self.objects.patching(),
@@ -171,7 +156,6 @@ impl Writer {
                 return Err(refused(&format!("{} is gone", named(wanted))));
             }
             let object = serde_json::from_value(body).map_err(Error::SerdeError)?;
-            self.ensure_leading()?;
             return api
                 .create(&self.objects.posting(), &object)
                 .await
@@ -188,7 +172,6 @@ impl Writer {
         if changed == there {
             return Ok(ApplyOutcome::Unchanged);
         }
-        self.ensure_leading()?;
         let after = api.replace(name, &self.objects.posting(), &changed).await?;
         let is_same = after.metadata.resource_version == there.metadata.resource_version;
         Ok(if is_same {
@@ -217,7 +200,6 @@ impl Writer {
             };
             let uid = there.uid().unwrap_or_default();
             let restored = restored(there);
-            self.ensure_leading()?;
             api.replace(&key.name, &self.objects.posting(), &restored)
                 .await?;
             Ok(Some(uid))
@@ -264,7 +246,6 @@ impl Writer {
         K: Resource<DynamicType = ()>,
     {
         let patch = Body::Merge(json!({ "status": status }));
-        self.ensure_leading()?;
         self.objects
             .untyped::<K>(&key.namespace)
             .patch_status(&key.name, &self.objects.patching(), &patch)
@@ -279,7 +260,7 @@ impl Writer {
     {
         let api = self.objects.untyped::<K>(&key.namespace);
         let is_owner = |reference: &OwnerReference| reference.uid == owner;
-        delete_owned(&api, &key.name, is_owner, || self.ensure_leading()).await
+        delete_owned(&api, &key.name, is_owner).await
     }
 
     /// Writes the status of an EHPA.
@@ -293,7 +274,6 @@ impl Writer {
         let api = self
             .objects
             .untyped::<EffectiveHorizontalPodAutoscaler>(&object.namespace().unwrap_or_default());
-        self.ensure_leading()?;
         api.patch_status(
             &object.name_any(),
             &self.objects.patching(),
@@ -311,9 +291,6 @@ impl Writer {
         note: &str,
         is_bad: bool,
     ) {
-        if self.ensure_leading().is_err() {
-            return;
-        }
         let kind = if is_bad {
             EventType::Warning
         } else {

@@ -16,7 +16,7 @@ use horizontal::ehpa::Rules;
 use horizontal::predictions::{PredictionResult, StatusUpdate, status_update};
 use jiff::Timestamp;
 use kube::ResourceExt as _;
-use runtime::{Chassis, Controller, Leading, Pace, Reconcile};
+use runtime::{Chassis, Controller, Leading, NotLeading, Pace, Reconcile};
 use tokio::sync::watch;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -147,7 +147,7 @@ impl<F: AsyncFn(ResultChanges)> Reconcile for ResultFollower<'_, F> {
         self.seen.changes(self.store, self.frequency, now)
     }
 
-    async fn apply(&mut self, changes: ResultChanges, _: &Leading) -> Option<Instant> {
+    async fn apply(&mut self, changes: ResultChanges) -> Option<Instant> {
         (self.process)(changes).await;
         self.seen.due
     }
@@ -196,7 +196,12 @@ impl PredictionController {
 
     /// Runs until shutdown, or until it is dropped with the Lease. Publishing does not wait for
     /// writes.
-    pub async fn run(self, leading: Leading, shutdown: CancellationToken) -> anyhow::Result<()> {
+    pub async fn run(
+        mut self,
+        leading: Leading,
+        shutdown: CancellationToken,
+    ) -> anyhow::Result<()> {
+        self.writer = self.writer.during(&leading);
         let controller = Controller {
             pace: Pace {
                 settle: SETTLE,
@@ -250,8 +255,7 @@ impl PredictionController {
         self.follow(controller, async |changes| {
             stream::iter(changes.changed)
                 .for_each_concurrent(self.workers, async |result| {
-                    self.write_one(&result, Timestamp::now(), &controller.leading)
-                        .await;
+                    self.write_one(&result, Timestamp::now()).await;
                 })
                 .await;
         })
@@ -286,7 +290,7 @@ impl PredictionController {
         with_status(object.and_then(|object| object.status.as_ref()))
     }
 
-    async fn write_one(&self, result: &PredictionResult, now: Timestamp, leading: &Leading) {
+    async fn write_one(&self, result: &PredictionResult, now: Timestamp) {
         let spec = &result.spec;
         let status_update = self.with_status(result, |written| {
             let forecast = result.forecast(written, now);
@@ -297,14 +301,14 @@ impl PredictionController {
         };
         let written = self
             .writer
-            .update_status(&spec.key, &spec.uid, &status, leading)
+            .update_status(&spec.key, &spec.uid, &status)
             .await;
-        if matches!(written, Ok(false)) {
+        if written.as_ref().is_err_and(NotLeading::is) {
             return;
         }
         self.metrics.written(written.is_ok());
         match written {
-            Ok(_) => {
+            Ok(()) => {
                 if let Some((is_bad, reason, note)) = event {
                     self.writer
                         .record_event(&spec.key, &spec.uid, reason, &note, is_bad)

@@ -1,7 +1,5 @@
 //! Writes of the status of `TimeSeriesPrediction` objects, and events about them.
 
-use std::time::Instant;
-
 use api::patch::{guarded, put_status};
 use api::prediction::{TimeSeriesPrediction, TimeSeriesPredictionStatus};
 use kube::Error;
@@ -20,18 +18,18 @@ impl Writer {
         Self(objects)
     }
 
-    /// Writes the status, if this process still leads. Returns whether the request was sent. An
-    /// object that is gone, or another one of its name, is ignored.
+    /// The writer for one term of leadership.
+    pub(crate) fn during(&self, leading: &Leading) -> Self {
+        Self(self.0.during(leading))
+    }
+
+    /// Writes the status. An object that is gone, or another one of its name, is ignored.
     pub(crate) async fn update_status(
         &self,
         key: &ObjectKey,
         uid: &str,
         status: &TimeSeriesPredictionStatus,
-        leading: &Leading,
-    ) -> Result<bool, Error> {
-        if !leading.holds(Instant::now()) {
-            return Ok(false);
-        }
+    ) -> Result<(), Error> {
         let patch = guarded(uid, put_status(status).map_err(Error::SerdeError)?);
         let api = self.0.untyped::<TimeSeriesPrediction>(&key.namespace);
         match api
@@ -39,8 +37,8 @@ impl Writer {
             .await
         {
             // The object is gone.
-            Err(Error::Api(answer)) if answer.code == 404 => Ok(true),
-            written => written.map(|_| true),
+            Err(Error::Api(answer)) if answer.code == 404 => Ok(()),
+            written => written.map(drop),
         }
     }
 
@@ -73,6 +71,7 @@ mod tests {
 
     use http::{Request, Response};
     use kube::Client;
+    use runtime::NotLeading;
 
     use super::*;
 
@@ -89,19 +88,20 @@ mod tests {
                 )))
             }
         });
-        let writer = Writer::new(ObjectWriter::new(Client::new(service, "default"), "test"));
-        let (key, leading) = (
+        let objects = ObjectWriter::new(Client::new(service, "default"), "test");
+        let leading = Leading::alone(jiff::Timestamp::UNIX_EPOCH);
+        let writer = Writer::new(objects).during(&leading);
+        let (key, status) = (
             ObjectKey::new("shop", "web"),
-            Leading::alone(jiff::Timestamp::UNIX_EPOCH),
+            TimeSeriesPredictionStatus::default(),
         );
-        for (is_sent, count) in [(true, 1), (false, 1)] {
-            let sent = writer
-                .update_status(&key, "u1", &TimeSeriesPredictionStatus::default(), &leading)
-                .await;
+        for is_refused in [false, true] {
+            let written = writer.update_status(&key, "u1", &status).await;
             assert_eq!(
-                (sent.expect("answered"), requests.load(Ordering::Relaxed)),
-                (is_sent, count)
+                written.map_err(|error| NotLeading::is(&error)),
+                if is_refused { Err(true) } else { Ok(()) }
             );
+            assert_eq!(requests.load(Ordering::Relaxed), 1);
             leading.lost().cancel();
         }
     }

@@ -18,7 +18,7 @@ use kube::Error;
 use kube::api::{Api, DeleteParams, Patch as Body, PatchParams, PostParams, Preconditions};
 use parking_lot::Mutex;
 use runtime::throttle::Throttle;
-use runtime::{Leading, ObjectWriter, WriteOutcome};
+use runtime::{Leading, NotLeading, ObjectWriter, WriteOutcome};
 use vertical::checkpoint::garbage::{UnusedCheckpoint, UnusedReason};
 use view::ObjectKey;
 
@@ -98,6 +98,14 @@ impl CheckpointWriter {
         }
     }
 
+    /// The writer for one term of leadership, with the same rate limit.
+    pub(crate) fn during(self, leading: &Leading) -> Self {
+        Self {
+            objects: self.objects.during(leading),
+            ..self
+        }
+    }
+
     /// Writes one checkpoint, if this process still leads.
     pub(crate) async fn write(
         &self,
@@ -105,12 +113,8 @@ impl CheckpointWriter {
         how: CheckpointWrite,
         spec: VerticalPodAutoscalerCheckpointSpec,
         status: VerticalPodAutoscalerCheckpointStatus,
-        leading: &Leading,
     ) -> WriteOutcome {
         self.turn().await;
-        if !leading.holds(Instant::now()) {
-            return WriteOutcome::NotLeading;
-        }
         match self.send(key, how, spec, &status).await {
             Ok(()) => WriteOutcome::Written,
             Err(error) => {
@@ -118,7 +122,9 @@ impl CheckpointWriter {
                     WriteOutcome::Gone => WriteOutcome::Failed,
                     outcome => outcome,
                 };
-                tracing::warn!(checkpoint = %key, outcome = outcome.name(), %error, "cannot write the checkpoint");
+                if outcome != WriteOutcome::NotLeading {
+                    tracing::warn!(checkpoint = %key, outcome = outcome.name(), %error, "cannot write the checkpoint");
+                }
                 outcome
             }
         }
@@ -177,14 +183,12 @@ impl CheckpointWriter {
 
     /// Deletes an unused checkpoint. Returns whether it was deleted. The API server is asked
     /// whether the VPA object exists, since the watch does not see objects that do not parse.
-    pub(crate) async fn collect(&self, unused: &UnusedCheckpoint, leading: &Leading) -> bool {
+    pub(crate) async fn collect(&self, unused: &UnusedCheckpoint) -> bool {
         self.turn().await;
-        if !leading.holds(Instant::now()) {
-            return false;
-        }
         match self.delete(unused).await {
             Ok(deleted) => deleted,
             Err(Error::Api(answer)) if answer.code == 404 => false,
+            Err(error) if NotLeading::is(&error) => false,
             Err(error) => {
                 tracing::warn!(checkpoint = %unused.key, %error, "cannot delete the checkpoint");
                 false
@@ -274,12 +278,13 @@ mod tests {
         })
     }
 
-    /// Writes 7 samples of container `b-c` of object `a` over an object with 5 samples; returns how
-    /// many that has then.
+    /// Writes 7 samples of container `b-c` of object `a` over an object with 5 samples, during or
+    /// after the term; returns how many that has then.
     async fn samples_after(
         how: CheckpointWrite,
         autoscaler: &str,
         container: &str,
+        leads: bool,
     ) -> (WriteOutcome, Value) {
         let checkpoint = Arc::new(Mutex::new(json!({
             "apiVersion": "autoscaling.k8s.io/v1", "kind": "VerticalPodAutoscalerCheckpoint",
@@ -288,7 +293,11 @@ mod tests {
             "status": {"totalSamplesCount": 5},
         })));
         let objects = ObjectWriter::new(client(&checkpoint), "test");
-        let writer = CheckpointWriter::new(objects, 100.0, 100);
+        let leading = Leading::alone(jiff::Timestamp::UNIX_EPOCH);
+        if !leads {
+            leading.lost().cancel();
+        }
+        let writer = CheckpointWriter::new(objects, 100.0, 100).during(&leading);
         let spec = VerticalPodAutoscalerCheckpointSpec {
             vpa_object_name: "a".to_owned(),
             container_name: "b-c".to_owned(),
@@ -298,14 +307,13 @@ mod tests {
             ..Default::default()
         };
         let key = ObjectKey::new("shop", "a-b-c");
-        let leading = Leading::alone(jiff::Timestamp::UNIX_EPOCH);
-        let outcome = writer.write(&key, how, spec, status, &leading).await;
+        let outcome = writer.write(&key, how, spec, status).await;
         let count = checkpoint.lock()["status"]["totalSamplesCount"].clone();
         (outcome, count)
     }
 
     #[tokio::test]
-    async fn a_checkpoint_of_another_container_is_not_overwritten() {
+    async fn a_checkpoint_of_another_container_or_term_is_not_overwritten() {
         for how in [
             CheckpointWrite::Create,
             CheckpointWrite::Replace,
@@ -317,9 +325,12 @@ mod tests {
                 ("a", "other", (WriteOutcome::Refused, json!(5))),
                 ("other", "b-c", (WriteOutcome::Refused, json!(5))),
             ] {
-                let found = samples_after(how, autoscaler, container).await;
+                let found = samples_after(how, autoscaler, container, true).await;
                 assert_eq!(found, expected, "{how:?} {autoscaler} {container}");
             }
+            let found = samples_after(how, "a", "b-c", false).await;
+            let expected = (WriteOutcome::NotLeading, json!(5));
+            assert_eq!(found, expected, "{how:?} after the term");
         }
     }
 }

@@ -68,10 +68,11 @@ struct Maintained {
 impl CheckpointController {
     /// Runs until shutdown, or until it is dropped with the lease.
     pub(crate) async fn run(
-        self,
+        mut self,
         leading: Leading,
         shutdown: CancellationToken,
     ) -> anyhow::Result<()> {
+        self.writer = self.writer.during(&leading);
         let mut rounds = self.shared.rounds();
         if *rounds.borrow_and_update() > 0 {
             rounds.mark_changed();
@@ -84,9 +85,9 @@ impl CheckpointController {
                 tokio::select! {
                     changed = rounds.changed() => {
                         changed?;
-                        self.write_changes(&mut term, &leading).await;
+                        self.write_changes(&mut term).await;
                     }
-                    _ = collection_timer.tick() => self.collect(&mut term, &leading).await,
+                    _ = collection_timer.tick() => self.collect(&mut term).await,
                 }
             }
         };
@@ -95,7 +96,7 @@ impl CheckpointController {
 
     /// Maintains the VPA objects until the timeout, least recently maintained first. Each worker
     /// maintains at least one.
-    async fn write_changes(&self, term: &mut TermState, leading: &Leading) {
+    async fn write_changes(&self, term: &mut TermState) {
         let started = Instant::now();
         let deadline = started + self.timeout;
         let autoscalers = block_in_place(|| self.shared.lock().checkpointed(Timestamp::now()));
@@ -127,7 +128,7 @@ impl CheckpointController {
         let mut maintaining = pin!(
             due.map(|(_, key)| {
                 let count = stored.get(&key).map_or(0, |stored| stored.count);
-                self.maintain(key, MAX_CONTAINERS.saturating_sub(count), leading)
+                self.maintain(key, MAX_CONTAINERS.saturating_sub(count))
             })
             .buffer_unordered(self.workers)
         );
@@ -140,18 +141,11 @@ impl CheckpointController {
 
     /// Stores the history of one VPA object's containers, which may have `room` more checkpoints.
     /// Returns whether all of it is stored.
-    async fn maintain(
-        &self,
-        key: ObjectKey,
-        mut room: usize,
-        leading: &Leading,
-    ) -> (ObjectKey, bool) {
+    async fn maintain(&self, key: ObjectKey, mut room: usize) -> (ObjectKey, bool) {
         let contents = block_in_place(|| self.shared.lock().checkpoints(&key, Timestamp::now()));
         let mut is_stored = true;
         for (container, content) in contents {
-            let outcome = self
-                .maintain_one(&key, container, content, &mut room, leading)
-                .await;
+            let outcome = self.maintain_one(&key, container, content, &mut room).await;
             self.metrics.written(outcome);
             is_stored &= outcome.is_stored();
         }
@@ -164,7 +158,6 @@ impl CheckpointController {
         container: String,
         content: sizing::Checkpoint,
         room: &mut usize,
-        leading: &Leading,
     ) -> CheckpointOutcome {
         let status = conversion::to_object(content);
         let (key, action) = {
@@ -200,15 +193,15 @@ impl CheckpointController {
             vpa_object_name: autoscaler.name.clone(),
             container_name: container,
         };
-        CheckpointOutcome::Write(self.writer.write(&key, write, spec, status, leading).await)
+        CheckpointOutcome::Write(self.writer.write(&key, write, spec, status).await)
     }
 
     /// Deletes what was of no use at this look and the one before. What is not known for sure is
     /// left for the next maintained.
-    async fn collect(&self, term: &mut TermState, leading: &Leading) {
+    async fn collect(&self, term: &mut TermState) {
         let unused = block_in_place(|| self.unused(Timestamp::now()));
         for unused in term.candidates.confirm(unused) {
-            if self.writer.collect(&unused, leading).await {
+            if self.writer.collect(&unused).await {
                 self.metrics.collected(unused.reason);
             }
         }

@@ -114,8 +114,7 @@ async fn certificates(files: TlsFiles) -> ServingTls {
         match ServingTls::load(files.clone()).await {
             Ok(tls) => return tls,
             Err(error) => {
-                let error = error.to_string();
-                if logged.is_new(error.clone()) {
+                if let Some(error) = logged.update(Some(error.to_string())) {
                     let certificate = files.certificate.display();
                     let private_key = files.private_key.display();
                     tracing::warn!(error, %certificate, %private_key, "not serving the feed: its certificates cannot be loaded");

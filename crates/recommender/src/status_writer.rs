@@ -7,8 +7,6 @@
 
 mod queue;
 
-use std::time::Instant;
-
 use api::patch::{guarded, put_status};
 use api::vpa::VerticalPodAutoscaler;
 use jiff::Timestamp;
@@ -41,18 +39,14 @@ impl StatusWriter {
         Self { objects, metrics }
     }
 
+    /// The writer for one term of leadership.
+    pub(crate) fn during(&self, leading: &Leading) -> Self {
+        Self::new(self.objects.during(leading), self.metrics.clone())
+    }
+
     /// Writes a decision, if this process still leads.
-    async fn write(
-        &self,
-        decision: &Decision,
-        priority: Priority,
-        leading: &Leading,
-    ) -> WriteOutcome {
-        let outcome = if leading.holds(Instant::now()) {
-            self.send(decision, priority).await
-        } else {
-            WriteOutcome::NotLeading
-        };
+    async fn write(&self, decision: &Decision, priority: Priority) -> WriteOutcome {
+        let outcome = self.send(decision, priority).await;
         self.metrics.written(outcome);
         if outcome == WriteOutcome::Written {
             self.report(decision).await;
@@ -107,7 +101,9 @@ impl StatusWriter {
             Ok(()) => WriteOutcome::Written,
             Err(error) => {
                 let outcome = WriteOutcome::of_error(&error);
-                tracing::warn!(autoscaler = %key, outcome = outcome.name(), %error, "cannot write the status");
+                if outcome != WriteOutcome::NotLeading {
+                    tracing::warn!(autoscaler = %key, outcome = outcome.name(), %error, "cannot write the status");
+                }
                 outcome
             }
         }

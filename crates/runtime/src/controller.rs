@@ -28,13 +28,9 @@ pub trait Reconcile {
     /// inputs may be incomplete. Its duration determines the pause after the pass.
     fn plan(&mut self, now: Instant) -> Option<Self::Plan>;
 
-    /// Applies a plan. Checks `leading` before each write. Returns the time of the next pass; `None`
-    /// if the resync is early enough.
-    fn apply(
-        &mut self,
-        plan: Self::Plan,
-        leading: &Leading,
-    ) -> impl Future<Output = Option<Instant>>;
+    /// Applies a plan. Writes with a client of [`Leading::guard`]. Returns the time of the next
+    /// pass; `None` if the resync is early enough.
+    fn apply(&mut self, plan: Self::Plan) -> impl Future<Output = Option<Instant>>;
 }
 
 /// The conditions under which a [`Reconcile`] runs.
@@ -85,7 +81,7 @@ impl Controller {
         let plan = leads.then(|| work.plan(began)).flatten();
         let took = began.elapsed();
         let next = match plan {
-            Some(plan) => work.apply(plan, &self.leading).await,
+            Some(plan) => work.apply(plan).await,
             None => (!leads).then(|| began + LEADERSHIP_PAUSE),
         };
         schedule.end(took, Instant::now());
@@ -142,7 +138,7 @@ mod tests {
             Some(plan)
         }
 
-        async fn apply(&mut self, plan: Self::Plan, _: &Leading) -> Option<Instant> {
+        async fn apply(&mut self, plan: Self::Plan) -> Option<Instant> {
             let (now, seconds) = (Instant::now(), self.started.elapsed().as_secs());
             for key in plan {
                 self.log.lock().1.entry(key).or_default().push(seconds);

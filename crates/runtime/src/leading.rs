@@ -45,8 +45,8 @@ impl Leading {
         &self.lost
     }
 
-    /// Whether the term lasts at `now`. Check it before each write: a process that was suspended
-    /// runs its next line before any timer.
+    /// Whether the term lasts at `now`. [`Leading::guard`] checks it before each write: a process
+    /// that was suspended runs its next line before any timer.
     pub fn holds(&self, now: Instant) -> bool {
         let until = *self.until.lock();
         !self.lost.is_cancelled() && until.is_none_or(|until| now < until)

@@ -55,9 +55,14 @@ impl<T: PartialEq> LogOnce<T> {
     /// Stores `value`. Returns whether it differs from the one stored before, so that it is to be
     /// logged.
     pub fn is_new(&mut self, value: T) -> bool {
-        let is_new = self.0.as_ref() != Some(&value);
-        self.0 = Some(value);
-        is_new
+        self.update(Some(value)).is_some()
+    }
+
+    /// Stores the condition, or its end. Returns it if it is to be logged.
+    pub fn update(&mut self, value: Option<T>) -> Option<&T> {
+        let is_new = self.0 != value;
+        self.0 = value;
+        self.0.as_ref().filter(|_| is_new)
     }
 
     /// Forgets the value, so that it is logged again when it returns.
@@ -149,6 +154,9 @@ mod tests {
         }
         logged.clear();
         assert!(logged.is_new("a"));
+        for (error, expected) in [(Some("a"), None), (None, None), (Some("a"), Some(&"a"))] {
+            assert_eq!(logged.update(error), expected, "{error:?}");
+        }
     }
 
     #[derive(Debug, clap::Parser)]

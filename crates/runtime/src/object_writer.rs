@@ -8,6 +8,8 @@ use kube::api::{
 use kube::runtime::events::{Event, EventType, Recorder, Reporter};
 use kube::{Client, Error, Resource};
 
+use crate::leading::Leading;
+
 /// Maximum number of characters in a note. The API server accepts 1024 bytes, and nearly all
 /// characters here have one.
 const MAX_NOTE_LENGTH: usize = 1000;
@@ -33,6 +35,12 @@ impl ObjectWriter {
             manager: manager.to_owned(),
             client,
         }
+    }
+
+    /// The writer for one term of leadership: after it, only reads are sent.
+    #[must_use]
+    pub fn during(&self, leading: &Leading) -> Self {
+        Self::new(leading.guard(&self.client), &self.manager)
     }
 
     /// The client of all requests.
@@ -87,12 +95,11 @@ impl ObjectWriter {
 }
 
 /// Deletes an object in the version in which `is_owner` holds for one of its owners. Returns false
-/// if the object is absent or has no such owner. `ensure_allowed` is called before the deletion.
+/// if the object is absent or has no such owner.
 pub async fn delete_owned(
     api: &Api<DynamicObject>,
     name: &str,
     is_owner: impl Fn(&OwnerReference) -> bool,
-    ensure_allowed: impl FnOnce() -> Result<(), Error>,
 ) -> Result<bool, Error> {
     let Some(seen) = api.get_metadata_opt(name).await? else {
         return Ok(false);
@@ -101,7 +108,6 @@ pub async fn delete_owned(
     if !metadata.owner_references.iter().flatten().any(is_owner) {
         return Ok(false);
     }
-    ensure_allowed()?;
     let params = DeleteParams::default().preconditions(Preconditions {
         uid: metadata.uid,
         resource_version: metadata.resource_version,

@@ -2,6 +2,8 @@
 
 use kube::Error;
 
+use crate::leading::NotLeading;
+
 /// Result of a write of one object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum WriteOutcome {
@@ -34,6 +36,7 @@ impl WriteOutcome {
             Error::Api(status) if status.code == 404 => Self::Gone,
             Error::Api(status) if matches!(status.code, 400 | 413 | 422) => Self::Refused,
             Error::SerdeError(_) => Self::Refused,
+            error if NotLeading::is(error) => Self::NotLeading,
             _ => Self::Failed,
         }
     }
@@ -74,5 +77,7 @@ mod tests {
                 "{code}"
             );
         }
+        let error = Error::Service(NotLeading.into());
+        assert_eq!(WriteOutcome::of_error(&error), WriteOutcome::NotLeading);
     }
 }

@@ -15,8 +15,26 @@ pub fn hostname() -> anyhow::Result<String> {
 
 /// The program's namespace: the environment variable NAMESPACE, else kube-system.
 pub fn own_namespace() -> String {
-    std::env::var("NAMESPACE")
-        .ok()
-        .filter(|name| !name.is_empty())
+    namespace_or_default(std::env::var("NAMESPACE").ok())
+}
+
+fn namespace_or_default(name: Option<String>) -> String {
+    name.filter(|name| !name.is_empty())
         .unwrap_or_else(|| "kube-system".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_program_without_a_namespace_is_in_kube_system() {
+        for (name, expected) in [
+            (None, "kube-system"),
+            (Some(""), "kube-system"),
+            (Some("autoscaling"), "autoscaling"),
+        ] {
+            assert_eq!(namespace_or_default(name.map(str::to_owned)), expected);
+        }
+    }
 }

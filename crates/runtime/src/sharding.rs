@@ -18,6 +18,7 @@ use crate::args::LeaderElectionArgs;
 use crate::chassis::Chassis;
 use crate::leader_election::Announcement;
 use crate::lease::shard_lease;
+use crate::log::LogOnce;
 
 /// Annotation of a shard's Lease with the number of shards.
 const SHARDS: &str = "plimsoll.dev/shards";
@@ -118,7 +119,7 @@ impl ShardConflictMonitor {
         let mut ticks = interval(CHECK_INTERVAL);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let mut before: [LeaseSnapshot; 2] = Default::default();
-        let mut reported = None;
+        let mut logged = LogOnce::default();
         loop {
             ticks.tick().await;
             let mut found = None;
@@ -131,15 +132,14 @@ impl ShardConflictMonitor {
                     }
                 };
                 if now.is_conflict(before, self.count) {
-                    found = Some((name.clone(), now.clone()));
+                    found = Some((name, now.clone()));
                 }
                 *before = now;
             }
             self.conflict.set(i64::from(found.is_some()));
-            if let Some((lease, snapshot)) = found
-                .as_ref()
-                .filter(|(lease, _)| reported.as_ref() != Some(lease))
-            {
+            let lease = found.as_ref().map(|(lease, _)| *lease);
+            let is_new = logged.update(lease).is_some();
+            if let Some((lease, snapshot)) = found.filter(|_| is_new) {
                 let LeaseSnapshot { holder, shards, .. } = snapshot;
                 let theirs = shards.as_deref().unwrap_or("1");
                 let ours = self.count;
@@ -151,7 +151,6 @@ impl ShardConflictMonitor {
                     "another recommender runs with another number of shards"
                 );
             }
-            reported = found.map(|(lease, _)| lease);
         }
     }
 }

@@ -6,7 +6,7 @@
 
 use std::time::{Duration, Instant};
 
-use runtime::{Activity, ApiServerClock};
+use runtime::{Activity, ApiServerClock, LogOnce};
 use tokio::sync::watch;
 
 use crate::certificates::{CertificateMonitor, Certificates, ObservedCaBundle, Verification};
@@ -40,7 +40,7 @@ pub struct Controller<T> {
     /// Interval between reconciliations while nothing changes.
     resync: Duration,
     last: Option<Reconciliation>,
-    last_error: Option<String>,
+    logged: LogOnce<String>,
     in_effect: watch::Sender<bool>,
 }
 
@@ -75,7 +75,7 @@ impl<T: CaBundleObjects> Controller<T> {
             clock,
             resync,
             last: None,
-            last_error: None,
+            logged: LogOnce::default(),
             in_effect: watch::Sender::default(),
         }
     }
@@ -134,15 +134,12 @@ impl<T: CaBundleObjects> Controller<T> {
     /// Logs an error until it changes.
     fn log(&mut self, result: anyhow::Result<()>) {
         let error = result.err().map(|error| format!("{error:#}"));
-        if error != self.last_error
-            && let Some(error) = &error
-        {
+        if let Some(error) = self.logged.update(error) {
             tracing::warn!(
                 error,
                 "cannot update certificates or CA bundles; keeping them and retrying"
             );
         }
-        self.last_error = error;
     }
 }
 

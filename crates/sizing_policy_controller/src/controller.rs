@@ -82,7 +82,12 @@ impl PolicyController {
     }
 
     /// Runs until shutdown, or until it is dropped with the lease.
-    pub async fn run(self, leading: Leading, shutdown: CancellationToken) -> anyhow::Result<()> {
+    pub async fn run(
+        mut self,
+        leading: Leading,
+        shutdown: CancellationToken,
+    ) -> anyhow::Result<()> {
+        self.writer = self.writer.during(&leading);
         let controller = Controller {
             pace: PACE,
             leading,
@@ -119,7 +124,7 @@ impl Reconcile for PolicyTerm {
     }
 
     /// Writes the objects, and updates the status of each policy.
-    async fn apply(&mut self, mut plan: Plan, leading: &Leading) -> Option<Instant> {
+    async fn apply(&mut self, mut plan: Plan) -> Option<Instant> {
         let now = Instant::now();
         let all = plan.writes.iter().enumerate();
         let mut due = all.filter(|(_, write)| self.attempts.is_due(&write.key, now));
@@ -133,7 +138,7 @@ impl Reconcile for PolicyTerm {
         let summaries = &plan.summaries;
         let writing = stream::iter(chosen).map(async |(index, write)| {
             let policy = &summaries[write.summary].policy;
-            let written = writer.write(&write.key, &write.action, policy, leading);
+            let written = writer.write(&write.key, &write.action, policy);
             (index, written.await)
         });
         let outcomes: Vec<(usize, Result<WriteOutcome, String>)> =
@@ -157,7 +162,7 @@ impl Reconcile for PolicyTerm {
             }
         }
         metrics.counted(&plan.summaries);
-        let retry = self.update_statuses(&plan, &counts, leading).await;
+        let retry = self.update_statuses(&plan, &counts).await;
         [rest, retry, self.attempts.next()]
             .into_iter()
             .flatten()
@@ -196,12 +201,7 @@ impl PolicyTerm {
     }
 
     /// Writes changed statuses and their events. Returns the time of the next attempt if one fails.
-    async fn update_statuses(
-        &self,
-        plan: &Plan,
-        counts: &[WriteCounts],
-        leading: &Leading,
-    ) -> Option<Instant> {
+    async fn update_statuses(&self, plan: &Plan, counts: &[WriteCounts]) -> Option<Instant> {
         // By summary.
         let mut failures: BTreeMap<usize, Vec<&str>> = BTreeMap::new();
         for write in &plan.writes {
@@ -218,7 +218,7 @@ impl PolicyTerm {
             let outcome = if update.is_known(policy) {
                 Ok(WriteOutcome::Written)
             } else {
-                writer.write_status(policy, &update, leading).await
+                writer.write_status(policy, &update).await
             };
             if outcome == Ok(WriteOutcome::Written) {
                 let events = update.events(policy);

@@ -5,8 +5,6 @@
 //! changed by a patch that tests UID and owners, and deleted only in the version in which the
 //! policy owned them.
 
-use std::time::Instant;
-
 use api::patch::{guarded, put_status};
 use api::sizing_policy::{ClusterSizingPolicy, SizingPolicy, report_patch};
 use api::vpa::VerticalPodAutoscaler;
@@ -17,7 +15,7 @@ use kube::Error;
 use kube::api::{Api, ApiResource, DynamicObject, Patch as Body, PatchParams};
 use kube::runtime::events::EventType;
 use runtime::object_writer::{delete_owned, reference};
-use runtime::{Leading, ObjectWriter, WriteOutcome};
+use runtime::{Leading, NotLeading, ObjectWriter, WriteOutcome};
 use vertical::policies::desired::is_policy;
 use vertical::policies::plan::Action;
 use vertical::policies::status::{StatusEvent, StatusUpdate};
@@ -54,17 +52,18 @@ impl Writer {
         Self(objects)
     }
 
+    /// The writer for one term of leadership.
+    pub(crate) fn during(&self, leading: &Leading) -> Self {
+        Self(self.0.during(leading))
+    }
+
     /// Writes one object, if this process still leads.
     pub(crate) async fn write(
         &self,
         key: &ObjectKey,
         action: &Action,
         policy: &Policy,
-        leading: &Leading,
     ) -> Result<WriteOutcome, String> {
-        if !leading.holds(Instant::now()) {
-            return Ok(WriteOutcome::NotLeading);
-        }
         let sent = match action {
             Action::Create(object) => self.create(key, object).await,
             Action::Change(patch) => self.change(key, patch.clone()).await,
@@ -78,11 +77,7 @@ impl Writer {
         &self,
         policy: &Policy,
         update: &StatusUpdate,
-        leading: &Leading,
     ) -> Result<WriteOutcome, String> {
-        if !leading.holds(Instant::now()) {
-            return Ok(WriteOutcome::NotLeading);
-        }
         outcome(self.put_status(policy, update).await, &policy.key, "status")
     }
 
@@ -148,9 +143,7 @@ impl Writer {
     async fn remove(&self, key: &ObjectKey, owner: &str) -> Result<(), Error> {
         let api = self.0.untyped::<VerticalPodAutoscaler>(&key.namespace);
         let is_right = |reference: &OwnerReference| is_policy(reference) && reference.uid == owner;
-        delete_owned(&api, &key.name, is_right, || Ok(()))
-            .await
-            .map(drop)
+        delete_owned(&api, &key.name, is_right).await.map(drop)
     }
 
     async fn put_status(&self, policy: &Policy, update: &StatusUpdate) -> Result<(), Error> {
@@ -187,6 +180,7 @@ impl Writer {
 fn outcome(sent: Result<(), Error>, key: &ObjectKey, action: &str) -> Result<WriteOutcome, String> {
     match sent {
         Ok(()) => Ok(WriteOutcome::Written),
+        Err(error) if NotLeading::is(&error) => Ok(WriteOutcome::NotLeading),
         Err(error) => {
             tracing::warn!(object = %key, action, %error, "cannot write on behalf of a sizing policy");
             let problem = match error {
@@ -203,5 +197,44 @@ fn object_of(policy: &Policy) -> ObjectReference {
     match policy.scope {
         PolicyScope::Namespace => reference::<SizingPolicy>(namespace, name, &policy.uid),
         PolicyScope::Cluster(_) => reference::<ClusterSizingPolicy>(namespace, name, &policy.uid),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use api::sizing_policy::SizingPolicySpec;
+    use jiff::Timestamp;
+    use kube::{Client, Config};
+
+    use super::*;
+
+    #[tokio::test]
+    async fn after_the_term_nothing_is_sent() {
+        runtime::client::install_crypto_provider();
+        let nowhere = Config::new("http://127.0.0.1:1".parse().expect("an address"));
+        let client = Client::try_from(nowhere).expect("a client");
+        let leading = Leading::alone(Timestamp::UNIX_EPOCH);
+        let writer = Writer::new(ObjectWriter::new(client, "test")).during(&leading);
+        let policy = Policy {
+            key: ObjectKey::new("shop", "all"),
+            uid: "u1".to_owned(),
+            created: None,
+            generation: 1,
+            is_terminating: false,
+            scope: PolicyScope::Namespace,
+            spec: SizingPolicySpec::default(),
+            status: None,
+        };
+        let (key, action) = (
+            ObjectKey::new("shop", "web"),
+            Action::Change(Patch::default()),
+        );
+        let update = StatusUpdate::Status(Box::default());
+        for expected in [None, Some(WriteOutcome::NotLeading)] {
+            let object = writer.write(&key, &action, &policy).await;
+            let status = writer.write_status(&policy, &update).await;
+            assert_eq!([object.ok(), status.ok()], [expected; 2]);
+            leading.lost().cancel();
+        }
     }
 }

@@ -17,6 +17,7 @@ use api::external_metrics::ExternalMetricValue;
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use model::Requirement;
+use runtime::LogOnce;
 use rustls_pki_types::ServerName;
 use serving::tls::{ClientTls, Reload, TlsFiles};
 use sources::causes::with_causes;
@@ -48,8 +49,8 @@ struct Shared {
 struct State {
     /// The channel, which connects with the first request and reconnects after a failure.
     channel: Option<Channel>,
-    /// The last logged error of the certificate files.
-    logged: Option<String>,
+    /// The error of the certificate files.
+    logged: LogOnce<String>,
 }
 
 impl Keda {
@@ -95,14 +96,13 @@ impl Keda {
             Reload::Kept(error) => Some(error.to_string()),
         };
         let mut state = self.0.state.lock();
-        if let Some(error) = error.as_ref().filter(|_| error != state.logged) {
+        if let Some(error) = state.logged.update(error) {
             tracing::error!(
                 upstream = self.0.name,
                 error,
                 "cannot load a certificate; keeping the previous one"
             );
         }
-        state.logged = error;
     }
 
     /// Opens a new connection with the next request; requests in flight keep theirs.

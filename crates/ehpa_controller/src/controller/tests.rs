@@ -64,7 +64,7 @@ impl Fixture {
         self.view.send_replace(view);
         self.server.forget_requests();
         let snapshot = self.term.plan(Instant::now())?;
-        self.term.apply(snapshot, &self.leading).await
+        self.term.apply(snapshot).await
     }
 
     /// Forgets the results of all passes, as a new leader.

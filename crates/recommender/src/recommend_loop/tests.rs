@@ -86,11 +86,8 @@ async fn a_status_that_is_right_before_its_turn_is_not_written() {
         .publish;
     let leading = Leading::alone(Timestamp::UNIX_EPOCH);
     let objects = ObjectWriter::new(client(&written, &answers), "test");
-    let queue = StatusWrites::new(
-        StatusWriter::new(objects, metrics.clone()),
-        1,
-        leading.clone(),
-    );
+    let writer = StatusWriter::new(objects, metrics.clone());
+    let queue = StatusWrites::new(writer, 1);
     let mut recommend_loop = RecommendLoop::new(shared.clone(), None, queue, metrics, leading);
     resync(&mut recommend_loop);
     while written.lock().expect("whole").is_empty() {

@@ -73,7 +73,7 @@ impl Controllers<'_> {
             let feed_term = publisher
                 .as_ref()
                 .map(|publisher| publisher.begin(leading.term()));
-            let queue = StatusWrites::new(writer.clone(), workers, leading.clone());
+            let queue = StatusWrites::new(writer.during(&leading), workers);
             let (shared, metrics) = (shared.clone(), metrics.clone());
             RecommendLoop::new(shared, feed_term, queue, metrics, leading).run(shutdown)
         });

@@ -3,7 +3,7 @@
 use std::panic::resume_unwind;
 use std::sync::Arc;
 
-use runtime::{Leading, WriteOutcome};
+use runtime::WriteOutcome;
 use tokio::task::JoinSet;
 use vertical::state::Decision;
 use vertical::write_queue::{Priority, WriteQueue};
@@ -14,17 +14,15 @@ use super::StatusWriter;
 /// The writes of one term.
 pub(crate) struct StatusWrites {
     writer: StatusWriter,
-    leading: Leading,
     queue: WriteQueue,
     running: JoinSet<(ObjectKey, WriteOutcome)>,
 }
 
 impl StatusWrites {
     /// At most `workers` of each priority at the same time.
-    pub(crate) fn new(writer: StatusWriter, workers: usize, leading: Leading) -> Self {
+    pub(crate) fn new(writer: StatusWriter, workers: usize) -> Self {
         Self {
             writer,
-            leading,
             queue: WriteQueue::new(workers),
             running: JoinSet::new(),
         }
@@ -58,9 +56,9 @@ impl StatusWrites {
 
     fn start(&mut self) {
         while let Some((decision, priority)) = self.queue.take() {
-            let (writer, leading) = (self.writer.clone(), self.leading.clone());
+            let writer = self.writer.clone();
             self.running.spawn(async move {
-                let outcome = writer.write(&decision, priority, &leading).await;
+                let outcome = writer.write(&decision, priority).await;
                 (decision.autoscaler.key.clone(), outcome)
             });
         }

@@ -24,6 +24,18 @@ async fn a_new_measurement_in_the_status_of_the_hpa_causes_no_request() {
 }
 
 #[tokio::test]
+async fn after_the_term_nothing_is_written() {
+    let mut fixture = Fixture::new().effective("Auto");
+    fixture.leading.lost().cancel();
+    fixture.pass().await;
+    let requests = fixture.server.requests();
+    assert!(!requests.is_empty(), "it is read");
+    let is_read = |request: &String| request.starts_with("GET ");
+    assert!(requests.iter().all(is_read), "{requests:?}");
+    assert_eq!(fixture.server.events(), Vec::<String>::new());
+}
+
+#[tokio::test]
 async fn the_scale_is_read_again_after_other_replicas_but_not_after_other_conditions() {
     let mut fixture = Fixture::new().effective("Auto");
     fixture.pass().await;

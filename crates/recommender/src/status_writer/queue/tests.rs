@@ -8,7 +8,7 @@ use jiff::Timestamp;
 use kube::Client;
 use parking_lot::Mutex;
 use prometheus::Registry;
-use runtime::ObjectWriter;
+use runtime::{Leading, ObjectWriter};
 use serde_json::{Value, json};
 
 use super::*;
@@ -55,28 +55,30 @@ fn decision(name: &str) -> Arc<Decision> {
     Arc::new(fixture::decision(name, &more, status))
 }
 
-/// Writes these at once with this number of workers. Returns the counted outcomes and the
-/// requests that were sent.
+/// Writes these at once with this number of workers, during or after the term. Returns the counted
+/// outcomes and the requests that were sent.
 async fn write(
     names: &[String],
     workers: usize,
+    leads: bool,
 ) -> (BTreeMap<&'static str, usize>, BTreeMap<String, Value>) {
     let patches = Patches::default();
     let metrics = Metrics::register(&Registry::new(), Vec::new())
         .expect("valid names")
         .publish;
     let objects = ObjectWriter::new(client(&patches), "test");
-    let mut writes = StatusWrites::new(
-        StatusWriter::new(objects, metrics),
-        workers,
-        Leading::alone(Timestamp::UNIX_EPOCH),
-    );
+    let leading = Leading::alone(Timestamp::UNIX_EPOCH);
+    if !leads {
+        leading.lost().cancel();
+    }
+    let writer = StatusWriter::new(objects, metrics).during(&leading);
+    let mut queue = StatusWrites::new(writer, workers);
     for name in names {
-        writes.put(decision(name), Priority::Ordinary);
+        queue.put(decision(name), Priority::Ordinary);
     }
     let mut outcomes = BTreeMap::new();
-    while !writes.is_idle() {
-        *outcomes.entry(writes.ended().await.name()).or_default() += 1;
+    while !queue.is_idle() {
+        *outcomes.entry(queue.ended().await.name()).or_default() += 1;
     }
     let patches = patches.lock().clone();
     (outcomes, patches)
@@ -90,7 +92,7 @@ async fn objects_that_are_gone_or_refuse_stop_no_other_write() {
         .iter()
         .flat_map(|kind| (0..5).map(move |n| format!("{kind}-{n}")))
         .collect();
-    let (outcomes, patches) = write(&names, 2).await;
+    let (outcomes, patches) = write(&names, 2, true).await;
     assert_eq!(
         outcomes,
         BTreeMap::from([("failed", 5), ("gone", 5), ("refused", 5), ("written", 5)])
@@ -99,8 +101,15 @@ async fn objects_that_are_gone_or_refuse_stop_no_other_write() {
 }
 
 #[tokio::test]
+async fn after_the_term_no_status_is_written() {
+    let (outcomes, patches) = write(&["web".to_owned()], 1, false).await;
+    assert_eq!(outcomes, BTreeMap::from([("not_leading", 1)]));
+    assert_eq!(patches, BTreeMap::new());
+}
+
+#[tokio::test]
 async fn a_status_is_put_in_place_as_upstream_does_but_only_of_the_object_that_was_decided_about() {
-    let (_, patches) = write(&["web".to_owned()], 1).await;
+    let (_, patches) = write(&["web".to_owned()], 1, true).await;
     let patch = patches["web"].as_array().expect("a list of operations");
     assert_eq!(
         patch[0],
