@@ -12,7 +12,7 @@ use runtime::{Chassis, ListenAddress, LogOnce};
 use serving::tls::{RELOAD_PERIOD, ServingTls, TlsFiles};
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
-use vertical::state::{Decision, ExplainedRecommendation};
+use vertical::recommender_state::{Decision, ExplainedRecommendation};
 use view::ObjectKey;
 
 use crate::args::FeedArgs;

@@ -10,7 +10,7 @@ use kube::client::Body;
 use model::{Labels, Selector};
 use prometheus::{Registry, TextEncoder};
 use serde_json::{Value, json};
-use vertical::state::Decision;
+use vertical::recommender_state::Decision;
 use view::{Autoscaler, Container, Controller, ObjectKey, Phase, Pod, Resources};
 
 /// A client of an API server that answers each request with a status code and an object.

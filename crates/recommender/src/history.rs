@@ -18,7 +18,7 @@ use tokio::time::sleep;
 use crate::ingest::SharedState;
 use crate::metrics::HistoryMetrics;
 
-use vertical::history::{FetchFailures, HistoryGap, Rebuild, Resource};
+use vertical::backfill::{FetchFailures, HistoryGap, Rebuild, Resource};
 
 /// Pauses between attempts, without end.
 const BACKOFF: Backoff = Backoff {

@@ -16,7 +16,7 @@ use sources::ContainerUsage;
 use tokio::sync::{mpsc, watch};
 use tokio::task::{JoinSet, block_in_place};
 use tokio::time::{MissedTickBehavior, interval};
-use vertical::state::{OomKillCounts, RecommenderState};
+use vertical::recommender_state::{OomKillCounts, RecommenderState};
 use view::{OomKill, View};
 
 use crate::metrics::{IngestMetrics, Steps};

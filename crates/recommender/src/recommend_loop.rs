@@ -17,7 +17,7 @@ use tokio::sync::watch;
 use tokio::task::{block_in_place, yield_now};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
-use vertical::state::{Batch, Decision};
+use vertical::recommender_state::{Batch, Decision};
 use vertical::write_queue::Priority;
 use view::ObjectKey;
 

@@ -12,7 +12,7 @@ use sources::external_metrics::ExternalMetrics;
 use sources::metrics_api::MetricsApi;
 use sources::prometheus::HistorySettings;
 use tokio::sync::watch;
-use vertical::state::{RecommenderConfig, RecommenderState};
+use vertical::recommender_state::{RecommenderConfig, RecommenderState};
 use view::Scope;
 
 use self::controllers::Controllers;

@@ -8,7 +8,7 @@ use sources::ContainerUsage;
 use sources::external_metrics::{ExternalMetrics, PodQuery};
 use sources::metrics_api::{MetricsApi, MetricsApiError};
 
-use vertical::state::RecommenderState;
+use vertical::recommender_state::RecommenderState;
 
 /// The source of usage. Clones share its state.
 #[derive(Clone)]

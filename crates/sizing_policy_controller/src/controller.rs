@@ -13,8 +13,8 @@ use tokio::sync::watch;
 use tokio::task::block_in_place;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
-use vertical::policies::plan::{Plan, PlanInput, plan};
-use vertical::policies::status::{ShardIdentity, status_update};
+use vertical::sizing_policies::plan::{Plan, PlanInput, plan};
+use vertical::sizing_policies::status::{ShardIdentity, status_update};
 use view::{ObjectKey, View};
 
 use crate::metrics::PolicyMetrics;

@@ -9,21 +9,21 @@
 //! changes no shared state.
 
 mod abandoned;
-mod autoscaler;
 mod backfill;
-mod bounds;
 mod garbage;
 mod group;
 mod ingest;
 mod label_index;
+mod limits;
 mod links;
+mod method_history;
 mod namespace;
-mod per_vpa_policy;
 mod pod;
-mod policy_history;
 mod recommend;
+mod sizing_method;
 mod slab;
 mod unmeasured;
+mod vpa;
 
 use std::collections::{HashMap, HashSet};
 
@@ -31,14 +31,14 @@ use jiff::Timestamp;
 use sizing::{Config, ConfigError, Instant, Shapes};
 use view::ObjectKey;
 
-pub use autoscaler::AutoscalerSpec;
-pub use bounds::MAX_IDLE_HISTORIES;
 pub use ingest::{Accepted, SampleError};
+pub use limits::MAX_IDLE_HISTORIES;
+pub use method_history::MAX_CONTAINERS;
 pub use pod::{Phase, PodSpec};
-pub use policy_history::MAX_CONTAINERS;
+pub use vpa::AutoscalerSpec;
 
-use autoscaler::Autoscaler;
 use namespace::Namespace;
+use vpa::Autoscaler;
 
 /// All pods, histories and autoscalers of one recommender.
 #[derive(Clone, Debug)]

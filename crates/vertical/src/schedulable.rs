@@ -2,9 +2,9 @@
 //! the free resources of nodes. Loaded from the view together with pods; the formulas are in
 //! `sizing`.
 
-mod cap_to;
+mod cap_sources;
 mod condition;
-mod node_facts;
+mod node_inputs;
 mod pods_by_object;
 mod quotas;
 #[cfg(test)]
@@ -22,9 +22,9 @@ use view::{Autoscaler, LimitRange, LimitType, ObjectKey, Pod, Resources, View, W
 
 use crate::resource_policy::container_policies;
 
-pub use cap_to::CapTo;
+pub use cap_sources::CapTo;
 pub use condition::{CapChange, apply_cap, cap_change, capped_by, clear_cap};
-use node_facts::{NodeFacts, pod_shape};
+use node_inputs::{NodeFacts, pod_shape};
 use pods_by_object::PodsByObject;
 use quotas::Quotas;
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use view::ObjectKey;
 
-use crate::state::Decision;
+use crate::recommender_state::Decision;
 
 /// Priority of a write. Each priority has workers of its own, so neither waits for the other.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]

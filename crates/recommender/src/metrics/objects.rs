@@ -3,7 +3,7 @@
 use api::vpa::{RecommendedContainerResources, UpdateMode};
 use prometheus::IntGaugeVec;
 
-use vertical::state::Decision;
+use vertical::recommender_state::Decision;
 use vertical::status::has_recommendation;
 
 pub(super) const LABELS: [&str; 5] = [

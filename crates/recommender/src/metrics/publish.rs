@@ -6,7 +6,7 @@ use prometheus::{
     register_int_counter_vec_with_registry, register_int_gauge_vec_with_registry,
 };
 use runtime::WriteOutcome;
-use vertical::state::Decision;
+use vertical::recommender_state::Decision;
 use view::Autoscaler;
 
 use super::caps::Caps;

@@ -13,7 +13,7 @@ use prometheus::{
     register_histogram_vec_with_registry, register_int_counter_vec_with_registry,
 };
 use vertical::Accepted;
-use vertical::state::{Decision, Recommended};
+use vertical::recommender_state::{Decision, Recommended};
 use view::ObjectKey;
 
 use super::objects::{boolean, containers, mode, update_mode};

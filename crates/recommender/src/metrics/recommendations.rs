@@ -13,7 +13,7 @@ use prometheus::core::{Collector, Desc};
 use prometheus::{GaugeVec, IntGauge, Opts, proto::MetricFamily};
 use view::Autoscaler;
 
-use vertical::state::Decision;
+use vertical::recommender_state::Decision;
 
 use super::objects;
 

@@ -11,7 +11,7 @@ use runtime::ObjectWriter;
 use serde_json::json;
 use sizing::Config;
 use tokio::sync::Semaphore;
-use vertical::state::{RecommenderConfig, RecommenderState};
+use vertical::recommender_state::{RecommenderConfig, RecommenderState};
 use view::{View, WellKnown};
 
 use super::*;

@@ -4,7 +4,7 @@ use ehpa_controller::{CraneMetricsTask, EhpaController, EhpaInputs};
 use prediction_controller::{PredictionController, PredictionInputs, Source};
 use runtime::Chassis;
 use sizing_policy_controller::{PolicyController, PolicyInputs};
-use vertical::policies::status::ShardIdentity;
+use vertical::sizing_policies::status::ShardIdentity;
 
 use super::leader_tasks::LeaderTasks;
 use super::watches::AllWatches;

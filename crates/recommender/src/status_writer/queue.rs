@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use runtime::{Leading, WriteOutcome};
 use tokio::task::JoinSet;
-use vertical::state::Decision;
+use vertical::recommender_state::Decision;
 use vertical::write_queue::{Priority, WriteQueue};
 use view::ObjectKey;
 

@@ -8,7 +8,7 @@
 use api::checkpoint::{VerticalPodAutoscalerCheckpointSpec, object_name};
 use view::{Checkpoint, ObjectKey, Table};
 
-use crate::policies::name::fnv1a;
+use crate::sizing_policies::name::fnv1a;
 
 /// Maximum length of an object's name.
 const MAX: usize = 253;

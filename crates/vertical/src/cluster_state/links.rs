@@ -6,10 +6,10 @@ use std::sync::Arc;
 use model::Labels;
 use sizing::{MemoryRules, policy_for};
 
-use super::autoscaler::Autoscaler;
 use super::group::Group;
 use super::namespace::Namespace;
 use super::slab::Slab;
+use super::vpa::Autoscaler;
 
 impl Namespace {
     /// Drops a group that has neither pods nor history.

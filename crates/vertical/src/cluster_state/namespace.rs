@@ -9,12 +9,12 @@ use model::Labels;
 use sizing::{ContainerState, MemoryRules, Shapes};
 
 use super::ClusterStateSize;
-use super::autoscaler::{Autoscaler, AutoscalerSpec};
 use super::group::{Group, History};
 use super::label_index::{LabelIndex, SelectorIndex};
 use super::links::own_rules;
 use super::pod::{Pod, PodSpec};
 use super::slab::Slab;
+use super::vpa::{Autoscaler, AutoscalerSpec};
 
 /// State of one namespace.
 #[derive(Clone, Debug)]

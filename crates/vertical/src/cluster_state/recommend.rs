@@ -17,9 +17,9 @@ use sizing::{
 use view::ObjectKey;
 
 use super::ClusterState;
-use super::autoscaler::Autoscaler;
-use super::bounds::{kept_containers, known};
+use super::limits::{kept_containers, known};
 use super::namespace::Namespace;
+use super::vpa::Autoscaler;
 
 /// Histories by container name.
 type Histories<'a> = BTreeMap<&'a str, Cow<'a, Aggregate>>;

@@ -8,9 +8,9 @@ use sizing::{Aggregate, cap_container, policy_for};
 use view::ObjectKey;
 
 use super::ClusterState;
-use super::autoscaler::Autoscaler;
-use super::bounds::known;
+use super::limits::known;
 use super::namespace::Namespace;
+use super::vpa::Autoscaler;
 
 impl ClusterState {
     /// Keeps the published values of resources without samples, within the allowed range.

@@ -1,6 +1,6 @@
 //! Conditions of the status.
 
-mod history;
+mod backfill;
 mod recommendation;
 
 use model::{ContainerRecommendation, Cpu, Memory, ResourceList};

@@ -6,11 +6,11 @@ mod churn;
 mod explain;
 mod fixture;
 mod garbage;
+mod limits;
 mod links;
-mod many;
 mod oom_kills;
-mod per_vpa_policy;
 mod samples;
+mod sizing_method;
 mod stored;
 
 use model::Memory;

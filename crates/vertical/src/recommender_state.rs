@@ -2,20 +2,20 @@
 //! each VPA object. The steps are upstream's (`LoadVPAs`, `LoadPods`, `LoadMetrics`, `UpdateVPAs`,
 //! `GarbageCollect`).
 
+mod backfill;
 mod checkpoints;
 mod clock;
+pub(crate) mod conversion;
 mod decision;
-mod history;
+mod measurable_pods;
+mod memory_saver;
 mod oom_kills;
 mod quality;
 mod samples;
 mod schedulable;
-mod selection;
-pub(crate) mod spec;
 mod target;
 #[cfg(test)]
 mod tests;
-mod usage;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -27,14 +27,14 @@ use sizing::{Config, ConfigError};
 use view::target::resolve;
 use view::{Autoscaler, ObjectKey, Pod, View};
 
+use crate::backfill::BackfillProgress;
 use crate::checkpoint::stored_history::StoredHistory;
-use crate::history::BackfillProgress;
 use crate::resource_policy::sizing_policy;
 use crate::schedulable::{SchedulableCaps, refused_cap};
 use clock::ClockCheck;
+use conversion::{pod_spec, spec};
+use memory_saver::Selections;
 use oom_kills::FoundOomKills;
-use selection::Selections;
-use spec::{pod_spec, spec};
 use target::{Target, selectors, target};
 
 pub use checkpoints::LoadedCheckpoints;

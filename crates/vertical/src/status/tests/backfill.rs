@@ -4,7 +4,7 @@ use api::vpa::VerticalPodAutoscalerStatus;
 use serde_json::{Value, json};
 
 use super::{BEFORE, NOW, condition, input, now, object, published, recommend};
-use crate::status::history::HISTORY_REASON;
+use crate::status::backfill::HISTORY_REASON;
 use crate::status::{HistoryChange, HistoryState, StatusInput, history_change, status};
 
 /// `expected`: the CPU in the status, and the message of the condition.

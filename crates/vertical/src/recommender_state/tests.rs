@@ -1,11 +1,11 @@
 //! Small clusters: what is decided about their objects as pods, usage and targets come and go.
 
 mod annotations;
+mod backfill;
 mod checkpoints;
 mod churn;
 mod clock;
 mod fixture;
-mod history;
 mod oom_kills;
 mod quality;
 mod schedulable;
@@ -16,7 +16,7 @@ use model::{Bound, Recommendation};
 use serde_json::json;
 use view::ObjectKey;
 
-use crate::state::{Ingested, OomKillCounts};
+use crate::recommender_state::{Ingested, OomKillCounts};
 use fixture::{Cluster, at, autoscaler, check, pod, web_key};
 
 #[test]

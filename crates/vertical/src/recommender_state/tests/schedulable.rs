@@ -8,8 +8,8 @@ use model::{
 use view::{Node, Placement, Pod, Resources};
 
 use super::fixture::{Cluster, MI, at, pod, web_key};
+use crate::recommender_state::Decision;
 use crate::schedulable::Settings;
-use crate::state::Decision;
 
 /// A workload that uses a quarter of a core, on a node that has 200m left.
 fn cramped() -> Cluster {

@@ -16,9 +16,9 @@ use sizing::{
 use view::ObjectKey;
 
 use super::ClusterState;
-use super::autoscaler::Autoscaler;
+use super::method_history::PolicyHistories;
 use super::namespace::Namespace;
-use super::policy_history::PolicyHistories;
+use super::vpa::Autoscaler;
 
 impl ClusterState {
     /// Whether the autoscaler has its own sizing policy, so that [`ClusterState::keep_published`] applies.

@@ -5,7 +5,7 @@ use model::Labels;
 use view::Pod;
 
 use super::fixture::{Cluster, at, autoscaler, pod, web_key};
-use crate::state::RecommenderState;
+use crate::recommender_state::RecommenderState;
 
 /// Two rounds per hour, so that the last ones are past the eight days that history is kept.
 const ROUNDS: i64 = 1000;

@@ -15,7 +15,7 @@ use model::{ContainerRef, Cpu, Labels, Memory, Sample, Selector, Series};
 use view::{ObjectKey, Pod};
 
 use super::label_names::KnownKeys;
-use crate::state::spec::container_names;
+use crate::recommender_state::conversion::container_names;
 
 /// Pod labels as in the store, by the pod's name.
 pub type PodLabels = HashMap<String, BTreeMap<String, String>>;

@@ -6,7 +6,7 @@ use serde_json::json;
 use view::ObjectKey;
 
 use super::fixture::{Cluster, at, autoscaler, stored, web_key};
-use crate::state::checkpoints::LoadedCheckpoints;
+use crate::recommender_state::checkpoints::LoadedCheckpoints;
 
 #[test]
 fn a_restart_goes_on_from_what_was_stored() {

@@ -15,8 +15,10 @@ use view::{
 use crate::checkpoint::conversion;
 use crate::fixture::{self, deployment};
 pub(super) use crate::fixture::{at, pod};
-use crate::state::checkpoints::LoadedCheckpoints;
-use crate::state::{Decision, Ingested, OomKillCounts, RecommenderConfig, RecommenderState};
+use crate::recommender_state::checkpoints::LoadedCheckpoints;
+use crate::recommender_state::{
+    Decision, Ingested, OomKillCounts, RecommenderConfig, RecommenderState,
+};
 
 pub(super) const MI: i64 = 1 << 20;
 

@@ -6,8 +6,8 @@ use view::WellKnown;
 use view::target::Resolution;
 
 use super::fixture::{Cluster, autoscaler, check, web_key};
-use crate::state::Target;
-use crate::state::target::target;
+use crate::recommender_state::Target;
+use crate::recommender_state::target::target;
 
 #[test]
 fn each_object_is_handled_by_the_recommender_that_it_names() {

@@ -1,8 +1,8 @@
 //! Fixture: policies, workloads and VPA objects.
 
+mod idempotent;
 mod patch;
 mod planned;
-mod settles;
 mod status;
 
 use std::sync::Arc;

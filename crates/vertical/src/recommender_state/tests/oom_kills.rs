@@ -9,7 +9,7 @@ use sizing::Config;
 use view::{OomKill, Pod, Resources};
 
 use super::fixture::{Cluster, MI, at, autoscaler, kill, killed_status, pod, web_key};
-use crate::state::{OomKillCounts, RecommenderState};
+use crate::recommender_state::{OomKillCounts, RecommenderState};
 
 const DAY: i64 = 24 * 3600;
 

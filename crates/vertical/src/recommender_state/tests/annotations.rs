@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use super::fixture::{Cluster, MI, annotated, check, pod, usage, web_key};
-use crate::state::Decision;
+use crate::recommender_state::Decision;
 
 #[test]
 fn an_annotation_chooses_the_way_of_sizing_and_a_wrong_one_is_reported() {

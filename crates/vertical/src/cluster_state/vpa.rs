@@ -7,7 +7,7 @@ use model::Selector;
 use sizing::{Aggregate, ContainerPolicy, SizingPolicy};
 
 use super::label_index::Entry;
-use super::policy_history::PolicyHistories;
+use super::method_history::PolicyHistories;
 
 /// Autoscaler as passed to [`ClusterState::apply_autoscaler`].
 #[derive(Clone, Debug, PartialEq)]

@@ -4,7 +4,7 @@ use model::Memory;
 use view::{Pod, Resources, Sidecar};
 
 use super::fixture::{Cluster, MI, at, killed_status, pod};
-use crate::state::OomKillCounts;
+use crate::recommender_state::OomKillCounts;
 
 /// A pod with a sidecar that was killed at this second, and an init container that has ended.
 fn meshed(killed_at: i64) -> Pod {

@@ -9,7 +9,7 @@ use model::Selector;
 use view::ObjectKey;
 
 use super::{RecommenderState, selectors, spec};
-use crate::history::{BackfillProgress, HistoryGap, RebuildInput};
+use crate::backfill::{BackfillProgress, HistoryGap, RebuildInput};
 use crate::status::HistoryState;
 
 impl RecommenderState {

@@ -318,7 +318,7 @@ fn a_kill_counts_with_a_clock_that_is_ahead() {
         let mut clocked = Clocked::new();
         let Cluster { view, state } = &mut clocked.cluster;
         let (kill, now) = (kill("web-1", 2 * DAY), at(2 * DAY + ahead));
-        let mut counts = crate::state::OomKillCounts::default();
+        let mut counts = crate::recommender_state::OomKillCounts::default();
         assert!(state.add_oom_kill(&kill, view, now, &mut counts), "{ahead}");
     }
 }

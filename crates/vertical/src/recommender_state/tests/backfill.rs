@@ -6,8 +6,8 @@ use std::collections::BTreeMap;
 use model::{ContainerUsage, Series};
 
 use super::fixture::{self, Cluster, MI, at, autoscaler, container, pod};
-use crate::history::{HistoryGap, PodLabels, Rebuild, Resource};
-use crate::state::Decision;
+use crate::backfill::{HistoryGap, PodLabels, Rebuild, Resource};
+use crate::recommender_state::Decision;
 
 /// Recording begins here, after five days of history.
 const START: i64 = 5 * 24 * 3600;

@@ -12,11 +12,11 @@ use sizing::{Aggregate, Instant};
 use view::ObjectKey;
 
 use super::ClusterState;
-use super::autoscaler::Autoscaler;
 use super::group::{Group, History};
+use super::method_history::MAX_CONTAINERS;
 use super::namespace::Namespace;
 use super::pod::Pod;
-use super::policy_history::MAX_CONTAINERS;
+use super::vpa::Autoscaler;
 
 /// Maximum number of container names with checkpoints, and with history of deleted pods, of one
 /// autoscaler. Above it, [`MAX_CONTAINERS`] are kept, so that ranking is rare.

@@ -9,8 +9,8 @@ use sizing::CheckpointError;
 use view::{Checkpoint, ObjectKey, Table};
 
 use super::{RecommenderState, Target, Tracked};
+use crate::backfill::BackfillProgress;
 use crate::checkpoint::conversion;
-use crate::history::BackfillProgress;
 
 /// Result of loading new checkpoints.
 #[derive(Debug, Default, PartialEq)]
