@@ -6,8 +6,8 @@ use api::checkpoint::{
 };
 use jiff::Timestamp;
 
-use crate::autoscaler::key;
 use crate::table::{Entry, ObjectKey};
+use crate::vpa::key;
 
 /// A `VerticalPodAutoscalerCheckpoint` object.
 #[derive(Debug, Clone, PartialEq)]

@@ -7,10 +7,10 @@ use jiff::Timestamp;
 use k8s_openapi::api::core::v1;
 use model::Labels;
 
+use crate::effective_resources::{Requirements, Resources, effective};
 use crate::owner::Owner;
-use crate::placement::Placement;
-use crate::resources::{Requirements, Resources, effective};
-use crate::running::Running;
+use crate::pod_placement::Placement;
+use crate::pod_runtime::Running;
 use crate::table::{Entry, ObjectKey};
 
 /// A pod.

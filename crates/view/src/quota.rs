@@ -4,7 +4,7 @@ use k8s_openapi::api::core::v1;
 use model::ResourceList;
 
 use crate::limit_range::quantities;
-use crate::placement::Placement;
+use crate::pod_placement::Placement;
 use crate::table::{Entry, ObjectKey};
 
 /// A `ResourceQuota`.

@@ -3,8 +3,8 @@
 
 use kube::Resource;
 
-use crate::autoscaler::{key, strip};
 use crate::table::{Entry, ObjectKey};
+use crate::vpa::{key, strip};
 
 /// A full object of one kind.
 #[derive(Debug, Clone, PartialEq)]

@@ -13,16 +13,14 @@ use k8s_openapi::api::autoscaling::v2::HorizontalPodAutoscaler;
 use k8s_openapi::api::core::v1;
 use model::{Labels, NamespaceLimits, Workload, WorkloadRef};
 
-use crate::autoscaler::Autoscaler;
-use crate::budget::DisruptionBudget;
 use crate::checkpoint::Checkpoint;
-use crate::controller::{Controller, WellKnown};
 use crate::cron_schedule::CronSchedule;
-use crate::daemon::Daemon;
-use crate::eviction::Eviction;
+use crate::daemon_set::Daemon;
+use crate::disruption_budget::DisruptionBudget;
 use crate::freshness::{Freshness, Resource};
-use crate::labelled::LabelledPod;
+use crate::labelled_pod::LabelledPod;
 use crate::limit_range::LimitRange;
+use crate::memory_pressure_eviction::Eviction;
 use crate::node::Node;
 use crate::owner::Owner;
 use crate::pod::Pod;
@@ -33,7 +31,9 @@ use crate::scale::{PodSet, ReadScale, Scale, ScaleKey};
 use crate::stop_switch::StopSwitch;
 use crate::stripped::Stripped;
 use crate::table::{Entry, ObjectKey, Table};
+use crate::vpa::Autoscaler;
 use crate::webhook_lease::WebhookLease;
+use crate::workload_controller::{Controller, WellKnown};
 
 /// The last observed state of the cluster. Each program fills only the tables that it watches, and
 /// may keep several views, so that a busy kind does not wake the readers of another one. An object

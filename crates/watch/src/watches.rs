@@ -23,7 +23,7 @@ use api::sizing_policy::{ClusterSizingPolicy, SizingPolicy};
 use api::vpa::VerticalPodAutoscaler;
 use view::{
     Autoscaler, Change, Checkpoint, Controller, Entry, Eviction, LimitRange, Namespace, ObjectKey,
-    OomKill, Pod, Policy, Resource, Scope, Table, View, WellKnown, oom::oom_kills,
+    OomKill, Pod, Policy, Resource, Scope, Table, View, WellKnown, oom_kill::oom_kills,
 };
 
 use crate::allowance::Limits;

@@ -17,7 +17,7 @@ use std::sync::Arc;
 use jiff::{SignedDuration, Timestamp};
 use model::{ContainerRef, Selector};
 use sizing::MemoryRules;
-use view::oom::oom_kills;
+use view::oom_kill::oom_kills;
 use view::{ObjectKey, OomKill, Pod, View};
 
 use super::{RecommenderState, selectors};

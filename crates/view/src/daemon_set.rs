@@ -4,8 +4,8 @@ use k8s_openapi::api::apps::v1::DaemonSet;
 use k8s_openapi::api::core::v1;
 use model::NodeConstraints;
 
-use crate::placement::Placement;
-use crate::resources::Requirements;
+use crate::effective_resources::Requirements;
+use crate::pod_placement::Placement;
 use crate::table::{Entry, ObjectKey};
 
 /// A `DaemonSet`.
@@ -62,7 +62,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::resources::Resources;
+    use crate::effective_resources::Resources;
 
     #[test]
     fn a_template_gives_constraints_and_resources_of_its_pods() {

@@ -6,8 +6,8 @@ use jiff::Timestamp;
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use model::{ParseSelectorError, Selector};
 
-use crate::controller::of_selector;
 use crate::table::{Entry, ObjectKey};
+use crate::workload_controller::of_selector;
 
 /// Time after which the disruption controller discards an admitted eviction whose pod is still
 /// there.

@@ -9,9 +9,9 @@ use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Event;
 use model::{Memory, Quantity};
 
-use crate::autoscaler::key;
-use crate::oom::OomKill;
+use crate::oom_kill::OomKill;
 use crate::table::{Entry, ObjectKey};
+use crate::vpa::key;
 
 const CONTAINERS: &str = "offending_containers";
 const USAGE: &str = "offending_containers_usage";

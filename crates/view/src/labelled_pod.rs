@@ -3,9 +3,9 @@
 use k8s_openapi::api::core::v1;
 use model::Labels;
 
-use crate::autoscaler::key;
 use crate::pod::Phase;
 use crate::table::{Entry, ObjectKey};
+use crate::vpa::key;
 
 /// A pod that has not ended.
 #[derive(Debug, Clone, PartialEq)]

@@ -123,8 +123,8 @@ fn knows(old: &ContainerStatus, end: &Termination) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::effective_resources::Resources;
     use crate::pod::Phase;
-    use crate::resources::Resources;
 
     const OLD_REQUEST: i64 = 100;
     const NEW_REQUEST: i64 = 200;

@@ -7,7 +7,7 @@ use model::{
     Effect, Labels, NodeConstraints, NodeOperator, NodeRequirement, NodeTerm, Taint, Toleration,
 };
 
-use crate::resources::{Requirements, extended};
+use crate::effective_resources::{Requirements, extended};
 
 /// Scheduling-related part of a pod's specification.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -183,7 +183,7 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
-    use crate::resources::Resources;
+    use crate::effective_resources::Resources;
 
     fn placement(spec: Value) -> Placement {
         let spec = serde_json::from_value(spec).expect("a specification");
