@@ -26,8 +26,8 @@ use anyhow::Context as _;
 use arc_swap::ArcSwap;
 use prometheus::Registry;
 
+use crate::own_service::ServiceRef;
 use crate::request::ExternalMetricRequest;
-use crate::service_ref::ServiceRef;
 use crate::status_error::StatusError;
 use crate::value::ExternalValue;
 use file::File;

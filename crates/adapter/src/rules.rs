@@ -11,15 +11,15 @@
 //! Source: prometheus-adapter 0.12, `docs/` and `pkg/`. `docs/rules.md` lists the differences.
 
 pub mod args;
-mod budget;
 mod catalog;
 mod catalog_refresh;
 mod metrics;
 mod object_name_cache;
-mod objects;
+mod object_names;
+mod prometheus;
 mod query_cache;
+mod query_time;
 mod rule_file;
-mod store;
 mod values;
 
 use std::path::PathBuf;
@@ -34,16 +34,16 @@ use sources::rules::{ApiResource, Objects as QueryObjects};
 use tokio::sync::{Notify, watch};
 use view::View;
 
-use crate::flow::Flow;
+use crate::flow_limiter::Flow;
 use crate::request::{CustomMetricRequest, ExternalMetricRequest, GroupResource, ObjectSelector};
 use crate::status_error::StatusError;
 use crate::value::{ExternalValue, MetricNames, MetricValue};
 use catalog::{Catalog, MetricSource};
 use catalog_refresh::{RelistConfig, Relister};
 use metrics::Metrics;
-use objects::Objects;
+use object_names::Objects;
+use prometheus::Store;
 use query_cache::{QueryCache, Samples};
-use store::Store;
 
 pub use sources::rules::RuleError;
 

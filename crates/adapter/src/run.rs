@@ -10,10 +10,10 @@ use serving::certificates::CertificateMonitor;
 use serving::port::Port;
 use tokio_util::sync::CancellationToken;
 
+use crate::api_service_ca::ApiServices;
 use crate::args::Args;
 use crate::metrics::{self, Metrics};
 use crate::providers::Providers;
-use crate::registration::ApiServices;
 use crate::routes::Routes;
 use crate::rules::Rules;
 use crate::serve::{AdapterServer, LIMITS};

@@ -28,7 +28,7 @@ use tokio::time::timeout;
 use tower::ServiceExt as _;
 
 use crate::api_version::ApiVersion;
-use crate::flow::{Flow, FlowLimiter, PriorityLevel};
+use crate::flow_limiter::{Flow, FlowLimiter, PriorityLevel};
 use crate::metrics::{Api, Metrics};
 use crate::providers::{Caller, Providers};
 use crate::request::{

@@ -6,8 +6,8 @@ use feed::{Forecast as FeedForecast, ForecastSeries, Subscription};
 use jiff::Timestamp;
 use view::{Freshness, PredictedMetric, Prediction, Resource, View};
 
-use super::forecast::{Forecast, NoForecast, forecast};
 use super::missing;
+use super::window_maximum::{Forecast, NoForecast, forecast};
 use crate::status_error::StatusError;
 use crate::value::MilliValue;
 

@@ -11,8 +11,8 @@ use std::path::Path;
 use serde::Deserialize;
 
 use super::glob::Glob;
+use crate::own_service::ServiceRef;
 use crate::request::ExternalMetricRequest;
-use crate::service_ref::ServiceRef;
 use model::Requirement;
 pub(super) use upstream::{Kind, MAX_STALE, UpstreamSpec};
 

@@ -1,6 +1,6 @@
 //! The commands and their flags.
 
-use crate::service_ref::ServiceRef;
+use crate::own_service::ServiceRef;
 
 /// A command to run instead of the adapter.
 #[derive(Debug, Clone, clap::Subcommand)]

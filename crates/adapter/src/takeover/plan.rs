@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use k8s_openapi::kube_aggregator::pkg::apis::apiregistration::v1::{APIService, APIServiceSpec};
 
-use crate::registration::{INJECTED, Standing, standing};
-use crate::service_ref::ServiceRef;
+use crate::api_service_ca::{INJECTED, Standing, standing};
+use crate::own_service::ServiceRef;
 
 /// The annotation with the previous spec.
 pub(super) const ADOPTED_FROM: &str = "plimsoll.dev/adopted-from";

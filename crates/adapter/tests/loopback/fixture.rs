@@ -5,10 +5,10 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use adapter::metrics::{Metrics, PREFIX};
+use adapter::own_service::ServiceRef;
 use adapter::providers::Providers;
 use adapter::routes::{Routes, RoutesArgs};
 use adapter::serve::{AdapterServer, LIMITS};
-use adapter::service_ref::ServiceRef;
 use axum::Router;
 use delegated_auth::{AuthArgs, DelegatedAuth};
 use prometheus::Registry;

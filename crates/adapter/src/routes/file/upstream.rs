@@ -8,7 +8,7 @@ use runtime::GoDuration;
 use serde::{Deserialize, Deserializer};
 
 use super::{FileError, refuse};
-use crate::service_ref::ServiceRef;
+use crate::own_service::ServiceRef;
 
 /// The longest timeout. The adapter responds within two seconds, which leaves time for the last
 /// known response.

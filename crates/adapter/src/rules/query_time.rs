@@ -15,7 +15,7 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
-use crate::flow::{Flow, PriorityLevel};
+use crate::flow_limiter::{Flow, PriorityLevel};
 
 /// Store time that a namespace gets back per second.
 const RATE: f64 = 1.0 / 8.0;

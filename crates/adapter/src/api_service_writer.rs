@@ -11,7 +11,7 @@ use kube::Api;
 use kube::api::{Patch, PatchParams, PostParams};
 use serde_json::json;
 
-use crate::service_ref::ServiceRef;
+use crate::own_service::ServiceRef;
 pub use event::Events;
 
 /// The field manager of `caBundle`.

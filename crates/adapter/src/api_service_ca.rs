@@ -10,7 +10,7 @@ mod api_services;
 use k8s_openapi::kube_aggregator::pkg::apis::apiregistration::v1::{APIService, APIServiceSpec};
 
 use crate::api_version::ApiVersion;
-use crate::service_ref::ServiceRef;
+use crate::own_service::ServiceRef;
 
 pub use api_services::ApiServices;
 pub(crate) use serving::ca_bundles::CERT_MANAGER_INJECT as INJECTED;

@@ -12,10 +12,10 @@ use sources::prometheus::{
     Connection, Exchange, InstantSample, Observer, Prometheus, PrometheusError,
 };
 
-use super::budget::TimeBudget;
 use super::metrics::Metrics;
 use super::query_cache::QueryFailure;
-use crate::flow::{Flow, FlowLimiter, Permit};
+use super::query_time::TimeBudget;
+use crate::flow_limiter::{Flow, FlowLimiter, Permit};
 use delegated_auth::coalescing_cache::{Key, key};
 
 /// The largest number of queries in flight.
@@ -240,7 +240,7 @@ mod tests {
     use prometheus::Registry;
 
     use super::*;
-    use crate::flow::PriorityLevel;
+    use crate::flow_limiter::PriorityLevel;
 
     #[tokio::test(start_paused = true)]
     async fn a_namespace_over_its_budget_is_refused_and_holds_no_place_meanwhile() {

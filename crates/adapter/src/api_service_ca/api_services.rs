@@ -10,7 +10,7 @@ use serving::ca_bundles::CaBundleObjects;
 use serving::certificates::ObservedCaBundle;
 
 use super::{ServiceRef, Standing, Trusted, objects, standing, writers};
-use crate::act::{self, ADOPTER, Events, MANAGER};
+use crate::api_service_writer::{self, ADOPTER, Events, MANAGER};
 use crate::metrics::Metrics;
 
 /// Minimum interval between replacements of another program's bundle in the same object, which that
