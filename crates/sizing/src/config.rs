@@ -3,8 +3,8 @@
 use model::{Cpu, Memory, ResourceList};
 use thiserror::Error;
 
-use crate::aggregate::Shapes;
 use crate::buckets::Buckets;
+use crate::container_history::Shapes;
 use crate::decaying_histogram::{HalfLife, Shape};
 
 /// Nanoseconds in a day.

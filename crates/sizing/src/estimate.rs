@@ -12,9 +12,9 @@
 
 use model::{Cpu, Memory};
 
-use crate::aggregate::{Aggregate, Shapes};
 use crate::amount;
 use crate::config::{Config, Percentiles};
+use crate::container_history::{Aggregate, Shapes};
 use crate::float::power;
 
 const MINUTE_NS: i64 = 60_000_000_000;

@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use model::{Bound, ContainerExplanation, Cpu, Explanation, Memory, ResourceName};
 
-use crate::aggregate::{Aggregate, Shapes};
+use crate::container_history::{Aggregate, Shapes};
 use crate::estimate::{Amounts, Derivation, Estimate, Steps, derive_cpu, derive_memory};
-use crate::publish::{Published, Publishing};
+use crate::published::{Published, Publishing};
 
 /// The steps of every number of one container; `own` is the result of the autoscaler's per-VPA
 /// sizing policy, if any.

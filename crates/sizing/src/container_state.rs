@@ -6,9 +6,9 @@
 //! as a peak above the container's memory request. Source: upstream
 //! `pkg/recommender/model/container.go`.
 
-use crate::aggregate::{Aggregate, Shapes};
 use crate::amount;
 use crate::config::MemoryRules;
+use crate::container_history::{Aggregate, Shapes};
 use crate::instant::Instant;
 
 /// State of a running container between samples. Amounts in bytes.

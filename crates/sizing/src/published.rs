@@ -3,11 +3,11 @@
 
 use model::{Cap, ContainerRecommendation, Cpu, Memory, Quantity, ResourceList, ResourceName};
 
-use crate::capping::cap_quantity;
 use crate::config::Config;
+use crate::container_policy::ContainerPolicy;
 use crate::estimate::{Amounts, Estimate};
-use crate::policy::ContainerPolicy;
-use crate::{format, integer_cpu};
+use crate::policy_limits::cap_quantity;
+use crate::{integer_cpu, quantity_format};
 
 /// Settings for one container.
 #[derive(Clone, Copy, Debug)]
@@ -51,7 +51,7 @@ impl Publishing<'_> {
     }
 
     pub(crate) fn cpu(self, amount: Cpu) -> Published {
-        let rounded = format::cpu(self.config, amount);
+        let rounded = quantity_format::cpu(self.config, amount);
         let whole = if self.whole_cores {
             integer_cpu::round_up(&rounded)
         } else {
@@ -61,7 +61,7 @@ impl Publishing<'_> {
     }
 
     pub(crate) fn memory(self, amount: Memory) -> Published {
-        let rounded = format::memory(self.config, amount);
+        let rounded = quantity_format::memory(self.config, amount);
         self.cap(&ResourceName::Memory, rounded.clone(), rounded)
     }
 

@@ -13,11 +13,11 @@ use model::{
 };
 
 use super::ceiling::{Ceiling, LimitScope, LimitedValues, show};
+use super::division::{Claim, share};
 use super::node_headroom::{CandidateNodes, NodeHeadroom};
-use super::pod_shape::{ContainerShape, PodShape, of};
-use super::share::{Claim, share};
+use super::pod_requests::{ContainerShape, PodShape, of};
+use crate::container_policy::{ContainerPolicy, policy_for};
 use crate::estimate::Amounts;
-use crate::policy::{ContainerPolicy, policy_for};
 
 const RESOURCES: [ResourceName; 2] = [ResourceName::Cpu, ResourceName::Memory];
 

@@ -7,7 +7,7 @@ use crate::config::MemoryRules;
 use crate::crane::CraneHistory;
 use crate::estimate::Amounts;
 use crate::instant::Instant;
-use crate::sizing_policy::{SizingMethod, SizingPolicy};
+use crate::sizing_method::{SizingMethod, SizingPolicy};
 
 /// Observation of a container.
 #[derive(Clone, Copy, Debug)]

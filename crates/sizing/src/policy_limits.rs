@@ -6,7 +6,7 @@
 
 use model::{Cap, ContainerRecommendation, Quantity, Recommendation, ResourceList, ResourceName};
 
-use crate::policy::{ContainerPolicy, policy_for};
+use crate::container_policy::{ContainerPolicy, policy_for};
 
 /// Caps the recommendation of every container. The global maximum applies if a policy has none for
 /// a resource.
