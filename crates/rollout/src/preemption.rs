@@ -25,7 +25,7 @@
 //! If 1500m were missing, both would be needed. Then web-0 is evicted itself if its VPA object
 //! allows that, and both victims otherwise.
 
-mod amount;
+mod node_shortage;
 mod victims;
 
 use std::collections::BTreeSet;
@@ -35,13 +35,13 @@ use view::{ObjectKey, Pod, View};
 
 use super::action::{Action, ActionKind, ActionReason};
 use super::clock::ClockReading;
-use super::group::Disruption;
+use super::disruption_limit::Disruption;
 use super::plan_builder::PlanBuilder;
 use super::preemption_candidates::{EvictablePod, PendingResize};
 use super::settings::PreemptionMode;
 use super::state::RolloutState;
 
-use amount::{Amount, missing_on_node};
+use node_shortage::{Amount, missing_on_node};
 use victims::select_victims;
 
 /// A way to make room for a pending resize.

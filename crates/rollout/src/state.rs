@@ -5,8 +5,8 @@
 //! cluster's own state is enough: evicted pods are missing, and resizes show in the pods.
 
 mod backoff;
-mod eviction_series;
 mod in_flight;
+mod ineffective_evictions;
 mod infeasible;
 
 use std::collections::HashMap;
@@ -21,7 +21,7 @@ use super::action::{Action, ActionKind, ActionOutcome, NodeCapacity, ResizeAttem
 use super::changes::ClusterChangeTracker;
 use super::clock::ClockReading;
 use super::decision_cache::DecisionCache;
-use super::group::Disruption;
+use super::disruption_limit::Disruption;
 use super::group_size::GroupSizes;
 use super::oom_kill::{self, QuickOomKill};
 use super::resize_status::ResizeStatus;
@@ -29,9 +29,9 @@ use super::settling::Settling;
 use super::vpa_pause::WindowCache;
 
 use backoff::Backoffs;
-use eviction_series::EvictionHistory;
 pub(super) use in_flight::PendingAction;
 use in_flight::{InFlight, Stage};
+use ineffective_evictions::EvictionHistory;
 use infeasible::InfeasibleResizes;
 #[cfg(test)]
 pub(super) use infeasible::is_any_lower;

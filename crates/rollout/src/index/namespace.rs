@@ -13,8 +13,8 @@ use model::{Requirement, Selector, Workload};
 use view::{Autoscaler, DisruptionBudget, Entry, ObjectKey, Owner, Pod, Table, View, target};
 
 use super::VpaOrder;
-use crate::boost;
 use crate::settings::Settings;
+use crate::startup_boost;
 
 /// A VPA object with its live pods.
 #[derive(Debug, Clone)]
@@ -358,7 +358,7 @@ fn updates_pods(vpa: &Autoscaler, settings: &Settings) -> bool {
         spec.effective_update_mode(),
         EffectiveUpdateMode::Off | EffectiveUpdateMode::Initial
     );
-    !is_passive || (settings.startup_boost && boost::is_configured(spec))
+    !is_passive || (settings.startup_boost && startup_boost::is_configured(spec))
 }
 
 /// The objects of one namespace.

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use view::Pod;
 
-use super::amount::Amount;
+use super::node_shortage::Amount;
 use crate::plan_builder::PlanBuilder;
 use crate::preemption_candidates::{EvictablePod, Victim};
 

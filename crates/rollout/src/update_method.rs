@@ -9,10 +9,10 @@ use std::time::Duration;
 use api::vpa::EffectiveUpdateMode;
 use view::Running;
 
-use super::group::{Disruption, Group, PodAvailability};
+use super::disruption_limit::{Disruption, Group, PodAvailability};
+use super::pod_size::sized_containers;
 use super::resize_status::ResizeStatus;
 use super::settings::Settings;
-use super::size::sized_containers;
 
 /// The decision, with upstream's names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -4,10 +4,12 @@ use std::collections::BTreeMap;
 
 use view::{Phase, Pod, Running};
 
-use super::group::{Disruption, Group, GroupSize, OwnerName, PodAvailability, required_replicas};
+use super::disruption_limit::{
+    Disruption, Group, GroupSize, OwnerName, PodAvailability, required_replicas,
+};
 use super::group_size::owner_name;
+use super::pod_size::sized_containers;
 use super::settings::Settings;
-use super::size::sized_containers;
 use super::state::{PendingAction, RolloutState};
 use super::vpa_input::VpaInput;
 

@@ -15,8 +15,8 @@ use view::{Pod, Running};
 
 use super::clock::ClockReading;
 use super::oom_kill::OOM_KILLED;
+use super::pod_size::container_recommendation;
 use super::resize_patch::{AnnotationChanges, DesiredSizes};
-use super::size::container_recommendation;
 
 /// The annotation with the memory of containers before a resize reduced it.
 pub const RESIZED_FROM: &str = "plimsoll.dev/resized-from";

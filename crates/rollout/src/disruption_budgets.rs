@@ -12,10 +12,10 @@ use view::{Phase, Pod, Running};
 
 use super::action::SkipReason;
 use super::clock::ClockReading;
-use super::group::{Disruption, PodAvailability};
+use super::disruption_limit::{Disruption, PodAvailability};
 use super::index::{BudgetId, BudgetPods, Index};
-use super::members::availability;
 use super::state::RolloutState;
+use super::vpa_pods::availability;
 
 /// The disruption budgets, and their use in this pass.
 pub(super) struct Budgets<'a> {

@@ -4,9 +4,9 @@ use std::collections::BTreeSet;
 
 use view::{Pod, Requirements, View};
 
-use crate::group::Disruption;
+use crate::disruption_limit::Disruption;
+use crate::pod_size::sized_containers;
 use crate::preemption_candidates::EvictablePod;
-use crate::size::sized_containers;
 use crate::state::RolloutState;
 
 /// CPU in millicores and memory in bytes.
