@@ -19,10 +19,10 @@ use kube::core::ObjectMeta;
 use promql::{literal, matcher, sum};
 
 use super::Observed;
+use super::history_queries::Rules;
 use super::names::{self, query};
-use super::predictable::{Predictable, predictable};
-use super::rules::Rules;
-use crate::pod_names::PodNames;
+use super::predictable_metrics::{Predictable, predictable};
+use crate::pod_name_pattern::PodNames;
 
 /// Predicted metrics, each with its query; for each other metric its name and the reason.
 pub(super) fn predicted<'a>(

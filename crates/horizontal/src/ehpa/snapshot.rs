@@ -14,9 +14,9 @@ use kube::ResourceExt as _;
 use model::Selector;
 use view::{Contender, ObjectKey, OldestWins, Pod, Stripped, View};
 
+use super::history_queries::Rules;
 use super::orphans::Orphan;
-use super::rules::Rules;
-use super::{TargetScale, names, selection};
+use super::{TargetScale, hpa_choice, names};
 
 /// An EHPA and the objects that belong to it.
 #[derive(Clone)]
@@ -88,7 +88,7 @@ impl Snapshot {
                 .into_iter()
                 .flatten();
             let concerning =
-                others.filter(|other| selection::concerns(&other.object, &object.object));
+                others.filter(|other| hpa_choice::concerns(&other.object, &object.object));
             EhpaSnapshot {
                 object: Arc::clone(object),
                 hpas: concerning.map(|other| Arc::clone(other)).collect(),

@@ -12,7 +12,7 @@ use kube::ResourceExt as _;
 use promql::{Layout, literal, matcher, sum, workload_usage};
 
 use super::access::{Expression, ObjectAccess};
-use crate::pod_names::PodNames;
+use crate::pod_name_pattern::PodNames;
 
 /// Maximum length of an expression: it is sent in the URL of a request.
 const MAX_LENGTH: usize = 8000;

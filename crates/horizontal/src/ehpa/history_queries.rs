@@ -10,7 +10,7 @@ use api::ehpa::MetricIdentifier;
 use model::Selector;
 use promql::rules::{QueryError, Rule, RuleError, RuleSet, Workload};
 
-use crate::pod_names::PodNames;
+use crate::pod_name_pattern::PodNames;
 
 /// Maximum number of rules in the query for one metric.
 const MAX_RULES: usize = 4;

@@ -9,7 +9,7 @@ use forecast::crane::{self, Estimator, Filter};
 use sizing::{HistogramSettings, PercentilePredictor, PercentileSettings, parse_crane_duration};
 
 use super::method::Method;
-use super::text::quoted;
+use super::truncate::quoted;
 
 const DAY: u32 = 86_400;
 const HOUR: u32 = 3600;
@@ -38,7 +38,7 @@ pub(super) fn dsp(settings: Option<&Dsp>) -> Chosen {
 
 fn default_dsp() -> Method {
     Method::Dsp {
-        dsp: crane::Dsp::default(),
+        dsp: crane_settings::Dsp::default(),
         history_seconds: 15 * DAY,
     }
 }
@@ -65,7 +65,7 @@ fn read_dsp(settings: &Dsp) -> Result<Method, String> {
         estimators
     };
     Ok(Method::Dsp {
-        dsp: crane::Dsp {
+        dsp: crane_settings::Dsp {
             step_seconds,
             estimators,
         },

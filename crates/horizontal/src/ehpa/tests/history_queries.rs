@@ -4,7 +4,7 @@ use api::ehpa::METRIC_RULES_USABLE;
 use serde_json::{Value, json};
 
 use super::fixture::{Fixture, average, predicted_metrics};
-use crate::ehpa::rules::Rules;
+use crate::ehpa::history_queries::Rules;
 use crate::ehpa::status::status;
 
 const RULES: &str = "externalRules: [{seriesQuery: 'queue{}', metricsQuery: 'max(<<.Series>>{<<.LabelMatchers>>})'}]";
