@@ -3,8 +3,8 @@
 use std::time::{Duration, Instant};
 
 use runtime::Chassis;
-use runtime::endpoints::Endpoints;
-use runtime::pod::own_namespace;
+use runtime::http_endpoints::Endpoints;
+use runtime::own_pod::own_namespace;
 use serving::ca_bundles::Controller;
 use serving::certificates::CertificateMonitor;
 use serving::port::Port;

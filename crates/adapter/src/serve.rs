@@ -21,7 +21,7 @@ use axum::http::{Extensions, HeaderValue, Method, StatusCode, Version, header};
 use axum::response::Response;
 use futures::FutureExt as _;
 use jiff::Timestamp;
-use runtime::endpoints::Endpoints;
+use runtime::http_endpoints::Endpoints;
 use serving::serve::{Limits, Peer};
 use serving::tls::PeerCertificates;
 use tokio::time::timeout;

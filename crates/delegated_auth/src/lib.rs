@@ -35,7 +35,7 @@ use k8s_openapi::api::core::v1::ConfigMap;
 use kube::{Api, Client};
 use prometheus::Registry;
 use runtime::client::connect;
-use runtime::throttle::Throttle;
+use runtime::rate_limiter::Throttle;
 use runtime::{ApiServerClock, Chassis, Readiness};
 use rustls_pki_types::UnixTime;
 use serving::tls::PeerCertificates;

@@ -17,7 +17,7 @@ use json_patch::{Patch, PatchOperation, TestOperation};
 use kube::Error;
 use kube::api::{Api, DeleteParams, Patch as Body, PatchParams, PostParams, Preconditions};
 use parking_lot::Mutex;
-use runtime::throttle::Throttle;
+use runtime::rate_limiter::Throttle;
 use runtime::{Leading, ObjectWriter, WriteOutcome};
 use vertical::checkpoint::garbage::{UnusedCheckpoint, UnusedReason};
 use view::ObjectKey;

@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use clap::Parser;
-use runtime::endpoints::EndpointPort;
+use runtime::http_endpoints::EndpointPort;
 use runtime::{Chassis, CommonArgs, LeaderElectionArgs, Program};
 use tokio::task::JoinHandle;
 

@@ -15,9 +15,9 @@ use prometheus::{IntGauge, Opts};
 use tokio::time::{MissedTickBehavior, interval};
 
 use crate::args::LeaderElectionArgs;
-use crate::chassis::Chassis;
 use crate::leader_election::Announcement;
 use crate::lease::shard_lease;
+use crate::manager::Chassis;
 
 /// Annotation of a shard's Lease with the number of shards.
 const SHARDS: &str = "plimsoll.dev/shards";

@@ -39,7 +39,7 @@ use rustls::ServerConfig;
 use crate::tls::{self, CurrentServerTls, ServingProfile, TlsError, server_config};
 use certificate::Certificate;
 use certificate_set::CertificateSet;
-use runtime::clock::ApiServerClock;
+use runtime::api_server_clock::ApiServerClock;
 use secret::StoredSecret;
 
 pub use metrics::CertificateMetrics;

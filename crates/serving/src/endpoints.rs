@@ -1,6 +1,6 @@
 //! The server of a program's endpoints (/metrics, health, readiness) on `--address`.
 
-use runtime::endpoints::EndpointPort;
+use runtime::http_endpoints::EndpointPort;
 use tokio::task::JoinHandle;
 
 use crate::serve::{Limits, serve};

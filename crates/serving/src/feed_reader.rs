@@ -10,8 +10,8 @@ use rustls_pki_types::ServerName;
 use tokio::sync::watch;
 
 use crate::tls::{ClientTls, RELOAD_PERIOD, TlsFiles};
-use runtime::chassis::Chassis;
-use runtime::follow::follow_shards;
+use runtime::leader_address::follow_shards;
+use runtime::manager::Chassis;
 
 /// Flags of a feed client. The feed is off unless the three files are given.
 #[derive(Debug, Clone, clap::Args)]

@@ -6,8 +6,8 @@
 use anyhow::Context as _;
 use feed::{Reader, Subscription};
 use runtime::client;
-use runtime::pod::own_namespace;
-use runtime::throttle::Throttle;
+use runtime::own_pod::own_namespace;
+use runtime::rate_limiter::Throttle;
 use runtime::{Announcement, Chassis, Leading, Namespaces};
 use serving::{FeedReaderArgs, FeedSource};
 use tokio::sync::watch::Receiver;

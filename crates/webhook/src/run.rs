@@ -7,7 +7,7 @@ use ::watch::Watches;
 use feed::{Reader, Subscription};
 use k8s_openapi::api::admissionregistration::v1::MutatingWebhookConfiguration;
 use kube::Api;
-use runtime::pod::{hostname, own_namespace};
+use runtime::own_pod::{hostname, own_namespace};
 use runtime::{Chassis, Namespaces};
 use serving::FeedReaderArgs;
 use serving::ca_bundles::Controller;

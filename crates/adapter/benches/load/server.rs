@@ -20,7 +20,7 @@ use prometheus::Registry;
 use rcgen::{
     BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair,
 };
-use runtime::endpoints::Endpoints;
+use runtime::http_endpoints::Endpoints;
 use runtime::{Activity, Readiness};
 use rustls::crypto::aws_lc_rs;
 use rustls::{ClientConfig, RootCertStore};

@@ -12,7 +12,7 @@ use adapter::serve::{AdapterServer, LIMITS};
 use axum::Router;
 use delegated_auth::{AuthArgs, DelegatedAuth};
 use prometheus::Registry;
-use runtime::endpoints::Endpoints;
+use runtime::http_endpoints::Endpoints;
 use runtime::{Activity, ApiServerClock, Program, Readiness};
 use rustls::crypto::aws_lc_rs;
 use rustls::sign::{CertifiedKey, SingleCertAndKey};

@@ -15,7 +15,7 @@ use axum::http::Request;
 use delegated_auth::DelegatedAuth;
 use prometheus::Registry;
 use runtime::client::RestMetrics;
-use runtime::endpoints::Endpoints;
+use runtime::http_endpoints::Endpoints;
 use runtime::{Activity, Chassis, Readiness, Tasks};
 use serde_json::Value;
 use tempfile::TempDir;

@@ -13,9 +13,9 @@ use super::metrics::CertificateMetrics;
 use super::seconds;
 use super::source::Certificates;
 use super::verification::{Verification, verification_error};
-use runtime::chassis::Chassis;
 use runtime::health::Condition;
-use runtime::pod::{hostname, own_namespace};
+use runtime::manager::Chassis;
+use runtime::own_pod::{hostname, own_namespace};
 
 /// Interval of events about the expiry.
 const DAY: Duration = Duration::from_hours(24);
@@ -173,7 +173,7 @@ mod tests {
     use super::super::{Files, Source, issue};
     use super::*;
     use crate::tls::{ServingProfile, TlsFiles};
-    use runtime::clock::ApiServerClock;
+    use runtime::api_server_clock::ApiServerClock;
     use runtime::health::Readiness;
 
     struct Fixture {

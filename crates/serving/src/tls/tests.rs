@@ -9,7 +9,7 @@ use axum::extract::Request;
 use axum::routing::get;
 use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair};
 use runtime::Tasks;
-use runtime::endpoints::EndpointPort;
+use runtime::http_endpoints::EndpointPort;
 use rustls::ClientConfig;
 use rustls::sign::{CertifiedKey, SingleCertAndKey};
 use rustls_pki_types::ServerName;

@@ -4,8 +4,8 @@
 
 use std::fmt::Debug;
 
-use crate::flags::Program;
 use crate::ignored_flags;
+use crate::pflag::Program;
 
 /// Names and defaults. The name of the Lease differs per program. The programs set `v`; klog sets
 /// the flags after it.

@@ -69,7 +69,7 @@ impl FeatureGates {
                 )
             })?;
             let (gate, value) = (gate.trim(), value.trim());
-            let on = crate::flags::go_bool(value).map_err(|error| {
+            let on = crate::pflag::go_bool(value).map_err(|error| {
                 anyhow!("invalid value {value:?} of feature gate {gate}, {error}")
             })?;
             ensure!(
