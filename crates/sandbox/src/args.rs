@@ -9,8 +9,8 @@ use clap::{Parser, Subcommand};
 use tokio::runtime::Runtime;
 
 use crate::component::Component;
-use crate::echo::{self, EchoArgs};
-use crate::play::Target;
+use crate::echo_server::{self, EchoArgs};
+use crate::replay::Target;
 use crate::{commands, exec_wrapper, supervisor};
 
 /// A real Kubernetes control plane on this machine, without a container engine.
@@ -76,7 +76,7 @@ enum Verb {
     #[command(hide = true)]
     Supervise,
     /// Serve the arguments and environment of this process, to try out hosted pods.
-    #[command(hide = true, name = echo::SUBCOMMAND)]
+    #[command(hide = true, name = echo_server::SUBCOMMAND)]
     EchoServer(EchoArgs),
     /// Replace this process by a program that is killed when its parent ends.
     #[command(hide = true, name = exec_wrapper::SUBCOMMAND)]
@@ -165,7 +165,7 @@ impl Args {
             }
             Verb::EchoServer(args) => Runtime::new()
                 .context("start the runtime")?
-                .block_on(echo::echo(args)),
+                .block_on(echo_server::echo(args)),
             Verb::Status => commands::status(),
             Verb::Logs { component } => commands::logs(&name, component),
             Verb::Env => commands::env(&name),

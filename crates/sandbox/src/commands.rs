@@ -14,10 +14,10 @@ use tokio_util::sync::CancellationToken;
 use crate::args::{PlayArgs, UpArgs};
 use crate::component::Component;
 use crate::layout::Layout;
-use crate::play::Play;
 use crate::programs::this_program;
-use crate::record::{Phase, Record};
+use crate::replay::Play;
 use crate::sandbox::{Options, Sandbox};
+use crate::state_file::{Phase, Record};
 use crate::take_down;
 use crate::trace::{Columns, Trace};
 

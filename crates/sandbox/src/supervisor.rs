@@ -17,18 +17,18 @@ use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 use tracing_subscriber::EnvFilter;
 
-use crate::command_line::CommandContext;
-use crate::control::{self, ControlRequest};
-use crate::host;
+use crate::component_commands::CommandContext;
+use crate::component_processes::ManagedProcesses;
+use crate::configuration_files::prepare;
+use crate::control_socket::{self, ControlRequest};
+use crate::kubelet;
 use crate::layout::Layout;
-use crate::managed_processes::ManagedProcesses;
 use crate::parent_pipe::ParentPipe;
 use crate::ports::Ports;
-use crate::preparation::prepare;
-use crate::process::Process;
-use crate::record::Record;
-use crate::start::{client, ready_client, start};
-use crate::supervisor_protocol::{SandboxConfig, StartEvent};
+use crate::process_id::Process;
+use crate::start_components::{client, ready_client, start};
+use crate::startup_protocol::{SandboxConfig, StartEvent};
+use crate::state_file::Record;
 
 /// Attempts to start: another program may take a chosen port before its component does.
 const ATTEMPTS: usize = 3;
@@ -177,12 +177,16 @@ async fn run(
 }
 
 /// Hosts pods once the API server is ready.
-async fn host_pods(config: host::Config, layout: Layout, cancel: CancellationToken) -> Result<()> {
+async fn host_pods(
+    config: kubelet::Config,
+    layout: Layout,
+    cancel: CancellationToken,
+) -> Result<()> {
     tokio::select! {
         client = ready_client(&layout) => drop(client?),
         () = cancel.cancelled() => return Ok(()),
     }
-    Box::pin(host::run(config, cancel))
+    Box::pin(kubelet::run(config, cancel))
         .await
         .context("host pods")
 }
@@ -191,8 +195,8 @@ async fn host_config(
     config: &SandboxConfig,
     layout: &Layout,
     ports: &Ports,
-) -> Result<host::Config> {
-    Ok(host::Config {
+) -> Result<kubelet::Config> {
+    Ok(kubelet::Config {
         client: client(layout).await?,
         binaries: config.hosted_programs.clone(),
         dir: layout.pods(),

@@ -8,10 +8,10 @@ use rustix::process::Signal;
 use tokio::task::spawn_blocking;
 use tokio::time::{sleep, timeout};
 
-use crate::control::{self, ControlRequest};
+use crate::control_socket::{self, ControlRequest};
 use crate::layout::Layout;
 use crate::lock::{lock, try_lock};
-use crate::record::Record;
+use crate::state_file::Record;
 
 /// Limit for going down, which takes well under a second; then the supervisor is killed.
 pub(crate) const DOWN_TIMEOUT: Duration = Duration::from_secs(20);

@@ -9,14 +9,14 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
 
+use crate::go_module::{CONTROL_PLANE, PROMETHEUS};
 use crate::layout::Layout;
 use crate::lock::lock;
 use crate::log_tail::log_tail;
-use crate::module::{CONTROL_PLANE, PROMETHEUS};
 use crate::programs::ensure_built;
-use crate::record::Record;
 use crate::sandbox::Options;
-use crate::supervisor_protocol::{DETACH, SandboxConfig, StartEvent};
+use crate::startup_protocol::{DETACH, SandboxConfig, StartEvent};
+use crate::state_file::Record;
 use crate::take_down::{DOWN_TIMEOUT, remove_stale};
 
 /// Pause between two reads of the record of a sandbox that is going down.

@@ -253,7 +253,7 @@ where
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::host::fixtures::pod;
+    use crate::kubelet::fixture::pod;
 
     #[test]
     fn every_place_that_names_an_object_counts() {

@@ -10,7 +10,7 @@ use crate::certificates::{Authority, Subject, identity};
 use crate::component::Component;
 use crate::layout::Layout;
 use crate::ports::Ports;
-use crate::supervisor_protocol::SandboxConfig;
+use crate::startup_protocol::SandboxConfig;
 use crate::{kubeconfig, kwok, prometheus};
 
 /// Every certificate's file, user name, group and further host names.

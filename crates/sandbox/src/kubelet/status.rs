@@ -11,8 +11,8 @@ use k8s_openapi::api::core::v1::{
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
 use super::address::PodAddress;
+use super::container_state::{Report, Reports, State, Termination};
 use super::fields::NODE_IP;
-use super::report::{Report, Reports, State, Termination};
 
 /// Builds the whole status. `before` is the status that was written last, or the pod's own.
 pub(super) fn pod_status(
@@ -304,9 +304,9 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
-    use crate::host::Problem;
-    use crate::host::fixtures::{address, pod};
-    use crate::host::report::Slot;
+    use crate::kubelet::Problem;
+    use crate::kubelet::container_state::Slot;
+    use crate::kubelet::fixture::{address, pod};
 
     const NOW: Timestamp = Timestamp::UNIX_EPOCH;
 

@@ -9,8 +9,8 @@ use kube::core::{ApiResource, GroupVersionKind};
 use kube::{Api, Client, Resource, ResourceExt};
 use serde_json::{Value, json};
 
-use super::context::PodContext;
 use super::logs;
+use super::pod_context::PodContext;
 
 /// Custom resources for KWOK's option `enableCRDs`.
 pub const ENABLED_CRDS: [&str; 2] = ["Logs", "PortForward"];
@@ -103,7 +103,7 @@ fn forwards(pod: &Pod, address: &str) -> Vec<Value> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::host::fixtures::pod;
+    use crate::kubelet::fixture::pod;
 
     #[test]
     fn every_container_port_is_forwarded_to_the_same_port_of_the_pod() {

@@ -8,8 +8,8 @@ use k8s_openapi::api::core::v1::{Container, EnvVarSource, Pod};
 use kube::ResourceExt;
 
 use super::address::PodAddress;
+use super::config_objects::{Objects, present};
 use super::expansion::expand;
-use super::objects::{Objects, present};
 use super::{Problem, fields};
 
 /// Variables by name.
@@ -128,7 +128,7 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
-    use crate::host::fixtures::{address, objects, pod};
+    use crate::kubelet::fixture::{address, objects, pod};
 
     fn environment_of(container: Value) -> Result<Environment, Problem> {
         let container: Container = serde_json::from_value(container).unwrap();

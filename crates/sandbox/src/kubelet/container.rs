@@ -10,14 +10,14 @@ use kube::ResourceExt;
 use tokio::time::{Instant, sleep, timeout};
 
 use super::backoff::BackOff;
-use super::context::PodContext;
-use super::launch::Launch;
+use super::container_config::Prepared;
+use super::container_state::{Report, Slot};
 use super::logs::Log;
-use super::preparation::Prepared;
+use super::pod_context::PodContext;
 use super::probe::{self, Handler};
 use super::prober::{ProbeFailure, Prober, probe_once};
 use super::process::Process;
-use super::report::{Report, Slot};
+use super::process_spec::Launch;
 use super::restart::Restart;
 use super::stop::{Deadline, stop_due, stop_requested};
 use super::{Problem, resize};

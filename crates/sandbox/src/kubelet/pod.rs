@@ -14,12 +14,12 @@ use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
 
 use super::address::PodAddress;
-use super::context::PodContext;
-use super::report::{Report, Reports, State};
+use super::container_state::{Report, Reports, State};
+use super::pod_context::PodContext;
 use super::status::pod_status;
 use super::stop::StopSignals;
 use super::usage::{self, Meter, Reading};
-use super::{Hosting, access, kwok, sequence, volume_writer};
+use super::{Hosting, container_order, kwok_resources, pod_kubeconfig, volume_writer};
 
 /// Pause after a failed write.
 const RETRY: Duration = Duration::from_secs(1);
@@ -148,12 +148,13 @@ impl PodWorker {
             volumes = self.write_volumes() => volumes,
             () = self.stop.wait() => return,
         };
-        if let Err(error) = kwok::publish(&self.context.hosting.config.client, &self.context).await
+        if let Err(error) =
+            kwok_resources::publish(&self.context.hosting.config.client, &self.context).await
         {
             tracing::debug!(%error, pod = self.name, "cannot publish the logs and ports of a pod for kubectl");
         }
         tokio::select! {
-            () = sequence::run(&self.context, &self.stop) => {}
+            () = container_order::run(&self.context, &self.stop) => {}
             () = volume_writer::keep_current(&self.context, volumes) => {}
         }
     }
@@ -189,7 +190,7 @@ impl PodWorker {
                 context.volumes().join(account),
                 pod.namespace().unwrap_or_default(),
             );
-            access::write(
+            pod_kubeconfig::write(
                 &context.kubeconfig(),
                 &account,
                 &namespace,

@@ -12,8 +12,8 @@ use tokio::process::{Child, Command};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, timeout};
 
-use super::launch::Launch;
 use super::logs::Log;
+use super::process_spec::Launch;
 use super::stop::{Deadline, stop_due};
 use crate::exec_wrapper;
 

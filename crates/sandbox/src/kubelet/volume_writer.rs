@@ -9,9 +9,9 @@ use k8s_openapi::api::core::v1::{Container, Pod};
 use kube::ResourceExt;
 use tokio::time::sleep;
 
-use super::context::PodContext;
-use super::launch::SERVICE_ACCOUNT;
-use super::objects::References;
+use super::config_objects::References;
+use super::pod_context::PodContext;
+use super::process_spec::SERVICE_ACCOUNT;
 use super::volumes::{Material, Tokens};
 use super::{Problem, atomic_writer, tokens};
 

@@ -7,7 +7,7 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use k8s_openapi::api::core::v1::{Service, ServicePort};
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 
-use super::registry::{Entry, Registry};
+use super::pod_table::{Entry, Registry};
 
 /// Reasons why an address cannot be resolved.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -166,8 +166,8 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::host::address::Pool;
-    use crate::host::fixtures::pod;
+    use crate::kubelet::address::Pool;
+    use crate::kubelet::fixture::pod;
 
     fn services() -> Vec<Service> {
         let service = |name: &str, spec: serde_json::Value| {

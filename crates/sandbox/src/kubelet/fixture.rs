@@ -4,7 +4,7 @@ use k8s_openapi::api::core::v1::Pod;
 use serde_json::{Value, json};
 
 use super::address::{PodAddress, Pool};
-use super::objects::Objects;
+use super::config_objects::Objects;
 
 /// A pod named `pod` with these fields of its own.
 pub(super) fn pod(fields: &Value) -> Pod {

@@ -8,8 +8,8 @@ use tokio::task::JoinSet;
 use tokio::time::Instant;
 
 use super::container::Runner;
-use super::context::PodContext;
-use super::report::{Report, Slot};
+use super::container_state::{Report, Slot};
+use super::pod_context::PodContext;
 use super::restart::Restart;
 use super::status::is_sidecar;
 use super::stop::StopSignals;

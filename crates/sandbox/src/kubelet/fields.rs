@@ -65,7 +65,7 @@ fn lines(map: &BTreeMap<String, String>) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::host::fixtures::{address, pod};
+    use crate::kubelet::fixture::{address, pod};
 
     #[track_caller]
     fn check(path: &str, expected: &str) {

@@ -43,7 +43,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::host::fixtures::pod;
+    use crate::kubelet::fixture::pod;
 
     #[track_caller]
     fn check(pod_policy: &str, container_policy: Option<&str>, init: bool, expected: Restart) {

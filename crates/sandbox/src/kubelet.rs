@@ -16,46 +16,46 @@
 //! * Other containers of such a pod are simulated: running and ready, without a process.
 
 pub mod image;
-pub mod kwok;
+pub mod kwok_resources;
 
-mod access;
 mod address;
 mod atomic_writer;
 mod backoff;
 mod container;
-mod context;
 mod environment;
 mod events;
 mod expansion;
 mod fields;
+mod pod_context;
+mod pod_kubeconfig;
 
+mod config_objects;
+mod container_config;
+mod container_order;
+mod container_state;
+mod destination;
 #[cfg(test)]
-mod fixtures;
-mod launch;
+mod fixture;
 mod logs;
 mod mounts;
-mod objects;
 mod pod;
+mod pod_table;
 mod pods;
-mod preparation;
 mod probe;
 mod probe_client;
 mod prober;
-mod problem;
 mod process;
+mod process_spec;
 mod proxy;
-mod registry;
-mod report;
 mod resize;
-mod resolve;
 mod restart;
-mod sequence;
 mod status;
 mod stop;
 mod tokens;
 mod usage;
 mod volume_writer;
 mod volumes;
+mod waiting_reason;
 
 use std::io;
 use std::path::PathBuf;
@@ -69,11 +69,11 @@ use kube::{Api, Client};
 use tokio_util::sync::CancellationToken;
 
 use self::address::{Block, Pool};
+use self::config_objects::ObjectStore;
 use self::events::Events;
-use self::objects::ObjectStore;
-use self::problem::Problem;
+use self::pod_table::Registry;
 use self::proxy::Proxy;
-use self::registry::Registry;
+use self::waiting_reason::Problem;
 
 /// Configuration of hosting.
 #[derive(Clone)]

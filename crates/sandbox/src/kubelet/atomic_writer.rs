@@ -129,7 +129,7 @@ fn replace_link(target: &Path, temporary: &Path, link: &Path) -> io::Result<()> 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::host::volumes::File;
+    use crate::kubelet::volumes::File;
 
     fn files(entries: &[(&str, &str)]) -> Files {
         entries

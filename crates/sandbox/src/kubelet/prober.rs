@@ -4,12 +4,12 @@ use std::time::Duration;
 
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 
-use super::context::PodContext;
-use super::launch::Launch;
+use super::container_config::Prepared;
+use super::container_state::Slot;
 use super::mounts::rewrite_argument;
-use super::preparation::Prepared;
+use super::pod_context::PodContext;
 use super::probe::{Handler, Probe};
-use super::report::Slot;
+use super::process_spec::Launch;
 use super::{probe_client, process};
 
 /// A kubelet needs about this long to notice that a container runs; earlier failures do not count.

@@ -9,8 +9,8 @@ use k8s_openapi::api::core::v1::{
 };
 
 use super::address::PodAddress;
+use super::config_objects::Objects;
 use super::mounts::inner_path;
-use super::objects::Objects;
 use super::{Problem, fields};
 
 /// Default mode of files.
@@ -229,7 +229,7 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
-    use crate::host::fixtures::{address, objects, pod};
+    use crate::kubelet::fixture::{address, objects, pod};
 
     fn files(volume: Value) -> Result<Option<Files>, Problem> {
         let volume: Volume = serde_json::from_value(volume).unwrap();

@@ -3,11 +3,11 @@
 use k8s_openapi::api::core::v1::Container;
 use kube::ResourceExt;
 
-use super::context::PodContext;
-use super::launch::{Folders, Launch};
+use super::config_objects::References;
 use super::mounts::{Mount, mounts};
-use super::objects::References;
+use super::pod_context::PodContext;
 use super::probe::Probe;
+use super::process_spec::{Folders, Launch};
 use super::{Problem, environment};
 
 /// A container whose configuration is complete.

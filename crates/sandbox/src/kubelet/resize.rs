@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use k8s_openapi::api::core::v1::{Container, Pod};
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 
-use super::context::PodContext;
+use super::pod_context::PodContext;
 
 /// Request and limit of each resource whose change needs a restart.
 type Sensitive = BTreeMap<String, [Option<Quantity>; 2]>;

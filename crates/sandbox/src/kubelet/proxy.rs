@@ -19,8 +19,8 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
-use super::registry::Registry;
-use super::resolve::Target;
+use super::destination::Target;
+use super::pod_table::Registry;
 
 /// Connections at one time; further ones wait.
 const CONNECTIONS: usize = 1024;
@@ -169,7 +169,7 @@ mod tests {
     use tokio::net::TcpListener;
 
     use super::*;
-    use crate::host::address::Pool;
+    use crate::kubelet::address::Pool;
 
     /// A proxy on its own socket, with one Service: `here.demo.svc`, which is this machine.
     async fn proxy(folder: &Path) -> UnixStream {

@@ -8,7 +8,7 @@ use tokio::sync::watch;
 
 use super::Hosting;
 use super::address::PodAddress;
-use super::report::{Report, Reports, Slot};
+use super::container_state::{Report, Reports, Slot};
 
 /// A hosted pod.
 pub(super) struct PodContext {

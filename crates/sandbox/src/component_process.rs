@@ -13,11 +13,11 @@ use tokio::process::{Child, Command};
 use tokio::sync::watch;
 use tokio::time::sleep;
 
-use crate::command_line::CommandLine;
 use crate::component::Component;
+use crate::component_commands::CommandLine;
 use crate::exec_wrapper;
-use crate::process::Process;
-use crate::record::{Phase, Record, Status};
+use crate::process_id::Process;
+use crate::state_file::{Phase, Record, Status};
 
 /// Restart delays: doubled from the first to the longest.
 const FIRST_PAUSE: Duration = Duration::from_millis(500);

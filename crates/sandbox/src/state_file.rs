@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use crate::component::Component;
 use crate::layout::Layout;
 use crate::ports::Ports;
-use crate::process::Process;
+use crate::process_id::Process;
 
 /// A sandbox as its supervisor last saw it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

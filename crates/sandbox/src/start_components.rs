@@ -10,12 +10,12 @@ use kube::runtime::wait::await_condition;
 use kube::{Api, Client, Config};
 use tokio::time::sleep;
 
-use crate::command_line::CommandContext;
 use crate::component::Component;
+use crate::component_commands::CommandContext;
+use crate::component_processes::ManagedProcesses;
+use crate::initial_objects;
 use crate::layout::Layout;
-use crate::managed_processes::ManagedProcesses;
-use crate::objects;
-use crate::supervisor_protocol::SandboxConfig;
+use crate::startup_protocol::SandboxConfig;
 
 /// Pause between two requests to the API server.
 const POLL: Duration = Duration::from_millis(50);
@@ -58,7 +58,7 @@ pub(crate) async fn start(
         )
         .await
         .context("wait for namespace kube-system")?;
-        objects::register_metrics_server(&client, context.ports, authority_pem).await
+        initial_objects::register_metrics_server(&client, context.ports, authority_pem).await
     };
     let fill = async {
         let definitions = [
@@ -67,8 +67,8 @@ pub(crate) async fn start(
         ];
         let definitions = definitions.each_ref().map(std::path::PathBuf::as_path);
         tokio::try_join!(
-            objects::create_nodes(&client, config.nodes),
-            objects::define(&client, &definitions),
+            initial_objects::create_nodes(&client, config.nodes),
+            initial_objects::define(&client, &definitions),
             register
         )
         .map(drop)
@@ -82,7 +82,7 @@ pub(crate) async fn start(
     step("the controllers run, the nodes are made");
     let failure = processes.first_failure(context.layout);
     tokio::select! {
-        ready = futures::future::try_join(objects::await_nodes(&client, config.nodes), objects::await_default_service_account(&client)) => drop(ready?),
+        ready = futures::future::try_join(initial_objects::await_nodes(&client, config.nodes), initial_objects::await_default_service_account(&client)) => drop(ready?),
         failure = failure => return Err(failure),
     }
     Ok(())

@@ -119,7 +119,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::host::fixtures::pod;
+    use crate::kubelet::fixture::pod;
 
     #[test]
     fn a_service_selects_ready_pods_of_its_namespace() {

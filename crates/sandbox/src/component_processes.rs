@@ -7,13 +7,13 @@ use anyhow::{Context, Result, bail};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
-use crate::command_line::CommandContext;
 use crate::component::Component;
-use crate::control::ControlRequest;
+use crate::component_commands::CommandContext;
+use crate::component_process::{DesiredState, ManagedProcess, freeze};
+use crate::control_socket::ControlRequest;
 use crate::layout::Layout;
 use crate::log_tail::log_tail;
-use crate::managed_process::{DesiredState, ManagedProcess, freeze};
-use crate::record::{Phase, Record};
+use crate::state_file::{Phase, Record};
 
 /// Lines of a log in an error message.
 const SHOWN_LINES: usize = 12;
