@@ -1,7 +1,7 @@
 //! The adapter: parses the command line and runs the library.
 
 use adapter::{Args, PROGRAM, run, takeover};
-use serving::endpoints::serve_endpoints;
+use serving::http_endpoints::serve_endpoints;
 
 fn main() -> std::process::ExitCode {
     let args: Args = PROGRAM.parse();

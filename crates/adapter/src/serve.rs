@@ -22,7 +22,7 @@ use axum::response::Response;
 use futures::FutureExt as _;
 use jiff::Timestamp;
 use runtime::http_endpoints::Endpoints;
-use serving::serve::{Limits, Peer};
+use serving::http_server::{Limits, Peer};
 use serving::tls::PeerCertificates;
 use tokio::time::timeout;
 use tower::ServiceExt as _;

@@ -20,7 +20,7 @@ use vertical::recommender_state::{OomKillCounts, RecommenderState};
 use view::{OomKill, View};
 
 use crate::metrics::{IngestMetrics, Steps};
-use crate::usage::{Reading, Usage};
+use crate::usage_source::{Reading, Usage};
 
 pub(crate) use shared_state::SharedState;
 

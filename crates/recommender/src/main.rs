@@ -1,7 +1,7 @@
 //! The recommender's process: reads the command line and hands over to the library.
 
 use recommender::{Args, PROGRAM, run};
-use serving::endpoints::serve_endpoints;
+use serving::http_endpoints::serve_endpoints;
 
 fn main() -> std::process::ExitCode {
     let args: Args = PROGRAM.parse();

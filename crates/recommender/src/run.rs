@@ -19,11 +19,11 @@ use self::controllers::Controllers;
 use self::leader_tasks::LeaderTasks;
 use self::watches::AllWatches;
 use crate::args::{Args, DEFAULT_MIN_CHECKPOINTS, Storage, scope};
+use crate::backfill::HistoryBackfill;
 use crate::feed_server::FeedServer;
-use crate::history::HistoryBackfill;
 use crate::ingest::{Ingest, SharedState, oom_kill_queue};
 use crate::metrics::Metrics;
-use crate::usage::Usage;
+use crate::usage_source::Usage;
 
 /// Number of missing rounds of usage after which predictions report that there are none.
 const MAX_MISSING_ROUNDS: u32 = 5;

@@ -16,7 +16,7 @@ use runtime::ListenAddress;
 use runtime::address::listen_ip_from_environment;
 use runtime::client::install_crypto_provider;
 use serde_json::{Value, json};
-use serving::serve::{Limits, serve};
+use serving::http_server::{Limits, serve};
 use serving::tls::{ServingTls, TlsFiles};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;

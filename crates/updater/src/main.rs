@@ -1,6 +1,6 @@
 //! The updater's process: parses the command line and runs the library.
 
-use serving::endpoints::serve_endpoints;
+use serving::http_endpoints::serve_endpoints;
 use updater::{Args, PROGRAM, run};
 
 fn main() -> std::process::ExitCode {

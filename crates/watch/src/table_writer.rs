@@ -10,7 +10,7 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 use view::{Change, Entry, Freshness, Resource, Table, View};
 
-use crate::failure::Failure;
+use crate::watch_error::Failure;
 
 /// Minimum interval between two warnings of one watch about rejected objects.
 const WARNING_INTERVAL: Duration = Duration::from_mins(1);

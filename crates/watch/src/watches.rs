@@ -26,10 +26,10 @@ use view::{
     OomKill, Pod, Policy, Resource, Scope, Table, View, WellKnown, oom_kill::oom_kills,
 };
 
-use crate::allowance::Limits;
 use crate::excluded_fields;
-use crate::follow::{Source, follow};
+use crate::memory_limits::Limits;
 use crate::parse::within;
+use crate::reflector::{Source, follow};
 use crate::scale::{self, ScaleRequests};
 use crate::splitter::{ExcludedField, Item};
 use crate::table_writer::{Reading, TableWriter};

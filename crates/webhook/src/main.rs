@@ -1,6 +1,6 @@
 //! The process of the webhook.
 
-use serving::endpoints::serve_endpoints;
+use serving::http_endpoints::serve_endpoints;
 use webhook::{Args, PROGRAM, run};
 
 fn main() -> std::process::ExitCode {

@@ -19,7 +19,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use model::Requirement;
 use rustls_pki_types::ServerName;
 use serving::tls::{ClientTls, Reload, TlsFiles};
-use sources::causes::with_causes;
+use sources::error_chain::with_causes;
 use tonic::transport::{Channel, Endpoint};
 use tonic::{Code, ConnectError, Status};
 

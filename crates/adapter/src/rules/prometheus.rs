@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use arc_swap::ArcSwapOption;
-use sources::causes::with_causes;
+use sources::error_chain::with_causes;
 use sources::prometheus::{
     Connection, Exchange, InstantSample, Observer, Prometheus, PrometheusError,
 };

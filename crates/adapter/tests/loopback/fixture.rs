@@ -18,7 +18,7 @@ use rustls::crypto::aws_lc_rs;
 use rustls::sign::{CertifiedKey, SingleCertAndKey};
 use rustls::{ClientConfig, RootCertStore};
 use rustls_pki_types::ServerName;
-use serving::serve::Limits;
+use serving::http_server::Limits;
 use serving::tls::{ServingProfile, ServingTls, TlsFiles};
 use tempfile::TempDir;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
@@ -174,7 +174,7 @@ impl Fixture {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
         let address = listener.local_addr().unwrap();
         let app = router(auth.clone(), routes.clone(), &registry, readiness);
-        let server = tokio::spawn(serving::serve::serve(
+        let server = tokio::spawn(serving::http_server::serve(
             listener,
             app,
             Some(tls.current()),

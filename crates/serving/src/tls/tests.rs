@@ -20,8 +20,8 @@ use tokio_rustls::TlsConnector;
 use tokio_util::sync::CancellationToken;
 
 use super::*;
-use crate::endpoints::serve_endpoints;
-use crate::serve::{Limits, serve};
+use crate::http_endpoints::serve_endpoints;
+use crate::http_server::{Limits, serve};
 
 struct Authority {
     issuer: Issuer<'static, KeyPair>,

@@ -11,7 +11,7 @@ use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until};
 use view::{PodSet, Scale, ScaleKey, View, target};
 
-use super::read::Reader;
+use super::get::Reader;
 use super::read_queue::ReadQueue;
 
 /// Minimum interval between two computations of the needed keys.

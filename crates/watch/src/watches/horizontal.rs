@@ -9,8 +9,8 @@ use serde::de::DeserializeOwned;
 use view::{Resource, Stripped, Table, View};
 
 use super::Watches;
-use crate::allowance::Limits;
 use crate::excluded_fields;
+use crate::memory_limits::Limits;
 
 impl Watches {
     /// Watches EHPAs and the objects that they own: HPAs, predictions and substitutes. One that

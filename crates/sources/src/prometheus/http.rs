@@ -18,8 +18,8 @@ use super::connection::Connection;
 use super::error::PrometheusError;
 use super::instant_response::{self, InstantSample, SeriesShape};
 use super::range_response::{self, Labelled};
-use super::window::{Window, seconds};
-use crate::causes::with_causes;
+use super::time_range::{Window, seconds};
+use crate::error_chain::with_causes;
 
 /// Maximum size of a response about a namespace in bytes.
 pub(super) const MAX_BYTES: usize = 64 << 20;

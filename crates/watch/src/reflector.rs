@@ -5,9 +5,9 @@
 //! which defines staleness. It also reads objects one by one as their bytes arrive, so that memory
 //! does not depend on the number or the size of the objects in a page.
 
-#[cfg(test)]
-mod hostile;
 mod list;
+#[cfg(test)]
+mod malformed;
 #[cfg(test)]
 mod tests;
 mod watch;
@@ -19,7 +19,7 @@ use kube::{Client, Resource};
 use tokio::time::{Instant, sleep};
 use view::Entry;
 
-use crate::allowance::{Allowance, Limits};
+use crate::memory_limits::{Allowance, Limits};
 use crate::splitter::{ExcludedField, Framing, Item, Splitter};
 use crate::table_writer::{Reading, TableWriter};
 use list::list;

@@ -23,8 +23,8 @@ use view::{
 };
 
 use super::watch::{Subject, apply_event};
-use crate::allowance::{Allowance, Limits};
 use crate::excluded_fields;
+use crate::memory_limits::{Allowance, Limits};
 use crate::parse::within;
 use crate::splitter::{ExcludedField, Framing, Item, Piece, Splitter};
 use crate::table_writer::TableWriter;

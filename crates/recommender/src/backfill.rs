@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use jiff::{SignedDuration, Timestamp};
 use runtime::Backoff;
-use sources::causes::with_causes;
+use sources::error_chain::with_causes;
 use sources::prometheus::{
     ContainerSeries, HistorySettings, Layout, PodLabels, Prometheus, PrometheusError, Window,
 };

@@ -12,10 +12,10 @@ use view::Entry;
 use super::{
     CALL_TIMEOUT, CATCH_UP, SILENCE, SILENCE_WITHOUT_BOOKMARKS, Source, WATCH_SECONDS, admitted,
 };
-use crate::allowance::Allowance;
-use crate::failure::Failure;
+use crate::memory_limits::Allowance;
 use crate::splitter::{Framing, Item, Piece};
 use crate::table_writer::{Reading, TableWriter};
+use crate::watch_error::Failure;
 
 /// Watches until the server ends the watch. Advances `version` with each event.
 ///

@@ -3,7 +3,7 @@
 use runtime::http_endpoints::EndpointPort;
 use tokio::task::JoinHandle;
 
-use crate::serve::{Limits, serve};
+use crate::http_server::{Limits, serve};
 use crate::tls::{RELOAD_PERIOD, ServingTls, TlsFiles};
 
 /// Serves the endpoints with [`Limits::default`]: full connection slots must not starve the

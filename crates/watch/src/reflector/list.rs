@@ -10,10 +10,10 @@ use tokio::time::timeout;
 use view::Entry;
 
 use super::{CALL_TIMEOUT, PAGE, PAGE_BYTES, Source, admitted};
-use crate::allowance::Allowance;
-use crate::failure::Failure;
+use crate::memory_limits::Allowance;
 use crate::splitter::{Framing, Item, Piece};
 use crate::table_writer::Reading;
+use crate::watch_error::Failure;
 
 /// A complete list.
 pub(super) struct Listed<T: Entry> {

@@ -18,8 +18,8 @@ use super::super::{LIST_AGAIN, PAGE_BYTES, Source, WATCH_SECONDS, follow};
 use super::Answer::Body as Text;
 use super::Step::{List, Watch};
 use super::{check, event, events, follow_namespaces, namespace};
-use crate::allowance::Limits;
 use crate::excluded_fields;
+use crate::memory_limits::Limits;
 use crate::splitter::Item;
 use crate::table_writer::{Reading, TableWriter};
 
