@@ -1,11 +1,11 @@
 //! A kill that no recommender was there to see.
 
 use anyhow::{Context as _, Result};
-use e2e::deployed::{RECOMMENDER, process, replicas};
+use e2e::deployment::{RECOMMENDER, process, replicas};
 use e2e::{Signal, signal};
 
 use crate::fixture::Fixture;
-use crate::listening::Listening;
+use crate::target_sources::Listening;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_kill_before_the_start_of_the_recommender_counts() -> Result<()> {

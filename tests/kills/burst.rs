@@ -3,12 +3,12 @@
 use std::time::Instant;
 
 use anyhow::{Result, ensure};
-use e2e::deployed::{RECOMMENDER, Replica, process, replicas, scrape};
+use e2e::deployment::{RECOMMENDER, Replica, process, replicas, scrape};
 use e2e::{Signal, eventually, signal};
 use futures::{StreamExt as _, TryStreamExt as _, stream};
 
 use crate::fixture::Fixture;
-use crate::listening::Listening;
+use crate::target_sources::Listening;
 
 const KILLS: usize = 200;
 /// Requests to the API server at the same time.

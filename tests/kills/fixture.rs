@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use anyhow::{Context as _, Result, ensure};
 use api::vpa::{CONFIG_UNSUPPORTED, VerticalPodAutoscaler as Vpa};
-use e2e::deployed::{self, RECOMMENDER};
+use e2e::deployment::{self, RECOMMENDER};
 use e2e::{
     Namespace, Turn, Turns, apply, container, eventually, feed_certificates, oom_kill,
     requests_in_effect, shared, target, workload,

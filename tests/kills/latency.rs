@@ -3,10 +3,10 @@
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, ensure};
-use e2e::measuring::checks_latency;
+use e2e::benchmark::checks_latency;
 
 use crate::fixture::Fixture;
-use crate::listening::Listening;
+use crate::target_sources::Listening;
 
 const WORKLOADS: usize = 10;
 /// Measured kills.

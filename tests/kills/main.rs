@@ -3,8 +3,8 @@
 
 mod before_start;
 mod burst;
-mod crowd;
+mod contention;
 mod fixture;
 mod latency;
-mod listening;
-mod moved;
+mod pod_updated;
+mod target_sources;

@@ -4,7 +4,7 @@
 
 use anyhow::{Result, ensure};
 use api::vpa::VerticalPodAutoscaler as Vpa;
-use e2e::deployed::{self, RECOMMENDER, leader, metric};
+use e2e::deployment::{self, RECOMMENDER, leader, metric};
 use e2e::{another, eventually, requests, usage, workload};
 use k8s_openapi::api::apps::v1::{DaemonSet, Deployment};
 use k8s_openapi::api::core::v1::{LimitRange, ResourceQuota};

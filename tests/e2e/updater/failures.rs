@@ -3,8 +3,8 @@
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, ensure};
-use e2e::deployed::{metric, process, scrape, system};
-use e2e::measuring::checks_latency;
+use e2e::benchmark::checks_latency;
+use e2e::deployment::{metric, process, scrape, system};
 use e2e::{Signal, Watching, create, dry_run, eventually, signal};
 use k8s_openapi::api::admissionregistration::v1::ValidatingWebhookConfiguration;
 use k8s_openapi::api::core::v1::{ConfigMap, Pod};

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
 use api::vpa::VerticalPodAutoscaler as Vpa;
-use e2e::deployed::{Replica, UPDATER, all_ready, deploy, leader, system, total};
+use e2e::deployment::{Replica, UPDATER, all_ready, deploy, leader, system, total};
 use e2e::{
     Namespace, Turn, Turns, Watching, another, eventually, requests_in_effect, target, workload,
 };

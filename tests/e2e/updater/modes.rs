@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use anyhow::{Result, ensure};
-use e2e::deployed::scrape;
+use e2e::deployment::scrape;
 use e2e::{Watching, eventually};
 use serde_json::json;
 

@@ -4,7 +4,7 @@ use std::ops::Range;
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, ensure};
-use e2e::deployed::scrape;
+use e2e::deployment::scrape;
 use e2e::{Namespace, Watching, eventually};
 use k8s_openapi::api::core::v1::LimitRange;
 use serde_json::json;

@@ -1,7 +1,7 @@
 //! The two APIs for a client of the API server: discovery, descriptions, values and refusals.
 
 use anyhow::{Context as _, Result, ensure};
-use e2e::deployed::ADAPTER;
+use e2e::deployment::ADAPTER;
 use serde_json::{Value, json};
 
 use super::fixture::{APIS, Fixture};

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use anyhow::{Result, ensure};
-use e2e::deployed::{RECOMMENDER, leader, metric};
+use e2e::deployment::{RECOMMENDER, leader, metric};
 use e2e::{another, eventually_within};
 use futures::{StreamExt as _, TryStreamExt as _, stream};
 use tokio::time::Instant;

@@ -13,7 +13,7 @@ use sandbox::Sandbox;
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
-use crate::{PATIENCE, user};
+use crate::{PATIENCE, tenant_user};
 
 const WORKLOAD: &str = "web";
 const DAY: i64 = 86_400;
@@ -62,7 +62,7 @@ impl Tenant {
     /// Creates the tenant's namespace and workload, and writes a history of both to Prometheus.
     pub(crate) async fn new(sandbox: &Sandbox, prefix: &str) -> Result<Self> {
         let namespace = namespace(&sandbox.client().await?, prefix).await?;
-        let client = user::in_namespace(sandbox, &namespace).await?;
+        let client = tenant_user::in_namespace(sandbox, &namespace).await?;
         let (requests, usage) = (requests("100m", "10Mi"), usage("240m", "60Mi"));
         let own = Namespace::of(client, &namespace);
         own.create::<Deployment>(workload(WORKLOAD, 2, &requests, &usage))

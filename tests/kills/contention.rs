@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, Result, ensure};
 
 use crate::fixture::Fixture;
-use crate::listening::Listening;
+use crate::target_sources::Listening;
 
 /// At 50 requests per second they take 20 s.
 const CROWD: usize = 1000;

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, ensure};
-use e2e::deployed::{UPDATER, leader, scrape};
+use e2e::deployment::{UPDATER, leader, scrape};
 use e2e::{PATIENCE, eventually, follow, kubectl};
 use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt as _;

@@ -1,7 +1,7 @@
 //! Access to the adapter without the API server in between.
 
 use anyhow::{Context as _, Result, ensure};
-use e2e::deployed::{ADAPTER, replicas};
+use e2e::deployment::{ADAPTER, replicas};
 use e2e::{Namespace, create, eventually};
 use k8s_openapi::ByteString;
 use k8s_openapi::api::certificates::v1::CertificateSigningRequest;

@@ -5,8 +5,8 @@
 //! have written them: five days of a pod that is gone, then three of the pod that runs. Prometheus
 //! is down when the recommender starts. From the same store metrics are predicted.
 
-mod lived_through;
 mod predicted;
+mod reference_target;
 
 use std::fs;
 use std::net::SocketAddr;
@@ -14,7 +14,7 @@ use std::path::Path;
 
 use anyhow::{Context as _, Result, ensure};
 use api::vpa::VerticalPodAutoscaler as Vpa;
-use e2e::deployed::scrape_at;
+use e2e::deployment::scrape_at;
 use e2e::process::command;
 use e2e::remote_write::Receiver;
 use e2e::{Namespace, apply, condition, eventually, free_address, object_of, target};
@@ -25,8 +25,8 @@ use sandbox::{Component, Sandbox};
 use serde_json::{Value, json};
 use tokio::process::Child;
 
-use lived_through::{Minute, expected};
 use predicted::Predictions;
+use reference_target::{Minute, expected};
 
 const MINUTES: usize = 8 * 24 * 60;
 /// Time at which the running pod replaced the previous one.

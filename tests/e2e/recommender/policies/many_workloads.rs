@@ -4,7 +4,7 @@
 use anyhow::{Result, ensure};
 use api::sizing_policy::SizingPolicy;
 use api::vpa::VerticalPodAutoscaler as Vpa;
-use e2e::deployed::{RECOMMENDER, leader, metric};
+use e2e::deployment::{RECOMMENDER, leader, metric};
 use e2e::{another, eventually, kubectl_in, namespace};
 use futures::{StreamExt as _, TryStreamExt as _, stream};
 use sandbox::Sandbox;

@@ -6,9 +6,9 @@
     reason = "`json!` values read better without references"
 )]
 
+mod connections;
 mod fixture;
 mod order;
-mod reach;
 mod restarts;
 
 use std::fs;
