@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use anyhow::{Context as _, Result, ensure};
 use api::vpa::VerticalPodAutoscaler;
-use e2e::{Watching, eventually, patch};
+use e2e::{AvailabilityWatch, eventually, patch};
 use k8s_openapi::api::core::v1::Pod;
 use kube::api::ListParams;
 use kube::{Api, Client, ResourceExt as _};
@@ -29,7 +29,7 @@ pub(crate) async fn watch(client: &Client) -> Result<()> {
     let pods = Api::<Pod>::namespaced(client.clone(), NAMESPACE);
     let autoscalers = Api::<VerticalPodAutoscaler>::namespaced(client.clone(), NAMESPACE);
     let before = observe::pods(&pods).await?;
-    let watching = Watching::of(pods.clone()).await?;
+    let watching = AvailabilityWatch::of(pods.clone()).await?;
     let started = Instant::now();
     for (name, mode) in MODES {
         let change = json!({"spec": {"updatePolicy": {"updateMode": mode}}});

@@ -9,7 +9,7 @@ use k8s_openapi::api::core::v1::{ContainerStatus, Pod, PodCondition};
 use kube::api::{Patch, PatchParams};
 use kube::runtime::watcher::Event;
 use kube::{Api, ResourceExt as _};
-use sandbox::{Columns, Play, Trace};
+use sandbox::{Columns, Replay, Trace};
 use serde_json::{Value, json};
 use tokio::sync::watch;
 use tokio::time::timeout;
@@ -341,7 +341,7 @@ async fn a_trace_drives_the_pods_of_its_workload_and_those_that_come_later() -> 
     // Its last value holds for minutes, so that also a busy machine comes to it.
     let text = "unix_seconds,cpu_millicores,memory_mib\n0,100,200\n1000,150,\n2000,300,400\n300000,300,400\n";
     let trace = Trace::parse(text, &Columns::default())?;
-    let play = Play {
+    let play = Replay {
         trace,
         target: "deployment/web".parse()?,
         namespace: namespace.namespace.clone(),
@@ -366,7 +366,7 @@ async fn a_trace_drives_the_pods_of_its_workload_and_those_that_come_later() -> 
         )
         .await
     };
-    let until_all_say = async |play: Play, count: usize, cpu: &str, memory: &str| {
+    let until_all_say = async |play: Replay, count: usize, cpu: &str, memory: &str| {
         let cancel = CancellationToken::new();
         let playing = play.run(client.clone(), cancel.clone());
         let watching = async {
@@ -380,7 +380,7 @@ async fn a_trace_drives_the_pods_of_its_workload_and_those_that_come_later() -> 
 
     let scaled = json!({"spec": {"replicas": 3}});
     namespace.patch::<Deployment>("web", scaled).await?;
-    let again = Play {
+    let again = Replay {
         repeat: true,
         speed: 0.001,
         ..play.clone()
@@ -388,7 +388,7 @@ async fn a_trace_drives_the_pods_of_its_workload_and_those_that_come_later() -> 
     until_all_say(again, 3, "100m", "200Mi").await?;
 
     // It ends with its trace.
-    let over = Play { speed: 1e9, ..play };
+    let over = Replay { speed: 1e9, ..play };
     timeout(PATIENCE, over.run(client.clone(), CancellationToken::new()))
         .await
         .context("it goes on")?

@@ -53,7 +53,7 @@ const NOT_PROVIDED_WITHOUT_PODS: [&str; 4] = [
 
 /// Deploys the recommender and waits until all its replicas are ready.
 async fn deploy(sandbox: &Sandbox) -> Result<()> {
-    deployed::deploy(sandbox, "tests/e2e/recommender", RECOMMENDER.labels).await
+    deployment::deploy(sandbox, "tests/e2e/recommender", RECOMMENDER.labels).await
 }
 
 /// A namespace of this test's own in the shared sandbox, where the recommender runs.

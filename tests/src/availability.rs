@@ -25,12 +25,12 @@ type Pods = BTreeMap<String, BTreeMap<String, bool>>;
 
 /// Watches pods.
 #[derive(Debug)]
-pub struct Watching {
+pub struct AvailabilityWatch {
     seen: watch::Receiver<Seen>,
     _watch: Follow,
 }
 
-impl Watching {
+impl AvailabilityWatch {
     /// From now on.
     pub async fn of(pods: Api<Pod>) -> Result<Self> {
         let (sender, mut seen) = watch::channel(Seen::default());

@@ -23,7 +23,7 @@ mod turns;
 
 pub use self::eventually::{PATIENCE, eventually, eventually_within};
 pub use address::free_address;
-pub use availability::Watching;
+pub use availability::AvailabilityWatch;
 pub use certificates::{FEED_SERVER, feed_certificates};
 pub use control_plane::{
     another, another_with_prometheus, is_established, program, repository, shared,

@@ -130,7 +130,7 @@ async fn deploy(sandbox: &Sandbox, client: &Client) -> Result<()> {
     ];
     prometheus_variables(sandbox, &variables).await?;
     feed_certificates(client).await?;
-    deployed::deploy(sandbox, "tests/tenants", SUITE).await
+    deployment::deploy(sandbox, "tests/tenants", SUITE).await
 }
 
 /// New processes, which list everything.

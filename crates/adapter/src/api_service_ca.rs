@@ -10,7 +10,7 @@ mod api_services;
 use k8s_openapi::kube_aggregator::pkg::apis::apiregistration::v1::{APIService, APIServiceSpec};
 
 use crate::api_version::ApiVersion;
-use crate::own_service::ServiceRef;
+use crate::own_service::OwnService;
 
 pub use api_services::ApiServices;
 pub(crate) use serving::ca_bundles::CERT_MANAGER_INJECT as INJECTED;
@@ -25,7 +25,7 @@ pub fn objects() -> [String; 3] {
 
 /// State of an `APIService` object, as seen by the adapter.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Standing {
+pub enum ApiServiceState {
     /// The object does not exist.
     Missing,
     /// The object refers to this Service, which is not the adapter's.
@@ -33,14 +33,14 @@ pub enum Standing {
     /// `insecureSkipTLSVerify` is set. The API server accepts no bundle until it is removed.
     Insecure,
     /// cert-manager injects the bundle.
-    Injected(Trusted),
+    Injected(CaBundle),
     /// The adapter writes the bundle.
-    Ours(Trusted),
+    Ours(CaBundle),
 }
 
 /// Authorities with which the API server verifies the adapter.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Trusted {
+pub struct CaBundle {
     /// The authorities, in PEM.
     pub bundle: String,
     /// Whether the condition `Available` is true.
@@ -48,31 +48,31 @@ pub struct Trusted {
 }
 
 /// Classifies an object for the adapter behind this Service.
-pub fn standing(present: Option<&APIService>, own: &ServiceRef) -> Standing {
+pub fn standing(present: Option<&APIService>, own: &OwnService) -> ApiServiceState {
     let Some(present) = present else {
-        return Standing::Missing;
+        return ApiServiceState::Missing;
     };
     let spec = present.spec.as_ref();
     let service = spec.and_then(|spec| spec.service.as_ref());
     let text = |field: &Option<String>| field.clone().unwrap_or_default();
     let service = service.map_or_else(
-        || ServiceRef::new("", ""),
-        |service| ServiceRef::new(text(&service.namespace), text(&service.name)),
+        || OwnService::new("", ""),
+        |service| OwnService::new(text(&service.namespace), text(&service.name)),
     );
     if service != *own {
-        return Standing::Elsewhere(service.to_string());
+        return ApiServiceState::Elsewhere(service.to_string());
     }
     if spec.is_some_and(|spec| spec.insecure_skip_tls_verify == Some(true)) {
-        return Standing::Insecure;
+        return ApiServiceState::Insecure;
     }
-    let trusted = Trusted {
+    let trusted = CaBundle {
         bundle: bundle_of(spec),
         is_available: is_available(present),
     };
     if is_injected(present) {
-        Standing::Injected(trusted)
+        ApiServiceState::Injected(trusted)
     } else {
-        Standing::Ours(trusted)
+        ApiServiceState::Ours(trusted)
     }
 }
 
@@ -123,18 +123,18 @@ mod tests {
 
     use super::*;
 
-    fn own() -> ServiceRef {
-        ServiceRef::new("suite", "adapter")
+    fn own() -> OwnService {
+        OwnService::new("suite", "adapter")
     }
 
-    fn trusted(is_available: bool) -> Trusted {
-        Trusted {
+    fn trusted(is_available: bool) -> CaBundle {
+        CaBundle {
             bundle: "bundle".to_owned(),
             is_available,
         }
     }
 
-    fn check(change: &Value, expected: &Standing) {
+    fn check(change: &Value, expected: &ApiServiceState) {
         let mut object = json!({
             "metadata": {"name": "v1beta1.external.metrics.k8s.io"},
             "spec": {
@@ -153,8 +153,8 @@ mod tests {
 
     #[test]
     fn only_objects_that_refer_to_this_service_are_ours() {
-        assert_eq!(standing(None, &own()), Standing::Missing);
-        let ours = |is_available| Standing::Ours(trusted(is_available));
+        assert_eq!(standing(None, &own()), ApiServiceState::Missing);
+        let ours = |is_available| ApiServiceState::Ours(trusted(is_available));
         check(&json!({}), &ours(true));
         check(&json!({"/status": null}), &ours(false));
         check(
@@ -166,24 +166,24 @@ mod tests {
             ("/spec/service/namespace", json!("keda"), "keda/adapter"),
             ("/spec/service", json!(null), "/"),
         ] {
-            let expected = Standing::Elsewhere(service.to_owned());
+            let expected = ApiServiceState::Elsewhere(service.to_owned());
             check(&json!({pointer: value}), &expected);
         }
         let insecure = json!({
             "groupPriorityMinimum": 100, "versionPriority": 100, "insecureSkipTLSVerify": true,
             "service": {"namespace": "suite", "name": "adapter"},
         });
-        check(&json!({"/spec": insecure}), &Standing::Insecure);
+        check(&json!({"/spec": insecure}), &ApiServiceState::Insecure);
     }
 
     #[test]
     fn what_cert_manager_puts_in_place_is_its_own() {
-        let injected = Standing::Injected(trusted(true));
+        let injected = ApiServiceState::Injected(trusted(true));
         let annotated = json!({"annotations": {"cert-manager.io/inject-ca-from": "suite/adapter"}});
         check(&json!({"/metadata": annotated}), &injected);
         let owner = |manager: &str, field: &str| json!({"/metadata": {"managedFields": [{"manager": manager, "fieldsV1": {"f:spec": {field: {}}}}]}});
         check(&owner("cert-manager-cainjector", "f:caBundle"), &injected);
-        let ours = Standing::Ours(trusted(true));
+        let ours = ApiServiceState::Ours(trusted(true));
         check(&owner("cert-manager-cainjector", "f:service"), &ours);
         check(&owner("kubectl", "f:caBundle"), &ours);
     }

@@ -11,7 +11,7 @@ use kube::Api;
 use kube::api::{Patch, PatchParams, PostParams};
 use serde_json::json;
 
-use crate::own_service::ServiceRef;
+use crate::own_service::OwnService;
 pub use event::Events;
 
 /// The field manager of `caBundle`.
@@ -47,7 +47,7 @@ pub async fn adopt(
     services: &Api<APIService>,
     name: &str,
     present: &APIService,
-    own: &ServiceRef,
+    own: &OwnService,
     annotations: &BTreeMap<String, String>,
     bundle: &str,
 ) -> kube::Result<APIService> {

@@ -8,6 +8,6 @@ fn main() -> std::process::ExitCode {
     let common = args.common.clone();
     match args.command.clone() {
         Some(command) => PROGRAM.once(&common, |client| takeover::run(command, client)),
-        None => PROGRAM.run(&common, serve_endpoints, |chassis| run(args, chassis)),
+        None => PROGRAM.run(&common, serve_endpoints, |manager| run(args, manager)),
     }
 }

@@ -1,17 +1,17 @@
-//! Namespace and name of a Service, and its DNS names.
+//! The adapter's own Service and its DNS names.
 
 use std::fmt;
 
 /// A Service in the cluster. Its text is `namespace/name`.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ServiceRef {
+pub struct OwnService {
     /// The namespace.
     pub namespace: String,
     /// The name.
     pub name: String,
 }
 
-impl ServiceRef {
+impl OwnService {
     /// Refers to a Service by namespace and name.
     pub fn new(namespace: impl Into<String>, name: impl Into<String>) -> Self {
         Self {
@@ -38,7 +38,7 @@ impl ServiceRef {
     }
 }
 
-impl fmt::Display for ServiceRef {
+impl fmt::Display for OwnService {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}/{}", self.namespace, self.name)
     }

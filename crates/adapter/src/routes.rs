@@ -26,7 +26,7 @@ use anyhow::Context as _;
 use arc_swap::ArcSwap;
 use prometheus::Registry;
 
-use crate::own_service::ServiceRef;
+use crate::own_service::OwnService;
 use crate::request::ExternalMetricRequest;
 use crate::status_error::StatusError;
 use crate::value::ExternalValue;
@@ -46,7 +46,7 @@ const CONNECT_TIMEOUT: Duration = Duration::from_millis(600);
 #[derive(Clone)]
 pub struct Routes {
     /// The adapter's name in the `x-metrics-hop` header, the same for all replicas.
-    own: Arc<ServiceRef>,
+    own: Arc<OwnService>,
     file: Arc<PathBuf>,
     token: Arc<PathBuf>,
     current: Arc<ArcSwap<Table>>,
@@ -62,7 +62,7 @@ struct Table {
 
 /// The route that matches a request.
 pub struct MatchedRoute {
-    own: Arc<ServiceRef>,
+    own: Arc<OwnService>,
     route: String,
     upstream: Upstream,
 }
@@ -70,8 +70,8 @@ pub struct MatchedRoute {
 /// Returns the upstream of a routes file that serves the metrics of this Service and has a route.
 pub(crate) fn upstream_for(
     text: &str,
-    own: &ServiceRef,
-    service: &ServiceRef,
+    own: &OwnService,
+    service: &OwnService,
 ) -> anyhow::Result<Option<String>> {
     Ok(File::read(text, own, Path::new(""))?
         .upstream_for(service)
@@ -82,7 +82,7 @@ impl Routes {
     /// Loads the file, which must be valid. Returns `None` without a file.
     pub async fn load(
         args: RoutesArgs,
-        own: ServiceRef,
+        own: OwnService,
         registry: &Registry,
     ) -> anyhow::Result<Option<Self>> {
         let Some(file) = args.routes_file else {

@@ -28,7 +28,7 @@ use std::time::{Duration, Instant};
 
 use arc_swap::{ArcSwap, ArcSwapOption};
 use jiff::Timestamp;
-use runtime::Chassis;
+use runtime::Manager;
 use sources::prometheus::Connection;
 use sources::rules::{ApiResource, Objects as QueryObjects};
 use tokio::sync::{Notify, watch};
@@ -39,7 +39,7 @@ use crate::request::{CustomMetricRequest, ExternalMetricRequest, GroupResource, 
 use crate::status_error::StatusError;
 use crate::value::{ExternalValue, MetricNames, MetricValue};
 use catalog::{Catalog, MetricSource};
-use catalog_refresh::{RelistConfig, Relister};
+use catalog_refresh::{CatalogRefresher, RefreshConfig};
 use metrics::Metrics;
 use object_names::Objects;
 use prometheus::Store;
@@ -96,10 +96,10 @@ impl Rules {
     pub fn start(
         settings: RulesConfig,
         view: watch::Receiver<View>,
-        chassis: &Chassis,
+        manager: &Manager,
     ) -> anyhow::Result<Self> {
-        let client = &chassis.client;
-        let metrics = Metrics::register(&chassis.registry)?;
+        let client = &manager.client;
+        let metrics = Metrics::register(&manager.registry)?;
         let shared = Arc::new(Shared {
             catalog: ArcSwapOption::empty(),
             names: ArcSwap::default(),
@@ -108,21 +108,21 @@ impl Rules {
             relist_requested: Notify::new(),
             metrics,
         });
-        let relist = RelistConfig {
+        let relist = RefreshConfig {
             interval: settings.relist_interval,
             max_age: settings.max_age,
         };
-        let listing = Relister::new(
+        let listing = CatalogRefresher::new(
             Arc::clone(&shared),
             client.clone(),
-            chassis.clock(),
+            manager.clock(),
             relist,
             settings.file,
         )?;
-        chassis.tasks.spawn_until_shutdown("rules", listing.run());
+        manager.tasks.spawn_until_shutdown("rules", listing.run());
         let objects = Arc::new(Objects::new(client.clone(), view));
         let rules = Self { shared, objects };
-        chassis
+        manager
             .tasks
             .spawn_until_shutdown("forgotten answers", rules.clone().forget(Timestamp::now));
         Ok(rules)

@@ -20,7 +20,7 @@ use tokio::time::Instant;
 
 use crate::api_service_ca::{is_available, objects};
 use crate::api_service_writer;
-use crate::own_service::ServiceRef;
+use crate::own_service::OwnService;
 use crate::routes;
 pub use args::{AdoptArgs, Command, ReleaseArgs, TargetArgs};
 use conflicts::conflicts;
@@ -177,7 +177,7 @@ async fn read(services: &Api<APIService>, name: &str) -> anyhow::Result<Option<A
 /// Returns the upstream that forwards to the previous provider.
 async fn upstream(
     client: &Client,
-    own: &ServiceRef,
+    own: &OwnService,
     name: &str,
     plan: &AdoptionPlan,
 ) -> anyhow::Result<String> {
@@ -219,7 +219,7 @@ async fn deployments(client: &Client, namespace: &str) -> Option<Vec<Deployment>
 /// Fails unless every pod of the adapter has loaded its current routes file with this upstream.
 async fn ensure_upstream_loaded(
     client: &Client,
-    own: &ServiceRef,
+    own: &OwnService,
     port: u16,
     upstream: &str,
 ) -> anyhow::Result<()> {
@@ -262,7 +262,7 @@ async fn ensure_upstream_loaded(
     Ok(())
 }
 
-async fn ensure_available(services: &Api<APIService>, own: &ServiceRef) -> anyhow::Result<()> {
+async fn ensure_available(services: &Api<APIService>, own: &OwnService) -> anyhow::Result<()> {
     let present = services.get(EXTERNAL).await?;
     let service = present.spec.as_ref().and_then(service_of);
     let service = service.map(|(service, _)| service);

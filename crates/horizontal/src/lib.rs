@@ -15,4 +15,4 @@ pub mod ehpa;
 mod pod_name_pattern;
 pub mod predictions;
 
-pub use pod_name_pattern::PodNames;
+pub use pod_name_pattern::PodNamePattern;

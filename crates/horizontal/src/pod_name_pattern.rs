@@ -6,7 +6,7 @@
 
 /// Pattern of the pod names of one workload.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct PodNames {
+pub struct PodNamePattern {
     workload: String,
     form: Form,
 }
@@ -23,7 +23,7 @@ enum Form {
     Any,
 }
 
-impl PodNames {
+impl PodNamePattern {
     /// Pattern for a workload of this kind and name.
     pub fn new(kind: &str, workload: &str) -> Self {
         let form = match kind {
@@ -79,7 +79,7 @@ mod tests {
     use super::*;
 
     fn check(kind: &str, expression: &str, own: &[&str], others: &[&str]) {
-        let names = PodNames::new(kind, "api.v1");
+        let names = PodNamePattern::new(kind, "api.v1");
         assert_eq!(names.expression(), expression);
         for pod in own {
             assert!(names.include(pod), "{kind}: {pod}");

@@ -17,7 +17,7 @@ use json_patch::{Patch, PatchOperation, TestOperation};
 use kube::Error;
 use kube::api::{Api, DeleteParams, Patch as Body, PatchParams, PostParams, Preconditions};
 use parking_lot::Mutex;
-use runtime::rate_limiter::Throttle;
+use runtime::rate_limiter::RateLimiter;
 use runtime::{Leading, ObjectWriter, WriteOutcome};
 use vertical::checkpoint::garbage::{UnusedCheckpoint, UnusedReason};
 use view::ObjectKey;
@@ -86,7 +86,7 @@ pub(crate) enum CheckpointWrite {
 #[derive(Clone)]
 pub(crate) struct CheckpointWriter {
     objects: ObjectWriter,
-    pace: Arc<Mutex<Throttle>>,
+    pace: Arc<Mutex<RateLimiter>>,
 }
 
 impl CheckpointWriter {
@@ -94,7 +94,7 @@ impl CheckpointWriter {
     pub(crate) fn new(objects: ObjectWriter, qps: f64, burst: u32) -> Self {
         Self {
             objects,
-            pace: Arc::new(Mutex::new(Throttle::new(qps / 2.0, burst / 2))),
+            pace: Arc::new(Mutex::new(RateLimiter::new(qps / 2.0, burst / 2))),
         }
     }
 
@@ -196,10 +196,10 @@ impl CheckpointWriter {
         let UnusedCheckpoint {
             key,
             uid,
-            autoscaler,
+            vpa,
             reason,
         } = unused;
-        if *reason == UnusedReason::NoAutoscaler && self.exists(autoscaler).await? {
+        if *reason == UnusedReason::NoVpa && self.exists(vpa).await? {
             return Ok(false);
         }
         let params = DeleteParams::default().preconditions(Preconditions {
@@ -214,14 +214,14 @@ impl CheckpointWriter {
         Ok(true)
     }
 
-    async fn exists(&self, autoscaler: &ObjectKey) -> Result<bool, Error> {
-        if autoscaler.name.is_empty() {
+    async fn exists(&self, vpa: &ObjectKey) -> Result<bool, Error> {
+        if vpa.name.is_empty() {
             return Ok(false);
         }
         let api = self
             .objects
-            .untyped::<VerticalPodAutoscaler>(&autoscaler.namespace);
-        Ok(api.get_metadata_opt(&autoscaler.name).await?.is_some())
+            .untyped::<VerticalPodAutoscaler>(&vpa.namespace);
+        Ok(api.get_metadata_opt(&vpa.name).await?.is_some())
     }
 
     async fn turn(&self) {
@@ -278,13 +278,13 @@ mod tests {
     /// many that has then.
     async fn samples_after(
         how: CheckpointWrite,
-        autoscaler: &str,
+        vpa: &str,
         container: &str,
     ) -> (WriteOutcome, Value) {
         let checkpoint = Arc::new(Mutex::new(json!({
             "apiVersion": "autoscaling.k8s.io/v1", "kind": "VerticalPodAutoscalerCheckpoint",
             "metadata": {"name": "a-b-c", "namespace": "shop"},
-            "spec": {"vpaObjectName": autoscaler, "containerName": container},
+            "spec": {"vpaObjectName": vpa, "containerName": container},
             "status": {"totalSamplesCount": 5},
         })));
         let objects = ObjectWriter::new(client(&checkpoint), "test");
@@ -311,14 +311,14 @@ mod tests {
             CheckpointWrite::Replace,
             CheckpointWrite::AddStatus,
         ] {
-            for (autoscaler, container, expected) in [
+            for (vpa, container, expected) in [
                 ("a", "b-c", (WriteOutcome::Written, json!(7))),
                 ("a-b", "c", (WriteOutcome::Refused, json!(5))),
                 ("a", "other", (WriteOutcome::Refused, json!(5))),
                 ("other", "b-c", (WriteOutcome::Refused, json!(5))),
             ] {
-                let found = samples_after(how, autoscaler, container).await;
-                assert_eq!(found, expected, "{how:?} {autoscaler} {container}");
+                let found = samples_after(how, vpa, container).await;
+                assert_eq!(found, expected, "{how:?} {vpa} {container}");
             }
         }
     }

@@ -62,10 +62,9 @@ impl StatusWriter {
 
     /// Records the events of a written decision. Conditions have the same information.
     async fn report(&self, decision: &Decision) {
-        let autoscaler = &decision.autoscaler;
+        let vpa = &decision.vpa;
         if decision.is_first_recommendation() {
-            self.metrics
-                .first_recommendation(autoscaler, Timestamp::now());
+            self.metrics.first_recommendation(vpa, Timestamp::now());
         }
         let history = decision.history_change().map(|change| match change {
             HistoryChange::Missing(why) => {
@@ -89,18 +88,15 @@ impl StatusWriter {
         });
         for (type_, reason, action, note) in history.into_iter().chain(cap) {
             self.objects
-                .record_event(&autoscaler.reference(), type_, reason, action, note)
+                .record_event(&vpa.reference(), type_, reason, action, note)
                 .await;
         }
     }
 
     async fn send(&self, decision: &Decision, priority: Priority) -> WriteOutcome {
-        let (autoscaler, key) = (&decision.autoscaler, &decision.autoscaler.key);
+        let (vpa, key) = (&decision.vpa, &decision.vpa.key);
         let sent = match put_status(&decision.status) {
-            Ok(patch) => {
-                self.patch(key, guarded(autoscaler.uid(), patch), priority)
-                    .await
-            }
+            Ok(patch) => self.patch(key, guarded(vpa.uid(), patch), priority).await,
             Err(error) => Err(Error::SerdeError(error)),
         };
         match sent {

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use api::vpa::{EffectiveUpdateMode, VerticalPodAutoscalerSpec};
 use model::{NamespaceLimits, Recommendation};
-use view::{Autoscaler, Running};
+use view::{Running, Vpa};
 
 use super::action::{Action, ActionKind, ActionReason, Skip, SkipReason};
 use super::clock::ClockReading;
@@ -44,7 +44,7 @@ pub(super) struct PassContext<'a> {
 /// The decision about one VPA object.
 pub(super) struct VpaPass<'a> {
     context: PassContext<'a>,
-    vpa: &'a Autoscaler,
+    vpa: &'a Vpa,
     spec: &'a VerticalPodAutoscalerSpec,
     mode: EffectiveUpdateMode,
     /// Empty without a recommendation, see `has_recommendation`.
@@ -377,7 +377,7 @@ fn of<'a>(
 }
 
 /// The recommendation of the feed if it takes precedence, else that of the status.
-fn recommendation_of(snapshot: &Snapshot, vpa: &Autoscaler) -> Option<Arc<Recommendation>> {
+fn recommendation_of(snapshot: &Snapshot, vpa: &Vpa) -> Option<Arc<Recommendation>> {
     if let Some(recommendation) = snapshot.recommendations.get(vpa.uid()) {
         return Some(Arc::clone(recommendation));
     }

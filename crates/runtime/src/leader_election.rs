@@ -14,9 +14,9 @@ use crate::candidate::Candidate;
 use crate::client;
 use crate::leader_term::Leading;
 use crate::lease::{Timings, identity};
-use crate::manager::Chassis;
+use crate::manager::Manager;
 use crate::own_pod::hostname;
-use crate::rate_limiter::Throttle;
+use crate::rate_limiter::RateLimiter;
 
 /// The content of the Lease that tells others about the leader.
 #[derive(Debug, Clone, Default)]
@@ -27,7 +27,7 @@ pub struct Announcement {
     pub annotations: BTreeMap<String, String>,
 }
 
-impl Chassis {
+impl Manager {
     /// Runs `work` for each term of leadership, or once without an end if `--leader-elect` is off.
     ///
     /// When a term is lost, `work` is dropped and started again with the next term. State that
@@ -80,6 +80,10 @@ impl Chassis {
             USER_AGENT,
             HeaderValue::from_str(&agent).context("invalid user agent")?,
         ));
-        client::connect(config, Throttle::new(10.0, 20), self.rest_metrics.clone())
+        client::connect(
+            config,
+            RateLimiter::new(10.0, 20),
+            self.rest_metrics.clone(),
+        )
     }
 }

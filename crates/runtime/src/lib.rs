@@ -81,7 +81,7 @@ pub use leader_address::{follow_leader, follow_shards};
 pub use leader_election::Announcement;
 pub use leader_term::{Leading, NotLeading};
 pub use log::LogOnce;
-pub use manager::Chassis;
+pub use manager::Manager;
 pub use namespaces::{NamespaceArgs, Namespaces};
 pub use object_writer::ObjectWriter;
 pub use outcome::WriteOutcome;

@@ -23,7 +23,7 @@ use crate::http_endpoints::{EndpointPort, Endpoints};
 use crate::log;
 use crate::object_writer::ObjectWriter;
 use crate::pflag::{self, Program};
-use crate::rate_limiter::Throttle;
+use crate::rate_limiter::RateLimiter;
 use crate::shutdown::{self, Tasks};
 
 /// Time limit of the work after shutdown begins. The kubelet kills the process after 30 s.
@@ -37,7 +37,7 @@ const SERVER_DEADLINE: Duration = Duration::from_secs(2);
 
 /// The parts of a running program. Clones share everything.
 #[derive(Clone)]
-pub struct Chassis {
+pub struct Manager {
     /// The name, version and defaults of the program.
     pub program: Program,
     /// The client for the API server, limited by `--kube-api-qps` and `--kube-api-burst`.
@@ -58,7 +58,7 @@ pub struct Chassis {
     pub rest_metrics: RestMetrics,
 }
 
-impl Chassis {
+impl Manager {
     /// The API server's time.
     pub fn clock(&self) -> ApiServerClock {
         self.rest_metrics.clock.clone()
@@ -92,7 +92,7 @@ impl Program {
         &self,
         args: &CommonArgs,
         serve: impl FnOnce(EndpointPort) -> S,
-        work: impl FnOnce(Chassis) -> W,
+        work: impl FnOnce(Manager) -> W,
     ) -> ExitCode
     where
         S: Future<Output = anyhow::Result<JoinHandle<()>>>,
@@ -103,7 +103,7 @@ impl Program {
             return ExitCode::FAILURE;
         }
         args.ignored_flags.warn();
-        flags::warn_of_service_links(self.name);
+        pflag::warn_of_service_links(self.name);
         client::install_crypto_provider();
         let ended = tokio::runtime::Builder::new_multi_thread()
             .enable_all()
@@ -155,7 +155,7 @@ impl Program {
         &self,
         args: &CommonArgs,
         serve: impl FnOnce(EndpointPort) -> S,
-        work: impl FnOnce(Chassis) -> W,
+        work: impl FnOnce(Manager) -> W,
     ) -> anyhow::Result<()>
     where
         S: Future<Output = anyhow::Result<JoinHandle<()>>>,
@@ -173,7 +173,7 @@ impl Program {
         let registry = registry(self)?;
         let rest_metrics = RestMetrics::register(&registry)?;
         let config = client::config(args, self).await?;
-        let throttle = Throttle::new(args.kube_api_qps, args.kube_api_burst);
+        let throttle = RateLimiter::new(args.kube_api_qps, args.kube_api_burst);
         let throttle = throttle.reserving(args.kube_api_burst / URGENT_SHARE);
         let client = client::connect(config.clone(), throttle, rest_metrics.clone())?;
         let (tasks, mut failures) = Tasks::new(shutdown.clone());
@@ -199,7 +199,7 @@ impl Program {
         .await?;
 
         let program = *self;
-        let chassis = Chassis {
+        let manager = Manager {
             program,
             client,
             registry,
@@ -211,7 +211,7 @@ impl Program {
             rest_metrics,
         };
         let work = async {
-            AssertUnwindSafe(work(chassis))
+            AssertUnwindSafe(work(manager))
                 .catch_unwind()
                 .await
                 .map_err(|_| anyhow!("the program panicked"))?

@@ -65,7 +65,7 @@ enum Verb {
         component: Component,
     },
     /// Play a CSV trace as the usage of a workload's pods.
-    Play(PlayArgs),
+    Replay(PlayArgs),
     /// Run kubectl against the sandbox: sandbox kubectl -- get pods.
     Kubectl {
         /// Arguments of kubectl.
@@ -157,7 +157,7 @@ impl Args {
         let done = match command {
             Verb::Pause { component } => block_on(commands::pause(&name, component)),
             Verb::Resume { component } => block_on(commands::resume(&name, component)),
-            Verb::Play(args) => block_on(commands::play(&name, args)),
+            Verb::Replay(args) => block_on(commands::play(&name, args)),
             Verb::Supervise => supervisor::supervise(),
             Verb::Exec { parent, program } => {
                 let (program, arguments) = program.split_first().context("no program")?;

@@ -31,13 +31,13 @@ pub(crate) enum DesiredState {
 }
 
 /// One component and the record of its state.
-pub(crate) struct ManagedProcess {
+pub(crate) struct ComponentProcess {
     pub(crate) component: Component,
     pub(crate) command: CommandLine,
     pub(crate) record: Arc<watch::Sender<Record>>,
 }
 
-impl ManagedProcess {
+impl ComponentProcess {
     /// Follows the desired state until its sender is dropped, then ends the component.
     pub(crate) async fn keep(self, mut desired: watch::Receiver<DesiredState>) -> Result<()> {
         let mut pause = FIRST_PAUSE;

@@ -9,7 +9,7 @@ use tokio::task::JoinSet;
 
 use crate::component::Component;
 use crate::component_commands::CommandContext;
-use crate::component_process::{DesiredState, ManagedProcess, freeze};
+use crate::component_process::{ComponentProcess, DesiredState, freeze};
 use crate::control_socket::ControlRequest;
 use crate::layout::Layout;
 use crate::log_tail::log_tail;
@@ -19,13 +19,13 @@ use crate::state_file::{Phase, Record};
 const SHOWN_LINES: usize = 12;
 
 /// The running components.
-pub(crate) struct ManagedProcesses {
+pub(crate) struct ComponentProcesses {
     record: Arc<watch::Sender<Record>>,
     desired: BTreeMap<Component, watch::Sender<DesiredState>>,
     tasks: JoinSet<Result<()>>,
 }
 
-impl ManagedProcesses {
+impl ComponentProcesses {
     /// No components yet; `record` gets their states.
     pub(crate) fn new(record: Arc<watch::Sender<Record>>) -> Self {
         Self {
@@ -38,7 +38,7 @@ impl ManagedProcesses {
     /// Starts a component and keeps it running.
     pub(crate) fn start(&mut self, context: CommandContext<'_>, component: Component) {
         let (sender, desired) = watch::channel(DesiredState::Running);
-        let process = ManagedProcess {
+        let process = ComponentProcess {
             component,
             command: context.command_line(component),
             record: Arc::clone(&self.record),

@@ -71,9 +71,9 @@ use tokio_util::sync::CancellationToken;
 use self::address::{Block, Pool};
 use self::config_objects::ObjectStore;
 use self::events::Events;
-use self::pod_table::Registry;
+use self::pod_table::PodTable;
 use self::proxy::Proxy;
-use self::waiting_reason::Problem;
+use self::waiting_reason::WaitingReason;
 
 /// Configuration of hosting.
 #[derive(Clone)]
@@ -122,7 +122,7 @@ pub enum Error {
 struct Hosting {
     config: Config,
     objects: ObjectStore,
-    registry: Arc<Registry>,
+    registry: Arc<PodTable>,
     events: Events,
 }
 
@@ -139,7 +139,7 @@ pub async fn run(config: Config, cancel: CancellationToken) -> Result<(), Error>
         socket: config.proxy_socket.clone(),
         source,
     })?;
-    let registry = Arc::new(Registry::new(Pool::new(block.octet())));
+    let registry = Arc::new(PodTable::new(Pool::new(block.octet())));
     let (services, feed_services) = services(&config.client);
     let (objects, feed_objects) = ObjectStore::watch(&config.client);
     let (events, write_events) = Events::new(config.client.clone());

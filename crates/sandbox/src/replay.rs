@@ -90,7 +90,7 @@ impl fmt::Display for Target {
 
 /// A trace and the pods that play it.
 #[derive(Clone, Debug)]
-pub struct Play {
+pub struct Replay {
     /// The usage over time.
     pub trace: Trace,
     /// The workload of the pods.
@@ -103,7 +103,7 @@ pub struct Play {
     pub repeat: bool,
 }
 
-impl Play {
+impl Replay {
     /// Plays until the trace ends or is cancelled. The pods keep their last usage.
     pub async fn run(&self, client: Client, cancel: CancellationToken) -> Result<()> {
         ensure!(

@@ -231,7 +231,7 @@ impl Sandbox {
     }
 
     async fn request(&self, request: ControlRequest) -> Result<()> {
-        control::send(&self.layout.control_socket(), request).await
+        control_socket::send(&self.layout.control_socket(), request).await
     }
 
     async fn await_api_server(&self, component: Component) -> Result<()> {

@@ -12,7 +12,7 @@ use tokio::time::sleep;
 
 use crate::component::Component;
 use crate::component_commands::CommandContext;
-use crate::component_processes::ManagedProcesses;
+use crate::component_processes::ComponentProcesses;
 use crate::initial_objects;
 use crate::layout::Layout;
 use crate::startup_protocol::SandboxConfig;
@@ -24,7 +24,7 @@ const POLL: Duration = Duration::from_millis(50);
 pub(crate) async fn start(
     config: &SandboxConfig,
     context: CommandContext<'_>,
-    processes: &mut ManagedProcesses,
+    processes: &mut ComponentProcesses,
     authority_pem: &str,
     mut step: impl FnMut(&str),
 ) -> Result<()> {

@@ -18,7 +18,7 @@ use tokio_util::sync::CancellationToken;
 use tracing_subscriber::EnvFilter;
 
 use crate::component_commands::CommandContext;
-use crate::component_processes::ManagedProcesses;
+use crate::component_processes::ComponentProcesses;
 use crate::configuration_files::prepare;
 use crate::control_socket::{self, ControlRequest};
 use crate::kubelet;
@@ -126,7 +126,7 @@ async fn run_attempt(
     let record = Arc::new(watch::Sender::new(new_record(config, &ports)?));
     record.borrow().write(layout)?;
     let writer = tokio::spawn(write_changes(layout.clone(), record.subscribe()));
-    let mut processes = ManagedProcesses::new(Arc::clone(&record));
+    let mut processes = ComponentProcesses::new(Arc::clone(&record));
     let programs = config.control_plane.join("bin");
     let context = CommandContext {
         sandbox: &config.sandbox,
@@ -160,7 +160,7 @@ async fn run_attempt(
 async fn run(
     config: &SandboxConfig,
     context: CommandContext<'_>,
-    processes: &mut ManagedProcesses,
+    processes: &mut ComponentProcesses,
     authority_pem: &str,
     listener: &UnixListener,
     record: &watch::Sender<Record>,
@@ -209,7 +209,7 @@ async fn host_config(
 
 async fn handle_requests(
     listener: &UnixListener,
-    processes: &ManagedProcesses,
+    processes: &ComponentProcesses,
     layout: &Layout,
     record: &watch::Sender<Record>,
 ) {
@@ -217,7 +217,8 @@ async fn handle_requests(
         let Ok((mut stream, _)) = listener.accept().await else {
             continue;
         };
-        let Ok(Ok(request)) = timeout(REQUEST_TIMEOUT, control::receive(&mut stream)).await else {
+        let Ok(Ok(request)) = timeout(REQUEST_TIMEOUT, control_socket::receive(&mut stream)).await
+        else {
             continue;
         };
         let outcome = if request == ControlRequest::Down {
@@ -227,7 +228,7 @@ async fn handle_requests(
         };
         // The record shows the result before the answer is sent.
         let outcome = outcome.and_then(|()| record.borrow().write(layout));
-        if let Err(error) = control::answer(&mut stream, outcome).await {
+        if let Err(error) = control_socket::answer(&mut stream, outcome).await {
             tracing::warn!(
                 error = format!("{error:#}"),
                 "cannot answer a control request"

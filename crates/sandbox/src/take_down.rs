@@ -45,7 +45,7 @@ async fn end_supervisor(layout: &Layout, record: &Record) {
     let socket = layout.control_socket();
     let sent = timeout(
         REQUEST_TIMEOUT,
-        control::send(&socket, ControlRequest::Down),
+        control_socket::send(&socket, ControlRequest::Down),
     );
     // A starting supervisor accepts no requests.
     if !record.ready || !matches!(sent.await, Ok(Ok(()))) {

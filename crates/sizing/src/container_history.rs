@@ -6,7 +6,7 @@
 use jiff::Timestamp;
 
 use crate::checkpoint::{CHECKPOINT_VERSION, Checkpoint, CheckpointError};
-use crate::decaying_histogram::{DecayingHistogram, Shape};
+use crate::decaying_histogram::{DecayingHistogram, HistogramConfig};
 use crate::instant::Instant;
 
 /// The weight of one CPU sample.
@@ -16,16 +16,16 @@ pub(crate) const MEMORY_PEAK_WEIGHT: f64 = 1.0;
 
 /// Histogram parameters of both resources.
 #[derive(Clone, Copy, Debug)]
-pub struct Shapes {
+pub struct HistogramConfigs {
     /// CPU usage in cores.
-    pub cpu: Shape,
+    pub cpu: HistogramConfig,
     /// Memory peaks in bytes.
-    pub memory: Shape,
+    pub memory: HistogramConfig,
 }
 
 /// Usage of all containers of one name in one group of pods.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Aggregate {
+pub struct ContainerHistory {
     /// CPU usage in cores, with decaying weights.
     pub cpu: DecayingHistogram,
     /// Memory peaks in bytes, with decaying weights.
@@ -35,7 +35,7 @@ pub struct Aggregate {
     samples: i64,
 }
 
-impl Default for Aggregate {
+impl Default for ContainerHistory {
     fn default() -> Self {
         Self {
             cpu: DecayingHistogram::default(),
@@ -47,7 +47,7 @@ impl Default for Aggregate {
     }
 }
 
-impl Aggregate {
+impl ContainerHistory {
     /// Whether there are no samples.
     pub fn is_empty(&self) -> bool {
         self.cpu.is_empty() && self.memory.is_empty()
@@ -68,26 +68,36 @@ impl Aggregate {
         self.last_sample
     }
 
-    pub(crate) fn add_cpu(&mut self, shapes: &Shapes, cores: f64, at: Instant) {
+    pub(crate) fn add_cpu(&mut self, shapes: &HistogramConfigs, cores: f64, at: Instant) {
         self.cpu.add_at(&shapes.cpu, cores, CPU_SAMPLE_WEIGHT, at);
         self.first_sample = self.first_sample.earliest(at);
         self.last_sample = self.last_sample.max(at);
         self.samples = self.samples.saturating_add(1);
     }
 
-    pub(crate) fn add_memory_peak(&mut self, shapes: &Shapes, bytes: i64, window_end: Instant) {
+    pub(crate) fn add_memory_peak(
+        &mut self,
+        shapes: &HistogramConfigs,
+        bytes: i64,
+        window_end: Instant,
+    ) {
         self.memory
             .add_at(&shapes.memory, bytes as f64, MEMORY_PEAK_WEIGHT, window_end);
     }
 
     /// Removes the peak of the window that ends at `window_end`.
-    pub fn subtract_memory_peak(&mut self, shapes: &Shapes, bytes: i64, window_end: Instant) {
+    pub fn subtract_memory_peak(
+        &mut self,
+        shapes: &HistogramConfigs,
+        bytes: i64,
+        window_end: Instant,
+    ) {
         self.memory
             .subtract_at(&shapes.memory, bytes as f64, MEMORY_PEAK_WEIGHT, window_end);
     }
 
     /// Adds the history of another container of the same name.
-    pub fn merge(&mut self, shapes: &Shapes, other: &Self) {
+    pub fn merge(&mut self, shapes: &HistogramConfigs, other: &Self) {
         self.cpu.merge(&shapes.cpu, &other.cpu);
         self.memory.merge(&shapes.memory, &other.memory);
         self.first_sample = self.first_sample.earliest(other.first_sample);
@@ -96,7 +106,7 @@ impl Aggregate {
     }
 
     /// Moves the history back in time. The first sample keeps its time if it remains the first.
-    pub fn move_back(&mut self, shapes: &Shapes, nanoseconds: i64) {
+    pub fn move_back(&mut self, shapes: &HistogramConfigs, nanoseconds: i64) {
         self.cpu.move_back(shapes.cpu.half_life, nanoseconds);
         self.memory.move_back(shapes.memory.half_life, nanoseconds);
         self.last_sample = self.last_sample.plus(-nanoseconds);

@@ -1,4 +1,4 @@
-//! Container policies of an autoscaler (`spec.resourcePolicy.containerPolicies`).
+//! Container policies of a VPA (`spec.resourcePolicy.containerPolicies`).
 
 use model::{Quantity, ResourceList, ResourceName};
 

@@ -8,7 +8,7 @@
 
 use crate::amount;
 use crate::config::MemoryRules;
-use crate::container_history::{Aggregate, Shapes};
+use crate::container_history::{ContainerHistory, HistogramConfigs};
 use crate::instant::Instant;
 
 /// State of a running container between samples. Amounts in bytes.
@@ -53,8 +53,8 @@ impl ContainerState {
     /// Adds a CPU sample. Returns false if it is negative or not newer than the last one.
     pub fn add_cpu(
         &mut self,
-        history: &mut Aggregate,
-        shapes: &Shapes,
+        history: &mut ContainerHistory,
+        shapes: &HistogramConfigs,
         millicores: i64,
         at: Instant,
     ) -> bool {
@@ -74,8 +74,8 @@ impl ContainerState {
     /// Adds a memory sample. Returns false if it is negative or older than the last one.
     pub fn add_memory(
         &mut self,
-        history: &mut Aggregate,
-        shapes: &Shapes,
+        history: &mut ContainerHistory,
+        shapes: &HistogramConfigs,
         rules: &MemoryRules,
         bytes: i64,
         at: Instant,
@@ -91,8 +91,8 @@ impl ContainerState {
     /// older than one window before the last sample.
     pub fn add_oom(
         &mut self,
-        history: &mut Aggregate,
-        shapes: &Shapes,
+        history: &mut ContainerHistory,
+        shapes: &HistogramConfigs,
         rules: &MemoryRules,
         requested: i64,
         at: Instant,
@@ -129,8 +129,8 @@ impl ContainerState {
     pub fn resume(
         &mut self,
         earlier: &Self,
-        history: &mut Aggregate,
-        shapes: &Shapes,
+        history: &mut ContainerHistory,
+        shapes: &HistogramConfigs,
         rules: &MemoryRules,
     ) {
         let own = *self;
@@ -157,8 +157,8 @@ impl ContainerState {
 
     fn observe(
         &mut self,
-        history: &mut Aggregate,
-        shapes: &Shapes,
+        history: &mut ContainerHistory,
+        shapes: &HistogramConfigs,
         rules: &MemoryRules,
         bytes: i64,
         at: Instant,

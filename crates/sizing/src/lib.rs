@@ -29,7 +29,7 @@
 //! | Autopilot: moving windows, statistics of load | `autopilot/moving_window.rs`, `autopilot/statistic.rs` |
 //! | Autopilot: margin, maximum of the last hour | `autopilot/margin.rs`, `autopilot/recent_maximum.rs` |
 //! | Autopilot: ensemble of models and its costs | `autopilot/ensemble.rs`, `autopilot/model.rs` |
-//! | sizing policy of an autoscaler | `sizing_method.rs` |
+//! | sizing policy of a VPA | `sizing_method.rs` |
 //! | history of a container for another sizing policy | `method_history.rs` |
 //! | exp2, ln, power with bit-identical results | `float.rs`, `float/` |
 
@@ -61,7 +61,7 @@ pub use autopilot::{AutopilotMethod, EnsembleConfig, MovingWindowConfig, Statist
 pub use buckets::{Buckets, BucketsError};
 pub use checkpoint::{CHECKPOINT_VERSION, Checkpoint, CheckpointError, HistogramCheckpoint};
 pub use config::{Config, ConfigError, MemoryRules, Percentiles, WithoutUsage};
-pub use container_history::{Aggregate, Shapes};
+pub use container_history::{ContainerHistory, HistogramConfigs};
 pub use container_policy::{ContainerPolicy, DEFAULT_CONTAINER, ScalingMode, policy_for};
 pub use container_state::ContainerState;
 pub use crane::parse_duration as parse_crane_duration;
@@ -70,13 +70,13 @@ pub use crane::{
     PercentileSettings, Specification, SpecificationError, Specifications, WeightedHistogram,
     protected_memory,
 };
-pub use decaying_histogram::{DecayingHistogram, HalfLife, Shape};
+pub use decaying_histogram::{DecayingHistogram, HalfLife, HistogramConfig};
 pub use estimate::{Amounts, Estimate, container_minimum, estimate};
 pub use explain::explain;
 pub use histogram::{EPSILON, Histogram};
 pub use instant::Instant;
 pub use integer_cpu::integer_cpu_containers;
-pub use method_history::{Observation, PolicyHistory};
+pub use method_history::{MethodHistory, Observation};
 pub use pod_size::{
     CappedRecommendation, ContainerSize, PodContainer, ProportionalLimits, Target, cap_for_pod,
     pod_sizes, proportional_limits,
@@ -84,8 +84,8 @@ pub use pod_size::{
 pub use policy_limits::{cap, cap_container};
 pub use published::Publishing;
 pub use schedulable::{
-    CandidateNodes, Ceiling, ContainerShape, DaemonSetInfo, Fit, FitInput, LimitScope,
-    LimitedValues, Maximum, NodeHeadroom, NodeHeadrooms, NodeInfo, PodShape, QuotaUsage,
+    CandidateNodes, Ceiling, ContainerRequests, DaemonSetInfo, Fit, FitInput, LimitScope,
+    LimitedValues, Maximum, NodeHeadroom, NodeHeadrooms, NodeInfo, PodRequests, QuotaUsage,
     limit_range_ceilings,
 };
-pub use sizing_method::{SizingMethod, SizingPolicy, SizingPolicyError};
+pub use sizing_method::{MethodSettings, MethodSettingsError, SizingMethod};

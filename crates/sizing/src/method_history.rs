@@ -7,7 +7,7 @@ use crate::config::MemoryRules;
 use crate::crane::CraneHistory;
 use crate::estimate::Amounts;
 use crate::instant::Instant;
-use crate::sizing_method::{SizingMethod, SizingPolicy};
+use crate::sizing_method::{MethodSettings, SizingMethod};
 
 /// Observation of a container.
 #[derive(Clone, Copy, Debug)]
@@ -28,27 +28,27 @@ pub enum Observation<'a> {
     },
 }
 
-/// History of one container name, over all pods of an autoscaler.
+/// History of one container name, over all pods of a VPA.
 #[derive(Clone, Debug)]
-pub struct PolicyHistory {
+pub struct MethodHistory {
     first: Instant,
     last: Instant,
-    history: MethodHistory,
+    history: HistoryKind,
 }
 
 #[derive(Clone, Debug)]
-enum MethodHistory {
+enum HistoryKind {
     Crane(CraneHistory),
     Autopilot(Box<AutopilotHistory>),
 }
 
-impl PolicyHistory {
+impl MethodHistory {
     /// Starts an empty history at the time of the first observation.
-    pub fn new(policy: &SizingPolicy, at: Instant) -> Self {
+    pub fn new(policy: &MethodSettings, at: Instant) -> Self {
         let history = match &policy.method {
-            SizingMethod::Crane(_) => MethodHistory::Crane(CraneHistory::new()),
+            SizingMethod::Crane(_) => HistoryKind::Crane(CraneHistory::new()),
             SizingMethod::Autopilot(method) => {
-                MethodHistory::Autopilot(Box::new(AutopilotHistory::new(method)))
+                HistoryKind::Autopilot(Box::new(AutopilotHistory::new(method)))
             }
         };
         Self {
@@ -59,10 +59,10 @@ impl PolicyHistory {
     }
 
     /// Adds an observation of a pod's container. `pod` identifies the pod within the history.
-    pub fn observe(&mut self, policy: &SizingPolicy, pod: u32, seen: Observation, at: Instant) {
+    pub fn observe(&mut self, policy: &MethodSettings, pod: u32, seen: Observation, at: Instant) {
         self.last = self.last.max(at);
         match (&mut self.history, &policy.method) {
-            (MethodHistory::Crane(history), SizingMethod::Crane(config)) => match seen {
+            (HistoryKind::Crane(history), SizingMethod::Crane(config)) => match seen {
                 Observation::Usage { cpu, memory } => {
                     if let Some(cpu) = cpu {
                         history.add_cpu(config, cpu.cores(), at);
@@ -73,7 +73,7 @@ impl PolicyHistory {
                 }
                 Observation::Oom { request, .. } => history.add_oom(request, at),
             },
-            (MethodHistory::Autopilot(history), SizingMethod::Autopilot(method)) => match seen {
+            (HistoryKind::Autopilot(history), SizingMethod::Autopilot(method)) => match seen {
                 Observation::Usage { cpu, memory } => {
                     if let Some(cpu) = cpu {
                         history.add_cpu(method, cpu.cores(), at);
@@ -87,7 +87,7 @@ impl PolicyHistory {
                 }
             },
             // Histories are dropped when the method changes.
-            (MethodHistory::Crane(_) | MethodHistory::Autopilot(_), _) => {}
+            (HistoryKind::Crane(_) | HistoryKind::Autopilot(_), _) => {}
         }
     }
 
@@ -102,13 +102,13 @@ impl PolicyHistory {
     }
 
     /// The recommendation before rounding and limits; `None` without enough history.
-    pub fn recommend(&self, policy: &SizingPolicy) -> Option<Amounts> {
+    pub fn recommend(&self, policy: &MethodSettings) -> Option<Amounts> {
         let (cpu, memory) = match (&self.history, &policy.method) {
-            (MethodHistory::Crane(history), SizingMethod::Crane(config)) => {
+            (HistoryKind::Crane(history), SizingMethod::Crane(config)) => {
                 history.recommend(config, self.last)
             }
-            (MethodHistory::Autopilot(history), SizingMethod::Autopilot(_)) => history.recommend(),
-            (MethodHistory::Crane(_) | MethodHistory::Autopilot(_), _) => None,
+            (HistoryKind::Autopilot(history), SizingMethod::Autopilot(_)) => history.recommend(),
+            (HistoryKind::Crane(_) | HistoryKind::Autopilot(_), _) => None,
         }?;
         Some(Amounts { cpu, memory })
     }

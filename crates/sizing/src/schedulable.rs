@@ -20,5 +20,5 @@ pub use ceiling::{Ceiling, LimitScope, LimitedValues};
 pub use container_maxima::{Fit, FitInput, Maximum};
 pub use limit_range::limit_range_ceilings;
 pub use node_headroom::{CandidateNodes, DaemonSetInfo, NodeHeadroom, NodeHeadrooms, NodeInfo};
-pub use pod_requests::{ContainerShape, PodShape};
+pub use pod_requests::{ContainerRequests, PodRequests};
 pub use quota::QuotaUsage;

@@ -1,4 +1,4 @@
-//! Sizing policy of an autoscaler, selected by the annotation `plimsoll.dev/sizing-policy`, with
+//! Sizing policy of a VPA, selected by the annotation `plimsoll.dev/sizing-policy`, with
 //! settings as `plimsoll.dev/sizing-<key>`.
 //!
 //! | policy | settings |
@@ -28,7 +28,7 @@ const MAX_MINIMUM_HISTORY_NS: i64 = 7 * DAY_NS;
 
 /// A sizing policy other than the VPA's.
 #[derive(Clone, Debug, PartialEq)]
-pub struct SizingPolicy {
+pub struct MethodSettings {
     /// Method and its settings.
     pub method: SizingMethod,
     /// Length of history that a container needs before its recommendation may fall below the
@@ -47,7 +47,7 @@ pub enum SizingMethod {
 
 /// Errors in the annotations.
 #[derive(Clone, Debug, PartialEq, Error)]
-pub enum SizingPolicyError {
+pub enum MethodSettingsError {
     /// Unknown policy.
     #[error("{PREFIX}{POLICY} must be vpa, crane, autopilot-window or autopilot-ml, not {0:?}")]
     Unknown(String),
@@ -64,11 +64,11 @@ pub enum SizingPolicyError {
 
 type Settings<'a> = BTreeMap<&'a str, &'a str>;
 
-impl SizingPolicy {
+impl MethodSettings {
     /// The policy selected by annotations; `None` for the VPA's.
     pub fn from_annotations<'a>(
         annotations: impl IntoIterator<Item = (&'a str, &'a str)>,
-    ) -> Result<Option<Self>, SizingPolicyError> {
+    ) -> Result<Option<Self>, MethodSettingsError> {
         let ours = annotations
             .into_iter()
             .filter_map(|(key, value)| Some((key.strip_prefix(PREFIX)?, value)));
@@ -79,7 +79,7 @@ impl SizingPolicy {
             "crane" => Some(SizingMethod::Crane(crane(&mut settings)?)),
             "autopilot-window" => Some(SizingMethod::Autopilot(moving_window(&mut settings)?)),
             "autopilot-ml" => Some(SizingMethod::Autopilot(ensemble(&mut settings)?)),
-            other => return Err(SizingPolicyError::Unknown(other.to_owned())),
+            other => return Err(MethodSettingsError::Unknown(other.to_owned())),
         };
         let policy = match method {
             Some(method) => Some(Self {
@@ -90,7 +90,7 @@ impl SizingPolicy {
         };
         match settings.first_key_value() {
             None => Ok(policy),
-            Some((key, _)) => Err(SizingPolicyError::UnknownSetting(
+            Some((key, _)) => Err(MethodSettingsError::UnknownSetting(
                 (*key).to_owned(),
                 name.to_owned(),
             )),
@@ -109,7 +109,7 @@ impl SizingPolicy {
     }
 }
 
-fn crane(settings: &mut Settings) -> Result<CraneConfig, SizingPolicyError> {
+fn crane(settings: &mut Settings) -> Result<CraneConfig, MethodSettingsError> {
     let config = CraneConfig::new(|key| settings.get(key).copied())?;
     for key in CraneConfig::KEYS {
         settings.remove(key);
@@ -118,7 +118,7 @@ fn crane(settings: &mut Settings) -> Result<CraneConfig, SizingPolicyError> {
     Ok(config)
 }
 
-fn moving_window(settings: &mut Settings) -> Result<AutopilotMethod, SizingPolicyError> {
+fn moving_window(settings: &mut Settings) -> Result<AutopilotMethod, MethodSettingsError> {
     let default = MovingWindowConfig::default();
     let cpu = |text: &str| {
         if text == "average" {
@@ -140,7 +140,7 @@ fn moving_window(settings: &mut Settings) -> Result<AutopilotMethod, SizingPolic
     }))
 }
 
-fn ensemble(settings: &mut Settings) -> Result<AutopilotMethod, SizingPolicyError> {
+fn ensemble(settings: &mut Settings) -> Result<AutopilotMethod, MethodSettingsError> {
     let default = EnsembleConfig::default();
     Ok(AutopilotMethod::Ensemble(EnsembleConfig {
         overrun: take(settings, "overrun-weight", number)?.unwrap_or(default.overrun),
@@ -153,7 +153,7 @@ fn ensemble(settings: &mut Settings) -> Result<AutopilotMethod, SizingPolicyErro
     }))
 }
 
-fn minimum_history(settings: &mut Settings) -> Result<i64, SizingPolicyError> {
+fn minimum_history(settings: &mut Settings) -> Result<i64, MethodSettingsError> {
     let length = |text: &str| {
         parse_duration(text).filter(|length| (0..=MAX_MINIMUM_HISTORY_NS).contains(length))
     };
@@ -171,13 +171,13 @@ fn take<T>(
     settings: &mut Settings,
     key: &'static str,
     read: impl Fn(&str) -> Option<T>,
-) -> Result<Option<T>, SizingPolicyError> {
+) -> Result<Option<T>, MethodSettingsError> {
     let Some(text) = settings.remove(key) else {
         return Ok(None);
     };
     read(text)
         .map(Some)
-        .ok_or_else(|| SizingPolicyError::Value(key, text.to_owned()))
+        .ok_or_else(|| MethodSettingsError::Value(key, text.to_owned()))
 }
 
 #[cfg(test)]
@@ -188,14 +188,14 @@ mod tests {
     fn parse(
         name: &str,
         settings: &[(&str, &str)],
-    ) -> Result<Option<SizingPolicy>, SizingPolicyError> {
+    ) -> Result<Option<MethodSettings>, MethodSettingsError> {
         let prefixed = |(key, value): &(&str, _)| (format!("plimsoll.dev/sizing-{key}"), *value);
         let all: Vec<_> = [("policy", name)]
             .iter()
             .chain(settings)
             .map(prefixed)
             .collect();
-        SizingPolicy::from_annotations(all.iter().map(|(key, value)| (key.as_str(), *value)))
+        MethodSettings::from_annotations(all.iter().map(|(key, value)| (key.as_str(), *value)))
     }
 
     fn check(name: &str, settings: &[(&str, &str)], expected: &SizingMethod) {
@@ -225,7 +225,7 @@ mod tests {
                 ("other.dev/sizing-policy", "crane"),
             ],
         ] {
-            let found = SizingPolicy::from_annotations(annotations.iter().copied());
+            let found = MethodSettings::from_annotations(annotations.iter().copied());
             assert!(found.expect("valid").is_none(), "{annotations:?}");
         }
         let crane = CraneConfig::new(|_| None).expect("defaults");
@@ -316,7 +316,7 @@ mod tests {
             r#"specification-config: size "big" is not of the form <cores>c<GiB>g"#,
         );
         let alone = [("plimsoll.dev/sizing-margin-fraction", "0.1")];
-        let error = SizingPolicy::from_annotations(alone).expect_err("no policy");
+        let error = MethodSettings::from_annotations(alone).expect_err("no policy");
         assert!(
             error
                 .to_string()

@@ -6,5 +6,5 @@ use updater::{Args, PROGRAM, run};
 fn main() -> std::process::ExitCode {
     let args: Args = PROGRAM.parse();
     let common = args.common.clone();
-    PROGRAM.run(&common, serve_endpoints, |chassis| run(args, chassis))
+    PROGRAM.run(&common, serve_endpoints, |manager| run(args, manager))
 }

@@ -4,7 +4,7 @@
 //!
 //! | decision | file |
 //! |---|---|
-//! | pods, histories and autoscalers in memory; recommendation of one autoscaler | `cluster_state.rs`, `cluster_state/` |
+//! | pods, histories and VPAs in memory; recommendation of one VPA | `cluster_state.rs`, `cluster_state/` |
 //! | state of one recommender; status of all its objects | `recommender_state.rs`, `recommender_state/` |
 //! | status of one object: recommendation and conditions | `status.rs`, `status/` |
 //! | recommendations capped to what can be scheduled | `schedulable.rs`, `schedulable/` |
@@ -27,6 +27,6 @@ pub mod status;
 pub mod write_queue;
 
 pub use cluster_state::{
-    Accepted, AutoscalerSpec, ClusterState, ClusterStateSize, MAX_CONTAINERS, MAX_IDLE_HISTORIES,
-    Phase, PodSpec, SampleError,
+    Accepted, ClusterState, ClusterStateSize, MAX_CONTAINERS, MAX_IDLE_HISTORIES, Phase, PodSpec,
+    SampleError, VpaSpec,
 };

@@ -25,7 +25,7 @@ use crate::ClusterState;
 use jiff::Timestamp;
 use sizing::{Config, ConfigError};
 use view::target::resolve;
-use view::{Autoscaler, ObjectKey, Pod, View};
+use view::{ObjectKey, Pod, View, Vpa};
 
 use crate::backfill::BackfillProgress;
 use crate::checkpoint::stored_history::StoredHistory;
@@ -61,7 +61,7 @@ pub struct RecommenderConfig {
 pub struct RecommenderState {
     config: RecommenderConfig,
     cluster: ClusterState,
-    autoscalers: BTreeMap<ObjectKey, Tracked>,
+    vpas: BTreeMap<ObjectKey, Tracked>,
     pods: BTreeMap<ObjectKey, Arc<Pod>>,
     /// Deleted pods, whose last OOM kills may still arrive.
     gone: BTreeSet<ObjectKey>,
@@ -81,7 +81,7 @@ pub struct RecommenderState {
 /// An object that this recommender handles.
 #[derive(Debug)]
 struct Tracked {
-    autoscaler: Arc<Autoscaler>,
+    vpa: Arc<Vpa>,
     target: Target,
     /// Error in an annotation, if one is invalid. The default applies then.
     refused_annotation: Option<String>,
@@ -99,7 +99,7 @@ impl RecommenderState {
         Ok(Self {
             config,
             cluster: ClusterState::new(sizing)?,
-            autoscalers: BTreeMap::new(),
+            vpas: BTreeMap::new(),
             pods: BTreeMap::new(),
             gone: BTreeSet::new(),
             found_oom_kills: FoundOomKills::default(),
@@ -118,57 +118,51 @@ impl RecommenderState {
 
     /// Loads the objects of this recommender and resolves their targets. Returns whether there are
     /// new ones, which may have checkpoints.
-    pub fn load_autoscalers(&mut self, view: &View) -> bool {
+    pub fn load_vpas(&mut self, view: &View) -> bool {
         let name = &self.config.recommender_name;
-        let ours: BTreeMap<ObjectKey, &Arc<Autoscaler>> = view
-            .autoscalers
+        let ours: BTreeMap<ObjectKey, &Arc<Vpa>> = view
+            .vpas
             .iter()
-            .filter(|autoscaler| autoscaler.object.spec.is_handled_by(name))
-            .map(|autoscaler| (autoscaler.key.clone(), autoscaler))
+            .filter(|vpa| vpa.object.spec.is_handled_by(name))
+            .map(|vpa| (vpa.key.clone(), vpa))
             .collect();
         let gone: Vec<ObjectKey> = self
-            .autoscalers
+            .vpas
             .keys()
             .filter(|key| !ours.contains_key(*key))
             .cloned()
             .collect();
         for key in gone {
-            self.forget_autoscaler(&key);
+            self.forget_vpa(&key);
         }
         let mut has_new = false;
-        for (key, autoscaler) in ours {
-            has_new |= self.load_autoscaler(view, key, autoscaler);
+        for (key, vpa) in ours {
+            has_new |= self.load_vpa(view, key, vpa);
         }
         has_new
     }
 
-    fn load_autoscaler(
-        &mut self,
-        view: &View,
-        key: ObjectKey,
-        autoscaler: &Arc<Autoscaler>,
-    ) -> bool {
-        let old = self.autoscalers.get(&key);
-        if old.is_some_and(|old| old.autoscaler.uid() != autoscaler.uid()) {
-            self.forget_autoscaler(&key);
+    fn load_vpa(&mut self, view: &View, key: ObjectKey, vpa: &Arc<Vpa>) -> bool {
+        let old = self.vpas.get(&key);
+        if old.is_some_and(|old| old.vpa.uid() != vpa.uid()) {
+            self.forget_vpa(&key);
         }
-        let old = self.autoscalers.get(&key);
-        let same_target = old.is_some_and(|old| old.autoscaler.target() == autoscaler.target());
+        let old = self.vpas.get(&key);
+        let same_target = old.is_some_and(|old| old.vpa.target() == vpa.target());
         let before = old.filter(|_| same_target).map(|old| old.target.clone());
-        let target = target(resolve(view, &autoscaler.target()), before);
-        let is_same =
-            old.is_some_and(|old| old.target == target && Arc::ptr_eq(&old.autoscaler, autoscaler));
+        let target = target(resolve(view, &vpa.target()), before);
+        let is_same = old.is_some_and(|old| old.target == target && Arc::ptr_eq(&old.vpa, vpa));
         if is_same {
             return false;
         }
         let refused_before = old.and_then(|old| old.refused_annotation.clone());
-        let (policy, refused_sizing) = match sizing_policy(&autoscaler.object) {
+        let (policy, refused_sizing) = match sizing_policy(&vpa.object) {
             Ok(policy) => (policy, None),
             Err(error) => (None, Some(error.to_string())),
         };
         let refused: Vec<String> = refused_sizing
             .into_iter()
-            .chain(refused_cap(&autoscaler.object))
+            .chain(refused_cap(&vpa.object))
             .collect();
         let refused_annotation = (!refused.is_empty()).then(|| refused.join("; "));
         if let Some(message) = refused_annotation
@@ -177,18 +171,17 @@ impl RecommenderState {
         {
             tracing::warn!(autoscaler = %key, message, "invalid annotation; using the default");
         }
-        self.cluster
-            .apply_autoscaler(&key, spec(autoscaler, &target, policy));
-        let old = self.autoscalers.remove(&key);
+        self.cluster.apply_vpa(&key, spec(vpa, &target, policy));
+        let old = self.vpas.remove(&key);
         let is_new = old.is_none();
         let (pods_since, loaded, deferred) = old
             .map(|old| (old.pods_since, old.loaded, old.deferred))
             .unwrap_or_default();
-        let autoscaler = Arc::clone(autoscaler);
-        self.autoscalers.insert(
+        let vpa = Arc::clone(vpa);
+        self.vpas.insert(
             key,
             Tracked {
-                autoscaler,
+                vpa,
                 target,
                 refused_annotation,
                 pods_since,
@@ -199,9 +192,9 @@ impl RecommenderState {
         is_new
     }
 
-    fn forget_autoscaler(&mut self, key: &ObjectKey) {
-        self.cluster.delete_autoscaler(key);
-        self.autoscalers.remove(key);
+    fn forget_vpa(&mut self, key: &ObjectKey) {
+        self.cluster.delete_vpa(key);
+        self.vpas.remove(key);
     }
 
     /// Loads new and changed pods, and marks deleted ones. Returns the OOM kills found in new pods.
@@ -209,7 +202,7 @@ impl RecommenderState {
         let selections = self
             .config
             .memory_saver
-            .then(|| Selections::of(selectors(&self.autoscalers)));
+            .then(|| Selections::of(selectors(&self.vpas)));
         let is_news = |pod: &&Arc<Pod>| match self.pods.get(&pod.key) {
             Some(known) => !Arc::ptr_eq(known, pod),
             None => selections
@@ -224,7 +217,7 @@ impl RecommenderState {
             .filter(|key| view.pods.get(*key).is_none())
             .cloned();
         self.gone.extend(gone);
-        for (key, tracked) in &mut self.autoscalers {
+        for (key, tracked) in &mut self.vpas {
             let has_pods = self.cluster.pod_count(key).is_some_and(|pods| pods > 0);
             // A clock that was ahead must not make new pods wait for it.
             let since = tracked.pods_since.map_or(now, |since| since.min(now));

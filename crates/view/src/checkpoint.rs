@@ -37,7 +37,7 @@ impl Checkpoint {
     }
 
     /// Key of the VPA that it belongs to.
-    pub fn autoscaler(&self) -> ObjectKey {
+    pub fn vpa(&self) -> ObjectKey {
         ObjectKey::new(&self.key.namespace, &self.spec.vpa_object_name)
     }
 }
@@ -85,7 +85,7 @@ mod tests {
             },
             status: None,
         };
-        assert_eq!(expected.autoscaler(), ObjectKey::new("shop", "web"));
+        assert_eq!(expected.vpa(), ObjectKey::new("shop", "web"));
         assert_eq!(from_k8s(Value::Null), Ok(expected));
     }
 

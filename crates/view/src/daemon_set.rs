@@ -5,12 +5,12 @@ use k8s_openapi::api::core::v1;
 use model::NodeConstraints;
 
 use crate::effective_resources::Requirements;
-use crate::pod_placement::Placement;
+use crate::pod_placement::PodPlacement;
 use crate::table::{Entry, ObjectKey};
 
 /// A `DaemonSet`.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Daemon {
+pub struct DaemonSetShare {
     /// Namespace and name.
     pub key: ObjectKey,
     /// Constraints that select the nodes.
@@ -19,7 +19,7 @@ pub struct Daemon {
     pub requirements: Requirements,
 }
 
-impl Daemon {
+impl DaemonSetShare {
     /// Converts an API object; fields that no decision reads are dropped.
     pub fn from_k8s(object: DaemonSet) -> Self {
         let key = ObjectKey::of(object.metadata.namespace, object.metadata.name);
@@ -29,7 +29,7 @@ impl Daemon {
             .iter()
             .map(asked)
             .fold(Requirements::default(), Requirements::plus);
-        let placement = Placement::from_k8s(None, &spec);
+        let placement = PodPlacement::from_k8s(None, &spec);
         Self {
             key,
             requirements: placement.total(containers),
@@ -48,7 +48,7 @@ fn asked(container: &v1::Container) -> Requirements {
     .or_limits()
 }
 
-impl Entry for Daemon {
+impl Entry for DaemonSetShare {
     type Key = ObjectKey;
 
     fn key(&self) -> &ObjectKey {
@@ -79,7 +79,8 @@ mod tests {
                 }},
             },
         });
-        let daemon = Daemon::from_k8s(serde_json::from_value(object).expect("a daemon set"));
+        let daemon =
+            DaemonSetShare::from_k8s(serde_json::from_value(object).expect("a daemon set"));
         assert_eq!(daemon.key, ObjectKey::new("kube-system", "proxy"));
         assert_eq!(daemon.constraints.selector.get("os"), Some("linux"));
         // A limit without a request is the request.

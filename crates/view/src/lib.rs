@@ -1,6 +1,6 @@
 //! The parts of a Kubernetes cluster that can change a decision, held in memory.
 //!
-//! * [`View`]: tables of [`Pod`], [`Controller`], [`Autoscaler`], [`Checkpoint`], [`LimitRange`] and
+//! * [`View`]: tables of [`Pod`], [`Controller`], [`Vpa`], [`Checkpoint`], [`LimitRange`] and
 //!   other objects. Each is reduced to what a decision reads, and changes only by `apply`, `delete`
 //!   and `reset`.
 //! * [`target`]: resolution of a VPA's target to its pods, as a pure function of the [`View`].
@@ -49,7 +49,7 @@ mod workload_controller;
 
 pub use checkpoint::Checkpoint;
 pub use cron_schedule::CronSchedule;
-pub use daemon_set::Daemon;
+pub use daemon_set::DaemonSetShare;
 pub use disruption_budget::DisruptionBudget;
 pub use effective_resources::{Requirements, Resources};
 pub use freshness::{Freshness, Resource};
@@ -63,7 +63,7 @@ pub use oldest_wins::{Contender, OldestWins};
 pub use oom_kill::OomKill;
 pub use owner::Owner;
 pub use pod::{Container, ContainerState, ContainerStatus, Phase, Pod, Sidecar, Termination};
-pub use pod_placement::Placement;
+pub use pod_placement::PodPlacement;
 pub use pod_runtime::{ANNOTATION_PREFIXES, ContainerSpec, ResizeCondition, ResizeStage, Running};
 pub use policy::{Policy, PolicyScope};
 pub use prediction::{MANAGED_BY, PredictedMetric, Prediction};
@@ -74,6 +74,6 @@ pub use stop_switch::StopSwitch;
 pub use stripped::Stripped;
 pub use table::{Change, Entry, ObjectKey, ObjectName, Table};
 pub use view::{Namespace, View};
-pub use vpa::Autoscaler;
+pub use vpa::Vpa;
 pub use webhook_lease::WebhookLease;
 pub use workload_controller::{Controller, WellKnown};

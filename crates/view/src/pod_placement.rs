@@ -11,7 +11,7 @@ use crate::effective_resources::{Requirements, extended};
 
 /// Scheduling-related part of a pod's specification.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct Placement {
+pub struct PodPlacement {
     /// Creation time.
     pub created_at: Option<Timestamp>,
     /// Constraints on the node.
@@ -28,7 +28,7 @@ pub struct Placement {
     pub overhead: Requirements,
 }
 
-impl Placement {
+impl PodPlacement {
     pub(crate) fn from_k8s(created_at: Option<Timestamp>, spec: &v1::PodSpec) -> Self {
         let (sidecars, start) = init_containers(spec);
         let overhead = Requirements::of(spec.overhead.as_ref(), None);
@@ -185,9 +185,9 @@ mod tests {
     use super::*;
     use crate::effective_resources::Resources;
 
-    fn placement(spec: Value) -> Placement {
+    fn placement(spec: Value) -> PodPlacement {
         let spec = serde_json::from_value(spec).expect("a specification");
-        Placement::from_k8s(None, &spec)
+        PodPlacement::from_k8s(None, &spec)
     }
 
     fn cpu(millicores: i64) -> Resources {

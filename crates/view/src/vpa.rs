@@ -10,7 +10,7 @@ use crate::table::{Entry, ObjectKey};
 
 /// A `VerticalPodAutoscaler` object.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Autoscaler {
+pub struct Vpa {
     /// Namespace and name.
     pub key: ObjectKey,
     /// The object. Its metadata keeps name, namespace, uid, generation, creation time, labels,
@@ -18,7 +18,7 @@ pub struct Autoscaler {
     pub object: VerticalPodAutoscaler,
 }
 
-impl Autoscaler {
+impl Vpa {
     /// Converts an API object; fields that no decision reads are dropped.
     pub fn from_k8s(mut object: VerticalPodAutoscaler) -> Self {
         object.metadata = strip(object.metadata);
@@ -88,7 +88,7 @@ pub(crate) fn strip(metadata: ObjectMeta) -> ObjectMeta {
     }
 }
 
-impl Entry for Autoscaler {
+impl Entry for Vpa {
     type Key = ObjectKey;
 
     fn key(&self) -> &ObjectKey {
@@ -120,8 +120,8 @@ mod tests {
         })
     }
 
-    fn from_k8s(object: &Value) -> Result<Autoscaler, ParseError> {
-        api::parse_text(object.to_string().as_bytes()).map(Autoscaler::from_k8s)
+    fn from_k8s(object: &Value) -> Result<Vpa, ParseError> {
+        api::parse_text(object.to_string().as_bytes()).map(Vpa::from_k8s)
     }
 
     #[test]

@@ -52,7 +52,7 @@ pub(crate) struct TooMuch(usize);
 
 /// The weights of the large objects of one kind.
 #[derive(Debug)]
-pub(crate) struct Allowance {
+pub(crate) struct MemoryLimits {
     limits: Limits,
     namespaces: HashMap<String, Large>,
     may_admit_refused: bool,
@@ -66,7 +66,7 @@ struct Large {
     refused: Option<usize>,
 }
 
-impl Allowance {
+impl MemoryLimits {
     /// Starts without objects.
     pub(crate) fn new(limits: Limits) -> Self {
         Self {
@@ -162,7 +162,7 @@ mod tests {
 
     /// Admits or, without a weight, releases objects of one namespace; gives what became of each.
     fn check(steps: &[(&str, Option<usize>)], expected: &[Result<(), TooMuch>]) {
-        let mut allowance = Allowance::new(LIMITS);
+        let mut allowance = MemoryLimits::new(LIMITS);
         let found: Vec<_> = steps
             .iter()
             .map(|(name, weight)| {
@@ -221,7 +221,7 @@ mod tests {
 
     /// Whether a refused object may have room after each step, which are as in [`check`].
     fn check_room(steps: &[(&str, Option<usize>, bool)]) {
-        let mut allowance = Allowance::new(LIMITS);
+        let mut allowance = MemoryLimits::new(LIMITS);
         for (index, (name, weight, expected)) in steps.iter().enumerate() {
             match weight {
                 None => allowance.release("shop", name),

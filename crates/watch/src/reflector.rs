@@ -19,7 +19,7 @@ use kube::{Client, Resource};
 use tokio::time::{Instant, sleep};
 use view::Entry;
 
-use crate::memory_limits::{Allowance, Limits};
+use crate::memory_limits::{Limits, MemoryLimits};
 use crate::splitter::{ExcludedField, Framing, Item, Splitter};
 use crate::table_writer::{Reading, TableWriter};
 use list::list;
@@ -121,7 +121,7 @@ pub(crate) async fn follow<T>(
     let mut state = State::List;
     let mut backoff = BACKOFF.build();
     let mut page = PAGE;
-    let mut allowance = Allowance::new(source.limits);
+    let mut allowance = MemoryLimits::new(source.limits);
     let mut has_bookmarks = false;
     let mut listed_at = Instant::now();
     loop {
@@ -176,7 +176,7 @@ fn admitted<T: Entry>(
     namespace: &str,
     name: &str,
     [weight, last_good]: [usize; 2],
-    allowance: &mut Allowance,
+    allowance: &mut MemoryLimits,
 ) -> Reading<T> {
     let (key, weight) = match &reading {
         Reading::Keep(object) => (object.key().clone(), weight),

@@ -9,7 +9,7 @@ const GONE: u16 = 410;
 
 /// Failure of a list or a watch.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum Failure {
+pub(crate) enum WatchError {
     /// The request failed, or its response could not be read.
     #[error("{}", words(.0))]
     Request(#[from] Error),
@@ -33,7 +33,7 @@ pub(crate) enum Failure {
     NoVersion,
 }
 
-impl Failure {
+impl WatchError {
     /// Whether the watch cannot resume, so that everything has to be listed again.
     pub(crate) fn needs_list(&self) -> bool {
         match self {

@@ -20,7 +20,7 @@ use model::Recommendation;
 use serving::http_server::Limits;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
-use view::{Autoscaler, View};
+use view::{View, Vpa};
 
 use crate::metrics::Metrics;
 use crate::overload::Overload;
@@ -91,15 +91,15 @@ impl ReviewHandler {
         let feed = self.feed.as_ref().map(watch::Receiver::borrow);
         let lookup = feed
             .as_deref()
-            .map(|feed| |autoscaler: &Autoscaler| over_status(feed, autoscaler));
+            .map(|feed| |vpa: &Vpa| over_status(feed, vpa));
         let input = Input {
             view: &view,
             feed: lookup.as_ref().map(|lookup| lookup as &FeedLookup<'_>),
             config: &self.config,
         };
         let decision = review(&input, body);
-        if let Some(PatchFailure { autoscaler, error }) = &decision.failure {
-            tracing::warn!(%autoscaler, %error, "admitting a pod unchanged");
+        if let Some(PatchFailure { vpa, error }) = &decision.failure {
+            tracing::warn!(autoscaler = %vpa, %error, "admitting a pod unchanged");
         }
         decision
     }
@@ -107,11 +107,11 @@ impl ReviewHandler {
 
 /// The recommendation of the feed, if it replaces the one in the status. The updater follows the
 /// same rule ([`Subscription::over_status`]).
-fn over_status<'a>(feed: &'a Subscription, autoscaler: &Autoscaler) -> Option<&'a Recommendation> {
-    let status = autoscaler.object.status.as_ref();
+fn over_status<'a>(feed: &'a Subscription, vpa: &Vpa) -> Option<&'a Recommendation> {
+    let status = vpa.object.status.as_ref();
     let generation = status.map_or(0, |status| status.observed_generation);
-    let has_recommendation = status_recommendation(autoscaler).is_some();
-    let received = feed.over_status(autoscaler.uid(), generation, has_recommendation)?;
+    let has_recommendation = status_recommendation(vpa).is_some();
+    let received = feed.over_status(vpa.uid(), generation, has_recommendation)?;
     Some(&received.value.recommendation)
 }
 

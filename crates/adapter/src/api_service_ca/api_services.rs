@@ -9,7 +9,7 @@ use kube::{Api, Client};
 use serving::ca_bundles::CaBundleObjects;
 use serving::certificates::ObservedCaBundle;
 
-use super::{ServiceRef, Standing, Trusted, objects, standing, writers};
+use super::{ApiServiceState, CaBundle, OwnService, objects, standing, writers};
 use crate::api_service_writer::{self, ADOPTER, Events, MANAGER};
 use crate::metrics::Metrics;
 
@@ -20,7 +20,7 @@ const REPLACE_INTERVAL: Duration = Duration::from_mins(1);
 /// The adapter's `APIService` objects.
 pub struct ApiServices {
     api: Api<APIService>,
-    own: ServiceRef,
+    own: OwnService,
     metrics: Metrics,
     events: Events,
     /// The bundle of all objects, once the API server reports each of them as available with it.
@@ -47,29 +47,37 @@ impl CaBundleObjects for ApiServices {
                 .with_context(|| format!("cannot read APIService {name}"))?;
             let found = standing(present.as_ref(), &self.own);
             let text = self.log(&name, &found);
-            let points_here = matches!(found, Standing::Ours(_) | Standing::Injected(_));
+            let points_here = matches!(
+                found,
+                ApiServiceState::Ours(_) | ApiServiceState::Injected(_)
+            );
             self.metrics.leads_here(&name, points_here);
             if self.points_here.insert(name.clone(), points_here) == Some(true) && !points_here {
                 self.report_change(&name, present.as_ref(), &text).await;
             }
             match (found, bundle) {
-                (Standing::Ours(trusted), Some(bundle)) if trusted.bundle != bundle => {
+                (ApiServiceState::Ours(trusted), Some(bundle)) if trusted.bundle != bundle => {
                     let bundle = if self.write(&name, present, bundle).await? {
                         bundle.to_owned()
                     } else {
                         trusted.bundle
                     };
                     self.bundles.insert(name, bundle.clone());
-                    seen.push(Trusted {
+                    seen.push(CaBundle {
                         bundle,
                         is_available: false,
                     });
                 }
-                (Standing::Ours(trusted) | Standing::Injected(trusted), _) => {
+                (ApiServiceState::Ours(trusted) | ApiServiceState::Injected(trusted), _) => {
                     self.bundles.insert(name, trusted.bundle.clone());
                     seen.push(trusted);
                 }
-                (Standing::Missing | Standing::Elsewhere(_) | Standing::Insecure, _) => {}
+                (
+                    ApiServiceState::Missing
+                    | ApiServiceState::Elsewhere(_)
+                    | ApiServiceState::Insecure,
+                    _,
+                ) => {}
             }
         }
         self.trusted = trusted_everywhere(seen);
@@ -92,7 +100,7 @@ impl CaBundleObjects for ApiServices {
 
 impl ApiServices {
     /// The objects that may point at `own`, not read yet.
-    pub fn new(client: Client, own: ServiceRef, metrics: Metrics) -> Self {
+    pub fn new(client: Client, own: OwnService, metrics: Metrics) -> Self {
         Self {
             api: Api::all(client.clone()),
             own,
@@ -125,7 +133,7 @@ impl ApiServices {
             self.report_change(name, present.as_ref(), &note).await;
         }
         let version = present.and_then(|present| present.metadata.resource_version);
-        let written = act::trust(&self.api, name, version, bundle).await;
+        let written = api_service_writer::trust(&self.api, name, version, bundle).await;
         written.with_context(|| format!("cannot write the CA bundle of APIService {name}"))?;
         tracing::info!(name, "wrote the CA bundle of an APIService");
         Ok(true)
@@ -138,16 +146,16 @@ impl ApiServices {
     }
 
     /// Logs once, and returns, the reason why the bundle of an object is not maintained.
-    fn log(&mut self, name: &str, found: &Standing) -> String {
+    fn log(&mut self, name: &str, found: &ApiServiceState) -> String {
         let text = match found {
-            Standing::Missing => "the object does not exist".to_owned(),
-            Standing::Elsewhere(service) => format!("it leads to the Service {service}"),
-            Standing::Insecure => {
+            ApiServiceState::Missing => "the object does not exist".to_owned(),
+            ApiServiceState::Elsewhere(service) => format!("it leads to the Service {service}"),
+            ApiServiceState::Insecure => {
                 "it has insecureSkipTLSVerify, which excludes a CA bundle; remove that field"
                     .to_owned()
             }
-            Standing::Injected(_) => "cert-manager maintains its CA bundle".to_owned(),
-            Standing::Ours(_) => String::new(),
+            ApiServiceState::Injected(_) => "cert-manager maintains its CA bundle".to_owned(),
+            ApiServiceState::Ours(_) => String::new(),
         };
         let before = self
             .logged
@@ -155,13 +163,13 @@ impl ApiServices {
             .unwrap_or_default();
         match found {
             _ if text == before => {}
-            Standing::Insecure => {
+            ApiServiceState::Insecure => {
                 tracing::error!(
                     name,
                     "not maintaining the CA bundle of an APIService: {text}"
                 );
             }
-            Standing::Ours(_) => {
+            ApiServiceState::Ours(_) => {
                 tracing::info!(name, "maintaining the CA bundle of an APIService again");
             }
             _ => tracing::warn!(
@@ -185,7 +193,7 @@ fn may_replace(last: Option<Instant>, now: Instant) -> bool {
 
 /// The bundle of all objects. `None` while they differ, or while the API server does not report
 /// each of them as available.
-fn trusted_everywhere(seen: Vec<Trusted>) -> Option<String> {
+fn trusted_everywhere(seen: Vec<CaBundle>) -> Option<String> {
     let same = seen.iter().all(|one| {
         one.is_available && seen.first().is_some_and(|first| one.bundle == first.bundle)
     });
@@ -202,7 +210,7 @@ mod tests {
     use super::*;
 
     fn check(seen: &[(&str, bool)], expected: Option<&str>) {
-        let trusted = |(bundle, is_available): &(&str, bool)| Trusted {
+        let trusted = |(bundle, is_available): &(&str, bool)| CaBundle {
             bundle: (*bundle).to_owned(),
             is_available: *is_available,
         };

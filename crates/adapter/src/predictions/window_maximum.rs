@@ -20,7 +20,7 @@ pub(super) struct Forecast {
 
 /// The reason that a prediction has no value.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
-pub(super) enum NoForecast {
+pub(super) enum NoPredictedValue {
     #[error("the TimeSeriesPrediction is not ready")]
     NotReady,
     #[error("the TimeSeriesPrediction has {0} series, and only one can be served")]
@@ -42,23 +42,23 @@ pub(super) fn forecast(
     window_seconds: i32,
     now_seconds: i64,
     grace_seconds: i64,
-) -> Result<Forecast, NoForecast> {
+) -> Result<Forecast, NoPredictedValue> {
     let samples = match metric.series.as_slice() {
         [samples] if metric.ready => samples,
-        [] | [_] => return Err(NoForecast::NotReady),
-        several => return Err(NoForecast::Several(several.len())),
+        [] | [_] => return Err(NoPredictedValue::NotReady),
+        several => return Err(NoPredictedValue::Several(several.len())),
     };
     let last = samples
         .iter()
         .map(|(at, _)| *at)
         .max()
-        .ok_or(NoForecast::NotReady)?;
+        .ok_or(NoPredictedValue::NotReady)?;
     let at_seconds = now_seconds.min(last.saturating_sub(window_seconds.into()));
     let age_seconds = now_seconds.saturating_sub(at_seconds);
     // A prediction is not renewed between two of its samples.
     let limit_seconds = grace_seconds.max(step(samples));
     if age_seconds > limit_seconds {
-        return Err(NoForecast::Stale {
+        return Err(NoPredictedValue::Stale {
             age_seconds,
             limit_seconds,
         });
@@ -79,7 +79,7 @@ pub(super) fn forecast(
                 at_seconds,
             })
         }
-        Err(_) => Err(NoForecast::Gap),
+        Err(_) => Err(NoPredictedValue::Gap),
     }
 }
 
@@ -105,7 +105,12 @@ mod tests {
         minutes.zip(values.iter().copied()).collect()
     }
 
-    fn check(ready: bool, series: &[Series], now: i64, expected: &Result<(f64, i64), NoForecast>) {
+    fn check(
+        ready: bool,
+        series: &[Series],
+        now: i64,
+        expected: &Result<(f64, i64), NoPredictedValue>,
+    ) {
         let metric = PredictedMetric {
             identifier: "resource.cpu".into(),
             ready,
@@ -116,8 +121,8 @@ mod tests {
         assert_eq!(&found, expected, "{series:?} at {now}");
     }
 
-    fn stale(age_seconds: i64, limit_seconds: i64) -> Result<(f64, i64), NoForecast> {
-        Err(NoForecast::Stale {
+    fn stale(age_seconds: i64, limit_seconds: i64) -> Result<(f64, i64), NoPredictedValue> {
+        Err(NoPredictedValue::Stale {
             age_seconds,
             limit_seconds,
         })
@@ -167,13 +172,18 @@ mod tests {
 
     #[test]
     fn without_exactly_one_ready_series_there_is_no_value() {
-        check(false, &[twenty_minutes()], 0, &Err(NoForecast::NotReady));
-        check(true, &[], 0, &Err(NoForecast::NotReady));
-        check(true, &[vec![]], 0, &Err(NoForecast::NotReady));
+        check(
+            false,
+            &[twenty_minutes()],
+            0,
+            &Err(NoPredictedValue::NotReady),
+        );
+        check(true, &[], 0, &Err(NoPredictedValue::NotReady));
+        check(true, &[vec![]], 0, &Err(NoPredictedValue::NotReady));
         let two = [twenty_minutes(), twenty_minutes()];
-        check(true, &two, 0, &Err(NoForecast::Several(2)));
+        check(true, &two, 0, &Err(NoPredictedValue::Several(2)));
         let gap = [vec![(0, 1.0), (7200, 1.0)]];
-        check(true, &gap, 60, &Err(NoForecast::Gap));
+        check(true, &gap, 60, &Err(NoPredictedValue::Gap));
         let first = [vec![(i64::MIN, 1.0)]];
         check(true, &first, 0, &stale(i64::MAX, 300));
     }

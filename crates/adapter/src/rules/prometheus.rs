@@ -14,7 +14,7 @@ use sources::prometheus::{
 
 use super::metrics::Metrics;
 use super::query_cache::QueryFailure;
-use super::query_time::TimeBudget;
+use super::query_time::QueryTimeLimiter;
 use crate::flow_limiter::{Flow, FlowLimiter, Permit};
 use delegated_auth::coalescing_cache::{Key, key};
 
@@ -37,7 +37,7 @@ pub(super) struct Store {
     connection: Connection,
     current: ArcSwapOption<Prometheus>,
     limiter: FlowLimiter,
-    budget: TimeBudget,
+    budget: QueryTimeLimiter,
     outage: Mutex<Outage>,
     metrics: Metrics,
 }
@@ -119,7 +119,7 @@ impl Store {
             connection,
             current,
             limiter: FlowLimiter::new(CONCURRENCY),
-            budget: TimeBudget::default(),
+            budget: QueryTimeLimiter::default(),
             outage,
             metrics,
         }

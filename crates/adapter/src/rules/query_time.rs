@@ -26,7 +26,7 @@ const MANY_NAMESPACES: usize = 1024;
 
 /// The store time that namespaces have used. Flows of the cluster-wide level are not limited.
 #[derive(Debug, Default)]
-pub(super) struct TimeBudget {
+pub(super) struct QueryTimeLimiter {
     accounts: Mutex<HashMap<Arc<str>, Account>>,
 }
 
@@ -44,7 +44,7 @@ impl Account {
     }
 }
 
-impl TimeBudget {
+impl QueryTimeLimiter {
     /// The time until the flow's next query may start; zero within its budget.
     pub(super) fn wait(&self, flow: &Flow, now: Instant) -> Duration {
         if flow.level == PriorityLevel::ClusterWide {
@@ -86,7 +86,7 @@ impl TimeBudget {
 /// A query under way, charged for its time when dropped.
 #[derive(Debug)]
 pub(super) struct Charge<'a> {
-    budget: &'a TimeBudget,
+    budget: &'a QueryTimeLimiter,
     flow: &'a Flow,
     started: Instant,
 }
@@ -111,7 +111,7 @@ mod tests {
 
     #[test]
     fn a_namespace_waits_until_its_debt_is_paid_and_others_do_not() {
-        let (budget, start) = (TimeBudget::default(), Instant::now());
+        let (budget, start) = (QueryTimeLimiter::default(), Instant::now());
         let (slow, quick) = (namespaced("slow"), namespaced("quick"));
         for _ in 0..4 {
             assert_eq!(budget.wait(&slow, start), Duration::ZERO);
@@ -129,7 +129,7 @@ mod tests {
 
     #[test]
     fn quick_queries_never_wait() {
-        let (budget, start) = (TimeBudget::default(), Instant::now());
+        let (budget, start) = (QueryTimeLimiter::default(), Instant::now());
         let quick = namespaced("quick");
         for number in 0..10_000 {
             let now = start + number * Duration::from_millis(100);
@@ -140,7 +140,7 @@ mod tests {
 
     #[test]
     fn callers_of_the_whole_cluster_are_not_limited() {
-        let (budget, start) = (TimeBudget::default(), Instant::now());
+        let (budget, start) = (QueryTimeLimiter::default(), Instant::now());
         let tenant = namespaced("slow");
         let autoscaler = Flow {
             level: PriorityLevel::ClusterWide,
@@ -153,7 +153,7 @@ mod tests {
 
     #[test]
     fn a_cancelled_query_is_charged() {
-        let budget = TimeBudget::default();
+        let budget = QueryTimeLimiter::default();
         let slow = namespaced("slow");
         let mut charge = budget.start(&slow);
         charge.started = charge
@@ -166,7 +166,7 @@ mod tests {
 
     #[test]
     fn namespaces_without_a_debt_are_forgotten() {
-        let (budget, start) = (TimeBudget::default(), Instant::now());
+        let (budget, start) = (QueryTimeLimiter::default(), Instant::now());
         for number in 0..10_000 {
             let flow = namespaced(&number.to_string());
             let now = start + number * Duration::from_millis(100);

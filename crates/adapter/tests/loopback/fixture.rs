@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use adapter::metrics::{Metrics, PREFIX};
-use adapter::own_service::ServiceRef;
+use adapter::own_service::OwnService;
 use adapter::providers::Providers;
 use adapter::routes::{Routes, RoutesArgs};
 use adapter::serve::{AdapterServer, LIMITS};
@@ -314,7 +314,7 @@ async fn routes(folder: &TempDir, registry: &Registry) -> Routes {
         routes_token_file: write(folder, "token", "token-of-hpa"),
     };
     let name = folder.path().file_name().unwrap().to_str().unwrap();
-    let own = ServiceRef::new("plimsoll", name);
+    let own = OwnService::new("plimsoll", name);
     Routes::load(args, own, registry).await.unwrap().unwrap()
 }
 

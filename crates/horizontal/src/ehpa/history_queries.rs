@@ -10,7 +10,7 @@ use api::ehpa::MetricIdentifier;
 use model::Selector;
 use promql::rules::{QueryError, Rule, RuleError, RuleSet, Workload};
 
-use crate::pod_name_pattern::PodNames;
+use crate::pod_name_pattern::PodNamePattern;
 
 /// Maximum number of rules in the query for one metric.
 const MAX_RULES: usize = 4;
@@ -48,7 +48,7 @@ impl Rules {
         &self,
         metric: &MetricIdentifier,
         namespace: &str,
-        pods: &PodNames,
+        pods: &PodNamePattern,
     ) -> Option<Result<String, String>> {
         let workload = Workload {
             namespace,

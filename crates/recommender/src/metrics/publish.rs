@@ -7,7 +7,7 @@ use prometheus::{
 };
 use runtime::WriteOutcome;
 use vertical::recommender_state::Decision;
-use view::Autoscaler;
+use view::Vpa;
 
 use super::caps::Caps;
 use super::objects;
@@ -102,8 +102,8 @@ impl PublishMetrics {
     }
 
     /// Records that an object got its first recommendation at `now`.
-    pub(crate) fn first_recommendation(&self, autoscaler: &Autoscaler, now: Timestamp) {
-        if let Some(created) = &autoscaler.object.metadata.creation_timestamp {
+    pub(crate) fn first_recommendation(&self, vpa: &Vpa, now: Timestamp) {
+        if let Some(created) = &vpa.object.metadata.creation_timestamp {
             self.recommendation_latency
                 .observe(now.duration_since(created.0).as_secs_f64().max(0.0));
         }

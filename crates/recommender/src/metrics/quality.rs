@@ -194,7 +194,7 @@ impl RecommendationChanges {
     ) {
         let mut before = std::mem::take(&mut self.0);
         for decision in decisions {
-            let key = &decision.autoscaler.key;
+            let key = &decision.vpa.key;
             let old = before.remove(key).unwrap_or_default();
             let mode = name(update_mode(decision));
             let size = size_log2(decision.pods).to_string();

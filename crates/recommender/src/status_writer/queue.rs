@@ -36,7 +36,7 @@ impl StatusWrites {
             self.queue.put(decision, priority);
             self.start();
         } else {
-            self.queue.withdraw(&decision.autoscaler.key);
+            self.queue.withdraw(&decision.vpa.key);
         }
     }
 
@@ -61,7 +61,7 @@ impl StatusWrites {
             let (writer, leading) = (self.writer.clone(), self.leading.clone());
             self.running.spawn(async move {
                 let outcome = writer.write(&decision, priority, &leading).await;
-                (decision.autoscaler.key.clone(), outcome)
+                (decision.vpa.key.clone(), outcome)
             });
         }
     }

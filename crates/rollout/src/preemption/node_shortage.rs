@@ -11,12 +11,12 @@ use crate::state::RolloutState;
 
 /// CPU in millicores and memory in bytes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) struct Amount {
+pub(super) struct NodeShortage {
     pub(super) cpu: i64,
     pub(super) memory: i64,
 }
 
-impl Amount {
+impl NodeShortage {
     pub(super) fn requested(asked: Requirements) -> Self {
         let requests = asked.requests;
         Self {
@@ -51,10 +51,10 @@ pub(super) fn missing_on_node(
     view: &View,
     state: &RolloutState,
     taken: &BTreeSet<String>,
-) -> Option<Amount> {
+) -> Option<NodeShortage> {
     let name = pending.running.node.as_ref()?;
     let node = view.nodes.get(name)?;
-    let allocatable = Amount::requested(Requirements {
+    let allocatable = NodeShortage::requested(Requirements {
         requests: node.allocatable,
         limits: node.allocatable,
     });
@@ -67,19 +67,19 @@ pub(super) fn missing_on_node(
         is_here && !is_evicted && !taken.contains(&pod.uid) && pod.uid != pending.pod.uid
     };
     let others = view.pods.iter().filter(|pod| stays(pod));
-    let used = others.fold(Amount::default(), |sum, pod| {
-        sum.plus(Amount::requested(pod.requirements()))
+    let used = others.fold(NodeShortage::default(), |sum, pod| {
+        sum.plus(NodeShortage::requested(pod.requirements()))
     });
     let wanted =
         sized_containers(pending.running, true).filter_map(|container| container.requests.as_ref());
-    let wanted = wanted.fold(Amount::default(), |sum, requests| {
-        sum.plus(Amount {
+    let wanted = wanted.fold(NodeShortage::default(), |sum, requests| {
+        sum.plus(NodeShortage {
             cpu: requests.cpu().map_or(0, model::Cpu::millicores),
             memory: requests.memory().map_or(0, model::Memory::bytes),
         })
     });
     let missing = used.plus(wanted).minus(allocatable);
-    Some(Amount {
+    Some(NodeShortage {
         cpu: missing.cpu.max(0),
         memory: missing.memory.max(0),
     })

@@ -20,7 +20,7 @@ const LONGEST_PAUSE: Duration = Duration::from_hours(1);
 
 /// The evictions for each VPA object.
 #[derive(Debug, Clone, Default)]
-pub(super) struct EvictionHistory(HashMap<ObjectKey, EvictionSeries>);
+pub(super) struct IneffectiveEvictions(HashMap<ObjectKey, EvictionSeries>);
 
 /// Evictions for one recommendation of a VPA object. Pods created since then were admitted under
 /// it.
@@ -53,7 +53,7 @@ impl EvictionSeries {
     }
 }
 
-impl EvictionHistory {
+impl IneffectiveEvictions {
     /// Records the eviction of a pod that was first seen at `first_seen`.
     pub(super) fn record(
         &mut self,

@@ -10,7 +10,7 @@ use kube::runtime::{WatchStreamExt, reflector, watcher};
 use kube::{Api, Client, Resource};
 use tokio::sync::watch;
 
-use super::Problem;
+use super::WaitingReason;
 
 /// Secrets and `ConfigMap`s of one pod, by name, without those that do not exist.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -27,7 +27,7 @@ impl Objects {
         &self,
         name: &str,
         optional: bool,
-    ) -> Result<Option<BTreeMap<String, Vec<u8>>>, Problem> {
+    ) -> Result<Option<BTreeMap<String, Vec<u8>>>, WaitingReason> {
         let found = self.config_maps.get(name).map(|map| {
             let text = map
                 .data
@@ -49,7 +49,7 @@ impl Objects {
         &self,
         name: &str,
         optional: bool,
-    ) -> Result<Option<BTreeMap<String, Vec<u8>>>, Problem> {
+    ) -> Result<Option<BTreeMap<String, Vec<u8>>>, WaitingReason> {
         let found = self.secrets.get(name).map(|secret| {
             secret
                 .data
@@ -67,9 +67,9 @@ pub(super) fn present<T>(
     value: Option<T>,
     optional: bool,
     missing: impl FnOnce() -> String,
-) -> Result<Option<T>, Problem> {
+) -> Result<Option<T>, WaitingReason> {
     if value.is_none() && !optional {
-        Err(Problem::config(missing()))
+        Err(WaitingReason::config(missing()))
     } else {
         Ok(value)
     }

@@ -10,17 +10,17 @@ use kube::ResourceExt;
 use tokio::time::{Instant, sleep, timeout};
 
 use super::backoff::BackOff;
-use super::container_config::Prepared;
+use super::container_config::ContainerConfig;
 use super::container_state::{Report, Slot};
 use super::logs::Log;
 use super::pod_context::PodContext;
 use super::probe::{self, Handler};
 use super::prober::{ProbeFailure, Prober, probe_once};
 use super::process::Process;
-use super::process_spec::Launch;
+use super::process_spec::ProcessSpec;
 use super::restart::Restart;
 use super::stop::{Deadline, stop_due, stop_requested};
-use super::{Problem, resize};
+use super::{WaitingReason, resize};
 
 /// Pause before a container that cannot start is checked again.
 const LOOK_AGAIN: Duration = Duration::from_secs(5);
@@ -103,10 +103,10 @@ impl Runner {
     }
 
     /// Waits until the configuration is complete; reports what is missing.
-    async fn prepared(&self) -> Prepared {
+    async fn prepared(&self) -> ContainerConfig {
         let mut changes = self.context.hosting.objects.changes();
         loop {
-            match Prepared::of(&self.context, &self.container) {
+            match ContainerConfig::of(&self.context, &self.container) {
                 Ok(prepared) => return prepared,
                 Err(problem) => self.wait(problem),
             }
@@ -114,12 +114,16 @@ impl Runner {
         }
     }
 
-    async fn run_once(&self, prepared: &Prepared, deadline: &mut Deadline) -> Result<End, Problem> {
+    async fn run_once(
+        &self,
+        prepared: &ContainerConfig,
+        deadline: &mut Deadline,
+    ) -> Result<End, WaitingReason> {
         let Some(launch) = &prepared.launch else {
             return Ok(self.play(deadline).await);
         };
         let failed = |error: std::io::Error| {
-            Problem::run(format!("start {}: {error}", launch.program.display()))
+            WaitingReason::run(format!("start {}: {error}", launch.program.display()))
         };
         let log = Log::start(&self.context.logs(&self.container.name)).map_err(failed)?;
         let mut process = Process::start(&self.context.hosting.config.exec_wrapper, launch, &log)
@@ -186,7 +190,12 @@ impl Runner {
     }
 
     /// Runs the preStop hook, within the time that is left.
-    async fn before_stop(&self, prepared: &Prepared, launch: &Launch, deadline: &mut Deadline) {
+    async fn before_stop(
+        &self,
+        prepared: &ContainerConfig,
+        launch: &ProcessSpec,
+        deadline: &mut Deadline,
+    ) {
         let Some(hook) = self
             .container
             .lifecycle
@@ -237,7 +246,7 @@ impl Runner {
                 self.container.name
             ),
         );
-        self.wait(Problem {
+        self.wait(WaitingReason {
             reason: "CrashLoopBackOff",
             message,
         });
@@ -257,7 +266,7 @@ impl Runner {
         )
     }
 
-    fn wait(&self, problem: Problem) {
+    fn wait(&self, problem: WaitingReason) {
         self.report(|report| report.wait(problem));
     }
 

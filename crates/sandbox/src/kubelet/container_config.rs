@@ -7,13 +7,13 @@ use super::config_objects::References;
 use super::mounts::{Mount, mounts};
 use super::pod_context::PodContext;
 use super::probe::Probe;
-use super::process_spec::{Folders, Launch};
-use super::{Problem, environment};
+use super::process_spec::{Folders, ProcessSpec};
+use super::{WaitingReason, environment};
 
 /// A container whose configuration is complete.
-pub(super) struct Prepared {
+pub(super) struct ContainerConfig {
     /// The process; `None` for an image that is not ours, whose container is simulated.
-    pub(super) launch: Option<Launch>,
+    pub(super) launch: Option<ProcessSpec>,
     pub(super) mounts: Vec<Mount>,
     /// The startup probe, which must succeed before the others start.
     pub(super) startup: Option<Probe>,
@@ -23,9 +23,9 @@ pub(super) struct Prepared {
     pub(super) readiness: Option<Probe>,
 }
 
-impl Prepared {
+impl ContainerConfig {
     /// Reads the current configuration of a container.
-    pub(super) fn of(context: &PodContext, container: &Container) -> Result<Self, Problem> {
+    pub(super) fn of(context: &PodContext, container: &Container) -> Result<Self, WaitingReason> {
         let config = &context.hosting.config;
         let pod = context.pod();
         if container
@@ -33,7 +33,7 @@ impl Prepared {
             .as_ref()
             .is_some_and(|lifecycle| lifecycle.post_start.is_some())
         {
-            return Err(Problem::unsupported("lifecycle.postStart"));
+            return Err(WaitingReason::unsupported("lifecycle.postStart"));
         }
         let objects = context
             .hosting
@@ -49,9 +49,9 @@ impl Prepared {
             root: &root,
             kubeconfig: &context.kubeconfig(),
         };
-        let launch = Launch::of(container, &environment, &mounts, folders)?;
+        let launch = ProcessSpec::of(container, &environment, &mounts, folders)?;
         if let Some(launch) = launch.as_ref().filter(|launch| !launch.program.is_file()) {
-            return Err(Problem::image(format!(
+            return Err(WaitingReason::image(format!(
                 "{} does not exist",
                 launch.program.display()
             )));

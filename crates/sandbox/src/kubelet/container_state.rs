@@ -2,7 +2,7 @@
 
 use jiff::Timestamp;
 
-use super::Problem;
+use super::WaitingReason;
 
 /// End of a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -28,7 +28,7 @@ impl Termination {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum State {
     /// Not running.
-    Waiting(Problem),
+    Waiting(WaitingReason),
     /// Running since this time.
     Running(Timestamp),
     /// Ended.
@@ -65,7 +65,7 @@ impl Report {
             "ContainerCreating"
         };
         Self {
-            state: State::Waiting(Problem {
+            state: State::Waiting(WaitingReason {
                 reason,
                 message: String::new(),
             }),
@@ -80,7 +80,7 @@ impl Report {
     }
 
     /// Records that it cannot start, or must wait.
-    pub(super) fn wait(&mut self, problem: Problem) {
+    pub(super) fn wait(&mut self, problem: WaitingReason) {
         if let State::Terminated(termination) = &self.state {
             self.last = Some(termination.clone());
         }
@@ -210,7 +210,7 @@ mod tests {
             container_id: "process://7".to_owned(),
         };
         assert_eq!(report.state, State::Terminated(crash.clone()));
-        report.wait(Problem {
+        report.wait(WaitingReason {
             reason: "CrashLoopBackOff",
             message: String::new(),
         });

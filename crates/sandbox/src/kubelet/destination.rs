@@ -7,7 +7,7 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use k8s_openapi::api::core::v1::{Service, ServicePort};
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 
-use super::pod_table::{Entry, Registry};
+use super::pod_table::{Entry, PodTable};
 
 /// Reasons why an address cannot be resolved.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -60,7 +60,7 @@ impl Target {
     pub(super) fn resolve<'a>(
         &self,
         services: impl IntoIterator<Item = &'a Service>,
-        registry: &Registry,
+        registry: &PodTable,
     ) -> Result<Vec<SocketAddr>, Unreachable> {
         if let Some(service) = services.into_iter().find(|service| self.names(service)) {
             return self.through(service, registry);
@@ -100,7 +100,7 @@ impl Target {
     fn through(
         &self,
         service: &Service,
-        registry: &Registry,
+        registry: &PodTable,
     ) -> Result<Vec<SocketAddr>, Unreachable> {
         let metadata = &service.metadata;
         let namespace = metadata.namespace.as_deref().unwrap_or_default();
@@ -202,8 +202,8 @@ mod tests {
     }
 
     /// A registry with one ready pod, the first of block 130.
-    fn registry() -> Registry {
-        let registry = Registry::new(Pool::new(130));
+    fn registry() -> PodTable {
+        let registry = PodTable::new(Pool::new(130));
         let ports = json!([{"name": "https", "containerPort": 8443}]);
         let web = pod(
             &json!({"metadata": {"namespace": "demo", "labels": {"app": "web"}}, "spec": {"containers": [{"name": "a", "ports": ports}]}}),

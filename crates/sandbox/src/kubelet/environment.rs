@@ -10,7 +10,7 @@ use kube::ResourceExt;
 use super::address::PodAddress;
 use super::config_objects::{Objects, present};
 use super::expansion::expand;
-use super::{Problem, fields};
+use super::{WaitingReason, fields};
 
 /// Variables by name.
 pub(super) type Environment = BTreeMap<String, String>;
@@ -49,7 +49,7 @@ pub(super) fn environment(
     container: &Container,
     objects: &Objects,
     address: PodAddress,
-) -> Result<Environment, Problem> {
+) -> Result<Environment, WaitingReason> {
     add_whole_objects(&mut environment, container, objects)?;
     for variable in container.env.iter().flatten() {
         let value = match (&variable.value, &variable.value_from) {
@@ -67,7 +67,7 @@ fn add_whole_objects(
     environment: &mut Environment,
     container: &Container,
     objects: &Objects,
-) -> Result<(), Problem> {
+) -> Result<(), WaitingReason> {
     for source in container.env_from.iter().flatten() {
         let from_map = match &source.config_map_ref {
             Some(reference) => {
@@ -98,7 +98,7 @@ fn value_from(
     pod: &Pod,
     objects: &Objects,
     address: PodAddress,
-) -> Result<Option<String>, Problem> {
+) -> Result<Option<String>, WaitingReason> {
     let entry = |entries: Option<BTreeMap<String, Vec<u8>>>, key: &str, optional: Option<bool>| {
         let value = entries
             .unwrap_or_default()
@@ -117,9 +117,9 @@ fn value_from(
         let entries = objects.secret(&reference.name, reference.optional.unwrap_or(false))?;
         entry(entries, &reference.key, reference.optional)
     } else if source.resource_field_ref.is_some() {
-        Err(Problem::unsupported("env.valueFrom.resourceFieldRef"))
+        Err(WaitingReason::unsupported("env.valueFrom.resourceFieldRef"))
     } else {
-        Err(Problem::unsupported("env.valueFrom of this kind"))
+        Err(WaitingReason::unsupported("env.valueFrom of this kind"))
     }
 }
 
@@ -130,7 +130,7 @@ mod tests {
     use super::*;
     use crate::kubelet::fixture::{address, objects, pod};
 
-    fn environment_of(container: Value) -> Result<Environment, Problem> {
+    fn environment_of(container: Value) -> Result<Environment, WaitingReason> {
         let container: Container = serde_json::from_value(container).unwrap();
         environment(
             Environment::new(),

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt;
 
-use super::Problem;
+use super::WaitingReason;
 use super::address::PodAddress;
 
 /// Address of every node of a sandbox, as the API server knows it.
@@ -13,7 +13,7 @@ pub(super) const NODE_IP: &str = "127.0.0.1";
 
 /// The value of one field. `status.podIP` is the address on which the pod's processes can listen
 /// and be reached.
-pub(super) fn field(pod: &Pod, address: PodAddress, path: &str) -> Result<String, Problem> {
+pub(super) fn field(pod: &Pod, address: PodAddress, path: &str) -> Result<String, WaitingReason> {
     let spec = pod.spec.as_ref();
     if let Some((map, key)) = path
         .strip_suffix("']")
@@ -49,8 +49,8 @@ fn map_field<'a>(pod: &'a Pod, map: &str) -> Option<&'a BTreeMap<String, String>
     }
 }
 
-fn unknown(path: &str) -> Problem {
-    Problem::unsupported(format!("fieldPath {path:?}"))
+fn unknown(path: &str) -> WaitingReason {
+    WaitingReason::unsupported(format!("fieldPath {path:?}"))
 }
 
 /// Formats one `key="value"` line per entry, as in a downwardAPI volume.

@@ -7,7 +7,7 @@ use std::path::{Component, Path, PathBuf};
 
 use k8s_openapi::api::core::v1::Container;
 
-use super::Problem;
+use super::WaitingReason;
 
 /// One mount of a container: its path inside, and the local file or folder.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -19,14 +19,14 @@ pub(super) struct Mount {
 }
 
 /// The mounts of a container whose pod keeps its volumes in `volumes/<volume name>`.
-pub(super) fn mounts(container: &Container, volumes: &Path) -> Result<Vec<Mount>, Problem> {
+pub(super) fn mounts(container: &Container, volumes: &Path) -> Result<Vec<Mount>, WaitingReason> {
     container
         .volume_mounts
         .iter()
         .flatten()
         .map(|mount| {
             if mount.sub_path_expr.is_some() {
-                return Err(Problem::unsupported(format!(
+                return Err(WaitingReason::unsupported(format!(
                     "volumeMounts[{}].subPathExpr",
                     mount.name
                 )));
@@ -44,14 +44,14 @@ pub(super) fn mounts(container: &Container, volumes: &Path) -> Result<Vec<Mount>
 }
 
 /// A path below some folder, refused when it leads out of it.
-pub(super) fn inner_path(path: &str) -> Result<PathBuf, Problem> {
+pub(super) fn inner_path(path: &str) -> Result<PathBuf, WaitingReason> {
     let plain = Path::new(path)
         .components()
         .all(|part| matches!(part, Component::Normal(_) | Component::CurDir));
     if plain {
         Ok(PathBuf::from(path))
     } else {
-        Err(Problem::config(format!(
+        Err(WaitingReason::config(format!(
             "path {path:?} leads out of its volume"
         )))
     }

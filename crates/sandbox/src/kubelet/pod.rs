@@ -181,7 +181,9 @@ impl PodWorker {
         }
     }
 
-    async fn try_to_write_volumes(&self) -> Result<volume_writer::WrittenVolumes, super::Problem> {
+    async fn try_to_write_volumes(
+        &self,
+    ) -> Result<volume_writer::WrittenVolumes, super::WaitingReason> {
         let context = &self.context;
         let volumes = volume_writer::write_all(context).await?;
         let pod = context.pod();
@@ -196,7 +198,7 @@ impl PodWorker {
                 &namespace,
                 context.hosting.config.api_server_port,
             )
-            .map_err(|error| super::Problem::volume(format!("write kubeconfig: {error}")))?;
+            .map_err(|error| super::WaitingReason::volume(format!("write kubeconfig: {error}")))?;
         }
         Ok(volumes)
     }

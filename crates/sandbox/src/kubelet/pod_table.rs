@@ -23,7 +23,7 @@ pub(super) struct Entry {
 
 /// Hosted pods by uid.
 #[derive(Debug)]
-pub(super) struct Registry(Mutex<Inner>);
+pub(super) struct PodTable(Mutex<Inner>);
 
 #[derive(Debug)]
 struct Inner {
@@ -31,7 +31,7 @@ struct Inner {
     pods: BTreeMap<String, Entry>,
 }
 
-impl Registry {
+impl PodTable {
     pub(super) fn new(pool: Pool) -> Self {
         Self(Mutex::new(Inner {
             pool,
@@ -123,7 +123,7 @@ mod tests {
 
     #[test]
     fn a_service_selects_ready_pods_of_its_namespace() {
-        let registry = Registry::new(Pool::new(130));
+        let registry = PodTable::new(Pool::new(130));
         let web = pod(&json!({"metadata": {"labels": {"app": "web", "tier": "a"}}}));
         let address = registry.admit(&web).unwrap();
         let selected = |namespace: &str, key: &str, value: &str| {
@@ -151,7 +151,7 @@ mod tests {
 
     #[test]
     fn a_pod_that_is_being_deleted_is_not_ready() {
-        let registry = Registry::new(Pool::new(130));
+        let registry = PodTable::new(Pool::new(130));
         let fields = json!({"metadata": {"labels": {"app": "web"}, "deletionTimestamp": "2026-01-01T00:00:00Z"}});
         let leaving = pod(&fields);
         registry.admit(&leaving);

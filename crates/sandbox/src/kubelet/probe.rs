@@ -6,7 +6,7 @@ use std::time::Duration;
 use k8s_openapi::api::core::v1::{Container, HTTPGetAction, Probe as ProbeSpec};
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 
-use super::Problem;
+use super::WaitingReason;
 
 /// Action of a probe or a hook.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -51,7 +51,7 @@ pub(super) struct Probe {
 
 impl Probe {
     /// Reads a probe of this container.
-    pub(super) fn of(probe: &ProbeSpec, container: &Container) -> Result<Self, Problem> {
+    pub(super) fn of(probe: &ProbeSpec, container: &Container) -> Result<Self, WaitingReason> {
         let seconds = |value: Option<i32>, default: u64| {
             value
                 .and_then(|value| u64::try_from(value).ok())
@@ -84,7 +84,7 @@ impl Probe {
     }
 }
 
-fn handler(probe: &ProbeSpec, container: &Container) -> Result<Handler, Problem> {
+fn handler(probe: &ProbeSpec, container: &Container) -> Result<Handler, WaitingReason> {
     if let Some(get) = &probe.http_get {
         http(get, container)
     } else if let Some(tcp) = &probe.tcp_socket {
@@ -95,12 +95,12 @@ fn handler(probe: &ProbeSpec, container: &Container) -> Result<Handler, Problem>
     } else if let Some(exec) = &probe.exec {
         Ok(Handler::Exec(exec.command.clone().unwrap_or_default()))
     } else {
-        Err(Problem::unsupported("a probe of this kind"))
+        Err(WaitingReason::unsupported("a probe of this kind"))
     }
 }
 
 /// Reads an HTTP request of a probe or a hook.
-pub(super) fn http(get: &HTTPGetAction, container: &Container) -> Result<Handler, Problem> {
+pub(super) fn http(get: &HTTPGetAction, container: &Container) -> Result<Handler, WaitingReason> {
     let path = get.path.as_deref().unwrap_or_default();
     Ok(Handler::Http {
         tls: get.scheme.as_deref() == Some("HTTPS"),
@@ -125,7 +125,7 @@ fn given(host: Option<&str>) -> Option<String> {
 }
 
 /// A port by number or by the name that the container gives it.
-pub(super) fn port(port: &IntOrString, container: &Container) -> Result<u16, Problem> {
+pub(super) fn port(port: &IntOrString, container: &Container) -> Result<u16, WaitingReason> {
     let number = match port {
         IntOrString::Int(number) => Some(*number),
         IntOrString::String(name) => {
@@ -143,7 +143,7 @@ pub(super) fn port(port: &IntOrString, container: &Container) -> Result<u16, Pro
         .and_then(|number| u16::try_from(number).ok())
         .filter(|number| *number != 0)
         .ok_or_else(|| {
-            Problem::config(format!(
+            WaitingReason::config(format!(
                 "container {:?} has no port {port:?}",
                 container.name
             ))
@@ -183,7 +183,7 @@ mod tests {
 
     use super::*;
 
-    fn probe(fields: Value) -> Result<Probe, Problem> {
+    fn probe(fields: Value) -> Result<Probe, WaitingReason> {
         let container = json!({"name": "c", "ports": [{"name": "health", "containerPort": 8942}]});
         Probe::of(
             &serde_json::from_value(fields).unwrap(),

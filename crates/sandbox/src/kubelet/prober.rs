@@ -4,12 +4,12 @@ use std::time::Duration;
 
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 
-use super::container_config::Prepared;
+use super::container_config::ContainerConfig;
 use super::container_state::Slot;
 use super::mounts::rewrite_argument;
 use super::pod_context::PodContext;
 use super::probe::{Handler, Probe};
-use super::process_spec::Launch;
+use super::process_spec::ProcessSpec;
 use super::{probe_client, process};
 
 /// A kubelet needs about this long to notice that a container runs; earlier failures do not count.
@@ -33,8 +33,8 @@ pub(super) struct Prober<'a> {
     pub(super) slot: Slot,
     pub(super) name: &'a str,
     /// The container with its probes.
-    pub(super) prepared: &'a Prepared,
-    pub(super) launch: &'a Launch,
+    pub(super) prepared: &'a ContainerConfig,
+    pub(super) launch: &'a ProcessSpec,
 }
 
 impl Prober<'_> {
@@ -166,8 +166,8 @@ impl ProbeWorker<'_> {
 pub(super) async fn probe_once(
     context: &PodContext,
     handler: &Handler,
-    prepared: &Prepared,
-    launch: &Launch,
+    prepared: &ContainerConfig,
+    launch: &ProcessSpec,
 ) -> Result<(), String> {
     let own = context.address.on_loopback().to_string();
     match handler {

@@ -13,7 +13,7 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, timeout};
 
 use super::logs::Log;
-use super::process_spec::Launch;
+use super::process_spec::ProcessSpec;
 use super::stop::{Deadline, stop_due};
 use crate::exec_wrapper;
 
@@ -33,7 +33,7 @@ pub(super) struct Process {
 
 impl Process {
     /// Starts it through the exec wrapper, with its output in `log`.
-    pub(super) fn start(exec_wrapper: &Path, launch: &Launch, log: &Log) -> io::Result<Self> {
+    pub(super) fn start(exec_wrapper: &Path, launch: &ProcessSpec, log: &Log) -> io::Result<Self> {
         let mut child = command(exec_wrapper, launch, &launch.arguments)?
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
@@ -97,7 +97,7 @@ impl Process {
 /// Runs a command of the same container to its end, for a probe or a hook.
 pub(super) async fn run(
     exec_wrapper: &Path,
-    launch: &Launch,
+    launch: &ProcessSpec,
     command_line: &[String],
 ) -> Result<(), String> {
     let arguments = command_line.get(1..).unwrap_or_default();
@@ -115,7 +115,7 @@ pub(super) async fn run(
     }
 }
 
-fn command(exec_wrapper: &Path, launch: &Launch, arguments: &[String]) -> io::Result<Command> {
+fn command(exec_wrapper: &Path, launch: &ProcessSpec, arguments: &[String]) -> io::Result<Command> {
     fs::create_dir_all(&launch.working_folder)?;
     let mut command = Command::from(exec_wrapper::command(exec_wrapper, &launch.program));
     command

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use k8s_openapi::api::core::v1::Container;
 
-use super::Problem;
+use super::WaitingReason;
 use super::environment::Environment;
 use super::expansion::expand;
 use super::image::program_of;
@@ -15,7 +15,7 @@ pub(super) const SERVICE_ACCOUNT: &str = "/var/run/secrets/kubernetes.io/service
 
 /// A process to start.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Launch {
+pub(super) struct ProcessSpec {
     pub(super) program: PathBuf,
     /// Arguments, expanded and rewritten.
     pub(super) arguments: Vec<String>,
@@ -36,14 +36,14 @@ pub(super) struct Folders<'a> {
     pub(super) kubeconfig: &'a Path,
 }
 
-impl Launch {
+impl ProcessSpec {
     /// The process of this container; `None` when its image is not ours.
     pub(super) fn of(
         container: &Container,
         environment: &Environment,
         mounts: &[Mount],
         folders: Folders<'_>,
-    ) -> Result<Option<Self>, Problem> {
+    ) -> Result<Option<Self>, WaitingReason> {
         let Some(program) = container.image.as_deref().and_then(program_of) else {
             return Ok(None);
         };
@@ -87,7 +87,7 @@ impl Launch {
     }
 
     /// Refuses a command that is not in the image.
-    pub(super) fn check_command(&self, command: &[String]) -> Result<(), Problem> {
+    pub(super) fn check_command(&self, command: &[String]) -> Result<(), WaitingReason> {
         let program = self
             .program
             .file_name()
@@ -99,14 +99,14 @@ impl Launch {
 
 /// Checks an entry point: our images contain one program each, so a command or an exec probe can
 /// start only that.
-fn check_entry(entry: &str, program: &str) -> Result<(), Problem> {
+fn check_entry(entry: &str, program: &str) -> Result<(), WaitingReason> {
     if Path::new(entry)
         .file_name()
         .is_some_and(|name| name == program)
     {
         Ok(())
     } else {
-        Err(Problem::run(format!(
+        Err(WaitingReason::run(format!(
             "exec: {entry:?}: the image contains only {program:?}"
         )))
     }
@@ -127,7 +127,10 @@ mod tests {
 
     use super::*;
 
-    fn launch(fields: &Value, mounts: &[(&str, &str)]) -> Result<Option<Launch>, Problem> {
+    fn launch(
+        fields: &Value,
+        mounts: &[(&str, &str)],
+    ) -> Result<Option<ProcessSpec>, WaitingReason> {
         let mut object = json!({"name": "c", "image": "plimsoll/recommender:dev"});
         json_patch::merge(&mut object, fields);
         let container: Container = serde_json::from_value(object).unwrap();
@@ -145,7 +148,7 @@ mod tests {
         };
         let environment = [("NAME", "web"), ("CERT", "/certs/tls.crt")]
             .map(|(name, value)| (name.to_owned(), value.to_owned()));
-        Launch::of(&container, &environment.into(), &mounts, folders)
+        ProcessSpec::of(&container, &environment.into(), &mounts, folders)
     }
 
     #[track_caller]

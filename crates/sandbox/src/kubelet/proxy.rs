@@ -20,7 +20,7 @@ use tokio::task::JoinSet;
 use tokio::time::timeout;
 
 use super::destination::Target;
-use super::pod_table::Registry;
+use super::pod_table::PodTable;
 
 /// Connections at one time; further ones wait.
 const CONNECTIONS: usize = 1024;
@@ -34,7 +34,7 @@ pub(super) struct Proxy {
     /// All Services of the cluster.
     pub(super) services: reflector::Store<Service>,
     /// All hosted pods.
-    pub(super) registry: Arc<Registry>,
+    pub(super) registry: Arc<PodTable>,
 }
 
 /// Opens the socket; replaces that of a sandbox that was killed.
@@ -185,7 +185,7 @@ mod tests {
         tokio::spawn(
             Proxy {
                 services,
-                registry: Arc::new(Registry::new(Pool::new(130))),
+                registry: Arc::new(PodTable::new(Pool::new(130))),
             }
             .serve(listener),
         );

@@ -304,7 +304,7 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
-    use crate::kubelet::Problem;
+    use crate::kubelet::WaitingReason;
     use crate::kubelet::container_state::Slot;
     use crate::kubelet::fixture::{address, pod};
 
@@ -335,7 +335,7 @@ mod tests {
     fn crashing() -> Report {
         let mut report = ended(1);
         report.over = false;
-        report.wait(Problem {
+        report.wait(WaitingReason {
             reason: "CrashLoopBackOff",
             message: "back-off".to_owned(),
         });

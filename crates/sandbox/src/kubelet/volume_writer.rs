@@ -13,7 +13,7 @@ use super::config_objects::References;
 use super::pod_context::PodContext;
 use super::process_spec::SERVICE_ACCOUNT;
 use super::volumes::{Material, Tokens};
-use super::{Problem, atomic_writer, tokens};
+use super::{WaitingReason, atomic_writer, tokens};
 
 /// Pause after a failed attempt.
 const RETRY: Duration = Duration::from_secs(5);
@@ -25,11 +25,13 @@ pub(super) struct WrittenVolumes {
 }
 
 /// Requests the pod's tokens and writes all its volumes.
-pub(super) async fn write_all(context: &PodContext) -> Result<WrittenVolumes, Problem> {
+pub(super) async fn write_all(context: &PodContext) -> Result<WrittenVolumes, WaitingReason> {
     let pod = context.pod();
     let (tokens, renewal) = tokens::request(&context.hosting.config.client, &pod)
         .await
-        .map_err(|error| Problem::volume(format!("request a ServiceAccount token: {error}")))?;
+        .map_err(|error| {
+            WaitingReason::volume(format!("request a ServiceAccount token: {error}"))
+        })?;
     write(context, &pod, &tokens)?;
     Ok(WrittenVolumes { tokens, renewal })
 }
@@ -57,7 +59,7 @@ pub(super) async fn keep_current(context: &Arc<PodContext>, mut written: Written
     }
 }
 
-fn rewrite(context: &PodContext, tokens: &Tokens) -> Result<(), Problem> {
+fn rewrite(context: &PodContext, tokens: &Tokens) -> Result<(), WaitingReason> {
     let pod = context.pod();
     if pod.spec.is_none() {
         Ok(())
@@ -66,7 +68,7 @@ fn rewrite(context: &PodContext, tokens: &Tokens) -> Result<(), Problem> {
     }
 }
 
-fn write(context: &PodContext, pod: &Pod, tokens: &Tokens) -> Result<(), Problem> {
+fn write(context: &PodContext, pod: &Pod, tokens: &Tokens) -> Result<(), WaitingReason> {
     let objects = context
         .hosting
         .objects
@@ -87,7 +89,8 @@ fn write(context: &PodContext, pod: &Pod, tokens: &Tokens) -> Result<(), Problem
             Some(files) => atomic_writer::write(&folder, &files).map(drop),
             None => atomic_writer::make_folder(&folder),
         };
-        written.map_err(|error| Problem::volume(format!("volume {:?}: {error}", volume.name)))?;
+        written
+            .map_err(|error| WaitingReason::volume(format!("volume {:?}: {error}", volume.name)))?;
     }
     Ok(())
 }

@@ -11,7 +11,7 @@ use k8s_openapi::api::core::v1::{
 use super::address::PodAddress;
 use super::config_objects::Objects;
 use super::mounts::inner_path;
-use super::{Problem, fields};
+use super::{WaitingReason, fields};
 
 /// Default mode of files.
 const DEFAULT_MODE: i32 = 0o644;
@@ -79,17 +79,17 @@ pub(super) struct Material<'a> {
 
 impl Material<'_> {
     /// The files of a volume, or `None` for an empty folder that belongs to the containers.
-    pub(super) fn files(self, volume: &Volume) -> Result<Option<Files>, Problem> {
+    pub(super) fn files(self, volume: &Volume) -> Result<Option<Files>, WaitingReason> {
         if volume.empty_dir.is_some() {
             return Ok(None);
         }
-        let named = |problem: Problem| {
-            Problem::volume(format!("volume {:?}: {}", volume.name, problem.message))
+        let named = |problem: WaitingReason| {
+            WaitingReason::volume(format!("volume {:?}: {}", volume.name, problem.message))
         };
         self.filled(volume).map(Some).map_err(named)
     }
 
-    fn filled(self, volume: &Volume) -> Result<Files, Problem> {
+    fn filled(self, volume: &Volume) -> Result<Files, WaitingReason> {
         if let Some(source) = &volume.secret {
             let name = source.secret_name.as_deref().unwrap_or_default();
             let optional = source.optional.unwrap_or(false);
@@ -125,20 +125,20 @@ impl Material<'_> {
                 .flatten()
                 .map(|source| self.projection(source, mode));
             parts
-                .collect::<Result<Vec<Files>, Problem>>()
+                .collect::<Result<Vec<Files>, WaitingReason>>()
                 .map(|parts| parts.into_iter().flatten().collect())
         } else {
-            Err(Problem::unsupported("this type of volume"))
+            Err(WaitingReason::unsupported("this type of volume"))
         }
     }
 
-    fn projection(self, source: &VolumeProjection, mode: i32) -> Result<Files, Problem> {
+    fn projection(self, source: &VolumeProjection, mode: i32) -> Result<Files, WaitingReason> {
         if let Some(source) = &source.service_account_token {
             let wanted = TokenWanted::of(source);
             let token = self
                 .tokens
                 .get(&wanted)
-                .ok_or_else(|| Problem::config("no token yet".to_owned()))?;
+                .ok_or_else(|| WaitingReason::config("no token yet".to_owned()))?;
             file(&source.path, token.clone().into_bytes(), mode).map(|file| Files::from([file]))
         } else if let Some(source) = &source.secret {
             let optional = source.optional.unwrap_or(false);
@@ -165,7 +165,7 @@ impl Material<'_> {
         } else if let Some(source) = &source.downward_api {
             self.downward(source.items.as_deref(), mode)
         } else {
-            Err(Problem::unsupported("this type of projection"))
+            Err(WaitingReason::unsupported("this type of projection"))
         }
     }
 
@@ -173,7 +173,7 @@ impl Material<'_> {
         self,
         items: Option<&[DownwardAPIVolumeFile]>,
         mode: i32,
-    ) -> Result<Files, Problem> {
+    ) -> Result<Files, WaitingReason> {
         let files = items
             .into_iter()
             .flatten()
@@ -182,7 +182,7 @@ impl Material<'_> {
                     let value = fields::field(self.pod, self.address, &reference.field_path)?;
                     file(&item.path, value.into_bytes(), item.mode.unwrap_or(mode))
                 }
-                None => Err(Problem::unsupported("resourceFieldRef in a volume")),
+                None => Err(WaitingReason::unsupported("resourceFieldRef in a volume")),
             });
         files.collect()
     }
@@ -194,7 +194,7 @@ fn chosen(
     items: Option<&[KeyToPath]>,
     optional: bool,
     mode: i32,
-) -> Result<Files, Problem> {
+) -> Result<Files, WaitingReason> {
     let Some(items) = items.filter(|items| !items.is_empty()) else {
         return entries
             .iter()
@@ -206,7 +206,7 @@ fn chosen(
         .filter_map(|item| match entries.get(&item.key) {
             Some(content) => Some(file(&item.path, content.clone(), item.mode.unwrap_or(mode))),
             None if optional => None,
-            None => Some(Err(Problem::config(format!(
+            None => Some(Err(WaitingReason::config(format!(
                 "references non-existent key {:?}",
                 item.key
             )))),
@@ -214,7 +214,7 @@ fn chosen(
     files.collect()
 }
 
-fn file(path: &str, content: Vec<u8>, mode: i32) -> Result<(PathBuf, File), Problem> {
+fn file(path: &str, content: Vec<u8>, mode: i32) -> Result<(PathBuf, File), WaitingReason> {
     Ok((
         inner_path(path)?,
         File {
@@ -231,7 +231,7 @@ mod tests {
     use super::*;
     use crate::kubelet::fixture::{address, objects, pod};
 
-    fn files(volume: Value) -> Result<Option<Files>, Problem> {
+    fn files(volume: Value) -> Result<Option<Files>, WaitingReason> {
         let volume: Volume = serde_json::from_value(volume).unwrap();
         let pod = pod(&json!({"metadata": {"labels": {"app": "web"}}}));
         let tokens = [(

@@ -3,13 +3,13 @@
 /// A reason and a message for `state.waiting`.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{reason}: {message}")]
-pub(super) struct Problem {
+pub(super) struct WaitingReason {
     /// Reason in one word, as upstream.
     pub(super) reason: &'static str,
     pub(super) message: String,
 }
 
-impl Problem {
+impl WaitingReason {
     /// The container's configuration is not usable, for example because a Secret is missing.
     pub(super) fn config(message: String) -> Self {
         Self {

@@ -14,7 +14,7 @@ use super::seconds;
 use super::source::Certificates;
 use super::verification::{Verification, verification_error};
 use runtime::health::Condition;
-use runtime::manager::Chassis;
+use runtime::manager::Manager;
 use runtime::own_pod::{hostname, own_namespace};
 
 /// Interval of events about the expiry.
@@ -49,14 +49,14 @@ pub struct CertificateMonitor {
 impl CertificateMonitor {
     /// Returns the monitor of a program. Events are about its pod, and names of metrics begin with
     /// `prefix`.
-    pub fn of(chassis: &Chassis, prefix: &str) -> anyhow::Result<Self> {
+    pub fn of(manager: &Manager, prefix: &str) -> anyhow::Result<Self> {
         let reporter = Reporter {
-            controller: format!("plimsoll-{}", chassis.program.name),
+            controller: format!("plimsoll-{}", manager.program.name),
             instance: None,
         };
-        let events = Recorder::new(chassis.client.clone(), reporter);
-        let condition = chassis.readiness.condition("certificate");
-        let metrics = CertificateMetrics::register(&chassis.registry, prefix)?;
+        let events = Recorder::new(manager.client.clone(), reporter);
+        let condition = manager.readiness.condition("certificate");
+        let metrics = CertificateMetrics::register(&manager.registry, prefix)?;
         let pod = (own_namespace(), hostname()?);
         Ok(Self::new(condition, metrics, events, (&pod.0, &pod.1)))
     }

@@ -15,7 +15,7 @@ use model::{
 use super::ceiling::{Ceiling, LimitScope, LimitedValues, show};
 use super::division::{Claim, share};
 use super::node_headroom::{CandidateNodes, NodeHeadroom};
-use super::pod_requests::{ContainerShape, PodShape, of};
+use super::pod_requests::{ContainerRequests, PodRequests, of};
 use crate::container_policy::{ContainerPolicy, policy_for};
 use crate::estimate::Amounts;
 
@@ -25,7 +25,7 @@ const RESOURCES: [ResourceName; 2] = [ResourceName::Cpu, ResourceName::Memory];
 #[derive(Clone, Copy, Debug)]
 pub struct FitInput<'a> {
     /// Shape of one pod.
-    pub pod: &'a PodShape,
+    pub pod: &'a PodRequests,
     /// Container policies; a minimum is kept as long as it fits.
     pub policies: &'a [ContainerPolicy],
     /// Ceilings of the namespace.
@@ -54,7 +54,7 @@ pub struct Maximum {
 
 /// A sized container, with one resource.
 struct SizedContainer<'a> {
-    shape: &'a ContainerShape,
+    shape: &'a ContainerRequests,
     amount: i64,
     floor: i64,
     /// The ceiling that last cut it.
@@ -174,7 +174,7 @@ impl FitInput<'_> {
             LimitedValues::Requests => of(&self.pod.fixed_requests, resource),
             LimitedValues::Limits => of(&self.pod.fixed_limits, resource),
         };
-        let varies = |shape: &ContainerShape| {
+        let varies = |shape: &ContainerRequests| {
             parts
                 .iter()
                 .any(|part| std::ptr::eq(part.shape, shape) && part.weight(ceiling).is_some())
@@ -208,8 +208,9 @@ impl FitInput<'_> {
             memory: Memory::from_bytes(amount(&ResourceName::Memory, &parts[1])),
         };
         let fixed = amounts(&|resource, parts| {
-            let sized =
-                |shape: &ContainerShape| parts.iter().any(|part| std::ptr::eq(part.shape, shape));
+            let sized = |shape: &ContainerRequests| {
+                parts.iter().any(|part| std::ptr::eq(part.shape, shape))
+            };
             let others = self
                 .pod
                 .containers

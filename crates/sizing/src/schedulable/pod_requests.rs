@@ -6,9 +6,9 @@ use crate::estimate::Amounts;
 
 /// Shape of one pod.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct PodShape {
+pub struct PodRequests {
     /// Its containers, in no particular order.
-    pub containers: Vec<ContainerShape>,
+    pub containers: Vec<ContainerRequests>,
     /// Requests that are never sized: sidecars among the init containers, and the pod overhead.
     pub fixed_requests: Amounts,
     /// Limits that are never sized.
@@ -17,7 +17,7 @@ pub struct PodShape {
 
 /// Shape of one container. Unset values are `None`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct ContainerShape {
+pub struct ContainerRequests {
     /// Name of the container.
     pub name: String,
     /// Requested CPU.
@@ -34,7 +34,7 @@ pub struct ContainerShape {
     pub whole_cores: bool,
 }
 
-impl ContainerShape {
+impl ContainerRequests {
     /// The request in millicores or bytes; 0 if unset.
     pub(super) fn request(&self, resource: &ResourceName) -> i64 {
         match resource {

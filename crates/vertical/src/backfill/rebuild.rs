@@ -9,7 +9,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
-use crate::{AutoscalerSpec, ClusterState, Phase, PodSpec};
+use crate::{ClusterState, Phase, PodSpec, VpaSpec};
 use jiff::Timestamp;
 use model::{ContainerRef, Cpu, Labels, Memory, Sample, Selector, Series};
 use view::{ObjectKey, Pod};
@@ -34,8 +34,8 @@ pub enum Resource {
 pub struct RebuildInput {
     /// Empty cluster state with the same settings.
     pub cluster: ClusterState,
-    /// The autoscalers of the namespace.
-    pub autoscalers: Vec<(ObjectKey, AutoscalerSpec)>,
+    /// The VPAs of the namespace.
+    pub vpas: Vec<(ObjectKey, VpaSpec)>,
     /// The existing pods of the namespace.
     pub pods: Vec<Arc<Pod>>,
     /// Whether native sidecars are sized.
@@ -78,18 +78,18 @@ impl Rebuild {
     pub fn new(input: RebuildInput, gone: PodLabels) -> Self {
         let RebuildInput {
             mut cluster,
-            autoscalers,
+            vpas,
             pods,
             native_sidecars,
             wanted,
             known,
         } = input;
         let mut keys = KnownKeys::default();
-        for (id, spec) in autoscalers {
+        for (id, spec) in vpas {
             for requirement in spec.selector.requirements() {
                 keys.insert(requirement.key());
             }
-            cluster.apply_autoscaler(&id, spec);
+            cluster.apply_vpa(&id, spec);
         }
         for (key, _) in pods.iter().flat_map(|pod| pod.labels.iter()) {
             keys.insert(key);

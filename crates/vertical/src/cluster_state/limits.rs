@@ -1,14 +1,14 @@
 //! Limits on history of short-lived pods, since tenants choose container names and labels.
 //!
-//! Per autoscaler, only the most recently measured container names are sized and stored. Per
-//! namespace, the oldest histories without pods are merged into one per autoscaler and container
+//! Per VPA, only the most recently measured container names are sized and stored. Per
+//! namespace, the oldest histories without pods are merged into one per VPA and container
 //! name. If there are too many of those, names without pods are dropped first, the least recently
 //! measured ones before others.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
-use sizing::{Aggregate, Instant};
+use sizing::{ContainerHistory, Instant};
 use view::ObjectKey;
 
 use super::ClusterState;
@@ -16,10 +16,10 @@ use super::group::{Group, History};
 use super::method_history::MAX_CONTAINERS;
 use super::namespace::Namespace;
 use super::pod::Pod;
-use super::vpa::Autoscaler;
+use super::vpa::Vpa;
 
 /// Maximum number of container names with checkpoints, and with history of deleted pods, of one
-/// autoscaler. Above it, [`MAX_CONTAINERS`] are kept, so that ranking is rare.
+/// VPA. Above it, [`MAX_CONTAINERS`] are kept, so that ranking is rare.
 const MAX_KEPT: usize = 2 * MAX_CONTAINERS;
 
 /// Maximum number of histories without pods in one namespace.
@@ -32,17 +32,17 @@ impl ClusterState {
     /// The container names that are sized and stored; `None` if all are, with at most
     /// [`MAX_CONTAINERS`].
     pub fn kept_containers(&self, id: &ObjectKey) -> Option<BTreeSet<&str>> {
-        let (namespace, autoscaler) = self.autoscaler(id)?;
-        kept_containers(namespace, autoscaler)
+        let (namespace, vpa) = self.vpa(id)?;
+        kept_containers(namespace, vpa)
     }
 }
 
-/// All histories of an autoscaler's containers: per group of pods, and per name.
+/// All histories of a VPA's containers: per group of pods, and per name.
 pub(super) fn known<'a>(
     namespace: &'a Namespace,
-    autoscaler: &'a Autoscaler,
-) -> impl Iterator<Item = (&'a str, &'a Aggregate)> {
-    let groups = autoscaler
+    vpa: &'a Vpa,
+) -> impl Iterator<Item = (&'a str, &'a ContainerHistory)> {
+    let groups = vpa
         .groups
         .iter()
         .filter_map(|group| namespace.groups.get(*group));
@@ -52,18 +52,18 @@ pub(super) fn known<'a>(
             .iter()
             .map(|(name, history)| (&**name, &history.aggregate))
     });
-    let kept = autoscaler.stored.iter().chain(&autoscaler.retired);
+    let kept = vpa.stored.iter().chain(&vpa.retired);
     live.chain(kept.map(|(name, aggregate)| (&**name, aggregate)))
 }
 
 /// The most recently measured names; of several, those with most samples.
 pub(super) fn kept_containers<'a>(
     namespace: &'a Namespace,
-    autoscaler: &'a Autoscaler,
+    vpa: &'a Vpa,
 ) -> Option<BTreeSet<&'a str>> {
-    known(namespace, autoscaler).nth(MAX_CONTAINERS)?;
+    known(namespace, vpa).nth(MAX_CONTAINERS)?;
     let mut names: BTreeMap<&str, (Instant, i64)> = BTreeMap::new();
-    for (name, aggregate) in known(namespace, autoscaler) {
+    for (name, aggregate) in known(namespace, vpa) {
         let (last, samples) = names.entry(name).or_insert((Instant::NEVER, 0));
         *last = aggregate.last_sample().max(*last);
         *samples = samples.saturating_add(aggregate.samples());
@@ -126,67 +126,71 @@ impl Namespace {
         let Some(history) = take(group, container) else {
             return;
         };
-        let autoscalers = group.autoscalers.clone();
-        for autoscaler in autoscalers {
-            let Some(kept) = self.autoscalers.get_mut(autoscaler) else {
+        let vpas = group.vpas.clone();
+        for vpa in vpas {
+            let Some(kept) = self.vpas.get_mut(vpa) else {
                 continue;
             };
             kept.retired
                 .entry(container.into())
                 .or_default()
                 .merge(&self.shapes, &history.aggregate);
-            self.bound(autoscaler, |autoscaler| &mut autoscaler.retired);
+            self.bound(vpa, |vpa| &mut vpa.retired);
         }
         self.drop_if_idle(id);
     }
 
-    /// Sets the checkpoint of an autoscaler's container. Returns false if the autoscaler does not
+    /// Sets the checkpoint of a VPA's container. Returns false if the VPA does not
     /// exist.
-    pub(super) fn store(&mut self, autoscaler: &str, container: &str, history: Aggregate) -> bool {
-        let Some(id) = self.autoscaler_id(autoscaler) else {
+    pub(super) fn store(&mut self, vpa: &str, container: &str, history: ContainerHistory) -> bool {
+        let Some(id) = self.vpa_id(vpa) else {
             return false;
         };
-        let Some(autoscaler) = self.autoscalers.get_mut(id) else {
+        let Some(vpa) = self.vpas.get_mut(id) else {
             return false;
         };
-        autoscaler.stored.insert(container.into(), history);
-        self.bound(id, |autoscaler| &mut autoscaler.stored);
+        vpa.stored.insert(container.into(), history);
+        self.bound(id, |vpa| &mut vpa.stored);
         true
     }
 
-    /// Drops histories that an autoscaler keeps by container name, above [`MAX_KEPT`].
-    fn bound(&mut self, id: u32, kept: fn(&mut Autoscaler) -> &mut BTreeMap<Box<str>, Aggregate>) {
-        let Some(autoscaler) = self.autoscalers.get_mut(id) else {
+    /// Drops histories that a VPA keeps by container name, above [`MAX_KEPT`].
+    fn bound(&mut self, id: u32, kept: fn(&mut Vpa) -> &mut BTreeMap<Box<str>, ContainerHistory>) {
+        let Some(vpa) = self.vpas.get_mut(id) else {
             return;
         };
-        if kept(autoscaler).len() <= MAX_KEPT {
+        if kept(vpa).len() <= MAX_KEPT {
             return;
         }
-        let mut histories = std::mem::take(kept(autoscaler));
+        let mut histories = std::mem::take(kept(vpa));
         for name in self.least_useful(id, &histories) {
             histories.remove(&name);
         }
-        if let Some(autoscaler) = self.autoscalers.get_mut(id) {
-            *kept(autoscaler) = histories;
+        if let Some(vpa) = self.vpas.get_mut(id) {
+            *kept(vpa) = histories;
         }
     }
 
     /// All but [`MAX_CONTAINERS`] of these names. Names with a pod are kept before others, then the
     /// most recently measured ones.
-    fn least_useful(&self, id: u32, histories: &BTreeMap<Box<str>, Aggregate>) -> Vec<Box<str>> {
-        let Some(autoscaler) = self.autoscalers.get(id) else {
+    fn least_useful(
+        &self,
+        id: u32,
+        histories: &BTreeMap<Box<str>, ContainerHistory>,
+    ) -> Vec<Box<str>> {
+        let Some(vpa) = self.vpas.get(id) else {
             return Vec::new();
         };
         let mut ranks: BTreeMap<Box<str>, (bool, Instant)> = histories
             .iter()
             .map(|(name, history)| (name.clone(), (false, history.last_sample())))
             .collect();
-        for (name, history) in known(self, autoscaler) {
+        for (name, history) in known(self, vpa) {
             if let Some((_, last)) = ranks.get_mut(name) {
                 *last = history.last_sample().max(*last);
             }
         }
-        let groups = autoscaler
+        let groups = vpa
             .groups
             .iter()
             .filter_map(|group| self.groups.get(*group));

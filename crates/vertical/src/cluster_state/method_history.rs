@@ -1,15 +1,14 @@
-//! Histories of the sizing policies other than the VPA's: by container name, over all pods of an
-//! autoscaler.
+//! Histories of the sizing methods other than the VPA's: by container name, over all pods of a VPA.
 //!
-//! They start when the autoscaler selects the policy, and with every start of the process: they
-//! have no checkpoints. They end with the autoscaler, with the policy, or eight days after the last
-//! sample of the container. Autoscalers without such a policy take no memory for them.
+//! They start when the VPA selects the policy, and with every start of the process: they
+//! have no checkpoints. They end with the VPA, with the policy, or eight days after the last
+//! sample of the container. VPAs without such a method take no memory for them.
 
 use std::collections::BTreeMap;
 
-use sizing::{Amounts, Instant, Observation, PolicyHistory, SizingPolicy};
+use sizing::{Amounts, Instant, MethodHistory, MethodSettings, Observation};
 
-/// Maximum number of container names of one autoscaler that are sized and stored.
+/// Maximum number of container names of one VPA that are sized and stored.
 pub const MAX_CONTAINERS: usize = 200;
 
 /// Retention of a container without samples.
@@ -17,13 +16,13 @@ const RETENTION_NS: i64 = 8 * 86_400_000_000_000;
 
 /// Histories by container name.
 #[derive(Clone, Debug, Default)]
-pub(super) struct PolicyHistories(BTreeMap<Box<str>, PolicyHistory>);
+pub(super) struct MethodHistories(BTreeMap<Box<str>, MethodHistory>);
 
-impl PolicyHistories {
+impl MethodHistories {
     /// Adds an observation of a container.
     pub(super) fn observe(
         &mut self,
-        policy: &SizingPolicy,
+        policy: &MethodSettings,
         pod: u32,
         container: &str,
         seen: Observation,
@@ -31,7 +30,7 @@ impl PolicyHistories {
     ) {
         if !self.0.contains_key(container) {
             self.0
-                .insert(container.into(), PolicyHistory::new(policy, at));
+                .insert(container.into(), MethodHistory::new(policy, at));
             self.bound();
         }
         if let Some(history) = self.0.get_mut(container) {
@@ -40,13 +39,13 @@ impl PolicyHistories {
     }
 
     /// The recommendation of a container before rounding and limits; `None` without enough history.
-    pub(super) fn recommend(&self, policy: &SizingPolicy, container: &str) -> Option<Amounts> {
+    pub(super) fn recommend(&self, policy: &MethodSettings, container: &str) -> Option<Amounts> {
         self.0.get(container)?.recommend(policy)
     }
 
     /// Whether a container has less history than its recommendation needs to decrease.
-    pub(super) fn is_young(&self, policy: &SizingPolicy, container: &str) -> bool {
-        let is_old = |history: &PolicyHistory| history.lifespan_ns() >= policy.minimum_history_ns;
+    pub(super) fn is_young(&self, policy: &MethodSettings, container: &str) -> bool {
+        let is_old = |history: &MethodHistory| history.lifespan_ns() >= policy.minimum_history_ns;
         !self
             .0
             .get(container)

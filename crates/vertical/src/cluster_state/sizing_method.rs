@@ -10,47 +10,41 @@
 
 use model::{ContainerRecommendation, Cpu, Memory, Recommendation, ResourceList};
 use sizing::{
-    Amounts, Estimate, Instant, Observation, ScalingMode, SizingMethod, SizingPolicy,
+    Amounts, Estimate, Instant, MethodSettings, Observation, ScalingMode, SizingMethod,
     cap_container, policy_for,
 };
 use view::ObjectKey;
 
 use super::ClusterState;
-use super::method_history::PolicyHistories;
+use super::method_history::MethodHistories;
 use super::namespace::Namespace;
-use super::vpa::Autoscaler;
+use super::vpa::Vpa;
 
 impl ClusterState {
-    /// Whether the autoscaler has its own sizing policy, so that [`ClusterState::keep_published`] applies.
+    /// Whether the VPA has its own sizing policy, so that [`ClusterState::keep_published`] applies.
     pub fn has_per_vpa_policy(&self, id: &ObjectKey) -> bool {
-        self.autoscaler(id)
-            .is_some_and(|(_, autoscaler)| autoscaler.own.is_some())
+        self.vpa(id).is_some_and(|(_, vpa)| vpa.own.is_some())
     }
 
     /// Keeps the published values of containers without enough history, if they exceed the
-    /// recommendation, within the allowed range. No effect for autoscalers with the VPA's policy.
+    /// recommendation, within the allowed range. No effect for VPAs with the VPA's policy.
     pub fn keep_published(
         &self,
         id: &ObjectKey,
         recommendation: &mut Recommendation,
         published: &Recommendation,
     ) {
-        let Some((namespace, autoscaler)) = self.autoscaler(id) else {
+        let Some((namespace, vpa)) = self.vpa(id) else {
             return;
         };
-        let Some((policy, histories)) = autoscaler
-            .spec
-            .sizing
-            .as_deref()
-            .zip(autoscaler.own.as_deref())
-        else {
+        let Some((policy, histories)) = vpa.spec.sizing.as_deref().zip(vpa.own.as_deref()) else {
             return;
         };
         for before in &published.containers {
             let name = before.container_name.as_str();
-            let rules = policy_for(&autoscaler.spec.policies, name);
+            let rules = policy_for(&vpa.spec.policies, name);
             let is_off = rules.is_some_and(|rules| rules.mode == ScalingMode::Off);
-            if is_off || !histories.is_young(policy, name) || !knows(namespace, autoscaler, name) {
+            if is_off || !histories.is_young(policy, name) || !knows(namespace, vpa, name) {
                 continue;
             }
             let found = &mut recommendation.containers;
@@ -71,7 +65,7 @@ impl ClusterState {
 }
 
 impl Namespace {
-    /// Passes an observation of a container to the per-VPA policies of the autoscalers that select
+    /// Passes an observation of a container to the per-VPA policies of the VPAs that select
     /// its pod.
     pub(super) fn observe(&mut self, pod: &str, container: &str, seen: Observation, at: Instant) {
         if self.per_vpa_policies == 0 {
@@ -83,16 +77,16 @@ impl Namespace {
         let Some(group) = self.groups.get(group) else {
             return;
         };
-        for autoscaler in &group.autoscalers {
-            if let Some(autoscaler) = self.autoscalers.get_mut(*autoscaler) {
-                autoscaler.observe(id, container, seen, at);
+        for vpa in &group.vpas {
+            if let Some(vpa) = self.vpas.get_mut(*vpa) {
+                vpa.observe(id, container, seen, at);
             }
         }
     }
 }
 
-impl Autoscaler {
-    /// The estimate of the autoscaler's own policy; `None` without such a policy or enough history.
+impl Vpa {
+    /// The estimate of the VPA's own policy; `None` without such a policy or enough history.
     pub(super) fn by_per_vpa_policy(
         &self,
         container: &str,
@@ -125,22 +119,22 @@ impl Autoscaler {
         }
     }
 
-    /// Creates or drops the history of the autoscaler's own policy after the policy changed.
-    pub(super) fn reset_policy_history(&mut self, before: Option<&SizingPolicy>) {
+    /// Creates or drops the history of the VPA's own policy after the policy changed.
+    pub(super) fn reset_policy_history(&mut self, before: Option<&MethodSettings>) {
         let Some(policy) = self.spec.sizing.as_deref() else {
             self.own = None;
             return;
         };
         let keeps = before.is_some_and(|before| policy.shares_history_with(before));
         if !keeps || self.own.is_none() {
-            self.own = Some(Box::<PolicyHistories>::default());
+            self.own = Some(Box::<MethodHistories>::default());
         }
     }
 }
 
-/// Whether a pod of the autoscaler has, or recently had, such a container.
-fn knows(namespace: &Namespace, autoscaler: &Autoscaler, container: &str) -> bool {
-    let groups = autoscaler
+/// Whether a pod of the VPA has, or recently had, such a container.
+fn knows(namespace: &Namespace, vpa: &Vpa, container: &str) -> bool {
+    let groups = vpa
         .groups
         .iter()
         .filter_map(|group| namespace.groups.get(*group));

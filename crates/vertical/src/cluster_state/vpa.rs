@@ -4,14 +4,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use model::Selector;
-use sizing::{Aggregate, ContainerPolicy, SizingPolicy};
+use sizing::{ContainerHistory, ContainerPolicy, MethodSettings};
 
 use super::label_index::Entry;
-use super::method_history::PolicyHistories;
+use super::method_history::MethodHistories;
 
-/// Autoscaler as passed to [`ClusterState::apply_autoscaler`].
+/// Autoscaler as passed to [`ClusterState::apply_vpa`].
 #[derive(Clone, Debug, PartialEq)]
-pub struct AutoscalerSpec {
+pub struct VpaSpec {
     /// Selector of the target's pods. [`Selector::nothing`] while unknown.
     pub selector: Selector,
     /// Container policies.
@@ -21,10 +21,10 @@ pub struct AutoscalerSpec {
     /// Whether its target exists. If so, finished pods keep empty histories alive.
     pub target_exists: bool,
     /// Sizing policy other than the VPA's.
-    pub sizing: Option<Arc<SizingPolicy>>,
+    pub sizing: Option<Arc<MethodSettings>>,
 }
 
-impl Default for AutoscalerSpec {
+impl Default for VpaSpec {
     fn default() -> Self {
         Self {
             selector: Selector::nothing(),
@@ -36,12 +36,12 @@ impl Default for AutoscalerSpec {
     }
 }
 
-/// Stored autoscaler.
+/// Stored VPA.
 #[derive(Clone, Debug)]
-pub(super) struct Autoscaler {
+pub(super) struct Vpa {
     /// Unique within its namespace.
     pub(super) name: Box<str>,
-    pub(super) spec: AutoscalerSpec,
+    pub(super) spec: VpaSpec,
     /// Number of its last change within the namespace.
     pub(super) changed: u64,
     /// Position of its selector in the index.
@@ -49,18 +49,18 @@ pub(super) struct Autoscaler {
     /// Groups of pods that it selects.
     pub(super) groups: BTreeSet<u32>,
     /// Checkpoints by container name.
-    pub(super) stored: BTreeMap<Box<str>, Aggregate>,
+    pub(super) stored: BTreeMap<Box<str>, ContainerHistory>,
     /// History of deleted pods, merged by container name.
-    pub(super) retired: BTreeMap<Box<str>, Aggregate>,
+    pub(super) retired: BTreeMap<Box<str>, ContainerHistory>,
     /// History for its own sizing policy, if it has one.
-    pub(super) own: Option<Box<PolicyHistories>>,
+    pub(super) own: Option<Box<MethodHistories>>,
 }
 
-impl Default for Autoscaler {
+impl Default for Vpa {
     fn default() -> Self {
         Self {
             name: Box::default(),
-            spec: AutoscalerSpec::default(),
+            spec: VpaSpec::default(),
             changed: 0,
             entry: Entry::Nowhere,
             groups: BTreeSet::new(),

@@ -24,7 +24,7 @@ impl RecommenderState {
         let Some(history) = &mut self.history else {
             return Vec::new();
         };
-        let known = selectors(&self.autoscalers).filter(|(_, selector)| !selector.is_nothing());
+        let known = selectors(&self.vpas).filter(|(_, selector)| !selector.is_nothing());
         let gaps: HashSet<HistoryGap> = known
             .filter_map(|(namespace, selector)| history.gap(namespace, selector, now))
             .collect();
@@ -34,18 +34,13 @@ impl RecommenderState {
     /// The input for rebuilding a gap.
     pub fn rebuild_input(&self, gap: &HistoryGap) -> RebuildInput {
         let own = |key: &ObjectKey| key.namespace == gap.namespace;
-        let autoscalers = self.autoscalers.iter().filter(|(key, _)| own(key));
+        let vpas = self.vpas.iter().filter(|(key, _)| own(key));
         let pods = self.pods.iter().filter(|(key, _)| own(key));
         RebuildInput {
             cluster: self.cluster.empty_copy(),
-            autoscalers: autoscalers
+            vpas: vpas
                 // Other sizing policies have no stored history, so only the VPA's is rebuilt.
-                .map(|(key, tracked)| {
-                    (
-                        key.clone(),
-                        spec(&tracked.autoscaler, &tracked.target, None),
-                    )
-                })
+                .map(|(key, tracked)| (key.clone(), spec(&tracked.vpa, &tracked.target, None)))
                 .collect(),
             pods: pods.map(|(_, pod)| Arc::clone(pod)).collect(),
             wanted: gap.selector.clone(),

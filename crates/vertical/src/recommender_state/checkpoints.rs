@@ -36,7 +36,7 @@ impl RecommenderState {
         now: Timestamp,
     ) -> LoadedCheckpoints {
         for gone in self.stored_history.update(checkpoints) {
-            let (key, container) = (gone.autoscaler(), &gone.spec.container_name);
+            let (key, container) = (gone.vpa(), &gone.spec.container_name);
             if self.is_abandoned(&key, container, None, now) {
                 self.cluster.forget_container(&key, container, now);
             }
@@ -46,8 +46,8 @@ impl RecommenderState {
             return result;
         }
         for (checkpoint, status) in self.stored_history.checkpoints() {
-            let (key, container) = (checkpoint.autoscaler(), &checkpoint.spec.container_name);
-            let Some(tracked) = self.autoscalers.get_mut(&key) else {
+            let (key, container) = (checkpoint.vpa(), &checkpoint.spec.container_name);
+            let Some(tracked) = self.vpas.get_mut(&key) else {
                 continue;
             };
             if tracked.loaded.contains(container) {
@@ -80,7 +80,7 @@ impl RecommenderState {
     /// history may then be better than ours.
     pub fn checkpointed(&self, now: Timestamp) -> Option<Vec<ObjectKey>> {
         let checkpointed = self
-            .autoscalers
+            .vpas
             .iter()
             .filter(|(key, tracked)| self.is_checkpointed(key, tracked));
         (!self.clock.contradicts(now)).then(|| checkpointed.map(|(key, _)| key.clone()).collect())
@@ -93,7 +93,7 @@ impl RecommenderState {
         now: Timestamp,
     ) -> BTreeMap<String, sizing::Checkpoint> {
         let tracked = self
-            .autoscalers
+            .vpas
             .get(key)
             .filter(|tracked| self.is_checkpointed(key, tracked));
         let Some(tracked) = tracked else {
@@ -121,7 +121,7 @@ impl RecommenderState {
     /// The container names that are sized and stored, for each object with more than the maximum.
     pub fn crowded(&self) -> BTreeMap<ObjectKey, BTreeSet<&str>> {
         let kept = |key: &ObjectKey| Some((key.clone(), self.cluster.kept_containers(key)?));
-        self.autoscalers.keys().filter_map(kept).collect()
+        self.vpas.keys().filter_map(kept).collect()
     }
 
     /// Whether the history of an object is saved: not while its pods are unknown, which would look
@@ -132,7 +132,7 @@ impl RecommenderState {
         };
         let is_missing = |history: &BackfillProgress| history.is_missing(&key.namespace, selector);
         let conditions = tracked
-            .autoscaler
+            .vpa
             .object
             .status
             .iter()

@@ -2,19 +2,15 @@
 
 use std::sync::Arc;
 
-use crate::{AutoscalerSpec, PodSpec};
+use crate::{PodSpec, VpaSpec};
 use model::Selector;
-use sizing::SizingPolicy;
-use view::{Autoscaler, Phase, Pod};
+use sizing::MethodSettings;
+use view::{Phase, Pod, Vpa};
 
 use super::Target;
 use crate::resource_policy::{container_policies, integer_cpu};
 
-pub(super) fn spec(
-    autoscaler: &Autoscaler,
-    target: &Target,
-    sizing: Option<SizingPolicy>,
-) -> AutoscalerSpec {
+pub(super) fn spec(vpa: &Vpa, target: &Target, sizing: Option<MethodSettings>) -> VpaSpec {
     let (selector, target_exists) = match target {
         Target::Known {
             selector,
@@ -22,10 +18,10 @@ pub(super) fn spec(
         } => (selector.clone(), unsupported.is_none()),
         Target::Unknown => (Selector::nothing(), true),
     };
-    AutoscalerSpec {
+    VpaSpec {
         selector,
-        policies: container_policies(&autoscaler.object),
-        integer_cpu: integer_cpu(&autoscaler.object),
+        policies: container_policies(&vpa.object),
+        integer_cpu: integer_cpu(&vpa.object),
         target_exists,
         sizing: sizing.map(Arc::new),
     }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use api::vpa::VerticalPodAutoscalerStatus;
 use jiff::Timestamp;
 use model::{ContainerExplanation, ContainerRecommendation, Recommendation};
-use view::{Autoscaler, ObjectKey};
+use view::{ObjectKey, Vpa};
 
 use super::{RecommenderState, Target, Tracked};
 use crate::schedulable::{CapChange, cap_change};
@@ -20,7 +20,7 @@ const MOST_UNANSWERED: u32 = 5;
 #[derive(Debug, Clone)]
 pub struct Decision {
     /// The object.
-    pub autoscaler: Arc<Autoscaler>,
+    pub vpa: Arc<Vpa>,
     /// The status.
     pub status: VerticalPodAutoscalerStatus,
     /// Number of matching pods.
@@ -54,23 +54,23 @@ pub struct ExplainedRecommendation {
 impl Decision {
     /// Whether the object's status differs in meaning from the decided one.
     pub fn is_change(&self) -> bool {
-        self.autoscaler.object.status.as_ref() != Some(&self.status)
+        self.vpa.object.status.as_ref() != Some(&self.status)
     }
 
     /// Whether the object gets its first recommendation.
     pub fn is_first_recommendation(&self) -> bool {
-        let had = status::has_recommendation(self.autoscaler.object.status.as_ref());
+        let had = status::has_recommendation(self.vpa.object.status.as_ref());
         !had && status::has_recommendation(Some(&self.status))
     }
 
     /// The change of the object's history.
     pub fn history_change(&self) -> Option<HistoryChange<'_>> {
-        status::history_change(self.autoscaler.object.status.as_ref(), &self.status)
+        status::history_change(self.vpa.object.status.as_ref(), &self.status)
     }
 
     /// The change of the object's caps.
     pub fn cap_change(&self) -> Option<CapChange<'_>> {
-        cap_change(self.autoscaler.object.status.as_ref(), &self.status)
+        cap_change(self.vpa.object.status.as_ref(), &self.status)
     }
 }
 
@@ -84,7 +84,7 @@ impl RecommenderState {
     pub fn decide_batch(&self, after: Option<&ObjectKey>, most: usize, now: Timestamp) -> Batch {
         let mut batch = Batch::default();
         let from = after.map_or(Bound::Unbounded, Bound::Excluded);
-        for (key, tracked) in self.autoscalers.range((from, Bound::Unbounded)).take(most) {
+        for (key, tracked) in self.vpas.range((from, Bound::Unbounded)).take(most) {
             batch.decisions.extend(self.decide_one(key, tracked, now));
             batch.last = Some(key.clone());
         }
@@ -99,7 +99,7 @@ impl RecommenderState {
     ) -> Vec<Decision> {
         let tracked = keys
             .into_iter()
-            .filter_map(|key| self.autoscalers.get_key_value(key));
+            .filter_map(|key| self.vpas.get_key_value(key));
         tracked
             .filter_map(|(key, tracked)| self.decide_one(key, tracked, now))
             .collect()
@@ -112,7 +112,7 @@ impl RecommenderState {
         container: &str,
         now: Timestamp,
     ) -> Option<ExplainedRecommendation> {
-        let tracked = self.autoscalers.get(key)?;
+        let tracked = self.vpas.get(key)?;
         let decision = self.decide_one(key, tracked, now)?;
         let mut explanation = self.cluster.explain(key, container)?;
         self.explain_schedulable(tracked, container, &mut explanation);
@@ -126,7 +126,7 @@ impl RecommenderState {
             ..Default::default()
         };
         Some(ExplainedRecommendation {
-            uid: tracked.autoscaler.uid().to_owned(),
+            uid: tracked.vpa.uid().to_owned(),
             published: published.unwrap_or_else(nothing),
             is_measured: self.cluster.is_measured(key),
             explanation,
@@ -143,11 +143,11 @@ impl RecommenderState {
         };
         let pods = self.cluster.pod_count(key).unwrap_or(0);
         let input = StatusInput {
-            object: &tracked.autoscaler.object,
+            object: &tracked.vpa.object,
             unsupported: unsupported.as_deref(),
             refused_annotation: tracked.refused_annotation.as_deref(),
             pods,
-            recommendation: self.recommend(&tracked.autoscaler),
+            recommendation: self.recommend(&tracked.vpa),
             is_measured: self.cluster.is_measured(key),
             history: self.history_of(&key.namespace, selector, now),
             may_be_measured_soon: tracked
@@ -159,7 +159,7 @@ impl RecommenderState {
         let mut status = status::status(input, now);
         self.apply_cap(tracked, &mut status, now);
         Some(Decision {
-            autoscaler: Arc::clone(&tracked.autoscaler),
+            vpa: Arc::clone(&tracked.vpa),
             status,
             pods,
             unsupported: unsupported.is_some(),
@@ -178,10 +178,10 @@ impl RecommenderState {
 
     /// The recommendation from usage. Resources without samples keep the published value; a per-VPA
     /// policy never goes below it until it has enough history.
-    pub(super) fn recommend(&self, autoscaler: &Autoscaler) -> Recommendation {
-        let key = &autoscaler.key;
+    pub(super) fn recommend(&self, vpa: &Vpa) -> Recommendation {
+        let key = &vpa.key;
         let mut recommendation = self.cluster.recommend(key).unwrap_or_default();
-        let status = autoscaler.object.status.as_ref();
+        let status = vpa.object.status.as_ref();
         let published = status
             .and_then(|status| status.recommendation.clone())
             .unwrap_or_default()

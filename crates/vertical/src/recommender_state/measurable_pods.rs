@@ -10,12 +10,11 @@ impl RecommenderState {
     pub fn measurable_pods(&self) -> impl Iterator<Item = (&ObjectKey, &Selector)> {
         let live = self.pods.iter().filter(|(_, pod)| !pod.is_finished());
         live.flat_map(move |(key, _)| {
-            self.autoscalers_of(key).filter_map(move |autoscaler| {
-                match &self.autoscalers.get(&autoscaler)?.target {
+            self.vpas_of(key)
+                .filter_map(move |vpa| match &self.vpas.get(&vpa)?.target {
                     Target::Known { selector, .. } => Some((key, selector)),
                     Target::Unknown => None,
-                }
-            })
+                })
         })
     }
 }

@@ -133,10 +133,8 @@ impl RecommenderState {
     }
 
     /// The objects of this recommender that select a pod.
-    pub fn autoscalers_of(&self, pod: &ObjectKey) -> impl Iterator<Item = ObjectKey> {
-        self.cluster
-            .autoscalers_of(&pod.namespace, &pod.name)
-            .into_iter()
+    pub fn vpas_of(&self, pod: &ObjectKey) -> impl Iterator<Item = ObjectKey> {
+        self.cluster.vpas_of(&pod.namespace, &pod.name).into_iter()
     }
 
     /// Adds the kills in the status of a pod that is loaded.
@@ -161,7 +159,7 @@ impl RecommenderState {
         let selects = |(namespace, selector): (&str, &Selector)| {
             namespace == pod.key.namespace && selector.matches(&pod.labels)
         };
-        let is_wanted = !self.config.memory_saver || selectors(&self.autoscalers).any(selects);
+        let is_wanted = !self.config.memory_saver || selectors(&self.vpas).any(selects);
         if is_wanted {
             self.load_pod(pod, now)
         } else {
@@ -205,10 +203,10 @@ impl RecommenderState {
 
     /// The time of the last checkpoint of the killed container, if that was loaded.
     fn stored_until(&self, kill: &OomKill) -> Option<Timestamp> {
-        let loaded = self.autoscalers_of(&kill.pod).filter(|key| {
+        let loaded = self.vpas_of(&kill.pod).filter(|key| {
             self.history.is_none()
                 && self
-                    .autoscalers
+                    .vpas
                     .get(key)
                     .is_some_and(|own| own.loaded.contains(&kill.container))
         });

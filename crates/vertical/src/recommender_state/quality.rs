@@ -25,10 +25,10 @@ impl RecommenderState {
             pod,
             container,
         } = container;
-        let autoscaler = self
-            .autoscalers_of(&ObjectKey::new(namespace.as_str(), pod.as_str()))
+        let vpa = self
+            .vpas_of(&ObjectKey::new(namespace.as_str(), pod.as_str()))
             .last()?;
-        let object = &self.autoscalers.get(&autoscaler)?.autoscaler.object;
+        let object = &self.vpas.get(&vpa)?.vpa.object;
         let policy = object.spec.container_policy(container);
         if policy.is_some_and(|policy| policy.effective_mode() == ContainerScalingMode::Off) {
             return None;

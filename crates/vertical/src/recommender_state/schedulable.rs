@@ -19,10 +19,10 @@ impl RecommenderState {
             return;
         };
         let known = self
-            .autoscalers
+            .vpas
             .values()
             .filter_map(|tracked| match &tracked.target {
-                Target::Known { selector, .. } => Some((&tracked.autoscaler, selector)),
+                Target::Known { selector, .. } => Some((&tracked.vpa, selector)),
                 Target::Unknown => None,
             });
         schedulable.load(view, known);
@@ -40,11 +40,11 @@ impl RecommenderState {
             return;
         };
         let whole_cores = self.cluster.config().integer_cpu;
-        let published = tracked.autoscaler.object.status.as_ref();
+        let published = tracked.vpa.object.status.as_ref();
         apply_cap(
             status,
             published,
-            |found| schedulable.fit(&tracked.autoscaler, whole_cores, found),
+            |found| schedulable.fit(&tracked.vpa, whole_cores, found),
             now,
         );
     }
@@ -59,12 +59,9 @@ impl RecommenderState {
         let Some(schedulable) = &self.schedulable else {
             return;
         };
-        let found = self.recommend(&tracked.autoscaler);
-        if let Some(fit) = schedulable.fit(
-            &tracked.autoscaler,
-            self.cluster.config().integer_cpu,
-            &found,
-        ) {
+        let found = self.recommend(&tracked.vpa);
+        if let Some(fit) = schedulable.fit(&tracked.vpa, self.cluster.config().integer_cpu, &found)
+        {
             fit.explain(container, explanation);
         }
     }

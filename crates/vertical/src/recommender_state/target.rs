@@ -43,10 +43,9 @@ pub(super) fn target(resolution: Resolution, before: Option<Target>) -> Target {
 
 /// The selectors of resolved targets, with their namespaces.
 pub(super) fn selectors(
-    autoscalers: &BTreeMap<ObjectKey, Tracked>,
+    vpas: &BTreeMap<ObjectKey, Tracked>,
 ) -> impl Iterator<Item = (&str, &Selector)> {
-    autoscalers
-        .iter()
+    vpas.iter()
         .filter_map(|(key, tracked)| match &tracked.target {
             Target::Known { selector, .. } => Some((key.namespace.as_str(), selector)),
             Target::Unknown => None,

@@ -17,7 +17,7 @@ use serde_json::json;
 use view::ObjectKey;
 
 use crate::recommender_state::{Ingested, OomKillCounts};
-use fixture::{Cluster, at, autoscaler, check, pod, web_key};
+use fixture::{Cluster, at, check, pod, vpa, web_key};
 
 #[test]
 fn usage_becomes_a_recommendation() {
@@ -49,7 +49,7 @@ fn no_recommendation_is_written_before_there_is_one() {
 /// seen these rounds.
 fn stale_after(found: bool, rounds: &[bool]) -> Vec<bool> {
     let mut cluster = Cluster::web(&["web-1"]);
-    let mut object = autoscaler("web", "web", "u1");
+    let mut object = vpa("web", "web", "u1");
     let stale = json!({"conditions": [{"type": "SourceStale", "status": "True", "reason": "MetricsUnavailable"}]});
     object.object.status = found.then(|| serde_json::from_value(stale).expect("a status"));
     cluster.apply(object);
@@ -156,7 +156,7 @@ fn empty_optional_fields_are_accepted() {
     });
     let mut cluster = Cluster::web(&["web-1"]);
     let object = json!({"spec": spec, "status": {"recommendation": {}}});
-    let web = crate::fixture::autoscaler("web", &object);
+    let web = crate::fixture::vpa("web", &object);
     cluster.apply(web);
     cluster.load(0);
     cluster.measure("web-1", "main", 1);
@@ -168,7 +168,7 @@ fn memory_saver_keeps_nothing_of_pods_that_no_object_selects() {
     for (memory_saver, expected) in [(true, 1), (false, 2)] {
         let mut cluster = Cluster::new("default", memory_saver);
         cluster.deploy("web");
-        cluster.apply(autoscaler("web", "web", "u1"));
+        cluster.apply(vpa("web", "web", "u1"));
         cluster.add_pod(pod("web-1", "web"));
         cluster.add_pod(pod("other-1", "other"));
         cluster.load(0);

@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 /// Sources of caps.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct CapTo {
+pub struct CapSources {
     /// Free resources of nodes.
     pub nodes: bool,
     /// Room in quotas.
@@ -14,7 +14,7 @@ pub struct CapTo {
     pub limit_ranges: bool,
 }
 
-impl CapTo {
+impl CapSources {
     /// The sources that both name.
     #[must_use]
     pub fn and(self, other: Self) -> Self {
@@ -31,7 +31,7 @@ impl CapTo {
     }
 }
 
-impl FromStr for CapTo {
+impl FromStr for CapSources {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
@@ -62,15 +62,15 @@ mod tests {
 
     #[test]
     fn an_object_can_only_ask_for_less() {
-        let all: CapTo = "nodes,quotas,limit-ranges".parse().expect("known words");
-        let some: CapTo = "nodes, quotas".parse().expect("known words");
+        let all: CapSources = "nodes,quotas,limit-ranges".parse().expect("known words");
+        let some: CapSources = "nodes, quotas".parse().expect("known words");
         assert_eq!(all.and(some), some);
         assert_eq!(
             "limit-ranges"
-                .parse::<CapTo>()
+                .parse::<CapSources>()
                 .expect("known words")
                 .and(some),
-            CapTo::default()
+            CapSources::default()
         );
     }
 }

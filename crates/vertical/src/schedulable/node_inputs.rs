@@ -4,16 +4,16 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use api::vpa::{ContainerControlledValues, VerticalPodAutoscaler};
-use sizing::{Amounts, ContainerShape, DaemonSetInfo, NodeHeadrooms, NodeInfo, PodShape};
-use view::{Container, Daemon, Node, ObjectKey, Pod, Resources, View, WellKnown};
+use sizing::{Amounts, ContainerRequests, DaemonSetInfo, NodeHeadrooms, NodeInfo, PodRequests};
+use view::{Container, DaemonSetShare, Node, ObjectKey, Pod, Resources, View, WellKnown};
 
 use crate::resource_policy::integer_cpu;
 
 /// Objects that determine the free resources of nodes.
 #[derive(Debug, Default)]
-pub(super) struct NodeFacts {
+pub(super) struct NodeInputs {
     nodes: Vec<Arc<Node>>,
-    daemons: Vec<Arc<Daemon>>,
+    daemons: Vec<Arc<DaemonSetShare>>,
     /// Requests of the largest pod of each `DaemonSet`, which may exceed those of the template.
     daemon_pods: BTreeMap<ObjectKey, Amounts>,
     /// Requests of static pods, by the name of their node.
@@ -21,7 +21,7 @@ pub(super) struct NodeFacts {
 }
 
 /// Equal facts have the same free resources of nodes.
-impl PartialEq for NodeFacts {
+impl PartialEq for NodeInputs {
     fn eq(&self, other: &Self) -> bool {
         same(&self.nodes, &other.nodes)
             && same(&self.daemons, &other.daemons)
@@ -30,7 +30,7 @@ impl PartialEq for NodeFacts {
     }
 }
 
-impl NodeFacts {
+impl NodeInputs {
     pub(super) fn of(view: &View) -> Self {
         let nodes = view.nodes.iter().filter(|node| !node.is_cordoned);
         let mut facts = Self {
@@ -94,7 +94,7 @@ pub(super) fn pod_shape(
     object: &VerticalPodAutoscaler,
     default_limits: Resources,
     whole_cores: bool,
-) -> PodShape {
+) -> PodRequests {
     let integer_cpu = if whole_cores {
         integer_cpu(object)
     } else {
@@ -105,7 +105,7 @@ pub(super) fn pod_shape(
         let values = policy
             .and_then(|policy| policy.controlled_values)
             .unwrap_or_default();
-        ContainerShape {
+        ContainerRequests {
             name: container.name.clone(),
             cpu_request: container.requests.cpu,
             memory_request: container.requests.memory,
@@ -118,7 +118,7 @@ pub(super) fn pod_shape(
     let placement = pod.placement.as_ref();
     let fixed = placement.map(|placement| placement.sidecars.plus(placement.overhead));
     let fixed = fixed.unwrap_or_default();
-    PodShape {
+    PodRequests {
         containers: pod.containers.iter().map(container).collect(),
         fixed_requests: amounts(fixed.requests),
         fixed_limits: amounts(fixed.limits),

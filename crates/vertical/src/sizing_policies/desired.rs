@@ -15,7 +15,7 @@ use json_patch::{AddOperation, Patch, PatchOperation, RemoveOperation, TestOpera
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube::core::ObjectMeta;
 use serde_json::Value;
-use view::{Autoscaler, ObjectKey, Policy, WellKnown};
+use view::{ObjectKey, Policy, Vpa, WellKnown};
 
 use super::name::object_name;
 
@@ -40,8 +40,8 @@ pub(super) fn annotations(spec: &SizingPolicySpec) -> BTreeMap<String, String> {
 }
 
 /// The UID of the policy that owns an object; `None` if no policy does.
-pub(super) fn owner(autoscaler: &Autoscaler) -> Option<&str> {
-    let references = autoscaler.object.metadata.owner_references.as_deref()?;
+pub(super) fn owner(vpa: &Vpa) -> Option<&str> {
+    let references = vpa.object.metadata.owner_references.as_deref()?;
     references
         .iter()
         .find(|reference| is_policy(reference))
@@ -134,7 +134,7 @@ fn spec(policy: &SizingPolicySpec, kind: WellKnown, workload: &str) -> VerticalP
 /// The patch from `seen` to `desired`; `None` without a difference. It tests the UID and the owner
 /// references: an object whose owner reference was removed is no longer changed.
 pub(super) fn changes(
-    seen: &Autoscaler,
+    seen: &Vpa,
     desired: &VerticalPodAutoscaler,
 ) -> Result<Option<Patch>, serde_json::Error> {
     let (metadata, new) = (&seen.object.metadata, &desired.metadata);

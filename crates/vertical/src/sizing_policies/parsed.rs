@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use api::sizing_policy::{LabelSelector, MAX_NAME};
 use api::vpa::PodResourcePolicy;
 use model::{ParseSelectorError, Requirement, Selector};
-use sizing::SizingPolicy;
+use sizing::MethodSettings;
 use view::{Namespace, Policy, PolicyScope, WellKnown};
 
 use super::desired;
@@ -63,7 +63,7 @@ impl<'a> ParsedPolicy<'a> {
             ));
         }
         let annotations = desired::annotations(&policy.spec);
-        SizingPolicy::from_annotations(
+        MethodSettings::from_annotations(
             annotations
                 .iter()
                 .map(|(key, value)| (key.as_str(), value.as_str())),

@@ -1,4 +1,4 @@
-//! Plan for all sizing policies: from policies, workloads and existing autoscalers to the writes
+//! Plan for all sizing policies: from policies, workloads and existing VPAs to the writes
 //! and a summary of each policy. Linear in the number of objects: workloads are looked up by name.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
@@ -8,7 +8,7 @@ use api::sizing_policy::{MAX_LISTED, WorkloadConflict};
 use api::vpa::VerticalPodAutoscaler;
 use json_patch::Patch;
 use model::WorkloadRef;
-use view::{Autoscaler, Namespace, ObjectKey, Policy, Table, View, WellKnown};
+use view::{Namespace, ObjectKey, Policy, Table, View, Vpa, WellKnown};
 
 use super::desired;
 use super::parsed::{InvalidPolicy, ParsedPolicy};
@@ -20,7 +20,7 @@ pub struct PlanInput<'a> {
     pub policies: &'a [Arc<Policy>],
     /// Namespaces, for the selectors of cluster policies.
     pub namespaces: &'a Table<Namespace>,
-    /// Workloads and autoscalers.
+    /// Workloads and VPAs.
     pub view: &'a View,
     /// Name of the recommender that writes.
     pub recommender: &'a str,
@@ -29,7 +29,7 @@ pub struct PlanInput<'a> {
 /// Result of a plan.
 #[derive(Debug, Default)]
 pub struct Plan {
-    /// Writes, removals first, so that two autoscalers of one workload coexist as briefly as
+    /// Writes, removals first, so that two VPAs of one workload coexist as briefly as
     /// possible.
     pub writes: Vec<Write>,
     /// Summaries, one for each policy of this recommender.
@@ -71,7 +71,7 @@ pub struct PolicySummary {
     pub selected: usize,
     /// Number of selected workloads with an object of this policy.
     pub managed: usize,
-    /// Selected workloads with an autoscaler of another owner, or whose object's name is taken.
+    /// Selected workloads with a VPA of another owner, or whose object's name is taken.
     pub conflicts: Conflicts,
     /// Selected workloads that another policy with precedence has.
     pub overridden: Conflicts,
@@ -154,19 +154,19 @@ pub fn plan(input: &PlanInput) -> Result<Plan, serde_json::Error> {
     Ok(builder.finish())
 }
 
-type ByTarget<'a> = HashMap<(&'a str, &'a str, &'a str), Vec<&'a Arc<Autoscaler>>>;
+type ByTarget<'a> = HashMap<(&'a str, &'a str, &'a str), Vec<&'a Arc<Vpa>>>;
 
 /// Autoscalers by namespace, kind and name of their target. The API group does not count.
 fn by_target(view: &View) -> ByTarget<'_> {
-    let mut by_target = ByTarget::with_capacity(view.autoscalers.len());
-    for autoscaler in view.autoscalers.iter() {
-        let target = &autoscaler.object.spec.target_ref;
+    let mut by_target = ByTarget::with_capacity(view.vpas.len());
+    for vpa in view.vpas.iter() {
+        let target = &vpa.object.spec.target_ref;
         let key = (
-            autoscaler.key.namespace.as_str(),
+            vpa.key.namespace.as_str(),
             target.kind.as_str(),
             target.name.as_str(),
         );
-        by_target.entry(key).or_default().push(autoscaler);
+        by_target.entry(key).or_default().push(vpa);
     }
     by_target
 }
@@ -199,16 +199,16 @@ impl<'a> PlanBuilder<'a> {
             self.plan.summaries[summary].selected += 1;
         }
         let key = desired::key(*kind, workload);
-        let there = self.input.view.autoscalers.get(&key);
-        let is_foreign = |autoscaler: &&Arc<Autoscaler>| desired::owner(autoscaler).is_none();
+        let there = self.input.view.vpas.get(&key);
+        let is_foreign = |vpa: &&Arc<Vpa>| desired::owner(vpa).is_none();
         let pointing = self.pointing_at(*kind, workload);
         let conflict = pointing
             .iter()
             .copied()
             .find(is_foreign)
             .or_else(|| there.filter(is_foreign));
-        if let Some(autoscaler) = conflict {
-            let by = format!("VerticalPodAutoscaler/{}", autoscaler.key.name);
+        if let Some(vpa) = conflict {
+            let by = format!("VerticalPodAutoscaler/{}", vpa.key.name);
             if let Some(summary) = summary {
                 self.plan.summaries[summary]
                     .conflicts
@@ -216,9 +216,8 @@ impl<'a> PlanBuilder<'a> {
             }
             return Ok(());
         }
-        let is_frozen = |autoscaler: &&Arc<Autoscaler>| {
-            desired::owner(autoscaler).is_some_and(|uid| self.frozen.contains(uid))
-        };
+        let is_frozen =
+            |vpa: &&Arc<Vpa>| desired::owner(vpa).is_some_and(|uid| self.frozen.contains(uid));
         if let Some(frozen) = pointing.iter().copied().chain(there).find(is_frozen) {
             self.kept.insert(&frozen.key);
             if let Some(summary) = summary {
@@ -230,7 +229,7 @@ impl<'a> PlanBuilder<'a> {
             return Ok(());
         }
         // Another recommender's policy takes over what this one's had, if there is anything.
-        self.kept.extend(there.map(|autoscaler| &autoscaler.key));
+        self.kept.extend(there.map(|vpa| &vpa.key));
         let Some(summary) = summary else {
             return Ok(());
         };
@@ -265,18 +264,14 @@ impl<'a> PlanBuilder<'a> {
     fn keep(&mut self, workload: &WorkloadRef) {
         if let Some(kind) = WellKnown::of_kind(&workload.kind) {
             let key = ObjectKey::new(&workload.namespace, &workload.name);
-            let there = self.input.view.autoscalers.get(&desired::key(kind, &key));
+            let there = self.input.view.vpas.get(&desired::key(kind, &key));
             let pointing = self.pointing_at(kind, &key);
-            self.kept.extend(
-                pointing
-                    .into_iter()
-                    .chain(there)
-                    .map(|autoscaler| &autoscaler.key),
-            );
+            self.kept
+                .extend(pointing.into_iter().chain(there).map(|vpa| &vpa.key));
         }
     }
 
-    fn pointing_at(&self, kind: WellKnown, workload: &ObjectKey) -> Vec<&'a Arc<Autoscaler>> {
+    fn pointing_at(&self, kind: WellKnown, workload: &ObjectKey) -> Vec<&'a Arc<Vpa>> {
         let key = (
             workload.namespace.as_str(),
             kind.kind(),
@@ -288,15 +283,14 @@ impl<'a> PlanBuilder<'a> {
     /// Removes objects that a policy of this recommender owns and does not select. The API server
     /// removes the objects of deleted policies.
     fn remove_unwanted(&mut self) {
-        for autoscaler in self
+        for vpa in self
             .input
             .view
-            .autoscalers
+            .vpas
             .iter()
             .filter(|object| !self.kept.contains(&object.key))
         {
-            let Some(owner) =
-                desired::owner(autoscaler).filter(|owner| !self.frozen.contains(owner))
+            let Some(owner) = desired::owner(vpa).filter(|owner| !self.frozen.contains(owner))
             else {
                 continue;
             };
@@ -304,7 +298,7 @@ impl<'a> PlanBuilder<'a> {
                 self.plan.summaries[summary].pending += 1;
                 self.plan.writes.push(Write {
                     action: Action::Remove,
-                    key: autoscaler.key.clone(),
+                    key: vpa.key.clone(),
                     summary,
                 });
             }

@@ -98,7 +98,7 @@ impl<'a> Selections<'a> {
     }
 }
 
-/// The workload as the target of an autoscaler.
+/// The workload as the target of a VPA.
 pub(super) fn workload(kind: WellKnown, key: &ObjectKey) -> WorkloadRef {
     WorkloadRef {
         api_version: kind.api_version().to_owned(),

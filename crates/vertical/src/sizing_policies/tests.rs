@@ -14,7 +14,7 @@ use api::sizing_policy::{
 use jiff::Timestamp;
 use model::{Labels, Selector};
 use serde_json::{Value, json};
-use view::{Autoscaler, Controller, Namespace, ObjectKey, Owner, Policy, PolicyScope, Table, View};
+use view::{Controller, Namespace, ObjectKey, Owner, Policy, PolicyScope, Table, View, Vpa};
 
 use super::desired;
 use super::plan::{Action, Plan, PlanInput, plan};
@@ -135,7 +135,7 @@ impl Fixture {
         self.object(object)
     }
 
-    /// An autoscaler of `shop` without a policy.
+    /// A VPA of `shop` without a policy.
     fn by_hand(self, name: &str, target: &str) -> Self {
         self.object(json!({
             "apiVersion": "autoscaling.k8s.io/v1", "kind": "VerticalPodAutoscaler",
@@ -145,7 +145,7 @@ impl Fixture {
     }
 
     fn object(mut self, object: Value) -> Self {
-        self.view.autoscalers.apply(Arc::new(seen(object)));
+        self.view.vpas.apply(Arc::new(seen(object)));
         self
     }
 
@@ -189,10 +189,10 @@ fn status(plan: &Plan, failed: &[&str]) -> SizingPolicyStatus {
     }
 }
 
-fn seen(object: Value) -> Autoscaler {
+fn seen(object: Value) -> Vpa {
     let object = api::vpa::parse(object).expect("an autoscaler");
     let text = |field: &Option<String>| field.clone().unwrap_or_default();
-    Autoscaler {
+    Vpa {
         key: ObjectKey::new(
             text(&object.metadata.namespace),
             text(&object.metadata.name),

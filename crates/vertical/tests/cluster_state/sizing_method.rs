@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 use model::{ContainerRecommendation, Cpu, Memory, Recommendation, Sample};
-use sizing::{Buckets, Config, ContainerPolicy, SizingPolicy};
-use vertical::{AutoscalerSpec, ClusterState};
+use sizing::{Buckets, Config, ContainerPolicy, MethodSettings};
+use vertical::{ClusterState, VpaSpec};
 
 use crate::fixture::{MIB, WEB, container, id, list, pod, sample, selecting};
 
@@ -17,37 +17,37 @@ fn at(minute: i64) -> Timestamp {
     Timestamp::from_second(1_800_000_000 + minute * 60).unwrap()
 }
 
-fn policy(annotations: &[(&str, &str)]) -> Option<Arc<SizingPolicy>> {
+fn policy(annotations: &[(&str, &str)]) -> Option<Arc<MethodSettings>> {
     let full: Vec<_> = annotations
         .iter()
         .map(|(key, value)| (format!("plimsoll.dev/sizing-{key}"), *value))
         .collect();
     let policy =
-        SizingPolicy::from_annotations(full.iter().map(|(key, value)| (key.as_str(), *value)));
+        MethodSettings::from_annotations(full.iter().map(|(key, value)| (key.as_str(), *value)));
     policy.unwrap().map(Arc::new)
 }
 
-/// An autoscaler of the pods with the label `app=web`.
-fn spec(annotations: &[(&str, &str)]) -> AutoscalerSpec {
-    AutoscalerSpec {
+/// A VPA of the pods with the label `app=web`.
+fn spec(annotations: &[(&str, &str)]) -> VpaSpec {
+    VpaSpec {
         sizing: policy(annotations),
         ..selecting(WEB)
     }
 }
 
-/// Pods `web-1` and `web-2`, the autoscaler `web` with these annotations, and the autoscaler
+/// Pods `web-1` and `web-2`, the VPA `web` with these annotations, and the VPA
 /// `plain` without.
 fn cluster(annotations: &[(&str, &str)]) -> ClusterState {
     let mut cluster = ClusterState::new(Config::default()).unwrap();
-    cluster.apply_autoscaler(&id("web"), spec(annotations));
-    cluster.apply_autoscaler(&id("plain"), spec(&[]));
+    cluster.apply_vpa(&id("web"), spec(annotations));
+    cluster.apply_vpa(&id("plain"), spec(&[]));
     for name in ["web-1", "web-2"] {
         cluster.apply_pod(pod(name, WEB), at(0));
     }
     cluster
 }
 
-/// The cluster whose autoscaler `web` has this policy.
+/// The cluster whose VPA `web` has this policy.
 fn with_policy(policy: &str) -> ClusterState {
     cluster(&[("policy", policy)])
 }
@@ -129,7 +129,7 @@ fn the_bounds_are_the_vpas_and_hold_the_target() {
 }
 
 #[test]
-fn autoscalers_of_the_vpa_policy_do_not_notice() {
+fn vpas_of_the_vpa_policy_do_not_notice() {
     let mut plain = cluster(&[]);
     add_steady(&mut plain, 0..DAY);
     for policy in POLICIES {
@@ -140,7 +140,7 @@ fn autoscalers_of_the_vpa_policy_do_not_notice() {
         assert!(cluster.has_per_vpa_policy(&id("web")));
         assert!(!cluster.has_per_vpa_policy(&id("plain")));
 
-        cluster.apply_autoscaler(&id("web"), spec(&[]));
+        cluster.apply_vpa(&id("web"), spec(&[]));
         assert_eq!(
             recommended(&cluster, "web"),
             expected,
@@ -160,7 +160,7 @@ fn rounding_and_limits_apply_to_every_policy() {
             ..ContainerPolicy::default()
         }];
         let spec = spec(&[("policy", policy)]);
-        cluster.apply_autoscaler(&id("web"), AutoscalerSpec { policies, ..spec });
+        cluster.apply_vpa(&id("web"), VpaSpec { policies, ..spec });
         add_steady(&mut cluster, 0..DAY);
         let own = recommended(&cluster, "web").unwrap();
         assert_eq!(own.target, list(300, 400), "{policy}");
@@ -311,11 +311,11 @@ fn another_policy_starts_anew_and_another_reading_of_the_same_history_does_not()
     let mut cluster = with_policy("crane");
     add_steady(&mut cluster, 0..60);
     let margin = ("cpu-request-margin-fraction", "0.5");
-    cluster.apply_autoscaler(&id("web"), spec(&[("policy", "crane"), margin]));
+    cluster.apply_vpa(&id("web"), spec(&[("policy", "crane"), margin]));
     assert_eq!(target(&cluster, "web").map(|(cpu, _)| cpu), Some(900));
-    cluster.apply_autoscaler(&id("web"), spec(&[("policy", "autopilot-ml")]));
+    cluster.apply_vpa(&id("web"), spec(&[("policy", "autopilot-ml")]));
     assert_eq!(target(&cluster, "web"), None);
-    cluster.apply_autoscaler(&id("web"), spec(&[("policy", "crane")]));
+    cluster.apply_vpa(&id("web"), spec(&[("policy", "crane")]));
     assert_eq!(target(&cluster, "web"), None);
 }
 

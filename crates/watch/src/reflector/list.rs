@@ -10,10 +10,10 @@ use tokio::time::timeout;
 use view::Entry;
 
 use super::{CALL_TIMEOUT, PAGE, PAGE_BYTES, Source, admitted};
-use crate::memory_limits::Allowance;
+use crate::memory_limits::MemoryLimits;
 use crate::splitter::{Framing, Item, Piece};
 use crate::table_writer::Reading;
-use crate::watch_error::Failure;
+use crate::watch_error::WatchError;
 
 /// A complete list.
 pub(super) struct Listed<T: Entry> {
@@ -21,22 +21,22 @@ pub(super) struct Listed<T: Entry> {
     pub(super) version: String,
     pub(super) readings: Vec<Reading<T>>,
     /// Weights of the kept objects.
-    pub(super) allowance: Allowance,
+    pub(super) allowance: MemoryLimits,
 }
 
 /// Reads all pages. `size` is the number of objects of the next page; the next list starts with it.
 pub(super) async fn list<T>(
     source: &Source,
     read: &(impl Fn(&Item<'_>) -> Reading<T> + Sync),
-    before: &Allowance,
+    before: &MemoryLimits,
     size: &mut u32,
-) -> Result<Listed<T>, Failure>
+) -> Result<Listed<T>, WatchError>
 where
     T: Entry + Send,
     T::Key: Send,
 {
     let mut readings = Vec::new();
-    let mut allowance = Allowance::new(source.limits);
+    let mut allowance = MemoryLimits::new(source.limits);
     let mut token = None;
     loop {
         let mut params = ListParams {
@@ -77,7 +77,7 @@ where
         }
         token = metadata.continue_token.filter(|token| !token.is_empty());
         if token.is_none() {
-            let version = metadata.resource_version.ok_or(Failure::NoVersion)?;
+            let version = metadata.resource_version.ok_or(WatchError::NoVersion)?;
             return Ok(Listed {
                 version,
                 readings,
@@ -117,7 +117,7 @@ async fn page(
     source: &Source,
     params: &ListParams,
     mut found: impl FnMut(&Item<'_>) + Send,
-) -> Result<Result<Page, TooLarge>, Failure> {
+) -> Result<Result<Page, TooLarge>, WatchError> {
     let request = Request::new(&source.path)
         .list(params)
         .map_err(kube::Error::BuildRequest)?;
@@ -127,10 +127,10 @@ async fn page(
     loop {
         let chunk = body.fill_buf().await?;
         if chunk.is_empty() {
-            splitter.end().map_err(|_| Failure::CutShort)?;
-            let text: Vec<u8> = envelope.ok_or(Failure::Unreadable)?;
+            splitter.end().map_err(|_| WatchError::CutShort)?;
+            let text: Vec<u8> = envelope.ok_or(WatchError::Unreadable)?;
             let ListEnvelope { metadata } =
-                serde_json::from_slice(&text).map_err(|_| Failure::Unreadable)?;
+                serde_json::from_slice(&text).map_err(|_| WatchError::Unreadable)?;
             return Ok(Ok(Page { metadata, bytes }));
         }
         let length = chunk.len();
@@ -144,7 +144,7 @@ async fn page(
             Piece::Document(text) => envelope = Some(text.to_vec()),
         });
         if pushed.is_err() || !is_readable {
-            return Err(Failure::Unreadable);
+            return Err(WatchError::Unreadable);
         }
         body.consume_unpin(length);
         bytes += length;

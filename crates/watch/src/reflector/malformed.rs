@@ -18,13 +18,13 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use tokio::sync::watch;
 use view::{
-    Autoscaler, CronSchedule, Entry, ObjectKey, Policy, Prediction, Resource, Scope, Stripped,
-    View, target,
+    CronSchedule, Entry, ObjectKey, Policy, Prediction, Resource, Scope, Stripped, View, Vpa,
+    target,
 };
 
 use super::watch::{Subject, apply_event};
 use crate::excluded_fields;
-use crate::memory_limits::{Allowance, Limits};
+use crate::memory_limits::{Limits, MemoryLimits};
 use crate::parse::within;
 use crate::splitter::{ExcludedField, Framing, Item, Piece, Splitter};
 use crate::table_writer::TableWriter;
@@ -157,7 +157,7 @@ struct Pipeline<T: Entry> {
     excluded: &'static [ExcludedField],
     limits: Limits,
     writer: TableWriter<T>,
-    allowance: Allowance,
+    allowance: MemoryLimits,
     splitter: Splitter,
     accepted: usize,
 }
@@ -169,7 +169,7 @@ impl<T: Entry<Key = ObjectKey>> Pipeline<T> {
             excluded,
             limits,
             writer,
-            allowance: Allowance::new(limits),
+            allowance: MemoryLimits::new(limits),
             splitter,
             accepted: 0,
         }
@@ -219,22 +219,22 @@ impl<T: Entry<Key = ObjectKey>> Pipeline<T> {
 
     fn reset(&mut self) {
         self.writer.reset(Vec::new());
-        self.allowance = Allowance::new(self.limits);
+        self.allowance = MemoryLimits::new(self.limits);
     }
 }
 
 /// Checks the decisions that follow from the view alone.
 fn decide(view: &View) {
-    for autoscaler in view.autoscalers.iter() {
-        let target = autoscaler.target();
+    for vpa in view.vpas.iter() {
+        let target = vpa.target();
         let scales = target::scales(view, &target);
         assert!(scales.len() <= 1);
         assert!(
             !matches!(target::resolve(view, &target), target::Resolution::Pods(_)),
             "there is no workload"
         );
-        assert!(view.autoscalers_of((&target).into()).count() >= 1);
-        assert!(autoscaler.reference().kind.as_deref() == Some(&VerticalPodAutoscaler::kind(&())));
+        assert!(view.vpas_of((&target).into()).count() >= 1);
+        assert!(vpa.reference().kind.as_deref() == Some(&VerticalPodAutoscaler::kind(&())));
     }
     for schedule in view.cron_schedules.iter() {
         assert_eq!(schedule.contender().name, schedule.key.name);
@@ -262,7 +262,7 @@ fn decide(view: &View) {
 /// The pipelines of the kinds that tenants write.
 struct Pipelines {
     scope: Scope,
-    autoscalers: Pipeline<Autoscaler>,
+    vpas: Pipeline<Vpa>,
     ehpas: Pipeline<Stripped<EffectiveHorizontalPodAutoscaler>>,
     cron_schedules: Pipeline<CronSchedule>,
     predictions: Pipeline<Stripped<TimeSeriesPrediction>>,
@@ -274,8 +274,7 @@ impl Pipelines {
     fn new(store: &Arc<watch::Sender<View>>) -> Self {
         let (usual, large) = (Limits::OTHERS, Limits::PREDICTIONS);
         let (whole, others) = (excluded_fields::WHOLE, excluded_fields::OTHERS);
-        let autoscalers =
-            TableWriter::new(Resource::Autoscalers, store, |view| &mut view.autoscalers);
+        let vpas = TableWriter::new(Resource::Vpas, store, |view| &mut view.vpas);
         let ehpas = TableWriter::new(Resource::Ehpas, store, |view| &mut view.ehpas);
         let crons = TableWriter::new(Resource::Ehpas, store, |view| &mut view.cron_schedules);
         let predictions =
@@ -286,7 +285,7 @@ impl Pipelines {
         let policies = TableWriter::new(Resource::Policies, store, |view| &mut view.policies);
         Self {
             scope: Scope::default(),
-            autoscalers: Pipeline::new(excluded_fields::AUTOSCALERS, usual, autoscalers),
+            vpas: Pipeline::new(excluded_fields::VPAS, usual, vpas),
             ehpas: Pipeline::new(whole, usual, ehpas),
             cron_schedules: Pipeline::new(others, usual, crons),
             predictions: Pipeline::new(whole, large, predictions),
@@ -299,9 +298,7 @@ impl Pipelines {
     fn push(&mut self, example: usize, event: &[u8], random: &mut StdRng) {
         let scope = &self.scope;
         match example {
-            0 => self
-                .autoscalers
-                .push(event, scope, Autoscaler::from_k8s, random),
+            0 => self.vpas.push(event, scope, Vpa::from_k8s, random),
             1 => {
                 self.ehpas.push(event, scope, Stripped::from_k8s, random);
                 self.cron_schedules
@@ -320,7 +317,7 @@ impl Pipelines {
     }
 
     fn reset(&mut self) {
-        self.autoscalers.reset();
+        self.vpas.reset();
         self.ehpas.reset();
         self.cron_schedules.reset();
         self.predictions.reset();
@@ -331,7 +328,7 @@ impl Pipelines {
     /// The number of events that each kind accepted.
     fn accepted(&self) -> [usize; 4] {
         [
-            self.autoscalers.accepted,
+            self.vpas.accepted,
             self.ehpas.accepted,
             self.predictions.accepted,
             self.policies.accepted,

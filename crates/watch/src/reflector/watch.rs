@@ -12,10 +12,10 @@ use view::Entry;
 use super::{
     CALL_TIMEOUT, CATCH_UP, SILENCE, SILENCE_WITHOUT_BOOKMARKS, Source, WATCH_SECONDS, admitted,
 };
-use crate::memory_limits::Allowance;
+use crate::memory_limits::MemoryLimits;
 use crate::splitter::{Framing, Item, Piece};
 use crate::table_writer::{Reading, TableWriter};
-use crate::watch_error::Failure;
+use crate::watch_error::WatchError;
 
 /// Watches until the server ends the watch. Advances `version` with each event.
 ///
@@ -26,10 +26,10 @@ pub(super) async fn watch<T>(
     source: &Source,
     read: &(impl Fn(&Item<'_>) -> Reading<T> + Sync),
     writer: &TableWriter<T>,
-    allowance: &mut Allowance,
+    allowance: &mut MemoryLimits,
     has_bookmarks: &mut bool,
     version: &mut String,
-) -> Result<(), Failure>
+) -> Result<(), WatchError>
 where
     T: Entry + Send,
     T::Key: Send,
@@ -68,7 +68,7 @@ where
             Err(elapsed) => return Err(elapsed.into()),
         };
         if chunk.is_empty() {
-            return splitter.end().map_err(|_| Failure::CutShort);
+            return splitter.end().map_err(|_| WatchError::CutShort);
         }
         let length = chunk.len();
         let (mut had_bookmark, mut failure) = (false, None);
@@ -86,7 +86,7 @@ where
         if let Some(failure) = failure {
             return Err(failure);
         }
-        pushed.map_err(|_| Failure::Unreadable)?;
+        pushed.map_err(|_| WatchError::Unreadable)?;
         body.consume_unpin(length);
         *has_bookmarks |= had_bookmark;
         if !is_current && (had_bookmark || Instant::now() >= caught_up_at) {
@@ -141,13 +141,12 @@ pub(super) fn apply_event<T: Entry>(
     envelope: &[u8],
     subject: Option<Subject<T>>,
     writer: &TableWriter<T>,
-    allowance: &mut Allowance,
+    allowance: &mut MemoryLimits,
     version: &mut String,
-) -> Result<Event, Failure> {
+) -> Result<Event, WatchError> {
     let Ok(EventEnvelope { kind }) = serde_json::from_slice(envelope) else {
-        return Err(
-            serde_json::from_slice::<Status>(envelope).map_or(Failure::Unreadable, Failure::ended)
-        );
+        return Err(serde_json::from_slice::<Status>(envelope)
+            .map_or(WatchError::Unreadable, WatchError::ended));
     };
     let Subject {
         namespace,
@@ -156,7 +155,7 @@ pub(super) fn apply_event<T: Entry>(
         weight,
         reading,
         text,
-    } = subject.ok_or(Failure::Unreadable)?;
+    } = subject.ok_or(WatchError::Unreadable)?;
     let event = match (kind.as_str(), reading) {
         ("ADDED" | "MODIFIED", Some(reading)) => {
             let kept = allowance.weight(&namespace, &name);
@@ -176,11 +175,10 @@ pub(super) fn apply_event<T: Entry>(
         }
         ("BOOKMARK", None) => Event::Bookmark,
         ("ERROR", None) => {
-            return Err(
-                serde_json::from_slice::<Status>(&text).map_or(Failure::Unreadable, Failure::ended)
-            );
+            return Err(serde_json::from_slice::<Status>(&text)
+                .map_or(WatchError::Unreadable, WatchError::ended));
         }
-        _ => return Err(Failure::Unreadable),
+        _ => return Err(WatchError::Unreadable),
     };
     if !seen.is_empty() {
         *version = seen;

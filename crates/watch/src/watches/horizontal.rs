@@ -22,9 +22,7 @@ impl Watches {
         self.whole::<EffectiveHorizontalPodAutoscaler>(Resource::Ehpas, usual, |view| {
             &mut view.ehpas
         })
-        .whole::<HorizontalPodAutoscaler>(Resource::HorizontalAutoscalers, usual, |view| {
-            &mut view.horizontal_autoscalers
-        })
+        .whole::<HorizontalPodAutoscaler>(Resource::Hpas, usual, |view| &mut view.hpas)
         .whole::<TimeSeriesPrediction>(Resource::Predictions, large, |view| &mut view.predictions)
         .whole::<Substitute>(Resource::Substitutes, usual, |view| &mut view.substitutes)
     }

@@ -43,7 +43,7 @@ fn a_restarted_way_of_sizing_keeps_what_was_published_until_a_day_is_known() {
     before.decide(2);
     let status = before
         .view
-        .autoscalers
+        .vpas
         .get(&web_key())
         .and_then(|web| web.object.status.clone());
     let mut web = annotated(&json!({"plimsoll.dev/sizing-policy": "autopilot-window"}));

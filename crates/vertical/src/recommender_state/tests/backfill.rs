@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use model::{ContainerUsage, Series};
 
-use super::fixture::{self, Cluster, MI, at, autoscaler, container, pod};
+use super::fixture::{self, Cluster, MI, at, container, pod, vpa};
 use crate::backfill::{HistoryGap, PodLabels, Rebuild, Resource};
 use crate::recommender_state::Decision;
 
@@ -63,7 +63,7 @@ impl Cluster {
         };
         decisions
             .iter()
-            .map(|decision| (decision.autoscaler.key.name.clone(), text(decision)))
+            .map(|decision| (decision.vpa.key.name.clone(), text(decision)))
             .collect()
     }
 
@@ -157,7 +157,7 @@ fn after_a_day_without_history_what_was_measured_is_recommended() {
 fn history_of_a_namespace_serves_objects_that_come_later() {
     let mut cluster = Cluster::awaiting_history(&["web-1"]);
     cluster.answer(START, &["web-1"], &PodLabels::new());
-    cluster.apply(autoscaler("also", "web", "u2"));
+    cluster.apply(vpa("also", "web", "u2"));
     cluster.load(START + 1);
     assert!(cluster.gaps(START + 1).is_empty());
     let targets = cluster.targets(START + 2);
@@ -172,7 +172,7 @@ fn with_a_memory_saver_an_object_that_comes_later_has_its_history_fetched_then()
         cluster.deploy(name);
         cluster.add_pod(pod(&format!("{name}-1"), name));
     }
-    cluster.apply(autoscaler("web", "web", "u1"));
+    cluster.apply(vpa("web", "web", "u1"));
     cluster.load(START);
     let pods = ["web-1", "other-1"];
     cluster.answer(START, &pods, &stored("other-1", &[("app", "other")]));
@@ -181,7 +181,7 @@ fn with_a_memory_saver_an_object_that_comes_later_has_its_history_fetched_then()
         1,
         "pods without a VPA object have none"
     );
-    cluster.apply(autoscaler("other", "other", "u2"));
+    cluster.apply(vpa("other", "other", "u2"));
     cluster.load(START + 60);
     let ends = cluster.gaps(START + 60).into_iter().map(|gap| gap.end);
     assert!(ends.eq([at(START + 60)]));

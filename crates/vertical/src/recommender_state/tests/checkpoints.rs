@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde_json::json;
 use view::ObjectKey;
 
-use super::fixture::{Cluster, at, autoscaler, stored, web_key};
+use super::fixture::{Cluster, at, stored, vpa, web_key};
 use crate::recommender_state::checkpoints::LoadedCheckpoints;
 
 #[test]
@@ -46,7 +46,7 @@ fn an_object_that_comes_later_gets_its_stored_history() {
     let mut before = Cluster::web(&["web-1"]);
     before.measure("web-1", "main", 1);
     before.store(2);
-    before.view.autoscalers.delete(&web_key());
+    before.view.vpas.delete(&web_key());
     let mut after = before.restarted(3);
     after.measure("web-1", "main", 10);
     after.make_web_again("u2", 11);
@@ -101,10 +101,10 @@ fn nothing_is_stored_while_pods_are_not_known_or_another_loads_history() {
     cluster.measure("web-1", "main", 1);
     assert_eq!(cluster.state.checkpointed(at(1)), Some(vec![web_key()]));
     let fetching = json!([{"type": "FetchingHistory", "status": "True"}]);
-    let mut object = autoscaler("web", "web", "u1");
+    let mut object = vpa("web", "web", "u1");
     let status = json!({"conditions": fetching});
     object.object.status = serde_json::from_value(status).expect("a status");
-    for object in [object, autoscaler("web", "gone", "u1")] {
+    for object in [object, vpa("web", "gone", "u1")] {
         cluster.apply(object);
         cluster.load(2);
         assert_eq!(cluster.state.checkpointed(at(2)), Some(Vec::new()));

@@ -4,7 +4,7 @@
 use model::Labels;
 use view::Pod;
 
-use super::fixture::{Cluster, at, autoscaler, pod, web_key};
+use super::fixture::{Cluster, at, pod, vpa, web_key};
 use crate::recommender_state::RecommenderState;
 
 /// Two rounds per hour, so that the last ones are past the eight days that history is kept.
@@ -27,7 +27,7 @@ fn entries(state: &RecommenderState) -> [usize; 7] {
     let pods = state.pods.len() + state.gone.len();
     [
         pods,
-        state.autoscalers.len(),
+        state.vpas.len(),
         size.pods,
         size.histories,
         size.label_sets,
@@ -45,7 +45,7 @@ fn a_thousand_rounds_of_churn_leave_no_more_than_the_retention() {
         cluster.delete_pod(&format!("web-{}", round - 1));
         cluster.add_pod(run(round));
         let uid = format!("u{}", round / 10);
-        cluster.apply(autoscaler("web", "web", &uid));
+        cluster.apply(vpa("web", "web", &uid));
         cluster.load(second);
         let name = format!("web-{round}");
         assert_eq!(cluster.measure(&name, "main", second).accepted, 1);

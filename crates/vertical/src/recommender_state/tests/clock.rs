@@ -69,7 +69,7 @@ impl Clocked {
     fn round_with(&mut self, second: i64, clock: i64, usage: &[ContainerUsage]) {
         let now = at(second + clock);
         let state = &mut self.cluster.state;
-        state.load_autoscalers(&self.cluster.view);
+        state.load_vpas(&self.cluster.view);
         state.load_checkpoints(&self.cluster.view.checkpoints, now);
         state.load_pods(&self.cluster.view, now);
         state.begin_usage(usage, now);

@@ -8,8 +8,8 @@ use model::{ContainerRef, ContainerUsage, Cpu, Memory, ResourceName, Sample};
 use serde_json::json;
 use sizing::Config;
 use view::{
-    Autoscaler, Checkpoint, ContainerState, ContainerStatus, ObjectKey, OomKill, Pod, Termination,
-    View, WellKnown,
+    Checkpoint, ContainerState, ContainerStatus, ObjectKey, OomKill, Pod, Termination, View, Vpa,
+    WellKnown,
 };
 
 use crate::checkpoint::conversion;
@@ -33,10 +33,10 @@ pub(super) fn web_key() -> ObjectKey {
     ObjectKey::new("shop", "web")
 }
 
-pub(super) fn autoscaler(name: &str, deployment: &str, uid: &str) -> Autoscaler {
+pub(super) fn vpa(name: &str, deployment: &str, uid: &str) -> Vpa {
     let metadata = json!({"uid": uid, "generation": 1});
     let spec = json!({"targetRef": {"name": deployment}});
-    fixture::autoscaler(name, &json!({"metadata": metadata, "spec": spec}))
+    fixture::vpa(name, &json!({"metadata": metadata, "spec": spec}))
 }
 
 pub(super) fn container(pod: &str, container: &str) -> ContainerRef {
@@ -106,7 +106,7 @@ impl Cluster {
     pub(super) fn web(pods: &[&str]) -> Self {
         let mut cluster = Self::new("default", false);
         cluster.deploy("web");
-        cluster.apply(autoscaler("web", "web", "u1"));
+        cluster.apply(vpa("web", "web", "u1"));
         for name in pods {
             cluster.add_pod(pod(name, "web"));
         }
@@ -122,8 +122,8 @@ impl Cluster {
         }
     }
 
-    pub(super) fn apply(&mut self, autoscaler: Autoscaler) {
-        self.view.autoscalers.apply(Arc::new(autoscaler));
+    pub(super) fn apply(&mut self, vpa: Vpa) {
+        self.view.vpas.apply(Arc::new(vpa));
     }
 
     pub(super) fn add_pod(&mut self, pod: Pod) {
@@ -140,7 +140,7 @@ impl Cluster {
     }
 
     pub(super) fn load(&mut self, second: i64) {
-        self.state.load_autoscalers(&self.view);
+        self.state.load_vpas(&self.view);
         self.state.load_pods(&self.view, at(second));
         self.state.delete_removed_pods();
     }
@@ -171,7 +171,7 @@ impl Cluster {
     pub(super) fn decide(&mut self, second: i64) -> Vec<Decision> {
         let decisions = self.state.decide(at(second));
         for decision in &decisions {
-            let mut written = (*decision.autoscaler).clone();
+            let mut written = (*decision.vpa).clone();
             written.object.status = Some(decision.status.clone());
             self.apply(written);
         }
@@ -208,40 +208,32 @@ impl Cluster {
     /// Another process that has loaded the same objects and what is stored.
     pub(super) fn restarted(self, second: i64) -> Self {
         let mut restarted = self.new_process();
-        restarted.state.load_autoscalers(&restarted.view);
+        restarted.state.load_vpas(&restarted.view);
         restarted.load_stored(second);
         restarted.load(second);
         restarted
     }
 
     pub(super) fn delete_web(&mut self, second: i64) {
-        self.view.autoscalers.delete(&web_key());
+        self.view.vpas.delete(&web_key());
         self.load(second);
         self.load_stored(second);
     }
 
     pub(super) fn make_web_again(&mut self, uid: &str, second: i64) {
-        self.apply(autoscaler("web", "web", uid));
+        self.apply(vpa("web", "web", uid));
         self.load(second);
         self.load_stored(second);
     }
 }
 
-pub(super) fn stored(
-    autoscaler: &str,
-    container: &str,
-    checkpoint: sizing::Checkpoint,
-) -> Checkpoint {
-    fixture::checkpoint(
-        autoscaler,
-        container,
-        Some(conversion::to_object(checkpoint)),
-    )
+pub(super) fn stored(vpa: &str, container: &str, checkpoint: sizing::Checkpoint) -> Checkpoint {
+    fixture::checkpoint(vpa, container, Some(conversion::to_object(checkpoint)))
 }
 
 /// The object `web` with these annotations.
-pub(super) fn annotated(annotations: &serde_json::Value) -> Autoscaler {
-    let mut web = autoscaler("web", "web", "u1");
+pub(super) fn annotated(annotations: &serde_json::Value) -> Vpa {
+    let mut web = vpa("web", "web", "u1");
     web.object.metadata.annotations =
         serde_json::from_value(annotations.clone()).expect("annotations");
     web
@@ -252,12 +244,7 @@ pub(super) fn check(cluster: &mut Cluster, second: i64, expected: &[(&str, Optio
     let decisions = cluster.decide(second);
     let targets: Vec<_> = decisions
         .iter()
-        .map(|decision| {
-            (
-                decision.autoscaler.key.name.as_str(),
-                cpu_target(&decision.status),
-            )
-        })
+        .map(|decision| (decision.vpa.key.name.as_str(), cpu_target(&decision.status)))
         .collect();
     let expected: Vec<_> = expected
         .iter()

@@ -8,7 +8,7 @@ use serde_json::json;
 use sizing::Config;
 use view::{OomKill, Pod, Resources};
 
-use super::fixture::{Cluster, MI, at, autoscaler, kill, killed_status, pod, web_key};
+use super::fixture::{Cluster, MI, at, kill, killed_status, pod, vpa, web_key};
 use crate::recommender_state::{OomKillCounts, RecommenderState};
 
 const DAY: i64 = 24 * 3600;
@@ -83,12 +83,12 @@ fn a_kill_does_not_wait_until_its_pod_is_taken_over() {
     assert_eq!(cluster.tell(&told(&seen, 10), 12), accepted(1));
     // It came and went meanwhile.
     assert_eq!(cluster.tell(&told(&unseen, 11), 12), accepted(1));
-    let concerned: Vec<_> = cluster.state.autoscalers_of(&unseen.key).collect();
+    let concerned: Vec<_> = cluster.state.vpas_of(&unseen.key).collect();
     assert_eq!(concerned, [web_key()]);
     assert_eq!(cluster.state.decide_objects(&concerned, at(13)).len(), 1);
     assert_eq!(cluster.state.load_pods(&cluster.view, at(14)), accepted(0));
     cluster.state.delete_removed_pods();
-    assert_eq!(cluster.state.autoscalers_of(&unseen.key).count(), 0);
+    assert_eq!(cluster.state.vpas_of(&unseen.key).count(), 0);
 }
 
 #[test]
@@ -118,7 +118,7 @@ fn check_stored(stored: Option<i64>, started: i64, expected: OomKillCounts) {
     }
     let mut after = before.new_process();
     after.view.pods.apply(killed_pod("web-1", 0));
-    after.state.load_autoscalers(&after.view);
+    after.state.load_vpas(&after.view);
     after.load_stored(started);
     let found = after.state.load_pods(&after.view, at(started));
     assert_eq!(found, expected, "stored {stored:?}, started {started}");
@@ -153,7 +153,7 @@ fn a_kill_before_any_usage_keeps_what_was_recommended_of_cpu() {
 
 /// Kills a container of 1Gi under a policy and gives the memory target.
 fn target_under(cluster: &mut Cluster, policy: &serde_json::Value, second: i64) -> i64 {
-    let mut web = autoscaler("web", "web", "u1");
+    let mut web = vpa("web", "web", "u1");
     let policies = json!({"containerPolicies": [policy]});
     web.object.spec.resource_policy = Some(serde_json::from_value(policies).expect("a policy"));
     cluster.apply(web);
@@ -165,7 +165,7 @@ fn target_under(cluster: &mut Cluster, policy: &serde_json::Value, second: i64) 
 #[test]
 fn settings_of_an_object_for_kills_go_with_the_field() {
     let config = Config {
-        per_autoscaler_rules: true,
+        per_vpa_rules: true,
         ..Config::default()
     };
     let mut cluster = Cluster::web(&["web-1"]);

@@ -3,16 +3,16 @@
 use api::vpa::UpdateMode;
 use model::{ContainerRef, Cpu, Memory};
 use serde_json::json;
-use view::{Autoscaler, OomKill};
+use view::{OomKill, Vpa};
 
-use super::fixture::{Cluster, MI, at, autoscaler, container, kill, pod, usage};
+use super::fixture::{Cluster, MI, at, container, kill, pod, usage, vpa};
 
 /// The object `web` with this in its specification.
-fn with(spec: &serde_json::Value) -> Autoscaler {
-    let web = autoscaler("web", "web", "u1");
+fn with(spec: &serde_json::Value) -> Vpa {
+    let web = vpa("web", "web", "u1");
     let mut object = serde_json::to_value(&web.object).expect("an object");
     json_patch::merge(&mut object["spec"], spec);
-    Autoscaler {
+    Vpa {
         object: api::vpa::parse(object).expect("an autoscaler"),
         ..web
     }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use model::{
     Bound, Cap, ContainerRecommendation, Cpu, Labels, Memory, Recommendation, ResourceList,
 };
-use view::{Node, Placement, Pod, Resources};
+use view::{Node, Pod, PodPlacement, Resources};
 
 use super::fixture::{Cluster, MI, at, pod, web_key};
 use crate::recommender_state::Decision;
@@ -14,7 +14,7 @@ use crate::schedulable::Settings;
 /// A workload that uses a quarter of a core, on a node that has 200m left.
 fn cramped() -> Cluster {
     let mut cluster = Cluster::web(&[]);
-    let placement = Some(Arc::new(Placement::default()));
+    let placement = Some(Arc::new(PodPlacement::default()));
     cluster.add_pod(Pod {
         placement,
         ..pod("web-1", "web")

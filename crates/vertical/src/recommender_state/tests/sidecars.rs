@@ -25,7 +25,7 @@ fn sized(native_sidecars: bool) -> (Vec<(String, i64)>, OomKillCounts) {
     let mut cluster = Cluster::web(&[]);
     cluster.state.config.native_sidecars = native_sidecars;
     cluster.add_pod(meshed(1));
-    cluster.state.load_autoscalers(&cluster.view);
+    cluster.state.load_vpas(&cluster.view);
     let kills = cluster.state.load_pods(&cluster.view, at(2));
     for container in ["main", "mesh", "setup"] {
         cluster.measure("web-1", container, 3);

@@ -5,7 +5,7 @@ use serde_json::json;
 use view::WellKnown;
 use view::target::Resolution;
 
-use super::fixture::{Cluster, autoscaler, check, web_key};
+use super::fixture::{Cluster, check, vpa, web_key};
 use crate::recommender_state::Target;
 use crate::recommender_state::target::target;
 
@@ -14,8 +14,8 @@ fn each_object_is_handled_by_the_recommender_that_it_names() {
     for (recommender, expected) in [("default", ["plain"]), ("frugal", ["special"])] {
         let mut cluster = Cluster::new(recommender, false);
         cluster.deploy("web");
-        cluster.apply(autoscaler("plain", "web", "u1"));
-        let mut special = autoscaler("special", "web", "u2");
+        cluster.apply(vpa("plain", "web", "u1"));
+        let mut special = vpa("special", "web", "u2");
         let recommenders = json!([{"name": "frugal"}]);
         special.object.spec.recommenders = serde_json::from_value(recommenders).expect("a list");
         cluster.apply(special);
@@ -27,7 +27,7 @@ fn each_object_is_handled_by_the_recommender_that_it_names() {
 #[test]
 fn two_objects_on_one_target_get_the_same() {
     let mut cluster = Cluster::web(&["web-1"]);
-    cluster.apply(autoscaler("also", "web", "u2"));
+    cluster.apply(vpa("also", "web", "u2"));
     cluster.load(1);
     cluster.measure("web-1", "main", 2);
     check(
@@ -42,11 +42,11 @@ fn an_object_that_is_made_again_starts_anew_and_one_that_is_gone_is_forgotten() 
     let mut cluster = Cluster::web(&["web-1"]);
     cluster.measure("web-1", "main", 1);
     cluster.decide(2);
-    cluster.apply(autoscaler("web", "nothing", "u2"));
+    cluster.apply(vpa("web", "nothing", "u2"));
     cluster.load(3);
     let decisions = cluster.decide(4);
-    assert!(decisions[0].unsupported && decisions[0].autoscaler.uid() == "u2");
-    cluster.view.autoscalers.delete(&web_key());
+    assert!(decisions[0].unsupported && decisions[0].vpa.uid() == "u2");
+    cluster.view.vpas.delete(&web_key());
     cluster.load(5);
     check(&mut cluster, 6, &[]);
 }

@@ -9,7 +9,7 @@ use super::*;
 /// Number of the tier that is selected; none for all workloads. Then: of the cluster, second of
 /// creation, mode, cannot be used.
 type DrawnPolicy = (Option<u8>, bool, u8, bool, bool);
-/// An autoscaler's state, its workload, and its policy; one of them is gone.
+/// A VPA's state, its workload, and its policy; one of them is gone.
 type DrawnObject = (u8, u8, u8);
 
 const TIERS: [&str; 2] = ["front", "back"];
@@ -72,7 +72,7 @@ fn carry_out(mut fixture: Fixture, plan: Plan) -> Fixture {
     for write in plan.writes {
         match write.action {
             Action::Remove => {
-                let change = fixture.view.autoscalers.delete(&write.key);
+                let change = fixture.view.vpas.delete(&write.key);
                 let there = change.and_then(|change| change.old);
                 let uid = &plan.summaries[write.summary].policy.uid;
                 assert_eq!(
@@ -81,13 +81,13 @@ fn carry_out(mut fixture: Fixture, plan: Plan) -> Fixture {
                 );
             }
             Action::Change(patch) => {
-                let there = fixture.view.autoscalers.get(&write.key);
+                let there = fixture.view.vpas.get(&write.key);
                 let mut object = json!(there.expect("what is changed is there").object);
                 json_patch::patch(&mut object, &patch).expect("it is the object that was seen");
                 fixture = fixture.object(object);
             }
             Action::Create(object) => {
-                let there = fixture.view.autoscalers.get(&write.key);
+                let there = fixture.view.vpas.get(&write.key);
                 assert!(there.is_none(), "{} is there", write.key);
                 fixture = fixture.object(json!(object));
             }
@@ -96,16 +96,16 @@ fn carry_out(mut fixture: Fixture, plan: Plan) -> Fixture {
     fixture
 }
 
-fn by_hand(fixture: &Fixture) -> Vec<Arc<Autoscaler>> {
-    let objects = fixture.view.autoscalers.iter();
+fn by_hand(fixture: &Fixture) -> Vec<Arc<Vpa>> {
+    let objects = fixture.view.vpas.iter();
     let by_hand = objects.filter(|object| desired::owner(object).is_none());
     by_hand.cloned().collect()
 }
 
-/// Of each workload, how many autoscalers by hand and of parsed policies it has.
+/// Of each workload, how many VPAs by hand and of parsed policies it has.
 fn counts(fixture: &Fixture, is_usable: impl Fn(&str) -> bool) -> Vec<(usize, usize)> {
     let pointing = |name: &str, is_counted: &dyn Fn(Option<&str>) -> bool| {
-        let all = fixture.view.autoscalers.iter();
+        let all = fixture.view.vpas.iter();
         all.filter(|object| {
             object.object.spec.target_ref.name == name && is_counted(desired::owner(object))
         })

@@ -88,7 +88,7 @@ fn an_object_without_its_owner_is_foreign() {
 }
 
 #[test]
-fn an_autoscaler_by_hand_stays_the_only_one() {
+fn a_vpa_by_hand_stays_the_only_one() {
     let fixture = || web().by_hand("mine", "a");
     check(&fixture(), &["web: 1 0 1 0"]);
     let both = fixture().made(&policy("web"), "a", |_| ());

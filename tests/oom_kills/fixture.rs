@@ -202,7 +202,7 @@ async fn deploy() -> Result<Arc<ClientConfig>> {
     let sandbox = shared().await?;
     apply(sandbox, "deploy/base/namespace.yaml").await?;
     let tls = feed_certificates(&sandbox.client().await?).await?;
-    deployed::deploy(sandbox, "tests/kills", RECOMMENDER.labels).await?;
+    deployment::deploy(sandbox, "tests/oom_kills", RECOMMENDER.labels).await?;
     Ok(tls)
 }
 
