@@ -38,7 +38,7 @@ pub(super) fn dsp(settings: Option<&Dsp>) -> Chosen {
 
 fn default_dsp() -> Method {
     Method::Dsp {
-        dsp: crane_settings::Dsp::default(),
+        dsp: crane::Dsp::default(),
         history_seconds: 15 * DAY,
     }
 }
@@ -65,7 +65,7 @@ fn read_dsp(settings: &Dsp) -> Result<Method, String> {
         estimators
     };
     Ok(Method::Dsp {
-        dsp: crane_settings::Dsp {
+        dsp: crane::Dsp {
             step_seconds,
             estimators,
         },
