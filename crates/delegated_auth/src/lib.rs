@@ -35,7 +35,7 @@ use k8s_openapi::api::core::v1::ConfigMap;
 use kube::{Api, Client};
 use prometheus::Registry;
 use runtime::client::connect;
-use runtime::rate_limiter::RateLimiter;
+use runtime::rate_limiter::Throttle;
 use runtime::{ApiServerClock, Manager, Readiness};
 use rustls_pki_types::UnixTime;
 use serving::tls::PeerCertificates;
@@ -147,7 +147,7 @@ impl DelegatedAuth {
         manager: &Manager,
         metrics_prefix: &str,
     ) -> anyhow::Result<Option<Self>> {
-        let throttle = RateLimiter::new(QPS, BURST).reserving(BURST / 4).refusing();
+        let throttle = Throttle::new(QPS, BURST).reserving(BURST / 4).refusing();
         let client = connect(
             manager.config.clone(),
             throttle,

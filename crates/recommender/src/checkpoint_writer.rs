@@ -17,7 +17,7 @@ use json_patch::{Patch, PatchOperation, TestOperation};
 use kube::Error;
 use kube::api::{Api, DeleteParams, Patch as Body, PatchParams, PostParams, Preconditions};
 use parking_lot::Mutex;
-use runtime::rate_limiter::RateLimiter;
+use runtime::rate_limiter::Throttle;
 use runtime::{Leading, ObjectWriter, WriteOutcome};
 use vertical::checkpoint::garbage::{UnusedCheckpoint, UnusedReason};
 use view::ObjectKey;
@@ -86,7 +86,7 @@ pub(crate) enum CheckpointWrite {
 #[derive(Clone)]
 pub(crate) struct CheckpointWriter {
     objects: ObjectWriter,
-    pace: Arc<Mutex<RateLimiter>>,
+    pace: Arc<Mutex<Throttle>>,
 }
 
 impl CheckpointWriter {
@@ -94,7 +94,7 @@ impl CheckpointWriter {
     pub(crate) fn new(objects: ObjectWriter, qps: f64, burst: u32) -> Self {
         Self {
             objects,
-            pace: Arc::new(Mutex::new(RateLimiter::new(qps / 2.0, burst / 2))),
+            pace: Arc::new(Mutex::new(Throttle::new(qps / 2.0, burst / 2))),
         }
     }
 

@@ -34,7 +34,7 @@ use tower::{BoxError, Service};
 use crate::api_server_clock::ApiServerClock;
 use crate::args::CommonArgs;
 use crate::pflag::Program;
-use crate::rate_limiter::RateLimiter;
+use crate::rate_limiter::Throttle;
 
 /// Time limit from sending a request to the last byte of its response; to the first byte for a
 /// watch. The API server's own limit is 60 s.
@@ -99,7 +99,7 @@ pub fn user_agent(program: &Program) -> String {
 /// Builds a client whose requests share one throttle.
 pub fn connect(
     config: Config,
-    throttle: RateLimiter,
+    throttle: Throttle,
     metrics: RestMetrics,
 ) -> anyhow::Result<kube::Client> {
     let host = config
@@ -166,7 +166,7 @@ impl RestMetrics {
 
 #[derive(Clone)]
 struct RequestState {
-    throttle: Arc<Mutex<RateLimiter>>,
+    throttle: Arc<Mutex<Throttle>>,
     metrics: RestMetrics,
     host: Arc<str>,
     timeout: Duration,

@@ -16,7 +16,7 @@ use crate::leader_term::Leading;
 use crate::lease::{Timings, identity};
 use crate::manager::Manager;
 use crate::own_pod::hostname;
-use crate::rate_limiter::RateLimiter;
+use crate::rate_limiter::Throttle;
 
 /// The content of the Lease that tells others about the leader.
 #[derive(Debug, Clone, Default)]
@@ -80,10 +80,6 @@ impl Manager {
             USER_AGENT,
             HeaderValue::from_str(&agent).context("invalid user agent")?,
         ));
-        client::connect(
-            config,
-            RateLimiter::new(10.0, 20),
-            self.rest_metrics.clone(),
-        )
+        client::connect(config, Throttle::new(10.0, 20), self.rest_metrics.clone())
     }
 }

@@ -23,7 +23,7 @@ use crate::http_endpoints::{EndpointPort, Endpoints};
 use crate::log;
 use crate::object_writer::ObjectWriter;
 use crate::pflag::{self, Program};
-use crate::rate_limiter::RateLimiter;
+use crate::rate_limiter::Throttle;
 use crate::shutdown::{self, Tasks};
 
 /// Time limit of the work after shutdown begins. The kubelet kills the process after 30 s.
@@ -173,7 +173,7 @@ impl Program {
         let registry = registry(self)?;
         let rest_metrics = RestMetrics::register(&registry)?;
         let config = client::config(args, self).await?;
-        let throttle = RateLimiter::new(args.kube_api_qps, args.kube_api_burst);
+        let throttle = Throttle::new(args.kube_api_qps, args.kube_api_burst);
         let throttle = throttle.reserving(args.kube_api_burst / URGENT_SHARE);
         let client = client::connect(config.clone(), throttle, rest_metrics.clone())?;
         let (tasks, mut failures) = Tasks::new(shutdown.clone());

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 /// A token bucket, stored as the time at which it will be full again.
 #[derive(Debug, Clone, Copy)]
-pub struct RateLimiter {
+pub struct Throttle {
     /// Time per token.
     per_token: Duration,
     /// Time to fill an empty bucket.
@@ -24,7 +24,7 @@ pub struct RateLimiter {
     full_at: Option<Instant>,
 }
 
-impl RateLimiter {
+impl Throttle {
     /// A full bucket. `qps` must be positive, and `1 / qps` seconds representable.
     pub fn new(qps: f64, burst: u32) -> Self {
         let per_token = Duration::try_from_secs_f64(qps.recip()).unwrap_or(Duration::MAX);
@@ -104,7 +104,7 @@ mod tests {
     #[test]
     fn a_burst_goes_at_once_and_the_rest_at_the_rate() {
         let start = Instant::now();
-        let mut throttle = RateLimiter::new(50.0, 100);
+        let mut throttle = Throttle::new(50.0, 100);
         let waits: Vec<_> = (0..150).map(|_| throttle.take(start)).collect();
         assert!(waits[..100].iter().all(Duration::is_zero));
         assert_eq!(waits[100], Duration::from_millis(20));
@@ -114,7 +114,7 @@ mod tests {
     #[test]
     fn tokens_come_back_with_time_up_to_the_burst() {
         let start = Instant::now();
-        let mut throttle = RateLimiter::new(10.0, 2);
+        let mut throttle = Throttle::new(10.0, 2);
         for (at_ms, wait_ms) in [
             (0, 0),
             (0, 0),
@@ -133,7 +133,7 @@ mod tests {
     #[test]
     fn urgent_requests_go_at_once_while_others_wait() {
         let start = Instant::now();
-        let mut throttle = RateLimiter::new(50.0, 100).reserving(25);
+        let mut throttle = Throttle::new(50.0, 100).reserving(25);
         let waits: Vec<_> = (0..95).map(|_| throttle.take(start)).collect();
         assert!(waits[..75].iter().all(Duration::is_zero));
         let ms = Duration::from_millis;
@@ -146,7 +146,7 @@ mod tests {
     #[test]
     fn with_rejection_urgent_requests_wait_for_each_other_only() {
         let start = Instant::now();
-        let mut throttle = RateLimiter::new(200.0, 400).reserving(100).refusing();
+        let mut throttle = Throttle::new(200.0, 400).reserving(100).refusing();
         let waits: Vec<_> = (0..1000).map(|_| throttle.acquire(false, start)).collect();
         let ms = |milliseconds| Some(Duration::from_millis(milliseconds));
         assert_eq!(waits[..300], [ms(0); 300]);
@@ -162,7 +162,7 @@ mod tests {
     #[test]
     fn a_small_burst_keeps_one_token_for_ordinary_requests() {
         let start = Instant::now();
-        let mut throttle = RateLimiter::new(10.0, 2).reserving(7);
+        let mut throttle = Throttle::new(10.0, 2).reserving(7);
         assert_eq!(throttle.take(start), Duration::ZERO);
         assert_eq!(throttle.take_urgent(start), Duration::ZERO);
         assert_eq!(throttle.take_urgent(start), Duration::from_millis(100));

@@ -16,7 +16,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use rollout::{Action, PausePolicy, PreemptionMode, RolloutState, Settings, decide};
-use runtime::rate_limiter::RateLimiter;
+use runtime::rate_limiter::Throttle;
 use runtime::schedule::at;
 use runtime::{Pace, PassSchedule};
 use tokio::task::block_in_place;
@@ -50,7 +50,7 @@ pub(crate) struct LoopConfig {
     /// Time between full passes.
     pub(crate) interval: Duration,
     /// Limit of requests to the API server.
-    pub(crate) requests: RateLimiter,
+    pub(crate) requests: Throttle,
 }
 
 /// The control loop.

@@ -5,7 +5,7 @@
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
-use runtime::rate_limiter::RateLimiter;
+use runtime::rate_limiter::Throttle;
 
 /// Actions per second and burst; `None` means no limit.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
@@ -23,8 +23,8 @@ const MAX_NAMESPACES: usize = 10_000;
 #[derive(Debug)]
 pub struct RateLimiter {
     limits: RateLimits,
-    overall: Option<RateLimiter>,
-    namespaces: HashMap<String, RateLimiter>,
+    overall: Option<Throttle>,
+    namespaces: HashMap<String, Throttle>,
 }
 
 impl RateLimiter {
@@ -32,7 +32,7 @@ impl RateLimiter {
     pub fn new(limits: RateLimits) -> Self {
         let overall = limits
             .overall
-            .map(|(per_second, burst)| RateLimiter::new(per_second, burst));
+            .map(|(per_second, burst)| Throttle::new(per_second, burst));
         Self {
             limits,
             overall,
@@ -58,17 +58,17 @@ impl RateLimiter {
         }
     }
 
-    fn of_namespace(&self, namespace: &str) -> Option<RateLimiter> {
+    fn of_namespace(&self, namespace: &str) -> Option<Throttle> {
         let (per_second, burst) = self.limits.namespace?;
         Some(
             self.namespaces
                 .get(namespace)
                 .copied()
-                .unwrap_or_else(|| RateLimiter::new(per_second, burst)),
+                .unwrap_or_else(|| Throttle::new(per_second, burst)),
         )
     }
 
-    fn remember(&mut self, namespace: &str, own: RateLimiter, now: Instant) {
+    fn remember(&mut self, namespace: &str, own: Throttle, now: Instant) {
         if self.namespaces.len() >= MAX_NAMESPACES {
             self.namespaces.retain(|_, throttle| !throttle.is_full(now));
         }

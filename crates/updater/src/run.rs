@@ -7,7 +7,7 @@ use anyhow::Context as _;
 use feed::{Reader, Subscription};
 use runtime::client;
 use runtime::own_pod::own_namespace;
-use runtime::rate_limiter::RateLimiter;
+use runtime::rate_limiter::Throttle;
 use runtime::{Announcement, Leading, Manager, Namespaces};
 use serving::{FeedReaderArgs, FeedSource};
 use tokio::sync::watch::Receiver;
@@ -43,7 +43,7 @@ pub async fn run(args: Args, manager: Manager) -> anyhow::Result<()> {
         shard: Shard::default(),
     };
     let (limits, concurrency) = rate_limits.limits();
-    let requests = RateLimiter::new(common.kube_api_qps, common.kube_api_burst);
+    let requests = Throttle::new(common.kube_api_qps, common.kube_api_burst);
     let config = LoopConfig {
         settings: rollout.settings()?,
         policy: pause.policy(&own_namespace()),
@@ -56,7 +56,7 @@ pub async fn run(args: Args, manager: Manager) -> anyhow::Result<()> {
     // Actions wait in the control loop, where they can still be dropped, and not in the client.
     let pods_client = client::connect(
         manager.config.clone(),
-        RateLimiter::new(1e6, 1_000_000),
+        Throttle::new(1e6, 1_000_000),
         manager.rest_metrics.clone(),
     )?;
     let events_client = client::connect(

@@ -18,7 +18,7 @@ type Answer = Result<Response<Body>, BoxError>;
 
 /// The request layer in front of a response.
 fn service<R>(
-    throttle: RateLimiter,
+    throttle: Throttle,
     answer: impl Fn() -> R + Clone,
 ) -> (
     RequestService<
@@ -70,7 +70,7 @@ async fn never_ending() -> Answer {
 
 #[tokio::test(start_paused = true)]
 async fn requests_wait_for_the_throttle_and_watches_do_not() {
-    let (mut service, _registry) = service(RateLimiter::new(10.0, 2), whole);
+    let (mut service, _registry) = service(Throttle::new(10.0, 2), whole);
     let start = tokio::time::Instant::now();
     let writes: Vec<_> = (0..12).map(|_| service.call(get("/api/v1/pods"))).collect();
     service
@@ -86,7 +86,7 @@ async fn requests_wait_for_the_throttle_and_watches_do_not() {
 
 #[tokio::test(start_paused = true)]
 async fn an_urgent_request_does_not_wait_behind_others() {
-    let (mut service, _registry) = service(RateLimiter::new(10.0, 20).reserving(10), whole);
+    let (mut service, _registry) = service(Throttle::new(10.0, 20).reserving(10), whole);
     let start = tokio::time::Instant::now();
     let _writes: Vec<_> = (0..15).map(|_| service.call(get("/api/v1/pods"))).collect();
     service.call(urgent()).await.unwrap();
@@ -97,8 +97,7 @@ async fn an_urgent_request_does_not_wait_behind_others() {
 
 #[tokio::test(start_paused = true)]
 async fn with_rejection_an_urgent_request_does_not_wait_behind_others() {
-    let (mut service, _registry) =
-        service(RateLimiter::new(10.0, 20).reserving(10).refusing(), whole);
+    let (mut service, _registry) = service(Throttle::new(10.0, 20).reserving(10).refusing(), whole);
     let start = tokio::time::Instant::now();
     let others: Vec<_> = (0..100)
         .map(|_| service.call(get("/api/v1/pods")))
@@ -116,7 +115,7 @@ async fn with_rejection_an_urgent_request_does_not_wait_behind_others() {
 
 #[tokio::test(start_paused = true)]
 async fn a_response_that_does_not_end_fails_unless_it_is_a_watch() {
-    let (mut service, registry) = service(RateLimiter::new(10.0, 2), never_ending);
+    let (mut service, registry) = service(Throttle::new(10.0, 2), never_ending);
     let error = service.call(get("/api/v1/pods")).await.unwrap_err();
     assert_eq!(error.to_string(), TIMED_OUT);
 
@@ -151,7 +150,7 @@ async fn endless() -> Answer {
 
 #[tokio::test(start_paused = true)]
 async fn a_page_is_streamed_and_must_end_in_time() {
-    let (mut service, _registry) = service(RateLimiter::new(10.0, 2), never_ending);
+    let (mut service, _registry) = service(Throttle::new(10.0, 2), never_ending);
     let page = service
         .call(get("/api/v1/pods?limit=500&continue=x"))
         .await
@@ -164,7 +163,7 @@ async fn a_page_is_streamed_and_must_end_in_time() {
 
 #[tokio::test]
 async fn a_response_that_is_too_long_fails_whether_it_is_a_page_or_not() {
-    let (mut service, _registry) = service(RateLimiter::new(10.0, 2), endless);
+    let (mut service, _registry) = service(Throttle::new(10.0, 2), endless);
     let page = service.call(get("/api/v1/pods?limit=500")).await.unwrap();
     let chunks: Vec<_> = page
         .into_body()
@@ -183,7 +182,7 @@ async fn a_response_that_is_too_long_fails_whether_it_is_a_page_or_not() {
 
 #[tokio::test(start_paused = true)]
 async fn a_watch_that_does_not_begin_fails() {
-    let (service, _registry) = service(RateLimiter::new(10.0, 2), std::future::pending::<Answer>);
+    let (service, _registry) = service(Throttle::new(10.0, 2), std::future::pending::<Answer>);
     let error = service.oneshot(get("/api/v1/pods?watch=true")).await;
     assert_eq!(error.unwrap_err().to_string(), TIMED_OUT);
 }

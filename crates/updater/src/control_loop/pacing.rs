@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use rollout::{Action, ActionKind};
-use runtime::rate_limiter::RateLimiter;
+use runtime::rate_limiter::Throttle;
 
 use crate::rate_limit::{RateLimiter, RateLimits};
 
@@ -12,11 +12,11 @@ pub(super) struct Pacing {
     limits: RateLimits,
     evictions: RateLimiter,
     resizes: RateLimiter,
-    requests: RateLimiter,
+    requests: Throttle,
 }
 
 impl Pacing {
-    pub(super) fn new(limits: RateLimits, requests: RateLimiter) -> Self {
+    pub(super) fn new(limits: RateLimits, requests: Throttle) -> Self {
         Self {
             limits,
             evictions: RateLimiter::new(limits),
