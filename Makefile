@@ -38,7 +38,7 @@ bench-feed: ## memory of a feed server while two readers do not read for a minut
 
 bench-latency: ## time from an OOM kill to the new target and to the larger pod, and until the stop switch works, with their bounds
 	cargo build --locked --release --workspace --bins
-	PLIMSOLL_LATENCY=1 cargo test -q --locked --release -p e2e --test kills -- --nocapture --test-threads=1
+	PLIMSOLL_LATENCY=1 cargo test -q --locked --release -p e2e --test oom_kills -- --nocapture --test-threads=1
 	PLIMSOLL_LATENCY=1 cargo test -q --locked --release -p e2e --test e2e -- --nocapture --test-threads=1 kill_switch an_oom_kill_is_seen
 
 bench-webhook: ## latency and throughput of the webhook over TLS, with a pod matched among 10,000 VPA objects

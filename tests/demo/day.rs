@@ -8,7 +8,7 @@ use std::time::Duration;
 use anyhow::{Context as _, Result, bail};
 use e2e::repository;
 use kube::Client;
-use sandbox::{Columns, Play, Trace};
+use sandbox::{Columns, Replay, Trace};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, MissedTickBehavior, interval};
 use tokio_util::sync::CancellationToken;
@@ -73,13 +73,13 @@ pub(crate) async fn watch(client: &Client) -> Result<()> {
 }
 
 /// A day of one machine, played by one workload's pods.
-fn recorded_day(workload: &str) -> Result<Play> {
+fn recorded_day(workload: &str) -> Result<Replay> {
     let path = repository().join(format!("tests/fixtures/traces/{workload}.csv"));
     let text = fs::read_to_string(&path).with_context(|| format!("read {}", path.display()))?;
     let trace = Trace::parse(&text, &Columns::default())
         .with_context(|| format!("read {}", path.display()))?;
     let target = format!("deployment/{workload}").parse()?;
-    Ok(Play {
+    Ok(Replay {
         trace,
         target,
         namespace: NAMESPACE.to_owned(),

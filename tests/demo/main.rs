@@ -6,19 +6,19 @@
 //!
 //! `KEEP=1` leaves everything running and prints commands to explore it.
 
-mod ahead;
 mod day;
-mod moves;
 mod observe;
+mod pod_updates;
 mod replicas;
 mod report;
+mod scale_ahead;
 mod setup;
 
 use std::env;
 use std::process::ExitCode;
 
 use anyhow::{Context as _, Result, ensure};
-use e2e::measuring::exit_code;
+use e2e::benchmark::exit_code;
 use e2e::program;
 use sandbox::{Options, Sandbox};
 use tokio::time::Instant;
@@ -86,8 +86,10 @@ async fn show(sandbox: &Sandbox) -> Result<()> {
     // something.
     let _players = day::play(&client)?;
     day::watch(&client).await.context("1. compute sizes")?;
-    moves::watch(&client).await.context("2. update pods")?;
-    ahead::watch(sandbox, &client)
+    pod_updates::watch(&client)
+        .await
+        .context("2. update pods")?;
+    scale_ahead::watch(sandbox, &client)
         .await
         .context("3. scale before the rise")
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use anyhow::{Context as _, Result};
-use api::metrics::{PodMetrics, Usage};
+use api::pod_metrics::{PodMetrics, Usage};
 use api::vpa::{RecommendedContainerResources, VerticalPodAutoscaler};
 use e2e::{is_available, requests_in_effect};
 use k8s_openapi::api::core::v1::Pod;

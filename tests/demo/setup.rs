@@ -3,7 +3,7 @@
 //! address of Prometheus.
 
 use anyhow::Result;
-use e2e::deployed::{SUITE, deploy as deploy_programs, prometheus_variables};
+use e2e::deployment::{SUITE, deploy as deploy_programs, prometheus_variables};
 use e2e::{apply, feed_certificates};
 use kube::Client;
 use sandbox::Sandbox;

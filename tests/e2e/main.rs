@@ -2,16 +2,16 @@
 //! (`e2e::shared`).
 
 mod adapter;
-mod building;
+mod backfill;
 mod checkpoints;
 mod crane_objects;
 mod crds;
 mod deploy;
-mod history;
-mod hosting;
+mod kwok_stages;
 mod lease;
 mod lifecycle;
+mod local_pods;
 mod recommender;
-mod stages;
+mod sandbox_build;
 mod updater;
 mod webhook;

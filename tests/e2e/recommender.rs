@@ -1,10 +1,10 @@
 //! The recommender, deployed from `deploy/`, against real workloads with known usage.
 
-mod crowd;
 mod ehpa;
 mod failures;
 mod feed;
 mod fixture;
+mod many_objects;
 mod metrics;
 mod policies;
 mod reader;
@@ -13,7 +13,7 @@ mod shards;
 
 use anyhow::{Result, bail, ensure};
 use api::vpa::{RecommendedContainerResources, VerticalPodAutoscaler as Vpa};
-use e2e::deployed::{self, RECOMMENDER};
+use e2e::deployment::{self, RECOMMENDER};
 use e2e::{create, is_established, kubectl, shared, target};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::Api;
@@ -53,7 +53,7 @@ const NOT_PROVIDED_WITHOUT_PODS: [&str; 4] = [
 
 /// Deploys the recommender and waits until all its replicas are ready.
 async fn deploy(sandbox: &Sandbox) -> Result<()> {
-    deployed::deploy(sandbox, "tests/e2e/recommender", RECOMMENDER.labels).await
+    deployment::deploy(sandbox, "tests/e2e/recommender", RECOMMENDER.labels).await
 }
 
 /// A namespace of this test's own in the shared sandbox, where the recommender runs.

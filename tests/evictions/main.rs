@@ -7,7 +7,7 @@
 //! `make bench-updater` makes it. The output also shows the bounds: the processor time of each
 //! process, and the time of the same evictions without any decisions.
 
-mod by_hand;
+mod baseline;
 mod population;
 
 use std::collections::BTreeMap;
@@ -15,11 +15,11 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail, ensure};
-use e2e::deployed::{
+use e2e::benchmark::{exit_code, in_sandbox, vpas};
+use e2e::deployment::{
     Replica, SYSTEM, UPDATER, WEBHOOK, deploy, leader, metric, process, replicas, scrape,
 };
-use e2e::measuring::{exit_code, in_sandbox, vpas};
-use e2e::{apply, eventually_within, kubectl_in, load, program};
+use e2e::{apply, eventually_within, kubectl_in, process_usage, program};
 use sandbox::{Options, Sandbox};
 use tokio::time::{Instant, timeout};
 
@@ -80,7 +80,7 @@ async fn measure(sandbox: &Sandbox, vpas: usize) -> Result<()> {
         ("webhook", process(&client, &webhook).await?),
         ("this measurement", std::process::id()),
     ];
-    let before = load::processor_seconds(sandbox, &processes)?;
+    let before = process_usage::processor_seconds(sandbox, &processes)?;
     let started = Instant::now();
     kubectl_in(sandbox, &format!("-n {SYSTEM} delete configmap {STOP}")).await?;
     timeout(PATIENCE, population.evicted(pods / 2))
@@ -95,7 +95,7 @@ async fn measure(sandbox: &Sandbox, vpas: usize) -> Result<()> {
         .await
         .context("all are replaced")??;
     let renewed = started.elapsed().as_secs_f64();
-    let after = load::processor_seconds(sandbox, &processes)?;
+    let after = process_usage::processor_seconds(sandbox, &processes)?;
     eventually_within(PATIENCE, "the updater has nothing left to do", async || {
         let left = metric(&updater, "vpa_updater_actions_in_flight").await?
             + metric(&updater, "vpa_updater_actions_waiting").await?;
@@ -142,7 +142,7 @@ async fn measure_by_hand(
         "-n plimsoll-system scale deployment plimsoll-updater --replicas=0",
     )
     .await?;
-    let by_hand = by_hand::evict_all(client, population, PATIENCE)
+    let by_hand = baseline::evict_all(client, population, PATIENCE)
         .await
         .context("evict by hand")?;
     let [evicted_by_hand, renewed_by_hand] =

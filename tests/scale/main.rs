@@ -11,9 +11,9 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
-use e2e::deployed::{RECOMMENDER, deploy, leader, metric, process, scrape};
-use e2e::measuring::{exit_code, in_sandbox, vpas};
-use e2e::{apply, eventually_within, load, program};
+use e2e::benchmark::{exit_code, in_sandbox, vpas};
+use e2e::deployment::{RECOMMENDER, deploy, leader, metric, process, scrape};
+use e2e::{apply, eventually_within, process_usage, program};
 use sandbox::{Options, Sandbox};
 use tokio::time::Instant;
 
@@ -85,7 +85,7 @@ async fn measure(sandbox: &Sandbox, vpas: usize) -> Result<()> {
     };
     let started = Instant::now();
     let (used_before, written_before) = (
-        load::processor_seconds(sandbox, &[(PROGRAM, process)])?,
+        process_usage::processor_seconds(sandbox, &[(PROGRAM, process)])?,
         writes().await?,
     );
     let before = steps(&scrape(&leader).await?)?;
@@ -104,7 +104,7 @@ async fn measure(sandbox: &Sandbox, vpas: usize) -> Result<()> {
     let after = steps(&scrape(&leader).await?)?;
     let took = seconds(started);
     let (used_after, written_after) = (
-        load::processor_seconds(sandbox, &[(PROGRAM, process)])?,
+        process_usage::processor_seconds(sandbox, &[(PROGRAM, process)])?,
         writes().await?,
     );
     println!("\n  step, seconds on average");
@@ -136,7 +136,7 @@ async fn measure(sandbox: &Sandbox, vpas: usize) -> Result<()> {
             (after - used_before.get(&name).copied().unwrap_or(0.0)) / took
         );
     }
-    let (now, peak) = load::resident(process)?;
+    let (now, peak) = process_usage::resident(process)?;
     println!("  resident memory {now:.0} MB, at most {peak:.0} MB");
     Ok(())
 }

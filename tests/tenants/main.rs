@@ -7,24 +7,24 @@
 //! bounded: they show the load of the API server and of Prometheus. `make bench-tenants` runs the
 //! release build.
 
-mod hostile;
-mod user;
-mod usual;
+mod hostile_tenant;
+mod measured_tenant;
+mod tenant_user;
 
 use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
-use e2e::deployed::{
+use e2e::benchmark::{exit_code, in_sandbox};
+use e2e::deployment::{
     self, ADAPTER, Program, RECOMMENDER, SUITE, SYSTEM, UPDATER, WEBHOOK, all_ready, process,
     prometheus_variables, replicas,
 };
-use e2e::measuring::{exit_code, in_sandbox};
-use e2e::{feed_certificates, kubectl_in, load, program};
+use e2e::{feed_certificates, kubectl_in, process_usage, program};
 use kube::Client;
 use sandbox::{Options, Sandbox};
 
-use usual::{Measured, Tenant};
+use measured_tenant::{Measured, Tenant};
 
 /// Largest accepted ratio of an answer's time to its usual time.
 const MOST: f64 = 2.0;
@@ -75,7 +75,7 @@ async fn measure(sandbox: &Sandbox) -> Result<()> {
     );
     println!("  {:<34} {}", "alone", row(&alone));
 
-    let hostile = hostile::Hostile::new(sandbox).await?;
+    let hostile = hostile_tenant::Hostile::new(sandbox).await?;
     hostile.make().await.context("make hostile objects")?;
     let loaded = hostile.while_asking(tenant.measure("hostile")).await?;
     println!("  {:<34} {}", "with a hostile tenant", row(&loaded));
@@ -130,7 +130,7 @@ async fn deploy(sandbox: &Sandbox, client: &Client) -> Result<()> {
     ];
     prometheus_variables(sandbox, &variables).await?;
     feed_certificates(client).await?;
-    deployed::deploy(sandbox, "tests/tenants", SUITE).await
+    deployment::deploy(sandbox, "tests/tenants", SUITE).await
 }
 
 /// New processes, which list everything.
@@ -150,7 +150,7 @@ async fn restart(sandbox: &Sandbox, client: &Client) -> Result<()> {
 async fn memory(client: &Client) -> Result<()> {
     for (name, program) in PROGRAMS {
         for replica in replicas(client, program).await? {
-            let (now, most) = load::resident(process(client, &replica).await?)?;
+            let (now, most) = process_usage::resident(process(client, &replica).await?)?;
             println!("  {name:<12} resident memory {now:.0} MB, at most {most:.0} MB");
         }
     }

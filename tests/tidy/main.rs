@@ -1,7 +1,7 @@
 //! The conventions that a compiler does not check.
 
-mod arrows;
 mod cycles;
+mod dependencies;
 mod documents;
 mod licences;
 mod metadata;

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::PathBuf;
 
-use crate::arrows::PURE;
+use crate::dependencies::PURE;
 use crate::metadata::Metadata;
 use crate::repository::{read, root, sources};
 

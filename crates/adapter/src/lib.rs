@@ -14,20 +14,20 @@
 //! * [`takeover`]: the commands `adopt` and `release`.
 //! * [`metrics`]: metrics of the adapter itself.
 
-pub mod act;
+pub mod api_service_ca;
+pub mod api_service_writer;
 pub mod api_version;
 pub mod args;
-pub mod flow;
+pub mod flow_limiter;
 pub mod metrics;
+pub mod own_service;
 pub mod predictions;
 pub mod providers;
-pub mod registration;
 pub mod request;
 pub mod routes;
 pub mod rules;
 mod run;
 pub mod serve;
-pub mod service_ref;
 pub mod status_error;
 pub mod takeover;
 pub mod value;

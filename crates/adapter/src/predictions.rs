@@ -13,14 +13,14 @@
 //! not cover its window any more expires after a grace period.
 
 mod cron;
-mod forecast;
 mod pod_cpu;
 mod scale;
-mod series;
+mod selector;
 mod snapshot;
 #[cfg(test)]
 mod tests;
 mod totals;
+mod window_maximum;
 
 use std::time::{Duration, Instant};
 
@@ -32,7 +32,7 @@ use runtime::ApiServerClock;
 use tokio::sync::watch;
 use view::{Scope, View};
 
-use crate::flow::Flow;
+use crate::flow_limiter::Flow;
 use crate::request::{CustomMetricRequest, ExternalMetricRequest};
 use crate::status_error::StatusError;
 use crate::value::{ExternalValue, MetricValue};

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 
-use crate::flow::{Flow, PriorityLevel};
+use crate::flow_limiter::{Flow, PriorityLevel};
 use crate::predictions::Predictions;
 use crate::request::{CustomMetricRequest, ExternalMetricRequest, ObjectSelector};
 use crate::routes::{MatchedRoute, Routes, Via};

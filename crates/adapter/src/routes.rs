@@ -27,8 +27,8 @@ use arc_swap::ArcSwap;
 use prometheus::Registry;
 use runtime::LogOnce;
 
+use crate::own_service::OwnService;
 use crate::request::ExternalMetricRequest;
-use crate::service_ref::ServiceRef;
 use crate::status_error::StatusError;
 use crate::value::ExternalValue;
 use file::File;
@@ -47,7 +47,7 @@ const CONNECT_TIMEOUT: Duration = Duration::from_millis(600);
 #[derive(Clone)]
 pub struct Routes {
     /// The adapter's name in the `x-metrics-hop` header, the same for all replicas.
-    own: Arc<ServiceRef>,
+    own: Arc<OwnService>,
     file: Arc<PathBuf>,
     token: Arc<PathBuf>,
     current: Arc<ArcSwap<Table>>,
@@ -63,7 +63,7 @@ struct Table {
 
 /// The route that matches a request.
 pub struct MatchedRoute {
-    own: Arc<ServiceRef>,
+    own: Arc<OwnService>,
     route: String,
     upstream: Upstream,
 }
@@ -71,8 +71,8 @@ pub struct MatchedRoute {
 /// Returns the upstream of a routes file that serves the metrics of this Service and has a route.
 pub(crate) fn upstream_for(
     text: &str,
-    own: &ServiceRef,
-    service: &ServiceRef,
+    own: &OwnService,
+    service: &OwnService,
 ) -> anyhow::Result<Option<String>> {
     Ok(File::read(text, own, Path::new(""))?
         .upstream_for(service)
@@ -83,7 +83,7 @@ impl Routes {
     /// Loads the file, which must be valid. Returns `None` without a file.
     pub async fn load(
         args: RoutesArgs,
-        own: ServiceRef,
+        own: OwnService,
         registry: &Registry,
     ) -> anyhow::Result<Option<Self>> {
         let Some(file) = args.routes_file else {

@@ -11,15 +11,15 @@
 //! Source: prometheus-adapter 0.12, `docs/` and `pkg/`. `docs/rules.md` lists the differences.
 
 pub mod args;
-mod budget;
 mod catalog;
 mod catalog_refresh;
 mod metrics;
 mod object_name_cache;
-mod objects;
+mod object_names;
+mod prometheus;
 mod query_cache;
+mod query_time;
 mod rule_file;
-mod store;
 mod values;
 
 use std::path::PathBuf;
@@ -28,22 +28,22 @@ use std::time::{Duration, Instant};
 
 use arc_swap::{ArcSwap, ArcSwapOption};
 use jiff::Timestamp;
-use runtime::Chassis;
+use runtime::Manager;
 use sources::prometheus::Connection;
 use sources::rules::{ApiResource, Objects as QueryObjects};
 use tokio::sync::{Notify, watch};
 use view::View;
 
-use crate::flow::Flow;
+use crate::flow_limiter::Flow;
 use crate::request::{CustomMetricRequest, ExternalMetricRequest, GroupResource, ObjectSelector};
 use crate::status_error::StatusError;
 use crate::value::{ExternalValue, MetricNames, MetricValue};
 use catalog::{Catalog, MetricSource};
-use catalog_refresh::{RelistConfig, Relister};
+use catalog_refresh::{CatalogRefresher, RefreshConfig};
 use metrics::Metrics;
-use objects::Objects;
+use object_names::Objects;
+use prometheus::Store;
 use query_cache::{QueryCache, Samples};
-use store::Store;
 
 pub use sources::rules::RuleError;
 
@@ -96,10 +96,10 @@ impl Rules {
     pub fn start(
         settings: RulesConfig,
         view: watch::Receiver<View>,
-        chassis: &Chassis,
+        manager: &Manager,
     ) -> anyhow::Result<Self> {
-        let client = &chassis.client;
-        let metrics = Metrics::register(&chassis.registry)?;
+        let client = &manager.client;
+        let metrics = Metrics::register(&manager.registry)?;
         let shared = Arc::new(Shared {
             catalog: ArcSwapOption::empty(),
             names: ArcSwap::default(),
@@ -108,21 +108,21 @@ impl Rules {
             relist_requested: Notify::new(),
             metrics,
         });
-        let relist = RelistConfig {
+        let relist = RefreshConfig {
             interval: settings.relist_interval,
             max_age: settings.max_age,
         };
-        let listing = Relister::new(
+        let listing = CatalogRefresher::new(
             Arc::clone(&shared),
             client.clone(),
-            chassis.clock(),
+            manager.clock(),
             relist,
             settings.file,
         )?;
-        chassis.tasks.spawn_until_shutdown("rules", listing.run());
+        manager.tasks.spawn_until_shutdown("rules", listing.run());
         let objects = Arc::new(Objects::new(client.clone(), view));
         let rules = Self { shared, objects };
-        chassis
+        manager
             .tasks
             .spawn_until_shutdown("forgotten answers", rules.clone().forget(Timestamp::now));
         Ok(rules)

@@ -2,18 +2,18 @@
 
 use std::time::{Duration, Instant};
 
-use runtime::Chassis;
-use runtime::endpoints::Endpoints;
-use runtime::pod::own_namespace;
+use runtime::Manager;
+use runtime::http_endpoints::Endpoints;
+use runtime::own_pod::own_namespace;
 use serving::ca_bundles::Controller;
 use serving::certificates::CertificateMonitor;
 use serving::port::Port;
 use tokio_util::sync::CancellationToken;
 
+use crate::api_service_ca::ApiServices;
 use crate::args::Args;
 use crate::metrics::{self, Metrics};
 use crate::providers::Providers;
-use crate::registration::ApiServices;
 use crate::routes::Routes;
 use crate::rules::Rules;
 use crate::serve::{AdapterServer, LIMITS};
@@ -31,11 +31,11 @@ const MAX_CHECK_INTERVAL: Duration = Duration::from_mins(3);
 const UNMAINTAINED_RESYNC: Duration = Duration::from_secs(10);
 
 /// Runs the adapter until shutdown.
-pub fn run(args: Args, chassis: Chassis) -> impl Future<Output = anyhow::Result<()>> {
+pub fn run(args: Args, manager: Manager) -> impl Future<Output = anyhow::Result<()>> {
     run_on(
         Port::open("secure-port", args.serving.secure_port, LIMITS),
         args,
-        chassis,
+        manager,
     )
 }
 
@@ -43,7 +43,7 @@ pub fn run(args: Args, chassis: Chassis) -> impl Future<Output = anyhow::Result<
 pub async fn run_on(
     port: impl Future<Output = anyhow::Result<Port>>,
     args: Args,
-    chassis: Chassis,
+    manager: Manager,
 ) -> anyhow::Result<()> {
     let Args {
         command: _,
@@ -55,18 +55,18 @@ pub async fn run_on(
         serving,
     } = args;
     let rules = rules.settings()?;
-    let metrics = Metrics::register(&chassis.registry)?;
+    let metrics = Metrics::register(&manager.registry)?;
     let own = serving.own_service(&own_namespace());
-    let source = serving.source(chassis.client.clone(), &own);
+    let source = serving.source(manager.client.clone(), &own);
 
     // After the shutdown, these tasks go on until the last request has its response.
     let last_response = CancellationToken::new();
     let _end = last_response.clone().drop_guard();
-    let serving_tasks = chassis.until(last_response);
+    let serving_tasks = manager.until(last_response);
     let Some(auth) = DelegatedAuth::start(auth, &serving_tasks, metrics::PREFIX).await? else {
         return Ok(());
     };
-    let routes = Routes::load(routes, own.clone(), &chassis.registry).await?;
+    let routes = Routes::load(routes, own.clone(), &manager.registry).await?;
     if let Some(routes) = &routes {
         serving_tasks
             .tasks
@@ -81,9 +81,9 @@ pub async fn run_on(
         rules,
         routes,
     };
-    let clock = chassis.clock();
+    let clock = manager.clock();
     let certificates = source.get(&clock);
-    let Some(certificates) = chassis.shutdown.run_until_cancelled(certificates).await else {
+    let Some(certificates) = manager.shutdown.run_until_cancelled(certificates).await else {
         return Ok(());
     };
     let certificates = certificates?;
@@ -91,10 +91,10 @@ pub async fn run_on(
     let port = port.await?;
     tracing::info!(address = %port.address()?, "serving metrics");
     let health = Endpoints {
-        registry: chassis.registry.clone(),
-        readiness: chassis.readiness.clone(),
-        activity: chassis.activity.clone(),
-        shutdown: chassis.shutdown.clone(),
+        registry: manager.registry.clone(),
+        readiness: manager.readiness.clone(),
+        activity: manager.activity.clone(),
+        shutdown: manager.shutdown.clone(),
     };
     let server_state = AdapterServer {
         auth,
@@ -105,25 +105,25 @@ pub async fn run_on(
     let server = port.serve(
         server_state.router(),
         certificates.current(),
-        chassis.shutdown.clone(),
+        manager.shutdown.clone(),
         DRAIN_TIME,
     );
-    chassis.readiness.condition("serving").ready();
+    manager.readiness.condition("serving").ready();
 
-    chassis
+    manager
         .activity
         .expect_every(MAX_CHECK_INTERVAL, Instant::now());
-    let monitor = CertificateMonitor::of(&chassis, metrics::PREFIX)?;
+    let monitor = CertificateMonitor::of(&manager, metrics::PREFIX)?;
     let resync = if certificates.bundle().is_some() {
         Duration::ZERO
     } else {
         UNMAINTAINED_RESYNC
     };
-    let services = ApiServices::new(chassis.client.clone(), own, metrics);
+    let services = ApiServices::new(manager.client.clone(), own, metrics);
     let ca_bundles = Controller::new(certificates, services, monitor, clock, resync);
-    chassis
+    manager
         .tasks
-        .spawn_until_shutdown("certificates", ca_bundles.run(chassis.activity.clone()));
+        .spawn_until_shutdown("certificates", ca_bundles.run(manager.activity.clone()));
 
     server.await;
     Ok(())

@@ -21,14 +21,14 @@ use axum::http::{Extensions, HeaderValue, Method, StatusCode, Version, header};
 use axum::response::Response;
 use futures::FutureExt as _;
 use jiff::Timestamp;
-use runtime::endpoints::Endpoints;
-use serving::serve::{Limits, Peer};
+use runtime::http_endpoints::Endpoints;
+use serving::http_server::{Limits, Peer};
 use serving::tls::PeerCertificates;
 use tokio::time::timeout;
 use tower::ServiceExt as _;
 
 use crate::api_version::ApiVersion;
-use crate::flow::{Flow, FlowLimiter, PriorityLevel};
+use crate::flow_limiter::{Flow, FlowLimiter, PriorityLevel};
 use crate::metrics::{Api, Metrics};
 use crate::providers::{Caller, Providers};
 use crate::request::{

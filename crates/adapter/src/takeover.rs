@@ -18,10 +18,10 @@ use kube::api::ListParams;
 use kube::{Api, Client, ResourceExt as _};
 use tokio::time::Instant;
 
-use crate::act;
-use crate::registration::{is_available, objects};
+use crate::api_service_ca::{is_available, objects};
+use crate::api_service_writer;
+use crate::own_service::OwnService;
 use crate::routes;
-use crate::service_ref::ServiceRef;
 pub use args::{AdoptArgs, Command, ReleaseArgs, TargetArgs};
 use conflicts::conflicts;
 use plan::{ADOPTED_FROM, AdoptionPlan, plan_adoption, plan_release, service_of};
@@ -88,7 +88,7 @@ async fn adopt(args: AdoptArgs, client: &Client) -> anyhow::Result<()> {
         async || ensure_upstream_loaded(client, &own, args.metrics_port, &upstream).await,
     )
     .await?;
-    act::adopt(
+    api_service_writer::adopt(
         &services,
         EXTERNAL,
         &present,
@@ -133,7 +133,7 @@ async fn release_command(args: ReleaseArgs, client: &Client) -> anyhow::Result<(
         is_there || force,
         "the Service {back} is gone: use --force to proceed"
     );
-    act::release(&services, EXTERNAL, &released)
+    api_service_writer::release(&services, EXTERNAL, &released)
         .await
         .with_context(|| format!("cannot write APIService {EXTERNAL}"))?;
     println!("APIService {EXTERNAL} points at {back} again");
@@ -177,7 +177,7 @@ async fn read(services: &Api<APIService>, name: &str) -> anyhow::Result<Option<A
 /// Returns the upstream that forwards to the previous provider.
 async fn upstream(
     client: &Client,
-    own: &ServiceRef,
+    own: &OwnService,
     name: &str,
     plan: &AdoptionPlan,
 ) -> anyhow::Result<String> {
@@ -219,7 +219,7 @@ async fn deployments(client: &Client, namespace: &str) -> Option<Vec<Deployment>
 /// Fails unless every pod of the adapter has loaded its current routes file with this upstream.
 async fn ensure_upstream_loaded(
     client: &Client,
-    own: &ServiceRef,
+    own: &OwnService,
     port: u16,
     upstream: &str,
 ) -> anyhow::Result<()> {
@@ -262,7 +262,7 @@ async fn ensure_upstream_loaded(
     Ok(())
 }
 
-async fn ensure_available(services: &Api<APIService>, own: &ServiceRef) -> anyhow::Result<()> {
+async fn ensure_available(services: &Api<APIService>, own: &OwnService) -> anyhow::Result<()> {
     let present = services.get(EXTERNAL).await?;
     let service = present.spec.as_ref().and_then(service_of);
     let service = service.map(|(service, _)| service);

@@ -11,9 +11,9 @@ use api::vpa;
 use criterion::{Criterion, criterion_group, criterion_main};
 use model::{Labels, Selector};
 use serde_json::json;
-use view::{Autoscaler, Controller, ObjectKey, Owner, View, WellKnown};
+use view::{Controller, ObjectKey, Owner, View, Vpa, WellKnown};
 
-const AUTOSCALERS: usize = 10_000;
+const VPAS: usize = 10_000;
 
 fn namespace(number: usize, namespaces: usize) -> String {
     format!("team-{}", number % namespaces)
@@ -21,7 +21,7 @@ fn namespace(number: usize, namespaces: usize) -> String {
 
 fn view(namespaces: usize) -> View {
     let mut view = View::default();
-    for number in 0..AUTOSCALERS {
+    for number in 0..VPAS {
         let (namespace, name) = (namespace(number, namespaces), format!("web-{number}"));
         let controller = |name: &str, owner: Option<&str>| Controller {
             key: ObjectKey::new(&namespace, name),
@@ -49,7 +49,7 @@ fn view(namespaces: usize) -> View {
             ]}},
         });
         let object = vpa::parse(object).expect("an autoscaler");
-        view.autoscalers.apply(Arc::new(Autoscaler {
+        view.vpas.apply(Arc::new(Vpa {
             key: ObjectKey::new(&namespace, &name),
             object,
         }));
@@ -104,7 +104,7 @@ fn reviews(bench: &mut Criterion) {
         };
         assert_eq!(review(&input, &body).status, AdmissionStatus::Applied);
         let name = format!(
-            "a pod of {} bytes among {AUTOSCALERS} autoscalers in {namespaces} namespaces",
+            "a pod of {} bytes among {VPAS} autoscalers in {namespaces} namespaces",
             body.len()
         );
         bench.bench_function(&name, |bencher| {

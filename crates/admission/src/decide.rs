@@ -12,7 +12,7 @@ use serde::Deserialize;
 use serde::de::IgnoredAny;
 use serde_json::json;
 use sizing::Target;
-use view::{Autoscaler, ObjectKey};
+use view::{ObjectKey, Vpa};
 
 use crate::field_error::{self, FieldError};
 use crate::input::Input;
@@ -66,7 +66,7 @@ pub struct Decision {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PatchFailure {
     /// The VPA object.
-    pub autoscaler: ObjectKey,
+    pub vpa: ObjectKey,
     /// The error in its startup boost.
     pub error: BoostError,
 }
@@ -201,32 +201,28 @@ fn pod_patch(
         .as_deref()
         .filter(|namespace| !namespace.is_empty())
         .or(pod.metadata.namespace.as_deref());
-    let Some((namespace, autoscaler)) =
+    let Some((namespace, selected)) =
         namespace.and_then(|namespace| Some((namespace, selected_vpa(input, &pod, namespace)?)))
     else {
         return Ok(None);
     };
-    let recommendation = recommendation(input, autoscaler);
+    let recommendation = recommendation(input, selected);
     let vpa = SelectedVpa {
-        object: &autoscaler.object,
+        object: &selected.object,
         recommendation: recommendation.as_deref(),
     };
     let ranges = input.view.limit_ranges_in(namespace);
     match pod::patch(&pod, vpa, &ranges, input.config) {
         Ok(patch) => Ok(Some(patch)),
         Err(error) => Err(PatchFailure {
-            autoscaler: autoscaler.key.clone(),
+            vpa: selected.key.clone(),
             error,
         }),
     }
 }
 
 /// The VPA that selects a pod.
-fn selected_vpa<'a>(
-    input: &Input<'a>,
-    pod: &Pod<'_>,
-    namespace: &str,
-) -> Option<&'a Arc<Autoscaler>> {
+fn selected_vpa<'a>(input: &Input<'a>, pod: &Pod<'_>, namespace: &str) -> Option<&'a Arc<Vpa>> {
     let owner = pod.controller()?;
     let owner = Workload {
         api_version: &owner.api_version,
@@ -240,22 +236,22 @@ fn selected_vpa<'a>(
 }
 
 /// The current recommendation: that of the feed, or else that of the status.
-fn recommendation<'a>(input: &Input<'a>, autoscaler: &'a Autoscaler) -> Option<Vec<Target<'a>>> {
-    if let Some(recommendation) = input.feed.and_then(|lookup| lookup(autoscaler)) {
+fn recommendation<'a>(input: &Input<'a>, vpa: &'a Vpa) -> Option<Vec<Target<'a>>> {
+    if let Some(recommendation) = input.feed.and_then(|lookup| lookup(vpa)) {
         return Some(Target::all(recommendation));
     }
     let target = |container: &'a RecommendedContainerResources| Target {
         container: &container.container_name,
         requests: &container.target,
     };
-    let recommendation = status_recommendation(autoscaler)?;
+    let recommendation = status_recommendation(vpa)?;
     let containers = recommendation.container_recommendations.iter();
     Some(containers.map(target).collect())
 }
 
 /// The recommendation in the status of a VPA object; `None` if it has no containers.
-pub fn status_recommendation(autoscaler: &Autoscaler) -> Option<&RecommendedPodResources> {
-    let status = autoscaler.object.status.as_ref()?;
+pub fn status_recommendation(vpa: &Vpa) -> Option<&RecommendedPodResources> {
+    let status = vpa.object.status.as_ref()?;
     let recommendation = status.recommendation.as_ref()?;
     (!recommendation.container_recommendations.is_empty()).then_some(recommendation)
 }

@@ -1,10 +1,10 @@
 //! The arguments of a decision, in addition to the review.
 
 use model::{Quantity, Recommendation};
-use view::{Autoscaler, View};
+use view::{View, Vpa};
 
 /// Looks up the recommendation that replaces the one in the status of a VPA object, if any.
-pub type FeedLookup<'a> = dyn Fn(&Autoscaler) -> Option<&'a Recommendation> + 'a;
+pub type FeedLookup<'a> = dyn Fn(&Vpa) -> Option<&'a Recommendation> + 'a;
 
 /// The arguments of a decision, in addition to the review.
 #[derive(Clone, Copy)]

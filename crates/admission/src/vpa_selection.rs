@@ -9,7 +9,7 @@ use std::sync::Arc;
 use api::vpa::{EffectiveUpdateMode, VerticalPodAutoscaler};
 use model::Workload;
 use view::target::{TargetError, selects, topmost};
-use view::{Autoscaler, ObjectName, View, WellKnown};
+use view::{ObjectName, View, Vpa, WellKnown};
 
 use crate::pod::Labels;
 
@@ -22,12 +22,12 @@ pub(crate) fn select<'a>(
     view: &'a View,
     labels: &Labels<'_>,
     owner: Workload<'_>,
-) -> Option<&'a Arc<Autoscaler>> {
+) -> Option<&'a Arc<Vpa>> {
     let top = topmost_controller(view, labels, owner)?;
     // All candidates target the same workload, so its selector is evaluated once per API version.
     let mut known: Option<(&str, bool)> = None;
-    let mut selects = |autoscaler: &'a Autoscaler| {
-        let target = autoscaler.points_at();
+    let mut selects = |vpa: &'a Vpa| {
+        let target = vpa.points_at();
         let known = known.get_or_insert_with(|| {
             (
                 target.api_version,
@@ -42,12 +42,10 @@ pub(crate) fn select<'a>(
         }
         known.1
     };
-    let candidates = view
-        .autoscalers_of(top)
-        .filter(|autoscaler| patches_pods(&autoscaler.object));
+    let candidates = view.vpas_of(top).filter(|vpa| patches_pods(&vpa.object));
     candidates
-        .filter(|autoscaler| selects(autoscaler))
-        .min_by_key(|autoscaler| precedence(autoscaler))
+        .filter(|vpa| selects(vpa))
+        .min_by_key(|vpa| precedence(vpa))
 }
 
 /// Whether the VPA changes pods when they are created. A startup boost applies in mode `Off` too.
@@ -66,14 +64,14 @@ fn patches_pods(object: &VerticalPodAutoscaler) -> bool {
 
 /// The sort key: the creation time, then the name. An object without creation time comes first, as
 /// upstream.
-fn precedence(autoscaler: &Autoscaler) -> (Option<i64>, &str) {
-    let created_at = autoscaler
+fn precedence(vpa: &Vpa) -> (Option<i64>, &str) {
+    let created_at = vpa
         .object
         .metadata
         .creation_timestamp
         .as_ref()
         .map(|time| time.0.as_second());
-    (created_at, &autoscaler.key.name)
+    (created_at, &vpa.key.name)
 }
 
 fn topmost_controller<'a>(

@@ -7,7 +7,7 @@
 
 mod crane;
 mod policy;
-mod shape;
+mod schema_normalisation;
 mod v1beta2;
 mod yaml;
 
@@ -76,8 +76,8 @@ fn from_type<K: CustomResourceExt>() -> CustomResourceDefinition {
             .take()
             .filter(|list| !list.is_empty());
         if let Some(schema) = schema_of(version) {
-            shape::add_object_fields(schema);
-            shape::normalise(schema);
+            schema_normalisation::add_object_fields(schema);
+            schema_normalisation::normalise(schema);
         }
     }
     definition

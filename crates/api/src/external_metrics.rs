@@ -10,7 +10,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use model::Quantity;
 use serde::{Deserialize, Deserializer};
 
-use crate::metrics::tolerant;
+use crate::pod_metrics::tolerant;
 
 /// `apiVersion` of the list.
 pub const API_VERSION: &str = "external.metrics.k8s.io/v1beta1";

@@ -35,8 +35,8 @@ use k8s_openapi::api::core::v1::ConfigMap;
 use kube::{Api, Client};
 use prometheus::Registry;
 use runtime::client::connect;
-use runtime::throttle::Throttle;
-use runtime::{ApiServerClock, Chassis, Readiness};
+use runtime::rate_limiter::Throttle;
+use runtime::{ApiServerClock, Manager, Readiness};
 use rustls_pki_types::UnixTime;
 use serving::tls::PeerCertificates;
 
@@ -144,24 +144,24 @@ impl DelegatedAuth {
     /// follows it in a task. Returns `None` on shutdown.
     pub async fn start(
         args: AuthArgs,
-        chassis: &Chassis,
+        manager: &Manager,
         metrics_prefix: &str,
     ) -> anyhow::Result<Option<Self>> {
         let throttle = Throttle::new(QPS, BURST).reserving(BURST / 4).refusing();
         let client = connect(
-            chassis.config.clone(),
+            manager.config.clone(),
             throttle,
-            chassis.rest_metrics.clone(),
+            manager.rest_metrics.clone(),
         )?;
-        let (registry, readiness) = (&chassis.registry, &chassis.readiness);
+        let (registry, readiness) = (&manager.registry, &manager.readiness);
         let auth = Self::new(args, client, registry, metrics_prefix, readiness)
             .context("register the metrics of authentication")?
-            .with_clock(chassis.clock());
-        let Some(loaded) = chassis.shutdown.run_until_cancelled(auth.load()).await else {
+            .with_clock(manager.clock());
+        let Some(loaded) = manager.shutdown.run_until_cancelled(auth.load()).await else {
             return Ok(None);
         };
         loaded?;
-        chassis
+        manager
             .tasks
             .spawn_until_shutdown("authentication", auth.clone().follow());
         Ok(Some(auth))

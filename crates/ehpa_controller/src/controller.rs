@@ -21,7 +21,7 @@ use horizontal::ehpa::{
 use jiff::Timestamp;
 use k8s_openapi::api::autoscaling::v2::HorizontalPodAutoscaler;
 use kube::{Error, ResourceExt as _};
-use runtime::{Chassis, Controller, Leading, Pace, Reconcile};
+use runtime::{Controller, Leading, Manager, Pace, Reconcile};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use view::ObjectKey;
@@ -84,18 +84,18 @@ impl EhpaController {
     pub fn start(
         args: &EhpaArgs,
         inputs: EhpaInputs,
-        chassis: &Chassis,
+        manager: &Manager,
     ) -> anyhow::Result<(Self, CraneMetricsTask)> {
-        let config_valid = rule_file::register(&chassis.registry)?;
+        let config_valid = rule_file::register(&manager.registry)?;
         let rules = args.rules()?.map(|settings| {
-            let (rules, task) = rule_file::follow(settings, chassis.client.clone(), config_valid);
-            chassis.tasks.spawn_until_shutdown("rules", task);
+            let (rules, task) = rule_file::follow(settings, manager.client.clone(), config_valid);
+            manager.tasks.spawn_until_shutdown("rules", task);
             rules
         });
-        let crane_metrics = CraneMetricsTask::register(args, &inputs, &chassis.registry)?;
+        let crane_metrics = CraneMetricsTask::register(args, &inputs, &manager.registry)?;
         let controller = Self {
             inputs,
-            writer: Writer::new(chassis.object_writer()),
+            writer: Writer::new(manager.object_writer()),
             propagation: args.propagation(),
             rules,
         };

@@ -81,9 +81,7 @@ impl CraneMetricsTask {
 fn copy_of(view: &View) -> View {
     let mut copy_of = View::default();
     copy_of.ehpas.clone_from(&view.ehpas);
-    copy_of
-        .horizontal_autoscalers
-        .clone_from(&view.horizontal_autoscalers);
+    copy_of.hpas.clone_from(&view.hpas);
     copy_of.predictions.clone_from(&view.predictions);
     copy_of
 }

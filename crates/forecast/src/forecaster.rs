@@ -7,7 +7,7 @@ use crate::grid::Grid;
 use crate::horizon::{Horizon, Observation, PointForecast, ValueRange};
 use crate::output::{Forecast, ForecastError, Member, ObserveError};
 use crate::quantiles::QuantileEstimate;
-use crate::recent::Recent;
+use crate::recent_deviation::Recent;
 use crate::seasons::{DAYS, Seasons, SlotPosition};
 
 /// Unit of the stored values, as a share of the mean of the first day.

@@ -8,7 +8,7 @@ use crate::members::{
     EarlierDays, MEMBERS, MemberForecasts, REGRESSION, features, member_forecasts,
 };
 use crate::quantiles::{QuantileEstimate, QuantileEstimator};
-use crate::recent::Recent;
+use crate::recent_deviation::Recent;
 use crate::regression::{FEATURES, Regression};
 use crate::seasons::{Seasons, SlotPosition};
 

@@ -28,12 +28,12 @@
 //! |---|---|
 //! | slots, hours and days | `grid.rs` |
 //! | yesterday, last week, mean and median of seven days | `seasons.rs` |
-//! | level of the last hour, deviation from the profile | `recent.rs` |
+//! | level of the last hour, deviation from the profile | `recent_deviation.rs` |
 //! | seven ensemble members | `members.rs`, `regression.rs` |
 //! | weights of the members | `ensemble_weights.rs`, `horizon.rs` |
 //! | replacement of the ensemble by one member | `baseline_guard.rs` |
 //! | exponentially weighted moving average | `ewma.rs` |
-//! | expected size of an error | `error_size.rs`, `score_histogram.rs` |
+//! | expected size of an error | `error_scale.rs`, `score_histogram.rs` |
 //! | quantiles | `quantiles.rs` |
 //! | naive forecast and a quantile of its own errors | `trailing_quantile.rs` |
 //! | share of past errors at which a quantile is read | `adaptive_level.rs` |
@@ -44,7 +44,7 @@ pub mod crane;
 mod adaptive_level;
 mod baseline_guard;
 mod ensemble_weights;
-mod error_size;
+mod error_scale;
 mod ewma;
 mod forecaster;
 mod grid;
@@ -52,7 +52,7 @@ mod horizon;
 mod members;
 mod output;
 mod quantiles;
-mod recent;
+mod recent_deviation;
 mod regression;
 mod score_histogram;
 mod seasons;

@@ -2,7 +2,7 @@
 //! median of the last seven days at that time, the mean of those three, and the mean of the seven
 //! days times the level of the last hour.
 
-use crate::recent::Recent;
+use crate::recent_deviation::Recent;
 use crate::regression::FEATURES;
 use crate::seasons::{Seasons, SlotPosition};
 

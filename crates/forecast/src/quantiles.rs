@@ -10,7 +10,7 @@
 
 use crate::adaptive_level::AdaptiveLevel;
 use crate::ensemble_weights::{Decay, EnsembleWeights};
-use crate::error_size::{ErrorSize, SIZES};
+use crate::error_scale::{ErrorSize, SIZES};
 use crate::grid::Grid;
 use crate::score_histogram::{ScoreHistogram, whole_above};
 use crate::seasons::{LARGEST, Seasons, SlotPosition};

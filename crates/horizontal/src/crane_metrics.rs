@@ -175,7 +175,7 @@ fn is_ours(object: &EffectiveHorizontalPodAutoscaler, recommender: &str) -> bool
 /// Series of HPAs: those of our EHPAs, and as the default recommender those without an EHPA.
 fn hpa(view: &View, counts: &mut ScaleCounts, recommender: &str) -> Vec<CraneSample> {
     let mut samples = Vec::new();
-    for whole in view.horizontal_autoscalers.iter() {
+    for whole in view.hpas.iter() {
         let owner = names::ehpa_owner(&whole.object.metadata);
         let owned_by =
             owner.and_then(|owner| view.ehpas.get(&ObjectKey::new(&whole.key.namespace, owner)));
@@ -201,9 +201,7 @@ fn hpa(view: &View, counts: &mut ScaleCounts, recommender: &str) -> Vec<CraneSam
         ));
         samples.push(sample(CraneMetric::ScaleCount, with_kind, f64::from(times)));
     }
-    counts
-        .0
-        .retain(|key, _| view.horizontal_autoscalers.get(key).is_some());
+    counts.0.retain(|key, _| view.hpas.get(key).is_some());
     samples
 }
 

@@ -16,15 +16,15 @@
 
 mod adoption;
 pub(crate) mod crons;
+mod history_queries;
 mod hpa;
+mod hpa_choice;
 mod metrics;
 pub(crate) mod names;
 mod orphans;
 mod plan;
-mod predictable;
+mod predictable_metrics;
 mod prediction;
-mod rules;
-mod selection;
 mod snapshot;
 mod status;
 mod substitute;
@@ -43,11 +43,11 @@ use k8s_openapi::api::autoscaling::v2::HorizontalPodAutoscaler;
 use view::{Pod, Stripped};
 
 pub use adoption::{Writable, refusal, restored, with_original};
+pub use history_queries::Rules;
 pub use names::{Propagation, may_adopt, owned_name};
 pub use orphans::{Attempt, MAX_ATTEMPTS, Orphan, Orphans};
 pub use plan::{Desired, Plan, plan};
 pub(crate) use prediction::is_by_rule;
-pub use rules::Rules;
 pub use snapshot::{EhpaSnapshot, Snapshot, differs, target_pods};
 pub use status::{ready_contains, status, unpredictable_metrics};
 

@@ -7,12 +7,12 @@
 //! | amount per pod that a predicted total is divided by | `ehpa/metrics.rs`, `ehpa/utilization.rs` |
 //! | from a history to a forecast | `predictions/pipeline.rs`, `predictions/model.rs` |
 //! | next history to read, within shares and memory limits | `predictions/prediction_set.rs`, `predictions/query_slots.rs`, `predictions/memory_limits.rs` |
-//! | names of the pods of a workload | `pod_names.rs` |
+//! | names of the pods of a workload | `pod_name_pattern.rs` |
 //! | values of Crane's metrics | `crane_metrics.rs` |
 
 pub mod crane_metrics;
 pub mod ehpa;
-mod pod_names;
+mod pod_name_pattern;
 pub mod predictions;
 
-pub use pod_names::PodNames;
+pub use pod_name_pattern::PodNamePattern;

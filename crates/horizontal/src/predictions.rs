@@ -15,24 +15,24 @@
 
 mod access;
 mod annotations;
-mod crane;
+mod crane_settings;
 mod fit_task;
 mod memory_limits;
 mod method;
 mod metric_entry;
 mod model;
 mod pipeline;
-mod points;
 mod prediction_set;
+mod published_series;
 mod query;
 mod query_slots;
-mod read;
+mod read_range;
 mod result;
 mod spec;
 mod status;
 #[cfg(test)]
 mod tests;
-mod text;
+mod truncate;
 
 pub use access::{Expression, KnownRules, QueryAccess, QueryScope, UnknownQueryScope};
 pub(crate) use annotations::Annotations;
@@ -44,8 +44,8 @@ pub use pipeline::MetricPipeline;
 pub use prediction_set::{HistoryChange, MetricKey, PredictionSet, ReadRequest, SyncResult};
 pub use query::{Query, Resource};
 pub use query_slots::QuerySlots;
-pub use read::{Excess, ReadFailure, ReadIntervals, ReadRange, Samples};
+pub use read_range::{Excess, ReadFailure, ReadIntervals, ReadRange, Samples};
 pub use result::{MetricForecasts, MetricResult, PredictionResult};
 pub use spec::{ForecastSpec, PredictionSpec};
 pub use status::{StatusUpdate, status_update};
-pub use text::truncate;
+pub use truncate::truncate;

@@ -9,18 +9,17 @@
 
 pub mod quantity;
 
-mod allowed;
 mod constraints;
 mod explanation;
 mod forecast;
 mod labels;
 mod namespace_limits;
+mod policy_bounds;
 mod recommendation;
 mod resources;
 mod usage;
 mod workload;
 
-pub use allowed::{Allowed, ControlledValues};
 pub use constraints::{
     Effect, NodeConstraints, NodeOperator, NodeRequirement, NodeTerm, NodeTraits, Taint, Toleration,
 };
@@ -28,6 +27,7 @@ pub use explanation::{Bound, Cap, ContainerExplanation, Explanation};
 pub use forecast::{Forecast, ForecastSeries, MetricForecast};
 pub use labels::{Labels, ParseSelectorError, Requirement, Selector};
 pub use namespace_limits::{Limits, NamespaceLimits};
+pub use policy_bounds::{Allowed, ControlledValues};
 pub use quantity::{ParseQuantityError, Quantity};
 pub use recommendation::{ContainerRecommendation, Recommendation};
 pub use resources::{Cpu, Memory, ResourceList, ResourceName};

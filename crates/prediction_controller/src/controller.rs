@@ -16,7 +16,7 @@ use horizontal::ehpa::Rules;
 use horizontal::predictions::{PredictionResult, StatusUpdate, status_update};
 use jiff::Timestamp;
 use kube::ResourceExt as _;
-use runtime::{Chassis, Controller, Leading, NotLeading, Pace, Reconcile};
+use runtime::{Controller, Leading, Manager, NotLeading, Pace, Reconcile};
 use tokio::sync::watch;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -167,10 +167,10 @@ impl PredictionController {
     pub fn start(
         args: &PredictionArgs,
         inputs: PredictionInputs,
-        chassis: &Chassis,
+        manager: &Manager,
     ) -> Result<Self, prometheus::Error> {
         let store = PredictionStore::default();
-        let metrics = ForecastMetrics::register(&chassis.registry)?;
+        let metrics = ForecastMetrics::register(&manager.registry)?;
         let collector = HistoryCollector {
             args: args.clone(),
             horizontal: inputs.horizontal.clone(),
@@ -180,14 +180,14 @@ impl PredictionController {
             store: store.clone(),
             metrics: metrics.clone(),
         };
-        chassis
+        manager
             .tasks
             .spawn_until_shutdown("forecasts", collector.run());
         Ok(Self {
             store,
             horizontal: inputs.horizontal,
             publisher: inputs.publisher,
-            writer: Writer::new(chassis.object_writer()),
+            writer: Writer::new(manager.object_writer()),
             workers: inputs.workers,
             frequency: args.prediction_update_frequency_duration.0,
             metrics,

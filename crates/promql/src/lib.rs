@@ -8,17 +8,17 @@
 //! | selectors and sums; usage of containers and workloads | `query.rs` |
 //! | series and labels that stores have for usage | `usage_series.rs` |
 //! | restriction of an expression to one namespace | `confine.rs` |
-//! | Prometheus durations | `step.rs` |
+//! | Prometheus durations | `duration.rs` |
 //! | metrics of a prometheus-adapter rule, their objects and queries | `rules/rule.rs`, `rules/association.rs`, `rules/matchers.rs` |
 //! | query for a workload's history by a rule | `rules/rule/history.rs` |
 
 mod confine;
+mod duration;
 pub mod query;
 pub mod rules;
-mod step;
 mod usage_series;
 
 pub use confine::{ConfineError, confine};
+pub use duration::{ParseStepError, Step};
 pub use query::{NameError, is_label_name, is_metric_name, literal, matcher, sum, workload_usage};
-pub use step::{ParseStepError, Step};
 pub use usage_series::{Layout, PodLabelSeries, PodLabelSettings, UsageSeries, UsageSettings};

@@ -6,7 +6,7 @@
 //! between. Several series of one container (of a restarted container, of two replicas of the
 //! store) are combined by their maximum.
 
-use super::step::Step;
+use super::duration::Step;
 use super::usage_series::{PodLabelSeries, UsageSeries};
 
 /// Selector of usage series in all namespaces or one.

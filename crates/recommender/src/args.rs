@@ -1,8 +1,8 @@
 //! Flags of the recommender: upstream's names and defaults. Flags without an effect here say so.
 
+mod backfill;
 mod external_metrics;
 mod feed;
-mod history;
 mod recommendation_metrics;
 mod schedulable;
 mod sizing;
@@ -22,8 +22,8 @@ use view::{Scope, Shard};
 pub use self::feed::FeedArgs;
 pub use self::sizing::SizingArgs;
 pub use self::storage::Storage;
+pub use backfill::HistoryArgs;
 pub use external_metrics::ExternalMetricsArgs;
-pub use history::HistoryArgs;
 pub use recommendation_metrics::RecommendationMetricsArgs;
 pub use schedulable::SchedulableArgs;
 

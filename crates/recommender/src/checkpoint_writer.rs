@@ -17,7 +17,7 @@ use json_patch::{Patch, PatchOperation, TestOperation};
 use kube::Error;
 use kube::api::{Api, DeleteParams, Patch as Body, PatchParams, PostParams, Preconditions};
 use parking_lot::Mutex;
-use runtime::throttle::Throttle;
+use runtime::rate_limiter::Throttle;
 use runtime::{Leading, NotLeading, ObjectWriter, WriteOutcome};
 use vertical::checkpoint::garbage::{UnusedCheckpoint, UnusedReason};
 use view::ObjectKey;
@@ -200,10 +200,10 @@ impl CheckpointWriter {
         let UnusedCheckpoint {
             key,
             uid,
-            autoscaler,
+            vpa,
             reason,
         } = unused;
-        if *reason == UnusedReason::NoAutoscaler && self.exists(autoscaler).await? {
+        if *reason == UnusedReason::NoVpa && self.exists(vpa).await? {
             return Ok(false);
         }
         let params = DeleteParams::default().preconditions(Preconditions {
@@ -218,14 +218,14 @@ impl CheckpointWriter {
         Ok(true)
     }
 
-    async fn exists(&self, autoscaler: &ObjectKey) -> Result<bool, Error> {
-        if autoscaler.name.is_empty() {
+    async fn exists(&self, vpa: &ObjectKey) -> Result<bool, Error> {
+        if vpa.name.is_empty() {
             return Ok(false);
         }
         let api = self
             .objects
-            .untyped::<VerticalPodAutoscaler>(&autoscaler.namespace);
-        Ok(api.get_metadata_opt(&autoscaler.name).await?.is_some())
+            .untyped::<VerticalPodAutoscaler>(&vpa.namespace);
+        Ok(api.get_metadata_opt(&vpa.name).await?.is_some())
     }
 
     async fn turn(&self) {
@@ -282,14 +282,14 @@ mod tests {
     /// after the term; returns how many that has then.
     async fn samples_after(
         how: CheckpointWrite,
-        autoscaler: &str,
+        vpa: &str,
         container: &str,
         leads: bool,
     ) -> (WriteOutcome, Value) {
         let checkpoint = Arc::new(Mutex::new(json!({
             "apiVersion": "autoscaling.k8s.io/v1", "kind": "VerticalPodAutoscalerCheckpoint",
             "metadata": {"name": "a-b-c", "namespace": "shop"},
-            "spec": {"vpaObjectName": autoscaler, "containerName": container},
+            "spec": {"vpaObjectName": vpa, "containerName": container},
             "status": {"totalSamplesCount": 5},
         })));
         let objects = ObjectWriter::new(client(&checkpoint), "test");
@@ -319,14 +319,14 @@ mod tests {
             CheckpointWrite::Replace,
             CheckpointWrite::AddStatus,
         ] {
-            for (autoscaler, container, expected) in [
+            for (vpa, container, expected) in [
                 ("a", "b-c", (WriteOutcome::Written, json!(7))),
                 ("a-b", "c", (WriteOutcome::Refused, json!(5))),
                 ("a", "other", (WriteOutcome::Refused, json!(5))),
                 ("other", "b-c", (WriteOutcome::Refused, json!(5))),
             ] {
-                let found = samples_after(how, autoscaler, container, true).await;
-                assert_eq!(found, expected, "{how:?} {autoscaler} {container}");
+                let found = samples_after(how, vpa, container, true).await;
+                assert_eq!(found, expected, "{how:?} {vpa} {container}");
             }
             let found = samples_after(how, "a", "b-c", false).await;
             let expected = (WriteOutcome::NotLeading, json!(5));

@@ -99,8 +99,8 @@ impl CheckpointController {
     async fn write_changes(&self, term: &mut TermState) {
         let started = Instant::now();
         let deadline = started + self.timeout;
-        let autoscalers = block_in_place(|| self.shared.lock().checkpointed(Timestamp::now()));
-        let Some(autoscalers) = autoscalers else {
+        let vpas = block_in_place(|| self.shared.lock().checkpointed(Timestamp::now()));
+        let Some(vpas) = vpas else {
             if term.contradicted.is_new(()) {
                 tracing::warn!(
                     "not writing checkpoints: the time of the last usage samples differs from the clock by more than an hour"
@@ -109,9 +109,9 @@ impl CheckpointController {
             return;
         };
         term.contradicted.clear();
-        term.retain(&autoscalers);
+        term.retain(&vpas);
         let stored = stored_checkpoints(&self.stored.borrow().checkpoints);
-        let all = autoscalers.into_iter().map(|key| {
+        let all = vpas.into_iter().map(|key| {
             let waited = (
                 term.maintained
                     .get(&key)
@@ -154,7 +154,7 @@ impl CheckpointController {
 
     async fn maintain_one(
         &self,
-        autoscaler: &ObjectKey,
+        vpa: &ObjectKey,
         container: String,
         content: sizing::Checkpoint,
         room: &mut usize,
@@ -162,10 +162,10 @@ impl CheckpointController {
         let status = conversion::to_object(content);
         let (key, action) = {
             let stored = self.stored.borrow();
-            let key = choose(&stored.checkpoints, autoscaler, &container);
+            let key = choose(&stored.checkpoints, vpa, &container);
             let object = stored.checkpoints.get(&key).map(AsRef::as_ref);
             let action = checkpoint_action(
-                &autoscaler.name,
+                &vpa.name,
                 &container,
                 &status,
                 object,
@@ -190,7 +190,7 @@ impl CheckpointController {
             CheckpointAction::Fill => CheckpointWrite::AddStatus,
         };
         let spec = VerticalPodAutoscalerCheckpointSpec {
-            vpa_object_name: autoscaler.name.clone(),
+            vpa_object_name: vpa.name.clone(),
             container_name: container,
         };
         CheckpointOutcome::Write(self.writer.write(&key, write, spec, status).await)
@@ -211,32 +211,32 @@ impl CheckpointController {
     /// tasks take them in another order.
     fn unused(&self, now: Timestamp) -> Vec<UnusedCheckpoint> {
         let is_current = |view: &View| view.is_synced() && view.stale_since().is_none();
-        let autoscalers = {
+        let vpas = {
             let view = self.view.borrow();
-            is_current(&view).then(|| view.autoscalers.clone())
+            is_current(&view).then(|| view.vpas.clone())
         };
         let checkpoints = {
             let stored = self.stored.borrow();
             is_current(&stored).then(|| stored.checkpoints.clone())
         };
-        let Some((autoscalers, checkpoints)) = autoscalers.zip(checkpoints) else {
+        let Some((vpas, checkpoints)) = vpas.zip(checkpoints) else {
             return Vec::new();
         };
         let state = self.shared.lock();
         let crowded = state.crowded();
         let is_abandoned = |checkpoint: &Checkpoint, last_heard: Option<Timestamp>| {
             state.is_abandoned(
-                &checkpoint.autoscaler(),
+                &checkpoint.vpa(),
                 &checkpoint.spec.container_name,
                 last_heard,
                 now,
             )
         };
         let is_omitted = |checkpoint: &Checkpoint| {
-            let kept = crowded.get(&checkpoint.autoscaler());
+            let kept = crowded.get(&checkpoint.vpa());
             kept.is_some_and(|kept| !kept.contains(checkpoint.spec.container_name.as_str()))
         };
-        unused(&checkpoints, &autoscalers, is_abandoned, is_omitted)
+        unused(&checkpoints, &vpas, is_abandoned, is_omitted)
     }
 }
 
@@ -252,8 +252,8 @@ impl TermState {
         }
     }
 
-    fn retain(&mut self, autoscalers: &[ObjectKey]) {
-        let kept: BTreeSet<_> = autoscalers.iter().collect();
+    fn retain(&mut self, vpas: &[ObjectKey]) {
+        let kept: BTreeSet<_> = vpas.iter().collect();
         self.maintained.retain(|key, _| kept.contains(key));
     }
 

@@ -8,11 +8,11 @@ use feed::server::{CurrentTls, Explainer};
 use feed::{Explained, Forecast, Publisher, Recommendation, Server, ServerLimits};
 use jiff::Timestamp;
 use runtime::address::listen_ip_from_environment;
-use runtime::{Chassis, ListenAddress, LogOnce};
+use runtime::{ListenAddress, LogOnce, Manager};
 use serving::tls::{RELOAD_PERIOD, ServingTls, TlsFiles};
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
-use vertical::state::{Decision, ExplainedRecommendation};
+use vertical::recommender_state::{Decision, ExplainedRecommendation};
 use view::ObjectKey;
 
 use crate::args::FeedArgs;
@@ -34,7 +34,7 @@ impl FeedServer {
     pub(crate) fn start(
         args: FeedArgs,
         shared: &SharedState,
-        chassis: &Chassis,
+        manager: &Manager,
     ) -> anyhow::Result<Option<Self>> {
         let FeedArgs {
             feed_address,
@@ -59,7 +59,7 @@ impl FeedServer {
         );
         let listen = feed_address.or_host(listen_ip_from_environment()?);
         let address = advertised(&feed_advertised_host, listen)?;
-        let metrics = feed::Metrics::register(&chassis.registry)?;
+        let metrics = feed::Metrics::register(&manager.registry)?;
         let publisher = Publisher::default().with_metrics(&metrics);
         let forecasts = Publisher::default().with_metrics(&metrics);
         let feed = Self {
@@ -78,8 +78,8 @@ impl FeedServer {
             limits: ServerLimits::default(),
             metrics,
         };
-        let serving = serve(listen, files, server, chassis.shutdown.clone());
-        chassis.tasks.spawn("feed", serving);
+        let serving = serve(listen, files, server, manager.shutdown.clone());
+        manager.tasks.spawn("feed", serving);
         Ok(Some(feed))
     }
 }
@@ -172,13 +172,11 @@ fn explainer(shared: SharedState) -> Explainer {
 
 /// Converts a decision for the feed.
 pub(crate) fn recommendation(decision: &Decision) -> Recommendation {
-    let Decision {
-        autoscaler, status, ..
-    } = decision;
+    let Decision { vpa, status, .. } = decision;
     Recommendation {
-        uid: autoscaler.uid().to_owned(),
-        namespace: autoscaler.key.namespace.clone(),
-        name: autoscaler.key.name.clone(),
+        uid: vpa.uid().to_owned(),
+        namespace: vpa.key.namespace.clone(),
+        name: vpa.key.name.clone(),
         observed_generation: status.observed_generation,
         recommendation: status.recommendation.clone().unwrap_or_default().into(),
     }
@@ -202,10 +200,7 @@ mod tests {
         )
         .expect("a status");
         let decision = Decision {
-            autoscaler: Arc::new(fixture::autoscaler(
-                "web",
-                &json!({"metadata": {"uid": "u1"}}),
-            )),
+            vpa: Arc::new(fixture::vpa("web", &json!({"metadata": {"uid": "u1"}}))),
             status: status.clone(),
             pods: 1,
             unsupported: false,

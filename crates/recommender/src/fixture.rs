@@ -10,8 +10,8 @@ use kube::client::Body;
 use model::{Labels, Selector};
 use prometheus::{Registry, TextEncoder};
 use serde_json::{Value, json};
-use vertical::state::Decision;
-use view::{Autoscaler, Container, Controller, ObjectKey, Phase, Pod, Resources};
+use vertical::recommender_state::Decision;
+use view::{Container, Controller, ObjectKey, Phase, Pod, Resources, Vpa};
 
 /// A client of an API server that answers each request with a status code and an object.
 pub(crate) fn api_server<F>(
@@ -90,14 +90,14 @@ pub(crate) fn deployment(name: &str, replicas: i32) -> Arc<Controller> {
 }
 
 /// A VPA object for the Deployment of its name, merged with more JSON.
-pub(crate) fn autoscaler(name: &str, more: &Value) -> Autoscaler {
+pub(crate) fn vpa(name: &str, more: &Value) -> Vpa {
     let mut object = json!({
         "apiVersion": "autoscaling.k8s.io/v1", "kind": "VerticalPodAutoscaler",
         "metadata": {"namespace": "shop", "name": name},
         "spec": {"targetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": name}},
     });
     json_patch::merge(&mut object, more);
-    Autoscaler {
+    Vpa {
         key: ObjectKey::new("shop", name),
         object: api::vpa::parse(object).expect("an autoscaler"),
     }
@@ -106,7 +106,7 @@ pub(crate) fn autoscaler(name: &str, more: &Value) -> Autoscaler {
 /// A decision about the VPA object of this name, merged with more JSON, with one pod.
 pub(crate) fn decision(name: &str, more: &Value, status: Value) -> Decision {
     Decision {
-        autoscaler: Arc::new(autoscaler(name, more)),
+        vpa: Arc::new(vpa(name, more)),
         status: serde_json::from_value(status).expect("a status"),
         pods: 1,
         unsupported: false,

@@ -16,11 +16,11 @@ use sources::ContainerUsage;
 use tokio::sync::{mpsc, watch};
 use tokio::task::{JoinSet, block_in_place};
 use tokio::time::{MissedTickBehavior, interval};
-use vertical::state::{OomKillCounts, RecommenderState};
+use vertical::recommender_state::{OomKillCounts, RecommenderState};
 use view::{OomKill, View};
 
 use crate::metrics::{IngestMetrics, Steps};
-use crate::usage::{Reading, Usage};
+use crate::usage_source::{Reading, Usage};
 
 pub(crate) use shared_state::SharedState;
 
@@ -115,7 +115,7 @@ impl Ingest {
             self.view.mark_unchanged();
             let mut state = self.shared.lock();
             let view = self.view.borrow();
-            state.load_autoscalers(&view);
+            state.load_vpas(&view);
             self.load_checkpoints(&mut state);
             steps.done("LoadVPAs");
             self.metrics
@@ -214,7 +214,7 @@ impl Ingest {
                 let mut state = self.shared.lock();
                 self.view.mark_unchanged();
                 let view = self.view.borrow();
-                if state.load_autoscalers(&view) {
+                if state.load_vpas(&view) {
                     self.load_checkpoints(&mut state);
                 }
                 self.metrics
@@ -242,7 +242,7 @@ impl Ingest {
                 let peak = state.oom_peak(&kill);
                 if state.add_oom_kill(&kill, &view, now, &mut count) {
                     self.record_quality(&state, &kill, peak);
-                    concerned.extend(state.autoscalers_of(&kill.pod));
+                    concerned.extend(state.vpas_of(&kill.pod));
                 }
                 next = self.kills.try_recv().ok();
             }

@@ -14,18 +14,18 @@
 //! * `metrics`: metrics of all this.
 
 pub mod args;
+mod backfill;
 mod checkpoint_writer;
 mod checkpoints;
 mod feed_server;
 #[cfg(test)]
 mod fixture;
-mod history;
 mod ingest;
 mod metrics;
 mod recommend_loop;
 mod run;
 mod status_writer;
-mod usage;
+mod usage_source;
 
 pub use args::{Args, PROGRAM};
 pub use run::run;

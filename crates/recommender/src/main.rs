@@ -1,10 +1,10 @@
 //! The recommender's process: reads the command line and hands over to the library.
 
 use recommender::{Args, PROGRAM, run};
-use serving::endpoints::serve_endpoints;
+use serving::http_endpoints::serve_endpoints;
 
 fn main() -> std::process::ExitCode {
     let args: Args = PROGRAM.parse();
     let common = args.common.clone();
-    PROGRAM.run(&common, serve_endpoints, |chassis| run(args, chassis))
+    PROGRAM.run(&common, serve_endpoints, |manager| run(args, manager))
 }

@@ -1,12 +1,12 @@
 //! Metrics of the recommender, one struct per task. Names, labels and buckets are upstream's where
 //! it has the same metric (`pkg/utils/metrics/recommender/recommender.go`).
 
+mod backfill;
 mod caps;
 mod checkpoints;
 mod computed;
 #[cfg(test)]
 mod golden;
-mod history;
 mod ingest;
 mod objects;
 mod publish;
@@ -20,8 +20,8 @@ use prometheus::Registry;
 use tokio::sync::watch;
 use view::View;
 
+pub(crate) use backfill::HistoryMetrics;
 pub(crate) use checkpoints::CheckpointMetrics;
-pub(crate) use history::HistoryMetrics;
 pub(crate) use ingest::IngestMetrics;
 pub(crate) use publish::PublishMetrics;
 pub(crate) use quality::RecommendationChanges;

@@ -17,7 +17,7 @@ use tokio::sync::watch;
 use tokio::task::{block_in_place, yield_now};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
-use vertical::state::{Batch, Decision};
+use vertical::recommender_state::{Batch, Decision};
 use vertical::write_queue::Priority;
 use view::ObjectKey;
 
@@ -127,9 +127,7 @@ impl RecommendLoop {
             self.publish(&decision);
             self.writes.put(Arc::clone(&decision), Priority::Urgent);
             if let Some(resync) = &mut self.resync {
-                resync
-                    .decisions
-                    .insert(decision.autoscaler.key.clone(), decision);
+                resync.decisions.insert(decision.vpa.key.clone(), decision);
             }
         }
     }
@@ -161,9 +159,7 @@ impl RecommendLoop {
             }
             // A status that is already correct cancels the pending write of the object.
             self.writes.put(Arc::clone(&decision), Priority::Ordinary);
-            resync
-                .decisions
-                .insert(decision.autoscaler.key.clone(), decision);
+            resync.decisions.insert(decision.vpa.key.clone(), decision);
         }
         if last.is_some() {
             resync.last = last;

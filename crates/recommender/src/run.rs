@@ -7,46 +7,46 @@ mod watches;
 use anyhow::anyhow;
 use jiff::Timestamp;
 use prediction_controller::{DataSource, Source};
-use runtime::{Chassis, sharding};
+use runtime::{Manager, sharding};
 use sources::external_metrics::ExternalMetrics;
 use sources::metrics_api::MetricsApi;
 use sources::prometheus::HistorySettings;
 use tokio::sync::watch;
-use vertical::state::{RecommenderConfig, RecommenderState};
+use vertical::recommender_state::{RecommenderConfig, RecommenderState};
 use view::Scope;
 
 use self::controllers::Controllers;
 use self::leader_tasks::LeaderTasks;
 use self::watches::AllWatches;
 use crate::args::{Args, DEFAULT_MIN_CHECKPOINTS, Storage, scope};
+use crate::backfill::HistoryBackfill;
 use crate::feed_server::FeedServer;
-use crate::history::HistoryBackfill;
 use crate::ingest::{Ingest, SharedState, oom_kill_queue};
 use crate::metrics::Metrics;
-use crate::usage::Usage;
+use crate::usage_source::Usage;
 
 /// Number of missing rounds of usage after which predictions report that there are none.
 const MAX_MISSING_ROUNDS: u32 = 5;
 
 /// Runs the recommender until shutdown.
-pub async fn run(args: Args, chassis: Chassis) -> anyhow::Result<()> {
+pub async fn run(args: Args, manager: Manager) -> anyhow::Result<()> {
     if args.min_checkpoints != DEFAULT_MIN_CHECKPOINTS {
         tracing::warn!("--min-checkpoints is deprecated and has no effect");
     }
     let scope = scope(args.namespaces.clone(), args.shard)?;
-    let usage = usage(&args, &scope, &chassis)?;
+    let usage = usage(&args, &scope, &manager)?;
     let (past, predicted_from) = histories(&args)?;
     let schedulable = args.schedulable.settings()?;
     let shared = SharedState::new(state(&args, past.is_some(), schedulable)?);
     // Their labels say which series predictions may read; a Role of one namespace allows none of
     // them.
     let sees_namespaces = predicted_from.is_some() && scope.namespace.is_none();
-    let watches = AllWatches::new(&scope, schedulable, &chassis);
-    let mut metrics = Metrics::register(&chassis.registry, watches.views())?;
+    let watches = AllWatches::new(&scope, schedulable, &manager);
+    let mut metrics = Metrics::register(&manager.registry, watches.views())?;
     if let Some(limit) = args.recommendation_metrics.limit() {
-        metrics = metrics.with_recommendations(&chassis.registry, limit)?;
+        metrics = metrics.with_recommendations(&manager.registry, limit)?;
     }
-    let feed = FeedServer::start(args.feed.clone(), &shared, &chassis)?;
+    let feed = FeedServer::start(args.feed.clone(), &shared, &manager)?;
     let (rounds, received) = watch::channel(None);
     let predicted_from = match predicted_from {
         Some(settings) => Source::Prometheus(Box::new(settings), metrics.history.observer()),
@@ -54,12 +54,12 @@ pub async fn run(args: Args, chassis: Chassis) -> anyhow::Result<()> {
     };
     let controllers = Controllers {
         args: &args,
-        chassis: &chassis,
+        manager: &manager,
         watches: &watches,
         metrics: &metrics,
         shared: &shared,
     };
-    let mut leader = LeaderTasks::new(chassis.shutdown.clone());
+    let mut leader = LeaderTasks::new(manager.shutdown.clone());
     controllers.start(feed.as_ref(), predicted_from, &mut leader)?;
 
     let (kills, report) = oom_kill_queue(metrics.ingest.clone());
@@ -72,26 +72,26 @@ pub async fn run(args: Args, chassis: Chassis) -> anyhow::Result<()> {
         rounds,
         metrics: metrics.ingest.clone(),
         interval: args.recommender_interval.0,
-        activity: chassis.activity.clone(),
-        synced: chassis.readiness.condition("watches"),
+        activity: manager.activity.clone(),
+        synced: manager.readiness.condition("watches"),
     };
-    watches.spawn(report, sees_namespaces, &chassis);
-    chassis.tasks.spawn_until_shutdown("ingest", ingest.run());
+    watches.spawn(report, sees_namespaces, &manager);
+    manager.tasks.spawn_until_shutdown("ingest", ingest.run());
     if let Some(settings) = past {
         let backfill = HistoryBackfill {
             settings,
             shared,
             metrics: metrics.history,
         };
-        chassis
+        manager
             .tasks
             .spawn_until_shutdown("history", backfill.run());
     }
     let address = feed.map(|feed| feed.address);
     let index_and_count = (args.shard.index(), args.shard.count());
     let (election, announcement) =
-        sharding::election_config(index_and_count, args.election, address, &chassis)?;
-    chassis
+        sharding::election_config(index_and_count, args.election, address, &manager)?;
+    manager
         .lead(&election, &announcement, |leading| leader.run(&leading))
         .await
 }
@@ -136,8 +136,8 @@ fn histories(args: &Args) -> anyhow::Result<(Option<HistorySettings>, Option<His
     Ok((usage, predicted))
 }
 
-fn usage(args: &Args, scope: &Scope, chassis: &Chassis) -> anyhow::Result<Usage> {
-    let client = chassis.client.clone();
+fn usage(args: &Args, scope: &Scope, manager: &Manager) -> anyhow::Result<Usage> {
+    let client = manager.client.clone();
     let container_label = &args.history.container_name_label;
     if let Some(names) = args.external.names(container_label)? {
         let metrics = ExternalMetrics::new(client, names);

@@ -17,8 +17,8 @@ use kube::runtime::events::EventType;
 use kube::{Error, Resource as _};
 use runtime::client::Urgent;
 use runtime::{Leading, ObjectWriter, WriteOutcome};
+use vertical::recommender_state::Decision;
 use vertical::schedulable::CapChange;
-use vertical::state::Decision;
 use vertical::status::HistoryChange;
 use vertical::write_queue::Priority;
 use view::ObjectKey;
@@ -56,10 +56,9 @@ impl StatusWriter {
 
     /// Records the events of a written decision. Conditions have the same information.
     async fn report(&self, decision: &Decision) {
-        let autoscaler = &decision.autoscaler;
+        let vpa = &decision.vpa;
         if decision.is_first_recommendation() {
-            self.metrics
-                .first_recommendation(autoscaler, Timestamp::now());
+            self.metrics.first_recommendation(vpa, Timestamp::now());
         }
         let history = decision.history_change().map(|change| match change {
             HistoryChange::Missing(why) => {
@@ -83,18 +82,15 @@ impl StatusWriter {
         });
         for (type_, reason, action, note) in history.into_iter().chain(cap) {
             self.objects
-                .record_event(&autoscaler.reference(), type_, reason, action, note)
+                .record_event(&vpa.reference(), type_, reason, action, note)
                 .await;
         }
     }
 
     async fn send(&self, decision: &Decision, priority: Priority) -> WriteOutcome {
-        let (autoscaler, key) = (&decision.autoscaler, &decision.autoscaler.key);
+        let (vpa, key) = (&decision.vpa, &decision.vpa.key);
         let sent = match put_status(&decision.status) {
-            Ok(patch) => {
-                self.patch(key, guarded(autoscaler.uid(), patch), priority)
-                    .await
-            }
+            Ok(patch) => self.patch(key, guarded(vpa.uid(), patch), priority).await,
             Err(error) => Err(Error::SerdeError(error)),
         };
         match sent {

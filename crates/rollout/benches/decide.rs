@@ -13,7 +13,7 @@ use criterion::{Criterion, criterion_group, criterion_main};
 use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet};
 use rollout::{ClockReading, RolloutState, Settings, Snapshot, decide};
 use serde_json::{Value, json};
-use view::{Autoscaler, Controller, DisruptionBudget, ObjectKey, Pod, View, WellKnown};
+use view::{Controller, DisruptionBudget, ObjectKey, Pod, View, Vpa, WellKnown};
 
 const WORKLOADS: usize = 1000;
 const PODS_EACH: usize = 10;
@@ -47,7 +47,7 @@ fn workload(view: &mut View, name: &str, cpu: &str, pods: usize) {
         "status": {"recommendation": {"containerRecommendations": [recommended("app"), recommended("side")]}},
     });
     let object = api::vpa::parse(object).expect("a VPA object");
-    view.autoscalers.apply(Arc::new(Autoscaler {
+    view.vpas.apply(Arc::new(Vpa {
         key: ObjectKey::new("shop", name),
         object,
     }));

@@ -7,7 +7,7 @@ use json_patch::Patch;
 use model::{Cpu, Memory, Recommendation};
 use view::ObjectKey;
 
-use super::group::Disruption;
+use super::disruption_limit::Disruption;
 use super::oom_kill::QuickOomKill;
 use super::resize_patch::AnnotationChanges;
 use super::size_change::SizeChange;

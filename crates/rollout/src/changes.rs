@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use model::Recommendation;
 use view::{
-    Autoscaler, Change, Controller, DisruptionBudget, Entry, LimitRange, Namespace, Node, Pod,
-    Quota, ReadScale, View, WellKnown,
+    Change, Controller, DisruptionBudget, Entry, LimitRange, Namespace, Node, Pod, Quota,
+    ReadScale, View, Vpa, WellKnown,
 };
 
 /// Finds changes in a table: the objects of one kind at the last call, in the order of their keys.
@@ -62,7 +62,7 @@ impl<T: Entry> ChangeTracker<T> {
 #[derive(Debug, Clone, Default)]
 pub(super) struct ClusterChangeTracker {
     pods: ChangeTracker<Pod>,
-    vpas: ChangeTracker<Autoscaler>,
+    vpas: ChangeTracker<Vpa>,
     controllers: BTreeMap<WellKnown, ChangeTracker<Controller>>,
     scales: ChangeTracker<ReadScale>,
     limit_ranges: ChangeTracker<LimitRange>,
@@ -77,7 +77,7 @@ pub(super) struct ClusterChangeTracker {
 #[derive(Debug)]
 pub(super) struct ClusterChanges {
     pub(super) pods: Vec<Change<Pod>>,
-    pub(super) vpas: Vec<Change<Autoscaler>>,
+    pub(super) vpas: Vec<Change<Vpa>>,
     pub(super) controllers: Vec<(WellKnown, Change<Controller>)>,
     pub(super) scales: Vec<Change<ReadScale>>,
     pub(super) limit_ranges: Vec<Change<LimitRange>>,
@@ -108,7 +108,7 @@ impl ClusterChangeTracker {
         }
         ClusterChanges {
             pods: self.pods.changes(view.pods.iter()),
-            vpas: self.vpas.changes(view.autoscalers.iter()),
+            vpas: self.vpas.changes(view.vpas.iter()),
             controllers,
             scales: self.scales.changes(view.scales()),
             limit_ranges: self.limit_ranges.changes(view.limit_ranges.iter()),

@@ -6,8 +6,8 @@ use api::vpa::{EvictionChangeRequirement, EvictionRequirement, VerticalPodAutosc
 use model::{Recommendation, ResourceList, ResourceName};
 use view::Running;
 
-use super::size::container_recommendation;
-use super::size::{requests, sized_containers};
+use super::pod_size::container_recommendation;
+use super::pod_size::{requests, sized_containers};
 
 /// Whether the pod may be updated: all requirements hold for at least one container, or a container
 /// lacks a request.

@@ -11,7 +11,7 @@ use model::Workload;
 use view::{ObjectName, Owner, PodSet, Scale, ScaleKey, View, WellKnown};
 
 use super::clock::ClockReading;
-use super::group::{GroupSize, OwnerName};
+use super::disruption_limit::{GroupSize, OwnerName};
 use super::vpa_input::VpaInput;
 
 /// The time that a controller has to delete pods once no more live than configured. Built-in

@@ -12,8 +12,8 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 use view::{
-    Autoscaler, Change, Controller, DisruptionBudget, Namespace as Object, ObjectKey, ReadScale,
-    Scale, View,
+    Change, Controller, DisruptionBudget, Namespace as Object, ObjectKey, ReadScale, Scale, View,
+    Vpa,
 };
 
 use super::changes::ClusterChanges;
@@ -43,7 +43,7 @@ impl Index {
     pub(super) fn build(view: &View, settings: &Settings) -> Self {
         let mut index = Self::default();
         let mut last = None;
-        for vpa in view.autoscalers.iter() {
+        for vpa in view.vpas.iter() {
             let namespace = vpa.key.namespace.as_str();
             if last.replace(namespace) != Some(namespace) {
                 index.rebuild(namespace, view, settings);
@@ -261,8 +261,8 @@ fn namespaces_to_rebuild(changes: &ClusterChanges) -> BTreeSet<&str> {
         .collect()
 }
 
-fn same_specification(old: &Autoscaler, new: &Autoscaler) -> bool {
-    let made = |vpa: &Autoscaler| vpa.object.metadata.creation_timestamp.clone();
+fn same_specification(old: &Vpa, new: &Vpa) -> bool {
+    let made = |vpa: &Vpa| vpa.object.metadata.creation_timestamp.clone();
     old.uid() == new.uid() && made(old) == made(new) && old.object.spec == new.object.spec
 }
 

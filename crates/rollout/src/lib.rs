@@ -20,40 +20,40 @@
 //! `state` keeps actions in flight and backoffs between passes.
 
 mod action;
-mod boost;
-mod budgets;
 mod changes;
 mod clock;
 mod decision_cache;
+mod disruption_budgets;
+mod disruption_limit;
 mod eviction_requirements;
-mod group;
+mod global_pause;
 mod group_size;
-mod in_place;
 mod index;
 mod maintenance_window;
-mod members;
+mod memory_restore;
 mod observed_containers;
 mod oom_kill;
 mod pass;
-mod pause;
 mod plan_builder;
+mod pod_size;
 mod preemption;
 mod preemption_candidates;
 mod priority;
 mod qos;
 mod resize_patch;
 mod resize_status;
-mod revert;
 mod settings;
 mod settling;
-mod size;
 mod size_change;
+mod startup_boost;
 mod state;
+mod update_method;
 #[cfg(test)]
 mod vectors;
 mod vpa_input;
 mod vpa_pass;
 mod vpa_pause;
+mod vpa_pods;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -67,15 +67,15 @@ pub use action::{
 };
 pub use changes::ChangeTracker;
 pub use clock::ClockReading;
-pub use group::Disruption;
-pub use maintenance_window::{MAINTENANCE_WINDOW, MaintenanceWindow, WindowError};
-pub use oom_kill::QuickOomKill;
-pub use pause::{
+pub use disruption_limit::Disruption;
+pub use global_pause::{
     PausePolicy, PauseReason, Preconditions, WebhookLiveness, check_preconditions, is_current,
 };
+pub use maintenance_window::{MAINTENANCE_WINDOW, MaintenanceWindow, WindowError};
+pub use memory_restore::{RESIZED_FROM, REVERTED_AT};
+pub use oom_kill::QuickOomKill;
 pub use preemption::{PreemptionMethod, PreemptionPlan};
 pub use resize_patch::AnnotationChanges;
-pub use revert::{RESIZED_FROM, REVERTED_AT};
 pub use settings::{PreemptionMode, Settings};
 pub use size_change::{BoundViolation, SizeChange};
 pub use state::RolloutState;

@@ -9,8 +9,8 @@ use view::{Container, Pod, Running, Termination};
 
 use super::clock::ClockReading;
 use super::observed_containers::ObservedContainers;
+use super::pod_size::{container_recommendation, limits, requests};
 use super::settings::Settings;
-use super::size::{container_recommendation, limits, requests};
 
 /// The kubelet's reason for an OOM kill.
 pub(super) const OOM_KILLED: &str = "OOMKilled";

@@ -5,9 +5,9 @@ use std::collections::BTreeSet;
 use view::ObjectKey;
 
 use super::action::ResizeAttempt;
-use super::budgets::Budgets;
 use super::clock::ClockReading;
 use super::decision_cache::{DecisionCache, VpaDecision};
+use super::disruption_budgets::Budgets;
 use super::index::{Index, VpaOrder};
 use super::plan_builder::PlanBuilder;
 use super::preemption::plan_preemptions;

@@ -6,8 +6,8 @@ use view::ObjectKey;
 
 use super::Plan;
 use super::action::ResizeAttempt;
-use super::budgets::Budgets;
-use super::group::Group;
+use super::disruption_budgets::Budgets;
+use super::disruption_limit::Group;
 use super::preemption_candidates::{PendingResize, Victim};
 
 /// Collects the results of a pass.

@@ -25,7 +25,7 @@
 //! If 1500m were missing, both would be needed. Then web-0 is evicted itself if its VPA object
 //! allows that, and both victims otherwise.
 
-mod amount;
+mod node_shortage;
 mod victims;
 
 use std::collections::BTreeSet;
@@ -35,13 +35,13 @@ use view::{ObjectKey, Pod, View};
 
 use super::action::{Action, ActionKind, ActionReason};
 use super::clock::ClockReading;
-use super::group::Disruption;
+use super::disruption_limit::Disruption;
 use super::plan_builder::PlanBuilder;
 use super::preemption_candidates::{EvictablePod, PendingResize};
 use super::settings::PreemptionMode;
 use super::state::RolloutState;
 
-use amount::{Amount, missing_on_node};
+use node_shortage::{NodeShortage, missing_on_node};
 use victims::select_victims;
 
 /// A way to make room for a pending resize.
@@ -83,7 +83,7 @@ pub(super) fn plan_preemptions(
         }
         let missing = missing_on_node(&pending.pod, view, state, &taken);
         let planned = missing
-            .filter(|missing| *missing != Amount::default())
+            .filter(|missing| *missing != NodeShortage::default())
             .and_then(|missing| method(&pending, missing, builder, &taken, &is_backing_off));
         let Some((method, evictions)) = planned else {
             continue;
@@ -110,7 +110,7 @@ pub(super) fn plan_preemptions(
 /// refused a short time ago.
 fn method<'a>(
     pending: &PendingResize<'a>,
-    missing: Amount,
+    missing: NodeShortage,
     builder: &mut PlanBuilder<'a>,
     taken: &BTreeSet<String>,
     is_backing_off: &dyn Fn(&Pod) -> bool,

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use model::Recommendation;
 use view::{ObjectKey, Pod, Running};
 
-use super::group::PodAvailability;
+use super::disruption_limit::PodAvailability;
 
 /// A pod that may be evicted for the sake of a resize.
 #[derive(Clone)]

@@ -12,8 +12,8 @@ use view::{Pod, Running};
 
 use super::clock::ClockReading;
 use super::observed_containers::ObservedContainers;
+use super::pod_size::{container_recommendation, requests, sized_containers};
 use super::settings::Settings;
-use super::size::{container_recommendation, requests, sized_containers};
 
 /// The priority of a pod's update.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]

@@ -5,8 +5,8 @@
 use model::{ResourceList, ResourceName};
 use view::{ContainerSpec, Running};
 
+use super::pod_size::sized_containers;
 use super::resize_patch::DesiredSizes;
-use super::size::sized_containers;
 
 /// The classes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -13,9 +13,9 @@ use serde_json::{Value, json};
 use sizing::ContainerSize;
 use view::{ContainerSpec, Running};
 
-use super::boost;
 use super::clock::ClockReading;
-use super::size::{container_paths, sized_containers};
+use super::pod_size::{container_paths, sized_containers};
+use super::startup_boost;
 
 /// The annotation of pods that were resized since their creation.
 const IN_PLACE_UPDATED: &str = "vpaInPlaceUpdated";
@@ -41,13 +41,13 @@ pub(super) fn desired_sizes(
         } else {
             size
         };
-        if boost::boosted(running).any(|boosted| boosted == container.name) {
-            if !boost::is_expired(running, spec, &container.name, now) {
+        if startup_boost::boosted(running).any(|boosted| boosted == container.name) {
+            if !startup_boost::is_expired(running, spec, &container.name, now) {
                 return None;
             }
             let is_empty = size.requests.is_empty() && size.limits.is_empty();
             return if is_empty {
-                boost::original(running, &container.name)
+                startup_boost::original(running, &container.name)
             } else {
                 Some(size)
             };
@@ -98,9 +98,9 @@ pub(super) fn annotation_changes(
     spec: &VerticalPodAutoscalerSpec,
     now: ClockReading,
 ) -> AnnotationChanges {
-    let over = boost::boosted(running)
-        .filter(|container| boost::is_expired(running, spec, container, now));
-    let over = over.map(|container| (boost::annotation(container), None));
+    let over = startup_boost::boosted(running)
+        .filter(|container| startup_boost::is_expired(running, spec, container, now));
+    let over = over.map(|container| (startup_boost::annotation(container), None));
     over.chain([(IN_PLACE_UPDATED.to_owned(), Some("true".to_owned()))])
         .collect()
 }

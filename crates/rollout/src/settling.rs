@@ -8,7 +8,7 @@
 use std::collections::{BTreeSet, HashMap};
 use std::time::Duration;
 
-use view::{Autoscaler, Change, Entry, LimitRange, ObjectKey, Quota, View};
+use view::{Change, Entry, LimitRange, ObjectKey, Quota, View, Vpa};
 
 use super::changes::ClusterChanges;
 use super::clock::ClockReading;
@@ -61,14 +61,14 @@ impl Settling {
         self.changed_namespaces
             .retain(|_, changing| changing.settled_at > now.monotonic);
         if !std::mem::replace(&mut self.has_observed, true) {
-            for vpa in view.autoscalers.iter() {
+            for vpa in view.vpas.iter() {
                 let age = age(vpa, now);
                 record(&mut self.changed_vpas, vpa.key.clone(), settling, age, now);
             }
             return;
         }
 
-        let same_spec = |before: &Autoscaler, after: &Autoscaler| {
+        let same_spec = |before: &Vpa, after: &Vpa| {
             before.uid() == after.uid() && before.object.spec == after.object.spec
         };
         for key in changed(&changes.vpas, same_spec) {
@@ -110,7 +110,7 @@ impl Settling {
 }
 
 /// The age of a VPA object; the maximum without a creation time.
-fn age(vpa: &Autoscaler, now: ClockReading) -> Duration {
+fn age(vpa: &Vpa, now: ClockReading) -> Duration {
     let created = vpa.object.metadata.creation_timestamp.as_ref();
     created.map_or(Duration::MAX, |created| now.since(created.0))
 }

@@ -6,8 +6,8 @@ use model::{ContainerRecommendation, Quantity, Recommendation, ResourceList, Res
 use view::{ContainerSpec, Running};
 
 use super::observed_containers::ObservedContainers;
+use super::pod_size::{container_recommendation, requests, sized_containers};
 use super::resize_patch::DesiredSizes;
-use super::size::{container_recommendation, requests, sized_containers};
 
 /// The change of one request of one container.
 ///

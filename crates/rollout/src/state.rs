@@ -5,8 +5,8 @@
 //! cluster's own state is enough: evicted pods are missing, and resizes show in the pods.
 
 mod backoff;
-mod eviction_series;
 mod in_flight;
+mod ineffective_evictions;
 mod infeasible;
 
 use std::collections::HashMap;
@@ -15,13 +15,13 @@ use std::time::Duration;
 use jiff::Timestamp;
 use json_patch::Patch;
 use model::Recommendation;
-use view::{Autoscaler, Change, ObjectKey, Pod, Running, View};
+use view::{Change, ObjectKey, Pod, Running, View, Vpa};
 
 use super::action::{Action, ActionKind, ActionOutcome, NodeCapacity, ResizeAttempt};
 use super::changes::ClusterChangeTracker;
 use super::clock::ClockReading;
 use super::decision_cache::DecisionCache;
-use super::group::Disruption;
+use super::disruption_limit::Disruption;
 use super::group_size::GroupSizes;
 use super::oom_kill::{self, QuickOomKill};
 use super::resize_status::ResizeStatus;
@@ -29,9 +29,9 @@ use super::settling::Settling;
 use super::vpa_pause::WindowCache;
 
 use backoff::Backoffs;
-use eviction_series::EvictionHistory;
 pub(super) use in_flight::PendingAction;
 use in_flight::{InFlight, Stage};
+use ineffective_evictions::IneffectiveEvictions;
 use infeasible::InfeasibleResizes;
 #[cfg(test)]
 pub(super) use infeasible::is_any_lower;
@@ -56,7 +56,7 @@ pub struct RolloutState {
     oom_kills: HashMap<String, (Timestamp, Duration)>,
     /// The end of each pod's last OOM kill that was recorded in events.
     recorded_oom_kills: HashMap<String, Timestamp>,
-    evictions: EvictionHistory,
+    evictions: IneffectiveEvictions,
     /// Times at which maintenance windows open and close.
     pub(super) windows: WindowCache,
     /// VPA objects and namespaces within their settling time.
@@ -279,7 +279,7 @@ impl RolloutState {
     }
 
     /// Forgets VPA objects that were deleted.
-    pub(super) fn forget_vpas(&mut self, vpas: &[Change<Autoscaler>]) {
+    pub(super) fn forget_vpas(&mut self, vpas: &[Change<Vpa>]) {
         for deleted in vpas
             .iter()
             .filter(|change| change.new.is_none())
@@ -292,7 +292,7 @@ impl RolloutState {
 
     /// Forgets VPA objects that the view does not show: outcomes may arrive after a deletion.
     pub(super) fn forget_missing_vpas(&mut self, view: &View) {
-        let exists = |vpa: &ObjectKey| view.autoscalers.get(vpa).is_some();
+        let exists = |vpa: &ObjectKey| view.vpas.get(vpa).is_some();
         self.infeasible.retain_vpas(exists);
         self.evictions.retain_vpas(exists);
     }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use super::group::{GroupSize, OwnerName};
+use super::disruption_limit::{GroupSize, OwnerName};
 use super::index::{Index, VpaPods};
 
 /// A VPA object to decide about.

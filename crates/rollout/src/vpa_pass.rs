@@ -11,13 +11,12 @@ use std::time::Duration;
 
 use api::vpa::{EffectiveUpdateMode, VerticalPodAutoscalerSpec};
 use model::{NamespaceLimits, Recommendation};
-use view::{Autoscaler, Running};
+use view::{Running, Vpa};
 
 use super::action::{Action, ActionKind, ActionReason, Skip, SkipReason};
 use super::clock::ClockReading;
-use super::group::{Disruption, Group, PodAvailability};
+use super::disruption_limit::{Disruption, Group, PodAvailability};
 use super::index::VpaPods;
-use super::members::{Member, Members, members};
 use super::oom_kill::{self, QuickOomKill, quick_oom};
 use super::plan_builder::PlanBuilder;
 use super::priority::Priority;
@@ -27,7 +26,8 @@ use super::size_change::SizeChange;
 use super::state::RolloutState;
 use super::vpa_input::VpaInput;
 use super::vpa_pause::{PausedVpa, VpaPauseReason};
-use super::{PodCounts, Snapshot, boost, eviction_requirements, size};
+use super::vpa_pods::{Member, Members, members};
+use super::{PodCounts, Snapshot, eviction_requirements, pod_size, startup_boost};
 
 /// Added to a time that must be exceeded, not only reached.
 const EPSILON: Duration = Duration::from_millis(1);
@@ -44,7 +44,7 @@ pub(super) struct PassContext<'a> {
 /// The decision about one VPA object.
 pub(super) struct VpaPass<'a> {
     context: PassContext<'a>,
-    vpa: &'a Autoscaler,
+    vpa: &'a Vpa,
     spec: &'a VerticalPodAutoscalerSpec,
     mode: EffectiveUpdateMode,
     /// Empty without a recommendation, see `has_recommendation`.
@@ -243,7 +243,7 @@ impl<'a> VpaPass<'a> {
     /// The recommendation, capped for the pod by its policy, limits and limit ranges.
     fn pod_recommendation(&self, running: &Running) -> Recommendation {
         let native_sidecars = self.context.settings.native_sidecars;
-        size::pod_recommendation(
+        pod_size::pod_recommendation(
             &self.recommendation,
             running,
             self.spec,
@@ -255,8 +255,8 @@ impl<'a> VpaPass<'a> {
     /// Whether the pod has a CPU startup boost. Until it is over, the pod is not sized.
     fn is_boosted(&self, member: &Member) -> bool {
         self.context.settings.startup_boost
-            && boost::is_configured(self.spec)
-            && boost::is_boosted(member.running)
+            && startup_boost::is_configured(self.spec)
+            && startup_boost::is_boosted(member.running)
     }
 
     fn group(&self, member: &Member) -> Option<&Group> {
@@ -371,13 +371,13 @@ fn of<'a>(
         skips
             || members
                 .iter()
-                .any(|member| boost::is_boosted(member.running))
+                .any(|member| startup_boost::is_boosted(member.running))
     };
     members(input, context.state, context.settings, &includes_small)
 }
 
 /// The recommendation of the feed if it takes precedence, else that of the status.
-fn recommendation_of(snapshot: &Snapshot, vpa: &Autoscaler) -> Option<Arc<Recommendation>> {
+fn recommendation_of(snapshot: &Snapshot, vpa: &Vpa) -> Option<Arc<Recommendation>> {
     if let Some(recommendation) = snapshot.recommendations.get(vpa.uid()) {
         return Some(Arc::clone(recommendation));
     }

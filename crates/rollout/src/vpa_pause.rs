@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 use jiff::Timestamp;
-use view::{Autoscaler, ObjectKey, View};
+use view::{ObjectKey, View, Vpa};
 
 use super::clock::ClockReading;
 use super::maintenance_window::{MAINTENANCE_WINDOW, MaintenanceWindow, WindowError};
@@ -98,7 +98,7 @@ fn if_valid(
 /// Checks whether a VPA object's pods may be updated. Returns the time until its maintenance window
 /// closes, `None` without a window.
 pub(super) fn check_pause(
-    vpa: &Autoscaler,
+    vpa: &Vpa,
     view: &View,
     windows: &mut WindowCache,
     now: ClockReading,
@@ -120,7 +120,7 @@ pub(super) fn check_pause(
 }
 
 /// Whether the condition `SourceStale` is true.
-fn is_frozen(vpa: &Autoscaler) -> bool {
+fn is_frozen(vpa: &Vpa) -> bool {
     let conditions = vpa
         .object
         .status
@@ -146,7 +146,7 @@ mod tests {
             "status": {"conditions": [{"type": kind, "status": status}]},
         });
         let object = api::vpa::parse(object).expect("a VPA object");
-        let vpa = Autoscaler {
+        let vpa = Vpa {
             key: ObjectKey::new("shop", "web"),
             object,
         };

@@ -3,8 +3,8 @@
 use std::process::ExitCode;
 
 use clap::Parser;
-use runtime::endpoints::EndpointPort;
-use runtime::{Chassis, CommonArgs, LeaderElectionArgs, Program};
+use runtime::http_endpoints::EndpointPort;
+use runtime::{CommonArgs, LeaderElectionArgs, Manager, Program};
 use tokio::task::JoinHandle;
 
 #[derive(Parser)]
@@ -32,7 +32,7 @@ const PROGRAM: Program = Program {
 
 fn main() -> ExitCode {
     let args: Args = PROGRAM.parse();
-    PROGRAM.run(&args.common.clone(), serve, |chassis| work(chassis, args))
+    PROGRAM.run(&args.common.clone(), serve, |manager| work(manager, args))
 }
 
 /// Serves plain HTTP without limits.
@@ -43,7 +43,7 @@ async fn serve(port: EndpointPort) -> anyhow::Result<JoinHandle<()>> {
 }
 
 async fn work(
-    chassis: Chassis,
+    manager: Manager,
     Args {
         common: _,
         election,
@@ -53,29 +53,29 @@ async fn work(
     }: Args,
 ) -> anyhow::Result<()> {
     if fail {
-        chassis
+        manager
             .tasks
             .spawn("greeting", async { anyhow::bail!("no name to greet") });
     }
     if panic {
-        chassis
+        manager
             .tasks
             .spawn("greeting", async { panic!("no words") });
     }
-    let leader = chassis.readiness.condition("leader");
+    let leader = manager.readiness.condition("leader");
     let lead = async |term: runtime::Leading| {
         leader.ready();
         tracing::info!("hello");
         if stubborn {
             std::future::pending::<()>().await;
         }
-        chassis
+        manager
             .shutdown
             .run_until_cancelled(term.lost().cancelled())
             .await;
         Ok(())
     };
-    chassis
+    manager
         .lead(&election, &runtime::Announcement::default(), lead)
         .await
 }

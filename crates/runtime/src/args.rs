@@ -95,7 +95,7 @@ fn whole(text: &str) -> Result<u32, String> {
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
-    use crate::flags::Program;
+    use crate::pflag::Program;
     use crate::severity::Severity;
 
     #[derive(Debug, PartialEq, clap::Parser)]

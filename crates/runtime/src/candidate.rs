@@ -16,8 +16,8 @@ use prometheus::IntGauge;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::AbortOnDropHandle;
 
-use crate::clock::{ApiServerClock, steady as now};
-use crate::leading::Leading;
+use crate::api_server_clock::{ApiServerClock, steady as now};
+use crate::leader_term::Leading;
 use crate::lease::{Action, Timings, decide, held, released};
 use crate::log::LogOnce;
 use observed_lease::ObservedLease;

@@ -9,7 +9,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use crate::leading::Leading;
+use crate::leader_term::Leading;
 use crate::schedule::{Pace, PassSchedule};
 
 /// Pause before the next pass if leadership is in doubt: the Lease is renewed late, or lost soon.

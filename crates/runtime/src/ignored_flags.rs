@@ -122,7 +122,7 @@ impl FromArgMatches for IgnoredFlags {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::flags::Program;
+    use crate::pflag::Program;
 
     #[derive(Debug, clap::Parser)]
     struct Parsed {

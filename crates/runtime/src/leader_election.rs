@@ -11,12 +11,12 @@ use prometheus::{Opts, register_int_gauge_with_registry};
 
 use crate::args::{LeaderElectionArgs, ResourceLock};
 use crate::candidate::Candidate;
-use crate::chassis::Chassis;
 use crate::client;
-use crate::leading::Leading;
+use crate::leader_term::Leading;
 use crate::lease::{Timings, identity};
-use crate::pod::hostname;
-use crate::throttle::Throttle;
+use crate::manager::Manager;
+use crate::own_pod::hostname;
+use crate::rate_limiter::Throttle;
 
 /// The content of the Lease that tells others about the leader.
 #[derive(Debug, Clone, Default)]
@@ -27,7 +27,7 @@ pub struct Announcement {
     pub annotations: BTreeMap<String, String>,
 }
 
-impl Chassis {
+impl Manager {
     /// Runs `work` for each term of leadership, or once without an end if `--leader-elect` is off.
     ///
     /// When a term is lost, `work` is dropped and started again with the next term. State that

@@ -144,7 +144,7 @@ fn level(verbosity: u8) -> LevelFilter {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::flags::Program;
+    use crate::pflag::Program;
 
     #[test]
     fn a_repeated_error_is_logged_once_until_it_changes_or_ends() {

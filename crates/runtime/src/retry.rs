@@ -11,7 +11,7 @@ use std::time::Duration;
 use backon::{BackoffBuilder as _, ExponentialBackoff, ExponentialBuilder, Retryable as _};
 use tokio::time::Instant;
 
-use crate::leading::NotLeading;
+use crate::leader_term::NotLeading;
 
 /// Maximum of the server's `Retry-After`.
 const LONGEST_RETRY_AFTER: Duration = Duration::from_mins(1);

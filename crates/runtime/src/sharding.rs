@@ -15,10 +15,10 @@ use prometheus::{IntGauge, Opts};
 use tokio::time::{MissedTickBehavior, interval};
 
 use crate::args::LeaderElectionArgs;
-use crate::chassis::Chassis;
 use crate::leader_election::Announcement;
 use crate::lease::shard_lease;
 use crate::log::LogOnce;
+use crate::manager::Manager;
 
 /// Annotation of a shard's Lease with the number of shards.
 const SHARDS: &str = "plimsoll.dev/shards";
@@ -31,7 +31,7 @@ pub fn election_config(
     (index, count): (u16, u16),
     election: LeaderElectionArgs,
     address: Option<String>,
-    chassis: &Chassis,
+    manager: &Manager,
 ) -> anyhow::Result<(LeaderElectionArgs, Announcement)> {
     let mut announcement = Announcement {
         address,
@@ -44,7 +44,7 @@ pub fn election_config(
     let lease = |index| shard_lease(&undivided, index, count);
     if election.leader_elect {
         let leases = Api::namespaced(
-            chassis.client.clone(),
+            manager.client.clone(),
             &election.leader_elect_resource_namespace,
         );
         let conflict = Opts::new(
@@ -55,14 +55,14 @@ pub fn election_config(
             .const_label("shard", index.to_string())
             .const_label("shards", count.to_string());
         let conflict = IntGauge::with_opts(conflict)?;
-        chassis.registry.register(Box::new(conflict.clone()))?;
+        manager.registry.register(Box::new(conflict.clone()))?;
         let monitor = ShardConflictMonitor {
             leases,
             names: [undivided.clone(), lease(0)],
             count,
             conflict,
         };
-        chassis
+        manager
             .tasks
             .spawn_until_shutdown("shard conflict monitor", monitor.run());
     }

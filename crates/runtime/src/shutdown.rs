@@ -94,7 +94,7 @@ impl Tasks {
     }
 
     /// Spawns an endless task that is dropped at shutdown, or at the end given to
-    /// [`crate::Chassis::until`].
+    /// [`crate::Manager::until`].
     pub fn spawn_until_shutdown(
         &self,
         name: &'static str,

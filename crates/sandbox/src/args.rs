@@ -9,8 +9,8 @@ use clap::{Parser, Subcommand};
 use tokio::runtime::Runtime;
 
 use crate::component::Component;
-use crate::echo::{self, EchoArgs};
-use crate::play::Target;
+use crate::echo_server::{self, EchoArgs};
+use crate::replay::Target;
 use crate::{commands, exec_wrapper, supervisor};
 
 /// A real Kubernetes control plane on this machine, without a container engine.
@@ -65,7 +65,7 @@ enum Verb {
         component: Component,
     },
     /// Play a CSV trace as the usage of a workload's pods.
-    Play(PlayArgs),
+    Replay(PlayArgs),
     /// Run kubectl against the sandbox: sandbox kubectl -- get pods.
     Kubectl {
         /// Arguments of kubectl.
@@ -76,7 +76,7 @@ enum Verb {
     #[command(hide = true)]
     Supervise,
     /// Serve the arguments and environment of this process, to try out hosted pods.
-    #[command(hide = true, name = echo::SUBCOMMAND)]
+    #[command(hide = true, name = echo_server::SUBCOMMAND)]
     EchoServer(EchoArgs),
     /// Replace this process by a program that is killed when its parent ends.
     #[command(hide = true, name = exec_wrapper::SUBCOMMAND)]
@@ -157,7 +157,7 @@ impl Args {
         let done = match command {
             Verb::Pause { component } => block_on(commands::pause(&name, component)),
             Verb::Resume { component } => block_on(commands::resume(&name, component)),
-            Verb::Play(args) => block_on(commands::play(&name, args)),
+            Verb::Replay(args) => block_on(commands::play(&name, args)),
             Verb::Supervise => supervisor::supervise(),
             Verb::Exec { parent, program } => {
                 let (program, arguments) = program.split_first().context("no program")?;
@@ -165,7 +165,7 @@ impl Args {
             }
             Verb::EchoServer(args) => Runtime::new()
                 .context("start the runtime")?
-                .block_on(echo::echo(args)),
+                .block_on(echo_server::echo(args)),
             Verb::Status => commands::status(),
             Verb::Logs { component } => commands::logs(&name, component),
             Verb::Env => commands::env(&name),

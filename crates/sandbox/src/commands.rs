@@ -14,10 +14,10 @@ use tokio_util::sync::CancellationToken;
 use crate::args::{PlayArgs, UpArgs};
 use crate::component::Component;
 use crate::layout::Layout;
-use crate::play::Play;
 use crate::programs::this_program;
-use crate::record::{Phase, Record};
+use crate::replay::Replay;
 use crate::sandbox::{Options, Sandbox};
+use crate::state_file::{Phase, Record};
 use crate::take_down;
 use crate::trace::{Columns, Trace};
 
@@ -128,7 +128,7 @@ pub(crate) async fn play(name: &str, args: PlayArgs) -> Result<()> {
         if repeat { ", again and again" } else { "" }
     );
     let client = Sandbox::attach(name)?.client().await?;
-    let play = Play {
+    let play = Replay {
         trace,
         target,
         namespace,

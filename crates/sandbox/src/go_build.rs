@@ -8,7 +8,7 @@ use std::thread;
 
 use anyhow::{Context, Result, bail, ensure};
 
-use crate::module::{Module, Program};
+use crate::go_module::{Module, Program};
 use crate::progress::Progress;
 use crate::{exec_wrapper, toolchain};
 

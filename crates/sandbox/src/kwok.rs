@@ -9,8 +9,8 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::certificates::Identity;
-use crate::host::image::HOSTED_IMAGE_JQ;
-use crate::host::kwok::ENABLED_CRDS;
+use crate::kubelet::image::HOSTED_IMAGE_JQ;
+use crate::kubelet::kwok_resources::ENABLED_CRDS;
 use crate::ports::Ports;
 
 /// Files of KWOK's module that are used as they are, except that hosted pods are left alone.

@@ -6,7 +6,7 @@ use std::thread;
 
 use tokio::sync::oneshot;
 
-use crate::supervisor_protocol::DETACH;
+use crate::startup_protocol::DETACH;
 
 /// Resolves when the sandbox has to go down with its owner; never once it is detached.
 pub(crate) struct ParentPipe(oneshot::Receiver<()>);

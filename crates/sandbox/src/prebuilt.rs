@@ -14,7 +14,7 @@ use std::process::Command;
 use anyhow::{Context, Result, bail, ensure};
 use sha2::{Digest, Sha256};
 
-use crate::module::{Module, Program, hex};
+use crate::go_module::{Module, Program, hex};
 
 /// A folder that may have programs, in itself or in `bin`, and files in `files`.
 #[derive(Clone, Debug)]
@@ -193,7 +193,7 @@ mod tests {
     use tempfile::TempDir;
 
     use super::*;
-    use crate::module::CONTROL_PLANE;
+    use crate::go_module::CONTROL_PLANE;
 
     /// A folder of scripts that print versions, by name of the program.
     fn folder(versions: &[(&str, &str)]) -> TempDir {

@@ -11,8 +11,8 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result};
 
 use crate::go_build::GoBuild;
+use crate::go_module::{Module, Program};
 use crate::layout;
-use crate::module::{Module, Program};
 use crate::prebuilt::{self, Prebuilt};
 
 /// The folder with a module's programs in `bin` and files of its dependencies in `files`. Builds
@@ -143,7 +143,7 @@ pub(crate) fn this_program() -> Result<PathBuf> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::module::{CONTROL_PLANE, PROMETHEUS};
+    use crate::go_module::{CONTROL_PLANE, PROMETHEUS};
     use crate::prebuilt::Release;
 
     /// One prebuilt program.

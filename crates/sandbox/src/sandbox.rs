@@ -9,13 +9,13 @@ use kube::Client;
 use tokio::task::spawn_blocking;
 use tokio::time::{sleep, timeout};
 
-use crate::bring_up::{OwnedSupervisor, bring_up};
 use crate::component::Component;
-use crate::control::{self, ControlRequest};
+use crate::control_socket::{self, ControlRequest};
 use crate::layout::Layout;
 use crate::log_tail::log_tail;
-use crate::record::{Record, Status};
-use crate::start;
+use crate::start_components;
+use crate::start_supervisor::{OwnedSupervisor, bring_up};
+use crate::state_file::{Record, Status};
 use crate::take_down::take_down;
 
 /// Pause between two requests to an API.
@@ -127,7 +127,7 @@ impl Sandbox {
 
     /// A client with all rights.
     pub async fn client(&self) -> Result<Client> {
-        start::client(&self.layout).await
+        start_components::client(&self.layout).await
     }
 
     /// A kubeconfig with all rights.
@@ -231,14 +231,14 @@ impl Sandbox {
     }
 
     async fn request(&self, request: ControlRequest) -> Result<()> {
-        control::send(&self.layout.control_socket(), request).await
+        control_socket::send(&self.layout.control_socket(), request).await
     }
 
     async fn await_api_server(&self, component: Component) -> Result<()> {
         if !matches!(component, Component::KubeApiserver | Component::Etcd) {
             return Ok(());
         }
-        let ready = timeout(READY_TIMEOUT, start::ready_client(&self.layout)).await;
+        let ready = timeout(READY_TIMEOUT, start_components::ready_client(&self.layout)).await;
         ready
             .with_context(|| {
                 format!(

@@ -17,18 +17,18 @@ use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 use tracing_subscriber::EnvFilter;
 
-use crate::command_line::CommandContext;
-use crate::control::{self, ControlRequest};
-use crate::host;
+use crate::component_commands::CommandContext;
+use crate::component_processes::ComponentProcesses;
+use crate::configuration_files::prepare;
+use crate::control_socket::{self, ControlRequest};
+use crate::kubelet;
 use crate::layout::Layout;
-use crate::managed_processes::ManagedProcesses;
 use crate::parent_pipe::ParentPipe;
 use crate::ports::Ports;
-use crate::preparation::prepare;
-use crate::process::Process;
-use crate::record::Record;
-use crate::start::{client, ready_client, start};
-use crate::supervisor_protocol::{SandboxConfig, StartEvent};
+use crate::process_id::Process;
+use crate::start_components::{client, ready_client, start};
+use crate::startup_protocol::{SandboxConfig, StartEvent};
+use crate::state_file::Record;
 
 /// Attempts to start: another program may take a chosen port before its component does.
 const ATTEMPTS: usize = 3;
@@ -126,7 +126,7 @@ async fn run_attempt(
     let record = Arc::new(watch::Sender::new(new_record(config, &ports)?));
     record.borrow().write(layout)?;
     let writer = tokio::spawn(write_changes(layout.clone(), record.subscribe()));
-    let mut processes = ManagedProcesses::new(Arc::clone(&record));
+    let mut processes = ComponentProcesses::new(Arc::clone(&record));
     let programs = config.control_plane.join("bin");
     let context = CommandContext {
         sandbox: &config.sandbox,
@@ -160,7 +160,7 @@ async fn run_attempt(
 async fn run(
     config: &SandboxConfig,
     context: CommandContext<'_>,
-    processes: &mut ManagedProcesses,
+    processes: &mut ComponentProcesses,
     authority_pem: &str,
     listener: &UnixListener,
     record: &watch::Sender<Record>,
@@ -177,12 +177,16 @@ async fn run(
 }
 
 /// Hosts pods once the API server is ready.
-async fn host_pods(config: host::Config, layout: Layout, cancel: CancellationToken) -> Result<()> {
+async fn host_pods(
+    config: kubelet::Config,
+    layout: Layout,
+    cancel: CancellationToken,
+) -> Result<()> {
     tokio::select! {
         client = ready_client(&layout) => drop(client?),
         () = cancel.cancelled() => return Ok(()),
     }
-    Box::pin(host::run(config, cancel))
+    Box::pin(kubelet::run(config, cancel))
         .await
         .context("host pods")
 }
@@ -191,8 +195,8 @@ async fn host_config(
     config: &SandboxConfig,
     layout: &Layout,
     ports: &Ports,
-) -> Result<host::Config> {
-    Ok(host::Config {
+) -> Result<kubelet::Config> {
+    Ok(kubelet::Config {
         client: client(layout).await?,
         binaries: config.hosted_programs.clone(),
         dir: layout.pods(),
@@ -205,7 +209,7 @@ async fn host_config(
 
 async fn handle_requests(
     listener: &UnixListener,
-    processes: &ManagedProcesses,
+    processes: &ComponentProcesses,
     layout: &Layout,
     record: &watch::Sender<Record>,
 ) {
@@ -213,7 +217,8 @@ async fn handle_requests(
         let Ok((mut stream, _)) = listener.accept().await else {
             continue;
         };
-        let Ok(Ok(request)) = timeout(REQUEST_TIMEOUT, control::receive(&mut stream)).await else {
+        let Ok(Ok(request)) = timeout(REQUEST_TIMEOUT, control_socket::receive(&mut stream)).await
+        else {
             continue;
         };
         let outcome = if request == ControlRequest::Down {
@@ -223,7 +228,7 @@ async fn handle_requests(
         };
         // The record shows the result before the answer is sent.
         let outcome = outcome.and_then(|()| record.borrow().write(layout));
-        if let Err(error) = control::answer(&mut stream, outcome).await {
+        if let Err(error) = control_socket::answer(&mut stream, outcome).await {
             tracing::warn!(
                 error = format!("{error:#}"),
                 "cannot answer a control request"

@@ -8,10 +8,10 @@ use rustix::process::Signal;
 use tokio::task::spawn_blocking;
 use tokio::time::{sleep, timeout};
 
-use crate::control::{self, ControlRequest};
+use crate::control_socket::{self, ControlRequest};
 use crate::layout::Layout;
 use crate::lock::{lock, try_lock};
-use crate::record::Record;
+use crate::state_file::Record;
 
 /// Limit for going down, which takes well under a second; then the supervisor is killed.
 pub(crate) const DOWN_TIMEOUT: Duration = Duration::from_secs(20);
@@ -45,7 +45,7 @@ async fn end_supervisor(layout: &Layout, record: &Record) {
     let socket = layout.control_socket();
     let sent = timeout(
         REQUEST_TIMEOUT,
-        control::send(&socket, ControlRequest::Down),
+        control_socket::send(&socket, ControlRequest::Down),
     );
     // A starting supervisor accepts no requests.
     if !record.ready || !matches!(sent.await, Ok(Ok(()))) {

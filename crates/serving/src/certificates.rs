@@ -20,7 +20,7 @@ mod expiry;
 mod issue;
 mod metrics;
 mod monitor;
-mod plan;
+mod rotation;
 mod secret;
 mod source;
 #[cfg(test)]
@@ -39,13 +39,13 @@ use rustls::ServerConfig;
 use crate::tls::{self, CurrentServerTls, ServingProfile, TlsError, server_config};
 use certificate::Certificate;
 use certificate_set::CertificateSet;
-use runtime::clock::ApiServerClock;
+use runtime::api_server_clock::ApiServerClock;
 use secret::StoredSecret;
 
 pub use metrics::CertificateMetrics;
 pub use monitor::{CertificateMonitor, ObservedCaBundle};
-pub use plan::RotationPolicy;
-use plan::{RotationStep, StepInterval, step};
+pub use rotation::RotationPolicy;
+use rotation::{RotationStep, StepInterval, step};
 pub use source::{Certificates, Expiry, Files, Source};
 pub use verification::Verification;
 

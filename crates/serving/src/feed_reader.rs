@@ -10,8 +10,8 @@ use rustls_pki_types::ServerName;
 use tokio::sync::watch;
 
 use crate::tls::{ClientTls, RELOAD_PERIOD, TlsFiles};
-use runtime::chassis::Chassis;
-use runtime::follow::follow_shards;
+use runtime::leader_address::follow_shards;
+use runtime::manager::Manager;
 
 /// Flags of a feed client. The feed is off unless the three files are given.
 #[derive(Debug, Clone, clap::Args)]
@@ -63,7 +63,7 @@ fn config(current: &OnceLock<ClientTls>) -> Arc<ClientConfig> {
 impl FeedReaderArgs {
     /// Follows the leaders once the certificates can be loaded. Returns `None` where the feed is
     /// off.
-    pub fn source(self, chassis: &Chassis) -> anyhow::Result<Option<FeedSource>> {
+    pub fn source(self, manager: &Manager) -> anyhow::Result<Option<FeedSource>> {
         let Self {
             feed_tls_cert_file,
             feed_tls_private_key_file,
@@ -83,11 +83,11 @@ impl FeedReaderArgs {
             private_key,
             authorities: feed_ca_file,
         };
-        let leases = Api::namespaced(chassis.client.clone(), &feed_lease_namespace);
+        let leases = Api::namespaced(manager.client.clone(), &feed_lease_namespace);
         let (leaders, following) = follow_shards(&leases, &feed_lease_name, feed_shards);
         let current: Arc<OnceLock<ClientTls>> = Arc::default();
         let loaded = Arc::clone(&current);
-        chassis
+        manager
             .tasks
             .spawn_until_shutdown("feed certificates", async move {
                 let tls = ClientTls::load_when_available(files).await;

@@ -13,10 +13,10 @@
 
 pub mod ca_bundles;
 pub mod certificates;
-pub mod endpoints;
 pub mod feed_reader;
+pub mod http_endpoints;
+pub mod http_server;
 pub mod port;
-pub mod serve;
 pub mod tls;
 
 pub use feed_reader::{FeedReaderArgs, FeedSource};

@@ -10,7 +10,7 @@ use axum::Router;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
-use crate::serve::{Limits, raise_connection_limit, serve};
+use crate::http_server::{Limits, raise_connection_limit, serve};
 use crate::tls::CurrentServerTls;
 use runtime::address::{ListenAddress, listen_ip_from_environment};
 

@@ -6,7 +6,7 @@
 //! report. A new set that does not match (a half-written one, for instance) is ignored and tried
 //! again.
 
-mod peer;
+mod peer_certificates;
 mod profile;
 #[cfg(test)]
 mod tests;
@@ -24,9 +24,9 @@ use rustls::{ClientConfig, RootCertStore, ServerConfig};
 use rustls_pki_types::pem::{self, PemObject as _};
 use rustls_pki_types::{CertificateDer, PrivateKeyDer};
 
-use peer::AnyClientCertificate;
+use peer_certificates::AnyClientCertificate;
 
-pub use peer::PeerCertificates;
+pub use peer_certificates::PeerCertificates;
 pub use profile::{CipherSuites, MinTlsVersion, ServingProfile};
 
 /// The interval between two comparisons of the files.

@@ -4,15 +4,15 @@ use std::hint::black_box;
 
 use criterion::{Criterion, criterion_group, criterion_main};
 use jiff::{SignedDuration, Timestamp};
-use sizing::{Buckets, DecayingHistogram, HalfLife, Shape};
+use sizing::{Buckets, DecayingHistogram, HalfLife, HistogramConfig};
 
 fn start() -> Timestamp {
     "2026-01-01T12:34:56Z".parse().expect("a time")
 }
 
-fn shape() -> Shape {
+fn shape() -> HistogramConfig {
     let day = HalfLife::from_nanoseconds(86_400_000_000_000).expect("above zero");
-    Shape {
+    HistogramConfig {
         buckets: Buckets::cpu(),
         half_life: day,
     }

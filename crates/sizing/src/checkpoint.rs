@@ -15,7 +15,7 @@ use thiserror::Error;
 /// The only supported format.
 pub const CHECKPOINT_VERSION: &str = "v3";
 
-/// Checkpoint of one container of one autoscaler.
+/// Checkpoint of one container of one VPA.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Checkpoint {
@@ -84,9 +84,9 @@ pub enum CheckpointError {
         /// The time.
         time: Timestamp,
     },
-    /// The autoscaler does not exist.
+    /// The VPA does not exist.
     #[error("no VPA object of this name")]
-    UnknownAutoscaler,
+    UnknownVpa,
 }
 
 fn is_zero<N: Default + PartialEq>(number: &N) -> bool {

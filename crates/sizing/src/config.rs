@@ -3,9 +3,9 @@
 use model::{Cpu, Memory, ResourceList};
 use thiserror::Error;
 
-use crate::aggregate::Shapes;
 use crate::buckets::Buckets;
-use crate::decaying_histogram::{HalfLife, Shape};
+use crate::container_history::HistogramConfigs;
+use crate::decaying_histogram::{HalfLife, HistogramConfig};
 
 /// Nanoseconds in a day.
 const DAY_NS: i64 = 86_400_000_000_000;
@@ -55,8 +55,8 @@ pub struct Config {
     pub memory_half_life_ns: i64,
     /// Rules for memory peaks.
     pub memory: MemoryRules,
-    /// Whether autoscalers may set their own [`MemoryRules`] (feature gate `PerVPAConfig`).
-    pub per_autoscaler_rules: bool,
+    /// Whether VPAs may set their own [`MemoryRules`] (feature gate `PerVPAConfig`).
+    pub per_vpa_rules: bool,
     /// Formats memory with two decimals and a binary suffix (`--humanize-memory`).
     pub humanize_memory: bool,
     /// Rounds CPU up to a multiple of this (`--round-cpu-millicores`); no effect if 1 or less.
@@ -127,7 +127,7 @@ impl Default for Config {
             cpu_half_life_ns: DAY_NS,
             memory_half_life_ns: DAY_NS,
             memory: MemoryRules::default(),
-            per_autoscaler_rules: false,
+            per_vpa_rules: false,
             humanize_memory: false,
             round_cpu_millicores: 1,
             round_memory_bytes: 1,
@@ -154,7 +154,7 @@ pub enum ConfigError {
 
 impl Config {
     /// Validates all settings and returns the histogram parameters.
-    pub fn validate(&self) -> Result<Shapes, ConfigError> {
+    pub fn validate(&self) -> Result<HistogramConfigs, ConfigError> {
         for (name, number) in [
             ("recommendation-margin-fraction", self.margin_fraction),
             (
@@ -209,7 +209,7 @@ impl Config {
                 return Err(ConfigError::NotPositive(name));
             }
         }
-        Ok(Shapes {
+        Ok(HistogramConfigs {
             cpu: shape(
                 "cpu-histogram-decay-half-life",
                 Buckets::cpu(),
@@ -243,10 +243,10 @@ fn shape(
     name: &'static str,
     buckets: &'static Buckets,
     half_life_ns: i64,
-) -> Result<Shape, ConfigError> {
+) -> Result<HistogramConfig, ConfigError> {
     let half_life =
         HalfLife::from_nanoseconds(half_life_ns).ok_or(ConfigError::NotPositive(name))?;
-    Ok(Shape { buckets, half_life })
+    Ok(HistogramConfig { buckets, half_life })
 }
 
 #[cfg(test)]

@@ -43,7 +43,7 @@ impl HalfLife {
 
 /// Parameters shared by all histograms of one resource.
 #[derive(Clone, Copy, Debug)]
-pub struct Shape {
+pub struct HistogramConfig {
     /// The buckets.
     pub buckets: &'static Buckets,
     /// Decay of weights.
@@ -89,22 +89,22 @@ impl DecayingHistogram {
 
     /// The end of the bucket in which the share `fraction` (0 to 1) of the total weight is reached;
     /// 0 if empty.
-    pub fn percentile(&self, shape: &Shape, fraction: f64) -> f64 {
+    pub fn percentile(&self, shape: &HistogramConfig, fraction: f64) -> f64 {
         self.histogram.percentile(shape.buckets, fraction)
     }
 
     /// Adds `weight` at `value` (cores or bytes) and a time. Values that are not finite and weights
     /// outside 0 to 1e30 are ignored.
-    pub fn add(&mut self, shape: &Shape, value: f64, weight: f64, at: Timestamp) {
+    pub fn add(&mut self, shape: &HistogramConfig, value: f64, weight: f64, at: Timestamp) {
         self.add_at(shape, value, weight, at.into());
     }
 
     /// Reverts [`DecayingHistogram::add`] with the same arguments.
-    pub fn subtract(&mut self, shape: &Shape, value: f64, weight: f64, at: Timestamp) {
+    pub fn subtract(&mut self, shape: &HistogramConfig, value: f64, weight: f64, at: Timestamp) {
         self.subtract_at(shape, value, weight, at.into());
     }
 
-    pub(crate) fn add_at(&mut self, shape: &Shape, value: f64, weight: f64, at: Instant) {
+    pub(crate) fn add_at(&mut self, shape: &HistogramConfig, value: f64, weight: f64, at: Instant) {
         if is_usable(value, weight, at) {
             let weight = weight * self.factor(shape.half_life, at);
             self.histogram.add(shape.buckets.find(value) as u16, weight);
@@ -112,7 +112,13 @@ impl DecayingHistogram {
     }
 
     /// Adds weight of 0 to 1e30 to a known bucket.
-    pub(crate) fn add_to_bucket(&mut self, shape: &Shape, bucket: u16, weight: f64, at: Instant) {
+    pub(crate) fn add_to_bucket(
+        &mut self,
+        shape: &HistogramConfig,
+        bucket: u16,
+        weight: f64,
+        at: Instant,
+    ) {
         if is_usable(0.0, weight, at) {
             let weight = weight * self.factor(shape.half_life, at);
             self.histogram
@@ -120,7 +126,13 @@ impl DecayingHistogram {
         }
     }
 
-    pub(crate) fn subtract_at(&mut self, shape: &Shape, value: f64, weight: f64, at: Instant) {
+    pub(crate) fn subtract_at(
+        &mut self,
+        shape: &HistogramConfig,
+        value: f64,
+        weight: f64,
+        at: Instant,
+    ) {
         if is_usable(value, weight, at) {
             let weight = weight * self.factor(shape.half_life, at);
             self.histogram
@@ -129,7 +141,7 @@ impl DecayingHistogram {
     }
 
     /// Adds all of `other`, with both moved to the younger of their references.
-    pub fn merge(&mut self, shape: &Shape, other: &Self) {
+    pub fn merge(&mut self, shape: &HistogramConfig, other: &Self) {
         let mut factor = 1.0;
         if self.reference < other.reference {
             self.shift_to(shape.half_life, other.reference);

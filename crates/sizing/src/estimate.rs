@@ -12,9 +12,9 @@
 
 use model::{Cpu, Memory};
 
-use crate::aggregate::{Aggregate, Shapes};
 use crate::amount;
 use crate::config::{Config, Percentiles};
+use crate::container_history::{ContainerHistory, HistogramConfigs};
 use crate::float::power;
 
 const MINUTE_NS: i64 = 60_000_000_000;
@@ -73,9 +73,9 @@ pub fn container_minimum(config: &Config, containers: usize) -> Amounts {
 /// Target and bounds from a container's history.
 pub fn estimate(
     config: &Config,
-    shapes: &Shapes,
+    shapes: &HistogramConfigs,
     minimum: Amounts,
-    history: &Aggregate,
+    history: &ContainerHistory,
 ) -> Estimate {
     let cpu = derive_cpu(config, shapes, minimum.cpu, history);
     let memory = derive_memory(config, shapes, minimum.memory, history);
@@ -93,9 +93,9 @@ pub fn estimate(
 /// The steps to target and bounds of CPU, in millicores.
 pub(crate) fn derive_cpu(
     config: &Config,
-    shapes: &Shapes,
+    shapes: &HistogramConfigs,
     minimum: Cpu,
-    history: &Aggregate,
+    history: &ContainerHistory,
 ) -> Derivation {
     let confidence = confidence(history, config.cpu_confidence_interval_ns);
     let usage = |percentile| history.cpu.percentile(&shapes.cpu, percentile) * 1000.0;
@@ -111,9 +111,9 @@ pub(crate) fn derive_cpu(
 /// The steps to target and bounds of memory, in bytes.
 pub(crate) fn derive_memory(
     config: &Config,
-    shapes: &Shapes,
+    shapes: &HistogramConfigs,
     minimum: Memory,
-    history: &Aggregate,
+    history: &ContainerHistory,
 ) -> Derivation {
     let confidence = confidence(history, config.memory_confidence_interval_ns);
     let usage = |percentile| history.memory.percentile(&shapes.memory, percentile);
@@ -159,7 +159,7 @@ fn derive(
 }
 
 /// Length of the history in confidence intervals.
-pub(crate) fn confidence(history: &Aggregate, interval_ns: i64) -> f64 {
+pub(crate) fn confidence(history: &ContainerHistory, interval_ns: i64) -> f64 {
     let lifespan = history.lifespan() as f64 / interval_ns as f64;
     let whole_minutes = (interval_ns / MINUTE_NS) as f64;
     let minutes = whole_minutes + (interval_ns % MINUTE_NS) as f64 / MINUTE_NS as f64;

@@ -5,17 +5,17 @@ use std::time::Duration;
 
 use model::{Bound, ContainerExplanation, Cpu, Explanation, Memory, ResourceName};
 
-use crate::aggregate::{Aggregate, Shapes};
+use crate::container_history::{ContainerHistory, HistogramConfigs};
 use crate::estimate::{Amounts, Derivation, Estimate, Steps, derive_cpu, derive_memory};
-use crate::publish::{Published, Publishing};
+use crate::published::{Published, Publishing};
 
-/// The steps of every number of one container; `own` is the result of the autoscaler's per-VPA
+/// The steps of every number of one container; `own` is the result of the VPA's per-VPA
 /// sizing policy, if any.
 pub fn explain(
     publishing: Publishing<'_>,
-    shapes: &Shapes,
+    shapes: &HistogramConfigs,
     minimum: Amounts,
-    history: &Aggregate,
+    history: &ContainerHistory,
     own: Option<&Estimate>,
 ) -> ContainerExplanation {
     let config = publishing.config;

@@ -9,19 +9,19 @@
 //! | adding, subtracting, merging weights; percentile | `histogram.rs` |
 //! | exponential decay | `decaying_histogram.rs` |
 //! | checkpoint of a history | `checkpoint.rs` |
-//! | CPU samples, memory peaks per window, OOM bump | `container.rs` |
-//! | history of like containers | `aggregate.rs` |
+//! | CPU samples, memory peaks per window, OOM bump | `container_state.rs` |
+//! | history of like containers | `container_history.rs` |
 //! | percentile, margin, confidence, minimum | `estimate.rs` |
-//! | rounding and published quantities | `format.rs` |
+//! | rounding and published quantities | `quantity_format.rs` |
 //! | whole cores by annotation | `integer_cpu.rs` |
-//! | from an amount to a published quantity | `publish.rs` |
+//! | from an amount to a published quantity | `published.rs` |
 //! | steps of one number | `explain.rs` |
-//! | policy of a container | `policy.rs` |
-//! | minimum and maximum allowed | `capping.rs` |
+//! | policy of a container | `container_policy.rs` |
+//! | minimum and maximum allowed | `policy_limits.rs` |
 //! | free resources of nodes | `schedulable/node_headroom.rs` |
 //! | room of quotas and limit ranges | `schedulable/quota.rs`, `schedulable/limit_range.rs` |
-//! | division among the containers of a pod | `schedulable/share.rs`, `schedulable/fit.rs` |
-//! | sizes of one pod's containers, capped by limit ranges and policies | `pod_size.rs`, `pod_size/pod_total.rs`, `pod_size/cap.rs` |
+//! | division among the containers of a pod | `schedulable/division.rs`, `schedulable/container_maxima.rs` |
+//! | sizes of one pod's containers, capped by limit ranges and policies | `pod_size.rs`, `pod_size/pod_total.rs`, `pod_size/container_limits.rs` |
 //! | limits in proportion | `pod_size/proportion.rs` |
 //! | settings and their defaults | `config.rs` |
 //! | Crane: target utilisation | `crane/resource.rs` |
@@ -29,63 +29,63 @@
 //! | Autopilot: moving windows, statistics of load | `autopilot/moving_window.rs`, `autopilot/statistic.rs` |
 //! | Autopilot: margin, maximum of the last hour | `autopilot/margin.rs`, `autopilot/recent_maximum.rs` |
 //! | Autopilot: ensemble of models and its costs | `autopilot/ensemble.rs`, `autopilot/model.rs` |
-//! | sizing policy of an autoscaler | `sizing_policy.rs` |
-//! | history of a container for another sizing policy | `policy_history.rs` |
+//! | sizing policy of a VPA | `sizing_method.rs` |
+//! | history of a container for another sizing policy | `method_history.rs` |
 //! | exp2, ln, power with bit-identical results | `float.rs`, `float/` |
 
-mod aggregate;
 mod amount;
 mod autopilot;
 mod buckets;
-mod capping;
 mod checkpoint;
 mod config;
-mod container;
+mod container_history;
+mod container_policy;
+mod container_state;
 mod crane;
 mod decaying_histogram;
 mod estimate;
 mod explain;
 mod float;
-pub mod format;
 mod histogram;
 mod instant;
 mod integer_cpu;
+mod method_history;
 mod pod_size;
-mod policy;
-mod policy_history;
-mod publish;
+mod policy_limits;
+mod published;
+pub mod quantity_format;
 mod schedulable;
-mod sizing_policy;
+mod sizing_method;
 
-pub use aggregate::{Aggregate, Shapes};
 pub use autopilot::{AutopilotMethod, EnsembleConfig, MovingWindowConfig, Statistic};
 pub use buckets::{Buckets, BucketsError};
-pub use capping::{cap, cap_container};
 pub use checkpoint::{CHECKPOINT_VERSION, Checkpoint, CheckpointError, HistogramCheckpoint};
 pub use config::{Config, ConfigError, MemoryRules, Percentiles, WithoutUsage};
-pub use container::ContainerState;
+pub use container_history::{ContainerHistory, HistogramConfigs};
+pub use container_policy::{ContainerPolicy, DEFAULT_CONTAINER, ScalingMode, policy_for};
+pub use container_state::ContainerState;
 pub use crane::parse_duration as parse_crane_duration;
 pub use crane::{
     CraneConfig, CraneConfigError, HistogramSettings, Layout, PercentileError, PercentilePredictor,
     PercentileSettings, Specification, SpecificationError, Specifications, WeightedHistogram,
     protected_memory,
 };
-pub use decaying_histogram::{DecayingHistogram, HalfLife, Shape};
+pub use decaying_histogram::{DecayingHistogram, HalfLife, HistogramConfig};
 pub use estimate::{Amounts, Estimate, container_minimum, estimate};
 pub use explain::explain;
 pub use histogram::{EPSILON, Histogram};
 pub use instant::Instant;
 pub use integer_cpu::integer_cpu_containers;
+pub use method_history::{MethodHistory, Observation};
 pub use pod_size::{
     CappedRecommendation, ContainerSize, PodContainer, ProportionalLimits, Target, cap_for_pod,
     pod_sizes, proportional_limits,
 };
-pub use policy::{ContainerPolicy, DEFAULT_CONTAINER, ScalingMode, policy_for};
-pub use policy_history::{Observation, PolicyHistory};
-pub use publish::Publishing;
+pub use policy_limits::{cap, cap_container};
+pub use published::Publishing;
 pub use schedulable::{
-    CandidateNodes, Ceiling, ContainerShape, DaemonSetInfo, Fit, FitInput, LimitScope,
-    LimitedValues, Maximum, NodeHeadroom, NodeHeadrooms, NodeInfo, PodShape, QuotaUsage,
+    CandidateNodes, Ceiling, ContainerRequests, DaemonSetInfo, Fit, FitInput, LimitScope,
+    LimitedValues, Maximum, NodeHeadroom, NodeHeadrooms, NodeInfo, PodRequests, QuotaUsage,
     limit_range_ceilings,
 };
-pub use sizing_policy::{SizingMethod, SizingPolicy, SizingPolicyError};
+pub use sizing_method::{MethodSettings, MethodSettingsError, SizingMethod};

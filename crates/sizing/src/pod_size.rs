@@ -5,7 +5,7 @@
 //! `pkg/utils/vpa/limit_and_request_scaling.go` and
 //! `pkg/admission-controller/resource/pod/recommendation/recommendation_provider.go`.
 
-mod cap;
+mod container_limits;
 mod pod_total;
 mod proportion;
 
@@ -125,7 +125,7 @@ fn cap_containers(
         else {
             continue;
         };
-        let notes = cap::cap(&mut recommended, container, limits.containers.as_ref());
+        let notes = container_limits::cap(&mut recommended, container, limits.containers.as_ref());
         if !notes.is_empty() {
             capped
                 .notes

@@ -9,16 +9,16 @@
 
 mod arithmetic;
 mod ceiling;
-mod fit;
+mod container_maxima;
+mod division;
 mod limit_range;
 mod node_headroom;
-mod pod_shape;
+mod pod_requests;
 mod quota;
-mod share;
 
 pub use ceiling::{Ceiling, LimitScope, LimitedValues};
-pub use fit::{Fit, FitInput, Maximum};
+pub use container_maxima::{Fit, FitInput, Maximum};
 pub use limit_range::limit_range_ceilings;
 pub use node_headroom::{CandidateNodes, DaemonSetInfo, NodeHeadroom, NodeHeadrooms, NodeInfo};
-pub use pod_shape::{ContainerShape, PodShape};
+pub use pod_requests::{ContainerRequests, PodRequests};
 pub use quota::QuotaUsage;

@@ -3,12 +3,12 @@
 use jiff::{SignedDuration, Timestamp};
 use proptest::collection::vec;
 use proptest::prelude::*;
-use sizing::{Buckets, DecayingHistogram, EPSILON, HalfLife, HistogramCheckpoint, Shape};
+use sizing::{Buckets, DecayingHistogram, EPSILON, HalfLife, HistogramCheckpoint, HistogramConfig};
 
 const DAY: i64 = 86_400;
 
-fn shape() -> Shape {
-    Shape {
+fn shape() -> HistogramConfig {
+    HistogramConfig {
         buckets: Buckets::cpu(),
         half_life: HalfLife::from_nanoseconds(DAY * 1_000_000_000).unwrap(),
     }
@@ -152,7 +152,7 @@ proptest! {
         other in histogram(),
     ) {
         let half_life = HalfLife::from_nanoseconds(half_life).unwrap();
-        let shape = Shape { half_life, ..shape() };
+        let shape = HistogramConfig { half_life, ..shape() };
         let mut histogram = DecayingHistogram::default();
         let stored = HistogramCheckpoint {
             reference_timestamp: Some(reference),

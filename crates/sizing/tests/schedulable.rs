@@ -7,8 +7,8 @@ use model::{
 use proptest::collection::vec;
 use proptest::prelude::*;
 use sizing::{
-    Amounts, CandidateNodes, Ceiling, ContainerPolicy, ContainerShape, Fit, FitInput, LimitScope,
-    LimitedValues, NodeHeadrooms, NodeInfo, PodShape,
+    Amounts, CandidateNodes, Ceiling, ContainerPolicy, ContainerRequests, Fit, FitInput,
+    LimitScope, LimitedValues, NodeHeadrooms, NodeInfo, PodRequests,
 };
 
 const MIB: i64 = 1 << 20;
@@ -26,17 +26,17 @@ fn list(millicores: i64, mebibytes: i64) -> ResourceList {
 }
 
 /// Containers with a request of 100m and 100Mi and no limits.
-fn pod(names: &[&str]) -> PodShape {
-    let container = |name: &&str| ContainerShape {
+fn pod(names: &[&str]) -> PodRequests {
+    let container = |name: &&str| ContainerRequests {
         name: (*name).to_owned(),
         cpu_request: Some(Cpu::from_millicores(100)),
         memory_request: Some(Memory::from_bytes(100 * MIB)),
         limits_follow: true,
-        ..ContainerShape::default()
+        ..ContainerRequests::default()
     };
-    PodShape {
+    PodRequests {
         containers: names.iter().map(container).collect(),
-        ..PodShape::default()
+        ..PodRequests::default()
     }
 }
 
@@ -80,7 +80,7 @@ fn ceiling(values: LimitedValues, per: LimitScope, millicores: i64) -> Ceiling {
 }
 
 /// A pod without policies, ceilings and nodes.
-fn alone(pod: &PodShape) -> FitInput<'_> {
+fn alone(pod: &PodRequests) -> FitInput<'_> {
     FitInput {
         pod,
         policies: &[],
@@ -89,14 +89,14 @@ fn alone(pod: &PodShape) -> FitInput<'_> {
     }
 }
 
-fn on<'a>(pod: &'a PodShape, nodes: &'a CandidateNodes) -> FitInput<'a> {
+fn on<'a>(pod: &'a PodRequests, nodes: &'a CandidateNodes) -> FitInput<'a> {
     FitInput {
         nodes: Some(nodes),
         ..alone(pod)
     }
 }
 
-fn under<'a>(pod: &'a PodShape, ceilings: &'a [Ceiling]) -> FitInput<'a> {
+fn under<'a>(pod: &'a PodRequests, ceilings: &'a [Ceiling]) -> FitInput<'a> {
     FitInput {
         ceilings,
         ..alone(pod)

@@ -8,13 +8,13 @@ use ::watch::ScaleRequests;
 use futures::StreamExt as _;
 use futures::stream;
 use jiff::Timestamp;
-use runtime::{Backoff, Chassis, Controller, KeyedBackoff, Leading, Pace, Reconcile, WriteOutcome};
+use runtime::{Backoff, Controller, KeyedBackoff, Leading, Manager, Pace, Reconcile, WriteOutcome};
 use tokio::sync::watch;
 use tokio::task::block_in_place;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
-use vertical::policies::plan::{Plan, PlanInput, plan};
-use vertical::policies::status::{ShardIdentity, status_update};
+use vertical::sizing_policies::plan::{Plan, PlanInput, plan};
+use vertical::sizing_policies::status::{ShardIdentity, status_update};
 use view::{ObjectKey, View};
 
 use crate::metrics::PolicyMetrics;
@@ -41,7 +41,7 @@ const BATCH: usize = 500;
 /// Observed objects and options of the controller.
 #[derive(Clone)]
 pub struct PolicyInputs {
-    /// Workloads and autoscalers.
+    /// Workloads and VPAs.
     pub view: watch::Receiver<View>,
     /// Policies and namespaces; empty while their kinds are not installed.
     pub policies: watch::Receiver<View>,
@@ -73,11 +73,11 @@ struct PolicyTerm {
 
 impl PolicyController {
     /// Creates the controller and registers its metrics.
-    pub fn new(inputs: PolicyInputs, chassis: &Chassis) -> Result<Self, prometheus::Error> {
+    pub fn new(inputs: PolicyInputs, manager: &Manager) -> Result<Self, prometheus::Error> {
         Ok(Self {
             inputs,
-            writer: Writer::new(chassis.object_writer()),
-            metrics: PolicyMetrics::register(&chassis.registry)?,
+            writer: Writer::new(manager.object_writer()),
+            metrics: PolicyMetrics::register(&manager.registry)?,
         })
     }
 

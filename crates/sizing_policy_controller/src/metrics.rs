@@ -5,7 +5,7 @@ use prometheus::{
     register_int_gauge_vec_with_registry, register_int_gauge_with_registry,
 };
 use runtime::WriteOutcome;
-use vertical::policies::plan::{Action, PolicySummary};
+use vertical::sizing_policies::plan::{Action, PolicySummary};
 
 /// The outcomes of a write. An error is `Failed`, whatever its cause.
 const OUTCOMES: [WriteOutcome; 3] = [

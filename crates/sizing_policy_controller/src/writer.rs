@@ -16,9 +16,9 @@ use kube::api::{Api, ApiResource, DynamicObject, Patch as Body, PatchParams};
 use kube::runtime::events::EventType;
 use runtime::object_writer::{delete_owned, reference};
 use runtime::{Leading, NotLeading, ObjectWriter, WriteOutcome};
-use vertical::policies::desired::is_policy;
-use vertical::policies::plan::Action;
-use vertical::policies::status::{StatusEvent, StatusUpdate};
+use vertical::sizing_policies::desired::is_policy;
+use vertical::sizing_policies::plan::Action;
+use vertical::sizing_policies::status::{StatusEvent, StatusUpdate};
 use view::{ObjectKey, Policy, PolicyScope};
 
 /// Action of the events.

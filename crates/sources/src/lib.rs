@@ -4,7 +4,7 @@
 //!
 //! Query texts and the rules of prometheus-adapter are in the crate `promql`.
 
-pub mod causes;
+pub mod error_chain;
 pub mod external_metrics;
 pub mod metrics_api;
 pub mod prometheus;

@@ -10,7 +10,7 @@ mod error;
 use std::sync::Arc;
 use std::time::Duration;
 
-use api::metrics::PodMetrics;
+use api::pod_metrics::PodMetrics;
 use kube::Client;
 use kube::api::{Api, ListParams};
 use model::{ContainerRef, Cpu, Memory, Sample};

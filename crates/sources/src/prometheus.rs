@@ -14,10 +14,10 @@
 
 mod connection;
 mod error;
-mod exchange;
+mod http;
 mod instant_response;
 mod range_response;
-mod window;
+mod time_range;
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -25,7 +25,7 @@ use model::{ContainerRef, Series};
 
 pub use connection::{Connection, Credentials, Secret};
 pub use error::{Detail, Excess, PrometheusError};
-pub use exchange::{Exchange, Observer, Prometheus};
+pub use http::{Exchange, Observer, Prometheus};
 pub use instant_response::{InstantSample, SeriesShape};
 pub use promql::{
     ConfineError, Layout, NameError, ParseStepError, PodLabelSeries, PodLabelSettings, Step,
@@ -33,12 +33,12 @@ pub use promql::{
     workload_usage,
 };
 pub use range_response::Labelled;
-pub use window::Window;
+pub use time_range::Window;
 
-use crate::causes::with_causes;
-use exchange::MAX_BYTES;
+use crate::error_chain::with_causes;
+use http::MAX_BYTES;
 use promql::query;
-use window::Pieces;
+use time_range::Pieces;
 
 /// Maximum size of an expression's response in bytes. Ten series of 2000 points have half of that.
 const MAX_EXPRESSION_BYTES: usize = 2 << 20;

@@ -11,7 +11,7 @@ use axum::extract::{Query, Request, State};
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use jiff::Timestamp;
-use sources::causes::with_causes;
+use sources::error_chain::with_causes;
 use sources::prometheus::{
     Connection, Credentials, Excess, Exchange, PodLabelSettings, Prometheus, PrometheusError,
     Secret, UsageSeries, UsageSettings, Window,

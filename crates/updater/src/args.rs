@@ -6,7 +6,7 @@ mod upstream;
 use anyhow::Context as _;
 use rollout::{PausePolicy, PreemptionMode, Settings};
 use runtime::duration::positive_duration;
-use runtime::gates::{CPU_STARTUP_BOOST, IN_PLACE, PER_VPA_CONFIG, SUITE};
+use runtime::feature_gates::{CPU_STARTUP_BOOST, IN_PLACE, PER_VPA_CONFIG, SUITE};
 use runtime::{CommonArgs, FeatureGates, GoDuration, LeaderElectionArgs, NamespaceArgs, Program};
 use serving::FeedReaderArgs;
 use view::ObjectKey;

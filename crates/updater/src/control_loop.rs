@@ -16,8 +16,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use rollout::{Action, PausePolicy, PreemptionMode, RolloutState, Settings, decide};
+use runtime::rate_limiter::Throttle;
 use runtime::schedule::at;
-use runtime::throttle::Throttle;
 use runtime::{Pace, PassSchedule};
 use tokio::task::block_in_place;
 use tokio::time::Instant;

@@ -8,7 +8,7 @@ use kube::runtime::events::{Event, EventType, Recorder, Reporter};
 use kube::{Client, Resource as _};
 use rollout::{Action, ActionKind, PreemptionMethod, PreemptionPlan, QuickOomKill};
 use tokio::sync::mpsc;
-use view::{Autoscaler, ObjectKey};
+use view::{ObjectKey, Vpa};
 
 /// The source component of events, upstream's.
 const CONTROLLER: &str = "vpa-updater";
@@ -27,7 +27,7 @@ pub(crate) struct EventRecord {
 
 impl EventRecord {
     /// The events about an eviction, for the pod and for its VPA object.
-    pub(crate) fn evicted(pod: &ObjectKey, uid: &str, vpa: &Autoscaler) -> [Self; 2] {
+    pub(crate) fn evicted(pod: &ObjectKey, uid: &str, vpa: &Vpa) -> [Self; 2] {
         let note = "Pod was evicted by VPA Updater to apply resource recommendation.";
         let of_vpa = format!(
             "VPA Updater evicted Pod {} to apply resource recommendation.",
@@ -41,7 +41,7 @@ impl EventRecord {
 
     /// The events about an OOM kill soon after the container's start, which `action` answers, for
     /// the pod and for its VPA object.
-    pub(crate) fn oom_killed(action: &Action, kill: &QuickOomKill, vpa: &Autoscaler) -> [Self; 2] {
+    pub(crate) fn oom_killed(action: &Action, kill: &QuickOomKill, vpa: &Vpa) -> [Self; 2] {
         let QuickOomKill {
             container,
             ran_for,
@@ -230,7 +230,7 @@ mod tests {
 
     #[test]
     fn an_oom_kill_is_recorded_with_its_numbers_on_the_pod_and_its_vpa_object() {
-        let vpa = fixture::autoscaler(&json!({}));
+        let vpa = fixture::vpa(&json!({}));
         let kill = QuickOomKill {
             container: "app".to_owned(),
             ran_for: Duration::from_millis(29_500),

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use feed::Subscription;
 use rollout::{ChangeTracker, Recommendations};
 use tokio::sync::watch;
-use view::{Autoscaler, Change, View};
+use view::{Change, View, Vpa};
 
 /// The overlay: the feed, and the recommendations in it that take precedence.
 #[derive(Debug)]
@@ -17,7 +17,7 @@ pub(crate) struct FeedOverlay {
     /// Whether the feed has changed since the last pass.
     has_changed: bool,
     /// The VPA objects at the last pass.
-    tracker: ChangeTracker<Autoscaler>,
+    tracker: ChangeTracker<Vpa>,
     recommendations: Recommendations,
     /// The values that `recommendations` are copies of, to copy only new ones.
     sources: BTreeMap<String, Arc<feed::Recommendation>>,
@@ -53,7 +53,7 @@ impl FeedOverlay {
         if is_new && let Some(feed) = &mut self.feed {
             self.subscription = feed.borrow_and_update().clone();
         }
-        let changes = self.tracker.changes(view.autoscalers.iter());
+        let changes = self.tracker.changes(view.vpas.iter());
         for Change { old, new } in &changes {
             let uid = new.as_ref().map(|new| new.uid());
             if let Some(gone) = old
@@ -66,7 +66,7 @@ impl FeedOverlay {
         }
         let others = changes.iter().filter_map(|change| change.new.as_ref());
         let affected: Vec<_> = if is_new {
-            view.autoscalers.iter().collect()
+            view.vpas.iter().collect()
         } else {
             others.collect()
         };
@@ -93,10 +93,7 @@ impl FeedOverlay {
 }
 
 /// The value of the feed for a VPA object, if it takes precedence over the status.
-fn of<'a>(
-    subscription: &'a Subscription,
-    vpa: &Autoscaler,
-) -> Option<&'a Arc<feed::Recommendation>> {
+fn of<'a>(subscription: &'a Subscription, vpa: &Vpa) -> Option<&'a Arc<feed::Recommendation>> {
     let status = vpa.object.status.as_ref();
     let written = status.and_then(|status| status.recommendation.as_ref());
     let is_written = written.is_some_and(|written| !written.container_recommendations.is_empty());
@@ -117,8 +114,8 @@ mod tests {
     /// A view of one VPA object with this status.
     fn view(status: &serde_json::Value) -> View {
         let mut view = View::default();
-        let vpa = fixture::autoscaler(&json!({"status": status}));
-        view.autoscalers.apply(Arc::new(vpa));
+        let vpa = fixture::vpa(&json!({"status": status}));
+        view.vpas.apply(Arc::new(vpa));
         view
     }
 
@@ -200,7 +197,7 @@ mod tests {
         overlay.update(&[&recommendation("of-web", 0)], true);
         let after = copy(&mut overlay, &view).expect("the feed has a value");
         assert!(!Arc::ptr_eq(&before, &after));
-        view.autoscalers.delete(&ObjectKey::new("shop", "web"));
+        view.vpas.delete(&ObjectKey::new("shop", "web"));
         assert_eq!(copy(&mut overlay, &view), None, "the object is gone");
     }
 }

@@ -4,17 +4,17 @@ use std::sync::Arc;
 
 use rollout::{Action, ActionKind, ActionReason, Disruption};
 use serde_json::{Value, json};
-use view::{Autoscaler, ObjectKey};
+use view::{ObjectKey, Vpa};
 
 /// The VPA object, with these fields in addition.
-pub(crate) fn autoscaler(fields: &Value) -> Autoscaler {
+pub(crate) fn vpa(fields: &Value) -> Vpa {
     let mut object = json!({
         "apiVersion": "autoscaling.k8s.io/v1", "kind": "VerticalPodAutoscaler",
         "metadata": {"namespace": "shop", "name": "web", "uid": "of-web"},
         "spec": {"targetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web"}},
     });
     json_patch::merge(&mut object, fields);
-    Autoscaler {
+    Vpa {
         key: ObjectKey::new("shop", "web"),
         object: api::vpa::parse(object).expect("a VPA object"),
     }

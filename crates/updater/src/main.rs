@@ -1,10 +1,10 @@
 //! The updater's process: parses the command line and runs the library.
 
-use serving::endpoints::serve_endpoints;
+use serving::http_endpoints::serve_endpoints;
 use updater::{Args, PROGRAM, run};
 
 fn main() -> std::process::ExitCode {
     let args: Args = PROGRAM.parse();
     let common = args.common.clone();
-    PROGRAM.run(&common, serve_endpoints, |chassis| run(args, chassis))
+    PROGRAM.run(&common, serve_endpoints, |manager| run(args, manager))
 }

@@ -196,7 +196,7 @@ impl Metrics {
         }
         let mut sums: BTreeMap<Class, [i64; 5]> = BTreeMap::new();
         for counts in &plan.pod_counts {
-            let mode = view.autoscalers.get(&counts.vpa).map_or("", |vpa| {
+            let mode = view.vpas.get(&counts.vpa).map_or("", |vpa| {
                 mode(
                     vpa.object
                         .spec
@@ -254,7 +254,7 @@ impl Metrics {
             self.skipped.with_label_values(&[reason]).set(count);
         }
         classes.known.retain(|key, known| {
-            let is_there = view.autoscalers.get(key).is_some();
+            let is_there = view.vpas.get(key).is_some();
             if !is_there {
                 for class in known.iter().copied() {
                     self.forget(key, class);

@@ -5,7 +5,7 @@
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
-use runtime::throttle::Throttle;
+use runtime::rate_limiter::Throttle;
 
 /// Actions per second and burst; `None` means no limit.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]

@@ -6,9 +6,9 @@
 use anyhow::Context as _;
 use feed::{Reader, Subscription};
 use runtime::client;
-use runtime::pod::own_namespace;
-use runtime::throttle::Throttle;
-use runtime::{Announcement, Chassis, Leading, Namespaces};
+use runtime::own_pod::own_namespace;
+use runtime::rate_limiter::Throttle;
+use runtime::{Announcement, Leading, Manager, Namespaces};
 use serving::{FeedReaderArgs, FeedSource};
 use tokio::sync::watch::Receiver;
 use tokio_util::sync::CancellationToken;
@@ -25,7 +25,7 @@ use crate::pod_writer::PodWriter;
 const URGENT_SHARE: u32 = 4;
 
 /// Runs the updater until shutdown.
-pub async fn run(args: Args, chassis: Chassis) -> anyhow::Result<()> {
+pub async fn run(args: Args, manager: Manager) -> anyhow::Result<()> {
     let Args {
         common,
         election,
@@ -52,33 +52,33 @@ pub async fn run(args: Args, chassis: Chassis) -> anyhow::Result<()> {
         interval: updater_interval.0,
         requests: requests.reserving(common.kube_api_burst / URGENT_SHARE),
     };
-    let metrics = Metrics::register(&chassis.registry)?;
+    let metrics = Metrics::register(&manager.registry)?;
     // Actions wait in the control loop, where they can still be dropped, and not in the client.
     let pods_client = client::connect(
-        chassis.config.clone(),
+        manager.config.clone(),
         Throttle::new(1e6, 1_000_000),
-        chassis.rest_metrics.clone(),
+        manager.rest_metrics.clone(),
     )?;
     let events_client = client::connect(
-        chassis.config.clone(),
+        manager.config.clone(),
         requests,
-        chassis.rest_metrics.clone(),
+        manager.rest_metrics.clone(),
     )?;
     let (events, writing) = EventQueue::new(events_client);
-    chassis.tasks.spawn_until_shutdown("events", writing);
-    let subscription = subscribe(feed, &chassis)?;
+    manager.tasks.spawn_until_shutdown("events", writing);
+    let subscription = subscribe(feed, &manager)?;
     let outputs = Outputs {
         metrics,
         events,
-        activity: chassis.activity.clone(),
+        activity: manager.activity.clone(),
     };
     let lead = |leading: Leading| {
-        let mut workloads = watch_workloads(&chassis, &scope);
-        let mut control = Watches::new(chassis.client.clone(), scope.clone());
+        let mut workloads = watch_workloads(&manager, &scope);
+        let mut control = Watches::new(manager.client.clone(), scope.clone());
         if let Some(key) = &config.policy.stop_config_map {
             control = control.stop_switch(key);
         }
-        let mut webhook = Watches::new(chassis.client.clone(), scope.clone());
+        let mut webhook = Watches::new(manager.client.clone(), scope.clone());
         if let Some((key, _)) = &config.policy.webhook_lease {
             webhook = webhook.webhook_lease(key);
         }
@@ -87,7 +87,7 @@ pub async fn run(args: Args, chassis: Chassis) -> anyhow::Result<()> {
             control: control.view(),
             webhook: webhook.view(),
             feed: subscription.clone(),
-            clock: chassis.clock(),
+            clock: manager.clock(),
         };
         let control_loop = ControlLoop::new(
             watched,
@@ -95,7 +95,7 @@ pub async fn run(args: Args, chassis: Chassis) -> anyhow::Result<()> {
             PodWriter::new(&pods_client, &leading),
             outputs.clone(),
         );
-        let shutdown: CancellationToken = chassis.shutdown.clone();
+        let shutdown: CancellationToken = manager.shutdown.clone();
         async move {
             tokio::select! {
                 ended = control_loop.run(shutdown) => ended.context("control loop"),
@@ -105,8 +105,8 @@ pub async fn run(args: Args, chassis: Chassis) -> anyhow::Result<()> {
             }
         }
     };
-    chassis.readiness.condition("started").ready();
-    chassis
+    manager.readiness.condition("started").ready();
+    manager
         .lead(&election, &Announcement::default(), lead)
         .await
 }
@@ -114,13 +114,13 @@ pub async fn run(args: Args, chassis: Chassis) -> anyhow::Result<()> {
 /// Subscribes to the feed of recommendations, if it is configured.
 fn subscribe(
     feed: FeedReaderArgs,
-    chassis: &Chassis,
+    manager: &Manager,
 ) -> anyhow::Result<Option<Receiver<Subscription>>> {
     let Some(FeedSource {
         leaders,
         tls,
         server_name,
-    }) = feed.source(chassis)?
+    }) = feed.source(manager)?
     else {
         return Ok(None);
     };
@@ -130,17 +130,17 @@ fn subscribe(
         server_name,
     };
     let (subscription, reading) = reader.subscribe();
-    chassis.tasks.spawn_until_shutdown("feed", reading);
+    manager.tasks.spawn_until_shutdown("feed", reading);
     Ok(Some(subscription))
 }
 
 /// The watches of workloads, VPA objects, and all that constrains them.
-fn watch_workloads(chassis: &Chassis, scope: &Scope) -> Watches {
-    Watches::new(chassis.client.clone(), scope.clone())
+fn watch_workloads(manager: &Manager, scope: &Scope) -> Watches {
+    Watches::new(manager.client.clone(), scope.clone())
         .with_placements()
         .live_pods()
         .controllers()
-        .autoscalers()
+        .vpas()
         .scales()
         .limit_ranges()
         .quotas()

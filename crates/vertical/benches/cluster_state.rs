@@ -1,6 +1,6 @@
 //! Throughput of samples and recommendations, and memory per container.
 //!
-//! `cargo bench -p vertical`. There are 100,000 containers, each with its own autoscaler: the worst
+//! `cargo bench -p vertical`. There are 100,000 containers, each with its own VPA: the worst
 //! case, since pods with the same labels share one history.
 
 use std::hint::black_box;
@@ -10,7 +10,7 @@ use criterion::{Criterion, criterion_group, criterion_main};
 use jiff::{SignedDuration, Timestamp};
 use model::{ContainerRef, Cpu, Memory, Sample, Selector};
 use sizing::Config;
-use vertical::{AutoscalerSpec, ClusterState, Phase, PodSpec};
+use vertical::{ClusterState, Phase, PodSpec, VpaSpec};
 use view::ObjectKey;
 
 const CONTAINERS: usize = 100_000;
@@ -51,7 +51,7 @@ fn container(number: usize) -> ContainerRef {
     }
 }
 
-fn autoscaler(number: usize) -> ObjectKey {
+fn vpa(number: usize) -> ObjectKey {
     ObjectKey {
         namespace: format!("team-{}", number % 20),
         name: format!("web-{number}"),
@@ -68,11 +68,11 @@ fn cluster() -> ClusterState {
             ("pod-template-hash", "5d8c7b9f4"),
         ];
         let selector = Selector::match_labels([("app", name.as_str()), ("part-of", "shop")]);
-        cluster.apply_autoscaler(
-            &autoscaler(number),
-            AutoscalerSpec {
+        cluster.apply_vpa(
+            &vpa(number),
+            VpaSpec {
                 selector,
-                ..AutoscalerSpec::default()
+                ..VpaSpec::default()
             },
         );
         let pod = PodSpec {
@@ -97,7 +97,7 @@ fn resident_bytes() -> Option<usize> {
     Some(line.split_whitespace().next()?.parse::<usize>().ok()? * 1024)
 }
 
-/// Memory of everything: histograms, pods, labels, autoscalers and the index.
+/// Memory of everything: histograms, pods, labels, VPAs and the index.
 fn report_memory(when: &str, before: Option<usize>) {
     if let (Some(before), Some(after)) = (before, resident_bytes()) {
         println!(
@@ -130,7 +130,7 @@ fn cluster_states(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("cluster state of 100,000 containers");
     group.sample_size(10);
     group.bench_function("recompute everything", |bench| {
-        let ids: Vec<_> = (0..CONTAINERS).map(autoscaler).collect();
+        let ids: Vec<_> = (0..CONTAINERS).map(vpa).collect();
         bench.iter(|| {
             ids.iter()
                 .filter_map(|id| cluster.recommend(black_box(id)))

@@ -1,50 +1,50 @@
 //! Upstream's `ClusterState`: pods, VPAs as selectors with policies, and the histories of
 //! containers that recommendations are computed from. In memory and without I/O.
 //!
-//! Pods and autoscalers change with `apply`, `delete` and `reset`; usage comes with `add_sample`
+//! Pods and VPAs change with `apply`, `delete` and `reset`; usage comes with `add_sample`
 //! and `record_oom`. The cost of a call does not depend on the number of objects: an index links
 //! selectors and labels, and groups without pods and history are dropped. Source: upstream
 //! `pkg/recommender/model/cluster.go` and `vpa.go`. Unlike there, per-VPA rules of a container end
-//! with the autoscaler or the field, checkpoints survive a change of the selector, and merging
+//! with the VPA or the field, checkpoints survive a change of the selector, and merging
 //! changes no shared state.
 
 mod abandoned;
-mod autoscaler;
 mod backfill;
-mod bounds;
 mod garbage;
 mod group;
 mod ingest;
 mod label_index;
+mod limits;
 mod links;
+mod method_history;
 mod namespace;
-mod per_vpa_policy;
 mod pod;
-mod policy_history;
 mod recommend;
+mod sizing_method;
 mod slab;
 mod unmeasured;
+mod vpa;
 
 use std::collections::{HashMap, HashSet};
 
 use jiff::Timestamp;
-use sizing::{Config, ConfigError, Instant, Shapes};
+use sizing::{Config, ConfigError, HistogramConfigs, Instant};
 use view::ObjectKey;
 
-pub use autoscaler::AutoscalerSpec;
-pub use bounds::MAX_IDLE_HISTORIES;
 pub use ingest::{Accepted, SampleError};
+pub use limits::MAX_IDLE_HISTORIES;
+pub use method_history::MAX_CONTAINERS;
 pub use pod::{Phase, PodSpec};
-pub use policy_history::MAX_CONTAINERS;
+pub use vpa::VpaSpec;
 
-use autoscaler::Autoscaler;
 use namespace::Namespace;
+use vpa::Vpa;
 
-/// All pods, histories and autoscalers of one recommender.
+/// All pods, histories and VPAs of one recommender.
 #[derive(Clone, Debug)]
 pub struct ClusterState {
     config: Config,
-    shapes: Shapes,
+    shapes: HistogramConfigs,
     namespaces: HashMap<Box<str>, Namespace>,
     last_garbage_collection: Instant,
 }
@@ -59,7 +59,7 @@ pub struct ClusterStateSize {
     /// Histories: one per container name and label set.
     pub histories: usize,
     /// Autoscalers.
-    pub autoscalers: usize,
+    pub vpas: usize,
     /// Entries of the indices between selectors and labels.
     pub index_entries: usize,
 }
@@ -95,7 +95,7 @@ impl ClusterState {
     }
 
     /// Histogram parameters.
-    pub fn shapes(&self) -> &Shapes {
+    pub fn shapes(&self) -> &HistogramConfigs {
         &self.shapes
     }
 
@@ -130,63 +130,59 @@ impl ClusterState {
         }
     }
 
-    /// Adds or updates an autoscaler.
-    pub fn apply_autoscaler(&mut self, id: &ObjectKey, mut spec: AutoscalerSpec) {
-        if !self.config.per_autoscaler_rules {
+    /// Adds or updates a VPA.
+    pub fn apply_vpa(&mut self, id: &ObjectKey, mut spec: VpaSpec) {
+        if !self.config.per_vpa_rules {
             spec.policies
                 .iter_mut()
                 .for_each(sizing::ContainerPolicy::clear_rules);
         }
-        self.namespace_mut(&id.namespace)
-            .apply_autoscaler(&id.name, spec);
+        self.namespace_mut(&id.namespace).apply_vpa(&id.name, spec);
     }
 
-    /// Removes an autoscaler with its checkpoints.
-    pub fn delete_autoscaler(&mut self, id: &ObjectKey) {
+    /// Removes a VPA with its checkpoints.
+    pub fn delete_vpa(&mut self, id: &ObjectKey) {
         self.update(&id.namespace, |namespace| {
-            namespace.delete_autoscaler(&id.name);
+            namespace.delete_vpa(&id.name);
         });
     }
 
-    /// Replaces all autoscalers.
-    pub fn reset_autoscalers(&mut self, autoscalers: HashMap<ObjectKey, AutoscalerSpec>) {
-        let gone: Vec<_> = self
-            .autoscaler_ids()
-            .filter(|id| !autoscalers.contains_key(id))
-            .collect();
+    /// Replaces all VPAs.
+    pub fn reset_vpas(&mut self, vpas: HashMap<ObjectKey, VpaSpec>) {
+        let gone: Vec<_> = self.vpa_ids().filter(|id| !vpas.contains_key(id)).collect();
         for id in gone {
-            self.delete_autoscaler(&id);
+            self.delete_vpa(&id);
         }
-        for (id, spec) in autoscalers {
-            self.apply_autoscaler(&id, spec);
+        for (id, spec) in vpas {
+            self.apply_vpa(&id, spec);
         }
     }
 
-    /// The autoscalers, in no particular order.
-    pub fn autoscaler_ids(&self) -> impl Iterator<Item = ObjectKey> + '_ {
+    /// The VPAs, in no particular order.
+    pub fn vpa_ids(&self) -> impl Iterator<Item = ObjectKey> + '_ {
         self.namespaces.iter().flat_map(|(namespace, content)| {
             let id = |name: &str| ObjectKey {
                 namespace: namespace.to_string(),
                 name: name.to_owned(),
             };
-            content.autoscaler_names().map(id)
+            content.vpa_names().map(id)
         })
     }
 
-    /// Number of pods selected by an autoscaler; `None` if it does not exist.
+    /// Number of pods selected by a VPA; `None` if it does not exist.
     pub fn pod_count(&self, id: &ObjectKey) -> Option<usize> {
-        let (namespace, autoscaler) = self.autoscaler(id)?;
-        let groups = autoscaler
+        let (namespace, vpa) = self.vpa(id)?;
+        let groups = vpa
             .groups
             .iter()
             .filter_map(|group| namespace.groups.get(*group));
         Some(groups.map(|group| group.pods.len()).sum())
     }
 
-    /// The autoscalers that select a pod; empty if the pod does not exist.
-    pub fn autoscalers_of(&self, namespace: &str, pod: &str) -> Vec<ObjectKey> {
+    /// The VPAs that select a pod; empty if the pod does not exist.
+    pub fn vpas_of(&self, namespace: &str, pod: &str) -> Vec<ObjectKey> {
         let content = self.namespaces.get(namespace).into_iter();
-        let names = content.flat_map(|content| content.autoscalers_of(pod));
+        let names = content.flat_map(|content| content.vpas_of(pod));
         names
             .map(|name| ObjectKey {
                 namespace: namespace.to_owned(),
@@ -203,20 +199,20 @@ impl ClusterState {
                 pods: total.pods + size.pods,
                 label_sets: total.label_sets + size.label_sets,
                 histories: total.histories + size.histories,
-                autoscalers: total.autoscalers + size.autoscalers,
+                vpas: total.vpas + size.vpas,
                 index_entries: total.index_entries + size.index_entries,
             },
         )
     }
 
-    /// Allocated slots for pods, label sets and autoscalers, used or free. Free ones are reused.
+    /// Allocated slots for pods, label sets and VPAs, used or free. Free ones are reused.
     pub fn slots(&self) -> usize {
         self.namespaces.values().map(Namespace::slots).sum()
     }
 
-    fn autoscaler(&self, id: &ObjectKey) -> Option<(&Namespace, &Autoscaler)> {
+    fn vpa(&self, id: &ObjectKey) -> Option<(&Namespace, &Vpa)> {
         let namespace = self.namespaces.get(id.namespace.as_str())?;
-        Some((namespace, namespace.autoscaler(&id.name)?))
+        Some((namespace, namespace.vpa(&id.name)?))
     }
 
     fn namespace_mut(&mut self, name: &str) -> &mut Namespace {

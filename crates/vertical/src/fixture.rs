@@ -6,7 +6,7 @@ use api::checkpoint::{VerticalPodAutoscalerCheckpointSpec, VerticalPodAutoscaler
 use jiff::Timestamp;
 use model::{Labels, Selector};
 use serde_json::{Value, json};
-use view::{Autoscaler, Checkpoint, Container, Controller, ObjectKey, Phase, Pod, Resources};
+use view::{Checkpoint, Container, Controller, ObjectKey, Phase, Pod, Resources, Vpa};
 
 /// A number of seconds after a fixed time.
 pub(crate) fn at(second: i64) -> Timestamp {
@@ -39,17 +39,17 @@ pub(crate) fn pod(name: &str, app: &str) -> Pod {
 
 /// The checkpoint of a container, with upstream's name.
 pub(crate) fn checkpoint(
-    autoscaler: &str,
+    vpa: &str,
     container: &str,
     status: Option<VerticalPodAutoscalerCheckpointStatus>,
 ) -> Checkpoint {
-    let name = format!("{autoscaler}-{container}");
+    let name = format!("{vpa}-{container}");
     Checkpoint {
         uid: name.clone(),
         key: ObjectKey::new("shop", name),
         created: None,
         spec: VerticalPodAutoscalerCheckpointSpec {
-            vpa_object_name: autoscaler.to_owned(),
+            vpa_object_name: vpa.to_owned(),
             container_name: container.to_owned(),
         },
         status,
@@ -68,14 +68,14 @@ pub(crate) fn deployment(name: &str, replicas: i32) -> Arc<Controller> {
 }
 
 /// A VPA object for the Deployment of its name, merged with more JSON.
-pub(crate) fn autoscaler(name: &str, more: &Value) -> Autoscaler {
+pub(crate) fn vpa(name: &str, more: &Value) -> Vpa {
     let mut object = json!({
         "apiVersion": "autoscaling.k8s.io/v1", "kind": "VerticalPodAutoscaler",
         "metadata": {"namespace": "shop", "name": name},
         "spec": {"targetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": name}},
     });
     json_patch::merge(&mut object, more);
-    Autoscaler {
+    Vpa {
         key: ObjectKey::new("shop", name),
         object: api::vpa::parse(object).expect("an autoscaler"),
     }

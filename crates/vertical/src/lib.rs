@@ -4,29 +4,29 @@
 //!
 //! | decision | file |
 //! |---|---|
-//! | pods, histories and autoscalers in memory; recommendation of one autoscaler | `cluster_state.rs`, `cluster_state/` |
-//! | state of one recommender; status of all its objects | `state.rs`, `state/` |
+//! | pods, histories and VPAs in memory; recommendation of one VPA | `cluster_state.rs`, `cluster_state/` |
+//! | state of one recommender; status of all its objects | `recommender_state.rs`, `recommender_state/` |
 //! | status of one object: recommendation and conditions | `status.rs`, `status/` |
 //! | recommendations capped to what can be scheduled | `schedulable.rs`, `schedulable/` |
 //! | policies and annotations of an object | `resource_policy.rs` |
 //! | checkpoints: name, content, which to write, which to delete | `checkpoint.rs`, `checkpoint/` |
-//! | history from Prometheus: what is missing, how it is rebuilt | `history.rs`, `history/` |
-//! | VPA objects of sizing policies, and the policies' status | `policies.rs`, `policies/` |
+//! | history from Prometheus: what is missing, how it is rebuilt | `backfill.rs`, `backfill/` |
+//! | VPA objects of sizing policies, and the policies' status | `sizing_policies.rs`, `sizing_policies/` |
 //! | order in which statuses are written | `write_queue.rs` |
 
+pub mod backfill;
 pub mod checkpoint;
 mod cluster_state;
 #[cfg(test)]
 mod fixture;
-pub mod history;
-pub mod policies;
+pub mod recommender_state;
 pub mod resource_policy;
 pub mod schedulable;
-pub mod state;
+pub mod sizing_policies;
 pub mod status;
 pub mod write_queue;
 
 pub use cluster_state::{
-    Accepted, AutoscalerSpec, ClusterState, ClusterStateSize, MAX_CONTAINERS, MAX_IDLE_HISTORIES,
-    Phase, PodSpec, SampleError,
+    Accepted, ClusterState, ClusterStateSize, MAX_CONTAINERS, MAX_IDLE_HISTORIES, Phase, PodSpec,
+    SampleError, VpaSpec,
 };

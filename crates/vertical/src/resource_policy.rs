@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 
 use api::vpa::{ContainerResourcePolicy, ContainerScalingMode, VerticalPodAutoscaler};
-use sizing::{ContainerPolicy, ScalingMode, SizingPolicy, SizingPolicyError};
+use sizing::{ContainerPolicy, MethodSettings, MethodSettingsError, ScalingMode};
 
 /// The container policies of an object, in their order.
 pub fn container_policies(object: &VerticalPodAutoscaler) -> Vec<ContainerPolicy> {
@@ -41,8 +41,8 @@ pub fn integer_cpu(object: &VerticalPodAutoscaler) -> BTreeSet<String> {
 /// The sizing policy that the annotations select; `None` for the VPA's.
 pub fn sizing_policy(
     object: &VerticalPodAutoscaler,
-) -> Result<Option<SizingPolicy>, SizingPolicyError> {
-    SizingPolicy::from_annotations(annotations(object))
+) -> Result<Option<MethodSettings>, MethodSettingsError> {
+    MethodSettings::from_annotations(annotations(object))
 }
 
 fn annotations(object: &VerticalPodAutoscaler) -> impl Iterator<Item = (&str, &str)> {

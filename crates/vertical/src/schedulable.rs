@@ -2,9 +2,9 @@
 //! the free resources of nodes. Loaded from the view together with pods; the formulas are in
 //! `sizing`.
 
-mod cap_to;
+mod cap_sources;
 mod condition;
-mod node_facts;
+mod node_inputs;
 mod pods_by_object;
 mod quotas;
 #[cfg(test)]
@@ -18,13 +18,13 @@ use model::{NodeConstraints, Recommendation, ResourceList, Selector};
 use sizing::{
     CandidateNodes, Ceiling, Fit, FitInput, LimitScope, NodeHeadrooms, limit_range_ceilings,
 };
-use view::{Autoscaler, LimitRange, LimitType, ObjectKey, Pod, Resources, View, WellKnown};
+use view::{LimitRange, LimitType, ObjectKey, Pod, Resources, View, Vpa, WellKnown};
 
 use crate::resource_policy::container_policies;
 
-pub use cap_to::CapTo;
+pub use cap_sources::CapSources;
 pub use condition::{CapChange, apply_cap, cap_change, capped_by, clear_cap};
-use node_facts::{NodeFacts, pod_shape};
+use node_inputs::{NodeInputs, pod_shape};
 use pods_by_object::PodsByObject;
 use quotas::Quotas;
 
@@ -35,7 +35,7 @@ const ANNOTATION: &str = "plimsoll.dev/cap-to-schedulable";
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Settings {
     /// Sources of the caps.
-    pub cap_to: CapTo,
+    pub cap_to: CapSources,
     /// Share of a node's allocatable resources that stays free.
     pub margin: f64,
 }
@@ -44,7 +44,7 @@ pub struct Settings {
 #[derive(Debug)]
 pub(crate) struct SchedulableCaps {
     settings: Settings,
-    facts: NodeFacts,
+    facts: NodeInputs,
     headrooms: NodeHeadrooms,
     /// Candidate nodes by constraints: nodes are many, constraints few.
     by_constraints: HashMap<NodeSelection, Arc<CandidateNodes>>,
@@ -73,7 +73,7 @@ impl SchedulableCaps {
     pub(crate) fn new(settings: Settings) -> Self {
         Self {
             settings,
-            facts: NodeFacts::default(),
+            facts: NodeInputs::default(),
             headrooms: NodeHeadrooms::default(),
             by_constraints: HashMap::new(),
             workloads: BTreeMap::new(),
@@ -84,10 +84,10 @@ impl SchedulableCaps {
     pub(crate) fn load<'a>(
         &mut self,
         view: &View,
-        objects: impl Iterator<Item = (&'a Arc<Autoscaler>, &'a Selector)>,
+        objects: impl Iterator<Item = (&'a Arc<Vpa>, &'a Selector)>,
     ) {
         if self.settings.cap_to.nodes {
-            let facts = NodeFacts::of(view);
+            let facts = NodeInputs::of(view);
             if facts != self.facts {
                 self.headrooms = facts.headrooms(self.settings.margin);
                 self.facts = facts;
@@ -99,22 +99,22 @@ impl SchedulableCaps {
         let quotas = Quotas::of(view);
         let mut before = std::mem::take(&mut self.workloads);
         let mut selections = HashMap::new();
-        for (autoscaler, _) in objects {
-            let pods = pods.take(&autoscaler.key);
-            let newest = newest(&pods)
-                .or_else(|| before.remove(&autoscaler.key).map(|workload| workload.pod));
+        for (vpa, _) in objects {
+            let pods = pods.take(&vpa.key);
+            let newest =
+                newest(&pods).or_else(|| before.remove(&vpa.key).map(|workload| workload.pod));
             let Some(pod) = newest else { continue };
-            let cap_to = cap_to(&autoscaler.object, self.settings.cap_to);
+            let cap_to = cap_to(&vpa.object, self.settings.cap_to);
             let mut ceilings = Vec::new();
             if cap_to.limit_ranges {
-                ceilings.extend(limit_ranges(view, &autoscaler.key.namespace));
+                ceilings.extend(limit_ranges(view, &vpa.key.namespace));
             }
             if cap_to.quotas {
                 ceilings.extend(quotas.ceilings(
-                    &autoscaler.key.namespace,
+                    &vpa.key.namespace,
                     &pod,
                     &pods,
-                    replicas(view, autoscaler),
+                    replicas(view, vpa),
                 ));
             }
             let nodes = if cap_to.nodes {
@@ -122,9 +122,9 @@ impl SchedulableCaps {
             } else {
                 None
             };
-            let default_limits = default_limits(view, &autoscaler.key.namespace);
+            let default_limits = default_limits(view, &vpa.key.namespace);
             self.workloads.insert(
-                autoscaler.key.clone(),
+                vpa.key.clone(),
                 Workload {
                     pod,
                     default_limits,
@@ -139,7 +139,7 @@ impl SchedulableCaps {
     /// The caps of an object's containers; `None` while its pods are unknown.
     pub(crate) fn fit(
         &self,
-        autoscaler: &Autoscaler,
+        vpa: &Vpa,
         whole_cores: bool,
         recommendation: &Recommendation,
     ) -> Option<Fit> {
@@ -148,9 +148,9 @@ impl SchedulableCaps {
             default_limits,
             ceilings,
             nodes,
-        } = self.workloads.get(&autoscaler.key)?;
-        let pod = pod_shape(pod, &autoscaler.object, *default_limits, whole_cores);
-        let policies = container_policies(&autoscaler.object);
+        } = self.workloads.get(&vpa.key)?;
+        let pod = pod_shape(pod, &vpa.object, *default_limits, whole_cores);
+        let policies = container_policies(&vpa.object);
         let fitting = FitInput {
             pod: &pod,
             policies: &policies,
@@ -210,7 +210,7 @@ fn node_selection(pod: &Pod) -> Option<NodeSelection> {
 }
 
 /// The caps of one object. An invalid annotation narrows nothing.
-fn cap_to(object: &VerticalPodAutoscaler, all: CapTo) -> CapTo {
+fn cap_to(object: &VerticalPodAutoscaler, all: CapSources) -> CapSources {
     own_cap_to(object)
         .and_then(Result::ok)
         .map_or(all, |own| all.and(own))
@@ -224,7 +224,7 @@ pub(crate) fn refused_cap(object: &VerticalPodAutoscaler) -> Option<String> {
 }
 
 /// The caps that the object's annotation names.
-fn own_cap_to(object: &VerticalPodAutoscaler) -> Option<Result<CapTo, String>> {
+fn own_cap_to(object: &VerticalPodAutoscaler) -> Option<Result<CapSources, String>> {
     object
         .metadata
         .annotations
@@ -234,8 +234,8 @@ fn own_cap_to(object: &VerticalPodAutoscaler) -> Option<Result<CapTo, String>> {
 }
 
 /// The desired replicas of an object's target; 0 if unknown.
-fn replicas(view: &View, autoscaler: &Autoscaler) -> u32 {
-    let target = autoscaler.target();
+fn replicas(view: &View, vpa: &Vpa) -> u32 {
+    let target = vpa.target();
     let controller = WellKnown::of_kind(&target.kind)
         .and_then(|kind| view.controller(kind, &ObjectKey::new(target.namespace, target.name)));
     let replicas = controller.and_then(|controller| controller.replicas);

@@ -6,7 +6,7 @@
 //! recommendation, and it waits until usage had time to arrive. The same holds before history has
 //! arrived from Prometheus, which a condition reports.
 
-mod history;
+mod backfill;
 mod recommendation;
 #[cfg(test)]
 mod tests;
@@ -18,10 +18,10 @@ use api::vpa::{
 use jiff::Timestamp;
 use model::Recommendation;
 
-use history::set_history;
+use backfill::set_history;
 use recommendation::{is_empty, recommendation};
 
-pub use history::{HistoryChange, HistoryState, history_change};
+pub use backfill::{HistoryChange, HistoryState, history_change};
 pub use recommendation::has_recommendation;
 
 const NO_PODS_REASON: &str = "NoPodsMatched";

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use view::ObjectKey;
 
-use crate::state::Decision;
+use crate::recommender_state::Decision;
 
 /// Priority of a write. Each priority has workers of its own, so neither waits for the other.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -51,7 +51,7 @@ impl WriteQueue {
     /// keeps the better position.
     pub fn put(&mut self, decision: Arc<Decision>, priority: Priority) {
         self.arrivals += 1;
-        let key = decision.autoscaler.key.clone();
+        let key = decision.vpa.key.clone();
         let mut position = (priority, self.arrivals);
         if let Some(old) = self.waiting.get(&key).map(|waiting| waiting.position) {
             self.withdraw(&key);
@@ -117,9 +117,9 @@ mod tests {
             observed_generation: generation,
             ..Default::default()
         };
-        let autoscaler = Arc::new(fixture::autoscaler(name, &json!({})));
+        let vpa = Arc::new(fixture::vpa(name, &json!({})));
         Arc::new(Decision {
-            autoscaler,
+            vpa,
             status,
             pods: 1,
             unsupported: false,
@@ -145,7 +145,7 @@ mod tests {
                 Take(expected) => {
                     let taken = queue.take();
                     let taken = taken.as_ref().map(|(taken, _)| {
-                        let name = taken.autoscaler.key.name.as_str();
+                        let name = taken.vpa.key.name.as_str();
                         (name, taken.status.observed_generation)
                     });
                     assert_eq!(taken, *expected, "step {index}");
@@ -222,7 +222,7 @@ mod tests {
             let (mut made, mut written) = ([0; 3], [0; 3]);
             let mut busy: Vec<usize> = Vec::new();
             let number = |decision: &Decision| {
-                NAMES.iter().position(|name| *name == decision.autoscaler.key.name).expect("one of them")
+                NAMES.iter().position(|name| *name == decision.vpa.key.name).expect("one of them")
             };
             let mut write = |queue: &mut WriteQueue, busy: &mut Vec<usize>| {
                 while let Some((taken, _)) = queue.take() {

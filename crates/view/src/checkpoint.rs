@@ -6,8 +6,8 @@ use api::checkpoint::{
 };
 use jiff::Timestamp;
 
-use crate::autoscaler::key;
 use crate::table::{Entry, ObjectKey};
+use crate::vpa::key;
 
 /// A `VerticalPodAutoscalerCheckpoint` object.
 #[derive(Debug, Clone, PartialEq)]
@@ -37,7 +37,7 @@ impl Checkpoint {
     }
 
     /// Key of the VPA that it belongs to.
-    pub fn autoscaler(&self) -> ObjectKey {
+    pub fn vpa(&self) -> ObjectKey {
         ObjectKey::new(&self.key.namespace, &self.spec.vpa_object_name)
     }
 }
@@ -85,7 +85,7 @@ mod tests {
             },
             status: None,
         };
-        assert_eq!(expected.autoscaler(), ObjectKey::new("shop", "web"));
+        assert_eq!(expected.vpa(), ObjectKey::new("shop", "web"));
         assert_eq!(from_k8s(Value::Null), Ok(expected));
     }
 

@@ -10,7 +10,7 @@ pub enum Resource {
     /// One kind of workload controller.
     Controllers(crate::WellKnown),
     /// `VerticalPodAutoscaler` objects.
-    Autoscalers,
+    Vpas,
     /// `VerticalPodAutoscalerCheckpoint` objects.
     Checkpoints,
     /// `LimitRange` objects.
@@ -42,7 +42,7 @@ pub enum Resource {
     /// `EffectiveHorizontalPodAutoscaler` objects.
     Ehpas,
     /// `HorizontalPodAutoscaler` objects.
-    HorizontalAutoscalers,
+    Hpas,
     /// `TimeSeriesPrediction` objects.
     Predictions,
     /// `Substitute` objects.
@@ -55,7 +55,7 @@ impl Resource {
         match self {
             Self::Pods => "pods",
             Self::Controllers(kind) => kind.plural(),
-            Self::Autoscalers => "verticalpodautoscalers",
+            Self::Vpas => "verticalpodautoscalers",
             Self::Checkpoints => "verticalpodautoscalercheckpoints",
             Self::LimitRanges => "limitranges",
             Self::Namespaces => "namespaces",
@@ -71,7 +71,7 @@ impl Resource {
             Self::WebhookLeases => "leases",
             Self::StopSwitches => "configmaps",
             Self::Ehpas => "effectivehorizontalpodautoscalers",
-            Self::HorizontalAutoscalers => "horizontalpodautoscalers",
+            Self::Hpas => "horizontalpodautoscalers",
             Self::Predictions => "timeseriespredictions",
             Self::Substitutes => "substitutes",
         }

@@ -3,8 +3,8 @@
 use k8s_openapi::api::core::v1;
 use model::{Labels, ResourceList, Taint};
 
-use crate::placement::taint;
-use crate::resources::{Resources, extended};
+use crate::effective_resources::{Resources, extended};
+use crate::pod_placement::taint;
 use crate::table::Entry;
 
 /// A node.

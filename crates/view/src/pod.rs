@@ -7,10 +7,10 @@ use jiff::Timestamp;
 use k8s_openapi::api::core::v1;
 use model::Labels;
 
+use crate::effective_resources::{Requirements, Resources, effective};
 use crate::owner::Owner;
-use crate::placement::Placement;
-use crate::resources::{Requirements, Resources, effective};
-use crate::running::Running;
+use crate::pod_placement::PodPlacement;
+use crate::pod_runtime::Running;
 use crate::table::{Entry, ObjectKey};
 
 /// A pod.
@@ -37,7 +37,7 @@ pub struct Pod {
     /// Pod-level requests (`spec.resources.requests`), if any.
     pub requests: Option<Box<Resources>>,
     /// Scheduling constraints; `None` if the program does not watch them.
-    pub placement: Option<Arc<Placement>>,
+    pub placement: Option<Arc<PodPlacement>>,
     /// Runtime details; `None` if the program does not watch them.
     pub running: Option<Arc<Running>>,
 }
@@ -132,7 +132,8 @@ impl Pod {
         let mut statuses = by_name(status.container_statuses);
         let mut init_statuses = by_name(status.init_container_statuses);
         let created_at = metadata.creation_timestamp.map(|time| time.0);
-        let placement = keeps_placement.then(|| Arc::new(Placement::from_k8s(created_at, &spec)));
+        let placement =
+            keeps_placement.then(|| Arc::new(PodPlacement::from_k8s(created_at, &spec)));
         Self {
             key: ObjectKey::of(metadata.namespace, metadata.name),
             uid: metadata.uid.unwrap_or_default(),

@@ -5,9 +5,9 @@ use std::collections::BTreeSet;
 use api::prediction::{self, PredictedSample, PredictedSeries, TimeSeriesPrediction};
 use model::{Labels, WorkloadRef};
 
-use crate::autoscaler::key;
 use crate::owner::Owner;
 use crate::table::{Entry, ObjectKey};
+use crate::vpa::key;
 
 /// Key and value of the label on every object that an EHPA owns.
 pub const MANAGED_BY: (&str, &str) = ("app.kubernetes.io/managed-by", "effective-hpa-controller");

@@ -4,7 +4,7 @@ use k8s_openapi::api::core::v1;
 use model::ResourceList;
 
 use crate::limit_range::quantities;
-use crate::placement::Placement;
+use crate::pod_placement::PodPlacement;
 use crate::table::{Entry, ObjectKey};
 
 /// A `ResourceQuota`.
@@ -61,7 +61,7 @@ impl Quota {
     }
 
     /// Whether a pod with this placement counts.
-    pub fn counts(&self, pod: &Placement) -> bool {
+    pub fn counts(&self, pod: &PodPlacement) -> bool {
         let is_one_of = |classes: &[String]| {
             pod.priority_class
                 .as_ref()
@@ -110,9 +110,9 @@ mod tests {
     fn check(spec: &Value, expected: bool) {
         let object = json!({"metadata": {"namespace": "shop", "name": "compute"}, "spec": spec});
         let quota = Quota::from_k8s(serde_json::from_value(object).expect("a quota"));
-        let pod = Placement {
+        let pod = PodPlacement {
             priority_class: Some("high".to_owned()),
-            ..Placement::default()
+            ..PodPlacement::default()
         };
         assert_eq!(quota.counts(&pod), expected, "{spec}");
     }

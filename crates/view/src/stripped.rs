@@ -3,15 +3,15 @@
 
 use kube::Resource;
 
-use crate::autoscaler::{key, strip};
 use crate::table::{Entry, ObjectKey};
+use crate::vpa::{key, strip};
 
 /// A full object of one kind.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Stripped<K> {
     /// Namespace and name.
     pub key: ObjectKey,
-    /// The object. Its metadata has the fields that an [`Autoscaler`](crate::Autoscaler) keeps, and
+    /// The object. Its metadata has the fields that an [`Vpa`](crate::Autoscaler) keeps, and
     /// the deletion timestamp.
     pub object: K,
 }

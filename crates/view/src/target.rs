@@ -13,10 +13,10 @@ use std::borrow::Cow;
 
 use model::{ParseSelectorError, Selector, Workload, WorkloadRef};
 
-use crate::controller::{Controller, WellKnown};
 use crate::scale::{Scale, ScaleKey};
 use crate::table::ObjectName;
 use crate::view::View;
+use crate::workload_controller::{Controller, WellKnown};
 
 pub use topmost::topmost;
 

@@ -13,16 +13,14 @@ use k8s_openapi::api::autoscaling::v2::HorizontalPodAutoscaler;
 use k8s_openapi::api::core::v1;
 use model::{Labels, NamespaceLimits, Workload, WorkloadRef};
 
-use crate::autoscaler::Autoscaler;
-use crate::budget::DisruptionBudget;
 use crate::checkpoint::Checkpoint;
-use crate::controller::{Controller, WellKnown};
 use crate::cron_schedule::CronSchedule;
-use crate::daemon::Daemon;
-use crate::eviction::Eviction;
+use crate::daemon_set::DaemonSetShare;
+use crate::disruption_budget::DisruptionBudget;
 use crate::freshness::{Freshness, Resource};
-use crate::labelled::LabelledPod;
+use crate::labelled_pod::LabelledPod;
 use crate::limit_range::LimitRange;
+use crate::memory_pressure_eviction::Eviction;
 use crate::node::Node;
 use crate::owner::Owner;
 use crate::pod::Pod;
@@ -33,7 +31,9 @@ use crate::scale::{PodSet, ReadScale, Scale, ScaleKey};
 use crate::stop_switch::StopSwitch;
 use crate::stripped::Stripped;
 use crate::table::{Entry, ObjectKey, Table};
+use crate::vpa::Vpa;
 use crate::webhook_lease::WebhookLease;
+use crate::workload_controller::{Controller, WellKnown};
 
 /// The last observed state of the cluster. Each program fills only the tables that it watches, and
 /// may keep several views, so that a busy kind does not wake the readers of another one. An object
@@ -43,7 +43,7 @@ pub struct View {
     /// Pods: those that are not Pending in the recommender, unfinished ones in the updater.
     pub pods: Table<Pod>,
     /// `VerticalPodAutoscaler` objects, in the recommender, the updater and the webhook.
-    pub autoscalers: Table<Autoscaler>,
+    pub vpas: Table<Vpa>,
     /// `VerticalPodAutoscalerCheckpoint` objects, in a view of its own of the recommender.
     pub checkpoints: Table<Checkpoint>,
     /// `LimitRange` objects, in the updater, the webhook and, for schedulable caps, the recommender.
@@ -55,7 +55,7 @@ pub struct View {
     /// Nodes, in the updater and, for schedulable caps, the recommender.
     pub nodes: Table<Node>,
     /// `DaemonSet` templates of every namespace, in the recommender for schedulable caps.
-    pub daemons: Table<Daemon>,
+    pub daemons: Table<DaemonSetShare>,
     /// `ResourceQuota` objects, in the updater and, for schedulable caps, the recommender.
     pub quotas: Table<Quota>,
     /// `SizingPolicy` objects, in the recommender.
@@ -71,7 +71,7 @@ pub struct View {
     /// `EffectiveHorizontalPodAutoscaler` objects, in the horizontal view of the recommender.
     pub ehpas: Table<Stripped<EffectiveHorizontalPodAutoscaler>>,
     /// `HorizontalPodAutoscaler` objects, in the horizontal view of the recommender.
-    pub horizontal_autoscalers: Table<Stripped<HorizontalPodAutoscaler>>,
+    pub hpas: Table<Stripped<HorizontalPodAutoscaler>>,
     /// `TimeSeriesPrediction` objects, in the horizontal view of the recommender.
     pub predictions: Table<Stripped<TimeSeriesPrediction>>,
     /// `Substitute` objects, in the horizontal view of the recommender.
@@ -212,11 +212,11 @@ impl View {
     }
 
     /// The VPAs that target a workload, whatever API group and version they or the workload name.
-    pub fn autoscalers_of<'a>(
+    pub fn vpas_of<'a>(
         &'a self,
         workload: Workload<'_>,
-    ) -> impl Iterator<Item = &'a Arc<Autoscaler>> + use<'a> {
-        self.autoscalers.by_workload(workload.of_any_version())
+    ) -> impl Iterator<Item = &'a Arc<Vpa>> + use<'a> {
+        self.vpas.by_workload(workload.of_any_version())
     }
 
     /// The `LimitRange`s of one namespace.

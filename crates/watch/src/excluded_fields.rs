@@ -21,7 +21,7 @@ const ANNOTATIONS: ExcludedField = ExcludedField::at(&["metadata", "annotations"
 pub(crate) const WHOLE: &[ExcludedField] = &[MANAGED_FIELDS, LAST_APPLIED];
 
 /// Of `VerticalPodAutoscaler` objects: annotations of other tools.
-pub(crate) const AUTOSCALERS: &[ExcludedField] = &[
+pub(crate) const VPAS: &[ExcludedField] = &[
     MANAGED_FIELDS,
     ExcludedField::all_but(&["metadata", "annotations"], &ANNOTATION_PREFIXES),
 ];
@@ -178,7 +178,7 @@ mod tests {
     fn no_kind_has_more_excluded_fields_than_count() {
         let all = [
             WHOLE,
-            AUTOSCALERS,
+            VPAS,
             PLAIN,
             OTHERS,
             CONFIG_MAPS,

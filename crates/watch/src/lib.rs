@@ -24,14 +24,14 @@
 //! The number of objects of usual weight is not limited here; quotas such as `count/cronjobs.batch`
 //! limit it in the API server.
 
-mod allowance;
 mod excluded_fields;
-mod failure;
-mod follow;
+mod memory_limits;
 mod parse;
+mod reflector;
 mod scale;
 mod splitter;
 mod table_writer;
+mod watch_error;
 mod watches;
 
 pub use scale::ScaleRequests;

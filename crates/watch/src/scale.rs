@@ -1,7 +1,7 @@
 //! Reads the scale subresources of custom kinds.
 
 mod controller;
-mod read;
+mod get;
 mod read_queue;
 mod request;
 

@@ -10,7 +10,7 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 use view::{Change, Entry, Freshness, Resource, Table, View};
 
-use crate::failure::Failure;
+use crate::watch_error::WatchError;
 
 /// Minimum interval between two warnings of one watch about rejected objects.
 const WARNING_INTERVAL: Duration = Duration::from_mins(1);
@@ -156,7 +156,7 @@ impl<T: Entry> TableWriter<T> {
     }
 
     /// Records a failed list or watch.
-    pub(crate) fn failed(&self, failure: &Failure) {
+    pub(crate) fn failed(&self, failure: &WatchError) {
         let resource = self.resource.name();
         let was_stale = self
             .note(|freshness| freshness.failed(Timestamp::now()))
@@ -276,16 +276,16 @@ mod tests {
 
     #[test]
     fn failures_keep_the_content_and_say_so_once() {
-        check(|writer| writer.failed(&Failure::NoVersion), &["a"], true);
+        check(|writer| writer.failed(&WatchError::NoVersion), &["a"], true);
         let store = Arc::new(watch::Sender::new(View::default()));
         let writer = TableWriter::new(Resource::Namespaces, &store, |view| &mut view.namespaces);
         assert!(!store.borrow().is_synced());
         writer.reset(vec![]);
         assert!(store.borrow().is_synced());
-        writer.failed(&Failure::NoVersion);
+        writer.failed(&WatchError::NoVersion);
         let stale_since = store.borrow().stale_since();
         assert!(stale_since.is_some());
-        writer.failed(&Failure::NoVersion);
+        writer.failed(&WatchError::NoVersion);
         assert_eq!(store.borrow().stale_since(), stale_since);
         writer.resumed();
         assert_eq!(store.borrow().stale_since(), None);

@@ -22,14 +22,14 @@ use api::checkpoint::VerticalPodAutoscalerCheckpoint;
 use api::sizing_policy::{ClusterSizingPolicy, SizingPolicy};
 use api::vpa::VerticalPodAutoscaler;
 use view::{
-    Autoscaler, Change, Checkpoint, Controller, Entry, Eviction, LimitRange, Namespace, ObjectKey,
-    OomKill, Pod, Policy, Resource, Scope, Table, View, WellKnown, oom::oom_kills,
+    Change, Checkpoint, Controller, Entry, Eviction, LimitRange, Namespace, ObjectKey, OomKill,
+    Pod, Policy, Resource, Scope, Table, View, Vpa, WellKnown, oom_kill::oom_kills,
 };
 
-use crate::allowance::Limits;
 use crate::excluded_fields;
-use crate::follow::{Source, follow};
+use crate::memory_limits::Limits;
 use crate::parse::within;
+use crate::reflector::{Source, follow};
 use crate::scale::{self, ScaleRequests};
 use crate::splitter::{ExcludedField, Item};
 use crate::table_writer::{Reading, TableWriter};
@@ -151,10 +151,10 @@ impl Watches {
     /// Watches `VerticalPodAutoscaler` objects. One that does not parse is logged and counted; its
     /// last good state stays.
     #[must_use]
-    pub fn autoscalers(self) -> Self {
-        let writer = self.writer(Resource::Autoscalers, |view| &mut view.autoscalers);
-        let source = self.source::<VerticalPodAutoscaler>(excluded_fields::AUTOSCALERS);
-        self.within_scope(source, writer, Autoscaler::from_k8s)
+    pub fn vpas(self) -> Self {
+        let writer = self.writer(Resource::Vpas, |view| &mut view.vpas);
+        let source = self.source::<VerticalPodAutoscaler>(excluded_fields::VPAS);
+        self.within_scope(source, writer, Vpa::from_k8s)
     }
 
     /// Watches `VerticalPodAutoscalerCheckpoint` objects. One that does not parse is logged and

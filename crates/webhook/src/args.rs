@@ -8,7 +8,7 @@ mod webhook_labels;
 use ::serving::FeedReaderArgs;
 use anyhow::Context as _;
 use model::Quantity;
-use runtime::gates::{CPU_STARTUP_BOOST, IN_PLACE, PER_VPA_CONFIG, SUITE};
+use runtime::feature_gates::{CPU_STARTUP_BOOST, IN_PLACE, PER_VPA_CONFIG, SUITE};
 use runtime::{CommonArgs, FeatureGates, NamespaceArgs, Program};
 
 use admission::{AdmissionConfig, Gates};

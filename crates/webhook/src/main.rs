@@ -1,10 +1,10 @@
 //! The process of the webhook.
 
-use serving::endpoints::serve_endpoints;
+use serving::http_endpoints::serve_endpoints;
 use webhook::{Args, PROGRAM, run};
 
 fn main() -> std::process::ExitCode {
     let args: Args = PROGRAM.parse();
     let common = args.common.clone();
-    PROGRAM.run(&common, serve_endpoints, |chassis| run(args, chassis))
+    PROGRAM.run(&common, serve_endpoints, |manager| run(args, manager))
 }

@@ -7,8 +7,8 @@ use ::watch::Watches;
 use feed::{Reader, Subscription};
 use k8s_openapi::api::admissionregistration::v1::MutatingWebhookConfiguration;
 use kube::Api;
-use runtime::pod::{hostname, own_namespace};
-use runtime::{Chassis, Namespaces};
+use runtime::own_pod::{hostname, own_namespace};
+use runtime::{Manager, Namespaces};
 use serving::FeedReaderArgs;
 use serving::ca_bundles::Controller;
 use serving::certificates::{CertificateMonitor, Certificates};
@@ -40,15 +40,15 @@ const RESYNC: Duration = Duration::from_secs(15);
 const TAKEOVER_DELAY: Duration = Duration::from_mins(2);
 
 /// Runs the webhook until its shutdown.
-pub fn run(args: Args, chassis: Chassis) -> impl Future<Output = anyhow::Result<()>> {
-    run_on(Port::open("port", args.serving.port, LIMITS), args, chassis)
+pub fn run(args: Args, manager: Manager) -> impl Future<Output = anyhow::Result<()>> {
+    run_on(Port::open("port", args.serving.port, LIMITS), args, manager)
 }
 
 /// Runs the webhook on `port`, which is opened when the certificates are loaded.
 pub async fn run_on(
     port: impl Future<Output = anyhow::Result<Port>>,
     args: Args,
-    chassis: Chassis,
+    manager: Manager,
 ) -> anyhow::Result<()> {
     let Args {
         common: _,
@@ -61,7 +61,7 @@ pub async fn run_on(
     } = args;
     let Namespaces { only, ignored } = namespaces.namespaces()?;
     let config = Arc::new(review.config()?);
-    let metrics = Metrics::register(&chassis.registry)?;
+    let metrics = Metrics::register(&manager.registry)?;
     let own_namespace = own_namespace();
     let ignored_namespaces: Vec<String> = ignored.iter().cloned().collect();
     let namespace = only.as_deref().unwrap_or_default();
@@ -72,7 +72,7 @@ pub async fn run_on(
         shard: Shard::default(),
     };
     let hostname = hostname()?;
-    let (client, clock) = (|| chassis.client.clone(), chassis.clock());
+    let (client, clock) = (|| manager.client.clone(), manager.clock());
     let replica = Replica::from_pod_name(client(), &own_namespace, &hostname);
     let heartbeat = heartbeat.heartbeat(client(), clock.clone(), &own_namespace, hostname);
     let source = serving.source(client(), &own_namespace, registration.as_ref())?;
@@ -80,13 +80,13 @@ pub async fn run_on(
     // Reviews are served for some time after the shutdown, so the view is kept current until then.
     let drained = CancellationToken::new();
     let _end = drained.clone().drop_guard();
-    let serving = chassis.until(drained);
+    let serving = manager.until(drained);
     let feed = subscribe(feed, &serving)?;
     let Some(view) = watch_cluster(scope, &serving).await else {
         return Ok(());
     };
     let loading = source.get(&clock);
-    let Some(certificates) = chassis.shutdown.run_until_cancelled(loading).await else {
+    let Some(certificates) = manager.shutdown.run_until_cancelled(loading).await else {
         return Ok(());
     };
     let certificates = certificates?;
@@ -103,12 +103,12 @@ pub async fn run_on(
         config,
         metrics,
         overload,
-        shutdown: chassis.shutdown.clone(),
+        shutdown: manager.shutdown.clone(),
     };
-    let server = port.serve(handler.router(), tls, chassis.shutdown.clone(), DRAIN_DELAY);
-    chassis.readiness.condition("serving").ready();
+    let server = port.serve(handler.router(), tls, manager.shutdown.clone(), DRAIN_DELAY);
+    manager.readiness.condition("serving").ready();
 
-    keep_registered(&chassis, certificates, registration, replica, heartbeat)?;
+    keep_registered(&manager, certificates, registration, replica, heartbeat)?;
 
     server.await;
     Ok(())
@@ -116,13 +116,13 @@ pub async fn run_on(
 
 /// Starts the controller of the registration and its CA bundle, and the heartbeat.
 fn keep_registered(
-    chassis: &Chassis,
+    manager: &Manager,
     certificates: Certificates,
     registration: Option<Registration>,
     replica: Option<Replica>,
     heartbeat: Heartbeat,
 ) -> anyhow::Result<()> {
-    let activity = chassis.activity.clone();
+    let activity = manager.activity.clone();
     activity.expect_every(MAX_PASS_INTERVAL, Instant::now());
     let policy = registration
         .as_ref()
@@ -131,18 +131,18 @@ fn keep_registered(
         Some(FailurePolicy::Fail) => REGISTRATION_DELAY,
         _ => Duration::ZERO,
     };
-    let configurations: Api<MutatingWebhookConfiguration> = Api::all(chassis.client.clone());
+    let configurations: Api<MutatingWebhookConfiguration> = Api::all(manager.client.clone());
     let registration = registration.map(|registration| (configurations, registration));
     let registrar = Registrar::new(registration, replica, TAKEOVER_DELAY);
-    let monitor = CertificateMonitor::of(chassis, metrics::PREFIX)?;
-    let ca_bundles = Controller::new(certificates, registrar, monitor, chassis.clock(), RESYNC);
+    let monitor = CertificateMonitor::of(manager, metrics::PREFIX)?;
+    let ca_bundles = Controller::new(certificates, registrar, monitor, manager.clock(), RESYNC);
     let heartbeat = heartbeat.run(ca_bundles.in_effect());
-    chassis.tasks.spawn_until_shutdown("heartbeat", heartbeat);
+    manager.tasks.spawn_until_shutdown("heartbeat", heartbeat);
     let certificates = async move {
         tokio::time::sleep(delay).await;
         ca_bundles.run(activity).await;
     };
-    chassis
+    manager
         .tasks
         .spawn_until_shutdown("certificates", certificates);
     Ok(())
@@ -151,9 +151,9 @@ fn keep_registered(
 /// Subscribes to the feed, if there is one.
 fn subscribe(
     feed: FeedReaderArgs,
-    chassis: &Chassis,
+    manager: &Manager,
 ) -> anyhow::Result<Option<watch::Receiver<Subscription>>> {
-    let Some(feed) = feed.source(chassis)? else {
+    let Some(feed) = feed.source(manager)? else {
         return Ok(None);
     };
     let reader = Reader {
@@ -162,24 +162,24 @@ fn subscribe(
         server_name: feed.server_name,
     };
     let (subscription, reading) = reader.subscribe();
-    chassis.tasks.spawn_until_shutdown("feed", reading);
+    manager.tasks.spawn_until_shutdown("feed", reading);
     Ok(Some(subscription))
 }
 
 /// Watches the objects that decisions read. Returns the view once it is complete; `None` if the
 /// shutdown comes first.
-async fn watch_cluster(scope: Scope, chassis: &Chassis) -> Option<watch::Receiver<View>> {
-    let mut watches = Watches::new(chassis.client.clone(), scope)
+async fn watch_cluster(scope: Scope, manager: &Manager) -> Option<watch::Receiver<View>> {
+    let mut watches = Watches::new(manager.client.clone(), scope)
         .controllers()
-        .autoscalers()
+        .vpas()
         .limit_ranges()
         .scales();
     let mut view = watches.view();
     let watching = async move { watches.ended().await };
-    chassis.tasks.spawn_until_shutdown("watches", watching);
-    let synced = chassis.readiness.condition("watches");
+    manager.tasks.spawn_until_shutdown("watches", watching);
+    let synced = manager.readiness.condition("watches");
     let complete = view.wait_for(View::is_synced);
-    chassis.shutdown.run_until_cancelled(complete).await?.ok()?;
+    manager.shutdown.run_until_cancelled(complete).await?.ok()?;
     synced.ready();
     Some(view)
 }

@@ -1,6 +1,6 @@
 //! The HTTPS endpoint that the API server sends reviews to.
 
-mod body;
+mod body_memory;
 mod pending_bodies;
 
 use std::sync::Arc;
@@ -17,14 +17,14 @@ use axum::middleware::map_response_with_state;
 use axum::response::{IntoResponse, Response};
 use feed::Subscription;
 use model::Recommendation;
-use serving::serve::Limits;
+use serving::http_server::Limits;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
-use view::{Autoscaler, View};
+use view::{View, Vpa};
 
 use crate::metrics::Metrics;
 use crate::overload::Overload;
-use body::{BodyLimits, ReviewBody};
+use body_memory::{BodyLimits, ReviewBody};
 
 /// The limits of clients. The API server is the only one, but the whole cluster can connect.
 pub const LIMITS: Limits = Limits {
@@ -38,7 +38,7 @@ pub const LIMITS: Limits = Limits {
     request_timeout: Duration::from_secs(10),
     connection_age: Duration::from_hours(1),
     headers: 100,
-    body_bytes: body::MAX_BYTES,
+    body_bytes: body_memory::MAX_BYTES,
 };
 
 /// Responds to reviews. Clones share everything.
@@ -75,7 +75,7 @@ impl ReviewHandler {
         };
         Router::new()
             .fallback(respond)
-            .layer(DefaultBodyLimit::max(body::MAX_BYTES))
+            .layer(DefaultBodyLimit::max(body_memory::MAX_BYTES))
             .layer(map_response_with_state(shutdown, close_after_shutdown))
             .with_state(Arc::new(endpoint))
     }
@@ -91,15 +91,15 @@ impl ReviewHandler {
         let feed = self.feed.as_ref().map(watch::Receiver::borrow);
         let lookup = feed
             .as_deref()
-            .map(|feed| |autoscaler: &Autoscaler| over_status(feed, autoscaler));
+            .map(|feed| |vpa: &Vpa| over_status(feed, vpa));
         let input = Input {
             view: &view,
             feed: lookup.as_ref().map(|lookup| lookup as &FeedLookup<'_>),
             config: &self.config,
         };
         let decision = review(&input, body);
-        if let Some(PatchFailure { autoscaler, error }) = &decision.failure {
-            tracing::warn!(%autoscaler, %error, "admitting a pod unchanged");
+        if let Some(PatchFailure { vpa, error }) = &decision.failure {
+            tracing::warn!(autoscaler = %vpa, %error, "admitting a pod unchanged");
         }
         decision
     }
@@ -107,11 +107,11 @@ impl ReviewHandler {
 
 /// The recommendation of the feed, if it replaces the one in the status. The updater follows the
 /// same rule ([`Subscription::over_status`]).
-fn over_status<'a>(feed: &'a Subscription, autoscaler: &Autoscaler) -> Option<&'a Recommendation> {
-    let status = autoscaler.object.status.as_ref();
+fn over_status<'a>(feed: &'a Subscription, vpa: &Vpa) -> Option<&'a Recommendation> {
+    let status = vpa.object.status.as_ref();
     let generation = status.map_or(0, |status| status.observed_generation);
-    let has_recommendation = status_recommendation(autoscaler).is_some();
-    let received = feed.over_status(autoscaler.uid(), generation, has_recommendation)?;
+    let has_recommendation = status_recommendation(vpa).is_some();
+    let received = feed.over_status(vpa.uid(), generation, has_recommendation)?;
     Some(&received.value.recommendation)
 }
 
@@ -151,7 +151,7 @@ mod tests {
     use super::*;
 
     /// Number of requests with unfinished bodies.
-    const UNFINISHED: usize = body::MAX_PENDING + 100;
+    const UNFINISHED: usize = body_memory::MAX_PENDING + 100;
 
     fn request(body: Body) -> Request {
         let builder = Request::post("/").header(header::CONTENT_TYPE, "application/json");
@@ -200,8 +200,8 @@ mod tests {
     async fn the_size_of_a_body_is_limited() {
         let router = router(Overload::default());
         for (bytes, expected) in [
-            (body::MAX_BYTES, StatusCode::OK),
-            (body::MAX_BYTES + 1, StatusCode::PAYLOAD_TOO_LARGE),
+            (body_memory::MAX_BYTES, StatusCode::OK),
+            (body_memory::MAX_BYTES + 1, StatusCode::PAYLOAD_TOO_LARGE),
         ] {
             let whole = request(Body::from(vec![b' '; bytes]));
             let part = Bytes::from(vec![b' '; bytes / 2]);
@@ -222,7 +222,7 @@ mod tests {
             let unfinished = Body::from_stream(stream::pending::<Result<Bytes, Infallible>>());
             open.spawn(router.clone().oneshot(request(unfinished)));
         }
-        while open.len() > body::MAX_PENDING {
+        while open.len() > body_memory::MAX_PENDING {
             let dropped = open
                 .join_next()
                 .await
@@ -234,7 +234,7 @@ mod tests {
         assert!(!is_allowed(router, invalid_vpa()).await, "it was reviewed");
         // Its body had arrived, so it dropped none of the others, or one.
         assert!(
-            open.len() == body::MAX_PENDING && open.try_join_next().is_none(),
+            open.len() == body_memory::MAX_PENDING && open.try_join_next().is_none(),
             "the others are still pending"
         );
     }

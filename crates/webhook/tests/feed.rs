@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use tower::ServiceExt as _;
-use view::{Autoscaler, Controller, ObjectKey, View, WellKnown};
+use view::{Controller, ObjectKey, View, Vpa, WellKnown};
 use webhook::metrics::Metrics;
 use webhook::overload::Overload;
 use webhook::serve::ReviewHandler;
@@ -87,7 +87,7 @@ fn view(status: &Value) -> View {
         "spec": {"targetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web"}},
         "status": status,
     });
-    view.autoscalers.apply(Arc::new(Autoscaler {
+    view.vpas.apply(Arc::new(Vpa {
         key: ObjectKey::new(NAMESPACE, "web"),
         object: vpa::parse(object).unwrap(),
     }));

@@ -4,7 +4,7 @@
 use std::ops::Deref;
 
 use anyhow::Result;
-use e2e::deployed::{RECOMMENDER, deploy, system};
+use e2e::deployment::{RECOMMENDER, deploy, system};
 use e2e::{requests, usage, workload};
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::ConfigMap;

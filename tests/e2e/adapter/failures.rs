@@ -3,7 +3,7 @@
 use anyhow::{Context as _, Result, ensure};
 use api::ehpa::EffectiveHorizontalPodAutoscaler as Ehpa;
 use api::prediction::TimeSeriesPrediction as Prediction;
-use e2e::deployed::{ADAPTER, RECOMMENDER, metric, replicas, system, total};
+use e2e::deployment::{ADAPTER, RECOMMENDER, metric, replicas, system, total};
 use e2e::remote_write::{DailyCpu, Receiver};
 use e2e::{condition, eventually, patch};
 use k8s_openapi::api::apps::v1::Deployment;

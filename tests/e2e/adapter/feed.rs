@@ -3,7 +3,7 @@
 
 use anyhow::{Context as _, Result, ensure};
 use api::prediction::TimeSeriesPrediction as Prediction;
-use e2e::deployed::{RECOMMENDER, replicas, scrape};
+use e2e::deployment::{RECOMMENDER, replicas, scrape};
 use e2e::remote_write::Receiver;
 use e2e::{Namespace, eventually};
 use k8s_openapi::api::admissionregistration::v1::{

@@ -4,7 +4,7 @@
 use std::ops::Deref;
 
 use anyhow::{Context as _, Result, ensure};
-use e2e::deployed::{ADAPTER, deploy, prometheus_variables};
+use e2e::deployment::{ADAPTER, deploy, prometheus_variables};
 use e2e::{
     Namespace, Turn, Turns, another_with_prometheus, eventually, feed_certificates, is_true,
 };

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
-use e2e::deployed::{ADAPTER, Replica, replicas, scrape, system};
+use e2e::deployment::{ADAPTER, Replica, replicas, scrape, system};
 use e2e::{eventually, patch, while_asked};
 use futures::future::try_join_all;
 use k8s_openapi::ByteString;

@@ -4,7 +4,9 @@
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
-use e2e::deployed::{ADAPTER, Program, SYSTEM, all_ready, metric, replicas, scrape, system, total};
+use e2e::deployment::{
+    ADAPTER, Program, SYSTEM, all_ready, metric, replicas, scrape, system, total,
+};
 use e2e::remote_write::Receiver;
 use e2e::{Authority, Issued, Namespace, eventually, patch, while_asked};
 use k8s_openapi::ByteString;

@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use anyhow::{Context as _, Result, ensure};
-use e2e::deployed::{SYSTEM, scrape_at, sum};
+use e2e::deployment::{SYSTEM, scrape_at, sum};
 use e2e::process::{account, command};
 use e2e::{apply, eventually, free_address, shared};
 use tokio::process::Child;

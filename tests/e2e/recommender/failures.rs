@@ -3,7 +3,9 @@
 
 use anyhow::{Result, ensure};
 use api::vpa::VerticalPodAutoscaler as Vpa;
-use e2e::deployed::{RECOMMENDER, Replica, all_ready, leader, metric, process, replicas, restarts};
+use e2e::deployment::{
+    RECOMMENDER, Replica, all_ready, leader, metric, process, replicas, restarts,
+};
 use e2e::{Signal, Turns, another, eventually, is_true, signal, usage};
 use kube::Client;
 use sandbox::{Component, Sandbox};

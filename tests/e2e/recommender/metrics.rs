@@ -1,7 +1,7 @@
 //! The leader's metrics about recommendations and their quality, which a standby does not export.
 
 use anyhow::{Context as _, Result, ensure};
-use e2e::deployed::{RECOMMENDER, leader, replicas, scrape};
+use e2e::deployment::{RECOMMENDER, leader, replicas, scrape};
 use e2e::eventually;
 use serde_json::json;
 

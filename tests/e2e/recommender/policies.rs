@@ -2,11 +2,11 @@
 
 mod fixture;
 mod kinds;
+mod many_workloads;
 mod obstacles;
 mod process;
 mod scoped;
 mod shards;
-mod thousand;
 
 use anyhow::{Context as _, Result, ensure};
 use api::sizing_policy::SizingPolicy;

@@ -4,7 +4,7 @@
 
 use anyhow::{Result, ensure};
 use api::vpa::VerticalPodAutoscaler as Vpa;
-use e2e::deployed::{self, RECOMMENDER, leader, metric};
+use e2e::deployment::{self, RECOMMENDER, leader, metric};
 use e2e::{another, eventually, requests, usage, workload};
 use k8s_openapi::api::apps::v1::{DaemonSet, Deployment};
 use k8s_openapi::api::core::v1::{LimitRange, ResourceQuota};
@@ -85,7 +85,7 @@ async fn check(fixture: &Fixture, cpu: &str, reason: &str, whose: &str) -> Resul
 #[tokio::test]
 async fn recommendations_are_held_to_what_can_be_scheduled_and_say_so() -> Result<()> {
     let sandbox = another("schedulable").await?;
-    deployed::deploy(&sandbox, "tests/e2e/schedulable", RECOMMENDER.labels).await?;
+    deployment::deploy(&sandbox, "tests/e2e/schedulable", RECOMMENDER.labels).await?;
     let client = sandbox.client().await?;
     let node = with_a_daemon_set(client.clone()).await?;
     let quota = with_a_quota(client.clone()).await?;

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, ensure};
 use api::checkpoint::{VerticalPodAutoscalerCheckpoint as Checkpoint, object_name};
-use e2e::deployed::{Program, RECOMMENDER, SYSTEM, all_ready, deploy, leader, metric, system};
+use e2e::deployment::{Program, RECOMMENDER, SYSTEM, all_ready, deploy, leader, metric, system};
 use e2e::process::{account, client_of};
 use e2e::{PATIENCE, another, create, eventually, kubectl_in};
 use feed::Subscription;

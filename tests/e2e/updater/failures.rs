@@ -3,9 +3,9 @@
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, ensure};
-use e2e::deployed::{metric, process, scrape, system};
-use e2e::measuring::checks_latency;
-use e2e::{Signal, Watching, create, dry_run, eventually, signal};
+use e2e::benchmark::checks_latency;
+use e2e::deployment::{metric, process, scrape, system};
+use e2e::{AvailabilityWatch, Signal, create, dry_run, eventually, signal};
 use k8s_openapi::api::admissionregistration::v1::ValidatingWebhookConfiguration;
 use k8s_openapi::api::core::v1::{ConfigMap, Pod};
 use kube::api::{DeleteParams, EvictParams};
@@ -45,7 +45,7 @@ async fn waiting_workload(fixture: &Fixture) -> Result<()> {
 }
 
 /// Lets the workload that waits move, and waits until it has.
-async fn the_rest_moves(fixture: &Fixture, watching: &Watching) -> Result<()> {
+async fn the_rest_moves(fixture: &Fixture, watching: &AvailabilityWatch) -> Result<()> {
     let small = fixture.count("rest", SMALL).await?;
     ensure!(
         small == fixture.uids("rest").await?.len(),
@@ -93,7 +93,7 @@ async fn nothing_is_updated_without_the_webhook_or_with_the_kill_switch() -> Res
     is_paused(&fixture, "webhook_lease_expired").await?;
     fixture.workload("later", SOME, &json!({})).await?;
     slow_workload(&fixture).await?;
-    let watching = Watching::of(fixture.typed()).await?;
+    let watching = AvailabilityWatch::of(fixture.typed()).await?;
     // A pass of its own after the object and its recommendation are there.
     is_paused(&fixture, "webhook_lease_expired").await?;
     let large = fixture.count("web", LARGE).await?;
@@ -132,7 +132,7 @@ async fn a_leader_that_is_killed_in_mid_rollout_leaves_no_pod_too_many_away() ->
     fixture.workload("wide", REPLICAS, &json!({})).await?;
     waiting_workload(&fixture).await?;
     slow_workload(&fixture).await?;
-    let watching = Watching::of(fixture.typed()).await?;
+    let watching = AvailabilityWatch::of(fixture.typed()).await?;
     some_are_replaced(&fixture).await?;
     let first = fixture.leader().await?;
     fixture.autoscale("wide", "Recreate").await?;
@@ -163,7 +163,7 @@ async fn a_rollout_survives_an_api_server_that_refuses_evictions_and_goes_away()
     let heart = fixture.heart();
     waiting_workload(&fixture).await?;
     unmoved_workload(&fixture).await?;
-    let watching = Watching::of(fixture.typed()).await?;
+    let watching = AvailabilityWatch::of(fixture.typed()).await?;
     // A webhook without a server: the API server answers each eviction with 500.
     let webhook = json!({
         "apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingWebhookConfiguration",

@@ -6,9 +6,10 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
 use api::vpa::VerticalPodAutoscaler as Vpa;
-use e2e::deployed::{Replica, UPDATER, all_ready, deploy, leader, system, total};
+use e2e::deployment::{Replica, UPDATER, all_ready, deploy, leader, system, total};
 use e2e::{
-    Namespace, Turn, Turns, Watching, another, eventually, requests_in_effect, target, workload,
+    AvailabilityWatch, Namespace, Turn, Turns, another, eventually, requests_in_effect, target,
+    workload,
 };
 use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet};
 use k8s_openapi::api::coordination::v1::Lease;
@@ -217,7 +218,7 @@ impl Fixture {
     /// The same; checks that this many of them were available at any time.
     pub(crate) async fn moved(
         &self,
-        watching: &Watching,
+        watching: &AvailabilityWatch,
         workload: &str,
         replicas: usize,
         at_least: usize,

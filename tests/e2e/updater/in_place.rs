@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use anyhow::{Result, ensure};
-use e2e::{Watching, eventually};
+use e2e::{AvailabilityWatch, eventually};
 use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt as _;
 use serde_json::json;
@@ -28,7 +28,7 @@ async fn pods_are_resized_in_place_and_replaced_only_where_the_mode_allows_it() 
         fixture.workload(workload, REPLICAS, annotations).await?;
         before.insert(*workload, fixture.uids(workload).await?);
     }
-    let watching = Watching::of(fixture.typed()).await?;
+    let watching = AvailabilityWatch::of(fixture.typed()).await?;
     for (workload, mode, _) in &workloads {
         fixture.autoscale(workload, mode).await?;
     }

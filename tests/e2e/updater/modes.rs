@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use anyhow::{Result, ensure};
-use e2e::deployed::scrape;
-use e2e::{Watching, eventually};
+use e2e::deployment::scrape;
+use e2e::{AvailabilityWatch, eventually};
 use serde_json::json;
 
 use super::fixture::Fixture;
@@ -29,7 +29,7 @@ async fn modes_that_recreate_do_so_within_the_budgets_and_others_leave_pods_alon
     for workload in &workloads {
         before.insert(*workload, fixture.uids(workload).await?);
     }
-    let watching = Watching::of(fixture.typed()).await?;
+    let watching = AvailabilityWatch::of(fixture.typed()).await?;
     for (workload, mode) in [
         ("off", "Off"),
         ("initial", "Initial"),

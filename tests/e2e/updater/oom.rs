@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, ensure};
-use e2e::measuring::checks_latency;
+use e2e::benchmark::checks_latency;
 use e2e::{Follow, PATIENCE, container, eventually, follow, oom_kill};
 use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt as _;

@@ -4,8 +4,8 @@ use std::ops::Range;
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, ensure};
-use e2e::deployed::scrape;
-use e2e::{Namespace, Watching, eventually};
+use e2e::deployment::scrape;
+use e2e::{AvailabilityWatch, Namespace, eventually};
 use k8s_openapi::api::core::v1::LimitRange;
 use serde_json::json;
 
@@ -31,7 +31,7 @@ async fn no_pod_is_evicted_before_all_of_a_manifest_is_there() -> Result<()> {
 async fn in_pieces(fixture: &mut Fixture) -> Result<()> {
     fixture.workload("guarded", REPLICAS, &json!({})).await?;
     let guarded = fixture.own.clone();
-    let watching = Watching::of(fixture.typed()).await?;
+    let watching = AvailabilityWatch::of(fixture.typed()).await?;
     let before = fixture.uids("guarded").await?;
     fixture.autoscale("guarded", "Recreate").await?;
     settling(fixture, REPLICAS..usize::MAX).await?;

@@ -5,7 +5,7 @@ use std::net::Ipv4Addr;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail, ensure};
-use e2e::deployed::{Replica, SYSTEM, WEBHOOK, deploy, process, replicas, restarts, system};
+use e2e::deployment::{Replica, SYSTEM, WEBHOOK, deploy, process, replicas, restarts, system};
 use e2e::{Signal, another, apply, eventually, kubectl_in, signal, while_asked};
 use k8s_openapi::api::core::v1::{Pod, Secret};
 use kube::api::DeleteParams;

@@ -20,13 +20,13 @@ use prometheus::Registry;
 use rcgen::{
     BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair,
 };
-use runtime::endpoints::Endpoints;
+use runtime::http_endpoints::Endpoints;
 use runtime::{Activity, Readiness};
 use rustls::crypto::aws_lc_rs;
 use rustls::{ClientConfig, RootCertStore};
 use rustls_pki_types::PrivateKeyDer;
 use serde_json::{Value, json};
-use serving::serve::serve;
+use serving::http_server::serve;
 use serving::tls::{ServingProfile, ServingTls, TlsFiles};
 use tempfile::TempDir;
 use tokio::net::TcpListener;

@@ -1,7 +1,7 @@
 //! Flags of predictions and cron schedules.
 
 use feed::Reader;
-use runtime::{Chassis, GoDuration};
+use runtime::{GoDuration, Manager};
 use serving::{FeedReaderArgs, FeedSource};
 
 use crate::predictions::Predictions;
@@ -21,12 +21,12 @@ pub struct PredictionArgs {
 
 impl PredictionArgs {
     /// Starts the watches of the cluster and the subscription to the feed.
-    pub fn start(self, chassis: &Chassis) -> anyhow::Result<Predictions> {
+    pub fn start(self, manager: &Manager) -> anyhow::Result<Predictions> {
         let Self {
             last_good_value_for,
             feed,
         } = self;
-        let subscription = feed.source(chassis)?.map(
+        let subscription = feed.source(manager)?.map(
             |FeedSource {
                  leaders,
                  tls,
@@ -38,17 +38,17 @@ impl PredictionArgs {
                     server_name,
                 }
                 .subscribe();
-                chassis.tasks.spawn_until_shutdown("feed", reader);
+                manager.tasks.spawn_until_shutdown("feed", reader);
                 subscription
             },
         );
         let (predictions, mut watches) =
-            Predictions::watch(chassis.client.clone(), last_good_value_for.into());
-        chassis
+            Predictions::watch(manager.client.clone(), last_good_value_for.into());
+        manager
             .tasks
             .spawn_until_shutdown("watches", async move { watches.ended().await });
         Ok(predictions
-            .with_clock(chassis.clock())
+            .with_clock(manager.clock())
             .with_feed(subscription))
     }
 }

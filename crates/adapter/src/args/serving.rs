@@ -7,7 +7,7 @@ use kube::Api;
 use serving::certificates::{Files, ManagedConfig, RotationPolicy, Source};
 use serving::tls::{CipherSuites, MinTlsVersion, ServingProfile, TlsFiles};
 
-use crate::service_ref::ServiceRef;
+use crate::own_service::OwnService;
 
 /// Flags of the HTTPS endpoint.
 #[derive(Debug, Clone, clap::Args)]
@@ -61,12 +61,12 @@ pub struct ServingArgs {
 
 impl ServingArgs {
     /// Returns the adapter's Service.
-    pub fn own_service(&self, own_namespace: &str) -> ServiceRef {
-        ServiceRef::new(own_namespace, &*self.service_name)
+    pub fn own_service(&self, own_namespace: &str) -> OwnService {
+        OwnService::new(own_namespace, &*self.service_name)
     }
 
     /// Returns the source of certificates.
-    pub fn source(self, client: kube::Client, own: &ServiceRef) -> Source {
+    pub fn source(self, client: kube::Client, own: &OwnService) -> Source {
         let Self {
             secure_port: _,
             service_name: _,

@@ -10,7 +10,7 @@ use view::{CronSchedule, OldestWins, Resource};
 
 use super::scale::ScaleResult;
 use super::snapshot::Snapshot;
-use super::{CRON, missing, series};
+use super::{CRON, missing, selector};
 use crate::request::ExternalMetricRequest;
 use crate::status_error::StatusError;
 use crate::value::{ExternalValue, MilliValue};
@@ -54,7 +54,7 @@ pub(super) fn values(
     for schedule in matching(snapshot, request)? {
         let replicas = replicas(snapshot, schedule, sizes)?;
         let most = found
-            .entry(series::labels(&schedule.target, IDENTIFIER))
+            .entry(selector::labels(&schedule.target, IDENTIFIER))
             .or_insert(replicas);
         *most = replicas.max(*most);
     }
@@ -80,7 +80,7 @@ fn matching<'a>(
     request: &ExternalMetricRequest,
 ) -> Result<Vec<&'a CronSchedule>, StatusError> {
     snapshot.ensure_fresh(Resource::Ehpas, CRON, snapshot.grace)?;
-    let candidates = series::candidates(
+    let candidates = selector::candidates(
         &snapshot.view.cron_schedules,
         &request.namespace,
         &request.selector,
@@ -90,7 +90,7 @@ fn matching<'a>(
         .map(|schedule| schedule.contender())
         .collect();
     let is_meant = |schedule: &&CronSchedule| {
-        let labels = series::labels(&schedule.target, IDENTIFIER);
+        let labels = selector::labels(&schedule.target, IDENTIFIER);
         !schedule.crons.is_empty()
             && winners.is_winner(&schedule.contender())
             && request.selector.matches(&labels.iter().collect::<Labels>())

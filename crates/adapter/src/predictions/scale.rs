@@ -19,7 +19,7 @@ use model::WorkloadRef;
 use tokio::time::timeout;
 use view::WellKnown;
 
-use crate::flow::{Flow, FlowLimiter};
+use crate::flow_limiter::{Flow, FlowLimiter};
 
 /// The largest number of reads in flight.
 const CONCURRENCY: usize = 64;

@@ -6,8 +6,8 @@ use feed::{Forecast as FeedForecast, ForecastSeries, Subscription};
 use jiff::Timestamp;
 use view::{Freshness, PredictedMetric, Prediction, Resource, View};
 
-use super::forecast::{Forecast, NoForecast, forecast};
 use super::missing;
+use super::window_maximum::{Forecast, NoPredictedValue, forecast};
 use crate::status_error::StatusError;
 use crate::value::MilliValue;
 
@@ -105,7 +105,7 @@ impl Snapshot<'_> {
         &self,
         prediction: &Prediction,
         metric: &PredictedMetric,
-    ) -> Result<Forecast, NoForecast> {
+    ) -> Result<Forecast, NoPredictedValue> {
         let grace_seconds = i64::try_from(self.grace.as_secs()).unwrap_or(i64::MAX);
         forecast(
             metric,

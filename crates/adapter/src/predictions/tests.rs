@@ -3,7 +3,7 @@
 mod cron_schedules;
 mod feed_values;
 mod idle_schedules;
-mod pod_shares;
+mod pod_cpu;
 mod totals;
 
 use std::sync::Arc;
@@ -25,7 +25,7 @@ use view::{
 };
 
 use super::Predictions;
-use crate::flow::Flow;
+use crate::flow_limiter::Flow;
 use crate::request::{CustomMetricRequest, ExternalMetricRequest, GroupResource, ObjectSelector};
 use crate::status_error::StatusError;
 

@@ -8,7 +8,7 @@ use model::Labels;
 use view::{MANAGED_BY, OldestWins, PredictedMetric, Prediction, Resource};
 
 use super::snapshot::Snapshot;
-use super::{PREDICTION, missing, series};
+use super::{PREDICTION, missing, selector};
 use crate::request::ExternalMetricRequest;
 use crate::status_error::StatusError;
 use crate::value::ExternalValue;
@@ -21,12 +21,12 @@ pub(super) fn values(
 ) -> Result<Vec<ExternalValue>, StatusError> {
     // A prediction has its own expiry, so the age of the watch does not matter.
     snapshot.ensure_fresh(Resource::Predictions, PREDICTION, Duration::MAX)?;
-    let mut candidates = series::candidates(
+    let mut candidates = selector::candidates(
         &snapshot.view.predicted_metrics,
         &request.namespace,
         &request.selector,
     );
-    let cron_schedules = series::candidates(
+    let cron_schedules = selector::candidates(
         &snapshot.view.cron_schedules,
         &request.namespace,
         &request.selector,
@@ -45,7 +45,7 @@ pub(super) fn values(
     for prediction in candidates {
         let same_namespace = prediction.target.namespace == request.namespace;
         for metric in prediction.metrics.iter().filter(|_| same_namespace) {
-            let labels = series::labels(&prediction.target, &metric.identifier);
+            let labels = selector::labels(&prediction.target, &metric.identifier);
             if request.selector.matches(&labels.iter().collect::<Labels>()) {
                 found.entry(labels).or_insert((prediction, metric));
             }

@@ -13,7 +13,7 @@ use kube::client::{Body, ClientBuilder};
 use kube::config::{AuthInfo, Config};
 use rustls_pki_types::CertificateDer;
 use rustls_pki_types::pem::PemObject as _;
-use sources::causes::with_causes;
+use sources::error_chain::with_causes;
 
 use super::CONNECT_TIMEOUT;
 use super::file::UpstreamSpec;

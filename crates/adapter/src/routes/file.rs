@@ -11,8 +11,8 @@ use std::path::Path;
 use serde::Deserialize;
 
 use super::glob::Glob;
+use crate::own_service::OwnService;
 use crate::request::ExternalMetricRequest;
-use crate::service_ref::ServiceRef;
 use model::Requirement;
 pub(super) use upstream::{Kind, MAX_STALE, UpstreamSpec};
 
@@ -82,7 +82,7 @@ fn refuse(field: impl Into<String>, why: impl Into<String>) -> FileError {
 impl File {
     /// Parses and validates a file. `own`: this adapter, which is not a valid upstream; `folder`:
     /// the folder of relative paths.
-    pub(super) fn read(text: &str, own: &ServiceRef, folder: &Path) -> Result<Self, FileError> {
+    pub(super) fn read(text: &str, own: &OwnService, folder: &Path) -> Result<Self, FileError> {
         let yaml = serde_yaml_ng::Deserializer::from_str(text);
         let file: Option<Self> = serde_path_to_error::deserialize(yaml).map_err(parse_error)?;
         let mut file = file.unwrap_or_default();
@@ -93,7 +93,7 @@ impl File {
         Ok(file)
     }
 
-    fn check(&self, own: &ServiceRef) -> Result<(), FileError> {
+    fn check(&self, own: &OwnService) -> Result<(), FileError> {
         at_most("upstreams", self.upstreams.len(), MAX_UPSTREAMS)?;
         at_most("routes", self.routes.len(), MAX_ROUTES)?;
         let mut names = BTreeSet::new();
@@ -129,7 +129,7 @@ impl File {
     }
 
     /// Returns the upstream with a route that serves the metrics of this Service.
-    pub(super) fn upstream_for(&self, service: &ServiceRef) -> Option<&str> {
+    pub(super) fn upstream_for(&self, service: &OwnService) -> Option<&str> {
         let default = self.default_upstream.iter().map(String::as_str);
         let left_to = self
             .routes
@@ -247,7 +247,7 @@ routes:
 ";
 
     fn read(text: &str) -> Result<File, FileError> {
-        let own = ServiceRef::new("plimsoll", "adapter");
+        let own = OwnService::new("plimsoll", "adapter");
         File::read(text, &own, Path::new("/routes"))
     }
 
@@ -328,7 +328,7 @@ routes:
     fn a_service_is_served_by_an_upstream_with_a_route() {
         let check = |text: &str, service: &str, expected: Option<&str>| {
             let (namespace, name) = service.split_once('/').unwrap();
-            let (file, service) = (read(text).unwrap(), ServiceRef::new(namespace, name));
+            let (file, service) = (read(text).unwrap(), OwnService::new(namespace, name));
             assert_eq!(file.upstream_for(&service), expected, "{text} {service}");
         };
         let keda = "keda/keda-operator-metrics-apiserver";

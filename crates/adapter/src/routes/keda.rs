@@ -20,7 +20,7 @@ use model::Requirement;
 use runtime::LogOnce;
 use rustls_pki_types::ServerName;
 use serving::tls::{ClientTls, Reload, TlsFiles};
-use sources::causes::with_causes;
+use sources::error_chain::with_causes;
 use tonic::transport::{Channel, Endpoint};
 use tonic::{Code, ConnectError, Status};
 

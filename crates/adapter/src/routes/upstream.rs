@@ -9,7 +9,7 @@ use delegated_auth::coalescing_cache::{CoalescingCache, Key, key};
 use http::HeaderValue;
 use moka::policy::EvictionPolicy;
 use moka::sync::Cache;
-use sources::causes::with_causes;
+use sources::error_chain::with_causes;
 
 use super::breaker::CircuitBreaker;
 use super::client::UpstreamClient;

@@ -31,7 +31,7 @@ const MIN_RELIST_INTERVAL: Duration = Duration::from_secs(30);
 
 /// The configuration of listings.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct RelistConfig {
+pub(super) struct RefreshConfig {
     /// The interval.
     pub(super) interval: Duration,
     /// The largest age of the last sample of a listed series.
@@ -39,7 +39,7 @@ pub(super) struct RelistConfig {
 }
 
 /// The loop that keeps the catalog current.
-pub(super) struct Relister {
+pub(super) struct CatalogRefresher {
     rules: RuleSet,
     file: RuleFile,
     lister: Lister,
@@ -51,18 +51,18 @@ struct Lister {
     client: Client,
     /// The API server's time: a machine's clock may be wrong.
     clock: ApiServerClock,
-    relist: RelistConfig,
+    relist: RefreshConfig,
     listed: Listed,
     warnings: LoggedWarnings,
 }
 
-impl Relister {
+impl CatalogRefresher {
     /// Loads the rule file, which must be valid.
     pub(super) fn new(
         shared: Arc<Shared>,
         client: Client,
         clock: ApiServerClock,
-        relist: RelistConfig,
+        relist: RefreshConfig,
         path: PathBuf,
     ) -> anyhow::Result<Self> {
         let (file, rules) = RuleFile::open(path, shared.metrics.clone())?;

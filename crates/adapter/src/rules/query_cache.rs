@@ -20,7 +20,7 @@ use jiff::{SignedDuration, Timestamp};
 use sources::prometheus::InstantSample;
 use tokio::time::timeout;
 
-use crate::flow::Flow;
+use crate::flow_limiter::Flow;
 use crate::status_error::StatusError;
 
 /// The timeout of a request. The HPA controller has few workers, and a slow request blocks one of

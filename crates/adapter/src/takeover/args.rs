@@ -1,6 +1,6 @@
 //! The commands and their flags.
 
-use crate::service_ref::ServiceRef;
+use crate::own_service::OwnService;
 
 /// A command to run instead of the adapter.
 #[derive(Debug, Clone, clap::Subcommand)]
@@ -28,8 +28,8 @@ pub struct TargetArgs {
 
 impl TargetArgs {
     /// Returns the adapter's Service.
-    pub(super) fn service(&self) -> ServiceRef {
-        ServiceRef::new(&*self.namespace, &*self.service_name)
+    pub(super) fn service(&self) -> OwnService {
+        OwnService::new(&*self.namespace, &*self.service_name)
     }
 }
 

@@ -6,7 +6,7 @@ use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::kube_aggregator::pkg::apis::apiregistration::v1::APIService;
 use view::installations;
 
-use crate::registration::writers;
+use crate::api_service_ca::writers;
 
 /// A part of the image name of KEDA's operator.
 const KEDA_IMAGE: &str = "kedacore/keda";

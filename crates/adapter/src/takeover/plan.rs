@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use k8s_openapi::kube_aggregator::pkg::apis::apiregistration::v1::{APIService, APIServiceSpec};
 
-use crate::registration::{INJECTED, Standing, standing};
-use crate::service_ref::ServiceRef;
+use crate::api_service_ca::{ApiServiceState, INJECTED, standing};
+use crate::own_service::OwnService;
 
 /// The annotation with the previous spec.
 pub(super) const ADOPTED_FROM: &str = "plimsoll.dev/adopted-from";
@@ -47,7 +47,7 @@ pub(super) enum AdoptionError {
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct AdoptionPlan {
     /// The Service of the previous provider.
-    pub(super) from: ServiceRef,
+    pub(super) from: OwnService,
     /// The port of that Service.
     pub(super) port: i32,
     /// Annotations to add.
@@ -61,10 +61,10 @@ pub(super) struct AdoptionPlan {
 pub(super) fn plan_adoption(
     present: Option<&APIService>,
     custom: &[(String, Option<APIService>)],
-    own: &ServiceRef,
+    own: &OwnService,
 ) -> Result<Option<AdoptionPlan>, AdoptionError> {
     let present = present.ok_or(AdoptionError::Missing)?;
-    if !matches!(standing(Some(present), own), Standing::Elsewhere(_)) {
+    if !matches!(standing(Some(present), own), ApiServiceState::Elsewhere(_)) {
         return Ok(None);
     }
     let spec = present.spec.clone().unwrap_or_default();
@@ -89,7 +89,7 @@ pub(super) fn plan_adoption(
 /// Plans the release of an `APIService`. `force`: even if it now points at another Service.
 pub(super) fn plan_release(
     present: Option<&APIService>,
-    own: &ServiceRef,
+    own: &OwnService,
     force: bool,
 ) -> Result<APIService, AdoptionError> {
     let present = present.ok_or(AdoptionError::Missing)?;
@@ -99,7 +99,7 @@ pub(super) fn plan_release(
         .ok_or(AdoptionError::NotAdopted)?;
     let spec: APIServiceSpec = serde_json::from_str(annotation)
         .map_err(|error| AdoptionError::Unreadable(error.to_string()))?;
-    if let Standing::Elsewhere(service) = standing(Some(present), own)
+    if let ApiServiceState::Elsewhere(service) = standing(Some(present), own)
         && !force
     {
         return Err(AdoptionError::Elsewhere(service));
@@ -113,11 +113,11 @@ pub(super) fn plan_release(
 }
 
 /// Returns the Service and the port of an `APIService`.
-pub(super) fn service_of(spec: &APIServiceSpec) -> Option<(ServiceRef, i32)> {
+pub(super) fn service_of(spec: &APIServiceSpec) -> Option<(OwnService, i32)> {
     let service = spec.service.clone()?;
     let port = service.port.unwrap_or(443);
     let (namespace, name) = (service.namespace, service.name);
-    let service = ServiceRef::new(namespace.unwrap_or_default(), name.unwrap_or_default());
+    let service = OwnService::new(namespace.unwrap_or_default(), name.unwrap_or_default());
     Some((service, port))
 }
 
@@ -125,12 +125,14 @@ pub(super) fn service_of(spec: &APIServiceSpec) -> Option<(ServiceRef, i32)> {
 /// annotations that have cert-manager maintain it.
 fn verified_bundle(
     custom: &[(String, Option<APIService>)],
-    own: &ServiceRef,
+    own: &OwnService,
 ) -> Result<(String, BTreeMap<String, String>), AdoptionError> {
     let mut found = Vec::new();
     for (name, object) in custom {
         let why = match standing(object.as_ref(), own) {
-            Standing::Ours(trusted) | Standing::Injected(trusted) if trusted.is_available => {
+            ApiServiceState::Ours(trusted) | ApiServiceState::Injected(trusted)
+                if trusted.is_available =>
+            {
                 if !trusted.bundle.is_empty() {
                     let annotations = object
                         .as_ref()
@@ -141,10 +143,12 @@ fn verified_bundle(
                 }
                 "has no caBundle".to_owned()
             }
-            Standing::Ours(_) | Standing::Injected(_) => "is not available".to_owned(),
-            Standing::Missing => "does not exist".to_owned(),
-            Standing::Elsewhere(service) => format!("points at {service}"),
-            Standing::Insecure => "has insecureSkipTLSVerify".to_owned(),
+            ApiServiceState::Ours(_) | ApiServiceState::Injected(_) => {
+                "is not available".to_owned()
+            }
+            ApiServiceState::Missing => "does not exist".to_owned(),
+            ApiServiceState::Elsewhere(service) => format!("points at {service}"),
+            ApiServiceState::Insecure => "has insecureSkipTLSVerify".to_owned(),
         };
         found.push(format!("{name} {why}"));
     }
@@ -161,8 +165,8 @@ mod tests {
 
     use super::*;
 
-    fn own() -> ServiceRef {
-        ServiceRef::new("suite", "adapter")
+    fn own() -> OwnService {
+        OwnService::new("suite", "adapter")
     }
 
     fn object(service: &str, bundle: &str, available: &str, annotations: &Value) -> APIService {

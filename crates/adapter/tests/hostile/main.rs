@@ -17,7 +17,7 @@ use delegated_auth::DelegatedAuth;
 use prometheus::Registry;
 use proptest::strategy::{Strategy as _, ValueTree as _};
 use proptest::test_runner::TestRunner;
-use runtime::endpoints::Endpoints;
+use runtime::http_endpoints::Endpoints;
 use runtime::{Activity, Readiness};
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;

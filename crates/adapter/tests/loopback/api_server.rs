@@ -15,7 +15,7 @@ use axum::{Json, Router};
 use futures::stream;
 use kube::{Client, Config};
 use serde_json::{Value, json};
-use serving::serve::{Limits, serve};
+use serving::http_server::{Limits, serve};
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio::task::AbortHandle;

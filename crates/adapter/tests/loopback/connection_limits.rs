@@ -4,7 +4,7 @@ use std::net::Ipv4Addr;
 use std::time::Duration;
 
 use adapter::serve::LIMITS;
-use serving::serve::{Limits, raise_connection_limit};
+use serving::http_server::{Limits, raise_connection_limit};
 use tokio::io::AsyncReadExt as _;
 use tokio::net::TcpStream;
 

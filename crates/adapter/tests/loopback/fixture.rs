@@ -5,20 +5,20 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use adapter::metrics::{Metrics, PREFIX};
+use adapter::own_service::OwnService;
 use adapter::providers::Providers;
 use adapter::routes::{Routes, RoutesArgs};
 use adapter::serve::{AdapterServer, LIMITS};
-use adapter::service_ref::ServiceRef;
 use axum::Router;
 use delegated_auth::{AuthArgs, DelegatedAuth};
 use prometheus::Registry;
-use runtime::endpoints::Endpoints;
+use runtime::http_endpoints::Endpoints;
 use runtime::{Activity, ApiServerClock, Program, Readiness};
 use rustls::crypto::aws_lc_rs;
 use rustls::sign::{CertifiedKey, SingleCertAndKey};
 use rustls::{ClientConfig, RootCertStore};
 use rustls_pki_types::ServerName;
-use serving::serve::Limits;
+use serving::http_server::Limits;
 use serving::tls::{ServingProfile, ServingTls, TlsFiles};
 use tempfile::TempDir;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
@@ -174,7 +174,7 @@ impl Fixture {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
         let address = listener.local_addr().unwrap();
         let app = router(auth.clone(), routes.clone(), &registry, readiness);
-        let server = tokio::spawn(serving::serve::serve(
+        let server = tokio::spawn(serving::http_server::serve(
             listener,
             app,
             Some(tls.current()),
@@ -314,7 +314,7 @@ async fn routes(folder: &TempDir, registry: &Registry) -> Routes {
         routes_token_file: write(folder, "token", "token-of-hpa"),
     };
     let name = folder.path().file_name().unwrap().to_str().unwrap();
-    let own = ServiceRef::new("plimsoll", name);
+    let own = OwnService::new("plimsoll", name);
     Routes::load(args, own, registry).await.unwrap().unwrap()
 }
 

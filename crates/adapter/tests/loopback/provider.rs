@@ -9,7 +9,7 @@ use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse as _, Response};
 use axum::{Json, Router};
 use serde_json::json;
-use serving::serve::{Limits, serve};
+use serving::http_server::{Limits, serve};
 use serving::tls::ServingTls;
 use tempfile::TempDir;
 use tokio::net::{TcpListener, TcpStream};

@@ -14,7 +14,7 @@ use kube::Client;
 use prometheus::Registry;
 use runtime::client::RestMetrics;
 use runtime::shutdown::Tasks;
-use runtime::{Activity, Chassis, Readiness};
+use runtime::{Activity, Manager, Readiness};
 use serde_json::{Value, json};
 use serving::port::Port;
 use testing::{Pace, eventually};
@@ -82,7 +82,7 @@ async fn the_view_goes_on_as_long_as_questions_are_answered() -> Result<()> {
     let cluster = cluster(receiver);
     let (registry, shutdown) = (Registry::new(), CancellationToken::new());
     let (tasks, _failures) = Tasks::new(shutdown.clone());
-    let chassis = Chassis {
+    let manager = Manager {
         program: PROGRAM,
         client: cluster,
         rest_metrics: RestMetrics::register(&registry)?,
@@ -96,7 +96,7 @@ async fn the_view_goes_on_as_long_as_questions_are_answered() -> Result<()> {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
     fixture.address = listener.local_addr()?;
     let port = async { Ok(Port::on(listener, LIMITS)) };
-    let running = tokio::spawn(adapter::run_on(port, args, chassis));
+    let running = tokio::spawn(adapter::run_on(port, args, manager));
 
     let becomes = async |expected: u16| {
         let what = format!("the answer is a {expected}");

@@ -15,8 +15,8 @@ use axum::http::Request;
 use delegated_auth::DelegatedAuth;
 use prometheus::Registry;
 use runtime::client::RestMetrics;
-use runtime::endpoints::Endpoints;
-use runtime::{Activity, Chassis, Readiness, Tasks};
+use runtime::http_endpoints::Endpoints;
+use runtime::{Activity, Manager, Readiness, Tasks};
 use serde_json::Value;
 use tempfile::TempDir;
 use testing::{Pace, eventually};
@@ -67,7 +67,7 @@ impl Fixture {
         let (registry, shutdown) = (Registry::new(), CancellationToken::new());
         let (readiness, activity) = (Readiness::default(), Activity::default());
         let client = api_server::client(the_cluster(), rights);
-        let chassis = Chassis {
+        let manager = Manager {
             program: PROGRAM,
             client: client.clone(),
             registry: registry.clone(),
@@ -81,7 +81,7 @@ impl Fixture {
         let settings = args.rules.settings().expect("flags that fit");
         let watches = Watches::new(client.clone(), Scope::default()).labelled_pods();
         watches.view().wait_for(View::is_synced).await?;
-        let rules = Rules::start(settings.expect("rules"), watches.view(), &chassis)?;
+        let rules = Rules::start(settings.expect("rules"), watches.view(), &manager)?;
         let auth = DelegatedAuth::new(args.auth, client, &registry, PREFIX, &readiness)
             .expect("metrics of authentication");
         let server = AdapterServer {

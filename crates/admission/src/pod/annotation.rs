@@ -20,10 +20,10 @@ pub(super) struct UpdatesText {
 
 impl UpdatesText {
     /// A text without containers that names this VPA.
-    pub(super) fn new(autoscaler: &str) -> Self {
+    pub(super) fn new(vpa: &str) -> Self {
         let mut text = String::with_capacity(256);
         text.push_str("Pod resources updated by ");
-        text.push_str(autoscaler);
+        text.push_str(vpa);
         let end = text.len();
         Self {
             text,

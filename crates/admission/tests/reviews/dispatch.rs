@@ -7,7 +7,7 @@ use crate::fixture::{Fixture, ParsedDecision, merge, patch_in, pod, pod_review};
 
 /// Expects the resource and the status of an ordinary pod's review merged with `over`.
 fn check(over: &Value, resource: AdmissionResource, status: AdmissionStatus) {
-    let fixture = Fixture::new().autoscaler("web", &json!({}));
+    let fixture = Fixture::new().vpa("web", &json!({}));
     let mut review = pod_review(&pod(&json!({})));
     merge(&mut review, over);
     let decision = fixture.decide(review.to_string().as_bytes());
@@ -53,7 +53,7 @@ fn other_objects_are_skipped() {
 
 #[test]
 fn unparsable_pods_are_admitted() {
-    let fixture = Fixture::new().autoscaler("web", &json!({}));
+    let fixture = Fixture::new().vpa("web", &json!({}));
     let no_containers = json!({"spec": {"containers": [1]}});
     for object in [
         json!(null),

@@ -7,7 +7,7 @@ use admission::{AdmissionConfig, AdmissionResource, AdmissionStatus, Decision, I
 use api::vpa;
 use model::{Labels, Selector};
 use serde_json::{Value, json};
-use view::{Autoscaler, Controller, LimitRange, ObjectKey, Owner, View, WellKnown};
+use view::{Controller, LimitRange, ObjectKey, Owner, View, Vpa, WellKnown};
 
 pub(crate) const NAMESPACE: &str = "shop";
 
@@ -71,7 +71,7 @@ impl Fixture {
 
     /// Adds a VPA object for `web`, merged with `over`. It recommends 100 millicores and 200 MiB
     /// for `app`.
-    pub(crate) fn autoscaler(mut self, name: &str, over: &Value) -> Self {
+    pub(crate) fn vpa(mut self, name: &str, over: &Value) -> Self {
         let mut object = json!({
             "metadata": {"namespace": NAMESPACE, "name": name, "uid": name, "creationTimestamp": "2026-01-01T00:00:00Z"},
             "spec": {"targetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web"}},
@@ -81,7 +81,7 @@ impl Fixture {
         });
         merge(&mut object, over);
         let object = vpa::parse(object).expect("an autoscaler");
-        self.view.autoscalers.apply(Arc::new(Autoscaler {
+        self.view.vpas.apply(Arc::new(Vpa {
             key: ObjectKey::new(NAMESPACE, name),
             object,
         }));

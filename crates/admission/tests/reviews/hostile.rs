@@ -44,9 +44,7 @@ fn fixtures() -> Vec<Fixture> {
         {"type": "Container", "maxLimitRequestRatio": {"cpu": "-9E", "memory": "1e40"}},
         {"type": "Pod", "min": {"cpu": "1n", "memory": "-9E"}, "max": {"memory": "9E"}, "maxLimitRequestRatio": {"cpu": "0"}},
     ]);
-    let mut all = Fixture::new()
-        .autoscaler("web", &odd)
-        .limit_range(&odd_limits);
+    let mut all = Fixture::new().vpa("web", &odd).limit_range(&odd_limits);
     all.config = AdmissionConfig {
         gates: Gates {
             cpu_startup_boost: true,
@@ -58,7 +56,7 @@ fn fixtures() -> Vec<Fixture> {
     };
     let min = json!({"cpu": "10m", "memory": "1Mi"});
     let limits = json!([container(min, json!({"cpu": "4", "memory": "8Gi"}))]);
-    let usual = Fixture::new().autoscaler("web", &json!({}));
+    let usual = Fixture::new().vpa("web", &json!({}));
     vec![usual.limit_range(&limits), all]
 }
 

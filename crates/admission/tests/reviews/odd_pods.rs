@@ -13,7 +13,7 @@ struct Case {
     pod: Value,
     /// Merged into an ordinary VPA object.
     #[serde(default)]
-    autoscaler: Value,
+    vpa: Value,
     /// The flag `--native-sidecars`.
     #[serde(default)]
     sidecars: bool,
@@ -25,12 +25,12 @@ struct Case {
 
 impl Case {
     fn patch(&self) -> Value {
-        let autoscaler = if self.autoscaler.is_null() {
+        let vpa = if self.vpa.is_null() {
             json!({})
         } else {
-            self.autoscaler.clone()
+            self.vpa.clone()
         };
-        let mut fixture = Fixture::new().autoscaler("web", &autoscaler);
+        let mut fixture = Fixture::new().vpa("web", &vpa);
         fixture.config = AdmissionConfig {
             gates: Gates {
                 cpu_startup_boost: self.boosts,

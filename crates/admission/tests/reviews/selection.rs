@@ -5,15 +5,15 @@ use view::WellKnown;
 
 use crate::fixture::{Fixture, merge, pod};
 
-/// Expects the VPA of a pod of `web`. `autoscalers` are names, and values merged into an ordinary
+/// Expects the VPA of a pod of `web`. `vpas` are names, and values merged into an ordinary
 /// object.
-fn check(autoscalers: &[(&str, Value)], expected: Option<&str>) {
+fn check(vpas: &[(&str, Value)], expected: Option<&str>) {
     let mut fixture = Fixture::new();
-    for (name, over) in autoscalers {
-        fixture = fixture.autoscaler(name, over);
+    for (name, over) in vpas {
+        fixture = fixture.vpa(name, over);
     }
     let found = selected_vpa(&fixture, &pod(&json!({})));
-    assert_eq!(found.as_deref(), expected, "{autoscalers:?}");
+    assert_eq!(found.as_deref(), expected, "{vpas:?}");
 }
 
 fn selected_vpa(fixture: &Fixture, pod: &Value) -> Option<String> {
@@ -74,8 +74,8 @@ fn the_topmost_controller_is_matched() {
     let target =
         |kind: &str, name: &str| with_spec(&json!({"targetRef": {"kind": kind, "name": name}}));
     let fixture = Fixture::new()
-        .autoscaler("jobs", &target("CronJob", "nightly"))
-        .autoscaler("db", &target("StatefulSet", "db"));
+        .vpa("jobs", &target("CronJob", "nightly"))
+        .vpa("db", &target("StatefulSet", "db"));
     for (kind, name, app, expected) in [
         ("Job", "nightly-1", "nightly", Some("jobs")),
         ("StatefulSet", "db", "db", Some("db")),
@@ -94,7 +94,7 @@ fn the_topmost_controller_is_matched() {
 
 #[test]
 fn cyclic_owners_select_no_vpa() {
-    let mut fixture = Fixture::new().autoscaler("a", &json!({}));
+    let mut fixture = Fixture::new().vpa("a", &json!({}));
     let replica_set = Some(("ReplicaSet", "web-abc"));
     fixture.controller(WellKnown::Deployment, "web", replica_set);
     assert_eq!(selected_vpa(&fixture, &pod(&json!({}))), None);
@@ -103,11 +103,11 @@ fn cyclic_owners_select_no_vpa() {
 #[test]
 fn vpas_of_other_namespaces_are_not_selected() {
     let mut fixture = Fixture::new();
-    let elsewhere = Fixture::new().autoscaler("a", &json!({}));
-    for autoscaler in elsewhere.view.autoscalers.iter() {
-        let mut moved = view::Autoscaler::clone(autoscaler);
+    let elsewhere = Fixture::new().vpa("a", &json!({}));
+    for vpa in elsewhere.view.vpas.iter() {
+        let mut moved = view::Vpa::clone(vpa);
         moved.key.namespace = "elsewhere".to_owned();
-        fixture.view.autoscalers.apply(std::sync::Arc::new(moved));
+        fixture.view.vpas.apply(std::sync::Arc::new(moved));
     }
     assert_eq!(selected_vpa(&fixture, &pod(&json!({}))), None);
 }

@@ -8,7 +8,7 @@
 //! ahead, from the values known at that time.
 
 mod calibration;
-mod crane_peer;
+mod crane_dsp;
 mod replay;
 mod simple;
 mod table;

@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use model::Series;
 
 use crate::calibration::{Chance, Outcome};
-use crate::crane_peer::CranePeer;
+use crate::crane_dsp::CranePeer;
 use crate::simple::{self, METHODS, Simple};
 use crate::trace::Trace;
 

@@ -104,7 +104,7 @@ fn add_ehpa(view: &mut View, name: &str, annotations: &Value, spec: &Value) {
 
 fn add_hpa(view: &mut View, name: &str, owner: Option<&str>, wanted: i32, reason: &str) {
     let hpa = native(name, owner, wanted, reason);
-    view.horizontal_autoscalers.apply(Arc::new(hpa));
+    view.hpas.apply(Arc::new(hpa));
 }
 
 fn add_prediction(view: &mut View, name: &str, series: usize, is_ready: bool, labels: &Value) {
@@ -140,7 +140,7 @@ fn replicas_are_shown_of_our_ehpas_and_of_all_other_hpas() {
         let mut adopted = native(name, None, 8, "");
         let annotation = ("plimsoll.dev/adopted-by".to_owned(), adopter.to_owned());
         adopted.object.metadata.annotations = Some([annotation].into());
-        view.horizontal_autoscalers.apply(Arc::new(adopted));
+        view.hpas.apply(Arc::new(adopted));
     }
     check(
         &view,
@@ -175,7 +175,7 @@ fn scalings_of_an_hpa_are_counted_until_it_is_gone() {
         check(&view, &mut counts, &expected);
     }
     let plain = ObjectKey::new("shop", "plain");
-    view.horizontal_autoscalers.delete(&plain);
+    view.hpas.delete(&plain);
     check(&view, &mut counts, &[]);
     assert!(counts.0.is_empty());
 }

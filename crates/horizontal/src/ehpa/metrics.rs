@@ -16,7 +16,7 @@ use jiff::SignedDuration;
 use k8s_openapi::api::autoscaling::v2::MetricTarget as NativeTarget;
 use model::{Quantity, ResourceName};
 
-use super::predictable::Predictable;
+use super::predictable_metrics::Predictable;
 use super::{Observed, Problem, crons, names, prediction, utilization};
 
 /// Time for which a stale prediction still blocks scale-down.
@@ -165,7 +165,7 @@ fn target_now<'a>(
     identifier: &str,
 ) -> Option<&'a NativeTarget> {
     let labels = names::target_labels(observed.object, identifier);
-    let hpa = super::selection::own(observed)?;
+    let hpa = super::hpa_choice::own(observed)?;
     let metrics = hpa.spec.metrics.as_ref()?;
     let external = metrics.iter().filter_map(|metric| metric.external.as_ref());
     let mut same = external.filter(|external| {

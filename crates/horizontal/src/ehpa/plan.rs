@@ -7,7 +7,7 @@ use api::prediction::TimeSeriesPrediction;
 use api::substitute::Substitute;
 use k8s_openapi::api::autoscaling::v2::HorizontalPodAutoscaler;
 
-use super::selection::{HpaChoice, HpaSelection, rival, select};
+use super::hpa_choice::{HpaChoice, HpaSelection, rival, select};
 use super::{Observed, Problem, TargetScale, hpa, metrics, names, prediction, substitute};
 
 /// Desired objects of one EHPA.

@@ -19,10 +19,10 @@ use kube::core::ObjectMeta;
 use promql::{literal, matcher, sum};
 
 use super::Observed;
+use super::history_queries::Rules;
 use super::names::{self, query};
-use super::predictable::{Predictable, predictable};
-use super::rules::Rules;
-use crate::pod_names::PodNames;
+use super::predictable_metrics::{Predictable, predictable};
+use crate::pod_name_pattern::PodNamePattern;
 
 /// Predicted metrics, each with its query; for each other metric its name and the reason.
 pub(super) fn predicted<'a>(
@@ -226,9 +226,9 @@ fn by_rule(
     }
 }
 
-fn pod_names(object: &EffectiveHorizontalPodAutoscaler) -> PodNames {
+fn pod_names(object: &EffectiveHorizontalPodAutoscaler) -> PodNamePattern {
     let target = &object.spec.scale_target_ref;
-    PodNames::new(&target.kind, &target.name)
+    PodNamePattern::new(&target.kind, &target.name)
 }
 
 fn plain_sum<'a>(

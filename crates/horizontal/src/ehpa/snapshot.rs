@@ -14,9 +14,9 @@ use kube::ResourceExt as _;
 use model::Selector;
 use view::{Contender, ObjectKey, OldestWins, Pod, Stripped, View};
 
+use super::history_queries::Rules;
 use super::orphans::Orphan;
-use super::rules::Rules;
-use super::{TargetScale, names, selection};
+use super::{TargetScale, hpa_choice, names};
 
 /// An EHPA and the objects that belong to it.
 #[derive(Clone)]
@@ -48,7 +48,7 @@ impl Snapshot {
     pub fn of(view: &View, rules: &Arc<Rules>, recommender: &str) -> Self {
         let mut by_namespace: HashMap<&str, Vec<&Arc<Stripped<HorizontalPodAutoscaler>>>> =
             HashMap::new();
-        for hpa in view.horizontal_autoscalers.iter() {
+        for hpa in view.hpas.iter() {
             by_namespace
                 .entry(&hpa.key.namespace)
                 .or_default()
@@ -69,11 +69,7 @@ impl Snapshot {
             let is_terminating = whole.object.metadata.deletion_timestamp.is_some();
             (!is_seen && !is_terminating).then(|| (whole.key.clone(), adopted_by.clone()))
         };
-        let orphans = view
-            .horizontal_autoscalers
-            .iter()
-            .filter_map(orphan)
-            .collect();
+        let orphans = view.hpas.iter().filter_map(orphan).collect();
         let winners: OldestWins = live
             .iter()
             .map(|whole| Contender::of(&whole.object))
@@ -88,7 +84,7 @@ impl Snapshot {
                 .into_iter()
                 .flatten();
             let concerning =
-                others.filter(|other| selection::concerns(&other.object, &object.object));
+                others.filter(|other| hpa_choice::concerns(&other.object, &object.object));
             EhpaSnapshot {
                 object: Arc::clone(object),
                 hpas: concerning.map(|other| Arc::clone(other)).collect(),

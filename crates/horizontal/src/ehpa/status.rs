@@ -10,8 +10,8 @@ use api::ehpa::{
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
-use super::predictable::Predictable;
-use super::selection::own;
+use super::hpa_choice::own;
+use super::predictable_metrics::Predictable;
 use super::{Observed, Problem, prediction};
 
 /// Conditions of the HPA that the status repeats.

@@ -2,11 +2,11 @@
 
 mod crons;
 pub(crate) mod fixture;
-mod in_advance;
-mod predictable;
+mod history_queries;
+mod hpa_choice;
+mod predictable_metrics;
+mod predicted_metrics;
 mod preview;
-mod rules;
-mod selection;
 
 use serde_json::{Value, json};
 

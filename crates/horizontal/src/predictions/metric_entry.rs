@@ -1,7 +1,7 @@
 //! One metric of a prediction: admitted with its history, or waiting for memory.
 
 use crate::predictions::pipeline::MetricPipeline;
-use crate::predictions::read::ReadChunk;
+use crate::predictions::read_range::ReadChunk;
 use crate::predictions::result::MetricResult;
 
 /// One metric of a prediction.

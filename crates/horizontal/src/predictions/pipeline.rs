@@ -12,12 +12,12 @@ use super::access::{Expression, SCOPE_LABEL};
 use super::fit_task::FitTask;
 use super::method::Method;
 use super::model::{FARTHEST, ForecastRange, Labels, Model, floor};
-use super::points::{MAX_SERIES_POINTS, thin_series};
+use super::published_series::{MAX_SERIES_POINTS, thin_series};
 use super::query::Query;
-use super::read::{Excess, ReadChunk, ReadIntervals, ReadRange, Samples};
+use super::read_range::{Excess, ReadChunk, ReadIntervals, ReadRange, Samples};
 use super::result::{MetricForecasts, MetricResult, label_bytes};
 use super::spec::ForecastSpec;
-use super::text::truncate;
+use super::truncate::truncate;
 
 const DAY: i64 = 86_400;
 /// Seconds before now up to which points are read: later scrapes may be missing still.

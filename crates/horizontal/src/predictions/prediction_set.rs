@@ -15,7 +15,7 @@ use crate::ehpa::Rules;
 use crate::predictions::access::{Inputs, QueryAccess};
 use crate::predictions::pipeline::MetricPipeline;
 use crate::predictions::query::Query;
-use crate::predictions::read::{ReadFailure, ReadIntervals, ReadRange, Samples};
+use crate::predictions::read_range::{ReadFailure, ReadIntervals, ReadRange, Samples};
 use crate::predictions::result::PredictionResult;
 use crate::predictions::spec::{ForecastSpec, PredictionSpec};
 

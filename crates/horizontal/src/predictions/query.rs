@@ -12,7 +12,7 @@ use kube::ResourceExt as _;
 use promql::{Layout, literal, matcher, sum, workload_usage};
 
 use super::access::{Expression, ObjectAccess};
-use crate::pod_names::PodNames;
+use crate::pod_name_pattern::PodNamePattern;
 
 /// Maximum length of an expression: it is sent in the URL of a request.
 const MAX_LENGTH: usize = 8000;
@@ -27,7 +27,7 @@ pub enum Query {
         /// Namespace of the pods.
         namespace: String,
         /// Names of the pods.
-        pods: PodNames,
+        pods: PodNamePattern,
         /// Resource of the pods.
         resource: Resource,
     },
@@ -148,7 +148,7 @@ fn resource(
     }
     Ok(Query::Workload {
         namespace,
-        pods: PodNames::new(&target.kind, &target.name),
+        pods: PodNamePattern::new(&target.kind, &target.name),
         resource,
     })
 }

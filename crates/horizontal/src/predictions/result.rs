@@ -8,7 +8,7 @@ use api::prediction::{MetricPrediction, TimeSeriesPredictionStatus};
 use jiff::Timestamp;
 use model::{Forecast, ForecastSeries, MetricForecast};
 
-use super::points::{read, thin};
+use super::published_series::{read, thin};
 use super::spec::PredictionSpec;
 
 /// Beginning of the message about an unreadable history.

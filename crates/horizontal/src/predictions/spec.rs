@@ -13,10 +13,10 @@ use view::ObjectKey;
 
 use super::access::{Inputs, ObjectAccess, QueryAccess};
 use super::annotations::{Annotations, METHOD, QUANTILE};
-use super::crane;
+use super::crane_settings;
 use super::method::{Method, Quantile};
 use super::query::Query;
-use super::text::{quoted, truncate};
+use super::truncate::{quoted, truncate};
 
 const DAY: u32 = 86_400;
 const PLIMSOLL_SLOT: u32 = 300;
@@ -153,9 +153,9 @@ fn method(algorithm: &Algorithm, annotations: Annotations<'_>, notes: &mut Vec<S
     let chosen = if is_own {
         None
     } else if is_percentile {
-        crane::percentile(algorithm.percentile.as_ref())
+        crane_settings::percentile(algorithm.percentile.as_ref())
     } else {
-        Some(crane::dsp(algorithm.dsp.as_ref()))
+        Some(crane_settings::dsp(algorithm.dsp.as_ref()))
     };
     match chosen {
         Some((method, note)) => {
@@ -177,7 +177,7 @@ fn own(algorithm: &Algorithm, annotations: Annotations<'_>, notes: &mut Vec<Stri
         .map(|percentile| percentile.sample_interval.as_str());
     let interval = dsp.or(percentile).filter(|interval| !interval.is_empty());
     let step = interval.map_or(Ok(60), |interval| {
-        crane::seconds("sampleInterval", interval)
+        crane_settings::seconds("sampleInterval", interval)
     });
     let step = step.unwrap_or_else(|why| {
         notes.push(format!("{why}; 1m is used"));

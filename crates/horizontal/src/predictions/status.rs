@@ -13,9 +13,9 @@ use api::prediction::{
 use jiff::Timestamp;
 use model::{Forecast, MetricForecast};
 
-use super::points::write;
+use super::published_series::write;
 use super::result::PredictionResult;
-use super::text::truncate;
+use super::truncate::truncate;
 
 /// Relative change of the largest value that causes a write.
 const MOVED: f64 = 0.05;

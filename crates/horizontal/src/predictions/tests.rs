@@ -5,7 +5,7 @@ mod bounds;
 mod dsp;
 mod prediction_set;
 mod reading;
-mod written;
+mod status;
 
 use std::f64::consts::TAU;
 use std::sync::Arc;
@@ -21,7 +21,7 @@ use super::method::{Method, Quantile};
 use super::model::Labels;
 use super::pipeline::MetricPipeline;
 use super::query::Query;
-use super::read::{ReadIntervals, ReadRange, Samples};
+use super::read_range::{ReadIntervals, ReadRange, Samples};
 use super::result::PredictionResult;
 use super::spec::{ForecastSpec, PredictionSpec};
 use super::status::{StatusUpdate, status_update};

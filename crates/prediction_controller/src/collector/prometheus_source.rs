@@ -7,7 +7,7 @@ use horizontal::predictions::{
     Excess, Query, ReadFailure, ReadRange, ReadRequest, Samples, truncate,
 };
 use jiff::Timestamp;
-use sources::causes::with_causes;
+use sources::error_chain::with_causes;
 use sources::prometheus::{
     Excess as Limit, HistorySettings, Layout, Observer, Prometheus, PrometheusError, Step, Window,
 };

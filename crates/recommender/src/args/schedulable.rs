@@ -2,7 +2,7 @@
 
 use anyhow::ensure;
 
-use vertical::schedulable::{CapTo, Settings};
+use vertical::schedulable::{CapSources, Settings};
 
 /// Caps of recommendations. Disabled by default, since recommendations then differ from upstream's.
 #[derive(Debug, Clone, clap::Args)]
@@ -16,7 +16,7 @@ pub struct SchedulableArgs {
     /// rights in deploy/components/schedulable. Nodes that a cluster autoscaler could add do not
     /// count.
     #[arg(long, default_value = "", value_name = "LIST")]
-    pub cap_to_schedulable: CapTo,
+    pub cap_to_schedulable: CapSources,
     /// Share of a node's allocatable CPU and memory that stays free when recommendations are capped
     /// to nodes.
     #[arg(long, default_value_t = 0.05, value_name = "FRACTION")]

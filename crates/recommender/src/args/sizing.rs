@@ -2,7 +2,7 @@
 
 use anyhow::Context as _;
 use model::{Quantity, ResourceList, ResourceName};
-use runtime::gates::{PER_VPA_CONFIG, SUITE};
+use runtime::feature_gates::{PER_VPA_CONFIG, SUITE};
 use runtime::{FeatureGates, GoDuration};
 use sizing::{Config, MemoryRules, Percentiles, WithoutUsage};
 
@@ -126,7 +126,7 @@ impl SizingArgs {
                 oom_bump_up_ratio: self.oom_bump_up_ratio,
                 oom_min_bump_up_bytes: self.oom_min_bump_up_bytes,
             },
-            per_autoscaler_rules: gates.enabled(PER_VPA_CONFIG),
+            per_vpa_rules: gates.enabled(PER_VPA_CONFIG),
             humanize_memory: self.humanize_memory,
             round_cpu_millicores: self.round_cpu_millicores,
             round_memory_bytes: self.round_memory_bytes,
@@ -250,7 +250,7 @@ mod tests {
             config.without_usage = WithoutUsage::Nothing;
         });
         check("--feature-gates=PerVPAConfig=true", |config| {
-            config.per_autoscaler_rules = true;
+            config.per_vpa_rules = true;
         });
         check("--feature-gates=InPlace=true", |_| ());
         check("--container-recommendation-max-allowed-cpu=2", |config| {

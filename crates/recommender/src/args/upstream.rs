@@ -1,7 +1,7 @@
 //! Test of every flag of upstream's recommender 1.8, with its default: a Deployment written for upstream
 //! starts this program with the same meaning.
 
-use runtime::upstream;
+use runtime::upstream_flags;
 
 use super::tests::parse;
 use super::{Args, PROGRAM};
@@ -71,14 +71,14 @@ const OWN: [(&str, &str); 55] = [
 
 #[test]
 fn every_flag_of_upstream_is_known_and_has_upstreams_default() {
-    upstream::check_defaults::<Args>(&PROGRAM, &OWN);
+    upstream_flags::check_defaults::<Args>(&PROGRAM, &OWN);
 }
 
 #[test]
 fn a_flag_with_a_value_of_its_own_is_heard() {
-    let shown = |words: &[String]| upstream::shown::<Args>(&PROGRAM, words);
+    let shown = |words: &[String]| upstream_flags::shown::<Args>(&PROGRAM, words);
     let nothing = shown(&[]);
-    for (flag, default) in OWN.into_iter().chain(upstream::FLAGS) {
+    for (flag, default) in OWN.into_iter().chain(upstream_flags::FLAGS) {
         let other = match default {
             "true" => "false",
             "false" => "true",
@@ -123,5 +123,5 @@ fn the_arguments_of_upstreams_manifests_start_the_recommender_without_a_word_abo
 
 #[test]
 fn every_flag_without_effect_is_documented() {
-    upstream::check_documented(include_str!("../../../../docs/differences-from-vpa.md"));
+    upstream_flags::check_documented(include_str!("../../../../docs/differences-from-vpa.md"));
 }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use tokio::sync::watch;
 use view::ObjectKey;
 
-use vertical::state::RecommenderState;
+use vertical::recommender_state::RecommenderState;
 
 /// The state, shared by the task that updates it and those that decide. Clones share it.
 #[derive(Clone)]
@@ -112,7 +112,7 @@ mod tests {
     use sizing::Config;
 
     use super::*;
-    use vertical::state::RecommenderConfig;
+    use vertical::recommender_state::RecommenderConfig;
 
     fn shared() -> SharedState {
         let recommender = RecommenderConfig {

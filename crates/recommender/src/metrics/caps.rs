@@ -1,8 +1,8 @@
 //! Number of capped objects, by source of the cap.
 
 use prometheus::{IntGaugeVec, Registry, register_int_gauge_vec_with_registry};
+use vertical::recommender_state::Decision;
 use vertical::schedulable::capped_by;
-use vertical::state::Decision;
 
 /// Words of the condition's reason, and the label values.
 const SOURCES: [(&str, &str); 3] = [

@@ -11,7 +11,7 @@ use prometheus::proto::MetricFamily;
 use sizing_policy_controller::PolicyMetrics;
 use sources::prometheus::Exchange;
 use vertical::Accepted;
-use vertical::state::Recommended;
+use vertical::recommender_state::Recommended;
 use view::View;
 
 use super::publish::LATENCY_BUCKETS;

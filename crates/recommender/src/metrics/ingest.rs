@@ -6,7 +6,7 @@ use prometheus::{
     IntCounterVec, IntGauge, Registry, register_int_counter_vec_with_registry,
     register_int_gauge_with_registry,
 };
-use vertical::state::{Ingested, OomKillCounts};
+use vertical::recommender_state::{Ingested, OomKillCounts};
 
 use super::quality::Quality;
 use super::source_freshness::SourceFreshness;

@@ -3,7 +3,7 @@
 use api::vpa::{RecommendedContainerResources, UpdateMode};
 use prometheus::IntGaugeVec;
 
-use vertical::state::Decision;
+use vertical::recommender_state::Decision;
 use vertical::status::has_recommendation;
 
 pub(super) const LABELS: [&str; 5] = [
@@ -69,7 +69,7 @@ pub(super) fn boolean(value: bool) -> &'static str {
 
 /// The update mode that an object sets.
 pub(super) fn update_mode(decision: &Decision) -> Option<UpdateMode> {
-    let policy = decision.autoscaler.object.spec.update_policy.as_ref()?;
+    let policy = decision.vpa.object.spec.update_policy.as_ref()?;
     policy.update_mode
 }
 

@@ -6,8 +6,8 @@ use prometheus::{
     register_int_counter_vec_with_registry, register_int_gauge_vec_with_registry,
 };
 use runtime::WriteOutcome;
-use vertical::state::Decision;
-use view::Autoscaler;
+use vertical::recommender_state::Decision;
+use view::Vpa;
 
 use super::caps::Caps;
 use super::objects;
@@ -102,8 +102,8 @@ impl PublishMetrics {
     }
 
     /// Records that an object got its first recommendation at `now`.
-    pub(crate) fn first_recommendation(&self, autoscaler: &Autoscaler, now: Timestamp) {
-        if let Some(created) = &autoscaler.object.metadata.creation_timestamp {
+    pub(crate) fn first_recommendation(&self, vpa: &Vpa, now: Timestamp) {
+        if let Some(created) = &vpa.object.metadata.creation_timestamp {
             self.recommendation_latency
                 .observe(now.duration_since(created.0).as_secs_f64().max(0.0));
         }

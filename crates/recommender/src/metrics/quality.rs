@@ -13,7 +13,7 @@ use prometheus::{
     register_histogram_vec_with_registry, register_int_counter_vec_with_registry,
 };
 use vertical::Accepted;
-use vertical::state::{Decision, Recommended};
+use vertical::recommender_state::{Decision, Recommended};
 use view::ObjectKey;
 
 use super::objects::{boolean, containers, mode, update_mode};
@@ -194,7 +194,7 @@ impl RecommendationChanges {
     ) {
         let mut before = std::mem::take(&mut self.0);
         for decision in decisions {
-            let key = &decision.autoscaler.key;
+            let key = &decision.vpa.key;
             let old = before.remove(key).unwrap_or_default();
             let mode = name(update_mode(decision));
             let size = size_log2(decision.pods).to_string();

@@ -11,9 +11,9 @@ use model::{Cpu, ResourceList};
 use parking_lot::Mutex;
 use prometheus::core::{Collector, Desc};
 use prometheus::{GaugeVec, IntGauge, Opts, proto::MetricFamily};
-use view::Autoscaler;
+use view::Vpa;
 
-use vertical::state::Decision;
+use vertical::recommender_state::Decision;
 
 use super::objects;
 
@@ -54,7 +54,7 @@ pub(crate) struct Recommendations {
 /// One object with a shown recommendation.
 #[derive(Debug)]
 struct Shown {
-    autoscaler: Arc<Autoscaler>,
+    vpa: Arc<Vpa>,
     containers: Vec<RecommendedContainerResources>,
 }
 
@@ -98,7 +98,7 @@ impl Recommendations {
             }
             if !containers.is_empty() {
                 shown.push(Shown {
-                    autoscaler: Arc::clone(&decision.autoscaler),
+                    vpa: Arc::clone(&decision.vpa),
                     containers,
                 });
             }
@@ -141,17 +141,13 @@ impl Collector for Recommendations {
         // Held to the end, so that two readers do not mix.
         let shown = self.shown.lock();
         self.bounds.iter().for_each(GaugeVec::reset);
-        for Shown {
-            autoscaler,
-            containers,
-        } in &*shown
-        {
-            let target = autoscaler.target();
+        for Shown { vpa, containers } in &*shown {
+            let target = vpa.target();
             for container in containers {
                 for (bound, resource, unit, value) in series(container) {
                     let labels = [
-                        &autoscaler.key.namespace,
-                        &autoscaler.key.name,
+                        &vpa.key.namespace,
+                        &vpa.key.name,
                         &target.api_version,
                         &target.kind,
                         &target.name,

@@ -11,11 +11,11 @@ use runtime::ObjectWriter;
 use serde_json::json;
 use sizing::Config;
 use tokio::sync::Semaphore;
-use vertical::state::{RecommenderConfig, RecommenderState};
+use vertical::recommender_state::{RecommenderConfig, RecommenderState};
 use view::{View, WellKnown};
 
 use super::*;
-use crate::fixture::{at, autoscaler, deployment, pod};
+use crate::fixture::{at, deployment, pod, vpa};
 use crate::metrics::Metrics;
 use crate::status_writer::StatusWriter;
 
@@ -52,8 +52,7 @@ fn cluster() -> View {
     for name in ["a", "b"] {
         view.controllers_mut(WellKnown::Deployment)
             .apply(deployment(name, 1));
-        view.autoscalers
-            .apply(Arc::new(autoscaler(name, &json!({}))));
+        view.vpas.apply(Arc::new(vpa(name, &json!({}))));
         view.pods.apply(Arc::new(pod(&format!("{name}-1"), name)));
     }
     view
@@ -78,7 +77,7 @@ async fn a_status_that_is_right_before_its_turn_is_not_written() {
     let mut view = cluster();
     let mut state =
         RecommenderState::new(recommender, Config::default()).expect("defaults are valid");
-    state.load_autoscalers(&view);
+    state.load_vpas(&view);
     state.load_pods(&view, at(0));
     let shared = SharedState::new(state);
     let metrics = Metrics::register(&Registry::new(), Vec::new())
@@ -97,10 +96,10 @@ async fn a_status_that_is_right_before_its_turn_is_not_written() {
         .lock()
         .decide_objects([&ObjectKey::new("shop", "b")], Timestamp::now())
         .remove(0);
-    let mut right = (*decided.autoscaler).clone();
+    let mut right = (*decided.vpa).clone();
     right.object.status = Some(decided.status);
-    view.autoscalers.apply(Arc::new(right));
-    shared.lock().load_autoscalers(&view);
+    view.vpas.apply(Arc::new(right));
+    shared.lock().load_vpas(&view);
     resync(&mut recommend_loop);
     answers.add_permits(10);
     while !recommend_loop.writes.is_idle() {

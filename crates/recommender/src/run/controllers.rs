@@ -2,9 +2,9 @@
 
 use ehpa_controller::{CraneMetricsTask, EhpaController, EhpaInputs};
 use prediction_controller::{PredictionController, PredictionInputs, Source};
-use runtime::Chassis;
+use runtime::Manager;
 use sizing_policy_controller::{PolicyController, PolicyInputs};
-use vertical::policies::status::ShardIdentity;
+use vertical::sizing_policies::status::ShardIdentity;
 
 use super::leader_tasks::LeaderTasks;
 use super::watches::AllWatches;
@@ -23,7 +23,7 @@ const CHECKPOINT_SHARE: usize = 4;
 /// Inputs of all controllers.
 pub(super) struct Controllers<'a> {
     pub(super) args: &'a Args,
-    pub(super) chassis: &'a Chassis,
+    pub(super) manager: &'a Manager,
     pub(super) watches: &'a AllWatches,
     pub(super) metrics: &'a Metrics,
     pub(super) shared: &'a SharedState,
@@ -53,7 +53,7 @@ impl Controllers<'_> {
         };
         leader.add(move |leading, shutdown| ehpas.clone().run(leading, shutdown));
         let predictions =
-            PredictionController::start(&self.args.prediction, predictions, self.chassis)?;
+            PredictionController::start(&self.args.prediction, predictions, self.manager)?;
         leader.add(move |leading, shutdown| predictions.clone().run(leading, shutdown));
         leader.add(move |leading, shutdown| crane_metrics.clone().run(leading, shutdown));
         Ok(())
@@ -68,7 +68,7 @@ impl Controllers<'_> {
         let publisher = feed.map(|feed| feed.publisher.clone());
         let (shared, workers) = (self.shared.clone(), self.workers());
         let metrics = self.metrics.publish.clone();
-        let writer = StatusWriter::new(self.chassis.object_writer(), metrics.clone());
+        let writer = StatusWriter::new(self.manager.object_writer(), metrics.clone());
         leader.add(move |leading, shutdown| {
             let feed_term = publisher
                 .as_ref()
@@ -80,13 +80,13 @@ impl Controllers<'_> {
     }
 
     fn checkpoints(&self) -> CheckpointController {
-        let (args, chassis) = (self.args, self.chassis);
+        let (args, manager) = (self.args, self.manager);
         CheckpointController {
             shared: self.shared.clone(),
             view: self.watches.objects.view(),
             stored: self.watches.checkpoints.view(),
             writer: CheckpointWriter::new(
-                chassis.object_writer(),
+                manager.object_writer(),
                 args.common.kube_api_qps,
                 args.common.kube_api_burst,
             ),
@@ -110,7 +110,7 @@ impl Controllers<'_> {
             },
             workers: self.workers(),
         };
-        PolicyController::new(inputs, self.chassis)
+        PolicyController::new(inputs, self.manager)
     }
 
     fn ehpas(&self) -> anyhow::Result<(EhpaController, CraneMetricsTask)> {
@@ -120,6 +120,6 @@ impl Controllers<'_> {
             recommender: self.args.recommender_name.clone(),
             workers: self.workers(),
         };
-        EhpaController::start(&self.args.ehpa, inputs, self.chassis)
+        EhpaController::start(&self.args.ehpa, inputs, self.manager)
     }
 }

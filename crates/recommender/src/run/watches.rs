@@ -1,9 +1,9 @@
 //! The watches of this program, each with a view of its own.
 
 use ::watch::Watches;
-use runtime::Chassis;
+use runtime::Manager;
 use tokio::sync::watch;
-use vertical::schedulable::{CapTo, Settings};
+use vertical::schedulable::{CapSources, Settings};
 use view::{OomKill, Scope, View};
 
 /// The watches.
@@ -18,8 +18,8 @@ pub(super) struct AllWatches {
 
 impl AllWatches {
     /// Starts the watches of checkpoints, and of nodes, quotas and limit ranges for caps.
-    pub(super) fn new(scope: &Scope, schedulable: Option<Settings>, chassis: &Chassis) -> Self {
-        let watches = || Watches::new(chassis.client.clone(), scope.clone());
+    pub(super) fn new(scope: &Scope, schedulable: Option<Settings>, manager: &Manager) -> Self {
+        let watches = || Watches::new(manager.client.clone(), scope.clone());
         Self {
             objects: match schedulable {
                 Some(settings) => watch_schedulable(settings, watches()),
@@ -47,7 +47,7 @@ impl AllWatches {
         self,
         report: impl Fn(OomKill) + Send + Sync + Clone + 'static,
         sees_namespaces: bool,
-        chassis: &Chassis,
+        manager: &Manager,
     ) {
         let Self {
             objects,
@@ -59,8 +59,8 @@ impl AllWatches {
             .pods(report.clone())
             .evictions(report)
             .with_controller_labels();
-        let mut objects = objects.controllers().autoscalers().scales();
-        let tasks = &chassis.tasks;
+        let mut objects = objects.controllers().vpas().scales();
+        let tasks = &manager.tasks;
         tasks.spawn_until_shutdown("watches", async move { objects.ended().await });
         tasks.spawn_until_shutdown("checkpoint watch", async move { checkpoints.ended().await });
         tasks.spawn_until_shutdown("policy watch", policies.run_policies());
@@ -70,7 +70,7 @@ impl AllWatches {
 
 /// Adds the watches that capping needs. To be called before pods are watched.
 fn watch_schedulable(settings: Settings, watches: Watches) -> Watches {
-    let CapTo {
+    let CapSources {
         nodes,
         quotas,
         limit_ranges,

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use runtime::WriteOutcome;
 use tokio::task::JoinSet;
-use vertical::state::Decision;
+use vertical::recommender_state::Decision;
 use vertical::write_queue::{Priority, WriteQueue};
 use view::ObjectKey;
 
@@ -34,7 +34,7 @@ impl StatusWrites {
             self.queue.put(decision, priority);
             self.start();
         } else {
-            self.queue.withdraw(&decision.autoscaler.key);
+            self.queue.withdraw(&decision.vpa.key);
         }
     }
 
@@ -59,7 +59,7 @@ impl StatusWrites {
             let writer = self.writer.clone();
             self.running.spawn(async move {
                 let outcome = writer.write(&decision, priority).await;
-                (decision.autoscaler.key.clone(), outcome)
+                (decision.vpa.key.clone(), outcome)
             });
         }
     }

@@ -10,17 +10,17 @@ use std::sync::Arc;
 
 use api::vpa::EffectiveUpdateMode;
 use model::{Requirement, Selector, Workload};
-use view::{Autoscaler, DisruptionBudget, Entry, ObjectKey, Owner, Pod, Table, View, target};
+use view::{DisruptionBudget, Entry, ObjectKey, Owner, Pod, Table, View, Vpa, target};
 
 use super::VpaOrder;
-use crate::boost;
 use crate::settings::Settings;
+use crate::startup_boost;
 
 /// A VPA object with its live pods.
 #[derive(Debug, Clone)]
 pub(crate) struct VpaPods {
     /// The VPA object.
-    pub(crate) vpa: Arc<Autoscaler>,
+    pub(crate) vpa: Arc<Vpa>,
     /// Its place in the order of all VPA objects.
     pub(crate) order: VpaOrder,
     /// Pods that are bound to a node and not terminating, by name.
@@ -72,7 +72,7 @@ pub(super) struct Namespace {
 impl Namespace {
     /// Builds the index of a namespace; `None` without VPA objects that update pods.
     pub(super) fn build(name: &str, view: &View, settings: &Settings) -> Option<Self> {
-        let mut vpas: Vec<VpaPods> = in_namespace(&view.autoscalers, name)
+        let mut vpas: Vec<VpaPods> = in_namespace(&view.vpas, name)
             .filter(|vpa| updates_pods(vpa, settings))
             .filter_map(|vpa| match target::resolve(view, &vpa.target()) {
                 target::Resolution::Pods(selector) => Some(VpaPods::new(vpa, selector)),
@@ -244,7 +244,7 @@ impl Namespace {
     }
 
     /// Replaces a VPA object with a new status, and marks it.
-    pub(super) fn set_vpa(&mut self, vpa: &Arc<Autoscaler>) {
+    pub(super) fn set_vpa(&mut self, vpa: &Arc<Vpa>) {
         let index = self.by_name.get(&vpa.key.name).copied();
         if let Some(vpa_pods) = index.and_then(|index| self.vpas.get_mut(index)) {
             vpa_pods.vpa = Arc::clone(vpa);
@@ -332,7 +332,7 @@ impl Namespace {
 }
 
 impl VpaPods {
-    fn new(vpa: &Arc<Autoscaler>, selector: Selector) -> Self {
+    fn new(vpa: &Arc<Vpa>, selector: Selector) -> Self {
         let ObjectKey { namespace, name } = vpa.key.clone();
         let created = vpa
             .object
@@ -352,13 +352,13 @@ impl VpaPods {
 }
 
 /// Whether a VPA object may update running pods.
-fn updates_pods(vpa: &Autoscaler, settings: &Settings) -> bool {
+fn updates_pods(vpa: &Vpa, settings: &Settings) -> bool {
     let spec = &vpa.object.spec;
     let is_passive = matches!(
         spec.effective_update_mode(),
         EffectiveUpdateMode::Off | EffectiveUpdateMode::Initial
     );
-    !is_passive || (settings.startup_boost && boost::is_configured(spec))
+    !is_passive || (settings.startup_boost && startup_boost::is_configured(spec))
 }
 
 /// The objects of one namespace.

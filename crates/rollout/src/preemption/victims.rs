@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use view::Pod;
 
-use super::amount::Amount;
+use super::node_shortage::NodeShortage;
 use crate::plan_builder::PlanBuilder;
 use crate::preemption_candidates::{EvictablePod, Victim};
 
@@ -17,14 +17,14 @@ const MAX_VICTIMS: usize = 8;
 struct Candidate {
     priority: i32,
     shrinks: bool,
-    frees: Amount,
+    frees: NodeShortage,
 }
 
 /// Indices of the victims to evict for `pending`, at most one of a group and of a budget: whether
 /// the next one may go is known once the first is replaced. `None` if all together free too little.
 pub(super) fn select_victims(
     pending: &EvictablePod,
-    missing: Amount,
+    missing: NodeShortage,
     builder: &mut PlanBuilder,
     taken: &BTreeSet<String>,
     is_backing_off: &dyn Fn(&Pod) -> bool,
@@ -56,7 +56,7 @@ pub(super) fn select_victims(
         candidates.push(Candidate {
             priority: victim.running.priority,
             shrinks,
-            frees: Amount::requested(victim.pod.requirements()),
+            frees: NodeShortage::requested(victim.pod.requirements()),
         });
     }
     let chosen = cheapest(missing, &candidates)?;
@@ -74,7 +74,7 @@ fn is_less_important(victim: &EvictablePod, pending: &EvictablePod) -> bool {
 
 /// Indices of the candidates that free `missing` at the least cost: the costliest ones are dropped
 /// first, as long as the rest frees enough.
-fn cheapest(missing: Amount, candidates: &[Candidate]) -> Option<Vec<usize>> {
+fn cheapest(missing: NodeShortage, candidates: &[Candidate]) -> Option<Vec<usize>> {
     let mut chosen: Vec<usize> = (0..candidates.len()).collect();
     // The costliest first, and of equally costly ones the smallest.
     chosen.sort_by_key(|index| {
@@ -85,7 +85,7 @@ fn cheapest(missing: Amount, candidates: &[Candidate]) -> Option<Vec<usize>> {
         } = candidates[*index];
         (Reverse(priority), shrinks, frees.cpu, frees.memory)
     });
-    let mut freed = chosen.iter().fold(Amount::default(), |sum, index| {
+    let mut freed = chosen.iter().fold(NodeShortage::default(), |sum, index| {
         sum.plus(candidates[*index].frees)
     });
     if !missing.fits_in(freed) {
@@ -112,7 +112,7 @@ mod tests {
         candidates: &[(i32, bool, i64, i64)],
         expected: Option<&[usize]>,
     ) {
-        let amount = |cpu, memory| Amount { cpu, memory };
+        let amount = |cpu, memory| NodeShortage { cpu, memory };
         let candidate = |(priority, shrinks, cpu, memory): &(i32, bool, i64, i64)| Candidate {
             priority: *priority,
             shrinks: *shrinks,

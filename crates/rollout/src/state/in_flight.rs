@@ -6,7 +6,7 @@ use view::{ObjectKey, Running};
 
 use crate::action::Action;
 use crate::clock::ClockReading;
-use crate::group::Disruption;
+use crate::disruption_limit::Disruption;
 
 /// The time after which an action of unknown outcome is taken not to have happened, if its pod
 /// still exists.

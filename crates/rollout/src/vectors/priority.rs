@@ -12,7 +12,7 @@ use crate::oom_kill::quick_oom;
 use crate::priority::Priority;
 use crate::settings::Settings;
 use crate::state::is_any_lower;
-use crate::{eviction_requirements, size};
+use crate::{eviction_requirements, pod_size};
 
 #[derive(Deserialize)]
 struct Case {
@@ -68,8 +68,13 @@ fn vectors_priority() {
         let attempts = case.infeasible_attempts.unwrap_or_default();
         let (mut found, mut accepted) = (Vec::new(), Vec::new());
         for pod in case.pods.into_iter().map(pod) {
-            let own =
-                size::pod_recommendation(&recommendation, running(&pod), &vpa.spec, &limits, false);
+            let own = pod_size::pod_recommendation(
+                &recommendation,
+                running(&pod),
+                &vpa.spec,
+                &limits,
+                false,
+            );
             let priority = Priority::of(running(&pod), &own, false);
             let quick_oom =
                 quick_oom(&pod, running(&pod), &vpa.spec, &settings, at(case.now)).is_some();

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use testing::vectors::each_case;
 
 use super::{at, limits, pod, recommendation, running, vpa};
-use crate::{resize_patch, size};
+use crate::{pod_size, resize_patch};
 
 #[derive(Deserialize)]
 struct Case {
@@ -54,7 +54,7 @@ fn vectors_resize_patch() {
         let (pod, limits) = (pod(case.pod), limits(case.limit_ranges));
         let (running, spec) = (running(&pod), &vpa.spec);
         let recommendation = recommendation(&vpa);
-        let sizes = size::sizes(recommendation.as_ref(), running, spec, &limits, false);
+        let sizes = pod_size::sizes(recommendation.as_ref(), running, spec, &limits, false);
         let sizes = resize_patch::desired_sizes(running, spec, sizes, now);
         let resize = resize_patch::patch(running, &sizes);
         if case.expect.panic {

@@ -2,9 +2,9 @@
 
 use super::{Candidate, Disruption, Member, PassContext, VpaPass};
 use crate::action::{Action, ActionKind, SkipReason};
-use crate::in_place;
 use crate::plan_builder::PlanBuilder;
 use crate::size_change::SizeChange;
+use crate::update_method;
 
 impl VpaPass<'_> {
     /// Whether the pod's group allows its eviction. An eviction of unknown outcome may be sent
@@ -15,7 +15,7 @@ impl VpaPass<'_> {
             Some(_) => false,
             None => {
                 let resizing_for = self.resizing_for(member);
-                in_place::may_evict(
+                update_method::may_evict(
                     self.group(member),
                     member.availability,
                     member.running,

@@ -9,12 +9,12 @@ use view::Running;
 
 use super::{Candidate, Disruption, Group, Member, PassContext, VpaPass};
 use crate::action::{Action, ActionKind, NodeCapacity, ResizeAttempt, SkipReason};
-use crate::in_place::{InPlaceDecision, InPlaceRequest};
 use crate::plan_builder::PlanBuilder;
 use crate::resize_patch::{self, DesiredSizes};
 use crate::resize_status::ResizeStatus;
 use crate::size_change::SizeChange;
-use crate::{qos, revert, size};
+use crate::update_method::{InPlaceDecision, InPlaceRequest};
+use crate::{memory_restore, pod_size, qos};
 
 /// The time after which a rejected resize is retried if the pod must not be evicted.
 pub(super) const REFUSED_PAUSE: Duration = Duration::from_mins(1);
@@ -59,8 +59,9 @@ impl VpaPass<'_> {
             None => {}
         }
         let resize = self.desired_resize(member);
-        let protected_for = revert::protected_for(member.running, self.context.now);
-        if protected_for.is_some() && revert::reduces_memory(member.running, &resize.sizes) {
+        let protected_for = memory_restore::protected_for(member.running, self.context.now);
+        if protected_for.is_some() && memory_restore::reduces_memory(member.running, &resize.sizes)
+        {
             self.recheck_in(protected_for);
             return Err(SkipReason::RecentlyReverted);
         }
@@ -159,10 +160,13 @@ impl VpaPass<'_> {
         self.reserve(member, resize.disruption, builder)?;
         let mut annotations =
             resize_patch::annotation_changes(member.running, self.spec, self.context.now);
-        if let Some(note) =
-            revert::resized_from(member.pod, member.running, &resize.sizes, self.context.now)
-        {
-            annotations.insert(revert::RESIZED_FROM.to_owned(), Some(note));
+        if let Some(note) = memory_restore::resized_from(
+            member.pod,
+            member.running,
+            &resize.sizes,
+            self.context.now,
+        ) {
+            annotations.insert(memory_restore::RESIZED_FROM.to_owned(), Some(note));
         }
         let kind = ActionKind::Resize {
             patch,
@@ -211,7 +215,7 @@ impl VpaPass<'_> {
             .has_recommendation
             .then_some(self.recommendation.as_ref());
         let native_sidecars = self.context.settings.native_sidecars;
-        let sizes = size::sizes(
+        let sizes = pod_size::sizes(
             recommended,
             member.running,
             self.spec,

@@ -10,16 +10,16 @@ use crate::action::{Action, ActionKind, ActionReason};
 use crate::plan_builder::PlanBuilder;
 use crate::resize_status::ResizeStatus;
 use crate::size_change::SizeChange;
-use crate::{boost, resize_patch, revert};
+use crate::{memory_restore, resize_patch, startup_boost};
 
 impl VpaPass<'_> {
     /// Ends the startup boost of a pod whose boost is over.
     pub(super) fn unboost(&mut self, member: &Member, builder: &mut PlanBuilder) -> Option<Action> {
         let now = self.context.now;
-        let is_over = boost::boosted(member.running)
-            .any(|name| boost::is_expired(member.running, self.spec, name, now));
+        let is_over = startup_boost::boosted(member.running)
+            .any(|name| startup_boost::is_expired(member.running, self.spec, name, now));
         self.recheck_in(
-            boost::expires_in(member.running, self.spec, now).map(|left| left.max(EPSILON)),
+            startup_boost::expires_in(member.running, self.spec, now).map(|left| left.max(EPSILON)),
         );
         if !is_over
             || member.pending.is_some()
@@ -68,7 +68,7 @@ impl VpaPass<'_> {
         let mut others = Vec::with_capacity(members.len());
         for member in members {
             let own = self.pod_recommendation(member.running);
-            let back = revert::sizes_to_restore(member.pod, member.running, &own);
+            let back = memory_restore::sizes_to_restore(member.pod, member.running, &own);
             let Some(back) = back.filter(|_| member.pending.is_none() && member.group.is_some())
             else {
                 others.push(member);
@@ -83,7 +83,7 @@ impl VpaPass<'_> {
                 .is_some();
             let may = !recently && resize.is_change && self.check_backoff(member, builder).is_ok();
             if may && self.reserve(member, resize.disruption, builder).is_ok() {
-                let annotations = revert::annotation_changes(self.context.now);
+                let annotations = memory_restore::annotation_changes(self.context.now);
                 let kind = ActionKind::Resize {
                     patch,
                     annotations,

@@ -14,8 +14,7 @@ use rollout::{
 };
 use serde_json::{Value, json};
 use view::{
-    Autoscaler, Controller, DisruptionBudget, Node, ObjectKey, Pod, Scale, ScaleKey, View,
-    WellKnown,
+    Controller, DisruptionBudget, Node, ObjectKey, Pod, Scale, ScaleKey, View, Vpa, WellKnown,
 };
 
 pub(super) const ACCEPTED: ActionOutcome = ActionOutcome::Accepted { generation: None };
@@ -223,7 +222,7 @@ impl Fixture {
             "status": {"recommendation": {"containerRecommendations": [recommended]}},
         });
         let object = api::vpa::parse(object).expect("a VPA object");
-        self.view.autoscalers.apply(Arc::new(Autoscaler {
+        self.view.vpas.apply(Arc::new(Vpa {
             key: ObjectKey::new(&self.namespace, name),
             object,
         }));
@@ -267,15 +266,15 @@ impl Fixture {
         self.view.pods.apply(Arc::new(pod));
     }
 
-    pub(super) fn change_vpa(&mut self, name: &str, change: impl FnOnce(&mut Autoscaler)) {
+    pub(super) fn change_vpa(&mut self, name: &str, change: impl FnOnce(&mut Vpa)) {
         let vpa = self
             .view
-            .autoscalers
+            .vpas
             .get(&ObjectKey::new(&self.namespace, name))
             .expect("it is there");
         let mut vpa = vpa.as_ref().clone();
         change(&mut vpa);
-        self.view.autoscalers.apply(Arc::new(vpa));
+        self.view.vpas.apply(Arc::new(vpa));
     }
 
     /// Changes a VPA object in its JSON form.

@@ -4,10 +4,10 @@ mod changes;
 mod chaos;
 mod fixture;
 mod in_place;
-mod losses;
 mod oom;
 mod settling;
 mod sidecars;
+mod tolerance;
 
 use std::time::Duration;
 

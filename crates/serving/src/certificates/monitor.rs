@@ -13,9 +13,9 @@ use super::metrics::CertificateMetrics;
 use super::seconds;
 use super::source::Certificates;
 use super::verification::{Verification, verification_error};
-use runtime::chassis::Chassis;
 use runtime::health::Condition;
-use runtime::pod::{hostname, own_namespace};
+use runtime::manager::Manager;
+use runtime::own_pod::{hostname, own_namespace};
 
 /// Interval of events about the expiry.
 const DAY: Duration = Duration::from_hours(24);
@@ -49,14 +49,14 @@ pub struct CertificateMonitor {
 impl CertificateMonitor {
     /// Returns the monitor of a program. Events are about its pod, and names of metrics begin with
     /// `prefix`.
-    pub fn of(chassis: &Chassis, prefix: &str) -> anyhow::Result<Self> {
+    pub fn of(manager: &Manager, prefix: &str) -> anyhow::Result<Self> {
         let reporter = Reporter {
-            controller: format!("plimsoll-{}", chassis.program.name),
+            controller: format!("plimsoll-{}", manager.program.name),
             instance: None,
         };
-        let events = Recorder::new(chassis.client.clone(), reporter);
-        let condition = chassis.readiness.condition("certificate");
-        let metrics = CertificateMetrics::register(&chassis.registry, prefix)?;
+        let events = Recorder::new(manager.client.clone(), reporter);
+        let condition = manager.readiness.condition("certificate");
+        let metrics = CertificateMetrics::register(&manager.registry, prefix)?;
         let pod = (own_namespace(), hostname()?);
         Ok(Self::new(condition, metrics, events, (&pod.0, &pod.1)))
     }
@@ -173,7 +173,7 @@ mod tests {
     use super::super::{Files, Source, issue};
     use super::*;
     use crate::tls::{ServingProfile, TlsFiles};
-    use runtime::clock::ApiServerClock;
+    use runtime::api_server_clock::ApiServerClock;
     use runtime::health::Readiness;
 
     struct Fixture {

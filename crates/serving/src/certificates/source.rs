@@ -8,7 +8,7 @@ use anyhow::Context as _;
 use super::certificate::Certificate;
 use super::{ManagedConfig, ManagedTls};
 use crate::tls::{CurrentServerTls, Reload, ServingProfile, ServingTls, TlsFiles};
-use runtime::clock::{ApiServerClock, steady};
+use runtime::api_server_clock::{ApiServerClock, steady};
 
 /// Interval between two comparisons of the files.
 const FILE_PERIOD: Duration = Duration::from_secs(1);

@@ -9,7 +9,7 @@ use axum::extract::Request;
 use axum::routing::get;
 use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair};
 use runtime::Tasks;
-use runtime::endpoints::EndpointPort;
+use runtime::http_endpoints::EndpointPort;
 use rustls::ClientConfig;
 use rustls::sign::{CertifiedKey, SingleCertAndKey};
 use rustls_pki_types::ServerName;
@@ -20,8 +20,8 @@ use tokio_rustls::TlsConnector;
 use tokio_util::sync::CancellationToken;
 
 use super::*;
-use crate::endpoints::serve_endpoints;
-use crate::serve::{Limits, serve};
+use crate::http_endpoints::serve_endpoints;
+use crate::http_server::{Limits, serve};
 
 struct Authority {
     issuer: Issuer<'static, KeyPair>,

@@ -13,7 +13,7 @@ use super::open_window::WINDOW_NS;
 use super::recent_maximum::RecentMaximum;
 use super::statistic::Statistic;
 use crate::Buckets;
-use crate::decaying_histogram::{DecayingHistogram, HalfLife, Shape};
+use crate::decaying_histogram::{DecayingHistogram, HalfLife, HistogramConfig};
 use crate::instant::Instant;
 
 const HOUR_NS: i64 = 3_600_000_000_000;
@@ -49,7 +49,7 @@ pub(super) struct Rule {
     statistic: Statistic,
     margin: Option<f64>,
     range: Range,
-    shape: Shape,
+    shape: HistogramConfig,
 }
 
 impl MovingWindowConfig {
@@ -72,8 +72,8 @@ impl MovingWindowConfig {
     }
 }
 
-fn shape(buckets: &'static Buckets, half_life_ns: i64) -> Shape {
-    Shape {
+fn shape(buckets: &'static Buckets, half_life_ns: i64) -> HistogramConfig {
+    HistogramConfig {
         buckets,
         half_life: HalfLife::from_nanoseconds(half_life_ns).expect("a half-life above zero"),
     }

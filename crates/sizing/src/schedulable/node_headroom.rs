@@ -6,7 +6,7 @@
 
 use model::{Cpu, Labels, Memory, NodeConstraints, NodeTraits, ResourceList, ResourceName, Taint};
 
-use super::pod_shape::of;
+use super::pod_requests::of;
 use crate::estimate::Amounts;
 
 /// A schedulable node.

@@ -7,7 +7,7 @@
 use model::{Cap, Cpu, Memory, ResourceList, ResourceName};
 
 use super::ceiling::{Ceiling, LimitScope, LimitedValues, show};
-use super::pod_shape::of;
+use super::pod_requests::of;
 use crate::estimate::Amounts;
 
 /// One quota for the pods of one workload. Sums are over the pods that the quota counts.

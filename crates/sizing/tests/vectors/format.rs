@@ -2,7 +2,7 @@
 
 use model::{Cpu, Memory};
 use serde::Deserialize;
-use sizing::{Config, format};
+use sizing::{Config, quantity_format};
 use testing::vectors::each_row;
 
 #[derive(Deserialize)]
@@ -28,7 +28,7 @@ fn check(row: &Row) {
         round_memory_bytes: row.round_memory_bytes,
         ..Config::default()
     };
-    let cpu = format::cpu(&config, Cpu::from_millicores(row.cpu_millicores));
+    let cpu = quantity_format::cpu(&config, Cpu::from_millicores(row.cpu_millicores));
     assert_eq!(
         cpu.to_string(),
         row.expect.cpu,
@@ -36,7 +36,7 @@ fn check(row: &Row) {
         row.cpu_millicores,
         row.round_cpu_millicores
     );
-    let memory = format::memory(&config, Memory::from_bytes(row.memory_bytes));
+    let memory = quantity_format::memory(&config, Memory::from_bytes(row.memory_bytes));
     assert_eq!(
         memory.to_string(),
         row.expect.memory,

@@ -2,7 +2,7 @@
 
 use jiff::{RoundMode, Timestamp, TimestampRound, Unit};
 use serde::Deserialize;
-use sizing::{Buckets, DecayingHistogram, HalfLife, HistogramCheckpoint, Shape};
+use sizing::{Buckets, DecayingHistogram, HalfLife, HistogramCheckpoint, HistogramConfig};
 use testing::vectors::{Double, each_case};
 
 #[derive(Deserialize)]
@@ -63,7 +63,12 @@ struct State {
     checkpoint: HistogramCheckpoint,
 }
 
-fn check_state(shape: &Shape, histogram: &DecayingHistogram, expected: &State, step: &str) {
+fn check_state(
+    shape: &HistogramConfig,
+    histogram: &DecayingHistogram,
+    expected: &State,
+    step: &str,
+) {
     assert_eq!(histogram.is_empty(), expected.empty, "{step}: empty");
     let fractions = [0.0, 0.1, 0.5, 0.9, 0.95, 1.0];
     for (fraction, Double(expected)) in fractions.into_iter().zip(&expected.percentiles) {
@@ -82,7 +87,7 @@ fn to_whole_seconds(checkpoint: &mut HistogramCheckpoint) {
 }
 
 fn check(buckets: &'static Buckets, case: &Case, name: &str) {
-    let shape = Shape {
+    let shape = HistogramConfig {
         buckets,
         half_life: HalfLife::from_nanoseconds(case.half_life_ns).unwrap(),
     };

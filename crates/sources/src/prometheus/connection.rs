@@ -11,7 +11,7 @@ use kube::config::AuthInfo;
 use kube::{Client, Config};
 
 use super::error::PrometheusError;
-use crate::causes::with_causes;
+use crate::error_chain::with_causes;
 
 /// Limit for connecting to the store.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);

@@ -4,7 +4,7 @@
 //! nothing of a response, except for an invalid expression
 //! ([`BadQuery`](PrometheusError::BadQuery)), where Prometheus' message is for the author of the
 //! expression. Details for administrators are in the source of an error, and
-//! [`with_causes`](crate::causes::with_causes) returns both, for the log.
+//! [`with_causes`](crate::error_chain::with_causes) returns both, for the log.
 
 use std::time::Duration;
 
@@ -126,7 +126,7 @@ impl PrometheusError {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::causes::with_causes;
+    use crate::error_chain::with_causes;
 
     fn check(code: u16, message: &str, expected: Option<Excess>) {
         let error = PrometheusError::Refused {

@@ -1,7 +1,7 @@
 //! Every flag that upstream's updater 1.8 knows, with its default: a Deployment that was written
 //! for it starts ours, and means the same.
 
-use runtime::upstream;
+use runtime::upstream_flags;
 
 use super::tests::parse;
 use super::{Args, PROGRAM};
@@ -33,7 +33,7 @@ const OWN: [(&str, &str); 15] = [
 
 #[test]
 fn every_flag_of_upstream_is_known_and_has_upstreams_default() {
-    upstream::check_defaults::<Args>(&PROGRAM, &OWN);
+    upstream_flags::check_defaults::<Args>(&PROGRAM, &OWN);
 }
 
 #[test]
@@ -53,5 +53,5 @@ fn the_arguments_of_upstreams_manifests_start_the_updater() {
 
 #[test]
 fn every_flag_without_effect_is_documented() {
-    upstream::check_documented(include_str!("../../../../docs/differences-from-vpa.md"));
+    upstream_flags::check_documented(include_str!("../../../../docs/differences-from-vpa.md"));
 }

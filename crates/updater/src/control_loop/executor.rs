@@ -6,7 +6,7 @@ use std::sync::Arc;
 use rollout::{Action, ActionOutcome};
 use tokio::task::{JoinError, JoinSet};
 use tokio::time::Instant;
-use view::Autoscaler;
+use view::Vpa;
 
 use super::pacing::Pacing;
 use crate::pod_writer::PodWriter;
@@ -27,7 +27,7 @@ pub(super) struct Executor {
 pub(super) struct Finished {
     pub(super) action: Arc<Action>,
     /// The VPA object when the action was started.
-    pub(super) vpa: Option<Arc<Autoscaler>>,
+    pub(super) vpa: Option<Arc<Vpa>>,
     /// `None` if it was not sent, since this replica does not lead any more.
     pub(super) outcome: Option<ActionOutcome>,
 }
@@ -94,7 +94,7 @@ impl Executor {
     }
 
     /// Sends an action.
-    pub(super) fn start(&mut self, action: Arc<Action>, vpa: Option<Arc<Autoscaler>>) {
+    pub(super) fn start(&mut self, action: Arc<Action>, vpa: Option<Arc<Vpa>>) {
         let writer = self.writer.clone();
         self.in_flight.spawn(async move {
             let outcome = writer.execute(&action).await;

@@ -10,7 +10,7 @@ use rollout::{
 use runtime::ApiServerClock;
 use tokio::sync::watch;
 use tokio::time::Instant;
-use view::{Autoscaler, ObjectKey, View};
+use view::{ObjectKey, View, Vpa};
 
 use crate::feed_overlay::FeedOverlay;
 
@@ -75,8 +75,8 @@ impl Inputs {
     }
 
     /// The VPA object as it is now.
-    pub(super) fn vpa(&self, key: &ObjectKey) -> Option<Arc<Autoscaler>> {
-        self.view.borrow().autoscalers.get(key).cloned()
+    pub(super) fn vpa(&self, key: &ObjectKey) -> Option<Arc<Vpa>> {
+        self.view.borrow().vpas.get(key).cloned()
     }
 
     /// Calls `f` with the latest state, and marks it as seen. Returns the results of `f`, and until

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use rollout::{Action, ActionKind};
-use runtime::throttle::Throttle;
+use runtime::rate_limiter::Throttle;
 
 use crate::rate_limit::{RateLimiter, RateLimits};
 

@@ -10,7 +10,7 @@ use rollout::{
 };
 use runtime::Activity;
 use tokio::time::Instant;
-use view::{Autoscaler, ObjectKey, View};
+use view::{ObjectKey, View, Vpa};
 
 use crate::events::{EventQueue, EventRecord};
 use crate::metrics::{Metrics, SizeClasses};
@@ -154,7 +154,7 @@ impl Reporter {
     }
 
     /// Reports the OOM kill that an action answers.
-    pub(super) fn oom_killed(&self, action: &Action, kill: &QuickOomKill, vpa: &Autoscaler) {
+    pub(super) fn oom_killed(&self, action: &Action, kill: &QuickOomKill, vpa: &Vpa) {
         for record in EventRecord::oom_killed(action, kill, vpa) {
             self.outputs.events.push(record);
         }
@@ -164,7 +164,7 @@ impl Reporter {
     pub(super) fn finished(
         &mut self,
         action: &Action,
-        vpa: Option<&Autoscaler>,
+        vpa: Option<&Vpa>,
         outcome: &ActionOutcome,
     ) -> bool {
         let Outputs {

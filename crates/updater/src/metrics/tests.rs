@@ -43,8 +43,7 @@ fn evictions(metrics: &Metrics) -> (f64, usize) {
 #[test]
 fn series_stay_until_the_vpa_object_is_deleted() {
     let mut view = View::default();
-    view.autoscalers
-        .apply(Arc::new(fixture::autoscaler(&json!({}))));
+    view.vpas.apply(Arc::new(fixture::vpa(&json!({}))));
     let metrics = Metrics::register(&Registry::new()).expect("names are valid");
     let mut classes = SizeClasses::default();
     let done = ActionOutcome::Accepted { generation: None };

@@ -9,13 +9,13 @@
 use std::collections::BTreeMap;
 
 use jiff::Timestamp;
-use view::{Autoscaler, Checkpoint, ObjectKey, Table};
+use view::{Checkpoint, ObjectKey, Table, Vpa};
 
 /// Reason why a checkpoint is unused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum UnusedReason {
     /// No VPA object of any recommender has that name.
-    NoAutoscaler,
+    NoVpa,
     /// Its container was abandoned.
     NoContainer,
     /// Its VPA object has too many container names, and others were measured later.
@@ -26,18 +26,14 @@ impl UnusedReason {
     /// The label of the metric.
     pub fn name(self) -> &'static str {
         match self {
-            Self::NoAutoscaler => "no_vpa_object",
+            Self::NoVpa => "no_vpa_object",
             Self::NoContainer => "no_container",
             Self::TooManyContainers => "too_many_containers",
         }
     }
 
     /// Every reason.
-    pub const ALL: [Self; 3] = [
-        Self::NoAutoscaler,
-        Self::NoContainer,
-        Self::TooManyContainers,
-    ];
+    pub const ALL: [Self; 3] = [Self::NoVpa, Self::NoContainer, Self::TooManyContainers];
 }
 
 /// An unused checkpoint.
@@ -48,7 +44,7 @@ pub struct UnusedCheckpoint {
     /// UID of the object.
     pub uid: String,
     /// The VPA object that it names.
-    pub autoscaler: ObjectKey,
+    pub vpa: ObjectKey,
     /// Reason.
     pub reason: UnusedReason,
 }
@@ -58,13 +54,13 @@ pub struct UnusedCheckpoint {
 /// above the maximum number of container names.
 pub fn unused(
     checkpoints: &Table<Checkpoint>,
-    autoscalers: &Table<Autoscaler>,
+    vpas: &Table<Vpa>,
     is_abandoned: impl Fn(&Checkpoint, Option<Timestamp>) -> bool,
     is_omitted: impl Fn(&Checkpoint) -> bool,
 ) -> Vec<UnusedCheckpoint> {
     let reason = |checkpoint: &Checkpoint| {
-        if autoscalers.get(&checkpoint.autoscaler()).is_none() {
-            Some(UnusedReason::NoAutoscaler)
+        if vpas.get(&checkpoint.vpa()).is_none() {
+            Some(UnusedReason::NoVpa)
         } else if is_abandoned(checkpoint, last_heard(checkpoint)) {
             Some(UnusedReason::NoContainer)
         } else {
@@ -75,7 +71,7 @@ pub fn unused(
         Some(UnusedCheckpoint {
             key: checkpoint.key.clone(),
             uid: checkpoint.uid.clone(),
-            autoscaler: checkpoint.autoscaler(),
+            vpa: checkpoint.vpa(),
             reason: reason(checkpoint)?,
         })
     });
@@ -119,20 +115,20 @@ mod tests {
     use super::*;
     use crate::fixture::{self, at};
 
-    fn checkpoint(autoscaler: &str, container: &str, last_sample: Option<i64>) -> Arc<Checkpoint> {
+    fn checkpoint(vpa: &str, container: &str, last_sample: Option<i64>) -> Arc<Checkpoint> {
         let status = VerticalPodAutoscalerCheckpointStatus {
             last_sample_start: last_sample.map(|second| Time(at(second))),
             ..Default::default()
         };
-        let mut checkpoint = fixture::checkpoint(autoscaler, container, Some(status));
+        let mut checkpoint = fixture::checkpoint(vpa, container, Some(status));
         checkpoint.created = Some(at(1));
         Arc::new(checkpoint)
     }
 
     /// The VPA object `web` names another recommender: it counts all the same.
-    fn autoscalers() -> Table<Autoscaler> {
+    fn vpas() -> Table<Vpa> {
         let another = json!({"spec": {"recommenders": [{"name": "another"}]}});
-        let web = fixture::autoscaler("web", &another);
+        let web = fixture::vpa("web", &another);
         let mut table = Table::default();
         table.apply(Arc::new(web));
         table
@@ -147,14 +143,14 @@ mod tests {
         };
         let is_omitted =
             |checkpoint: &Checkpoint| checkpoint.spec.container_name.starts_with("job-");
-        unused(&table, &autoscalers(), is_abandoned, is_omitted)
+        unused(&table, &vpas(), is_abandoned, is_omitted)
     }
 
     #[test]
     fn checkpoints_go_with_their_vpa_object_and_with_their_container() {
-        for (autoscaler, container, last_sample, expected) in [
+        for (vpa, container, last_sample, expected) in [
             ("web", "main", Some(50), None),
-            ("gone", "main", Some(500), Some(UnusedReason::NoAutoscaler)),
+            ("gone", "main", Some(500), Some(UnusedReason::NoVpa)),
             ("web", "old", Some(99), Some(UnusedReason::NoContainer)),
             ("web", "old", Some(100), None),
             ("web", "old", None, Some(UnusedReason::NoContainer)),
@@ -165,14 +161,11 @@ mod tests {
                 Some(UnusedReason::TooManyContainers),
             ),
         ] {
-            let checkpoint = checkpoint(autoscaler, container, last_sample);
+            let checkpoint = checkpoint(vpa, container, last_sample);
             let found = look(&[Arc::clone(&checkpoint)]);
             assert!(found.iter().all(|unused| unused.key == checkpoint.key));
             let reasons = found.iter().map(|unused| unused.reason);
-            assert!(
-                reasons.eq(expected),
-                "{autoscaler} {container} {last_sample:?}"
-            );
+            assert!(reasons.eq(expected), "{vpa} {container} {last_sample:?}");
         }
     }
 

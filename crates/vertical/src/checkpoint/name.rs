@@ -8,7 +8,7 @@
 use api::checkpoint::{VerticalPodAutoscalerCheckpointSpec, object_name};
 use view::{Checkpoint, ObjectKey, Table};
 
-use crate::policies::name::fnv1a;
+use crate::sizing_policies::name::fnv1a;
 
 /// Maximum length of an object's name.
 const MAX: usize = 253;
@@ -16,35 +16,27 @@ const MAX: usize = 253;
 const DIGITS: usize = 16;
 
 /// Whether a checkpoint belongs to this container of this VPA object.
-pub fn is_of(
-    spec: &VerticalPodAutoscalerCheckpointSpec,
-    autoscaler: &str,
-    container: &str,
-) -> bool {
-    spec.vpa_object_name == autoscaler && spec.container_name == container
+pub fn is_of(spec: &VerticalPodAutoscalerCheckpointSpec, vpa: &str, container: &str) -> bool {
+    spec.vpa_object_name == vpa && spec.container_name == container
 }
 
 /// Upstream's name, and the name with a hash.
-pub fn names(autoscaler: &ObjectKey, container: &str) -> [ObjectKey; 2] {
-    let whole = object_name(&autoscaler.name, container);
+pub fn names(vpa: &ObjectKey, container: &str) -> [ObjectKey; 2] {
+    let whole = object_name(&vpa.name, container);
     let kept = whole
         .get(..MAX - DIGITS - 1)
         .unwrap_or(&whole)
         .trim_end_matches(['-', '.']);
     // No name contains a slash, so two pairs never hash the same text.
-    let hash = fnv1a(&format!("{}/{container}", autoscaler.name));
+    let hash = fnv1a(&format!("{}/{container}", vpa.name));
     let hashed = format!("{kept}-{hash:0DIGITS$x}");
-    [whole, hashed].map(|name| ObjectKey::new(&autoscaler.namespace, name))
+    [whole, hashed].map(|name| ObjectKey::new(&vpa.namespace, name))
 }
 
 /// The key of a container's checkpoint: the existing object, or else upstream's name if it is free.
-pub fn choose(
-    checkpoints: &Table<Checkpoint>,
-    autoscaler: &ObjectKey,
-    container: &str,
-) -> ObjectKey {
-    let [whole, hashed] = names(autoscaler, container);
-    let is_own = |checkpoint: &Checkpoint| is_of(&checkpoint.spec, &autoscaler.name, container);
+pub fn choose(checkpoints: &Table<Checkpoint>, vpa: &ObjectKey, container: &str) -> ObjectKey {
+    let [whole, hashed] = names(vpa, container);
+    let is_own = |checkpoint: &Checkpoint| is_of(&checkpoint.spec, &vpa.name, container);
     let has_hashed = checkpoints.get(&hashed).is_some_and(|found| is_own(found));
     let is_taken = checkpoints.get(&whole).is_some_and(|found| !is_own(found));
     if has_hashed || is_taken || whole.name.len() > MAX {
@@ -67,8 +59,8 @@ mod tests {
     /// objects and containers.
     fn check(stored: &[(&str, &str, &str)], expected: &str) {
         let mut table = Table::default();
-        for (name, autoscaler, container) in stored {
-            let mut checkpoint = fixture::checkpoint(autoscaler, container, None);
+        for (name, vpa, container) in stored {
+            let mut checkpoint = fixture::checkpoint(vpa, container, None);
             (*name).clone_into(&mut checkpoint.key.name);
             table.apply(Arc::new(checkpoint));
         }
@@ -93,8 +85,8 @@ mod tests {
     #[test]
     fn a_name_that_is_too_long_is_cut_and_stays_its_own() {
         let long = |last: &str| {
-            let autoscaler = ObjectKey::new("shop", "a".repeat(240) + last);
-            choose(&Table::default(), &autoscaler, "main-container").name
+            let vpa = ObjectKey::new("shop", "a".repeat(240) + last);
+            choose(&Table::default(), &vpa, "main-container").name
         };
         assert_eq!((long("b").len(), long("c").len()), (MAX, MAX));
         assert_ne!(long("b"), long("c"));

@@ -43,7 +43,7 @@ pub enum CheckpointAction {
 /// The action that brings `content` into the checkpoint of a container. `has_room`: whether the VPA
 /// object may have one more checkpoint.
 pub fn checkpoint_action(
-    autoscaler: &str,
+    vpa: &str,
     container: &str,
     content: &VerticalPodAutoscalerCheckpointStatus,
     object: Option<&Checkpoint>,
@@ -57,7 +57,7 @@ pub fn checkpoint_action(
             CheckpointAction::TooMany
         };
     };
-    if !is_of(spec, autoscaler, container) {
+    if !is_of(spec, vpa, container) {
         return CheckpointAction::Taken;
     }
     match status {
@@ -137,7 +137,7 @@ pub fn stored_checkpoints(
         let time = status.and_then(|status| status.last_update_time.as_ref());
         let oldest = time.map_or(Timestamp::MIN, |time| time.0);
         let none = StoredCheckpoints { oldest, count: 0 };
-        let all = stored.entry(checkpoint.autoscaler()).or_insert(none);
+        let all = stored.entry(checkpoint.vpa()).or_insert(none);
         all.oldest = all.oldest.min(oldest);
         all.count += 1;
     }
@@ -150,10 +150,9 @@ pub type LastMaintained = (Option<Duration>, Option<Timestamp>);
 
 /// The VPA objects in the order in which they are maintained: first those not maintained in this
 /// term, least recently written first, then the others, least recently maintained first.
-pub fn by_last_maintained(mut autoscalers: Vec<(ObjectKey, LastMaintained)>) -> Vec<ObjectKey> {
-    autoscalers
-        .sort_by(|(one, waited), (other, other_waited)| (waited, one).cmp(&(other_waited, other)));
-    autoscalers.into_iter().map(|(key, _)| key).collect()
+pub fn by_last_maintained(mut vpas: Vec<(ObjectKey, LastMaintained)>) -> Vec<ObjectKey> {
+    vpas.sort_by(|(one, waited), (other, other_waited)| (waited, one).cmp(&(other_waited, other)));
+    vpas.into_iter().map(|(key, _)| key).collect()
 }
 
 #[cfg(test)]
@@ -258,11 +257,11 @@ mod tests {
     #[test]
     fn a_vpa_object_is_as_old_as_its_oldest_checkpoint() {
         let mut table = Table::default();
-        for (autoscaler, container, written) in
+        for (vpa, container, written) in
             [("a", "x", Some(30)), ("a", "y", Some(20)), ("b", "x", None)]
         {
             let status = written.map(|second| status(second, None, 0.0));
-            table.apply(Arc::new(checkpoint(autoscaler, container, status)));
+            table.apply(Arc::new(checkpoint(vpa, container, status)));
         }
         let stored = |name, oldest, count| {
             (
@@ -279,7 +278,7 @@ mod tests {
         let key = |name: &str| ObjectKey::new("shop", name);
         let (began, written) = (Duration::ZERO, |second| Some(at(second)));
         let looked_at = |seconds| Some(began + Duration::from_secs(seconds));
-        let autoscalers = vec![
+        let vpas = vec![
             // A clock that was ahead wrote it.
             (key("early"), (looked_at(10), written(8 * DAY))),
             (key("late"), (looked_at(30), written(30))),
@@ -288,7 +287,7 @@ mod tests {
             (key("written-early"), (None, written(10))),
             (key("never-a"), (None, None)),
         ];
-        let sorted = by_last_maintained(autoscalers);
+        let sorted = by_last_maintained(vpas);
         let names: Vec<_> = sorted.iter().map(|key| key.name.as_str()).collect();
         let new = ["never-a", "never-b", "written-early", "written-late"];
         assert_eq!(names, [&new[..], &["early", "late"]].concat());

@@ -69,13 +69,9 @@ impl StoredHistory {
     }
 
     /// The time at which a container's history was stored, if it may be added.
-    pub(crate) fn stored_until(
-        &self,
-        autoscaler: &ObjectKey,
-        container: &str,
-    ) -> Option<Timestamp> {
-        let named = names(autoscaler, container);
-        let own = |seen: &&FirstSeen| is_of(&seen.checkpoint.spec, &autoscaler.name, container);
+    pub(crate) fn stored_until(&self, vpa: &ObjectKey, container: &str) -> Option<Timestamp> {
+        let named = names(vpa, container);
+        let own = |seen: &&FirstSeen| is_of(&seen.checkpoint.spec, &vpa.name, container);
         let seen = named
             .iter()
             .filter_map(|key| self.objects.get(key))

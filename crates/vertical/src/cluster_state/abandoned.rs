@@ -1,7 +1,7 @@
 //! Containers that were removed from their workload: the test for it, and the removal of their
 //! history.
 //!
-//! Upstream keeps the checkpoint of such a container as long as its autoscaler exists, so that a
+//! Upstream keeps the checkpoint of such a container as long as its VPA exists, so that a
 //! container renamed years ago still takes its share of a pod's minimum. Here it ends like live
 //! history: once it is as old as all memory windows together, and only while a running pod shows
 //! that the container is really gone.
@@ -16,7 +16,7 @@ use super::namespace::Namespace;
 use super::pod::Pod;
 
 impl ClusterState {
-    /// Whether no pod of the autoscaler has the container while some run, and it has no samples
+    /// Whether no pod of the VPA has the container while some run, and it has no samples
     /// within the retention: neither here nor since `last_heard`, as reported by others.
     pub fn is_abandoned(
         &self,
@@ -25,19 +25,14 @@ impl ClusterState {
         last_heard: Option<Timestamp>,
         now: Timestamp,
     ) -> bool {
-        let Some((namespace, autoscaler)) = self.autoscaler(id) else {
+        let Some((namespace, vpa)) = self.vpa(id) else {
             return false;
         };
-        let retention_ns = retention_ns(
-            namespace.default_rules,
-            &autoscaler.spec.policies,
-            container,
-        );
+        let retention_ns = retention_ns(namespace.default_rules, &vpa.spec.policies, container);
         let is_old =
             |time: Timestamp| now.duration_since(time).as_nanos() >= i128::from(retention_ns);
         let groups = || {
-            autoscaler
-                .groups
+            vpa.groups
                 .iter()
                 .filter_map(|group| namespace.groups.get(*group))
         };
@@ -45,11 +40,11 @@ impl ClusterState {
         let mut live = groups()
             .flat_map(|group| &group.histories)
             .filter(|(name, _)| **name == *container);
-        let kept = autoscaler
+        let kept = vpa
             .stored
             .get(container)
             .into_iter()
-            .chain(autoscaler.retired.get(container));
+            .chain(vpa.retired.get(container));
         let mut last_kept = kept.filter_map(|history| history.last_sample().into());
         last_heard.is_none_or(is_old)
             && last_kept.all(is_old)
@@ -58,7 +53,7 @@ impl ClusterState {
             && !pods().any(|pod| pod.has_container(container))
     }
 
-    /// Drops the checkpoint of an autoscaler's container, and its expired live history.
+    /// Drops the checkpoint of a VPA's container, and its expired live history.
     pub fn forget_container(&mut self, id: &ObjectKey, container: &str, now: Timestamp) {
         self.update(&id.namespace, |namespace| {
             namespace.forget_container(&id.name, container, now);
@@ -67,15 +62,15 @@ impl ClusterState {
 }
 
 impl Namespace {
-    fn forget_container(&mut self, autoscaler: &str, container: &str, now: Timestamp) {
+    fn forget_container(&mut self, vpa: &str, container: &str, now: Timestamp) {
         let rules = self.default_rules;
-        let Some(autoscaler) = self.autoscaler_mut(autoscaler) else {
+        let Some(vpa) = self.vpa_mut(vpa) else {
             return;
         };
-        autoscaler.stored.remove(container);
-        autoscaler.retired.remove(container);
-        let groups = autoscaler.groups.clone();
-        let retention_ns = retention_ns(rules, &autoscaler.spec.policies, container);
+        vpa.stored.remove(container);
+        vpa.retired.remove(container);
+        let groups = vpa.groups.clone();
+        let retention_ns = retention_ns(rules, &vpa.spec.policies, container);
         for id in groups {
             let in_use = self
                 .groups

@@ -5,7 +5,7 @@
 
 use jiff::Timestamp;
 use model::Labels;
-use sizing::Shapes;
+use sizing::HistogramConfigs;
 
 use super::ClusterState;
 use super::group::Group;
@@ -15,7 +15,7 @@ use super::pod::Pod;
 
 impl ClusterState {
     /// Merges the history of `earlier` before the history here. Samples in both count twice, so
-    /// `earlier` must end where this state begins. Pods and autoscalers stay those of this state;
+    /// `earlier` must end where this state begins. Pods and VPAs stay those of this state;
     /// both must have the same half-lives.
     pub fn prepend_history(&mut self, earlier: &Self, now: Timestamp) {
         let shapes = self.shapes;
@@ -28,7 +28,7 @@ impl ClusterState {
 }
 
 impl Namespace {
-    fn prepend_history(&mut self, earlier: &Self, shapes: &Shapes, now: Timestamp) {
+    fn prepend_history(&mut self, earlier: &Self, shapes: &HistogramConfigs, now: Timestamp) {
         for group in earlier.groups.iter() {
             self.merge_histories(group, shapes, now);
         }
@@ -49,13 +49,12 @@ impl Namespace {
         );
     }
 
-    fn merge_histories(&mut self, earlier: &Group, shapes: &Shapes, now: Timestamp) {
+    fn merge_histories(&mut self, earlier: &Group, shapes: &HistogramConfigs, now: Timestamp) {
         let id = self.group_of((*earlier.labels).clone());
         if let Some(group) = self.groups.get_mut(id) {
             for (container, history) in &earlier.histories {
-                let rules = |linked: &[u32]| {
-                    own_rules(&self.default_rules, &self.autoscalers, linked, container)
-                };
+                let rules =
+                    |linked: &[u32]| own_rules(&self.default_rules, &self.vpas, linked, container);
                 group
                     .history(container, now, rules)
                     .aggregate
@@ -67,7 +66,7 @@ impl Namespace {
 
     /// Continues the containers of a pod from their earlier state. If labels changed in between,
     /// the open window belongs to another history.
-    fn resume(&mut self, name: &str, earlier: &Pod, shapes: &Shapes, now: Timestamp) {
+    fn resume(&mut self, name: &str, earlier: &Pod, shapes: &HistogramConfigs, now: Timestamp) {
         let default_rules = self.default_rules;
         for (container, before) in earlier.containers() {
             if let Some((state, history)) = self.container(name, container, now) {

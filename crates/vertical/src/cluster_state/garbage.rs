@@ -76,22 +76,18 @@ impl Namespace {
             return dropped;
         }
         for histories in self
-            .autoscalers
+            .vpas
             .iter_mut()
-            .filter_map(|autoscaler| autoscaler.own.as_deref_mut())
+            .filter_map(|vpa| vpa.own.as_deref_mut())
         {
             histories.collect_garbage(now.into());
         }
         dropped
     }
 
-    /// Whether any autoscaler of the group has a target.
+    /// Whether any VPA of the group has a target.
     fn has_target(&self, group: &Group) -> bool {
-        let has_target = |id: &u32| {
-            self.autoscalers
-                .get(*id)
-                .is_some_and(|autoscaler| autoscaler.spec.target_exists)
-        };
-        group.autoscalers.iter().any(has_target)
+        let has_target = |id: &u32| self.vpas.get(*id).is_some_and(|vpa| vpa.spec.target_exists);
+        group.vpas.iter().any(has_target)
     }
 }

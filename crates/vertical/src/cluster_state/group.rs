@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 use model::Labels;
-use sizing::{Aggregate, Instant, MemoryRules};
+use sizing::{ContainerHistory, Instant, MemoryRules};
 
 /// Pods with the same labels.
 #[derive(Clone, Debug)]
@@ -15,8 +15,8 @@ pub(super) struct Group {
     pub(super) labels: Arc<Labels>,
     /// Ids of the existing pods.
     pub(super) pods: Vec<u32>,
-    /// Ids of the autoscalers that select these labels.
-    pub(super) autoscalers: Vec<u32>,
+    /// Ids of the VPAs that select these labels.
+    pub(super) vpas: Vec<u32>,
     /// Histories by container name; pods have few containers.
     pub(super) histories: Vec<(Box<str>, History)>,
 }
@@ -24,16 +24,16 @@ pub(super) struct Group {
 /// The history of the containers of one name in one group.
 #[derive(Clone, Debug)]
 pub(super) struct History {
-    pub(super) aggregate: Aggregate,
+    pub(super) aggregate: ContainerHistory,
     created: Instant,
-    /// Rules of an autoscaler for this container, if any.
+    /// Rules of a VPA for this container, if any.
     pub(super) rules: Option<Box<MemoryRules>>,
 }
 
 impl History {
     fn new(created: Timestamp) -> Self {
         Self {
-            aggregate: Aggregate::default(),
+            aggregate: ContainerHistory::default(),
             created: created.into(),
             rules: None,
         }
@@ -56,7 +56,7 @@ impl Group {
         Self {
             labels,
             pods: Vec::new(),
-            autoscalers: Vec::new(),
+            vpas: Vec::new(),
             histories: Vec::new(),
         }
     }
@@ -66,7 +66,7 @@ impl Group {
         self.pods.is_empty() && self.histories.is_empty()
     }
 
-    /// The history of a container; created with the rules of the linked autoscalers if missing.
+    /// The history of a container; created with the rules of the linked VPAs if missing.
     pub(super) fn history(
         &mut self,
         container: &str,
@@ -82,7 +82,7 @@ impl Group {
             self.histories.push((
                 container.into(),
                 History {
-                    rules: rules(&self.autoscalers),
+                    rules: rules(&self.vpas),
                     ..History::new(now)
                 },
             ));

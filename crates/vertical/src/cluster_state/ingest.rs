@@ -3,7 +3,8 @@
 use jiff::Timestamp;
 use model::{ContainerRef, Memory, Sample};
 use sizing::{
-    Aggregate, Checkpoint, CheckpointError, Instant, MemoryRules, Observation, Shape, policy_for,
+    Checkpoint, CheckpointError, ContainerHistory, HistogramConfig, Instant, MemoryRules,
+    Observation, policy_for,
 };
 use thiserror::Error;
 use view::ObjectKey;
@@ -147,7 +148,7 @@ impl ClusterState {
         ))
     }
 
-    /// Memory rules of a container: those of its autoscalers, or else the default.
+    /// Memory rules of a container: those of its VPAs, or else the default.
     pub fn memory_rules(&self, container: &ContainerRef) -> MemoryRules {
         let namespace = self.namespaces.get(container.namespace.as_str());
         let group = namespace
@@ -160,7 +161,7 @@ impl ClusterState {
             .unwrap_or(self.config.memory)
     }
 
-    /// Loads the checkpoint of an autoscaler's container, replacing an earlier one. A checkpoint
+    /// Loads the checkpoint of a VPA's container, replacing an earlier one. A checkpoint
     /// that ends more than a day after `now` is refused: samples would not count until then.
     pub fn load_checkpoint(
         &mut self,
@@ -172,7 +173,7 @@ impl ClusterState {
         if let Some(Ahead { field, time, .. }) = self.ahead(id, container, stored, now) {
             return Err(CheckpointError::Future { field, time });
         }
-        self.store(id, container, Aggregate::load(stored)?)
+        self.store(id, container, ContainerHistory::load(stored)?)
     }
 
     /// Loads a checkpoint like [`ClusterState::load_checkpoint`]. One that ends more than a day after
@@ -184,7 +185,7 @@ impl ClusterState {
         stored: &Checkpoint,
         now: Timestamp,
     ) -> Result<(), CheckpointError> {
-        let mut loaded = Aggregate::load(stored)?;
+        let mut loaded = ContainerHistory::load(stored)?;
         if let Some(Ahead { by_ns, .. }) = self.ahead(id, container, stored, now) {
             loaded.move_back(&self.shapes, by_ns);
         }
@@ -195,7 +196,7 @@ impl ClusterState {
         &mut self,
         id: &ObjectKey,
         container: &str,
-        loaded: Aggregate,
+        loaded: ContainerHistory,
     ) -> Result<(), CheckpointError> {
         let namespace = self.namespaces.get_mut(id.namespace.as_str());
         let is_stored =
@@ -203,7 +204,7 @@ impl ClusterState {
         if is_stored {
             Ok(())
         } else {
-            Err(CheckpointError::UnknownAutoscaler)
+            Err(CheckpointError::UnknownVpa)
         }
     }
 
@@ -218,13 +219,11 @@ impl ClusterState {
         now: Timestamp,
     ) -> Option<Ahead> {
         let mut rules = self.config.memory;
-        let policies = self
-            .autoscaler(id)
-            .map(|(_, autoscaler)| &*autoscaler.spec.policies);
+        let policies = self.vpa(id).map(|(_, vpa)| &*vpa.spec.policies);
         if let Some(policy) = policies.and_then(|policies| policy_for(policies, container)) {
             policy.overlay(&mut rules);
         }
-        let rounded = |shape: &Shape| shape.half_life.nanoseconds();
+        let rounded = |shape: &HistogramConfig| shape.half_life.nanoseconds();
         let times = [
             ("lastSampleStart", stored.last_sample_start, 0),
             (

@@ -1,4 +1,4 @@
-//! Links between groups of pods and the autoscalers that select them, updated from both sides.
+//! Links between groups of pods and the VPAs that select them, updated from both sides.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -6,10 +6,10 @@ use std::sync::Arc;
 use model::Labels;
 use sizing::{MemoryRules, policy_for};
 
-use super::autoscaler::Autoscaler;
 use super::group::Group;
 use super::namespace::Namespace;
 use super::slab::Slab;
+use super::vpa::Vpa;
 
 impl Namespace {
     /// Drops a group that has neither pods nor history.
@@ -22,9 +22,9 @@ impl Namespace {
         };
         self.group_ids.remove(&group.labels);
         self.group_index.remove(&group.labels, id);
-        for autoscaler in group.autoscalers {
-            if let Some(autoscaler) = self.autoscalers.get_mut(autoscaler) {
-                autoscaler.groups.remove(&id);
+        for vpa in group.vpas {
+            if let Some(vpa) = self.vpas.get_mut(vpa) {
+                vpa.groups.remove(&id);
             }
         }
     }
@@ -37,14 +37,14 @@ impl Namespace {
         let labels = Arc::new(labels);
         let id = self.groups.insert(Group::new(Arc::clone(&labels)));
         self.group_index.insert(&labels, id);
-        for candidate in self.autoscaler_index.candidates(&labels) {
+        for candidate in self.vpa_index.candidates(&labels) {
             self.link_if_selected(candidate, id);
         }
         self.group_ids.insert(labels, id);
         id
     }
 
-    /// Links an autoscaler to the groups that it selects. Returns the previously linked groups.
+    /// Links a VPA to the groups that it selects. Returns the previously linked groups.
     pub(super) fn relink(&mut self, id: u32) -> BTreeSet<u32> {
         let before = self.unlink(id);
         self.link(id);
@@ -52,38 +52,36 @@ impl Namespace {
     }
 
     fn link(&mut self, id: u32) {
-        let Some(autoscaler) = self.autoscalers.get_mut(id) else {
+        let Some(vpa) = self.vpas.get_mut(id) else {
             return;
         };
-        autoscaler.entry = self.autoscaler_index.insert(&autoscaler.spec.selector, id);
-        let candidates = self.group_index.candidates(&autoscaler.spec.selector);
+        vpa.entry = self.vpa_index.insert(&vpa.spec.selector, id);
+        let candidates = self.group_index.candidates(&vpa.spec.selector);
         for group in candidates.unwrap_or_else(|| self.groups.ids().collect()) {
             self.link_if_selected(id, group);
         }
     }
 
-    fn link_if_selected(&mut self, autoscaler_id: u32, group_id: u32) {
-        let (Some(autoscaler), Some(group)) = (
-            self.autoscalers.get_mut(autoscaler_id),
-            self.groups.get_mut(group_id),
-        ) else {
+    fn link_if_selected(&mut self, vpa_id: u32, group_id: u32) {
+        let (Some(vpa), Some(group)) = (self.vpas.get_mut(vpa_id), self.groups.get_mut(group_id))
+        else {
             return;
         };
-        if autoscaler.spec.selector.matches(&group.labels) {
-            autoscaler.groups.insert(group_id);
-            group.autoscalers.push(autoscaler_id);
+        if vpa.spec.selector.matches(&group.labels) {
+            vpa.groups.insert(group_id);
+            group.vpas.push(vpa_id);
         }
     }
 
     pub(super) fn unlink(&mut self, id: u32) -> BTreeSet<u32> {
-        let Some(autoscaler) = self.autoscalers.get_mut(id) else {
+        let Some(vpa) = self.vpas.get_mut(id) else {
             return BTreeSet::new();
         };
-        self.autoscaler_index.remove(&autoscaler.entry, id);
-        let groups = std::mem::take(&mut autoscaler.groups);
+        self.vpa_index.remove(&vpa.entry, id);
+        let groups = std::mem::take(&mut vpa.groups);
         for group in &groups {
             if let Some(group) = self.groups.get_mut(*group) {
-                group.autoscalers.retain(|other| *other != id);
+                group.vpas.retain(|other| *other != id);
             }
         }
         groups
@@ -96,34 +94,26 @@ impl Namespace {
                 continue;
             };
             for (container, history) in &mut group.histories {
-                history.rules = own_rules(
-                    &self.default_rules,
-                    &self.autoscalers,
-                    &group.autoscalers,
-                    container,
-                );
+                history.rules = own_rules(&self.default_rules, &self.vpas, &group.vpas, container);
             }
         }
     }
 }
 
-/// The rules of the linked autoscalers for a container, if they differ from the default. The last
-/// changed autoscaler wins.
+/// The rules of the linked VPAs for a container, if they differ from the default. The last
+/// changed VPA wins.
 pub(super) fn own_rules(
     default: &MemoryRules,
-    autoscalers: &Slab<Autoscaler>,
+    vpas: &Slab<Vpa>,
     linked: &[u32],
     container: &str,
 ) -> Option<Box<MemoryRules>> {
-    let mut linked: Vec<_> = linked
-        .iter()
-        .filter_map(|id| autoscalers.get(*id))
-        .collect();
-    linked.sort_by_key(|autoscaler| autoscaler.changed);
+    let mut linked: Vec<_> = linked.iter().filter_map(|id| vpas.get(*id)).collect();
+    linked.sort_by_key(|vpa| vpa.changed);
     let mut rules = *default;
     for policy in linked
         .iter()
-        .filter_map(|autoscaler| policy_for(&autoscaler.spec.policies, container))
+        .filter_map(|vpa| policy_for(&vpa.spec.policies, container))
     {
         policy.overlay(&mut rules);
     }

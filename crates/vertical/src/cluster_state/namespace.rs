@@ -1,20 +1,20 @@
-//! Pods, groups of like pods and autoscalers of one namespace, and the links between groups and
-//! autoscalers.
+//! Pods, groups of like pods and VPAs of one namespace, and the links between groups and
+//! VPAs.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
 use jiff::Timestamp;
 use model::Labels;
-use sizing::{ContainerState, MemoryRules, Shapes};
+use sizing::{ContainerState, HistogramConfigs, MemoryRules};
 
 use super::ClusterStateSize;
-use super::autoscaler::{Autoscaler, AutoscalerSpec};
 use super::group::{Group, History};
 use super::label_index::{LabelIndex, SelectorIndex};
 use super::links::own_rules;
 use super::pod::{Pod, PodSpec};
 use super::slab::Slab;
+use super::vpa::{Vpa, VpaSpec};
 
 /// State of one namespace.
 #[derive(Clone, Debug)]
@@ -26,21 +26,21 @@ pub(super) struct Namespace {
     pub(super) group_ids: HashMap<Arc<Labels>, u32>,
     pub(super) groups: Slab<Group>,
     pub(super) group_index: LabelIndex,
-    autoscaler_ids: HashMap<Box<str>, u32>,
-    pub(super) autoscalers: Slab<Autoscaler>,
-    pub(super) autoscaler_index: SelectorIndex,
-    /// Number of changes of autoscalers, which orders them.
+    vpa_ids: HashMap<Box<str>, u32>,
+    pub(super) vpas: Slab<Vpa>,
+    pub(super) vpa_index: SelectorIndex,
+    /// Number of changes of VPAs, which orders them.
     changes: u64,
-    /// Number of autoscalers with their own sizing policy: zero in most namespaces.
+    /// Number of VPAs with their own sizing policy: zero in most namespaces.
     pub(super) per_vpa_policies: usize,
     /// Histogram parameters.
-    pub(super) shapes: Shapes,
+    pub(super) shapes: HistogramConfigs,
     /// Upper bound of the number of histories without pods.
     pub(super) idle: usize,
 }
 
 impl Namespace {
-    pub(super) fn new(default_rules: MemoryRules, shapes: Shapes) -> Self {
+    pub(super) fn new(default_rules: MemoryRules, shapes: HistogramConfigs) -> Self {
         Self {
             default_rules,
             pod_ids: HashMap::new(),
@@ -48,9 +48,9 @@ impl Namespace {
             group_ids: HashMap::new(),
             groups: Slab::default(),
             group_index: LabelIndex::default(),
-            autoscaler_ids: HashMap::new(),
-            autoscalers: Slab::default(),
-            autoscaler_index: SelectorIndex::default(),
+            vpa_ids: HashMap::new(),
+            vpas: Slab::default(),
+            vpa_index: SelectorIndex::default(),
             changes: 0,
             per_vpa_policies: 0,
             shapes,
@@ -59,7 +59,7 @@ impl Namespace {
     }
 
     pub(super) fn is_empty(&self) -> bool {
-        self.pods.len() + self.groups.len() + self.autoscalers.len() == 0
+        self.pods.len() + self.groups.len() + self.vpas.len() == 0
     }
 
     pub(super) fn size(&self) -> ClusterStateSize {
@@ -67,33 +67,33 @@ impl Namespace {
             pods: self.pods.len(),
             label_sets: self.groups.len(),
             histories: self.groups.iter().map(|group| group.histories.len()).sum(),
-            autoscalers: self.autoscalers.len(),
-            index_entries: self.group_index.len() + self.autoscaler_index.len(),
+            vpas: self.vpas.len(),
+            index_entries: self.group_index.len() + self.vpa_index.len(),
         }
     }
 
     pub(super) fn slots(&self) -> usize {
-        self.pods.slots() + self.groups.slots() + self.autoscalers.slots()
+        self.pods.slots() + self.groups.slots() + self.vpas.slots()
     }
 
     pub(super) fn pod_names(&self) -> impl Iterator<Item = &str> {
         self.pod_ids.keys().map(|name| &**name)
     }
 
-    pub(super) fn autoscaler_names(&self) -> impl Iterator<Item = &str> {
-        self.autoscaler_ids.keys().map(|name| &**name)
+    pub(super) fn vpa_names(&self) -> impl Iterator<Item = &str> {
+        self.vpa_ids.keys().map(|name| &**name)
     }
 
-    pub(super) fn autoscaler(&self, name: &str) -> Option<&Autoscaler> {
-        self.autoscalers.get(*self.autoscaler_ids.get(name)?)
+    pub(super) fn vpa(&self, name: &str) -> Option<&Vpa> {
+        self.vpas.get(*self.vpa_ids.get(name)?)
     }
 
-    pub(super) fn autoscaler_mut(&mut self, name: &str) -> Option<&mut Autoscaler> {
-        self.autoscalers.get_mut(*self.autoscaler_ids.get(name)?)
+    pub(super) fn vpa_mut(&mut self, name: &str) -> Option<&mut Vpa> {
+        self.vpas.get_mut(*self.vpa_ids.get(name)?)
     }
 
-    pub(super) fn autoscaler_id(&self, name: &str) -> Option<u32> {
-        self.autoscaler_ids.get(name).copied()
+    pub(super) fn vpa_id(&self, name: &str) -> Option<u32> {
+        self.vpa_ids.get(name).copied()
     }
 
     pub(super) fn pod(&self, name: &str) -> Option<&Pod> {
@@ -106,12 +106,12 @@ impl Namespace {
         Some((id, self.pods.get(id)?.group))
     }
 
-    /// The names of the autoscalers that select a pod.
-    pub(super) fn autoscalers_of(&self, pod: &str) -> impl Iterator<Item = &str> {
+    /// The names of the VPAs that select a pod.
+    pub(super) fn vpas_of(&self, pod: &str) -> impl Iterator<Item = &str> {
         let group = self.pod(pod).and_then(|pod| self.groups.get(pod.group));
-        let ids = group.into_iter().flat_map(|group| &group.autoscalers);
-        ids.filter_map(|id| self.autoscalers.get(*id))
-            .map(|autoscaler| &*autoscaler.name)
+        let ids = group.into_iter().flat_map(|group| &group.vpas);
+        ids.filter_map(|id| self.vpas.get(*id))
+            .map(|vpa| &*vpa.name)
     }
 
     /// Adds or updates a pod.
@@ -134,7 +134,7 @@ impl Namespace {
         if let Some(group) = self.groups.get_mut(group) {
             for container in &spec.containers {
                 group.history(container, now, |linked| {
-                    own_rules(&self.default_rules, &self.autoscalers, linked, container)
+                    own_rules(&self.default_rules, &self.vpas, linked, container)
                 });
             }
         }
@@ -160,53 +160,46 @@ impl Namespace {
         let pod = self.pods.get_mut(*self.pod_ids.get(pod)?)?;
         let group = self.groups.get_mut(pod.group)?;
         let state = pod.container_mut(container)?;
-        let rules =
-            |linked: &[u32]| own_rules(&self.default_rules, &self.autoscalers, linked, container);
+        let rules = |linked: &[u32]| own_rules(&self.default_rules, &self.vpas, linked, container);
         Some((state, group.history(container, now, rules)))
     }
 
-    /// Adds or updates an autoscaler. Its checkpoints stay, also if the selector changes.
-    pub(super) fn apply_autoscaler(&mut self, name: &str, spec: AutoscalerSpec) {
+    /// Adds or updates a VPA. Its checkpoints stay, also if the selector changes.
+    pub(super) fn apply_vpa(&mut self, name: &str, spec: VpaSpec) {
         self.changes += 1;
-        let id = match self.autoscaler_ids.get(name) {
+        let id = match self.vpa_ids.get(name) {
             Some(id) => *id,
-            None => self.add_autoscaler(name.into()),
+            None => self.add_vpa(name.into()),
         };
         let changes = self.changes;
-        let Some(autoscaler) = self.autoscalers.get_mut(id) else {
+        let Some(vpa) = self.vpas.get_mut(id) else {
             return;
         };
-        if autoscaler.spec == spec {
+        if vpa.spec == spec {
             return;
         }
-        autoscaler.changed = changes;
-        let relink = autoscaler.spec.selector != spec.selector;
-        let before = std::mem::replace(&mut autoscaler.spec, spec);
-        self.per_vpa_policies += usize::from(autoscaler.spec.sizing.is_some());
+        vpa.changed = changes;
+        let relink = vpa.spec.selector != spec.selector;
+        let before = std::mem::replace(&mut vpa.spec, spec);
+        self.per_vpa_policies += usize::from(vpa.spec.sizing.is_some());
         self.per_vpa_policies -= usize::from(before.sizing.is_some());
-        autoscaler.reset_policy_history(before.sizing.as_deref());
+        vpa.reset_policy_history(before.sizing.as_deref());
         let mut groups = if relink {
             self.relink(id)
         } else {
             BTreeSet::new()
         };
-        groups.extend(
-            self.autoscalers
-                .get(id)
-                .into_iter()
-                .flat_map(|autoscaler| &autoscaler.groups),
-        );
+        groups.extend(self.vpas.get(id).into_iter().flat_map(|vpa| &vpa.groups));
         self.refresh_rules(groups);
     }
 
-    pub(super) fn delete_autoscaler(&mut self, name: &str) {
-        let Some(id) = self.autoscaler_ids.remove(name) else {
+    pub(super) fn delete_vpa(&mut self, name: &str) {
+        let Some(id) = self.vpa_ids.remove(name) else {
             return;
         };
         let groups = self.unlink(id);
-        let removed = self.autoscalers.remove(id);
-        self.per_vpa_policies -=
-            usize::from(removed.is_some_and(|autoscaler| autoscaler.spec.sizing.is_some()));
+        let removed = self.vpas.remove(id);
+        self.per_vpa_policies -= usize::from(removed.is_some_and(|vpa| vpa.spec.sizing.is_some()));
         self.refresh_rules(groups);
     }
 
@@ -230,12 +223,12 @@ impl Namespace {
         self.drop_if_idle(group);
     }
 
-    fn add_autoscaler(&mut self, name: Box<str>) -> u32 {
-        let id = self.autoscalers.insert(Autoscaler {
+    fn add_vpa(&mut self, name: Box<str>) -> u32 {
+        let id = self.vpas.insert(Vpa {
             name: name.clone(),
-            ..Autoscaler::default()
+            ..Vpa::default()
         });
-        self.autoscaler_ids.insert(name, id);
+        self.vpa_ids.insert(name, id);
         id
     }
 }

@@ -1,6 +1,6 @@
-//! Recommendations and checkpoints of an autoscaler from the histories of its pods.
+//! Recommendations and checkpoints of a VPA from the histories of its pods.
 //!
-//! Nothing here changes the state, so any number of autoscalers can be computed in parallel.
+//! Nothing here changes the state, so any number of VPAs can be computed in parallel.
 //! Source: upstream `pkg/recommender/routines/recommender.go`, `vpa.go` and
 //! `pkg/recommender/checkpoint/checkpoint_writer.go`.
 
@@ -11,56 +11,56 @@ use std::collections::btree_map::Entry;
 use jiff::Timestamp;
 use model::{ContainerExplanation, Recommendation};
 use sizing::{
-    Aggregate, Amounts, Checkpoint, Estimate, Publishing, ScalingMode, Shapes, WithoutUsage,
-    container_minimum, estimate, explain, policy_for,
+    Amounts, Checkpoint, ContainerHistory, Estimate, HistogramConfigs, Publishing, ScalingMode,
+    WithoutUsage, container_minimum, estimate, explain, policy_for,
 };
 use view::ObjectKey;
 
 use super::ClusterState;
-use super::autoscaler::Autoscaler;
-use super::bounds::{kept_containers, known};
+use super::limits::{kept_containers, known};
 use super::namespace::Namespace;
+use super::vpa::Vpa;
 
 /// Histories by container name.
-type Histories<'a> = BTreeMap<&'a str, Cow<'a, Aggregate>>;
+type Histories<'a> = BTreeMap<&'a str, Cow<'a, ContainerHistory>>;
 
 impl ClusterState {
-    /// The recommendation for all known containers of an autoscaler; empty without containers,
-    /// `None` if the autoscaler does not exist.
+    /// The recommendation for all known containers of a VPA; empty without containers,
+    /// `None` if the VPA does not exist.
     pub fn recommend(&self, id: &ObjectKey) -> Option<Recommendation> {
-        let (namespace, autoscaler) = self.autoscaler(id)?;
-        let histories = merged(&self.shapes, namespace, autoscaler);
-        let estimates = self.estimates_from(autoscaler, &histories);
+        let (namespace, vpa) = self.vpa(id)?;
+        let histories = merged(&self.shapes, namespace, vpa);
+        let estimates = self.estimates_from(vpa, &histories);
         let containers = estimates
-            .map(|(name, estimate)| self.publishing(autoscaler, name).container(name, &estimate))
+            .map(|(name, estimate)| self.publishing(vpa, name).container(name, &estimate))
             .collect();
         Some(Recommendation { containers })
     }
 
-    /// Whether any container of the autoscaler has samples. A recommendation without samples is the
+    /// Whether any container of the VPA has samples. A recommendation without samples is the
     /// minimum.
     pub fn is_measured(&self, id: &ObjectKey) -> bool {
-        let Some((namespace, autoscaler)) = self.autoscaler(id) else {
+        let Some((namespace, vpa)) = self.vpa(id) else {
             return false;
         };
-        known(namespace, autoscaler).any(|(_, aggregate)| !aggregate.is_empty())
+        known(namespace, vpa).any(|(_, aggregate)| !aggregate.is_empty())
     }
 
     /// Target and bounds of every container before rounding and policies.
     pub fn estimates(&self, id: &ObjectKey) -> Option<BTreeMap<String, Estimate>> {
-        let (namespace, autoscaler) = self.autoscaler(id)?;
-        let histories = merged(&self.shapes, namespace, autoscaler);
+        let (namespace, vpa) = self.vpa(id)?;
+        let histories = merged(&self.shapes, namespace, vpa);
         Some(
-            self.estimates_from(autoscaler, &histories)
+            self.estimates_from(vpa, &histories)
                 .map(|(name, estimate)| (name.to_owned(), estimate))
                 .collect(),
         )
     }
 
     /// The merged history of every container, including checkpoints.
-    pub fn histories(&self, id: &ObjectKey) -> Option<BTreeMap<String, Aggregate>> {
-        let (namespace, autoscaler) = self.autoscaler(id)?;
-        let histories = merged(&self.shapes, namespace, autoscaler);
+    pub fn histories(&self, id: &ObjectKey) -> Option<BTreeMap<String, ContainerHistory>> {
+        let (namespace, vpa) = self.vpa(id)?;
+        let histories = merged(&self.shapes, namespace, vpa);
         Some(
             histories
                 .into_iter()
@@ -76,9 +76,9 @@ impl ClusterState {
         id: &ObjectKey,
         now: Timestamp,
     ) -> Option<BTreeMap<String, Checkpoint>> {
-        let (namespace, autoscaler) = self.autoscaler(id)?;
-        let mut histories = merged(&self.shapes, namespace, autoscaler);
-        let groups = autoscaler
+        let (namespace, vpa) = self.vpa(id)?;
+        let mut histories = merged(&self.shapes, namespace, vpa);
+        let groups = vpa
             .groups
             .iter()
             .filter_map(|group| namespace.groups.get(*group));
@@ -105,24 +105,24 @@ impl ClusterState {
     }
 
     /// All steps of the recommendation for one container; `None` if it is unknown or not sized, or
-    /// the autoscaler's own sizing policy lacks history.
+    /// the VPA's own sizing policy lacks history.
     pub fn explain(&self, id: &ObjectKey, container: &str) -> Option<ContainerExplanation> {
-        let (namespace, autoscaler) = self.autoscaler(id)?;
-        let histories = merged(&self.shapes, namespace, autoscaler);
-        let is_recommended = |history: &&Cow<Aggregate>| {
-            is_sized(autoscaler, container) && self.is_recommended(history)
+        let (namespace, vpa) = self.vpa(id)?;
+        let histories = merged(&self.shapes, namespace, vpa);
+        let is_recommended = |history: &&Cow<ContainerHistory>| {
+            is_sized(vpa, container) && self.is_recommended(history)
         };
         let history = histories.get(container).filter(is_recommended)?;
-        let minimum = self.minimum(autoscaler, &histories);
-        let own = match autoscaler.own {
+        let minimum = self.minimum(vpa, &histories);
+        let own = match vpa.own {
             Some(_) => {
                 let estimate = estimate(&self.config, &self.shapes, minimum, history);
-                Some(autoscaler.by_per_vpa_policy(container, minimum, estimate)?)
+                Some(vpa.by_per_vpa_policy(container, minimum, estimate)?)
             }
             None => None,
         };
         Some(explain(
-            self.publishing(autoscaler, container),
+            self.publishing(vpa, container),
             &self.shapes,
             minimum,
             history,
@@ -132,64 +132,51 @@ impl ClusterState {
 
     fn estimates_from<'a>(
         &'a self,
-        autoscaler: &'a Autoscaler,
+        vpa: &'a Vpa,
         histories: &'a Histories<'a>,
     ) -> impl Iterator<Item = (&'a str, Estimate)> {
-        let minimum = self.minimum(autoscaler, histories);
-        let sized = histories
-            .iter()
-            .filter(|(name, _)| is_sized(autoscaler, name));
+        let minimum = self.minimum(vpa, histories);
+        let sized = histories.iter().filter(|(name, _)| is_sized(vpa, name));
         let recommended = sized.filter(|(_, history)| self.is_recommended(history));
         recommended.filter_map(move |(name, history)| {
             let estimate = estimate(&self.config, &self.shapes, minimum, history);
-            Some((
-                *name,
-                autoscaler.by_per_vpa_policy(name, minimum, estimate)?,
-            ))
+            Some((*name, vpa.by_per_vpa_policy(name, minimum, estimate)?))
         })
     }
 
     /// Whether a container with this history gets a recommendation.
-    fn is_recommended(&self, history: &Aggregate) -> bool {
+    fn is_recommended(&self, history: &ContainerHistory) -> bool {
         self.config.without_usage == WithoutUsage::Minimum || !history.is_empty()
     }
 
     /// The pod's minimum divided by its containers.
-    fn minimum(&self, autoscaler: &Autoscaler, histories: &Histories) -> Amounts {
+    fn minimum(&self, vpa: &Vpa, histories: &Histories) -> Amounts {
         container_minimum(
             &self.config,
-            histories
-                .keys()
-                .filter(|name| is_sized(autoscaler, name))
-                .count(),
+            histories.keys().filter(|name| is_sized(vpa, name)).count(),
         )
     }
 
-    fn publishing<'a>(&'a self, autoscaler: &'a Autoscaler, container: &str) -> Publishing<'a> {
+    fn publishing<'a>(&'a self, vpa: &'a Vpa, container: &str) -> Publishing<'a> {
         Publishing {
             config: &self.config,
-            policy: policy_for(&autoscaler.spec.policies, container),
-            whole_cores: self.config.integer_cpu && autoscaler.spec.integer_cpu.contains(container),
+            policy: policy_for(&vpa.spec.policies, container),
+            whole_cores: self.config.integer_cpu && vpa.spec.integer_cpu.contains(container),
         }
     }
 }
 
-fn is_sized(autoscaler: &Autoscaler, container: &str) -> bool {
-    policy_for(&autoscaler.spec.policies, container)
-        .is_none_or(|policy| policy.mode == ScalingMode::Auto)
+fn is_sized(vpa: &Vpa, container: &str) -> bool {
+    policy_for(&vpa.spec.policies, container).is_none_or(|policy| policy.mode == ScalingMode::Auto)
 }
 
 /// The history of each sized container name, over all groups and checkpoints. A history with one
 /// source is borrowed.
-fn merged<'a>(
-    shapes: &Shapes,
-    namespace: &'a Namespace,
-    autoscaler: &'a Autoscaler,
-) -> Histories<'a> {
-    let kept = kept_containers(namespace, autoscaler);
+fn merged<'a>(shapes: &HistogramConfigs, namespace: &'a Namespace, vpa: &'a Vpa) -> Histories<'a> {
+    let kept = kept_containers(namespace, vpa);
     let is_kept = |(name, _): &(&str, _)| kept.as_ref().is_none_or(|kept| kept.contains(name));
     let mut histories = Histories::new();
-    for (name, aggregate) in known(namespace, autoscaler).filter(is_kept) {
+    for (name, aggregate) in known(namespace, vpa).filter(is_kept) {
         match histories.entry(name) {
             Entry::Vacant(entry) => {
                 entry.insert(Cow::Borrowed(aggregate));
@@ -206,8 +193,12 @@ fn merged<'a>(
     histories
 }
 
-fn merge_two(shapes: &Shapes, first: &Aggregate, second: &Aggregate) -> Aggregate {
-    let mut merged = Aggregate::default();
+fn merge_two(
+    shapes: &HistogramConfigs,
+    first: &ContainerHistory,
+    second: &ContainerHistory,
+) -> ContainerHistory {
+    let mut merged = ContainerHistory::default();
     merged.merge(shapes, first);
     merged.merge(shapes, second);
     merged

@@ -4,13 +4,13 @@
 //! must not replace the published recommendation.
 
 use model::{ContainerRecommendation, Recommendation, ResourceList, ResourceName};
-use sizing::{Aggregate, cap_container, policy_for};
+use sizing::{ContainerHistory, cap_container, policy_for};
 use view::ObjectKey;
 
 use super::ClusterState;
-use super::autoscaler::Autoscaler;
-use super::bounds::known;
+use super::limits::known;
 use super::namespace::Namespace;
+use super::vpa::Vpa;
 
 impl ClusterState {
     /// Keeps the published values of resources without samples, within the allowed range.
@@ -20,7 +20,7 @@ impl ClusterState {
         found: &mut Recommendation,
         published: &Recommendation,
     ) {
-        let Some((namespace, autoscaler)) = self.autoscaler(id) else {
+        let Some((namespace, vpa)) = self.vpa(id) else {
             return;
         };
         for before in &published.containers {
@@ -31,7 +31,7 @@ impl ClusterState {
             else {
                 continue;
             };
-            let unmeasured = unmeasured(namespace, autoscaler, name);
+            let unmeasured = unmeasured(namespace, vpa, name);
             if unmeasured.is_empty() {
                 continue;
             }
@@ -41,21 +41,18 @@ impl ClusterState {
             }
             cap_container(
                 container,
-                policy_for(&autoscaler.spec.policies, name),
+                policy_for(&vpa.spec.policies, name),
                 &self.config.max_allowed,
             );
         }
     }
 }
 
-fn unmeasured(
-    namespace: &Namespace,
-    autoscaler: &Autoscaler,
-    container: &str,
-) -> Vec<ResourceName> {
-    let own = known(namespace, autoscaler).filter(|(name, _)| *name == container);
-    let own: Vec<&Aggregate> = own.map(|(_, history)| history).collect();
-    let has_none = |is_empty: fn(&Aggregate) -> bool| own.iter().all(|history| is_empty(history));
+fn unmeasured(namespace: &Namespace, vpa: &Vpa, container: &str) -> Vec<ResourceName> {
+    let own = known(namespace, vpa).filter(|(name, _)| *name == container);
+    let own: Vec<&ContainerHistory> = own.map(|(_, history)| history).collect();
+    let has_none =
+        |is_empty: fn(&ContainerHistory) -> bool| own.iter().all(|history| is_empty(history));
     let cpu = has_none(|history| history.cpu.is_empty()).then_some(ResourceName::Cpu);
     let memory = has_none(|history| history.memory.is_empty()).then_some(ResourceName::Memory);
     cpu.into_iter().chain(memory).collect()

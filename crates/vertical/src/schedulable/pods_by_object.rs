@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use model::{Requirement, Selector};
-use view::{Autoscaler, ObjectKey, Pod, View};
+use view::{ObjectKey, Pod, View, Vpa};
 
 /// The pods of each object.
 pub(super) struct PodsByObject<'a>(BTreeMap<&'a ObjectKey, Vec<&'a Arc<Pod>>>);
@@ -21,13 +21,13 @@ struct Index<'a> {
 type Entry<'a> = (&'a ObjectKey, &'a Selector);
 
 impl<'a> PodsByObject<'a> {
-    pub(super) fn find(view: &'a View, objects: &[(&'a Arc<Autoscaler>, &'a Selector)]) -> Self {
+    pub(super) fn find(view: &'a View, objects: &[(&'a Arc<Vpa>, &'a Selector)]) -> Self {
         let mut indices: HashMap<&str, Index> = HashMap::new();
-        for (autoscaler, selector) in objects {
+        for (vpa, selector) in objects {
             indices
-                .entry(&autoscaler.key.namespace)
+                .entry(&vpa.key.namespace)
                 .or_default()
-                .add(&autoscaler.key, selector);
+                .add(&vpa.key, selector);
         }
         let mut found: BTreeMap<&ObjectKey, Vec<&Arc<Pod>>> = BTreeMap::new();
         for pod in view.pods.iter().chain(view.pending_pods.iter()) {

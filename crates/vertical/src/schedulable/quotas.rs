@@ -7,7 +7,7 @@ use std::sync::Arc;
 use sizing::{Amounts, Ceiling, QuotaUsage};
 use view::{ObjectKey, Pod, Quota, View};
 
-use super::node_facts::amounts;
+use super::node_inputs::amounts;
 
 /// All quotas, with the requests and limits of all pods that each one counts.
 pub(super) struct Quotas<'a>(BTreeMap<&'a ObjectKey, (&'a Quota, (Amounts, Amounts))>);

@@ -7,8 +7,8 @@ use std::slice::from_ref;
 use model::{Cap, ContainerRecommendation, Cpu, Labels, Memory, ResourceList, ResourceName};
 use serde_json::{Value, json};
 use view::{
-    Daemon, LimitRange, LimitRangeItem, Node, Owner, Phase, Placement, Quota, Requirements,
-    Resources,
+    DaemonSetShare, LimitRange, LimitRangeItem, Node, Owner, Phase, PodPlacement, Quota,
+    Requirements, Resources,
 };
 
 use super::*;
@@ -30,7 +30,7 @@ fn requests(millicores: i64, mebibytes: i64) -> Requirements {
     }
 }
 
-fn pod(name: &str, app: &str, millicores: i64, placement: Placement) -> Pod {
+fn pod(name: &str, app: &str, millicores: i64, placement: PodPlacement) -> Pod {
     let mut pod = Pod {
         placement: Some(Arc::new(placement)),
         ..fixture::pod(name, app)
@@ -50,17 +50,17 @@ fn node(name: &str, pool: &str, millicores: i64) -> Node {
     }
 }
 
-fn in_pool(pool: &str) -> Placement {
-    let mut placement = Placement::default();
+fn in_pool(pool: &str) -> PodPlacement {
+    let mut placement = PodPlacement::default();
     placement.constraints.selector = Labels::from_iter([("pool", pool)]);
     placement
 }
 
-fn object(annotation: Option<&str>, spec: &Value) -> Arc<Autoscaler> {
+fn object(annotation: Option<&str>, spec: &Value) -> Arc<Vpa> {
     let annotations = annotation.map(|text| json!({ANNOTATION: text}));
     let metadata = json!({"uid": "u1", "generation": 1, "annotations": annotations});
     let more = json!({"metadata": metadata, "spec": spec});
-    Arc::new(fixture::autoscaler("web", &more))
+    Arc::new(fixture::vpa("web", &more))
 }
 
 /// Everything is heeded, with no margin.
@@ -72,7 +72,7 @@ fn everything() -> SchedulableCaps {
     })
 }
 
-fn load(schedulable: &mut SchedulableCaps, view: &View, object: &Arc<Autoscaler>) {
+fn load(schedulable: &mut SchedulableCaps, view: &View, object: &Arc<Vpa>) {
     let selector = Selector::match_labels([("app", "web")]);
     schedulable.load(view, [(object, &selector)].into_iter());
 }
@@ -92,7 +92,7 @@ fn recommend(millicores: i64) -> Recommendation {
 }
 
 /// The caps of a target of 100 cores, with their sources.
-fn held(schedulable: &SchedulableCaps, object: &Autoscaler) -> Option<(i64, Cap)> {
+fn held(schedulable: &SchedulableCaps, object: &Vpa) -> Option<(i64, Cap)> {
     let fit = schedulable.fit(object, false, &recommend(100_000))?;
     let most = fit.of("main", &ResourceName::Cpu)?;
     most.cuts_target.then_some((most.amount, most.ceiling.by))
@@ -122,7 +122,7 @@ impl Cluster {
     }
 
     fn daemon(mut self, namespace: &str, name: &str, millicores: i64) -> Self {
-        let daemon = Daemon {
+        let daemon = DaemonSetShare {
             key: ObjectKey::new(namespace, name),
             constraints: NodeConstraints::default(),
             requirements: requests(millicores, 1),
@@ -173,7 +173,7 @@ impl Cluster {
         self
     }
 
-    fn check(&self, object: &Arc<Autoscaler>, expected: Option<(i64, Cap)>) {
+    fn check(&self, object: &Arc<Vpa>, expected: Option<(i64, Cap)>) {
         let mut schedulable = everything();
         load(&mut schedulable, &self.0, object);
         assert_eq!(held(&schedulable, object), expected, "{:?}", self.0);
@@ -189,7 +189,7 @@ fn the_largest_node_that_pods_may_run_on_counts_also_for_pods_that_wait_for_one(
         nodes().pods(pods.iter().cloned()).check(&web, expected);
     };
     check(&[], None);
-    let anywhere = pod("web-1", "web", 100, Placement::default());
+    let anywhere = pod("web-1", "web", 100, PodPlacement::default());
     check(from_ref(&anywhere), Some(16_000));
     let mut waiting = pod("web-1", "web", 100, in_pool("small"));
     waiting.phase = Phase::Pending;
@@ -208,7 +208,7 @@ fn the_largest_node_that_pods_may_run_on_counts_also_for_pods_that_wait_for_one(
 fn daemons_and_static_pods_take_their_part_of_each_node() {
     let web = object(None, &json!({}));
     let owned = |name: &str, kind: &str, owner: &str, millicores| {
-        let mut pod = pod(name, "other", millicores, Placement::default());
+        let mut pod = pod(name, "other", millicores, PodPlacement::default());
         pod.owner = Some(Owner {
             api_version: String::new(),
             kind: kind.to_owned(),
@@ -218,7 +218,7 @@ fn daemons_and_static_pods_take_their_part_of_each_node() {
         pod
     };
     let cluster = || {
-        let own = pod("web-1", "web", 100, Placement::default());
+        let own = pod("web-1", "web", 100, PodPlacement::default());
         Cluster::default()
             .nodes([node("a", "x", 4000)])
             .pods([own])
@@ -251,7 +251,7 @@ fn daemons_and_static_pods_take_their_part_of_each_node() {
 fn a_quota_leaves_its_share_to_each_replica() {
     let web = object(None, &json!({}));
     let of = |name: &str, app: &str, phase| {
-        let mut pod = pod(name, app, 1000, Placement::default());
+        let mut pod = pod(name, app, 1000, PodPlacement::default());
         pod.phase = phase;
         pod
     };
@@ -275,8 +275,8 @@ fn a_quota_leaves_its_share_to_each_replica() {
 #[test]
 fn limit_ranges_hold_containers_and_pods() {
     let web = object(None, &json!({}));
-    let cluster = || Cluster::default().pods([pod("web-1", "web", 100, Placement::default())]);
-    let check = |cluster: Cluster, object: &Arc<Autoscaler>, expected| {
+    let cluster = || Cluster::default().pods([pod("web-1", "web", 100, PodPlacement::default())]);
+    let check = |cluster: Cluster, object: &Arc<Vpa>, expected| {
         cluster.check(object, Some((expected, Cap::LimitRange)));
     };
     let container = || cluster().limit(LimitType::Container, "3");
@@ -287,7 +287,7 @@ fn limit_ranges_hold_containers_and_pods() {
     let later = cluster().limit_with_default(LimitType::Container, "3", Some(default));
     check(later, &web, 1000);
     let limited = |spec: &Value, expected| {
-        let mut pod = pod("web-1", "web", 100, Placement::default());
+        let mut pod = pod("web-1", "web", 100, PodPlacement::default());
         pod.containers[0].limits = resources(400, 100);
         let cluster = Cluster::default().pods([pod]);
         let cluster = cluster.limit(LimitType::Container, "2");
@@ -302,7 +302,7 @@ fn limit_ranges_hold_containers_and_pods() {
 #[test]
 fn an_annotation_takes_out_what_it_does_not_name() {
     let cluster = Cluster::default()
-        .pods([pod("web-1", "web", 100, Placement::default())])
+        .pods([pod("web-1", "web", 100, PodPlacement::default())])
         .nodes([node("a", "x", 4000)])
         .quota("compute", "3")
         .limit(LimitType::Container, "2");
@@ -336,7 +336,7 @@ fn what_was_known_of_pods_stays_when_they_are_gone_and_nodes_are_followed() {
 
 #[test]
 fn pods_are_found_whatever_their_selector_asks_for() {
-    let pods = [pod("web-1", "web", 1, Placement::default())];
+    let pods = [pod("web-1", "web", 1, PodPlacement::default())];
     let view = Cluster::default().pods(pods).0;
     let web = object(None, &json!({}));
     for (selector, expected) in [

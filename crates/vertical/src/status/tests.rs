@@ -1,6 +1,6 @@
 //! Conditions of the status.
 
-mod history;
+mod backfill;
 mod recommendation;
 
 use model::{ContainerRecommendation, Cpu, Memory, ResourceList};
@@ -14,7 +14,7 @@ const NOW: &str = "2026-01-01T01:00:00Z";
 
 fn object(spec: &Value, status: &Value) -> VerticalPodAutoscaler {
     let more = json!({"metadata": {"generation": 7}, "spec": spec, "status": status});
-    fixture::autoscaler("web", &more).object
+    fixture::vpa("web", &more).object
 }
 
 fn recommend(millicores: i64) -> Recommendation {

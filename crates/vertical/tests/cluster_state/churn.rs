@@ -1,4 +1,4 @@
-//! Churn of pods and autoscalers over a thousand rounds, with new names and labels. The state stays
+//! Churn of pods and VPAs over a thousand rounds, with new names and labels. The state stays
 //! within the retention of eight days, and is empty after it.
 
 use jiff::{SignedDuration, Timestamp};
@@ -42,7 +42,7 @@ fn pod(round: i64, number: i64) -> PodSpec {
     }
 }
 
-fn autoscaler(round: i64) -> ObjectKey {
+fn vpa(round: i64) -> ObjectKey {
     ObjectKey::new(namespace(round), format!("auto-{round}"))
 }
 
@@ -80,9 +80,9 @@ fn round(cluster: &mut ClusterState, round: i64) {
             .unwrap();
         cluster.delete_pod(&namespace(before), &pod(before, number).name);
     }
-    cluster.apply_autoscaler(&autoscaler(round), selecting(&[("app", "job")]));
-    cluster.delete_autoscaler(&autoscaler(before));
-    let recommended = cluster.recommend(&autoscaler(round)).expect("it is there");
+    cluster.apply_vpa(&vpa(round), selecting(&[("app", "job")]));
+    cluster.delete_vpa(&vpa(before));
+    let recommended = cluster.recommend(&vpa(round)).expect("it is there");
     assert_eq!(recommended.containers.len(), 1);
     cluster.collect_garbage(now);
 }
@@ -102,12 +102,8 @@ fn a_thousand_rounds_of_churn_leave_no_more_than_the_retention_and_nothing_after
         let size = cluster.size();
         let most = size.histories.max(size.label_sets);
         assert!(most <= kept, "round {number}: {size:?}");
-        assert_eq!(
-            (size.pods as i64, size.autoscalers),
-            (PODS, 1),
-            "round {number}"
-        );
-        // One posting per label, and one of the autoscaler.
+        assert_eq!((size.pods as i64, size.vpas), (PODS, 1), "round {number}");
+        // One posting per label, and one of the VPA.
         assert!(
             size.index_entries <= kept * 3 + 1,
             "round {number}: {size:?}"
@@ -124,7 +120,7 @@ fn a_thousand_rounds_of_churn_leave_no_more_than_the_retention_and_nothing_after
     for number in 0..PODS {
         cluster.delete_pod(&namespace(ROUNDS - 1), &pod(ROUNDS - 1, number).name);
     }
-    cluster.delete_autoscaler(&autoscaler(ROUNDS - 1));
+    cluster.delete_vpa(&vpa(ROUNDS - 1));
     cluster.collect_garbage(time(ROUNDS + RETENTION));
     assert_eq!(cluster.size(), ClusterStateSize::default());
 }

@@ -6,8 +6,8 @@ use model::{Bound, Cap, Explanation, Quantity, ResourceList, ResourceName};
 use proptest::collection::vec;
 use proptest::option;
 use proptest::prelude::*;
-use sizing::{Config, ContainerPolicy, ScalingMode, SizingPolicy};
-use vertical::{AutoscalerSpec, ClusterState};
+use sizing::{Config, ContainerPolicy, MethodSettings, ScalingMode};
+use vertical::{ClusterState, VpaSpec};
 
 use crate::fixture::{MIB, WEB, container, id, minutes, pod_of, sample, selecting, start};
 
@@ -18,7 +18,7 @@ fn cluster(
     samples: &[(i64, i64)],
 ) -> ClusterState {
     let integer_cpu = whole_cores.then(|| "app".to_owned()).into_iter().collect();
-    let spec = AutoscalerSpec {
+    let spec = VpaSpec {
         policies,
         integer_cpu,
         ..selecting(WEB)
@@ -27,9 +27,9 @@ fn cluster(
 }
 
 /// Containers `app` and `side` with the given samples each minute, in millicores and MiB.
-fn cluster_of(config: Config, spec: AutoscalerSpec, samples: &[(i64, i64)]) -> ClusterState {
+fn cluster_of(config: Config, spec: VpaSpec, samples: &[(i64, i64)]) -> ClusterState {
     let mut cluster = ClusterState::new(config).unwrap();
-    cluster.apply_autoscaler(&id("web"), spec);
+    cluster.apply_vpa(&id("web"), spec);
     cluster.apply_pod(pod_of("web-1", WEB, &["app", "side"]), start());
     for (minute, (millicores, mebibytes)) in (0..).zip(samples) {
         let sample = sample(start() + minutes(minute), *millicores, mebibytes * MIB);
@@ -201,10 +201,10 @@ fn a_sizing_policy_of_the_objects_own_is_a_step() {
     let annotations = annotations
         .iter()
         .map(|(key, value)| (key.as_str(), *value));
-    let sizing = SizingPolicy::from_annotations(annotations)
+    let sizing = MethodSettings::from_annotations(annotations)
         .unwrap()
         .map(Arc::new);
-    let spec = AutoscalerSpec {
+    let spec = VpaSpec {
         sizing,
         ..selecting(WEB)
     };

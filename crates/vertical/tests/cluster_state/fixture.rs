@@ -3,11 +3,11 @@
 use jiff::{SignedDuration, Timestamp};
 use model::{ContainerRef, Cpu, Memory, ResourceList, Sample, Selector};
 use sizing::{Checkpoint, Config};
-use vertical::{AutoscalerSpec, ClusterState, Phase, PodSpec};
+use vertical::{ClusterState, Phase, PodSpec, VpaSpec};
 use view::ObjectKey;
 
 pub(crate) const MIB: i64 = 1 << 20;
-/// The labels of the pods of the autoscaler `web`.
+/// The labels of the pods of the VPA `web`.
 pub(crate) const WEB: &[(&str, &str)] = &[("app", "web")];
 
 pub(crate) fn start() -> Timestamp {
@@ -28,7 +28,7 @@ pub(crate) fn days(count: i64) -> SignedDuration {
 
 pub(crate) fn cluster() -> ClusterState {
     let config = Config {
-        per_autoscaler_rules: true,
+        per_vpa_rules: true,
         ..Config::default()
     };
     ClusterState::new(config).unwrap()
@@ -53,10 +53,10 @@ pub(crate) fn pod_of(name: &str, labels: &[(&str, &str)], containers: &[&str]) -
     }
 }
 
-pub(crate) fn selecting(labels: &[(&str, &str)]) -> AutoscalerSpec {
-    AutoscalerSpec {
+pub(crate) fn selecting(labels: &[(&str, &str)]) -> VpaSpec {
+    VpaSpec {
         selector: Selector::match_labels(labels.iter().copied()),
-        ..AutoscalerSpec::default()
+        ..VpaSpec::default()
     }
 }
 
@@ -84,14 +84,14 @@ pub(crate) fn sample(at: Timestamp, millicores: i64, bytes: i64) -> Sample {
     }
 }
 
-/// A cluster state with the autoscaler `web`, and without pods.
+/// A cluster state with the VPA `web`, and without pods.
 pub(crate) fn without_pods() -> ClusterState {
     let mut cluster = cluster();
-    cluster.apply_autoscaler(&id("web"), selecting(WEB));
+    cluster.apply_vpa(&id("web"), selecting(WEB));
     cluster
 }
 
-/// A cluster state with pod `web-1`, autoscaler `web` for it, and an hour of 100m and 100Mi usage.
+/// A cluster state with pod `web-1`, VPA `web` for it, and an hour of 100m and 100Mi usage.
 pub(crate) fn web() -> ClusterState {
     let mut cluster = without_pods();
     cluster.apply_pod(pod("web-1", WEB), start());
@@ -112,7 +112,7 @@ pub(crate) fn add_hour(cluster: &mut ClusterState, pod: &str, from: Timestamp) {
     }
 }
 
-/// The checkpoint of the container `app` of the autoscaler `web`.
+/// The checkpoint of the container `app` of the VPA `web`.
 pub(crate) fn checkpoint(cluster: &ClusterState, now: Timestamp) -> Checkpoint {
     cluster
         .checkpoints(&id("web"), now)
@@ -121,7 +121,7 @@ pub(crate) fn checkpoint(cluster: &ClusterState, now: Timestamp) -> Checkpoint {
         .unwrap()
 }
 
-/// The known samples of the container `app` of the autoscaler `web`.
+/// The known samples of the container `app` of the VPA `web`.
 pub(crate) fn samples(cluster: &ClusterState) -> i64 {
     cluster.histories(&id("web")).unwrap()["app"].samples()
 }

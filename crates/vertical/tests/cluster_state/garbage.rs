@@ -1,7 +1,7 @@
 //! Garbage collection.
 
 use jiff::SignedDuration;
-use vertical::{AutoscalerSpec, ClusterState, Phase, PodSpec};
+use vertical::{ClusterState, Phase, PodSpec, VpaSpec};
 
 use crate::fixture::{
     WEB, checkpoint, cluster, days, id, minutes, pod, pod_of, selecting, start, target, web,
@@ -15,7 +15,7 @@ fn history_outlives_its_pods_until_it_is_too_old_and_then_leaves_nothing_behind(
     assert_eq!(target(&cluster, "web").as_deref(), Some("126 262144000"));
     assert_eq!(cluster.collect_garbage(start() + days(9)), 1);
     assert_eq!(target(&cluster, "web"), None);
-    cluster.delete_autoscaler(&id("web"));
+    cluster.delete_vpa(&id("web"));
     assert_eq!(cluster.size(), vertical::ClusterStateSize::default());
 }
 
@@ -50,10 +50,10 @@ fn history_of_any_age_stays_where_only_what_is_unused_goes() {
 
 #[test]
 fn an_empty_history_stays_while_a_pod_runs_or_its_target_exists() {
-    let collect = |phase: Phase, spec: Option<AutoscalerSpec>| {
+    let collect = |phase: Phase, spec: Option<VpaSpec>| {
         let mut cluster = cluster();
         if let Some(spec) = spec {
-            cluster.apply_autoscaler(&id("web"), spec);
+            cluster.apply_vpa(&id("web"), spec);
         }
         cluster.apply_pod(
             PodSpec {
@@ -64,7 +64,7 @@ fn an_empty_history_stays_while_a_pod_runs_or_its_target_exists() {
         );
         cluster.collect_garbage(start() + minutes(1))
     };
-    let orphaned = AutoscalerSpec {
+    let orphaned = VpaSpec {
         target_exists: false,
         ..selecting(WEB)
     };

@@ -1,4 +1,4 @@
-//! Links between pods and autoscalers, as labels, selectors and objects change.
+//! Links between pods and VPAs, as labels, selectors and objects change.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -6,16 +6,16 @@ use jiff::SignedDuration;
 use model::{Labels, Requirement, Selector};
 use proptest::collection::vec;
 use proptest::prelude::*;
-use vertical::{Accepted, AutoscalerSpec, PodSpec};
+use vertical::{Accepted, PodSpec, VpaSpec};
 
 use crate::fixture::{
     MIB, WEB, cluster, container, id, minutes, pod, sample, selecting, start, target, web,
 };
 
 #[test]
-fn a_pod_that_changes_its_labels_changes_its_autoscaler_and_keeps_its_state() {
+fn a_pod_that_changes_its_labels_changes_its_vpa_and_keeps_its_state() {
     let mut cluster = web();
-    cluster.apply_autoscaler(&id("db"), selecting(&[("app", "db")]));
+    cluster.apply_vpa(&id("db"), selecting(&[("app", "db")]));
     cluster.apply_pod(pod("web-1", &[("app", "db")]), start());
     assert_eq!(
         ["web", "db"].map(|name| cluster.pod_count(&id(name))),
@@ -38,9 +38,9 @@ fn a_pod_that_changes_its_labels_changes_its_autoscaler_and_keeps_its_state() {
 fn a_reset_keeps_what_is_named_and_forgets_the_rest() {
     let mut cluster = web();
     cluster.apply_pod(pod("web-2", WEB), start());
-    cluster.apply_autoscaler(&id("db"), selecting(&[("app", "db")]));
+    cluster.apply_vpa(&id("db"), selecting(&[("app", "db")]));
     cluster.reset_pods(vec![pod("web-1", WEB)], start());
-    cluster.reset_autoscalers(HashMap::from([(id("web"), selecting(WEB))]));
+    cluster.reset_vpas(HashMap::from([(id("web"), selecting(WEB))]));
     assert_eq!(
         ["web", "db"].map(|name| cluster.pod_count(&id(name))),
         [Some(1), None]
@@ -69,8 +69,8 @@ fn selector() -> impl Strategy<Value = Selector> {
 enum Change {
     ApplyPod(u8, Labels),
     DeletePod(u8),
-    ApplyAutoscaler(u8, Selector),
-    DeleteAutoscaler(u8),
+    ApplyVpa(u8, Selector),
+    DeleteVpa(u8),
     CollectGarbage,
 }
 
@@ -78,19 +78,18 @@ fn change() -> impl Strategy<Value = Change> {
     prop_oneof![
         (0..6_u8, labels()).prop_map(|(pod, labels)| Change::ApplyPod(pod, labels)),
         (0..6_u8).prop_map(Change::DeletePod),
-        (0..4_u8, selector())
-            .prop_map(|(autoscaler, selector)| Change::ApplyAutoscaler(autoscaler, selector)),
-        (0..4_u8).prop_map(Change::DeleteAutoscaler),
+        (0..4_u8, selector()).prop_map(|(vpa, selector)| Change::ApplyVpa(vpa, selector)),
+        (0..4_u8).prop_map(Change::DeleteVpa),
         Just(Change::CollectGarbage),
     ]
 }
 
 proptest! {
     #[test]
-    fn every_autoscaler_is_linked_to_exactly_the_pods_that_it_selects(changes in vec(change(), 0..60)) {
+    fn every_vpa_is_linked_to_exactly_the_pods_that_it_selects(changes in vec(change(), 0..60)) {
         let mut cluster = cluster();
         let mut pods = BTreeMap::new();
-        let mut autoscalers = BTreeMap::new();
+        let mut vpas = BTreeMap::new();
         for (hour, change) in changes.into_iter().enumerate() {
             match change {
                 Change::ApplyPod(number, labels) => {
@@ -102,24 +101,24 @@ proptest! {
                     cluster.delete_pod("shop", &number.to_string());
                     pods.remove(&number);
                 }
-                Change::ApplyAutoscaler(number, selector) => {
-                    let spec = AutoscalerSpec { selector: selector.clone(), ..AutoscalerSpec::default() };
-                    cluster.apply_autoscaler(&id(&number.to_string()), spec);
-                    autoscalers.insert(number, selector);
+                Change::ApplyVpa(number, selector) => {
+                    let spec = VpaSpec { selector: selector.clone(), ..VpaSpec::default() };
+                    cluster.apply_vpa(&id(&number.to_string()), spec);
+                    vpas.insert(number, selector);
                 }
-                Change::DeleteAutoscaler(number) => {
-                    cluster.delete_autoscaler(&id(&number.to_string()));
-                    autoscalers.remove(&number);
+                Change::DeleteVpa(number) => {
+                    cluster.delete_vpa(&id(&number.to_string()));
+                    vpas.remove(&number);
                 }
                 Change::CollectGarbage => {
                     cluster.collect_garbage(start() + SignedDuration::from_hours(hour as i64));
                 }
             }
-            for (number, selector) in &autoscalers {
+            for (number, selector) in &vpas {
                 let expected = pods.values().filter(|labels| selector.matches(labels)).count();
                 prop_assert_eq!(cluster.pod_count(&id(&number.to_string())), Some(expected));
             }
-            prop_assert_eq!((cluster.size().pods, cluster.size().autoscalers), (pods.len(), autoscalers.len()));
+            prop_assert_eq!((cluster.size().pods, cluster.size().vpas), (pods.len(), vpas.len()));
         }
     }
 }

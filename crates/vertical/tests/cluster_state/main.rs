@@ -1,4 +1,4 @@
-//! Cluster state: links between pods, histories and autoscalers, and robustness against invalid
+//! Cluster state: links between pods, histories and VPAs, and robustness against invalid
 //! data.
 
 mod backfill;
@@ -6,11 +6,11 @@ mod churn;
 mod explain;
 mod fixture;
 mod garbage;
+mod limits;
 mod links;
-mod many;
 mod oom_kills;
-mod per_vpa_policy;
 mod samples;
+mod sizing_method;
 mod stored;
 
 use model::Memory;
@@ -27,7 +27,7 @@ fn an_hour_of_samples_gives_the_documented_target() {
 }
 
 #[test]
-fn an_autoscaler_without_containers_recommends_nothing_and_an_unknown_one_is_absent() {
+fn a_vpa_without_containers_recommends_nothing_and_an_unknown_one_is_absent() {
     let cluster = without_pods();
     assert_eq!(cluster.recommend(&id("web")).unwrap().containers, []);
     assert_eq!(cluster.recommend(&id("other")), None);
@@ -36,7 +36,7 @@ fn an_autoscaler_without_containers_recommends_nothing_and_an_unknown_one_is_abs
 #[test]
 fn recommending_changes_nothing_and_any_number_may_do_it_at_once() {
     let mut cluster = web();
-    cluster.apply_autoscaler(&id("also"), selecting(WEB));
+    cluster.apply_vpa(&id("also"), selecting(WEB));
     cluster.apply_pod(pod("web-2", &[("app", "web"), ("run", "2")]), start());
     add_hour(&mut cluster, "web-2", start());
     let now = start() + minutes(60);
@@ -72,7 +72,7 @@ fn the_minimum_without_usage_can_be_switched_off() {
             ..Config::default()
         };
         let mut cluster = ClusterState::new(config).unwrap();
-        cluster.apply_autoscaler(&id("web"), selecting(WEB));
+        cluster.apply_vpa(&id("web"), selecting(WEB));
         cluster.apply_pod(pod_of("web-1", WEB, &["app", "proxy"]), start());
         let recommended = cluster.recommend(&id("web")).unwrap().containers;
         assert_eq!(recommended.is_empty(), expected.len() == 1);

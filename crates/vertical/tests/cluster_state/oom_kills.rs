@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 use model::{ContainerRecommendation, Memory};
 use sizing::{Config, ContainerPolicy};
-use vertical::{AutoscalerSpec, ClusterState};
+use vertical::{ClusterState, VpaSpec};
 
 use crate::fixture::{
     MIB, WEB, add_hour, container, days, id, list, pod, selecting, start, web, without_pods,
@@ -23,13 +23,13 @@ fn peak_after_oom(cluster: &mut ClusterState, at: Timestamp) -> i64 {
     history.memory.percentile(&cluster.shapes().memory, 1.0) as i64
 }
 
-/// The autoscaler `web` with this policy for all containers.
-fn under(policy: &ContainerPolicy) -> AutoscalerSpec {
+/// The VPA `web` with this policy for all containers.
+fn under(policy: &ContainerPolicy) -> VpaSpec {
     let policy = ContainerPolicy {
         container_name: "*".to_owned(),
         ..policy.clone()
     };
-    AutoscalerSpec {
+    VpaSpec {
         policies: vec![policy],
         ..selecting(WEB)
     }
@@ -43,24 +43,24 @@ fn check_rules_end(policy: &ContainerPolicy, changed: i64) {
     };
     let plain = peak_after_oom(&mut web(), start());
     let mut cluster = web();
-    cluster.apply_autoscaler(&id("web"), with());
+    cluster.apply_vpa(&id("web"), with());
     check(&mut cluster, start(), changed);
     let mut cluster = web();
-    cluster.apply_autoscaler(&id("web"), with());
-    cluster.apply_autoscaler(&id("web"), under(&ContainerPolicy::default()));
+    cluster.apply_vpa(&id("web"), with());
+    cluster.apply_vpa(&id("web"), under(&ContainerPolicy::default()));
     check(&mut cluster, start(), plain);
-    cluster.apply_autoscaler(&id("web"), with());
-    cluster.delete_autoscaler(&id("web"));
-    cluster.apply_autoscaler(&id("web"), selecting(WEB));
+    cluster.apply_vpa(&id("web"), with());
+    cluster.delete_vpa(&id("web"));
+    cluster.apply_vpa(&id("web"), selecting(WEB));
     check(&mut cluster, start() + days(1), plain);
     let mut ungated = ClusterState::new(Config::default()).unwrap();
-    ungated.apply_autoscaler(&id("web"), with());
+    ungated.apply_vpa(&id("web"), with());
     ungated.apply_pod(pod("web-1", WEB), start());
     check(&mut ungated, start(), plain);
 }
 
 #[test]
-fn rules_of_an_autoscaler_end_with_the_field_and_with_the_autoscaler() {
+fn rules_of_a_vpa_end_with_the_field_and_with_the_vpa() {
     let tenfold = ContainerPolicy {
         oom_bump_up_ratio: Some("10".parse().unwrap()),
         ..ContainerPolicy::default()
@@ -86,9 +86,9 @@ fn the_window_of_memory_goes_back_to_the_default_when_the_field_is_removed() {
         let rules = cluster.memory_rules(&container("web-1", "app"));
         assert_eq!(rules.interval_ns, seconds * 1_000_000_000);
     };
-    cluster.apply_autoscaler(&id("web"), interval(Some(60)));
+    cluster.apply_vpa(&id("web"), interval(Some(60)));
     check(&cluster, 60);
-    cluster.apply_autoscaler(&id("web"), interval(None));
+    cluster.apply_vpa(&id("web"), interval(None));
     check(&cluster, 86_400);
     cluster.delete_pod("shop", "web-1");
     // What is not known has the default.

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use sizing::CheckpointError;
-use vertical::AutoscalerSpec;
+use vertical::VpaSpec;
 
 use crate::fixture::{
     WEB, add_hour, checkpoint, days, hours, id, minutes, selecting, start, target, web,
@@ -11,7 +11,7 @@ use crate::fixture::{
 };
 
 #[test]
-fn stored_history_survives_a_change_of_the_selector_and_ends_with_the_autoscaler() {
+fn stored_history_survives_a_change_of_the_selector_and_ends_with_the_vpa() {
     let mut cluster = web();
     let now = start() + hours(30);
     let stored = checkpoint(&cluster, now);
@@ -19,13 +19,13 @@ fn stored_history_survives_a_change_of_the_selector_and_ends_with_the_autoscaler
     fresh
         .load_checkpoint(&id("web"), "app", &stored, now)
         .unwrap();
-    fresh.apply_autoscaler(&id("web"), AutoscalerSpec::default());
+    fresh.apply_vpa(&id("web"), VpaSpec::default());
     assert_eq!(target(&fresh, "web"), target(&cluster, "web"));
-    fresh.delete_autoscaler(&id("web"));
-    fresh.apply_autoscaler(&id("web"), selecting(WEB));
+    fresh.delete_vpa(&id("web"));
+    fresh.apply_vpa(&id("web"), selecting(WEB));
     assert_eq!(target(&fresh, "web"), None);
     let refused = cluster.load_checkpoint(&id("other"), "app", &stored, now);
-    assert_eq!(refused, Err(CheckpointError::UnknownAutoscaler));
+    assert_eq!(refused, Err(CheckpointError::UnknownVpa));
 }
 
 #[test]

@@ -9,28 +9,28 @@ use model::{ContainerRef, Cpu, Labels, Memory, Sample, Selector};
 use serde_json::{Value, json};
 use testing::vectors::each_case;
 use vertical::resource_policy::{container_policies, integer_cpu};
-use vertical::{Accepted, AutoscalerSpec, ClusterState, Phase, PodSpec};
+use vertical::{Accepted, ClusterState, Phase, PodSpec, VpaSpec};
 use view::ObjectKey;
 
 use crate::zero_windows::ZeroWindows;
 use case::{Case, Container, Counts, Op, Outcome};
 
-/// The autoscaler of a recorded object, which has neither kind nor target.
-fn autoscaler(mut vpa: Value, selector: Selector) -> AutoscalerSpec {
+/// The VPA of a recorded object, which has neither kind nor target.
+fn vpa(mut vpa: Value, selector: Selector) -> VpaSpec {
     vpa["apiVersion"] = json!("autoscaling.k8s.io/v1");
     vpa["kind"] = json!("VerticalPodAutoscaler");
     vpa["spec"]["targetRef"] =
         json!({"apiVersion": "apps/v1", "kind": "Deployment", "name": "app"});
     let vpa = api::vpa::parse(vpa).expect("an object");
-    AutoscalerSpec {
+    VpaSpec {
         selector,
         policies: container_policies(&vpa),
         integer_cpu: integer_cpu(&vpa),
-        ..AutoscalerSpec::default()
+        ..VpaSpec::default()
     }
 }
 
-/// One recommender with one autoscaler in namespace `default`.
+/// One recommender with one VPA in namespace `default`.
 struct Run {
     cluster: ClusterState,
     id: ObjectKey,
@@ -212,9 +212,9 @@ fn check_all(kind: &str) {
             start: case.ops.iter().filter_map(times).min().unwrap(),
             end: case.ops.iter().filter_map(times).max().unwrap(),
         };
-        run.cluster.apply_autoscaler(
+        run.cluster.apply_vpa(
             &run.id,
-            autoscaler(case.vpa, Selector::match_labels(case.selector)),
+            vpa(case.vpa, Selector::match_labels(case.selector)),
         );
         for op in &case.ops {
             run.apply(op);

@@ -5,11 +5,11 @@ use std::sync::Arc;
 use model::{Labels, Selector, WorkloadRef};
 
 use super::{Resolution, resolve, scales, topmost};
-use crate::controller::{Controller, WellKnown};
 use crate::owner::Owner;
 use crate::scale::{PodSet, ReadScale, Scale, ScaleKey};
 use crate::table::ObjectKey;
 use crate::view::View;
+use crate::workload_controller::{Controller, WellKnown};
 
 const CUSTOM: &str = "example.com/v1";
 

@@ -8,10 +8,10 @@ use std::collections::BTreeSet;
 use model::{Workload, WorkloadRef};
 
 use super::TargetError;
-use crate::controller::WellKnown;
 use crate::owner::Owner;
 use crate::scale::{Scale, ScaleKey};
 use crate::view::View;
+use crate::workload_controller::WellKnown;
 
 /// One controller in the chain of owners.
 struct Link<'a> {

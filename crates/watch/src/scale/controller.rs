@@ -11,7 +11,7 @@ use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until};
 use view::{PodSet, Scale, ScaleKey, View, target};
 
-use super::read::Reader;
+use super::get::Reader;
 use super::read_queue::ReadQueue;
 
 /// Minimum interval between two computations of the needed keys.
@@ -63,9 +63,9 @@ pub(crate) async fn run(client: Client, store: Arc<watch::Sender<View>>) {
 /// with the live pods of their owners.
 fn needed(view: &View) -> BTreeMap<ScaleKey, PodSet> {
     let targets = view
-        .autoscalers
+        .vpas
         .iter()
-        .flat_map(|autoscaler| target::scales(view, &autoscaler.target()));
+        .flat_map(|vpa| target::scales(view, &vpa.target()));
     let scale_requests = view
         .scale_requests
         .iter()

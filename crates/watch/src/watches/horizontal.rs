@@ -9,8 +9,8 @@ use serde::de::DeserializeOwned;
 use view::{Resource, Stripped, Table, View};
 
 use super::Watches;
-use crate::allowance::Limits;
 use crate::excluded_fields;
+use crate::memory_limits::Limits;
 
 impl Watches {
     /// Watches EHPAs and the objects that they own: HPAs, predictions and substitutes. One that
@@ -22,9 +22,7 @@ impl Watches {
         self.whole::<EffectiveHorizontalPodAutoscaler>(Resource::Ehpas, usual, |view| {
             &mut view.ehpas
         })
-        .whole::<HorizontalPodAutoscaler>(Resource::HorizontalAutoscalers, usual, |view| {
-            &mut view.horizontal_autoscalers
-        })
+        .whole::<HorizontalPodAutoscaler>(Resource::Hpas, usual, |view| &mut view.hpas)
         .whole::<TimeSeriesPrediction>(Resource::Predictions, large, |view| &mut view.predictions)
         .whole::<Substitute>(Resource::Substitutes, usual, |view| &mut view.substitutes)
     }

@@ -25,7 +25,7 @@ enum Obstacle {
     NotInstalled,
     NoRight,
     /// A transient failure.
-    Failure,
+    WatchError,
 }
 
 impl Watches {
@@ -77,7 +77,7 @@ async fn readable<K: Resource<DynamicType = ()>>(client: &Client, namespace: Opt
                     let message = "no right to list the kind; ignoring its objects; a component in deploy/components grants it";
                     tracing::warn!(%kind, %group, "{message}");
                 }
-                Obstacle::Failure => {}
+                Obstacle::WatchError => {}
             }
         }
         before = Some(obstacle);
@@ -100,7 +100,7 @@ async fn attempt<K: Resource<DynamicType = ()>>(
         Err(Error::Api(status)) if status.code == 403 => Err(Obstacle::NoRight),
         Err(error) => {
             tracing::debug!(kind = %K::kind(&()), %error, "cannot list a kind");
-            Err(Obstacle::Failure)
+            Err(Obstacle::WatchError)
         }
     }
 }
@@ -201,7 +201,7 @@ mod tests {
             (Some("shop"), 200, Ok(())),
             (None, 404, Err(Obstacle::NotInstalled)),
             (None, 403, Err(Obstacle::NoRight)),
-            (None, 503, Err(Obstacle::Failure)),
+            (None, 503, Err(Obstacle::WatchError)),
         ] {
             let within = namespace.map_or_else(String::new, |name| format!("/namespaces/{name}"));
             let path = format!(

@@ -7,8 +7,8 @@ use k8s_openapi::api::apps::v1::{Deployment, StatefulSet};
 use view::{CronSchedule, LabelledPod, Prediction, Resource, WellKnown};
 
 use super::Watches;
-use crate::allowance::Limits;
 use crate::excluded_fields;
+use crate::memory_limits::Limits;
 
 impl Watches {
     /// Watches predictions and the cron schedules of EHPAs. One that does not parse is logged and

@@ -3,7 +3,7 @@
 
 use k8s_openapi::api::apps::v1::DaemonSet;
 use k8s_openapi::api::core::v1;
-use view::{Daemon, Node, Pod, Quota, Resource};
+use view::{DaemonSetShare, Node, Pod, Quota, Resource};
 
 use super::Watches;
 use crate::excluded_fields;
@@ -46,7 +46,8 @@ impl Watches {
     #[must_use]
     pub fn daemons(self) -> Self {
         let writer = self.writer(Resource::Daemons, |view| &mut view.daemons);
-        let read = |item: &Item<'_>| Reading::of(item.key(), item.parse().map(Daemon::from_k8s));
+        let read =
+            |item: &Item<'_>| Reading::of(item.key(), item.parse().map(DaemonSetShare::from_k8s));
         let source = self.cluster_source::<DaemonSet>(excluded_fields::DAEMONS);
         self.followed(source, writer, read)
     }

@@ -4,7 +4,7 @@ use anyhow::Result;
 use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet};
 use serde_json::{Value, json};
 use std::sync::Arc;
-use view::{Autoscaler, Controller, ObjectKey, View, WellKnown};
+use view::{Controller, ObjectKey, View, Vpa, WellKnown};
 
 const NAMESPACES: usize = 20;
 const WORKLOADS: usize = 500;
@@ -48,7 +48,7 @@ pub(crate) fn view() -> Result<View> {
             },
             "status": {"recommendation": {"containerRecommendations": [target("app"), target("proxy")]}},
         }))?;
-        view.autoscalers.apply(Arc::new(Autoscaler {
+        view.vpas.apply(Arc::new(Vpa {
             key: ObjectKey::new(namespace, name),
             object,
         }));

@@ -8,7 +8,7 @@ use admission::AdmissionConfig;
 use anyhow::{Context as _, Result};
 use prometheus::Registry;
 use rcgen::{CertifiedKey, generate_simple_self_signed};
-use serving::serve::serve;
+use serving::http_server::serve;
 use serving::tls::{ServingTls, TlsFiles};
 use tokio::net::TcpListener;
 use tokio::sync::watch;

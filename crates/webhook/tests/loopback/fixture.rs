@@ -12,7 +12,7 @@ use prometheus::Registry;
 use runtime::{Activity, ApiServerClock, Readiness};
 use serving::ca_bundles::Controller;
 use serving::certificates::{CertificateMetrics, CertificateMonitor, Source};
-use serving::serve::{Limits, serve};
+use serving::http_server::{Limits, serve};
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio::task::AbortHandle;

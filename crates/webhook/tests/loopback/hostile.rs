@@ -5,7 +5,7 @@ use std::time::Duration;
 use anyhow::{Context as _, Result, ensure};
 use k8s_openapi::ByteString;
 use serving::certificates::RotationPolicy;
-use serving::serve::{Limits, raise_connection_limit};
+use serving::http_server::{Limits, raise_connection_limit};
 use testing::{Pace, eventually};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;

@@ -13,7 +13,7 @@ use kube::Client;
 use prometheus::Registry;
 use runtime::client::RestMetrics;
 use runtime::shutdown::Tasks;
-use runtime::{Activity, Chassis, Readiness};
+use runtime::{Activity, Manager, Readiness};
 use serde_json::{Value, json};
 use serving::port::Port;
 use testing::{Pace, eventually};
@@ -47,7 +47,7 @@ fn cluster(events: mpsc::UnboundedReceiver<Value>) -> Client {
             } else {
                 let items = match path.rsplit('/').next() {
                     Some("statefulsets") => json!([stateful_set()]),
-                    Some("verticalpodautoscalers") => json!([autoscaler()]),
+                    Some("verticalpodautoscalers") => json!([vpa()]),
                     _ => json!([]),
                 };
                 let list = json!({"metadata": {"resourceVersion": "1"}, "items": items});
@@ -66,7 +66,7 @@ fn stateful_set() -> Value {
     })
 }
 
-fn autoscaler() -> Value {
+fn vpa() -> Value {
     json!({
         "apiVersion": "autoscaling.k8s.io/v1", "kind": "VerticalPodAutoscaler",
         "metadata": {"namespace": "shop", "name": "db", "uid": "of-db", "resourceVersion": "1"},
@@ -105,7 +105,7 @@ async fn the_view_is_current_as_long_as_reviews_are_served() -> Result<()> {
     let cluster = cluster(receiver);
     let (registry, shutdown) = (Registry::new(), CancellationToken::new());
     let (tasks, _failures) = Tasks::new(shutdown.clone());
-    let chassis = Chassis {
+    let manager = Manager {
         program: PROGRAM,
         client: cluster,
         rest_metrics: RestMetrics::register(&registry)?,
@@ -119,7 +119,7 @@ async fn the_view_is_current_as_long_as_reviews_are_served() -> Result<()> {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
     let address = listener.local_addr()?;
     let port = async { Ok(Port::on(listener, LIMITS)) };
-    let running = tokio::spawn(webhook::run_on(port, args, chassis));
+    let running = tokio::spawn(webhook::run_on(port, args, manager));
 
     let connector = trusting(&authority.pem)?;
     let review = review().to_string();
@@ -133,7 +133,7 @@ async fn the_view_is_current_as_long_as_reviews_are_served() -> Result<()> {
 
     shutdown.cancel();
     ensure!(is_sized().await?, "it still has");
-    events.send(json!({"type": "DELETED", "object": autoscaler()}))?;
+    events.send(json!({"type": "DELETED", "object": vpa()}))?;
     let deleted = eventually("the pod is not sized any more", Pace::WITHIN, async || {
         ensure!(!is_sized().await?, "sized by a deleted VPA");
         Ok(())

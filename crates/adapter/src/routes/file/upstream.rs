@@ -8,7 +8,7 @@ use runtime::GoDuration;
 use serde::{Deserialize, Deserializer};
 
 use super::{FileError, refuse};
-use crate::service_ref::ServiceRef;
+use crate::own_service::OwnService;
 
 /// The longest timeout. The adapter responds within two seconds, which leaves time for the last
 /// known response.
@@ -84,7 +84,7 @@ fn duration<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Duration, D::E
 impl UpstreamSpec {
     pub(in crate::routes) fn check(
         &self,
-        own: &ServiceRef,
+        own: &OwnService,
         field: impl Fn(&str) -> String,
     ) -> Result<(), FileError> {
         match (&self.service, &self.url) {
@@ -193,7 +193,7 @@ impl UpstreamSpec {
 
     /// Whether the upstream serves the metrics of this Service: it is that Service, or KEDA's
     /// operator in its namespace.
-    pub(in crate::routes) fn serves_metrics_of(&self, service: &ServiceRef) -> bool {
+    pub(in crate::routes) fn serves_metrics_of(&self, service: &OwnService) -> bool {
         let Ok(name) = self.server_name() else {
             return false;
         };

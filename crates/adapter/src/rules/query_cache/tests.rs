@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::*;
-use crate::flow::PriorityLevel;
+use crate::flow_limiter::PriorityLevel;
 
 fn at(second: i64) -> Timestamp {
     Timestamp::from_second(second).expect("in range")

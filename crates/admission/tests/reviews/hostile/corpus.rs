@@ -35,11 +35,11 @@ pub(super) fn reviews() -> Vec<Value> {
             "recommenders": [{"name": "default"}],
         },
     });
-    let autoscaler = json!({"request": {
+    let vpa = json!({"request": {
         "uid": "u-2",
         "requestKind": {"group": "autoscaling.k8s.io", "version": "v1", "kind": "VerticalPodAutoscaler"},
         "resource": {"group": "autoscaling.k8s.io", "version": "v1", "resource": "verticalpodautoscalers"},
         "name": "web", "operation": "UPDATE", "object": object, "oldObject": object,
     }});
-    pods.into_iter().chain([autoscaler]).collect()
+    pods.into_iter().chain([vpa]).collect()
 }

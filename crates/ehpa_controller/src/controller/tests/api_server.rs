@@ -142,7 +142,7 @@ impl ApiServer {
                     .apply(Arc::new(kept::<EffectiveHorizontalPodAutoscaler>(object)));
             } else if path.starts_with(NATIVE) {
                 let object = serde_json::from_value(object.clone()).expect("an autoscaler");
-                view.horizontal_autoscalers
+                view.hpas
                     .apply(Arc::new(kept::<HorizontalPodAutoscaler>(object)));
             }
         }

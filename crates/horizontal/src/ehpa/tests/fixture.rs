@@ -10,8 +10,8 @@ use model::{Cpu, Labels, Memory};
 use serde_json::{Value, json};
 use view::{Container, ObjectKey, Phase, Pod, Resources, Stripped};
 
+use crate::ehpa::history_queries::Rules;
 use crate::ehpa::plan::{Desired, Plan, plan};
-use crate::ehpa::rules::Rules;
 use crate::ehpa::status::status;
 use crate::ehpa::{Observed, Propagation, TargetScale};
 

@@ -6,7 +6,7 @@ use model::ForecastSeries;
 use sizing::{PercentilePredictor, WeightedHistogram};
 
 use super::{ForecastRange, floor};
-use crate::predictions::points::MAX_SERIES_POINTS;
+use crate::predictions::published_series::MAX_SERIES_POINTS;
 
 /// Memory of a bucket: its number and weight, in a tree.
 const BUCKET_BYTES: usize = 24;

@@ -7,7 +7,7 @@ use serde_json::json;
 
 use super::super::access::ObjectAccess;
 use super::super::annotations::Annotations;
-use super::super::crane;
+use super::super::crane_settings;
 use super::super::spec::forecast_spec;
 use super::*;
 
@@ -16,7 +16,7 @@ fn percentile_of_each_second() -> Method {
         "sampleInterval": "1s", "historyLength": "13h", "aggregated": false, "histogram": {"halfLife": "24h"},
     });
     let settings = serde_json::from_value(settings).expect("settings");
-    let (method, note) = crane::percentile(Some(&settings)).expect("a method");
+    let (method, note) = crane_settings::percentile(Some(&settings)).expect("a method");
     assert_eq!((method.step_seconds(), note), (1, None));
     method
 }

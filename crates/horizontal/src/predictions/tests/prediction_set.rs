@@ -11,7 +11,7 @@ use super::super::access::{KnownRules, QueryAccess, QueryScope};
 use super::super::memory_limits::MemoryLimits;
 use super::super::prediction_set::{HistoryChange, PredictionSet, SyncResult};
 use super::super::query_slots::QuerySlots;
-use super::super::read::ReadFailure;
+use super::super::read_range::ReadFailure;
 use super::*;
 use crate::ehpa::Rules;
 

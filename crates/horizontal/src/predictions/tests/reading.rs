@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 
-use super::super::read::Excess;
+use super::super::read_range::Excess;
 use super::*;
 
 #[test]

@@ -206,11 +206,11 @@ fn change_pod(fixture: &mut Fixture, change: &Change) {
 fn change_vpa(fixture: &mut Fixture, change: &Change) {
     let (kind, app, a, b) = (change.kind, change.app, change.a, change.b);
     let key = ObjectKey::new(change.namespace, app);
-    let has_vpa = fixture.view.autoscalers.get(&key).is_some();
+    let has_vpa = fixture.view.vpas.get(&key).is_some();
     match kind {
         10 if has_vpa => fixture.recommend(app, ["1", "2", "3"][usize::from(a) % 3]),
         11 => match (app, b % 4) {
-            (_, 0) => drop(fixture.view.autoscalers.delete(&key)),
+            (_, 0) => drop(fixture.view.vpas.delete(&key)),
             ("set", _) => fixture.vpa_of("apps.kruise.io/v1alpha1", "CloneSet", app, &policy(a, b)),
             _ => fixture.vpa(app, &policy(a, b)),
         },
@@ -228,7 +228,7 @@ fn change_vpa(fixture: &mut Fixture, change: &Change) {
 fn change_controller(fixture: &mut Fixture, change: &Change) {
     let (kind, app, a, b) = (change.kind, change.app, change.a, change.b);
     let key = ObjectKey::new(change.namespace, app);
-    let has_vpa = fixture.view.autoscalers.get(&key).is_some();
+    let has_vpa = fixture.view.vpas.get(&key).is_some();
     match kind {
         16 if app == "set" && b > 12 => {
             let [group, kind] = ["apps.kruise.io", "CloneSet"].map(str::to_owned);

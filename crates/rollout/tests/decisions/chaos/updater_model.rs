@@ -84,8 +84,8 @@ impl UpdaterModel {
             resumed_at: 0,
             paused: 0,
         };
-        for vpa in cluster.fixture.view.autoscalers.iter() {
-            model.view.autoscalers.apply(Arc::clone(vpa));
+        for vpa in cluster.fixture.view.vpas.iter() {
+            model.view.vpas.apply(Arc::clone(vpa));
         }
         for kind in [WellKnown::Deployment, WellKnown::ReplicaSet, WellKnown::Job] {
             for controller in cluster.fixture.view.controllers(kind) {

@@ -5,7 +5,7 @@ use k8s_openapi::jiff::fmt::rfc2822::DateTimePrinter;
 use tower::Layer as _;
 
 use super::*;
-use runtime::clock::steady;
+use runtime::api_server_clock::steady;
 
 const HOUR: Duration = Duration::from_hours(1);
 const TICK: Duration = Duration::from_secs(5);

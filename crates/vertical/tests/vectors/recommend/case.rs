@@ -165,7 +165,7 @@ impl From<Flags> for Config {
                 oom_bump_up_ratio: flags.oom_bump_up_ratio,
                 oom_min_bump_up_bytes: flags.oom_min_bump_up_bytes,
             },
-            per_autoscaler_rules: flags.gate_per_vpa_config,
+            per_vpa_rules: flags.gate_per_vpa_config,
             humanize_memory: flags.humanize_memory,
             round_cpu_millicores: flags.round_cpu_millicores,
             round_memory_bytes: flags.round_memory_bytes,

@@ -8,7 +8,7 @@ use kube::client::Body;
 use model::WorkloadRef;
 use serde_json::{Value, json};
 use tokio::time::sleep;
-use view::{Autoscaler, ObjectKey, Pod};
+use view::{ObjectKey, Pod, Vpa};
 
 use super::*;
 use crate::scale::ScaleRequests;
@@ -76,7 +76,7 @@ fn view(pods: usize) -> View {
         "spec": {"targetRef": {"apiVersion": "apps.kruise.io/v1alpha1", "kind": "CloneSet", "name": "web"}},
     });
     let object = api::vpa::parse(object).expect("an autoscaler");
-    view.autoscalers.apply(Arc::new(Autoscaler {
+    view.vpas.apply(Arc::new(Vpa {
         key: ObjectKey::new("shop", "web"),
         object,
     }));

@@ -1,0 +1,247 @@
+//! The adapter's `APIService` objects and their CA bundles.
+
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+use anyhow::Context as _;
+use k8s_openapi::kube_aggregator::pkg::apis::apiregistration::v1::APIService;
+use kube::{Api, Client};
+use serving::ca_bundles::CaBundleObjects;
+use serving::certificates::ObservedCaBundle;
+
+use super::{ApiServiceState, CaBundle, OwnService, objects, standing, writers};
+use crate::api_service_writer::{self, ADOPTER, Events, MANAGER};
+use crate::metrics::Metrics;
+
+/// Minimum interval between replacements of another program's bundle in the same object, which that
+/// program may write again.
+const REPLACE_INTERVAL: Duration = Duration::from_mins(1);
+
+/// The adapter's `APIService` objects.
+pub struct ApiServices {
+    api: Api<APIService>,
+    own: OwnService,
+    metrics: Metrics,
+    events: Events,
+    /// The bundle of all objects, once the API server reports each of them as available with it.
+    trusted: Option<String>,
+    /// The last bundle of each object that points at the adapter.
+    bundles: BTreeMap<String, String>,
+    /// The last log message about each object.
+    logged: BTreeMap<String, String>,
+    /// Whether each object pointed at the adapter when last read.
+    points_here: BTreeMap<String, bool>,
+    /// The time of the last replacement of another program's bundle in each object.
+    replaced: BTreeMap<String, Instant>,
+}
+
+impl CaBundleObjects for ApiServices {
+    async fn reconcile(&mut self, bundle: Option<&str>) -> anyhow::Result<()> {
+        let mut seen = Vec::new();
+        self.bundles.clear();
+        for name in objects() {
+            let present = self
+                .api
+                .get_opt(&name)
+                .await
+                .with_context(|| format!("cannot read APIService {name}"))?;
+            let found = standing(present.as_ref(), &self.own);
+            let text = self.log(&name, &found);
+            let points_here = matches!(
+                found,
+                ApiServiceState::Ours(_) | ApiServiceState::Injected(_)
+            );
+            self.metrics.leads_here(&name, points_here);
+            if self.points_here.insert(name.clone(), points_here) == Some(true) && !points_here {
+                self.report_change(&name, present.as_ref(), &text).await;
+            }
+            match (found, bundle) {
+                (ApiServiceState::Ours(trusted), Some(bundle)) if trusted.bundle != bundle => {
+                    let bundle = if self.write(&name, present, bundle).await? {
+                        bundle.to_owned()
+                    } else {
+                        trusted.bundle
+                    };
+                    self.bundles.insert(name, bundle.clone());
+                    seen.push(CaBundle {
+                        bundle,
+                        is_available: false,
+                    });
+                }
+                (ApiServiceState::Ours(trusted) | ApiServiceState::Injected(trusted), _) => {
+                    self.bundles.insert(name, trusted.bundle.clone());
+                    seen.push(trusted);
+                }
+                (
+                    ApiServiceState::Missing
+                    | ApiServiceState::Elsewhere(_)
+                    | ApiServiceState::Insecure,
+                    _,
+                ) => {}
+            }
+        }
+        self.trusted = trusted_everywhere(seen);
+        Ok(())
+    }
+
+    fn trusted(&self) -> Option<&str> {
+        self.trusted.as_deref()
+    }
+
+    fn observed(&self) -> Vec<ObservedCaBundle> {
+        let observed = |(object, bundle): (&String, &String)| ObservedCaBundle {
+            object: object.clone(),
+            name: self.own.server_name(),
+            bundle: bundle.clone(),
+        };
+        self.bundles.iter().map(observed).collect()
+    }
+}
+
+impl ApiServices {
+    /// The objects that may point at `own`, not read yet.
+    pub fn new(client: Client, own: OwnService, metrics: Metrics) -> Self {
+        Self {
+            api: Api::all(client.clone()),
+            own,
+            metrics,
+            events: Events::new(client),
+            trusted: None,
+            bundles: BTreeMap::new(),
+            logged: BTreeMap::new(),
+            points_here: BTreeMap::new(),
+            replaced: BTreeMap::new(),
+        }
+    }
+
+    /// Writes a bundle to an object. Returns `false` if another program's bundle was replaced there
+    /// less than [`REPLACE_INTERVAL`] ago.
+    async fn write(
+        &mut self,
+        name: &str,
+        present: Option<APIService>,
+        bundle: &str,
+    ) -> anyhow::Result<bool> {
+        if let Some(writer) = present.as_ref().and_then(other_writer) {
+            let now = Instant::now();
+            if !may_replace(self.replaced.get(name).copied(), now) {
+                return Ok(false);
+            }
+            self.replaced.insert(name.to_owned(), now);
+            let note =
+                format!("{writer} has written a CA bundle that is not the adapter's; replacing it");
+            self.report_change(name, present.as_ref(), &note).await;
+        }
+        let version = present.and_then(|present| present.metadata.resource_version);
+        let written = api_service_writer::trust(&self.api, name, version, bundle).await;
+        written.with_context(|| format!("cannot write the CA bundle of APIService {name}"))?;
+        tracing::info!(name, "wrote the CA bundle of an APIService");
+        Ok(true)
+    }
+
+    async fn report_change(&self, name: &str, present: Option<&APIService>, note: &str) {
+        tracing::warn!(name, "another program has changed an APIService: {note}");
+        self.metrics.count_foreign_change(name);
+        self.events.changed(name, present, note).await;
+    }
+
+    /// Logs once, and returns, the reason why the bundle of an object is not maintained.
+    fn log(&mut self, name: &str, found: &ApiServiceState) -> String {
+        let text = match found {
+            ApiServiceState::Missing => "the object does not exist".to_owned(),
+            ApiServiceState::Elsewhere(service) => format!("it points at the Service {service}"),
+            ApiServiceState::Insecure => {
+                "it has insecureSkipTLSVerify, which excludes a CA bundle; remove that field"
+                    .to_owned()
+            }
+            ApiServiceState::Injected(_) => "cert-manager maintains its CA bundle".to_owned(),
+            ApiServiceState::Ours(_) => String::new(),
+        };
+        let before = self
+            .logged
+            .insert(name.to_owned(), text.clone())
+            .unwrap_or_default();
+        match found {
+            _ if text == before => {}
+            ApiServiceState::Insecure => {
+                tracing::error!(
+                    name,
+                    "not maintaining the CA bundle of an APIService: {text}"
+                );
+            }
+            ApiServiceState::Ours(_) => {
+                tracing::info!(name, "maintaining the CA bundle of an APIService again");
+            }
+            _ => tracing::warn!(
+                name,
+                "not maintaining the CA bundle of an APIService: {text}"
+            ),
+        }
+        text
+    }
+}
+
+/// The name of another program that has written the bundle of an object.
+fn other_writer(present: &APIService) -> Option<&str> {
+    writers(present).find(|writer| ![MANAGER, ADOPTER].contains(writer))
+}
+
+/// Whether another program's bundle may be replaced at `now`. `last` is the previous time.
+fn may_replace(last: Option<Instant>, now: Instant) -> bool {
+    last.is_none_or(|last| now.saturating_duration_since(last) >= REPLACE_INTERVAL)
+}
+
+/// The bundle of all objects. `None` while they differ, or while the API server does not report
+/// each of them as available.
+fn trusted_everywhere(seen: Vec<CaBundle>) -> Option<String> {
+    let same = seen.iter().all(|one| {
+        one.is_available && seen.first().is_some_and(|first| one.bundle == first.bundle)
+    });
+    seen.into_iter()
+        .next()
+        .filter(|_| same)
+        .map(|trusted| trusted.bundle)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn check(seen: &[(&str, bool)], expected: Option<&str>) {
+        let trusted = |(bundle, is_available): &(&str, bool)| CaBundle {
+            bundle: (*bundle).to_owned(),
+            is_available: *is_available,
+        };
+        let found = trusted_everywhere(seen.iter().map(trusted).collect());
+        assert_eq!(found.as_deref(), expected, "{seen:?}");
+    }
+
+    #[test]
+    fn bundles_of_other_programs_are_replaced_at_most_once_a_minute() {
+        let now = Instant::now();
+        assert!(may_replace(None, now));
+        assert!(
+            !may_replace(Some(now), now) && !may_replace(Some(now), now + REPLACE_INTERVAL / 2)
+        );
+        assert!(may_replace(Some(now), now + REPLACE_INTERVAL));
+        let written_by = |writer: &str| -> APIService {
+            let fields = json!({"f:spec": {"f:caBundle": {}}});
+            let metadata = json!({"managedFields": [{"manager": writer, "fieldsV1": fields}]});
+            serde_json::from_value(json!({"metadata": metadata})).expect("an object")
+        };
+        for (writer, expected) in [("keda", Some("keda")), (MANAGER, None), (ADOPTER, None)] {
+            assert_eq!(other_writer(&written_by(writer)), expected);
+        }
+    }
+
+    #[test]
+    fn a_bundle_is_trusted_once_all_objects_have_it_and_are_available() {
+        check(&[], None);
+        check(&[("new", true)], Some("new"));
+        check(&[("new", true), ("new", true), ("new", true)], Some("new"));
+        check(&[("new", true), ("old", true)], None);
+        check(&[("new", true), ("new", false)], None);
+    }
+}

@@ -1,0 +1,45 @@
+//! The adapter's own Service and its DNS names.
+
+use std::fmt;
+
+/// A Service in the cluster. Its text is `namespace/name`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OwnService {
+    /// The namespace.
+    pub namespace: String,
+    /// The name.
+    pub name: String,
+}
+
+impl OwnService {
+    /// Refers to a Service by namespace and name.
+    pub fn new(namespace: impl Into<String>, name: impl Into<String>) -> Self {
+        Self {
+            namespace: namespace.into(),
+            name: name.into(),
+        }
+    }
+
+    /// The DNS name that the API server uses.
+    pub fn server_name(&self) -> String {
+        format!("{}.{}.svc", self.name, self.namespace)
+    }
+
+    /// All DNS names of the Service.
+    pub fn names(&self) -> Vec<String> {
+        let Self { namespace, name } = self;
+        let long = self.server_name();
+        vec![
+            name.clone(),
+            format!("{name}.{namespace}"),
+            long.clone(),
+            format!("{long}.cluster.local"),
+        ]
+    }
+}
+
+impl fmt::Display for OwnService {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.namespace, self.name)
+    }
+}

@@ -1,0 +1,162 @@
+//! The disruptions that `PodDisruptionBudget`s allow. They are read before an eviction is sent, so
+//! that the API server refuses none, and apply to restarts by resizes too.
+//!
+//! The rules of the API server are in `view::DisruptionBudget`. Evictions that it accepted and the
+//! budget's status does not show yet are added here, and restarts of containers, which it does not
+//! count. The pods' own readiness counts as well: the status of a budget may be older. Source:
+//! `pkg/registry/core/pod/storage/eviction.go` of Kubernetes.
+
+use std::collections::HashMap;
+
+use view::{Phase, Pod, Running};
+
+use super::action::SkipReason;
+use super::clock::ClockReading;
+use super::disruption_limit::{Disruption, PodAvailability};
+use super::index::{BudgetId, BudgetPods, Index};
+use super::state::RolloutState;
+use super::vpa_pods::availability;
+
+/// The disruption budgets, and their use in this pass.
+pub(super) struct Budgets<'a> {
+    index: &'a Index,
+    state: &'a RolloutState,
+    now: ClockReading,
+    /// The use of budgets that were looked up.
+    usages: HashMap<BudgetId<'a>, BudgetUsage>,
+}
+
+/// The use of one budget.
+#[derive(Debug, Clone, Copy, Default)]
+struct BudgetUsage {
+    /// Disruptions that its status does not show yet.
+    unobserved: i64,
+    /// Available pods, less those disrupted.
+    available: i64,
+}
+
+impl<'a> Budgets<'a> {
+    /// Budgets with the actions in flight counted.
+    pub(super) fn of(index: &'a Index, state: &'a RolloutState, now: ClockReading) -> Self {
+        Self {
+            index,
+            state,
+            now,
+            usages: HashMap::new(),
+        }
+    }
+
+    /// The budgets that cover a pod. One with an invalid selector may cover any pod.
+    pub(super) fn covering(&self, pod: &Pod) -> Vec<BudgetId<'a>> {
+        self.index.covering(&pod.key).collect()
+    }
+
+    /// The reason for which a disruption of a pod is not allowed now.
+    pub(super) fn refusal(
+        &mut self,
+        disruption: Disruption,
+        pod: &Pod,
+        running: &Running,
+    ) -> Option<SkipReason> {
+        if disruption == Disruption::Resize || pod.phase == Phase::Pending {
+            return None;
+        }
+        let covering = self.covering(pod);
+        if disruption == Disruption::Eviction && covering.len() > 1 {
+            return Some(SkipReason::MultipleBudgets);
+        }
+        if covering.is_empty() {
+            return None;
+        }
+        let is_allowed = covering.iter().all(|id| self.allows(*id, running));
+        (!is_allowed).then_some(SkipReason::DisruptionBudget)
+    }
+
+    /// The reason for which an eviction of unknown outcome, which is counted already, must not be
+    /// sent again.
+    pub(super) fn retry_refusal(&mut self, pod: &Pod, running: &Running) -> Option<SkipReason> {
+        if pod.phase == Phase::Pending || !is_ready(running) {
+            return None;
+        }
+        let is_allowed = self.covering(pod).into_iter().all(|id| {
+            let desired = self
+                .index
+                .budget(id)
+                .map(|budget_pods| i64::from(budget_pods.budget.desired_healthy));
+            desired.is_some_and(|desired| self.usage(id).available >= desired)
+        });
+        (!is_allowed).then_some(SkipReason::DisruptionBudget)
+    }
+
+    /// Whether one budget allows the disruption of a pod.
+    fn allows(&mut self, id: BudgetId<'a>, running: &Running) -> bool {
+        let Some(BudgetPods { budget, .. }) = self.index.budget(id) else {
+            return false;
+        };
+        if !is_ready(running) {
+            return budget.allows(false);
+        }
+        let BudgetUsage {
+            unobserved,
+            available,
+        } = *self.usage(id);
+        let is_enough = available > i64::from(budget.desired_healthy);
+        budget.is_current() && i64::from(budget.disruptions_allowed) > unobserved && is_enough
+    }
+
+    /// The use of one budget, with the actions in flight.
+    fn usage(&mut self, id: BudgetId<'a>) -> &mut BudgetUsage {
+        let Self {
+            index,
+            state,
+            now,
+            usages,
+        } = self;
+        usages.entry(id).or_insert_with(|| {
+            let mut usage = BudgetUsage::default();
+            let Some(BudgetPods { budget, pods }) = index.budget(id) else {
+                return usage;
+            };
+            for pod in pods.values() {
+                let Some(running) = pod.running.as_deref() else {
+                    continue;
+                };
+                let pending = state.pending(&pod.uid);
+                let is_evicted =
+                    pending.is_some_and(|pending| pending.disruption == Disruption::Eviction);
+                let is_available = availability(pod, running, pending)
+                    == (PodAvailability::Running { available: true });
+                usage.available += i64::from(is_available && !is_evicted);
+                let is_unobserved =
+                    pending.is_some_and(|pending| is_disruption(pending.disruption, pod, running));
+                usage.unobserved +=
+                    i64::from(is_unobserved && !budget.is_disrupting(&pod.key.name, now.wall));
+            }
+            usage
+        })
+    }
+
+    /// Counts a disruption of a pod.
+    pub(super) fn reserve(&mut self, disruption: Disruption, pod: &Pod, running: &Running) {
+        if !is_disruption(disruption, pod, running) {
+            return;
+        }
+        for id in self.covering(pod) {
+            let budget = self.index.budget(id).map(|budget_pods| &budget_pods.budget);
+            let shows =
+                budget.is_some_and(|budget| budget.is_disrupting(&pod.key.name, self.now.wall));
+            let usage = self.usage(id);
+            usage.available -= 1;
+            usage.unobserved += i64::from(!shows);
+        }
+    }
+}
+
+/// Whether a disruption counts in the budgets of a pod.
+fn is_disruption(disruption: Disruption, pod: &Pod, running: &Running) -> bool {
+    disruption != Disruption::Resize && pod.phase != Phase::Pending && is_ready(running)
+}
+
+fn is_ready(running: &Running) -> bool {
+    running.ready_since.is_some()
+}

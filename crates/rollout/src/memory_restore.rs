@@ -1,0 +1,178 @@
+//! Memory restored after an OOM kill that follows a resize: the previous size, the annotations, and
+//! the time for which it is kept.
+//!
+//! An annotation of the pod keeps the previous memory, so that any replica finds it after any
+//! restart.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use jiff::Timestamp;
+use model::{Recommendation, ResourceList, ResourceName};
+use serde::{Deserialize, Serialize};
+use sizing::ContainerSize;
+use view::{Pod, Running};
+
+use super::clock::ClockReading;
+use super::oom_kill::OOM_KILLED;
+use super::pod_size::container_recommendation;
+use super::resize_patch::{AnnotationChanges, DesiredSizes};
+
+/// The annotation with the memory of containers before a resize reduced it.
+pub const RESIZED_FROM: &str = "plimsoll.dev/resized-from";
+/// The annotation with the time at which memory was restored.
+pub const REVERTED_AT: &str = "plimsoll.dev/reverted-at";
+/// The time for which restored memory is not reduced again.
+const PROTECTED_FOR: Duration = Duration::from_hours(12);
+
+static NOTHING: ResourceList = ResourceList::new();
+
+/// The value of the annotation [`RESIZED_FROM`].
+#[derive(Debug, Serialize, Deserialize)]
+struct ResizedFrom {
+    at: Timestamp,
+    containers: BTreeMap<String, PreviousMemory>,
+}
+
+#[derive(Debug, Default, Serialize, Deserialize)]
+struct PreviousMemory {
+    #[serde(default, skip_serializing_if = "ResourceList::is_empty")]
+    requests: ResourceList,
+    #[serde(default, skip_serializing_if = "ResourceList::is_empty")]
+    limits: ResourceList,
+}
+
+impl ResizedFrom {
+    /// The value on a pod, if it can be parsed.
+    fn of(running: &Running) -> Option<Self> {
+        serde_json::from_str(running.annotations.get(RESIZED_FROM)?).ok()
+    }
+
+    /// The previous memory of a container that was OOM killed since the resize.
+    fn oom_killed_since(&self, pod: &Pod, container: &str) -> Option<&PreviousMemory> {
+        let previous = self.containers.get(container)?;
+        let seen = pod.containers.iter().find(|seen| seen.name == container)?;
+        let last = seen.status.as_ref()?.last_termination.as_ref()?;
+        let killed_at = last.finished_at.filter(|_| last.reason == OOM_KILLED)?;
+        (killed_at > self.at).then_some(previous)
+    }
+}
+
+/// The annotation for a resize: the previous memory of containers whose memory it reduces; `None`
+/// if it reduces none. An existing annotation stays until an OOM kill uses it: its memory is known
+/// to be enough.
+pub(super) fn resized_from(
+    pod: &Pod,
+    running: &Running,
+    sizes: &DesiredSizes,
+    now: ClockReading,
+) -> Option<String> {
+    let is_open = |known: ResizedFrom| {
+        known
+            .containers
+            .keys()
+            .all(|name| known.oom_killed_since(pod, name).is_none())
+    };
+    if ResizedFrom::of(running).is_some_and(is_open) {
+        return None;
+    }
+    let mut containers = BTreeMap::new();
+    for (container, size) in running.containers.iter().zip(sizes) {
+        let Some(size) = size else { continue };
+        let requests = reduced_memory(container.requests.as_ref(), &size.requests);
+        let limits = reduced_memory(container.limits.as_ref(), &size.limits);
+        if !requests.is_empty() || !limits.is_empty() {
+            // Requests and limits are restored together.
+            let memory = |list: Option<&ResourceList>| {
+                only_memory(list.and_then(|list| list.get(&ResourceName::Memory)))
+            };
+            let previous = PreviousMemory {
+                requests: memory(container.requests.as_ref()),
+                limits: memory(container.limits.as_ref()),
+            };
+            containers.insert(container.name.clone(), previous);
+        }
+    }
+    if containers.is_empty() {
+        return None;
+    }
+    serde_json::to_string(&ResizedFrom {
+        at: now.wall,
+        containers,
+    })
+    .ok()
+}
+
+/// The memory in `before`, if `after` has less.
+fn reduced_memory(before: Option<&ResourceList>, after: &ResourceList) -> ResourceList {
+    let before = before.and_then(|before| before.get(&ResourceName::Memory));
+    let after = after.get(&ResourceName::Memory);
+    only_memory(before.filter(|before| after.is_some_and(|after| after < before)))
+}
+
+fn only_memory(quantity: Option<&model::Quantity>) -> ResourceList {
+    let memory = quantity.map(|quantity| (ResourceName::Memory, quantity.clone()));
+    memory.into_iter().collect()
+}
+
+/// The sizes that restore the memory of OOM killed containers; `None` if there are none. Nothing is
+/// restored where more is recommended meanwhile, or where the container has more already.
+pub(super) fn sizes_to_restore(
+    pod: &Pod,
+    running: &Running,
+    recommendation: &Recommendation,
+) -> Option<DesiredSizes> {
+    let from = ResizedFrom::of(running)?;
+    let sizes: DesiredSizes = running
+        .containers
+        .iter()
+        .map(|container| {
+            let previous = from.oom_killed_since(pod, &container.name)?;
+            let gains = |previous: &ResourceList, present: Option<&ResourceList>| {
+                !reduced_memory(Some(previous), present.unwrap_or(&NOTHING)).is_empty()
+            };
+            let gains = gains(&previous.requests, container.requests.as_ref())
+                || gains(&previous.limits, container.limits.as_ref());
+            let target = container_recommendation(recommendation, &container.name)
+                .and_then(|recommended| recommended.target.get(&ResourceName::Memory));
+            let had_request = previous.requests.get(&ResourceName::Memory);
+            let is_less =
+                target.is_none_or(|target| had_request.is_none_or(|previous| target < previous));
+            (gains && is_less).then(|| ContainerSize {
+                requests: previous.requests.clone(),
+                limits: previous.limits.clone(),
+                notes: Vec::new(),
+            })
+        })
+        .collect();
+    sizes.iter().any(Option::is_some).then_some(sizes)
+}
+
+/// Whether a resize reduces the memory of a container.
+pub(super) fn reduces_memory(running: &Running, sizes: &DesiredSizes) -> bool {
+    let mut containers = running.containers.iter().zip(sizes);
+    containers.any(|(container, size)| {
+        let Some(size) = size else { return false };
+        !reduced_memory(container.requests.as_ref(), &size.requests).is_empty()
+            || !reduced_memory(container.limits.as_ref(), &size.limits).is_empty()
+    })
+}
+
+/// The changes of annotations after memory was restored.
+pub(super) fn annotation_changes(now: ClockReading) -> AnnotationChanges {
+    [
+        (REVERTED_AT.to_owned(), Some(now.wall.to_string())),
+        (RESIZED_FROM.to_owned(), None),
+    ]
+    .into()
+}
+
+/// The rest of the time for which restored memory is not reduced.
+pub(super) fn protected_for(running: &Running, now: ClockReading) -> Option<Duration> {
+    let at = running
+        .annotations
+        .get(REVERTED_AT)?
+        .parse::<Timestamp>()
+        .ok()?;
+    now.until(at, PROTECTED_FOR)
+}

@@ -1,0 +1,156 @@
+//! The pods of one VPA object with their availability, in groups by their direct owner.
+
+use std::collections::BTreeMap;
+
+use view::{Phase, Pod, Running};
+
+use super::disruption_limit::{
+    Disruption, Group, GroupSize, OwnerName, PodAvailability, required_replicas,
+};
+use super::group_size::owner_name;
+use super::pod_size::sized_containers;
+use super::settings::Settings;
+use super::state::{PendingAction, RolloutState};
+use super::vpa_input::VpaInput;
+
+/// A pod of a VPA object.
+#[derive(Clone)]
+pub(super) struct Member<'a> {
+    pub(super) pod: &'a Pod,
+    pub(super) running: &'a Running,
+    pub(super) availability: PodAvailability,
+    /// Index of its group; `None` if the group is not updated.
+    pub(super) group: Option<usize>,
+    /// The action in flight.
+    pub(super) pending: Option<PendingAction>,
+}
+
+/// The groups that may be updated, and all pods.
+pub(super) struct Members<'a> {
+    pub(super) groups: Vec<Group>,
+    pub(super) members: Vec<Member<'a>>,
+}
+
+/// Whether a group with too few pods is included, for actions without disruption.
+pub(super) type IncludesSmall<'a> = dyn Fn(&[Member<'_>]) -> bool + 'a;
+
+/// The pods of one VPA object in groups.
+pub(super) fn members<'a>(
+    input: &VpaInput<'a>,
+    state: &RolloutState,
+    settings: &Settings,
+    includes_small: &IncludesSmall,
+) -> Members<'a> {
+    let mut by_owner: BTreeMap<OwnerName, Vec<Member>> = BTreeMap::new();
+    for pod in input.vpa_pods.pods.values() {
+        let Some(running) = pod.running.as_deref() else {
+            continue;
+        };
+        let pending = state.pending(&pod.uid);
+        let availability = availability(pod, running, pending);
+        by_owner
+            .entry(owner_name(pod.owner.as_ref()))
+            .or_default()
+            .push(Member {
+                pod,
+                running,
+                availability,
+                group: None,
+                pending,
+            });
+    }
+    let policy = input.vpa_pods.vpa.object.spec.update_policy.as_ref();
+    let required = required_replicas(policy.and_then(|policy| policy.min_replicas), settings);
+    let mut all = Members {
+        groups: Vec::new(),
+        members: Vec::with_capacity(input.vpa_pods.pods.len()),
+    };
+    for (owner, mut members) in by_owner {
+        let group = input
+            .group_sizes
+            .get(&owner)
+            .map(|size| group(&members, *size, required, settings));
+        let are_enough = members.len() as i64 >= required;
+        for member in &mut members {
+            if let Some(pending) = &mut member.pending {
+                let allows = group
+                    .as_ref()
+                    .is_some_and(|group| group.allows_retry(member.availability));
+                pending.may_retry = pending.may_retry && are_enough && allows;
+            }
+        }
+        if let Some(group) =
+            group.filter(|group| !group.below_min_replicas || includes_small(&members))
+        {
+            let index = all.groups.len();
+            all.groups.push(group);
+            for member in &mut members {
+                member.group = Some(index);
+            }
+        }
+        all.members.extend(members);
+    }
+    all
+}
+
+/// The group of these pods.
+fn group(
+    members: &[Member],
+    GroupSize { configured, peak }: GroupSize,
+    required: i64,
+    settings: &Settings,
+) -> Group {
+    let evicted = |member: &Member| {
+        member
+            .pending
+            .is_some_and(|pending| pending.disruption == Disruption::Eviction)
+    };
+    let present: Vec<&Member> = members.iter().filter(|member| !evicted(member)).collect();
+    let availabilities = present.iter().map(|member| member.availability);
+    let mut group = Group::new(
+        availabilities,
+        configured,
+        peak,
+        required,
+        settings.eviction_tolerance,
+    );
+    for member in present.iter().filter(|member| member.pending.is_some()) {
+        group.reserve(Disruption::Resize, member.availability);
+    }
+    group
+}
+
+/// The availability of a pod. A pod with a container that restarts, or is about to by a resize, is
+/// not available.
+pub(super) fn availability(
+    pod: &Pod,
+    running: &Running,
+    pending: Option<PendingAction>,
+) -> PodAvailability {
+    if pod.phase == Phase::Pending {
+        return PodAvailability::Pending;
+    }
+    let restarts = pending.is_some_and(|pending| pending.disruption == Disruption::Restart);
+    PodAvailability::Running {
+        available: running.ready_since.is_some() && !restarts && !awaits_restart(running),
+    }
+}
+
+/// Whether a resize that the kubelet has not completed restarts a container.
+fn awaits_restart(running: &Running) -> bool {
+    let is_seen = running.observed_generation >= running.generation;
+    let is_over = is_seen && !running.resizes.iter().any(|condition| condition.is_true);
+    !is_over
+        && sized_containers(running, true).any(|container| {
+            let Some([requests, limits]) = &container.reported else {
+                return false;
+            };
+            container.restarts_for.iter().any(|name| {
+                let asked = |list: &Option<model::ResourceList>| {
+                    list.as_ref().and_then(|list| list.get(name)).cloned()
+                };
+                asked(&container.requests).as_ref() != requests.get(name)
+                    || asked(&container.limits).as_ref() != limits.get(name)
+            })
+        })
+}

@@ -1,0 +1,290 @@
+//! The main function of every program: logs, metrics, health, the API client, signals and an
+//! orderly shutdown.
+
+use std::future::Future;
+use std::panic::AssertUnwindSafe;
+use std::pin::pin;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use anyhow::{Context as _, anyhow};
+use futures::FutureExt as _;
+use prometheus::{Opts, Registry, register_int_gauge_with_registry};
+use tokio::sync::mpsc;
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+
+use crate::address::listen_ip_from_environment;
+use crate::api_server_clock::ApiServerClock;
+use crate::args::CommonArgs;
+use crate::client::{self, RestMetrics};
+use crate::health::{Activity, Readiness};
+use crate::http_endpoints::{EndpointPort, Endpoints};
+use crate::log;
+use crate::object_writer::ObjectWriter;
+use crate::pflag::{self, Program};
+use crate::rate_limiter::Throttle;
+use crate::shutdown::{self, Tasks};
+
+/// Time limit of the work after shutdown begins. The kubelet kills the process after 30 s.
+const DRAIN_DEADLINE: Duration = Duration::from_secs(20);
+
+/// The reciprocal of the share of `--kube-api-burst` that is reserved for urgent requests.
+const URGENT_SHARE: u32 = 4;
+
+/// Time limit of the endpoint server after the work has ended.
+const SERVER_DEADLINE: Duration = Duration::from_secs(2);
+
+/// The parts of a running program. Clones share everything.
+#[derive(Clone)]
+pub struct Manager {
+    /// The name, version and defaults of the program.
+    pub program: Program,
+    /// The client for the API server, limited by `--kube-api-qps` and `--kube-api-burst`.
+    pub client: kube::Client,
+    /// Metrics of /metrics.
+    pub registry: Registry,
+    /// Conditions of /readyz.
+    pub readiness: Readiness,
+    /// Activity for /healthz, /livez and /health-check.
+    pub activity: Activity,
+    /// Cancelled when shutdown begins: start no more work, finish what is running, return.
+    pub shutdown: CancellationToken,
+    /// Tasks without which the program cannot run.
+    pub tasks: Tasks,
+    /// The configuration of `client`, for another client with its own throttle.
+    pub config: kube::Config,
+    /// Metrics of `client`.
+    pub rest_metrics: RestMetrics,
+}
+
+impl Manager {
+    /// The API server's time.
+    pub fn clock(&self) -> ApiServerClock {
+        self.rest_metrics.clock.clone()
+    }
+
+    /// The writer of objects in the name of the program.
+    pub fn object_writer(&self) -> ObjectWriter {
+        let manager = format!("plimsoll-{}", self.program.name);
+        ObjectWriter::new(self.client.clone(), &manager)
+    }
+
+    /// Returns a handle whose tasks until shutdown run until `end` instead. For tasks that a server
+    /// needs while it drains.
+    #[must_use]
+    pub fn until(&self, end: CancellationToken) -> Self {
+        Self {
+            tasks: self.tasks.until(end),
+            ..self.clone()
+        }
+    }
+}
+
+impl Program {
+    /// Runs `work` as a service until it returns, a task fails, or a signal arrives. Returns the
+    /// exit code for `main`.
+    ///
+    /// The order: logs, the port, the API client, `serve`, then `work`. `serve` starts the server
+    /// of the endpoints and returns its task. After shutdown begins, /readyz fails, and `work` and
+    /// the tasks have 20 s to finish.
+    pub fn run<S, W>(
+        &self,
+        args: &CommonArgs,
+        serve: impl FnOnce(EndpointPort) -> S,
+        work: impl FnOnce(Manager) -> W,
+    ) -> ExitCode
+    where
+        S: Future<Output = anyhow::Result<JoinHandle<()>>>,
+        W: Future<Output = anyhow::Result<()>>,
+    {
+        if let Err(error) = log::init(&args.log) {
+            eprintln!("{}: {error}", self.name);
+            return ExitCode::FAILURE;
+        }
+        args.ignored_flags.warn();
+        pflag::warn_of_service_links(self.name);
+        client::install_crypto_provider();
+        let ended = tokio::runtime::Builder::new_multi_thread()
+            .enable_all()
+            .build()
+            .context("cannot start the asynchronous runtime")
+            .and_then(|runtime| {
+                let ended = runtime.block_on(self.serve_and_work(args, serve, work));
+                // Blocking work must not delay the end of the process.
+                runtime.shutdown_background();
+                ended
+            });
+        match ended {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(error) => {
+                tracing::error!(program = self.name, error = format!("{error:#}"), "ended");
+                ExitCode::FAILURE
+            }
+        }
+    }
+
+    /// Runs `work` once, as a command: with logs and an API client, but without a service's other
+    /// parts.
+    pub fn once<W>(&self, args: &CommonArgs, work: impl FnOnce(kube::Client) -> W) -> ExitCode
+    where
+        W: Future<Output = anyhow::Result<()>>,
+    {
+        let run = || {
+            log::init(&args.log)?;
+            args.ignored_flags.warn();
+            client::install_crypto_provider();
+            let runtime = tokio::runtime::Builder::new_current_thread()
+                .enable_all()
+                .build()?;
+            runtime.block_on(async {
+                let config = client::config(args, self).await?;
+                work(kube::Client::try_from(config).context("no API client")?).await
+            })
+        };
+        match run() {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(error) => {
+                eprintln!("{}: {error:#}", self.name);
+                ExitCode::FAILURE
+            }
+        }
+    }
+
+    async fn serve_and_work<S, W>(
+        &self,
+        args: &CommonArgs,
+        serve: impl FnOnce(EndpointPort) -> S,
+        work: impl FnOnce(Manager) -> W,
+    ) -> anyhow::Result<()>
+    where
+        S: Future<Output = anyhow::Result<JoinHandle<()>>>,
+        W: Future<Output = anyhow::Result<()>>,
+    {
+        let shutdown = CancellationToken::new();
+        shutdown::on_signal(shutdown.clone())?;
+        let address = args.address.or_host(listen_ip_from_environment()?);
+        let listener = address
+            .bind()
+            .await
+            .with_context(|| format!("cannot listen on --address={address}"))?;
+        tracing::info!(program = self.name, version = self.version, address = %listener.local_addr()?, "starting");
+
+        let registry = registry(self)?;
+        let rest_metrics = RestMetrics::register(&registry)?;
+        let config = client::config(args, self).await?;
+        let throttle = Throttle::new(args.kube_api_qps, args.kube_api_burst);
+        let throttle = throttle.reserving(args.kube_api_burst / URGENT_SHARE);
+        let client = client::connect(config.clone(), throttle, rest_metrics.clone())?;
+        let (tasks, mut failures) = Tasks::new(shutdown.clone());
+        let (readiness, activity) = (Readiness::default(), Activity::default());
+
+        let endpoints = Endpoints {
+            registry: registry.clone(),
+            readiness: readiness.clone(),
+            activity: activity.clone(),
+            shutdown: shutdown.clone(),
+        };
+        let serving = CancellationToken::new();
+        let server = serve(EndpointPort {
+            listener,
+            router: endpoints.router(),
+            certificate: args
+                .tls_cert_file
+                .clone()
+                .zip(args.tls_private_key_file.clone()),
+            tasks: tasks.clone(),
+            shutdown: serving.clone(),
+        })
+        .await?;
+
+        let program = *self;
+        let manager = Manager {
+            program,
+            client,
+            registry,
+            readiness,
+            activity,
+            shutdown: shutdown.clone(),
+            tasks: tasks.clone(),
+            config,
+            rest_metrics,
+        };
+        let work = async {
+            AssertUnwindSafe(work(manager))
+                .catch_unwind()
+                .await
+                .map_err(|_| anyhow!("the program panicked"))?
+        };
+        let (ended, failed) =
+            until_failure(until_deadline(work, &shutdown), &mut failures, &shutdown).await;
+        shutdown.cancel();
+        let unfinished = tasks.drain(DRAIN_DEADLINE).await;
+        serving.cancel();
+        if tokio::time::timeout(SERVER_DEADLINE, server).await.is_err() {
+            tracing::debug!("connections to the metrics port are still open");
+        }
+        if let Some(failure) = failed {
+            return Err(failure);
+        }
+        ended?;
+        if unfinished > 0 {
+            return Err(anyhow!(
+                "{unfinished} tasks did not end within {DRAIN_DEADLINE:?}"
+            ));
+        }
+        tracing::info!(program = self.name, "ended");
+        Ok(())
+    }
+}
+
+/// Returns the result of `work` and the first failure of a task. A failure starts shutdown.
+async fn until_failure(
+    work: impl Future<Output = anyhow::Result<()>>,
+    failures: &mut mpsc::Receiver<anyhow::Error>,
+    shutdown: &CancellationToken,
+) -> (anyhow::Result<()>, Option<anyhow::Error>) {
+    let mut work = pin!(work);
+    let mut failed = None;
+    loop {
+        tokio::select! {
+            ended = &mut work => return (ended, failed),
+            Some(failure) = failures.recv(), if failed.is_none() => {
+                tracing::error!(error = format!("{failure:#}"), "shutting down");
+                failed = Some(failure);
+                shutdown.cancel();
+            }
+        }
+    }
+}
+
+/// Returns the result of `work`, or an error if it does not end in time after shutdown begins.
+async fn until_deadline(
+    work: impl Future<Output = anyhow::Result<()>>,
+    shutdown: &CancellationToken,
+) -> anyhow::Result<()> {
+    let deadline = async {
+        shutdown.cancelled().await;
+        tokio::time::sleep(DRAIN_DEADLINE).await;
+    };
+    tokio::select! {
+        ended = work => ended,
+        () = deadline => Err(anyhow!("work did not end within {DRAIN_DEADLINE:?} after shutdown")),
+    }
+}
+
+/// A registry with the metrics of every program: its process and its version.
+fn registry(program: &Program) -> Result<Registry, prometheus::Error> {
+    let registry = Registry::new();
+    registry.register(Box::new(
+        prometheus::process_collector::ProcessCollector::for_self(),
+    ))?;
+    let build = Opts::new(
+        "plimsoll_build_info",
+        "Always 1. The labels are the program and its version.",
+    )
+    .const_label("program", program.name)
+    .const_label("version", program.version);
+    register_int_gauge_with_registry!(build, registry)?.set(1);
+    Ok(registry)
+}

@@ -1,0 +1,158 @@
+//! The files that exist before the first component starts: certificates, kubeconfigs and
+//! configuration files.
+
+use std::fs;
+
+use anyhow::{Context, Result};
+use serde_json::{Value, json};
+
+use crate::certificates::{Authority, Subject, identity};
+use crate::component::Component;
+use crate::layout::Layout;
+use crate::ports::Ports;
+use crate::startup_protocol::SandboxConfig;
+use crate::{kubeconfig, kwok, prometheus};
+
+/// Every certificate's file, user name, group and further host names.
+const SUBJECTS: [(&str, &str, Option<&str>, &[&str]); 11] = [
+    ("etcd", "etcd", None, &[]),
+    ("apiserver-etcd-client", "kube-apiserver", None, &[]),
+    (
+        "apiserver",
+        "kube-apiserver",
+        None,
+        // The last is the address of the Service `kubernetes`, the first of its range.
+        &[
+            "kubernetes",
+            "kubernetes.default",
+            "kubernetes.default.svc",
+            "kubernetes.default.svc.cluster.local",
+            "10.96.0.1",
+        ],
+    ),
+    (
+        "apiserver-kubelet-client",
+        "kube-apiserver-kubelet-client",
+        Some("system:masters"),
+        &[],
+    ),
+    ("aggregator", "aggregator", None, &[]),
+    ("loopback", "loopback", None, &[]),
+    (
+        "metrics-server-serving",
+        "metrics-server",
+        None,
+        &["metrics-server.kube-system.svc"],
+    ),
+    ("admin", "admin", Some("system:masters"), &[]),
+    (
+        "kube-controller-manager",
+        "system:kube-controller-manager",
+        None,
+        &[],
+    ),
+    ("kube-scheduler", "system:kube-scheduler", None, &[]),
+    ("metrics-server", "metrics-server", None, &[]),
+];
+
+/// Writes all files; returns the authority's certificate in PEM.
+pub(crate) fn prepare(config: &SandboxConfig, layout: &Layout, ports: &Ports) -> Result<String> {
+    layout.create()?;
+    let authority = Authority::create(&layout.certificates())?;
+    let issue = |file: &str, name, group, hosts: &[&str]| {
+        let hosts = [&["localhost", "127.0.0.1"], hosts].concat();
+        authority
+            .issue(
+                file,
+                Subject {
+                    name,
+                    group,
+                    hosts: &hosts,
+                },
+            )
+            .with_context(|| format!("issue the certificate {file}"))
+    };
+    for (file, name, group, hosts) in SUBJECTS {
+        issue(file, name, group, hosts)?;
+    }
+    // KWOK is the kubelet of all nodes, and the Node authorizer lets a kubelet see one node only.
+    let kwok = issue("kwok", "kwok", Some("system:masters"), &[])?;
+    authority.signing_key("service-accounts")?;
+    kubeconfig::write(
+        &layout.kubeconfig_of(Component::Kwok),
+        ports.api_server,
+        &authority.pem(),
+        "kwok",
+        &kwok,
+    )?;
+    for component in [
+        Component::KubeControllerManager,
+        Component::KubeScheduler,
+        Component::MetricsServer,
+    ] {
+        let own = identity(&layout.certificates(), component.name());
+        kubeconfig::write(
+            &layout.kubeconfig_of(component),
+            ports.api_server,
+            &authority.pem(),
+            component.name(),
+            &own,
+        )?;
+    }
+    let admin = identity(&layout.certificates(), "admin");
+    kubeconfig::write(
+        &layout.kubeconfig(),
+        ports.api_server,
+        &authority.pem(),
+        "admin",
+        &admin,
+    )?;
+
+    let serving = identity(&layout.certificates(), "loopback");
+    write(
+        layout,
+        "kwok.yaml",
+        &kwok::configuration(&config.control_plane.join("files"), ports, &serving)?,
+    )?;
+    write(layout, "egress.yaml", &yaml(&egress(layout))?)?;
+    if config.prometheus.is_some() {
+        write(
+            layout,
+            "prometheus.yaml",
+            &yaml(&prometheus::configuration(
+                ports,
+                config.nodes,
+                &authority.own(),
+            ))?,
+        )?;
+        write(
+            layout,
+            "prometheus-web.yaml",
+            &yaml(&prometheus::web_configuration(&serving))?,
+        )?;
+    }
+    Ok(authority.pem())
+}
+
+/// Egress configuration: connections of the API server to pods, Services and nodes go through the
+/// host's proxy.
+fn egress(layout: &Layout) -> Value {
+    let transport = json!({"uds": {"udsName": layout.proxy_socket()}});
+    json!({
+        "apiVersion": "apiserver.k8s.io/v1beta1",
+        "kind": "EgressSelectorConfiguration",
+        "egressSelections": [{
+            "name": "cluster",
+            "connection": {"proxyProtocol": "HTTPConnect", "transport": transport},
+        }],
+    })
+}
+
+fn yaml(value: &Value) -> Result<String> {
+    serde_yaml_ng::to_string(value).context("render a configuration file")
+}
+
+fn write(layout: &Layout, file: &str, text: &str) -> Result<()> {
+    let path = layout.config(file);
+    fs::write(&path, text).with_context(|| format!("write {}", path.display()))
+}

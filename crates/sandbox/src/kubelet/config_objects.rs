@@ -1,0 +1,297 @@
+//! The Secrets and `ConfigMap`s that pods use, from two watches that all hosted pods share.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use futures::StreamExt;
+use k8s_openapi::api::core::v1::{ConfigMap, Container, Pod, ProjectedVolumeSource, Secret};
+use kube::runtime::reflector::ObjectRef;
+use kube::runtime::{WatchStreamExt, reflector, watcher};
+use kube::{Api, Client, Resource};
+use tokio::sync::watch;
+
+use super::WaitingReason;
+
+/// Secrets and `ConfigMap`s of one pod, by name, without those that do not exist.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct Objects {
+    /// `ConfigMap`s of the pod's namespace.
+    pub(super) config_maps: BTreeMap<String, ConfigMap>,
+    /// Secrets of the pod's namespace.
+    pub(super) secrets: BTreeMap<String, Secret>,
+}
+
+impl Objects {
+    /// A `ConfigMap`'s entries; `None` when it is missing and optional.
+    pub(super) fn config_map(
+        &self,
+        name: &str,
+        optional: bool,
+    ) -> Result<Option<BTreeMap<String, Vec<u8>>>, WaitingReason> {
+        let found = self.config_maps.get(name).map(|map| {
+            let text = map
+                .data
+                .iter()
+                .flatten()
+                .map(|(key, value)| (key.clone(), value.clone().into_bytes()));
+            let binary = map
+                .binary_data
+                .iter()
+                .flatten()
+                .map(|(key, value)| (key.clone(), value.0.clone()));
+            text.chain(binary).collect()
+        });
+        present(found, optional, || format!("configmap {name:?} not found"))
+    }
+
+    /// A Secret's entries; `None` when it is missing and optional.
+    pub(super) fn secret(
+        &self,
+        name: &str,
+        optional: bool,
+    ) -> Result<Option<BTreeMap<String, Vec<u8>>>, WaitingReason> {
+        let found = self.secrets.get(name).map(|secret| {
+            secret
+                .data
+                .iter()
+                .flatten()
+                .map(|(key, value)| (key.clone(), value.0.clone()))
+                .collect()
+        });
+        present(found, optional, || format!("secret {name:?} not found"))
+    }
+}
+
+/// `value`, or a problem when it is missing and not optional.
+pub(super) fn present<T>(
+    value: Option<T>,
+    optional: bool,
+    missing: impl FnOnce() -> String,
+) -> Result<Option<T>, WaitingReason> {
+    if value.is_none() && !optional {
+        Err(WaitingReason::config(missing()))
+    } else {
+        Ok(value)
+    }
+}
+
+/// Names of the objects that a pod refers to.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct References {
+    config_maps: BTreeSet<String>,
+    secrets: BTreeSet<String>,
+}
+
+impl References {
+    /// All references in volumes and environments.
+    pub(super) fn of(pod: &Pod) -> Self {
+        let mut references = Self::default();
+        let Some(spec) = &pod.spec else {
+            return references;
+        };
+        for container in spec
+            .init_containers
+            .iter()
+            .flatten()
+            .chain(&spec.containers)
+        {
+            references.add_environment(container);
+        }
+        for volume in spec.volumes.iter().flatten() {
+            references
+                .config_maps
+                .extend(volume.config_map.iter().map(|source| source.name.clone()));
+            references.secrets.extend(
+                volume
+                    .secret
+                    .iter()
+                    .filter_map(|source| source.secret_name.clone()),
+            );
+            volume
+                .projected
+                .iter()
+                .for_each(|source| references.add_projected(source));
+        }
+        references
+    }
+
+    fn add_environment(&mut self, container: &Container) {
+        for source in container.env_from.iter().flatten() {
+            self.config_maps.extend(
+                source
+                    .config_map_ref
+                    .iter()
+                    .map(|source| source.name.clone()),
+            );
+            self.secrets
+                .extend(source.secret_ref.iter().map(|source| source.name.clone()));
+        }
+        for source in container
+            .env
+            .iter()
+            .flatten()
+            .filter_map(|variable| variable.value_from.as_ref())
+        {
+            self.config_maps.extend(
+                source
+                    .config_map_key_ref
+                    .iter()
+                    .map(|source| source.name.clone()),
+            );
+            self.secrets.extend(
+                source
+                    .secret_key_ref
+                    .iter()
+                    .map(|source| source.name.clone()),
+            );
+        }
+    }
+
+    fn add_projected(&mut self, projected: &ProjectedVolumeSource) {
+        for source in projected.sources.iter().flatten() {
+            self.config_maps
+                .extend(source.config_map.iter().map(|source| source.name.clone()));
+            self.secrets
+                .extend(source.secret.iter().map(|source| source.name.clone()));
+        }
+    }
+}
+
+/// The watched Secrets and `ConfigMap`s of the whole cluster.
+#[derive(Clone)]
+pub(super) struct ObjectStore {
+    config_maps: reflector::Store<ConfigMap>,
+    secrets: reflector::Store<Secret>,
+    changes: watch::Receiver<u64>,
+}
+
+impl ObjectStore {
+    /// The store, and the future that updates it while it is polled.
+    pub(super) fn watch(client: &Client) -> (Self, impl Future<Output = ()> + use<>) {
+        let (counter, changes) = watch::channel(0);
+        let counter = Arc::new(counter);
+        let (config_maps, feed_config_maps) =
+            feed(Api::<ConfigMap>::all(client.clone()), Arc::clone(&counter));
+        let (secrets, feed_secrets) = feed(Api::<Secret>::all(client.clone()), counter);
+        let feed = async { tokio::join!(feed_config_maps, feed_secrets) };
+        (
+            Self {
+                config_maps,
+                secrets,
+                changes,
+            },
+            async { _ = feed.await },
+        )
+    }
+
+    /// Waits for the first complete list of both kinds.
+    pub(super) async fn listed(&self) {
+        // Fails only when the future that updates the store is dropped, together with all hosted
+        // pods.
+        let _dropped = self.config_maps.wait_until_ready().await;
+        let _dropped = self.secrets.wait_until_ready().await;
+    }
+
+    /// The current objects that a pod of this namespace refers to.
+    pub(super) fn objects(&self, namespace: &str, references: &References) -> Objects {
+        Objects {
+            config_maps: select(&self.config_maps, namespace, &references.config_maps),
+            secrets: select(&self.secrets, namespace, &references.secrets),
+        }
+    }
+
+    /// A receiver that changes with every object.
+    pub(super) fn changes(&self) -> watch::Receiver<u64> {
+        self.changes.clone()
+    }
+}
+
+fn feed<K>(
+    api: Api<K>,
+    counter: Arc<watch::Sender<u64>>,
+) -> (reflector::Store<K>, impl Future<Output = ()>)
+where
+    K: Resource<DynamicType = ()>
+        + Clone
+        + std::fmt::Debug
+        + Send
+        + Sync
+        + serde::de::DeserializeOwned
+        + 'static,
+{
+    let (store, writer) = reflector::store();
+    let stream = watcher(api, watcher::Config::default())
+        .default_backoff()
+        .reflect(writer)
+        .touched_objects();
+    let feed = stream.for_each(move |event| {
+        match event {
+            Ok(_) => counter.send_modify(|count| *count += 1),
+            Err(error) => tracing::debug!(%error, kind = %K::kind(&()), "a watch was interrupted"),
+        }
+        std::future::ready(())
+    });
+    (store, feed)
+}
+
+fn select<K>(
+    store: &reflector::Store<K>,
+    namespace: &str,
+    names: &BTreeSet<String>,
+) -> BTreeMap<String, K>
+where
+    K: Resource<DynamicType = ()> + Clone + 'static,
+{
+    let find = |name: &String| {
+        store
+            .get(&ObjectRef::new(name).within(namespace))
+            .map(|found| (name.clone(), (*found).clone()))
+    };
+    names.iter().filter_map(find).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::kubelet::fixture::pod;
+
+    #[test]
+    fn every_place_that_names_an_object_counts() {
+        let pod = pod(&serde_json::json!({"spec": {
+            "initContainers": [{"name": "init", "envFrom": [{"secretRef": {"name": "s1"}}, {"configMapRef": {"name": "c1"}}]}],
+            "containers": [{"name": "main", "env": [
+                {"name": "A", "valueFrom": {"secretKeyRef": {"name": "s2", "key": "k"}}},
+                {"name": "B", "valueFrom": {"configMapKeyRef": {"name": "c2", "key": "k"}}},
+            ]}],
+            "volumes": [
+                {"name": "a", "secret": {"secretName": "s3"}},
+                {"name": "b", "configMap": {"name": "c3"}},
+                {"name": "c", "projected": {"sources": [{"secret": {"name": "s4"}}, {"configMap": {"name": "c4"}}]}},
+            ],
+        }}));
+        let References {
+            config_maps,
+            secrets,
+        } = References::of(&pod);
+        assert_eq!(
+            config_maps,
+            ["c1", "c2", "c3", "c4"].map(str::to_owned).into()
+        );
+        assert_eq!(secrets, ["s1", "s2", "s3", "s4"].map(str::to_owned).into());
+    }
+
+    #[test]
+    fn only_an_optional_object_may_be_missing() {
+        let objects = Objects::default();
+        assert_eq!(objects.secret("absent", true), Ok(None));
+        assert_eq!(objects.config_map("absent", true), Ok(None));
+        assert_eq!(
+            objects.secret("absent", false).unwrap_err().message,
+            "secret \"absent\" not found"
+        );
+        assert_eq!(
+            objects.config_map("absent", false).unwrap_err().message,
+            "configmap \"absent\" not found"
+        );
+    }
+}

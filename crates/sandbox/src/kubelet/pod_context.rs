@@ -1,0 +1,58 @@
+//! State that the parts of one hosted pod share.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use k8s_openapi::api::core::v1::Pod;
+use tokio::sync::watch;
+
+use super::Hosting;
+use super::address::PodAddress;
+use super::container_state::{Report, Reports, Slot};
+
+/// A hosted pod.
+pub(super) struct PodContext {
+    /// State that all pods share.
+    pub(super) hosting: Arc<Hosting>,
+    /// The latest version of the pod.
+    pub(super) pods: watch::Receiver<Option<Arc<Pod>>>,
+    pub(super) address: PodAddress,
+    /// Folder of all files of this pod.
+    pub(super) folder: PathBuf,
+    /// Reports of its containers.
+    pub(super) reports: watch::Sender<Reports>,
+}
+
+impl PodContext {
+    /// The current pod, or an empty one when it is gone.
+    pub(super) fn pod(&self) -> Arc<Pod> {
+        self.pods.borrow().clone().unwrap_or_default()
+    }
+
+    /// Folder of its volumes, one folder each.
+    pub(super) fn volumes(&self) -> PathBuf {
+        self.folder.join("volumes")
+    }
+
+    /// Log folder of a container.
+    pub(super) fn logs(&self, container: &str) -> PathBuf {
+        self.folder.join("logs").join(container)
+    }
+
+    /// Kubeconfig of its `ServiceAccount`.
+    pub(super) fn kubeconfig(&self) -> PathBuf {
+        self.folder.join("kubeconfig")
+    }
+
+    /// Changes the report of a container.
+    pub(super) fn report(&self, slot: Slot, change: impl FnOnce(&mut Report)) {
+        self.reports.send_if_modified(|reports| {
+            let Some(report) = reports.get_mut(slot) else {
+                return false;
+            };
+            let before = report.clone();
+            change(report);
+            *report != before
+        });
+    }
+}

@@ -1,0 +1,207 @@
+//! The probes of a running container, and their effects: started, ready, or to be restarted.
+
+use std::time::Duration;
+
+use tokio::time::{Instant, sleep, sleep_until, timeout};
+
+use super::container_config::ContainerConfig;
+use super::container_state::Slot;
+use super::mounts::rewrite_argument;
+use super::pod_context::PodContext;
+use super::probe::{Handler, Probe};
+use super::process_spec::ProcessSpec;
+use super::{probe_client, process};
+
+/// A kubelet needs about this long to notice that a container runs; earlier failures do not count.
+const UNNOTICED: Duration = Duration::from_secs(1);
+
+/// Time between two attempts in that time.
+const ASK_AGAIN: Duration = Duration::from_millis(50);
+
+/// A failed probe that ends its container.
+pub(super) struct ProbeFailure {
+    /// Name of the probe.
+    pub(super) kind: &'static str,
+    /// The probe's own grace period.
+    pub(super) grace: Option<Duration>,
+}
+
+/// The probes of one run of a container.
+pub(super) struct Prober<'a> {
+    pub(super) context: &'a PodContext,
+    /// Index of its report.
+    pub(super) slot: Slot,
+    pub(super) name: &'a str,
+    /// The container with its probes.
+    pub(super) prepared: &'a ContainerConfig,
+    pub(super) launch: &'a ProcessSpec,
+}
+
+impl Prober<'_> {
+    /// Returns when a startup or liveness probe has failed.
+    pub(super) async fn until_failure(&self) -> ProbeFailure {
+        let began = Instant::now();
+        if let Some(probe) = &self.prepared.startup {
+            if !self.worker("startup probe", probe, began).next().await {
+                return ProbeFailure {
+                    kind: "startup probe",
+                    grace: probe.grace,
+                };
+            }
+            self.context.report(self.slot, |report| {
+                report.started = true;
+                report.ready = self.prepared.readiness.is_none();
+            });
+        }
+        tokio::select! {
+            failed = self.liveness(began) => failed,
+            () = self.readiness(began) => std::future::pending().await,
+        }
+    }
+
+    async fn liveness(&self, began: Instant) -> ProbeFailure {
+        let Some(probe) = &self.prepared.liveness else {
+            return std::future::pending().await;
+        };
+        let mut worker = self.worker("liveness probe", probe, began);
+        while worker.next().await {}
+        ProbeFailure {
+            kind: "liveness probe",
+            grace: probe.grace,
+        }
+    }
+
+    async fn readiness(&self, began: Instant) {
+        let Some(probe) = &self.prepared.readiness else {
+            return;
+        };
+        let mut worker = self.worker("readiness probe", probe, began);
+        loop {
+            let ready = worker.next().await;
+            self.context
+                .report(self.slot, |report| report.ready = ready);
+        }
+    }
+
+    fn worker<'a>(
+        &'a self,
+        kind: &'static str,
+        probe: &'a Probe,
+        began: Instant,
+    ) -> ProbeWorker<'a> {
+        ProbeWorker {
+            prober: self,
+            kind,
+            probe,
+            counter: probe.counter(),
+            began,
+            next: began + probe.initial_delay,
+        }
+    }
+}
+
+/// One probe and its counter.
+struct ProbeWorker<'a> {
+    prober: &'a Prober<'a>,
+    kind: &'static str,
+    probe: &'a Probe,
+    counter: super::probe::ResultCounter,
+    began: Instant,
+    next: Instant,
+}
+
+impl ProbeWorker<'_> {
+    /// Probes until a threshold is reached.
+    async fn next(&mut self) -> bool {
+        loop {
+            let success = self.attempt().await;
+            if let Some(result) = self.counter.count(success) {
+                return result;
+            }
+        }
+    }
+
+    /// Makes one attempt at its time.
+    async fn attempt(&mut self) -> bool {
+        sleep_until(self.next).await;
+        let mut answer = self.answer().await;
+        while answer.is_err() && self.began.elapsed() < self.probe.initial_delay + UNNOTICED {
+            sleep(ASK_AGAIN).await;
+            answer = self.answer().await;
+        }
+        self.next = Instant::now() + self.probe.period;
+        if let Err(error) = &answer {
+            let Prober { context, name, .. } = self.prober;
+            let note = format!("{} of container {name} failed: {error}", self.kind);
+            context
+                .hosting
+                .events
+                .warning(&context.pod(), "Unhealthy", note);
+        }
+        answer.is_ok()
+    }
+
+    async fn answer(&self) -> Result<(), String> {
+        let Prober {
+            context,
+            prepared,
+            launch,
+            ..
+        } = self.prober;
+        let answer = timeout(
+            self.probe.timeout,
+            probe_once(context, &self.probe.handler, prepared, launch),
+        )
+        .await;
+        answer.unwrap_or_else(|_| {
+            Err(format!(
+                "no answer within {} s",
+                self.probe.timeout.as_secs()
+            ))
+        })
+    }
+}
+
+/// Makes one attempt.
+pub(super) async fn probe_once(
+    context: &PodContext,
+    handler: &Handler,
+    prepared: &ContainerConfig,
+    launch: &ProcessSpec,
+) -> Result<(), String> {
+    let own = context.address.on_loopback().to_string();
+    match handler {
+        Handler::Http {
+            tls,
+            host,
+            port,
+            path,
+            headers,
+        } => {
+            let host = host.as_deref().unwrap_or(&own);
+            probe_client::get(probe_client::Get {
+                tls: *tls,
+                host,
+                port: *port,
+                path,
+                headers,
+            })
+            .await
+        }
+        Handler::Tcp { host, port } => {
+            probe_client::connect(host.as_deref().unwrap_or(&own), *port)
+                .await
+                .map(drop)
+        }
+        Handler::Exec(command) => {
+            launch
+                .check_command(command)
+                .map_err(|problem| problem.message)?;
+            let command: Vec<String> = command
+                .iter()
+                .map(|word| rewrite_argument(word, &prepared.mounts))
+                .collect();
+            process::run(&context.hosting.config.exec_wrapper, launch, &command).await
+        }
+    }
+}

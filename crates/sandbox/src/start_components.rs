@@ -1,0 +1,112 @@
+//! Starts a control plane: independent components at the same time, and every wait is for a
+//! condition.
+
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use k8s_openapi::api::core::v1::Namespace;
+use kube::config::{KubeConfigOptions, Kubeconfig};
+use kube::runtime::wait::await_condition;
+use kube::{Api, Client, Config};
+use tokio::time::sleep;
+
+use crate::component::Component;
+use crate::component_commands::CommandContext;
+use crate::component_processes::ComponentProcesses;
+use crate::initial_objects;
+use crate::layout::Layout;
+use crate::startup_protocol::SandboxConfig;
+
+/// Pause between two requests to the API server.
+const POLL: Duration = Duration::from_millis(50);
+
+/// Starts the components in the order of their dependencies. Passes each step to `step`.
+pub(crate) async fn start(
+    config: &SandboxConfig,
+    context: CommandContext<'_>,
+    processes: &mut ComponentProcesses,
+    authority_pem: &str,
+    mut step: impl FnMut(&str),
+) -> Result<()> {
+    processes.start(context, Component::Etcd);
+    processes.start(context, Component::KubeApiserver);
+    if let Some(folder) = &config.prometheus {
+        let programs = folder.join("bin");
+        processes.start(
+            CommandContext {
+                programs: &programs,
+                ..context
+            },
+            Component::Prometheus,
+        );
+    }
+    let failure = processes.first_failure(context.layout);
+    let client = tokio::select! {
+        client = ready_client(context.layout) => client?,
+        failure = failure => return Err(failure),
+    };
+    step("etcd and kube-apiserver are ready");
+    processes.start(context, Component::KubeControllerManager);
+    processes.start(context, Component::KubeScheduler);
+    let files = config.control_plane.join("files");
+    let failure = processes.first_failure(context.layout);
+    let register = async {
+        await_condition(
+            Api::<Namespace>::all(client.clone()),
+            "kube-system",
+            |namespace: Option<&Namespace>| namespace.is_some(),
+        )
+        .await
+        .context("wait for namespace kube-system")?;
+        initial_objects::register_metrics_server(&client, context.ports, authority_pem).await
+    };
+    let fill = async {
+        let definitions = [
+            files.join("kwok.x-k8s.io_logs.yaml"),
+            files.join("kwok.x-k8s.io_portforwards.yaml"),
+        ];
+        let definitions = definitions.each_ref().map(std::path::PathBuf::as_path);
+        tokio::try_join!(
+            initial_objects::create_nodes(&client, config.nodes),
+            initial_objects::define(&client, &definitions),
+            register
+        )
+        .map(drop)
+    };
+    tokio::select! {
+        filled = fill => filled?,
+        failure = failure => return Err(failure),
+    }
+    processes.start(context, Component::Kwok);
+    processes.start(context, Component::MetricsServer);
+    step("the controllers run, the nodes are made");
+    let failure = processes.first_failure(context.layout);
+    tokio::select! {
+        ready = futures::future::try_join(initial_objects::await_nodes(&client, config.nodes), initial_objects::await_default_service_account(&client)) => drop(ready?),
+        failure = failure => return Err(failure),
+    }
+    Ok(())
+}
+
+/// A client with the administrator's rights.
+pub(crate) async fn client(layout: &Layout) -> Result<Client> {
+    let kubeconfig = Kubeconfig::read_from(layout.kubeconfig()).context("read the kubeconfig")?;
+    let config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default())
+        .await
+        .context("use the kubeconfig")?;
+    Client::try_from(config).context("make a client")
+}
+
+/// A client with the administrator's rights, once the API server is ready.
+pub(crate) async fn ready_client(layout: &Layout) -> Result<Client> {
+    let client = client(layout).await?;
+    loop {
+        let request = http::Request::get("/readyz")
+            .body(Vec::new())
+            .context("build a request")?;
+        if client.request_text(request).await.is_ok() {
+            return Ok(client);
+        }
+        sleep(POLL).await;
+    }
+}

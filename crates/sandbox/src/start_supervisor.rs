@@ -1,0 +1,147 @@
+//! Starts a supervisor and reads its events until its sandbox is up, unless one of this name is up
+//! already.
+
+use std::fs::File;
+use std::io::{BufRead, BufReader, Write};
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail, ensure};
+
+use crate::go_module::{CONTROL_PLANE, PROMETHEUS};
+use crate::layout::Layout;
+use crate::lock::lock;
+use crate::log_tail::log_tail;
+use crate::programs::ensure_built;
+use crate::sandbox::Options;
+use crate::startup_protocol::{DETACH, SandboxConfig, StartEvent};
+use crate::state_file::Record;
+use crate::take_down::{DOWN_TIMEOUT, remove_stale};
+
+/// Pause between two reads of the record of a sandbox that is going down.
+const POLL: Duration = Duration::from_millis(50);
+/// Lines of the supervisor's log in the message when it ends without an event.
+const SHOWN_LINES: usize = 12;
+
+/// The supervisor of a sandbox that goes down with this process, when its standard input closes.
+#[derive(Debug)]
+pub(crate) struct OwnedSupervisor {
+    pipe: ChildStdin,
+    supervisor: Child,
+}
+
+impl OwnedSupervisor {
+    /// Keeps the sandbox running after this process.
+    pub(crate) fn detach(mut self) -> Result<()> {
+        writeln!(self.pipe, "{DETACH}").context("detach the sandbox")
+    }
+
+    /// Waits for the end of a supervisor that was asked to end.
+    pub(crate) fn wait(mut self) -> Result<()> {
+        self.supervisor
+            .wait()
+            .context("wait for the supervisor")
+            .map(drop)
+    }
+}
+
+/// Brings a sandbox up; blocks until it is. The supervisor is `None` when it was up already.
+pub(crate) fn bring_up(
+    options: Options,
+    layout: &Layout,
+    step: &mut dyn FnMut(&str),
+) -> Result<(Record, Option<OwnedSupervisor>)> {
+    let _lock = lock(layout)?;
+    if let Some(record) = running(layout)? {
+        return Ok((record, None));
+    }
+    remove_stale(layout)?;
+    let owned = spawn_supervisor(&config(options)?, layout, step)?;
+    let record = Record::read(layout).context("read the record of the sandbox")?;
+    Ok((record, Some(owned)))
+}
+
+/// The record of a sandbox that is up, if any. Waits for one that is going down.
+fn running(layout: &Layout) -> Result<Option<Record>> {
+    let deadline = Instant::now() + DOWN_TIMEOUT;
+    while let Some(record) = Record::read(layout).filter(Record::is_alive) {
+        if record.ready {
+            return Ok(Some(record));
+        }
+        ensure!(
+            Instant::now() < deadline,
+            "sandbox {:?} is neither up nor down; `sandbox down --name {0}` ends it",
+            layout.name()
+        );
+        sleep(POLL);
+    }
+    Ok(None)
+}
+
+fn config(options: Options) -> Result<SandboxConfig> {
+    let control_plane = ensure_built(&CONTROL_PLANE, &options.program)?;
+    let prometheus = options
+        .prometheus
+        .then(|| ensure_built(&PROMETHEUS, &options.program))
+        .transpose()?;
+    Ok(SandboxConfig {
+        name: options.name,
+        nodes: options.nodes,
+        sandbox: options.program,
+        control_plane,
+        prometheus,
+        hosted_programs: options.hosted_programs,
+        restart_back_off: options.restart_back_off,
+    })
+}
+
+fn spawn_supervisor(
+    config: &SandboxConfig,
+    layout: &Layout,
+    step: &mut dyn FnMut(&str),
+) -> Result<OwnedSupervisor> {
+    layout.create()?;
+    let log = File::create(layout.supervisor_log()).context("create the supervisor's log")?;
+    let mut supervisor = Command::new(&config.sandbox)
+        .arg("supervise")
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(log)
+        .spawn()
+        .with_context(|| format!("start {}", config.sandbox.display()))?;
+    let mut pipe = supervisor
+        .stdin
+        .take()
+        .context("no pipe to the supervisor")?;
+    let events = supervisor
+        .stdout
+        .take()
+        .context("no pipe from the supervisor")?;
+    let line = serde_json::to_string(config).context("render the configuration")?;
+    writeln!(pipe, "{line}").context("send the configuration")?;
+    if let Err(error) = await_ready(events, layout, step) {
+        drop(pipe);
+        supervisor.wait().context("wait for the supervisor")?;
+        return Err(error);
+    }
+    Ok(OwnedSupervisor { pipe, supervisor })
+}
+
+fn await_ready(events: ChildStdout, layout: &Layout, step: &mut dyn FnMut(&str)) -> Result<()> {
+    for line in BufReader::new(events).lines().map_while(Result::ok) {
+        match serde_json::from_str(&line)
+            .with_context(|| format!("parse the supervisor's event {line:?}"))?
+        {
+            StartEvent::Step(text) => step(&text),
+            StartEvent::Ready => return Ok(()),
+            StartEvent::Failed(error) => bail!("the sandbox did not start: {error}"),
+        }
+    }
+    let log = layout.supervisor_log();
+    bail!(
+        "the supervisor ended unexpectedly; the end of its log {}:\n{}",
+        log.display(),
+        log_tail(&log, SHOWN_LINES)
+    )
+}

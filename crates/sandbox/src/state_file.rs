@@ -1,0 +1,92 @@
+//! The record of a running sandbox: processes, ports and the state of each component. It outlives
+//! the supervisor, and every other process reads it.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::PathBuf;
+
+use anyhow::{Context, Result};
+use serde::{Deserialize, Serialize};
+
+use crate::component::Component;
+use crate::layout::Layout;
+use crate::ports::Ports;
+use crate::process_id::Process;
+
+/// A sandbox as its supervisor last saw it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Record {
+    /// The parent of all other processes.
+    pub supervisor: Process,
+    /// Ports of the components.
+    pub ports: Ports,
+    /// Folder of the control plane's programs.
+    pub programs: PathBuf,
+    /// Whether all components are up.
+    pub ready: bool,
+    /// Each component's state.
+    pub components: BTreeMap<Component, Status>,
+}
+
+/// State of one component.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Status {
+    /// Its phase.
+    pub phase: Phase,
+    /// Its process, while it has one.
+    pub process: Option<Process>,
+    /// Restarts after it ended by itself.
+    pub restarts: u32,
+    /// The last exit by itself.
+    pub last_exit: Option<String>,
+}
+
+/// Phase of a component.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Phase {
+    /// Not started, or stopped on purpose.
+    #[default]
+    Stopped,
+    /// Its process runs.
+    Running,
+    /// Its process is suspended on purpose.
+    Paused,
+    /// It ended by itself and is restarted after a pause.
+    BackingOff,
+}
+
+impl Record {
+    /// The last record of the sandbox of this name, if there is one.
+    pub fn of(name: &str) -> Option<Self> {
+        Self::read(&Layout::of(name).ok()?)
+    }
+
+    /// The last record of a sandbox, if it has one that can be read.
+    pub(crate) fn read(layout: &Layout) -> Option<Self> {
+        serde_json::from_slice(&fs::read(layout.record()).ok()?).ok()
+    }
+
+    /// Replaces the record atomically: a reader sees the old or the new one.
+    pub(crate) fn write(&self, layout: &Layout) -> Result<()> {
+        let path = layout.record();
+        let aside = path.with_extension("json.new");
+        let text = serde_json::to_vec_pretty(self).context("render the record")?;
+        fs::write(&aside, text)
+            .and_then(|()| fs::rename(&aside, &path))
+            .with_context(|| format!("write {}", path.display()))
+    }
+
+    /// Whether the supervisor still runs.
+    pub fn is_alive(&self) -> bool {
+        self.supervisor.is_alive()
+    }
+
+    /// All processes that were recorded.
+    pub fn processes(&self) -> impl Iterator<Item = &Process> {
+        self.components
+            .values()
+            .filter_map(|status| status.process.as_ref())
+            .chain([&self.supervisor])
+    }
+}

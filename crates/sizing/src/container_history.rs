@@ -1,0 +1,149 @@
+//! History of one container name in a group of like pods: usage histograms, first and last sample,
+//! and number of samples.
+//!
+//! Source: upstream `pkg/recommender/model/aggregate_container_state.go`.
+
+use jiff::Timestamp;
+
+use crate::checkpoint::{CHECKPOINT_VERSION, Checkpoint, CheckpointError};
+use crate::decaying_histogram::{DecayingHistogram, HistogramConfig};
+use crate::instant::Instant;
+
+/// The weight of one CPU sample.
+pub(crate) const CPU_SAMPLE_WEIGHT: f64 = 0.1;
+/// The weight of one memory peak.
+pub(crate) const MEMORY_PEAK_WEIGHT: f64 = 1.0;
+
+/// Histogram parameters of both resources.
+#[derive(Clone, Copy, Debug)]
+pub struct HistogramConfigs {
+    /// CPU usage in cores.
+    pub cpu: HistogramConfig,
+    /// Memory peaks in bytes.
+    pub memory: HistogramConfig,
+}
+
+/// Usage of all containers of one name in one group of pods.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ContainerHistory {
+    /// CPU usage in cores, with decaying weights.
+    pub cpu: DecayingHistogram,
+    /// Memory peaks in bytes, with decaying weights.
+    pub memory: DecayingHistogram,
+    first_sample: Instant,
+    last_sample: Instant,
+    samples: i64,
+}
+
+impl Default for ContainerHistory {
+    fn default() -> Self {
+        Self {
+            cpu: DecayingHistogram::default(),
+            memory: DecayingHistogram::default(),
+            first_sample: Instant::NEVER,
+            last_sample: Instant::NEVER,
+            samples: 0,
+        }
+    }
+}
+
+impl ContainerHistory {
+    /// Whether there are no samples.
+    pub fn is_empty(&self) -> bool {
+        self.cpu.is_empty() && self.memory.is_empty()
+    }
+
+    /// Number of CPU samples.
+    pub fn samples(&self) -> i64 {
+        self.samples
+    }
+
+    /// Nanoseconds between the first and the last CPU sample.
+    pub(crate) fn lifespan(&self) -> i64 {
+        self.last_sample.since(self.first_sample)
+    }
+
+    /// The time of the last CPU sample.
+    pub fn last_sample(&self) -> Instant {
+        self.last_sample
+    }
+
+    pub(crate) fn add_cpu(&mut self, shapes: &HistogramConfigs, cores: f64, at: Instant) {
+        self.cpu.add_at(&shapes.cpu, cores, CPU_SAMPLE_WEIGHT, at);
+        self.first_sample = self.first_sample.earliest(at);
+        self.last_sample = self.last_sample.max(at);
+        self.samples = self.samples.saturating_add(1);
+    }
+
+    pub(crate) fn add_memory_peak(
+        &mut self,
+        shapes: &HistogramConfigs,
+        bytes: i64,
+        window_end: Instant,
+    ) {
+        self.memory
+            .add_at(&shapes.memory, bytes as f64, MEMORY_PEAK_WEIGHT, window_end);
+    }
+
+    /// Removes the peak of the window that ends at `window_end`.
+    pub fn subtract_memory_peak(
+        &mut self,
+        shapes: &HistogramConfigs,
+        bytes: i64,
+        window_end: Instant,
+    ) {
+        self.memory
+            .subtract_at(&shapes.memory, bytes as f64, MEMORY_PEAK_WEIGHT, window_end);
+    }
+
+    /// Adds the history of another container of the same name.
+    pub fn merge(&mut self, shapes: &HistogramConfigs, other: &Self) {
+        self.cpu.merge(&shapes.cpu, &other.cpu);
+        self.memory.merge(&shapes.memory, &other.memory);
+        self.first_sample = self.first_sample.earliest(other.first_sample);
+        self.last_sample = self.last_sample.max(other.last_sample);
+        self.samples = self.samples.saturating_add(other.samples);
+    }
+
+    /// Moves the history back in time. The first sample keeps its time if it remains the first.
+    pub fn move_back(&mut self, shapes: &HistogramConfigs, nanoseconds: i64) {
+        self.cpu.move_back(shapes.cpu.half_life, nanoseconds);
+        self.memory.move_back(shapes.memory.half_life, nanoseconds);
+        self.last_sample = self.last_sample.plus(-nanoseconds);
+        if self.first_sample > self.last_sample {
+            self.first_sample = self.first_sample.plus(-nanoseconds);
+        }
+    }
+
+    /// Converts to a checkpoint.
+    pub fn save(&self, now: Timestamp) -> Checkpoint {
+        Checkpoint {
+            last_update_time: Some(now),
+            version: CHECKPOINT_VERSION.to_owned(),
+            cpu_histogram: self.cpu.save(),
+            memory_histogram: self.memory.save(),
+            first_sample_start: self.first_sample.into(),
+            last_sample_start: self.last_sample.into(),
+            total_samples_count: self.samples,
+        }
+    }
+
+    /// Restores from a checkpoint.
+    pub fn load(stored: &Checkpoint) -> Result<Self, CheckpointError> {
+        if stored.version != CHECKPOINT_VERSION {
+            return Err(CheckpointError::Version(stored.version.clone()));
+        }
+        if stored.total_samples_count < 0 {
+            return Err(CheckpointError::SamplesCount(stored.total_samples_count));
+        }
+        let mut loaded = Self {
+            first_sample: stored.first_sample_start.into(),
+            last_sample: stored.last_sample_start.into(),
+            samples: stored.total_samples_count,
+            ..Self::default()
+        };
+        loaded.memory.load(&stored.memory_histogram)?;
+        loaded.cpu.load(&stored.cpu_histogram)?;
+        Ok(loaded)
+    }
+}

@@ -1,0 +1,159 @@
+//! Container policies of a VPA (`spec.resourcePolicy.containerPolicies`).
+
+use model::{Quantity, ResourceList, ResourceName};
+
+use crate::config::MemoryRules;
+
+/// Container name of the policy for all containers without one of their own.
+pub const DEFAULT_CONTAINER: &str = "*";
+
+/// Maximum length of a memory window (100 days). Peaks are dated at the end of their window, and
+/// longer ones would outweigh all other history.
+const MAX_INTERVAL_NS: i64 = 100 * 86_400_000_000_000;
+
+/// Whether a container is sized.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ScalingMode {
+    /// The container is sized.
+    #[default]
+    Auto,
+    /// The container gets no recommendation.
+    Off,
+}
+
+/// Policy of one container, or of all others if the name is [`DEFAULT_CONTAINER`].
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct ContainerPolicy {
+    /// Name of the container.
+    pub container_name: String,
+    /// Whether the container is sized.
+    pub mode: ScalingMode,
+    /// Minimum recommendation; zero is no limit.
+    pub min_allowed: ResourceList,
+    /// Maximum recommendation; zero is no limit.
+    pub max_allowed: ResourceList,
+    /// Resources with recommendations; `None` means CPU and memory.
+    pub controlled_resources: Option<Vec<ResourceName>>,
+    /// Override of [`MemoryRules::oom_bump_up_ratio`].
+    pub oom_bump_up_ratio: Option<Quantity>,
+    /// Override of [`MemoryRules::oom_min_bump_up_bytes`].
+    pub oom_min_bump_up: Option<Quantity>,
+    /// Override of [`MemoryRules::interval_ns`], in seconds.
+    pub memory_aggregation_interval_seconds: Option<i32>,
+    /// Override of [`MemoryRules::interval_count`].
+    pub memory_aggregation_interval_count: Option<i64>,
+}
+
+impl ContainerPolicy {
+    /// Whether this resource gets recommendations.
+    pub fn controls(&self, resource: &ResourceName) -> bool {
+        match &self.controlled_resources {
+            Some(controlled) => controlled.contains(resource),
+            None => matches!(resource, ResourceName::Cpu | ResourceName::Memory),
+        }
+    }
+
+    /// Removes the policy's overrides of memory rules.
+    pub fn clear_rules(&mut self) {
+        self.oom_bump_up_ratio = None;
+        self.oom_min_bump_up = None;
+        self.memory_aggregation_interval_seconds = None;
+        self.memory_aggregation_interval_count = None;
+    }
+
+    /// Applies this policy's overrides; invalid values are ignored.
+    pub fn overlay(&self, rules: &mut MemoryRules) {
+        if let Some(ratio) = self
+            .oom_bump_up_ratio
+            .as_ref()
+            .filter(|ratio| !ratio.is_negative())
+        {
+            rules.oom_bump_up_ratio = ratio.milli_value() as f64 / 1000.0;
+        }
+        if let Some(bytes) = self
+            .oom_min_bump_up
+            .as_ref()
+            .filter(|bytes| !bytes.is_negative())
+        {
+            rules.oom_min_bump_up_bytes = bytes.value() as f64;
+        }
+        if let Some(seconds) = self
+            .memory_aggregation_interval_seconds
+            .filter(|seconds| *seconds > 0)
+        {
+            rules.interval_ns = (i64::from(seconds) * 1_000_000_000).min(MAX_INTERVAL_NS);
+        }
+        if let Some(count) = self
+            .memory_aggregation_interval_count
+            .filter(|count| *count > 0)
+        {
+            rules.interval_count = count;
+        }
+    }
+}
+
+/// The policy of a container: the first one with its name, else the last default one.
+pub fn policy_for<'a>(
+    policies: &'a [ContainerPolicy],
+    container: &str,
+) -> Option<&'a ContainerPolicy> {
+    let named = policies
+        .iter()
+        .find(|policy| policy.container_name == container);
+    named.or_else(|| {
+        policies
+            .iter()
+            .rfind(|policy| policy.container_name == DEFAULT_CONTAINER)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Expects the index of the policy for a container, given the policies' names in order.
+    fn check(names: &[&str], container: &str, expected: Option<usize>) {
+        let policy = |name: &&str| ContainerPolicy {
+            container_name: (*name).to_owned(),
+            ..ContainerPolicy::default()
+        };
+        let policies: Vec<_> = names.iter().map(policy).collect();
+        let found = policy_for(&policies, container).map(std::ptr::from_ref);
+        let expected = expected.map(|index| &raw const policies[index]);
+        assert_eq!(found, expected, "{container} in {names:?}");
+    }
+
+    #[test]
+    fn the_first_exact_name_wins_then_the_last_policy_for_all() {
+        check(&[], "app", None);
+        check(&["other"], "app", None);
+        check(&["*", "app", "app"], "app", Some(1));
+        check(&["app", "*"], "app", Some(0));
+        check(&["*", "*", "other"], "app", Some(1));
+    }
+
+    #[test]
+    fn without_a_list_cpu_and_memory_are_controlled_and_an_empty_list_means_none() {
+        let all = ContainerPolicy::default();
+        let none = ContainerPolicy {
+            controlled_resources: Some(Vec::new()),
+            ..ContainerPolicy::default()
+        };
+        assert!(all.controls(&ResourceName::Cpu) && all.controls(&ResourceName::Memory));
+        assert!(!none.controls(&ResourceName::Cpu) && !none.controls(&ResourceName::Memory));
+    }
+
+    #[test]
+    fn rules_that_make_no_sense_are_left_out() {
+        let policy = ContainerPolicy {
+            oom_bump_up_ratio: "-1".parse().ok(),
+            oom_min_bump_up: "-1".parse().ok(),
+            memory_aggregation_interval_seconds: Some(0),
+            memory_aggregation_interval_count: Some(-1),
+            ..ContainerPolicy::default()
+        };
+        let mut rules = MemoryRules::default();
+        policy.overlay(&mut rules);
+        assert_eq!(rules, MemoryRules::default());
+    }
+}

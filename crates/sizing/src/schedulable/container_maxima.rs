@@ -1,0 +1,419 @@
+//! Maximum of each container such that the pods of a workload can be scheduled.
+//!
+//! Ceilings apply in sequence, the nodes last; each only lowers the results of the previous ones.
+//! If the targets of a pod's containers do not fit, they are reduced in proportion. If they fit,
+//! the maximum of a container assumes that only this one grows. No number is raised, and none
+//! becomes zero: a ceiling that leaves nothing for some container is skipped and reported.
+
+use std::collections::BTreeMap;
+
+use model::{
+    Bound, Cap, ContainerExplanation, ContainerRecommendation, Cpu, Memory, Recommendation,
+    ResourceName,
+};
+
+use super::ceiling::{Ceiling, LimitScope, LimitedValues, show};
+use super::division::{Claim, share};
+use super::node_headroom::{CandidateNodes, NodeHeadroom};
+use super::pod_requests::{ContainerRequests, PodRequests, of};
+use crate::container_policy::{ContainerPolicy, policy_for};
+use crate::estimate::Amounts;
+
+const RESOURCES: [ResourceName; 2] = [ResourceName::Cpu, ResourceName::Memory];
+
+/// Inputs of the computation for the pods of one workload.
+#[derive(Clone, Copy, Debug)]
+pub struct FitInput<'a> {
+    /// Shape of one pod.
+    pub pod: &'a PodRequests,
+    /// Container policies; a minimum is kept as long as it fits.
+    pub policies: &'a [ContainerPolicy],
+    /// Ceilings of the namespace.
+    pub ceilings: &'a [Ceiling],
+    /// Free resources of nodes; `None` if nodes are ignored.
+    pub nodes: Option<&'a CandidateNodes>,
+}
+
+/// Maximum of each container.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Fit {
+    most: BTreeMap<(String, ResourceName), Maximum>,
+    unmet: Vec<(ResourceName, String)>,
+}
+
+/// Maximum of one resource of one container.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Maximum {
+    /// Amount in millicores or bytes.
+    pub amount: i64,
+    /// Whether the target is cut to this amount.
+    pub cuts_target: bool,
+    /// Ceiling that determines it.
+    pub ceiling: Ceiling,
+}
+
+/// A sized container, with one resource.
+struct SizedContainer<'a> {
+    shape: &'a ContainerRequests,
+    amount: i64,
+    floor: i64,
+    /// The ceiling that last cut it.
+    cut_by: Option<Ceiling>,
+}
+
+impl FitInput<'_> {
+    /// Computes the maxima, given the targets.
+    pub fn fit(&self, recommendation: &Recommendation) -> Fit {
+        let mut fit = Fit::default();
+        let mut parts = RESOURCES.map(|resource| self.parts(recommendation, &resource));
+        let mut used: [Vec<&Ceiling>; 2] = Default::default();
+        for ((resource, parts), used) in RESOURCES.iter().zip(&mut parts).zip(&mut used) {
+            for ceiling in self
+                .ceilings
+                .iter()
+                .filter(|ceiling| ceiling.resource == *resource)
+            {
+                if self.lower(parts, ceiling) {
+                    used.push(ceiling);
+                } else {
+                    fit.unmet.push((resource.clone(), ceiling.because.clone()));
+                }
+            }
+        }
+        let nodes = self.node_ceilings(&parts, &mut fit);
+        for ((resource, parts), (mut used, node)) in RESOURCES
+            .iter()
+            .zip(&mut parts)
+            .zip(used.into_iter().zip(&nodes))
+        {
+            if let Some(ceiling) = node.as_ref().filter(|_| !parts.is_empty()) {
+                if self.lower(parts, ceiling) {
+                    used.push(ceiling);
+                } else {
+                    fit.unmet.push((resource.clone(), ceiling.because.clone()));
+                }
+            }
+            fit.most.extend(parts.iter().filter_map(|part| {
+                let most = self.most(parts, part, &used)?;
+                Some(((part.shape.name.clone(), resource.clone()), most))
+            }));
+        }
+        fit
+    }
+
+    /// The containers of the pod with a target for the resource.
+    fn parts(
+        &self,
+        recommendation: &Recommendation,
+        resource: &ResourceName,
+    ) -> Vec<SizedContainer<'_>> {
+        let part = |container: &ContainerRecommendation| {
+            let name = container.container_name.as_str();
+            let shape = self
+                .pod
+                .containers
+                .iter()
+                .find(|shape| shape.name == name)?;
+            let amount = whole(resource, container.target.get(resource)?);
+            let policy = policy_for(self.policies, name);
+            let least = policy.and_then(|policy| policy.min_allowed.get(resource));
+            Some(SizedContainer {
+                shape,
+                amount,
+                floor: least.map_or(0, |least| whole(resource, least)),
+                cut_by: None,
+            })
+        };
+        recommendation.containers.iter().filter_map(part).collect()
+    }
+
+    /// Cuts amounts above the ceiling. Returns false if impossible.
+    fn lower(&self, parts: &mut [SizedContainer], ceiling: &Ceiling) -> bool {
+        let Some(cut) = (match ceiling.per {
+            LimitScope::Container => each_under(parts, ceiling),
+            LimitScope::Pod => self.together_under(parts, ceiling),
+        }) else {
+            return false;
+        };
+        for (part, amount) in parts.iter_mut().zip(cut) {
+            let amount = if part.shape.whole_cores {
+                whole_cores(ceiling, amount)
+            } else {
+                amount
+            };
+            if amount < part.amount {
+                part.amount = amount;
+                part.cut_by = Some(ceiling.clone());
+            }
+        }
+        true
+    }
+
+    fn together_under(&self, parts: &[SizedContainer], ceiling: &Ceiling) -> Option<Vec<i64>> {
+        let stakes: Vec<Option<Claim>> = parts.iter().map(|part| part.stake(ceiling)).collect();
+        let counted: Vec<Claim> = stakes.iter().copied().flatten().collect();
+        let asked: i128 = counted.iter().map(|stake| stake.cost(stake.amount)).sum();
+        let room = i128::from(ceiling.most) - self.fixed(parts, ceiling);
+        if counted.is_empty() || asked <= room {
+            return Some(parts.iter().map(|part| part.amount).collect());
+        }
+        let mut shares = share(&counted, room)?.into_iter();
+        Some(
+            parts
+                .iter()
+                .zip(&stakes)
+                .map(|(part, stake)| stake.and_then(|_| shares.next()).unwrap_or(part.amount))
+                .collect(),
+        )
+    }
+
+    /// Part of the ceiling used independently of the recommendation.
+    fn fixed(&self, parts: &[SizedContainer], ceiling: &Ceiling) -> i128 {
+        let resource = &ceiling.resource;
+        let fixed = match ceiling.values {
+            LimitedValues::Requests => of(&self.pod.fixed_requests, resource),
+            LimitedValues::Limits => of(&self.pod.fixed_limits, resource),
+        };
+        let varies = |shape: &ContainerRequests| {
+            parts
+                .iter()
+                .any(|part| std::ptr::eq(part.shape, shape) && part.weight(ceiling).is_some())
+        };
+        let others = self
+            .pod
+            .containers
+            .iter()
+            .filter(|shape| !varies(shape))
+            .map(|shape| match ceiling.values {
+                LimitedValues::Requests => shape.request(resource),
+                LimitedValues::Limits => shape.limit(resource),
+            });
+        others.map(i128::from).sum::<i128>() + i128::from(fixed)
+    }
+
+    /// Ceilings of the best node for CPU and memory. Records in `fit` that no node fits.
+    fn node_ceilings(
+        &self,
+        parts: &[Vec<SizedContainer>; 2],
+        fit: &mut Fit,
+    ) -> [Option<Ceiling>; 2] {
+        let Some(nodes) = self
+            .nodes
+            .filter(|_| parts.iter().any(|parts| !parts.is_empty()))
+        else {
+            return [None, None];
+        };
+        let amounts = |amount: &dyn Fn(&ResourceName, &[SizedContainer]) -> i64| Amounts {
+            cpu: Cpu::from_millicores(amount(&ResourceName::Cpu, &parts[0])),
+            memory: Memory::from_bytes(amount(&ResourceName::Memory, &parts[1])),
+        };
+        let fixed = amounts(&|resource, parts| {
+            let sized = |shape: &ContainerRequests| {
+                parts.iter().any(|part| std::ptr::eq(part.shape, shape))
+            };
+            let others = self
+                .pod
+                .containers
+                .iter()
+                .filter(|shape| !sized(shape))
+                .map(|shape| shape.request(resource));
+            others.sum::<i64>() + of(&self.pod.fixed_requests, resource)
+        });
+        let wanted = amounts(&|_, parts| parts.iter().map(|part| part.amount).sum());
+        if let Some((cpu, memory)) = nodes.choose(fixed, wanted) {
+            return [
+                Some(node_ceiling(ResourceName::Cpu, cpu)),
+                Some(node_ceiling(ResourceName::Memory, memory)),
+            ];
+        }
+        let why = match nodes {
+            CandidateNodes::One(rooms) if rooms.is_empty() => {
+                "these pods may run on none of the known nodes"
+            }
+            _ => {
+                "no node has enough free resources for these pods, even with the lowest recommendation"
+            }
+        };
+        fit.unmet
+            .extend(RESOURCES.map(|resource| (resource, why.to_owned())));
+        [None, None]
+    }
+
+    /// Maximum of one container: its share if it was cut, else the rest left by the others.
+    fn most(
+        &self,
+        parts: &[SizedContainer],
+        part: &SizedContainer,
+        used: &[&Ceiling],
+    ) -> Option<Maximum> {
+        if let Some(ceiling) = &part.cut_by {
+            return Some(Maximum {
+                amount: part.amount,
+                cuts_target: true,
+                ceiling: ceiling.clone(),
+            });
+        }
+        let others = |ceiling: &Ceiling| -> i128 {
+            let others = parts.iter().filter(|other| !std::ptr::eq(*other, part));
+            others
+                .filter_map(|other| Some(other.stake(ceiling)?.cost(other.amount)))
+                .sum()
+        };
+        let left = used.iter().filter_map(|ceiling| {
+            let stake = part.stake(ceiling)?;
+            let room = match ceiling.per {
+                LimitScope::Container => i128::from(ceiling.most),
+                LimitScope::Pod => {
+                    i128::from(ceiling.most) - self.fixed(parts, ceiling) - others(ceiling)
+                }
+            };
+            let amount = stake.affords(room);
+            let amount = if part.shape.whole_cores {
+                whole_cores(ceiling, amount)
+            } else {
+                amount
+            };
+            Some((amount.max(part.amount), *ceiling))
+        });
+        let (amount, ceiling) = left.min_by_key(|(amount, _)| *amount)?;
+        Some(Maximum {
+            amount,
+            cuts_target: false,
+            ceiling: ceiling.clone(),
+        })
+    }
+}
+
+impl SizedContainer<'_> {
+    /// Units of the ceiling per unit of the request; `None` for a ceiling on limits that are not
+    /// proportional.
+    fn weight(&self, ceiling: &Ceiling) -> Option<(i64, i64)> {
+        let (request, limit) = (
+            self.shape.request(&ceiling.resource),
+            self.shape.limit(&ceiling.resource),
+        );
+        match ceiling.values {
+            LimitedValues::Requests => Some((1, 1)),
+            LimitedValues::Limits if !self.shape.limits_follow || limit <= 0 => None,
+            LimitedValues::Limits if request <= 0 => Some((1, 1)),
+            LimitedValues::Limits => Some((limit, request)),
+        }
+    }
+
+    fn stake(&self, ceiling: &Ceiling) -> Option<Claim> {
+        Some(Claim {
+            amount: self.amount,
+            floor: self.floor,
+            weight: self.weight(ceiling)?,
+        })
+    }
+}
+
+impl Fit {
+    /// Lowers all numbers to the maximum of their container. Returns whether any target changed.
+    pub fn apply(&self, recommendation: &mut Recommendation) -> bool {
+        let mut cuts_target = false;
+        for container in &mut recommendation.containers {
+            let ContainerRecommendation {
+                container_name,
+                target,
+                lower_bound,
+                upper_bound,
+                uncapped_target: _,
+            } = container;
+            for list in [target, lower_bound, upper_bound] {
+                for (resource, quantity) in list.iter_mut() {
+                    if let Some(most) = self
+                        .of(container_name, resource)
+                        .filter(|most| whole(resource, quantity) > most.amount)
+                    {
+                        *quantity = show(resource, most.amount);
+                        cuts_target |= most.cuts_target;
+                    }
+                }
+            }
+        }
+        cuts_target
+    }
+
+    /// Appends this step to an explanation.
+    pub fn explain(&self, container: &str, explanation: &mut ContainerExplanation) {
+        for number in &mut explanation.numbers {
+            if let Some(most) = self
+                .of(container, &number.resource)
+                .filter(|most| whole(&number.resource, &number.capped) > most.amount)
+            {
+                number.capped = show(&number.resource, most.amount);
+                number.capped_by = Some(most.ceiling.by);
+                number.capped_because = Some(most.ceiling.because.clone());
+            } else if number.bound == Bound::Target && number.capped_by.is_none() {
+                let unmet = self
+                    .unmet
+                    .iter()
+                    .find(|(resource, _)| *resource == number.resource);
+                number.capped_because =
+                    unmet.map(|(_, why)| format!("not capped: the cap would be zero: {why}"));
+            }
+        }
+    }
+
+    /// The maximum of a container's resource; `None` if unlimited.
+    pub fn of(&self, container: &str, resource: &ResourceName) -> Option<&Maximum> {
+        self.most.get(&(container.to_owned(), resource.clone()))
+    }
+
+    /// The skipped ceilings, which would leave nothing for some container.
+    pub fn unmet(&self) -> impl Iterator<Item = &str> {
+        self.unmet.iter().map(|(_, why)| why.as_str())
+    }
+
+    /// The cut targets: container, resource and maximum.
+    pub fn cuts(&self) -> impl Iterator<Item = (&str, &ResourceName, &Maximum)> {
+        let cut = self.most.iter().filter(|(_, most)| most.cuts_target);
+        cut.map(|((container, resource), most)| (container.as_str(), resource, most))
+    }
+}
+
+fn each_under(parts: &[SizedContainer], ceiling: &Ceiling) -> Option<Vec<i64>> {
+    let under = |part: &SizedContainer| match part.stake(ceiling) {
+        None => Some(part.amount),
+        Some(stake) => Some(stake.affords(i128::from(ceiling.most)).min(part.amount))
+            .filter(|amount| *amount > 0 || part.amount == 0),
+    };
+    parts.iter().map(under).collect()
+}
+
+/// Rounds down to whole cores if there is at least one.
+fn whole_cores(ceiling: &Ceiling, amount: i64) -> i64 {
+    if ceiling.resource == ResourceName::Cpu && amount >= 1000 {
+        amount - amount % 1000
+    } else {
+        amount
+    }
+}
+
+/// Millicores or bytes, rounded up.
+fn whole(resource: &ResourceName, quantity: &model::Quantity) -> i64 {
+    match resource {
+        ResourceName::Cpu => quantity.milli_value(),
+        _ => quantity.value(),
+    }
+}
+
+fn node_ceiling(resource: ResourceName, room: &NodeHeadroom) -> Ceiling {
+    let most = of(&room.left, &resource);
+    let NodeHeadroom { node, daemons, .. } = room;
+    let because = format!(
+        "node {node} has {} {resource} left for one pod after {daemons} DaemonSet pods",
+        show(&resource, most)
+    );
+    Ceiling {
+        resource,
+        values: LimitedValues::Requests,
+        per: LimitScope::Pod,
+        most,
+        by: Cap::Node,
+        object: node.clone(),
+        because,
+    }
+}

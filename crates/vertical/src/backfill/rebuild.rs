@@ -1,0 +1,213 @@
+//! Rebuilds the cluster state of a namespace from the usage in a store, as if the recommender had
+//! run all the time.
+//!
+//! The points of each container are added in order of time, under the same rules as live samples.
+//! Existing pods have their labels from the cluster. Deleted pods have them from the store, with
+//! the original label names where live pods or selectors use them. Usage of pods with unknown labels
+//! is ignored.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::Arc;
+
+use crate::{ClusterState, Phase, PodSpec, VpaSpec};
+use jiff::Timestamp;
+use model::{ContainerRef, Cpu, Labels, Memory, Sample, Selector, Series};
+use view::{ObjectKey, Pod};
+
+use super::label_names::KnownKeys;
+use crate::recommender_state::conversion::container_names;
+
+/// Pod labels as in the store, by the pod's name.
+pub type PodLabels = HashMap<String, BTreeMap<String, String>>;
+
+/// Resource of a series.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Resource {
+    /// CPU, in cores.
+    Cpu,
+    /// Memory, in bytes.
+    Memory,
+}
+
+/// Input of a rebuild: the present state of one namespace.
+#[derive(Debug)]
+pub struct RebuildInput {
+    /// Empty cluster state with the same settings.
+    pub cluster: ClusterState,
+    /// The VPAs of the namespace.
+    pub vpas: Vec<(ObjectKey, VpaSpec)>,
+    /// The existing pods of the namespace.
+    pub pods: Vec<Arc<Pod>>,
+    /// Whether native sidecars are sized.
+    pub native_sidecars: bool,
+    /// Selector of the pods to rebuild; `None` for all.
+    pub wanted: Option<Selector>,
+    /// Selectors whose history was fetched before.
+    pub known: Vec<Selector>,
+}
+
+/// Amount of history.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct RebuildStats {
+    /// Samples that entered a history.
+    pub samples: u64,
+    /// Series of pods with unknown labels.
+    pub unattributed: u64,
+}
+
+/// Rebuild of one namespace.
+#[derive(Debug)]
+pub struct Rebuild {
+    cluster: ClusterState,
+    live: BTreeMap<String, Arc<Pod>>,
+    gone: PodLabels,
+    keys: KnownKeys,
+    native_sidecars: bool,
+    /// Containers of live pods, and init containers, which have no history.
+    containers: BTreeSet<String>,
+    init_containers: BTreeSet<String>,
+    wanted: Option<Selector>,
+    known: Vec<Selector>,
+    /// Pods by name; `None` for ignored ones.
+    pods: HashMap<String, Option<PodSpec>>,
+    stats: RebuildStats,
+}
+
+impl Rebuild {
+    /// Starts a rebuild. `gone` has the stored labels of deleted pods.
+    pub fn new(input: RebuildInput, gone: PodLabels) -> Self {
+        let RebuildInput {
+            mut cluster,
+            vpas,
+            pods,
+            native_sidecars,
+            wanted,
+            known,
+        } = input;
+        let mut keys = KnownKeys::default();
+        for (id, spec) in vpas {
+            for requirement in spec.selector.requirements() {
+                keys.insert(requirement.key());
+            }
+            cluster.apply_vpa(&id, spec);
+        }
+        for (key, _) in pods.iter().flat_map(|pod| pod.labels.iter()) {
+            keys.insert(key);
+        }
+        let (mut containers, mut init_containers) = (BTreeSet::new(), BTreeSet::new());
+        for pod in &pods {
+            let (own, own_init) = container_names(pod, native_sidecars);
+            containers.extend(own);
+            init_containers.extend(own_init);
+        }
+        let live = pods.into_iter().map(|pod| (pod.key.name.clone(), pod));
+        Self {
+            cluster,
+            live: live.collect(),
+            gone,
+            keys,
+            native_sidecars,
+            containers,
+            init_containers,
+            wanted,
+            known,
+            pods: HashMap::new(),
+            stats: RebuildStats::default(),
+        }
+    }
+
+    /// Adds usage of one container, in order of time.
+    pub fn add(
+        &mut self,
+        resource: Resource,
+        container: &ContainerRef,
+        usage: &Series,
+        now: Timestamp,
+    ) {
+        let Some((first, _)) = usage.points().first() else {
+            return;
+        };
+        if !self.admit(container, *first) {
+            return;
+        }
+        for (at, value) in usage.points() {
+            let (cpu, memory) = match resource {
+                Resource::Cpu => (Some(Cpu::from_millicores((value * 1000.0) as i64)), None),
+                Resource::Memory => (None, Some(Memory::from_bytes(*value as i64))),
+            };
+            let at = *at;
+            let accepted = self
+                .cluster
+                .add_sample(container, &Sample { at, cpu, memory }, now);
+            let is_accepted = accepted.is_ok_and(|accepted| accepted.cpu || accepted.memory);
+            self.stats.samples += u64::from(is_accepted);
+        }
+    }
+
+    /// Returns the rebuilt cluster state and the amount of history in it.
+    pub fn finish(self) -> (ClusterState, RebuildStats) {
+        (self.cluster, self.stats)
+    }
+
+    /// Whether the container's usage counts. If so, adds the container to the cluster state.
+    fn admit(&mut self, container: &ContainerRef, at: Timestamp) -> bool {
+        let ContainerRef {
+            namespace,
+            pod: name,
+            container,
+        } = container;
+        if !self.has_history(name, container) {
+            return false;
+        }
+        if !self.pods.contains_key(name) {
+            let labels = self.labels(name);
+            self.stats.unattributed += u64::from(labels.is_none());
+            let labels = labels.filter(|labels| self.is_wanted(labels));
+            let spec = labels.map(|labels| PodSpec {
+                namespace: namespace.clone(),
+                name: name.clone(),
+                labels,
+                phase: Phase::Unknown,
+                ..PodSpec::default()
+            });
+            self.pods.insert(name.clone(), spec);
+        }
+        let Some(Some(pod)) = self.pods.get_mut(name) else {
+            return false;
+        };
+        if !pod.containers.contains(container) {
+            pod.containers.push(container.clone());
+            self.cluster.apply_pod(pod.clone(), at);
+        }
+        true
+    }
+
+    /// Whether a container has history. Which containers of deleted pods were init containers is
+    /// known from live pods only.
+    fn has_history(&self, pod: &str, container: &str) -> bool {
+        match self.live.get(pod) {
+            Some(pod) => {
+                let (own, _) = container_names(pod, self.native_sidecars);
+                own.iter().any(|known| known == container)
+            }
+            None => {
+                self.containers.contains(container) || !self.init_containers.contains(container)
+            }
+        }
+    }
+
+    fn labels(&self, pod: &str) -> Option<Labels> {
+        match self.live.get(pod) {
+            Some(pod) => Some(pod.labels.clone()),
+            None => self.gone.get(pod).map(|stored| self.keys.restore(stored)),
+        }
+    }
+
+    fn is_wanted(&self, labels: &Labels) -> bool {
+        let wanted = self
+            .wanted
+            .as_ref()
+            .is_none_or(|selector| selector.matches(labels));
+        wanted && !self.known.iter().any(|selector| selector.matches(labels))
+    }
+}

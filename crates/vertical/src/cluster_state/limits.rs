@@ -1,0 +1,224 @@
+//! Limits on history of short-lived pods, since tenants choose container names and labels.
+//!
+//! Per VPA, only the most recently measured container names are sized and stored. Per
+//! namespace, the oldest histories without pods are merged into one per VPA and container
+//! name. If there are too many of those, names without pods are dropped first, the least recently
+//! measured ones before others.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet};
+
+use sizing::{ContainerHistory, Instant};
+use view::ObjectKey;
+
+use super::ClusterState;
+use super::group::{Group, History};
+use super::method_history::MAX_CONTAINERS;
+use super::namespace::Namespace;
+use super::pod::Pod;
+use super::vpa::Vpa;
+
+/// Maximum number of container names with checkpoints, and with history of deleted pods, of one
+/// VPA. Above it, [`MAX_CONTAINERS`] are kept, so that ranking is rare.
+const MAX_KEPT: usize = 2 * MAX_CONTAINERS;
+
+/// Maximum number of histories without pods in one namespace.
+pub const MAX_IDLE_HISTORIES: usize = 5000;
+
+/// Histories kept when the maximum is exceeded, so that merging is rare.
+const IDLE_LEFT: usize = MAX_IDLE_HISTORIES / 10 * 9;
+
+impl ClusterState {
+    /// The container names that are sized and stored; `None` if all are, with at most
+    /// [`MAX_CONTAINERS`].
+    pub fn kept_containers(&self, id: &ObjectKey) -> Option<BTreeSet<&str>> {
+        let (namespace, vpa) = self.vpa(id)?;
+        kept_containers(namespace, vpa)
+    }
+}
+
+/// All histories of a VPA's containers: per group of pods, and per name.
+pub(super) fn known<'a>(
+    namespace: &'a Namespace,
+    vpa: &'a Vpa,
+) -> impl Iterator<Item = (&'a str, &'a ContainerHistory)> {
+    let groups = vpa
+        .groups
+        .iter()
+        .filter_map(|group| namespace.groups.get(*group));
+    let live = groups.flat_map(|group| {
+        group
+            .histories
+            .iter()
+            .map(|(name, history)| (&**name, &history.aggregate))
+    });
+    let kept = vpa.stored.iter().chain(&vpa.retired);
+    live.chain(kept.map(|(name, aggregate)| (&**name, aggregate)))
+}
+
+/// The most recently measured names; of several, those with most samples.
+pub(super) fn kept_containers<'a>(
+    namespace: &'a Namespace,
+    vpa: &'a Vpa,
+) -> Option<BTreeSet<&'a str>> {
+    known(namespace, vpa).nth(MAX_CONTAINERS)?;
+    let mut names: BTreeMap<&str, (Instant, i64)> = BTreeMap::new();
+    for (name, aggregate) in known(namespace, vpa) {
+        let (last, samples) = names.entry(name).or_insert((Instant::NEVER, 0));
+        *last = aggregate.last_sample().max(*last);
+        *samples = samples.saturating_add(aggregate.samples());
+    }
+    if names.len() <= MAX_CONTAINERS {
+        return None;
+    }
+    let mut ranked: Vec<_> = names
+        .into_iter()
+        .map(|(name, rank)| (Reverse(rank), name))
+        .collect();
+    ranked.sort_unstable();
+    Some(
+        ranked
+            .into_iter()
+            .take(MAX_CONTAINERS)
+            .map(|(_, name)| name)
+            .collect(),
+    )
+}
+
+impl Namespace {
+    /// Counts histories that may have lost their last pod, and merges the oldest above the maximum.
+    pub(super) fn may_be_idle(&mut self, count: usize) {
+        self.idle += count;
+        if self.idle <= MAX_IDLE_HISTORIES {
+            return;
+        }
+        let mut idle = self.idle_histories();
+        let excess = idle.len().saturating_sub(IDLE_LEFT);
+        self.idle = idle.len() - excess;
+        idle.sort_unstable();
+        for (_, group, container) in idle.into_iter().take(excess) {
+            self.retire(group, &container);
+        }
+    }
+
+    /// Histories without pods, by their last sample.
+    fn idle_histories(&self) -> Vec<(Instant, u32, Box<str>)> {
+        let mut idle = Vec::new();
+        for id in self.groups.ids() {
+            let Some(group) = self.groups.get(id) else {
+                continue;
+            };
+            let is_idle = |(name, _): &&(Box<str>, History)| {
+                !self.pods_of(group).any(|pod| pod.has_container(name))
+            };
+            let own = group.histories.iter().filter(is_idle);
+            idle.extend(
+                own.map(|(name, history)| (history.aggregate.last_sample(), id, name.clone())),
+            );
+        }
+        idle
+    }
+
+    fn retire(&mut self, id: u32, container: &str) {
+        let Some(group) = self.groups.get_mut(id) else {
+            return;
+        };
+        let Some(history) = take(group, container) else {
+            return;
+        };
+        let vpas = group.vpas.clone();
+        for vpa in vpas {
+            let Some(kept) = self.vpas.get_mut(vpa) else {
+                continue;
+            };
+            kept.retired
+                .entry(container.into())
+                .or_default()
+                .merge(&self.shapes, &history.aggregate);
+            self.bound(vpa, |vpa| &mut vpa.retired);
+        }
+        self.drop_if_idle(id);
+    }
+
+    /// Sets the checkpoint of a VPA's container. Returns false if the VPA does not
+    /// exist.
+    pub(super) fn store(&mut self, vpa: &str, container: &str, history: ContainerHistory) -> bool {
+        let Some(id) = self.vpa_id(vpa) else {
+            return false;
+        };
+        let Some(vpa) = self.vpas.get_mut(id) else {
+            return false;
+        };
+        vpa.stored.insert(container.into(), history);
+        self.bound(id, |vpa| &mut vpa.stored);
+        true
+    }
+
+    /// Drops histories that a VPA keeps by container name, above [`MAX_KEPT`].
+    fn bound(&mut self, id: u32, kept: fn(&mut Vpa) -> &mut BTreeMap<Box<str>, ContainerHistory>) {
+        let Some(vpa) = self.vpas.get_mut(id) else {
+            return;
+        };
+        if kept(vpa).len() <= MAX_KEPT {
+            return;
+        }
+        let mut histories = std::mem::take(kept(vpa));
+        for name in self.least_useful(id, &histories) {
+            histories.remove(&name);
+        }
+        if let Some(vpa) = self.vpas.get_mut(id) {
+            *kept(vpa) = histories;
+        }
+    }
+
+    /// All but [`MAX_CONTAINERS`] of these names. Names with a pod are kept before others, then the
+    /// most recently measured ones.
+    fn least_useful(
+        &self,
+        id: u32,
+        histories: &BTreeMap<Box<str>, ContainerHistory>,
+    ) -> Vec<Box<str>> {
+        let Some(vpa) = self.vpas.get(id) else {
+            return Vec::new();
+        };
+        let mut ranks: BTreeMap<Box<str>, (bool, Instant)> = histories
+            .iter()
+            .map(|(name, history)| (name.clone(), (false, history.last_sample())))
+            .collect();
+        for (name, history) in known(self, vpa) {
+            if let Some((_, last)) = ranks.get_mut(name) {
+                *last = history.last_sample().max(*last);
+            }
+        }
+        let groups = vpa
+            .groups
+            .iter()
+            .filter_map(|group| self.groups.get(*group));
+        for (name, _) in groups
+            .flat_map(|group| self.pods_of(group))
+            .flat_map(Pod::containers)
+        {
+            if let Some((is_used, _)) = ranks.get_mut(name) {
+                *is_used = true;
+            }
+        }
+        let mut ranked: Vec<_> = ranks
+            .into_iter()
+            .map(|(name, rank)| (Reverse(rank), name))
+            .collect();
+        ranked.sort_unstable();
+        ranked
+            .into_iter()
+            .skip(MAX_CONTAINERS)
+            .map(|(_, name)| name)
+            .collect()
+    }
+}
+
+fn take(group: &mut Group, container: &str) -> Option<History> {
+    let index = group
+        .histories
+        .iter()
+        .position(|(name, _)| **name == *container)?;
+    Some(group.histories.swap_remove(index).1)
+}

@@ -1,0 +1,166 @@
+//! Per-VPA sizing policies: samples in, recommendation out.
+//!
+//! The target is the policy's. The bounds are the VPA's, widened to include the target: they define
+//! when an update is urgent, which the other policies do not. Autopilot's limits are at least the
+//! configured minimum of a container; Crane's have their own minimum (one bucket and its margin).
+//! Rounding, whole cores and limits apply to all.
+//!
+//! Until a container has the policy's minimum history, its published recommendation is kept and
+//! only raised.
+
+use model::{ContainerRecommendation, Cpu, Memory, Recommendation, ResourceList};
+use sizing::{
+    Amounts, Estimate, Instant, MethodSettings, Observation, ScalingMode, SizingMethod,
+    cap_container, policy_for,
+};
+use view::ObjectKey;
+
+use super::ClusterState;
+use super::method_history::MethodHistories;
+use super::namespace::Namespace;
+use super::vpa::Vpa;
+
+impl ClusterState {
+    /// Whether the VPA has its own sizing policy, so that [`ClusterState::keep_published`] applies.
+    pub fn has_per_vpa_policy(&self, id: &ObjectKey) -> bool {
+        self.vpa(id).is_some_and(|(_, vpa)| vpa.own.is_some())
+    }
+
+    /// Keeps the published values of containers without enough history, if they exceed the
+    /// recommendation, within the allowed range. No effect for VPAs with the VPA's policy.
+    pub fn keep_published(
+        &self,
+        id: &ObjectKey,
+        recommendation: &mut Recommendation,
+        published: &Recommendation,
+    ) {
+        let Some((namespace, vpa)) = self.vpa(id) else {
+            return;
+        };
+        let Some((policy, histories)) = vpa.spec.sizing.as_deref().zip(vpa.own.as_deref()) else {
+            return;
+        };
+        for before in &published.containers {
+            let name = before.container_name.as_str();
+            let rules = policy_for(&vpa.spec.policies, name);
+            let is_off = rules.is_some_and(|rules| rules.mode == ScalingMode::Off);
+            if is_off || !histories.is_young(policy, name) || !knows(namespace, vpa, name) {
+                continue;
+            }
+            let found = &mut recommendation.containers;
+            let index =
+                match found.binary_search_by(|found| found.container_name.as_str().cmp(name)) {
+                    Ok(index) => {
+                        raise(&mut found[index], before);
+                        index
+                    }
+                    Err(index) => {
+                        found.insert(index, before.clone());
+                        index
+                    }
+                };
+            cap_container(&mut found[index], rules, &self.config.max_allowed);
+        }
+    }
+}
+
+impl Namespace {
+    /// Passes an observation of a container to the per-VPA policies of the VPAs that select
+    /// its pod.
+    pub(super) fn observe(&mut self, pod: &str, container: &str, seen: Observation, at: Instant) {
+        if self.per_vpa_policies == 0 {
+            return;
+        }
+        let Some((id, group)) = self.pod_and_group(pod) else {
+            return;
+        };
+        let Some(group) = self.groups.get(group) else {
+            return;
+        };
+        for vpa in &group.vpas {
+            if let Some(vpa) = self.vpas.get_mut(*vpa) {
+                vpa.observe(id, container, seen, at);
+            }
+        }
+    }
+}
+
+impl Vpa {
+    /// The estimate of the VPA's own policy; `None` without such a policy or enough history.
+    pub(super) fn by_per_vpa_policy(
+        &self,
+        container: &str,
+        minimum: Amounts,
+        estimate: Estimate,
+    ) -> Option<Estimate> {
+        let Some((policy, histories)) = self.spec.sizing.as_deref().zip(self.own.as_deref()) else {
+            return Some(estimate);
+        };
+        let target = histories.recommend(policy, container)?;
+        let target = match &policy.method {
+            SizingMethod::Crane(_) => target,
+            SizingMethod::Autopilot(_) => each(target, minimum, i64::max),
+        };
+        Some(Estimate {
+            target,
+            lower_bound: each(estimate.lower_bound, target, i64::min),
+            upper_bound: each(estimate.upper_bound, target, i64::max),
+        })
+    }
+
+    fn observe(&mut self, pod: u32, container: &str, seen: Observation, at: Instant) {
+        let Some((policy, histories)) = self.spec.sizing.as_deref().zip(self.own.as_deref_mut())
+        else {
+            return;
+        };
+        let rules = policy_for(&self.spec.policies, container);
+        if rules.is_none_or(|rules| rules.mode == ScalingMode::Auto) {
+            histories.observe(policy, pod, container, seen, at);
+        }
+    }
+
+    /// Creates or drops the history of the VPA's own policy after the policy changed.
+    pub(super) fn reset_policy_history(&mut self, before: Option<&MethodSettings>) {
+        let Some(policy) = self.spec.sizing.as_deref() else {
+            self.own = None;
+            return;
+        };
+        let keeps = before.is_some_and(|before| policy.shares_history_with(before));
+        if !keeps || self.own.is_none() {
+            self.own = Some(Box::<MethodHistories>::default());
+        }
+    }
+}
+
+/// Whether a pod of the VPA has, or recently had, such a container.
+fn knows(namespace: &Namespace, vpa: &Vpa, container: &str) -> bool {
+    let groups = vpa
+        .groups
+        .iter()
+        .filter_map(|group| namespace.groups.get(*group));
+    let mut names = groups.flat_map(|group| group.histories.iter().map(|(name, _)| &**name));
+    names.any(|name| name == container)
+}
+
+fn each(a: Amounts, b: Amounts, pick: fn(i64, i64) -> i64) -> Amounts {
+    Amounts {
+        cpu: Cpu::from_millicores(pick(a.cpu.millicores(), b.cpu.millicores())),
+        memory: Memory::from_bytes(pick(a.memory.bytes(), b.memory.bytes())),
+    }
+}
+
+/// Raises the target to the published one if that is greater, and the upper bound to include it.
+/// Resources without a recommendation stay absent.
+fn raise(found: &mut ContainerRecommendation, before: &ContainerRecommendation) {
+    raise_list(&mut found.target, &before.target);
+    raise_list(&mut found.upper_bound, &before.target);
+    raise_list(&mut found.uncapped_target, &before.uncapped_target);
+}
+
+fn raise_list(found: &mut ResourceList, before: &ResourceList) {
+    for (name, quantity) in found.iter_mut() {
+        if let Some(before) = before.get(name).filter(|before| **before > *quantity) {
+            *quantity = before.clone();
+        }
+    }
+}

@@ -1,0 +1,72 @@
+//! VPA as an input of sizing: selector, policies and checkpoints.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use model::Selector;
+use sizing::{ContainerHistory, ContainerPolicy, MethodSettings};
+
+use super::label_index::Entry;
+use super::method_history::MethodHistories;
+
+/// Autoscaler as passed to [`ClusterState::apply_vpa`].
+#[derive(Clone, Debug, PartialEq)]
+pub struct VpaSpec {
+    /// Selector of the target's pods. [`Selector::nothing`] while unknown.
+    pub selector: Selector,
+    /// Container policies.
+    pub policies: Vec<ContainerPolicy>,
+    /// Containers with whole cores; see [`sizing::integer_cpu_containers`].
+    pub integer_cpu: BTreeSet<String>,
+    /// Whether its target exists. If so, finished pods keep empty histories alive.
+    pub target_exists: bool,
+    /// Sizing policy other than the VPA's.
+    pub sizing: Option<Arc<MethodSettings>>,
+}
+
+impl Default for VpaSpec {
+    fn default() -> Self {
+        Self {
+            selector: Selector::nothing(),
+            policies: Vec::new(),
+            integer_cpu: BTreeSet::new(),
+            target_exists: true,
+            sizing: None,
+        }
+    }
+}
+
+/// Stored VPA.
+#[derive(Clone, Debug)]
+pub(super) struct Vpa {
+    /// Unique within its namespace.
+    pub(super) name: Box<str>,
+    pub(super) spec: VpaSpec,
+    /// Number of its last change within the namespace.
+    pub(super) changed: u64,
+    /// Position of its selector in the index.
+    pub(super) entry: Entry,
+    /// Groups of pods that it selects.
+    pub(super) groups: BTreeSet<u32>,
+    /// Checkpoints by container name.
+    pub(super) stored: BTreeMap<Box<str>, ContainerHistory>,
+    /// History of deleted pods, merged by container name.
+    pub(super) retired: BTreeMap<Box<str>, ContainerHistory>,
+    /// History for its own sizing policy, if it has one.
+    pub(super) own: Option<Box<MethodHistories>>,
+}
+
+impl Default for Vpa {
+    fn default() -> Self {
+        Self {
+            name: Box::default(),
+            spec: VpaSpec::default(),
+            changed: 0,
+            entry: Entry::Nowhere,
+            groups: BTreeSet::new(),
+            stored: BTreeMap::new(),
+            retired: BTreeMap::new(),
+            own: None,
+        }
+    }
+}

@@ -1,0 +1,275 @@
+//! State of one recommender: follows the view, feeds a [`ClusterState`], and decides the status of
+//! each VPA object. The steps are upstream's (`LoadVPAs`, `LoadPods`, `LoadMetrics`, `UpdateVPAs`,
+//! `GarbageCollect`).
+
+mod backfill;
+mod checkpoints;
+mod clock;
+pub(crate) mod conversion;
+mod decision;
+mod measurable_pods;
+mod memory_saver;
+mod oom_kills;
+mod quality;
+mod samples;
+mod schedulable;
+mod target;
+#[cfg(test)]
+mod tests;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::ClusterState;
+use jiff::Timestamp;
+use sizing::{Config, ConfigError};
+use view::target::resolve;
+use view::{ObjectKey, Pod, View, Vpa};
+
+use crate::backfill::BackfillProgress;
+use crate::checkpoint::stored_history::StoredHistory;
+use crate::resource_policy::sizing_policy;
+use crate::schedulable::{SchedulableCaps, refused_cap};
+use clock::ClockCheck;
+use conversion::{pod_spec, spec};
+use memory_saver::Selections;
+use oom_kills::FoundOomKills;
+use target::{Target, selectors, target};
+
+pub use checkpoints::LoadedCheckpoints;
+pub use decision::{Batch, Decision, ExplainedRecommendation};
+pub use oom_kills::{OomKillCounts, OomKillResult};
+pub use quality::Recommended;
+pub use samples::Ingested;
+
+/// Configuration of a recommender.
+#[derive(Debug, Clone)]
+pub struct RecommenderConfig {
+    /// Name of the recommender in `spec.recommenders`.
+    pub recommender_name: String,
+    /// Whether pods that no object selects are ignored.
+    pub memory_saver: bool,
+    /// Whether native sidecars are sized like containers.
+    pub native_sidecars: bool,
+    /// Interval at which usage is read, and the time that usage of new pods may take to arrive.
+    pub usage_interval: Duration,
+}
+
+/// State of one recommender.
+#[derive(Debug)]
+pub struct RecommenderState {
+    config: RecommenderConfig,
+    cluster: ClusterState,
+    vpas: BTreeMap<ObjectKey, Tracked>,
+    pods: BTreeMap<ObjectKey, Arc<Pod>>,
+    /// Deleted pods, whose last OOM kills may still arrive.
+    gone: BTreeSet<ObjectKey>,
+    /// OOM kills found in the status of pods when they were loaded.
+    found_oom_kills: FoundOomKills,
+    stored_history: StoredHistory,
+    clock: ClockCheck,
+    /// Progress of the backfill; `None` without one.
+    history: Option<BackfillProgress>,
+    /// Caps to what can be scheduled; `None` without caps.
+    schedulable: Option<SchedulableCaps>,
+    /// Consecutive rounds in which the source of usage did not answer; `None` before the first
+    /// round.
+    unanswered: Option<u32>,
+}
+
+/// An object that this recommender handles.
+#[derive(Debug)]
+struct Tracked {
+    vpa: Arc<Vpa>,
+    target: Target,
+    /// Error in an annotation, if one is invalid. The default applies then.
+    refused_annotation: Option<String>,
+    /// Time since which pods match.
+    pods_since: Option<Timestamp>,
+    /// Containers whose checkpoint was loaded or refused.
+    loaded: BTreeSet<String>,
+    /// Containers whose checkpoint is dated in the future, until usage confirms the clock.
+    deferred: BTreeSet<String>,
+}
+
+impl RecommenderState {
+    /// Creates an empty state.
+    pub fn new(config: RecommenderConfig, sizing: Config) -> Result<Self, ConfigError> {
+        Ok(Self {
+            config,
+            cluster: ClusterState::new(sizing)?,
+            vpas: BTreeMap::new(),
+            pods: BTreeMap::new(),
+            gone: BTreeSet::new(),
+            found_oom_kills: FoundOomKills::default(),
+            stored_history: StoredHistory::default(),
+            clock: ClockCheck::default(),
+            history: None,
+            schedulable: None,
+            unanswered: None,
+        })
+    }
+
+    /// Number of histories.
+    pub fn history_count(&self) -> usize {
+        self.cluster.size().histories
+    }
+
+    /// Loads the objects of this recommender and resolves their targets. Returns whether there are
+    /// new ones, which may have checkpoints.
+    pub fn load_vpas(&mut self, view: &View) -> bool {
+        let name = &self.config.recommender_name;
+        let ours: BTreeMap<ObjectKey, &Arc<Vpa>> = view
+            .vpas
+            .iter()
+            .filter(|vpa| vpa.object.spec.is_handled_by(name))
+            .map(|vpa| (vpa.key.clone(), vpa))
+            .collect();
+        let gone: Vec<ObjectKey> = self
+            .vpas
+            .keys()
+            .filter(|key| !ours.contains_key(*key))
+            .cloned()
+            .collect();
+        for key in gone {
+            self.forget_vpa(&key);
+        }
+        let mut has_new = false;
+        for (key, vpa) in ours {
+            has_new |= self.load_vpa(view, key, vpa);
+        }
+        has_new
+    }
+
+    fn load_vpa(&mut self, view: &View, key: ObjectKey, vpa: &Arc<Vpa>) -> bool {
+        let old = self.vpas.get(&key);
+        if old.is_some_and(|old| old.vpa.uid() != vpa.uid()) {
+            self.forget_vpa(&key);
+        }
+        let old = self.vpas.get(&key);
+        let same_target = old.is_some_and(|old| old.vpa.target() == vpa.target());
+        let before = old.filter(|_| same_target).map(|old| old.target.clone());
+        let target = target(resolve(view, &vpa.target()), before);
+        let is_same = old.is_some_and(|old| old.target == target && Arc::ptr_eq(&old.vpa, vpa));
+        if is_same {
+            return false;
+        }
+        let refused_before = old.and_then(|old| old.refused_annotation.clone());
+        let (policy, refused_sizing) = match sizing_policy(&vpa.object) {
+            Ok(policy) => (policy, None),
+            Err(error) => (None, Some(error.to_string())),
+        };
+        let refused: Vec<String> = refused_sizing
+            .into_iter()
+            .chain(refused_cap(&vpa.object))
+            .collect();
+        let refused_annotation = (!refused.is_empty()).then(|| refused.join("; "));
+        if let Some(message) = refused_annotation
+            .as_ref()
+            .filter(|message| refused_before.as_ref() != Some(*message))
+        {
+            tracing::warn!(autoscaler = %key, message, "invalid annotation; using the default");
+        }
+        self.cluster.apply_vpa(&key, spec(vpa, &target, policy));
+        let old = self.vpas.remove(&key);
+        let is_new = old.is_none();
+        let (pods_since, loaded, deferred) = old
+            .map(|old| (old.pods_since, old.loaded, old.deferred))
+            .unwrap_or_default();
+        let vpa = Arc::clone(vpa);
+        self.vpas.insert(
+            key,
+            Tracked {
+                vpa,
+                target,
+                refused_annotation,
+                pods_since,
+                loaded,
+                deferred,
+            },
+        );
+        is_new
+    }
+
+    fn forget_vpa(&mut self, key: &ObjectKey) {
+        self.cluster.delete_vpa(key);
+        self.vpas.remove(key);
+    }
+
+    /// Loads new and changed pods, and marks deleted ones. Returns the OOM kills found in new pods.
+    pub fn load_pods(&mut self, view: &View, now: Timestamp) -> OomKillCounts {
+        let selections = self
+            .config
+            .memory_saver
+            .then(|| Selections::of(selectors(&self.vpas)));
+        let is_news = |pod: &&Arc<Pod>| match self.pods.get(&pod.key) {
+            Some(known) => !Arc::ptr_eq(known, pod),
+            None => selections
+                .as_ref()
+                .is_none_or(|selections| selections.include(pod)),
+        };
+        let news: Vec<_> = view.pods.iter().filter(is_news).collect();
+        let kills = news.into_iter().map(|pod| self.load_pod(pod, now)).sum();
+        let gone = self
+            .pods
+            .keys()
+            .filter(|key| view.pods.get(*key).is_none())
+            .cloned();
+        self.gone.extend(gone);
+        for (key, tracked) in &mut self.vpas {
+            let has_pods = self.cluster.pod_count(key).is_some_and(|pods| pods > 0);
+            // A clock that was ahead must not make new pods wait for it.
+            let since = tracked.pods_since.map_or(now, |since| since.min(now));
+            tracked.pods_since = has_pods.then_some(since);
+        }
+        self.load_schedulable(view);
+        kills
+    }
+
+    fn load_pod(&mut self, pod: &Arc<Pod>, now: Timestamp) -> OomKillCounts {
+        self.gone.remove(&pod.key);
+        self.cluster
+            .apply_pod(pod_spec(pod, self.config.native_sidecars), now);
+        let before = self.pods.insert(pod.key.clone(), Arc::clone(pod));
+        if before.is_some_and(|before| before.uid == pod.uid) {
+            OomKillCounts::default()
+        } else {
+            self.find_oom_kills(pod, now)
+        }
+    }
+
+    /// Records whether the source of usage answered in a round.
+    pub fn source_read(&mut self, answered: bool) {
+        self.unanswered = Some(if answered {
+            0
+        } else {
+            self.unanswered.unwrap_or(0).saturating_add(1)
+        });
+    }
+
+    /// Removes deleted pods. Their OOM kills must have been added before.
+    pub fn delete_removed_pods(&mut self) {
+        for key in std::mem::take(&mut self.gone) {
+            self.cluster.delete_pod(&key.namespace, &key.name);
+            self.pods.remove(&key);
+            self.found_oom_kills.forget(&key);
+        }
+    }
+
+    /// Compares both clocks at the end of a round: a wall clock that jumps is not trusted for an
+    /// hour. `steady` is a reading of the monotonic clock, from any origin.
+    pub fn round_ended(&mut self, now: Timestamp, steady: Duration) {
+        self.clock.round_ended(now, steady);
+    }
+
+    /// Drops expired and unused histories, at most once an hour. Returns the number of dropped
+    /// histories. None expires while the clock is not trusted.
+    pub fn collect_garbage(&mut self, now: Timestamp) -> usize {
+        if self.clock.may_expire(now) {
+            self.cluster.collect_garbage(now)
+        } else {
+            self.cluster.collect_unused(now)
+        }
+    }
+}

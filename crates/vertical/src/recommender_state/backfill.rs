@@ -1,0 +1,100 @@
+//! History from before this process: what is missing, and its arrival.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use crate::ClusterState;
+use jiff::Timestamp;
+use model::Selector;
+use view::ObjectKey;
+
+use super::{RecommenderState, selectors, spec};
+use crate::backfill::{BackfillProgress, HistoryGap, RebuildInput};
+use crate::status::HistoryState;
+
+impl RecommenderState {
+    /// Starts a backfill: recommendations stay until the history of their pods has arrived. Usage is
+    /// recorded since `started`.
+    pub fn await_history(&mut self, started: Timestamp) {
+        self.history = Some(BackfillProgress::new(started, self.config.memory_saver));
+    }
+
+    /// The history that objects still need.
+    pub fn missing_history(&mut self, now: Timestamp) -> Vec<HistoryGap> {
+        let Some(history) = &mut self.history else {
+            return Vec::new();
+        };
+        let known = selectors(&self.vpas).filter(|(_, selector)| !selector.is_nothing());
+        let gaps: HashSet<HistoryGap> = known
+            .filter_map(|(namespace, selector)| history.gap(namespace, selector, now))
+            .collect();
+        gaps.into_iter().collect()
+    }
+
+    /// The input for rebuilding a gap.
+    pub fn rebuild_input(&self, gap: &HistoryGap) -> RebuildInput {
+        let own = |key: &ObjectKey| key.namespace == gap.namespace;
+        let vpas = self.vpas.iter().filter(|(key, _)| own(key));
+        let pods = self.pods.iter().filter(|(key, _)| own(key));
+        RebuildInput {
+            cluster: self.cluster.empty_copy(),
+            vpas: vpas
+                // Other sizing policies have no stored history, so only the VPA's is rebuilt.
+                .map(|(key, tracked)| (key.clone(), spec(&tracked.vpa, &tracked.target, None)))
+                .collect(),
+            pods: pods.map(|(_, pod)| Arc::clone(pod)).collect(),
+            wanted: gap.selector.clone(),
+            native_sidecars: self.config.native_sidecars,
+            known: self
+                .history
+                .as_ref()
+                .map(|history| history.known(gap))
+                .unwrap_or_default(),
+        }
+    }
+
+    /// Adds the rebuilt history of a gap.
+    pub fn add_history(&mut self, gap: &HistoryGap, earlier: &ClusterState, now: Timestamp) {
+        self.cluster.prepend_history(earlier, now);
+        self.no_history(gap);
+    }
+
+    /// Closes a gap for which there is no history.
+    pub fn no_history(&mut self, gap: &HistoryGap) {
+        if let Some(history) = &mut self.history {
+            history.filled(gap);
+        }
+    }
+
+    /// Records a failed attempt to fetch history.
+    pub fn history_failed(&mut self, problem: String) {
+        if let Some(history) = &mut self.history {
+            history.failed(problem);
+        }
+    }
+
+    /// Whether history of these pods is missing. After a whole confidence interval of usage it no
+    /// longer holds back the recommendation.
+    pub(super) fn history_of(
+        &self,
+        namespace: &str,
+        selector: &Selector,
+        now: Timestamp,
+    ) -> HistoryState<'_> {
+        match &self.history {
+            Some(history) if !selector.is_nothing() && history.is_missing(namespace, selector) => {
+                let age = self
+                    .clock
+                    .at_most(now)
+                    .duration_since(history.started())
+                    .as_nanos();
+                let suffices = age >= i128::from(self.cluster.config().cpu_confidence_interval_ns);
+                HistoryState::Missing {
+                    problem: history.problem(),
+                    keeps_recommendation: !suffices,
+                }
+            }
+            _ => HistoryState::Known,
+        }
+    }
+}

@@ -1,0 +1,147 @@
+//! Loading and saving of checkpoints.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use api::vpa::{ConditionStatus, FETCHING_HISTORY, VerticalPodAutoscalerCondition};
+use jiff::Timestamp;
+use model::Selector;
+use sizing::CheckpointError;
+use view::{Checkpoint, ObjectKey, Table};
+
+use super::{RecommenderState, Target, Tracked};
+use crate::backfill::BackfillProgress;
+use crate::checkpoint::conversion;
+
+/// Result of loading new checkpoints.
+#[derive(Debug, Default, PartialEq)]
+pub struct LoadedCheckpoints {
+    /// Number of loaded checkpoints.
+    pub accepted: usize,
+    /// Refused checkpoints, with the errors.
+    pub refused: Vec<(ObjectKey, CheckpointError)>,
+    /// Checkpoints dated in the future, deferred until usage confirms the clock.
+    pub deferred: Vec<ObjectKey>,
+}
+
+impl RecommenderState {
+    /// Loads the checkpoints of this recommender's objects, each container once, and only history
+    /// that was not measured here as well. If the checkpoint of an abandoned container is gone, its
+    /// history is dropped. With a backfill nothing is loaded, since that has more history.
+    ///
+    /// A checkpoint from the future comes from a clock that was ahead, or ours is behind. It is
+    /// moved back once usage confirms our clock; until then it is deferred.
+    pub fn load_checkpoints(
+        &mut self,
+        checkpoints: &Table<Checkpoint>,
+        now: Timestamp,
+    ) -> LoadedCheckpoints {
+        for gone in self.stored_history.update(checkpoints) {
+            let (key, container) = (gone.vpa(), &gone.spec.container_name);
+            if self.is_abandoned(&key, container, None, now) {
+                self.cluster.forget_container(&key, container, now);
+            }
+        }
+        let mut result = LoadedCheckpoints::default();
+        if self.history.is_some() {
+            return result;
+        }
+        for (checkpoint, status) in self.stored_history.checkpoints() {
+            let (key, container) = (checkpoint.vpa(), &checkpoint.spec.container_name);
+            let Some(tracked) = self.vpas.get_mut(&key) else {
+                continue;
+            };
+            if tracked.loaded.contains(container) {
+                continue;
+            }
+            let stored = conversion::from_object(status);
+            let loaded = if self.clock.confirms(now) {
+                self.cluster
+                    .load_checkpoint_moved_back(&key, container, &stored, now)
+            } else {
+                self.cluster.load_checkpoint(&key, container, &stored, now)
+            };
+            match loaded {
+                Ok(()) => result.accepted += 1,
+                Err(CheckpointError::Future { .. }) => {
+                    if tracked.deferred.insert(container.clone()) {
+                        result.deferred.push(checkpoint.key.clone());
+                    }
+                    continue;
+                }
+                Err(error) => result.refused.push((checkpoint.key.clone(), error)),
+            }
+            tracked.deferred.remove(container);
+            tracked.loaded.insert(container.clone());
+        }
+        result
+    }
+
+    /// The objects whose history is saved; `None` while usage contradicts the clock, since a stored
+    /// history may then be better than ours.
+    pub fn checkpointed(&self, now: Timestamp) -> Option<Vec<ObjectKey>> {
+        let checkpointed = self
+            .vpas
+            .iter()
+            .filter(|(key, tracked)| self.is_checkpointed(key, tracked));
+        (!self.clock.contradicts(now)).then(|| checkpointed.map(|(key, _)| key.clone()).collect())
+    }
+
+    /// The checkpoints of an object's containers, except abandoned and deferred ones.
+    pub fn checkpoints(
+        &self,
+        key: &ObjectKey,
+        now: Timestamp,
+    ) -> BTreeMap<String, sizing::Checkpoint> {
+        let tracked = self
+            .vpas
+            .get(key)
+            .filter(|tracked| self.is_checkpointed(key, tracked));
+        let Some(tracked) = tracked else {
+            return BTreeMap::new();
+        };
+        let mut checkpoints = self.cluster.checkpoints(key, now).unwrap_or_default();
+        checkpoints.retain(|container, checkpoint| {
+            !tracked.deferred.contains(container)
+                && !self.is_abandoned(key, container, checkpoint.last_sample_start, now)
+        });
+        checkpoints
+    }
+
+    /// Whether a container of an object was abandoned. Always false while the clock is not trusted.
+    pub fn is_abandoned(
+        &self,
+        key: &ObjectKey,
+        container: &str,
+        last_heard: Option<Timestamp>,
+        now: Timestamp,
+    ) -> bool {
+        self.clock.may_expire(now) && self.cluster.is_abandoned(key, container, last_heard, now)
+    }
+
+    /// The container names that are sized and stored, for each object with more than the maximum.
+    pub fn crowded(&self) -> BTreeMap<ObjectKey, BTreeSet<&str>> {
+        let kept = |key: &ObjectKey| Some((key.clone(), self.cluster.kept_containers(key)?));
+        self.vpas.keys().filter_map(kept).collect()
+    }
+
+    /// Whether the history of an object is saved: not while its pods are unknown, which would look
+    /// like no history, and not while history is being fetched here or by another recommender.
+    fn is_checkpointed(&self, key: &ObjectKey, tracked: &Tracked) -> bool {
+        let Target::Known { selector, .. } = &tracked.target else {
+            return false;
+        };
+        let is_missing = |history: &BackfillProgress| history.is_missing(&key.namespace, selector);
+        let conditions = tracked
+            .vpa
+            .object
+            .status
+            .iter()
+            .flat_map(|status| &status.conditions);
+        let is_fetching = |condition: &VerticalPodAutoscalerCondition| {
+            condition.kind == FETCHING_HISTORY && condition.status == ConditionStatus::True.as_str()
+        };
+        let is_complete = !self.history.as_ref().is_some_and(is_missing)
+            && !conditions.into_iter().any(is_fetching);
+        *selector != Selector::nothing() && is_complete
+    }
+}

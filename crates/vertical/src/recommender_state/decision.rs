@@ -1,0 +1,197 @@
+//! Decisions about objects: the desired status, and its explanation.
+
+use std::ops::Bound;
+use std::sync::Arc;
+
+use api::vpa::VerticalPodAutoscalerStatus;
+use jiff::Timestamp;
+use model::{ContainerExplanation, ContainerRecommendation, Recommendation};
+use view::{ObjectKey, Vpa};
+
+use super::{RecommenderState, Target, Tracked};
+use crate::schedulable::{CapChange, cap_change};
+use crate::status::{self, HistoryChange, StatusInput};
+
+/// Consecutive rounds without an answer after which recommendations are stale, as in upstream's
+/// health check.
+const MOST_UNANSWERED: u32 = 5;
+
+/// The desired status of one object.
+#[derive(Debug, Clone)]
+pub struct Decision {
+    /// The object.
+    pub vpa: Arc<Vpa>,
+    /// The status.
+    pub status: VerticalPodAutoscalerStatus,
+    /// Number of matching pods.
+    pub pods: usize,
+    /// Whether its target cannot be used.
+    pub unsupported: bool,
+}
+
+/// Decisions about a batch of objects.
+#[derive(Debug, Default)]
+pub struct Batch {
+    /// The decisions.
+    pub decisions: Vec<Decision>,
+    /// The last object of the batch; `None` at the end.
+    pub last: Option<ObjectKey>,
+}
+
+/// Recommendation of one container, with its computation.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct ExplainedRecommendation {
+    /// UID of the `VerticalPodAutoscaler`.
+    pub uid: String,
+    /// The published recommendation.
+    pub published: ContainerRecommendation,
+    /// Whether there are usage samples; otherwise `published` may not follow from the explanation.
+    pub is_measured: bool,
+    /// The steps of the computation.
+    pub explanation: ContainerExplanation,
+}
+
+impl Decision {
+    /// Whether the object's status differs in meaning from the decided one.
+    pub fn is_change(&self) -> bool {
+        self.vpa.object.status.as_ref() != Some(&self.status)
+    }
+
+    /// Whether the object gets its first recommendation.
+    pub fn is_first_recommendation(&self) -> bool {
+        let had = status::has_recommendation(self.vpa.object.status.as_ref());
+        !had && status::has_recommendation(Some(&self.status))
+    }
+
+    /// The change of the object's history.
+    pub fn history_change(&self) -> Option<HistoryChange<'_>> {
+        status::history_change(self.vpa.object.status.as_ref(), &self.status)
+    }
+
+    /// The change of the object's caps.
+    pub fn cap_change(&self) -> Option<CapChange<'_>> {
+        cap_change(self.vpa.object.status.as_ref(), &self.status)
+    }
+}
+
+impl RecommenderState {
+    /// Decides about all objects with a known target.
+    pub fn decide(&self, now: Timestamp) -> Vec<Decision> {
+        self.decide_batch(None, usize::MAX, now).decisions
+    }
+
+    /// Decides about at most `most` objects, those after `after`.
+    pub fn decide_batch(&self, after: Option<&ObjectKey>, most: usize, now: Timestamp) -> Batch {
+        let mut batch = Batch::default();
+        let from = after.map_or(Bound::Unbounded, Bound::Excluded);
+        for (key, tracked) in self.vpas.range((from, Bound::Unbounded)).take(most) {
+            batch.decisions.extend(self.decide_one(key, tracked, now));
+            batch.last = Some(key.clone());
+        }
+        batch
+    }
+
+    /// Decides about these objects.
+    pub fn decide_objects<'a>(
+        &self,
+        keys: impl IntoIterator<Item = &'a ObjectKey>,
+        now: Timestamp,
+    ) -> Vec<Decision> {
+        let tracked = keys
+            .into_iter()
+            .filter_map(|key| self.vpas.get_key_value(key));
+        tracked
+            .filter_map(|(key, tracked)| self.decide_one(key, tracked, now))
+            .collect()
+    }
+
+    /// Explains the recommendation for one container; `None` without a recommendation.
+    pub fn explain(
+        &self,
+        key: &ObjectKey,
+        container: &str,
+        now: Timestamp,
+    ) -> Option<ExplainedRecommendation> {
+        let tracked = self.vpas.get(key)?;
+        let decision = self.decide_one(key, tracked, now)?;
+        let mut explanation = self.cluster.explain(key, container)?;
+        self.explain_schedulable(tracked, container, &mut explanation);
+        let published = Recommendation::from(decision.status.recommendation.unwrap_or_default());
+        let published = published
+            .containers
+            .into_iter()
+            .find(|published| published.container_name == container);
+        let nothing = || ContainerRecommendation {
+            container_name: container.to_owned(),
+            ..Default::default()
+        };
+        Some(ExplainedRecommendation {
+            uid: tracked.vpa.uid().to_owned(),
+            published: published.unwrap_or_else(nothing),
+            is_measured: self.cluster.is_measured(key),
+            explanation,
+        })
+    }
+
+    fn decide_one(&self, key: &ObjectKey, tracked: &Tracked, now: Timestamp) -> Option<Decision> {
+        let Target::Known {
+            selector,
+            unsupported,
+        } = &tracked.target
+        else {
+            return None;
+        };
+        let pods = self.cluster.pod_count(key).unwrap_or(0);
+        let input = StatusInput {
+            object: &tracked.vpa.object,
+            unsupported: unsupported.as_deref(),
+            refused_annotation: tracked.refused_annotation.as_deref(),
+            pods,
+            recommendation: self.recommend(&tracked.vpa),
+            is_measured: self.cluster.is_measured(key),
+            history: self.history_of(&key.namespace, selector, now),
+            may_be_measured_soon: tracked
+                .pods_since
+                .is_some_and(|since| now < since + self.config.usage_interval),
+            omits_containers: self.cluster.kept_containers(key).is_some(),
+            source_is_stale: self.source_is_stale(),
+        };
+        let mut status = status::status(input, now);
+        self.apply_cap(tracked, &mut status, now);
+        Some(Decision {
+            vpa: Arc::clone(&tracked.vpa),
+            status,
+            pods,
+            unsupported: unsupported.is_some(),
+        })
+    }
+
+    /// Whether the source of usage is stale. `None` in the first rounds without an answer, and in a
+    /// new process before the first answer: an outage may have begun earlier.
+    fn source_is_stale(&self) -> Option<bool> {
+        match self.unanswered? {
+            0 => Some(false),
+            MOST_UNANSWERED.. => Some(true),
+            _ => None,
+        }
+    }
+
+    /// The recommendation from usage. Resources without samples keep the published value; a per-VPA
+    /// policy never goes below it until it has enough history.
+    pub(super) fn recommend(&self, vpa: &Vpa) -> Recommendation {
+        let key = &vpa.key;
+        let mut recommendation = self.cluster.recommend(key).unwrap_or_default();
+        let status = vpa.object.status.as_ref();
+        let published = status
+            .and_then(|status| status.recommendation.clone())
+            .unwrap_or_default()
+            .into();
+        self.cluster
+            .keep_unmeasured(key, &mut recommendation, &published);
+        if self.cluster.has_per_vpa_policy(key) {
+            self.cluster
+                .keep_published(key, &mut recommendation, &published);
+        }
+        recommendation
+    }
+}

@@ -1,0 +1,217 @@
+//! OOM kills: which of them count, and the objects whose recommendations they change.
+//!
+//! The watch reports kills while a pod is known. Earlier ones are found in the pod when it is
+//! loaded, so no kill before the start of this process, or in the first moment of a pod, is lost. A
+//! kill that was found and is also reported counts once.
+//!
+//! An earlier kill may already be in the stored history. Checkpoints leave out the open memory
+//! window, which lasts one interval, so a kill is certainly stored only if the checkpoint was
+//! written one interval after it or later. Then it is ignored, otherwise it counts. Between the end
+//! of its window and the end of that interval it may count twice, which is the lesser evil. A kill
+//! older than the whole retention never counts.
+
+use std::collections::BTreeMap;
+use std::iter::Sum;
+use std::sync::Arc;
+
+use jiff::{SignedDuration, Timestamp};
+use model::{ContainerRef, Selector};
+use sizing::MemoryRules;
+use view::oom_kill::oom_kills;
+use view::{ObjectKey, OomKill, Pod, View};
+
+use super::{RecommenderState, selectors};
+
+/// The killed container.
+pub(super) fn container(kill: &OomKill) -> ContainerRef {
+    let (namespace, pod) = (kill.pod.namespace.clone(), kill.pod.name.clone());
+    ContainerRef {
+        namespace,
+        pod,
+        container: kill.container.clone(),
+    }
+}
+
+/// Result of adding an OOM kill.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum OomKillResult {
+    /// The kill entered a history.
+    Accepted,
+    /// The kill is too old, or of an unknown container.
+    Refused,
+    /// The kill is in the stored history.
+    Stored,
+    /// The kill was found in the pod before it was reported.
+    Counted,
+}
+
+/// Numbers of OOM kills by result.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct OomKillCounts {
+    /// Kills that entered a history.
+    pub accepted: u64,
+    /// Kills that are too old, or of unknown containers.
+    pub refused: u64,
+    /// Kills that are in the stored history.
+    pub stored: u64,
+}
+
+impl OomKillCounts {
+    /// Counts one more kill, unless it was counted before.
+    pub fn add(&mut self, fate: OomKillResult) {
+        match fate {
+            OomKillResult::Accepted => self.accepted += 1,
+            OomKillResult::Refused => self.refused += 1,
+            OomKillResult::Stored => self.stored += 1,
+            OomKillResult::Counted => {}
+        }
+    }
+}
+
+impl Sum for OomKillCounts {
+    fn sum<I: Iterator<Item = Self>>(counts: I) -> Self {
+        counts.fold(Self::default(), |total, count| Self {
+            accepted: total.accepted + count.accepted,
+            refused: total.refused + count.refused,
+            stored: total.stored + count.stored,
+        })
+    }
+}
+
+/// Container and time of the kills found in each pod. Few pods have any.
+#[derive(Debug, Default)]
+pub(super) struct FoundOomKills(BTreeMap<ObjectKey, Vec<(String, Timestamp)>>);
+
+impl FoundOomKills {
+    fn set(&mut self, pod: &ObjectKey, kills: &[OomKill]) {
+        self.forget(pod);
+        if !kills.is_empty() {
+            self.0.insert(
+                pod.clone(),
+                kills
+                    .iter()
+                    .map(|kill| (kill.container.clone(), kill.at))
+                    .collect(),
+            );
+        }
+    }
+
+    fn include(&self, kill: &OomKill) -> bool {
+        let found = self.0.get(&kill.pod).into_iter().flatten();
+        kill.seen_in.is_some()
+            && found
+                .into_iter()
+                .any(|(name, at)| *name == kill.container && *at == kill.at)
+    }
+
+    pub(super) fn forget(&mut self, pod: &ObjectKey) {
+        self.0.remove(pod);
+    }
+}
+
+impl RecommenderState {
+    /// Adds a reported kill. An unknown pod is loaded first; the kills found in it are counted too.
+    /// Returns whether any kill entered a history.
+    pub fn add_oom_kill(
+        &mut self,
+        kill: &OomKill,
+        view: &View,
+        now: Timestamp,
+        count: &mut OomKillCounts,
+    ) -> bool {
+        let before = count.accepted;
+        *count = [*count, self.load_pod_of(kill, view, now)]
+            .into_iter()
+            .sum();
+        let fate = if self.found_oom_kills.include(kill) {
+            OomKillResult::Counted
+        } else {
+            self.record(kill, now)
+        };
+        count.add(fate);
+        count.accepted > before
+    }
+
+    /// The objects of this recommender that select a pod.
+    pub fn vpas_of(&self, pod: &ObjectKey) -> impl Iterator<Item = ObjectKey> {
+        self.cluster.vpas_of(&pod.namespace, &pod.name).into_iter()
+    }
+
+    /// Adds the kills in the status of a pod that is loaded.
+    pub(super) fn find_oom_kills(&mut self, pod: &Arc<Pod>, now: Timestamp) -> OomKillCounts {
+        let kills = oom_kills(None, pod);
+        self.found_oom_kills.set(&pod.key, &kills);
+        let mut count = OomKillCounts::default();
+        for kill in &kills {
+            count.add(self.record(kill, now));
+        }
+        count
+    }
+
+    /// Loads the pod of a kill: pods are loaded in batches, which a kill does not wait for.
+    fn load_pod_of(&mut self, kill: &OomKill, view: &View, now: Timestamp) -> OomKillCounts {
+        if self.pods.contains_key(&kill.pod) {
+            return OomKillCounts::default();
+        }
+        let Some(pod) = view.pods.get(&kill.pod).or(kill.seen_in.as_ref()) else {
+            return OomKillCounts::default();
+        };
+        let selects = |(namespace, selector): (&str, &Selector)| {
+            namespace == pod.key.namespace && selector.matches(&pod.labels)
+        };
+        let is_wanted = !self.config.memory_saver || selectors(&self.vpas).any(selects);
+        if is_wanted {
+            self.load_pod(pod, now)
+        } else {
+            OomKillCounts::default()
+        }
+    }
+
+    fn record(&mut self, kill: &OomKill, now: Timestamp) -> OomKillResult {
+        let container = container(kill);
+        let MemoryRules {
+            interval_ns,
+            interval_count,
+            ..
+        } = self.cluster.memory_rules(&container);
+        let interval = SignedDuration::from_nanos(interval_ns);
+        let is_old = self.clock.at_most(now).duration_since(kill.at)
+            >= SignedDuration::from_nanos(interval_ns.saturating_mul(interval_count));
+        if is_old {
+            return OomKillResult::Refused;
+        }
+        // History from a clock that was ahead says nothing about kills of the present.
+        let stored = self.stored_until(kill).filter(|stored| *stored <= now);
+        if stored.is_some_and(|stored| stored.duration_since(kill.at) >= interval) {
+            return OomKillResult::Stored;
+        }
+        match self
+            .cluster
+            .record_oom(&container, kill.at, kill.memory, now)
+        {
+            Ok(true) => {
+                tracing::info!(pod = %kill.pod, container = kill.container, at = %kill.at, "OOM kill");
+                OomKillResult::Accepted
+            }
+            Ok(false) => OomKillResult::Refused,
+            Err(error) => {
+                tracing::debug!(%error, "refused an OOM kill");
+                OomKillResult::Refused
+            }
+        }
+    }
+
+    /// The time of the last checkpoint of the killed container, if that was loaded.
+    fn stored_until(&self, kill: &OomKill) -> Option<Timestamp> {
+        let loaded = self.vpas_of(&kill.pod).filter(|key| {
+            self.history.is_none()
+                && self
+                    .vpas
+                    .get(key)
+                    .is_some_and(|own| own.loaded.contains(&kill.container))
+        });
+        loaded
+            .filter_map(|key| self.stored_history.stored_until(&key, &kill.container))
+            .max()
+    }
+}

@@ -1,0 +1,68 @@
+//! Caps to what can be scheduled, if enabled.
+
+use api::vpa::VerticalPodAutoscalerStatus;
+use jiff::Timestamp;
+use model::ContainerExplanation;
+use view::View;
+
+use super::{RecommenderState, Target, Tracked};
+use crate::schedulable::{SchedulableCaps, Settings, apply_cap, clear_cap};
+
+impl RecommenderState {
+    /// Enables the caps.
+    pub fn cap_to_schedulable(&mut self, settings: Settings) {
+        self.schedulable = Some(SchedulableCaps::new(settings));
+    }
+
+    pub(super) fn load_schedulable(&mut self, view: &View) {
+        let Some(schedulable) = &mut self.schedulable else {
+            return;
+        };
+        let known = self
+            .vpas
+            .values()
+            .filter_map(|tracked| match &tracked.target {
+                Target::Known { selector, .. } => Some((&tracked.vpa, selector)),
+                Target::Unknown => None,
+            });
+        schedulable.load(view, known);
+    }
+
+    /// Applies the caps to a status.
+    pub(super) fn apply_cap(
+        &self,
+        tracked: &Tracked,
+        status: &mut VerticalPodAutoscalerStatus,
+        now: Timestamp,
+    ) {
+        let Some(schedulable) = &self.schedulable else {
+            clear_cap(status);
+            return;
+        };
+        let whole_cores = self.cluster.config().integer_cpu;
+        let published = tracked.vpa.object.status.as_ref();
+        apply_cap(
+            status,
+            published,
+            |found| schedulable.fit(&tracked.vpa, whole_cores, found),
+            now,
+        );
+    }
+
+    /// Adds the caps to an explanation.
+    pub(super) fn explain_schedulable(
+        &self,
+        tracked: &Tracked,
+        container: &str,
+        explanation: &mut ContainerExplanation,
+    ) {
+        let Some(schedulable) = &self.schedulable else {
+            return;
+        };
+        let found = self.recommend(&tracked.vpa);
+        if let Some(fit) = schedulable.fit(&tracked.vpa, self.cluster.config().integer_cpu, &found)
+        {
+            fit.explain(container, explanation);
+        }
+    }
+}

@@ -1,0 +1,62 @@
+//! VPA objects whose annotations choose another sizing method.
+
+use serde_json::json;
+
+use super::fixture::{Cluster, MI, annotated, check, pod, usage, web_key};
+use crate::recommender_state::Decision;
+
+#[test]
+fn an_annotation_chooses_the_way_of_sizing_and_a_wrong_one_is_reported() {
+    let crane = json!({"plimsoll.dev/sizing-policy": "crane"});
+    let wrong = json!({"plimsoll.dev/sizing-policy": "magic"});
+    let wrong_cap = json!({"plimsoll.dev/cap-to-schedulable": "node"});
+    // 345m: the third tenth of a core and 15 %.
+    for (annotations, expected, is_refused) in [
+        (json!({}), "296m", false),
+        (crane, "345m", false),
+        (wrong, "296m", true),
+        (wrong_cap, "296m", true),
+    ] {
+        let mut cluster = Cluster::new("default", false);
+        cluster.deploy("web");
+        cluster.apply(annotated(&annotations));
+        cluster.add_pod(pod("web-1", "web"));
+        cluster.load(0);
+        cluster.measure("web-1", "main", 1);
+        let refused = |decision: &Decision| {
+            let mut conditions = decision.status.conditions.iter();
+            conditions.any(|condition| condition.kind == "AnnotationRefused")
+        };
+        assert_eq!(
+            cluster.decide(2).iter().any(refused),
+            is_refused,
+            "{annotations}"
+        );
+        check(&mut cluster, 3, &[("web", Some(expected))]);
+    }
+}
+
+#[test]
+fn a_restarted_way_of_sizing_keeps_what_was_published_until_a_day_is_known() {
+    let mut before = Cluster::web(&["web-1"]);
+    before.measure("web-1", "main", 1);
+    before.decide(2);
+    let status = before
+        .view
+        .vpas
+        .get(&web_key())
+        .and_then(|web| web.object.status.clone());
+    let mut web = annotated(&json!({"plimsoll.dev/sizing-policy": "autopilot-window"}));
+    web.object.status = status;
+    let mut after = before.new_process();
+    after.apply(web);
+    after.load(10);
+    for minute in 0..=24 * 60 {
+        let second = 60 * minute;
+        after.add_usage(&usage("web-1", second, 10, 300 * MI), second);
+        if minute == 0 || minute == 60 || minute == 24 * 60 - 1 {
+            check(&mut after, second, &[("web", Some("296m"))]);
+        }
+    }
+    check(&mut after, 24 * 3600, &[("web", Some("25m"))]);
+}

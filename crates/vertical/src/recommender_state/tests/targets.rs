@@ -1,0 +1,102 @@
+//! Targets that go, cannot be used, or are the same for several objects.
+
+use model::Selector;
+use serde_json::json;
+use view::WellKnown;
+use view::target::Resolution;
+
+use super::fixture::{Cluster, check, vpa, web_key};
+use crate::recommender_state::Target;
+use crate::recommender_state::target::target;
+
+#[test]
+fn each_object_is_handled_by_the_recommender_that_it_names() {
+    for (recommender, expected) in [("default", ["plain"]), ("frugal", ["special"])] {
+        let mut cluster = Cluster::new(recommender, false);
+        cluster.deploy("web");
+        cluster.apply(vpa("plain", "web", "u1"));
+        let mut special = vpa("special", "web", "u2");
+        let recommenders = json!([{"name": "frugal"}]);
+        special.object.spec.recommenders = serde_json::from_value(recommenders).expect("a list");
+        cluster.apply(special);
+        cluster.load(0);
+        check(&mut cluster, 1, &expected.map(|name| (name, None)));
+    }
+}
+
+#[test]
+fn two_objects_on_one_target_get_the_same() {
+    let mut cluster = Cluster::web(&["web-1"]);
+    cluster.apply(vpa("also", "web", "u2"));
+    cluster.load(1);
+    cluster.measure("web-1", "main", 2);
+    check(
+        &mut cluster,
+        3,
+        &[("also", Some("296m")), ("web", Some("296m"))],
+    );
+}
+
+#[test]
+fn an_object_that_is_made_again_starts_anew_and_one_that_is_gone_is_forgotten() {
+    let mut cluster = Cluster::web(&["web-1"]);
+    cluster.measure("web-1", "main", 1);
+    cluster.decide(2);
+    cluster.apply(vpa("web", "nothing", "u2"));
+    cluster.load(3);
+    let decisions = cluster.decide(4);
+    assert!(decisions[0].unsupported && decisions[0].vpa.uid() == "u2");
+    cluster.view.vpas.delete(&web_key());
+    cluster.load(5);
+    check(&mut cluster, 6, &[]);
+}
+
+#[test]
+fn history_survives_a_target_that_is_away_for_a_while() {
+    let mut cluster = Cluster::web(&["web-1"]);
+    cluster.measure("web-1", "main", 1);
+    let key = web_key();
+    let deployments = cluster.view.controllers_mut(WellKnown::Deployment);
+    let deployment = deployments.get(&key).cloned().expect("deployed");
+    deployments.delete(&key);
+    cluster.load(2);
+    assert!(cluster.decide(3)[0].unsupported);
+    cluster
+        .view
+        .controllers_mut(WellKnown::Deployment)
+        .apply(deployment);
+    cluster.load(4);
+    check(&mut cluster, 5, &[("web", Some("296m"))]);
+}
+
+/// `before`: what the target came down to before; `expected`: the pods that are selected now, or
+/// none where nothing is known.
+fn check_target(resolution: Resolution, before: Option<Target>, expected: Option<&Selector>) {
+    let shown = format!("{resolution:?} after {before:?}");
+    match (target(resolution, before), expected) {
+        (Target::Known { selector, .. }, Some(expected)) => {
+            assert_eq!(&selector, expected, "{shown}");
+        }
+        (Target::Unknown, None) => {}
+        (target, expected) => panic!("{shown}: {target:?}, not {expected:?}"),
+    }
+}
+
+#[test]
+fn an_error_that_may_pass_leaves_the_selector_as_it_was() {
+    let selector = Selector::match_labels([("app", "web")]);
+    let known = || {
+        Some(Target::Known {
+            selector: selector.clone(),
+            unsupported: None,
+        })
+    };
+    let failed = |transient| Resolution::Unsupported {
+        message: "it hurts".to_owned(),
+        transient,
+    };
+    check_target(failed(true), known(), Some(&selector));
+    check_target(failed(true), None, Some(&Selector::nothing()));
+    check_target(failed(false), known(), Some(&Selector::nothing()));
+    check_target(Resolution::Pods(selector.clone()), None, Some(&selector));
+}

@@ -1,0 +1,246 @@
+//! Desired object for a workload, and the patch of an existing one.
+//!
+//! The policy owns the specification, two labels, the annotations of the sizing policy and the
+//! owner reference. All other fields stay as they are.
+
+use std::collections::BTreeMap;
+
+use api::sizing_policy::{API_VERSION, POLICY_LABEL, SizingPolicySpec};
+use api::vpa::{
+    CrossVersionObjectReference, PodUpdatePolicy, RecommenderSelector, VerticalPodAutoscaler,
+    VerticalPodAutoscalerSpec,
+};
+use json_patch::jsonptr::PointerBuf;
+use json_patch::{AddOperation, Patch, PatchOperation, RemoveOperation, TestOperation};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
+use kube::core::ObjectMeta;
+use serde_json::Value;
+use view::{ObjectKey, Policy, Vpa, WellKnown};
+
+use super::name::object_name;
+
+/// Label of objects that this program creates.
+const MANAGED_BY: (&str, &str) = ("app.kubernetes.io/managed-by", "plimsoll");
+/// Prefix of the annotations of the sizing policy.
+const SIZING: &str = "plimsoll.dev/sizing-";
+const GROUP_PREFIX: &str = "plimsoll.dev/";
+
+/// The annotations that select the sizing policy.
+pub(super) fn annotations(spec: &SizingPolicySpec) -> BTreeMap<String, String> {
+    let Some(sizing) = &spec.sizing else {
+        return BTreeMap::new();
+    };
+    let settings = sizing
+        .settings
+        .iter()
+        .map(|(key, value)| (format!("{SIZING}{key}"), value.clone()));
+    std::iter::once((format!("{SIZING}policy"), sizing.policy.as_str().to_owned()))
+        .chain(settings)
+        .collect()
+}
+
+/// The UID of the policy that owns an object; `None` if no policy does.
+pub(super) fn owner(vpa: &Vpa) -> Option<&str> {
+    let references = vpa.object.metadata.owner_references.as_deref()?;
+    references
+        .iter()
+        .find(|reference| is_policy(reference))
+        .map(|reference| reference.uid.as_str())
+}
+
+/// Whether an owner reference is that of a policy.
+pub fn is_policy(reference: &OwnerReference) -> bool {
+    reference.controller == Some(true)
+        && reference.api_version.starts_with(GROUP_PREFIX)
+        && matches!(
+            reference.kind.as_str(),
+            "SizingPolicy" | "ClusterSizingPolicy"
+        )
+}
+
+/// The key of the object for a workload.
+pub(super) fn key(kind: WellKnown, workload: &ObjectKey) -> ObjectKey {
+    ObjectKey::new(
+        &workload.namespace,
+        object_name(kind.kind(), &workload.name),
+    )
+}
+
+/// The object for a workload.
+pub(super) fn object(
+    policy: &Policy,
+    kind: WellKnown,
+    workload: &ObjectKey,
+) -> VerticalPodAutoscaler {
+    let annotations = annotations(&policy.spec);
+    let ObjectKey { namespace, name } = key(kind, workload);
+    VerticalPodAutoscaler {
+        metadata: ObjectMeta {
+            name: Some(name),
+            namespace: Some(namespace),
+            labels: Some(labels(policy)),
+            annotations: (!annotations.is_empty()).then_some(annotations),
+            owner_references: Some(vec![reference(policy)]),
+            ..ObjectMeta::default()
+        },
+        spec: spec(&policy.spec, kind, &workload.name),
+        status: None,
+    }
+}
+
+fn labels(policy: &Policy) -> BTreeMap<String, String> {
+    let ours = [MANAGED_BY, (POLICY_LABEL, policy.key.name.as_str())];
+    ours.into_iter()
+        .map(|(key, value)| (key.to_owned(), value.to_owned()))
+        .collect()
+}
+
+/// The owner reference. It does not block the deletion of the policy, which would need a right to
+/// set finalizers.
+fn reference(policy: &Policy) -> OwnerReference {
+    OwnerReference {
+        api_version: API_VERSION.to_owned(),
+        kind: policy.kind().to_owned(),
+        name: policy.key.name.clone(),
+        uid: policy.uid.clone(),
+        controller: Some(true),
+        block_owner_deletion: None,
+    }
+}
+
+fn spec(policy: &SizingPolicySpec, kind: WellKnown, workload: &str) -> VerticalPodAutoscalerSpec {
+    let recommender = Some(&policy.recommender).filter(|name| !name.is_empty());
+    VerticalPodAutoscalerSpec {
+        target_ref: CrossVersionObjectReference {
+            api_version: kind.api_version().to_owned(),
+            kind: kind.kind().to_owned(),
+            name: workload.to_owned(),
+        },
+        update_policy: Some(PodUpdatePolicy {
+            update_mode: Some(policy.effective_update_mode()),
+            min_replicas: policy.min_replicas,
+            eviction_requirements: policy.eviction_requirements.clone(),
+            evict_after_oom_seconds: policy.evict_after_oom_seconds,
+        }),
+        resource_policy: policy.resource_policy.clone(),
+        recommenders: recommender
+            .map(|name| RecommenderSelector { name: name.clone() })
+            .into_iter()
+            .collect(),
+        startup_boost: policy.startup_boost.clone(),
+    }
+}
+
+/// The patch from `seen` to `desired`; `None` without a difference. It tests the UID and the owner
+/// references: an object whose owner reference was removed is no longer changed.
+pub(super) fn changes(
+    seen: &Vpa,
+    desired: &VerticalPodAutoscaler,
+) -> Result<Option<Patch>, serde_json::Error> {
+    let (metadata, new) = (&seen.object.metadata, &desired.metadata);
+    let mut operations = Vec::new();
+    let owners = replaced(
+        metadata.owner_references.as_deref(),
+        new.owner_references.as_deref(),
+    );
+    if Some(owners.as_slice()) != metadata.owner_references.as_deref() {
+        operations.push(add(
+            ["metadata", "ownerReferences"],
+            serde_json::to_value(owners)?,
+        ));
+    }
+    merge(
+        &mut operations,
+        "labels",
+        metadata.labels.as_ref(),
+        new.labels.as_ref(),
+        |_| false,
+    );
+    let is_ours = |key: &str| key.starts_with(SIZING);
+    merge(
+        &mut operations,
+        "annotations",
+        metadata.annotations.as_ref(),
+        new.annotations.as_ref(),
+        is_ours,
+    );
+    if seen.object.spec != desired.spec {
+        operations.push(add(["spec"], serde_json::to_value(&desired.spec)?));
+    }
+    if operations.is_empty() {
+        return Ok(None);
+    }
+    let tests = [
+        test(["metadata", "uid"], seen.uid().into()),
+        test(
+            ["metadata", "ownerReferences"],
+            serde_json::to_value(&metadata.owner_references)?,
+        ),
+    ];
+    Ok(Some(Patch(tests.into_iter().chain(operations).collect())))
+}
+
+/// The owner references, with the policy replaced by the one that has the workload now.
+fn replaced(
+    seen: Option<&[OwnerReference]>,
+    desired: Option<&[OwnerReference]>,
+) -> Vec<OwnerReference> {
+    let new = desired.unwrap_or_default();
+    let same = |old: &OwnerReference| {
+        new.iter()
+            .any(|new| new.uid == old.uid && new.name == old.name)
+    };
+    let seen = seen.unwrap_or_default();
+    if seen.iter().any(|old| is_policy(old) && same(old)) {
+        return seen.to_vec();
+    }
+    seen.iter()
+        .filter(|old| !is_policy(old))
+        .chain(new)
+        .cloned()
+        .collect()
+}
+
+/// Adds desired entries, and removes entries that the policy owns and no longer desires.
+fn merge(
+    operations: &mut Vec<PatchOperation>,
+    field: &str,
+    seen: Option<&BTreeMap<String, String>>,
+    desired: Option<&BTreeMap<String, String>>,
+    is_ours: impl Fn(&str) -> bool,
+) {
+    let nothing = BTreeMap::new();
+    let (before, desired) = (seen.unwrap_or(&nothing), desired.unwrap_or(&nothing));
+    let missing = desired
+        .iter()
+        .filter(|(key, value)| before.get(*key) != Some(value));
+    if seen.is_none() && !desired.is_empty() {
+        operations.push(add(["metadata", field], serde_json::json!(desired)));
+    } else {
+        operations.extend(
+            missing.map(|(key, value)| add(["metadata", field, key], value.as_str().into())),
+        );
+    }
+    let dropped = before
+        .keys()
+        .filter(|key| is_ours(key) && !desired.contains_key(*key));
+    operations.extend(dropped.map(|key| {
+        PatchOperation::Remove(RemoveOperation {
+            path: PointerBuf::from_tokens(["metadata", field, key.as_str()]),
+        })
+    }));
+}
+
+fn add<const N: usize>(path: [&str; N], value: Value) -> PatchOperation {
+    PatchOperation::Add(AddOperation {
+        path: PointerBuf::from_tokens(path),
+        value,
+    })
+}
+
+fn test<const N: usize>(path: [&str; N], value: Value) -> PatchOperation {
+    PatchOperation::Test(TestOperation {
+        path: PointerBuf::from_tokens(path),
+        value,
+    })
+}

@@ -1,0 +1,154 @@
+//! Parsed policy, with its selectors. An invalid policy selects nothing, and its objects stay as
+//! they are.
+
+use std::collections::BTreeSet;
+
+use api::sizing_policy::{LabelSelector, MAX_NAME};
+use api::vpa::PodResourcePolicy;
+use model::{ParseSelectorError, Requirement, Selector};
+use sizing::MethodSettings;
+use view::{Namespace, Policy, PolicyScope, WellKnown};
+
+use super::desired;
+
+/// Label with the name of a namespace, set by the API server.
+const NAMESPACE_NAME: &str = "kubernetes.io/metadata.name";
+/// Namespace of the cluster's own workloads.
+const SYSTEM_NAMESPACE: &str = "kube-system";
+/// Label of the suite's own namespace and workloads.
+const PART_OF: (&str, &str) = ("app.kubernetes.io/part-of", "plimsoll");
+
+/// A valid policy.
+pub(super) struct ParsedPolicy<'a> {
+    pub(super) policy: &'a Policy,
+    kinds: BTreeSet<WellKnown>,
+    workloads: Selector,
+    namespaces: Namespaces,
+}
+
+enum Namespaces {
+    Own,
+    With(Selector),
+}
+
+/// Reason why a policy is invalid.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct InvalidPolicy {
+    /// CamelCase reason of the condition.
+    pub(super) reason: &'static str,
+    /// Message of the condition.
+    pub(super) message: String,
+}
+
+impl<'a> ParsedPolicy<'a> {
+    pub(super) fn new(policy: &'a Policy) -> Result<Self, InvalidPolicy> {
+        let invalid = |reason, message| InvalidPolicy { reason, message };
+        let workloads = selector(policy.spec.selector.as_ref())
+            .map_err(|error| invalid("InvalidSelector", format!("spec.selector: {error}")))?;
+        let namespaces = match &policy.scope {
+            PolicyScope::Namespace => Namespaces::Own,
+            PolicyScope::Cluster(selected) => {
+                Namespaces::With(selector(selected.as_ref()).map_err(|error| {
+                    invalid(
+                        "InvalidSelector",
+                        format!("spec.namespaceSelector: {error}"),
+                    )
+                })?)
+            }
+        };
+        if policy.key.name.len() > MAX_NAME {
+            return Err(invalid(
+                "InvalidName",
+                format!("the name has more than {MAX_NAME} characters"),
+            ));
+        }
+        let annotations = desired::annotations(&policy.spec);
+        MethodSettings::from_annotations(
+            annotations
+                .iter()
+                .map(|(key, value)| (key.as_str(), value.as_str())),
+        )
+        .map_err(|error| invalid("InvalidSizing", format!("spec.sizing: {error}")))?;
+        if let Some(message) = policy.spec.resource_policy.as_ref().and_then(wrong_bounds) {
+            return Err(invalid(
+                "InvalidResourcePolicy",
+                format!("spec.resourcePolicy: {message}"),
+            ));
+        }
+        Ok(Self {
+            policy,
+            kinds: policy.spec.effective_kinds().iter().copied().collect(),
+            workloads,
+            namespaces,
+        })
+    }
+
+    /// Whether the policy applies in a namespace. `namespace` is `None` while unknown.
+    pub(super) fn reaches(&self, name: &str, namespace: Option<&Namespace>) -> bool {
+        match &self.namespaces {
+            Namespaces::Own => self.policy.key.namespace == name,
+            Namespaces::With(selector) => namespace.is_some_and(|namespace| {
+                selector.matches(&namespace.labels)
+                    && (!is_reserved(namespace) || names(selector, name))
+            }),
+        }
+    }
+
+    /// Whether the policy selects workloads of a kind.
+    pub(super) fn means(&self, kind: WellKnown) -> bool {
+        self.kinds.contains(&kind)
+    }
+
+    /// Whether the policy selects a workload with these labels.
+    pub(super) fn selects(&self, kind: WellKnown, namespace: &str, labels: &model::Labels) -> bool {
+        self.means(kind) && self.workloads.matches(labels) && !self.leaves_out(namespace, labels)
+    }
+
+    /// Whether the workload belongs to the suite and the policy does not name its namespace. The
+    /// namespace has the suite's label only if our manifest created it; the workloads always have
+    /// it.
+    fn leaves_out(&self, namespace: &str, labels: &model::Labels) -> bool {
+        match &self.namespaces {
+            Namespaces::Own => false,
+            Namespaces::With(selector) => {
+                labels.get(PART_OF.0) == Some(PART_OF.1) && !names(selector, namespace)
+            }
+        }
+    }
+}
+
+fn selector(selector: Option<&LabelSelector>) -> Result<Selector, ParseSelectorError> {
+    selector.map_or(Ok(Selector::everything()), Selector::try_from)
+}
+
+/// Whether only a selector that names the namespace applies to it.
+fn is_reserved(namespace: &Namespace) -> bool {
+    namespace.name == SYSTEM_NAMESPACE || namespace.labels.get(PART_OF.0) == Some(PART_OF.1)
+}
+
+fn names(selector: &Selector, namespace: &str) -> bool {
+    selector
+        .requirements()
+        .iter()
+        .any(|requirement| match requirement {
+            Requirement::In(key, values) => key == NAMESPACE_NAME && values.contains(namespace),
+            _ => false,
+        })
+}
+
+/// The first error that the VPA webhook would find in the objects of the policy.
+fn wrong_bounds(policy: &PodResourcePolicy) -> Option<String> {
+    policy.container_policies.iter().find_map(|container| {
+        if container.container_name.is_empty() {
+            return Some("a container policy without containerName".to_owned());
+        }
+        let (resource, min, max) = container.min_allowed.iter().find_map(|(resource, min)| {
+            let max = container.max_allowed.get(resource)?;
+            (max < min).then_some((resource, min, max))
+        })?;
+        let name = &container.container_name;
+        Some(format!(
+            "container {name}: the maximum of {resource}, {max}, is below the minimum of {min}"
+        ))
+    })
+}

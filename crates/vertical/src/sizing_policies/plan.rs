@@ -1,0 +1,348 @@
+//! Plan for all sizing policies: from policies, workloads and existing VPAs to the writes
+//! and a summary of each policy. Linear in the number of objects: workloads are looked up by name.
+
+use std::collections::{BTreeSet, HashMap, HashSet};
+use std::sync::Arc;
+
+use api::sizing_policy::{MAX_LISTED, WorkloadConflict};
+use api::vpa::VerticalPodAutoscaler;
+use json_patch::Patch;
+use model::WorkloadRef;
+use view::{Namespace, ObjectKey, Policy, Table, View, Vpa, WellKnown};
+
+use super::desired;
+use super::parsed::{InvalidPolicy, ParsedPolicy};
+use super::select::{Selection, select};
+
+/// Input of a plan.
+pub struct PlanInput<'a> {
+    /// All policies, of any recommender.
+    pub policies: &'a [Arc<Policy>],
+    /// Namespaces, for the selectors of cluster policies.
+    pub namespaces: &'a Table<Namespace>,
+    /// Workloads and VPAs.
+    pub view: &'a View,
+    /// Name of the recommender that writes.
+    pub recommender: &'a str,
+}
+
+/// Result of a plan.
+#[derive(Debug, Default)]
+pub struct Plan {
+    /// Writes, removals first, so that two VPAs of one workload coexist as briefly as
+    /// possible.
+    pub writes: Vec<Write>,
+    /// Summaries, one for each policy of this recommender.
+    pub summaries: Vec<PolicySummary>,
+    /// Workloads whose topmost owner must be resolved.
+    pub questions: BTreeSet<WorkloadRef>,
+}
+
+/// A write of one object.
+#[derive(Debug)]
+pub struct Write {
+    /// The write.
+    pub action: Action,
+    /// The VPA object.
+    pub key: ObjectKey,
+    /// Index of the summary of its policy.
+    pub summary: usize,
+}
+
+/// Action for one object.
+#[derive(Debug)]
+pub enum Action {
+    /// Remove the object, if the policy still owns it.
+    Remove,
+    /// Patch the existing object.
+    Change(Patch),
+    /// Create the object.
+    Create(Box<VerticalPodAutoscaler>),
+}
+
+/// Summary of a policy.
+#[derive(Debug)]
+pub struct PolicySummary {
+    /// The policy.
+    pub policy: Arc<Policy>,
+    /// Reason why the policy is invalid, if it is.
+    pub(super) invalid: Option<InvalidPolicy>,
+    /// Number of selected workloads.
+    pub selected: usize,
+    /// Number of selected workloads with an object of this policy.
+    pub managed: usize,
+    /// Selected workloads with a VPA of another owner, or whose object's name is taken.
+    pub conflicts: Conflicts,
+    /// Selected workloads that another policy with precedence has.
+    pub overridden: Conflicts,
+    /// Number of pending writes.
+    pub pending: usize,
+}
+
+/// Workloads with a conflict.
+#[derive(Debug, Default, PartialEq)]
+pub struct Conflicts {
+    /// Number of workloads.
+    pub count: usize,
+    /// The first workloads, at most [`MAX_LISTED`].
+    pub listed: Vec<WorkloadConflict>,
+}
+
+impl Conflicts {
+    fn add(&mut self, kind: WellKnown, key: &ObjectKey, by: String) {
+        self.count += 1;
+        if self.listed.len() < MAX_LISTED {
+            let ObjectKey { namespace, name } = key.clone();
+            self.listed.push(WorkloadConflict {
+                kind: kind.kind().to_owned(),
+                namespace,
+                name,
+                by,
+            });
+        }
+    }
+}
+
+/// Plans the writes for all policies of one recommender.
+pub fn plan(input: &PlanInput) -> Result<Plan, serde_json::Error> {
+    let live = || {
+        input
+            .policies
+            .iter()
+            .filter(|policy| !policy.is_terminating)
+    };
+    let (mut parsed, mut invalid) = (Vec::new(), HashMap::new());
+    for policy in live() {
+        match ParsedPolicy::new(policy) {
+            Ok(policy) => parsed.push(policy),
+            Err(why) => drop(invalid.insert(policy.uid.as_str(), why)),
+        }
+    }
+    let selections = select(&parsed, input.namespaces, input.view);
+    let mut builder = PlanBuilder {
+        input,
+        by_target: by_target(input.view),
+        by_uid: HashMap::new(),
+        frozen: invalid.keys().copied().collect(),
+        kept: HashSet::new(),
+        plan: Plan {
+            questions: selections.questions,
+            ..Plan::default()
+        },
+    };
+    for policy in live().filter(|policy| policy.spec.is_handled_by(input.recommender)) {
+        builder
+            .by_uid
+            .insert(policy.uid.as_str(), builder.plan.summaries.len());
+        builder.plan.summaries.push(PolicySummary {
+            policy: Arc::clone(policy),
+            invalid: invalid.remove(policy.uid.as_str()),
+            selected: 0,
+            managed: 0,
+            conflicts: Conflicts::default(),
+            overridden: Conflicts::default(),
+            pending: 0,
+        });
+    }
+    for selected in &selections.selected {
+        builder.plan_workload(selected)?;
+    }
+    for workload in &selections.undecided {
+        builder.keep(workload);
+    }
+    builder.remove_unwanted();
+    Ok(builder.finish())
+}
+
+type ByTarget<'a> = HashMap<(&'a str, &'a str, &'a str), Vec<&'a Arc<Vpa>>>;
+
+/// Autoscalers by namespace, kind and name of their target. The API group does not count.
+fn by_target(view: &View) -> ByTarget<'_> {
+    let mut by_target = ByTarget::with_capacity(view.vpas.len());
+    for vpa in view.vpas.iter() {
+        let target = &vpa.object.spec.target_ref;
+        let key = (
+            vpa.key.namespace.as_str(),
+            target.kind.as_str(),
+            target.name.as_str(),
+        );
+        by_target.entry(key).or_default().push(vpa);
+    }
+    by_target
+}
+
+struct PlanBuilder<'a> {
+    input: &'a PlanInput<'a>,
+    by_target: ByTarget<'a>,
+    /// Index of the summary by the policy's UID.
+    by_uid: HashMap<&'a str, usize>,
+    /// UIDs of invalid policies, whose objects stay as they are.
+    frozen: HashSet<&'a str>,
+    /// Objects that are not removed.
+    kept: HashSet<&'a ObjectKey>,
+    plan: Plan,
+}
+
+impl<'a> PlanBuilder<'a> {
+    fn plan_workload(&mut self, selected: &Selection<'a>) -> Result<(), serde_json::Error> {
+        let Selection {
+            kind,
+            key: workload,
+            policy,
+            overridden,
+        } = selected;
+        let summary = self.by_uid.get(policy.uid.as_str()).copied();
+        for other in overridden {
+            self.override_by(other, selected, policy);
+        }
+        if let Some(summary) = summary {
+            self.plan.summaries[summary].selected += 1;
+        }
+        let key = desired::key(*kind, workload);
+        let there = self.input.view.vpas.get(&key);
+        let is_foreign = |vpa: &&Arc<Vpa>| desired::owner(vpa).is_none();
+        let pointing = self.pointing_at(*kind, workload);
+        let conflict = pointing
+            .iter()
+            .copied()
+            .find(is_foreign)
+            .or_else(|| there.filter(is_foreign));
+        if let Some(vpa) = conflict {
+            let by = format!("VerticalPodAutoscaler/{}", vpa.key.name);
+            if let Some(summary) = summary {
+                self.plan.summaries[summary]
+                    .conflicts
+                    .add(*kind, workload, by);
+            }
+            return Ok(());
+        }
+        let is_frozen =
+            |vpa: &&Arc<Vpa>| desired::owner(vpa).is_some_and(|uid| self.frozen.contains(uid));
+        if let Some(frozen) = pointing.iter().copied().chain(there).find(is_frozen) {
+            self.kept.insert(&frozen.key);
+            if let Some(summary) = summary {
+                let by = format!("VerticalPodAutoscaler/{}", frozen.key.name);
+                self.plan.summaries[summary]
+                    .overridden
+                    .add(*kind, workload, by);
+            }
+            return Ok(());
+        }
+        // Another recommender's policy takes over what this one's had, if there is anything.
+        self.kept.extend(there.map(|vpa| &vpa.key));
+        let Some(summary) = summary else {
+            return Ok(());
+        };
+        let object = desired::object(policy, *kind, workload);
+        let action = match there {
+            None => Some(Action::Create(Box::new(object))),
+            Some(seen) => {
+                let is_its_own = desired::owner(seen) == Some(policy.uid.as_str());
+                self.plan.summaries[summary].managed += usize::from(is_its_own);
+                desired::changes(seen, &object)?.map(Action::Change)
+            }
+        };
+        if let Some(action) = action {
+            self.write(action, key, summary);
+        }
+        Ok(())
+    }
+
+    fn override_by(&mut self, other: &Policy, selected: &Selection, winner: &Policy) {
+        if let Some(summary) = self.by_uid.get(other.uid.as_str()).copied() {
+            let summary = &mut self.plan.summaries[summary];
+            summary.selected += 1;
+            summary.overridden.add(
+                selected.kind,
+                selected.key,
+                format!("{}/{}", winner.kind(), winner.key.name),
+            );
+        }
+    }
+
+    /// Keeps the objects of a workload whose topmost owner is unknown.
+    fn keep(&mut self, workload: &WorkloadRef) {
+        if let Some(kind) = WellKnown::of_kind(&workload.kind) {
+            let key = ObjectKey::new(&workload.namespace, &workload.name);
+            let there = self.input.view.vpas.get(&desired::key(kind, &key));
+            let pointing = self.pointing_at(kind, &key);
+            self.kept
+                .extend(pointing.into_iter().chain(there).map(|vpa| &vpa.key));
+        }
+    }
+
+    fn pointing_at(&self, kind: WellKnown, workload: &ObjectKey) -> Vec<&'a Arc<Vpa>> {
+        let key = (
+            workload.namespace.as_str(),
+            kind.kind(),
+            workload.name.as_str(),
+        );
+        self.by_target.get(&key).cloned().unwrap_or_default()
+    }
+
+    /// Removes objects that a policy of this recommender owns and does not select. The API server
+    /// removes the objects of deleted policies.
+    fn remove_unwanted(&mut self) {
+        for vpa in self
+            .input
+            .view
+            .vpas
+            .iter()
+            .filter(|object| !self.kept.contains(&object.key))
+        {
+            let Some(owner) = desired::owner(vpa).filter(|owner| !self.frozen.contains(owner))
+            else {
+                continue;
+            };
+            if let Some(summary) = self.by_uid.get(owner).copied() {
+                self.plan.summaries[summary].pending += 1;
+                self.plan.writes.push(Write {
+                    action: Action::Remove,
+                    key: vpa.key.clone(),
+                    summary,
+                });
+            }
+        }
+    }
+
+    fn write(&mut self, action: Action, key: ObjectKey, summary: usize) {
+        self.plan.summaries[summary].pending += 1;
+        self.plan.writes.push(Write {
+            action,
+            key,
+            summary,
+        });
+    }
+
+    fn finish(self) -> Plan {
+        let mut plan = self.plan;
+        plan.writes.sort_by_key(|write| match write.action {
+            Action::Remove => 0,
+            Action::Change(_) => 1,
+            Action::Create(_) => 2,
+        });
+        plan
+    }
+}
+
+impl Action {
+    /// The label of the metric.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::Remove => "delete",
+            Self::Change(_) => "patch",
+            Self::Create(_) => "create",
+        }
+    }
+
+    /// The label of every action.
+    pub const NAMES: [&'static str; 3] = ["create", "patch", "delete"];
+}
+
+impl PolicySummary {
+    /// Records a successful write.
+    pub fn written(&mut self, action: &Action) {
+        self.pending -= 1;
+        self.managed += usize::from(matches!(action, Action::Create(_)));
+    }
+}

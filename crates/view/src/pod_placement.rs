@@ -1,0 +1,281 @@
+//! Scheduling constraints of a pod and its requests outside the app containers. Kept only where
+//! recommendations are capped at what can be scheduled, since clusters have many pods.
+
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1;
+use model::{
+    Effect, Labels, NodeConstraints, NodeOperator, NodeRequirement, NodeTerm, Taint, Toleration,
+};
+
+use crate::effective_resources::{Requirements, extended};
+
+/// Scheduling-related part of a pod's specification.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct PodPlacement {
+    /// Creation time.
+    pub created_at: Option<Timestamp>,
+    /// Constraints on the node.
+    pub constraints: NodeConstraints,
+    /// Name of its priority class.
+    pub priority_class: Option<String>,
+    /// Whether `activeDeadlineSeconds` is set.
+    pub has_deadline: bool,
+    /// Requests and limits of its native sidecars.
+    pub sidecars: Requirements,
+    /// Maximum of requests and limits while its init containers run.
+    pub start: Requirements,
+    /// Overhead of its runtime class.
+    pub overhead: Requirements,
+}
+
+impl PodPlacement {
+    pub(crate) fn from_k8s(created_at: Option<Timestamp>, spec: &v1::PodSpec) -> Self {
+        let (sidecars, start) = init_containers(spec);
+        let overhead = Requirements::of(spec.overhead.as_ref(), None);
+        Self {
+            created_at,
+            constraints: constraints(spec),
+            priority_class: spec.priority_class_name.clone(),
+            has_deadline: spec.active_deadline_seconds.is_some(),
+            sidecars,
+            start,
+            overhead,
+        }
+    }
+
+    /// Requests and limits of the whole pod, from those of its app containers. Source:
+    /// `PodRequests` in `k8s.io/component-helpers/resource`.
+    pub fn total(&self, containers: Requirements) -> Requirements {
+        containers
+            .plus(self.sidecars)
+            .max(self.start)
+            .plus(self.overhead)
+    }
+}
+
+/// Sum over the native sidecars, and the maximum while the pod starts. Init containers run one
+/// after the other, each alongside the sidecars started before it.
+fn init_containers(spec: &v1::PodSpec) -> (Requirements, Requirements) {
+    let (mut sidecars, mut start) = (Requirements::default(), Requirements::default());
+    for container in spec.init_containers.iter().flatten() {
+        let resources = container.resources.as_ref();
+        let asked = Requirements::of(
+            resources.and_then(|resources| resources.requests.as_ref()),
+            resources.and_then(|resources| resources.limits.as_ref()),
+        );
+        if container.restart_policy.as_deref() == Some("Always") {
+            sidecars = sidecars.plus(asked);
+        } else {
+            start = start.max(asked.plus(sidecars));
+        }
+    }
+    (sidecars, start)
+}
+
+/// Constraints on the node of a pod with this specification. The node that it is bound to is not
+/// one.
+pub(crate) fn constraints(spec: &v1::PodSpec) -> NodeConstraints {
+    let affinity = spec
+        .affinity
+        .as_ref()
+        .and_then(|affinity| affinity.node_affinity.as_ref());
+    let required = affinity.and_then(|node| {
+        node.required_during_scheduling_ignored_during_execution
+            .as_ref()
+    });
+    NodeConstraints {
+        selector: spec
+            .node_selector
+            .iter()
+            .flatten()
+            .map(|(key, value)| (key.as_str(), value.as_str()))
+            .collect::<Labels>(),
+        terms: required.map(|required| required.node_selector_terms.iter().map(term).collect()),
+        tolerations: spec
+            .tolerations
+            .iter()
+            .flatten()
+            .filter_map(toleration)
+            .collect(),
+        extended: extended(
+            spec.containers
+                .iter()
+                .filter_map(|container| container.resources.as_ref()?.requests.as_ref()),
+        ),
+    }
+}
+
+fn term(term: &v1::NodeSelectorTerm) -> NodeTerm {
+    let all = |list: &Option<Vec<v1::NodeSelectorRequirement>>| {
+        list.iter().flatten().map(requirement).collect()
+    };
+    NodeTerm {
+        labels: all(&term.match_expressions),
+        fields: all(&term.match_fields),
+    }
+}
+
+fn requirement(requirement: &v1::NodeSelectorRequirement) -> NodeRequirement {
+    let mut values = requirement.values.clone().unwrap_or_default();
+    let operator = match requirement.operator.as_str() {
+        "In" => NodeOperator::In,
+        "NotIn" => NodeOperator::NotIn,
+        "Exists" => NodeOperator::Exists,
+        "DoesNotExist" => NodeOperator::DoesNotExist,
+        "Gt" => NodeOperator::GreaterThan,
+        "Lt" => NodeOperator::LessThan,
+        // The API server rejects unknown operators; one that is newer than this code matches no
+        // node.
+        _ => {
+            values.clear();
+            NodeOperator::In
+        }
+    };
+    NodeRequirement {
+        key: requirement.key.clone(),
+        operator,
+        values,
+    }
+}
+
+/// Converts a toleration; `None` if it tolerates only passing conditions, or has an unknown
+/// operator or effect.
+fn toleration(toleration: &v1::Toleration) -> Option<Toleration> {
+    let key = toleration.key.clone().unwrap_or_default();
+    let value = match toleration.operator.as_deref() {
+        None | Some("" | "Equal") => Some(toleration.value.clone().unwrap_or_default()),
+        Some("Exists") => None,
+        Some(_) => return None,
+    };
+    let effect = match toleration.effect.as_deref() {
+        None | Some("") => None,
+        Some(text) => Some(effect(text)?),
+    };
+    (!is_momentary(&key)).then_some(Toleration { key, value, effect })
+}
+
+/// Converts a taint; `None` if it marks a passing condition or has no hard effect.
+pub(crate) fn taint(taint: v1::Taint) -> Option<Taint> {
+    let effect = effect(&taint.effect)?;
+    (!is_momentary(&taint.key)).then_some(Taint {
+        key: taint.key,
+        value: taint.value.unwrap_or_default(),
+        effect,
+    })
+}
+
+fn effect(text: &str) -> Option<Effect> {
+    match text {
+        "NoSchedule" => Some(Effect::NoSchedule),
+        "NoExecute" => Some(Effect::NoExecute),
+        _ => None,
+    }
+}
+
+/// Whether a taint marks a passing condition of the node. Its capacity still counts.
+fn is_momentary(key: &str) -> bool {
+    key.starts_with("node.kubernetes.io/") || key.starts_with("node.cloudprovider.kubernetes.io/")
+}
+
+#[cfg(test)]
+mod tests {
+    use model::{Cpu, Memory};
+    use serde_json::{Value, json};
+
+    use super::*;
+    use crate::effective_resources::Resources;
+
+    fn placement(spec: Value) -> PodPlacement {
+        let spec = serde_json::from_value(spec).expect("a specification");
+        PodPlacement::from_k8s(None, &spec)
+    }
+
+    fn cpu(millicores: i64) -> Resources {
+        Resources {
+            cpu: Some(Cpu::from_millicores(millicores)),
+            memory: None,
+        }
+    }
+
+    /// Checks the CPU request of a pod whose containers request 100m.
+    fn check(init: &Value, overhead: &Value, expected: i64) {
+        let placement =
+            placement(json!({"containers": [], "initContainers": init, "overhead": overhead}));
+        let total = placement.total(Requirements {
+            requests: cpu(100),
+            limits: Resources::default(),
+        });
+        assert_eq!(total.requests, cpu(expected), "{init}");
+    }
+
+    #[test]
+    fn requests_are_the_maximum_of_containers_and_start() {
+        let once = |cpu: &str| json!({"name": "once", "resources": {"requests": {"cpu": cpu}}});
+        let sidecar = json!({"name": "side", "restartPolicy": "Always", "resources": {"requests": {"cpu": "50m"}}});
+        check(&json!([]), &json!({}), 100);
+        check(&json!([once("70m")]), &json!({}), 100);
+        let overhead = json!({"cpu": "10m"});
+        check(&json!([once("300m"), once("200m")]), &overhead, 310);
+        check(&json!([sidecar]), &json!({}), 150);
+        check(&json!([sidecar, once("300m")]), &json!({}), 350);
+        check(&json!([once("300m"), sidecar]), &json!({}), 300);
+    }
+
+    #[test]
+    fn limits_are_added_up_like_requests() {
+        let asked = json!({"requests": {"memory": "1Mi"}, "limits": {"memory": "2Mi"}});
+        let sidecar = json!({"name": "side", "restartPolicy": "Always", "resources": asked});
+        let total = placement(json!({"containers": [], "initContainers": [sidecar, sidecar]}))
+            .total(Requirements::default());
+        assert_eq!(total.limits.memory, Some(Memory::from_bytes(4 << 20)));
+    }
+
+    #[test]
+    fn scheduling_constraints_are_kept() {
+        let expression =
+            |operator: &str| json!({"key": "cores", "operator": operator, "values": ["8"]});
+        let term =
+            json!({"matchExpressions": [expression("Gt")], "matchFields": [expression("Newer")]});
+        let tolerations = json!([
+            {"key": "node.kubernetes.io/not-ready", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 300},
+            {"key": "gpu", "value": "a", "effect": "NoSchedule"},
+            {"operator": "Exists"},
+            {"key": "spot", "operator": "Exists", "effect": "PreferNoSchedule"},
+        ]);
+        let constraints = placement(json!({
+            "containers": [
+                {"name": "a", "resources": {"requests": {"cpu": "1", "ephemeral-storage": "1Gi", "nvidia.com/gpu": "1"}}},
+                {"name": "b", "resources": {"requests": {"memory": "1Gi", "nvidia.com/gpu": "2"}}},
+            ],
+            "nodeSelector": {"pool": "big"},
+            "affinity": {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [term]}}},
+            "tolerations": tolerations,
+        }))
+        .constraints;
+        let gpus = "3".parse().expect("a quantity");
+        let extended = [("nvidia.com/gpu".into(), gpus)];
+        assert_eq!(constraints.extended, extended.into_iter().collect());
+        assert_eq!(constraints.selector, Labels::from_iter([("pool", "big")]));
+        let requirement = |operator, values: &[&str]| NodeRequirement {
+            key: "cores".to_owned(),
+            operator,
+            values: values.iter().map(|value| (*value).to_owned()).collect(),
+        };
+        let expected = NodeTerm {
+            labels: vec![requirement(NodeOperator::GreaterThan, &["8"])],
+            fields: vec![requirement(NodeOperator::In, &[])],
+        };
+        assert_eq!(constraints.terms, Some(vec![expected]));
+        let gpu = Toleration {
+            key: "gpu".to_owned(),
+            value: Some("a".to_owned()),
+            effect: Some(Effect::NoSchedule),
+        };
+        let all = Toleration {
+            key: String::new(),
+            value: None,
+            effect: None,
+        };
+        assert_eq!(constraints.tolerations, [gpu, all]);
+    }
+}

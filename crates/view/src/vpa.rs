@@ -1,0 +1,146 @@
+//! A `VerticalPodAutoscaler` object without the metadata that no decision reads.
+
+use api::vpa::{CrossVersionObjectReference, VerticalPodAutoscaler};
+use k8s_openapi::api::core::v1::ObjectReference;
+use kube::Resource as _;
+use kube::core::ObjectMeta;
+use model::{Workload, WorkloadRef};
+
+use crate::table::{Entry, ObjectKey};
+
+/// A `VerticalPodAutoscaler` object.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Vpa {
+    /// Namespace and name.
+    pub key: ObjectKey,
+    /// The object. Its metadata keeps name, namespace, uid, generation, creation time, labels,
+    /// annotations and owner references only.
+    pub object: VerticalPodAutoscaler,
+}
+
+impl Vpa {
+    /// Converts an API object; fields that no decision reads are dropped.
+    pub fn from_k8s(mut object: VerticalPodAutoscaler) -> Self {
+        object.metadata = strip(object.metadata);
+        Self {
+            key: key(&object.metadata),
+            object,
+        }
+    }
+
+    /// The workload that `targetRef` names.
+    pub fn target(&self) -> WorkloadRef {
+        self.points_at().to_ref()
+    }
+
+    /// The workload that `targetRef` names, borrowed.
+    pub fn points_at(&self) -> Workload<'_> {
+        let CrossVersionObjectReference {
+            api_version,
+            kind,
+            name,
+        } = &self.object.spec.target_ref;
+        Workload {
+            api_version,
+            kind,
+            namespace: &self.key.namespace,
+            name,
+        }
+    }
+
+    /// The `involvedObject` of events about this object.
+    pub fn reference(&self) -> ObjectReference {
+        ObjectReference {
+            api_version: Some(VerticalPodAutoscaler::api_version(&()).into_owned()),
+            kind: Some(VerticalPodAutoscaler::kind(&()).into_owned()),
+            namespace: Some(self.key.namespace.clone()),
+            name: Some(self.key.name.clone()),
+            uid: Some(self.uid().to_owned()),
+            ..ObjectReference::default()
+        }
+    }
+
+    /// Unique identifier (`metadata.uid`); empty if absent.
+    pub fn uid(&self) -> &str {
+        self.object.metadata.uid.as_deref().unwrap_or_default()
+    }
+}
+
+pub(crate) fn key(metadata: &ObjectMeta) -> ObjectKey {
+    ObjectKey::of(metadata.namespace.clone(), metadata.name.clone())
+}
+
+pub(crate) fn strip(metadata: ObjectMeta) -> ObjectMeta {
+    ObjectMeta {
+        name: metadata.name,
+        namespace: metadata.namespace,
+        uid: metadata.uid,
+        generation: metadata.generation,
+        creation_timestamp: metadata.creation_timestamp,
+        labels: metadata.labels.filter(|labels| !labels.is_empty()),
+        // An empty map is kept too: annotations with other prefixes were left out before parsing,
+        // and a patch must not replace the map.
+        annotations: metadata.annotations,
+        owner_references: metadata
+            .owner_references
+            .filter(|owners| !owners.is_empty()),
+        ..ObjectMeta::default()
+    }
+}
+
+impl Entry for Vpa {
+    type Key = ObjectKey;
+
+    fn key(&self) -> &ObjectKey {
+        &self.key
+    }
+
+    fn target_workload(&self) -> Option<WorkloadRef> {
+        Some(self.target().of_any_version())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use api::ParseError;
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn object() -> Value {
+        json!({
+            "apiVersion": "autoscaling.k8s.io/v1",
+            "kind": "VerticalPodAutoscaler",
+            "metadata": {
+                "namespace": "shop", "name": "web", "uid": "u1", "generation": 3, "resourceVersion": "7",
+                "annotations": {},
+                "managedFields": [{"manager": "kubectl", "operation": "Update"}],
+            },
+            "spec": {"targetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web"}},
+        })
+    }
+
+    fn from_k8s(object: &Value) -> Result<Vpa, ParseError> {
+        api::parse_text(object.to_string().as_bytes()).map(Vpa::from_k8s)
+    }
+
+    #[test]
+    fn metadata_that_no_decision_reads_is_dropped() {
+        let metadata = from_k8s(&object()).expect("it parses").object.metadata;
+        let expected = json!({"namespace": "shop", "name": "web", "uid": "u1", "generation": 3, "annotations": {}});
+        assert_eq!(serde_json::to_value(metadata).expect("metadata"), expected);
+    }
+
+    #[test]
+    fn a_field_that_does_not_parse_is_named() {
+        let mut broken = object();
+        broken["spec"]["resourcePolicy"] =
+            json!({"containerPolicies": [{"containerName": "*", "minAllowed": {"cpu": "1.2.3"}}]});
+        let error = from_k8s(&broken).expect_err("1.2.3 is no quantity");
+        assert_eq!(
+            (error.namespace.as_str(), error.name.as_str()),
+            ("shop", "web")
+        );
+        assert!(error.field.contains("minAllowed"), "{error}");
+    }
+}

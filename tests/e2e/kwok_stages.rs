@@ -1,0 +1,395 @@
+//! Simulated work of a kubelet: resizes and their refusal, OOM kills, crash loops, and usage.
+
+use std::collections::BTreeMap;
+
+use anyhow::{Context as _, Result, ensure};
+use e2e::{Namespace, PATIENCE, eventually, follow, is_ready, requests, shared, workload};
+use k8s_openapi::api::apps::v1::Deployment;
+use k8s_openapi::api::core::v1::{ContainerStatus, Pod, PodCondition};
+use kube::api::{Patch, PatchParams};
+use kube::runtime::watcher::Event;
+use kube::{Api, ResourceExt as _};
+use sandbox::{Columns, Replay, Trace};
+use serde_json::{Value, json};
+use tokio::sync::watch;
+use tokio::time::timeout;
+use tokio_util::sync::CancellationToken;
+
+/// A running pod of its own namespace.
+struct Subject(Namespace);
+
+impl Subject {
+    async fn new(prefix: &str, annotations: Value) -> Result<Self> {
+        let client = shared().await?.client().await?;
+        let subject = Self(Namespace::new(client, prefix).await?);
+        let pod = json!({
+            "metadata": {"name": "subject", "annotations": annotations, "labels": {"app": "subject"}},
+            "spec": {"containers": [
+                {"name": "first", "image": "registry.example/first", "resources": requests("100m", "100Mi")},
+                {"name": "second", "image": "registry.example/second"},
+            ]},
+        });
+        // A new namespace has no service account for its pods yet.
+        let make = async || Ok(subject.0.create::<Pod>(pod.clone()).await?);
+        eventually("the pod is created", make).await?;
+        subject.until("the pod is ready", is_ready).await?;
+        Ok(subject)
+    }
+
+    fn pods(&self) -> Api<Pod> {
+        self.0.typed()
+    }
+
+    async fn now(&self) -> kube::Result<Pod> {
+        self.pods().get("subject").await
+    }
+
+    async fn until(&self, what: &str, holds: impl Fn(&Pod) -> bool) -> Result<Pod> {
+        eventually(what, async || {
+            let pod = self.now().await?;
+            ensure!(holds(&pod), "{:?}", pod.status);
+            Ok(pod)
+        })
+        .await
+    }
+
+    async fn annotate(&self, annotations: Value) -> Result<()> {
+        self.0.annotate_pods("subject", &annotations).await?;
+        Ok(())
+    }
+
+    async fn resize(&self, cpu: &str, memory: &str) -> Result<()> {
+        let container = json!({"name": "first", "resources": requests(cpu, memory)});
+        let patch = Patch::Strategic(json!({"spec": {"containers": [container]}}));
+        self.pods()
+            .patch_subresource("resize", "subject", &PatchParams::default(), &patch)
+            .await?;
+        Ok(())
+    }
+}
+
+fn container<'a>(pod: &'a Pod, name: &str) -> &'a ContainerStatus {
+    let statuses = pod.status.iter().flat_map(|it| &it.container_statuses);
+    let mut own = statuses.flatten().filter(|status| status.name == name);
+    own.next().expect("every container has a status")
+}
+
+fn pending(pod: &Pod) -> Option<&PodCondition> {
+    let conditions = pod.status.as_ref()?.conditions.as_ref()?;
+    conditions.iter().find(|it| it.type_ == "PodResizePending")
+}
+
+/// CPU and memory request that the first container really has.
+fn actual(pod: &Pod) -> (String, String) {
+    let status = container(pod, "first");
+    let requests = status
+        .resources
+        .as_ref()
+        .and_then(|resources| resources.requests.clone())
+        .unwrap_or_default();
+    assert_eq!(
+        status.allocated_resources.clone().unwrap_or_default(),
+        requests
+    );
+    (requests["cpu"].0.clone(), requests["memory"].0.clone())
+}
+
+fn request(cpu: &str, memory: &str) -> (String, String) {
+    (cpu.to_owned(), memory.to_owned())
+}
+
+#[tokio::test]
+async fn a_resize_is_visible_in_the_status_and_touches_nothing_else() -> Result<()> {
+    let subject = Subject::new("resize", json!({})).await?;
+    let before = subject.now().await?;
+    assert_eq!(actual(&before), request("100m", "100Mi"));
+    subject.resize("250m", "300Mi").await?;
+    let is_observed = |pod: &Pod| {
+        pod.status
+            .as_ref()
+            .and_then(|status| status.observed_generation)
+            == pod.metadata.generation
+    };
+    let is_done = |pod: &Pod| actual(pod) == request("250m", "300Mi") && is_observed(pod);
+    let after = subject.until("the resize is carried out", is_done).await?;
+    assert_eq!(container(&after, "second"), container(&before, "second"));
+    let without_resources = |pod: &Pod| ContainerStatus {
+        resources: None,
+        allocated_resources: None,
+        ..container(pod, "first").clone()
+    };
+    assert_eq!(without_resources(&after), without_resources(&before));
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_refused_resize_says_deferred_or_infeasible_until_it_is_let_through() -> Result<()> {
+    let subject =
+        Subject::new("refuse", json!({"sandbox.plimsoll.dev/resize": "Deferred"})).await?;
+    subject.resize("250m", "300Mi").await?;
+    let refused = |pod: &Pod, reason: &str| {
+        pending(pod).is_some_and(|pending| {
+            let current = pending.observed_generation == pod.metadata.generation;
+            current && pending.status == "True" && pending.reason.as_deref() == Some(reason)
+        })
+    };
+    let deferred = subject
+        .until("the resize is deferred", |pod| refused(pod, "Deferred"))
+        .await?;
+    assert_eq!(actual(&deferred), request("100m", "100Mi"));
+    subject
+        .annotate(json!({"sandbox.plimsoll.dev/resize": "Infeasible"}))
+        .await?;
+    let infeasible = subject
+        .until("the resize is infeasible", |pod| refused(pod, "Infeasible"))
+        .await?;
+    assert_eq!(actual(&infeasible), request("100m", "100Mi"));
+    subject
+        .annotate(json!({"sandbox.plimsoll.dev/resize": null}))
+        .await?;
+    let done = subject
+        .until("the resize is carried out", |pod| {
+            actual(pod) == request("250m", "300Mi")
+        })
+        .await?;
+    assert!(pending(&done).is_none());
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_resize_taken_back_is_no_longer_pending() -> Result<()> {
+    let subject =
+        Subject::new("undo", json!({"sandbox.plimsoll.dev/resize": "Infeasible"})).await?;
+    subject.resize("250m", "300Mi").await?;
+    subject
+        .until("the resize is refused", |pod| pending(pod).is_some())
+        .await?;
+    subject.resize("100m", "100Mi").await?;
+    subject
+        .until("nothing is pending", |pod| pending(pod).is_none())
+        .await
+        .map(drop)
+}
+
+/// One step of a restart: state, reason of the last end, restarts, readiness.
+fn step(pod: &Pod) -> (String, Option<String>, i32, bool) {
+    let status = container(pod, "first");
+    let state = status.state.clone().unwrap_or_default();
+    let running = state.running.map(|_| "running".to_owned());
+    let ended = state.terminated.and_then(|terminated| terminated.reason);
+    let state = running
+        .or(ended)
+        .or(state.waiting.and_then(|waiting| waiting.reason))
+        .unwrap_or_default();
+    let last = status
+        .last_state
+        .clone()
+        .and_then(|last| last.terminated)
+        .and_then(|terminated| terminated.reason);
+    (state, last, status.restart_count, status.ready)
+}
+
+#[tokio::test]
+async fn an_oom_kill_has_its_three_steps_and_spares_the_other_container() -> Result<()> {
+    let annotations = json!({"sandbox.plimsoll.dev/back-off": "500ms", "sandbox.plimsoll.dev/container": "first"});
+    let subject = Subject::new("oom", annotations).await?;
+    let (sender, mut seen) = watch::channel(Vec::new());
+    let _watch = follow(subject.pods(), move |event| {
+        if let Event::InitApply(pod) | Event::Apply(pod) = event {
+            sender.send_modify(|steps| {
+                steps.push((step(&pod), container(&pod, "second").restart_count));
+                steps.dedup();
+            });
+        }
+    });
+    timeout(PATIENCE, seen.wait_for(|steps| !steps.is_empty()))
+        .await
+        .context("the pod is there")??;
+    subject
+        .annotate(json!({"sandbox.plimsoll.dev/oom-kills": "2"}))
+        .await?;
+    let end = ("running".to_owned(), Some("OOMKilled".to_owned()), 2, true);
+    let is_over = |steps: &Vec<_>| steps.last().is_some_and(|(step, _)| *step == end);
+    let is_in_time = timeout(PATIENCE, seen.wait_for(is_over))
+        .await
+        .is_ok_and(|ended| ended.is_ok());
+    ensure!(is_in_time, "it only came to {:?}", seen.borrow());
+    let (steps, of_the_other): (Vec<_>, Vec<i32>) = seen.borrow().iter().cloned().unzip();
+    assert!(
+        of_the_other.iter().all(|restarts| *restarts == 0),
+        "{of_the_other:?}"
+    );
+    let killed = |last: Option<&str>, restarts| {
+        (
+            "OOMKilled".to_owned(),
+            last.map(str::to_owned),
+            restarts,
+            false,
+        )
+    };
+    let waiting = |restarts| {
+        (
+            "CrashLoopBackOff".to_owned(),
+            Some("OOMKilled".to_owned()),
+            restarts,
+            false,
+        )
+    };
+    let expected = [
+        ("running".to_owned(), None, 0, true),
+        killed(None, 0),
+        waiting(0),
+        ("running".to_owned(), Some("OOMKilled".to_owned()), 1, true),
+        killed(Some("OOMKilled"), 1),
+        waiting(1),
+        end,
+    ];
+    assert_eq!(steps, expected);
+    let last = container(&subject.now().await?, "first")
+        .last_state
+        .clone()
+        .unwrap_or_default();
+    assert_eq!(
+        last.terminated.map(|terminated| terminated.exit_code),
+        Some(137)
+    );
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_crash_loop_goes_on_until_its_annotation_is_removed() -> Result<()> {
+    let annotations = json!({
+        "sandbox.plimsoll.dev/crash-loop": "true",
+        "sandbox.plimsoll.dev/crash-after": "100ms",
+        "sandbox.plimsoll.dev/back-off": "100ms",
+    });
+    let subject = Subject::new("crash", annotations).await?;
+    let pod = subject
+        .until("it has crashed three times", |pod| {
+            container(pod, "first").restart_count >= 3
+        })
+        .await?;
+    let last = container(&pod, "first")
+        .last_state
+        .clone()
+        .and_then(|last| last.terminated)
+        .context("it ended before")?;
+    assert_eq!((last.exit_code, last.reason.as_deref()), (1, Some("Error")));
+    subject
+        .annotate(json!({"sandbox.plimsoll.dev/crash-loop": null}))
+        .await?;
+    subject.until("it runs", is_ready).await.map(drop)
+}
+
+/// Usage of each container by metrics.k8s.io, in millicores and bytes.
+async fn usage(namespace: &Namespace) -> Result<BTreeMap<String, (f64, f64)>> {
+    let (client, namespace) = (&namespace.client, &namespace.namespace);
+    let path = format!("/apis/metrics.k8s.io/v1beta1/namespaces/{namespace}/pods/subject");
+    let metrics: Value = client
+        .request(http::Request::get(path).body(Vec::new())?)
+        .await?;
+    let containers = metrics["containers"].as_array().context("no containers")?;
+    containers
+        .iter()
+        .map(|container| {
+            let name = container["name"].as_str().context("no name")?.to_owned();
+            let number = |resource: &str, units: &[(&str, f64)]| {
+                let text = container["usage"][resource]
+                    .as_str()
+                    .with_context(|| format!("no {resource}"))?;
+                let (unit, factor) = units
+                    .iter()
+                    .find(|(unit, _)| text.ends_with(unit))
+                    .context("unit")?;
+                anyhow::Ok(text.trim_end_matches(unit).parse::<f64>()? * factor)
+            };
+            let cpu = number("cpu", &[("n", 1e-6), ("u", 1e-3), ("m", 1.0), ("", 1e3)])?;
+            let memory = number("memory", &[("Ki", 1024.0), ("Mi", 1_048_576.0), ("", 1.0)])?;
+            Ok((name, (cpu, memory)))
+        })
+        .collect()
+}
+
+#[tokio::test]
+async fn metrics_follow_the_annotations() -> Result<()> {
+    let subject = Subject::new("usage", e2e::usage("250m", "300Mi")).await?;
+    let shows = async |millicores: f64, bytes: f64| {
+        eventually("metrics.k8s.io shows the usage", async || {
+            let usage = usage(&subject.0).await?;
+            ensure!(usage.len() == 2, "{usage:?}");
+            // CPU is a rate between two rounds, whose times are taken a little apart from the
+            // values.
+            let fits = |(cpu, memory): &(f64, f64)| {
+                (cpu / millicores - 1.0).abs() < 0.05 && (memory - bytes).abs() < 1.0
+            };
+            ensure!(usage.values().all(fits), "{usage:?}");
+            Ok(())
+        })
+        .await
+    };
+    shows(250.0, 314_572_800.0).await?;
+    subject.annotate(e2e::usage("900m", "1234567")).await?;
+    shows(900.0, 1_234_567.0).await
+}
+
+#[tokio::test]
+async fn a_trace_drives_the_pods_of_its_workload_and_those_that_come_later() -> Result<()> {
+    let client = shared().await?.client().await?;
+    let namespace = Namespace::new(client.clone(), "play").await?;
+    let deployment = workload("web", 2, &json!({}), &json!({}));
+    namespace.create::<Deployment>(deployment).await?;
+    // Its last value holds for minutes, so that also a busy machine comes to it.
+    let text = "unix_seconds,cpu_millicores,memory_mib\n0,100,200\n1000,150,\n2000,300,400\n300000,300,400\n";
+    let trace = Trace::parse(text, &Columns::default())?;
+    let play = Replay {
+        trace,
+        target: "deployment/web".parse()?,
+        namespace: namespace.namespace.clone(),
+        speed: 1000.0,
+        repeat: false,
+    };
+    let all_say = async |count: usize, cpu: &str, memory: &str| {
+        let expected = e2e::usage(cpu, memory);
+        eventually(
+            &format!("{count} pods say {cpu} and {memory}"),
+            async || {
+                let found = namespace.pods_of("web").await?;
+                let says = |pod: &&Pod| {
+                    let annotations = pod.annotations();
+                    let mut expected = expected.as_object().into_iter().flatten();
+                    expected.all(|(key, value)| annotations.get(key).is_some_and(|it| value == it))
+                };
+                let (saying, all) = (found.iter().filter(says).count(), found.len());
+                ensure!(saying == count && all == count, "{saying} of {all}");
+                Ok(())
+            },
+        )
+        .await
+    };
+    let until_all_say = async |play: Replay, count: usize, cpu: &str, memory: &str| {
+        let cancel = CancellationToken::new();
+        let playing = play.run(client.clone(), cancel.clone());
+        let watching = async {
+            let seen = all_say(count, cpu, memory).await;
+            cancel.cancel();
+            seen
+        };
+        tokio::try_join!(playing, watching).map(drop)
+    };
+    until_all_say(play.clone(), 2, "300m", "400Mi").await?;
+
+    let scaled = json!({"spec": {"replicas": 3}});
+    namespace.patch::<Deployment>("web", scaled).await?;
+    let again = Replay {
+        repeat: true,
+        speed: 0.001,
+        ..play.clone()
+    };
+    until_all_say(again, 3, "100m", "200Mi").await?;
+
+    // It ends with its trace.
+    let over = Replay { speed: 1e9, ..play };
+    timeout(PATIENCE, over.run(client.clone(), CancellationToken::new()))
+        .await
+        .context("it goes on")?
+}

@@ -1,0 +1,63 @@
+//! Thousands of objects at once. They keep a control plane busy, so they have one of their own.
+
+use std::time::Duration;
+
+use anyhow::{Result, ensure};
+use e2e::deployment::{RECOMMENDER, leader, metric};
+use e2e::{another, eventually_within};
+use futures::{StreamExt as _, TryStreamExt as _, stream};
+use tokio::time::Instant;
+
+use super::fixture::Fixture;
+use super::{CPU_OF_240M, deploy};
+
+/// A crowd that no cluster should have in one namespace.
+const CROWD: usize = 5000;
+/// It is served within seconds; a machine that does other things at the same time may take a minute
+/// or two.
+const CROWD_PATIENCE: Duration = Duration::from_mins(5);
+
+#[tokio::test]
+async fn five_thousand_objects_all_get_a_status() -> Result<()> {
+    let sandbox = another("crowd").await?;
+    deploy(&sandbox).await?;
+    let fixture = Fixture::new(sandbox.client().await?, "shop").await?;
+    fixture.deploy("crowd", 2, "240m", "300Mi").await?;
+    let started = Instant::now();
+    let names = (0..CROWD).map(|number| format!("crowd-{number}"));
+    let autoscale = async |name: String| fixture.autoscale(&name, "crowd").await;
+    stream::iter(names)
+        .map(autoscale)
+        .buffer_unordered(32)
+        .try_collect::<Vec<()>>()
+        .await?;
+    println!(
+        "{CROWD} objects were made within {:.1} s",
+        started.elapsed().as_secs_f64()
+    );
+    let made = Instant::now();
+    eventually_within(CROWD_PATIENCE, "each has its target", async || {
+        let count = fixture.count_with_target("crowd", CPU_OF_240M).await?;
+        ensure!(count == CROWD, "{count} of {CROWD} have it");
+        Ok(())
+    })
+    .await?;
+    println!(
+        "all had their recommendation {:.1} s after that",
+        made.elapsed().as_secs_f64()
+    );
+    let delete = async || fixture.delete_autoscalers_of("crowd").await;
+    eventually_within(CROWD_PATIENCE, "they are deleted", delete).await?;
+    eventually_within(CROWD_PATIENCE, "the recommender forgets them", async || {
+        let writes = leader(&fixture.client, RECOMMENDER).await?;
+        let known = metric(&writes, "vpa_recommender_vpa_objects_count").await?;
+        ensure!(known < 100.0, "it knows {known}");
+        Ok(())
+    })
+    .await?;
+    println!(
+        "they were gone {:.1} s after the start",
+        started.elapsed().as_secs_f64()
+    );
+    sandbox.down().await
+}

@@ -1,0 +1,122 @@
+//! A thousand workloads at once. They keep a control plane busy, so they have one of their own;
+//! there the kinds of policies come later than the recommender.
+
+use anyhow::{Result, ensure};
+use api::sizing_policy::SizingPolicy;
+use api::vpa::VerticalPodAutoscaler as Vpa;
+use e2e::deployment::{RECOMMENDER, leader, metric};
+use e2e::{another, eventually, kubectl_in, namespace};
+use futures::{StreamExt as _, TryStreamExt as _, stream};
+use sandbox::Sandbox;
+use serde_json::{Value, json};
+use tokio::time::Instant;
+
+use super::fixture::PolicyFixture;
+use crate::recommender::deploy;
+
+const WORKLOADS: usize = 1000;
+const MANAGED: &str = "vpa_recommender_sizing_policy_workloads{state=\"managed\"}";
+
+#[tokio::test]
+async fn a_thousand_workloads_get_their_objects_and_lose_them_with_the_policy() -> Result<()> {
+    let sandbox = another("policies").await?;
+    deploy(&sandbox).await?;
+    without_the_kinds(&sandbox).await?;
+    let client = sandbox.client().await?;
+    let fixture = PolicyFixture::of(client.clone(), &namespace(&client, "crowd").await?);
+    let names = (0..WORKLOADS).map(|number| format!("web-{number}"));
+    let deploy = async |name: String| fixture.deploy(&name, "web").await;
+    stream::iter(names)
+        .map(deploy)
+        .buffer_unordered(16)
+        .try_collect::<Vec<()>>()
+        .await?;
+    let mine = fixture.by_hand("mine", "web-500").await?;
+
+    e2e::apply(&sandbox, "deploy/crds").await?;
+    let web = json!({"selector": {"matchLabels": {"tier": "web"}}, "resourcePolicy": bounds("1")});
+    let apply = async || fixture.policy("web", web.clone()).await;
+    eventually("the kinds are there", apply).await?;
+    let started = Instant::now();
+    fixture.counts("web", [1000, 999, 1, 0]).await?;
+    println!("999 objects were made within {:.1?}", started.elapsed());
+    all_have_bounds(&fixture, "1").await?;
+    eventually("a metric counts them", async || {
+        let managed = metric(&leader(&client, RECOMMENDER).await?, MANAGED).await?;
+        ensure!((managed - 999.0).abs() < 0.5, "{managed} are managed");
+        Ok(())
+    })
+    .await?;
+
+    let started = Instant::now();
+    let changed = json!({"spec": {"resourcePolicy": bounds("2")}});
+    fixture.patch::<SizingPolicy>("web", changed).await?;
+    fixture.counts("web", [1000, 999, 1, 0]).await?;
+    println!("999 objects were changed within {:.1?}", started.elapsed());
+    all_have_bounds(&fixture, "2").await?;
+
+    let started = Instant::now();
+    fixture.label("web-7", "back").await?;
+    fixture.counts("web", [999, 998, 1, 0]).await?;
+    println!(
+        "the object of a workload that is no longer selected went within {:.1?}",
+        started.elapsed()
+    );
+    let names = fixture.names().await?;
+    ensure!(
+        names.len() == 999 && !names.contains(&"plimsoll-deployment-web-7".to_owned()),
+        "{}",
+        names.len()
+    );
+
+    let started = Instant::now();
+    fixture.delete::<SizingPolicy>("web").await?;
+    eventually("all of its objects are gone", async || {
+        let names = fixture.names().await?;
+        ensure!(names == ["mine"], "{} are left", names.len());
+        Ok(())
+    })
+    .await?;
+    println!(
+        "998 objects went with the policy within {:.1?}",
+        started.elapsed()
+    );
+    assert_eq!(
+        fixture.get::<Vpa>("mine").await?,
+        mine,
+        "not a byte of it has changed"
+    );
+    sandbox.down().await
+}
+
+/// As in a cluster of upstream's: the recommender starts without the definitions of policies.
+async fn without_the_kinds(sandbox: &Sandbox) -> Result<()> {
+    for command in [
+        "delete crd sizingpolicies.plimsoll.dev clustersizingpolicies.plimsoll.dev",
+        "-n plimsoll-system rollout restart deployment/plimsoll-recommender",
+        "-n plimsoll-system rollout status deployment/plimsoll-recommender --timeout=240s",
+    ] {
+        kubectl_in(sandbox, command).await?;
+    }
+    Ok(())
+}
+
+fn bounds(cpu: &str) -> Value {
+    json!({"containerPolicies": [{"containerName": "*", "maxAllowed": {"cpu": cpu}}]})
+}
+
+async fn all_have_bounds(fixture: &PolicyFixture, cpu: &str) -> Result<()> {
+    let objects = fixture.list::<Vpa>().await?;
+    let ours = objects
+        .iter()
+        .filter(|object| object["metadata"]["name"] != "mine");
+    let count = ours
+        .filter(|object| object["spec"]["resourcePolicy"] == bounds(cpu))
+        .count();
+    ensure!(
+        count == 999 && objects.len() == 1000,
+        "{count} of {} have {cpu}",
+        objects.len()
+    );
+    Ok(())
+}
