@@ -8,7 +8,7 @@ use kube::api::{
 use kube::runtime::events::{Event, EventType, Recorder, Reporter};
 use kube::{Client, Error, Resource};
 
-use crate::leading::Leading;
+use crate::leader_term::Leading;
 
 /// Maximum number of characters in a note. The API server accepts 1024 bytes, and nearly all
 /// characters here have one.

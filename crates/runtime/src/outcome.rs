@@ -2,7 +2,7 @@
 
 use kube::Error;
 
-use crate::leading::NotLeading;
+use crate::leader_term::NotLeading;
 
 /// Result of a write of one object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
