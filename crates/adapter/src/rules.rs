@@ -322,7 +322,7 @@ mod tests {
 
     /// Rules without a catalog.
     fn unlisted() -> Rules {
-        let metrics = Metrics::register(&store_client::Registry::new()).expect("metrics");
+        let metrics = Metrics::register(&prometheus::Registry::new()).expect("metrics");
         let shared = Shared {
             catalog: ArcSwapOption::empty(),
             names: ArcSwap::default(),
