@@ -16,10 +16,10 @@ mod catalog_refresh;
 mod metrics;
 mod object_name_cache;
 mod object_names;
-mod prometheus;
 mod query_cache;
 mod query_time;
 mod rule_file;
+mod store_client;
 mod values;
 
 use std::path::PathBuf;
@@ -42,8 +42,8 @@ use catalog::{Catalog, MetricSource};
 use catalog_refresh::{CatalogRefresher, RefreshConfig};
 use metrics::Metrics;
 use object_names::Objects;
-use prometheus::Store;
 use query_cache::{QueryCache, Samples};
+use store_client::Store;
 
 pub use sources::rules::RuleError;
 

@@ -32,7 +32,7 @@ impl Case {
         } else {
             self.autoscaler.clone()
         };
-        let mut fixture = Fixture::new().autoscaler("web", &autoscaler);
+        let mut fixture = Fixture::new().vpa("web", &autoscaler);
         if !self.limits.is_null() {
             fixture = fixture.limit_range(&self.limits);
         }

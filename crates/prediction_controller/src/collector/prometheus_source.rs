@@ -226,7 +226,7 @@ mod tests {
     use sources::prometheus::{Connection, PodLabelSettings, UsageSettings};
     use tokio::net::TcpListener;
 
-    use horizontal::PodNames;
+    use horizontal::PodNamePattern;
     use horizontal::predictions::{Expression, MetricKey, Resource};
 
     use super::*;
@@ -289,7 +289,7 @@ mod tests {
     }
 
     fn request() -> ReadRequest {
-        let pods = PodNames::new("Deployment", "web");
+        let pods = PodNamePattern::new("Deployment", "web");
         let query = Query::Workload {
             namespace: "shop".to_owned(),
             pods,

@@ -57,7 +57,7 @@ impl<'a> ByNamespace<'a> {
 
 #[cfg(test)]
 mod tests {
-    use horizontal::PodNames;
+    use horizontal::PodNamePattern;
     use model::{ContainerRef, Cpu, Memory, Sample};
 
     use super::*;
@@ -88,7 +88,7 @@ mod tests {
             at: Timestamp::UNIX_EPOCH,
             usage: Arc::new(usage),
         };
-        let pods = PodNames::new("Deployment", workload);
+        let pods = PodNamePattern::new("Deployment", workload);
         let query = Query::Workload {
             namespace: "shop".to_owned(),
             pods,

@@ -20,7 +20,7 @@ fn after(
     };
     let mut schedulable = everything();
     let cluster = Cluster::default().nodes([node("a", "x", millicores)]);
-    let cluster = cluster.pods([pod("web-1", "web", 100, Placement::default())]);
+    let cluster = cluster.pods([pod("web-1", "web", 100, PodPlacement::default())]);
     load(&mut schedulable, &cluster.0, &web);
     let fit = |found: &_| schedulable.fit(&web, false, found);
     apply_cap(&mut status, published, fit, at(0));
