@@ -42,7 +42,7 @@ impl Fixture {
     /// A namespace of this test's own. Tests take turns.
     pub(crate) async fn take(prefix: &str) -> Result<Self> {
         static DEPLOYED: Turns<Arc<ClientConfig>> = Turns::new();
-        let tls = DEPLOYED.take(deploy).await?;
+        let tls = DEPLOYED.alone(deploy).await?;
         let client = shared().await?.client().await?;
         let own = Namespace::new(client, prefix).await?;
         Ok(Self { own, tls })

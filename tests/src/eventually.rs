@@ -5,9 +5,13 @@ use std::time::Duration;
 
 use anyhow::Result;
 use testing::Pace;
+use tokio::time::{Instant, sleep_until};
 
 /// From one look to the next: each is a question to the API server, at least.
 const POLL: Duration = Duration::from_millis(100);
+/// Pause after a look, in multiples of its duration: the machine shall do what is waited for, not
+/// look at it.
+const REST: u32 = 2;
 
 /// Limit of a wait for anything that takes a moment on an idle machine. metrics-server takes up to
 /// half a minute until it knows a new pod, on a busy machine longer.
@@ -23,8 +27,18 @@ pub async fn eventually<T>(what: &str, look: impl AsyncFnMut() -> Result<T>) -> 
 pub async fn eventually_within<T>(
     limit: Duration,
     what: &str,
-    look: impl AsyncFnMut() -> Result<T>,
+    mut look: impl AsyncFnMut() -> Result<T>,
 ) -> Result<T> {
+    let mut next = None;
+    let look = async || {
+        if let Some(next) = next {
+            sleep_until(next).await;
+        }
+        let begun = Instant::now();
+        let found = look().await;
+        next = Some(Instant::now() + begun.elapsed() * REST);
+        found
+    };
     testing::eventually(WithLogs(what), Pace { limit, every: POLL }, look).await
 }
 

@@ -8,7 +8,7 @@ use super::fixture::{APIS, Fixture};
 
 #[tokio::test]
 async fn the_apis_are_found_and_described_as_any_others() -> Result<()> {
-    let fixture = Fixture::take("served").await?;
+    let fixture = Fixture::together("served").await?;
     check_api_services(&fixture).await?;
 
     let group = fixture.ask("/apis/custom.metrics.k8s.io").await?;
@@ -106,7 +106,7 @@ async fn check_aggregated_discovery(fixture: &Fixture) -> Result<()> {
 
 #[tokio::test]
 async fn whatever_is_refused_is_refused_with_a_status() -> Result<()> {
-    let fixture = Fixture::take("refused").await?;
+    let fixture = Fixture::together("refused").await?;
     let namespace = &fixture.namespace;
     let custom = format!("/apis/custom.metrics.k8s.io/v1beta2/namespaces/{namespace}");
     let external = format!("/apis/external.metrics.k8s.io/v1beta1/namespaces/{namespace}");

@@ -45,7 +45,7 @@ fn spec(deployment: &str, strategy: &str, crons: &Value) -> Value {
 
 #[tokio::test]
 async fn a_window_of_time_raises_and_releases_and_a_preview_changes_nothing() -> Result<()> {
-    let fixture = EhpaFixture::open("windows").await?;
+    let fixture = EhpaFixture::together("windows").await?;
     let open = window(&utc().checked_add(10.hours())?)?;
     for (name, strategy) in [("web", "Auto"), ("seen", "Preview")] {
         fixture.deploy(name, 2, "20m").await?;
@@ -149,7 +149,7 @@ fn documented_weekend() -> &'static str {
 
 #[tokio::test]
 async fn the_windows_of_cranes_documentation_work_as_it_says() -> Result<()> {
-    let fixture = EhpaFixture::open("documented").await?;
+    let fixture = EhpaFixture::together("documented").await?;
     fixture.deploy("php-apache", 1, "10m").await?;
     fixture.apply_documented("crons").await?;
     fixture

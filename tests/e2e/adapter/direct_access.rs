@@ -102,7 +102,7 @@ async fn certificate_of_the_cluster(fixture: &Fixture, user: &str) -> Result<Aut
 
 #[tokio::test]
 async fn direct_clients_are_authenticated() -> Result<()> {
-    let fixture = Fixture::take("direct").await?;
+    let fixture = Fixture::together("direct").await?;
     let namespace = &fixture.namespace;
     let path = format!("/apis/external.metrics.k8s.io/v1beta1/namespaces/{namespace}/queue");
 
@@ -178,7 +178,7 @@ async fn direct_clients_are_authenticated() -> Result<()> {
 #[tokio::test]
 async fn through_the_api_server_the_autoscaler_may_ask_and_others_what_their_roles_say()
 -> Result<()> {
-    let fixture = Fixture::take("proxied").await?;
+    let fixture = Fixture::together("proxied").await?;
     let namespace = &fixture.namespace;
     let path = format!("/apis/external.metrics.k8s.io/v1beta1/namespaces/{namespace}/queue");
     let autoscaler = "system:serviceaccount:kube-system:horizontal-pod-autoscaler";

@@ -4,15 +4,18 @@
 use std::ops::Deref;
 
 use anyhow::Result;
-use e2e::deployment::{RECOMMENDER, deploy, system};
-use e2e::{requests, usage, workload};
+use e2e::deployment::{RECOMMENDER, all_ready, deploy, system};
+use e2e::{Turn, Turns, requests, usage, workload};
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::Resource;
 use kube::api::{Patch, PatchParams};
+use sandbox::Sandbox;
 use serde_json::{Value, json};
 
-use super::fixture::Fixture;
+use super::fixture::{self, Fixture};
+
+static SANDBOX: Turns<Sandbox> = Turns::new();
 
 pub(crate) struct EhpaFixture(Fixture);
 
@@ -25,18 +28,19 @@ impl Deref for EhpaFixture {
 }
 
 impl EhpaFixture {
-    pub(crate) async fn open(prefix: &str) -> Result<Self> {
-        let fixture = Fixture::take(prefix).await?;
-        let sandbox = &fixture.sandbox;
-        let authority = std::fs::read_to_string(sandbox.authority())?;
-        let map = json!({
-            "apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "prometheus"},
-            "data": {"url": sandbox.prometheus_url(), "ca.crt": authority},
-        });
-        let maps = system(&fixture.client).typed::<ConfigMap>();
-        maps.patch("prometheus", &PatchParams::apply("e2e"), &Patch::Apply(map))
-            .await?;
-        deploy(sandbox, "tests/e2e/adapter/recommender", RECOMMENDER.labels).await?;
+    /// For a test that breaks something.
+    pub(crate) async fn alone(prefix: &str) -> Result<Self> {
+        Self::new(SANDBOX.alone(make).await?, prefix).await
+    }
+
+    /// For a test that changes nothing outside its namespace.
+    pub(crate) async fn together(prefix: &str) -> Result<Self> {
+        Self::new(SANDBOX.together(make).await?, prefix).await
+    }
+
+    async fn new(sandbox: Turn<Sandbox>, prefix: &str) -> Result<Self> {
+        let fixture = Fixture::new(sandbox, prefix).await?;
+        all_ready(&fixture.client, RECOMMENDER.labels).await?;
         Ok(Self(fixture))
     }
 
@@ -94,4 +98,25 @@ impl EhpaFixture {
         );
         self.ask(&path).await
     }
+}
+
+/// Makes a sandbox with the adapter and the recommender in it.
+async fn make() -> Result<Sandbox> {
+    let sandbox = fixture::make("ehpa").await?;
+    let authority = std::fs::read_to_string(sandbox.authority())?;
+    let map = json!({
+        "apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "prometheus"},
+        "data": {"url": sandbox.prometheus_url(), "ca.crt": authority},
+    });
+    let client = sandbox.client().await?;
+    let maps = system(&client).typed::<ConfigMap>();
+    maps.patch("prometheus", &PatchParams::apply("e2e"), &Patch::Apply(map))
+        .await?;
+    deploy(
+        &sandbox,
+        "tests/e2e/adapter/recommender",
+        RECOMMENDER.labels,
+    )
+    .await?;
+    Ok(sandbox)
 }

@@ -29,7 +29,7 @@ const DAYS: i64 = 5;
 #[tokio::test]
 async fn a_workload_grows_before_its_daily_rise_and_never_shrinks_because_a_part_is_gone()
 -> Result<()> {
-    let fixture = EhpaFixture::open("rise").await?;
+    let fixture = EhpaFixture::alone("rise").await?;
     let result = grow_and_fail(&fixture).await;
     // Others use this sandbox, too.
     fixture.sandbox.start(Component::Prometheus).await?;

@@ -26,7 +26,7 @@ const LOAD: f64 = 10.0;
 #[tokio::test]
 async fn a_forecast_is_served_before_it_is_written_and_stands_without_the_recommender() -> Result<()>
 {
-    let fixture = EhpaFixture::open("feed").await?;
+    let fixture = EhpaFixture::alone("feed").await?;
     let result = tell_and_fall_silent(&fixture).await;
     // Others use this sandbox, too.
     fixture.let_write(true).await?;

@@ -1,5 +1,5 @@
-//! A sandbox with Prometheus and two replicas of the adapter in it, which one test after the other
-//! has to itself.
+//! Sandboxes with Prometheus and two replicas of the adapter: one for the adapter itself, and one
+//! with the recommender. Tests that break something have theirs alone.
 
 use std::ops::Deref;
 
@@ -21,7 +21,9 @@ pub(crate) const APIS: [&str; 3] = [
     "external.metrics.k8s.io/v1beta1",
 ];
 
-/// The sandbox while it is one test's turn, with a namespace of the test's own.
+static SANDBOX: Turns<Sandbox> = Turns::new();
+
+/// The sandbox during the turn of a test, with a namespace of the test's own.
 pub(crate) struct Fixture {
     pub(crate) sandbox: Turn<Sandbox>,
     own: Namespace,
@@ -36,9 +38,19 @@ impl Deref for Fixture {
 }
 
 impl Fixture {
-    pub(crate) async fn take(prefix: &str) -> Result<Self> {
-        static SANDBOX: Turns<Sandbox> = Turns::new();
-        let sandbox = SANDBOX.take(make).await?;
+    /// For a test that changes something that others need.
+    pub(crate) async fn alone(prefix: &str) -> Result<Self> {
+        Self::new(SANDBOX.alone(async || make("adapter").await).await?, prefix).await
+    }
+
+    /// For a test that only asks.
+    pub(crate) async fn together(prefix: &str) -> Result<Self> {
+        let sandbox = SANDBOX.together(async || make("adapter").await).await?;
+        Self::new(sandbox, prefix).await
+    }
+
+    /// A namespace in this sandbox, once the adapter is available.
+    pub(crate) async fn new(sandbox: Turn<Sandbox>, prefix: &str) -> Result<Self> {
         let client = sandbox.client().await?;
         available(&client).await?;
         let own = Namespace::new(client, prefix).await?;
@@ -63,8 +75,9 @@ impl Fixture {
     }
 }
 
-async fn make() -> Result<Sandbox> {
-    let sandbox = another_with_prometheus("adapter").await?;
+/// Makes a sandbox with the adapter in it.
+pub(crate) async fn make(purpose: &str) -> Result<Sandbox> {
+    let sandbox = another_with_prometheus(purpose).await?;
     let variables = [
         "PLIMSOLL_ADAPTER_PROMETHEUS_URL",
         "PLIMSOLL_ADAPTER_PROMETHEUS_CA_FILE",

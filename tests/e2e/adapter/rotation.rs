@@ -25,7 +25,7 @@ const AT_ONCE: usize = 40;
 
 #[tokio::test]
 async fn no_question_fails_while_authority_and_certificate_are_replaced() -> Result<()> {
-    let fixture = Fixture::take("rotation").await?;
+    let fixture = Fixture::alone("rotation").await?;
     let secrets: Api<Secret> = system(&fixture.client).typed();
     let before = Pair::read(&secrets).await?;
     let replicas = replicas(&fixture.client, ADAPTER).await?;

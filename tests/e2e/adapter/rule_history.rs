@@ -24,7 +24,7 @@ const SERIES: [(&str, &str, f64); 4] = [
 
 #[tokio::test]
 async fn a_metric_of_pods_is_predicted_from_what_its_rule_asks_for() -> Result<()> {
-    let fixture = EhpaFixture::open("asked").await?;
+    let fixture = EhpaFixture::together("asked").await?;
     write_history(&fixture).await?;
     fixture.deploy("web", 2, "10m").await?;
     fixture.make::<Ehpa>("web", spec()).await?;

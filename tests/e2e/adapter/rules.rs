@@ -25,7 +25,7 @@ const POST: f64 = 5.0;
 
 #[tokio::test]
 async fn an_autoscaler_of_requests_scales_by_rules_and_holds_without_prometheus() -> Result<()> {
-    let fixture = Fixture::take("rules").await?;
+    let fixture = Fixture::alone("rules").await?;
     let deployment = workload(WORKLOAD, 1, &json!({}), &json!({}));
     fixture.create::<Deployment>(deployment).await?;
     let pod = pod(&fixture).await?;

@@ -34,7 +34,7 @@ const INTERVAL: Duration = Duration::from_millis(200);
 #[tokio::test]
 async fn another_provider_is_taken_over_and_given_back_without_a_question_that_fails() -> Result<()>
 {
-    let fixture = Fixture::take("takeover").await?;
+    let fixture = Fixture::alone("takeover").await?;
     let takeover = Takeover::new(&fixture)?;
     let result = takeover.run().await;
     // Others use this sandbox, too.

@@ -59,7 +59,7 @@ impl Own {
 impl Turn {
     pub(crate) async fn take(workload: &'static str) -> Result<Self> {
         static OWN: Turns<Own> = Turns::new();
-        let own = OWN.take(Own::make).await?;
+        let own = OWN.alone(Own::make).await?;
         let fixture = Fixture::of(own.sandbox.client().await?, &own.namespace);
         all_ready(&fixture.client, RECOMMENDER.labels).await?;
         fixture.targets(workload, "cpu", CPU_OF_240M).await?;

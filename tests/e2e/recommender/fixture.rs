@@ -7,7 +7,7 @@ use api::vpa::VerticalPodAutoscaler as Vpa;
 use e2e::{Namespace, eventually, requests, target, usage, with, workload};
 use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet};
 use k8s_openapi::api::core::v1::Event;
-use kube::api::{DeleteParams, ListParams};
+use kube::api::{DeleteParams, DynamicObject, ListParams};
 use kube::{Client, ResourceExt as _};
 use serde_json::{Value, json};
 
@@ -111,12 +111,9 @@ impl Fixture {
     /// Number of objects for `target` whose first container has this CPU target.
     pub(crate) async fn count_with_target(&self, target: &str, cpu: &str) -> Result<usize> {
         let list = self.api::<Vpa>().list(&labelled("target", target)).await?;
-        let mut count = 0;
-        for object in list {
-            let object = serde_json::to_value(object)?;
-            count += usize::from(first_container(&object)["target"]["cpu"] == cpu);
-        }
-        Ok(count)
+        let has_target =
+            |object: &&DynamicObject| first_container(&object.data)["target"]["cpu"] == cpu;
+        Ok(list.iter().filter(has_target).count())
     }
 
     /// Deletes the objects that point at `target`.

@@ -89,7 +89,7 @@ async fn stop(fixture: &Fixture, switches: &Api<ConfigMap>) -> Result<Duration> 
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn nothing_is_updated_without_the_webhook_or_with_the_kill_switch() -> Result<()> {
-    let fixture = Fixture::take("paused").await?;
+    let fixture = Fixture::alone("paused").await?;
     is_paused(&fixture, "webhook_lease_expired").await?;
     fixture.workload("later", SOME, &json!({})).await?;
     slow_workload(&fixture).await?;
@@ -125,7 +125,7 @@ async fn nothing_is_updated_without_the_webhook_or_with_the_kill_switch() -> Res
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_leader_that_is_killed_in_mid_rollout_leaves_no_pod_too_many_away() -> Result<()> {
-    let fixture = Fixture::take("killed").await?;
+    let fixture = Fixture::alone("killed").await?;
     let heart = fixture.heart();
     // Half of the pods may be away, by the updater's own tolerance: no budget of the cluster helps
     // it to remember.
@@ -159,7 +159,7 @@ async fn a_leader_that_is_killed_in_mid_rollout_leaves_no_pod_too_many_away() ->
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_rollout_survives_an_api_server_that_refuses_evictions_and_goes_away() -> Result<()> {
-    let fixture = Fixture::take("refused").await?;
+    let fixture = Fixture::alone("refused").await?;
     let heart = fixture.heart();
     waiting_workload(&fixture).await?;
     unmoved_workload(&fixture).await?;

@@ -32,7 +32,9 @@ const BEAT: Duration = Duration::from_millis(500);
 pub(crate) const SMALL: &str = "100m";
 pub(crate) const LARGE: &str = "250m";
 
-/// The sandbox while it is one test's turn, with a namespace of the test's own.
+static SANDBOX: Turns<Sandbox> = Turns::new();
+
+/// The sandbox during the turn of a test, with a namespace of the test's own.
 pub(crate) struct Fixture {
     pub(crate) sandbox: Turn<Sandbox>,
     pub(crate) own: Namespace,
@@ -53,15 +55,17 @@ impl Deref for Fixture {
 }
 
 impl Fixture {
-    pub(crate) async fn take(prefix: &str) -> Result<Self> {
-        static SANDBOX: Turns<Sandbox> = Turns::new();
-        let make = async || {
-            let sandbox = another("updater").await?;
-            e2e::apply(&sandbox, "deploy/base/namespace.yaml").await?;
-            deploy(&sandbox, "tests/e2e/updater", UPDATER.labels).await?;
-            Ok(sandbox)
-        };
-        let sandbox = SANDBOX.take(make).await?;
+    /// For a test that breaks something or measures a time.
+    pub(crate) async fn alone(prefix: &str) -> Result<Self> {
+        Self::new(SANDBOX.alone(make).await?, prefix).await
+    }
+
+    /// For a test that only needs the updater and a webhook that lives.
+    pub(crate) async fn together(prefix: &str) -> Result<Self> {
+        Self::new(SANDBOX.together(make).await?, prefix).await
+    }
+
+    async fn new(sandbox: Turn<Sandbox>, prefix: &str) -> Result<Self> {
         let client = sandbox.client().await?;
         all_ready(&client, UPDATER.labels).await?;
         let own = Namespace::new(client, prefix).await?;
@@ -265,6 +269,13 @@ impl Fixture {
         });
         Heart { beats, beating }
     }
+}
+
+async fn make() -> Result<Sandbox> {
+    let sandbox = another("updater").await?;
+    e2e::apply(&sandbox, "deploy/base/namespace.yaml").await?;
+    deploy(&sandbox, "tests/e2e/updater", UPDATER.labels).await?;
+    Ok(sandbox)
 }
 
 impl Heart {

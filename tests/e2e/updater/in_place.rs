@@ -14,7 +14,7 @@ const REPLICAS: usize = 3;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn pods_are_resized_in_place_and_replaced_only_where_the_mode_allows_it() -> Result<()> {
-    let fixture = Fixture::take("in-place").await?;
+    let fixture = Fixture::together("in-place").await?;
     let heart = fixture.heart();
     let too_small = json!({"sandbox.plimsoll.dev/resize": "Infeasible"});
     let workloads = [

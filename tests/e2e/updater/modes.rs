@@ -15,7 +15,7 @@ const AT_LEAST: usize = 2;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn modes_that_recreate_do_so_within_the_budgets_and_others_leave_pods_alone() -> Result<()> {
-    let fixture = Fixture::take("modes").await?;
+    let fixture = Fixture::together("modes").await?;
     let heart = fixture.heart();
     let none = json!({});
     let workloads = "off initial recreate auto absent protected half few";

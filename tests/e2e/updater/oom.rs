@@ -21,7 +21,7 @@ const MOST: Duration = Duration::from_secs(2);
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_oom_kill_is_seen_and_reported_before_its_pod_is_replaced() -> Result<()> {
-    let fixture = Fixture::take("oom").await?;
+    let fixture = Fixture::alone("oom").await?;
     let heart = fixture.heart();
     let (shown, took) = replaced(&fixture, "web").await?;
     println!(

@@ -17,7 +17,7 @@ const SETTLING: &str = "vpa_updater_skipped_pods{reason=\"settling\"} ";
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn no_pod_is_evicted_before_all_of_a_manifest_is_there() -> Result<()> {
-    let mut fixture = Fixture::take("guarded").await?;
+    let mut fixture = Fixture::alone("guarded").await?;
     let heart = fixture.heart();
     fixture.settle_for("10s").await?;
     let outcome = in_pieces(&mut fixture).await;
