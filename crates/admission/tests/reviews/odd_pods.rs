@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 use crate::fixture::{Fixture, merge, pod};
 
 #[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
 struct Case {
     name: String,
     /// Merged into an ordinary pod.
