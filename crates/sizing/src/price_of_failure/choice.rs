@@ -125,10 +125,10 @@ impl History {
         })
     }
 
-    /// Whether a container with this request is to get a larger one between blocks: the last sample
-    /// exceeds it, or would soon if it kept rising.
+    /// Whether a container with this request is to get a larger one at once: the last sample exceeds
+    /// it, or would soon if it kept rising.
     pub fn is_short(&self, settings: &Settings, request: f64) -> bool {
-        settings.raises && self.imminent(settings) > request
+        self.imminent(settings) > request && self.seconds_above() >= settings.patience
     }
 
     /// Adds the cost of a kept request, once per block.
@@ -139,6 +139,7 @@ impl History {
         {
             self.request = Some(request);
             self.regret = 0.0;
+            self.above_since = None;
         }
         if std::mem::take(&mut self.is_due) {
             self.regret += excess.max(0.0);

@@ -59,6 +59,8 @@ pub struct History {
     pub(super) regret: f64,
     /// The request that the regret belongs to.
     pub(super) request: Option<f64>,
+    /// Time of the first of the last samples that are all above that request.
+    pub(super) above_since: Option<i64>,
     /// Whether a block ended since the last choice.
     pub(super) is_due: bool,
 }
@@ -93,6 +95,7 @@ impl Default for History {
             scale: (0.0, 0.0),
             regret: 0.0,
             request: None,
+            above_since: None,
             is_due: false,
         }
     }
@@ -154,6 +157,10 @@ impl History {
         } else {
             0.0
         };
+        self.above_since = self
+            .request
+            .filter(|request| usage > *request)
+            .map(|_| self.above_since.unwrap_or(at.as_second()));
         self.add_to_block(usage);
     }
 
@@ -193,6 +200,12 @@ impl History {
     /// Usage that is imminent: the last sample, and its rise continued.
     pub(super) fn imminent(&self, settings: &Settings) -> f64 {
         self.last.1 + self.rise * settings.lead
+    }
+
+    /// Seconds for which all samples have been above the request of the last choice.
+    pub(super) fn seconds_above(&self) -> i64 {
+        self.above_since
+            .map_or(0, |since| self.last.0.saturating_sub(since))
     }
 
     /// The last sample.
@@ -283,6 +296,8 @@ impl History {
         self.last = before.last;
         self.rise = before.rise;
         self.quiet = before.quiet;
+        self.request = before.request;
+        self.above_since = before.above_since;
     }
 
     fn decay(&mut self, factor: f64) {

@@ -35,8 +35,8 @@ pub struct Settings {
     pub(super) pooled: f64,
     /// Weight of needs above every recent one, in blocks.
     pub(super) novelty: f64,
-    /// Whether requests are raised between blocks.
-    pub(super) raises: bool,
+    /// Seconds for which usage must exceed a request before it is raised for that alone.
+    pub(super) patience: i64,
     /// Seconds for which usage is assumed to rise on, when requests are raised.
     pub(super) lead: f64,
     /// Whether a history begins anew after an unusually long quiet time.
@@ -59,20 +59,20 @@ impl Settings {
         recent: 3,
         pooled: 12.0,
         novelty: 2.0,
-        raises: true,
+        patience: 0,
         lead: 0.0,
         restarts: true,
     };
 
     /// CPU in millicores, for requests that are changed every hour.
     pub const CPU_HOURLY: Self = Self {
-        price: 4500.0,
-        shortage_price: 36.0,
+        price: 3700.0,
+        shortage_price: 30.0,
         change_price: 12.0,
         need: Need::Sample,
         ahead: 3,
         novelty: 1.0 / 6.0,
-        raises: false,
+        patience: 1800,
         ..Self::CPU
     };
 
@@ -88,7 +88,7 @@ impl Settings {
         recent: 1,
         pooled: 48.0,
         novelty: 2.0,
-        raises: true,
+        patience: 0,
         lead: 120.0,
         restarts: false,
     };
@@ -100,15 +100,6 @@ impl Settings {
         Self {
             price: self.price * factor,
             shortage_price: self.shortage_price * factor,
-            ..self
-        }
-    }
-
-    /// The same settings for requests that only change at the end of a block.
-    #[must_use]
-    pub fn without_raises(self) -> Self {
-        Self {
-            raises: false,
             ..self
         }
     }
