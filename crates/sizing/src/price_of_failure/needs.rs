@@ -1,4 +1,4 @@
-//! The distribution of what a container will need.
+//! The distribution of the needs to expect.
 
 use super::histogram::{BUCKETS, GROWTH, Histogram, bound, bucket};
 use super::history::History;
