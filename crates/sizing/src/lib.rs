@@ -29,8 +29,9 @@
 //! | Autopilot: moving windows, statistics of load | `autopilot/moving_window.rs`, `autopilot/statistic.rs` |
 //! | Autopilot: margin, maximum of the last hour | `autopilot/margin.rs`, `autopilot/recent_maximum.rs` |
 //! | Autopilot: ensemble of models and its costs | `autopilot/ensemble.rs`, `autopilot/model.rs` |
-//! | sizing policy of a VPA | `sizing_method.rs` |
-//! | history of a container for another sizing policy | `method_history.rs` |
+//! | price of failure: costs of a request, histories, choice | `price_of_failure.rs`, `price_of_failure/` |
+//! | sizing method of a VPA | `sizing_method.rs` |
+//! | history of a container for another sizing method | `method_history.rs` |
 //! | exp2, ln, power with bit-identical results | `float.rs`, `float/` |
 
 mod amount;
@@ -52,6 +53,7 @@ mod integer_cpu;
 mod method_history;
 mod pod_size;
 mod policy_limits;
+pub mod price_of_failure;
 mod published;
 pub mod quantity_format;
 mod schedulable;
