@@ -1,5 +1,5 @@
 # Every target is one or two lines; what they run lives in the crates.
-.PHONY: demo test test-times lint bench accuracy bench-feed bench-latency bench-scale bench-updater fuzz certs manifests bench-webhook bench-adapter bench-memory bench-tenants fresh
+.PHONY: demo test test-times lint bench accuracy bench-decisions bench-feed bench-latency bench-scale bench-updater fuzz certs manifests bench-webhook bench-adapter bench-memory bench-tenants fresh
 
 demo: ## the main job on a real control plane: sizes, pods moved, replicas before a rise; KEEP=1 leaves it running
 	cargo build --locked --workspace --bins
@@ -32,6 +32,9 @@ bench: ## ns per sample, percentile, replica count, review and decision, bytes p
 
 accuracy: ## forecasts of recorded series against simple methods and Crane's, as a table; PLIMSOLL_TRACES names the folder
 	cargo run -q --locked --release -p forecast --example accuracy
+
+bench-decisions: ## sizing policies on recorded usage, as tables; TRACES names the folder
+	cargo run -q --locked --release -p replay --example decisions -- $(TRACES)
 
 bench-feed: ## memory of a feed server while two readers do not read for a minute and 10,000 objects change all the time
 	PLIMSOLL_SLOW_READER_SECONDS=60 cargo test -q --locked --release -p feed --test loopback -- --nocapture stop_reading

@@ -29,6 +29,7 @@
 //! | Autopilot: moving windows, statistics of load | `autopilot/moving_window.rs`, `autopilot/statistic.rs` |
 //! | Autopilot: margin, maximum of the last hour | `autopilot/margin.rs`, `autopilot/recent_maximum.rs` |
 //! | Autopilot: ensemble of models and its costs | `autopilot/ensemble.rs`, `autopilot/model.rs` |
+//! | price of failure: costs of a request, histories, choice | `price_of_failure.rs`, `price_of_failure/` |
 //! | sizing policy of an autoscaler | `sizing_policy.rs` |
 //! | history of a container for another sizing policy | `policy_history.rs` |
 //! | exp2, ln, power with bit-identical results | `float.rs`, `float/` |
@@ -53,6 +54,7 @@ mod integer_cpu;
 mod pod_size;
 mod policy;
 mod policy_history;
+pub mod price_of_failure;
 mod publish;
 mod schedulable;
 mod sizing_policy;

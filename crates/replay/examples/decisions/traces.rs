@@ -1,0 +1,135 @@
+//! The files of the collection, with the units of their columns.
+
+use std::path::Path;
+
+use replay::{Resource, Series};
+
+const HOUR: i64 = 3600;
+const DAY: i64 = 24 * HOUR;
+/// One percent of an assumed machine of 4 cores, in millicores.
+const CORES: f64 = 40.0;
+/// One percent of an assumed machine of 8 GiB, in MiB.
+const GIB: f64 = 81.92;
+
+/// The series of one resource in one file.
+pub(crate) struct Set {
+    pub(crate) name: &'static str,
+    pub(crate) resource: Resource,
+    pub(crate) series: Vec<Series>,
+    pub(crate) warm_up: i64,
+}
+
+/// File, resource, unit of a column, end of the names of its columns, warm-up in seconds.
+const FILES: [(&str, Resource, f64, &str, i64); 10] = [
+    (
+        "bitbrains-rnd__60vms__cpu-millicores__300s",
+        Resource::Cpu,
+        1.0,
+        "",
+        8 * DAY,
+    ),
+    (
+        "bitbrains-rnd__60vms__mem-mib__300s",
+        Resource::Memory,
+        1.0,
+        "",
+        8 * DAY,
+    ),
+    (
+        "azurevm2017__30vms__cpu-avg-pct__300s",
+        Resource::Cpu,
+        CORES,
+        "",
+        8 * DAY,
+    ),
+    (
+        "azurevm2017__30vms__cpu-max-pct__300s",
+        Resource::Cpu,
+        CORES,
+        "",
+        8 * DAY,
+    ),
+    (
+        "smd__5machines__cpu-mem-normpct__60s",
+        Resource::Cpu,
+        CORES,
+        "_cpu",
+        8 * DAY,
+    ),
+    (
+        "smd__5machines__cpu-mem-normpct__60s",
+        Resource::Memory,
+        GIB,
+        "_mem",
+        8 * DAY,
+    ),
+    (
+        "jumpstarter__6services__c17cpu-c6mem-c12traffic__300s",
+        Resource::Cpu,
+        CORES,
+        "_c17",
+        8 * DAY,
+    ),
+    (
+        "jumpstarter__6services__c17cpu-c6mem-c12traffic__300s",
+        Resource::Memory,
+        GIB,
+        "_c6",
+        8 * DAY,
+    ),
+    (
+        "gcd2011__120jobs__cpu-pct__300s",
+        Resource::Cpu,
+        CORES,
+        "",
+        HOUR,
+    ),
+    (
+        "gcd2011__120jobs__mem-pct__300s",
+        Resource::Memory,
+        GIB,
+        "",
+        HOUR,
+    ),
+];
+
+/// Reads those of the known files that exist.
+pub(crate) fn read(folder: &Path) -> Result<Vec<Set>, String> {
+    let folder = folder.join("vertical");
+    let requests = std::fs::read_to_string(folder.join("bitbrains-rnd__meta.csv"));
+    let requests = requests.unwrap_or_default();
+    let mut sets = Vec::new();
+    for (name, resource, unit, end, warm_up) in FILES {
+        let path = folder.join(format!("{name}.csv"));
+        if !path.exists() {
+            continue;
+        }
+        let problem = |error: &dyn std::fmt::Display| format!("{}: {error}", path.display());
+        let text = std::fs::read_to_string(&path).map_err(|error| problem(&error))?;
+        let mut series = Series::parse_csv(&text, unit).map_err(|error| problem(&error))?;
+        series.retain(|series| series.name.ends_with(end));
+        if name.starts_with("bitbrains") {
+            for series in &mut series {
+                let known = provisioned(&requests, &series.name, resource);
+                series.provisioned = known.unwrap_or(series.provisioned);
+            }
+        }
+        sets.push(Set {
+            name,
+            resource,
+            series,
+            warm_up,
+        });
+    }
+    Ok(sets)
+}
+
+/// The provisioned cores or MiB of a machine, from the third and fourth columns.
+fn provisioned(requests: &str, name: &str, resource: Resource) -> Option<f64> {
+    let mut rows = requests.lines().map(|line| line.split(','));
+    let mut row = rows.find(|row| row.clone().next() == Some(name))?;
+    match resource {
+        Resource::Cpu => Some(row.nth(2)?.parse::<f64>().ok()? * 1000.0),
+        Resource::Memory => row.nth(3)?.parse().ok(),
+    }
+}

@@ -1,0 +1,40 @@
+//! Replays of recorded usage through the sizing policies of production and of peers.
+//!
+//! Pure: no input or output, no clock. The result depends on the series and the policy alone.
+//!
+//! | formula | file |
+//! |---|---|
+//! | series, values of missing slots | `series.rs` |
+//! | applied recommendations, OOM kills, early raises | `executor.rs` |
+//! | intervals, differences at equal risk | `bootstrap.rs` |
+//! | slack, shortage, OOM kills, changes | `score.rs` |
+//! | our own policy | `own.rs` |
+//! | VPA, Crane, Autopilot, KRR, oracle | `peers.rs` |
+
+pub mod bootstrap;
+mod executor;
+mod own;
+pub mod peers;
+mod policy;
+mod score;
+mod series;
+
+pub use executor::Executor;
+pub use own::PriceOfFailure;
+pub use policy::{NewPolicy, Policy, Resource};
+pub use score::{EntityScore, Score};
+pub use series::{Series, SeriesError};
+
+use rayon::prelude::*;
+
+/// The scores of every series under a policy, in the order of the series.
+pub fn run_all(
+    executor: &Executor,
+    series: &[Series],
+    new_policy: &NewPolicy<'_>,
+) -> Vec<EntityScore> {
+    series
+        .par_iter()
+        .map(|series| executor.run(series, new_policy(series).as_mut()))
+        .collect()
+}

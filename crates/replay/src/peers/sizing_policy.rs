@@ -1,0 +1,71 @@
+//! A policy that production selects by annotations: Crane's and Autopilot's.
+
+use jiff::Timestamp;
+use model::{Cpu, Memory};
+use sizing::{MemoryRules, Observation, PolicyHistory, SizingPolicy};
+
+use crate::policy::{Policy, Resource};
+
+const MIB: f64 = 1_048_576.0;
+
+/// A sizing policy of production with its history.
+#[derive(Clone, Debug)]
+pub struct AnnotatedPolicy {
+    resource: Resource,
+    policy: SizingPolicy,
+    history: Option<PolicyHistory>,
+}
+
+impl AnnotatedPolicy {
+    /// The policy of annotations without their prefix, such as `("policy", "crane")`; `None` if
+    /// they select none.
+    pub fn new(resource: Resource, settings: &[(&str, &str)]) -> Option<Self> {
+        let annotations: Vec<(String, &str)> = settings
+            .iter()
+            .map(|(key, value)| (format!("plimsoll.dev/sizing-{key}"), *value))
+            .collect();
+        let annotations = annotations
+            .iter()
+            .map(|(key, value)| (key.as_str(), *value));
+        Some(Self {
+            resource,
+            policy: SizingPolicy::from_annotations(annotations).ok()??,
+            history: None,
+        })
+    }
+
+    fn add(&mut self, at: Timestamp, seen: Observation<'_>) {
+        let policy = &self.policy;
+        let history = self
+            .history
+            .get_or_insert_with(|| PolicyHistory::new(policy, at.into()));
+        history.observe(policy, 0, seen, at.into());
+    }
+}
+
+impl Policy for AnnotatedPolicy {
+    fn observe(&mut self, at: Timestamp, usage: f64) {
+        // The recommenders wait for both resources: the other one is tiny.
+        let (millicores, bytes) = match self.resource {
+            Resource::Cpu => (usage, MIB),
+            Resource::Memory => (1.0, usage * MIB),
+        };
+        let cpu = Some(Cpu::from_millicores(millicores.round() as i64));
+        let memory = Some(Memory::from_bytes(bytes as i64));
+        self.add(at, Observation::Usage { cpu, memory });
+    }
+
+    fn oom(&mut self, at: Timestamp, request: f64, _raised_to: f64) {
+        let request = Memory::from_bytes((request * MIB) as i64);
+        let rules = &MemoryRules::default();
+        self.add(at, Observation::Oom { request, rules });
+    }
+
+    fn recommend(&mut self, _now: Timestamp, _request: f64) -> Option<f64> {
+        let amounts = self.history.as_ref()?.recommend(&self.policy)?;
+        Some(match self.resource {
+            Resource::Cpu => amounts.cpu.millicores() as f64,
+            Resource::Memory => amounts.memory.bytes() as f64 / MIB,
+        })
+    }
+}

@@ -1,0 +1,141 @@
+//! Upstream's VPA: `sizing`'s histograms and estimates, and the updater's rules for applying them.
+
+use jiff::{SignedDuration, Timestamp};
+use model::{Cpu, Memory};
+use sizing::{Aggregate, Amounts, Config, ContainerState, Estimate, Shapes, estimate};
+
+use crate::policy::{Policy, Resource};
+
+const MIB: f64 = 1_048_576.0;
+
+/// The updater's minimum age of a pod for a change within the bounds.
+const LIFETIME_THRESHOLD: SignedDuration = SignedDuration::from_hours(12);
+/// The updater's minimum relative difference for a change within the bounds.
+const UPDATE_THRESHOLD: f64 = 0.1;
+
+/// The recommender's history of one container, and the age of its pod.
+#[derive(Clone, Debug)]
+pub struct Vpa {
+    resource: Resource,
+    config: Config,
+    shapes: Shapes,
+    history: Aggregate,
+    container: ContainerState,
+    /// Whether changes obey the updater's rules in place of the executor's alone.
+    updater: bool,
+    /// Start of the present pod and its request.
+    pod: Option<(Timestamp, f64)>,
+}
+
+impl Vpa {
+    /// The defaults without minimum sizes.
+    pub fn new(resource: Resource) -> Self {
+        let config = Config {
+            pod_min_cpu_millicores: 0.0,
+            pod_min_memory_mib: 0.0,
+            ..Config::default()
+        };
+        Self::with(resource, config)
+    }
+
+    /// The settings of the recommender's flags.
+    ///
+    /// # Panics
+    ///
+    /// If the recommender would refuse them.
+    pub fn with(resource: Resource, config: Config) -> Self {
+        let shapes = config
+            .validate()
+            .expect("settings that the recommender accepts");
+        Self {
+            resource,
+            config,
+            shapes,
+            history: Aggregate::default(),
+            container: ContainerState::default(),
+            updater: false,
+            pod: None,
+        }
+    }
+
+    /// Changes obey the updater's rules: outside the bounds at once, within them after 12 hours and
+    /// from a difference of 10 %.
+    #[must_use]
+    pub fn with_updater(self) -> Self {
+        Self {
+            updater: true,
+            ..self
+        }
+    }
+
+    /// Target and bounds at present.
+    fn estimate(&self) -> Estimate {
+        let minimum = sizing::container_minimum(&self.config, 1);
+        estimate(&self.config, &self.shapes, minimum, &self.history)
+    }
+
+    fn amount(&self, amounts: Amounts) -> f64 {
+        match self.resource {
+            Resource::Cpu => amounts.cpu.millicores() as f64,
+            Resource::Memory => amounts.memory.bytes() as f64 / MIB,
+        }
+    }
+
+    /// Whether the updater replaces the pod.
+    fn updates(&self, now: Timestamp, started: Timestamp, request: f64, by: &Estimate) -> bool {
+        let target = self.amount(by.target);
+        let outside =
+            request < self.amount(by.lower_bound) || request > self.amount(by.upper_bound);
+        let is_old = now.duration_since(started) >= LIFETIME_THRESHOLD;
+        outside || is_old && (target - request).abs() / request.max(1.0) >= UPDATE_THRESHOLD
+    }
+}
+
+impl Policy for Vpa {
+    fn observe(&mut self, at: Timestamp, usage: f64) {
+        // Confidence depends on CPU samples, for memory too.
+        let (millicores, bytes) = match self.resource {
+            Resource::Cpu => (Cpu::from_millicores(usage.round() as i64), None),
+            Resource::Memory => (Cpu::from_millicores(1), Some((usage * MIB) as i64)),
+        };
+        let (history, shapes, at) = (&mut self.history, &self.shapes, at.into());
+        self.container
+            .add_cpu(history, shapes, millicores.millicores(), at);
+        if let Some(bytes) = bytes {
+            let rules = &self.config.memory;
+            self.container.add_memory(history, shapes, rules, bytes, at);
+        }
+    }
+
+    fn oom(&mut self, at: Timestamp, request: f64, _raised_to: f64) {
+        let request = Memory::from_bytes((request * MIB) as i64).bytes();
+        let rules = &self.config.memory;
+        self.container
+            .add_oom(&mut self.history, &self.shapes, rules, request, at.into());
+    }
+
+    fn recommend(&mut self, now: Timestamp, request: f64) -> Option<f64> {
+        let estimate = self.estimate();
+        let (started, of) = *self.pod.get_or_insert((now, request));
+        if of.to_bits() != request.to_bits() {
+            self.pod = Some((now, request));
+        }
+        let applies = !self.updater || self.updates(now, started, request, &estimate);
+        applies.then(|| self.amount(estimate.target))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_rules_are_those_of_the_updater() {
+        let settings = rollout::Settings::default();
+        assert_eq!(
+            settings.lifetime_threshold,
+            LIFETIME_THRESHOLD.unsigned_abs()
+        );
+        assert!((settings.update_threshold - UPDATE_THRESHOLD).abs() < 1e-12);
+    }
+}
