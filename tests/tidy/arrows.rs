@@ -12,7 +12,10 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("sizing", &["model"]),
     ("forecast", &["model"]),
     ("scaling", &["model"]),
-    ("replay", &["sizing", "model"]),
+    (
+        "replay",
+        &["sizing", "forecast", "scaling", "horizontal", "model"],
+    ),
     ("api", &["model"]),
     ("feed", &["model"]),
     ("view", &["model", "api"]),
