@@ -3,7 +3,7 @@
 use forecast::PriceOfFailure;
 use horizontal::predictions::Method;
 use replay::horizontal::predictors::{Oracle, Program, SeasonalLevel};
-use replay::horizontal::{Autoscaler, Demand, Predictor, Score, published};
+use replay::horizontal::{Autoscaler, Demand, Predictor, Score, published, tried};
 
 const DAY: usize = 1440;
 
@@ -28,14 +28,18 @@ fn office(minute: usize) -> f64 {
 /// Replays the last day.
 fn replay(demand: &Demand, ready_minutes: i64, predictor: Option<&mut dyn Predictor>) -> Score {
     let values = predictor.map(|predictor| published(demand, predictor));
-    let autoscaler = Autoscaler {
+    let days = demand.minutes.len() / DAY;
+    let last = (days - 1) * DAY..days * DAY;
+    autoscaler(ready_minutes).run(demand, values.as_deref(), last)
+}
+
+fn autoscaler(ready_minutes: i64) -> Autoscaler {
+    Autoscaler {
         ready_seconds: 60 * ready_minutes,
         lag_seconds: 15,
         target: 0.7,
         is_measured: true,
-    };
-    let days = demand.minutes.len() / DAY;
-    autoscaler.run(demand, values.as_deref(), (days - 1) * DAY..days * DAY)
+    }
 }
 
 #[test]
@@ -88,4 +92,18 @@ fn minutes_without_a_measurement_are_not_scored() {
     demand.minutes[2 * DAY + 400..2 * DAY + 500].fill(None);
     let score = replay(&demand, 10, None);
     assert!((score.minutes - 1340.0).abs() < 1e-9, "{score:?}");
+}
+
+#[test]
+fn a_prediction_that_does_harm_is_set_aside_from_the_next_day_on() {
+    let demand = demand(6, office);
+    let good = published(&demand, &mut Oracle::new(&demand, 15));
+    assert_eq!(tried(autoscaler(10), &demand, &good), good);
+    // Much at night, when nothing rises, and nothing by day.
+    let bad: Vec<_> = (0..=demand.minutes.len())
+        .map(|minute| Some(if office(minute) > 10.0 { 0.0 } else { 25.0 }))
+        .collect();
+    let values = tried(autoscaler(10), &demand, &bad);
+    assert_eq!(values[..2 * DAY], bad[..2 * DAY]);
+    assert!(values[2 * DAY..].iter().all(|value| *value == Some(0.0)));
 }
