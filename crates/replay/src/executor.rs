@@ -77,7 +77,7 @@ impl Executor {
             if usage > request && self.resource == Resource::Memory {
                 let raised = request.max(Self::raised(usage));
                 floor = (raised, slot + 1 + series.slots(DAY));
-                policy.oom(at, request, raised);
+                policy.oom(at, request);
                 request = raised;
                 score.add_oom(is_scored);
             }

@@ -27,7 +27,7 @@ impl Policy for PriceOfFailure {
         self.history.add(&self.settings, usage, at);
     }
 
-    fn oom(&mut self, at: Timestamp, request: f64, _raised_to: f64) {
+    fn oom(&mut self, at: Timestamp, request: f64) {
         self.history.add_oom(&self.settings, request, at);
     }
 

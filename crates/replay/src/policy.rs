@@ -16,9 +16,9 @@ pub trait Policy {
     /// Adds the usage of the slot that began at `at`.
     fn observe(&mut self, at: Timestamp, usage: f64);
 
-    /// Adds an OOM kill in the slot that began at `at`, with a request that was too small, and the request that replaces it.
-    fn oom(&mut self, at: Timestamp, request: f64, raised_to: f64) {
-        let _ = (at, request, raised_to);
+    /// Adds an OOM kill in the slot that began at `at`, at a request that was too small.
+    fn oom(&mut self, at: Timestamp, request: f64) {
+        let _ = (at, request);
     }
 
     /// The recommended request at a decision; `None` keeps the present one.

@@ -99,9 +99,9 @@ impl Policy for Checked {
         self.0.observe(at, usage);
     }
 
-    fn oom(&mut self, at: Timestamp, request: f64, raised_to: f64) {
-        self.1 = self.1.max(raised_to);
-        self.0.oom(at, request, raised_to);
+    fn oom(&mut self, at: Timestamp, request: f64) {
+        self.1 = self.1.max(request);
+        self.0.oom(at, request);
     }
 
     fn recommend(&mut self, now: Timestamp, request: f64) -> Option<f64> {

@@ -3,8 +3,8 @@
 //!
 //! `cargo run --release -p replay --example decisions -- TRACES`
 //!
-//! The folder `TRACES/vertical` holds CSV files with `unix_seconds` first and one column per series.
-//! Files that are missing are left out.
+//! The folders `vertical` and `adversarial` in `TRACES` hold CSV files with `unix_seconds` first and
+//! one column per series. Files that are missing are left out.
 
 mod policies;
 mod table;
@@ -23,7 +23,7 @@ fn main() -> ExitCode {
     let sets = match traces::read(Path::new(&folder)) {
         Ok(sets) if !sets.is_empty() => sets,
         Ok(_) => {
-            eprintln!("{folder}/vertical has none of the known files");
+            eprintln!("{folder} has none of the known files");
             return ExitCode::FAILURE;
         }
         Err(error) => {

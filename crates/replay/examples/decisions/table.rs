@@ -33,12 +33,14 @@ pub(crate) fn print(set: &Set, executor: &Executor, results: &[Result]) {
             &[("OOM rate", |score| score.ooms)],
         ),
     };
-    let mut header =
-        format!("| policy | aggregate slack | relative slack | {columns} | changes/day |");
-    for (name, _) in risks {
-        header += &format!(" ours - it at equal {name} |");
-    }
-    header += " the same, held-out half |";
+    let compared: Vec<String> = risks
+        .iter()
+        .map(|(name, _)| format!(" ours - it at equal {name} |"))
+        .collect();
+    let header = format!(
+        "| policy | aggregate slack | relative slack | {columns} | changes/day |{} the same, held-out half |",
+        compared.concat()
+    );
     println!("\n### {}: {resource}, hourly decisions{raises}\n", set.name);
     println!("{header}");
     println!("|{}", "---|".repeat(header.matches('|').count() - 1));
@@ -46,25 +48,22 @@ pub(crate) fn print(set: &Set, executor: &Executor, results: &[Result]) {
     let all: Vec<usize> = (0..set.series.len()).collect();
     // Settings were chosen on the other half.
     let held_out: Vec<usize> = all.iter().copied().skip(1).step_by(2).collect();
+    let subsets = risks.iter().map(|risk| (risk, &all));
+    let comparisons: Vec<_> = subsets.chain([(&risks[0], &held_out)]).collect();
     for result in results {
-        let mut row = format!(
-            "| {} | {}",
-            result.name,
-            scores(set.resource, &result.entities)
-        );
-        for (risk, subset) in risks
-            .iter()
-            .map(|risk| (risk, &all))
-            .chain([(&risks[0], &held_out)])
-        {
-            let text = if result.is_ours {
-                String::new()
+        let cells = comparisons.iter().map(|((_, risk), subset)| {
+            if result.is_ours {
+                "  |".to_owned()
             } else {
-                difference(risk.1, &family, result, subset)
-            };
-            row += &format!(" {text} |");
-        }
-        println!("{row}");
+                format!(" {} |", difference(*risk, &family, result, subset))
+            }
+        });
+        println!(
+            "| {} | {}{}",
+            result.name,
+            scores(set.resource, &result.entities),
+            cells.collect::<Vec<_>>().concat()
+        );
     }
 }
 

@@ -19,87 +19,100 @@ pub(crate) struct Set {
     pub(crate) warm_up: i64,
 }
 
-/// File, resource, unit of a column, end of the names of its columns, warm-up in seconds.
-const FILES: [(&str, Resource, f64, &str, i64); 10] = [
+/// File, resource, unit of a column, part of the names of its columns, warm-up in seconds.
+const FILES: [(&str, Resource, f64, &str, i64); 12] = [
     (
-        "bitbrains-rnd__60vms__cpu-millicores__300s",
+        "vertical/bitbrains-rnd__60vms__cpu-millicores__300s",
         Resource::Cpu,
         1.0,
         "",
         8 * DAY,
     ),
     (
-        "bitbrains-rnd__60vms__mem-mib__300s",
+        "vertical/bitbrains-rnd__60vms__mem-mib__300s",
         Resource::Memory,
         1.0,
         "",
         8 * DAY,
     ),
     (
-        "azurevm2017__30vms__cpu-avg-pct__300s",
+        "vertical/azurevm2017__30vms__cpu-avg-pct__300s",
         Resource::Cpu,
         CORES,
         "",
         8 * DAY,
     ),
     (
-        "azurevm2017__30vms__cpu-max-pct__300s",
+        "vertical/azurevm2017__30vms__cpu-max-pct__300s",
         Resource::Cpu,
         CORES,
         "",
         8 * DAY,
     ),
     (
-        "smd__5machines__cpu-mem-normpct__60s",
+        "vertical/smd__5machines__cpu-mem-normpct__60s",
         Resource::Cpu,
         CORES,
         "_cpu",
         8 * DAY,
     ),
     (
-        "smd__5machines__cpu-mem-normpct__60s",
+        "vertical/smd__5machines__cpu-mem-normpct__60s",
         Resource::Memory,
         GIB,
         "_mem",
         8 * DAY,
     ),
     (
-        "jumpstarter__6services__c17cpu-c6mem-c12traffic__300s",
+        "vertical/jumpstarter__6services__c17cpu-c6mem-c12traffic__300s",
         Resource::Cpu,
         CORES,
         "_c17",
         8 * DAY,
     ),
     (
-        "jumpstarter__6services__c17cpu-c6mem-c12traffic__300s",
+        "vertical/jumpstarter__6services__c17cpu-c6mem-c12traffic__300s",
         Resource::Memory,
         GIB,
         "_c6",
         8 * DAY,
     ),
     (
-        "gcd2011__120jobs__cpu-pct__300s",
+        "vertical/gcd2011__120jobs__cpu-pct__300s",
         Resource::Cpu,
         CORES,
         "",
         HOUR,
     ),
     (
-        "gcd2011__120jobs__mem-pct__300s",
+        "vertical/gcd2011__120jobs__mem-pct__300s",
         Resource::Memory,
         GIB,
         "",
         HOUR,
     ),
+    (
+        "adversarial/SYNTHETIC__seed101__cpu-millicores_mem-mib_rps__60s",
+        Resource::Cpu,
+        1.0,
+        "cpu_",
+        8 * DAY,
+    ),
+    (
+        "adversarial/SYNTHETIC__seed101__cpu-millicores_mem-mib_rps__60s",
+        Resource::Memory,
+        1.0,
+        "mem_",
+        8 * DAY,
+    ),
 ];
 
 /// Reads those of the known files that exist.
 pub(crate) fn read(folder: &Path) -> Result<Vec<Set>, String> {
-    let folder = folder.join("vertical");
-    let requests = std::fs::read_to_string(folder.join("bitbrains-rnd__meta.csv"));
+    let requests = std::fs::read_to_string(folder.join("vertical/bitbrains-rnd__meta.csv"));
     let requests = requests.unwrap_or_default();
     let mut sets = Vec::new();
-    for (name, resource, unit, end, warm_up) in FILES {
+    for (name, resource, unit, part, warm_up) in FILES {
         let path = folder.join(format!("{name}.csv"));
         if !path.exists() {
             continue;
@@ -107,8 +120,8 @@ pub(crate) fn read(folder: &Path) -> Result<Vec<Set>, String> {
         let problem = |error: &dyn std::fmt::Display| format!("{}: {error}", path.display());
         let text = std::fs::read_to_string(&path).map_err(|error| problem(&error))?;
         let mut series = Series::parse_csv(&text, unit).map_err(|error| problem(&error))?;
-        series.retain(|series| series.name.ends_with(end));
-        if name.starts_with("bitbrains") {
+        series.retain(|series| series.name.contains(part));
+        if name.contains("bitbrains") {
             for series in &mut series {
                 let known = provisioned(&requests, &series.name, resource);
                 series.provisioned = known.unwrap_or(series.provisioned);

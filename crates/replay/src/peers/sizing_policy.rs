@@ -55,7 +55,7 @@ impl Policy for AnnotatedPolicy {
         self.add(at, Observation::Usage { cpu, memory });
     }
 
-    fn oom(&mut self, at: Timestamp, request: f64, _raised_to: f64) {
+    fn oom(&mut self, at: Timestamp, request: f64) {
         let request = Memory::from_bytes((request * MIB) as i64);
         let rules = &MemoryRules::default();
         self.add(at, Observation::Oom { request, rules });

@@ -107,7 +107,7 @@ impl Policy for Vpa {
         }
     }
 
-    fn oom(&mut self, at: Timestamp, request: f64, _raised_to: f64) {
+    fn oom(&mut self, at: Timestamp, request: f64) {
         let request = Memory::from_bytes((request * MIB) as i64).bytes();
         let rules = &self.config.memory;
         self.container

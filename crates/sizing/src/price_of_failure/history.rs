@@ -183,6 +183,10 @@ impl History {
         let number = now.as_second().div_euclid(BLOCK);
         let open = *self.open.get_or_insert(number);
         if number <= open {
+            if number.saturating_add(DAY as i64) < open {
+                // The clock was ahead: blocks must not wait until it is right.
+                self.open = Some(number);
+            }
             return;
         }
         if self.count > 0 {
@@ -385,6 +389,19 @@ mod tests {
         assert!((history.highest() - 200.0).abs() < 1e-9);
         history.close_blocks(&settings, at(400 * 60));
         assert!(history.highest() < 1e-9, "peaks are older than seven days");
+    }
+
+    #[test]
+    fn a_clock_that_was_ahead_stops_nothing() {
+        let settings = Settings::MEMORY;
+        let mut history = history(&settings, &[100.0, 200.0]);
+        history.add(&settings, 100.0, at(1000 * 60));
+        for hour in 2..6 {
+            history.add(&settings, 300.0, at(hour * 60));
+        }
+        assert_eq!(history.age, 5);
+        history.close_blocks(&settings, at(6 * 60));
+        assert_eq!(history.age, 6);
     }
 
     #[test]
