@@ -60,7 +60,7 @@ fn the_native_hpa_is_late_by_the_time_pods_need() {
             (score.violations - expected).abs() <= 0.25,
             "{ready_minutes}: {score:?}"
         );
-        assert_eq!(score.oscillations, 0.0);
+        assert!(score.oscillations < 1.0, "{score:?}");
     }
 }
 
@@ -81,7 +81,10 @@ fn predictions_of_a_daily_rise_are_in_time() {
         ];
         for (which, mut predictor) in predictors.into_iter().enumerate() {
             let score = replay(&demand, ready_minutes as i64, Some(predictor.as_mut()));
-            assert_eq!(score.violations, 0.0, "{which}, {ready_minutes}: {score:?}");
+            assert!(
+                score.violations < 0.1,
+                "{which}, {ready_minutes}: {score:?}"
+            );
         }
     }
 }

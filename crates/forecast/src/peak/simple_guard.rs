@@ -40,7 +40,7 @@ pub struct PeakAccuracy {
     pub coverage: f64,
 }
 
-/// What was forecast for one slot.
+/// Forecasts of one slot, until its peak is known.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Pending {
     /// Expected value of the ensemble, also while it is replaced.
@@ -86,7 +86,7 @@ impl SimpleGuard {
         self.pending.capacity() * size_of::<Pending>()
     }
 
-    /// Evaluates what was forecast for a slot, and adds what is forecast after it.
+    /// Evaluates the forecasts of a slot, and adds those made after it.
     pub(super) fn step(&mut self, peak: Option<f64>, pending: Pending) {
         let due = (self.pending.len() == self.horizon).then(|| self.pending.pop_front());
         self.pending.push_back(pending);

@@ -16,7 +16,7 @@ use super::Demand;
 /// Source of a predicted metric. Times are seconds since 1970.
 pub trait Predictor {
     /// Adds the demand of the minute that ended at `end`, if it was measured. Returns the value that
-    /// the HPA reads during the next minute; `None` if there is none.
+    /// the HPA reads during the next minute, if there is a prediction.
     fn minute(&mut self, end: i64, demand: Option<f64>) -> Option<f64>;
 }
 
