@@ -5,7 +5,9 @@ use model::Series;
 
 use crate::grid::Grid;
 use crate::horizon::{Horizon, Observation, PointForecast, ValueRange};
+use crate::members::{EarlierDays, member_forecasts};
 use crate::output::{Forecast, ForecastError, Member, ObserveError};
+use crate::peak::SimpleForecasts;
 use crate::quantiles::QuantileEstimate;
 use crate::recent_deviation::Recent;
 use crate::seasons::{DAYS, Seasons, SlotPosition};
@@ -202,6 +204,19 @@ impl Forecaster {
         let estimate = horizon.quantiles(&self.seasons, self.range, target, point.forecast);
         self.published(&point, &estimate, target)
             .ok_or_else(|| self.too_little(horizon.slots))
+    }
+
+    /// Forecasts of the slot `slots` after the newest by the last value, yesterday, last week, and
+    /// the mean of seven days times the level of the last hour.
+    pub(crate) fn simple_forecasts(&self, slots: usize) -> SimpleForecasts {
+        let Some(target) = self.seasons.ahead(slots) else {
+            return SimpleForecasts::default();
+        };
+        let earlier = EarlierDays::new(&self.seasons, target);
+        let level = self.recent.level();
+        let [last, day, week, _, _, level, _] =
+            member_forecasts(earlier.as_ref(), self.recent.last, level);
+        [last, day, week, level].map(|value| Some(value? * self.unit))
     }
 
     fn check_history(&self, slots: usize) -> Result<(), ForecastError> {

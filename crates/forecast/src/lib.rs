@@ -37,6 +37,7 @@
 //! | quantiles | `quantiles.rs` |
 //! | naive forecast and a quantile of its own errors | `trailing_quantile.rs` |
 //! | share of past errors at which a quantile is read | `adaptive_level.rs` |
+//! | largest sample of the coming window, its headroom, its replacement by a simple method | `peak.rs`, `peak/headroom.rs`, `peak/simple_guard.rs` |
 //! | Crane's DSP predictor: period, estimators and their choice | `crane/period.rs`, `crane/estimator.rs`, `crane/dsp.rs` |
 
 pub mod crane;
@@ -51,6 +52,7 @@ mod grid;
 mod horizon;
 mod members;
 mod output;
+mod peak;
 mod quantiles;
 mod recent_deviation;
 mod regression;
@@ -60,3 +62,6 @@ mod trailing_quantile;
 
 pub use forecaster::{ForecastConfig, Forecaster};
 pub use output::{Forecast, ForecastError, Member, ObserveError};
+pub use peak::{
+    PeakAccuracy, PeakConfig, PeakForecast, PeakForecaster, PriceOfFailure, SimpleMethod,
+};

@@ -10,9 +10,11 @@
 //! | slack, shortage, OOM kills, changes | `score.rs` |
 //! | our own policy | `own.rs` |
 //! | VPA, Crane, Autopilot, KRR, oracle | `peers.rs` |
+//! | demand through the HPA and predicted metrics | `horizontal.rs` |
 
 pub mod bootstrap;
 mod executor;
+pub mod horizontal;
 mod own;
 pub mod peers;
 mod policy;

@@ -1,8 +1,8 @@
 //! Settings of a forecast: Plimsoll's method or one of Crane's predictors, with the step and the
 //! length of the history.
 
-use forecast::Forecast;
 use forecast::crane::Dsp;
+use forecast::{Forecast, PriceOfFailure};
 use sizing::PercentilePredictor;
 
 const DAY: u32 = 86_400;
@@ -19,6 +19,15 @@ pub enum Method {
         step_seconds: u32,
         /// Published quantile.
         quantile: Quantile,
+    },
+    /// The largest sample of the coming window: `forecast::PeakForecaster`.
+    Peak {
+        /// Seconds between samples.
+        step_seconds: u32,
+        /// Seconds until new pods are ready, plus a slot.
+        window_seconds: u32,
+        /// Headroom above the expected peak.
+        price_of_failure: PriceOfFailure,
     },
     /// Crane's DSP predictor.
     Dsp {
@@ -68,9 +77,9 @@ impl Method {
     /// Seconds between samples of the history.
     pub fn step_seconds(&self) -> u32 {
         match self {
-            Self::Plimsoll { step_seconds, .. } | Self::Percentile { step_seconds, .. } => {
-                *step_seconds
-            }
+            Self::Plimsoll { step_seconds, .. }
+            | Self::Peak { step_seconds, .. }
+            | Self::Percentile { step_seconds, .. } => *step_seconds,
             Self::Dsp { dsp, .. } => dsp.step_seconds,
         }
     }
@@ -79,7 +88,7 @@ impl Method {
     /// hours.
     pub fn history_seconds(&self) -> u32 {
         match self {
-            Self::Plimsoll { .. } => PLIMSOLL_HISTORY,
+            Self::Plimsoll { .. } | Self::Peak { .. } => PLIMSOLL_HISTORY,
             Self::Dsp {
                 history_seconds, ..
             } => history_seconds.saturating_add(HOUR),
@@ -92,7 +101,7 @@ impl Method {
     /// Usual memory with a complete history.
     pub(super) fn usual_bytes(&self) -> usize {
         match self {
-            Self::Plimsoll { .. } => 100 << 10,
+            Self::Plimsoll { .. } | Self::Peak { .. } => 100 << 10,
             Self::Dsp { .. } => {
                 let samples = self.history_seconds() / self.step_seconds().max(1);
                 samples as usize * size_of::<(i64, f64)>() * 3 / 2
@@ -105,6 +114,7 @@ impl Method {
     pub fn name(&self) -> &'static str {
         match self {
             Self::Plimsoll { .. } => "own",
+            Self::Peak { .. } => "peak",
             Self::Dsp { .. } => "dsp",
             Self::Percentile { .. } => "percentile",
         }

@@ -1,16 +1,19 @@
 //! Model of one series: its history in memory, and the forecast from it.
 
 mod dsp;
+mod peak;
 mod percentile;
 mod plimsoll;
 
 use std::collections::BTreeMap;
 
+use forecast::PeakConfig;
 use model::ForecastSeries;
 
 use super::fit_task::FitTask;
 use super::method::Method;
 use dsp::Dsp;
+use peak::Peak;
 use percentile::Percentile;
 pub(super) use plimsoll::FARTHEST;
 use plimsoll::PlimsollForecaster;
@@ -22,6 +25,7 @@ pub type Labels = BTreeMap<String, String>;
 #[derive(Debug)]
 pub(super) enum Model {
     Plimsoll(PlimsollForecaster),
+    Peak(Peak),
     Dsp(Dsp),
     Percentile(Percentile),
 }
@@ -47,6 +51,15 @@ impl Model {
                 *quantile,
                 window_seconds,
             )),
+            Method::Peak {
+                step_seconds,
+                window_seconds,
+                price_of_failure,
+            } => Self::Peak(Peak::new(PeakConfig {
+                step_seconds: *step_seconds,
+                window_seconds: *window_seconds,
+                price_of_failure: *price_of_failure,
+            })),
             Method::Dsp {
                 dsp,
                 history_seconds,
@@ -64,6 +77,7 @@ impl Model {
     pub(super) fn append(&mut self, samples: &[(i64, f64)], until: i64) {
         match self {
             Self::Plimsoll(forecaster) => forecaster.append(samples, until),
+            Self::Peak(peak) => peak.append(samples, until),
             Self::Dsp(dsp) => dsp.append(samples, until),
             Self::Percentile(percentile) => percentile.append(samples),
         }
@@ -109,6 +123,7 @@ impl Model {
     pub(super) fn forecast(&self, range: ForecastRange) -> Result<ForecastSeries, String> {
         let series = match self {
             Self::Plimsoll(forecaster) => forecaster.forecast(range),
+            Self::Peak(peak) => peak.forecast(range),
             Self::Dsp(dsp) => dsp.forecast(range),
             Self::Percentile(percentile) => percentile.forecast(range),
         }?;
@@ -123,6 +138,7 @@ impl Model {
     pub(super) fn bytes(&self) -> usize {
         match self {
             Self::Plimsoll(forecaster) => forecaster.bytes(),
+            Self::Peak(peak) => peak.bytes(),
             Self::Dsp(dsp) => dsp.bytes(),
             Self::Percentile(percentile) => percentile.bytes(),
         }

@@ -3,6 +3,7 @@
 
 mod bounds;
 mod dsp;
+mod peak;
 mod prediction_set;
 mod reading;
 mod status;

@@ -176,7 +176,8 @@ fn observe(forecaster: &mut Forecaster, samples: &[(i64, f64)], until: i64) -> O
     is_gap.then_some(samples.len())
 }
 
-fn reason(error: &ForecastError) -> String {
+/// The reason for a missing forecast as text.
+pub(super) fn reason(error: &ForecastError) -> String {
     match error {
         ForecastError::TooLittle {
             history_seconds,

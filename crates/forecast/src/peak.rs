@@ -1,0 +1,251 @@
+//! Largest value of the coming window, as one number: enough capacity for it must be ready before
+//! the window begins.
+//!
+//! Each slot is described by the largest sample of the window that ends with it. One horizon, as
+//! long as the window, forecasts the slot with which the coming window ends. The published value is
+//! the expected one plus headroom (`headroom.rs`), or that of a simple method while it is better
+//! (`simple_guard.rs`).
+//!
+//! The largest of several quantiles of means is no quantile of a peak: it holds idle capacity for
+//! each of them, and misses the largest sample within a slot.
+
+mod headroom;
+mod simple_guard;
+
+use std::collections::VecDeque;
+
+use jiff::{SignedDuration, Timestamp};
+use model::Series;
+
+pub use headroom::PriceOfFailure;
+pub(crate) use simple_guard::SimpleForecasts;
+pub use simple_guard::{PeakAccuracy, SimpleMethod};
+
+use crate::ewma::{Ewma, decay_factor};
+use crate::forecaster::{ForecastConfig, Forecaster};
+use crate::grid::Grid;
+use crate::output::{ForecastError, ObserveError};
+use crate::seasons::DAYS;
+use simple_guard::{Pending, SimpleGuard};
+
+/// Half-life of the usual peak, to which the price of failure refers.
+const USUAL_DAYS: f64 = 7.0;
+
+/// Settings of a peak forecast.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct PeakConfig {
+    /// Distance between samples in seconds.
+    pub step_seconds: u32,
+    /// Length of the window in seconds, from one slot to a day: the time until new capacity is
+    /// ready, plus a slot.
+    pub window_seconds: u32,
+    /// Headroom above the expected peak.
+    pub price_of_failure: PriceOfFailure,
+}
+
+/// Forecast of the largest sample of a window.
+#[derive(Clone, Debug, PartialEq)]
+pub struct PeakForecast {
+    /// Start of the window: the end of the newest complete slot.
+    pub from: Timestamp,
+    /// Length of the window, a whole number of slots.
+    pub length: SignedDuration,
+    /// Mean of the peak.
+    pub expected: f64,
+    /// Expected peak plus headroom.
+    pub value: f64,
+    /// The simple method that replaces the expected value, while it is better.
+    pub replaced_by: Option<SimpleMethod>,
+    /// Accuracy over the last day; `None` before a day of forecasts.
+    pub accuracy: Option<PeakAccuracy>,
+}
+
+/// Forecaster of the peak of the coming window. Without a clock.
+#[derive(Clone, Debug)]
+pub struct PeakForecaster {
+    config: PeakConfig,
+    grid: Grid,
+    /// Slots of the window.
+    horizon: usize,
+    /// Samples of the window that ends with the open slot, in seconds since 1970.
+    samples: VecDeque<(i64, f64)>,
+    open_slot: Option<i64>,
+    /// Peaks of the first day, which sets the unit of the forecaster.
+    first_day: Vec<(Timestamp, f64)>,
+    forecaster: Option<Box<Forecaster>>,
+    usual: Ewma,
+    guard: SimpleGuard,
+}
+
+impl PeakForecaster {
+    /// A forecaster without history.
+    pub fn new(config: PeakConfig) -> Result<Self, ForecastError> {
+        let grid = Grid::new(config.step_seconds)?;
+        let horizon = grid.ahead(config.window_seconds.max(grid.slot_seconds))?;
+        Ok(Self::empty(config, grid, horizon))
+    }
+
+    fn empty(config: PeakConfig, grid: Grid, horizon: usize) -> Self {
+        Self {
+            config,
+            grid,
+            horizon,
+            samples: VecDeque::new(),
+            open_slot: None,
+            first_day: Vec::new(),
+            forecaster: None,
+            usual: Ewma::default(),
+            guard: SimpleGuard::new(&grid, horizon),
+        }
+    }
+
+    /// Adds a sample. A sample of a later slot completes the slots before it. After a gap of
+    /// fourteen days the forecaster is empty again, without the sample.
+    pub fn observe(&mut self, at: Timestamp, value: f64) -> Result<(), ObserveError> {
+        if !value.is_finite() {
+            return Err(ObserveError::NotFinite);
+        }
+        let slot = self.grid.slot(at.as_second());
+        if self.open_slot.is_some_and(|open| slot < open) {
+            return Err(ObserveError::Late);
+        }
+        self.complete_before(slot)?;
+        self.open_slot = Some(slot);
+        self.samples.push_back((at.as_second(), value));
+        Ok(())
+    }
+
+    /// Completes the slots that ended by `now`, with or without samples.
+    pub fn advance(&mut self, now: Timestamp) -> Result<(), ObserveError> {
+        self.complete_before(self.grid.slot(now.as_second()))
+    }
+
+    /// The forecast of the window after the newest complete slot.
+    pub fn forecast(&self) -> Result<PeakForecast, ForecastError> {
+        let forecaster = self.forecaster.as_deref().ok_or_else(|| self.too_young())?;
+        let forecast = forecaster.forecast(self.ahead_seconds())?;
+        let usual = self.usual.mean().unwrap_or_default();
+        let room = self.config.price_of_failure.headroom(&forecast, usual);
+        let replacement = self
+            .guard
+            .replacement(&forecaster.simple_forecasts(self.horizon));
+        let (replaced_by, expected) = match replacement {
+            Some((method, value)) => (Some(method), value),
+            None => (None, forecast.expected),
+        };
+        Ok(PeakForecast {
+            from: forecast.as_of,
+            length: SignedDuration::from_secs(self.ahead_seconds().into()),
+            expected,
+            value: expected + room,
+            replaced_by,
+            accuracy: self.guard.accuracy(),
+        })
+    }
+
+    /// Approximate memory in bytes.
+    pub fn bytes(&self) -> usize {
+        size_of::<Self>()
+            + self.samples.capacity() * size_of::<(i64, f64)>()
+            + self.first_day.capacity() * size_of::<(Timestamp, f64)>()
+            + self.guard.bytes()
+            + self
+                .forecaster
+                .as_ref()
+                .map_or(0, |forecaster| forecaster.bytes())
+    }
+
+    fn complete_before(&mut self, slot: i64) -> Result<(), ObserveError> {
+        let longest = (DAYS * self.grid.per_day) as i64;
+        if self
+            .open_slot
+            .is_some_and(|open| slot.saturating_sub(open) > longest)
+        {
+            *self = Self::empty(self.config, self.grid, self.horizon);
+            return Err(ObserveError::Gap);
+        }
+        while let Some(open) = self.open_slot.filter(|open| *open < slot) {
+            self.complete(open);
+            self.open_slot = Some(open + 1);
+        }
+        Ok(())
+    }
+
+    /// Completes one slot: learns its peak, evaluates what was forecast for it, and forecasts from
+    /// it.
+    fn complete(&mut self, slot: i64) {
+        let length = i64::from(self.grid.slot_seconds);
+        let (start, end) = (slot * length, (slot + 1) * length);
+        let first = end - i64::from(self.config.window_seconds).max(length);
+        while self.samples.pop_front_if(|(at, _)| *at < first).is_some() {}
+        let is_measured = self.samples.back().is_some_and(|(at, _)| *at >= start);
+        let values = self.samples.iter().map(|(_, value)| *value);
+        let peak = values.reduce(f64::max).filter(|_| is_measured);
+        let (Ok(at), Ok(now)) = (Timestamp::from_second(start), Timestamp::from_second(end)) else {
+            return;
+        };
+        if let Some(peak) = peak {
+            self.usual
+                .add(decay_factor(self.grid.days(USUAL_DAYS)), peak.abs());
+        }
+        match &mut self.forecaster {
+            None => self.begin(at, now, peak),
+            Some(forecaster) => learn(forecaster, at, now, peak),
+        }
+        let Some(forecaster) = &self.forecaster else {
+            return;
+        };
+        let ensemble = forecaster.forecast(self.ahead_seconds()).ok();
+        let pending = Pending {
+            expected: ensemble.map(|forecast| forecast.expected),
+            value: self
+                .forecast()
+                .map_or(f64::INFINITY, |forecast| forecast.value),
+            simple: forecaster.simple_forecasts(self.horizon),
+        };
+        self.guard.step(peak, pending);
+    }
+
+    fn ahead_seconds(&self) -> u32 {
+        self.horizon as u32 * self.grid.slot_seconds
+    }
+
+    /// Collects the first day, after which the forecaster learns it.
+    fn begin(&mut self, at: Timestamp, now: Timestamp, peak: Option<f64>) {
+        self.first_day.extend(peak.map(|peak| (at, peak)));
+        let is_day = self
+            .first_day
+            .first()
+            .is_some_and(|(first, _)| now.duration_since(*first) >= SignedDuration::from_hours(24));
+        if !is_day {
+            return;
+        }
+        let config = ForecastConfig {
+            step_seconds: self.grid.slot_seconds,
+            horizons_seconds: vec![self.ahead_seconds()],
+        };
+        let history = Series::new(std::mem::take(&mut self.first_day));
+        if let Ok(mut forecaster) = Forecaster::fit(&history, &config) {
+            learn(&mut forecaster, at, now, None);
+            self.forecaster = Some(Box::new(forecaster));
+        }
+    }
+
+    fn too_young(&self) -> ForecastError {
+        let seconds = |slots: usize| slots as u64 * u64::from(self.grid.slot_seconds);
+        ForecastError::TooLittle {
+            history_seconds: seconds(self.first_day.len()),
+            measured_seconds: seconds(self.first_day.len()),
+            needed_seconds: seconds(2 * self.grid.per_day + self.horizon),
+        }
+    }
+}
+
+/// Completes a slot of the forecaster, with its peak if there is one. Slots come one by one, so
+/// none is late and no gap is long.
+fn learn(forecaster: &mut Forecaster, at: Timestamp, now: Timestamp, peak: Option<f64>) {
+    if let Some(peak) = peak {
+        let _ = forecaster.observe(at, peak);
+    }
+    let _ = forecaster.advance(now);
+}

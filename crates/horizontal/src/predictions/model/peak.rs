@@ -1,0 +1,68 @@
+//! Peak method: one value, the peak of the coming window with its headroom, from now until the end
+//! of the range. The largest value of any window that begins now is this one.
+
+use std::collections::BTreeMap;
+
+use forecast::{ForecastError, ObserveError, PeakConfig, PeakForecaster};
+use jiff::Timestamp;
+use model::ForecastSeries;
+
+use super::plimsoll::reason;
+use super::{ForecastRange, duration_text, floor};
+
+#[derive(Debug)]
+pub(in crate::predictions) struct Peak {
+    step_seconds: u32,
+    forecaster: Result<Box<PeakForecaster>, ForecastError>,
+}
+
+impl Peak {
+    pub(super) fn new(config: PeakConfig) -> Self {
+        Self {
+            step_seconds: config.step_seconds,
+            forecaster: PeakForecaster::new(config).map(Box::new),
+        }
+    }
+
+    pub(super) fn append(&mut self, samples: &[(i64, f64)], until: i64) {
+        let Ok(forecaster) = &mut self.forecaster else {
+            return;
+        };
+        for (second, value) in samples {
+            let Ok(at) = Timestamp::from_second(*second) else {
+                continue;
+            };
+            if forecaster.observe(at, *value) == Err(ObserveError::Gap) {
+                // The forecaster is empty now, so the sample is its first.
+                let _ = forecaster.observe(at, *value);
+            }
+        }
+        if let Ok(at) = Timestamp::from_second(until) {
+            let _ = forecaster.advance(at);
+        }
+    }
+
+    pub(super) fn forecast(&self, range: ForecastRange) -> Result<ForecastSeries, String> {
+        let forecaster = self.forecaster.as_ref().map_err(reason)?;
+        let forecast = forecaster.forecast().map_err(|error| reason(&error))?;
+        let age = range.now - forecast.from.as_second();
+        if age > forecast.length.as_secs() {
+            let age = duration_text(u64::try_from(age).unwrap_or_default());
+            return Err(format!("the newest sample is {age} old"));
+        }
+        let first_second = floor(range.now, self.step_seconds);
+        let steps = (range.until - first_second).max(0) / i64::from(self.step_seconds.max(1)) + 1;
+        Ok(ForecastSeries {
+            labels: BTreeMap::new(),
+            first_second,
+            step_seconds: self.step_seconds,
+            values: vec![forecast.value; usize::try_from(steps).unwrap_or_default()],
+        })
+    }
+
+    pub(super) fn bytes(&self) -> usize {
+        self.forecaster
+            .as_ref()
+            .map_or(0, |forecaster| forecaster.bytes())
+    }
+}

@@ -1,0 +1,320 @@
+//! Violations at equal pods of the native HPA and of predicted metrics, as markdown.
+//!
+//! `cargo run --release -p replay --example horizontal_decisions -- FOLDER [PART]` reads the series
+//! of `FOLDER/horizontal` with a sample per minute. `PART` is `second` (default), the last 30 % of
+//! each series, or `first`, the 30 % before.
+
+use std::fmt::Write as _;
+use std::ops::Range;
+use std::path::Path;
+
+use forecast::PriceOfFailure;
+use forecast::crane::Dsp;
+use horizontal::predictions::{Method, Quantile};
+use rayon::prelude::*;
+use replay::horizontal::predictors::{Autopilot, Oracle, Program, SeasonalLevel};
+use replay::horizontal::{
+    Autoscaler, Curve, Demand, Predictor, Score, geometric_mean, published, ratio_of_sums, tried,
+    with_interval,
+};
+
+const STEP: i64 = 60;
+/// Minutes between updates of a forecast.
+const SLOT: u32 = 5;
+const USUAL_TARGET: f64 = 0.7;
+const USUAL_LAG: i64 = 15;
+
+type NewPredictor = fn(&Demand, u32) -> Box<dyn Predictor>;
+
+/// A way of scaling.
+struct Way {
+    name: &'static str,
+    /// For a demand, and the minutes until pods are ready.
+    predictor: Option<NewPredictor>,
+    is_measured: bool,
+    /// Whether each day begins with a trial of the prediction on the last week.
+    is_tried: bool,
+}
+
+const fn way(name: &'static str, predictor: NewPredictor) -> Way {
+    Way {
+        name,
+        predictor: Some(predictor),
+        is_measured: true,
+        is_tried: false,
+    }
+}
+
+const HPA: Way = Way {
+    name: "native HPA",
+    predictor: None,
+    is_measured: true,
+    is_tried: false,
+};
+const LEVEL: Way = way("mean of 7 days x level", |_, ready| {
+    Box::new(SeasonalLevel::new((ready + SLOT) as usize))
+});
+const TODAY: Way = way("published today: p90, window 60 min", |_, _| plimsoll(60));
+const TODAY_SHORT: Way = way("p90, window until ready + slot", |_, ready| {
+    plimsoll(ready + SLOT)
+});
+const MEAN: Way = way("peak, mean", |_, ready| peak(ready, PriceOfFailure(0.0)));
+const LOW: Way = way("peak, price low", |_, ready| {
+    peak(ready, PriceOfFailure::LOW)
+});
+const NORMAL: Way = way("peak, price normal", |_, ready| {
+    peak(ready, PriceOfFailure::NORMAL)
+});
+const HIGH: Way = way("peak, price high", |_, ready| {
+    peak(ready, PriceOfFailure::HIGH)
+});
+const TRIED: Way = Way {
+    is_tried: true,
+    ..way("peak, price normal, tried each day", |_, ready| {
+        peak(ready, PriceOfFailure::NORMAL)
+    })
+};
+const CRANE: Way = way("Crane EffectiveHPA, DSP, window 60 min", |_, _| {
+    let method = Method::Dsp {
+        dsp: Dsp::default(),
+        history_seconds: 15 * 86_400,
+    };
+    Box::new(Program::new(method, 3600))
+});
+const AUTOPILOT: Way = Way {
+    name: "Autopilot, P95 of 72 h, 2 d",
+    predictor: Some(|_, _| Box::new(Autopilot::default())),
+    is_measured: false,
+    is_tried: false,
+};
+const ORACLE: Way = way("peak of the window, known", |demand, ready| {
+    Box::new(Oracle::new(demand, (ready + SLOT) as usize))
+});
+
+fn plimsoll(window_minutes: u32) -> Box<dyn Predictor> {
+    let method = Method::Plimsoll {
+        step_seconds: 60,
+        quantile: Quantile::P90,
+    };
+    Box::new(Program::new(method, 60 * window_minutes))
+}
+
+fn peak(ready_minutes: u32, price_of_failure: PriceOfFailure) -> Box<dyn Predictor> {
+    let window_seconds = 60 * (ready_minutes + SLOT);
+    let method = Method::Peak {
+        step_seconds: 60,
+        window_seconds,
+        price_of_failure,
+    };
+    Box::new(Program::new(method, window_seconds))
+}
+
+/// A workload: its demand, the scored minutes, and how fast its pods and metrics are.
+#[derive(Clone, Copy)]
+struct Case<'a> {
+    demand: &'a Demand,
+    is_first: bool,
+    ready_minutes: f64,
+    lag_seconds: i64,
+}
+
+impl Case<'_> {
+    fn scored(&self) -> Range<usize> {
+        let end = |tenths: usize| self.demand.minutes.len() * tenths / 10;
+        if self.is_first {
+            end(4)..end(7)
+        } else {
+            end(7)..end(10)
+        }
+    }
+
+    /// Replays of a way with any target.
+    fn replays(self, way: &Way) -> impl Fn(f64) -> Score {
+        let ready = self.ready_minutes.ceil() as u32;
+        let autoscaler = Autoscaler {
+            ready_seconds: (60.0 * self.ready_minutes) as i64,
+            lag_seconds: self.lag_seconds,
+            target: USUAL_TARGET,
+            is_measured: way.is_measured,
+        };
+        let predictor = way.predictor.map(|new| new(self.demand, ready));
+        let values = predictor.map(|mut predictor| published(self.demand, predictor.as_mut()));
+        let values = if way.is_tried {
+            values.map(|values| tried(autoscaler, self.demand, &values))
+        } else {
+            values
+        };
+        move |target| {
+            let autoscaler = Autoscaler {
+                target,
+                ..autoscaler
+            };
+            autoscaler.run(self.demand, values.as_deref(), self.scored())
+        }
+    }
+}
+
+/// Scores of one way on all series, at the pods of the HPA: first ours, then the HPA's.
+struct Comparison(Vec<(Curve, Score)>);
+
+impl Comparison {
+    fn new(cases: &[Case<'_>], way: &Way) -> Self {
+        let compare = |case: &Case<'_>| {
+            let hpa = case.replays(&HPA)(USUAL_TARGET);
+            (Curve::around(hpa.pods(), case.replays(way)), hpa)
+        };
+        Self(cases.par_iter().map(compare).collect())
+    }
+
+    fn pairs(&self, number: fn(&Score) -> f64) -> Vec<(f64, f64)> {
+        let pair = |(curve, hpa): &(Curve, Score)| (curve.at(hpa.pods(), number), number(hpa));
+        self.0.iter().map(pair).collect()
+    }
+
+    fn row(&self, name: &str) -> String {
+        let violations = self.pairs(|score| score.violations);
+        let (sum, sums) = with_interval(&violations, ratio_of_sums);
+        let (mean, means) = with_interval(&violations, geometric_mean);
+        let ratios = violations
+            .iter()
+            .map(|(ours, hpa)| (ours + 1.0) / (hpa + 1.0));
+        let worst = ratios.fold(0.0, f64::max);
+        let more = violations.iter().filter(|(ours, hpa)| *ours > hpa + 1.0);
+        format!(
+            "| {name} | {sum:.2} [{:.2}, {:.2}] | {mean:.2} [{:.2}, {:.2}] | {}; {worst:.2} | {:.2} | {:.2} | {:.2} |",
+            sums.low,
+            sums.high,
+            means.low,
+            means.high,
+            more.count(),
+            ratio_of_sums(&self.pairs(|score| score.shortage)),
+            ratio_of_sums(&self.pairs(|score| score.scalings)),
+            ratio_of_sums(&self.pairs(|score| score.oscillations)),
+        )
+    }
+}
+
+fn comparisons(cases: &[Case<'_>], ways: &[&Way]) -> String {
+    let mut text = "| | violation minutes, sum | geometric mean | more than the HPA on; worst | missing capacity | scalings | oscillations |\n|---|---|---|---|---|---|---|\n".to_owned();
+    for way in ways {
+        let _ = writeln!(text, "{}", Comparison::new(cases, way).row(way.name));
+    }
+    text
+}
+
+/// Pods and violations of all series together at each target.
+fn curves(cases: &[Case<'_>], ways: &[&Way]) -> String {
+    const TARGETS: [f64; 7] = [0.5, 0.6, 0.7, 0.8, 0.9, 1.0, 1.2];
+    let heads = TARGETS.map(|target| format!("{:.0} %", 100.0 * target));
+    let mut text = format!(
+        "| target | {} |\n|---{}|\n",
+        heads.join(" | "),
+        "|---".repeat(TARGETS.len())
+    );
+    for way in ways {
+        let replays: Vec<_> = cases.iter().map(|case| case.replays(way)).collect();
+        let cells = TARGETS.map(|target| {
+            let scores: Vec<Score> = replays.iter().map(|run| run(target)).collect();
+            let sum = |number: fn(&Score) -> f64| scores.iter().map(number).sum::<f64>();
+            let pods = sum(Score::pods) / scores.len() as f64;
+            let violations = sum(|score| score.violations) / sum(|score| score.minutes);
+            format!("{pods:.1}: {:.2}", 100.0 * violations)
+        });
+        let _ = writeln!(text, "| {} | {} |", way.name, cells.join(" | "));
+    }
+    text
+}
+
+fn each_series(cases: &[Case<'_>], way: &Way) -> String {
+    let mut text =
+        "| series | pods | HPA | ours | HPA's scalings | ours |\n|---|---|---|---|---|---|\n"
+            .to_owned();
+    let comparison = Comparison::new(cases, way);
+    let violations = comparison.pairs(|score| score.violations);
+    let scalings = comparison.pairs(|score| score.scalings);
+    for (index, case) in cases.iter().enumerate() {
+        let ((ours, hpa), (our_scalings, hpa_scalings)) = (violations[index], scalings[index]);
+        let pods = comparison.0[index].1.pods();
+        let name = &case.demand.name;
+        let _ = writeln!(
+            text,
+            "| {name} | {pods:.1} | {hpa:.0} | {ours:.0} | {hpa_scalings:.0} | {our_scalings:.0} |"
+        );
+    }
+    text
+}
+
+fn main() {
+    let mut arguments = std::env::args().skip(1);
+    let folder = arguments.next().expect("the folder of the series");
+    let is_first = arguments.next().is_some_and(|part| part == "first");
+    let demands = read(&Path::new(&folder).join("horizontal"));
+    let cases = |ready_minutes: f64, lag_seconds: i64| -> Vec<Case<'_>> {
+        let case = |demand| Case {
+            demand,
+            is_first,
+            ready_minutes,
+            lag_seconds,
+        };
+        demands.iter().map(case).collect()
+    };
+    let all = [
+        &LEVEL,
+        &TODAY,
+        &TODAY_SHORT,
+        &CRANE,
+        &AUTOPILOT,
+        &MEAN,
+        &LOW,
+        &NORMAL,
+        &HIGH,
+        &TRIED,
+        &ORACLE,
+    ];
+    for ready in [2.0, 10.0] {
+        let cases = cases(ready, USUAL_LAG);
+        println!(
+            "Pods ready after {ready} min:\n\n{}",
+            comparisons(&cases, &all)
+        );
+        println!("{}", each_series(&cases, &NORMAL));
+        println!(
+            "{}",
+            curves(&cases, &[&HPA, &LEVEL, &TODAY, &LOW, &NORMAL, &HIGH])
+        );
+    }
+    for lag in [USUAL_LAG, 60] {
+        for ready in [0.5, 2.0, 5.0, 10.0, 20.0] {
+            println!("Pods ready after {ready} min, metrics after {lag} s:\n");
+            println!("{}", comparisons(&cases(ready, lag), &[&TODAY, &NORMAL]));
+        }
+    }
+}
+
+/// Demands of the files whose name ends in the step.
+fn read(folder: &Path) -> Vec<Demand> {
+    let files = std::fs::read_dir(folder).expect("the folder can be read");
+    let mut paths: Vec<_> = files.map(|file| file.expect("an entry").path()).collect();
+    paths.sort();
+    let mut demands = Vec::new();
+    for path in paths {
+        let Some(stem) = path.file_stem().and_then(|stem| stem.to_str()) else {
+            continue;
+        };
+        if !stem.ends_with(&format!("__{STEP}s")) {
+            continue;
+        }
+        let text = std::fs::read_to_string(&path).expect("the file can be read");
+        for mut demand in Demand::parse_csv(&text, STEP).expect("a valid file") {
+            // A file with one series is identified by its own name.
+            if demand.name == "value" {
+                stem.split("__")
+                    .nth(1)
+                    .unwrap_or(stem)
+                    .clone_into(&mut demand.name);
+            }
+            demands.push(demand);
+        }
+    }
+    demands
+}
