@@ -302,7 +302,7 @@ mod tests {
                 .args([
                     "--exact",
                     "--nocapture",
-                    "flags::tests::the_environment_gives_values_and_the_command_line_wins",
+                    "pflag::tests::the_environment_gives_values_and_the_command_line_wins",
                 ])
                 .env("TEST_FLAGS_LINE", line)
                 .env("PLIMSOLL_SOME_PROGRAM_FULL_INTERVAL", "5m")

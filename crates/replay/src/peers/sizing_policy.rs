@@ -2,7 +2,7 @@
 
 use jiff::Timestamp;
 use model::{Cpu, Memory};
-use sizing::{MemoryRules, Observation, PolicyHistory, SizingPolicy};
+use sizing::{MemoryRules, Observation, MethodHistory, MethodSettings};
 
 use crate::policy::{Policy, Resource};
 
@@ -12,8 +12,8 @@ const MIB: f64 = 1_048_576.0;
 #[derive(Clone, Debug)]
 pub struct AnnotatedPolicy {
     resource: Resource,
-    policy: SizingPolicy,
-    history: Option<PolicyHistory>,
+    policy: MethodSettings,
+    history: Option<MethodHistory>,
 }
 
 impl AnnotatedPolicy {
@@ -29,7 +29,7 @@ impl AnnotatedPolicy {
             .map(|(key, value)| (key.as_str(), *value));
         Some(Self {
             resource,
-            policy: SizingPolicy::from_annotations(annotations).ok()??,
+            policy: MethodSettings::from_annotations(annotations).ok()??,
             history: None,
         })
     }
@@ -38,7 +38,7 @@ impl AnnotatedPolicy {
         let policy = &self.policy;
         let history = self
             .history
-            .get_or_insert_with(|| PolicyHistory::new(policy, at.into()));
+            .get_or_insert_with(|| MethodHistory::new(policy, at.into()));
         history.observe(policy, 0, seen, at.into());
     }
 }

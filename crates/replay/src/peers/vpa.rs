@@ -2,7 +2,7 @@
 
 use jiff::{SignedDuration, Timestamp};
 use model::{Cpu, Memory};
-use sizing::{Aggregate, Amounts, Config, ContainerState, Estimate, Shapes, estimate};
+use sizing::{ContainerHistory, Amounts, Config, ContainerState, Estimate, HistogramConfigs, estimate};
 
 use crate::policy::{Policy, Resource};
 
@@ -18,8 +18,8 @@ const UPDATE_THRESHOLD: f64 = 0.1;
 pub struct Vpa {
     resource: Resource,
     config: Config,
-    shapes: Shapes,
-    history: Aggregate,
+    shapes: HistogramConfigs,
+    history: ContainerHistory,
     container: ContainerState,
     /// Whether changes obey the updater's rules in place of the executor's alone.
     updater: bool,
@@ -51,7 +51,7 @@ impl Vpa {
             resource,
             config,
             shapes,
-            history: Aggregate::default(),
+            history: ContainerHistory::default(),
             container: ContainerState::default(),
             updater: false,
             pod: None,

@@ -52,7 +52,7 @@ fn a_metric_that_cannot_be_predicted_is_named_with_the_reason() {
     let others = [
         (
             "resource.example.com/gpu",
-            "of resources only cpu and memory are predicted",
+            "only the resources cpu and memory are predicted",
         ),
         ("pods.job:http_requests:rate5m", NO_LABEL_VALUE),
         (
