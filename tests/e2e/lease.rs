@@ -1,7 +1,7 @@
 //! Leadership by a Lease on the real API server: its holder after a leader ends, is killed, or is
 //! suspended, and together with a candidate of client-go's.
 //!
-//! The candidates are the chassis's example program, identified by the host name in their identity.
+//! The candidates are the manager's example program, identified by the host name in their identity.
 //! A lease that lasts an hour can only move because it was released; one that lasts seconds also
 //! because it has run out.
 

@@ -1,11 +1,11 @@
-//! The chassis of every program: flags, logs, metrics and health, the API client, orderly shutdown,
+//! The common part of every program: flags, logs, metrics and health, the API client, orderly shutdown,
 //! leadership.
 //!
 //! A program's `main` names the program and passes its work:
 //!
 //! ```no_run
 //! use clap::Parser;
-//! use runtime::{Chassis, CommonArgs, Program};
+//! use runtime::{CommonArgs, Manager, Program};
 //!
 //! #[derive(Parser)]
 //! struct Args {
@@ -24,14 +24,14 @@
 //!     PROGRAM.run(&common, serve_endpoints, work)
 //! }
 //!
-//! # use runtime::endpoints::EndpointPort;
+//! # use runtime::http_endpoints::EndpointPort;
 //! # async fn serve_endpoints(_: EndpointPort) -> anyhow::Result<tokio::task::JoinHandle<()>> {
 //! #     std::future::pending().await
 //! # }
-//! async fn work(chassis: Chassis) -> anyhow::Result<()> {
-//!     let started = chassis.readiness.condition("started");
+//! async fn work(manager: Manager) -> anyhow::Result<()> {
+//!     let started = manager.readiness.condition("started");
 //!     started.ready();
-//!     chassis.shutdown.cancelled().await;
+//!     manager.shutdown.cancelled().await;
 //!     Ok(())
 //! }
 //! ```

@@ -1,4 +1,4 @@
-//! A whole process on the chassis, from its start to its end.
+//! A whole process on the manager, from its start to its end.
 
 use std::io::{BufRead as _, BufReader, Lines, Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};

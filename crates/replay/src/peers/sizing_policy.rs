@@ -2,7 +2,7 @@
 
 use jiff::Timestamp;
 use model::{Cpu, Memory};
-use sizing::{MemoryRules, Observation, MethodHistory, MethodSettings};
+use sizing::{MemoryRules, MethodHistory, MethodSettings, Observation};
 
 use crate::policy::{Policy, Resource};
 

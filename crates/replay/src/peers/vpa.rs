@@ -2,7 +2,9 @@
 
 use jiff::{SignedDuration, Timestamp};
 use model::{Cpu, Memory};
-use sizing::{ContainerHistory, Amounts, Config, ContainerState, Estimate, HistogramConfigs, estimate};
+use sizing::{
+    Amounts, Config, ContainerHistory, ContainerState, Estimate, HistogramConfigs, estimate,
+};
 
 use crate::policy::{Policy, Resource};
 

@@ -17,8 +17,8 @@ fn bounds_that_no_webhook_would_take_are_refused() {
     let message = &status(&plan, &[]).conditions[2].message;
     assert_eq!(
         message,
-        "spec.resourcePolicy: container *: the maximum of cpu, 1, is below the minimum of 2; the policy's autoscalers stay \
-         as they are"
+        "spec.resourcePolicy: container *: the maximum of cpu, 1, is below the minimum of 2; the policy's VPA objects \
+         stay as they are"
     );
 }
 
