@@ -106,9 +106,9 @@ pub(crate) struct Horizon {
     /// Number of slots between solutions of the regression, and between evaluations of forecast and
     /// quantiles. Slots in between differ little.
     every: usize,
-    /// Whether the horizon is one day. A day ahead the last value equals yesterday's, and the
-    /// present deviation is that of the forecast slot. When these errors serve a nearer slot,
-    /// yesterday replaces the last value and the profile replaces the regression.
+    /// Whether the horizon is one day. A day ahead the last value equals yesterday's, so that only
+    /// yesterday counts, and the present deviation is that of the forecast slot. When these errors
+    /// serve a nearer slot, the profile replaces the regression.
     is_day: bool,
     regression: Regression,
     weights: EnsembleWeights<MEMBERS, 3>,
@@ -293,8 +293,8 @@ impl Horizon {
     ) -> PointForecast {
         let earlier = EarlierDays::new(seasons, target);
         let mut member_forecasts = member_forecasts(earlier.as_ref(), recent.last, recent.level());
-        if self.is_day {
-            member_forecasts[0] = member_forecasts[1].or(member_forecasts[0]);
+        if self.is_day && member_forecasts[1].is_some() {
+            member_forecasts[0] = None;
         }
         member_forecasts[REGRESSION] = regression.map(|regression| regression.value);
         let weights = self.weights(&member_forecasts);
@@ -339,10 +339,10 @@ impl Horizon {
     fn weights(&self, member_forecasts: &MemberForecasts) -> [f64; MEMBERS] {
         let is_available = member_forecasts.map(|member| member.is_some());
         self.weights.weights(is_available).unwrap_or_else(|| {
-            // No errors yet: the last value gets the largest weight.
+            // No errors yet: the last value gets the largest weight, a day ahead that of yesterday.
             let mut weights =
                 is_available.map(|is_available| if is_available { (-1.0_f64).exp() } else { 0.0 });
-            weights[0] = 1.0;
+            weights[usize::from(!is_available[0])] = 1.0;
             normalised(weights)
         })
     }
