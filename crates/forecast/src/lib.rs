@@ -63,5 +63,5 @@ mod trailing_quantile;
 pub use forecaster::{ForecastConfig, Forecaster};
 pub use output::{Forecast, ForecastError, Member, ObserveError};
 pub use peak::{
-    PeakAccuracy, PeakConfig, PeakForecast, PeakForecaster, PriceOfFailure, SimpleMethod,
+    PeakAccuracy, PeakConfig, PeakForecast, PeakForecaster, PriceOfFailure, SetAside, SimpleMethod,
 };

@@ -19,7 +19,7 @@ use model::Series;
 
 pub use headroom::PriceOfFailure;
 pub(crate) use simple_guard::SimpleForecasts;
-pub use simple_guard::{PeakAccuracy, SimpleMethod};
+pub use simple_guard::{PeakAccuracy, SetAside, SimpleMethod};
 
 use crate::ewma::{Ewma, decay_factor};
 use crate::forecaster::{ForecastConfig, Forecaster};
@@ -75,6 +75,8 @@ pub struct PeakForecaster {
     forecaster: Option<Box<Forecaster>>,
     usual: Ewma,
     guard: SimpleGuard,
+    /// Largest sample of each of the last completed slots, oldest first; NaN without a sample.
+    slot_peaks: VecDeque<f32>,
 }
 
 impl PeakForecaster {
@@ -96,7 +98,42 @@ impl PeakForecaster {
             forecaster: None,
             usual: Ewma::default(),
             guard: SimpleGuard::new(&grid, horizon),
+            slot_peaks: VecDeque::new(),
         }
+    }
+
+    /// Settings.
+    pub fn config(&self) -> PeakConfig {
+        self.config
+    }
+
+    /// The forecaster with another window or price, from the same history of fourteen days. Earlier
+    /// samples of a window that is no whole number of slots count by their slot. The step must be
+    /// the same.
+    pub fn with_config(&self, config: PeakConfig) -> Result<Self, ForecastError> {
+        let mut changed = Self::new(config)?;
+        let Some(open) = self.open_slot else {
+            return Ok(changed);
+        };
+        let length = i64::from(self.grid.slot_seconds);
+        let first = open - self.slot_peaks.len() as i64;
+        let known = self.slot_peaks.iter().enumerate();
+        let earlier = known
+            .filter(|(_, peak)| !peak.is_nan())
+            .map(|(index, peak)| {
+                let end = (first + index as i64 + 1) * length;
+                (end - 1, f64::from(*peak))
+            });
+        let newest = self.samples.iter().copied();
+        for (second, value) in earlier.chain(newest.filter(|(at, _)| *at >= open * length)) {
+            if let Ok(at) = Timestamp::from_second(second) {
+                let _ = changed.observe(at, value);
+            }
+        }
+        if let Ok(now) = Timestamp::from_second(open * length) {
+            let _ = changed.advance(now);
+        }
+        Ok(changed)
     }
 
     /// Adds a sample. A sample of a later slot completes the slots before it. After a gap of
@@ -148,6 +185,7 @@ impl PeakForecaster {
         size_of::<Self>()
             + self.samples.capacity() * size_of::<(i64, f64)>()
             + self.first_day.capacity() * size_of::<(Timestamp, f64)>()
+            + self.slot_peaks.capacity() * size_of::<f32>()
             + self.guard.bytes()
             + self
                 .forecaster
@@ -178,9 +216,11 @@ impl PeakForecaster {
         let (start, end) = (slot * length, (slot + 1) * length);
         let first = end - i64::from(self.config.window_seconds).max(length);
         while self.samples.pop_front_if(|(at, _)| *at < first).is_some() {}
-        let is_measured = self.samples.back().is_some_and(|(at, _)| *at >= start);
+        let slot_peak = self.slot_peak(start);
+        let is_measured = slot_peak.is_some();
         let values = self.samples.iter().map(|(_, value)| *value);
         let peak = values.reduce(f64::max).filter(|_| is_measured);
+        self.remember(slot_peak);
         let (Ok(at), Ok(now)) = (Timestamp::from_second(start), Timestamp::from_second(end)) else {
             return;
         };
@@ -204,6 +244,21 @@ impl PeakForecaster {
             simple: forecaster.simple_forecasts(self.horizon),
         };
         self.guard.step(peak, pending);
+    }
+
+    /// Largest sample from a second on.
+    fn slot_peak(&self, start: i64) -> Option<f64> {
+        let samples = self.samples.iter().rev();
+        let of_slot = samples.take_while(|(at, _)| *at >= start);
+        of_slot.map(|(_, value)| *value).reduce(f64::max)
+    }
+
+    fn remember(&mut self, slot_peak: Option<f64>) {
+        if self.slot_peaks.len() == DAYS * self.grid.per_day {
+            self.slot_peaks.pop_front();
+        }
+        self.slot_peaks
+            .push_back(slot_peak.map_or(f32::NAN, |peak| peak as f32));
     }
 
     fn ahead_seconds(&self) -> u32 {

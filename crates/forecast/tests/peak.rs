@@ -125,6 +125,85 @@ fn a_gap_of_a_fortnight_empties_the_forecaster() {
 }
 
 #[test]
+fn another_window_continues_from_the_same_history() {
+    let load = |minute: i64| office(minute) + ((minute * 7919) % 101) as f64 / 50.0;
+    for (from, to, price) in [
+        (10, 30, PriceOfFailure::NORMAL),
+        (30, 10, PriceOfFailure::NORMAL),
+        (10, 10, PriceOfFailure::HIGH),
+    ] {
+        let minutes = 9 * DAY + 473;
+        let mut forecaster = observed(config(from, PriceOfFailure::NORMAL), minutes, load);
+        let mut expected = observed(config(to, price), minutes, load);
+        forecaster = forecaster
+            .with_config(config(to, price))
+            .expect("valid settings");
+        assert_eq!(forecaster.config(), config(to, price));
+        for minute in minutes..minutes + 20 {
+            for forecaster in [&mut forecaster, &mut expected] {
+                forecaster
+                    .observe(at(minute), load(minute))
+                    .expect("in order");
+            }
+        }
+        let [found, expected] = [&forecaster, &expected]
+            .map(|forecaster| forecaster.forecast().expect("nine days are enough"));
+        assert_eq!((found.from, found.length), (expected.from, expected.length));
+        for (found, expected) in [
+            (found.expected, expected.expected),
+            (found.value, expected.value),
+        ] {
+            assert!(
+                (found - expected).abs() < 1e-3 * expected,
+                "{from} to {to}: {found} for {expected}"
+            );
+        }
+    }
+}
+
+#[test]
+fn an_empty_forecaster_takes_another_window() {
+    let forecaster = PeakForecaster::new(config(10, PriceOfFailure::NORMAL)).expect("valid");
+    let changed = forecaster.with_config(config(30, PriceOfFailure::NORMAL));
+    assert!(changed.expect("valid").forecast().is_err());
+    let too_long = forecaster.with_config(config(1441, PriceOfFailure::NORMAL));
+    assert!(too_long.is_err());
+}
+
+#[test]
+fn a_forecast_that_misleads_is_set_aside_until_it_is_better_for_a_day() {
+    // Six equal days, then days without any likeness, whose level lasts for hours.
+    let level = |minute: i64| 10.0 + 40.0 * ((minute / 240 * 7919) % 13) as f64 / 13.0;
+    let load = |minute: i64| {
+        if (6 * DAY..9 * DAY).contains(&minute) {
+            level(minute)
+        } else {
+            office(minute)
+        }
+    };
+    let mut forecaster = observed(config(10, PriceOfFailure::NORMAL), 6 * DAY, load);
+    let mut replaced = Vec::new();
+    for minute in 6 * DAY..14 * DAY {
+        forecaster
+            .observe(at(minute), load(minute))
+            .expect("in order");
+        let forecast = forecaster.forecast().expect("six days are enough");
+        let accuracy = forecast.accuracy.expect("six days are enough");
+        assert_eq!(forecast.replaced_by.is_some(), accuracy.set_aside.is_some());
+        if let Some(set_aside) = accuracy.set_aside {
+            replaced.push(minute);
+            assert!(set_aside.wape > 1.1 * set_aside.simple_wape);
+        }
+    }
+    let [first, .., last] = replaced.as_slice() else {
+        panic!("it misled for three days")
+    };
+    assert!(*first > 6 * DAY + 60, "an hour is no day: {first}");
+    assert!(last - first >= DAY, "a day is needed: {first} {last}");
+    assert!(*last < 12 * DAY, "equal days are forecast: {last}");
+}
+
+#[test]
 fn windows_are_at_most_a_day_and_steps_divide_it() {
     for (step, window) in [(60, 86_401), (0, 600), (420, 600), (7200, 7200)] {
         let config = PeakConfig {
