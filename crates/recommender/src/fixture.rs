@@ -75,6 +75,7 @@ pub(crate) fn pod(name: &str, app: &str) -> Pod {
         requests: None,
         placement: None,
         running: None,
+        ready_after_seconds: None,
     }
 }
 

@@ -202,6 +202,7 @@ mod tests {
             requests: None,
             placement: None,
             running: None,
+            ready_after_seconds: None,
         })
     }
 

@@ -40,6 +40,8 @@ pub struct Pod {
     pub placement: Option<Arc<PodPlacement>>,
     /// Runtime details; `None` if the program does not watch them.
     pub running: Option<Arc<Running>>,
+    /// Seconds from its creation until the condition Ready became True; `None` while it is not.
+    pub ready_after_seconds: Option<i64>,
 }
 
 /// Phase of a pod.
@@ -132,6 +134,7 @@ impl Pod {
         let mut statuses = by_name(status.container_statuses);
         let mut init_statuses = by_name(status.init_container_statuses);
         let created_at = metadata.creation_timestamp.map(|time| time.0);
+        let ready_at = ready_at(status.conditions.as_deref());
         let placement =
             keeps_placement.then(|| Arc::new(PodPlacement::from_k8s(created_at, &spec)));
         Self {
@@ -170,6 +173,9 @@ impl Pod {
                 .collect(),
             placement,
             running: None,
+            ready_after_seconds: created_at
+                .zip(ready_at)
+                .map(|(created, ready)| ready.duration_since(created).as_secs()),
         }
     }
 
@@ -205,6 +211,14 @@ impl Pod {
     pub fn is_finished(&self) -> bool {
         matches!(self.phase, Phase::Succeeded | Phase::Failed)
     }
+}
+
+/// Time at which the condition Ready became True, if it is.
+fn ready_at(conditions: Option<&[v1::PodCondition]>) -> Option<Timestamp> {
+    let mut conditions = conditions.into_iter().flatten();
+    let ready = conditions.find(|condition| condition.type_ == "Ready")?;
+    let since = ready.last_transition_time.as_ref().map(|time| time.0);
+    since.filter(|_| ready.status == "True")
 }
 
 impl Phase {
@@ -389,6 +403,24 @@ mod tests {
             pod.requests.as_deref(),
             Some(&resources(None, Some(1 << 30)))
         );
+    }
+
+    #[test]
+    fn the_time_until_it_was_ready_is_kept_while_it_is_ready() {
+        for (status, since, expected) in [
+            ("True", json!("2026-01-01T00:01:35Z"), Some(95)),
+            ("False", json!("2026-01-01T00:01:35Z"), None),
+            ("True", json!(null), None),
+        ] {
+            let mut pod = full_pod();
+            pod["metadata"]["creationTimestamp"] = json!("2026-01-01T00:00:00Z");
+            pod["status"]["conditions"] = json!([
+                {"type": "PodScheduled", "status": "True", "lastTransitionTime": "2026-01-01T00:00:01Z"},
+                {"type": "Ready", "status": status, "lastTransitionTime": since},
+            ]);
+            assert_eq!(from_k8s(pod).ready_after_seconds, expected, "{status}");
+        }
+        assert_eq!(from_k8s(full_pod()).ready_after_seconds, None);
     }
 
     #[test]

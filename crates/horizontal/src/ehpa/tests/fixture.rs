@@ -218,6 +218,7 @@ pub(in crate::ehpa) fn pod(name: &str, phase: Phase) -> Pod {
         requests: None,
         placement: None,
         running: None,
+        ready_after_seconds: None,
     }
 }
 

@@ -126,6 +126,7 @@ impl ClusterModel {
             requests: None,
             placement: None,
             running: Some(Arc::new(running)),
+            ready_after_seconds: None,
         };
         self.pod_events.push(Event::Pod(Arc::new(pod)));
     }
