@@ -29,7 +29,7 @@ pub use metric::{
 };
 pub use status::{
     EffectiveHorizontalPodAutoscalerStatus, METRIC_RULES_USABLE, METRICS_PREDICTABLE,
-    PREDICTION_READY, READY,
+    PREDICTION_READY, PredictionSummary, READY,
 };
 
 /// Scaling of a workload.
@@ -131,8 +131,9 @@ pub enum ScaleStrategy {
 #[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, Default, PartialEq)]
 #[serde(rename_all = "camelCase")]
 pub struct Prediction {
-    /// Time to predict ahead in seconds. The maximum predicted within this time is used, so that
-    /// replicas are ready before the load arrives.
+    /// Time to predict ahead in seconds, so that replicas are ready before the load arrives: the
+    /// largest predicted value within it is used. By default it is the maximum of a window that is
+    /// measured: the time until new pods are ready, plus five minutes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 600))]
     pub prediction_window_seconds: Option<i32>,

@@ -20,8 +20,8 @@ pub use query::{
     ExpressionQuery, LabelQuery, MetricQuery, PredictionMetric, QueryKind, QueryOperator,
 };
 pub use status::{
-    HISTORY_READ, MetricPrediction, PredictedSample, PredictedSeries, SeriesLabel,
-    TimeSeriesPredictionStatus,
+    HISTORY_READ, MetricPrediction, PREDICTION_ACCURATE, PredictedSample, PredictedSeries,
+    SeriesLabel, TimeSeriesPredictionStatus,
 };
 
 /// Metrics to predict.

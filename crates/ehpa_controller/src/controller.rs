@@ -15,8 +15,9 @@ use futures::StreamExt as _;
 use futures::future::pending;
 use futures::stream;
 use horizontal::ehpa::{
-    Attempt, EhpaSnapshot, Observed, Orphan, Orphans, Problem, Propagation, RESYNC_INTERVAL,
-    RETRY_INTERVAL, Snapshot, TargetScale, plan, status, target_pods, unpredictable_metrics,
+    Attempt, EhpaSnapshot, Observed, Orphan, Orphans, PodReadyTimes, Problem, Propagation,
+    RESYNC_INTERVAL, RETRY_INTERVAL, Snapshot, TargetScale, plan, status, target_pods,
+    unpredictable_metrics,
 };
 use jiff::Timestamp;
 use k8s_openapi::api::autoscaling::v2::HorizontalPodAutoscaler;
@@ -76,6 +77,8 @@ struct Outcome {
     settled: Option<HorizontalPodAutoscaler>,
     /// Scale of the workload, and the time at which it was read; `None` if each pass reads it.
     target: Option<(TargetScale, Instant)>,
+    /// Times until its recent pods were ready.
+    ready_times: PodReadyTimes,
 }
 
 impl EhpaController {
@@ -164,10 +167,14 @@ impl EhpaController {
                 )
             })
             .unwrap_or_default();
+        let ready_times = before.and_then(|before| before.ready_times_for(ehpa));
+        let mut ready_times = ready_times.unwrap_or_default();
+        ready_times.observe(&pods);
         let observed = Observed {
             object,
             target: target.as_ref().map_err(String::as_str),
             pods: &pods,
+            ready_seconds: ready_times.p90_seconds(),
             hpas: &ehpa.hpas,
             older_ehpa: ehpa.older_ehpa.as_deref(),
             prediction: ehpa.prediction.as_deref().map(|whole| &whole.object),
@@ -196,6 +203,7 @@ impl EhpaController {
             is_healthy,
             settled,
             target: target.map(|target| (target, read_at)),
+            ready_times,
         }
     }
 
@@ -333,6 +341,13 @@ async fn changed(rules: &mut Option<RulesReceiver>) {
 }
 
 impl Handled {
+    /// The times until pods were ready, unless the EHPA scales another workload now.
+    fn ready_times_for(&self, ehpa: &EhpaSnapshot) -> Option<PodReadyTimes> {
+        let target = |ehpa: &EhpaSnapshot| ehpa.object.object.spec.scale_target_ref.clone();
+        let is_same = target(ehpa) == target(&self.ehpa);
+        is_same.then(|| self.outcome.ready_times.clone())
+    }
+
     /// The cached scale, unless it expired or the HPA or the spec shows a change.
     fn target_for(&self, ehpa: &EhpaSnapshot) -> Option<(TargetScale, Instant)> {
         let is_of_it = ehpa.object.object.spec == self.ehpa.object.object.spec;

@@ -8,6 +8,7 @@
 //! | HPA to use: own, adopted or none; marks of adoption; orphans | `selection.rs`, `adoption.rs`, `orphans.rs` |
 //! | HPA and its metrics | `hpa.rs`, `metrics.rs`, `utilization.rs`, `crons.rs` |
 //! | prediction and the queries for histories | `prediction.rs`, `predictable.rs`, `rules.rs` |
+//! | time until new pods are ready, window of the prediction | `pod_ready_times.rs` |
 //! | Substitute of a preview | `substitute.rs` |
 //! | status and its conditions | `status.rs` |
 //! | names, labels and annotations, as in Crane | `names.rs` |
@@ -23,6 +24,7 @@ mod metrics;
 pub(crate) mod names;
 mod orphans;
 mod plan;
+mod pod_ready_times;
 mod predictable_metrics;
 mod prediction;
 mod snapshot;
@@ -47,6 +49,8 @@ pub use history_queries::Rules;
 pub use names::{Propagation, may_adopt, owned_name};
 pub use orphans::{Attempt, MAX_ATTEMPTS, Orphan, Orphans};
 pub use plan::{Desired, Plan, plan};
+pub(crate) use pod_ready_times::DEFAULT_WINDOW;
+pub use pod_ready_times::{PodReadyTimes, window_seconds};
 pub(crate) use prediction::is_by_rule;
 pub use snapshot::{EhpaSnapshot, Snapshot, differs, target_pods};
 pub use status::{ready_contains, status, unpredictable_metrics};
@@ -65,6 +69,8 @@ pub struct Observed<'a> {
     pub target: Result<&'a TargetScale, &'a str>,
     /// Pods that the target selects.
     pub pods: &'a [Arc<Pod>],
+    /// Seconds until its new pods are ready; `None` if none was measured.
+    pub ready_seconds: Option<u32>,
     /// HPAs of its namespace that concern it: its own, those of its target, and the one with the
     /// name of its own.
     pub hpas: &'a [Arc<Stripped<HorizontalPodAutoscaler>>],

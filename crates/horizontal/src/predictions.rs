@@ -4,10 +4,10 @@
 //! | topic | file |
 //! |---|---|
 //! | objects, and the next query for a history | `prediction_set.rs`, `metric_entry.rs`, `query_slots.rs`, `memory_limits.rs` |
-//! | metrics of an object, annotations; methods, Crane's settings | `spec.rs`, `annotations.rs`, `method.rs`, `crane.rs` |
+//! | metrics of an object, annotations; methods, Crane's settings | `spec.rs`, `annotations.rs`, `method.rs`, `peak_settings.rs`, `crane_settings.rs` |
 //! | query for a history, restricted to what the object may read | `query.rs`, `access.rs` |
 //! | one metric: time ranges to read, models, forecast | `pipeline.rs`, `model.rs`, `fit_task.rs` |
-//! | results of one object; limits on what is kept and published | `result.rs`, `points.rs`, `text.rs` |
+//! | results of one object; limits on what is kept and published | `result.rs`, `notes.rs`, `published_series.rs`, `truncate.rs` |
 //! | status and its conditions | `status.rs` |
 //!
 //! Source of names and rules: gocrane/crane `pkg/prediction` and
@@ -21,6 +21,8 @@ mod memory_limits;
 mod method;
 mod metric_entry;
 mod model;
+mod notes;
+mod peak_settings;
 mod pipeline;
 mod prediction_set;
 mod published_series;
@@ -37,15 +39,18 @@ mod truncate;
 pub use access::{Expression, KnownRules, QueryAccess, QueryScope, UnknownQueryScope};
 pub(crate) use annotations::Annotations;
 pub use fit_task::{FitResult, FitTask};
+pub use forecast::{PeakAccuracy, SetAside, SimpleMethod};
 pub use memory_limits::MemoryLimits;
 pub use method::{Method, Quantile};
 pub use model::Labels;
+pub(crate) use peak_settings::MIN_WINDOW;
 pub use pipeline::MetricPipeline;
 pub use prediction_set::{HistoryChange, MetricKey, PredictionSet, ReadRequest, SyncResult};
 pub use query::{Query, Resource};
 pub use query_slots::QuerySlots;
 pub use read_range::{Excess, ReadFailure, ReadIntervals, ReadRange, Samples};
 pub use result::{MetricForecasts, MetricResult, PredictionResult};
+pub(crate) use spec::method;
 pub use spec::{ForecastSpec, PredictionSpec};
 pub use status::{StatusUpdate, status_update};
 pub use truncate::truncate;

@@ -19,6 +19,22 @@ pub const METRICS_PREDICTABLE: &str = "MetricsPredictable";
 /// Condition type: the rules for the history of metrics are valid. Present only if they are not.
 pub const METRIC_RULES_USABLE: &str = "MetricRulesUsable";
 
+/// Prediction of the EHPA's metrics.
+#[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, Default, PartialEq, Eq)]
+#[serde(rename_all = "camelCase")]
+pub struct PredictionSummary {
+    /// Method of the prediction: peak (the largest sample of the coming window), own (a series of
+    /// quantiles), dsp or percentile (Crane's).
+    pub method: String,
+    /// Length of the window in seconds, of which the largest predicted value counts. With the
+    /// method peak it is the time until new pods are ready, plus five minutes.
+    pub window_seconds: i32,
+    /// Time from creation to readiness in seconds that nine of ten recently created pods did not
+    /// exceed. Absent before one was measured, and with another method than peak.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pod_ready_seconds: Option<i32>,
+}
+
 /// Observed state of the EHPA.
 #[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, Default, PartialEq)]
 #[serde(rename_all = "camelCase")]
@@ -33,6 +49,9 @@ pub struct EffectiveHorizontalPodAutoscalerStatus {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "schema::time")]
     pub last_scale_time: Option<Time>,
+    /// Prediction of its metrics. Absent without one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub prediction: Option<PredictionSummary>,
     /// Conditions of the EHPA.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]

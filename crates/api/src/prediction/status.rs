@@ -8,6 +8,10 @@ use crate::condition::Condition;
 /// Condition type: the history of every metric is available.
 pub const HISTORY_READ: &str = "HistoryRead";
 
+/// Condition type: no simple method was clearly better over a day than the forecast. Present only if
+/// the accuracy is known.
+pub const PREDICTION_ACCURATE: &str = "PredictionAccurate";
+
 /// Predicted metrics.
 #[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, Default, PartialEq)]
 #[serde(rename_all = "camelCase")]

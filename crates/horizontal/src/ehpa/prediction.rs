@@ -5,9 +5,11 @@
 //! `pkg/controller/ehpa/predict.go`. Unlike there, a sum always gives one series, of the right
 //! namespace.
 
+use std::collections::BTreeMap;
+
 use api::ehpa::{
     DEFAULT_PREDICTION_WINDOW_SECONDS, EffectiveHorizontalPodAutoscaler, MetricIdentifier,
-    MetricSpec,
+    MetricSpec, PredictionSummary,
 };
 use api::prediction::{
     Algorithm, ExpressionQuery, ObjectReference, PredictionMetric, QueryKind, TimeSeriesPrediction,
@@ -21,8 +23,10 @@ use promql::{literal, matcher, sum};
 use super::Observed;
 use super::history_queries::Rules;
 use super::names::{self, query};
+use super::pod_ready_times::window_seconds;
 use super::predictable_metrics::{Predictable, predictable};
 use crate::pod_name_pattern::PodNamePattern;
+use crate::predictions::{self, Annotations, Method};
 
 /// Predicted metrics, each with its query; for each other metric its name and the reason.
 pub(super) fn predicted<'a>(
@@ -88,6 +92,49 @@ pub(super) fn prediction(observed: &Observed) -> Option<TimeSeriesPrediction> {
         metadata: metadata(observed),
         spec,
         status: None,
+    })
+}
+
+/// Method and window of the prediction, for the status; `None` if no metric can be predicted.
+pub(super) fn summary(observed: &Observed) -> Option<PredictionSummary> {
+    let object = observed.object;
+    let prediction = object.spec.prediction.as_ref()?;
+    let algorithm = prediction.prediction_algorithm.as_ref()?;
+    if predicted(observed).0.is_empty() {
+        return None;
+    }
+    let longest = prediction
+        .prediction_window_seconds
+        .unwrap_or(DEFAULT_PREDICTION_WINDOW_SECONDS);
+    let none = BTreeMap::new();
+    let annotations = Annotations {
+        own: observed
+            .prediction
+            .map_or(&none, |prediction| prediction.annotations()),
+        owner: Some(object.annotations()),
+    };
+    // The conditions of the prediction report invalid annotations.
+    let mut notes = Vec::new();
+    let before = object.status.as_ref();
+    let before = before.and_then(|status| status.prediction.as_ref());
+    let before = before.and_then(|before| {
+        let ready = u32::try_from(before.pod_ready_seconds?).ok()?;
+        Some((ready, u32::try_from(before.window_seconds).ok()?))
+    });
+    // What was measured stays while no pod is known.
+    let ready = observed.ready_seconds.or(before.map(|(ready, _)| ready));
+    let before = before.map(|(_, window)| window);
+    let measured = window_seconds(ready, before, longest.unsigned_abs());
+    let method = predictions::method(algorithm, annotations, Some(measured), &mut notes);
+    let seconds = |seconds: u32| i32::try_from(seconds).unwrap_or(i32::MAX);
+    let (window, pod_ready) = match method {
+        Method::Peak { window_seconds, .. } => (seconds(window_seconds), ready),
+        _ => (longest, None),
+    };
+    Some(PredictionSummary {
+        method: method.name().to_owned(),
+        window_seconds: window,
+        pod_ready_seconds: pod_ready.map(seconds),
     })
 }
 

@@ -8,6 +8,7 @@ use api::ehpa::{
     EffectiveHorizontalPodAutoscalerStatus, METRIC_RULES_USABLE, METRICS_PREDICTABLE,
     PREDICTION_READY, READY,
 };
+use api::prediction::PREDICTION_ACCURATE;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
 use super::hpa_choice::own;
@@ -46,6 +47,7 @@ pub fn status(
             .into_iter()
             .flatten()
             .max_by_key(|time| time.0),
+        prediction: prediction::summary(observed),
         conditions: conditions(observed, problems, old.conditions),
     }
 }
@@ -99,16 +101,23 @@ fn conditions(
     let (predicted, unpredicted) = prediction::predicted(observed);
     let prediction = observed.prediction.filter(|_| !predicted.is_empty());
     let predictions = prediction.and_then(|prediction| prediction.status.as_ref());
-    if let Some(ready) =
-        predictions.and_then(|status| status.conditions.iter().find(|ready| ready.kind == READY))
-    {
-        set(
-            PREDICTION_READY,
-            ready.status,
-            &ready.reason,
-            &ready.message,
-        );
-        known.push(PREDICTION_READY);
+    for (kind, ours) in [
+        (READY, PREDICTION_READY),
+        (PREDICTION_ACCURATE, PREDICTION_ACCURATE),
+    ] {
+        let mut conditions = predictions
+            .into_iter()
+            .flat_map(|status| &status.conditions);
+        if let Some(condition) = conditions.find(|condition| condition.kind == kind) {
+            let Condition {
+                status,
+                reason,
+                message,
+                ..
+            } = condition;
+            set(ours, *status, reason, message);
+            known.push(ours);
+        }
     }
     let native = own(observed).and_then(|hpa| hpa.status.as_ref()?.conditions.as_ref());
     for native in native.into_iter().flatten() {

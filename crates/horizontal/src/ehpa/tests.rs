@@ -6,6 +6,7 @@ mod history_queries;
 mod hpa_choice;
 mod predictable_metrics;
 mod predicted_metrics;
+mod prediction_summary;
 mod preview;
 
 use serde_json::{Value, json};
@@ -89,6 +90,7 @@ fn the_status_repeats_those_of_the_hpa_and_the_prediction() {
     };
     let expected = json!({
         "expectReplicas": 6, "currentReplicas": 3, "lastScaleTime": "2026-01-01T00:00:05Z",
+        "prediction": {"method": "peak", "windowSeconds": 600},
         "conditions": [
             condition("Ready", "EffectiveHorizontalPodAutoscalerReady", "Effective HPA is ready"),
             condition("PredictionReady", "PredictSucceed", ""),

@@ -11,16 +11,21 @@ use view::{ObjectKey, Stripped, View};
 
 /// Annotation with the method, `own` or `crane`.
 pub(super) const METHOD: &str = "plimsoll.dev/forecast";
-/// Annotation with the published quantile of the Plimsoll method.
+/// Annotation with the published quantile of the Plimsoll method. It selects the series of quantiles
+/// instead of the peak of the window.
 pub(super) const QUANTILE: &str = "plimsoll.dev/forecast-quantile";
+/// Annotation with the price of failure of the peak method: low, normal, high or a number.
+pub(super) const CAUTION: &str = "plimsoll.dev/forecast-caution";
+/// Annotation with the window of the peak method, a duration such as 20m. Default: measured.
+pub(super) const WINDOW: &str = "plimsoll.dev/forecast-window";
 /// Annotation with the name of the responsible recommender. Default: `default`.
 const RECOMMENDER: &str = "plimsoll.dev/recommender";
 
 /// Annotations of a prediction and of the EHPA that owns it.
 #[derive(Clone, Copy)]
 pub(crate) struct Annotations<'a> {
-    pub(super) own: &'a BTreeMap<String, String>,
-    pub(super) owner: Option<&'a BTreeMap<String, String>>,
+    pub(crate) own: &'a BTreeMap<String, String>,
+    pub(crate) owner: Option<&'a BTreeMap<String, String>>,
 }
 
 impl<'a> Annotations<'a> {

@@ -110,6 +110,17 @@ impl Method {
         }
     }
 
+    /// Whether a forecast by `self` continues from the state of one by `other`: both are equal except
+    /// for window and price of the peak method.
+    pub(super) fn continues(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Peak { step_seconds, .. }, Self::Peak { .. }) => {
+                *step_seconds == other.step_seconds()
+            }
+            _ => self == other,
+        }
+    }
+
     /// Value of the label `method` of metrics.
     pub fn name(&self) -> &'static str {
         match self {

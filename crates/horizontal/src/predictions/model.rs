@@ -7,7 +7,7 @@ mod plimsoll;
 
 use std::collections::BTreeMap;
 
-use forecast::PeakConfig;
+use forecast::{PeakAccuracy, PeakConfig};
 use model::ForecastSeries;
 
 use super::fit_task::FitTask;
@@ -83,6 +83,21 @@ impl Model {
         }
     }
 
+    /// Continues with the settings of another method of the same kind, from the next samples on.
+    pub(super) fn continue_with(&mut self, method: &Method) {
+        if let (Self::Peak(peak), Some(config)) = (self, peak_config(method)) {
+            peak.continue_with(config);
+        }
+    }
+
+    /// Accuracy over the last day, if the method knows it.
+    pub(super) fn accuracy(&self) -> Option<PeakAccuracy> {
+        match self {
+            Self::Peak(peak) => peak.accuracy(),
+            _ => None,
+        }
+    }
+
     /// Returns a due fit, once.
     pub(super) fn fit_task(&mut self) -> Option<FitTask> {
         if let Self::Dsp(dsp) = self {
@@ -142,6 +157,21 @@ impl Model {
             Self::Dsp(dsp) => dsp.bytes(),
             Self::Percentile(percentile) => percentile.bytes(),
         }
+    }
+}
+
+fn peak_config(method: &Method) -> Option<PeakConfig> {
+    match method {
+        Method::Peak {
+            step_seconds,
+            window_seconds,
+            price_of_failure,
+        } => Some(PeakConfig {
+            step_seconds: *step_seconds,
+            window_seconds: *window_seconds,
+            price_of_failure: *price_of_failure,
+        }),
+        _ => None,
     }
 }
 

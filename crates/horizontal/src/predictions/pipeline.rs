@@ -6,12 +6,13 @@ use std::sync::Arc;
 
 use std::time::Duration;
 
+use forecast::PeakAccuracy;
 use jiff::Timestamp;
 
-use super::access::{Expression, SCOPE_LABEL};
 use super::fit_task::FitTask;
 use super::method::Method;
-use super::model::{FARTHEST, ForecastRange, Labels, Model, floor};
+use super::model::{ForecastRange, Labels, Model, floor};
+use super::notes::{farthest, no_samples, note};
 use super::published_series::{MAX_SERIES_POINTS, thin_series};
 use super::query::Query;
 use super::read_range::{Excess, ReadChunk, ReadIntervals, ReadRange, Samples};
@@ -45,8 +46,6 @@ const PAUSE_RATIO: i64 = 4;
 const MAX_LABEL_BYTES: usize = 1024;
 /// Maximum length of an error of the store, in characters.
 const MAX_ERROR: usize = 500;
-/// Maximum length of an expression in a message, in characters.
-const MAX_SHOWN: usize = 300;
 /// Pauses after consecutive failures, in seconds.
 const PAUSES: [i64; 7] = [1, 2, 4, 8, 16, 32, 60];
 
@@ -92,23 +91,11 @@ impl MetricPipeline {
     ) -> Self {
         let mut hasher = DefaultHasher::new();
         (uid, &spec.identifier).hash(&mut hasher);
-        let farthest = if matches!(spec.method, Method::Plimsoll { .. }) {
-            FARTHEST.into()
-        } else {
-            i64::MAX
-        };
-        let window = i64::from(window_seconds);
-        let short = (window > farthest).then(|| {
-            "the method forecasts one day, which is repeated for the rest of the window".to_owned()
-        });
         let result = MetricResult {
             identifier: spec.identifier.clone(),
             missing: spec.query.as_ref().err().cloned(),
-            note: [spec.note.clone(), short]
-                .into_iter()
-                .flatten()
-                .reduce(|one, other| format!("{one}; {other}")),
-            reach_seconds: window.min(farthest),
+            note: note(&spec, window_seconds),
+            reach_seconds: i64::from(window_seconds).min(farthest(&spec.method)),
             ..MetricResult::default()
         };
         Self {
@@ -128,9 +115,27 @@ impl MetricPipeline {
         }
     }
 
-    /// Whether the pipeline serves this spec, so that its history stays.
+    /// Whether the pipeline can continue with this spec, so that its history stays.
     pub fn is_for(&self, spec: &ForecastSpec, window_seconds: u32) -> bool {
-        self.spec == *spec && self.window_seconds == window_seconds
+        spec.method.continues(&self.spec.method)
+            && self.spec.query == spec.query
+            && self.spec.identifier == spec.identifier
+            && self.window_seconds == window_seconds
+    }
+
+    /// Continues with a spec for which [`Self::is_for`] is true. Another window or price of the peak
+    /// method counts from the next read on.
+    pub fn continue_with(&mut self, spec: &ForecastSpec) {
+        if self.spec == *spec {
+            return;
+        }
+        self.spec.clone_from(spec);
+        let note = note(spec, self.window_seconds);
+        self.is_changed |= note != self.result.note;
+        self.result.note = note;
+        for series in self.models.values_mut() {
+            series.model.continue_with(&spec.method);
+        }
     }
 
     /// Last result.
@@ -424,7 +429,19 @@ impl MetricPipeline {
             .then(|| Arc::new(MetricForecasts { at: now, series }));
         self.result.missing = missing;
         self.result.is_pending = is_pending;
+        self.result.accuracy = self.accuracy();
         self.is_changed = true;
+    }
+
+    /// Accuracy of the least accurate series; one that is set aside comes first.
+    fn accuracy(&self) -> Option<PeakAccuracy> {
+        let models = self.models.values();
+        let known = models.filter_map(|series| series.model.accuracy());
+        let rank = |accuracy: &PeakAccuracy| (accuracy.set_aside.is_some(), accuracy.wape);
+        known.max_by(|one, other| {
+            let ((one_aside, one), (other_aside, other)) = (rank(one), rank(other));
+            (one_aside.cmp(&other_aside)).then(one.total_cmp(&other))
+        })
     }
 
     /// Records a failed read. The previous forecast stays as far as it reaches.
@@ -454,16 +471,4 @@ impl MetricPipeline {
         }
         is_new
     }
-}
-
-/// The reason for a missing forecast if an expression has no samples.
-fn no_samples(Expression { text, confined_by }: &Expression) -> String {
-    let text = truncate(text, MAX_SHOWN);
-    let confinement = confined_by.as_ref().map(|matcher| {
-        format!("; only series with {matcher} are read, unless the namespace has the label {SCOPE_LABEL}=cluster")
-    });
-    format!(
-        "there are no samples of {text}{}",
-        confinement.unwrap_or_default()
-    )
 }

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use forecast::PeakAccuracy;
 use jiff::Timestamp;
 use kube::ResourceExt as _;
 use view::{ObjectKey, Stripped, View};
@@ -190,7 +191,10 @@ impl PredictionSet {
                 })
             };
             let same = known.iter().enumerate().position(is_same);
-            let same = same.and_then(|index| known.get_mut(index)?.take());
+            let mut same = same.and_then(|index| known.get_mut(index)?.take());
+            if let Some(pipeline) = same.as_mut().and_then(MetricEntry::pipeline_mut) {
+                pipeline.continue_with(&metric);
+            }
             metrics.push(same.unwrap_or_else(|| {
                 self.next_number += 1;
                 MetricEntry::new(
@@ -250,6 +254,18 @@ impl PredictionSet {
         self.known
             .values_mut()
             .flat_map(|object| &mut object.metrics)
+    }
+
+    /// Accuracy of each metric over the last day, where the method knows it, in the order of the
+    /// UIDs: prediction, identifier of the metric, accuracy.
+    pub fn accuracies(&self) -> impl Iterator<Item = (&ObjectKey, &str, &PeakAccuracy)> {
+        self.known.values().flat_map(|object| {
+            let results = object.metrics.iter().map(MetricEntry::result);
+            results.filter_map(|result| {
+                let accuracy = result.accuracy.as_ref()?;
+                Some((&object.spec.key, result.identifier.as_str(), accuracy))
+            })
+        })
     }
 
     /// Returns the next read; `None` while none is due or no slot is free. Within a namespace the

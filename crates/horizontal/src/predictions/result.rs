@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use api::condition::ConditionStatus;
 use api::prediction::{MetricPrediction, TimeSeriesPredictionStatus};
+use forecast::PeakAccuracy;
 use jiff::Timestamp;
 use model::{Forecast, ForecastSeries, MetricForecast};
 
@@ -42,6 +43,8 @@ pub struct MetricResult {
     pub note: Option<String>,
     /// Seconds that a forecast must reach ahead to be ready.
     pub reach_seconds: i64,
+    /// Accuracy over the last day; `None` if it is not known.
+    pub accuracy: Option<PeakAccuracy>,
 }
 
 /// Forecast series of one metric.
@@ -149,6 +152,12 @@ impl PredictionResult {
         self.metrics.iter().all(MetricResult::is_known)
     }
 
+    /// Whether the history of a metric is not read yet, or cannot be read.
+    pub(super) fn is_awaited(&self) -> bool {
+        let mut metrics = self.metrics.iter();
+        metrics.any(|metric| metric.is_pending || metric.read_error.is_some())
+    }
+
     /// Status, reason and message of the condition `HistoryRead`.
     pub fn history(&self) -> (ConditionStatus, &'static str, String) {
         let read_error = self
@@ -186,6 +195,42 @@ impl PredictionResult {
             return (ConditionStatus::Unknown, "HistoryPending", String::new());
         }
         (ConditionStatus::True, "HistoryRead", String::new())
+    }
+
+    /// Status, reason and message of the condition `PredictionAccurate`; `None` if the accuracy of no
+    /// metric is known. The message has the numbers of the day that led to the replacement, so that
+    /// it does not change with each sample.
+    pub fn accuracy(&self) -> Option<(ConditionStatus, &'static str, String)> {
+        let known = self.metrics.iter().filter_map(|metric| {
+            let accuracy = metric.accuracy.as_ref()?;
+            Some((&metric.identifier, accuracy.set_aside))
+        });
+        let known: Vec<_> = known.collect();
+        let replaced = known.iter().filter_map(|(identifier, set_aside)| {
+            let set_aside = set_aside.as_ref()?;
+            let name = set_aside.simple_method.name();
+            Some(format!(
+                "{identifier}: over a day the forecast had a WAPE of {:.3}, and {name} had {:.3}; the best simple method is published until the forecast is better for a day",
+                set_aside.wape, set_aside.simple_wape
+            ))
+        });
+        let replaced: Vec<String> = replaced.collect();
+        if known.is_empty() {
+            return None;
+        }
+        Some(if replaced.is_empty() {
+            (
+                ConditionStatus::True,
+                "BetterThanSimpleMethod",
+                String::new(),
+            )
+        } else {
+            (
+                ConditionStatus::False,
+                "WorseThanSimpleMethod",
+                replaced.join("; "),
+            )
+        })
     }
 
     /// The forecast to publish. `written` is the status of the object.

@@ -1,10 +1,13 @@
 //! Resolved spec of a prediction: its metrics, their methods and queries, and the window.
 //!
-//! For the algorithm `dsp` the Plimsoll method is used unless an annotation requests Crane's: it is
-//! better on nearly every known series (`crates/forecast/RESULTS.md`). For `percentile` Crane's
+//! For the algorithm `dsp` a Plimsoll method is used unless an annotation requests Crane's: it is
+//! better on nearly every known series (`crates/forecast/RESULTS.md`). The prediction of an EHPA
+//! gets the peak of the time until new pods are ready, unless a quantile is requested
+//! (`docs/decisions-horizontal.md`); any other prediction gets the series. For `percentile` Crane's
 //! method is used, since a constant was requested. Annotations are read from the prediction, and
 //! from the EHPA that owns it.
 
+use api::ehpa::EffectiveHorizontalPodAutoscaler;
 use api::prediction::{
     Algorithm, AlgorithmKind, PredictionMetric, QueryKind, TimeSeriesPrediction,
 };
@@ -12,11 +15,13 @@ use kube::ResourceExt as _;
 use view::ObjectKey;
 
 use super::access::{Inputs, ObjectAccess, QueryAccess};
-use super::annotations::{Annotations, METHOD, QUANTILE};
+use super::annotations::{Annotations, CAUTION, METHOD, QUANTILE, WINDOW};
 use super::crane_settings;
 use super::method::{Method, Quantile};
+use super::peak_settings::{price_of_failure, requested_window};
 use super::query::Query;
 use super::truncate::{quoted, truncate};
+use crate::ehpa::DEFAULT_WINDOW;
 
 const DAY: u32 = 86_400;
 const PLIMSOLL_SLOT: u32 = 300;
@@ -101,7 +106,8 @@ pub(super) fn forecast_spec(
     access: &ObjectAccess<'_>,
 ) -> ForecastSpec {
     let mut notes = Vec::new();
-    let method = method(&metric.algorithm, annotations, &mut notes);
+    let measured_window = access.owner.map(measured_window);
+    let method = method(&metric.algorithm, annotations, measured_window, &mut notes);
     if object.spec.effective_window_seconds() < object.spec.prediction_window_seconds {
         notes.push(
             "predictionWindowSeconds is above the maximum of one week; one week is forecast"
@@ -136,7 +142,21 @@ fn query(
     Query::of(object, metric, access)
 }
 
-fn method(algorithm: &Algorithm, annotations: Annotations<'_>, notes: &mut Vec<String>) -> Method {
+/// Window in the status of an EHPA, or the default.
+fn measured_window(ehpa: &EffectiveHorizontalPodAutoscaler) -> u32 {
+    let status = ehpa.status.as_ref();
+    let prediction = status.and_then(|status| status.prediction.as_ref());
+    let seconds = prediction.and_then(|prediction| u32::try_from(prediction.window_seconds).ok());
+    seconds.map_or(DEFAULT_WINDOW, |seconds| seconds.clamp(PLIMSOLL_SLOT, DAY))
+}
+
+/// Method of an algorithm. `measured_window` is that of the EHPA, if one owns the prediction.
+pub(crate) fn method(
+    algorithm: &Algorithm,
+    annotations: Annotations<'_>,
+    measured_window: Option<u32>,
+    notes: &mut Vec<String>,
+) -> Method {
     let is_percentile = algorithm.algorithm_type == Some(AlgorithmKind::Percentile);
     let is_own = match annotations.get(METHOD) {
         Some("own") => true,
@@ -162,11 +182,44 @@ fn method(algorithm: &Algorithm, annotations: Annotations<'_>, notes: &mut Vec<S
             notes.extend(note);
             method
         }
-        None => own(algorithm, annotations, notes),
+        None => own(algorithm, annotations, measured_window, notes),
     }
 }
 
-fn own(algorithm: &Algorithm, annotations: Annotations<'_>, notes: &mut Vec<String>) -> Method {
+/// The peak for the prediction of an EHPA, and the series where a quantile is requested or no EHPA
+/// scales by it.
+fn own(
+    algorithm: &Algorithm,
+    annotations: Annotations<'_>,
+    measured_window: Option<u32>,
+    notes: &mut Vec<String>,
+) -> Method {
+    let step_seconds = plimsoll_step(sample_interval(algorithm, notes));
+    let quantile = quantile(annotations, notes);
+    if let (Some(measured), None) = (measured_window, quantile) {
+        return Method::Peak {
+            step_seconds,
+            window_seconds: requested_window(annotations, notes).unwrap_or(measured),
+            price_of_failure: price_of_failure(annotations, notes),
+        };
+    }
+    for key in [CAUTION, WINDOW] {
+        if annotations.get(key).is_some() {
+            let why = match quantile {
+                Some(_) => format!("with annotation {QUANTILE}"),
+                None => "since no EHPA owns the prediction".to_owned(),
+            };
+            notes.push(format!("annotation {key} has no effect {why}"));
+        }
+    }
+    Method::Plimsoll {
+        step_seconds,
+        quantile: quantile.unwrap_or_default(),
+    }
+}
+
+/// Requested distance of samples in seconds.
+fn sample_interval(algorithm: &Algorithm, notes: &mut Vec<String>) -> u32 {
     let dsp = algorithm
         .dsp
         .as_ref()
@@ -179,26 +232,27 @@ fn own(algorithm: &Algorithm, annotations: Annotations<'_>, notes: &mut Vec<Stri
     let step = interval.map_or(Ok(60), |interval| {
         crane_settings::seconds("sampleInterval", interval)
     });
-    let step = step.unwrap_or_else(|why| {
+    step.unwrap_or_else(|why| {
         notes.push(format!("{why}; 1m is used"));
         60
-    });
-    let quantile = match annotations.get(QUANTILE) {
-        None | Some("" | "p90") => Quantile::P90,
-        Some("expected") => Quantile::Expected,
-        Some("p95") => Quantile::P95,
-        Some("p99") => Quantile::P99,
-        Some(other) => {
+    })
+}
+
+/// Requested quantile; `None` without one, or with an unknown one, which a note reports.
+fn quantile(annotations: Annotations<'_>, notes: &mut Vec<String>) -> Option<Quantile> {
+    match annotations.get(QUANTILE)? {
+        "" => None,
+        "p90" => Some(Quantile::P90),
+        "expected" => Some(Quantile::Expected),
+        "p95" => Some(Quantile::P95),
+        "p99" => Some(Quantile::P99),
+        other => {
             notes.push(format!(
                 "annotation {QUANTILE}: {} is not one of expected, p90, p95 and p99",
                 quoted(other)
             ));
-            Quantile::default()
+            None
         }
-    };
-    Method::Plimsoll {
-        step_seconds: plimsoll_step(step),
-        quantile,
     }
 }
 
@@ -223,9 +277,10 @@ mod tests {
     fn check(
         annotations: &[(&str, &str)],
         algorithm: &Value,
+        measured_window: Option<u32>,
         expected: (&str, u32, u32),
         note: &str,
-    ) {
+    ) -> Method {
         let pair = |(key, value): &(&str, &str)| ((*key).to_owned(), (*value).to_owned());
         let owner = annotations.iter().map(pair).collect();
         let annotations = Annotations {
@@ -234,25 +289,113 @@ mod tests {
         };
         let mut notes = Vec::new();
         let algorithm = serde_json::from_value(algorithm.clone()).expect("an algorithm");
-        let method = method(&algorithm, annotations, &mut notes);
+        let method = method(&algorithm, annotations, measured_window, &mut notes);
         let (step, history) = (method.step_seconds(), method.history_seconds());
         assert_eq!((method.name(), step, history), expected, "{owner:?}");
         assert_eq!(notes.join("; "), note);
+        method
+    }
+
+    fn dsp() -> Value {
+        json!({"algorithmType": "dsp", "dsp": {"sampleInterval": "30s", "historyLength": "3d"}})
     }
 
     #[test]
-    fn an_annotation_chooses_between_the_plimsoll_method_and_cranes() {
-        let dsp = || json!({"algorithmType": "dsp", "dsp": {"sampleInterval": "30s", "historyLength": "3d"}});
-        let percentile = || json!({"algorithmType": "percentile"});
-        check(&[], &dsp(), ("own", 60, 14 * DAY), "");
+    fn an_annotation_chooses_between_the_plimsoll_methods_and_cranes() {
+        let percentile = json!({"algorithmType": "percentile"});
         let of_crane = ("dsp", 30, 3 * DAY + HOUR);
-        check(&[(METHOD, "crane")], &dsp(), of_crane, "");
-        check(&[], &percentile(), ("percentile", 60, 7 * DAY), "");
-        check(&[(METHOD, "own")], &percentile(), ("own", 60, 14 * DAY), "");
         let wrong = "annotation plimsoll.dev/forecast: \"theirs\" is neither own nor crane";
-        check(&[(METHOD, "theirs")], &dsp(), ("own", 60, 14 * DAY), wrong);
-        let wrong = "annotation plimsoll.dev/forecast-quantile: \"max\" is not one of expected, p90, p95 and p99";
-        check(&[(QUANTILE, "max")], &dsp(), ("own", 60, 14 * DAY), wrong);
+        for (window, own) in [
+            (Some(420), ("peak", 60, 14 * DAY)),
+            (None, ("own", 60, 14 * DAY)),
+        ] {
+            check(&[], &dsp(), window, own, "");
+            check(&[], &json!({}), window, own, "");
+            check(&[(METHOD, "crane")], &dsp(), window, of_crane, "");
+            let constant = ("percentile", 60, 7 * DAY);
+            check(&[], &percentile, window, constant, "");
+            check(&[(METHOD, "own")], &percentile, window, own, "");
+            check(&[(METHOD, "theirs")], &dsp(), window, own, wrong);
+            let wrong = "annotation plimsoll.dev/forecast-quantile: \"max\" is not one of expected, p90, p95 and p99";
+            check(&[(QUANTILE, "max")], &dsp(), window, own, wrong);
+            check(&[(QUANTILE, "")], &dsp(), window, own, "");
+        }
+    }
+
+    #[test]
+    fn a_quantile_keeps_the_series_and_reports_settings_without_effect() {
+        let own = ("own", 60, 14 * DAY);
+        for (name, quantile) in [
+            ("expected", Quantile::Expected),
+            ("p90", Quantile::P90),
+            ("p95", Quantile::P95),
+            ("p99", Quantile::P99),
+        ] {
+            let method = check(&[(QUANTILE, name)], &dsp(), Some(420), own, "");
+            let step_seconds = 60;
+            assert_eq!(
+                method,
+                Method::Plimsoll {
+                    step_seconds,
+                    quantile
+                }
+            );
+        }
+        let unused = "annotation plimsoll.dev/forecast-caution has no effect with annotation plimsoll.dev/forecast-quantile";
+        let asked = [(QUANTILE, "p95"), (CAUTION, "high")];
+        check(&asked, &dsp(), Some(420), own, unused);
+        let unused = "annotation plimsoll.dev/forecast-window has no effect since no EHPA owns the prediction";
+        check(&[(WINDOW, "20m")], &dsp(), None, own, unused);
+    }
+
+    #[test]
+    fn the_peak_has_the_measured_window_unless_one_is_requested() {
+        let wrong = "annotation plimsoll.dev/forecast-window: \"1m\" is not a duration from 5m to 24h; the measured window is used";
+        for (window, caution, expected, note) in [
+            ("", "", (420, 0.5), ""),
+            ("20m", "high", (1200, 1.0), ""),
+            ("1m", "0.1", (420, 0.1), wrong),
+        ] {
+            let annotations = [(WINDOW, window), (CAUTION, caution)];
+            let peak = ("peak", 60, 14 * DAY);
+            let found = check(&annotations, &dsp(), Some(420), peak, note);
+            let expected = Method::Peak {
+                step_seconds: 60,
+                window_seconds: expected.0,
+                price_of_failure: forecast::PriceOfFailure(expected.1),
+            };
+            assert_eq!(found, expected);
+        }
+    }
+
+    #[test]
+    fn the_window_of_an_ehpa_is_in_its_status() {
+        for (status, expected) in [
+            (json!({}), DEFAULT_WINDOW),
+            (
+                json!({"prediction": {"method": "peak", "windowSeconds": 900}}),
+                900,
+            ),
+            (
+                json!({"prediction": {"method": "peak", "windowSeconds": -1}}),
+                DEFAULT_WINDOW,
+            ),
+            (
+                json!({"prediction": {"method": "peak", "windowSeconds": 1}}),
+                300,
+            ),
+            (
+                json!({"prediction": {"method": "peak", "windowSeconds": 9_000_000}}),
+                DAY,
+            ),
+        ] {
+            let object = json!({
+                "metadata": {"name": "web"}, "status": status,
+                "spec": {"scaleTargetRef": {"kind": "Deployment", "name": "web"}, "maxReplicas": 3},
+            });
+            let object = serde_json::from_value(object).expect("an EHPA");
+            assert_eq!(measured_window(&object), expected, "{status}");
+        }
     }
 
     #[test]

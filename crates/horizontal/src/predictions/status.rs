@@ -8,7 +8,8 @@
 use api::condition::{self, ConditionStatus};
 use api::ehpa::READY;
 use api::prediction::{
-    HISTORY_READ, MetricPrediction, PredictedSeries, TimeSeriesPredictionStatus,
+    HISTORY_READ, MetricPrediction, PREDICTION_ACCURATE, PredictedSeries,
+    TimeSeriesPredictionStatus,
 };
 use jiff::Timestamp;
 use model::{Forecast, MetricForecast};
@@ -64,6 +65,19 @@ pub fn status_update(
         &bounded(&why),
         now,
     );
+    match result.accuracy() {
+        Some((is_accurate, word, why)) => condition::set(
+            &mut conditions,
+            PREDICTION_ACCURATE,
+            is_accurate,
+            word,
+            &bounded(&why),
+            now,
+        ),
+        // A new leader does not know it before it has read the history.
+        None if result.is_awaited() => {}
+        None => conditions.retain(|condition| condition.kind != PREDICTION_ACCURATE),
+    }
     let is_same = conditions == before.conditions && old.is_some();
     let window = now.as_second()
         ..=now

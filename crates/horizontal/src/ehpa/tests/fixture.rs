@@ -20,6 +20,7 @@ pub(super) struct Fixture {
     pub(super) object: EffectiveHorizontalPodAutoscaler,
     pub(super) target: Result<TargetScale, String>,
     pub(super) pods: Vec<Arc<Pod>>,
+    pub(super) ready_seconds: Option<u32>,
     pub(super) hpas: Vec<Arc<Stripped<HorizontalPodAutoscaler>>>,
     pub(super) older_ehpa: Option<&'static str>,
     pub(super) prediction: Option<TimeSeriesPrediction>,
@@ -58,6 +59,7 @@ impl Fixture {
             pods: ["one", "two"]
                 .map(|name| Arc::new(pod(name, Phase::Running)))
                 .to_vec(),
+            ready_seconds: None,
             hpas: Vec::new(),
             older_ehpa: None,
             prediction: None,
@@ -131,6 +133,7 @@ impl Fixture {
             object: &self.object,
             target: self.target.as_ref().map_err(String::as_str),
             pods: &self.pods,
+            ready_seconds: self.ready_seconds,
             hpas: &self.hpas,
             older_ehpa: self.older_ehpa,
             prediction: self.prediction.as_ref(),

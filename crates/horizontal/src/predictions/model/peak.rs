@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use forecast::{ForecastError, ObserveError, PeakConfig, PeakForecaster};
+use forecast::{ForecastError, ObserveError, PeakAccuracy, PeakConfig, PeakForecaster};
 use jiff::Timestamp;
 use model::ForecastSeries;
 
@@ -12,19 +12,42 @@ use super::{ForecastRange, duration_text, floor};
 
 #[derive(Debug)]
 pub(in crate::predictions) struct Peak {
-    step_seconds: u32,
+    /// Settings; the forecaster gets them with the next samples.
+    config: PeakConfig,
     forecaster: Result<Box<PeakForecaster>, ForecastError>,
 }
 
 impl Peak {
     pub(super) fn new(config: PeakConfig) -> Self {
         Self {
-            step_seconds: config.step_seconds,
+            config,
             forecaster: PeakForecaster::new(config).map(Box::new),
         }
     }
 
+    /// Continues with another window or price. A user may change these at any time, so the work is
+    /// left to the next read, which is paced.
+    pub(super) fn continue_with(&mut self, config: PeakConfig) {
+        self.config = config;
+    }
+
+    pub(super) fn accuracy(&self) -> Option<PeakAccuracy> {
+        let forecaster = self.forecaster.as_ref().ok()?;
+        forecaster.forecast().ok()?.accuracy
+    }
+
+    fn apply_config(&mut self) {
+        match &self.forecaster {
+            Ok(forecaster) if forecaster.config() != self.config => {
+                self.forecaster = forecaster.with_config(self.config).map(Box::new);
+            }
+            Ok(_) => {}
+            Err(_) => self.forecaster = PeakForecaster::new(self.config).map(Box::new),
+        }
+    }
+
     pub(super) fn append(&mut self, samples: &[(i64, f64)], until: i64) {
+        self.apply_config();
         let Ok(forecaster) = &mut self.forecaster else {
             return;
         };
@@ -50,12 +73,13 @@ impl Peak {
             let age = duration_text(u64::try_from(age).unwrap_or_default());
             return Err(format!("the newest sample is {age} old"));
         }
-        let first_second = floor(range.now, self.step_seconds);
-        let steps = (range.until - first_second).max(0) / i64::from(self.step_seconds.max(1)) + 1;
+        let first_second = floor(range.now, self.config.step_seconds);
+        let step_seconds = self.config.step_seconds;
+        let steps = (range.until - first_second).max(0) / i64::from(step_seconds.max(1)) + 1;
         Ok(ForecastSeries {
             labels: BTreeMap::new(),
             first_second,
-            step_seconds: self.step_seconds,
+            step_seconds,
             values: vec![forecast.value; usize::try_from(steps).unwrap_or_default()],
         })
     }

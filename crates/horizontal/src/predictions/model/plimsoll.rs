@@ -36,9 +36,13 @@ impl PlimsollForecaster {
         let slot = step.max(SLOT);
         // Two windows are published, and the last complete slot lies in the past.
         let far = window.saturating_mul(2).saturating_add(HOUR);
-        let mut horizons: Vec<u32> = [slot, window, far]
+        // The end of the window that begins now is up to a slot and the time of a read further away
+        // from the last complete slot.
+        let end = window.saturating_add(2 * slot);
+        let mut horizons: Vec<u32> = [slot, window, end, far]
             .map(|seconds| seconds.clamp(slot, DAY))
             .into();
+        horizons.sort_unstable();
         horizons.dedup();
         Self {
             step,
