@@ -188,7 +188,7 @@ impl RunningCollector {
         self.slots.forget(now.as_second());
         let results = self.predictions.take_changed();
         if changed || !results.is_empty() {
-            self.metrics.kept(self.predictions.pipelines(), refused);
+            self.metrics.kept(&mut self.predictions, refused);
             self.store.update(results, |uid| self.predictions.has(uid));
         }
     }

@@ -1,17 +1,21 @@
 //! Metrics of predictions.
 
-use horizontal::predictions::MetricPipeline;
+mod accuracy;
+
+use horizontal::predictions::PredictionSet;
 use prometheus::{
     Histogram, HistogramTimer, IntCounterVec, IntGauge, IntGaugeVec, Registry,
     register_histogram_with_registry, register_int_counter_vec_with_registry,
     register_int_gauge_vec_with_registry, register_int_gauge_with_registry,
 };
 
+use accuracy::AccuracyMetrics;
+
 /// Two weeks take some milliseconds, Crane's DSP predictor takes longer.
 const BUCKETS: [f64; 10] = [
     0.000_1, 0.000_5, 0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1.0, 5.0,
 ];
-const METHODS: [&str; 3] = ["own", "dsp", "percentile"];
+const METHODS: [&str; 4] = ["peak", "own", "dsp", "percentile"];
 
 /// Metrics of predictions. Clones share them.
 #[derive(Debug, Clone)]
@@ -24,6 +28,7 @@ pub struct ForecastMetrics {
     update: Histogram,
     ready: IntGaugeVec,
     writes: IntCounterVec,
+    accuracy: AccuracyMetrics,
 }
 
 impl ForecastMetrics {
@@ -75,6 +80,7 @@ impl ForecastMetrics {
                 &["result"],
                 registry,
             )?,
+            accuracy: AccuracyMetrics::register(registry)?,
         };
         for result in ["succeeded", "failed"] {
             metrics.reads.with_label_values(&[result]);
@@ -90,13 +96,10 @@ impl ForecastMetrics {
     }
 
     /// Updates the metrics of kept series.
-    pub(crate) fn kept<'a>(
-        &self,
-        pipelines: impl Iterator<Item = &'a mut MetricPipeline>,
-        refused: usize,
-    ) {
+    pub(crate) fn kept(&self, predictions: &mut PredictionSet, refused: usize) {
+        self.accuracy.set(predictions.accuracies());
         let (mut series, mut bytes, mut read_error) = ([0; METHODS.len()], 0, 0);
-        for pipeline in pipelines {
+        for pipeline in predictions.pipelines() {
             if let Some(place) = METHODS
                 .iter()
                 .position(|method| *method == pipeline.method().name())
