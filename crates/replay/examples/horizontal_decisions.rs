@@ -10,17 +10,20 @@ use std::path::Path;
 
 use forecast::PriceOfFailure;
 use forecast::crane::Dsp;
+use horizontal::ehpa::window_seconds;
 use horizontal::predictions::{Method, Quantile};
 use rayon::prelude::*;
 use replay::horizontal::predictors::{Autopilot, Oracle, Program, SeasonalLevel};
 use replay::horizontal::{
-    Autoscaler, Curve, Demand, Predictor, Score, geometric_mean, published, ratio_of_sums, tried,
+    Autoscaler, Curve, Demand, Predictor, Score, geometric_mean, published, ratio_of_sums,
     with_interval,
 };
 
 const STEP: i64 = 60;
 /// Minutes between updates of a forecast.
 const SLOT: u32 = 5;
+/// Default of `predictionWindowSeconds`.
+const LONGEST: u32 = 3600;
 const USUAL_TARGET: f64 = 0.7;
 const USUAL_LAG: i64 = 15;
 
@@ -32,8 +35,6 @@ struct Way {
     /// For a demand, and the minutes until pods are ready.
     predictor: Option<NewPredictor>,
     is_measured: bool,
-    /// Whether each day begins with a trial of the prediction on the last week.
-    is_tried: bool,
 }
 
 const fn way(name: &'static str, predictor: NewPredictor) -> Way {
@@ -41,7 +42,6 @@ const fn way(name: &'static str, predictor: NewPredictor) -> Way {
         name,
         predictor: Some(predictor),
         is_measured: true,
-        is_tried: false,
     }
 }
 
@@ -49,31 +49,25 @@ const HPA: Way = Way {
     name: "native HPA",
     predictor: None,
     is_measured: true,
-    is_tried: false,
 };
 const LEVEL: Way = way("mean of 7 days x level", |_, ready| {
     Box::new(SeasonalLevel::new((ready + SLOT) as usize))
 });
-const TODAY: Way = way("published today: p90, window 60 min", |_, _| plimsoll(60));
-const TODAY_SHORT: Way = way("p90, window until ready + slot", |_, ready| {
+const SERIES: Way = way("series: p90, window 60 min", |_, _| plimsoll(60));
+const SERIES_SHORT: Way = way("series: p90, window until ready + slot", |_, ready| {
     plimsoll(ready + SLOT)
 });
 const MEAN: Way = way("peak, mean", |_, ready| peak(ready, PriceOfFailure(0.0)));
 const LOW: Way = way("peak, price low", |_, ready| {
     peak(ready, PriceOfFailure::LOW)
 });
-const NORMAL: Way = way("peak, price normal", |_, ready| {
+/// The default of the programs for an EHPA.
+const PUBLISHED: Way = way("**published: peak, price normal**", |_, ready| {
     peak(ready, PriceOfFailure::NORMAL)
 });
 const HIGH: Way = way("peak, price high", |_, ready| {
     peak(ready, PriceOfFailure::HIGH)
 });
-const TRIED: Way = Way {
-    is_tried: true,
-    ..way("peak, price normal, tried each day", |_, ready| {
-        peak(ready, PriceOfFailure::NORMAL)
-    })
-};
 const CRANE: Way = way("Crane EffectiveHPA, DSP, window 60 min", |_, _| {
     let method = Method::Dsp {
         dsp: Dsp::default(),
@@ -85,7 +79,6 @@ const AUTOPILOT: Way = Way {
     name: "Autopilot, P95 of 72 h, 2 d",
     predictor: Some(|_, _| Box::new(Autopilot::default())),
     is_measured: false,
-    is_tried: false,
 };
 const ORACLE: Way = way("peak of the window, known", |demand, ready| {
     Box::new(Oracle::new(demand, (ready + SLOT) as usize))
@@ -100,7 +93,7 @@ fn plimsoll(window_minutes: u32) -> Box<dyn Predictor> {
 }
 
 fn peak(ready_minutes: u32, price_of_failure: PriceOfFailure) -> Box<dyn Predictor> {
-    let window_seconds = 60 * (ready_minutes + SLOT);
+    let window_seconds = window_seconds(Some(60 * ready_minutes), None, LONGEST);
     let method = Method::Peak {
         step_seconds: 60,
         window_seconds,
@@ -139,11 +132,6 @@ impl Case<'_> {
         };
         let predictor = way.predictor.map(|new| new(self.demand, ready));
         let values = predictor.map(|mut predictor| published(self.demand, predictor.as_mut()));
-        let values = if way.is_tried {
-            values.map(|values| tried(autoscaler, self.demand, &values))
-        } else {
-            values
-        };
         move |target| {
             let autoscaler = Autoscaler {
                 target,
@@ -260,15 +248,14 @@ fn main() {
     };
     let all = [
         &LEVEL,
-        &TODAY,
-        &TODAY_SHORT,
+        &SERIES,
+        &SERIES_SHORT,
         &CRANE,
         &AUTOPILOT,
         &MEAN,
         &LOW,
-        &NORMAL,
+        &PUBLISHED,
         &HIGH,
-        &TRIED,
         &ORACLE,
     ];
     for ready in [2.0, 10.0] {
@@ -277,16 +264,19 @@ fn main() {
             "Pods ready after {ready} min:\n\n{}",
             comparisons(&cases, &all)
         );
-        println!("{}", each_series(&cases, &NORMAL));
+        println!("{}", each_series(&cases, &PUBLISHED));
         println!(
             "{}",
-            curves(&cases, &[&HPA, &LEVEL, &TODAY, &LOW, &NORMAL, &HIGH])
+            curves(&cases, &[&HPA, &LEVEL, &SERIES, &LOW, &PUBLISHED, &HIGH])
         );
     }
     for lag in [USUAL_LAG, 60] {
         for ready in [0.5, 2.0, 5.0, 10.0, 20.0] {
             println!("Pods ready after {ready} min, metrics after {lag} s:\n");
-            println!("{}", comparisons(&cases(ready, lag), &[&TODAY, &NORMAL]));
+            println!(
+                "{}",
+                comparisons(&cases(ready, lag), &[&SERIES, &PUBLISHED])
+            );
         }
     }
 }

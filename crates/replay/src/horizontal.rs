@@ -6,7 +6,6 @@
 //! | ready and starting pods | `pods.rs` |
 //! | passes of the HPA, violations, pod-hours, scalings | `autoscaler.rs` |
 //! | violations at equal pods, intervals over series | `curve.rs` |
-//! | a prediction set aside after a replay of the last week | `trial.rs` |
 //! | predicted metrics of our programs and of peers | `predictors.rs` |
 
 mod autoscaler;
@@ -14,10 +13,8 @@ mod curve;
 mod demand;
 mod pods;
 pub mod predictors;
-mod trial;
 
 pub use autoscaler::{Autoscaler, Score};
 pub use curve::{Curve, geometric_mean, ratio_of_sums, with_interval};
 pub use demand::{Demand, DemandError};
 pub use predictors::{Predictor, published};
-pub use trial::tried;

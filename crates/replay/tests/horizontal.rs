@@ -3,7 +3,7 @@
 use forecast::PriceOfFailure;
 use horizontal::predictions::Method;
 use replay::horizontal::predictors::{Oracle, Program, SeasonalLevel};
-use replay::horizontal::{Autoscaler, Demand, Predictor, Score, published, tried};
+use replay::horizontal::{Autoscaler, Demand, Predictor, Score, published};
 
 const DAY: usize = 1440;
 
@@ -95,18 +95,4 @@ fn minutes_without_a_measurement_are_not_scored() {
     demand.minutes[2 * DAY + 400..2 * DAY + 500].fill(None);
     let score = replay(&demand, 10, None);
     assert!((score.minutes - 1340.0).abs() < 1e-9, "{score:?}");
-}
-
-#[test]
-fn a_prediction_that_does_harm_is_set_aside_from_the_next_day_on() {
-    let demand = demand(6, office);
-    let good = published(&demand, &mut Oracle::new(&demand, 15));
-    assert_eq!(tried(autoscaler(10), &demand, &good), good);
-    // Much at night, when nothing rises, and nothing by day.
-    let bad: Vec<_> = (0..=demand.minutes.len())
-        .map(|minute| Some(if office(minute) > 10.0 { 0.0 } else { 25.0 }))
-        .collect();
-    let values = tried(autoscaler(10), &demand, &bad);
-    assert_eq!(values[..2 * DAY], bad[..2 * DAY]);
-    assert!(values[2 * DAY..].iter().all(|value| *value == Some(0.0)));
 }
