@@ -20,37 +20,37 @@ fn summary(method: &str, window_seconds: i32, pod_ready_seconds: Option<i32>) ->
     }
 }
 
-fn check(fixture: Fixture, ready_seconds: Option<u32>, expected: Option<PredictionSummary>) {
+fn check(fixture: Fixture, ready_seconds: Option<u32>, expected: Option<&PredictionSummary>) {
     let fixture = Fixture {
         ready_seconds,
         ..fixture
     };
-    assert_eq!(status_of(&fixture).prediction, expected);
+    assert_eq!(status_of(&fixture).prediction.as_ref(), expected);
 }
 
-fn prediction(extra: Value) -> Value {
+fn prediction(extra: &Value) -> Value {
     json!({ "prediction": extra })
 }
 
 #[test]
 fn the_status_shows_the_method_and_the_measured_window() {
     let fixture = Fixture::example;
-    check(fixture(), None, Some(summary("peak", 600, None)));
-    check(fixture(), Some(95), Some(summary("peak", 420, Some(95))));
+    check(fixture(), None, Some(&summary("peak", 600, None)));
+    check(fixture(), Some(95), Some(&summary("peak", 420, Some(95))));
     let own = fixture().annotated("plimsoll.dev/forecast-quantile", "p95");
-    check(own, Some(95), Some(summary("own", 3600, None)));
+    check(own, Some(95), Some(&summary("own", 3600, None)));
     let crane = fixture().annotated("plimsoll.dev/forecast", "crane");
-    check(crane, Some(95), Some(summary("dsp", 3600, None)));
+    check(crane, Some(95), Some(&summary("dsp", 3600, None)));
     let requested = fixture().annotated("plimsoll.dev/forecast-window", "20m");
-    check(requested, Some(95), Some(summary("peak", 1200, Some(95))));
+    check(requested, Some(95), Some(&summary("peak", 1200, Some(95))));
     let algorithm = json!({"algorithmType": "dsp"});
     let short =
-        prediction(json!({"predictionWindowSeconds": 600, "predictionAlgorithm": algorithm}));
+        prediction(&json!({"predictionWindowSeconds": 600, "predictionAlgorithm": algorithm}));
     let short = || Fixture::new(&short);
-    check(short(), Some(95), Some(summary("peak", 420, Some(95))));
-    check(short(), Some(900), Some(summary("peak", 600, Some(900))));
-    check(Fixture::new(&prediction(Value::Null)), Some(95), None);
-    check(Fixture::new(&prediction(json!({}))), Some(95), None);
+    check(short(), Some(95), Some(&summary("peak", 420, Some(95))));
+    check(short(), Some(900), Some(&summary("peak", 600, Some(900))));
+    check(Fixture::new(&prediction(&Value::Null)), Some(95), None);
+    check(Fixture::new(&prediction(&json!({}))), Some(95), None);
 }
 
 #[test]
