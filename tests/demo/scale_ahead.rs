@@ -1,6 +1,6 @@
 //! The third step: a workload whose load rises each day at the same time is scaled before that.
-//! Prometheus has five days of its CPU; the recommender forecasts the next hour, the adapter serves
-//! that, and the control plane's HPA acts on it.
+//! Prometheus has five days of its CPU; the recommender forecasts the peak of the next half hour, the
+//! adapter serves that, and the control plane's HPA acts on it.
 
 use anyhow::{Context as _, Result, ensure};
 use e2e::eventually;

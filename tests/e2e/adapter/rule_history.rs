@@ -4,6 +4,7 @@
 use anyhow::Result;
 use api::ehpa::EffectiveHorizontalPodAutoscaler as Ehpa;
 use api::prediction::TimeSeriesPrediction as Prediction;
+use e2e::is_true;
 use e2e::remote_write::Receiver;
 use k8s_openapi::api::autoscaling::v2::HorizontalPodAutoscaler as Hpa;
 use k8s_openapi::jiff::Timestamp;
@@ -54,6 +55,21 @@ async fn a_metric_of_pods_is_predicted_from_what_its_rule_asks_for() -> Result<(
     fixture
         .when::<Hpa>("ehpa-web", "it scales by what is predicted", is_scaled)
         .await?;
+
+    let shows_window = |it: &Value| {
+        let prediction = &it["status"]["prediction"];
+        let window = prediction["windowSeconds"].as_i64();
+        let ready = prediction["podReadySeconds"].as_i64();
+        prediction["method"] == "peak"
+            && window.zip(ready).is_some_and(|(window, ready)| {
+                // A minute and a slot are the least.
+                window >= 360 && window >= ready + 300
+            })
+            && is_true(&it["status"], "PredictionAccurate")
+    };
+    fixture
+        .when::<Ehpa>("web", "its status shows method, window, accuracy", shows_window)
+        .await?;
     Ok(())
 }
 
@@ -74,11 +90,11 @@ fn spec() -> Value {
     })
 }
 
-/// Three days of counters, and some minutes that are still to come.
+/// Four days of counters, enough for a day of evaluated forecasts, and some minutes that are still to come.
 async fn write_history(fixture: &EhpaFixture) -> Result<()> {
     let receiver = Receiver::of(&fixture.sandbox)?;
     let now = Timestamp::now().as_second();
-    let start = now - 3 * DAY;
+    let start = now - 4 * DAY;
     for (pod, method, per_second) in SERIES {
         let namespace = fixture.namespace.as_str();
         let labels = [("method", method), ("namespace", namespace), ("pod", pod)];
