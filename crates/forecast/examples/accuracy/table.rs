@@ -44,7 +44,10 @@ fn print_errors(row: &Row) {
         "the same, with last week also where it could not be judged before",
         &|scores| interval(scores, |score| score.ours / score.best_of_all()),
     );
-    row("not worse than that", &|scores| {
+    row("the first of live series", &|scores| {
+        interval(&live(scores), to_simple)
+    });
+    row("not worse than the best simple method", &|scores| {
         share(scores, |score| to_simple(score) <= 1.0)
     });
     let worse = |scores: &[&Score]| {
