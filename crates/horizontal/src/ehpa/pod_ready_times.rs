@@ -38,21 +38,20 @@ struct ReadyPod {
 impl PodReadyTimes {
     /// Adds the pods that are ready for the first time, and keeps the newest ones.
     pub fn observe(&mut self, pods: &[Arc<Pod>]) {
-        for pod in pods {
-            let is_known = self.0.iter().any(|known| known.uid == pod.uid);
-            let seconds = pod.ready_after_seconds.filter(|_| !has_restarted(pod));
-            let seconds = seconds.and_then(|seconds| u32::try_from(seconds).ok());
-            if let Some(seconds) = seconds.filter(|seconds| *seconds <= MAX_SECONDS && !is_known) {
-                self.0.push(ReadyPod {
-                    uid: pod.uid.clone(),
-                    started_at: pod.started_at,
-                    seconds,
-                });
-            }
-        }
-        self.0
-            .sort_by(|one, other| (other.started_at, &other.uid).cmp(&(one.started_at, &one.uid)));
-        self.0.truncate(MAX_PODS);
+        let ready = |pod: &Arc<Pod>| {
+            let seconds = pod.ready_after_seconds.filter(|_| !has_restarted(pod))?;
+            let seconds = u32::try_from(seconds).ok();
+            Some(ReadyPod {
+                seconds: seconds.filter(|seconds| *seconds <= MAX_SECONDS)?,
+                uid: pod.uid.clone(),
+                started_at: pod.started_at,
+            })
+        };
+        let mut ready: Vec<_> = pods.iter().filter_map(ready).collect();
+        keep_newest(&mut ready);
+        ready.retain(|pod| self.0.iter().all(|known| known.uid != pod.uid));
+        self.0.append(&mut ready);
+        keep_newest(&mut self.0);
     }
 
     /// Seconds within which nine of ten pods became ready; `None` without a pod.
@@ -62,6 +61,11 @@ impl PodReadyTimes {
         let rank = (sorted.len() * 9).div_ceil(10);
         sorted.get(rank.checked_sub(1)?).copied()
     }
+}
+
+fn keep_newest(pods: &mut Vec<ReadyPod>) {
+    pods.sort_by(|one, other| (other.started_at, &other.uid).cmp(&(one.started_at, &one.uid)));
+    pods.truncate(MAX_PODS);
 }
 
 fn has_restarted(pod: &Pod) -> bool {
