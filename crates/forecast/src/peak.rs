@@ -24,7 +24,7 @@ pub use simple_guard::{PeakAccuracy, SetAside, SimpleMethod};
 use crate::ewma::{Ewma, decay_factor};
 use crate::forecaster::{ForecastConfig, Forecaster};
 use crate::grid::Grid;
-use crate::output::{ForecastError, ObserveError};
+use crate::output::{Forecast, ForecastError, ObserveError};
 use crate::seasons::DAYS;
 use simple_guard::{Pending, SimpleGuard};
 
@@ -161,23 +161,33 @@ impl PeakForecaster {
     pub fn forecast(&self) -> Result<PeakForecast, ForecastError> {
         let forecaster = self.forecaster.as_deref().ok_or_else(|| self.too_young())?;
         let forecast = forecaster.forecast(self.ahead_seconds())?;
-        let usual = self.usual.mean().unwrap_or_default();
-        let room = self.config.price_of_failure.headroom(&forecast, usual);
-        let replacement = self
-            .guard
-            .replacement(&forecaster.simple_forecasts(self.horizon));
-        let (replaced_by, expected) = match replacement {
-            Some((method, value)) => (Some(method), value),
-            None => (None, forecast.expected),
-        };
+        let simple = forecaster.simple_forecasts(self.horizon);
+        let (replaced_by, expected) = self.expected(&forecast, &simple);
         Ok(PeakForecast {
             from: forecast.as_of,
             length: SignedDuration::from_secs(self.ahead_seconds().into()),
             expected,
-            value: expected + room,
+            value: expected + self.headroom(&forecast),
             replaced_by,
             accuracy: self.guard.accuracy(),
         })
+    }
+
+    /// The expected value, or that of the simple method that replaces it.
+    fn expected(
+        &self,
+        forecast: &Forecast,
+        simple: &SimpleForecasts,
+    ) -> (Option<SimpleMethod>, f64) {
+        match self.guard.replacement(simple) {
+            Some((method, value)) => (Some(method), value),
+            None => (None, forecast.expected),
+        }
+    }
+
+    fn headroom(&self, forecast: &Forecast) -> f64 {
+        let usual = self.usual.mean().unwrap_or_default();
+        self.config.price_of_failure.headroom(forecast, usual)
     }
 
     /// Approximate memory in bytes.
@@ -236,12 +246,15 @@ impl PeakForecaster {
             return;
         };
         let ensemble = forecaster.forecast(self.ahead_seconds()).ok();
+        let simple = forecaster.simple_forecasts(self.horizon);
+        let published = ensemble.as_ref().map(|forecast| {
+            let (_, expected) = self.expected(forecast, &simple);
+            expected + self.headroom(forecast)
+        });
         let pending = Pending {
-            expected: ensemble.map(|forecast| forecast.expected),
-            value: self
-                .forecast()
-                .map_or(f64::INFINITY, |forecast| forecast.value),
-            simple: forecaster.simple_forecasts(self.horizon),
+            expected: ensemble.as_ref().map(|forecast| forecast.expected),
+            value: published.unwrap_or(f64::INFINITY),
+            simple,
         };
         self.guard.step(peak, pending);
     }
