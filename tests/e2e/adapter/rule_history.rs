@@ -4,7 +4,7 @@
 use anyhow::Result;
 use api::ehpa::EffectiveHorizontalPodAutoscaler as Ehpa;
 use api::prediction::TimeSeriesPrediction as Prediction;
-use e2e::is_true;
+use e2e::{condition, is_true};
 use e2e::remote_write::Receiver;
 use k8s_openapi::api::autoscaling::v2::HorizontalPodAutoscaler as Hpa;
 use k8s_openapi::jiff::Timestamp;
@@ -69,6 +69,23 @@ async fn a_metric_of_pods_is_predicted_from_what_its_rule_asks_for() -> Result<(
     };
     fixture
         .when::<Ehpa>("web", "its status shows method, window, accuracy", shows_window)
+        .await?;
+
+    let annotations = json!({
+        "plimsoll.dev/forecast-window": "20m", "plimsoll.dev/forecast-caution": "much",
+    });
+    fixture
+        .patch::<Ehpa>("web", json!({"metadata": {"annotations": annotations}}))
+        .await?;
+    let shows_requested = |it: &Value| {
+        let ready = condition(&it["status"], "PredictionReady");
+        let message = ready.and_then(|ready| ready["message"].as_str());
+        it["status"]["prediction"]["windowSeconds"] == 1200
+            && is_true(&it["status"], "PredictionReady")
+            && message.is_some_and(|it| it.contains("plimsoll.dev/forecast-caution: \"much\" is not"))
+    };
+    fixture
+        .when::<Ehpa>("web", "its annotations count or are reported", shows_requested)
         .await?;
     Ok(())
 }
