@@ -4,8 +4,8 @@
 use anyhow::Result;
 use api::ehpa::EffectiveHorizontalPodAutoscaler as Ehpa;
 use api::prediction::TimeSeriesPrediction as Prediction;
-use e2e::{condition, is_true};
 use e2e::remote_write::Receiver;
+use e2e::{condition, is_true};
 use k8s_openapi::api::autoscaling::v2::HorizontalPodAutoscaler as Hpa;
 use k8s_openapi::jiff::Timestamp;
 use serde_json::{Value, json};
@@ -68,7 +68,11 @@ async fn a_metric_of_pods_is_predicted_from_what_its_rule_asks_for() -> Result<(
             && is_true(&it["status"], "PredictionAccurate")
     };
     fixture
-        .when::<Ehpa>("web", "its status shows method, window, accuracy", shows_window)
+        .when::<Ehpa>(
+            "web",
+            "its status shows method, window, accuracy",
+            shows_window,
+        )
         .await?;
 
     let annotations = json!({
@@ -82,10 +86,15 @@ async fn a_metric_of_pods_is_predicted_from_what_its_rule_asks_for() -> Result<(
         let message = ready.and_then(|ready| ready["message"].as_str());
         it["status"]["prediction"]["windowSeconds"] == 1200
             && is_true(&it["status"], "PredictionReady")
-            && message.is_some_and(|it| it.contains("plimsoll.dev/forecast-caution: \"much\" is not"))
+            && message
+                .is_some_and(|it| it.contains("plimsoll.dev/forecast-caution: \"much\" is not"))
     };
     fixture
-        .when::<Ehpa>("web", "its annotations count or are reported", shows_requested)
+        .when::<Ehpa>(
+            "web",
+            "its annotations count or are reported",
+            shows_requested,
+        )
         .await?;
     Ok(())
 }
