@@ -11,12 +11,14 @@
 //! | our own policy | `own.rs` |
 //! | VPA, Crane, Autopilot, KRR, oracle | `peers.rs` |
 //! | demand through the HPA and predicted metrics | `horizontal.rs` |
+//! | plots as SVG | `plot.rs` |
 
 pub mod bootstrap;
 mod executor;
 pub mod horizontal;
 mod own;
 pub mod peers;
+pub mod plot;
 mod policy;
 mod score;
 mod series;
