@@ -134,8 +134,9 @@ impl Sampled {
         let Some(difference) = at(&self.scores[0]) else {
             return "less risk".to_owned();
         };
-        let samples = self.scores[1..].iter();
-        let Interval { low, high } = interval_of(samples.map(|it| at(it).unwrap_or(difference)));
+        // Samples in which the peer has less risk than any of ours say nothing.
+        let of_samples = self.scores[1..].iter().filter_map(|it| at(it));
+        let Interval { low, high } = interval_of(std::iter::once(difference).chain(of_samples));
         let most = family(&self.scores[0]).iter().map(risk).fold(0.0, f64::max);
         let star = if risk(&self.scores[0][peer]) > most {
             "*"
