@@ -1,8 +1,8 @@
 //! Violations at equal pods of the native HPA and of predicted metrics, as markdown.
 //!
-//! `cargo run --release -p replay --example horizontal_decisions -- FOLDER [PART]` reads the series
-//! of `FOLDER/horizontal` with a sample per minute. `PART` is `second` (default), the last 30 % of
-//! each series, or `first`, the 30 % before.
+//! `cargo run --release -p replay --example horizontal_decisions -- FOLDER [PART [PLOTS]]` reads the
+//! series of `FOLDER/horizontal` with a sample per minute. `PART` is `second` (default), the last 30 %
+//! of each series, or `first`, the 30 % before. Plots of the curves are written to the folder `PLOTS`.
 
 use std::fmt::Write as _;
 use std::ops::Range;
@@ -18,6 +18,7 @@ use replay::horizontal::{
     Autoscaler, Curve, Demand, Predictor, Score, geometric_mean, published, ratio_of_sums,
     with_interval,
 };
+use replay::plot::{Axis, Line, Plot};
 
 const STEP: i64 = 60;
 /// Minutes between updates of a forecast.
@@ -190,25 +191,48 @@ fn comparisons(cases: &[Case<'_>], ways: &[&Way]) -> String {
     text
 }
 
-/// Pods and violations of all series together at each target.
-fn curves(cases: &[Case<'_>], ways: &[&Way]) -> String {
-    const TARGETS: [f64; 7] = [0.5, 0.6, 0.7, 0.8, 0.9, 1.0, 1.2];
+const TARGETS: [f64; 7] = [0.5, 0.6, 0.7, 0.8, 0.9, 1.0, 1.2];
+
+/// Pods, and the share of violation minutes in percent, of all series together at each target.
+fn curves(cases: &[Case<'_>], ways: &[&Way]) -> Vec<Line> {
+    let line = |way: &&Way| {
+        let replays: Vec<_> = cases.iter().map(|case| case.replays(way)).collect();
+        let points = TARGETS.map(|target| {
+            let scores: Vec<Score> = replays.iter().map(|run| run(target)).collect();
+            let sum = |number: fn(&Score) -> f64| scores.iter().map(number).sum::<f64>();
+            let pods = sum(Score::pods) / scores.len() as f64;
+            let violations = sum(|score| score.violations) / sum(|score| score.minutes);
+            (pods, 100.0 * violations)
+        });
+        Line {
+            name: way.name.to_owned(),
+            points: points.into(),
+        }
+    };
+    ways.par_iter().map(line).collect()
+}
+
+fn plot(ready_minutes: f64, lines: Vec<Line>) -> Plot {
+    Plot {
+        title: format!("Targets from 50 to 120 %, pods ready after {ready_minutes} min"),
+        x: Axis::linear("mean number of pods"),
+        y: Axis::logarithmic("violation minutes, %"),
+        lines,
+    }
+}
+
+fn table(lines: &[Line]) -> String {
     let heads = TARGETS.map(|target| format!("{:.0} %", 100.0 * target));
     let mut text = format!(
         "| target | {} |\n|---{}|\n",
         heads.join(" | "),
         "|---".repeat(TARGETS.len())
     );
-    for way in ways {
-        let replays: Vec<_> = cases.iter().map(|case| case.replays(way)).collect();
-        let cells = TARGETS.map(|target| {
-            let scores: Vec<Score> = replays.iter().map(|run| run(target)).collect();
-            let sum = |number: fn(&Score) -> f64| scores.iter().map(number).sum::<f64>();
-            let pods = sum(Score::pods) / scores.len() as f64;
-            let violations = sum(|score| score.violations) / sum(|score| score.minutes);
-            format!("{pods:.1}: {:.2}", 100.0 * violations)
-        });
-        let _ = writeln!(text, "| {} | {} |", way.name, cells.join(" | "));
+    for line in lines {
+        let cells = line.points.iter();
+        let cells = cells.map(|(pods, violations)| format!("{pods:.1}: {violations:.2}"));
+        let cells: Vec<String> = cells.collect();
+        let _ = writeln!(text, "| {} | {} |", line.name, cells.join(" | "));
     }
     text
 }
@@ -236,6 +260,7 @@ fn main() {
     let mut arguments = std::env::args().skip(1);
     let folder = arguments.next().expect("the folder of the series");
     let is_first = arguments.next().is_some_and(|part| part == "first");
+    let plots = arguments.next().filter(|plots| !plots.is_empty());
     let demands = read(&Path::new(&folder).join("horizontal"));
     let cases = |ready_minutes: f64, lag_seconds: i64| -> Vec<Case<'_>> {
         let case = |demand| Case {
@@ -265,10 +290,12 @@ fn main() {
             comparisons(&cases, &all)
         );
         println!("{}", each_series(&cases, &PUBLISHED));
-        println!(
-            "{}",
-            curves(&cases, &[&HPA, &LEVEL, &SERIES, &LOW, &PUBLISHED, &HIGH])
-        );
+        let lines = curves(&cases, &[&HPA, &LEVEL, &SERIES, &LOW, &PUBLISHED, &HIGH]);
+        println!("{}", table(&lines));
+        if let Some(plots) = &plots {
+            let path = Path::new(plots).join(format!("horizontal-ready-{ready}min.svg"));
+            std::fs::write(path, plot(ready, lines).svg()).expect("the plot can be written");
+        }
     }
     for lag in [USUAL_LAG, 60] {
         for ready in [0.5, 2.0, 5.0, 10.0, 20.0] {

@@ -17,22 +17,32 @@ pub struct Interval {
     pub high: f64,
 }
 
+/// The samples of `entities` indices, the same ones each time.
+pub fn samples(entities: usize) -> Vec<Vec<usize>> {
+    let mut state = 1;
+    let mut draw = || (split_mix(&mut state) % entities.max(1) as u64) as usize;
+    (0..ROUNDS)
+        .map(|_| (0..entities).map(|_| draw()).collect())
+        .collect()
+}
+
 /// The interval of a number of samples of `entities` indices.
 pub fn interval(entities: usize, number: impl Fn(&[usize]) -> f64) -> Interval {
-    let mut state = 1;
-    let mut sample = vec![0; entities];
-    let mut numbers: Vec<f64> = (0..ROUNDS)
-        .map(|_| {
-            for index in &mut sample {
-                *index = (split_mix(&mut state) % entities.max(1) as u64) as usize;
-            }
-            number(&sample)
-        })
-        .collect();
+    interval_of(samples(entities).iter().map(|sample| number(sample)))
+}
+
+/// The interval of a number whose values for all samples are known.
+///
+/// # Panics
+///
+/// Without values.
+pub fn interval_of(numbers: impl Iterator<Item = f64>) -> Interval {
+    let mut numbers: Vec<f64> = numbers.collect();
     numbers.sort_by(f64::total_cmp);
+    let outside = numbers.len() / 40;
     Interval {
-        low: numbers[ROUNDS / 40],
-        high: numbers[ROUNDS - 1 - ROUNDS / 40],
+        low: numbers[outside],
+        high: numbers[numbers.len() - 1 - outside],
     }
 }
 
@@ -43,7 +53,8 @@ pub fn score_of(entities: &[EntityScore], sample: &[usize]) -> Score {
 
 /// The difference of aggregate slack, ours minus the peer's, at the peer's risk. `family` has our
 /// scores at several prices, of which the two around the peer's risk are interpolated over its
-/// logarithm. `None` if the peer's risk lies outside the family.
+/// logarithm. A peer with more risk than the whole family is compared with our riskiest member.
+/// `None` if the peer has less risk than the whole family.
 pub fn difference_at_equal_risk(
     risk: impl Fn(&Score) -> f64,
     family: &[Score],
@@ -56,6 +67,9 @@ pub fn difference_at_equal_risk(
         .collect();
     curve.sort_by(|one, other| one.0.total_cmp(&other.0));
     let at = risk(peer).ln();
+    if let Some((_, riskiest)) = curve.last().filter(|(most, _)| at > *most) {
+        return Some(riskiest - peer.aggregate_slack);
+    }
     let (below, above) = curve
         .windows(2)
         .map(|pair| (pair[0], pair[1]))
@@ -111,7 +125,8 @@ mod tests {
         let family = [(0.1, 0.7), (0.4, 0.6), (0.01, 0.9)];
         check(&family, (0.2, 0.7), Some(-0.05));
         check(&family, (0.1, 0.7), Some(0.0));
-        check(&family, (0.5, 0.7), None);
+        check(&family, (0.5, 0.7), Some(-0.1));
         check(&family, (0.0, 0.7), None);
+        check(&[], (0.2, 0.7), None);
     }
 }

@@ -11,15 +11,19 @@
 //! | our own policy | `own.rs` |
 //! | VPA, Crane, Autopilot, KRR, oracle | `peers.rs` |
 //! | demand through the HPA and predicted metrics | `horizontal.rs` |
+//! | VPA and HPA on the same metric | `vpa_with_hpa.rs` |
+//! | plots as SVG | `plot.rs` |
 
 pub mod bootstrap;
 mod executor;
 pub mod horizontal;
 mod own;
 pub mod peers;
+pub mod plot;
 mod policy;
 mod score;
 mod series;
+pub mod vpa_with_hpa;
 
 pub use executor::Executor;
 pub use own::PriceOfFailure;

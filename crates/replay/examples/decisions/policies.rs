@@ -8,7 +8,9 @@ use sizing::price_of_failure::Settings;
 use crate::traces::Set;
 
 /// Factors of our prices of failure.
-const FACTORS: [f64; 11] = [0.1, 0.2, 0.35, 0.5, 0.7, 1.0, 1.5, 2.5, 5.0, 10.0, 25.0];
+const FACTORS: [f64; 12] = [
+    0.05, 0.1, 0.2, 0.35, 0.5, 0.7, 1.0, 1.5, 2.5, 5.0, 10.0, 25.0,
+];
 
 /// The scores of one policy at one operating point.
 pub(crate) struct Result {

@@ -70,8 +70,17 @@ impl Vpa {
         }
     }
 
+    /// Adds the CPU usage of several pods in the slot that began at `at`: a sample of each.
+    pub fn observe_pods(&mut self, at: Timestamp, usage: f64, pods: usize) {
+        for _ in 0..pods {
+            // The pods have a history in common and times of samples of their own.
+            self.container = ContainerState::default();
+            self.observe(at, usage);
+        }
+    }
+
     /// Target and bounds at present.
-    fn estimate(&self) -> Estimate {
+    pub fn estimate(&self) -> Estimate {
         let minimum = sizing::container_minimum(&self.config, 1);
         estimate(&self.config, &self.shapes, minimum, &self.history)
     }
@@ -83,8 +92,8 @@ impl Vpa {
         }
     }
 
-    /// Whether the updater replaces the pod.
-    fn updates(&self, now: Timestamp, started: Timestamp, request: f64, by: &Estimate) -> bool {
+    /// Whether the updater replaces a pod that started at a time with this request.
+    pub fn updates(&self, now: Timestamp, started: Timestamp, request: f64, by: &Estimate) -> bool {
         let target = self.amount(by.target);
         let outside =
             request < self.amount(by.lower_bound) || request > self.amount(by.upper_bound);

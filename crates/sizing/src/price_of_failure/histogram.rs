@@ -79,6 +79,14 @@ impl Histogram {
             .map(move |(index, weight)| (base + index, *weight))
     }
 
+    /// Adds the weights to those of all buckets.
+    pub(super) fn add_to(&self, sums: &mut [f64; BUCKETS]) {
+        let sums = sums.iter_mut().skip(usize::from(self.base));
+        for (sum, weight) in sums.zip(&self.weights) {
+            *sum += f64::from(*weight);
+        }
+    }
+
     /// The sum of all weights.
     pub(super) fn total(&self) -> f64 {
         self.iter().map(|(_, weight)| f64::from(weight)).sum()

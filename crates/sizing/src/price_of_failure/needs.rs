@@ -1,6 +1,6 @@
 //! The distribution of the needs to expect.
 
-use super::histogram::{BUCKETS, GROWTH, Histogram, bound, bucket};
+use super::histogram::{BUCKETS, GROWTH, bound, bucket};
 use super::history::History;
 use super::settings::Settings;
 
@@ -25,7 +25,7 @@ impl Needs {
     pub(super) fn new(settings: &Settings, history: &History) -> Option<Self> {
         let mut all = [0.0; BUCKETS];
         for histogram in &history.needs {
-            add(&mut all, histogram);
+            histogram.add_to(&mut all);
         }
         for (factor, share) in NOVELTIES {
             let bucket = bucket(Settings::FIRST_BOUND, history.highest() * factor);
@@ -33,7 +33,7 @@ impl Needs {
         }
         let mut needs = Self(all).normalised()?;
         let mut state = [0.0; BUCKETS];
-        add(&mut state, &history.needs[usize::from(history.state())]);
+        history.needs[usize::from(history.state())].add_to(&mut state);
         for (need, state) in needs.0.iter_mut().zip(state) {
             *need = state + settings.pooled * *need;
         }
@@ -76,12 +76,6 @@ impl Needs {
         let total: f64 = self.0.iter().sum();
         self.0.iter_mut().for_each(|share| *share /= total);
         (total > 0.0).then_some(self)
-    }
-}
-
-fn add(weights: &mut [f64; BUCKETS], histogram: &Histogram) {
-    for (bucket, weight) in histogram.iter() {
-        weights[bucket] += f64::from(weight);
     }
 }
 
