@@ -1,7 +1,7 @@
 //! CPU startup boosts: the webhook adds them to new pods, and the updater ends them in place.
 
 use anyhow::{Context as _, Result, ensure};
-use e2e::{eventually, free_address, is_ready, workload};
+use e2e::{eventually, free_address, is_ready, with, workload};
 use k8s_openapi::api::admissionregistration::v1::MutatingWebhookConfiguration;
 use k8s_openapi::api::apps::v1::ReplicaSet;
 use k8s_openapi::api::core::v1::Pod;
@@ -42,47 +42,59 @@ async fn new_pods_have_more_cpu_until_they_were_ready_for_the_duration() -> Resu
 async fn boosted_and_back(fixture: &Fixture) -> Result<()> {
     let boost =
         json!({"cpu": {"type": "Factor", "factor": 3, "durationSeconds": DURATION.as_secs()}});
-    let policy = json!({"updateMode": "InPlaceOrRecreate"});
-    for (name, spec) in [
-        ("plain", json!({"updatePolicy": policy})),
-        (
-            "boosted",
-            json!({"updatePolicy": policy, "startupBoost": boost}),
-        ),
-    ] {
+    let boosts = [("resized", "InPlaceOrRecreate"), ("initial", "Initial")];
+    let boosts = boosts.map(|(name, mode)| (name, mode, json!({"startupBoost": boost})));
+    let plain = ("plain", "InPlaceOrRecreate", json!({}));
+    for (name, mode, boost) in boosts.iter().chain([&plain]) {
         let (requests, none) = (json!({"requests": {"cpu": SMALL}}), json!({}));
         fixture
             .create::<ReplicaSet>(workload(name, 0, &requests, &none))
             .await?;
+        let spec = with(json!({"updatePolicy": {"updateMode": mode}}), boost.clone());
         fixture.autoscale_as(name, &none, spec, BOUNDS).await?;
     }
     created(fixture, "plain", LARGE).await?;
-    let pods = created(fixture, "boosted", BOOSTED).await?;
-    for pod in &pods {
-        let original = pod.annotations().get(ANNOTATION).context("no annotation")?;
-        ensure!(original.contains(SMALL), "{original}");
-    }
-
-    let back = eventually("the boosts are over", async || {
-        let pods = fixture.pods_of("boosted").await?;
+    for (name, ..) in boosts {
+        let pods = created(fixture, name, BOOSTED).await?;
         for pod in &pods {
-            let has_boost = pod.annotations().contains_key(ANNOTATION);
-            ensure!(!has_boost, "{} is boosted", pod.name_any());
+            let original = pod.annotations().get(ANNOTATION).context("no annotation")?;
+            ensure!(original.contains(SMALL), "{original}");
         }
-        fixture.all_large("boosted", REPLICAS).await?;
-        Ok(pods)
-    })
-    .await?;
-    for pod in &back {
-        let ready_for = Timestamp::now().duration_since(ready_since(pod)?);
-        ensure!(ready_for >= DURATION, "it ended after {ready_for}");
+        ended(fixture, name, &pods).await?;
     }
-    let uids = |pods: &[Pod]| -> Vec<_> { pods.iter().map(Pod::uid).collect() };
-    ensure!(uids(&back) == uids(&pods), "they are the same pods");
     for pod in fixture.pods_of("plain").await? {
         ensure!(!pod.annotations().contains_key(ANNOTATION), "it is plain");
     }
     Ok(())
+}
+
+/// Waits until the boosts of a workload are over, and checks that none ended too early.
+async fn ended(fixture: &Fixture, name: &str, created: &[Pod]) -> Result<()> {
+    fixture.all_large(name, REPLICAS).await?;
+    let pods = eventually("the annotations are removed", async || {
+        let pods = fixture.pods_of(name).await?;
+        for pod in &pods {
+            let has_boost = pod.annotations().contains_key(ANNOTATION);
+            ensure!(!has_boost, "{} has one", pod.name_any());
+        }
+        Ok(pods)
+    })
+    .await?;
+    let uids = |pods: &[Pod]| -> Vec<_> { pods.iter().map(Pod::uid).collect() };
+    ensure!(uids(&pods) == uids(created), "they are the same pods");
+    for pod in &pods {
+        let after = resized_at(pod)?.duration_since(ready_since(pod)?);
+        ensure!(after >= DURATION, "{name}: it ended after {after:#}");
+    }
+    Ok(())
+}
+
+/// The time of the pod's last resize.
+fn resized_at(pod: &Pod) -> Result<Timestamp> {
+    let writes = pod.metadata.managed_fields.iter().flatten();
+    let mut resizes = writes.filter(|write| write.subresource.as_deref() == Some("resize"));
+    let at = resizes.next().and_then(|resize| resize.time.as_ref());
+    Ok(at.context("it was not resized")?.0)
 }
 
 /// The new pods of a workload, whose webhook adds this request. Until it is registered, pods are
