@@ -6,10 +6,12 @@ mod feed;
 mod fixture;
 mod many_objects;
 mod metrics;
+mod own_rules;
 mod policies;
 mod reader;
 mod schedulable;
 mod shards;
+mod sizing_methods;
 
 use anyhow::{Result, bail, ensure};
 use api::vpa::{RecommendedContainerResources, VerticalPodAutoscaler as Vpa};
@@ -65,12 +67,14 @@ async fn fixture(prefix: &str) -> Result<Fixture> {
 }
 
 /// A namespace that several tests share, with three pods of a Deployment `web` that no test may
-/// change. Only the first test has to wait until metrics-server knows them.
+/// change. Only the first test has to wait until metrics-server knows them. The histories of other
+/// sizing methods begin here, too.
 async fn shared_room() -> Result<Fixture> {
     static NAMESPACE: OnceCell<String> = OnceCell::const_new();
     let make = async || {
         let fixture = fixture("shop").await?;
         fixture.deploy("web", 3, "240m", "300Mi").await?;
+        sizing_methods::begin(&fixture).await?;
         anyhow::Ok(fixture.namespace.clone())
     };
     let namespace = NAMESPACE.get_or_try_init(make).await?;

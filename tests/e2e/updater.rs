@@ -2,9 +2,12 @@
 //! resizes. Recommendations are written by hand, and so is the webhook's Lease; pods come back with
 //! another size because the template of their `ReplicaSet` was changed meanwhile.
 
+mod eviction_requirements;
 mod failures;
 mod fixture;
 mod in_place;
+mod maintenance_windows;
 mod modes;
 mod oom;
 mod settling;
+mod startup_boost;

@@ -2,6 +2,6 @@
 //! URL with certificates from files.
 
 mod by_service;
-mod by_url;
-mod certificates;
+pub(crate) mod by_url;
+pub(crate) mod certificates;
 mod fixture;

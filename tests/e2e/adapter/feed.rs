@@ -21,7 +21,7 @@ const METRIC: &str = "crane_autoscaling_prediction";
 const IDENTIFIER: &str = "external.load";
 const DAY: i64 = 86_400;
 const STEP: i64 = 300;
-const LOAD: f64 = 10.0;
+pub(super) const LOAD: f64 = 10.0;
 
 #[tokio::test]
 async fn a_forecast_is_served_before_it_is_written_and_stands_without_the_recommender() -> Result<()>
@@ -113,7 +113,7 @@ pub(super) fn is_written(object: &Value, expected: f64) -> bool {
 
 impl EhpaFixture {
     /// Three days of one load.
-    async fn write_history(&self) -> Result<()> {
+    pub(super) async fn write_history(&self) -> Result<()> {
         let receiver = Receiver::of(&self.sandbox)?;
         let now = Timestamp::now().as_second() / STEP * STEP;
         let samples = (now - 3 * DAY..=now).step_by(300);

@@ -6,10 +6,10 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
 use api::vpa::VerticalPodAutoscaler as Vpa;
-use e2e::deployment::{Replica, UPDATER, all_ready, deploy, leader, system, total};
+use e2e::deployment::{Replica, UPDATER, all_ready, deploy, leader, scrape, system, total};
 use e2e::{
     AvailabilityWatch, Namespace, Turn, Turns, another, eventually, requests_in_effect, target,
-    workload,
+    with, workload,
 };
 use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet};
 use k8s_openapi::api::coordination::v1::Lease;
@@ -31,6 +31,8 @@ const BEAT: Duration = Duration::from_millis(500);
 /// First requests of the pods, and the recommendation.
 pub(crate) const SMALL: &str = "100m";
 pub(crate) const LARGE: &str = "250m";
+/// Bounds of the recommendation.
+pub(crate) const BOUNDS: [&str; 2] = ["200m", "300m"];
 
 static SANDBOX: Turns<Sandbox> = Turns::new();
 
@@ -106,6 +108,19 @@ impl Fixture {
         .await
     }
 
+    /// Waits until the leader serves these lines.
+    pub(crate) async fn serves(&self, lines: &[&str]) -> Result<()> {
+        eventually(&format!("the leader serves {lines:?}"), async || {
+            let metrics = scrape(&self.leader().await?).await?;
+            let lacks = lines
+                .iter()
+                .find(|line| !metrics.lines().any(|it| it == **line));
+            ensure!(lacks.is_none(), "{lacks:?} is not in {metrics}");
+            Ok(())
+        })
+        .await
+    }
+
     /// Sum of a counter over all replicas.
     pub(crate) async fn total(&self, metric: &str) -> Result<f64> {
         total(&self.client, UPDATER, metric).await
@@ -119,9 +134,21 @@ impl Fixture {
         replicas: usize,
         annotations: &Value,
     ) -> Result<()> {
+        let none = json!({});
+        self.workload_with(name, replicas, annotations, &none).await
+    }
+
+    /// The same whose containers have these requests, too.
+    pub(crate) async fn workload_with(
+        &self,
+        name: &str,
+        replicas: usize,
+        annotations: &Value,
+        others: &Value,
+    ) -> Result<()> {
         let set = |cpu: &str| {
-            let requests = json!({"requests": {"cpu": cpu}});
-            workload(name, replicas, &requests, annotations)
+            let requests = with(json!({"cpu": cpu}), others.clone());
+            workload(name, replicas, &json!({"requests": requests}), annotations)
         };
         self.create::<ReplicaSet>(set(SMALL)).await?;
         self.when::<ReplicaSet>(name, "all pods are ready", |it| {
@@ -142,7 +169,7 @@ impl Fixture {
 
     /// The same with this update policy.
     pub(crate) async fn autoscale_with(&self, name: &str, policy: &Value) -> Result<()> {
-        self.autoscale_within(name, policy, ["200m", "300m"]).await
+        self.autoscale_within(name, policy, BOUNDS).await
     }
 
     /// The same with these bounds.
@@ -150,11 +177,24 @@ impl Fixture {
         &self,
         name: &str,
         update_policy: &Value,
+        bounds: [&str; 2],
+    ) -> Result<()> {
+        let spec = json!({"updatePolicy": update_policy});
+        self.autoscale_as(name, &json!({}), spec, bounds).await
+    }
+
+    /// The same with these annotations and this spec.
+    pub(crate) async fn autoscale_as(
+        &self,
+        name: &str,
+        annotations: &Value,
+        spec: Value,
         [lower, upper]: [&str; 2],
     ) -> Result<()> {
-        let spec = json!({"targetRef": target("ReplicaSet", name), "updatePolicy": update_policy});
-        let object = json!({"metadata": {"name": name}, "spec": spec});
-        self.create::<Vpa>(object).await?;
+        let spec = with(spec, json!({"targetRef": target("ReplicaSet", name)}));
+        let metadata = json!({"name": name, "annotations": annotations});
+        self.create::<Vpa>(json!({"metadata": metadata, "spec": spec}))
+            .await?;
         let container = json!({
             "containerName": "app", "target": {"cpu": LARGE}, "lowerBound": {"cpu": lower}, "upperBound": {"cpu": upper},
             "uncappedTarget": {"cpu": LARGE},

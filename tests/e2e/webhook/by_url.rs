@@ -19,13 +19,19 @@ use super::certificates::Mounted;
 use super::fixture::{Fixture, RECOMMENDED};
 
 /// A running webhook; killed when dropped.
-struct Webhook {
+pub(crate) struct Webhook {
     _child: Child,
     log: PathBuf,
 }
 
 impl Webhook {
-    fn start(sandbox: &Sandbox, namespace: &str, mounted: &Mounted) -> Result<Self> {
+    /// Starts one for the pods and VPA objects of this namespace, with more flags.
+    pub(crate) fn start(
+        sandbox: &Sandbox,
+        namespace: &str,
+        mounted: &Mounted,
+        flags: &[&str],
+    ) -> Result<Self> {
         let (ip, port) = (mounted.address.ip(), mounted.address.port());
         let log = sandbox.logs_dir().join("webhook-by-url.log");
         let file = |flag: &str, name: &str| format!("--{flag}={}", mounted.path(name).display());
@@ -40,6 +46,7 @@ impl Webhook {
             .args(["--reload-cert", "--v=4", "--webhook-labels=team:sizes"])
             .arg(format!("--vpa-object-namespace={namespace}"))
             .arg("--status-lease-update-interval=1s")
+            .args(flags)
             .env("NAMESPACE", namespace)
             .env("PLIMSOLL_LISTEN_IP", ip.to_string())
             .spawn()
@@ -67,7 +74,7 @@ async fn a_webhook_registered_by_url_follows_its_files_and_only_ever_changes_wha
         sandbox.logs_dir().join("webhook-certificates"),
         free_address()?,
     )?;
-    let webhook = Webhook::start(sandbox, &fixture.namespace, &mounted)?;
+    let webhook = Webhook::start(sandbox, &fixture.namespace, &mounted, &[])?;
     let configurations: Api<MutatingWebhookConfiguration> = Api::all(client.clone());
     let outcome = async {
         fixture.workload().await?;
