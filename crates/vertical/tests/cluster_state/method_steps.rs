@@ -68,8 +68,8 @@ fn steps(policy: &str, cluster: &ClusterState) -> [BTreeMap<String, f64>; 2] {
     let own = recommended(cluster, "web").unwrap();
     for number in &explained.numbers {
         let value = number.by_per_vpa_policy.unwrap();
-        let last = number.method_steps.last().unwrap();
-        assert_eq!(last.value, Some(value as f64), "{policy}: {number:?}");
+        let end = number.method_steps.last().unwrap();
+        assert_eq!(end.value, Some(value as f64), "{policy}: {number:?}");
         let list = match number.bound {
             Bound::Target => &own.target,
             Bound::Lower => &own.lower_bound,
