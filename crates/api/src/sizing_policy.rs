@@ -110,7 +110,7 @@ pub struct SizingPolicySpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub startup_boost: Option<StartupBoost>,
 
-    /// Sizing method. Absent means the method of the Vertical Pod Autoscaler.
+    /// Sizing method. Absent means the policy plimsoll with normal caution.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sizing: Option<Sizing>,
 
@@ -180,13 +180,29 @@ pub const DEFAULT_KINDS: [WellKnown; 3] = [
         "message": "settings have names of lower-case letters, digits and hyphens, at most 56 of them, and none is called policy",
     },
     {
-        "rule": "self.policy != 'vpa' || !has(self.settings) || size(self.settings) == 0",
+        "rule": "!has(self.policy) || self.policy != 'vpa' || !has(self.settings) || size(self.settings) == 0",
         "message": "the policy vpa has no settings: they are flags of the recommender and fields of resourcePolicy",
+    },
+    {
+        "rule": "!has(self.caution) || !has(self.policy) || self.policy == 'plimsoll'",
+        "message": "only the policy plimsoll has a caution",
+    },
+    {
+        "rule": "!has(self.settings) || !('caution' in self.settings)",
+        "message": "caution is a field of sizing and not one of settings",
     },
 ]))]
 pub struct Sizing {
-    /// Sizing method.
-    pub policy: SizingMethod,
+    /// Sizing method. Absent means plimsoll.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub policy: Option<SizingMethod>,
+    /// Price of a failure in the policy plimsoll: low, normal, high, or a number from 0.1 to 10.
+    /// A failure is an OOM kill or a moment without enough CPU. The policy chooses the request at
+    /// which the request and the expected failures cost least, so twice the caution means fewer
+    /// failures and larger requests. low is 0.5, normal 1 and high 2.5. Absent means normal.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "caution")]
+    pub caution: Option<String>,
     /// Settings of the method, as in the annotations plimsoll.dev/sizing-KEY of a
     /// VerticalPodAutoscaler.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
@@ -199,8 +215,10 @@ pub struct Sizing {
 #[serde(rename_all = "kebab-case")]
 pub enum SizingMethod {
     /// Method of the Vertical Pod Autoscaler.
-    #[default]
     Vpa,
+    /// Our own method: the request at which the request and the expected failures cost least.
+    #[default]
+    Plimsoll,
     /// Method of Crane's resource recommender.
     Crane,
     /// Google Autopilot's moving window method.
@@ -214,6 +232,7 @@ impl SizingMethod {
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Vpa => "vpa",
+            Self::Plimsoll => "plimsoll",
             Self::Crane => "crane",
             Self::AutopilotWindow => "autopilot-window",
             Self::AutopilotMl => "autopilot-ml",
@@ -260,6 +279,14 @@ pub fn parse_cluster(object: serde_json::Value) -> Result<ClusterSizingPolicy, P
 /// Without upstream's deprecated Auto.
 fn update_mode(_: &mut SchemaGenerator) -> Schema {
     json_schema!({"type": "string", "enum": ["Off", "Initial", "Recreate", "InPlaceOrRecreate", "InPlace"]})
+}
+
+fn caution(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({
+        "type": "string",
+        "pattern": r"^(low|normal|high|0\.[1-9][0-9]{0,3}|[1-9](\.[0-9]{1,4})?|10(\.0{1,4})?)$",
+        "maxLength": 7,
+    })
 }
 
 fn settings(_: &mut SchemaGenerator) -> Schema {
@@ -311,6 +338,7 @@ mod tests {
     fn ways_of_sizing_are_written_as_in_annotations() {
         for method in [
             SizingMethod::Vpa,
+            SizingMethod::Plimsoll,
             SizingMethod::Crane,
             SizingMethod::AutopilotWindow,
             SizingMethod::AutopilotMl,

@@ -2,7 +2,10 @@
 
 use std::time::Duration;
 
-use model::{Bound, Cap, ContainerExplanation, ContainerRecommendation, Explanation, ResourceName};
+use model::{
+    Bound, Cap, ContainerExplanation, ContainerRecommendation, Explanation, MethodStep,
+    ResourceName,
+};
 
 use crate::proto;
 use crate::quantities::{MessageError, to_quantity};
@@ -93,6 +96,11 @@ fn number_to_message(number: Explanation) -> proto::Explanation {
         minimum: number.minimum,
         at_least_minimum: number.at_least_minimum,
         by_own_policy: number.by_per_vpa_policy,
+        method_steps: number
+            .method_steps
+            .into_iter()
+            .map(step_to_message)
+            .collect(),
         rounded: number.rounded.to_string(),
         in_whole_units: number.in_whole_units.to_string(),
         capped: number.capped.to_string(),
@@ -117,12 +125,31 @@ fn number_from_message(message: &proto::Explanation) -> Result<Explanation, Mess
         minimum: message.minimum,
         at_least_minimum: message.at_least_minimum,
         by_per_vpa_policy: message.by_own_policy,
+        method_steps: message.method_steps.iter().map(step_from_message).collect(),
         rounded: quantity(&message.rounded, "rounded")?,
         in_whole_units: quantity(&message.in_whole_units, "in_whole_units")?,
         capped: quantity(&message.capped, "capped")?,
         capped_by: cap_from_message(capped_by),
         capped_because: message.capped_because.clone(),
     })
+}
+
+fn step_to_message(step: MethodStep) -> proto::MethodStep {
+    proto::MethodStep {
+        name: step.name,
+        value: step.value,
+        unit: step.unit,
+        text: step.text,
+    }
+}
+
+fn step_from_message(message: &proto::MethodStep) -> MethodStep {
+    MethodStep {
+        name: message.name.clone(),
+        value: message.value,
+        unit: message.unit.clone(),
+        text: message.text.clone(),
+    }
 }
 
 fn bound_to_message(bound: Bound) -> proto::Bound {
@@ -194,6 +221,10 @@ mod tests {
             minimum: 25,
             at_least_minimum: 128,
             by_per_vpa_policy: Some(129),
+            method_steps: vec![
+                MethodStep::number("percentile", 0.5, ""),
+                MethodStep::text("reason", "why"),
+            ],
             rounded: Quantity::from_milli(129),
             in_whole_units: Quantity::from_milli(1000),
             capped: Quantity::from_milli(500),

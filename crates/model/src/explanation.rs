@@ -32,6 +32,41 @@ pub enum Cap {
     Node,
 }
 
+/// Step of a sizing method other than the VPA's: a number, or a decision in words.
+#[derive(Clone, Debug, PartialEq)]
+pub struct MethodStep {
+    /// Name, such as `percentile` or `chance-of-failure`.
+    pub name: String,
+    /// Number in `unit`; `None` if the step is a decision.
+    pub value: Option<f64>,
+    /// Unit of the number; empty for a plain number.
+    pub unit: String,
+    /// Decision or remark in words.
+    pub text: Option<String>,
+}
+
+impl MethodStep {
+    /// A number.
+    pub fn number(name: &str, value: f64, unit: &str) -> Self {
+        Self {
+            name: name.to_owned(),
+            value: Some(value),
+            unit: unit.to_owned(),
+            text: None,
+        }
+    }
+
+    /// A decision in words.
+    pub fn text(name: &str, text: &str) -> Self {
+        Self {
+            name: name.to_owned(),
+            value: None,
+            unit: String::new(),
+            text: Some(text.to_owned()),
+        }
+    }
+}
+
 /// Steps of one number, in order. Amounts are millicores for CPU and bytes for memory.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Explanation {
@@ -56,6 +91,9 @@ pub struct Explanation {
     pub at_least_minimum: i64,
     /// Value by a per-VPA sizing policy: its target, or the bound widened to include it.
     pub by_per_vpa_policy: Option<i64>,
+    /// Steps of the sizing method to that value, in order. The last one is the value. Empty with the
+    /// VPA's method, whose steps are the fields above.
+    pub method_steps: Vec<MethodStep>,
     /// Value as a quantity, rounded as configured.
     pub rounded: Quantity,
     /// Value in whole cores, if requested by the object.

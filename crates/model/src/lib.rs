@@ -23,7 +23,7 @@ mod workload;
 pub use constraints::{
     Effect, NodeConstraints, NodeOperator, NodeRequirement, NodeTerm, NodeTraits, Taint, Toleration,
 };
-pub use explanation::{Bound, Cap, ContainerExplanation, Explanation};
+pub use explanation::{Bound, Cap, ContainerExplanation, Explanation, MethodStep};
 pub use forecast::{Forecast, ForecastSeries, MetricForecast};
 pub use labels::{Labels, ParseSelectorError, Requirement, Selector};
 pub use namespace_limits::{Limits, NamespaceLimits};

@@ -3,11 +3,20 @@
 
 use std::time::Duration;
 
-use model::{Bound, ContainerExplanation, Cpu, Explanation, Memory, ResourceName};
+use model::{Bound, ContainerExplanation, Cpu, Explanation, Memory, MethodStep, ResourceName};
 
 use crate::container_history::{ContainerHistory, HistogramConfigs};
 use crate::estimate::{Amounts, Derivation, Estimate, Steps, derive_cpu, derive_memory};
 use crate::published::{Published, Publishing};
+
+/// Estimate of a sizing method other than the VPA's, with its steps.
+#[derive(Clone, Debug, PartialEq)]
+pub struct MethodEstimate {
+    /// Target and bounds.
+    pub estimate: Estimate,
+    /// Steps of target, lower and upper bound, for CPU and memory.
+    pub steps: [[Vec<MethodStep>; 3]; 2],
+}
 
 /// The steps of every number of one container; `own` is the result of the VPA's per-VPA
 /// sizing policy, if any.
@@ -16,10 +25,15 @@ pub fn explain(
     shapes: &HistogramConfigs,
     minimum: Amounts,
     history: &ContainerHistory,
-    own: Option<&Estimate>,
+    own: Option<MethodEstimate>,
 ) -> ContainerExplanation {
     let config = publishing.config;
     let mut numbers = Vec::new();
+    let (estimate, [cpu_steps, memory_steps]) = match own {
+        Some(own) => (Some(own.estimate), own.steps),
+        None => (None, Default::default()),
+    };
+    let own = estimate.as_ref();
     if publishing.controls(&ResourceName::Cpu) {
         let derivation = derive_cpu(config, shapes, minimum.cpu, history);
         let publish = |amount| publishing.cpu(Cpu::from_millicores(amount));
@@ -27,6 +41,7 @@ pub fn explain(
             &ResourceName::Cpu,
             &derivation,
             own.map(|own| each(own, |amounts| amounts.cpu.millicores())),
+            cpu_steps,
             publish,
         ));
     }
@@ -37,6 +52,7 @@ pub fn explain(
             &ResourceName::Memory,
             &derivation,
             own.map(|own| each(own, |amounts| amounts.memory.bytes())),
+            memory_steps,
             publish,
         ));
     }
@@ -52,6 +68,7 @@ fn explain_resource(
     resource: &ResourceName,
     derivation: &Derivation,
     own: Option<[i64; 3]>,
+    method_steps: [Vec<MethodStep>; 3],
     publish: impl Fn(i64) -> Published,
 ) -> [Explanation; 3] {
     let Derivation {
@@ -62,12 +79,13 @@ fn explain_resource(
         upper_bound,
     } = *derivation;
     let own = own.map_or([None; 3], |amounts| amounts.map(Some));
+    let [of_target, of_lower, of_upper] = method_steps;
     let numbers = [
-        (Bound::Target, target, own[0]),
-        (Bound::Lower, lower_bound, own[1]),
-        (Bound::Upper, upper_bound, own[2]),
+        (Bound::Target, target, own[0], of_target),
+        (Bound::Lower, lower_bound, own[1], of_lower),
+        (Bound::Upper, upper_bound, own[2], of_upper),
     ];
-    numbers.map(|(bound, steps, by_per_vpa_policy)| {
+    numbers.map(|(bound, steps, by_per_vpa_policy, method_steps)| {
         let Steps {
             percentile,
             usage,
@@ -92,6 +110,7 @@ fn explain_resource(
             minimum,
             at_least_minimum: amount,
             by_per_vpa_policy,
+            method_steps,
             rounded,
             in_whole_units,
             capped,

@@ -74,7 +74,7 @@ pub use crane::{
 };
 pub use decaying_histogram::{DecayingHistogram, HalfLife, HistogramConfig};
 pub use estimate::{Amounts, Estimate, container_minimum, estimate};
-pub use explain::explain;
+pub use explain::{MethodEstimate, explain};
 pub use histogram::{EPSILON, Histogram};
 pub use instant::Instant;
 pub use integer_cpu::integer_cpu_containers;
@@ -90,4 +90,4 @@ pub use schedulable::{
     LimitedValues, Maximum, NodeHeadroom, NodeHeadrooms, NodeInfo, PodRequests, QuotaUsage,
     limit_range_ceilings,
 };
-pub use sizing_method::{MethodSettings, MethodSettingsError, SizingMethod};
+pub use sizing_method::{MethodSettings, MethodSettingsError, SizingAnnotations, SizingMethod};

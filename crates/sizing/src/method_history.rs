@@ -1,12 +1,14 @@
-//! History of one container for a sizing policy other than the VPA's: Crane's or Autopilot's.
+//! History of one container for a sizing method other than the VPA's: ours, Crane's or
+//! Autopilot's.
 
-use model::{Cpu, Memory};
+use model::{Cpu, Memory, MethodStep};
 
 use crate::autopilot::AutopilotHistory;
 use crate::config::MemoryRules;
 use crate::crane::CraneHistory;
 use crate::estimate::Amounts;
 use crate::instant::Instant;
+use crate::price_of_failure::WorkloadHistory;
 use crate::sizing_method::{MethodSettings, SizingMethod};
 
 /// Observation of a container.
@@ -40,6 +42,7 @@ pub struct MethodHistory {
 enum HistoryKind {
     Crane(CraneHistory),
     Autopilot(Box<AutopilotHistory>),
+    PriceOfFailure(Box<WorkloadHistory>),
 }
 
 impl MethodHistory {
@@ -50,6 +53,7 @@ impl MethodHistory {
             SizingMethod::Autopilot(method) => {
                 HistoryKind::Autopilot(Box::new(AutopilotHistory::new(method)))
             }
+            SizingMethod::PriceOfFailure(_) => HistoryKind::PriceOfFailure(Box::default()),
         };
         Self {
             first: at,
@@ -65,13 +69,13 @@ impl MethodHistory {
             (HistoryKind::Crane(history), SizingMethod::Crane(config)) => match seen {
                 Observation::Usage { cpu, memory } => {
                     if let Some(cpu) = cpu {
-                        history.add_cpu(config, cpu.cores(), at);
+                        history.add_cpu(config, pod, cpu.cores(), at);
                     }
                     if let Some(memory) = memory {
-                        history.add_memory(config, memory.bytes() as f64, at);
+                        history.add_memory(config, pod, memory.bytes() as f64, at);
                     }
                 }
-                Observation::Oom { request, .. } => history.add_oom(request, at),
+                Observation::Oom { request, .. } => history.add_oom(config, request, at),
             },
             (HistoryKind::Autopilot(history), SizingMethod::Autopilot(method)) => match seen {
                 Observation::Usage { cpu, memory } => {
@@ -86,8 +90,26 @@ impl MethodHistory {
                     history.add_oom(method, rules, pod, request.bytes() as f64, at);
                 }
             },
+            (HistoryKind::PriceOfFailure(history), SizingMethod::PriceOfFailure(config)) => {
+                let Some(at) = at.into() else {
+                    return;
+                };
+                match seen {
+                    Observation::Usage { cpu, memory } => {
+                        if let Some(cpu) = cpu {
+                            history.add_cpu(config, pod, cpu, at);
+                        }
+                        if let Some(memory) = memory {
+                            history.add_memory(config, pod, memory, at);
+                        }
+                    }
+                    Observation::Oom { request, rules } => {
+                        history.add_oom(config, rules, pod, request, at);
+                    }
+                }
+            }
             // Histories are dropped when the method changes.
-            (HistoryKind::Crane(_) | HistoryKind::Autopilot(_), _) => {}
+            _ => {}
         }
     }
 
@@ -108,8 +130,34 @@ impl MethodHistory {
                 history.recommend(config, self.last)
             }
             (HistoryKind::Autopilot(history), SizingMethod::Autopilot(_)) => history.recommend(),
-            (HistoryKind::Crane(_) | HistoryKind::Autopilot(_), _) => None,
+            (HistoryKind::PriceOfFailure(history), SizingMethod::PriceOfFailure(_)) => {
+                history.recommend()
+            }
+            _ => None,
         }?;
         Some(Amounts { cpu, memory })
+    }
+
+    /// The steps of the recommendation for CPU and memory. The last one of each is the
+    /// recommendation, in millicores or bytes. `None` without enough history.
+    pub fn explain(&self, policy: &MethodSettings) -> Option<[Vec<MethodStep>; 2]> {
+        let Amounts { cpu, memory } = self.recommend(policy)?;
+        let mut steps = match (&self.history, &policy.method) {
+            (HistoryKind::Crane(history), SizingMethod::Crane(config)) => {
+                history.explain(config, self.last)
+            }
+            (HistoryKind::Autopilot(history), SizingMethod::Autopilot(method)) => {
+                history.explain(method)
+            }
+            (HistoryKind::PriceOfFailure(history), SizingMethod::PriceOfFailure(config)) => {
+                history.explain(config)
+            }
+            _ => return None,
+        };
+        let amounts = [(cpu.millicores(), "millicores"), (memory.bytes(), "bytes")];
+        for (steps, (amount, unit)) in steps.iter_mut().zip(amounts) {
+            steps.push(MethodStep::number("recommendation", amount as f64, unit));
+        }
+        Some(steps)
     }
 }

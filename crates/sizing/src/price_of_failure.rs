@@ -20,8 +20,13 @@
 //!    cost more than a change would. Usage above the request, or rising towards it, is answered
 //!    between blocks (`price_of_failure/choice.rs`).
 //!
+//! 7. Over the pods of a workload the largest sample counts, and every sample leads to a choice
+//!    (`price_of_failure/workload.rs`). One factor of the prices is the user's
+//!    (`price_of_failure/caution.rs`).
+//!
 //! The same samples give the same recommendations: no randomness, no clock.
 
+mod caution;
 mod choice;
 mod cost;
 mod histogram;
@@ -30,7 +35,10 @@ mod needs;
 mod quiet;
 mod settings;
 mod state;
+mod workload;
 
+pub use caution::Caution;
 pub use choice::{Choice, Reason};
 pub use history::{History, HistoryError};
 pub use settings::Settings;
+pub use workload::{PriceOfFailureConfig, WorkloadHistory};

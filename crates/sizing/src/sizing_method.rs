@@ -8,16 +8,20 @@
 //! | `autopilot-window` | `cpu-statistic`: `average`, or a percentile of load such as `p95`; `memory-tolerance` of OOM kills: `low`, `minimal`, `intermediate`; `margin-fraction` |
 //! | `autopilot-ml` | `overrun-weight`, `underrun-weight`, `limit-change-weight`, `model-change-weight` |
 //!
+//! | `plimsoll` | `caution`: `low`, `normal`, `high` or a number from 0.1 to 10, the factor of the price of a failure; `oom-history-length`, at most `7d` (`24h` if absent): the time for which an OOM kill holds memory up |
+//!
 //! All but `vpa` have `minimum-history` (a Go duration or whole days, at most `7d`; `24h` if
 //! absent): until a container has that much history, its published recommendation is only raised,
-//! never lowered. One invalid setting makes the whole policy invalid.
+//! never lowered. One invalid or unknown setting makes the whole policy invalid. A setting of
+//! another policy, or one without effect, is ignored and reported by name.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use thiserror::Error;
 
 use crate::autopilot::{AutopilotMethod, EnsembleConfig, MovingWindowConfig, Statistic};
 use crate::crane::{CraneConfig, CraneConfigError, parse_duration};
+use crate::price_of_failure::{Caution, PriceOfFailureConfig};
 
 const PREFIX: &str = "plimsoll.dev/sizing-";
 const POLICY: &str = "policy";
@@ -25,6 +29,21 @@ const MINIMUM_HISTORY: &str = "minimum-history";
 const DAY_NS: i64 = 86_400_000_000_000;
 /// Maximum of `minimum-history`: the retention of samples, beyond which it would never be reached.
 const MAX_MINIMUM_HISTORY_NS: i64 = 7 * DAY_NS;
+/// Maximum of our own method's `oom-history-length`.
+const MAX_OOM_HISTORY_NS: i64 = 7 * DAY_NS;
+
+/// Settings of all policies but Crane's.
+const KEYS: [&str; 9] = [
+    MINIMUM_HISTORY,
+    "caution",
+    "cpu-statistic",
+    "memory-tolerance",
+    "margin-fraction",
+    "overrun-weight",
+    "underrun-weight",
+    "limit-change-weight",
+    "model-change-weight",
+];
 
 /// A sizing policy other than the VPA's.
 #[derive(Clone, Debug, PartialEq)]
@@ -43,13 +62,17 @@ pub enum SizingMethod {
     Crane(CraneConfig),
     /// One of Google Autopilot's recommenders.
     Autopilot(AutopilotMethod),
+    /// Our own: the price of failure.
+    PriceOfFailure(PriceOfFailureConfig),
 }
 
 /// Errors in the annotations.
 #[derive(Clone, Debug, PartialEq, Error)]
 pub enum MethodSettingsError {
     /// Unknown policy.
-    #[error("{PREFIX}{POLICY} must be vpa, crane, autopilot-window or autopilot-ml, not {0:?}")]
+    #[error(
+        "{PREFIX}{POLICY} must be vpa, plimsoll, crane, autopilot-window or autopilot-ml, not {0:?}"
+    )]
     Unknown(String),
     /// Unknown setting of the policy.
     #[error("{PREFIX}{0} is not a setting of the sizing policy {1}")]
@@ -69,32 +92,7 @@ impl MethodSettings {
     pub fn from_annotations<'a>(
         annotations: impl IntoIterator<Item = (&'a str, &'a str)>,
     ) -> Result<Option<Self>, MethodSettingsError> {
-        let ours = annotations
-            .into_iter()
-            .filter_map(|(key, value)| Some((key.strip_prefix(PREFIX)?, value)));
-        let mut settings: Settings = ours.collect();
-        let name = settings.remove(POLICY).unwrap_or("vpa");
-        let method = match name {
-            "vpa" => None,
-            "crane" => Some(SizingMethod::Crane(crane(&mut settings)?)),
-            "autopilot-window" => Some(SizingMethod::Autopilot(moving_window(&mut settings)?)),
-            "autopilot-ml" => Some(SizingMethod::Autopilot(ensemble(&mut settings)?)),
-            other => return Err(MethodSettingsError::Unknown(other.to_owned())),
-        };
-        let policy = match method {
-            Some(method) => Some(Self {
-                method,
-                minimum_history_ns: minimum_history(&mut settings)?,
-            }),
-            None => None,
-        };
-        match settings.first_key_value() {
-            None => Ok(policy),
-            Some((key, _)) => Err(MethodSettingsError::UnknownSetting(
-                (*key).to_owned(),
-                name.to_owned(),
-            )),
-        }
+        Ok(SizingAnnotations::parse(annotations)?.method)
     }
 
     /// Whether a history recorded for the other policy is usable for this one.
@@ -104,18 +102,92 @@ impl MethodSettings {
             (SizingMethod::Autopilot(new), SizingMethod::Autopilot(old)) => {
                 std::mem::discriminant(new) == std::mem::discriminant(old)
             }
+            (SizingMethod::PriceOfFailure(_), SizingMethod::PriceOfFailure(_)) => true,
             _ => false,
         }
     }
 }
 
-fn crane(settings: &mut Settings) -> Result<CraneConfig, MethodSettingsError> {
-    let config = CraneConfig::new(|key| settings.get(key).copied())?;
-    for key in CraneConfig::KEYS {
-        settings.remove(key);
+/// The sizing policy of a VPA and the annotations that do not matter for it.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct SizingAnnotations {
+    /// The policy; `None` for the VPA's.
+    pub method: Option<MethodSettings>,
+    /// Full names of the settings without effect, in order.
+    pub unused: Vec<String>,
+}
+
+impl SizingAnnotations {
+    /// Reads the annotations of a VPA.
+    pub fn parse<'a>(
+        annotations: impl IntoIterator<Item = (&'a str, &'a str)>,
+    ) -> Result<Self, MethodSettingsError> {
+        let ours = annotations
+            .into_iter()
+            .filter_map(|(key, value)| Some((key.strip_prefix(PREFIX)?, value)));
+        let mut settings: Settings = ours.collect();
+        let name = settings.remove(POLICY).unwrap_or("vpa");
+        let mut unused: BTreeSet<&'a str> = BTreeSet::new();
+        let method = match name {
+            "vpa" => None,
+            "plimsoll" => Some(SizingMethod::PriceOfFailure(price_of_failure(
+                &mut settings,
+            )?)),
+            "crane" => {
+                let config = crane(&settings)?;
+                unused.extend(config.unused(|key| settings.contains_key(key)));
+                settings.retain(|key, _| !is_cranes(key));
+                Some(SizingMethod::Crane(config))
+            }
+            "autopilot-window" => Some(SizingMethod::Autopilot(moving_window(&mut settings)?)),
+            "autopilot-ml" => Some(SizingMethod::Autopilot(ensemble(&mut settings)?)),
+            other => return Err(MethodSettingsError::Unknown(other.to_owned())),
+        };
+        let method = match method {
+            Some(method) => Some(MethodSettings {
+                method,
+                minimum_history_ns: minimum_history(&mut settings)?,
+            }),
+            None => None,
+        };
+        if let Some(key) = settings.keys().find(|key| !is_known(key)) {
+            return Err(MethodSettingsError::UnknownSetting(
+                (*key).to_owned(),
+                name.to_owned(),
+            ));
+        }
+        unused.extend(settings.into_keys());
+        let unused = unused.into_iter().map(|key| format!("{PREFIX}{key}"));
+        Ok(Self {
+            method,
+            unused: unused.collect(),
+        })
     }
-    settings.remove(CraneConfig::SPECIFICATION_KEY);
-    Ok(config)
+}
+
+fn is_cranes(key: &str) -> bool {
+    CraneConfig::KEYS.contains(&key) || key == CraneConfig::SPECIFICATION_KEY
+}
+
+/// Whether any policy has such a setting.
+fn is_known(key: &str) -> bool {
+    is_cranes(key) || KEYS.contains(&key)
+}
+
+fn crane(settings: &Settings) -> Result<CraneConfig, MethodSettingsError> {
+    Ok(CraneConfig::new(|key| settings.get(key).copied())?)
+}
+
+fn price_of_failure(settings: &mut Settings) -> Result<PriceOfFailureConfig, MethodSettingsError> {
+    let default = PriceOfFailureConfig::default();
+    let length = |text: &str| {
+        parse_duration(text).filter(|length| (0..=MAX_OOM_HISTORY_NS).contains(length))
+    };
+    Ok(PriceOfFailureConfig {
+        caution: take(settings, "caution", Caution::parse)?.unwrap_or(default.caution),
+        oom_history_ns: take(settings, "oom-history-length", length)?
+            .unwrap_or(default.oom_history_ns),
+    })
 }
 
 fn moving_window(settings: &mut Settings) -> Result<AutopilotMethod, MethodSettingsError> {
@@ -236,6 +308,8 @@ mod tests {
             &window(MovingWindowConfig::default()),
         );
         check("autopilot-ml", &[], &ensemble(EnsembleConfig::default()));
+        let own = PriceOfFailureConfig::default();
+        check("plimsoll", &[], &SizingMethod::PriceOfFailure(own));
     }
 
     #[test]
@@ -263,6 +337,15 @@ mod tests {
         let config = CraneConfig::new(|key| (key == "cpu-request-percentile").then_some("0.5"));
         let crane = SizingMethod::Crane(config.expect("a percentile"));
         check("crane", &[("cpu-request-percentile", "0.5")], &crane);
+        let config = PriceOfFailureConfig {
+            caution: Caution::HIGH,
+            oom_history_ns: 2 * DAY_NS,
+        };
+        check(
+            "plimsoll",
+            &[("caution", "high"), ("oom-history-length", "2d")],
+            &SizingMethod::PriceOfFailure(config),
+        );
     }
 
     #[test]
@@ -288,12 +371,32 @@ mod tests {
         check_error(
             "magic",
             &[],
-            r#"plimsoll.dev/sizing-policy must be vpa, crane, autopilot-window or autopilot-ml, not "magic""#,
+            r#"plimsoll.dev/sizing-policy must be vpa, plimsoll, crane, autopilot-window or autopilot-ml, not "magic""#,
         );
         check_error(
             "vpa",
-            &[("margin-fraction", "0.1")],
-            "plimsoll.dev/sizing-margin-fraction is not a setting of the sizing policy vpa",
+            &[("margin", "0.1")],
+            "plimsoll.dev/sizing-margin is not a setting of the sizing policy vpa",
+        );
+        check_error(
+            "plimsoll",
+            &[("caution", "11")],
+            r#"plimsoll.dev/sizing-caution has a value that cannot be used: "11""#,
+        );
+        check_error(
+            "plimsoll",
+            &[("oom-history-length", "8d")],
+            r#"plimsoll.dev/sizing-oom-history-length has a value that cannot be used: "8d""#,
+        );
+        check_error(
+            "crane",
+            &[("cpu-sample-interval", "0s")],
+            "cpu-sample-interval must be a duration above 0 and at most 24h",
+        );
+        check_error(
+            "crane",
+            &[("oom-history-length", "31d")],
+            "oom-history-length must be a duration above 0 and at most 30d",
         );
         check_error(
             "autopilot-ml",
@@ -315,14 +418,39 @@ mod tests {
             &[("specification-config", "big")],
             r#"specification-config: size "big" is not of the form <cores>c<GiB>g"#,
         );
-        let alone = [("plimsoll.dev/sizing-margin-fraction", "0.1")];
-        let error = MethodSettings::from_annotations(alone).expect_err("no policy");
-        assert!(
-            error
-                .to_string()
-                .ends_with("not a setting of the sizing policy vpa"),
-            "{error}"
-        );
+    }
+
+    #[test]
+    fn settings_without_effect_are_named() {
+        let check = |settings: &[(&str, &str)], expected: &[&str]| {
+            let prefixed = |(key, value): &(&str, _)| (format!("{PREFIX}{key}"), *value);
+            let all: Vec<_> = settings.iter().map(prefixed).collect();
+            let all = all.iter().map(|(key, value)| (key.as_str(), *value));
+            let found = SizingAnnotations::parse(all).expect("valid").unused;
+            let expected: Vec<_> = expected
+                .iter()
+                .map(|key| format!("{PREFIX}{key}"))
+                .collect();
+            assert_eq!(found, expected, "{settings:?}");
+        };
+        check(&[], &[]);
+        check(&[("margin-fraction", "any")], &["margin-fraction"]);
+        check(&[("minimum-history", "1h")], &["minimum-history"]);
+        let crane = ("policy", "crane");
+        check(&[crane, ("caution", "low")], &["caution"]);
+        for key in ["cpu-sample-interval", "mem-sample-interval"] {
+            check(&[crane, (key, "5m")], &[]);
+            check(&[("policy", "plimsoll"), (key, "5m")], &[key]);
+        }
+        let kills = ("oom-history-length", "2d");
+        for name in ["crane", "plimsoll"] {
+            check(&[("policy", name), kills], &[]);
+        }
+        let off = ("oom-protection", "false");
+        check(&[crane, off, kills], &["oom-history-length"]);
+        let sizes = ("specification-config", "1c1g");
+        check(&[crane, sizes], &["specification-config"]);
+        check(&[crane, sizes, ("specification", "true")], &[]);
     }
 
     #[test]

@@ -266,6 +266,7 @@ fn explanations_name_the_last_cap_and_its_reason() {
         minimum: 0,
         at_least_minimum: 0,
         by_per_vpa_policy: None,
+        method_steps: Vec::new(),
         rounded: Quantity::from_milli(millicores),
         in_whole_units: Quantity::from_milli(millicores),
         capped: Quantity::from_milli(millicores),

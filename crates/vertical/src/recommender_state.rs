@@ -23,7 +23,7 @@ use std::time::Duration;
 
 use crate::ClusterState;
 use jiff::Timestamp;
-use sizing::{Config, ConfigError};
+use sizing::{Config, ConfigError, SizingAnnotations};
 use view::target::resolve;
 use view::{ObjectKey, Pod, View, Vpa};
 
@@ -85,6 +85,8 @@ struct Tracked {
     target: Target,
     /// Error in an annotation, if one is invalid. The default applies then.
     refused_annotation: Option<String>,
+    /// Names of valid annotations without effect.
+    unused_annotations: Vec<String>,
     /// Time since which pods match.
     pods_since: Option<Timestamp>,
     /// Containers whose checkpoint was loaded or refused.
@@ -156,9 +158,9 @@ impl RecommenderState {
             return false;
         }
         let refused_before = old.and_then(|old| old.refused_annotation.clone());
-        let (policy, refused_sizing) = match sizing_policy(&vpa.object) {
-            Ok(policy) => (policy, None),
-            Err(error) => (None, Some(error.to_string())),
+        let (sizing, refused_sizing) = match sizing_policy(&vpa.object) {
+            Ok(sizing) => (sizing, None),
+            Err(error) => (SizingAnnotations::default(), Some(error.to_string())),
         };
         let refused: Vec<String> = refused_sizing
             .into_iter()
@@ -171,7 +173,8 @@ impl RecommenderState {
         {
             tracing::warn!(autoscaler = %key, message, "invalid annotation; using the default");
         }
-        self.cluster.apply_vpa(&key, spec(vpa, &target, policy));
+        self.cluster
+            .apply_vpa(&key, spec(vpa, &target, sizing.method));
         let old = self.vpas.remove(&key);
         let is_new = old.is_none();
         let (pods_since, loaded, deferred) = old
@@ -184,6 +187,7 @@ impl RecommenderState {
                 vpa,
                 target,
                 refused_annotation,
+                unused_annotations: sizing.unused,
                 pods_since,
                 loaded,
                 deferred,

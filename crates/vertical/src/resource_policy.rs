@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 
 use api::vpa::{ContainerResourcePolicy, ContainerScalingMode, VerticalPodAutoscaler};
-use sizing::{ContainerPolicy, MethodSettings, MethodSettingsError, ScalingMode};
+use sizing::{ContainerPolicy, MethodSettingsError, ScalingMode, SizingAnnotations};
 
 /// The container policies of an object, in their order.
 pub fn container_policies(object: &VerticalPodAutoscaler) -> Vec<ContainerPolicy> {
@@ -38,11 +38,11 @@ pub fn integer_cpu(object: &VerticalPodAutoscaler) -> BTreeSet<String> {
     sizing::integer_cpu_containers(annotations(object))
 }
 
-/// The sizing policy that the annotations select; `None` for the VPA's.
+/// The sizing policy that the annotations select, and those without effect.
 pub fn sizing_policy(
     object: &VerticalPodAutoscaler,
-) -> Result<Option<MethodSettings>, MethodSettingsError> {
-    MethodSettings::from_annotations(annotations(object))
+) -> Result<SizingAnnotations, MethodSettingsError> {
+    SizingAnnotations::parse(annotations(object))
 }
 
 fn annotations(object: &VerticalPodAutoscaler) -> impl Iterator<Item = (&str, &str)> {

@@ -30,6 +30,10 @@ const NO_PODS_MESSAGE: &str = "No pods match this VPA object";
 const ANNOTATION_REFUSED: &str = "AnnotationRefused";
 const REFUSED_REASON: &str = "InvalidAnnotation";
 
+/// Condition that upstream does not have: a valid annotation has no effect on the sizing method.
+const ANNOTATION_UNUSED: &str = "AnnotationUnused";
+const UNUSED_REASON: &str = "UnusedAnnotation";
+
 /// Condition that upstream does not have: the object has more container names than are sized.
 const CONTAINERS_OMITTED: &str = "ContainersOmitted";
 const OMITTED_REASON: &str = "TooManyContainerNames";
@@ -48,6 +52,8 @@ pub struct StatusInput<'a> {
     pub unsupported: Option<&'a str>,
     /// Error in an annotation, if any.
     pub refused_annotation: Option<&'a str>,
+    /// Names of valid annotations without effect.
+    pub unused_annotations: &'a [String],
     /// Number of matching pods.
     pub pods: usize,
     /// Recommendation from usage, for every sized container.
@@ -70,6 +76,7 @@ pub fn status(input: StatusInput, now: Timestamp) -> VerticalPodAutoscalerStatus
         object,
         unsupported,
         refused_annotation,
+        unused_annotations,
         pods,
         history,
         omits_containers,
@@ -98,6 +105,12 @@ pub fn status(input: StatusInput, now: Timestamp) -> VerticalPodAutoscalerStatus
         Some(message) => conditions.set(ANNOTATION_REFUSED, true, REFUSED_REASON, message, now),
         None => conditions.remove(ANNOTATION_REFUSED),
     };
+    if unused_annotations.is_empty() {
+        conditions.remove(ANNOTATION_UNUSED);
+    } else {
+        let message = unused_message(unused_annotations);
+        conditions.set(ANNOTATION_UNUSED, true, UNUSED_REASON, &message, now);
+    }
     if omits_containers {
         conditions.set(
             CONTAINERS_OMITTED,
@@ -126,6 +139,14 @@ pub fn status(input: StatusInput, now: Timestamp) -> VerticalPodAutoscalerStatus
         conditions: conditions.to_list(),
         observed_generation: object.metadata.generation.unwrap_or(0),
     }
+}
+
+/// The names are those of known settings, so the message is bounded.
+fn unused_message(names: &[String]) -> String {
+    format!(
+        "The sizing policy of this object does not use: {}",
+        names.join(", ")
+    )
 }
 
 /// Message without the number of names, so that it is written once.

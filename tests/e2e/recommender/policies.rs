@@ -4,6 +4,7 @@ mod fixture;
 mod kinds;
 mod many_workloads;
 mod obstacles;
+mod our_method;
 mod process;
 mod scoped;
 mod shards;

@@ -15,6 +15,8 @@
 //! advantage in slack did not appear: it had a sample per second. Memory: at most 5.6 KiB of shares
 //! (4 x 8 bytes per bucket up to the highest usage) and 512 bytes of models. Source: section 3.2.3.
 
+use model::MethodStep;
+
 use super::counts::Counts;
 use super::model::{FadedShares, Model, differs};
 use crate::Buckets;
@@ -22,6 +24,9 @@ use crate::Buckets;
 /// Decay per window of five minutes: `1 - 2^(-1 / windows per half-life)` for 1, 4, 16 and 64
 /// hours.
 const SPEEDS: [f64; 4] = [0.056_126, 0.014_337, 0.003_603_8, 0.000_902_13];
+
+/// The half-lives in hours.
+const HALF_LIVES: [f64; SPEEDS.len()] = [1.0, 4.0, 16.0, 64.0];
 
 /// Margins in buckets above the cheapest one.
 const MARGINS: [u8; 4] = [0, 1, 2, 4];
@@ -113,6 +118,50 @@ impl Ensemble {
         self.chosen = best.map(|(_, index, limit)| (index, limit));
     }
 
+    /// The steps of the limit: the chosen model and the next best one. Amounts are multiplied by
+    /// `factor` to be in `unit`.
+    pub(super) fn explain(
+        &self,
+        config: &EnsembleConfig,
+        buckets: &Buckets,
+        factor: f64,
+        unit: &str,
+    ) -> Vec<MethodStep> {
+        let Some((chosen, limit)) = self.chosen else {
+            return Vec::new();
+        };
+        let cost = |index: usize| {
+            let model = &self.models[index];
+            let change = config.model_change * differs(Some(chosen), index)
+                + config.limit_change * differs(Some(limit), model.limit?);
+            Some((model.cost? + change, index))
+        };
+        let others = (0..self.models.len()).filter(|index| *index != chosen);
+        let next = others.filter_map(cost).min_by(|a, b| a.0.total_cmp(&b.0));
+        let mut steps = Vec::new();
+        for (prefix, model) in [("model", cost(chosen)), ("next-best-model", next)] {
+            let Some((cost, index)) = model else {
+                continue;
+            };
+            let bound = self.models[index]
+                .limit
+                .map_or(0.0, |limit| buckets.end(usize::from(limit)) * factor);
+            let margin = f64::from(MARGINS[index % MARGINS.len()]);
+            let name = |step: &str| format!("{prefix}-{step}");
+            steps.extend([
+                MethodStep::number(
+                    &name("half-life"),
+                    HALF_LIVES[index / MARGINS.len()],
+                    "hours",
+                ),
+                MethodStep::number(&name("margin"), margin, "buckets"),
+                MethodStep::number(&name("cost"), cost, ""),
+                MethodStep::number(&name("limit"), bound, unit),
+            ]);
+        }
+        steps
+    }
+
     /// The limit as a bucket bound; `None` before the first window.
     pub(super) fn limit(&self, buckets: &Buckets) -> Option<f64> {
         self.chosen
@@ -145,7 +194,7 @@ mod tests {
 
     #[test]
     fn speeds_are_those_of_their_half_lives() {
-        for (speed, hours) in SPEEDS.iter().zip([1.0, 4.0, 16.0, 64.0]) {
+        for (speed, hours) in SPEEDS.iter().zip(HALF_LIVES) {
             let exact = 1.0 - (-1.0_f64 / (12.0 * hours)).exp2();
             let is_near = (speed - exact).abs() < 1e-4 * exact;
             assert!(is_near, "{hours} hours: {exact}");

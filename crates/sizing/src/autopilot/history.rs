@@ -5,7 +5,7 @@
 //! container, and that need is a memory peak of its window. The paper leaves OOM kills to its
 //! statistics.
 
-use model::{Cpu, Memory};
+use model::{Cpu, Memory, MethodStep};
 
 use super::ensemble::{Ensemble, EnsembleConfig};
 use super::moving_window::{MovingWindow, MovingWindowConfig};
@@ -108,6 +108,30 @@ impl AutopilotHistory {
         let millicores = amount::from_f64((cores * 1000.0).ceil());
         let bytes = amount::from_f64(bytes.max(needed).ceil());
         Some((Cpu::from_millicores(millicores), Memory::from_bytes(bytes)))
+    }
+
+    /// The steps of the recommendation for CPU and memory, without the result.
+    pub(crate) fn explain(&self, method: &AutopilotMethod) -> [Vec<MethodStep>; 2] {
+        let mut steps = match (&self.recommenders, method) {
+            (Recommenders::MovingWindow { cpu, memory }, AutopilotMethod::MovingWindow(config)) => {
+                [
+                    cpu.explain(&config.cpu_rule(), 1000.0, "millicores"),
+                    memory.explain(&config.memory_rule(), 1.0, "bytes"),
+                ]
+            }
+            (Recommenders::Ensemble { cpu, memory }, AutopilotMethod::Ensemble(config)) => [
+                cpu.explain(config, Buckets::cpu(), 1000.0, "millicores"),
+                memory.explain(config, Buckets::memory(), 1.0, "bytes"),
+            ],
+            (Recommenders::MovingWindow { .. } | Recommenders::Ensemble { .. }, _) => {
+                Default::default()
+            }
+        };
+        if let Some(need) = self.needs.get() {
+            let step = MethodStep::number("oom-need-of-last-hour", need, "bytes");
+            steps[1].push(step);
+        }
+        steps
     }
 
     /// The window of this time, or a later open one. Closes the previous one.

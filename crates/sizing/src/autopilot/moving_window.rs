@@ -6,6 +6,8 @@
 //! lowest and the highest usage), 168 bytes of peaks and 192 bytes of limits. Source: section
 //! 3.2.2.
 
+use model::MethodStep;
+
 use super::counts::Counts;
 use super::hourly_peaks::HourlyPeaks;
 use super::margin::{self, Range, margin};
@@ -72,6 +74,13 @@ impl MovingWindowConfig {
     }
 }
 
+impl Rule {
+    /// The margin of a statistic as a share of it.
+    fn margin_of(&self, statistic: f64) -> f64 {
+        self.margin.unwrap_or_else(|| margin(statistic, self.range))
+    }
+}
+
 fn shape(buckets: &'static Buckets, half_life_ns: i64) -> HistogramConfig {
     HistogramConfig {
         buckets,
@@ -117,6 +126,27 @@ impl MovingWindow {
     }
 
     fn statistic_with_margin(&self, rule: &Rule) -> f64 {
+        let statistic = self.statistic(rule);
+        statistic * (1.0 + rule.margin_of(statistic))
+    }
+
+    /// The steps of the limit. Amounts are multiplied by `factor` to be in `unit`.
+    pub(super) fn explain(&self, rule: &Rule, factor: f64, unit: &str) -> Vec<MethodStep> {
+        let statistic = self.statistic(rule);
+        let margin = rule.margin_of(statistic);
+        let half_life = rule.shape.half_life.nanoseconds() as f64 / HOUR_NS as f64;
+        let limit = self.limit().unwrap_or(0.0);
+        vec![
+            MethodStep::text("statistic", &rule.statistic.name()),
+            MethodStep::number("half-life", half_life, "hours"),
+            MethodStep::number("usage", statistic * factor, unit),
+            MethodStep::number("margin-fraction", margin, ""),
+            MethodStep::number("with-margin", statistic * (1.0 + margin) * factor, unit),
+            MethodStep::number("maximum-of-last-hour", limit * factor, unit),
+        ]
+    }
+
+    fn statistic(&self, rule: &Rule) -> f64 {
         let bound = |bucket: usize| rule.shape.buckets.end(bucket);
         let usage: Vec<_> = self
             .usage
@@ -127,8 +157,7 @@ impl MovingWindow {
             .peaks
             .highest()
             .map_or(0.0, |bucket| bound(usize::from(bucket)));
-        let statistic = rule.statistic.of(&usage, peak);
-        statistic * (1.0 + rule.margin.unwrap_or_else(|| margin(statistic, rule.range)))
+        rule.statistic.of(&usage, peak)
     }
 }
 

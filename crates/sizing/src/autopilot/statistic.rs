@@ -19,6 +19,18 @@ pub enum Statistic {
 }
 
 impl Statistic {
+    /// The statistic in words.
+    pub(super) fn name(self) -> String {
+        match self {
+            Self::Average => "average".to_owned(),
+            Self::LoadPercentile(fraction) => format!("percentile {fraction} of load"),
+            Self::Peak => "peak of seven days".to_owned(),
+            Self::LoadPercentileOrHalfPeak(fraction) => {
+                format!("percentile {fraction} of load, at least half the peak of seven days")
+            }
+        }
+    }
+
     /// The statistic over pairs of bucket bound (ascending) and weight; 0 without weight. The peak
     /// is passed separately, because it does not decay.
     pub(super) fn of(self, usage: &[(f64, f64)], peak: f64) -> f64 {

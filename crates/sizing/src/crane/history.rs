@@ -4,13 +4,14 @@
 //! blocks and an open one, each a histogram: the oldest block is dropped as a whole, so that
 //! between seven and eight sevenths of the history length count. A block has at most as many
 //! entries as its layout has buckets (1001 by default; a steady container uses a few).
+//!
+//! With a sample interval, the first sample of each pod in an interval counts.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 
-use model::{Cpu, Memory};
+use model::{Cpu, Memory, MethodStep};
 
 use super::histogram::WeightedHistogram;
-use super::oom::PROTECTION_NS;
 use super::percentile::PercentilePredictor;
 use super::resource::CraneConfig;
 use crate::instant::Instant;
@@ -23,6 +24,8 @@ pub(crate) struct CraneHistory {
     cpu: Blocks,
     memory: Blocks,
     killed: Option<(Instant, Memory)>,
+    /// Numbers of the intervals of CPU and memory that have a sample, by pod.
+    sampled: [BTreeMap<u32, i64>; 2],
 }
 
 /// Histograms of one resource by block number, oldest first.
@@ -35,22 +38,27 @@ impl CraneHistory {
             cpu: Blocks::default(),
             memory: Blocks::default(),
             killed: None,
+            sampled: Default::default(),
         }
     }
 
-    pub(crate) fn add_cpu(&mut self, config: &CraneConfig, cores: f64, at: Instant) {
-        self.cpu.add(&config.cpu, cores, at);
+    pub(crate) fn add_cpu(&mut self, config: &CraneConfig, pod: u32, cores: f64, at: Instant) {
+        if is_due(&mut self.sampled[0], config.cpu_interval_ns, pod, at) {
+            self.cpu.add(&config.cpu, cores, at);
+        }
     }
 
-    pub(crate) fn add_memory(&mut self, config: &CraneConfig, bytes: f64, at: Instant) {
-        self.memory.add(&config.memory, bytes, at);
+    pub(crate) fn add_memory(&mut self, config: &CraneConfig, pod: u32, bytes: f64, at: Instant) {
+        if is_due(&mut self.sampled[1], config.memory_interval_ns, pod, at) {
+            self.memory.add(&config.memory, bytes, at);
+        }
     }
 
     /// Records an OOM kill. Of several the largest request counts, until it is too old.
-    pub(crate) fn add_oom(&mut self, request: Memory, at: Instant) {
-        let kept = self
-            .killed
-            .filter(|(before, larger)| *larger > request && at.since(*before) <= PROTECTION_NS);
+    pub(crate) fn add_oom(&mut self, config: &CraneConfig, request: Memory, at: Instant) {
+        let kept = self.killed.filter(|(before, larger)| {
+            *larger > request && at.since(*before) <= config.oom_history_ns
+        });
         if kept.is_none() {
             self.killed = Some((at, request));
         }
@@ -58,11 +66,47 @@ impl CraneHistory {
 
     /// The recommendation at a time.
     pub(crate) fn recommend(&self, config: &CraneConfig, now: Instant) -> Option<(Cpu, Memory)> {
-        let killed = self
-            .killed
-            .filter(|(at, _)| now.since(*at) <= PROTECTION_NS)
-            .map(|(_, request)| request);
+        let killed = self.killed(config, now);
         config.recommend(&self.cpu.merged(), &self.memory.merged(), killed)
+    }
+
+    /// The steps of the recommendation for CPU and memory, without the result.
+    pub(crate) fn explain(&self, config: &CraneConfig, now: Instant) -> [Vec<MethodStep>; 2] {
+        let killed = self.killed(config, now);
+        config.explain(&self.cpu.merged(), &self.memory.merged(), killed)
+    }
+
+    /// The request of a container whose OOM kill still counts.
+    fn killed(&self, config: &CraneConfig, now: Instant) -> Option<Memory> {
+        self.killed
+            .filter(|(at, _)| now.since(*at) <= config.oom_history_ns)
+            .map(|(_, request)| request)
+    }
+}
+
+/// Whether a sample of a pod is the first of its interval. Drops pods that are no longer sampled.
+fn is_due(
+    sampled: &mut BTreeMap<u32, i64>,
+    interval_ns: Option<i64>,
+    pod: u32,
+    at: Instant,
+) -> bool {
+    let Some(interval_ns) = interval_ns else {
+        return true;
+    };
+    let number = at.whole(interval_ns);
+    match sampled.get(&pod) {
+        Some(last) if *last == number => false,
+        Some(last) if *last < number => {
+            sampled.insert(pod, number);
+            true
+        }
+        // A new pod, or a clock that was put back: its interval number is never waited for.
+        _ => {
+            sampled.retain(|_, last| *last + 1 >= number && *last <= number);
+            sampled.insert(pod, number);
+            true
+        }
     }
 }
 
@@ -105,8 +149,8 @@ mod tests {
         let mut now = at(0);
         for (hour, cores) in usage {
             now = at(*hour);
-            history.add_cpu(&config, *cores, now);
-            history.add_memory(&config, 1.0, now);
+            history.add_cpu(&config, 1, *cores, now);
+            history.add_memory(&config, 1, 1.0, now);
         }
         let recommended = history.recommend(&config, now);
         recommended.map(|(cpu, _)| cpu.millicores())
@@ -128,16 +172,55 @@ mod tests {
     fn a_kill_protects_for_seven_days_and_the_largest_one_counts() {
         let config = CraneConfig::new(|_| None).expect("defaults");
         let mut history = CraneHistory::new();
-        history.add_memory(&config, 1.0, at(0));
+        history.add_memory(&config, 1, 1.0, at(0));
         let memory = |history: &CraneHistory, hour| {
             let recommended = history.recommend(&config, at(hour));
             recommended.map(|(_, memory)| memory.bytes())
         };
-        history.add_oom(Memory::from_bytes(2 * GIB), at(0));
-        history.add_oom(Memory::from_bytes(GIB), at(1));
+        history.add_oom(&config, Memory::from_bytes(2 * GIB), at(0));
+        history.add_oom(&config, Memory::from_bytes(GIB), at(1));
         assert_eq!(memory(&history, 2), Some(2_576_980_377));
         assert_eq!(memory(&history, 7 * 24 + 1), Some(120_586_239));
-        history.add_oom(Memory::from_bytes(GIB), at(8 * 24));
+        history.add_oom(&config, Memory::from_bytes(GIB), at(8 * 24));
         assert_eq!(memory(&history, 8 * 24), Some(1_288_490_188));
+    }
+
+    #[test]
+    fn oom_history_length_is_the_time_for_which_a_kill_protects() {
+        let config = CraneConfig::new(|key| (key == "oom-history-length").then_some("2d"));
+        let config = config.expect("valid");
+        let mut history = CraneHistory::new();
+        history.add_memory(&config, 1, 1.0, at(0));
+        history.add_oom(&config, Memory::from_bytes(2 * GIB), at(0));
+        for (hour, expected) in [(48, 2_576_980_377), (49, 120_586_239)] {
+            let recommended = history.recommend(&config, at(hour));
+            let memory = recommended.map(|(_, memory)| memory.bytes());
+            assert_eq!(memory, Some(expected), "hour {hour}");
+        }
+    }
+
+    #[test]
+    fn one_sample_of_each_pod_counts_in_a_sample_interval() {
+        let interval = |key: &str| (key == "cpu-sample-interval").then_some("2h");
+        let config = CraneConfig::new(interval).expect("valid");
+        let mut history = CraneHistory::new();
+        // Pods 1 and 2 count at hours 0 and 2; larger samples between them do not.
+        for hour in 0..4 {
+            for pod in [1, 2] {
+                let cores = if hour % 2 == 0 { 0.5 } else { 9.0 };
+                history.add_cpu(&config, pod, cores, at(hour));
+                history.add_memory(&config, pod, GIB as f64, at(hour));
+            }
+        }
+        let cpu = |history: &CraneHistory| {
+            let recommended = history.recommend(&config, at(4));
+            recommended.map(|(cpu, _)| cpu.millicores())
+        };
+        assert_eq!(cpu(&history), Some(690));
+        history.add_cpu(&config, 1, 9.0, at(4));
+        assert!(cpu(&history) > Some(9000));
+        assert_eq!(history.sampled[0].len(), 2);
+        history.add_cpu(&config, 3, 1.0, at(40));
+        assert_eq!(history.sampled[0].len(), 1, "pods that are gone");
     }
 }

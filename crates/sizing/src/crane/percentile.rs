@@ -6,6 +6,7 @@
 //! effect. Source: `pkg/prediction/percentile/config.go`, `estimator.go` and `aggregate_signal.go`;
 //! the one-off path of recommenders, in which invalid settings are an error.
 
+use model::MethodStep;
 use serde::Deserialize;
 use thiserror::Error;
 
@@ -120,8 +121,32 @@ impl PercentilePredictor {
 
     /// The prediction; 0 for an empty histogram.
     pub fn predict(&self, histogram: &WeightedHistogram) -> f64 {
-        let percentile = histogram.percentile(&self.layout, self.percentile);
-        percentile * (1.0 + self.margin_fraction) / self.target_utilization
+        self.usage(histogram) * (1.0 + self.margin_fraction) / self.target_utilization
+    }
+
+    /// The percentile of usage.
+    fn usage(&self, histogram: &WeightedHistogram) -> f64 {
+        histogram.percentile(&self.layout, self.percentile)
+    }
+
+    /// The steps of the prediction. Amounts are multiplied by `factor` to be in `unit`.
+    pub(super) fn explain(
+        &self,
+        histogram: &WeightedHistogram,
+        factor: f64,
+        unit: &str,
+    ) -> Vec<MethodStep> {
+        let usage = self.usage(histogram) * factor;
+        let with_margin = usage * (1.0 + self.margin_fraction);
+        let prediction = self.predict(histogram) * factor;
+        vec![
+            MethodStep::number("percentile", self.percentile, ""),
+            MethodStep::number("usage", usage, unit),
+            MethodStep::number("margin-fraction", self.margin_fraction, ""),
+            MethodStep::number("with-margin", with_margin, unit),
+            MethodStep::number("target-utilization", self.target_utilization, ""),
+            MethodStep::number("prediction", prediction, unit),
+        ]
     }
 
     /// Whether a history recorded for the other predictor is usable for this one.

@@ -5,11 +5,12 @@
 //! `pkg/recommendation/recommender/resource/recommend.go` and `registry.go` (settings and their
 //! defaults).
 
-use model::{Cpu, Memory};
+use model::{Cpu, Memory, MethodStep};
 use thiserror::Error;
 
+use super::duration;
 use super::histogram::WeightedHistogram;
-use super::oom::protected_memory;
+use super::oom::{PROTECTION_NS, protected_memory};
 use super::percentile::{
     HistogramSettings, PercentileError, PercentilePredictor, PercentileSettings,
 };
@@ -20,12 +21,20 @@ use crate::amount;
 const SPECIFICATIONS: &str = "0.25c0.25g,0.25c0.5g,0.25c1g,0.5c0.5g,0.5c1g,1c1g,1c2g,1c4g,1c8g,2c2g,2c4g,2c8g,2c16g,4c4g,4c8g,4c16g,\
                               4c32g,8c8g,8c16g,8c32g,8c64g,16c32g,16c64g,16c128g,32c64g,32c128g,32c256g,64c128g,64c256g";
 
+const DAY_NS: i64 = 86_400_000_000_000;
+/// Maximum of the sample intervals: the length of a block of the history.
+const MAX_SAMPLE_INTERVAL: (i64, &str) = (DAY_NS, "24h");
+const MAX_OOM_HISTORY: (i64, &str) = (30 * DAY_NS, "30d");
+
 /// Settings of the recommender.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CraneConfig {
     pub(super) cpu: PercentilePredictor,
     pub(super) memory: PercentilePredictor,
+    pub(super) cpu_interval_ns: Option<i64>,
+    pub(super) memory_interval_ns: Option<i64>,
     oom_bump_ratio: Option<f64>,
+    pub(super) oom_history_ns: i64,
     specifications: Option<Specifications>,
 }
 
@@ -44,15 +53,20 @@ pub enum CraneConfigError {
     /// A switch is neither on nor off.
     #[error("{0} must be true or false")]
     Switch(&'static str),
+    /// Invalid duration, or one out of range.
+    #[error("{0} must be a duration above 0 and at most {1}")]
+    Duration(&'static str, &'static str),
     /// Invalid factor after an OOM kill.
     #[error("oom-bump-ratio must be a number of at least 0")]
     OomBumpRatio,
 }
 
 impl CraneConfig {
-    /// Supported settings by Crane's names. Settings without effect here are missing: sample
-    /// intervals and `oom-history-length`.
-    pub const KEYS: [&'static str; 15] = [
+    /// Supported settings by Crane's names. Unlike there, `oom-history-length` has its effect.
+    pub const KEYS: [&'static str; 18] = [
+        "cpu-sample-interval",
+        "mem-sample-interval",
+        "oom-history-length",
         "cpu-request-percentile",
         "cpu-request-margin-fraction",
         "cpu-target-utilization",
@@ -84,7 +98,7 @@ impl CraneConfig {
             PercentilePredictor::parse(&PercentileSettings {
                 aggregated: true,
                 history_length: text("model-history-length", "168h"),
-                // Samples come at the rate of usage measurements.
+                // The setting thins out the samples (`history.rs`).
                 sample_interval: "1m".to_owned(),
                 margin_fraction: text("request-margin-fraction", "0.15"),
                 target_utilization: text("target-utilization", "1.0"),
@@ -107,6 +121,8 @@ impl CraneConfig {
                 .filter(|ratio: &f64| ratio.is_finite() && *ratio >= 0.0)
                 .ok_or(CraneConfigError::OomBumpRatio)?,
         };
+        let interval = |key| duration(&setting, key, MAX_SAMPLE_INTERVAL);
+        let oom_history = duration(&setting, "oom-history-length", MAX_OOM_HISTORY)?;
         let normalises = switch(&setting, "specification", false)?;
         // Validated even if unused: otherwise an error would only appear when the switch is turned
         // on.
@@ -116,7 +132,10 @@ impl CraneConfig {
             cpu: predictor("cpu", "24h", "0.1", "100").map_err(CraneConfigError::Cpu)?,
             memory: predictor("mem", "48h", "104857600", "104857600000")
                 .map_err(CraneConfigError::Memory)?,
+            cpu_interval_ns: interval("cpu-sample-interval")?,
+            memory_interval_ns: interval("mem-sample-interval")?,
             oom_bump_ratio: protects.then_some(ratio),
+            oom_history_ns: oom_history.unwrap_or(PROTECTION_NS),
             specifications: normalises.then_some(list),
         })
     }
@@ -156,10 +175,68 @@ impl CraneConfig {
         Some(size.unwrap_or((millicores, bytes)))
     }
 
+    /// The steps of the recommendation for CPU and memory, without the result.
+    pub(super) fn explain(
+        &self,
+        cpu: &WeightedHistogram,
+        memory: &WeightedHistogram,
+        killed: Option<Memory>,
+    ) -> [Vec<MethodStep>; 2] {
+        let bytes = |name, memory: Memory| MethodStep::number(name, memory.bytes() as f64, "bytes");
+        let mut steps = [
+            self.cpu.explain(cpu, 1000.0, "millicores"),
+            self.memory.explain(memory, 1.0, "bytes"),
+        ];
+        if let Some((ratio, request)) = self.oom_bump_ratio.zip(killed) {
+            steps[1].push(bytes("oom-killed-request", request));
+            steps[1].push(bytes("oom-protection", protected_memory(request, ratio)));
+        }
+        if let (Some(_), Some((cores, size))) =
+            (&self.specifications, self.recommend(cpu, memory, killed))
+        {
+            let millicores = cores.millicores() as f64;
+            steps[0].push(MethodStep::number(
+                "specification",
+                millicores,
+                "millicores",
+            ));
+            steps[1].push(bytes("specification", size));
+        }
+        steps
+    }
+
+    /// Names of present settings without effect: those of a switch that is off.
+    pub(crate) fn unused(&self, is_present: impl Fn(&str) -> bool) -> Vec<&'static str> {
+        let protects = self.oom_bump_ratio.is_some();
+        let normalises = self.specifications.is_some();
+        let mut keys = vec![
+            ("oom-bump-ratio", protects),
+            ("oom-history-length", protects),
+            (Self::SPECIFICATION_KEY, normalises),
+        ];
+        keys.retain(|(key, is_used)| !is_used && is_present(key));
+        keys.into_iter().map(|(key, _)| key).collect()
+    }
+
     /// Whether a history recorded for the other settings is usable for these.
     pub(crate) fn shares_history_with(&self, other: &Self) -> bool {
         self.cpu.shares_history_with(&other.cpu) && self.memory.shares_history_with(&other.memory)
     }
+}
+
+/// A positive duration of at most `max`, in nanoseconds.
+fn duration<'a>(
+    setting: &impl Fn(&str) -> Option<&'a str>,
+    key: &'static str,
+    (max_ns, max): (i64, &'static str),
+) -> Result<Option<i64>, CraneConfigError> {
+    let Some(text) = setting(key) else {
+        return Ok(None);
+    };
+    duration::parse(text)
+        .filter(|length| (1..=max_ns).contains(length))
+        .map(Some)
+        .ok_or(CraneConfigError::Duration(key, max))
 }
 
 fn switch<'a>(

@@ -19,6 +19,8 @@ const MATURE: f64 = 48.0;
 /// (per hour) or these units times hours (accumulated).
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Choice {
+    /// The present request.
+    pub present: f64,
     /// The recommended request.
     pub recommended: f64,
     /// The reason.
@@ -43,6 +45,8 @@ pub struct Choice {
     pub price: f64,
     /// Highest need of the last seven days.
     pub highest: f64,
+    /// Highest need that is expected at all, records included.
+    pub largest_need: f64,
     /// State of the container: 3 x class of the recent peak + class of the seasonal peak. Classes
     /// are 0 (below the median), 1 and 2 (from the 90th percentile).
     pub state: u8,
@@ -53,6 +57,8 @@ pub struct Choice {
 /// The reason of a recommendation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reason {
+    /// There is no present request.
+    First,
     /// Usage exceeds the present request, or is about to.
     Short,
     /// The request of least cost is larger.
@@ -65,7 +71,31 @@ pub enum Reason {
     Same,
 }
 
+impl Reason {
+    /// The reason in words.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::First => "there was no request before: the one of least cost",
+            Self::Short => "usage exceeds the present request, or is about to",
+            Self::Larger => "the request of least cost is larger",
+            Self::Smaller => "the request of least cost is smaller, and a change pays",
+            Self::NotYet => "the request of least cost is smaller, but a change does not pay yet",
+            Self::Same => "the present request has the least cost",
+        }
+    }
+}
+
 impl History {
+    /// The choice at a time for a container without a request: the one of least cost.
+    pub(super) fn choose_first(&self, settings: &Settings, now: Timestamp) -> Option<Choice> {
+        let choice = self.clone().choose(settings, 0.0, now)?;
+        Some(Choice {
+            recommended: choice.cheapest,
+            reason: Reason::First,
+            ..choice
+        })
+    }
+
     /// The choice at a time for a container with this request; `None` before the first complete
     /// block.
     ///
@@ -78,6 +108,7 @@ impl History {
         let needs = Needs::new(settings, self)?;
         let scale = self.scale();
         let price = price(settings, scale);
+        let largest_need = needs.candidates().next().map_or(0.0, |(need, _)| need);
         let costs = |needs: &Needs| {
             let mut costs = Costs::default();
             for (candidate, risk) in needs.candidates() {
@@ -108,6 +139,7 @@ impl History {
             (request, Reason::Same)
         };
         Some(Choice {
+            present: request,
             recommended,
             reason,
             cheapest,
@@ -120,6 +152,7 @@ impl History {
             scale,
             price,
             highest: self.highest(),
+            largest_need,
             state: self.state(),
             age: self.age,
         })

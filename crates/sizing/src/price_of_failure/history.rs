@@ -146,17 +146,32 @@ impl History {
     /// Adds a sample. Negative ones, and those that are no numbers, are ignored; a late one counts
     /// in the open block.
     pub fn add(&mut self, settings: &Settings, usage: f64, at: Timestamp) {
+        let before = self.last;
+        self.add_after(settings, Some(before), usage, at);
+    }
+
+    /// Adds a sample of one of several series. `before` is the second and usage of the one before
+    /// it in its series.
+    pub(super) fn add_after(
+        &mut self,
+        settings: &Settings,
+        before: Option<(i64, f64)>,
+        usage: f64,
+        at: Timestamp,
+    ) {
         if !(usage.is_finite() && usage >= 0.0) {
             return;
         }
         self.close_blocks(settings, at);
-        let (before, last) = std::mem::replace(&mut self.last, (at.as_second(), usage));
-        let seconds = at.as_second().saturating_sub(before);
-        self.rise = if (1..=BLOCK).contains(&seconds) {
-            ((usage - last) / seconds as f64).max(0.0)
-        } else {
-            0.0
-        };
+        self.last = (at.as_second(), usage);
+        self.rise = before.map_or(0.0, |(second, before)| {
+            let seconds = at.as_second().saturating_sub(second);
+            if (1..=BLOCK).contains(&seconds) {
+                ((usage - before) / seconds as f64).max(0.0)
+            } else {
+                0.0
+            }
+        });
         self.above_since = self
             .request
             .filter(|request| usage > *request)
@@ -199,6 +214,15 @@ impl History {
             self.push_peak(None);
         }
         self.open = Some(number);
+    }
+
+    /// The history as if the open block ended now.
+    pub(super) fn with_open_block(&self, settings: &Settings) -> Self {
+        let mut history = self.clone();
+        if history.count > 0 {
+            history.close(settings);
+        }
+        history
     }
 
     /// Usage that is imminent: the last sample, and its rise continued.

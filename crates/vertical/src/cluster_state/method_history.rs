@@ -6,6 +6,7 @@
 
 use std::collections::BTreeMap;
 
+use model::MethodStep;
 use sizing::{Amounts, Instant, MethodHistory, MethodSettings, Observation};
 
 /// Maximum number of container names of one VPA that are sized and stored.
@@ -41,6 +42,15 @@ impl MethodHistories {
     /// The recommendation of a container before rounding and limits; `None` without enough history.
     pub(super) fn recommend(&self, policy: &MethodSettings, container: &str) -> Option<Amounts> {
         self.0.get(container)?.recommend(policy)
+    }
+
+    /// The steps of the recommendation for CPU and memory; `None` without enough history.
+    pub(super) fn explain(
+        &self,
+        policy: &MethodSettings,
+        container: &str,
+    ) -> Option<[Vec<MethodStep>; 2]> {
+        self.0.get(container)?.explain(policy)
     }
 
     /// Whether a container has less history than its recommendation needs to decrease.

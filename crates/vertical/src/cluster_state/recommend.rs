@@ -117,7 +117,7 @@ impl ClusterState {
         let own = match vpa.own {
             Some(_) => {
                 let estimate = estimate(&self.config, &self.shapes, minimum, history);
-                Some(vpa.by_per_vpa_policy(container, minimum, estimate)?)
+                Some(vpa.explain_per_vpa_policy(container, minimum, estimate)?)
             }
             None => None,
         };
@@ -126,7 +126,7 @@ impl ClusterState {
             &self.shapes,
             minimum,
             history,
-            own.as_ref(),
+            own,
         ))
     }
 

@@ -1,17 +1,19 @@
 //! Per-VPA sizing policies: samples in, recommendation out.
 //!
 //! The target is the policy's. The bounds are the VPA's, widened to include the target: they define
-//! when an update is urgent, which the other policies do not. Autopilot's limits are at least the
-//! configured minimum of a container; Crane's have their own minimum (one bucket and its margin).
-//! Rounding, whole cores and limits apply to all.
+//! when an update is urgent, which the other policies do not. Our own policy changes its target only
+//! when a change pays, and raises must come at once. So its lower bound is the target less the
+//! updater's threshold of 10 %, and its upper bound at least the target plus that. Autopilot's and
+//! our own targets are at least the configured minimum of a container; Crane's have their own
+//! minimum (one bucket and its margin). Rounding, whole cores and limits apply to all.
 //!
 //! Until a container has the policy's minimum history, its published recommendation is kept and
 //! only raised.
 
-use model::{ContainerRecommendation, Cpu, Memory, Recommendation, ResourceList};
+use model::{ContainerRecommendation, Cpu, Memory, MethodStep, Recommendation, ResourceList};
 use sizing::{
-    Amounts, Estimate, Instant, MethodSettings, Observation, ScalingMode, SizingMethod,
-    cap_container, policy_for,
+    Amounts, Estimate, Instant, MethodEstimate, MethodSettings, Observation, ScalingMode,
+    SizingMethod, cap_container, policy_for,
 };
 use view::ObjectKey;
 
@@ -99,12 +101,46 @@ impl Vpa {
         let target = histories.recommend(policy, container)?;
         let target = match &policy.method {
             SizingMethod::Crane(_) => target,
-            SizingMethod::Autopilot(_) => each(target, minimum, i64::max),
+            SizingMethod::Autopilot(_) | SizingMethod::PriceOfFailure(_) => {
+                each(target, minimum, i64::max)
+            }
+        };
+        let (lower_bound, upper_bound) = match &policy.method {
+            SizingMethod::Crane(_) | SizingMethod::Autopilot(_) => (
+                each(estimate.lower_bound, target, i64::min),
+                each(estimate.upper_bound, target, i64::max),
+            ),
+            SizingMethod::PriceOfFailure(_) => (
+                each(target, target, |target, _| urgent_below(target)),
+                each(estimate.upper_bound, target, |vpa, target| {
+                    vpa.max(urgent_above(target))
+                }),
+            ),
         };
         Some(Estimate {
             target,
-            lower_bound: each(estimate.lower_bound, target, i64::min),
-            upper_bound: each(estimate.upper_bound, target, i64::max),
+            lower_bound,
+            upper_bound,
+        })
+    }
+
+    /// The same with its steps; `None` without such a policy or enough history.
+    pub(super) fn explain_per_vpa_policy(
+        &self,
+        container: &str,
+        minimum: Amounts,
+        vpa: Estimate,
+    ) -> Option<MethodEstimate> {
+        let (policy, histories) = self.spec.sizing.as_deref().zip(self.own.as_deref())?;
+        let estimate = self.by_per_vpa_policy(container, minimum, vpa)?;
+        let [cpu, memory] = histories.explain(policy, container)?;
+        let number = |amounts: Amounts| amounts.cpu.millicores();
+        let cpu = bound_steps(cpu, &estimate, &vpa, number, "millicores");
+        let number = |amounts: Amounts| amounts.memory.bytes();
+        let memory = bound_steps(memory, &estimate, &vpa, number, "bytes");
+        Some(MethodEstimate {
+            estimate,
+            steps: [cpu, memory],
         })
     }
 
@@ -140,6 +176,41 @@ fn knows(namespace: &Namespace, vpa: &Vpa, container: &str) -> bool {
         .filter_map(|group| namespace.groups.get(*group));
     let mut names = groups.flat_map(|group| group.histories.iter().map(|(name, _)| &**name));
     names.any(|name| name == container)
+}
+
+/// Requests below this are smaller than our own method's target by more than the updater's
+/// threshold.
+fn urgent_below(target: i64) -> i64 {
+    target - target / 11
+}
+
+/// Requests above this are larger than our own method's target by more than the updater's threshold.
+fn urgent_above(target: i64) -> i64 {
+    target.saturating_add(target / 9)
+}
+
+/// The steps of target, lower and upper bound of one resource.
+fn bound_steps(
+    mut target: Vec<MethodStep>,
+    estimate: &Estimate,
+    vpa: &Estimate,
+    number: impl Fn(Amounts) -> i64,
+    unit: &str,
+) -> [Vec<MethodStep>; 3] {
+    let step = |name, amounts| MethodStep::number(name, number(amounts) as f64, unit);
+    target.push(step("at-least-minimum", estimate.target));
+    let bound = |vpa, bound| {
+        vec![
+            step("bound-of-vpa", vpa),
+            step("target", estimate.target),
+            step("bound", bound),
+        ]
+    };
+    [
+        target,
+        bound(vpa.lower_bound, estimate.lower_bound),
+        bound(vpa.upper_bound, estimate.upper_bound),
+    ]
 }
 
 fn each(a: Amounts, b: Amounts, pick: fn(i64, i64) -> i64) -> Amounts {

@@ -146,6 +146,7 @@ impl RecommenderState {
             object: &tracked.vpa.object,
             unsupported: unsupported.as_deref(),
             refused_annotation: tracked.refused_annotation.as_deref(),
+            unused_annotations: &tracked.unused_annotations,
             pods,
             recommendation: self.recommend(&tracked.vpa),
             is_measured: self.cluster.is_measured(key),

@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use api::sizing_policy::{API_VERSION, POLICY_LABEL, SizingPolicySpec};
+use api::sizing_policy::{API_VERSION, POLICY_LABEL, Sizing, SizingPolicySpec};
 use api::vpa::{
     CrossVersionObjectReference, PodUpdatePolicy, RecommenderSelector, VerticalPodAutoscaler,
     VerticalPodAutoscalerSpec,
@@ -27,15 +27,25 @@ const GROUP_PREFIX: &str = "plimsoll.dev/";
 
 /// The annotations that select the sizing policy.
 pub(super) fn annotations(spec: &SizingPolicySpec) -> BTreeMap<String, String> {
-    let Some(sizing) = &spec.sizing else {
-        return BTreeMap::new();
-    };
+    let default = Sizing::default();
+    let sizing = spec.sizing.as_ref().unwrap_or(&default);
+    let method = sizing.policy.unwrap_or_default();
+    let named = [
+        ("policy", Some(method.as_str())),
+        ("caution", sizing.caution.as_deref()),
+    ];
     let settings = sizing
         .settings
         .iter()
-        .map(|(key, value)| (format!("{SIZING}{key}"), value.clone()));
-    std::iter::once((format!("{SIZING}policy"), sizing.policy.as_str().to_owned()))
-        .chain(settings)
+        .map(|(key, value)| (key.as_str(), value.as_str()));
+    // The fields come last: they take precedence over settings of the same name.
+    settings
+        .chain(
+            named
+                .into_iter()
+                .filter_map(|(key, value)| Some((key, value?))),
+        )
+        .map(|(key, value)| (format!("{SIZING}{key}"), value.to_owned()))
         .collect()
 }
 
@@ -79,7 +89,7 @@ pub(super) fn object(
             name: Some(name),
             namespace: Some(namespace),
             labels: Some(labels(policy)),
-            annotations: (!annotations.is_empty()).then_some(annotations),
+            annotations: Some(annotations),
             owner_references: Some(vec![reference(policy)]),
             ..ObjectMeta::default()
         },

@@ -46,6 +46,7 @@ fn input(object: &VerticalPodAutoscaler) -> StatusInput<'_> {
         object,
         unsupported: None,
         refused_annotation: None,
+        unused_annotations: &[],
         pods: 1,
         recommendation: recommend(100),
         is_measured: true,
@@ -160,6 +161,31 @@ fn a_refused_annotation_is_reported_until_it_is_right() {
     let before = [refused(BEFORE), provided(BEFORE)];
     check(&before, Some("why"), &before);
     check(&before, None, &[provided(BEFORE)]);
+}
+
+#[test]
+fn unused_annotations_are_reported_until_they_are_gone_or_used() {
+    let names = ["plimsoll.dev/sizing-a", "plimsoll.dev/sizing-b"].map(str::to_owned);
+    let names: &'static [String] = Vec::from(names).leak();
+    let unused = |time| {
+        let message = "The sizing policy of this object does not use: \
+                       plimsoll.dev/sizing-a, plimsoll.dev/sizing-b";
+        condition(
+            "AnnotationUnused",
+            "True",
+            time,
+            "UnusedAnnotation",
+            message,
+        )
+    };
+    let before = [unused(BEFORE), provided(BEFORE)];
+    check_input(
+        &[],
+        |input| input.unused_annotations = names,
+        &[unused(NOW), provided(NOW)],
+    );
+    check_input(&before, |input| input.unused_annotations = names, &before);
+    check_input(&before, |_| (), &[provided(BEFORE)]);
 }
 
 #[test]

@@ -8,6 +8,7 @@ mod fixture;
 mod garbage;
 mod limits;
 mod links;
+mod method_steps;
 mod oom_kills;
 mod samples;
 mod sizing_method;

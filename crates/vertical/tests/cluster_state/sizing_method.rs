@@ -9,11 +9,11 @@ use vertical::{ClusterState, VpaSpec};
 
 use crate::fixture::{MIB, WEB, container, id, list, pod, sample, selecting};
 
-const DAY: i64 = 24 * 60;
+pub(crate) const DAY: i64 = 24 * 60;
 
-const POLICIES: [&str; 3] = ["crane", "autopilot-window", "autopilot-ml"];
+const POLICIES: [&str; 4] = ["crane", "autopilot-window", "autopilot-ml", "plimsoll"];
 
-fn at(minute: i64) -> Timestamp {
+pub(crate) fn at(minute: i64) -> Timestamp {
     Timestamp::from_second(1_800_000_000 + minute * 60).unwrap()
 }
 
@@ -37,7 +37,7 @@ fn spec(annotations: &[(&str, &str)]) -> VpaSpec {
 
 /// Pods `web-1` and `web-2`, the VPA `web` with these annotations, and the VPA
 /// `plain` without.
-fn cluster(annotations: &[(&str, &str)]) -> ClusterState {
+pub(crate) fn cluster(annotations: &[(&str, &str)]) -> ClusterState {
     let mut cluster = ClusterState::new(Config::default()).unwrap();
     cluster.apply_vpa(&id("web"), spec(annotations));
     cluster.apply_vpa(&id("plain"), spec(&[]));
@@ -48,11 +48,17 @@ fn cluster(annotations: &[(&str, &str)]) -> ClusterState {
 }
 
 /// The cluster whose VPA `web` has this policy.
-fn with_policy(policy: &str) -> ClusterState {
+pub(crate) fn with_policy(policy: &str) -> ClusterState {
     cluster(&[("policy", policy)])
 }
 
-fn add(cluster: &mut ClusterState, pod: &str, minute: i64, millicores: i64, mebibytes: i64) {
+pub(crate) fn add(
+    cluster: &mut ClusterState,
+    pod: &str,
+    minute: i64,
+    millicores: i64,
+    mebibytes: i64,
+) {
     let sample = sample(at(minute), millicores, mebibytes * MIB);
     cluster
         .add_sample(&container(pod, "app"), &sample, sample.at)
@@ -60,19 +66,19 @@ fn add(cluster: &mut ClusterState, pod: &str, minute: i64, millicores: i64, mebi
 }
 
 /// Both pods use 500m and 800Mi each minute.
-fn add_steady(cluster: &mut ClusterState, minutes: std::ops::Range<i64>) {
+pub(crate) fn add_steady(cluster: &mut ClusterState, minutes: std::ops::Range<i64>) {
     for minute in minutes {
         add(cluster, "web-1", minute, 500, 800);
         add(cluster, "web-2", minute, 500, 800);
     }
 }
 
-fn recommended(cluster: &ClusterState, name: &str) -> Option<ContainerRecommendation> {
+pub(crate) fn recommended(cluster: &ClusterState, name: &str) -> Option<ContainerRecommendation> {
     cluster.recommend(&id(name)).unwrap().containers.pop()
 }
 
 /// Target in millicores and bytes.
-fn target(cluster: &ClusterState, name: &str) -> Option<(i64, i64)> {
+pub(crate) fn target(cluster: &ClusterState, name: &str) -> Option<(i64, i64)> {
     let target = recommended(cluster, name)?.target;
     Some((target.cpu()?.millicores(), target.memory()?.bytes()))
 }
@@ -106,7 +112,7 @@ fn each_policy_gives_its_own_target_for_steady_usage() {
 
 #[test]
 fn the_bounds_are_the_vpas_and_hold_the_target() {
-    for policy in POLICIES {
+    for policy in ["crane", "autopilot-window", "autopilot-ml"] {
         let mut cluster = with_policy(policy);
         add_steady(&mut cluster, 0..2 * DAY);
         let own = recommended(&cluster, "web").unwrap();
@@ -125,6 +131,24 @@ fn the_bounds_are_the_vpas_and_hold_the_target() {
         let most = upper.memory().max(own.target.memory());
         let found = [own.lower_bound.memory(), own.upper_bound.memory()];
         assert_eq!(found, [least, most], "{policy}");
+    }
+}
+
+#[test]
+fn a_memory_sample_of_zero_forgets_no_peak() {
+    for policy in POLICIES.into_iter().chain(["vpa"]) {
+        let [mut with_zeros, mut without] = [policy; 2].map(with_policy);
+        for minute in 0..2 * DAY {
+            // At the beginning of memory windows of a day, and an hour later.
+            let is_zero = [0, 60].contains(&(minute % DAY));
+            let peak = if minute % DAY == 30 { 3000 } else { 800 };
+            add(&mut without, "web-1", minute, 500, peak);
+            let memory = if is_zero { 0 } else { peak };
+            add(&mut with_zeros, "web-1", minute, 500, memory);
+        }
+        let [found, expected] =
+            [&with_zeros, &without].map(|cluster| target(cluster, "web").unwrap());
+        assert_eq!(found, expected, "{policy}");
     }
 }
 
@@ -169,11 +193,12 @@ fn rounding_and_limits_apply_to_every_policy() {
 }
 
 #[test]
-fn the_least_of_a_container_is_not_undercut_by_autopilot_and_is_a_bucket_for_crane() {
+fn the_least_of_a_container_is_not_undercut_by_autopilot_or_us_and_is_a_bucket_for_crane() {
     for (policy, expected) in [
         ("crane", (114, 120_586_239)),
         ("autopilot-window", (25, 250 * MIB)),
         ("autopilot-ml", (25, 250 * MIB)),
+        ("plimsoll", (25, 250 * MIB)),
     ] {
         let mut cluster = with_policy(policy);
         for minute in 0..60 {

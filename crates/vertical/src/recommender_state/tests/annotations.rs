@@ -11,11 +11,13 @@ fn an_annotation_chooses_the_way_of_sizing_and_a_wrong_one_is_reported() {
     let wrong = json!({"plimsoll.dev/sizing-policy": "magic"});
     let wrong_cap = json!({"plimsoll.dev/cap-to-schedulable": "node"});
     // 345m: the third tenth of a core and 15 %.
-    for (annotations, expected, is_refused) in [
-        (json!({}), "296m", false),
-        (crane, "345m", false),
-        (wrong, "296m", true),
-        (wrong_cap, "296m", true),
+    let unused = json!({"plimsoll.dev/sizing-caution": "low"});
+    for (annotations, expected, reported) in [
+        (json!({}), "296m", None),
+        (crane, "345m", None),
+        (wrong, "296m", Some("AnnotationRefused")),
+        (wrong_cap, "296m", Some("AnnotationRefused")),
+        (unused, "296m", Some("AnnotationUnused")),
     ] {
         let mut cluster = Cluster::new("default", false);
         cluster.deploy("web");
@@ -23,15 +25,17 @@ fn an_annotation_chooses_the_way_of_sizing_and_a_wrong_one_is_reported() {
         cluster.add_pod(pod("web-1", "web"));
         cluster.load(0);
         cluster.measure("web-1", "main", 1);
-        let refused = |decision: &Decision| {
-            let mut conditions = decision.status.conditions.iter();
-            conditions.any(|condition| condition.kind == "AnnotationRefused")
+        let decisions = cluster.decide(2);
+        let is_reported = |kind: &&str| {
+            let of_kind = |decision: &Decision| {
+                let mut conditions = decision.status.conditions.iter();
+                conditions.any(|condition| condition.kind == *kind)
+            };
+            decisions.iter().any(of_kind)
         };
-        assert_eq!(
-            cluster.decide(2).iter().any(refused),
-            is_refused,
-            "{annotations}"
-        );
+        let kinds = ["AnnotationRefused", "AnnotationUnused"];
+        let found: Vec<_> = kinds.into_iter().filter(is_reported).collect();
+        assert_eq!(found, Vec::from_iter(reported), "{annotations}");
         check(&mut cluster, 3, &[("web", Some(expected))]);
     }
 }

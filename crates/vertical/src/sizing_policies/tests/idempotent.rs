@@ -28,7 +28,8 @@ fn drawn_policy(
         selector: tier.map(|tier| labels(&[("tier", TIERS[usize::from(tier)])])),
         update_mode: is_initial.then_some(api::vpa::UpdateMode::Initial),
         sizing: is_broken.then(|| Sizing {
-            policy: SizingMethod::Crane,
+            policy: Some(SizingMethod::Crane),
+            caution: None,
             settings: map(&[("nonsense", "1")]),
         }),
         ..SizingPolicySpec::default()

@@ -23,7 +23,8 @@ fn a_patch_leads_to_what_is_wanted_and_to_no_second_one() {
     let old = policy("old");
     let mut new = policy("new");
     new.spec.sizing = Some(Sizing {
-        policy: SizingMethod::AutopilotWindow,
+        policy: Some(SizingMethod::AutopilotWindow),
+        caution: None,
         settings: map(&[("cpu-statistic", "p95")]),
     });
     let mut object = json!(made(&old));
@@ -72,4 +73,32 @@ fn a_patch_misses_an_object_that_changed_hands_in_the_meantime() {
         |metadata| metadata["uid"] = "u2".into(),
     ];
     assert_eq!(changes.map(is_taken), [false; 4]);
+}
+
+#[test]
+fn our_method_is_the_default_and_the_caution_becomes_an_annotation() {
+    let check = |sizing: Option<Sizing>, expected: Value| {
+        let mut policy = policy("web");
+        policy.spec.sizing = sizing;
+        let annotations = made(&policy).metadata.annotations;
+        assert_eq!(json!(annotations), expected);
+    };
+    let sizing = |policy, caution: Option<&str>| {
+        Some(Sizing {
+            policy,
+            caution: caution.map(str::to_owned),
+            ..Sizing::default()
+        })
+    };
+    let ours = json!({"plimsoll.dev/sizing-policy": "plimsoll"});
+    check(None, ours.clone());
+    check(sizing(None, None), ours);
+    check(
+        sizing(None, Some("high")),
+        json!({"plimsoll.dev/sizing-policy": "plimsoll", "plimsoll.dev/sizing-caution": "high"}),
+    );
+    check(
+        sizing(Some(SizingMethod::Vpa), None),
+        json!({"plimsoll.dev/sizing-policy": "vpa"}),
+    );
 }

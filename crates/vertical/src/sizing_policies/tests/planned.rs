@@ -58,7 +58,7 @@ fn a_workload_under_an_owner_that_may_be_scaled_waits_for_the_answer_and_keeps_w
 fn what_is_as_it_should_be_is_left_alone() {
     let extra = |object: &mut Value| {
         object["metadata"]["labels"]["team"] = "a".into();
-        object["metadata"]["annotations"] = json!({"note": "kept"});
+        object["metadata"]["annotations"]["note"] = "kept".into();
     };
     check(&web().made(&policy("web"), "a", extra), &["web: 1 1 0 0"]);
 }
@@ -224,7 +224,8 @@ fn a_policy_is_its_recommenders_business() {
 fn a_policy_that_cannot_be_used_changes_nothing() {
     let mut broken = policy("web");
     broken.spec.sizing = Some(Sizing {
-        policy: SizingMethod::Crane,
+        policy: Some(SizingMethod::Crane),
+        caution: None,
         settings: map(&[("no-such-thing", "1")]),
     });
     let fixture = Fixture::new()
