@@ -1,0 +1,33 @@
+//! Node scores from measured load, in the way of Trimaran (kubernetes-sigs/scheduler-plugins).
+//!
+//! Pure: no input or output, no clock. Scores are 0 to 100; higher is better. Formulas by file:
+//!
+//! | formula | file |
+//! |---|---|
+//! | requests and limits of a pod | `pod.rs` |
+//! | average and deviation from a node's metrics | `metrics.rs` |
+//! | `TargetLoadPacking` | `target_load_packing.rs` |
+//! | `LoadVariationRiskBalancing` | `load_variation_risk_balancing.rs` |
+//! | `LowRiskOverCommitment` | `low_risk_over_commitment.rs` |
+//! | regularised incomplete beta function, beta distribution by moments | `beta.rs` |
+//! | `Peaks`: power and its normalisation | `peaks.rs` |
+
+pub mod beta;
+pub mod peaks;
+
+mod load_variation_risk_balancing;
+mod low_risk_over_commitment;
+mod metrics;
+mod pod;
+mod target_load_packing;
+
+pub use load_variation_risk_balancing::LoadVariationRiskBalancing;
+pub use low_risk_over_commitment::{Commitment, LowRiskOverCommitment};
+pub use metrics::{Metric, MetricOperator, MetricType, Usage, first_average, last_average, usage};
+pub use pod::{Amounts, Container, PodSpec};
+pub use target_load_packing::TargetLoadPacking;
+
+/// Rounds a score half away from zero. Not a number is 0.
+fn rounded(score: f64) -> i64 {
+    score.round() as i64
+}
