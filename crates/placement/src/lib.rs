@@ -11,6 +11,7 @@
 //! | `LowRiskOverCommitment` | `low_risk_over_commitment.rs` |
 //! | regularised incomplete beta function, beta distribution by moments | `beta.rs` |
 //! | `Peaks`: power and its normalisation | `peaks.rs` |
+//! | load of a pod before it runs | `prediction.rs` |
 
 pub mod beta;
 pub mod peaks;
@@ -19,12 +20,16 @@ mod load_variation_risk_balancing;
 mod low_risk_over_commitment;
 mod metrics;
 mod pod;
+mod prediction;
 mod target_load_packing;
 
 pub use load_variation_risk_balancing::LoadVariationRiskBalancing;
 pub use low_risk_over_commitment::{Commitment, LowRiskOverCommitment};
 pub use metrics::{Metric, MetricOperator, MetricType, Usage, first_average, last_average, usage};
 pub use pod::{Amounts, Container, PodSpec};
+pub use prediction::{
+    Fallback, LoadSource, PodForecast, PredictedLoad, PredictionConfig, forecast_per_pod, predict,
+};
 pub use target_load_packing::TargetLoadPacking;
 
 /// Rounds a score half away from zero. Not a number is 0.

@@ -23,7 +23,8 @@ struct Power {
     measured: Measured,
     node: Node,
     pod: Pod,
-    power_models: Models,
+    #[serde(rename = "power_models")]
+    models: Models,
     expect: i64,
 }
 
@@ -68,7 +69,7 @@ fn vectors_peaks() {
                 k1,
                 k2,
                 is_known,
-            } = case.power_models;
+            } = case.models;
             let metrics = case.measured.metrics();
             let rise = |model: PowerModel| {
                 model.rise(
