@@ -12,6 +12,7 @@
 //! | regularised incomplete beta function, beta distribution by moments | `beta.rs` |
 //! | `Peaks`: power and its normalisation | `peaks.rs` |
 //! | load of a pod before it runs | `prediction.rs` |
+//! | load that the metrics do not include yet | `reservations.rs` |
 
 pub mod beta;
 pub mod peaks;
@@ -21,6 +22,7 @@ mod low_risk_over_commitment;
 mod metrics;
 mod pod;
 mod prediction;
+mod reservations;
 mod target_load_packing;
 
 pub use load_variation_risk_balancing::LoadVariationRiskBalancing;
@@ -30,6 +32,7 @@ pub use pod::{Amounts, Container, PodSpec};
 pub use prediction::{
     Fallback, LoadSource, PodForecast, PredictedLoad, PredictionConfig, forecast_per_pod, predict,
 };
+pub use reservations::{ReservationConfig, Reservations};
 pub use target_load_packing::TargetLoadPacking;
 
 /// Rounds a score half away from zero. Not a number is 0.
