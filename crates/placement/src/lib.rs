@@ -13,18 +13,25 @@
 //! | `Peaks`: power and its normalisation | `peaks.rs` |
 //! | load of a pod before it runs | `prediction.rs` |
 //! | load that the metrics do not include yet | `reservations.rs` |
+//! | windows of measured load, staleness, coverage | `snapshot.rs` |
+//! | bad metrics | `quality.rs` |
+//! | scores by requests, for times without metrics | `allocation.rs` |
 
 pub mod beta;
 pub mod peaks;
 
+mod allocation;
 mod load_variation_risk_balancing;
 mod low_risk_over_commitment;
 mod metrics;
 mod pod;
 mod prediction;
+mod quality;
 mod reservations;
+mod snapshot;
 mod target_load_packing;
 
+pub use allocation::Allocation;
 pub use load_variation_risk_balancing::LoadVariationRiskBalancing;
 pub use low_risk_over_commitment::{Commitment, LowRiskOverCommitment};
 pub use metrics::{Metric, MetricOperator, MetricType, Usage, first_average, last_average, usage};
@@ -32,7 +39,11 @@ pub use pod::{Amounts, Container, PodSpec};
 pub use prediction::{
     Fallback, LoadSource, PodForecast, PredictedLoad, PredictionConfig, forecast_per_pod, predict,
 };
+pub use quality::{Defect, Finding, QualityMonitor};
 pub use reservations::{ReservationConfig, Reservations};
+pub use snapshot::{
+    FallbackReason, FreshLoad, LoadSnapshot, NodeLoad, NodeResource, Window, WindowLoad,
+};
 pub use target_load_packing::TargetLoadPacking;
 
 /// Rounds a score half away from zero. Not a number is 0.
