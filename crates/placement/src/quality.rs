@@ -56,12 +56,13 @@ impl QualityMonitor {
         }
     }
 
-    /// Removes bad values and nodes that the cluster does not have. Findings are in order of nodes.
+    /// Copies the load without bad values and without nodes that the cluster does not have.
+    /// Findings are in order of nodes.
     ///
     /// A load that ends no later than the last one is judged without counting as a repeat.
     pub fn inspect(
         &mut self,
-        load: WindowLoad,
+        load: &WindowLoad,
         nodes: &BTreeSet<String>,
     ) -> (WindowLoad, Vec<Finding>) {
         let is_new = self.end.is_none_or(|end| end < load.end);
@@ -155,7 +156,7 @@ mod tests {
                 .collect(),
         };
         let nodes = ["n1", "n2"].map(str::to_owned).into();
-        let (accepted, findings) = monitor.inspect(load, &nodes);
+        let (accepted, findings) = monitor.inspect(&load, &nodes);
         let defects = findings.iter().map(|finding| finding.defect).collect();
         (accepted.nodes.len(), defects)
     }
