@@ -16,6 +16,7 @@
 //! | windows of measured load, staleness, coverage | `snapshot.rs` |
 //! | bad metrics | `quality.rs` |
 //! | scores by requests, for times without metrics | `allocation.rs` |
+//! | scores of all nodes for one pod; memory, network and disk | `prioritize.rs` |
 
 pub mod beta;
 pub mod peaks;
@@ -26,6 +27,7 @@ mod low_risk_over_commitment;
 mod metrics;
 mod pod;
 mod prediction;
+mod prioritize;
 mod quality;
 mod reservations;
 mod snapshot;
@@ -39,6 +41,7 @@ pub use pod::{Amounts, Container, PodSpec};
 pub use prediction::{
     Fallback, LoadSource, PodForecast, PredictedLoad, PredictionConfig, forecast_per_pod, predict,
 };
+pub use prioritize::{NodeState, PodDemand, Policy, PressureTargets, Prioritizer};
 pub use quality::{Defect, Finding, QualityMonitor};
 pub use reservations::{ReservationConfig, Reservations};
 pub use snapshot::{

@@ -89,7 +89,7 @@ impl TargetLoadPacking {
         } else if expected_percent > target {
             rounded(target * (100.0 - expected_percent) / (100.0 - target))
         } else {
-            rounded((100.0 - target) * expected_percent / target + target)
+            rounded((100.0 - target) * expected_percent / target + target).max(0)
         }
     }
 }
