@@ -17,11 +17,14 @@
 //! | bad metrics | `quality.rs` |
 //! | scores by requests, for times without metrics | `allocation.rs` |
 //! | scores of all nodes for one pod; memory, network and disk | `prioritize.rs` |
+//! | hot nodes | `hot_nodes.rs` |
+//! | pods to move | `rebalancing.rs` |
 
 pub mod beta;
 pub mod peaks;
 
 mod allocation;
+mod hot_nodes;
 mod load_variation_risk_balancing;
 mod low_risk_over_commitment;
 mod metrics;
@@ -29,11 +32,13 @@ mod pod;
 mod prediction;
 mod prioritize;
 mod quality;
+mod rebalancing;
 mod reservations;
 mod snapshot;
 mod target_load_packing;
 
 pub use allocation::Allocation;
+pub use hot_nodes::{HotNodeConfig, NodeHeat};
 pub use load_variation_risk_balancing::LoadVariationRiskBalancing;
 pub use low_risk_over_commitment::{Commitment, LowRiskOverCommitment};
 pub use metrics::{Metric, MetricOperator, MetricType, Usage, first_average, last_average, usage};
@@ -43,6 +48,9 @@ pub use prediction::{
 };
 pub use prioritize::{NodeState, PodDemand, Policy, PressureTargets, Prioritizer};
 pub use quality::{Defect, Finding, QualityMonitor};
+pub use rebalancing::{
+    Mobility, Move, MoveReason, RebalancingConfig, RebalancingNode, RebalancingPod, plan,
+};
 pub use reservations::{ReservationConfig, Reservations};
 pub use snapshot::{
     FallbackReason, FreshLoad, LoadSnapshot, NodeLoad, NodeResource, Window, WindowLoad,
