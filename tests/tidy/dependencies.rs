@@ -12,6 +12,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("sizing", &["model"]),
     ("forecast", &["model"]),
     ("scaling", &["model"]),
+    ("placement", &["model"]),
     (
         "replay",
         &["sizing", "forecast", "scaling", "horizontal", "model"],
@@ -119,6 +120,7 @@ pub(crate) const PURE: &[&str] = &[
     "sizing",
     "forecast",
     "scaling",
+    "placement",
     "replay",
     "promql",
     "view",

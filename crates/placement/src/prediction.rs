@@ -1,0 +1,303 @@
+//! Load of a pod before it runs.
+//!
+//! Sources in order: VPA recommendation, EHPA forecast, limits, requests times a multiplier, a
+//! default.
+
+use model::{ForecastSeries, Quantity, Recommendation, ResourceList, ResourceName};
+
+use crate::{Amounts, Container, PodSpec, TargetLoadPacking, rounded};
+
+/// Source of a predicted load. A later one says less about the load.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum LoadSource {
+    /// Target of the VPA recommendation.
+    Recommendation,
+    /// Forecast of the EHPA.
+    Forecast,
+    /// Limit.
+    Limit,
+    /// Request times the multiplier.
+    Request,
+    /// The default, for a container without any of these.
+    Default,
+}
+
+/// Load of a resource for containers without recommendation, forecast and limit.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Fallback {
+    /// Factor on a request.
+    pub multiplier: f64,
+    /// Load without request: millicores or bytes.
+    pub default: i64,
+}
+
+/// Fallbacks for CPU and memory.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct PredictionConfig {
+    /// For CPU in millicores; that of [`TargetLoadPacking`] unless set.
+    pub cpu: Fallback,
+    /// For memory in bytes; the request itself, else 200 MiB as in kube-scheduler.
+    pub memory: Fallback,
+}
+
+/// Forecast load of one pod.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PodForecast {
+    /// CPU in millicores.
+    pub cpu_millicores: Option<i64>,
+    /// Memory in bytes.
+    pub memory_bytes: Option<i64>,
+}
+
+/// Predicted load of a pod, with the least certain source of each resource.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PredictedLoad {
+    /// The load, at least 0.
+    pub load: Amounts,
+    /// Source for CPU.
+    pub cpu_source: LoadSource,
+    /// Source for memory.
+    pub memory_source: LoadSource,
+}
+
+impl Default for PredictionConfig {
+    fn default() -> Self {
+        let plugin = TargetLoadPacking::default();
+        Self {
+            cpu: Fallback {
+                multiplier: plugin.requests_multiplier,
+                default: plugin.default_request_millicores,
+            },
+            memory: Fallback {
+                multiplier: 1.0,
+                default: 200 << 20,
+            },
+        }
+    }
+}
+
+/// Predicted load of a pod.
+///
+/// A forecast covers all containers, so it comes before the rest when the recommendation lacks a
+/// container. Init containers do not count.
+pub fn predict(
+    pod: &PodSpec,
+    recommendation: Option<&Recommendation>,
+    forecast: PodForecast,
+    config: &PredictionConfig,
+) -> PredictedLoad {
+    let of = |resource, forecast, fallback| {
+        let prediction = Prediction {
+            resource,
+            amount: match resource {
+                ResourceName::Cpu => Quantity::milli_value,
+                _ => Quantity::value,
+            },
+            fallback,
+        };
+        prediction.of_pod(pod, recommendation, forecast)
+    };
+    let (cpu, cpu_source) = of(&ResourceName::Cpu, forecast.cpu_millicores, config.cpu);
+    let (memory, memory_source) = of(&ResourceName::Memory, forecast.memory_bytes, config.memory);
+    PredictedLoad {
+        load: Amounts {
+            cpu_millicores: cpu,
+            memory_bytes: memory,
+        },
+        cpu_source,
+        memory_source,
+    }
+}
+
+struct Prediction<'a> {
+    resource: &'a ResourceName,
+    amount: fn(&Quantity) -> i64,
+    fallback: Fallback,
+}
+
+impl Prediction<'_> {
+    fn of_pod(
+        &self,
+        pod: &PodSpec,
+        recommendation: Option<&Recommendation>,
+        forecast: Option<i64>,
+    ) -> (i64, LoadSource) {
+        let target = |container: &Container| {
+            let mut listed = recommendation?.containers.iter();
+            let found = listed.find(|listed| listed.container_name == container.name)?;
+            self.in_list(&found.target)
+        };
+        let is_recommended = pod.containers.iter().all(|it| target(it).is_some());
+        if let (false, Some(forecast)) = (is_recommended, forecast) {
+            return (forecast.max(0), LoadSource::Forecast);
+        }
+        let overhead = self.in_list(&pod.overhead).unwrap_or(0);
+        let mut source = LoadSource::Recommendation;
+        let mut load = overhead;
+        for container in &pod.containers {
+            let (amount, from) = target(container).map_or_else(
+                || self.of_container(container),
+                |target| (target, LoadSource::Recommendation),
+            );
+            load = load.saturating_add(amount);
+            source = source.max(from);
+        }
+        (load, source)
+    }
+
+    fn of_container(&self, container: &Container) -> (i64, LoadSource) {
+        if let Some(limit) = self.in_list(&container.limits) {
+            return (limit, LoadSource::Limit);
+        }
+        match self.in_list(&container.requests) {
+            Some(request) => {
+                let load = rounded(request as f64 * self.fallback.multiplier.max(0.0));
+                (load, LoadSource::Request)
+            }
+            None => (self.fallback.default.max(0), LoadSource::Default),
+        }
+    }
+
+    fn in_list(&self, list: &ResourceList) -> Option<i64> {
+        list.get(self.resource)
+            .map(|quantity| (self.amount)(quantity).max(0))
+    }
+}
+
+/// The largest finite value of a workload's forecast from `from` to before `until`, in seconds
+/// since 1970, divided by its replicas. `None` without values or replicas.
+pub fn forecast_per_pod(
+    series: &ForecastSeries,
+    from: i64,
+    until: i64,
+    replicas: u32,
+) -> Option<f64> {
+    if replicas == 0 {
+        return None;
+    }
+    let within = |at: &i64| (from..until).contains(at);
+    series
+        .points()
+        .filter(|(at, value)| within(at) && value.is_finite())
+        .map(|(_, value)| value.max(0.0))
+        .reduce(f64::max)
+        .map(|largest| largest / f64::from(replicas))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use model::ContainerRecommendation;
+    use proptest::prelude::*;
+
+    fn list(cpu: &str) -> ResourceList {
+        let parsed = (!cpu.is_empty()).then(|| (ResourceName::Cpu, cpu.parse().expect(cpu)));
+        parsed.into_iter().collect()
+    }
+
+    fn container(name: &str, request: &str, limit: &str) -> Container {
+        Container {
+            name: name.to_owned(),
+            requests: list(request),
+            limits: list(limit),
+        }
+    }
+
+    fn recommend(targets: &[(&str, &str)]) -> Recommendation {
+        let of = |(name, cpu): &(&str, &str)| ContainerRecommendation {
+            container_name: (*name).to_owned(),
+            target: list(cpu),
+            ..ContainerRecommendation::default()
+        };
+        Recommendation {
+            containers: targets.iter().map(of).collect(),
+        }
+    }
+
+    #[test]
+    fn sources_are_used_in_order() {
+        use LoadSource::{Default, Forecast, Limit, Recommendation, Request};
+        let app = || container("app", "1", "2");
+        let proxy = || container("proxy", "100m", "");
+        let bare = || container("bare", "", "");
+        let targets = recommend(&[("app", "300m"), ("proxy", "50m"), ("gone", "9")]);
+        for (containers, targets, forecast, expected) in [
+            (
+                vec![app(), proxy()],
+                Some(&targets),
+                Some(700),
+                (360, Recommendation),
+            ),
+            (
+                vec![app(), bare()],
+                Some(&targets),
+                Some(700),
+                (700, Forecast),
+            ),
+            (vec![app(), proxy()], None, Some(700), (700, Forecast)),
+            (vec![app(), proxy()], None, None, (2160, Request)),
+            (vec![app()], None, None, (2010, Limit)),
+            (vec![app(), bare()], None, None, (3010, Default)),
+            (vec![app(), bare()], Some(&targets), None, (1310, Default)),
+            (vec![app()], None, Some(-1), (0, Forecast)),
+        ] {
+            let pod = PodSpec {
+                containers,
+                init_containers: vec![container("init", "64", "64")],
+                overhead: list("10m"),
+            };
+            let forecast = PodForecast {
+                cpu_millicores: forecast,
+                memory_bytes: None,
+            };
+            let found = predict(&pod, targets, forecast, &PredictionConfig::default());
+            let found = (found.load.cpu_millicores, found.cpu_source);
+            assert_eq!(found, expected, "{pod:?} {targets:?}");
+        }
+    }
+
+    #[test]
+    fn the_largest_value_ahead_is_divided_by_the_replicas() {
+        let series = ForecastSeries {
+            first_second: 100,
+            step_seconds: 10,
+            values: vec![9.0, 4.0, f64::NAN, 6.0, 8.0],
+            ..ForecastSeries::default()
+        };
+        for (from, until, replicas, expected) in [
+            (110, 140, 2, Some(3.0)),
+            (110, 141, 2, Some(4.0)),
+            (120, 130, 2, None),
+            (0, 1000, 0, None),
+            (141, 1000, 1, None),
+        ] {
+            let found = forecast_per_pod(&series, from, until, replicas);
+            assert_eq!(found, expected, "{from} {until} {replicas}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn without_recommendation_and_forecast_cpu_is_that_of_target_load_packing(
+            containers in prop::collection::vec((0..4000_i64, 0..4000_i64, 0..4_u8), 0..4),
+        ) {
+            let written = |amount: i64, is_set: bool| {
+                list(&if is_set { format!("{amount}m") } else { String::new() })
+            };
+            let of = |(request, limit, set): &(i64, i64, u8)| Container {
+                name: String::new(),
+                requests: written(*request, set & 1 != 0),
+                limits: written(*limit, set & 2 != 0),
+            };
+            let pod = PodSpec {
+                containers: containers.iter().map(of).collect(),
+                overhead: list("7m"),
+                ..PodSpec::default()
+            };
+            let config = PredictionConfig::default();
+            let found = predict(&pod, None, PodForecast::default(), &config).load;
+            let expected = TargetLoadPacking::default().predicted_millicores(&pod);
+            prop_assert_eq!(found.cpu_millicores, expected);
+        }
+    }
+}

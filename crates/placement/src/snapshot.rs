@@ -1,0 +1,279 @@
+//! Measured load of nodes in windows of 15, 10 and 5 minutes.
+
+use std::collections::HashMap;
+
+use jiff::{SignedDuration, Timestamp};
+
+use crate::Usage;
+
+/// Length of a window of measurements, longest first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Window {
+    /// 15 minutes.
+    Fifteen,
+    /// 10 minutes.
+    Ten,
+    /// 5 minutes.
+    Five,
+}
+
+/// Measured resource of a node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NodeResource {
+    /// CPU.
+    Cpu,
+    /// Memory.
+    Memory,
+    /// Network bandwidth.
+    Network,
+    /// Disk time.
+    Disk,
+}
+
+/// Utilization of a node by resource; `None` for one that the source does not have.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct NodeLoad {
+    /// CPU.
+    pub cpu: Option<Usage>,
+    /// Memory.
+    pub memory: Option<Usage>,
+    /// Network, in percent of the bandwidth.
+    pub network: Option<Usage>,
+    /// Disk, in percent of the time.
+    pub disk: Option<Usage>,
+}
+
+/// Load of nodes in one window.
+#[derive(Clone, Debug, PartialEq)]
+pub struct WindowLoad {
+    /// End of the window.
+    pub end: Timestamp,
+    /// Load by name of the node.
+    pub nodes: HashMap<String, NodeLoad>,
+}
+
+/// The newest load of each window.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct LoadSnapshot {
+    windows: [Option<WindowLoad>; 3],
+}
+
+/// Windows of a snapshot that are not stale, longest first.
+#[derive(Clone, Debug)]
+pub struct FreshLoad<'a> {
+    windows: Vec<&'a WindowLoad>,
+}
+
+/// Reason for scores by allocation in place of load.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum FallbackReason {
+    /// There are no metrics at all.
+    #[error("no node metrics")]
+    NoMetrics,
+    /// The newest metrics are too old.
+    #[error("node metrics are {age_seconds} s old")]
+    StaleMetrics {
+        /// Age of the newest window.
+        age_seconds: i64,
+    },
+    /// Metrics are missing for too many nodes.
+    #[error("node metrics cover {covered} of {nodes} nodes")]
+    LowCoverage {
+        /// Nodes with metrics.
+        covered: usize,
+        /// All nodes.
+        nodes: usize,
+    },
+}
+
+impl Window {
+    /// All windows, longest first.
+    pub const ALL: [Self; 3] = [Self::Fifteen, Self::Ten, Self::Five];
+
+    /// Length in minutes.
+    pub fn minutes(self) -> i64 {
+        match self {
+            Self::Fifteen => 15,
+            Self::Ten => 10,
+            Self::Five => 5,
+        }
+    }
+}
+
+impl NodeResource {
+    /// All resources.
+    pub const ALL: [Self; 4] = [Self::Cpu, Self::Memory, Self::Network, Self::Disk];
+}
+
+impl NodeLoad {
+    /// Utilization of a resource.
+    pub fn get(&self, resource: NodeResource) -> Option<Usage> {
+        match resource {
+            NodeResource::Cpu => self.cpu,
+            NodeResource::Memory => self.memory,
+            NodeResource::Network => self.network,
+            NodeResource::Disk => self.disk,
+        }
+    }
+
+    /// Utilization of a resource, mutable.
+    pub fn get_mut(&mut self, resource: NodeResource) -> &mut Option<Usage> {
+        match resource {
+            NodeResource::Cpu => &mut self.cpu,
+            NodeResource::Memory => &mut self.memory,
+            NodeResource::Network => &mut self.network,
+            NodeResource::Disk => &mut self.disk,
+        }
+    }
+
+    /// Whether no resource is measured.
+    pub fn is_empty(&self) -> bool {
+        NodeResource::ALL
+            .iter()
+            .all(|resource| self.get(*resource).is_none())
+    }
+
+    /// The highest average of CPU and memory, in percent.
+    pub fn highest_percent(&self) -> Option<f64> {
+        let averages = [self.cpu, self.memory].into_iter().flatten();
+        averages.map(|usage| usage.average_percent).reduce(f64::max)
+    }
+}
+
+impl LoadSnapshot {
+    /// Replaces the load of a window unless it is newer.
+    pub fn update(&mut self, window: Window, load: WindowLoad) {
+        let held = &mut self.windows[window as usize];
+        if held.as_ref().is_none_or(|held| held.end <= load.end) {
+            *held = Some(load);
+        }
+    }
+
+    /// The windows that ended at most `max_age` ago, from the requested length to shorter ones.
+    ///
+    /// # Errors
+    ///
+    /// [`FallbackReason::NoMetrics`] or [`FallbackReason::StaleMetrics`] without one.
+    pub fn fresh(
+        &self,
+        longest: Window,
+        now: Timestamp,
+        max_age: SignedDuration,
+    ) -> Result<FreshLoad<'_>, FallbackReason> {
+        let held = || self.windows[longest as usize..].iter().flatten();
+        let newest = held().map(|load| load.end).max();
+        let newest = newest.ok_or(FallbackReason::NoMetrics)?;
+        let windows: Vec<_> = held()
+            .filter(|load| now.duration_since(load.end) <= max_age)
+            .collect();
+        if windows.is_empty() {
+            let age_seconds = now.duration_since(newest).as_secs();
+            return Err(FallbackReason::StaleMetrics { age_seconds });
+        }
+        Ok(FreshLoad { windows })
+    }
+}
+
+impl<'a> FreshLoad<'a> {
+    /// Load of a node in the longest window that has it, with the end of that window.
+    pub fn node(&self, name: &str) -> Option<(Timestamp, &'a NodeLoad)> {
+        let of = |load: &&'a WindowLoad| load.nodes.get(name).map(|node| (load.end, node));
+        self.windows.iter().find_map(of)
+    }
+
+    /// Checks that enough nodes have metrics.
+    ///
+    /// # Errors
+    ///
+    /// [`FallbackReason::LowCoverage`] when less than `min_percent` of the nodes have.
+    pub fn check_coverage<'n>(
+        &self,
+        nodes: impl IntoIterator<Item = &'n str>,
+        min_percent: usize,
+    ) -> Result<(), FallbackReason> {
+        let (mut covered, mut count) = (0_usize, 0_usize);
+        for name in nodes {
+            count += 1;
+            covered += usize::from(self.node(name).is_some());
+        }
+        if covered.saturating_mul(100) < count.saturating_mul(min_percent) {
+            return Err(FallbackReason::LowCoverage {
+                covered,
+                nodes: count,
+            });
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(second: i64) -> Timestamp {
+        Timestamp::from_second(second).expect("a time")
+    }
+
+    fn load(end: i64, nodes: &[(&str, f64)]) -> WindowLoad {
+        let of = |(name, average_percent): &(&str, f64)| {
+            let cpu = Some(Usage {
+                average_percent: *average_percent,
+                deviation_percent: 0.0,
+            });
+            let load = NodeLoad {
+                cpu,
+                ..NodeLoad::default()
+            };
+            ((*name).to_owned(), load)
+        };
+        WindowLoad {
+            end: at(end),
+            nodes: nodes.iter().map(of).collect(),
+        }
+    }
+
+    #[test]
+    fn longer_windows_come_first_and_stale_ones_are_left_out() {
+        let mut snapshot = LoadSnapshot::default();
+        let five_minutes = SignedDuration::from_mins(5);
+        let read = |snapshot: &LoadSnapshot, longest, now| {
+            let fresh = snapshot.fresh(longest, at(now), five_minutes)?;
+            Ok(fresh
+                .node("n1")
+                .and_then(|(_, load)| load.highest_percent()))
+        };
+        let empty: Result<Option<f64>, _> = read(&snapshot, Window::Fifteen, 0);
+        assert_eq!(empty, Err(FallbackReason::NoMetrics));
+        snapshot.update(Window::Fifteen, load(1000, &[("n1", 26.0)]));
+        snapshot.update(Window::Ten, load(1100, &[("n1", 22.0)]));
+        snapshot.update(Window::Five, load(1200, &[("n1", 21.0), ("new", 5.0)]));
+        // A late answer of an older request.
+        snapshot.update(Window::Five, load(900, &[("n1", 99.0)]));
+        for (longest, now, expected) in [
+            (Window::Fifteen, 1300, Ok(Some(26.0))),
+            (Window::Ten, 1300, Ok(Some(22.0))),
+            (Window::Fifteen, 1301, Ok(Some(22.0))),
+            (Window::Fifteen, 1500, Ok(Some(21.0))),
+            (
+                Window::Fifteen,
+                1501,
+                Err(FallbackReason::StaleMetrics { age_seconds: 301 }),
+            ),
+        ] {
+            assert_eq!(read(&snapshot, longest, now), expected, "{longest:?} {now}");
+        }
+        let fresh = snapshot.fresh(Window::Fifteen, at(1300), five_minutes);
+        let fresh = fresh.expect("fresh windows");
+        // A new node has the shortest window only.
+        assert_eq!(fresh.node("new").map(|(end, _)| end), Some(at(1200)));
+        assert_eq!(fresh.check_coverage(["n1", "new"], 100), Ok(()));
+        assert_eq!(
+            fresh.check_coverage(["n1", "new", "lost"], 80),
+            Err(FallbackReason::LowCoverage {
+                covered: 2,
+                nodes: 3
+            })
+        );
+        assert_eq!(fresh.check_coverage(["n1", "new", "lost"], 60), Ok(()));
+    }
+}

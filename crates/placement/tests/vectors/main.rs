@@ -1,0 +1,8 @@
+//! Comparison with inputs and outputs recorded by running Trimaran.
+//!
+//! `testing::vectors` reads the recordings.
+
+mod beta;
+mod objects;
+mod peaks;
+mod scores;
