@@ -8,25 +8,28 @@
 use std::collections::VecDeque;
 
 use model::{Cpu, Memory};
+use serde::{Deserialize, Serialize};
 
 use super::histogram::WeightedHistogram;
 use super::oom::PROTECTION_NS;
 use super::percentile::PercentilePredictor;
 use super::resource::CraneConfig;
+use crate::amount;
 use crate::instant::Instant;
 
 const BLOCKS: i64 = 7;
 
 /// History of one container.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct CraneHistory {
     cpu: Blocks,
     memory: Blocks,
-    killed: Option<(Instant, Memory)>,
+    /// Time and request in bytes of the OOM kill that counts.
+    killed: Option<(Instant, i64)>,
 }
 
 /// Histograms of one resource by block number, oldest first.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 struct Blocks(VecDeque<(i64, WeightedHistogram)>);
 
 impl CraneHistory {
@@ -48,11 +51,11 @@ impl CraneHistory {
 
     /// Records an OOM kill. Of several the largest request counts, until it is too old.
     pub(crate) fn add_oom(&mut self, request: Memory, at: Instant) {
-        let kept = self
-            .killed
-            .filter(|(before, larger)| *larger > request && at.since(*before) <= PROTECTION_NS);
+        let kept = self.killed.filter(|(before, larger)| {
+            *larger > request.bytes() && at.since(*before) <= PROTECTION_NS
+        });
         if kept.is_none() {
-            self.killed = Some((at, request));
+            self.killed = Some((at, request.bytes()));
         }
     }
 
@@ -61,14 +64,39 @@ impl CraneHistory {
         let killed = self
             .killed
             .filter(|(at, _)| now.since(*at) <= PROTECTION_NS)
-            .map(|(_, request)| request);
+            .map(|(_, request)| Memory::from_bytes(request));
         config.recommend(&self.cpu.merged(), &self.memory.merged(), killed)
+    }
+
+    /// The first part that samples until `last` cannot lead to.
+    pub(crate) fn invalid_part(&self, config: &CraneConfig, last: Instant) -> Option<&'static str> {
+        let amounts = 0..=amount::MAX as i64;
+        let is_kill = |(at, bytes): &(Instant, i64)| *at <= last && amounts.contains(bytes);
+        [
+            (self.cpu.is_valid(&config.cpu, last), "cpu blocks"),
+            (self.memory.is_valid(&config.memory, last), "memory blocks"),
+            (self.killed.as_ref().is_none_or(is_kill), "OOM kill"),
+        ]
+        .into_iter()
+        .find_map(|(is_valid, part)| (!is_valid).then_some(part))
     }
 }
 
 impl Blocks {
+    /// Whether samples until `last` can lead to these blocks.
+    fn is_valid(&self, predictor: &PercentilePredictor, last: Instant) -> bool {
+        let newest = block(predictor, last);
+        let numbers = || self.0.iter().map(|(number, _)| *number);
+        let is_rising = numbers().is_sorted_by(|one, next| one < next);
+        let is_past = numbers().all(|number| (0..=newest).contains(&number));
+        self.0.len() <= BLOCKS as usize + 1
+            && is_rising
+            && is_past
+            && self.0.iter().all(|(_, histogram)| histogram.is_valid())
+    }
+
     fn add(&mut self, predictor: &PercentilePredictor, value: f64, at: Instant) {
-        let number = at.whole((predictor.history_ns / BLOCKS).max(1));
+        let number = block(predictor, at);
         let newest = self.0.back().map(|(newest, _)| *newest);
         if newest.is_none_or(|newest| number > newest) {
             self.0.push_back((number, WeightedHistogram::default()));
@@ -85,6 +113,11 @@ impl Blocks {
         self.0.iter().for_each(|(_, block)| merged.merge(block));
         merged
     }
+}
+
+/// Number of the block of a time.
+fn block(predictor: &PercentilePredictor, at: Instant) -> i64 {
+    at.whole((predictor.history_ns / BLOCKS).max(1))
 }
 
 #[cfg(test)]

@@ -124,6 +124,12 @@ impl PercentilePredictor {
         percentile * (1.0 + self.margin_fraction) / self.target_utilization
     }
 
+    /// Text that two predictors share if and only if they share their history.
+    pub(super) fn shape(&self) -> String {
+        let (length, weight) = (self.history_ns, self.min_sample_weight);
+        format!("{length} {} {weight}", self.layout.shape())
+    }
+
     /// Whether a history recorded for the other predictor is usable for this one.
     pub(super) fn shares_history_with(&self, other: &Self) -> bool {
         self.history_ns == other.history_ns
