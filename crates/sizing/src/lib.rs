@@ -31,7 +31,7 @@
 //! | Autopilot: ensemble of models and its costs | `autopilot/ensemble.rs`, `autopilot/model.rs` |
 //! | price of failure: costs of a request, histories, choice | `price_of_failure.rs`, `price_of_failure/` |
 //! | sizing method of a VPA | `sizing_method.rs` |
-//! | history of a container for another sizing method, in memory and stored | `method_history.rs`, `packed.rs` |
+//! | history of a container for another sizing method, stored too | `method_history.rs`, `packed.rs` |
 //! | exp2, ln, power with bit-identical results | `float.rs`, `float/` |
 
 mod amount;

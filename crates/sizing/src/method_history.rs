@@ -141,13 +141,11 @@ impl MethodHistory {
             }
             (HistoryKind::Crane(_) | HistoryKind::Autopilot(_), _) => Some("method"),
         };
-        match invalid {
-            Some(part) => Err(MethodHistoryError::Invalid(part)),
-            None => {
-                history.complete();
-                Ok(history)
-            }
+        if let Some(part) = invalid {
+            return Err(MethodHistoryError::Invalid(part));
         }
+        history.complete();
+        Ok(history)
     }
 
     /// Ignores observations until the last one from now on.

@@ -2,8 +2,8 @@
 //! run all the time.
 //!
 //! The points of each container are added in order of time, under the same rules as live samples.
-//! For sizing methods other than the VPA's the order counts across containers too, so all points are
-//! collected first.
+//! For sizing methods other than the VPA's the order counts across containers too, so all points
+//! are collected first.
 //! Existing pods have their labels from the cluster. Deleted pods have them from the store, with
 //! the original label names where live pods or selectors use them. Usage of pods with unknown labels
 //! is ignored.

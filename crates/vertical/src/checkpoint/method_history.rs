@@ -84,9 +84,8 @@ impl SizingHistory {
     /// The operations that bring the content into an object. Annotations of others stay: if the
     /// object had none, the operations fail when it has changed since.
     pub fn operations(&self, object: &Checkpoint) -> Vec<PatchOperation> {
-        let path = |parts: &[&str]| {
-            PointerBuf::from_tokens(["metadata"].iter().chain(parts).copied())
-        };
+        let path =
+            |parts: &[&str]| PointerBuf::from_tokens(["metadata"].iter().chain(parts).copied());
         let own = || path(&["annotations", SIZING_HISTORY]);
         if self.is_in(object) {
             return Vec::new();

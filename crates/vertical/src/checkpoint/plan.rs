@@ -41,8 +41,8 @@ pub enum CheckpointAction {
     Taken,
 }
 
-/// The action that brings `content` and `history` into the checkpoint of a container. `has_room`: whether the VPA
-/// object may have one more checkpoint.
+/// The action that brings `content` and `history` into the checkpoint of a container. `has_room`:
+/// whether the VPA object may have one more checkpoint.
 pub fn checkpoint_action(
     vpa: &str,
     container: &str,

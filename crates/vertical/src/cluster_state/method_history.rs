@@ -200,8 +200,8 @@ impl MethodHistories {
 }
 
 impl ClusterState {
-    /// From now on, histories of sizing methods other than the VPA's await earlier history, and keep
-    /// their last observations until it arrives.
+    /// Lets each new history of a sizing method other than the VPA's await earlier history. It keeps
+    /// its last observations until that arrives.
     pub fn await_method_histories(&mut self) {
         self.awaits_method_histories = true;
     }

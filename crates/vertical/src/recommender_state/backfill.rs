@@ -90,8 +90,8 @@ impl RecommenderState {
         }
     }
 
-    /// Whether history of an object's pods is missing. After a whole confidence interval of usage it no
-    /// longer holds back the recommendation.
+    /// The state of the history of an object's pods. After a whole confidence interval of usage,
+    /// missing history no longer holds back the recommendation.
     pub(super) fn history_of(
         &self,
         key: &ObjectKey,
