@@ -5,6 +5,7 @@
 //! have written them: five days of a pod that is gone, then three of the pod that runs. Prometheus
 //! is down when the recommender starts. From the same store metrics are predicted.
 
+mod methods;
 mod predicted;
 mod reference_target;
 
@@ -25,6 +26,7 @@ use sandbox::{Component, Sandbox};
 use serde_json::{Value, json};
 use tokio::process::Child;
 
+use methods::Methods;
 use predicted::Predictions;
 use reference_target::{Minute, expected};
 
@@ -63,7 +65,7 @@ async fn history_comes_from_prometheus_also_when_that_is_down_at_first() -> Resu
     publish_earlier_recommendation(&shop).await?;
 
     sandbox.stop(Component::Prometheus).await?;
-    let (mut running, address) = recommender(&sandbox)?;
+    let (running, address) = recommender(&sandbox)?;
     predictions.await_unread().await?;
     eventually("the recommender says that history is missing", async || {
         let status = status(&shop, "web").await?;
@@ -122,13 +124,16 @@ async fn history_comes_from_prometheus_also_when_that_is_down_at_first() -> Resu
     )
     .await?;
 
+    let methods = Methods::create(&sandbox, &shop.client).await?;
+    methods.await_rebuilt().await?;
+
     predictions.await_rise().await?;
     predictions.await_young().await?;
     sandbox.stop(Component::Prometheus).await?;
     predictions.await_ageing().await?;
     sandbox.start(Component::Prometheus).await?;
     predictions.await_renewed().await?;
-    running.kill().await?;
+    methods.await_restarted(&sandbox, running).await?;
     let _another = recommender(&sandbox)?;
     predictions.await_longer_window().await?;
     sandbox.down().await

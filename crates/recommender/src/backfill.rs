@@ -109,7 +109,7 @@ impl HistoryBackfill {
         gap: &HistoryGap,
         now: Timestamp,
     ) -> Result<(), PrometheusError> {
-        let Some(window) = self.window(now, gap.end) else {
+        let Some(window) = self.window(now, gap.fetch_until(now)) else {
             block_in_place(|| self.shared.lock().no_history(gap));
             self.shared.changed();
             return Ok(());
@@ -132,7 +132,7 @@ impl HistoryBackfill {
                 store.read_usage(series, namespace, window, take).await?;
             }
         }
-        let (earlier, stats) = rebuild.finish();
+        let (earlier, stats) = block_in_place(|| rebuild.finish());
         tracing::info!(
             namespace,
             samples = stats.samples,

@@ -6,19 +6,15 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use api::checkpoint::{
-    VerticalPodAutoscalerCheckpoint, VerticalPodAutoscalerCheckpointSpec,
-    VerticalPodAutoscalerCheckpointStatus, status_patch,
-};
-use api::patch::put_status;
+use api::checkpoint::VerticalPodAutoscalerCheckpoint;
 use api::vpa::VerticalPodAutoscaler;
-use json_patch::jsonptr::PointerBuf;
-use json_patch::{Patch, PatchOperation, TestOperation};
+use json_patch::Patch;
 use kube::Error;
 use kube::api::{Api, DeleteParams, Patch as Body, PatchParams, PostParams, Preconditions};
 use parking_lot::Mutex;
 use runtime::rate_limiter::Throttle;
 use runtime::{Leading, NotLeading, ObjectWriter, WriteOutcome};
+use vertical::checkpoint::content::CheckpointContent;
 use vertical::checkpoint::garbage::{UnusedCheckpoint, UnusedReason};
 use view::ObjectKey;
 
@@ -111,11 +107,10 @@ impl CheckpointWriter {
         &self,
         key: &ObjectKey,
         how: CheckpointWrite,
-        spec: VerticalPodAutoscalerCheckpointSpec,
-        status: VerticalPodAutoscalerCheckpointStatus,
+        content: &CheckpointContent,
     ) -> WriteOutcome {
         self.turn().await;
-        match self.send(key, how, spec, &status).await {
+        match self.send(key, how, content).await {
             Ok(()) => WriteOutcome::Written,
             Err(error) => {
                 let outcome = match WriteOutcome::of_error(&error) {
@@ -136,37 +131,25 @@ impl CheckpointWriter {
         &self,
         key: &ObjectKey,
         how: CheckpointWrite,
-        spec: VerticalPodAutoscalerCheckpointSpec,
-        status: &VerticalPodAutoscalerCheckpointStatus,
+        content: &CheckpointContent,
     ) -> Result<(), Error> {
-        let patch = match how {
-            CheckpointWrite::Create | CheckpointWrite::Replace => status_patch(status),
-            CheckpointWrite::AddStatus => put_status(status),
-        };
-        let patch = of_container(&spec, patch.map_err(Error::SerdeError)?);
+        let patch = content.patch(how != CheckpointWrite::AddStatus);
+        let patch = patch.map_err(Error::SerdeError)?;
         match how {
-            CheckpointWrite::Create => match self.create(key, spec, status).await {
+            CheckpointWrite::Create => match self.create(key, content).await {
                 Err(Error::Api(answer)) if answer.code == 409 => self.patch(key, patch).await,
                 created => created,
             },
             CheckpointWrite::Replace => match self.patch(key, patch).await {
-                Err(Error::Api(answer)) if answer.code == 404 => {
-                    self.create(key, spec, status).await
-                }
+                Err(Error::Api(answer)) if answer.code == 404 => self.create(key, content).await,
                 patched => patched,
             },
             CheckpointWrite::AddStatus => self.patch(key, patch).await,
         }
     }
 
-    async fn create(
-        &self,
-        key: &ObjectKey,
-        spec: VerticalPodAutoscalerCheckpointSpec,
-        status: &VerticalPodAutoscalerCheckpointStatus,
-    ) -> Result<(), Error> {
-        let mut object = VerticalPodAutoscalerCheckpoint::new(&key.name, spec);
-        object.status = Some(status.clone());
+    async fn create(&self, key: &ObjectKey, content: &CheckpointContent) -> Result<(), Error> {
+        let object = content.object(&key.name);
         let api: Api<VerticalPodAutoscalerCheckpoint> =
             Api::namespaced(self.objects.client().clone(), &key.namespace);
         api.create(&PostParams::default(), &object).await.map(drop)
@@ -234,26 +217,13 @@ impl CheckpointWriter {
     }
 }
 
-/// Adds tests that the object belongs to this container: `a-b` and `c` make the same name as `a`
-/// and `b-c`.
-fn of_container(spec: &VerticalPodAutoscalerCheckpointSpec, patch: Patch) -> Patch {
-    let tests = [
-        ("vpaObjectName", &spec.vpa_object_name),
-        ("containerName", &spec.container_name),
-    ]
-    .map(|(field, value)| {
-        PatchOperation::Test(TestOperation {
-            path: PointerBuf::from_tokens(["spec", field]),
-            value: value.as_str().into(),
-        })
-    });
-    Patch(tests.into_iter().chain(patch.0).collect())
-}
-
 #[cfg(test)]
 mod tests {
     use std::future::ready;
 
+    use api::checkpoint::{
+        VerticalPodAutoscalerCheckpointSpec, VerticalPodAutoscalerCheckpointStatus,
+    };
     use http::Method;
     use kube::Client;
     use serde_json::{Value, json};
@@ -307,7 +277,12 @@ mod tests {
             ..Default::default()
         };
         let key = ObjectKey::new("shop", "a-b-c");
-        let outcome = writer.write(&key, how, spec, status).await;
+        let content = CheckpointContent {
+            spec,
+            status,
+            ..Default::default()
+        };
+        let outcome = writer.write(&key, how, &content).await;
         let count = checkpoint.lock()["status"]["totalSamplesCount"].clone();
         (outcome, count)
     }

@@ -17,8 +17,10 @@ use tokio::task::block_in_place;
 use tokio::time::{Instant, MissedTickBehavior, interval_at};
 use tokio_util::sync::CancellationToken;
 use vertical::MAX_CONTAINERS;
+use vertical::checkpoint::content::CheckpointContent;
 use vertical::checkpoint::conversion;
 use vertical::checkpoint::garbage::{UnusedCandidates, UnusedCheckpoint, unused};
+use vertical::checkpoint::method_history::SizingHistory;
 use vertical::checkpoint::name::choose;
 use vertical::checkpoint::plan::{
     CheckpointAction, by_last_maintained, checkpoint_action, stored_checkpoints,
@@ -142,10 +144,18 @@ impl CheckpointController {
     /// Stores the history of one VPA object's containers, which may have `room` more checkpoints.
     /// Returns whether all of it is stored.
     async fn maintain(&self, key: ObjectKey, mut room: usize) -> (ObjectKey, bool) {
-        let contents = block_in_place(|| self.shared.lock().checkpoints(&key, Timestamp::now()));
+        let contents = block_in_place(|| {
+            let state = self.shared.lock();
+            let contents = state.checkpoints(&key, Timestamp::now()).into_iter();
+            contents
+                .map(|(name, content)| (state.sizing_history(&key, &name), name, content))
+                .collect::<Vec<_>>()
+        });
         let mut is_stored = true;
-        for (container, content) in contents {
-            let outcome = self.maintain_one(&key, container, content, &mut room).await;
+        for (history, container, content) in contents {
+            let outcome = self
+                .maintain_one(&key, container, content, history, &mut room)
+                .await;
             self.metrics.written(outcome);
             is_stored &= outcome.is_stored();
         }
@@ -157,10 +167,11 @@ impl CheckpointController {
         vpa: &ObjectKey,
         container: String,
         content: sizing::Checkpoint,
+        history: SizingHistory,
         room: &mut usize,
     ) -> CheckpointOutcome {
         let status = conversion::to_object(content);
-        let (key, action) = {
+        let (key, action, operations) = {
             let stored = self.stored.borrow();
             let key = choose(&stored.checkpoints, vpa, &container);
             let object = stored.checkpoints.get(&key).map(AsRef::as_ref);
@@ -168,11 +179,13 @@ impl CheckpointController {
                 &vpa.name,
                 &container,
                 &status,
+                &history,
                 object,
                 *room > 0,
                 Timestamp::now(),
             );
-            (key, action)
+            let operations = object.map(|object| history.operations(object));
+            (key, action, operations.unwrap_or_default())
         };
         let write = match action {
             CheckpointAction::Unchanged => return CheckpointOutcome::Unchanged,
@@ -193,7 +206,13 @@ impl CheckpointController {
             vpa_object_name: vpa.name.clone(),
             container_name: container,
         };
-        CheckpointOutcome::Write(self.writer.write(&key, write, spec, status).await)
+        let content = CheckpointContent {
+            spec,
+            status,
+            history,
+            operations,
+        };
+        CheckpointOutcome::Write(self.writer.write(&key, write, &content).await)
     }
 
     /// Deletes what was of no use at this look and the one before. What is not known for sure is

@@ -197,11 +197,15 @@ impl Ingest {
         for (checkpoint, error) in &loaded.refused {
             tracing::warn!(%checkpoint, %error, "refused a checkpoint");
         }
+        for (checkpoint, error) in &loaded.refused_histories {
+            tracing::warn!(%checkpoint, %error, "refused the history of a sizing method; it starts anew");
+        }
         for checkpoint in &loaded.deferred {
             tracing::warn!(%checkpoint, "the checkpoint is dated in the future; not loaded until usage samples agree with the clock");
         }
         if loaded.accepted > 0 {
-            tracing::info!(count = loaded.accepted, "loaded checkpoints");
+            let (count, sizing_histories) = (loaded.accepted, loaded.histories);
+            tracing::info!(count, sizing_histories, "loaded checkpoints");
         }
         self.metrics
             .checkpoints_loaded(loaded.accepted, loaded.refused.len());

@@ -5,6 +5,7 @@
 //! once. Source: upstream `pkg/recommender/util/decaying_histogram.go`.
 
 use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
 
 use crate::checkpoint::{CheckpointError, HistogramCheckpoint};
 use crate::float::{exp2, power_of_two};
@@ -51,7 +52,7 @@ pub struct HistogramConfig {
 }
 
 /// Histogram with weights that halve with every half-life.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct DecayingHistogram {
     histogram: Histogram,
     reference: Instant,
@@ -163,6 +164,11 @@ impl DecayingHistogram {
         self.reference = self
             .reference
             .plus(half_lives.saturating_mul(half_life.0).saturating_neg());
+    }
+
+    /// Whether samples until `last` can lead to this histogram.
+    pub(crate) fn is_valid(&self, half_life: HalfLife, last: Instant) -> bool {
+        self.histogram.is_valid(MAX_TOTAL) && self.reference <= last.plus(half_life.0)
     }
 
     /// Converts to a checkpoint.

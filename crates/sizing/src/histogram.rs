@@ -7,7 +7,9 @@
 
 use std::collections::BTreeMap;
 
-use crate::Buckets;
+use serde::{Deserialize, Serialize};
+
+use crate::{Buckets, packed};
 
 /// Minimum visible weight: a thousandth of the weight of one CPU sample.
 pub const EPSILON: f64 = 1e-4;
@@ -18,9 +20,10 @@ const LAST: u16 = Buckets::COUNT as u16 - 1;
 const SAVED_MAX: f64 = 10_000.0;
 
 /// Weights of the buckets of one resource.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Histogram {
     /// Weights of the buckets from `offset`; those outside are zero.
+    #[serde(with = "packed::numbers")]
     weights: Vec<f64>,
     total: f64,
     offset: u16,
@@ -161,6 +164,20 @@ impl Histogram {
         }
         self.total += total;
         self.narrow();
+    }
+
+    /// Whether samples of at most the total weight `most` can lead to this histogram.
+    pub(crate) fn is_valid(&self, most: f64) -> bool {
+        let (offset, end) = (
+            usize::from(self.offset),
+            usize::from(self.offset) + self.weights.len(),
+        );
+        let (min, max) = (usize::from(self.min), usize::from(self.max));
+        let is_visible = min <= max && min >= offset && max < end;
+        let mut weights = self.weights.iter().chain([&self.total]);
+        end <= Buckets::COUNT
+            && (is_visible || (self.min == LAST && self.max == 0))
+            && weights.all(|weight| (0.0..=most).contains(weight))
     }
 
     fn weight(&self, bucket: u16) -> f64 {

@@ -5,9 +5,10 @@
 //! years 1678 to 2261 are clamped.
 
 use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
 
 /// Nanoseconds since 1970.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Instant(i64);
 
 /// Nanoseconds between 0001-01-01T00:00:00Z, upstream's origin for multiples of a duration, and

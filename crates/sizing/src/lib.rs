@@ -31,7 +31,7 @@
 //! | Autopilot: ensemble of models and its costs | `autopilot/ensemble.rs`, `autopilot/model.rs` |
 //! | price of failure: costs of a request, histories, choice | `price_of_failure.rs`, `price_of_failure/` |
 //! | sizing method of a VPA | `sizing_method.rs` |
-//! | history of a container for another sizing method | `method_history.rs` |
+//! | history of a container for another sizing method, stored too | `method_history.rs`, `packed.rs` |
 //! | exp2, ln, power with bit-identical results | `float.rs`, `float/` |
 
 mod amount;
@@ -51,6 +51,7 @@ mod histogram;
 mod instant;
 mod integer_cpu;
 mod method_history;
+mod packed;
 mod pod_size;
 mod policy_limits;
 pub mod price_of_failure;
@@ -78,7 +79,7 @@ pub use explain::{MethodEstimate, explain};
 pub use histogram::{EPSILON, Histogram};
 pub use instant::Instant;
 pub use integer_cpu::integer_cpu_containers;
-pub use method_history::{MethodHistory, Observation};
+pub use method_history::{MethodHistory, MethodHistoryError, Observation, StoredMethodHistory};
 pub use pod_size::{
     CappedRecommendation, ContainerSize, PodContainer, ProportionalLimits, Target, cap_for_pod,
     pod_sizes, proportional_limits,

@@ -1,7 +1,12 @@
 //! History of one container for a sizing method other than the VPA's: ours, Crane's or
 //! Autopilot's.
+//!
+//! It can be stored and loaded without loss: a loaded history continues with the same
+//! recommendations, to the last digit.
 
 use model::{Cpu, Memory, MethodStep};
+use serde::{Deserialize, Serialize};
+use thiserror::Error;
 
 use crate::autopilot::AutopilotHistory;
 use crate::config::MemoryRules;
@@ -31,18 +36,53 @@ pub enum Observation<'a> {
 }
 
 /// History of one container name, over all pods of a VPA.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct MethodHistory {
     first: Instant,
     last: Instant,
+    /// Observations until this time are part of the history already, and ignored.
+    #[serde(skip, default = "never")]
+    complete_until: Instant,
     history: HistoryKind,
 }
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
 enum HistoryKind {
     Crane(CraneHistory),
     Autopilot(Box<AutopilotHistory>),
     PriceOfFailure(Box<WorkloadHistory>),
+}
+
+/// Format of a stored history.
+const VERSION: u8 = 1;
+
+/// A history as it is stored.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct StoredMethodHistory {
+    version: u8,
+    /// Settings that the form of the history depends on.
+    shape: String,
+    history: MethodHistory,
+}
+
+/// Reasons for refusing a stored history.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum MethodHistoryError {
+    /// The format is not supported.
+    #[error("unsupported version {0} of the history of a sizing method")]
+    Version(u8),
+    /// It was recorded with another method, or with other buckets.
+    #[error("the history was recorded with another sizing method or other buckets")]
+    Shape,
+    /// A part has a value that no samples lead to.
+    #[error("invalid {0} in the history of a sizing method")]
+    Invalid(&'static str),
+}
+
+fn never() -> Instant {
+    Instant::NEVER
 }
 
 impl MethodHistory {
@@ -58,12 +98,81 @@ impl MethodHistory {
         Self {
             first: at,
             last: at,
+            complete_until: Instant::NEVER,
             history,
         }
     }
 
-    /// Adds an observation of a pod's container. `pod` identifies the pod within the history.
-    pub fn observe(&mut self, policy: &MethodSettings, pod: u32, seen: Observation, at: Instant) {
+    /// Converts to the stored form.
+    pub fn save(&self, policy: &MethodSettings) -> StoredMethodHistory {
+        let history = match &self.history {
+            HistoryKind::PriceOfFailure(history) => {
+                HistoryKind::PriceOfFailure(Box::new(history.to_stored()))
+            }
+            history => history.clone(),
+        };
+        StoredMethodHistory {
+            version: VERSION,
+            shape: policy.history_shape(),
+            history: Self {
+                complete_until: Instant::NEVER,
+                history,
+                ..*self
+            },
+        }
+    }
+
+    /// Loads a stored history. Observations until its end are ignored from then on, since they are
+    /// part of it.
+    pub fn load(
+        policy: &MethodSettings,
+        stored: StoredMethodHistory,
+    ) -> Result<Self, MethodHistoryError> {
+        let StoredMethodHistory {
+            version,
+            shape,
+            mut history,
+        } = stored;
+        if version != VERSION {
+            return Err(MethodHistoryError::Version(version));
+        }
+        if shape != policy.history_shape() {
+            return Err(MethodHistoryError::Shape);
+        }
+        let Self { first, last, .. } = history;
+        if first.is_never() || last < first {
+            return Err(MethodHistoryError::Invalid("time"));
+        }
+        let invalid = match (&history.history, &policy.method) {
+            (HistoryKind::Crane(history), SizingMethod::Crane(config)) => {
+                history.invalid_part(config, last)
+            }
+            (HistoryKind::Autopilot(history), SizingMethod::Autopilot(method)) => {
+                history.invalid_part(method, last)
+            }
+            (HistoryKind::PriceOfFailure(history), SizingMethod::PriceOfFailure(_)) => {
+                history.invalid_part()
+            }
+            _ => Some("method"),
+        };
+        if let Some(part) = invalid {
+            return Err(MethodHistoryError::Invalid(part));
+        }
+        history.complete();
+        Ok(history)
+    }
+
+    /// Ignores observations until the last one from now on.
+    pub fn complete(&mut self) {
+        self.complete_until = self.last;
+    }
+
+    /// Adds an observation of a pod's container, unless it is part of what was loaded. `pod`
+    /// identifies the pod, also after a restart.
+    pub fn observe(&mut self, policy: &MethodSettings, pod: u64, seen: Observation, at: Instant) {
+        if at <= self.complete_until {
+            return;
+        }
         self.last = self.last.max(at);
         match (&mut self.history, &policy.method) {
             (HistoryKind::Crane(history), SizingMethod::Crane(config)) => match seen {

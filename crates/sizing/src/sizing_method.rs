@@ -95,6 +95,15 @@ impl MethodSettings {
         Ok(SizingAnnotations::parse(annotations)?.method)
     }
 
+    /// Text that two policies share if and only if they share their history.
+    pub(crate) fn history_shape(&self) -> String {
+        match &self.method {
+            SizingMethod::Crane(config) => config.shape(),
+            SizingMethod::Autopilot(method) => method.shape().to_owned(),
+            SizingMethod::PriceOfFailure(_) => "plimsoll".to_owned(),
+        }
+    }
+
     /// Whether a history recorded for the other policy is usable for this one.
     pub fn shares_history_with(&self, other: &Self) -> bool {
         match (&self.method, &other.method) {
@@ -462,6 +471,22 @@ mod tests {
         let window = policy("autopilot-window", &[]);
         let average = policy("autopilot-window", &[("cpu-statistic", "average")]);
         let ensemble = policy("autopilot-ml", &[]);
+        let all = [
+            &crane,
+            &other_percentile,
+            &other_buckets,
+            &window,
+            &average,
+            &ensemble,
+        ];
+        for (one, other) in all.iter().flat_map(|one| all.map(|other| (*one, other))) {
+            let has_its_shape = one.history_shape() == other.history_shape();
+            assert_eq!(
+                one.shares_history_with(other),
+                has_its_shape,
+                "{one:?} {other:?}"
+            );
+        }
         assert!(crane.shares_history_with(&other_percentile));
         assert!(average.shares_history_with(&window));
         assert!(!crane.shares_history_with(&other_buckets));

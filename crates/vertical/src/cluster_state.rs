@@ -47,6 +47,8 @@ pub struct ClusterState {
     shapes: HistogramConfigs,
     namespaces: HashMap<Box<str>, Namespace>,
     last_garbage_collection: Instant,
+    /// Whether new histories of sizing methods await earlier history.
+    awaits_method_histories: bool,
 }
 
 /// Number of entries of each kind.
@@ -74,6 +76,7 @@ impl ClusterState {
             shapes,
             namespaces: HashMap::new(),
             last_garbage_collection,
+            awaits_method_histories: false,
         })
     }
 
@@ -86,6 +89,7 @@ impl ClusterState {
             shapes,
             namespaces: HashMap::new(),
             last_garbage_collection: Instant::NEVER,
+            awaits_method_histories: false,
         }
     }
 
@@ -137,7 +141,14 @@ impl ClusterState {
                 .iter_mut()
                 .for_each(sizing::ContainerPolicy::clear_rules);
         }
-        self.namespace_mut(&id.namespace).apply_vpa(&id.name, spec);
+        let awaits_earlier = self.awaits_method_histories;
+        self.namespace_mut(&id.namespace)
+            .apply_vpa(&id.name, spec, awaits_earlier);
+    }
+
+    /// The settings of a VPA.
+    pub fn vpa_spec(&self, id: &ObjectKey) -> Option<&VpaSpec> {
+        self.vpa(id).map(|(_, vpa)| &vpa.spec)
     }
 
     /// Removes a VPA with its checkpoints.

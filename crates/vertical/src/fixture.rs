@@ -47,6 +47,9 @@ pub(crate) fn checkpoint(
     let name = format!("{vpa}-{container}");
     Checkpoint {
         uid: name.clone(),
+        resource_version: "1".to_owned(),
+        is_annotated: false,
+        sizing_history: None,
         key: ObjectKey::new("shop", name),
         created: None,
         spec: VerticalPodAutoscalerCheckpointSpec {

@@ -1,7 +1,9 @@
 //! A `VerticalPodAutoscalerCheckpoint` object without the metadata that no decision reads.
 
+use std::sync::Arc;
+
 use api::checkpoint::{
-    VerticalPodAutoscalerCheckpoint, VerticalPodAutoscalerCheckpointSpec,
+    SIZING_HISTORY, VerticalPodAutoscalerCheckpoint, VerticalPodAutoscalerCheckpointSpec,
     VerticalPodAutoscalerCheckpointStatus,
 };
 use jiff::Timestamp;
@@ -16,6 +18,12 @@ pub struct Checkpoint {
     pub key: ObjectKey,
     /// Unique identifier; an object recreated under the same name has another one.
     pub uid: String,
+    /// Version of the object.
+    pub resource_version: String,
+    /// Whether the object has annotations.
+    pub is_annotated: bool,
+    /// The stored history of a sizing method other than the VPA's.
+    pub sizing_history: Option<Arc<str>>,
     /// Creation time.
     pub created: Option<Timestamp>,
     /// The VPA and the container that it belongs to. The object's name need not contain them.
@@ -27,9 +35,14 @@ pub struct Checkpoint {
 impl Checkpoint {
     /// Converts an API object; fields that no decision reads are dropped.
     pub fn from_k8s(object: VerticalPodAutoscalerCheckpoint) -> Self {
+        let annotations = object.metadata.annotations.as_ref();
+        let history = annotations.and_then(|annotations| annotations.get(SIZING_HISTORY));
         Self {
             key: key(&object.metadata),
             uid: object.metadata.uid.unwrap_or_default(),
+            is_annotated: annotations.is_some(),
+            sizing_history: history.map(|text| text.as_str().into()),
+            resource_version: object.metadata.resource_version.unwrap_or_default(),
             created: object.metadata.creation_timestamp.map(|time| time.0),
             spec: object.spec,
             status: object.status,
@@ -78,6 +91,9 @@ mod tests {
         let expected = Checkpoint {
             key: ObjectKey::new("shop", "web-main"),
             uid: "c1".to_owned(),
+            resource_version: "7".to_owned(),
+            is_annotated: false,
+            sizing_history: None,
             created: "2026-01-01T00:00:00Z".parse().ok(),
             spec: VerticalPodAutoscalerCheckpointSpec {
                 vpa_object_name: "web".to_owned(),

@@ -29,6 +29,9 @@ pub(crate) const VPAS: &[ExcludedField] = &[
 /// Of objects whose annotations change no decision.
 pub(crate) const PLAIN: &[ExcludedField] = &[MANAGED_FIELDS, ANNOTATIONS];
 
+/// Of checkpoints, whose annotations have histories. A write has to know whether there are any.
+pub(crate) const CHECKPOINTS: &[ExcludedField] = &[MANAGED_FIELDS];
+
 /// Of objects with annotations of ours: the other annotations.
 pub(crate) const OTHERS: &[ExcludedField] = &[
     MANAGED_FIELDS,

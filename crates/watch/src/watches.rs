@@ -163,7 +163,7 @@ impl Watches {
     #[must_use]
     pub fn checkpoints(self) -> Self {
         let writer = self.writer(Resource::Checkpoints, |view| &mut view.checkpoints);
-        let source = self.source::<VerticalPodAutoscalerCheckpoint>(excluded_fields::PLAIN);
+        let source = self.source::<VerticalPodAutoscalerCheckpoint>(excluded_fields::CHECKPOINTS);
         self.within_scope(source, writer, Checkpoint::from_k8s)
     }
 

@@ -1,7 +1,11 @@
 //! Number of samples per bucket in one window: the paper's s[t].
 
+use serde::{Deserialize, Serialize};
+
+use crate::Buckets;
+
 /// Counts in bucket order, without empty buckets.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(super) struct Counts(Vec<(u8, u32)>);
 
 impl Counts {
@@ -10,6 +14,13 @@ impl Counts {
             Ok(index) => self.0[index].1 = self.0[index].1.saturating_add(1),
             Err(index) => self.0.insert(index, (bucket, 1)),
         }
+    }
+
+    pub(super) fn is_valid(&self) -> bool {
+        let buckets = || self.0.iter().map(|(bucket, _)| *bucket);
+        buckets().is_sorted_by(|one, next| one < next)
+            && buckets().all(|bucket| usize::from(bucket) < Buckets::COUNT)
+            && self.0.iter().all(|(_, count)| *count > 0)
     }
 
     pub(super) fn is_empty(&self) -> bool {

@@ -16,6 +16,7 @@
 //! (4 x 8 bytes per bucket up to the highest usage) and 512 bytes of models. Source: section 3.2.3.
 
 use model::MethodStep;
+use serde::{Deserialize, Serialize};
 
 use super::counts::Counts;
 use super::model::{FadedShares, Model, differs};
@@ -59,7 +60,7 @@ impl Default for EnsembleConfig {
 }
 
 /// State of one resource of one container.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(super) struct Ensemble {
     shares: [FadedShares; SPEEDS.len()],
     models: [Model; SPEEDS.len() * MARGINS.len()],
@@ -74,6 +75,17 @@ impl Ensemble {
             models: [Model::default(); SPEEDS.len() * MARGINS.len()],
             chosen: None,
         }
+    }
+
+    /// Whether samples can lead to this state.
+    pub(super) fn is_valid(&self) -> bool {
+        let is_choice = |(model, limit): (usize, u8)| {
+            model < self.models.len() && usize::from(limit) < Buckets::COUNT
+        };
+        let mut shares = self.shares.iter().zip(SPEEDS);
+        shares.all(|(shares, speed)| shares.is_valid(speed))
+            && self.models.iter().all(Model::is_valid)
+            && self.chosen.is_none_or(is_choice)
     }
 
     /// Adds the samples of a closed window.

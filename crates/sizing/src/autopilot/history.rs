@@ -6,10 +6,11 @@
 //! statistics.
 
 use model::{Cpu, Memory, MethodStep};
+use serde::{Deserialize, Serialize};
 
 use super::ensemble::{Ensemble, EnsembleConfig};
 use super::moving_window::{MovingWindow, MovingWindowConfig};
-use super::open_window::OpenWindow;
+use super::open_window::{OpenWindow, number};
 use super::recent_maximum::RecentMaximum;
 use crate::Buckets;
 use crate::amount;
@@ -25,8 +26,18 @@ pub enum AutopilotMethod {
     Ensemble(EnsembleConfig),
 }
 
+impl AutopilotMethod {
+    /// Text that two methods share if and only if they share their history.
+    pub(crate) fn shape(&self) -> &'static str {
+        match self {
+            Self::MovingWindow(_) => "autopilot-window",
+            Self::Ensemble(_) => "autopilot-ml",
+        }
+    }
+}
+
 /// History of one container name of one workload, over all its pods.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct AutopilotHistory {
     open: Option<OpenWindow>,
     recommenders: Recommenders,
@@ -34,7 +45,8 @@ pub(crate) struct AutopilotHistory {
     needs: RecentMaximum,
 }
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
 enum Recommenders {
     MovingWindow {
         cpu: Box<MovingWindow>,
@@ -72,7 +84,7 @@ impl AutopilotHistory {
     pub(crate) fn add_memory(
         &mut self,
         method: &AutopilotMethod,
-        pod: u32,
+        pod: u64,
         bytes: f64,
         at: Instant,
     ) {
@@ -84,7 +96,7 @@ impl AutopilotHistory {
         &mut self,
         method: &AutopilotMethod,
         rules: &MemoryRules,
-        pod: u32,
+        pod: u64,
         requested: f64,
         at: Instant,
     ) {
@@ -94,6 +106,38 @@ impl AutopilotHistory {
         open.add_need(needed);
         let window = open.number;
         self.needs.push(window, needed);
+    }
+
+    /// The first part that samples until `last` cannot lead to.
+    pub(crate) fn invalid_part(
+        &self,
+        method: &AutopilotMethod,
+        last: Instant,
+    ) -> Option<&'static str> {
+        let newest = number(last);
+        let (cpu, memory) = match (&self.recommenders, method) {
+            (Recommenders::MovingWindow { cpu, memory }, AutopilotMethod::MovingWindow(config)) => {
+                (
+                    cpu.is_valid(&config.cpu_rule(), last, newest),
+                    memory.is_valid(&config.memory_rule(), last, newest),
+                )
+            }
+            (Recommenders::Ensemble { cpu, memory }, AutopilotMethod::Ensemble(_)) => {
+                (cpu.is_valid(), memory.is_valid())
+            }
+            (Recommenders::MovingWindow { .. } | Recommenders::Ensemble { .. }, _) => {
+                (false, false)
+            }
+        };
+        let is_open = |open: &OpenWindow| open.is_valid(newest);
+        [
+            (cpu, "cpu state"),
+            (memory, "memory state"),
+            (self.open.as_ref().is_none_or(is_open), "open window"),
+            (self.needs.is_valid(newest), "needs of OOM kills"),
+        ]
+        .into_iter()
+        .find_map(|(is_valid, part)| (!is_valid).then_some(part))
     }
 
     /// The recommendation; `None` before both resources have a whole window of samples.

@@ -3,12 +3,22 @@
 //! The paper takes the maximum over an unspecified number of windows; seven days cover a weekly
 //! pattern. One byte per hour.
 
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+use crate::Buckets;
+use crate::packed::{deserialize_records, serialize_records};
+
 const HOURS: usize = 168;
 
 /// The highest bucket of each of the last hours, plus one; zero if empty.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(super) struct HourlyPeaks {
     newest: i64,
+    #[serde(
+        serialize_with = "serialize_peaks",
+        deserialize_with = "deserialize_peaks"
+    )]
     peaks: [u8; HOURS],
 }
 
@@ -31,9 +41,27 @@ impl HourlyPeaks {
         *peak = (*peak).max(bucket.saturating_add(1));
     }
 
+    /// Whether samples until this hour can lead to these peaks.
+    pub(super) fn is_valid(&self, hour: i64) -> bool {
+        let is_known = |peak: &u8| usize::from(*peak) <= Buckets::COUNT;
+        (self.newest == i64::MIN || (0..=hour).contains(&self.newest))
+            && self.peaks.iter().all(is_known)
+    }
+
     /// The highest bucket of all hours.
     pub(super) fn highest(&self) -> Option<u8> {
         self.peaks.iter().max()?.checked_sub(1)
+    }
+}
+
+fn serialize_peaks<S: Serializer>(peaks: &[u8; HOURS], to: S) -> Result<S::Ok, S::Error> {
+    serialize_records([*peaks], to)
+}
+
+fn deserialize_peaks<'de, D: Deserializer<'de>>(from: D) -> Result<[u8; HOURS], D::Error> {
+    match deserialize_records(from)?.as_slice() {
+        [peaks] => Ok(*peaks),
+        _ => Err(D::Error::custom("not one week of peaks")),
     }
 }
 

@@ -8,13 +8,17 @@
 //! is bias-corrected (divided by the weight of all windows so far), so that a young model needs no
 //! special case. The paper specifies neither. Source: section 3.2.3.
 
+use serde::{Deserialize, Serialize};
+
 use super::ensemble::EnsembleConfig;
+use crate::{Buckets, packed};
 
 /// Decayed share of usage in each bucket.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(super) struct FadedShares {
     /// Decay of older windows per new one: the paper's `d_m`.
     speed: f64,
+    #[serde(with = "packed::numbers")]
     shares: Vec<f64>,
     /// Sum of the shares.
     mass: f64,
@@ -27,6 +31,15 @@ impl FadedShares {
             shares: Vec::new(),
             mass: 0.0,
         }
+    }
+
+    /// Whether windows with this decay can lead to these shares.
+    pub(super) fn is_valid(&self, speed: f64) -> bool {
+        // Rounding may lift a sum above one.
+        let mut shares = self.shares.iter().chain([&self.mass]);
+        self.speed.to_bits() == speed.to_bits()
+            && self.shares.len() <= Buckets::COUNT
+            && shares.all(|share| (0.0..=2.0).contains(share))
     }
 
     /// Adds a window's shares by bucket.
@@ -64,7 +77,7 @@ impl FadedShares {
 }
 
 /// State of one model.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(super) struct Model {
     /// The cheapest bucket of the last window: the paper's L'.
     pub(super) cheapest: Option<u8>,
@@ -75,6 +88,13 @@ pub(super) struct Model {
 }
 
 impl Model {
+    pub(super) fn is_valid(&self) -> bool {
+        let buckets = [self.cheapest, self.limit];
+        let mut buckets = buckets.into_iter().flatten().map(usize::from);
+        buckets.all(|bucket| bucket < Buckets::COUNT)
+            && self.cost.is_none_or(|cost| cost.is_finite() && cost >= 0.0)
+    }
+
     /// Adds a window: its cheapest bucket, the margin in buckets, and its shares.
     pub(super) fn update(
         &mut self,

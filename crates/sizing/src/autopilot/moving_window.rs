@@ -7,6 +7,7 @@
 //! 3.2.2.
 
 use model::MethodStep;
+use serde::{Deserialize, Serialize};
 
 use super::counts::Counts;
 use super::hourly_peaks::HourlyPeaks;
@@ -89,7 +90,7 @@ fn shape(buckets: &'static Buckets, half_life_ns: i64) -> HistogramConfig {
 }
 
 /// State of one resource of one container.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(super) struct MovingWindow {
     usage: DecayingHistogram,
     peaks: HourlyPeaks,
@@ -118,6 +119,13 @@ impl MovingWindow {
         self.peaks
             .add(window.div_euclid(HOUR_NS / WINDOW_NS), highest);
         self.limits.push(window, self.statistic_with_margin(rule));
+    }
+
+    /// Whether samples until `last`, in the window `newest`, can lead to this state.
+    pub(super) fn is_valid(&self, rule: &Rule, last: Instant, newest: i64) -> bool {
+        self.usage.is_valid(rule.shape.half_life, last)
+            && self.peaks.is_valid(newest.div_euclid(HOUR_NS / WINDOW_NS))
+            && self.limits.is_valid(newest)
     }
 
     /// The limit; `None` before the first window.

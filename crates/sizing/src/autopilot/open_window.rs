@@ -6,21 +6,29 @@
 
 use std::collections::BTreeMap;
 
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
 use super::counts::Counts;
 use crate::Buckets;
 use crate::instant::Instant;
+use crate::packed::{self, deserialize_records, part, serialize_records};
 
 /// The length of a window in nanoseconds.
 pub(super) const WINDOW_NS: i64 = 300_000_000_000;
 
 /// Samples since the last window closed.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(super) struct OpenWindow {
     pub(super) number: i64,
     cpu: Counts,
     /// By pod.
-    peaks: BTreeMap<u32, f64>,
+    #[serde(
+        serialize_with = "serialize_peaks",
+        deserialize_with = "deserialize_peaks"
+    )]
+    peaks: BTreeMap<u64, f64>,
     /// Needs of OOM-killed containers, which count as peaks without a pod.
+    #[serde(with = "packed::numbers")]
     needed: Vec<f64>,
 }
 
@@ -67,14 +75,23 @@ impl OpenWindow {
         self.cpu.add(Buckets::cpu().find(cores) as u8);
     }
 
-    pub(super) fn add_memory(&mut self, pod: u32, bytes: f64) {
+    pub(super) fn add_memory(&mut self, pod: u64, bytes: f64) {
         let peak = self.peaks.entry(pod).or_default();
         *peak = peak.max(bytes);
     }
 
     /// The memory peak of a pod so far; 0 without samples.
-    pub(super) fn peak(&self, pod: u32) -> f64 {
+    pub(super) fn peak(&self, pod: u64) -> f64 {
         self.peaks.get(&pod).copied().unwrap_or(0.0)
+    }
+
+    /// Whether samples until the window `newest` can lead to this one.
+    pub(super) fn is_valid(&self, newest: i64) -> bool {
+        let mut amounts = self.peaks.values().chain(&self.needed);
+        (0..=newest).contains(&self.number)
+            && self.cpu.is_valid()
+            && self.needed.len() <= MAX_NEEDS
+            && amounts.all(|bytes| bytes.is_finite() && *bytes >= 0.0)
     }
 
     pub(super) fn add_need(&mut self, bytes: f64) {
@@ -85,8 +102,32 @@ impl OpenWindow {
 }
 
 /// Number of the window of a time.
-fn number(at: Instant) -> i64 {
+pub(super) fn number(at: Instant) -> i64 {
     at.whole(WINDOW_NS)
+}
+
+/// Bytes of a stored peak: its pod and its amount.
+const RECORD: usize = 16;
+
+fn serialize_peaks<S: Serializer>(peaks: &BTreeMap<u64, f64>, to: S) -> Result<S::Ok, S::Error> {
+    let record = |(pod, bytes): (&u64, &f64)| {
+        let mut record = [0; RECORD];
+        record[..8].copy_from_slice(&pod.to_le_bytes());
+        record[8..].copy_from_slice(&bytes.to_le_bytes());
+        record
+    };
+    serialize_records(peaks.iter().map(record), to)
+}
+
+fn deserialize_peaks<'de, D: Deserializer<'de>>(from: D) -> Result<BTreeMap<u64, f64>, D::Error> {
+    let records: Vec<[u8; RECORD]> = deserialize_records(from)?;
+    let peak = |record: &[u8; RECORD]| {
+        (
+            u64::from_le_bytes(part(record, 0)),
+            f64::from_le_bytes(part(record, 8)),
+        )
+    };
+    Ok(records.iter().map(peak).collect())
 }
 
 #[cfg(test)]

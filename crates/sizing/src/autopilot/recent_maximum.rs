@@ -3,11 +3,13 @@
 
 use std::collections::VecDeque;
 
+use serde::{Deserialize, Serialize};
+
 /// Windows in an hour.
 const WINDOWS: i64 = 12;
 
 /// Values by window, oldest first, at most one per window of the last hour.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(super) struct RecentMaximum(VecDeque<(i64, f64)>);
 
 impl RecentMaximum {
@@ -24,6 +26,18 @@ impl RecentMaximum {
     /// Drops values an hour older than a window.
     pub(super) fn forget_before(&mut self, window: i64) {
         self.0.retain(|(known, _)| *known > window - WINDOWS);
+    }
+
+    /// Whether values until the window `newest` can lead to these.
+    pub(super) fn is_valid(&self, newest: i64) -> bool {
+        let windows = || self.0.iter().map(|(window, _)| *window);
+        self.0.len() <= WINDOWS as usize
+            && windows().is_sorted_by(|one, next| one < next)
+            && windows().all(|window| (0..=newest).contains(&window))
+            && self
+                .0
+                .iter()
+                .all(|(_, value)| value.is_finite() && *value >= 0.0)
     }
 
     pub(super) fn get(&self) -> Option<f64> {

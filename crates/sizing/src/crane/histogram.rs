@@ -7,6 +7,9 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+use crate::packed::{deserialize_records, part, serialize_records};
 use crate::{Buckets, BucketsError};
 
 /// Maximum number of linear buckets: 100 GB in steps of 5 MB.
@@ -65,6 +68,18 @@ impl Layout {
         })
     }
 
+    /// Text that two layouts share if and only if they are equal.
+    pub(super) fn shape(&self) -> String {
+        let epsilon = self.epsilon;
+        match &self.scale {
+            Scale::Linear { size, last } => format!("linear {size} {last} {epsilon}"),
+            Scale::Exponential(buckets) => {
+                let (first, last) = (buckets.end(0), buckets.count());
+                format!("exponential {first} {} {last} {epsilon}", buckets.end(1))
+            }
+        }
+    }
+
     /// The bucket of a value; the first or last one for values out of range.
     fn find(&self, value: f64) -> u16 {
         match &self.scale {
@@ -83,8 +98,12 @@ impl Layout {
 }
 
 /// Weights by bucket.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct WeightedHistogram {
+    #[serde(
+        serialize_with = "serialize_weights",
+        deserialize_with = "deserialize_weights"
+    )]
     weights: BTreeMap<u16, f64>,
     total: f64,
 }
@@ -101,6 +120,12 @@ impl WeightedHistogram {
     /// Number of buckets with weight.
     pub fn buckets(&self) -> usize {
         self.weights.len()
+    }
+
+    /// Whether samples can lead to this histogram.
+    pub(super) fn is_valid(&self) -> bool {
+        let mut weights = self.weights.values().chain([&self.total]);
+        weights.all(|weight| weight.is_finite() && *weight >= 0.0)
     }
 
     /// Adds all weights of another histogram of the same layout.
@@ -130,6 +155,33 @@ impl WeightedHistogram {
         }
         layout.end(last)
     }
+}
+
+/// Bytes of a stored bucket: its number and its weight.
+const RECORD: usize = 10;
+
+fn serialize_weights<S: Serializer>(
+    weights: &BTreeMap<u16, f64>,
+    to: S,
+) -> Result<S::Ok, S::Error> {
+    let record = |(bucket, weight): (&u16, &f64)| {
+        let mut record = [0; RECORD];
+        record[..2].copy_from_slice(&bucket.to_le_bytes());
+        record[2..].copy_from_slice(&weight.to_le_bytes());
+        record
+    };
+    serialize_records(weights.iter().map(record), to)
+}
+
+fn deserialize_weights<'de, D: Deserializer<'de>>(from: D) -> Result<BTreeMap<u16, f64>, D::Error> {
+    let records: Vec<[u8; RECORD]> = deserialize_records(from)?;
+    let weight = |record: &[u8; RECORD]| {
+        (
+            u16::from_le_bytes(part(record, 0)),
+            f64::from_le_bytes(part(record, 2)),
+        )
+    };
+    Ok(records.iter().map(weight).collect())
 }
 
 #[cfg(test)]

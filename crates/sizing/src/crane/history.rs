@@ -10,26 +10,31 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use model::{Cpu, Memory, MethodStep};
+use serde::{Deserialize, Serialize};
 
 use super::histogram::WeightedHistogram;
 use super::percentile::PercentilePredictor;
 use super::resource::CraneConfig;
+use crate::amount;
 use crate::instant::Instant;
 
 const BLOCKS: i64 = 7;
 
 /// History of one container.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct CraneHistory {
     cpu: Blocks,
     memory: Blocks,
-    killed: Option<(Instant, Memory)>,
-    /// Numbers of the intervals of CPU and memory that have a sample, by pod.
-    sampled: [BTreeMap<u32, i64>; 2],
+    /// Time and request in bytes of the OOM kill that counts.
+    killed: Option<(Instant, i64)>,
+    /// Numbers of the intervals of CPU and memory that have a sample, by pod. Not stored: after a
+    /// restart, an open interval may get a second sample.
+    #[serde(skip)]
+    sampled: [BTreeMap<u64, i64>; 2],
 }
 
 /// Histograms of one resource by block number, oldest first.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 struct Blocks(VecDeque<(i64, WeightedHistogram)>);
 
 impl CraneHistory {
@@ -42,13 +47,13 @@ impl CraneHistory {
         }
     }
 
-    pub(crate) fn add_cpu(&mut self, config: &CraneConfig, pod: u32, cores: f64, at: Instant) {
+    pub(crate) fn add_cpu(&mut self, config: &CraneConfig, pod: u64, cores: f64, at: Instant) {
         if is_due(&mut self.sampled[0], config.cpu_interval_ns, pod, at) {
             self.cpu.add(&config.cpu, cores, at);
         }
     }
 
-    pub(crate) fn add_memory(&mut self, config: &CraneConfig, pod: u32, bytes: f64, at: Instant) {
+    pub(crate) fn add_memory(&mut self, config: &CraneConfig, pod: u64, bytes: f64, at: Instant) {
         if is_due(&mut self.sampled[1], config.memory_interval_ns, pod, at) {
             self.memory.add(&config.memory, bytes, at);
         }
@@ -57,10 +62,10 @@ impl CraneHistory {
     /// Records an OOM kill. Of several the largest request counts, until it is too old.
     pub(crate) fn add_oom(&mut self, config: &CraneConfig, request: Memory, at: Instant) {
         let kept = self.killed.filter(|(before, larger)| {
-            *larger > request && at.since(*before) <= config.oom_history_ns
+            *larger > request.bytes() && at.since(*before) <= config.oom_history_ns
         });
         if kept.is_none() {
-            self.killed = Some((at, request));
+            self.killed = Some((at, request.bytes()));
         }
     }
 
@@ -80,15 +85,28 @@ impl CraneHistory {
     fn killed(&self, config: &CraneConfig, now: Instant) -> Option<Memory> {
         self.killed
             .filter(|(at, _)| now.since(*at) <= config.oom_history_ns)
-            .map(|(_, request)| request)
+            .map(|(_, request)| Memory::from_bytes(request))
+    }
+
+    /// The first part that samples until `last` cannot lead to.
+    pub(crate) fn invalid_part(&self, config: &CraneConfig, last: Instant) -> Option<&'static str> {
+        let amounts = 0..=amount::MAX as i64;
+        let is_kill = |(at, bytes): &(Instant, i64)| *at <= last && amounts.contains(bytes);
+        [
+            (self.cpu.is_valid(&config.cpu, last), "cpu blocks"),
+            (self.memory.is_valid(&config.memory, last), "memory blocks"),
+            (self.killed.as_ref().is_none_or(is_kill), "OOM kill"),
+        ]
+        .into_iter()
+        .find_map(|(is_valid, part)| (!is_valid).then_some(part))
     }
 }
 
 /// Whether a sample of a pod is the first of its interval. Drops pods that are no longer sampled.
 fn is_due(
-    sampled: &mut BTreeMap<u32, i64>,
+    sampled: &mut BTreeMap<u64, i64>,
     interval_ns: Option<i64>,
-    pod: u32,
+    pod: u64,
     at: Instant,
 ) -> bool {
     let Some(interval_ns) = interval_ns else {
@@ -111,8 +129,20 @@ fn is_due(
 }
 
 impl Blocks {
+    /// Whether samples until `last` can lead to these blocks.
+    fn is_valid(&self, predictor: &PercentilePredictor, last: Instant) -> bool {
+        let newest = block(predictor, last);
+        let numbers = || self.0.iter().map(|(number, _)| *number);
+        let is_rising = numbers().is_sorted_by(|one, next| one < next);
+        let is_past = numbers().all(|number| (0..=newest).contains(&number));
+        self.0.len() <= BLOCKS as usize + 1
+            && is_rising
+            && is_past
+            && self.0.iter().all(|(_, histogram)| histogram.is_valid())
+    }
+
     fn add(&mut self, predictor: &PercentilePredictor, value: f64, at: Instant) {
-        let number = at.whole((predictor.history_ns / BLOCKS).max(1));
+        let number = block(predictor, at);
         let newest = self.0.back().map(|(newest, _)| *newest);
         if newest.is_none_or(|newest| number > newest) {
             self.0.push_back((number, WeightedHistogram::default()));
@@ -129,6 +159,11 @@ impl Blocks {
         self.0.iter().for_each(|(_, block)| merged.merge(block));
         merged
     }
+}
+
+/// Number of the block of a time.
+fn block(predictor: &PercentilePredictor, at: Instant) -> i64 {
+    at.whole((predictor.history_ns / BLOCKS).max(1))
 }
 
 #[cfg(test)]

@@ -149,6 +149,12 @@ impl PercentilePredictor {
         ]
     }
 
+    /// Text that two predictors share if and only if they share their history.
+    pub(super) fn shape(&self) -> String {
+        let (length, weight) = (self.history_ns, self.min_sample_weight);
+        format!("{length} {} {weight}", self.layout.shape())
+    }
+
     /// Whether a history recorded for the other predictor is usable for this one.
     pub(super) fn shares_history_with(&self, other: &Self) -> bool {
         self.history_ns == other.history_ns

@@ -218,6 +218,15 @@ impl CraneConfig {
         keys.into_iter().map(|(key, _)| key).collect()
     }
 
+    /// Text that two settings share if and only if they share their history.
+    pub(crate) fn shape(&self) -> String {
+        format!(
+            "crane, cpu {}, memory {}",
+            self.cpu.shape(),
+            self.memory.shape()
+        )
+    }
+
     /// Whether a history recorded for the other settings is usable for these.
     pub(crate) fn shares_history_with(&self, other: &Self) -> bool {
         self.cpu.shares_history_with(&other.cpu) && self.memory.shares_history_with(&other.memory)

@@ -76,6 +76,11 @@ pub enum HistoryError {
     Field(&'static str),
 }
 
+/// Whether no sample leads to more, in millicores or MiB.
+pub(super) fn is_amount(amount: f64) -> bool {
+    (0.0..=1e15).contains(&amount)
+}
+
 impl Default for History {
     fn default() -> Self {
         Self {
@@ -107,7 +112,6 @@ impl History {
         if self.version != VERSION {
             return Err(HistoryError::Version(self.version));
         }
-        let is_amount = |amount: f64| amount.is_finite() && amount >= 0.0;
         let others = [&self.samples, &self.ranks.recent, &self.ranks.seasonal];
         let mut histograms = self.needs.iter().chain(others);
         let are_histograms = self.needs.len() == STATES && histograms.all(Histogram::is_valid);

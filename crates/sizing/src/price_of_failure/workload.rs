@@ -20,7 +20,7 @@ use serde::{Deserialize, Serialize};
 
 use super::caution::Caution;
 use super::choice::Choice;
-use super::history::{History, HistoryError};
+use super::history::{History, HistoryError, is_amount};
 use super::settings::Settings;
 use crate::amount;
 use crate::config::MemoryRules;
@@ -31,6 +31,8 @@ const DEADBAND: f64 = 0.1;
 /// Seconds for which the last sample of a pod is kept.
 const POD_SECONDS: i64 = 300;
 const SECOND_NS: i64 = 1_000_000_000;
+/// Maximum number of pods whose last samples are stored.
+const MAX_STORED_PODS: usize = 500;
 
 /// Default of the time for which an OOM kill holds memory up: a day.
 pub(crate) const DEFAULT_OOM_HISTORY_NS: i64 = 86_400 * SECOND_NS;
@@ -82,10 +84,8 @@ struct RequestHistory {
     #[serde(skip)]
     choice: Option<(Choice, f64)>,
     /// Second and usage of the last sample of each pod.
-    #[serde(skip)]
-    pods: BTreeMap<u32, (i64, f64)>,
+    pods: BTreeMap<u64, (i64, f64)>,
     /// Second at which pods without samples were last dropped.
-    #[serde(skip)]
     pruned: i64,
 }
 
@@ -94,7 +94,7 @@ impl WorkloadHistory {
     pub(crate) fn add_cpu(
         &mut self,
         config: &PriceOfFailureConfig,
-        pod: u32,
+        pod: u64,
         usage: Cpu,
         at: Timestamp,
     ) {
@@ -106,7 +106,7 @@ impl WorkloadHistory {
     pub(crate) fn add_memory(
         &mut self,
         config: &PriceOfFailureConfig,
-        pod: u32,
+        pod: u64,
         usage: Memory,
         at: Timestamp,
     ) {
@@ -119,7 +119,7 @@ impl WorkloadHistory {
         &mut self,
         config: &PriceOfFailureConfig,
         rules: &MemoryRules,
-        pod: u32,
+        pod: u64,
         request: Memory,
         at: Timestamp,
     ) {
@@ -154,17 +154,39 @@ impl WorkloadHistory {
         ]
     }
 
+    /// The form that is stored: without the steps of the last choice, and without the last samples
+    /// of more than [`MAX_STORED_PODS`] pods, whose rise then begins anew.
+    pub(crate) fn to_stored(&self) -> Self {
+        let mut stored = self.clone();
+        for resource in [&mut stored.cpu, &mut stored.memory] {
+            resource.choice = None;
+            if resource.pods.len() > MAX_STORED_PODS {
+                resource.pods.clear();
+            }
+        }
+        stored
+    }
+
     /// Validates a stored history.
     pub fn validate(&self) -> Result<(), HistoryError> {
         for resource in [&self.cpu, &self.memory] {
             resource.history.validate()?;
             let minimum = resource.minimum.map(|(_, minimum)| minimum);
-            let mut amounts = resource.request.into_iter().chain(minimum);
-            if !amounts.all(|amount| amount.is_finite() && amount >= 0.0) {
+            let usages = resource.pods.values().map(|(_, usage)| *usage);
+            let mut amounts = resource.request.into_iter().chain(minimum).chain(usages);
+            if !amounts.all(is_amount) {
                 return Err(HistoryError::Field("request"));
             }
         }
         Ok(())
+    }
+
+    /// The first part that no samples lead to.
+    pub(crate) fn invalid_part(&self) -> Option<&'static str> {
+        self.validate().err().map(|error| match error {
+            HistoryError::Version(_) => "version",
+            HistoryError::Field(field) => field,
+        })
     }
 }
 
@@ -204,7 +226,7 @@ impl RequestHistory {
         steps
     }
 
-    fn add(&mut self, settings: &Settings, pod: u32, usage: f64, at: Timestamp) {
+    fn add(&mut self, settings: &Settings, pod: u64, usage: f64, at: Timestamp) {
         let second = at.as_second();
         if second.abs_diff(self.pruned) >= POD_SECONDS as u64 {
             self.pods
@@ -268,11 +290,11 @@ mod tests {
         pods: &[(i64, i64)],
     ) {
         for minute in minutes.step_by(5) {
-            for (pod, (cpu, memory)) in (0..).zip(pods) {
+            for (pod, (cpu, memory)) in (0_u32..).zip(pods) {
                 // Pods are measured at different seconds.
                 let at = at(minute * 60 + i64::from(pod));
-                history.add_cpu(config, pod, Cpu::from_millicores(*cpu), at);
-                history.add_memory(config, pod, Memory::from_bytes(*memory << 20), at);
+                history.add_cpu(config, pod.into(), Cpu::from_millicores(*cpu), at);
+                history.add_memory(config, pod.into(), Memory::from_bytes(*memory << 20), at);
             }
         }
     }

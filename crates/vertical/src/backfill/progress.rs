@@ -18,6 +18,16 @@ pub struct HistoryGap {
     pub selector: Option<Selector>,
     /// End of the gap: usage is recorded since then.
     pub end: Timestamp,
+    /// Whether the histories of sizing methods other than the VPA's are missing. They are rebuilt
+    /// until the time of the fetch.
+    pub methods: bool,
+}
+
+impl HistoryGap {
+    /// The end of the history to fetch at `now`.
+    pub fn fetch_until(&self, now: Timestamp) -> Timestamp {
+        if self.methods { now } else { self.end }
+    }
 }
 
 /// A namespace, with the selector if only selected pods are recorded.
@@ -73,7 +83,18 @@ impl BackfillProgress {
             namespace: piece.0,
             selector: piece.1,
             end,
+            methods: false,
         })
+    }
+
+    /// The missing histories of sizing methods other than the VPA's in a namespace.
+    pub(crate) fn methods_gap(&self, namespace: &str) -> HistoryGap {
+        HistoryGap {
+            namespace: namespace.to_owned(),
+            selector: None,
+            end: self.started,
+            methods: true,
+        }
     }
 
     /// Selectors of the gap's namespace whose history was fetched.
@@ -87,10 +108,13 @@ impl BackfillProgress {
 
     /// Marks a gap as fetched.
     pub(crate) fn filled(&mut self, gap: &HistoryGap) {
+        self.problem = None;
+        if gap.methods {
+            return;
+        }
         let piece = (gap.namespace.clone(), gap.selector.clone());
         self.recorded_since.remove(&piece);
         self.done.insert(piece);
-        self.problem = None;
     }
 
     /// Records a failed attempt.

@@ -2,6 +2,8 @@
 //! run all the time.
 //!
 //! The points of each container are added in order of time, under the same rules as live samples.
+//! For sizing methods other than the VPA's the order counts across containers too, so all points
+//! are collected first.
 //! Existing pods have their labels from the cluster. Deleted pods have them from the store, with
 //! the original label names where live pods or selectors use them. Usage of pods with unknown labels
 //! is ignored.
@@ -15,6 +17,7 @@ use model::{ContainerRef, Cpu, Labels, Memory, Sample, Selector, Series};
 use view::{ObjectKey, Pod};
 
 use super::label_names::KnownKeys;
+use super::ordered_samples::OrderedSamples;
 use crate::recommender_state::conversion::container_names;
 
 /// Pod labels as in the store, by the pod's name.
@@ -40,6 +43,8 @@ pub struct RebuildInput {
     pub pods: Vec<Arc<Pod>>,
     /// Whether native sidecars are sized.
     pub native_sidecars: bool,
+    /// Whether the histories of sizing methods other than the VPA's are rebuilt.
+    pub methods: bool,
     /// Selector of the pods to rebuild; `None` for all.
     pub wanted: Option<Selector>,
     /// Selectors whose history was fetched before.
@@ -68,6 +73,9 @@ pub struct Rebuild {
     init_containers: BTreeSet<String>,
     wanted: Option<Selector>,
     known: Vec<Selector>,
+    /// The collected samples, if the order across containers counts.
+    ordered: Option<OrderedSamples>,
+    now: Timestamp,
     /// Pods by name; `None` for ignored ones.
     pods: HashMap<String, Option<PodSpec>>,
     stats: RebuildStats,
@@ -81,6 +89,7 @@ impl Rebuild {
             vpas,
             pods,
             native_sidecars,
+            methods,
             wanted,
             known,
         } = input;
@@ -111,6 +120,8 @@ impl Rebuild {
             init_containers,
             wanted,
             known,
+            ordered: methods.then(OrderedSamples::default),
+            now: Timestamp::MIN,
             pods: HashMap::new(),
             stats: RebuildStats::default(),
         }
@@ -130,22 +141,50 @@ impl Rebuild {
         if !self.admit(container, *first) {
             return;
         }
+        self.now = now;
+        if let Some(ordered) = &mut self.ordered {
+            let selected = self.cluster.vpas_of(&container.namespace, &container.pod);
+            if !selected.is_empty() {
+                ordered.push(resource, container, usage);
+            }
+            return;
+        }
         for (at, value) in usage.points() {
-            let (cpu, memory) = match resource {
-                Resource::Cpu => (Some(Cpu::from_millicores((value * 1000.0) as i64)), None),
-                Resource::Memory => (None, Some(Memory::from_bytes(*value as i64))),
-            };
-            let at = *at;
-            let accepted = self
-                .cluster
-                .add_sample(container, &Sample { at, cpu, memory }, now);
-            let is_accepted = accepted.is_ok_and(|accepted| accepted.cpu || accepted.memory);
-            self.stats.samples += u64::from(is_accepted);
+            self.add_point(resource, container, *at, *value);
         }
     }
 
+    fn add_point(
+        &mut self,
+        resource: Resource,
+        container: &ContainerRef,
+        at: Timestamp,
+        value: f64,
+    ) {
+        let (cpu, memory) = match resource {
+            Resource::Cpu => (Some(Cpu::from_millicores((value * 1000.0) as i64)), None),
+            Resource::Memory => (None, Some(Memory::from_bytes(value as i64))),
+        };
+        let accepted = self
+            .cluster
+            .add_sample(container, &Sample { at, cpu, memory }, self.now);
+        let is_accepted = accepted.is_ok_and(|accepted| accepted.cpu || accepted.memory);
+        self.stats.samples += u64::from(is_accepted);
+    }
+
     /// Returns the rebuilt cluster state and the amount of history in it.
-    pub fn finish(self) -> (ClusterState, RebuildStats) {
+    pub fn finish(mut self) -> (ClusterState, RebuildStats) {
+        if let Some(ordered) = self.ordered.take() {
+            if ordered.omitted() > 0 {
+                tracing::warn!(
+                    series = ordered.omitted(),
+                    "the histories of sizing methods leave out series: the namespace has too many samples"
+                );
+            }
+            ordered.for_each(|resource, container, at, value| {
+                self.add_point(resource, container, at, value);
+            });
+        }
         (self.cluster, self.stats)
     }
 

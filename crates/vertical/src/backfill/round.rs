@@ -71,6 +71,7 @@ mod tests {
             namespace: namespace.to_owned(),
             selector: None,
             end: Timestamp::UNIX_EPOCH,
+            methods: false,
         }
     }
 

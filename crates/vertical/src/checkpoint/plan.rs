@@ -11,6 +11,7 @@ use api::checkpoint::VerticalPodAutoscalerCheckpointStatus;
 use jiff::{SignedDuration, Timestamp};
 use view::{Checkpoint, ObjectKey, Table};
 
+use super::method_history::SizingHistory;
 use super::name::is_of;
 
 /// Default retention of a history without samples.
@@ -40,29 +41,32 @@ pub enum CheckpointAction {
     Taken,
 }
 
-/// The action that brings `content` into the checkpoint of a container. `has_room`: whether the VPA
-/// object may have one more checkpoint.
+/// The action that brings `content` and `history` into the checkpoint of a container. `has_room`:
+/// whether the VPA object may have one more checkpoint.
 pub fn checkpoint_action(
     vpa: &str,
     container: &str,
     content: &VerticalPodAutoscalerCheckpointStatus,
+    history: &SizingHistory,
     object: Option<&Checkpoint>,
     has_room: bool,
     now: Timestamp,
 ) -> CheckpointAction {
-    let Some(Checkpoint { spec, status, .. }) = object else {
+    let Some(object) = object else {
         return if has_room {
             CheckpointAction::Create
         } else {
             CheckpointAction::TooMany
         };
     };
-    if !is_of(spec, vpa, container) {
+    if !is_of(&object.spec, vpa, container) {
         return CheckpointAction::Taken;
     }
-    match status {
+    match &object.status {
         None => CheckpointAction::Fill,
-        Some(status) if holds(status, content) => CheckpointAction::Unchanged,
+        Some(status) if holds(status, content) && history.is_in(object) => {
+            CheckpointAction::Unchanged
+        }
         Some(status) if is_newer(status, content, now) => CheckpointAction::Newer,
         Some(status) if is_richer(status, content) => CheckpointAction::Richer,
         Some(_) => CheckpointAction::Replace,
@@ -193,7 +197,10 @@ mod tests {
     #[track_caller]
     fn check(object: Option<&Checkpoint>, expected: CheckpointAction) {
         let content = status(NOW, Some(500), 1.0);
-        let action = |has_room| checkpoint_action("a", "b-c", &content, object, has_room, at(NOW));
+        let action = |has_room| {
+            let history = &SizingHistory::Absent;
+            checkpoint_action("a", "b-c", &content, history, object, has_room, at(NOW))
+        };
         let without_room = match expected {
             CheckpointAction::Create => CheckpointAction::TooMany,
             other => other,
@@ -222,6 +229,31 @@ mod tests {
     }
 
     #[test]
+    fn an_object_is_written_when_only_the_history_of_its_method_changed() {
+        let content = status(NOW, Some(500), 1.0);
+        let stored = Checkpoint {
+            sizing_history: Some("x".into()),
+            ..object(Some(status(1, Some(500), 1.0)))
+        };
+        for (history, expected) in [
+            (
+                SizingHistory::Known("x".to_owned()),
+                CheckpointAction::Unchanged,
+            ),
+            (SizingHistory::Unknown, CheckpointAction::Unchanged),
+            (
+                SizingHistory::Known("y".to_owned()),
+                CheckpointAction::Replace,
+            ),
+            (SizingHistory::Absent, CheckpointAction::Replace),
+        ] {
+            let object = Some(&stored);
+            let action = checkpoint_action("a", "b-c", &content, &history, object, true, at(NOW));
+            assert_eq!(action, expected, "{history:?}");
+        }
+    }
+
+    #[test]
     fn later_samples_than_ours_stay_unless_they_are_from_the_future() {
         check_stored(status(1, Some(501), 9.0), CheckpointAction::Newer);
         check_stored(status(1, Some(NOW + 1), 9.0), CheckpointAction::Replace);
@@ -238,7 +270,8 @@ mod tests {
             let now = at(10 * DAY);
             let content = counted(ours, 10 * DAY);
             let object = object(Some(counted(stored, 10 * DAY - age)));
-            let action = checkpoint_action("a", "b-c", &content, Some(&object), true, now);
+            let history = &SizingHistory::Absent;
+            let action = checkpoint_action("a", "b-c", &content, history, Some(&object), true, now);
             assert_eq!(action, expected, "{ours} {stored} {age}");
         };
         check(1, 10_000, DAY, CheckpointAction::Richer);

@@ -69,6 +69,9 @@ impl Namespace {
         };
         vpa.stored.remove(container);
         vpa.retired.remove(container);
+        if let Some(histories) = vpa.own.as_deref_mut() {
+            histories.forget(container);
+        }
         let groups = vpa.groups.clone();
         let retention_ns = retention_ns(rules, &vpa.spec.policies, container);
         for id in groups {

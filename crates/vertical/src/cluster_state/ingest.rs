@@ -17,7 +17,7 @@ const MAX_AHEAD_NS: i64 = 86_400_000_000_000;
 
 /// Maximum time ahead for window-based policies. A later sample would stall their windows until
 /// then, so they ignore it.
-const MAX_WINDOW_AHEAD_NS: i64 = 300_000_000_000;
+pub(super) const MAX_WINDOW_AHEAD_NS: i64 = 300_000_000_000;
 
 /// Parts of a sample that entered the history. Old and negative ones do not.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

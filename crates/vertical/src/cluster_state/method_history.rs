@@ -1,13 +1,22 @@
 //! Histories of the sizing methods other than the VPA's: by container name, over all pods of a VPA.
 //!
-//! They start when the VPA selects the policy, and with every start of the process: they
-//! have no checkpoints. They end with the VPA, with the policy, or eight days after the last
-//! sample of the container. VPAs without such a method take no memory for them.
+//! They start when the VPA selects the policy, or continue from a checkpoint or from the samples in
+//! Prometheus. They end with the VPA, with the policy, or eight days after the last sample of the
+//! container. VPAs without such a method take no memory for them.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 
-use model::MethodStep;
-use sizing::{Amounts, Instant, MethodHistory, MethodSettings, Observation};
+use jiff::Timestamp;
+use model::{Cpu, Memory, MethodStep};
+use sizing::{
+    Amounts, Instant, MemoryRules, MethodHistory, MethodSettings, Observation, StoredMethodHistory,
+};
+use view::ObjectKey;
+
+use super::ClusterState;
+use super::ingest::MAX_WINDOW_AHEAD_NS;
+use super::vpa::Vpa;
+use crate::checkpoint::method_history::StoredHistoryError;
 
 /// Maximum number of container names of one VPA that are sized and stored.
 pub const MAX_CONTAINERS: usize = 200;
@@ -15,33 +24,111 @@ pub const MAX_CONTAINERS: usize = 200;
 /// Retention of a container without samples.
 const RETENTION_NS: i64 = 8 * 86_400_000_000_000;
 
+/// Maximum number of observations of one VPA that are kept until its earlier history has arrived:
+/// three hours of one pod. A source usually answers within minutes, and then has most of them too.
+const MAX_RECENT: usize = 200;
+
 /// Histories by container name.
 #[derive(Clone, Debug, Default)]
-pub(super) struct MethodHistories(BTreeMap<Box<str>, MethodHistory>);
+pub(super) struct MethodHistories {
+    by_container: BTreeMap<Box<str>, MethodHistory>,
+    /// The last observations, in their order, while earlier history is missing; else `None`.
+    recent: Option<VecDeque<Recent>>,
+}
+
+/// Observation of a container while its earlier history is missing.
+#[derive(Clone, Debug)]
+struct Recent {
+    container: Box<str>,
+    pod: u64,
+    seen: RecentObservation,
+    at: Instant,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum RecentObservation {
+    Usage {
+        cpu: Option<Cpu>,
+        memory: Option<Memory>,
+    },
+    Oom {
+        request: Memory,
+        rules: MemoryRules,
+    },
+}
+
+impl Recent {
+    fn is_oom(&self) -> bool {
+        matches!(self.seen, RecentObservation::Oom { .. })
+    }
+
+    fn add_to(&self, history: &mut MethodHistory, policy: &MethodSettings) {
+        let seen = match &self.seen {
+            RecentObservation::Usage { cpu, memory } => Observation::Usage {
+                cpu: *cpu,
+                memory: *memory,
+            },
+            RecentObservation::Oom { request, rules } => Observation::Oom {
+                request: *request,
+                rules,
+            },
+        };
+        history.observe(policy, self.pod, seen, self.at);
+    }
+}
+
+impl From<Observation<'_>> for RecentObservation {
+    fn from(seen: Observation<'_>) -> Self {
+        match seen {
+            Observation::Usage { cpu, memory } => Self::Usage { cpu, memory },
+            Observation::Oom { request, rules } => Self::Oom {
+                request,
+                rules: *rules,
+            },
+        }
+    }
+}
 
 impl MethodHistories {
+    /// No histories. `awaits_earlier`: whether earlier history will be prepended.
+    pub(super) fn new(awaits_earlier: bool) -> Self {
+        Self {
+            by_container: BTreeMap::new(),
+            recent: awaits_earlier.then(VecDeque::new),
+        }
+    }
+
     /// Adds an observation of a container.
     pub(super) fn observe(
         &mut self,
         policy: &MethodSettings,
-        pod: u32,
+        pod: u64,
         container: &str,
         seen: Observation,
         at: Instant,
     ) {
-        if !self.0.contains_key(container) {
-            self.0
-                .insert(container.into(), MethodHistory::new(policy, at));
-            self.bound();
+        if let Some(recent) = &mut self.recent {
+            if recent.len() >= MAX_RECENT {
+                recent.pop_front();
+            }
+            recent.push_back(Recent {
+                container: container.into(),
+                pod,
+                seen: seen.into(),
+                at,
+            });
         }
-        if let Some(history) = self.0.get_mut(container) {
+        if !self.by_container.contains_key(container) {
+            self.insert(container, MethodHistory::new(policy, at));
+        }
+        if let Some(history) = self.by_container.get_mut(container) {
             history.observe(policy, pod, seen, at);
         }
     }
 
     /// The recommendation of a container before rounding and limits; `None` without enough history.
     pub(super) fn recommend(&self, policy: &MethodSettings, container: &str) -> Option<Amounts> {
-        self.0.get(container)?.recommend(policy)
+        self.by_container.get(container)?.recommend(policy)
     }
 
     /// The steps of the recommendation for CPU and memory; `None` without enough history.
@@ -50,33 +137,148 @@ impl MethodHistories {
         policy: &MethodSettings,
         container: &str,
     ) -> Option<[Vec<MethodStep>; 2]> {
-        self.0.get(container)?.explain(policy)
+        self.by_container.get(container)?.explain(policy)
     }
 
     /// Whether a container has less history than its recommendation needs to decrease.
     pub(super) fn is_young(&self, policy: &MethodSettings, container: &str) -> bool {
         let is_old = |history: &MethodHistory| history.lifespan_ns() >= policy.minimum_history_ns;
         !self
-            .0
+            .by_container
             .get(container)
             .is_some_and(|history| is_old(history) && history.recommend(policy).is_some())
     }
 
+    /// Adds a loaded history, unless the one here is longer. Samples in both do not count twice,
+    /// since only one of them stays.
+    fn load(&mut self, container: &str, loaded: MethodHistory) {
+        let known = self.by_container.get(container);
+        if known.is_none_or(|known| known.lifespan_ns() < loaded.lifespan_ns()) {
+            self.insert(container, loaded);
+        }
+    }
+
+    /// Replaces the histories by earlier ones, each continued with the observations here that are
+    /// later. OOM kills all count: `earlier` has none.
+    fn prepend(&mut self, policy: &MethodSettings, earlier: &Self) {
+        let recent = self.recent.take().unwrap_or_default();
+        for (container, earlier) in &earlier.by_container {
+            let mut history = earlier.clone();
+            let until = history.last();
+            let own = || {
+                recent
+                    .iter()
+                    .filter(|recent| recent.container == *container)
+            };
+            for kill in own().filter(|recent| recent.is_oom() && recent.at <= until) {
+                kill.add_to(&mut history, policy);
+            }
+            history.complete();
+            own().for_each(|recent| recent.add_to(&mut history, policy));
+            self.insert(container, history);
+        }
+    }
+
+    fn insert(&mut self, container: &str, history: MethodHistory) {
+        self.by_container.insert(container.into(), history);
+        self.bound();
+    }
+
     /// Drops the least recently measured container above the maximum.
     fn bound(&mut self) {
-        if self.0.len() > MAX_CONTAINERS {
+        if self.by_container.len() > MAX_CONTAINERS {
             let oldest = self
-                .0
+                .by_container
                 .iter()
                 .min_by_key(|(_, history)| history.last())
                 .map(|(name, _)| name.clone());
-            oldest.and_then(|name| self.0.remove(&name));
+            oldest.and_then(|name| self.by_container.remove(&name));
         }
+    }
+
+    /// Drops the history of a container.
+    pub(super) fn forget(&mut self, container: &str) {
+        self.by_container.remove(container);
     }
 
     /// Drops containers that are no longer measured.
     pub(super) fn collect_garbage(&mut self, now: Instant) {
-        self.0
+        self.by_container
             .retain(|_, history| now.since(history.last()) < RETENTION_NS);
+    }
+}
+
+impl ClusterState {
+    /// Lets each new history of a sizing method other than the VPA's await earlier history. It keeps
+    /// its last observations until that arrives.
+    pub fn await_method_histories(&mut self) {
+        self.awaits_method_histories = true;
+    }
+
+    /// Whether the VPA has its own sizing policy and its earlier history is missing.
+    pub fn awaits_method_history(&self, id: &ObjectKey) -> bool {
+        let own = self.vpa(id).and_then(|(_, vpa)| vpa.own.as_deref());
+        own.is_some_and(|own| own.recent.is_some())
+    }
+
+    /// The history of a container for the VPA's own sizing policy, as it is stored. `None` without
+    /// such a policy or history.
+    pub fn method_history(&self, id: &ObjectKey, container: &str) -> Option<StoredMethodHistory> {
+        let (_, vpa) = self.vpa(id)?;
+        let (policy, histories) = vpa.spec.sizing.as_deref().zip(vpa.own.as_deref())?;
+        Some(histories.by_container.get(container)?.save(policy))
+    }
+
+    /// Loads the stored history of a container for the VPA's own sizing policy. No effect without
+    /// such a policy, or if more history is known here. A history that ends more than five minutes
+    /// after `now` is refused: samples would not count until then.
+    pub fn load_method_history(
+        &mut self,
+        id: &ObjectKey,
+        container: &str,
+        stored: StoredMethodHistory,
+        now: Timestamp,
+    ) -> Result<(), StoredHistoryError> {
+        let Some((policy, histories)) = self.vpa_mut(id).and_then(Vpa::method) else {
+            return Ok(());
+        };
+        let loaded = MethodHistory::load(policy, stored)?;
+        if loaded.last().since(now.into()) > MAX_WINDOW_AHEAD_NS {
+            return Err(StoredHistoryError::Future);
+        }
+        histories.load(container, loaded);
+        Ok(())
+    }
+
+    /// Adds the histories of `earlier` before those of the VPAs that await them.
+    pub fn prepend_method_histories(&mut self, earlier: &Self) {
+        for id in earlier.vpa_ids() {
+            let Some((_, before)) = earlier.vpa(&id) else {
+                continue;
+            };
+            let Some((policy, histories)) = self.vpa_mut(&id).and_then(Vpa::method) else {
+                continue;
+            };
+            let fits = |before: &&Vpa| {
+                let recorded = before.spec.sizing.as_deref();
+                recorded.is_some_and(|recorded| policy.shares_history_with(recorded))
+            };
+            let before = Some(before).filter(fits).and_then(|vpa| vpa.own.as_deref());
+            if let Some(before) = before.filter(|_| histories.recent.is_some()) {
+                histories.prepend(policy, before);
+            }
+        }
+    }
+
+    fn vpa_mut(&mut self, id: &ObjectKey) -> Option<&mut Vpa> {
+        let namespace = self.namespaces.get_mut(id.namespace.as_str())?;
+        namespace.vpa_mut(&id.name)
+    }
+}
+
+impl Vpa {
+    /// Its own sizing policy with the histories for it.
+    fn method(&mut self) -> Option<(&MethodSettings, &mut MethodHistories)> {
+        self.spec.sizing.as_deref().zip(self.own.as_deref_mut())
     }
 }

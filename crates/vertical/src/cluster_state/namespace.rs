@@ -164,8 +164,9 @@ impl Namespace {
         Some((state, group.history(container, now, rules)))
     }
 
-    /// Adds or updates a VPA. Its checkpoints stay, also if the selector changes.
-    pub(super) fn apply_vpa(&mut self, name: &str, spec: VpaSpec) {
+    /// Adds or updates a VPA. Its checkpoints stay, also if the selector changes. `awaits_earlier`:
+    /// whether a new history of its own sizing policy awaits earlier history.
+    pub(super) fn apply_vpa(&mut self, name: &str, spec: VpaSpec, awaits_earlier: bool) {
         self.changes += 1;
         let id = match self.vpa_ids.get(name) {
             Some(id) => *id,
@@ -183,7 +184,7 @@ impl Namespace {
         let before = std::mem::replace(&mut vpa.spec, spec);
         self.per_vpa_policies += usize::from(vpa.spec.sizing.is_some());
         self.per_vpa_policies -= usize::from(before.sizing.is_some());
-        vpa.reset_policy_history(before.sizing.as_deref());
+        vpa.reset_policy_history(before.sizing.as_deref(), awaits_earlier);
         let mut groups = if relink {
             self.relink(id)
         } else {

@@ -21,6 +21,7 @@ use super::ClusterState;
 use super::method_history::MethodHistories;
 use super::namespace::Namespace;
 use super::vpa::Vpa;
+use crate::sizing_policies::name::fnv1a;
 
 impl ClusterState {
     /// Whether the VPA has its own sizing policy, so that [`ClusterState::keep_published`] applies.
@@ -73,9 +74,11 @@ impl Namespace {
         if self.per_vpa_policies == 0 {
             return;
         }
-        let Some((id, group)) = self.pod_and_group(pod) else {
+        let Some((_, group)) = self.pod_and_group(pod) else {
             return;
         };
+        // The name identifies the pod also after a restart.
+        let id = fnv1a(pod);
         let Some(group) = self.groups.get(group) else {
             return;
         };
@@ -144,7 +147,7 @@ impl Vpa {
         })
     }
 
-    fn observe(&mut self, pod: u32, container: &str, seen: Observation, at: Instant) {
+    fn observe(&mut self, pod: u64, container: &str, seen: Observation, at: Instant) {
         let Some((policy, histories)) = self.spec.sizing.as_deref().zip(self.own.as_deref_mut())
         else {
             return;
@@ -156,14 +159,18 @@ impl Vpa {
     }
 
     /// Creates or drops the history of the VPA's own policy after the policy changed.
-    pub(super) fn reset_policy_history(&mut self, before: Option<&MethodSettings>) {
+    pub(super) fn reset_policy_history(
+        &mut self,
+        before: Option<&MethodSettings>,
+        awaits_earlier: bool,
+    ) {
         let Some(policy) = self.spec.sizing.as_deref() else {
             self.own = None;
             return;
         };
         let keeps = before.is_some_and(|before| policy.shares_history_with(before));
         if !keeps || self.own.is_none() {
-            self.own = Some(Box::<MethodHistories>::default());
+            self.own = Some(Box::new(MethodHistories::new(awaits_earlier)));
         }
     }
 }

@@ -3,12 +3,12 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use crate::ClusterState;
+use crate::{ClusterState, VpaSpec};
 use jiff::Timestamp;
 use model::Selector;
 use view::ObjectKey;
 
-use super::{RecommenderState, selectors, spec};
+use super::{RecommenderState, Tracked, selectors, spec};
 use crate::backfill::{BackfillProgress, HistoryGap, RebuildInput};
 use crate::status::HistoryState;
 
@@ -17,6 +17,7 @@ impl RecommenderState {
     /// recorded since `started`.
     pub fn await_history(&mut self, started: Timestamp) {
         self.history = Some(BackfillProgress::new(started, self.config.memory_saver));
+        self.cluster.await_method_histories();
     }
 
     /// The history that objects still need.
@@ -25,9 +26,14 @@ impl RecommenderState {
             return Vec::new();
         };
         let known = selectors(&self.vpas).filter(|(_, selector)| !selector.is_nothing());
-        let gaps: HashSet<HistoryGap> = known
+        let mut gaps: HashSet<HistoryGap> = known
             .filter_map(|(namespace, selector)| history.gap(namespace, selector, now))
             .collect();
+        let methods = self
+            .vpas
+            .keys()
+            .filter(|key| awaited_spec(&self.cluster, key).is_some());
+        gaps.extend(methods.map(|key| history.methods_gap(&key.namespace)));
         gaps.into_iter().collect()
     }
 
@@ -36,18 +42,25 @@ impl RecommenderState {
         let own = |key: &ObjectKey| key.namespace == gap.namespace;
         let vpas = self.vpas.iter().filter(|(key, _)| own(key));
         let pods = self.pods.iter().filter(|(key, _)| own(key));
+        let spec_of = |(key, tracked): (&ObjectKey, &Tracked)| {
+            let spec = if gap.methods {
+                awaited_spec(&self.cluster, key)?.clone()
+            } else {
+                spec(&tracked.vpa, &tracked.target, None)
+            };
+            Some((key.clone(), spec))
+        };
         RebuildInput {
             cluster: self.cluster.empty_copy(),
-            vpas: vpas
-                // Other sizing policies have no stored history, so only the VPA's is rebuilt.
-                .map(|(key, tracked)| (key.clone(), spec(&tracked.vpa, &tracked.target, None)))
-                .collect(),
+            vpas: vpas.filter_map(spec_of).collect(),
+            methods: gap.methods,
             pods: pods.map(|(_, pod)| Arc::clone(pod)).collect(),
             wanted: gap.selector.clone(),
             native_sidecars: self.config.native_sidecars,
             known: self
                 .history
                 .as_ref()
+                .filter(|_| !gap.methods)
                 .map(|history| history.known(gap))
                 .unwrap_or_default(),
         }
@@ -55,7 +68,11 @@ impl RecommenderState {
 
     /// Adds the rebuilt history of a gap.
     pub fn add_history(&mut self, gap: &HistoryGap, earlier: &ClusterState, now: Timestamp) {
-        self.cluster.prepend_history(earlier, now);
+        if gap.methods {
+            self.cluster.prepend_method_histories(earlier);
+        } else {
+            self.cluster.prepend_history(earlier, now);
+        }
         self.no_history(gap);
     }
 
@@ -73,16 +90,20 @@ impl RecommenderState {
         }
     }
 
-    /// Whether history of these pods is missing. After a whole confidence interval of usage it no
-    /// longer holds back the recommendation.
+    /// The state of the history of an object's pods. After a whole confidence interval of usage,
+    /// missing history no longer holds back the recommendation.
     pub(super) fn history_of(
         &self,
-        namespace: &str,
+        key: &ObjectKey,
         selector: &Selector,
         now: Timestamp,
     ) -> HistoryState<'_> {
         match &self.history {
-            Some(history) if !selector.is_nothing() && history.is_missing(namespace, selector) => {
+            Some(history)
+                if !selector.is_nothing()
+                    && (history.is_missing(&key.namespace, selector)
+                        || self.cluster.awaits_method_history(key)) =>
+            {
                 let age = self
                     .clock
                     .at_most(now)
@@ -97,4 +118,10 @@ impl RecommenderState {
             _ => HistoryState::Known,
         }
     }
+}
+
+/// The settings of an object whose sizing method awaits its history, once its pods are known.
+fn awaited_spec<'a>(cluster: &'a ClusterState, key: &ObjectKey) -> Option<&'a VpaSpec> {
+    let spec = cluster.vpa_spec(key)?;
+    (!spec.selector.is_nothing() && cluster.awaits_method_history(key)).then_some(spec)
 }

@@ -11,6 +11,7 @@ use view::{Checkpoint, ObjectKey, Table};
 use super::{RecommenderState, Target, Tracked};
 use crate::backfill::BackfillProgress;
 use crate::checkpoint::conversion;
+use crate::checkpoint::method_history::{SizingHistory, StoredHistoryError, decode};
 
 /// Result of loading new checkpoints.
 #[derive(Debug, Default, PartialEq)]
@@ -19,6 +20,10 @@ pub struct LoadedCheckpoints {
     pub accepted: usize,
     /// Refused checkpoints, with the errors.
     pub refused: Vec<(ObjectKey, CheckpointError)>,
+    /// Number of loaded histories of sizing methods other than the VPA's.
+    pub histories: usize,
+    /// Refused histories of that kind, with the errors. They start anew.
+    pub refused_histories: Vec<(ObjectKey, StoredHistoryError)>,
     /// Checkpoints dated in the future, deferred until usage confirms the clock.
     pub deferred: Vec<ObjectKey>,
 }
@@ -70,6 +75,20 @@ impl RecommenderState {
                 }
                 Err(error) => result.refused.push((checkpoint.key.clone(), error)),
             }
+            let history = checkpoint.sizing_history.as_deref();
+            if let Some(text) = history.filter(|_| self.cluster.has_per_vpa_policy(&key)) {
+                let stored = decode(text);
+                let loaded = stored.and_then(|stored| {
+                    self.cluster
+                        .load_method_history(&key, container, stored, now)
+                });
+                result.histories += usize::from(loaded.is_ok());
+                if let Err(error) = loaded {
+                    result
+                        .refused_histories
+                        .push((checkpoint.key.clone(), error));
+                }
+            }
             tracked.deferred.remove(container);
             tracked.loaded.insert(container.clone());
         }
@@ -105,6 +124,21 @@ impl RecommenderState {
                 && !self.is_abandoned(key, container, checkpoint.last_sample_start, now)
         });
         checkpoints
+    }
+
+    /// The stored history of a container for its object's sizing method. A history that is too
+    /// large is not stored.
+    pub fn sizing_history(&self, key: &ObjectKey, container: &str) -> SizingHistory {
+        if self.cluster.awaits_method_history(key) {
+            return SizingHistory::Unknown;
+        }
+        let Some(history) = self.cluster.method_history(key, container) else {
+            return SizingHistory::Absent;
+        };
+        SizingHistory::encode(&history).unwrap_or_else(|bytes| {
+            tracing::warn!(vpa = %key, container, bytes, "the history of the sizing method is too large to be stored");
+            SizingHistory::Absent
+        })
     }
 
     /// Whether a container of an object was abandoned. Always false while the clock is not trusted.

@@ -150,7 +150,7 @@ impl RecommenderState {
             pods,
             recommendation: self.recommend(&tracked.vpa),
             is_measured: self.cluster.is_measured(key),
-            history: self.history_of(&key.namespace, selector, now),
+            history: self.history_of(key, selector, now),
             may_be_measured_soon: tracked
                 .pods_since
                 .is_some_and(|since| now < since + self.config.usage_interval),

@@ -10,6 +10,7 @@ mod oom_kills;
 mod quality;
 mod schedulable;
 mod sidecars;
+mod sizing_history;
 mod targets;
 
 use model::{Bound, Recommendation};

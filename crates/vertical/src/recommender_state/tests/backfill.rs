@@ -4,13 +4,14 @@
 use std::collections::BTreeMap;
 
 use model::{ContainerUsage, Series};
+use serde_json::{Value, json};
 
-use super::fixture::{self, Cluster, MI, at, container, pod, vpa};
+use super::fixture::{self, Cluster, MI, annotated, at, container, pod, vpa};
 use crate::backfill::{HistoryGap, PodLabels, Rebuild, Resource};
 use crate::recommender_state::Decision;
 
 /// Recording begins here, after five days of history.
-const START: i64 = 5 * 24 * 3600;
+pub(super) const START: i64 = 5 * 24 * 3600;
 
 /// One point of usage per hour of history.
 fn series(value: impl Fn(i64) -> f64) -> Series {
@@ -29,17 +30,32 @@ fn bytes(hour: i64) -> f64 {
 
 impl Cluster {
     fn awaiting_history(pods: &[&str]) -> Self {
-        let mut cluster = Self::web(pods);
+        Self::awaiting_history_as(&json!({}), pods)
+    }
+
+    /// The object `web` with these annotations and these pods, before its history has arrived.
+    pub(super) fn awaiting_history_as(annotations: &Value, pods: &[&str]) -> Self {
+        let mut cluster = Self::new("default", false);
         cluster.state.await_history(at(START));
+        cluster.load_web(annotations, pods);
         cluster
     }
 
-    fn gaps(&mut self, second: i64) -> Vec<HistoryGap> {
+    fn load_web(&mut self, annotations: &Value, pods: &[&str]) {
+        self.deploy("web");
+        self.apply(annotated(annotations));
+        for name in pods {
+            self.add_pod(pod(name, "web"));
+        }
+        self.load(0);
+    }
+
+    pub(super) fn gaps(&mut self, second: i64) -> Vec<HistoryGap> {
         self.state.missing_history(at(second))
     }
 
     /// A store with these pods and stored labels answers.
-    fn answer(&mut self, second: i64, pods: &[&str], labels: &PodLabels) {
+    pub(super) fn answer(&mut self, second: i64, pods: &[&str], labels: &PodLabels) {
         for gap in self.gaps(second) {
             let mut rebuild = Rebuild::new(self.state.rebuild_input(&gap), labels.clone());
             for pod in pods {
@@ -83,7 +99,13 @@ fn stored(pod: &str, labels: &[(&str, &str)]) -> PodLabels {
 
 /// A recommender that recorded the usage of these pods itself.
 fn lived_through(pods: &[&str]) -> Cluster {
-    let mut cluster = Cluster::web(pods);
+    lived_through_as(&json!({}), pods)
+}
+
+/// The same for the object `web` with these annotations.
+pub(super) fn lived_through_as(annotations: &Value, pods: &[&str]) -> Cluster {
+    let mut cluster = Cluster::new("default", false);
+    cluster.load_web(annotations, pods);
     for hour in 0..START / 3600 {
         for pod in pods {
             let millicores = (cores(hour) * 1000.0) as i64;

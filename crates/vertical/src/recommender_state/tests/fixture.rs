@@ -13,6 +13,7 @@ use view::{
 };
 
 use crate::checkpoint::conversion;
+use crate::checkpoint::method_history::SizingHistory;
 use crate::fixture::{self, deployment};
 pub(super) use crate::fixture::{at, pod};
 use crate::recommender_state::checkpoints::LoadedCheckpoints;
@@ -192,7 +193,10 @@ impl Cluster {
     /// Stores what is to be stored of the object `web`, as the API server would.
     pub(super) fn store(&mut self, second: i64) {
         for (container, checkpoint) in self.state.checkpoints(&web_key(), at(second)) {
-            let stored = stored("web", &container, checkpoint);
+            let mut stored = stored("web", &container, checkpoint);
+            if let SizingHistory::Known(text) = self.state.sizing_history(&web_key(), &container) {
+                stored.sizing_history = Some(text.into());
+            }
             self.view.checkpoints.apply(Arc::new(stored));
         }
     }
