@@ -122,7 +122,7 @@ impl MethodHistory {
         }
     }
 
-    /// Loads a stored history. Observations until its end are ignored from then on, since they are
+    /// Loads a stored history. Observations until its end are ignored from then on: they are
     /// part of it.
     pub fn load(
         policy: &MethodSettings,
@@ -167,7 +167,7 @@ impl MethodHistory {
         self.complete_until = self.last;
     }
 
-    /// Adds an observation of a pod's container, unless it is part of what was loaded. `pod`
+    /// Adds an observation of a pod's container, unless the loaded history has it. `pod`
     /// identifies the pod, also after a restart.
     pub fn observe(&mut self, policy: &MethodSettings, pod: u64, seen: Observation, at: Instant) {
         if at <= self.complete_until {
