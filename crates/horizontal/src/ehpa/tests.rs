@@ -7,6 +7,7 @@ mod hpa_choice;
 mod predictable_metrics;
 mod predicted_metrics;
 mod preview;
+mod scale_points;
 
 use serde_json::{Value, json};
 
