@@ -5,10 +5,10 @@
 
 use std::collections::BTreeMap;
 
-use api::sizing_policy::{API_VERSION, POLICY_LABEL, SizingPolicySpec};
+use api::sizing_policy::{API_VERSION, POLICY_LABEL, Sizing, SizingPolicySpec};
 use api::vpa::{
-    CrossVersionObjectReference, PodUpdatePolicy, RecommenderSelector, VerticalPodAutoscaler,
-    VerticalPodAutoscalerSpec,
+    CrossVersionObjectReference, HPA_ANNOTATION, HpaMode, PodUpdatePolicy, RecommenderSelector,
+    VerticalPodAutoscaler, VerticalPodAutoscalerSpec,
 };
 use json_patch::jsonptr::PointerBuf;
 use json_patch::{AddOperation, Patch, PatchOperation, RemoveOperation, TestOperation};
@@ -25,18 +25,21 @@ const MANAGED_BY: (&str, &str) = ("app.kubernetes.io/managed-by", "plimsoll");
 const SIZING: &str = "plimsoll.dev/sizing-";
 const GROUP_PREFIX: &str = "plimsoll.dev/";
 
-/// The annotations that select the sizing policy.
+/// The annotations that select the sizing policy and the mode next to an HPA. The default mode of
+/// an object of a policy needs no annotation.
 pub(super) fn annotations(spec: &SizingPolicySpec) -> BTreeMap<String, String> {
-    let Some(sizing) = &spec.sizing else {
-        return BTreeMap::new();
-    };
+    let hpa = spec.hpa.filter(|mode| *mode != HpaMode::default());
+    let hpa = hpa.map(|mode| (HPA_ANNOTATION.to_owned(), mode.as_str().to_owned()));
+    let sizing = spec.sizing.as_ref().map(sizing_annotations);
+    sizing.into_iter().flatten().chain(hpa).collect()
+}
+
+fn sizing_annotations(sizing: &Sizing) -> impl Iterator<Item = (String, String)> {
     let settings = sizing
         .settings
         .iter()
         .map(|(key, value)| (format!("{SIZING}{key}"), value.clone()));
-    std::iter::once((format!("{SIZING}policy"), sizing.policy.as_str().to_owned()))
-        .chain(settings)
-        .collect()
+    std::iter::once((format!("{SIZING}policy"), sizing.policy.as_str().to_owned())).chain(settings)
 }
 
 /// The UID of the policy that owns an object; `None` if no policy does.
@@ -156,7 +159,7 @@ pub(super) fn changes(
         new.labels.as_ref(),
         |_| false,
     );
-    let is_ours = |key: &str| key.starts_with(SIZING);
+    let is_ours = |key: &str| key.starts_with(SIZING) || key == HPA_ANNOTATION;
     merge(
         &mut operations,
         "annotations",
