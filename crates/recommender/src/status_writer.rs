@@ -89,7 +89,7 @@ impl StatusWriter {
                 HpaConflictChange::Resolved => (
                     EventType::Normal,
                     "HPAConflictResolved",
-                    "No HorizontalPodAutoscaler scales by utilization of what this object sizes",
+                    "No HorizontalPodAutoscaler scales by utilization of a resource that this object sizes",
                 ),
             };
             (type_, reason, "CompareWithHPA", note)

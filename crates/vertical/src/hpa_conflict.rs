@@ -1,10 +1,10 @@
 //! Resources that an object sizes while a `HorizontalPodAutoscaler` (HPA) scales its workload by
 //! their utilization.
 //!
-//! Such an HPA holds the usage per pod near a share of the request. Each change of the request moves
-//! that amount, and with it the usage that the next recommendation follows. The condition names the
-//! HPA. Unless the mode is Ignore, the resource is left out of the recommendation, so neither the
-//! updater nor the webhook changes it. An object that changes no pod has no conflict.
+//! Such an HPA holds the usage per pod near a share of the request. Each change of the request
+//! moves that amount, and with it the usage that the next recommendation follows. The condition
+//! names the HPA. Unless the mode is Ignore, the resource is left out of the recommendation, so
+//! neither the updater nor the webhook changes it. An object that changes no pod has no conflict.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;

@@ -1,9 +1,9 @@
 //! Amount per pod at which replicas are added, kept while a VPA changes the requests.
 //!
-//! With `plimsoll.dev/hpa: KeepScalePoint` on a VPA of the workload, a target of `averageUtilization`
-//! becomes an `averageValue`: the same share of the average request when the mode was first seen.
-//! The request is in the EHPA's status, so the amount changes only with the utilization of the spec.
-//! Without the mode the HPA scales by utilization again.
+//! With `plimsoll.dev/hpa: KeepScalePoint` on a VPA of the workload, a target of
+//! `averageUtilization` becomes an `averageValue`: the same share of the average request when the
+//! mode was first seen. The request is in the EHPA's status, so the amount changes only with the
+//! utilization of the spec. Without the mode the HPA scales by utilization again.
 
 use std::sync::Arc;
 
