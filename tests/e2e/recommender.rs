@@ -4,6 +4,7 @@ mod ehpa;
 mod failures;
 mod feed;
 mod fixture;
+mod hpa;
 mod many_objects;
 mod metrics;
 mod own_rules;

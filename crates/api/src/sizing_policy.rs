@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::parse::ParseError;
 use crate::vpa::{
-    DEFAULT_RECOMMENDER, EvictionRequirement, PodResourcePolicy, StartupBoost, UpdateMode,
+    DEFAULT_RECOMMENDER, EvictionRequirement, HpaMode, PodResourcePolicy, StartupBoost, UpdateMode,
 };
 use crate::well_known::WellKnown;
 
@@ -113,6 +113,11 @@ pub struct SizingPolicySpec {
     /// Sizing method. Absent means the policy plimsoll with normal caution.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sizing: Option<Sizing>,
+
+    /// Handling of a resource by whose utilization a HorizontalPodAutoscaler scales the workload.
+    /// Absent means Respect.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hpa: Option<HpaMode>,
 
     /// Recommender for this policy and its objects. Absent means the recommender named default.
     #[serde(default, skip_serializing_if = "String::is_empty")]
@@ -313,6 +318,7 @@ mod tests {
             "evictAfterOOMSeconds": 60,
             "resourcePolicy": {"containerPolicies": [{"containerName": "*", "maxAllowed": {"cpu": "2"}}]},
             "sizing": {"policy": "autopilot-window", "settings": {"cpu-statistic": "p95"}},
+            "hpa": "KeepScalePoint",
             "recommender": "frugal",
         });
         let spec: SizingPolicySpec = serde_json::from_value(rules.clone()).expect("a spec");

@@ -7,6 +7,7 @@
 mod boost;
 mod condition;
 mod defaults;
+mod hpa;
 mod policy;
 mod status;
 mod update;
@@ -20,11 +21,12 @@ use crate::parse::ParseError;
 
 pub use boost::{CpuStartupBoost, StartupBoost, StartupBoostType};
 pub use condition::{
-    CONFIG_DEPRECATED, CONFIG_UNSUPPORTED, ConditionStatus, Conditions, FETCHING_HISTORY,
-    LOW_CONFIDENCE, NO_PODS_MATCHED, RECOMMENDATION_PROVIDED, SOURCE_STALE,
+    CONFIG_DEPRECATED, CONFIG_UNSUPPORTED, CONFLICTS_WITH_HPA, ConditionStatus, Conditions,
+    FETCHING_HISTORY, LOW_CONFIDENCE, NO_PODS_MATCHED, RECOMMENDATION_PROVIDED, SOURCE_STALE,
     VerticalPodAutoscalerCondition,
 };
 pub use defaults::{DEFAULT_CONTROLLED_RESOURCES, DEFAULT_RECOMMENDER, EffectiveUpdateMode};
+pub use hpa::{HPA_ANNOTATION, HpaMode};
 pub use policy::{
     ALL_CONTAINERS, ContainerControlledValues, ContainerResourcePolicy, ContainerScalingMode,
     PodResourcePolicy,

@@ -3,6 +3,7 @@
 //! EHPA is gone.
 
 mod apply;
+mod scale_points;
 #[cfg(test)]
 mod tests;
 
@@ -16,8 +17,8 @@ use futures::future::pending;
 use futures::stream;
 use horizontal::ehpa::{
     Attempt, EhpaSnapshot, Observed, Orphan, Orphans, PodReadyTimes, Problem, Propagation,
-    RESYNC_INTERVAL, RETRY_INTERVAL, Snapshot, TargetScale, plan, status, target_pods,
-    unpredictable_metrics,
+    RESYNC_INTERVAL, RETRY_INTERVAL, Snapshot, TargetScale, plan, scale_points, status,
+    target_pods, unpredictable_metrics,
 };
 use jiff::Timestamp;
 use k8s_openapi::api::autoscaling::v2::HorizontalPodAutoscaler;
@@ -33,6 +34,7 @@ use crate::inputs::EhpaInputs;
 use crate::rule_file::{self, RulesReceiver};
 use crate::writer::{ApplyOutcome, Writer};
 use apply::{Applied, apply, text};
+use scale_points::ScalePointVpas;
 
 const PACE: Pace = Pace {
     settle: Duration::from_secs(1),
@@ -66,6 +68,7 @@ struct EhpaTerm {
     /// Results of the last passes.
     handled: HashMap<ObjectKey, Handled>,
     orphans: Orphans,
+    scale_points: ScalePointVpas,
 }
 
 /// Result of a pass.
@@ -175,6 +178,7 @@ impl EhpaController {
             target: target.as_ref().map_err(String::as_str),
             pods: &pods,
             ready_seconds: ready_times.p90_seconds(),
+            vpas: &ehpa.vpas,
             hpas: &ehpa.hpas,
             older_ehpa: ehpa.older_ehpa.as_deref(),
             prediction: ehpa.prediction.as_deref().map(|whole| &whole.object),
@@ -183,6 +187,14 @@ impl EhpaController {
             rules: &ehpa.rules,
             now: Timestamp::now(),
         };
+        if !self.record_scale_points(&observed).await {
+            return Outcome {
+                is_healthy: false,
+                settled: None,
+                target: None,
+                ready_times,
+            };
+        }
         let mut plan = plan(&observed);
         let is_settled = before.is_some_and(|before| {
             before.outcome.settled.is_some()
@@ -205,6 +217,25 @@ impl EhpaController {
             target: target.map(|target| (target, read_at)),
             ready_times,
         }
+    }
+
+    /// Writes new scale points to the status, before an HPA scales by them: computed again later,
+    /// they would follow the requests. Returns whether the status has them.
+    async fn record_scale_points(&self, observed: &Observed<'_>) -> bool {
+        let mut status = observed.object.status.clone().unwrap_or_default();
+        let (points, _) = scale_points(observed);
+        if points
+            .iter()
+            .all(|point| status.scale_points.contains(point))
+        {
+            return true;
+        }
+        status.scale_points = points;
+        let written = self.writer.update_status(observed.object, &status).await;
+        if let Err(error) = &written {
+            tracing::warn!(object = observed.object.name_any(), %error, "cannot write the scale points of an EHPA");
+        }
+        written.is_ok()
     }
 
     async fn report(&self, observed: &Observed<'_>, problems: &[Problem], is_scaled: bool) {
@@ -236,6 +267,7 @@ impl Reconcile for EhpaTerm {
     async fn changed(&mut self) {
         let EhpaController { inputs, rules, .. } = &mut self.controller;
         tokio::select! {
+            () = self.scale_points.changed(&mut inputs.view) => {}
             _ = inputs.horizontal.changed() => {}
             () = changed(rules) => {}
         }
@@ -252,7 +284,8 @@ impl Reconcile for EhpaTerm {
         if !observed.is_synced() || observed.stale_since().is_some() {
             return None;
         }
-        Some(Snapshot::of(&observed, &rules, &inputs.recommender))
+        let vpas = self.scale_points.read(&inputs.view.borrow())?;
+        Some(Snapshot::of(&observed, vpas, &rules, &inputs.recommender))
     }
 
     async fn apply(&mut self, Snapshot { ehpas, orphans }: Snapshot) -> Option<Instant> {
@@ -269,6 +302,7 @@ impl EhpaTerm {
             controller,
             handled: HashMap::new(),
             orphans: Orphans::default(),
+            scale_points: ScalePointVpas::default(),
         }
     }
 

@@ -7,6 +7,7 @@
 //! | from observed to desired objects | `plan.rs` |
 //! | HPA to use: own, adopted or none; marks of adoption; orphans | `selection.rs`, `adoption.rs`, `orphans.rs` |
 //! | HPA and its metrics | `hpa.rs`, `metrics.rs`, `utilization.rs`, `crons.rs` |
+//! | amount per pod that a VPA does not move | `scale_point.rs` |
 //! | prediction and the queries for histories | `prediction.rs`, `predictable.rs`, `rules.rs` |
 //! | time until new pods are ready, window of the prediction | `pod_ready_times.rs` |
 //! | Substitute of a preview | `substitute.rs` |
@@ -27,6 +28,7 @@ mod plan;
 mod pod_ready_times;
 mod predictable_metrics;
 mod prediction;
+mod scale_point;
 mod snapshot;
 mod status;
 mod substitute;
@@ -42,7 +44,7 @@ use api::prediction::TimeSeriesPrediction;
 use api::substitute::Substitute;
 use jiff::Timestamp;
 use k8s_openapi::api::autoscaling::v2::HorizontalPodAutoscaler;
-use view::{Pod, Stripped};
+use view::{Pod, Stripped, Vpa};
 
 pub use adoption::{Writable, refusal, restored, with_original};
 pub use history_queries::Rules;
@@ -52,6 +54,7 @@ pub use plan::{Desired, Plan, plan};
 pub(crate) use pod_ready_times::DEFAULT_WINDOW;
 pub use pod_ready_times::{PodReadyTimes, window_seconds};
 pub(crate) use prediction::is_by_rule;
+pub use scale_point::{ask_the_same, scale_point_vpas, scale_points};
 pub use snapshot::{EhpaSnapshot, Snapshot, differs, target_pods};
 pub use status::{ready_contains, status, unpredictable_metrics};
 
@@ -71,6 +74,8 @@ pub struct Observed<'a> {
     pub pods: &'a [Arc<Pod>],
     /// Seconds until its new pods are ready; `None` if none was measured.
     pub ready_seconds: Option<u32>,
+    /// VPAs of its target that ask for the present scale point.
+    pub vpas: &'a [Arc<Vpa>],
     /// HPAs of its namespace that concern it: its own, those of its target, and the one with the
     /// name of its own.
     pub hpas: &'a [Arc<Stripped<HorizontalPodAutoscaler>>],

@@ -1,6 +1,6 @@
 //! Writes of the status of `VerticalPodAutoscaler` objects, each as one JSON patch, and events about
 //! them: history that cannot be fetched or has arrived, recommendations that are capped or no longer
-//! are.
+//! are, conflicts with HPAs.
 //!
 //! Upstream's patch replaces the whole status. Here it first tests the UID, so the status of a
 //! deleted object is not written to its successor.
@@ -17,6 +17,7 @@ use kube::runtime::events::EventType;
 use kube::{Error, Resource as _};
 use runtime::client::Urgent;
 use runtime::{Leading, ObjectWriter, WriteOutcome};
+use vertical::hpa_conflict::HpaConflictChange;
 use vertical::recommender_state::Decision;
 use vertical::schedulable::CapChange;
 use vertical::status::HistoryChange;
@@ -80,7 +81,20 @@ impl StatusWriter {
             };
             (type_, reason, "CapToSchedulable", note)
         });
-        for (type_, reason, action, note) in history.into_iter().chain(cap) {
+        let hpa = decision.hpa_conflict_change().map(|change| {
+            let (type_, reason, note) = match change {
+                HpaConflictChange::Conflict(message) => {
+                    (EventType::Warning, "ConflictsWithHPA", message)
+                }
+                HpaConflictChange::Resolved => (
+                    EventType::Normal,
+                    "HPAConflictResolved",
+                    "No HorizontalPodAutoscaler scales by utilization of a resource that this object sizes",
+                ),
+            };
+            (type_, reason, "CompareWithHPA", note)
+        });
+        for (type_, reason, action, note) in history.into_iter().chain(cap).chain(hpa) {
             self.objects
                 .record_event(&vpa.reference(), type_, reason, action, note)
                 .await;

@@ -8,6 +8,7 @@
 //! | state of one recommender; status of all its objects | `recommender_state.rs`, `recommender_state/` |
 //! | status of one object: recommendation and conditions | `status.rs`, `status/` |
 //! | recommendations capped to what can be scheduled | `schedulable.rs`, `schedulable/` |
+//! | resources that an HPA scales by, left out | `hpa_conflict.rs` |
 //! | policies and annotations of an object | `resource_policy.rs` |
 //! | checkpoints: name, content, which to write, which to delete | `checkpoint.rs`, `checkpoint/` |
 //! | history from Prometheus: what is missing, how it is rebuilt | `backfill.rs`, `backfill/` |
@@ -19,6 +20,7 @@ pub mod checkpoint;
 mod cluster_state;
 #[cfg(test)]
 mod fixture;
+pub mod hpa_conflict;
 pub mod recommender_state;
 pub mod resource_policy;
 pub mod schedulable;

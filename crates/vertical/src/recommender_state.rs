@@ -25,10 +25,11 @@ use crate::ClusterState;
 use jiff::Timestamp;
 use sizing::{Config, ConfigError, SizingAnnotations};
 use view::target::resolve;
-use view::{ObjectKey, Pod, View, Vpa};
+use view::{HpaTargets, ObjectKey, Pod, View, Vpa};
 
 use crate::backfill::BackfillProgress;
 use crate::checkpoint::stored_history::StoredHistory;
+use crate::hpa_conflict;
 use crate::resource_policy::sizing_policy;
 use crate::schedulable::{SchedulableCaps, refused_cap};
 use clock::ClockCheck;
@@ -83,6 +84,8 @@ pub struct RecommenderState {
 struct Tracked {
     vpa: Arc<Vpa>,
     target: Target,
+    /// HPAs that scale its workload.
+    hpas: Vec<Arc<HpaTargets>>,
     /// Error in an annotation, if one is invalid. The default applies then.
     refused_annotation: Option<String>,
     /// Names of valid annotations without effect.
@@ -153,7 +156,10 @@ impl RecommenderState {
         let same_target = old.is_some_and(|old| old.vpa.target() == vpa.target());
         let before = old.filter(|_| same_target).map(|old| old.target.clone());
         let target = target(resolve(view, &vpa.target()), before);
-        let is_same = old.is_some_and(|old| old.target == target && Arc::ptr_eq(&old.vpa, vpa));
+        let hpas: Vec<_> = view.hpas_of(vpa.points_at()).cloned().collect();
+        let is_same = old.is_some_and(|old| {
+            old.target == target && Arc::ptr_eq(&old.vpa, vpa) && old.hpas == hpas
+        });
         if is_same {
             return false;
         }
@@ -165,6 +171,7 @@ impl RecommenderState {
         let refused: Vec<String> = refused_sizing
             .into_iter()
             .chain(refused_cap(&vpa.object))
+            .chain(hpa_conflict::mode(&vpa.object).1)
             .collect();
         let refused_annotation = (!refused.is_empty()).then(|| refused.join("; "));
         if let Some(message) = refused_annotation
@@ -186,6 +193,7 @@ impl RecommenderState {
             Tracked {
                 vpa,
                 target,
+                hpas,
                 refused_annotation,
                 unused_annotations: sizing.unused,
                 pods_since,

@@ -43,6 +43,8 @@ pub enum Resource {
     Ehpas,
     /// `HorizontalPodAutoscaler` objects.
     Hpas,
+    /// `HorizontalPodAutoscaler` objects, by their utilization targets.
+    HpaTargets,
     /// `TimeSeriesPrediction` objects.
     Predictions,
     /// `Substitute` objects.
@@ -72,6 +74,7 @@ impl Resource {
             Self::StopSwitches => "configmaps",
             Self::Ehpas => "effectivehorizontalpodautoscalers",
             Self::Hpas => "horizontalpodautoscalers",
+            Self::HpaTargets => "hpa_targets",
             Self::Predictions => "timeseriespredictions",
             Self::Substitutes => "substitutes",
         }

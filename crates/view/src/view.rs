@@ -18,6 +18,7 @@ use crate::cron_schedule::CronSchedule;
 use crate::daemon_set::DaemonSetShare;
 use crate::disruption_budget::DisruptionBudget;
 use crate::freshness::{Freshness, Resource};
+use crate::hpa_targets::HpaTargets;
 use crate::labelled_pod::LabelledPod;
 use crate::limit_range::LimitRange;
 use crate::memory_pressure_eviction::Eviction;
@@ -72,6 +73,8 @@ pub struct View {
     pub ehpas: Table<Stripped<EffectiveHorizontalPodAutoscaler>>,
     /// `HorizontalPodAutoscaler` objects, in the horizontal view of the recommender.
     pub hpas: Table<Stripped<HorizontalPodAutoscaler>>,
+    /// `HorizontalPodAutoscaler` objects reduced to their utilization targets, in the recommender.
+    pub hpa_targets: Table<HpaTargets>,
     /// `TimeSeriesPrediction` objects, in the horizontal view of the recommender.
     pub predictions: Table<Stripped<TimeSeriesPrediction>>,
     /// `Substitute` objects, in the horizontal view of the recommender.
@@ -219,6 +222,14 @@ impl View {
         self.vpas.by_workload(workload.of_any_version())
     }
 
+    /// The HPAs that scale a workload, whatever API group and version they or the workload name.
+    pub fn hpas_of<'a>(
+        &'a self,
+        workload: Workload<'_>,
+    ) -> impl Iterator<Item = &'a Arc<HpaTargets>> + use<'a> {
+        self.hpa_targets.by_workload(workload.of_any_version())
+    }
+
     /// The `LimitRange`s of one namespace.
     pub fn limit_ranges_in(&self, namespace: &str) -> Vec<&LimitRange> {
         if self.limit_ranges.is_empty() {
@@ -259,6 +270,11 @@ impl View {
     /// State of one watch, mutable. A new one makes the view unsynced.
     pub fn freshness_mut(&mut self, resource: Resource) -> &mut Freshness {
         self.freshness.entry(resource).or_default()
+    }
+
+    /// Removes a watch, so that the view no longer waits for it.
+    pub fn remove_freshness(&mut self, resource: Resource) {
+        self.freshness.remove(&resource);
     }
 
     /// Sets the state of one watch.

@@ -45,6 +45,16 @@ pub(crate) const CONFIG_MAPS: &[ExcludedField] = &[
     ExcludedField::at(&["binaryData"]),
 ];
 
+/// Of HPAs reduced to their utilization targets: status, behavior, and annotations other than that
+/// of the EHPA that adopted them.
+pub(crate) const HPA_TARGETS: &[ExcludedField] = &[
+    MANAGED_FIELDS,
+    ExcludedField::all_but(&["metadata", "annotations"], &["plimsoll.dev/adopted-by"]),
+    ExcludedField::at(&["metadata", "labels"]),
+    ExcludedField::at(&["spec", "behavior"]),
+    ExcludedField::at(&["status"]),
+];
+
 /// Of nodes: all of the status but their capacity.
 pub(crate) const NODES: &[ExcludedField] = &[
     MANAGED_FIELDS,
@@ -185,6 +195,7 @@ mod tests {
             PLAIN,
             OTHERS,
             CONFIG_MAPS,
+            HPA_TARGETS,
             NODES,
             EVENTS,
             CONTROLLERS,

@@ -154,7 +154,7 @@ pub(super) const COMPONENTS: &[(&str, &[&str], &[&str])] = &[
 /// API groups and resources of the components of the recommender: without them it may not even read these.
 pub(super) const OPTIONAL: [&str; 6] = [
     " autoscaling.crane.io/",
-    " autoscaling/",
+    "get autoscaling/",
     " plimsoll.dev/",
     " prediction.crane.io/",
     " /namespaces",

@@ -1,6 +1,7 @@
 //! `status` of an EHPA.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use model::Quantity;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -52,8 +53,31 @@ pub struct EffectiveHorizontalPodAutoscalerStatus {
     /// Prediction of its metrics. Absent without one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub prediction: Option<PredictionSummary>,
+    /// Amounts per pod at which replicas are added, in place of a utilization, while a
+    /// VerticalPodAutoscaler of the workload has the annotation plimsoll.dev/hpa set to
+    /// KeepScalePoint.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 100))]
+    pub scale_points: Vec<ScalePoint>,
     /// Conditions of the EHPA.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
     pub conditions: Vec<Condition>,
+}
+
+/// Amount per pod at which replicas are added.
+#[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, PartialEq)]
+#[serde(rename_all = "camelCase")]
+pub struct ScalePoint {
+    /// Name of the resource.
+    pub resource: String,
+    /// Name of the container; absent for all containers of a pod together.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub container: Option<String>,
+    /// Average request of the running pods when the amount was fixed.
+    #[schemars(schema_with = "schema::quantity")]
+    pub average_request: Quantity,
+    /// Target of the HorizontalPodAutoscaler: averageUtilization percent of averageRequest.
+    #[schemars(schema_with = "schema::quantity")]
+    pub average_value: Quantity,
 }

@@ -28,6 +28,9 @@ pub const CONFIG_DEPRECATED: &str = "ConfigDeprecated";
 /// Condition type: the metrics source does not respond. Recommendations stay unchanged and should
 /// not trigger updates meanwhile. Not upstream's.
 pub const SOURCE_STALE: &str = "SourceStale";
+/// Condition type: a `HorizontalPodAutoscaler` scales the workload by utilization of a resource that
+/// the object sizes. Not upstream's.
+pub const CONFLICTS_WITH_HPA: &str = "ConflictsWithHPA";
 /// Condition type: the target is not supported.
 pub const CONFIG_UNSUPPORTED: &str = "ConfigUnsupported";
 

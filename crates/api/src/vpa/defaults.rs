@@ -60,6 +60,14 @@ impl VerticalPodAutoscalerSpec {
         self.resource_policy.as_ref()?.of(container)
     }
 
+    /// Whether a resource of a container is sized: the policy of the container controls it, and its
+    /// mode is not Off.
+    pub fn sizes(&self, container: &str, resource: &ResourceName) -> bool {
+        self.container_policy(container).is_none_or(|policy| {
+            policy.effective_mode() == ContainerScalingMode::Auto && policy.controls(resource)
+        })
+    }
+
     /// Range and resources allowed by the policy of a container.
     pub fn allowed(&self, container: &str) -> Allowed<'_> {
         let Some(policy) = self.container_policy(container) else {

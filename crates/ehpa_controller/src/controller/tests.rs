@@ -5,6 +5,7 @@ mod api_server;
 mod events_and_conditions;
 mod orphans;
 mod requests;
+mod scale_points;
 
 use runtime::{Leading, ObjectWriter};
 use serde_json::{Value, json};

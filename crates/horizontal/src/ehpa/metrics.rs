@@ -8,7 +8,8 @@
 
 use api::condition::ConditionStatus;
 use api::ehpa::{
-    ExternalSource, MetricIdentifier, MetricKind, MetricSpec, MetricTarget, READY, TargetKind,
+    ExternalSource, MetricIdentifier, MetricKind, MetricSpec, MetricTarget, READY, ScalePoint,
+    TargetKind,
 };
 use api::prediction::HISTORY_READ;
 use api::sizing_policy::LabelSelector;
@@ -17,6 +18,7 @@ use k8s_openapi::api::autoscaling::v2::MetricTarget as NativeTarget;
 use model::{Quantity, ResourceName};
 
 use super::predictable_metrics::Predictable;
+use super::scale_point::{find, fixed, scale_points};
 use super::{Observed, Problem, crons, names, prediction, utilization};
 
 /// Time for which a stale prediction still blocks scale-down.
@@ -25,13 +27,15 @@ const HOLDS_STILL: SignedDuration = SignedDuration::from_hours(1);
 /// All metrics of the HPA, and problems. `None` if no metric is left to scale by: an HPA without
 /// metrics would scale by the API server's default of 80 % CPU.
 pub(super) fn metrics(observed: &Observed) -> (Option<Vec<MetricSpec>>, Vec<Problem>) {
-    let (object, mut problems) = (observed.object, Vec::new());
-    let mut metrics = object.spec.metrics.clone();
+    let object = observed.object;
+    let (points, mut problems) = scale_points(observed);
+    let spec = object.spec.metrics.iter().cloned();
+    let mut metrics: Vec<_> = spec.map(|metric| fixed(metric, &points)).collect();
     for (predictable, _) in prediction::predicted(observed).0 {
         if !is_expected(observed, &predictable.identifier) {
             continue;
         }
-        match wanted(observed, &predictable) {
+        match wanted(observed, &predictable, &points) {
             Ok(average) => metrics.push(external(
                 observed,
                 names::PREDICTION_METRIC,
@@ -111,7 +115,11 @@ fn is_given_up(observed: &Observed) -> bool {
 }
 
 /// The amount per pod by which the HPA divides a predicted total.
-fn wanted(observed: &Observed, predictable: &Predictable) -> Result<Quantity, String> {
+fn wanted(
+    observed: &Observed,
+    predictable: &Predictable,
+    points: &[ScalePoint],
+) -> Result<Quantity, String> {
     let metric = predictable.metric;
     let of_resource = |name: &str, container: Option<&str>, target: &MetricTarget| match target.kind
     {
@@ -120,6 +128,9 @@ fn wanted(observed: &Observed, predictable: &Predictable) -> Result<Quantity, St
             .clone()
             .ok_or_else(|| "it has no averageValue".to_owned()),
         TargetKind::Utilization => {
+            if let Some(point) = find(points, name, container) {
+                return Ok(point.average_value.clone());
+            }
             let percent = target
                 .average_utilization
                 .ok_or("it has no averageUtilization")?;

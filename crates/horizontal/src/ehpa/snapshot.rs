@@ -12,10 +12,11 @@ use k8s_openapi::api::autoscaling::v2::{
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::ResourceExt as _;
 use model::Selector;
-use view::{Contender, ObjectKey, OldestWins, Pod, Stripped, View};
+use view::{Contender, ObjectKey, OldestWins, Pod, Stripped, View, Vpa};
 
 use super::history_queries::Rules;
 use super::orphans::Orphan;
+use super::scale_point::ask_the_same;
 use super::{TargetScale, hpa_choice, names};
 
 /// An EHPA and the objects that belong to it.
@@ -25,6 +26,8 @@ pub struct EhpaSnapshot {
     pub object: Arc<Stripped<EffectiveHorizontalPodAutoscaler>>,
     /// HPAs that concern it.
     pub hpas: Vec<Arc<Stripped<HorizontalPodAutoscaler>>>,
+    /// VPAs of its target that ask for the present scale point.
+    pub vpas: Vec<Arc<Vpa>>,
     /// Name of an older EHPA of the same workload.
     pub older_ehpa: Option<String>,
     /// The prediction of its name.
@@ -45,7 +48,8 @@ pub struct Snapshot {
 
 impl Snapshot {
     /// Takes the objects of a view. EHPAs of other recommenders are left out, but count as owners.
-    pub fn of(view: &View, rules: &Arc<Rules>, recommender: &str) -> Self {
+    /// `vpas` ask for the present scale point.
+    pub fn of(view: &View, vpas: &[Arc<Vpa>], rules: &Arc<Rules>, recommender: &str) -> Self {
         let mut by_namespace: HashMap<&str, Vec<&Arc<Stripped<HorizontalPodAutoscaler>>>> =
             HashMap::new();
         for hpa in view.hpas.iter() {
@@ -87,6 +91,7 @@ impl Snapshot {
                 others.filter(|other| hpa_choice::concerns(&other.object, &object.object));
             EhpaSnapshot {
                 object: Arc::clone(object),
+                vpas: vpas_of(object, vpas),
                 hpas: concerning.map(|other| Arc::clone(other)).collect(),
                 older_ehpa: winners
                     .winner_over(&Contender::of(&object.object))
@@ -101,6 +106,17 @@ impl Snapshot {
             .collect();
         Self { ehpas, orphans }
     }
+}
+
+/// The VPAs of an EHPA's target, of any group and version.
+fn vpas_of(ehpa: &Stripped<EffectiveHorizontalPodAutoscaler>, vpas: &[Arc<Vpa>]) -> Vec<Arc<Vpa>> {
+    let target = &ehpa.object.spec.scale_target_ref;
+    let is_same = |vpa: &&Arc<Vpa>| {
+        let other = &vpa.object.spec.target_ref;
+        vpa.key.namespace == ehpa.key.namespace
+            && (&other.kind, &other.name) == (&target.kind, &target.name)
+    };
+    vpas.iter().filter(is_same).cloned().collect()
 }
 
 /// Pods that a target selects.
@@ -184,6 +200,7 @@ impl EhpaSnapshot {
         same_object
             && self.has_same_autoscalers(other)
             && self.native_statuses().eq(other.native_statuses())
+            && ask_the_same(&self.vpas, &other.vpas)
             && self.older_ehpa == other.older_ehpa
             && self.rules == other.rules
             && self.prediction == other.prediction

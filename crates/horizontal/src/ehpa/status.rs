@@ -13,6 +13,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
 use super::hpa_choice::own;
 use super::predictable_metrics::Predictable;
+use super::scale_point::scale_points;
 use super::{Observed, Problem, prediction};
 
 /// Conditions of the HPA that the status repeats.
@@ -48,6 +49,7 @@ pub fn status(
             .flatten()
             .max_by_key(|time| time.0),
         prediction: prediction::summary(observed),
+        scale_points: scale_points(observed).0,
         conditions: conditions(observed, problems, old.conditions),
     }
 }

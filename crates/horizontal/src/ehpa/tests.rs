@@ -8,6 +8,7 @@ mod predictable_metrics;
 mod predicted_metrics;
 mod prediction_summary;
 mod preview;
+mod scale_points;
 
 use serde_json::{Value, json};
 

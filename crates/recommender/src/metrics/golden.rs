@@ -59,6 +59,7 @@ const OURS: &[&str] = &[
     "vpa_recommender_history_fetches_total counter result",
     "vpa_recommender_history_pending gauge ",
     "vpa_recommender_history_samples_total counter ",
+    "vpa_recommender_hpa_conflict_objects gauge handling",
     "vpa_recommender_metrics_source_stale_seconds gauge ",
     "vpa_recommender_oom_kills_total counter result",
     "vpa_recommender_recommendation_series_omitted gauge ",

@@ -6,6 +6,7 @@ use prometheus::{
     register_int_counter_vec_with_registry, register_int_gauge_vec_with_registry,
 };
 use runtime::WriteOutcome;
+use vertical::hpa_conflict::count_hpa_conflicts;
 use vertical::recommender_state::Decision;
 use view::Vpa;
 
@@ -29,6 +30,7 @@ pub(crate) struct PublishMetrics {
     recommendation_latency: Histogram,
     writes: IntCounterVec,
     caps: Caps,
+    hpa_conflicts: IntGaugeVec,
     /// Recommendations as metrics, if they are asked for.
     recommendations: Option<Recommendations>,
     /// Changes of the recommendations from round to round.
@@ -62,12 +64,21 @@ impl PublishMetrics {
                 registry,
             )?,
             caps: Caps::register(registry)?,
+            hpa_conflicts: register_int_gauge_vec_with_registry!(
+                "vpa_recommender_hpa_conflict_objects",
+                "VPA objects that size a resource by whose utilization an HPA scales, by handling.",
+                &["handling"],
+                registry,
+            )?,
             recommendations: None,
             quality,
         };
         // A rate needs a first value, also for outcomes that never happen.
         for outcome in WriteOutcome::ALL {
             metrics.writes.with_label_values(&[outcome.name()]);
+        }
+        for (handling, _) in count_hpa_conflicts([]) {
+            metrics.hpa_conflicts.with_label_values(&[handling]);
         }
         Ok(metrics)
     }
@@ -85,6 +96,10 @@ impl PublishMetrics {
     pub(crate) fn decided<'a>(&self, decisions: impl IntoIterator<Item = &'a Decision>) {
         let decisions: Vec<_> = decisions.into_iter().collect();
         self.caps.count(decisions.iter().copied());
+        let statuses = decisions.iter().map(|decision| &decision.status);
+        for (handling, count) in count_hpa_conflicts(statuses) {
+            self.hpa_conflicts.with_label_values(&[handling]).set(count);
+        }
         objects::count(&self.objects, decisions.iter().copied());
         if let Some(recommendations) = &self.recommendations {
             recommendations.show(&decisions);

@@ -59,7 +59,7 @@ impl AllWatches {
             .pods(report.clone())
             .evictions(report)
             .with_controller_labels();
-        let mut objects = objects.controllers().vpas().scales();
+        let mut objects = objects.controllers().vpas().hpa_targets().scales();
         let tasks = &manager.tasks;
         tasks.spawn_until_shutdown("watches", async move { objects.ended().await });
         tasks.spawn_until_shutdown("checkpoint watch", async move { checkpoints.ended().await });

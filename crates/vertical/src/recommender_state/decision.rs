@@ -9,6 +9,7 @@ use model::{ContainerExplanation, ContainerRecommendation, Recommendation};
 use view::{ObjectKey, Vpa};
 
 use super::{RecommenderState, Target, Tracked};
+use crate::hpa_conflict::{HpaConflictChange, apply_hpa_conflict, hpa_conflict_change};
 use crate::schedulable::{CapChange, cap_change};
 use crate::status::{self, HistoryChange, StatusInput};
 
@@ -71,6 +72,11 @@ impl Decision {
     /// The change of the object's caps.
     pub fn cap_change(&self) -> Option<CapChange<'_>> {
         cap_change(self.vpa.object.status.as_ref(), &self.status)
+    }
+
+    /// The change of the object's conflict with a `HorizontalPodAutoscaler`.
+    pub fn hpa_conflict_change(&self) -> Option<HpaConflictChange<'_>> {
+        hpa_conflict_change(self.vpa.object.status.as_ref(), &self.status)
     }
 }
 
@@ -159,6 +165,7 @@ impl RecommenderState {
         };
         let mut status = status::status(input, now);
         self.apply_cap(tracked, &mut status, now);
+        apply_hpa_conflict(&mut status, &tracked.vpa.object, &tracked.hpas, now);
         Some(Decision {
             vpa: Arc::clone(&tracked.vpa),
             status,

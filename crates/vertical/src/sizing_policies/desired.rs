@@ -7,8 +7,8 @@ use std::collections::BTreeMap;
 
 use api::sizing_policy::{API_VERSION, POLICY_LABEL, Sizing, SizingPolicySpec};
 use api::vpa::{
-    CrossVersionObjectReference, PodUpdatePolicy, RecommenderSelector, VerticalPodAutoscaler,
-    VerticalPodAutoscalerSpec,
+    CrossVersionObjectReference, HPA_ANNOTATION, HpaMode, PodUpdatePolicy, RecommenderSelector,
+    VerticalPodAutoscaler, VerticalPodAutoscalerSpec,
 };
 use json_patch::jsonptr::PointerBuf;
 use json_patch::{AddOperation, Patch, PatchOperation, RemoveOperation, TestOperation};
@@ -25,10 +25,17 @@ const MANAGED_BY: (&str, &str) = ("app.kubernetes.io/managed-by", "plimsoll");
 const SIZING: &str = "plimsoll.dev/sizing-";
 const GROUP_PREFIX: &str = "plimsoll.dev/";
 
-/// The annotations that select the sizing policy.
+/// The annotations that select the sizing policy and the mode next to an HPA. The default mode of
+/// an object of a policy needs no annotation.
 pub(super) fn annotations(spec: &SizingPolicySpec) -> BTreeMap<String, String> {
+    let hpa = spec.hpa.filter(|mode| *mode != HpaMode::default());
+    let hpa = hpa.map(|mode| (HPA_ANNOTATION.to_owned(), mode.as_str().to_owned()));
     let default = Sizing::default();
     let sizing = spec.sizing.as_ref().unwrap_or(&default);
+    sizing_annotations(sizing).chain(hpa).collect()
+}
+
+fn sizing_annotations(sizing: &Sizing) -> impl Iterator<Item = (String, String)> {
     let method = sizing.policy.unwrap_or_default();
     let named = [
         ("policy", Some(method.as_str())),
@@ -46,7 +53,6 @@ pub(super) fn annotations(spec: &SizingPolicySpec) -> BTreeMap<String, String> {
                 .filter_map(|(key, value)| Some((key, value?))),
         )
         .map(|(key, value)| (format!("{SIZING}{key}"), value.to_owned()))
-        .collect()
 }
 
 /// The UID of the policy that owns an object; `None` if no policy does.
@@ -166,7 +172,7 @@ pub(super) fn changes(
         new.labels.as_ref(),
         |_| false,
     );
-    let is_ours = |key: &str| key.starts_with(SIZING);
+    let is_ours = |key: &str| key.starts_with(SIZING) || key == HPA_ANNOTATION;
     merge(
         &mut operations,
         "annotations",

@@ -2,6 +2,7 @@
 //! installed, and without a component in deploy/components there is no right to read others; the
 //! recommender runs without them.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use api::ehpa::EffectiveHorizontalPodAutoscaler;
@@ -11,10 +12,15 @@ use api::substitute::Substitute;
 use k8s_openapi::api::autoscaling::v2::HorizontalPodAutoscaler;
 use k8s_openapi::api::core::v1::Namespace;
 use kube::api::{Api, ApiResource, DynamicObject, ListParams};
-use kube::{Client, Error, Resource};
+use kube::{Client, Error, Resource as KubeResource};
 use tokio::time::sleep;
+use view::{HpaTargets, Resource};
 
 use super::Watches;
+use crate::excluded_fields;
+use crate::parse::within;
+use crate::reflector::follow;
+use crate::splitter::Item;
 
 /// Interval of the attempts.
 const RETRY: Duration = Duration::from_secs(15);
@@ -29,6 +35,30 @@ enum Obstacle {
 }
 
 impl Watches {
+    /// Watches HPAs by their utilization targets. The view waits for them, unless there is no right
+    /// to list them; then it has none until there is.
+    #[must_use]
+    pub fn hpa_targets(mut self) -> Self {
+        let writer = self.writer(Resource::HpaTargets, |view| &mut view.hpa_targets);
+        let source = self.source::<HorizontalPodAutoscaler>(excluded_fields::HPA_TARGETS);
+        let scope = self.scope.clone();
+        let read = move |item: &Item<'_>| within(&scope, item, HpaTargets::from_k8s);
+        let (client, namespace) = (self.client.clone(), self.scope.namespace.clone());
+        let store = Arc::clone(&self.store);
+        self.tasks.spawn(async move {
+            let mut is_waiting = true;
+            let readable =
+                readable::<HorizontalPodAutoscaler>(&client, namespace.as_deref(), || {
+                    if std::mem::take(&mut is_waiting) {
+                        store.send_modify(|view| view.remove_freshness(Resource::HpaTargets));
+                    }
+                });
+            readable.await;
+            follow(source, read, writer).await;
+        });
+        self
+    }
+
     /// Watches EHPAs and the objects that they own as soon as all of these kinds can be listed, with
     /// `sees_namespaces` also namespaces. Runs until a watch ends, which none does by itself.
     pub async fn run_horizontal(self, sees_namespaces: bool) {
@@ -37,7 +67,7 @@ impl Watches {
         self.readable::<HorizontalPodAutoscaler>().await;
         self.readable::<Substitute>().await;
         if sees_namespaces {
-            readable::<Namespace>(&self.client, None).await;
+            readable::<Namespace>(&self.client, None, || ()).await;
         }
         let mut watches = self.horizontal();
         if sees_namespaces {
@@ -58,15 +88,23 @@ impl Watches {
     }
 
     /// Returns once objects of this kind can be listed in the scope.
-    async fn readable<K: Resource<DynamicType = ()>>(&self) {
-        readable::<K>(&self.client, self.scope.namespace.as_deref()).await;
+    async fn readable<K: KubeResource<DynamicType = ()>>(&self) {
+        readable::<K>(&self.client, self.scope.namespace.as_deref(), || ()).await;
     }
 }
 
-/// Returns once objects of this kind can be listed, in one namespace or in all.
-async fn readable<K: Resource<DynamicType = ()>>(client: &Client, namespace: Option<&str>) {
+/// Returns once objects of this kind can be listed, in one namespace or in all. Calls `on_denied`
+/// when the API server has answered that they cannot.
+async fn readable<K: KubeResource<DynamicType = ()>>(
+    client: &Client,
+    namespace: Option<&str>,
+    mut on_denied: impl FnMut(),
+) {
     let mut before = None;
     while let Err(obstacle) = attempt::<K>(client, namespace).await {
+        if obstacle != Obstacle::WatchError {
+            on_denied();
+        }
         if before != Some(obstacle) {
             let (kind, group) = (K::kind(&()), K::group(&()));
             match obstacle {
@@ -85,7 +123,7 @@ async fn readable<K: Resource<DynamicType = ()>>(client: &Client, namespace: Opt
     }
 }
 
-async fn attempt<K: Resource<DynamicType = ()>>(
+async fn attempt<K: KubeResource<DynamicType = ()>>(
     client: &Client,
     namespace: Option<&str>,
 ) -> Result<(), Obstacle> {
@@ -108,7 +146,6 @@ async fn attempt<K: Resource<DynamicType = ()>>(
 #[cfg(test)]
 mod tests {
     use std::convert::Infallible;
-    use std::sync::Arc;
     use std::sync::atomic::{AtomicBool, Ordering};
 
     use http::{Request, Response};
@@ -192,6 +229,37 @@ mod tests {
         ] {
             check(refused, namespace, Watches::run_policies, expected).await;
         }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_view_waits_for_hpas_unless_they_cannot_be_listed() {
+        for (code, expected) in [(403, true), (404, true), (503, false)] {
+            let watches = Watches::new(client(move |_| code), Scope::default()).hpa_targets();
+            let mut view = watches.view();
+            assert!(!view.borrow().is_synced());
+            let synced = tokio::time::timeout(RETRY * 4, view.wait_for(view::View::is_synced));
+            assert_eq!(synced.await.is_ok(), expected, "{code}");
+        }
+        let granted = Arc::new(AtomicBool::new(false));
+        let state = Arc::clone(&granted);
+        let answer = move |_| {
+            if state.load(Ordering::Relaxed) {
+                200
+            } else {
+                403
+            }
+        };
+        let watches = Watches::new(client(answer), Scope::default()).hpa_targets();
+        let mut view = watches.view();
+        let synced = view.wait_for(view::View::is_synced).await;
+        drop(synced.expect("the watch runs"));
+        granted.store(true, Ordering::Relaxed);
+        let is_listed = |view: &view::View| view.freshness_of(Resource::HpaTargets).is_some();
+        let listed = tokio::time::timeout(RETRY * 4, view.wait_for(is_listed));
+        assert!(
+            listed.await.is_ok(),
+            "HPAs are watched once there is a right"
+        );
     }
 
     #[tokio::test]

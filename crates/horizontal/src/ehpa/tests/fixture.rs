@@ -8,7 +8,7 @@ use api::prediction::{self, PredictionMetric, TimeSeriesPrediction};
 use k8s_openapi::api::autoscaling::v2::HorizontalPodAutoscaler;
 use model::{Cpu, Labels, Memory};
 use serde_json::{Value, json};
-use view::{Container, ObjectKey, Phase, Pod, Resources, Stripped};
+use view::{Container, ObjectKey, Phase, Pod, Resources, Stripped, Vpa};
 
 use crate::ehpa::history_queries::Rules;
 use crate::ehpa::plan::{Desired, Plan, plan};
@@ -22,6 +22,7 @@ pub(super) struct Fixture {
     pub(super) pods: Vec<Arc<Pod>>,
     pub(super) ready_seconds: Option<u32>,
     pub(super) hpas: Vec<Arc<Stripped<HorizontalPodAutoscaler>>>,
+    pub(super) vpas: Vec<Arc<Vpa>>,
     pub(super) older_ehpa: Option<&'static str>,
     pub(super) prediction: Option<TimeSeriesPrediction>,
     pub(super) propagation: Propagation,
@@ -61,6 +62,7 @@ impl Fixture {
                 .to_vec(),
             ready_seconds: None,
             hpas: Vec::new(),
+            vpas: Vec::new(),
             older_ehpa: None,
             prediction: None,
             propagation: Propagation::default(),
@@ -128,12 +130,19 @@ impl Fixture {
         self
     }
 
+    pub(super) fn vpa(mut self, object: &Value) -> Self {
+        let object = api::vpa::parse(object.clone()).expect("a VPA");
+        self.vpas.push(Arc::new(Vpa::from_k8s(object)));
+        self
+    }
+
     pub(super) fn observed(&self) -> Observed<'_> {
         Observed {
             object: &self.object,
             target: self.target.as_ref().map_err(String::as_str),
             pods: &self.pods,
             ready_seconds: self.ready_seconds,
+            vpas: &self.vpas,
             hpas: &self.hpas,
             older_ehpa: self.older_ehpa,
             prediction: self.prediction.as_ref(),

@@ -1,6 +1,6 @@
 //! The patch that makes an object as it should be.
 
-use api::vpa::VerticalPodAutoscaler;
+use api::vpa::{HpaMode, VerticalPodAutoscaler};
 
 use super::*;
 
@@ -27,6 +27,7 @@ fn a_patch_leads_to_what_is_wanted_and_to_no_second_one() {
         caution: None,
         settings: map(&[("cpu-statistic", "p95")]),
     });
+    new.spec.hpa = Some(HpaMode::KeepScalePoint);
     let mut object = json!(made(&old));
     object["metadata"]["uid"] = "u1".into();
     object["metadata"]["labels"]["team"] = "a".into();
@@ -49,8 +50,18 @@ fn a_patch_leads_to_what_is_wanted_and_to_no_second_one() {
     assert_eq!(metadata["labels"], labels);
     let sizing = json!({
         "note": "kept", "plimsoll.dev/sizing-policy": "autopilot-window", "plimsoll.dev/sizing-cpu-statistic": "p95",
+        "plimsoll.dev/hpa": "KeepScalePoint",
     });
     assert_eq!(metadata["annotations"], sizing);
+    assert_eq!(patched(&new, &after), None);
+    // The default mode has no annotation.
+    new.spec.hpa = Some(HpaMode::Respect);
+    let after = patched(&new, &after).expect("there is a difference");
+    assert_eq!(
+        after["metadata"]["annotations"]["plimsoll.dev/hpa"],
+        json!(null)
+    );
+    new.spec.hpa = None;
     assert_eq!(patched(&new, &after), None);
 }
 

@@ -1,0 +1,429 @@
+//! Resources that an object sizes while a `HorizontalPodAutoscaler` (HPA) scales its workload by
+//! their utilization.
+//!
+//! Such an HPA holds the usage per pod near a share of the request. Each change of the request
+//! moves that amount, and with it the usage that the next recommendation follows. The condition
+//! names the HPA. Unless the mode is Ignore, the resource is left out of the recommendation, so
+//! neither the updater nor the webhook changes it. An object that changes no pod has no conflict.
+
+use std::collections::BTreeSet;
+use std::fmt::Write as _;
+use std::sync::Arc;
+
+use api::vpa::{
+    CONFLICTS_WITH_HPA, Conditions, EffectiveUpdateMode, HpaMode, VerticalPodAutoscaler,
+    VerticalPodAutoscalerCondition, VerticalPodAutoscalerStatus,
+};
+use jiff::Timestamp;
+use model::ResourceList;
+use view::{HpaTargets, UtilizationTarget};
+
+use crate::sizing_policies::desired::is_policy;
+
+/// Reason: the resource is sized nevertheless.
+const SIZED: &str = "ResourceSized";
+/// Reason: the resource is left out of the recommendation.
+const LEFT_OUT: &str = "ResourceLeftOut";
+/// Reason: the resource is left out until the EHPA scales by an amount per pod.
+const PENDING: &str = "ScalePointPending";
+/// The reasons, with the values of the metric's label.
+const REASONS: [(&str, &str); 3] = [
+    (SIZED, "sized"),
+    (LEFT_OUT, "left_out"),
+    (PENDING, "scale_point_pending"),
+];
+/// Maximum number of metrics of HPAs in a message.
+const MAX_METRICS: usize = 4;
+
+/// Change of the conflict of an object.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum HpaConflictChange<'a> {
+    /// A conflict begins, or differs from the one before.
+    Conflict(&'a str),
+    /// The conflict has ended.
+    Resolved,
+}
+
+/// The change of the conflict from one status to the next.
+pub fn hpa_conflict_change<'a>(
+    old: Option<&VerticalPodAutoscalerStatus>,
+    new: &'a VerticalPodAutoscalerStatus,
+) -> Option<HpaConflictChange<'a>> {
+    match (old.and_then(conflict), conflict(new)) {
+        (Some(_), None) => Some(HpaConflictChange::Resolved),
+        (before, Some(now)) if before.is_none_or(|before| before.message != now.message) => {
+            Some(HpaConflictChange::Conflict(&now.message))
+        }
+        _ => None,
+    }
+}
+
+/// Number of statuses with a conflict, by its handling.
+pub fn count_hpa_conflicts<'a>(
+    statuses: impl IntoIterator<Item = &'a VerticalPodAutoscalerStatus>,
+) -> [(&'static str, i64); 3] {
+    let mut counts = REASONS.map(|(_, handling)| (handling, 0));
+    for condition in statuses.into_iter().filter_map(conflict) {
+        if let Some(index) = REASONS
+            .iter()
+            .position(|(reason, _)| *reason == condition.reason)
+        {
+            counts[index].1 += 1;
+        }
+    }
+    counts
+}
+
+fn conflict(status: &VerticalPodAutoscalerStatus) -> Option<&VerticalPodAutoscalerCondition> {
+    status
+        .conditions
+        .iter()
+        .find(|condition| condition.kind == CONFLICTS_WITH_HPA)
+}
+
+/// The mode of an object, and the error in its annotation. The default is Respect for objects of a
+/// sizing policy, else Ignore, as upstream.
+pub(crate) fn mode(object: &VerticalPodAutoscaler) -> (HpaMode, Option<String>) {
+    let default = || {
+        let owners = object.metadata.owner_references.as_deref();
+        if owners.unwrap_or_default().iter().any(is_policy) {
+            HpaMode::Respect
+        } else {
+            HpaMode::Ignore
+        }
+    };
+    match HpaMode::of(object) {
+        Some(Ok(mode)) => (mode, None),
+        Some(Err(error)) => (default(), Some(error)),
+        None => (default(), None),
+    }
+}
+
+/// Applies the conflicts of an object to its status. `hpas` scale its workload.
+pub(crate) fn apply_hpa_conflict(
+    status: &mut VerticalPodAutoscalerStatus,
+    object: &VerticalPodAutoscaler,
+    hpas: &[Arc<HpaTargets>],
+    now: Timestamp,
+) {
+    let found = conflicts(status, object, hpas);
+    let mut conditions: Conditions = status.conditions.drain(..).collect();
+    if found.is_empty() {
+        conditions.remove(CONFLICTS_WITH_HPA);
+    } else {
+        let (mode, _) = mode(object);
+        let (reason, message) = explain(mode, &found);
+        conditions.set(CONFLICTS_WITH_HPA, true, reason, &message, now);
+        if mode != HpaMode::Ignore {
+            leave_out(status, &found);
+        }
+    }
+    status.conditions = conditions.to_list();
+}
+
+type Conflict<'a> = (&'a HpaTargets, &'a UtilizationTarget);
+
+fn conflicts<'a>(
+    status: &VerticalPodAutoscalerStatus,
+    object: &VerticalPodAutoscaler,
+    hpas: &'a [Arc<HpaTargets>],
+) -> Vec<Conflict<'a>> {
+    if object.spec.effective_update_mode() == EffectiveUpdateMode::Off {
+        return Vec::new();
+    }
+    let recommendation = status.recommendation.as_ref();
+    let containers: BTreeSet<&str> = recommendation
+        .iter()
+        .flat_map(|recommendation| &recommendation.container_recommendations)
+        .map(|container| container.container_name.as_str())
+        .collect();
+    let is_sized = |target: &UtilizationTarget| match &target.container {
+        Some(container) => object.spec.sizes(container, &target.resource),
+        None => containers
+            .iter()
+            .any(|container| object.spec.sizes(container, &target.resource)),
+    };
+    let targets = hpas
+        .iter()
+        .flat_map(|hpa| hpa.utilization.iter().map(move |target| (&**hpa, target)));
+    targets.filter(|(_, target)| is_sized(target)).collect()
+}
+
+/// Removes the resources from the recommendation.
+fn leave_out(status: &mut VerticalPodAutoscalerStatus, conflicts: &[Conflict]) {
+    let containers = status
+        .recommendation
+        .iter_mut()
+        .flat_map(|recommendation| &mut recommendation.container_recommendations);
+    for container in containers {
+        let name = container.container_name.clone();
+        let remove = |list: &mut ResourceList| {
+            let kept = list.iter().filter(|(resource, _)| {
+                !conflicts.iter().any(|(_, target)| {
+                    target.resource == **resource
+                        && target.container.as_ref().is_none_or(|of| *of == name)
+                })
+            });
+            *list = kept
+                .map(|(resource, amount)| (resource.clone(), amount.clone()))
+                .collect();
+        };
+        remove(&mut container.target);
+        remove(&mut container.lower_bound);
+        remove(&mut container.upper_bound);
+        remove(&mut container.uncapped_target);
+    }
+}
+
+/// Reason and message, without amounts, so that they change seldom.
+fn explain(mode: HpaMode, conflicts: &[Conflict]) -> (&'static str, String) {
+    let mut message = String::new();
+    for (index, (hpa, target)) in conflicts.iter().take(MAX_METRICS).enumerate() {
+        let separator = if index == 0 { "" } else { ", " };
+        let (name, resource) = (&hpa.key.name, &target.resource);
+        // Writing to a text cannot fail.
+        let _ = write!(
+            message,
+            "{separator}HorizontalPodAutoscaler {name} scales by utilization of {resource}"
+        );
+        if let Some(container) = &target.container {
+            let _ = write!(message, " of container {container}");
+        }
+    }
+    if conflicts.len() > MAX_METRICS {
+        let _ = write!(message, ", and {} more", conflicts.len() - MAX_METRICS);
+    }
+    let foreign = conflicts.iter().find(|(hpa, _)| hpa.ehpa.is_none());
+    let (reason, rest) = match mode {
+        HpaMode::Ignore => (
+            SIZED,
+            "this object sizes the same, so each change of the requests moves the scale point: set the annotation plimsoll.dev/hpa to Respect or KeepScalePoint, or the target of the HorizontalPodAutoscaler to an averageValue",
+        ),
+        HpaMode::Respect => (
+            LEFT_OUT,
+            "this is left out of the recommendation: to size it, set the target of the HorizontalPodAutoscaler to an averageValue",
+        ),
+        HpaMode::KeepScalePoint if foreign.is_some() => (
+            LEFT_OUT,
+            "this is left out of the recommendation, since KeepScalePoint changes only a HorizontalPodAutoscaler of an EffectiveHorizontalPodAutoscaler: use one, or set the target to an averageValue",
+        ),
+        HpaMode::KeepScalePoint => (
+            PENDING,
+            "this is left out of the recommendation until the EffectiveHorizontalPodAutoscaler has an averageValue in its place",
+        ),
+    };
+    let _ = write!(message, "; {rest}");
+    (reason, message)
+}
+
+#[cfg(test)]
+mod tests {
+    use model::{ResourceName, WorkloadRef};
+    use serde_json::{Value, json};
+    use view::ObjectKey;
+
+    use super::*;
+    use crate::fixture::{at, vpa};
+
+    fn hpa(name: &str, ehpa: Option<&str>, targets: &[(&str, Option<&str>)]) -> Arc<HpaTargets> {
+        Arc::new(HpaTargets {
+            key: ObjectKey::new("shop", name),
+            workload: WorkloadRef::default(),
+            ehpa: ehpa.map(str::to_owned),
+            utilization: targets
+                .iter()
+                .map(|(resource, container)| UtilizationTarget {
+                    resource: ResourceName::from(*resource),
+                    container: container.map(str::to_owned),
+                })
+                .collect(),
+        })
+    }
+
+    fn recommended() -> VerticalPodAutoscalerStatus {
+        let amounts = json!({"cpu": "100m", "memory": "1Gi"});
+        let container = |name: &str| {
+            json!({
+                "containerName": name, "target": amounts, "lowerBound": amounts, "upperBound": amounts,
+                "uncappedTarget": amounts,
+            })
+        };
+        let containers = json!([container("app"), container("proxy")]);
+        serde_json::from_value(
+            json!({"recommendation": {"containerRecommendations": containers}, "conditions": []}),
+        )
+        .expect("a status")
+    }
+
+    /// `expected`: the reason, and the resources of `app` and `proxy`.
+    fn check(
+        extra: &Value,
+        hpas: &[Arc<HpaTargets>],
+        expected: (Option<&str>, [&[&str]; 2]),
+    ) -> VerticalPodAutoscalerStatus {
+        let (object, mut status) = (vpa("web", extra).object, recommended());
+        apply_hpa_conflict(&mut status, &object, hpas, at(1));
+        let reason = conflict(&status).map(|condition| condition.reason.as_str());
+        let recommendation = status.recommendation.as_ref().expect("a recommendation");
+        let containers = recommendation.container_recommendations.iter();
+        let resources: Vec<Vec<&str>> = containers
+            .map(|container| {
+                let lists = [
+                    &container.target,
+                    &container.lower_bound,
+                    &container.upper_bound,
+                    &container.uncapped_target,
+                ];
+                let names = lists.map(|list| {
+                    list.iter()
+                        .map(|(name, _)| name.as_str())
+                        .collect::<Vec<_>>()
+                });
+                assert!(names.iter().all(|list| *list == names[0]), "{names:?}");
+                names[0].clone()
+            })
+            .collect();
+        assert_eq!(
+            (reason, resources),
+            (expected.0, expected.1.map(<[_]>::to_vec).to_vec()),
+            "{extra} {hpas:?}"
+        );
+        status
+    }
+
+    fn annotated(mode: &str) -> Value {
+        json!({"metadata": {"annotations": {"plimsoll.dev/hpa": mode}}})
+    }
+
+    const ALL: &[&str] = &["cpu", "memory"];
+
+    #[test]
+    fn a_resource_is_left_out_unless_the_mode_is_ignore() {
+        let cpu = [hpa("native", None, &[("cpu", None)])];
+        let of_app = [hpa("native", None, &[("cpu", Some("app"))])];
+        let of_ehpa = [hpa("ehpa-web", Some("web"), &[("cpu", None)])];
+        let both = [hpa("native", None, &[("cpu", None), ("memory", None)])];
+        let fixed = [hpa("native", None, &[])];
+        let memory: &[&str] = &["memory"];
+        check(&json!({}), &[], (None, [ALL, ALL]));
+        check(&annotated("Respect"), &fixed, (None, [ALL, ALL]));
+        check(&json!({}), &cpu, (Some("ResourceSized"), [ALL, ALL]));
+        check(
+            &annotated("Ignore"),
+            &cpu,
+            (Some("ResourceSized"), [ALL, ALL]),
+        );
+        // An invalid value is reported elsewhere.
+        check(
+            &annotated("respect"),
+            &cpu,
+            (Some("ResourceSized"), [ALL, ALL]),
+        );
+        let left_out = Some("ResourceLeftOut");
+        check(&annotated("Respect"), &cpu, (left_out, [memory, memory]));
+        check(&annotated("Respect"), &of_app, (left_out, [memory, ALL]));
+        check(&annotated("Respect"), &both, (left_out, [&[], &[]]));
+        check(
+            &annotated("KeepScalePoint"),
+            &cpu,
+            (left_out, [memory, memory]),
+        );
+        let pending = Some("ScalePointPending");
+        check(
+            &annotated("KeepScalePoint"),
+            &of_ehpa,
+            (pending, [memory, memory]),
+        );
+    }
+
+    #[test]
+    fn the_objects_of_a_policy_respect_hpas_by_default() {
+        let cpu = [hpa("native", None, &[("cpu", None)])];
+        let owner = json!([{
+            "apiVersion": "plimsoll.dev/v1alpha1", "kind": "SizingPolicy", "name": "all", "uid": "u",
+            "controller": true,
+        }]);
+        let mut object = json!({"metadata": {"ownerReferences": owner}});
+        let memory: &[&str] = &["memory"];
+        check(&object, &cpu, (Some("ResourceLeftOut"), [memory, memory]));
+        object["metadata"]["annotations"] = json!({"plimsoll.dev/hpa": "Ignore"});
+        check(&object, &cpu, (Some("ResourceSized"), [ALL, ALL]));
+    }
+
+    #[test]
+    fn only_what_the_object_sizes_can_conflict() {
+        let policies =
+            |policies: &Value| json!({"spec": {"resourcePolicy": {"containerPolicies": policies}}});
+        let cpu = [hpa("native", None, &[("cpu", None)])];
+        let of_app = [hpa("native", None, &[("cpu", Some("app"))])];
+        let sized = Some("ResourceSized");
+        let memory = json!({"containerName": "*", "controlledResources": ["memory"]});
+        let app = json!({"containerName": "app", "controlledResources": ["cpu"]});
+        let app_off = json!({"containerName": "app", "mode": "Off"});
+        for (extra, hpas, expected) in [
+            (
+                json!({"spec": {"updatePolicy": {"updateMode": "Off"}}}),
+                &cpu,
+                None,
+            ),
+            (
+                json!({"spec": {"updatePolicy": {"updateMode": "Initial"}}}),
+                &cpu,
+                sized,
+            ),
+            (policies(&json!([memory])), &cpu, None),
+            (policies(&json!([memory, app])), &cpu, sized),
+            (policies(&json!([memory, app])), &of_app, sized),
+            (policies(&json!([app_off])), &of_app, None),
+            (policies(&json!([app_off])), &cpu, sized),
+        ] {
+            check(&extra, hpas, (expected, [ALL, ALL]));
+        }
+    }
+
+    #[test]
+    fn a_change_is_reported_once_and_the_message_is_bounded() {
+        let cpu = [hpa("native", None, &[("cpu", None)])];
+        let memory: &[&str] = &["memory"];
+        let before = recommended();
+        let conflict = check(
+            &annotated("Respect"),
+            &cpu,
+            (Some("ResourceLeftOut"), [memory; 2]),
+        );
+        let Some(HpaConflictChange::Conflict(message)) =
+            hpa_conflict_change(Some(&before), &conflict)
+        else {
+            panic!("{conflict:?}")
+        };
+        assert!(
+            message.starts_with("HorizontalPodAutoscaler native scales by utilization of cpu; "),
+            "{message}"
+        );
+        assert_eq!(hpa_conflict_change(Some(&conflict), &conflict), None);
+        assert_eq!(hpa_conflict_change(None, &before), None);
+        let resolved = Some(HpaConflictChange::Resolved);
+        assert_eq!(hpa_conflict_change(Some(&conflict), &before), resolved);
+        let ignored = check(&json!({}), &cpu, (Some("ResourceSized"), [ALL; 2]));
+        assert!(matches!(
+            hpa_conflict_change(Some(&conflict), &ignored),
+            Some(HpaConflictChange::Conflict(_))
+        ));
+        let counts = count_hpa_conflicts([&before, &conflict, &conflict, &ignored]);
+        assert_eq!(
+            counts,
+            [("sized", 1), ("left_out", 2), ("scale_point_pending", 0)]
+        );
+
+        let long = "n".repeat(253);
+        let many: Vec<_> = (0..200)
+            .map(|_| hpa(&long, None, &[("cpu", Some(&long)), ("cpu", None)]))
+            .collect();
+        let status = check(&json!({}), &many, (Some("ResourceSized"), [ALL; 2]));
+        let message = &super::conflict(&status).expect("a condition").message;
+        assert!(
+            message.contains(", and 396 more; ") && message.len() < 3000,
+            "{message}"
+        );
+    }
+}
