@@ -44,8 +44,12 @@ async fn grow_and_fail(fixture: &EhpaFixture) -> Result<()> {
     let rise = Timestamp::now().as_second() / 60 * 60 + AHEAD;
     fixture.write_daily_history(rise).await?;
     fixture.apply_documented("simple").await?;
-    // What is wrong would have its effect at once.
-    let quick = json!({"spec": {"behavior": {"scaleDown": {"stabilizationWindowSeconds": 0}}}});
+    // Pods are ready at once here, so the window would end before the rise. What is wrong would have
+    // its effect at once.
+    let quick = json!({
+        "metadata": {"annotations": {"plimsoll.dev/forecast-window": "30m"}},
+        "spec": {"behavior": {"scaleDown": {"stabilizationWindowSeconds": 0}}},
+    });
     fixture.patch::<Ehpa>("php-apache", quick).await?;
 
     let grown = fixture
