@@ -44,8 +44,7 @@ async fn grow_and_fail(fixture: &EhpaFixture) -> Result<()> {
     let rise = Timestamp::now().as_second() / 60 * 60 + AHEAD;
     fixture.write_daily_history(rise).await?;
     fixture.apply_documented("simple").await?;
-    // Pods are ready at once here, so the window would end before the rise. What is wrong would have
-    // its effect at once.
+    // Pods are ready at once here, so the measured window would end before the rise.
     let quick = json!({
         "metadata": {"annotations": {"plimsoll.dev/forecast-window": "30m"}},
         "spec": {"behavior": {"scaleDown": {"stabilizationWindowSeconds": 0}}},
