@@ -180,8 +180,8 @@ pub const DEFAULT_KINDS: [WellKnown; 3] = [
         "message": "settings have names of lower-case letters, digits and hyphens, at most 56 of them, and none is called policy",
     },
     {
-        "rule": "self.policy != 'vpa' || !has(self.settings) || size(self.settings) == 0",
-        "message": "the policy vpa has no settings: they are flags of the recommender and fields of resourcePolicy",
+        "rule": "self.policy != 'vpa' || !has(self.settings) || self.settings.all(key, key == 'margin-fraction' || key.matches('^(cpu|memory)(-lower-bound|-upper-bound)?-percentile$'))",
+        "message": "the policy vpa has no settings but margin-fraction and percentiles: the others are flags of the recommender and fields of resourcePolicy",
     },
 ]))]
 pub struct Sizing {

@@ -32,6 +32,7 @@
 //! | price of failure: costs of a request, histories, choice | `price_of_failure.rs`, `price_of_failure/` |
 //! | sizing method of a VPA | `sizing_method.rs` |
 //! | history of a container for another sizing method | `method_history.rs` |
+//! | percentiles and margin of one VPA object | `vpa_method.rs` |
 //! | exp2, ln, power with bit-identical results | `float.rs`, `float/` |
 
 mod amount;
@@ -58,6 +59,7 @@ mod published;
 pub mod quantity_format;
 mod schedulable;
 mod sizing_method;
+mod vpa_method;
 
 pub use autopilot::{AutopilotMethod, EnsembleConfig, MovingWindowConfig, Statistic};
 pub use buckets::{Buckets, BucketsError};
@@ -91,3 +93,4 @@ pub use schedulable::{
     limit_range_ceilings,
 };
 pub use sizing_method::{MethodSettings, MethodSettingsError, SizingMethod};
+pub use vpa_method::VpaMethodSettings;

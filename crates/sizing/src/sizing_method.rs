@@ -3,7 +3,7 @@
 //!
 //! | policy | settings |
 //! |---|---|
-//! | `vpa` (the default) | none; its settings are flags and `spec.resourcePolicy` |
+//! | `vpa` (the default) | those of [`VpaMethodSettings`]; others are flags and `spec.resourcePolicy` |
 //! | `crane` | Crane's own keys, such as `cpu-request-percentile` ([`CraneConfig::KEYS`] and `specification-config`) |
 //! | `autopilot-window` | `cpu-statistic`: `average`, or a percentile of load such as `p95`; `memory-tolerance` of OOM kills: `low`, `minimal`, `intermediate`; `margin-fraction` |
 //! | `autopilot-ml` | `overrun-weight`, `underrun-weight`, `limit-change-weight`, `model-change-weight` |
@@ -18,9 +18,12 @@ use thiserror::Error;
 
 use crate::autopilot::{AutopilotMethod, EnsembleConfig, MovingWindowConfig, Statistic};
 use crate::crane::{CraneConfig, CraneConfigError, parse_duration};
+use crate::vpa_method::VpaMethodSettings;
 
-const PREFIX: &str = "plimsoll.dev/sizing-";
-const POLICY: &str = "policy";
+pub(crate) const PREFIX: &str = "plimsoll.dev/sizing-";
+pub(crate) const POLICY: &str = "policy";
+/// Name of the VPA's own method.
+pub(crate) const VPA_POLICY: &str = "vpa";
 const MINIMUM_HISTORY: &str = "minimum-history";
 const DAY_NS: i64 = 86_400_000_000_000;
 /// Maximum of `minimum-history`: the retention of samples, beyond which it would never be reached.
@@ -62,7 +65,7 @@ pub enum MethodSettingsError {
     Crane(#[from] CraneConfigError),
 }
 
-type Settings<'a> = BTreeMap<&'a str, &'a str>;
+pub(crate) type Settings<'a> = BTreeMap<&'a str, &'a str>;
 
 impl MethodSettings {
     /// The policy selected by annotations; `None` for the VPA's.
@@ -73,9 +76,12 @@ impl MethodSettings {
             .into_iter()
             .filter_map(|(key, value)| Some((key.strip_prefix(PREFIX)?, value)));
         let mut settings: Settings = ours.collect();
-        let name = settings.remove(POLICY).unwrap_or("vpa");
+        let name = settings.remove(POLICY).unwrap_or(VPA_POLICY);
         let method = match name {
-            "vpa" => None,
+            VPA_POLICY => {
+                VpaMethodSettings::take(&mut settings)?;
+                None
+            }
             "crane" => Some(SizingMethod::Crane(crane(&mut settings)?)),
             "autopilot-window" => Some(SizingMethod::Autopilot(moving_window(&mut settings)?)),
             "autopilot-ml" => Some(SizingMethod::Autopilot(ensemble(&mut settings)?)),
@@ -161,13 +167,13 @@ fn minimum_history(settings: &mut Settings) -> Result<i64, MethodSettingsError> 
 }
 
 /// A share or a weight within a sensible range.
-fn number(text: &str) -> Option<f64> {
+pub(crate) fn number(text: &str) -> Option<f64> {
     text.parse()
         .ok()
         .filter(|number: &f64| (0.0..=1000.0).contains(number))
 }
 
-fn take<T>(
+pub(crate) fn take<T>(
     settings: &mut Settings,
     key: &'static str,
     read: impl Fn(&str) -> Option<T>,
@@ -292,8 +298,8 @@ mod tests {
         );
         check_error(
             "vpa",
-            &[("margin-fraction", "0.1")],
-            "plimsoll.dev/sizing-margin-fraction is not a setting of the sizing policy vpa",
+            &[("margin", "0.1")],
+            "plimsoll.dev/sizing-margin is not a setting of the sizing policy vpa",
         );
         check_error(
             "autopilot-ml",
@@ -315,7 +321,7 @@ mod tests {
             &[("specification-config", "big")],
             r#"specification-config: size "big" is not of the form <cores>c<GiB>g"#,
         );
-        let alone = [("plimsoll.dev/sizing-margin-fraction", "0.1")];
+        let alone = [("plimsoll.dev/sizing-margin", "0.1")];
         let error = MethodSettings::from_annotations(alone).expect_err("no policy");
         assert!(
             error
