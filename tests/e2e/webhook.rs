@@ -5,3 +5,4 @@ mod by_service;
 mod by_url;
 mod certificates;
 mod fixture;
+mod limit_modes;

@@ -106,6 +106,13 @@ pub struct SizingPolicySpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resource_policy: Option<PodResourcePolicy>,
 
+    /// Limits, given the requests: proportional, equal, none, request-plus with a share such as
+    /// request-plus:20%, or a list by resource such as cpu=none,memory=request-plus:200Mi. Absent
+    /// means proportional. Without effect on containers with the controlledValues RequestsOnly.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "limit_mode")]
+    pub limit_mode: Option<String>,
+
     /// Additional CPU while pods start.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub startup_boost: Option<StartupBoost>,
@@ -262,6 +269,13 @@ fn update_mode(_: &mut SchemaGenerator) -> Schema {
     json_schema!({"type": "string", "enum": ["Off", "Initial", "Recreate", "InPlaceOrRecreate", "InPlace"]})
 }
 
+fn limit_mode(_: &mut SchemaGenerator) -> Schema {
+    const MODE: &str = "(proportional|equal|none|request-plus:[0-9][0-9A-Za-z.]{0,20}%?)";
+    let [cpu, memory] = ["cpu", "memory"].map(|resource| format!("{resource}={MODE}"));
+    let pattern = format!("^({MODE}|{cpu}(,{memory})?|{memory}(,{cpu})?)$");
+    json_schema!({"type": "string", "maxLength": 128, "pattern": pattern})
+}
+
 fn settings(_: &mut SchemaGenerator) -> Schema {
     json_schema!({
         "type": "object",
@@ -285,6 +299,7 @@ mod tests {
             "minReplicas": 3,
             "evictAfterOOMSeconds": 60,
             "resourcePolicy": {"containerPolicies": [{"containerName": "*", "maxAllowed": {"cpu": "2"}}]},
+            "limitMode": "cpu=none,memory=equal",
             "sizing": {"policy": "autopilot-window", "settings": {"cpu-statistic": "p95"}},
             "recommender": "frugal",
         });

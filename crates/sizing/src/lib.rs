@@ -23,6 +23,7 @@
 //! | division among the containers of a pod | `schedulable/division.rs`, `schedulable/container_maxima.rs` |
 //! | sizes of one pod's containers, capped by limit ranges and policies | `pod_size.rs`, `pod_size/pod_total.rs`, `pod_size/container_limits.rs` |
 //! | limits in proportion | `pod_size/proportion.rs` |
+//! | limits by mode | `pod_size/limit_mode.rs` |
 //! | settings and their defaults | `config.rs` |
 //! | Crane: target utilisation | `crane/resource.rs` |
 //! | Crane: weighted percentile, OOM protection, list of sizes | `crane/percentile.rs`, `crane/oom.rs`, `crane/specification.rs` |
@@ -83,7 +84,7 @@ pub use integer_cpu::integer_cpu_containers;
 pub use method_history::{MethodHistory, Observation};
 pub use pod_size::{
     CappedRecommendation, ContainerSize, PodContainer, ProportionalLimits, Target, cap_for_pod,
-    pod_sizes, proportional_limits,
+    limit_for, limits_of_target, limits_text, pod_sizes, proportional_limits,
 };
 pub use policy_limits::{cap, cap_container};
 pub use published::Publishing;

@@ -5,6 +5,7 @@
 
 use std::collections::BTreeMap;
 
+use api::limit_mode::LIMIT_MODE;
 use api::sizing_policy::{API_VERSION, POLICY_LABEL, SizingPolicySpec};
 use api::vpa::{
     CrossVersionObjectReference, PodUpdatePolicy, RecommenderSelector, VerticalPodAutoscaler,
@@ -37,6 +38,13 @@ pub(super) fn annotations(spec: &SizingPolicySpec) -> BTreeMap<String, String> {
     std::iter::once((format!("{SIZING}policy"), sizing.policy.as_str().to_owned()))
         .chain(settings)
         .collect()
+}
+
+/// All annotations of the objects of a policy.
+fn all_annotations(spec: &SizingPolicySpec) -> BTreeMap<String, String> {
+    let limit_mode = spec.limit_mode.clone();
+    let limit_mode = limit_mode.map(|mode| (LIMIT_MODE.to_owned(), mode));
+    annotations(spec).into_iter().chain(limit_mode).collect()
 }
 
 /// The UID of the policy that owns an object; `None` if no policy does.
@@ -72,7 +80,7 @@ pub(super) fn object(
     kind: WellKnown,
     workload: &ObjectKey,
 ) -> VerticalPodAutoscaler {
-    let annotations = annotations(&policy.spec);
+    let annotations = all_annotations(&policy.spec);
     let ObjectKey { namespace, name } = key(kind, workload);
     VerticalPodAutoscaler {
         metadata: ObjectMeta {
@@ -162,7 +170,7 @@ pub(super) fn changes(
         "annotations",
         metadata.annotations.as_ref(),
         new.annotations.as_ref(),
-        is_ours,
+        |key| is_ours(key) || key == LIMIT_MODE,
     );
     if seen.object.spec != desired.spec {
         operations.push(add(["spec"], serde_json::to_value(&desired.spec)?));
