@@ -6,6 +6,7 @@ mod feed;
 mod fixture;
 mod many_objects;
 mod metrics;
+mod percentiles;
 mod policies;
 mod reader;
 mod schedulable;
