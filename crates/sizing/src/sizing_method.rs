@@ -18,12 +18,10 @@ use thiserror::Error;
 
 use crate::autopilot::{AutopilotMethod, EnsembleConfig, MovingWindowConfig, Statistic};
 use crate::crane::{CraneConfig, CraneConfigError, parse_duration};
-use crate::vpa_method::VpaMethodSettings;
+use crate::vpa_method::{VPA_POLICY, VpaMethodSettings};
 
 pub(crate) const PREFIX: &str = "plimsoll.dev/sizing-";
 pub(crate) const POLICY: &str = "policy";
-/// Name of the VPA's own method.
-pub(crate) const VPA_POLICY: &str = "vpa";
 const MINIMUM_HISTORY: &str = "minimum-history";
 const DAY_NS: i64 = 86_400_000_000_000;
 /// Maximum of `minimum-history`: the retention of samples, beyond which it would never be reached.

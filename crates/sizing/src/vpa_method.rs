@@ -7,9 +7,7 @@
 use std::borrow::Cow;
 
 use crate::config::{Config, Percentiles};
-use crate::sizing_method::{
-    MethodSettingsError, POLICY, PREFIX, Settings, VPA_POLICY, number, take,
-};
+use crate::sizing_method::{MethodSettingsError, POLICY, PREFIX, Settings, number, take};
 
 /// Settings that take precedence over the flags; absent ones do not.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -44,6 +42,8 @@ const MEMORY: Keys = Keys {
     lower_bound: "memory-lower-bound-percentile",
     upper_bound: "memory-upper-bound-percentile",
 };
+/// Name of the method.
+pub(crate) const VPA_POLICY: &str = "vpa";
 const MARGIN_FRACTION: &str = "margin-fraction";
 
 impl VpaMethodSettings {
