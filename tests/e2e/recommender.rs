@@ -8,6 +8,7 @@ mod hpa;
 mod many_objects;
 mod metrics;
 mod own_rules;
+mod percentiles;
 mod policies;
 mod reader;
 mod schedulable;

@@ -160,12 +160,14 @@ fn explainer(shared: SharedState) -> Explainer {
             published,
             is_measured,
             explanation,
+            limits,
         } = shared.lock().explain(&key, &question.container, now)?;
         Some(Explained {
             uid,
             published,
             is_measured,
             explanation,
+            limits,
         })
     })
 }

@@ -9,8 +9,9 @@ use std::cell::Cell;
 use std::sync::Arc;
 use std::time::Duration;
 
+use api::limit_mode::limit_modes;
 use api::vpa::{EffectiveUpdateMode, VerticalPodAutoscalerSpec};
-use model::{NamespaceLimits, Recommendation};
+use model::{LimitModes, NamespaceLimits, Recommendation};
 use view::{Running, Vpa};
 
 use super::action::{Action, ActionKind, ActionReason, Skip, SkipReason};
@@ -51,6 +52,7 @@ pub(super) struct VpaPass<'a> {
     recommendation: Arc<Recommendation>,
     has_recommendation: bool,
     limits: NamespaceLimits,
+    limit_modes: LimitModes,
     /// The rest of the settling time.
     settles_in: Option<Duration>,
     groups: Vec<Group>,
@@ -108,6 +110,7 @@ impl<'a> VpaPass<'a> {
                 recommendation,
                 has_recommendation,
                 limits,
+                limit_modes: limit_modes(&vpa.object).unwrap_or_default(),
                 settles_in,
                 groups,
                 recheck_in: Cell::new(None),
@@ -247,6 +250,7 @@ impl<'a> VpaPass<'a> {
             &self.recommendation,
             running,
             self.spec,
+            &self.limit_modes,
             &self.limits,
             native_sidecars,
         )

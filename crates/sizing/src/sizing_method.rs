@@ -3,11 +3,10 @@
 //!
 //! | policy | settings |
 //! |---|---|
-//! | `vpa` (the default) | none; its settings are flags and `spec.resourcePolicy` |
+//! | `vpa` (the default) | those of [`VpaMethodSettings`]; others are flags and `spec.resourcePolicy` |
 //! | `crane` | Crane's own keys, such as `cpu-request-percentile` ([`CraneConfig::KEYS`] and `specification-config`) |
 //! | `autopilot-window` | `cpu-statistic`: `average`, or a percentile of load such as `p95`; `memory-tolerance` of OOM kills: `low`, `minimal`, `intermediate`; `margin-fraction` |
 //! | `autopilot-ml` | `overrun-weight`, `underrun-weight`, `limit-change-weight`, `model-change-weight` |
-//!
 //! | `plimsoll` | `caution`: `low`, `normal`, `high` or a number from 0.1 to 10, the factor of the price of a failure; `oom-history-length`, at most `7d` (`24h` if absent): the time for which an OOM kill holds memory up |
 //!
 //! All but `vpa` have `minimum-history` (a Go duration or whole days, at most `7d`; `24h` if
@@ -15,22 +14,24 @@
 //! never lowered. One invalid or unknown setting makes the whole policy invalid. A setting of
 //! another policy, or one without effect, is ignored and reported by name.
 
-use std::collections::{BTreeMap, BTreeSet};
+mod settings;
+
+use std::collections::BTreeSet;
 
 use thiserror::Error;
 
-use crate::autopilot::{AutopilotMethod, EnsembleConfig, MovingWindowConfig, Statistic};
-use crate::crane::{CraneConfig, CraneConfigError, parse_duration};
-use crate::price_of_failure::{Caution, PriceOfFailureConfig};
+use crate::autopilot::AutopilotMethod;
+use crate::crane::{CraneConfig, CraneConfigError};
+use crate::price_of_failure::PriceOfFailureConfig;
+use crate::vpa_method::{VPA_POLICY, VpaMethodSettings};
 
-const PREFIX: &str = "plimsoll.dev/sizing-";
-const POLICY: &str = "policy";
-const MINIMUM_HISTORY: &str = "minimum-history";
-const DAY_NS: i64 = 86_400_000_000_000;
-/// Maximum of `minimum-history`: the retention of samples, beyond which it would never be reached.
-const MAX_MINIMUM_HISTORY_NS: i64 = 7 * DAY_NS;
-/// Maximum of our own method's `oom-history-length`.
-const MAX_OOM_HISTORY_NS: i64 = 7 * DAY_NS;
+use settings::{
+    MINIMUM_HISTORY, crane, ensemble, minimum_history, moving_window, price_of_failure,
+};
+pub(crate) use settings::{Settings, number, take};
+
+pub(crate) const PREFIX: &str = "plimsoll.dev/sizing-";
+pub(crate) const POLICY: &str = "policy";
 
 /// Settings of all policies but Crane's.
 const KEYS: [&str; 9] = [
@@ -85,8 +86,6 @@ pub enum MethodSettingsError {
     Crane(#[from] CraneConfigError),
 }
 
-type Settings<'a> = BTreeMap<&'a str, &'a str>;
-
 impl MethodSettings {
     /// The policy selected by annotations; `None` for the VPA's.
     pub fn from_annotations<'a>(
@@ -135,10 +134,13 @@ impl SizingAnnotations {
             .into_iter()
             .filter_map(|(key, value)| Some((key.strip_prefix(PREFIX)?, value)));
         let mut settings: Settings = ours.collect();
-        let name = settings.remove(POLICY).unwrap_or("vpa");
+        let name = settings.remove(POLICY).unwrap_or(VPA_POLICY);
         let mut unused: BTreeSet<&'a str> = BTreeSet::new();
         let method = match name {
-            "vpa" => None,
+            VPA_POLICY => {
+                VpaMethodSettings::take(&mut settings)?;
+                None
+            }
             "plimsoll" => Some(SizingMethod::PriceOfFailure(price_of_failure(
                 &mut settings,
             )?)),
@@ -180,90 +182,15 @@ fn is_cranes(key: &str) -> bool {
 
 /// Whether any policy has such a setting.
 fn is_known(key: &str) -> bool {
-    is_cranes(key) || KEYS.contains(&key)
-}
-
-fn crane(settings: &Settings) -> Result<CraneConfig, MethodSettingsError> {
-    Ok(CraneConfig::new(|key| settings.get(key).copied())?)
-}
-
-fn price_of_failure(settings: &mut Settings) -> Result<PriceOfFailureConfig, MethodSettingsError> {
-    let default = PriceOfFailureConfig::default();
-    let length = |text: &str| {
-        parse_duration(text).filter(|length| (0..=MAX_OOM_HISTORY_NS).contains(length))
-    };
-    Ok(PriceOfFailureConfig {
-        caution: take(settings, "caution", Caution::parse)?.unwrap_or(default.caution),
-        oom_history_ns: take(settings, "oom-history-length", length)?
-            .unwrap_or(default.oom_history_ns),
-    })
-}
-
-fn moving_window(settings: &mut Settings) -> Result<AutopilotMethod, MethodSettingsError> {
-    let default = MovingWindowConfig::default();
-    let cpu = |text: &str| {
-        if text == "average" {
-            return Some(Statistic::Average);
-        }
-        let percent: f64 = text.strip_prefix('p')?.parse().ok()?;
-        (percent > 0.0 && percent <= 100.0).then_some(Statistic::LoadPercentile(percent / 100.0))
-    };
-    let memory = |text: &str| match text {
-        "low" => Some(Statistic::LoadPercentile(0.98)),
-        "minimal" => Some(Statistic::Peak),
-        "intermediate" => Some(Statistic::LoadPercentileOrHalfPeak(0.6)),
-        _ => None,
-    };
-    Ok(AutopilotMethod::MovingWindow(MovingWindowConfig {
-        cpu: take(settings, "cpu-statistic", cpu)?.unwrap_or(default.cpu),
-        memory: take(settings, "memory-tolerance", memory)?.unwrap_or(default.memory),
-        margin: take(settings, "margin-fraction", number)?,
-    }))
-}
-
-fn ensemble(settings: &mut Settings) -> Result<AutopilotMethod, MethodSettingsError> {
-    let default = EnsembleConfig::default();
-    Ok(AutopilotMethod::Ensemble(EnsembleConfig {
-        overrun: take(settings, "overrun-weight", number)?.unwrap_or(default.overrun),
-        underrun: take(settings, "underrun-weight", number)?.unwrap_or(default.underrun),
-        limit_change: take(settings, "limit-change-weight", number)?
-            .unwrap_or(default.limit_change),
-        model_change: take(settings, "model-change-weight", number)?
-            .unwrap_or(default.model_change),
-        ..default
-    }))
-}
-
-fn minimum_history(settings: &mut Settings) -> Result<i64, MethodSettingsError> {
-    let length = |text: &str| {
-        parse_duration(text).filter(|length| (0..=MAX_MINIMUM_HISTORY_NS).contains(length))
-    };
-    Ok(take(settings, MINIMUM_HISTORY, length)?.unwrap_or(DAY_NS))
-}
-
-/// A share or a weight within a sensible range.
-fn number(text: &str) -> Option<f64> {
-    text.parse()
-        .ok()
-        .filter(|number: &f64| (0.0..=1000.0).contains(number))
-}
-
-fn take<T>(
-    settings: &mut Settings,
-    key: &'static str,
-    read: impl Fn(&str) -> Option<T>,
-) -> Result<Option<T>, MethodSettingsError> {
-    let Some(text) = settings.remove(key) else {
-        return Ok(None);
-    };
-    read(text)
-        .map(Some)
-        .ok_or_else(|| MethodSettingsError::Value(key, text.to_owned()))
+    is_cranes(key) || KEYS.contains(&key) || VpaMethodSettings::KEYS.contains(&key)
 }
 
 #[cfg(test)]
 mod tests {
+    use super::settings::DAY_NS;
     use super::*;
+    use crate::autopilot::{EnsembleConfig, MovingWindowConfig, Statistic};
+    use crate::price_of_failure::Caution;
 
     /// The policy of this name with settings, of which the prefix is left out.
     fn parse(
@@ -443,7 +370,7 @@ mod tests {
             assert_eq!(found, expected, "{settings:?}");
         };
         check(&[], &[]);
-        check(&[("margin-fraction", "any")], &["margin-fraction"]);
+        check(&[("caution", "any")], &["caution"]);
         check(&[("minimum-history", "1h")], &["minimum-history"]);
         let crane = ("policy", "crane");
         check(&[crane, ("caution", "low")], &["caution"]);

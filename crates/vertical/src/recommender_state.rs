@@ -22,6 +22,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::ClusterState;
+use api::limit_mode::limit_modes;
 use jiff::Timestamp;
 use sizing::{Config, ConfigError, SizingAnnotations};
 use view::target::resolve;
@@ -170,6 +171,7 @@ impl RecommenderState {
         };
         let refused: Vec<String> = refused_sizing
             .into_iter()
+            .chain(limit_modes(&vpa.object).err())
             .chain(refused_cap(&vpa.object))
             .chain(hpa_conflict::mode(&vpa.object).1)
             .collect();

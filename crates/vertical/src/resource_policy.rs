@@ -45,6 +45,11 @@ pub fn sizing_policy(
     SizingAnnotations::parse(annotations(object))
 }
 
+/// The settings of the VPA's method; the flags apply if one is invalid.
+pub fn vpa_method(object: &VerticalPodAutoscaler) -> sizing::VpaMethodSettings {
+    sizing::VpaMethodSettings::from_annotations(annotations(object)).unwrap_or_default()
+}
+
 fn annotations(object: &VerticalPodAutoscaler) -> impl Iterator<Item = (&str, &str)> {
     object
         .metadata

@@ -1,5 +1,6 @@
 //! Decisions about objects: the desired status, and its explanation.
 
+use std::collections::BTreeMap;
 use std::ops::Bound;
 use std::sync::Arc;
 
@@ -50,6 +51,9 @@ pub struct ExplainedRecommendation {
     pub is_measured: bool,
     /// The steps of the computation.
     pub explanation: ContainerExplanation,
+    /// Limits that follow from the target by limit modes other than proportional: by resource, an
+    /// amount or `none`.
+    pub limits: BTreeMap<String, String>,
 }
 
 impl Decision {
@@ -131,9 +135,14 @@ impl RecommenderState {
             container_name: container.to_owned(),
             ..Default::default()
         };
+        let published = published.unwrap_or_else(nothing);
+        let object = &tracked.vpa.object;
+        let modes = api::limit_mode::limit_modes(object).unwrap_or_default();
+        let values = object.spec.allowed(container).values;
         Some(ExplainedRecommendation {
             uid: tracked.vpa.uid().to_owned(),
-            published: published.unwrap_or_else(nothing),
+            limits: sizing::limits_of_target(&modes, values, &published.target),
+            published,
             is_measured: self.cluster.is_measured(key),
             explanation,
         })

@@ -5,6 +5,7 @@
 
 use std::collections::BTreeMap;
 
+use api::limit_mode::LIMIT_MODE;
 use api::sizing_policy::{API_VERSION, POLICY_LABEL, Sizing, SizingPolicySpec};
 use api::vpa::{
     CrossVersionObjectReference, HPA_ANNOTATION, HpaMode, PodUpdatePolicy, RecommenderSelector,
@@ -55,6 +56,13 @@ fn sizing_annotations(sizing: &Sizing) -> impl Iterator<Item = (String, String)>
         .map(|(key, value)| (format!("{SIZING}{key}"), value.to_owned()))
 }
 
+/// All annotations of the objects of a policy.
+fn all_annotations(spec: &SizingPolicySpec) -> BTreeMap<String, String> {
+    let limit_mode = spec.limit_mode.clone();
+    let limit_mode = limit_mode.map(|mode| (LIMIT_MODE.to_owned(), mode));
+    annotations(spec).into_iter().chain(limit_mode).collect()
+}
+
 /// The UID of the policy that owns an object; `None` if no policy does.
 pub(super) fn owner(vpa: &Vpa) -> Option<&str> {
     let references = vpa.object.metadata.owner_references.as_deref()?;
@@ -88,7 +96,7 @@ pub(super) fn object(
     kind: WellKnown,
     workload: &ObjectKey,
 ) -> VerticalPodAutoscaler {
-    let annotations = annotations(&policy.spec);
+    let annotations = all_annotations(&policy.spec);
     let ObjectKey { namespace, name } = key(kind, workload);
     VerticalPodAutoscaler {
         metadata: ObjectMeta {
@@ -178,7 +186,7 @@ pub(super) fn changes(
         "annotations",
         metadata.annotations.as_ref(),
         new.annotations.as_ref(),
-        is_ours,
+        |key| is_ours(key) || key == LIMIT_MODE,
     );
     if seen.object.spec != desired.spec {
         operations.push(add(["spec"], serde_json::to_value(&desired.spec)?));

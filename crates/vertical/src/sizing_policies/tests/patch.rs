@@ -113,3 +113,18 @@ fn our_method_is_the_default_and_the_caution_becomes_an_annotation() {
         json!({"plimsoll.dev/sizing-policy": "vpa"}),
     );
 }
+
+#[test]
+fn the_limit_mode_of_a_policy_becomes_an_annotation_and_goes_with_it() {
+    let mut policy = policy("web");
+    policy.spec.limit_mode = Some("memory=equal".to_owned());
+    let mut object = json!(made(&policy));
+    object["metadata"]["uid"] = "u1".into();
+    let mode =
+        |object: &Value| object["metadata"]["annotations"]["plimsoll.dev/limit-mode"].clone();
+    assert_eq!(mode(&object), "memory=equal");
+    assert_eq!(patched(&policy, &object), None);
+    policy.spec.limit_mode = None;
+    let after = patched(&policy, &object).expect("there is a difference");
+    assert_eq!(mode(&after), json!(null));
+}
