@@ -15,7 +15,14 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("placement", &["model"]),
     (
         "replay",
-        &["sizing", "forecast", "scaling", "horizontal", "model"],
+        &[
+            "sizing",
+            "forecast",
+            "scaling",
+            "horizontal",
+            "placement",
+            "model",
+        ],
     ),
     ("api", &["model"]),
     ("feed", &["model"]),
@@ -77,7 +84,14 @@ const ARROWS: &[(&str, &[&str])] = &[
     (
         "updater",
         &[
-            "rollout", "view", "api", "feed", "watch", "runtime", "serving",
+            "rollout",
+            "placement",
+            "view",
+            "api",
+            "feed",
+            "watch",
+            "runtime",
+            "serving",
         ],
     ),
     (
@@ -106,6 +120,19 @@ const ARROWS: &[(&str, &[&str])] = &[
             "runtime",
             "serving",
             "delegated_auth",
+        ],
+    ),
+    (
+        "extender",
+        &[
+            "placement",
+            "model",
+            "api",
+            "view",
+            "watch",
+            "sources",
+            "runtime",
+            "serving",
         ],
     ),
     ("sandbox", &["runtime", "serving"]),

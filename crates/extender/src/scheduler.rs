@@ -1,0 +1,1 @@
+//! The extender protocol of kube-scheduler: filter and prioritize.
