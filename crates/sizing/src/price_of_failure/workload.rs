@@ -10,7 +10,7 @@
 //! * An OOM kill raises memory at once, by the bump of the container's memory rules, and for
 //!   [`DEFAULT_OOM_HISTORY_NS`] memory does not fall below that.
 //!
-//! Memory: at most 4.5 KiB per resource, and 30 bytes per pod for five minutes.
+//! Memory: at most 4.5 KiB per resource, and 30 bytes per pod for ten minutes.
 
 use std::collections::BTreeMap;
 
@@ -28,8 +28,8 @@ use crate::config::MemoryRules;
 const MIB: f64 = 1_048_576.0;
 /// Minimum relative difference between the present request and a new one.
 const DEADBAND: f64 = 0.1;
-/// Seconds for which the last sample of a pod is kept.
-const POD_SECONDS: i64 = 300;
+/// Seconds for which the last sample of a pod is kept: longer than the usual time between two.
+const POD_SECONDS: i64 = 600;
 const SECOND_NS: i64 = 1_000_000_000;
 /// Maximum number of pods whose last samples are stored.
 const MAX_STORED_PODS: usize = 500;
@@ -360,6 +360,18 @@ mod tests {
         usage(&mut history, "0.1", 97..30 * 24);
         let again = requests(&history);
         assert!(again.1 < high.1, "{high:?}, then {again:?}");
+    }
+
+    #[test]
+    fn memory_that_would_soon_reach_the_request_raises_it_also_with_samples_every_five_minutes() {
+        let config = config("normal");
+        let mut history = WorkloadHistory::default();
+        add(&mut history, &config, 0..48 * 60, &[(100, 300)]);
+        let before = requests(&history).1;
+        assert!(before > 310, "{before}");
+        let minutes = 48 * 60..48 * 60 + 1;
+        add(&mut history, &config, minutes, &[(100, before - 1)]);
+        assert!(requests(&history).1 > before);
     }
 
     #[test]
