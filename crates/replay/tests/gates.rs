@@ -256,7 +256,8 @@ fn the_recommender_scores_as_our_policy_does_in_the_replay() {
             let annotations = [("policy", "plimsoll")];
             let policy = AnnotatedPolicy::new(executor.resource, &annotations);
             let run = executor.run(&series, &mut policy.expect("a policy"));
-            let slack = |score: &EntityScore| Score::of(&[score.clone()]).aggregate_slack;
+            let slack =
+                |score: &EntityScore| Score::of(std::slice::from_ref(score)).aggregate_slack;
             assert!(
                 (slack(&run) - slack(&replayed)).abs() < 0.03,
                 "{run:?}, {replayed:?}"
