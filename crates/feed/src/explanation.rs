@@ -37,6 +37,9 @@ pub struct Explained {
     /// Limits that follow from the target by limit modes other than proportional: by resource, an
     /// amount or `none`.
     pub limits: BTreeMap<String, String>,
+    /// Resources that are not published since a `HorizontalPodAutoscaler` scales by them, with the
+    /// message of the condition.
+    pub left_out: BTreeMap<String, String>,
 }
 
 impl From<proto::ExplainRequest> for ExplainQuery {
@@ -64,6 +67,7 @@ impl From<Explained> for proto::ExplainResponse {
             lifespan_seconds: lifespan.as_secs_f64(),
             explanations: numbers.into_iter().map(number_to_message).collect(),
             limits: explained.limits.into_iter().collect(),
+            left_out: explained.left_out.into_iter().collect(),
         }
     }
 }
@@ -81,6 +85,7 @@ impl TryFrom<proto::ExplainResponse> for Explained {
             published: container_from_message(published)?,
             is_measured: message.is_measured,
             limits: message.limits.into_iter().collect(),
+            left_out: message.left_out.into_iter().collect(),
             explanation: ContainerExplanation {
                 samples: message.samples,
                 lifespan: Duration::try_from_secs_f64(message.lifespan_seconds).unwrap_or_default(),
@@ -252,6 +257,7 @@ mod tests {
             is_measured: true,
             explanation,
             limits: [("cpu".to_owned(), "none".to_owned())].into(),
+            left_out: [("memory".to_owned(), "an HPA scales by it".to_owned())].into(),
         };
         let message = proto::ExplainResponse::from(value.clone());
         assert_eq!(Explained::try_from(message), Ok(value));

@@ -161,6 +161,7 @@ fn explainer(shared: SharedState) -> Explainer {
             is_measured,
             explanation,
             limits,
+            left_out,
         } = shared.lock().explain(&key, &question.container, now)?;
         Some(Explained {
             uid,
@@ -168,6 +169,7 @@ fn explainer(shared: SharedState) -> Explainer {
             is_measured,
             explanation,
             limits,
+            left_out,
         })
     })
 }

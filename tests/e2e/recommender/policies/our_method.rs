@@ -29,13 +29,16 @@ async fn a_policy_without_sizing_uses_our_method_with_the_users_caution() -> Res
     let base = super::super::fixture("caution").await?;
     base.deploy("one", 2, "240m", "300Mi").await?;
     let fixture = PolicyFixture::of(base.client.clone(), &base.namespace);
-    fixture.policy("web", json!({})).await?;
+    let spec = json!({"limitMode": "memory=equal"});
+    fixture.policy("web", spec).await?;
     let made = fixture
         .when::<Vpa>(ONE, "it has a target", |object| {
             cpu_target(object).is_some()
         })
         .await?;
-    let expected = json!({"plimsoll.dev/sizing-policy": "plimsoll"});
+    let expected = json!({
+        "plimsoll.dev/sizing-policy": "plimsoll", "plimsoll.dev/limit-mode": "memory=equal",
+    });
     assert_eq!(made["metadata"]["annotations"], expected);
     let normal = cpu_target(&made).context("a target")?;
     ensure!(

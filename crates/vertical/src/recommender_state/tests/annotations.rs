@@ -1,6 +1,10 @@
 //! VPA objects whose annotations choose another sizing method.
 
+use std::sync::Arc;
+
+use model::ResourceName;
 use serde_json::json;
+use view::HpaTargets;
 
 use super::fixture::{Cluster, MI, annotated, check, pod, usage, web_key};
 use crate::recommender_state::Decision;
@@ -109,5 +113,38 @@ fn limits_that_follow_from_the_target_are_explained() {
         let explained = cluster.state.explain(&web_key(), "main", super::at(3));
         let limits = explained.expect("a recommendation").limits;
         assert_eq!(json!(limits), expected, "{mode}");
+    }
+}
+
+#[test]
+fn a_resource_that_an_hpa_scales_by_is_explained_with_the_reason_why_it_has_no_number() {
+    for (mode, expected) in [("Ignore", None), ("Respect", Some("cpu"))] {
+        let mut cluster = Cluster::new("default", false);
+        cluster.deploy("web");
+        cluster.apply(annotated(&json!({"plimsoll.dev/hpa": mode})));
+        cluster.add_pod(pod("web-1", "web"));
+        let hpa = json!({
+            "metadata": {"namespace": "shop", "name": "native"},
+            "spec": {
+                "scaleTargetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web"},
+                "maxReplicas": 9,
+                "metrics": [{"type": "Resource", "resource": {
+                    "name": "cpu", "target": {"type": "Utilization", "averageUtilization": 50},
+                }}],
+            },
+        });
+        let hpa = HpaTargets::from_k8s(serde_json::from_value(hpa).expect("an HPA"));
+        cluster.view.hpa_targets.apply(Arc::new(hpa));
+        cluster.load(0);
+        cluster.measure("web-1", "main", 1);
+        cluster.decide(2);
+        let explained = cluster.state.explain(&web_key(), "main", super::at(3));
+        let explained = explained.expect("a recommendation");
+        let left_out: Vec<_> = explained.left_out.keys().map(String::as_str).collect();
+        assert_eq!(left_out, Vec::from_iter(expected), "{mode}");
+        let mut messages = explained.left_out.values();
+        assert!(messages.all(|it| it.starts_with("HorizontalPodAutoscaler native scales by")));
+        let mut numbers = explained.explanation.numbers.iter();
+        assert!(numbers.any(|number| number.resource == ResourceName::Cpu));
     }
 }
