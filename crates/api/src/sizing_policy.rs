@@ -113,6 +113,12 @@ pub struct SizingPolicySpec {
     #[schemars(schema_with = "limit_mode")]
     pub limit_mode: Option<String>,
 
+    /// Sources of caps to what can be scheduled: nodes, quotas and limit-ranges, separated by
+    /// commas, or none. Absent means those of the recommender's flags.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "cap_to_schedulable")]
+    pub cap_to_schedulable: Option<String>,
+
     /// Additional CPU while pods start.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub startup_boost: Option<StartupBoost>,
@@ -301,6 +307,12 @@ fn caution(_: &mut SchemaGenerator) -> Schema {
     })
 }
 
+fn cap_to_schedulable(_: &mut SchemaGenerator) -> Schema {
+    const SOURCE: &str = "(nodes|quotas|limit-ranges)";
+    let pattern = format!("^(none|{SOURCE}(,{SOURCE}){{0,2}})$");
+    json_schema!({"type": "string", "maxLength": 40, "pattern": pattern})
+}
+
 fn limit_mode(_: &mut SchemaGenerator) -> Schema {
     const MODE: &str = "(proportional|equal|none|request-plus:[0-9][0-9A-Za-z.]{0,20}%?)";
     let [cpu, memory] = ["cpu", "memory"].map(|resource| format!("{resource}={MODE}"));
@@ -332,6 +344,7 @@ mod tests {
             "evictAfterOOMSeconds": 60,
             "resourcePolicy": {"containerPolicies": [{"containerName": "*", "maxAllowed": {"cpu": "2"}}]},
             "limitMode": "cpu=none,memory=equal",
+            "capToSchedulable": "nodes,quotas",
             "sizing": {"policy": "autopilot-window", "settings": {"cpu-statistic": "p95"}},
             "hpa": "KeepScalePoint",
             "recommender": "frugal",

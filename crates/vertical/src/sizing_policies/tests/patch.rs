@@ -115,16 +115,20 @@ fn our_method_is_the_default_and_the_caution_becomes_an_annotation() {
 }
 
 #[test]
-fn the_limit_mode_of_a_policy_becomes_an_annotation_and_goes_with_it() {
+fn fields_of_a_policy_become_annotations_and_go_with_them() {
     let mut policy = policy("web");
     policy.spec.limit_mode = Some("memory=equal".to_owned());
+    policy.spec.cap_to_schedulable = Some("nodes".to_owned());
     let mut object = json!(made(&policy));
     object["metadata"]["uid"] = "u1".into();
-    let mode =
-        |object: &Value| object["metadata"]["annotations"]["plimsoll.dev/limit-mode"].clone();
-    assert_eq!(mode(&object), "memory=equal");
+    let found = |object: &Value| {
+        ["limit-mode", "cap-to-schedulable"]
+            .map(|name| object["metadata"]["annotations"][format!("plimsoll.dev/{name}")].clone())
+    };
+    assert_eq!(found(&object), [json!("memory=equal"), json!("nodes")]);
     assert_eq!(patched(&policy, &object), None);
     policy.spec.limit_mode = None;
+    policy.spec.cap_to_schedulable = None;
     let after = patched(&policy, &object).expect("there is a difference");
-    assert_eq!(mode(&after), json!(null));
+    assert_eq!(found(&after), [json!(null), json!(null)]);
 }
