@@ -2,9 +2,9 @@
 //!
 //! They start when the VPA selects the policy, or continue from a checkpoint or from the samples in
 //! Prometheus. They end with the VPA, with the policy, or eight days after the last sample of the
-//! container. VPAs without such a method take no memory for them.
+//! container, 100 days if history counts in runs. VPAs without such a method take no memory for them.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, HashSet, VecDeque};
 
 use jiff::Timestamp;
 use model::{Cpu, Memory, MethodStep};
@@ -15,14 +15,19 @@ use view::ObjectKey;
 
 use super::ClusterState;
 use super::ingest::MAX_WINDOW_AHEAD_NS;
+use super::namespace::Namespace;
 use super::vpa::Vpa;
 use crate::checkpoint::method_history::StoredHistoryError;
+use crate::sizing_policies::name::fnv1a;
 
 /// Maximum number of container names of one VPA that are sized and stored.
 pub const MAX_CONTAINERS: usize = 200;
 
 /// Retention of a container without samples.
 const RETENTION_NS: i64 = 8 * 86_400_000_000_000;
+
+/// The same if history counts in runs, for a run per quarter.
+const RUNS_RETENTION_NS: i64 = 100 * 86_400_000_000_000;
 
 /// Maximum number of observations of one VPA that are kept until its earlier history has arrived:
 /// three hours of one pod. A source usually answers within minutes, and then has most of them too.
@@ -142,11 +147,18 @@ impl MethodHistories {
 
     /// Whether a container has less history than its recommendation needs to decrease.
     pub(super) fn is_young(&self, policy: &MethodSettings, container: &str) -> bool {
-        let is_old = |history: &MethodHistory| history.lifespan_ns() >= policy.minimum_history_ns;
-        !self
-            .by_container
-            .get(container)
-            .is_some_and(|history| is_old(history) && history.recommend(policy).is_some())
+        let history = self.by_container.get(container);
+        history.is_none_or(|history| history.is_young(policy))
+    }
+
+    /// Lower and upper bound by the needs of runs; `None` if history does not count in runs, or
+    /// without enough of it.
+    pub(super) fn bounds_of_runs(
+        &self,
+        policy: &MethodSettings,
+        container: &str,
+    ) -> Option<[Amounts; 2]> {
+        self.by_container.get(container)?.bounds_of_runs(policy)
     }
 
     /// Adds a loaded history, unless the one here is longer. Samples in both do not count twice,
@@ -203,8 +215,19 @@ impl MethodHistories {
 
     /// Drops containers that are no longer measured.
     pub(super) fn collect_garbage(&mut self, now: Instant) {
+        let retention_ns = |history: &MethodHistory| {
+            if history.counts_runs() {
+                RUNS_RETENTION_NS
+            } else {
+                RETENTION_NS
+            }
+        };
         self.by_container
-            .retain(|_, history| now.since(history.last()) < RETENTION_NS);
+            .retain(|_, history| now.since(history.last()) < retention_ns(history));
+    }
+
+    fn counts_runs(&self) -> bool {
+        self.by_container.values().any(MethodHistory::counts_runs)
     }
 }
 
@@ -213,6 +236,14 @@ impl ClusterState {
     /// its last observations until that arrives.
     pub fn await_method_histories(&mut self) {
         self.awaits_method_histories = true;
+    }
+
+    /// Ends the runs of pods that have finished or are gone, in histories that count runs. It may be
+    /// called at any time: the pods as they are now decide.
+    pub fn end_runs(&mut self) {
+        for namespace in self.namespaces.values_mut() {
+            namespace.end_runs();
+        }
     }
 
     /// Whether the VPA has its own sizing policy and its earlier history is missing.
@@ -273,6 +304,24 @@ impl ClusterState {
     fn vpa_mut(&mut self, id: &ObjectKey) -> Option<&mut Vpa> {
         let namespace = self.namespaces.get_mut(id.namespace.as_str())?;
         namespace.vpa_mut(&id.name)
+    }
+}
+
+impl Namespace {
+    fn end_runs(&mut self) {
+        let counts_runs = |vpa: &Vpa| vpa.own.as_deref().is_some_and(MethodHistories::counts_runs);
+        if self.per_vpa_policies == 0 || !self.vpas.iter().any(counts_runs) {
+            return;
+        }
+        let is_running = |name: &&str| self.pod(name).is_some_and(|pod| !pod.phase.is_finished());
+        let running: HashSet<u64> = self.pod_names().filter(is_running).map(fnv1a).collect();
+        let histories = self
+            .vpas
+            .iter_mut()
+            .filter_map(|vpa| vpa.own.as_deref_mut());
+        for history in histories.flat_map(|own| own.by_container.values_mut()) {
+            history.end_runs(|pod| running.contains(&pod));
+        }
     }
 }
 
