@@ -37,10 +37,11 @@ pub(super) fn price_of_failure(
     };
     let unit = take(settings, "history-unit", unit)?.unwrap_or(default_unit);
     let runs = |text: &str| text.parse().ok().filter(|runs| *runs <= MAX_MINIMUM_RUNS);
-    let minimum_runs = match unit {
-        HistoryUnit::Hours => None,
-        HistoryUnit::Runs => take(settings, MINIMUM_RUNS, runs)?,
-    };
+    // An invalid value is an error also without effect.
+    let minimum_runs = take(&mut settings.clone(), MINIMUM_RUNS, runs)?;
+    if unit == HistoryUnit::Runs {
+        settings.remove(MINIMUM_RUNS);
+    }
     let length = |text: &str| {
         parse_duration(text).filter(|length| (0..=MAX_OOM_HISTORY_NS).contains(length))
     };

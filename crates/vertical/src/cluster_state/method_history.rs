@@ -4,7 +4,7 @@
 //! Prometheus. They end with the VPA, with the policy, or eight days after the last sample of the
 //! container, 100 days if history counts in runs. VPAs without such a method take no memory for them.
 
-use std::collections::{BTreeMap, HashSet, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 
 use jiff::Timestamp;
 use model::{Cpu, Memory, MethodStep};
@@ -15,10 +15,8 @@ use view::ObjectKey;
 
 use super::ClusterState;
 use super::ingest::MAX_WINDOW_AHEAD_NS;
-use super::namespace::Namespace;
 use super::vpa::Vpa;
 use crate::checkpoint::method_history::StoredHistoryError;
-use crate::sizing_policies::name::fnv1a;
 
 /// Maximum number of container names of one VPA that are sized and stored.
 pub const MAX_CONTAINERS: usize = 200;
@@ -226,8 +224,16 @@ impl MethodHistories {
             .retain(|_, history| now.since(history.last()) < retention_ns(history));
     }
 
-    fn counts_runs(&self) -> bool {
+    /// Whether any of them counts in runs.
+    pub(super) fn counts_runs(&self) -> bool {
         self.by_container.values().any(MethodHistory::counts_runs)
+    }
+
+    /// Ends the recent runs of pods that are not running, and continues those of pods that are.
+    pub(super) fn end_runs(&mut self, is_running: impl Fn(u64) -> bool) {
+        for history in self.by_container.values_mut() {
+            history.end_runs(&is_running);
+        }
     }
 }
 
@@ -236,14 +242,6 @@ impl ClusterState {
     /// its last observations until that arrives.
     pub fn await_method_histories(&mut self) {
         self.awaits_method_histories = true;
-    }
-
-    /// Ends the runs of pods that have finished or are gone, in histories that count runs. It may be
-    /// called at any time: the pods as they are now decide.
-    pub fn end_runs(&mut self) {
-        for namespace in self.namespaces.values_mut() {
-            namespace.end_runs();
-        }
     }
 
     /// Whether the VPA has its own sizing policy and its earlier history is missing.
@@ -304,24 +302,6 @@ impl ClusterState {
     fn vpa_mut(&mut self, id: &ObjectKey) -> Option<&mut Vpa> {
         let namespace = self.namespaces.get_mut(id.namespace.as_str())?;
         namespace.vpa_mut(&id.name)
-    }
-}
-
-impl Namespace {
-    fn end_runs(&mut self) {
-        let counts_runs = |vpa: &Vpa| vpa.own.as_deref().is_some_and(MethodHistories::counts_runs);
-        if self.per_vpa_policies == 0 || !self.vpas.iter().any(counts_runs) {
-            return;
-        }
-        let is_running = |name: &&str| self.pod(name).is_some_and(|pod| !pod.phase.is_finished());
-        let running: HashSet<u64> = self.pod_names().filter(is_running).map(fnv1a).collect();
-        let histories = self
-            .vpas
-            .iter_mut()
-            .filter_map(|vpa| vpa.own.as_deref_mut());
-        for history in histories.flat_map(|own| own.by_container.values_mut()) {
-            history.end_runs(|pod| running.contains(&pod));
-        }
     }
 }
 
