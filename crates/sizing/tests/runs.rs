@@ -120,10 +120,14 @@ proptest! {
             };
             let mut samples: Vec<Used> = samples.iter().map(place).collect();
             samples.sort_unstable();
-            samples.iter().for_each(|used| by_time.add(*used));
+            for used in &samples {
+                by_time.add(*used);
+            }
             let mut keyed: Vec<_> = keys.iter().cycle().zip(samples).collect();
             keyed.sort_unstable();
-            keyed.iter().for_each(|(_, used)| shuffled.add(*used));
+            for (_, used) in keyed {
+                shuffled.add(used);
+            }
             for (hour, pod, request) in &killed {
                 if *hour == batch {
                     for runs in [&mut by_time, &mut shuffled] {
@@ -329,6 +333,26 @@ fn a_pod_that_pauses_is_one_run_and_one_that_is_silent_for_long_has_ended() {
         let expected = if expected > 0.0 { expected } else { 2.0 };
         assert!((found - expected).abs() < 1e-9, "{pause}: {found}");
     }
+}
+
+#[test]
+fn runs_that_ended_ten_minutes_ago_are_not_kept_one_by_one_and_late_samples_count() {
+    let mut runs = Runs::new();
+    for minute in 0..60 {
+        runs.run(minute * 60, minute as u64 + 1, 1, 100, 300);
+    }
+    let count = |runs: &Runs| {
+        let stored: serde_json::Value = serde_json::from_str(&runs.text()).expect("JSON");
+        let recent = &stored["history"]["history"]["runs"]["recent"];
+        recent.as_object().expect("runs by pod").len()
+    };
+    assert_eq!(count(&runs), 11);
+    assert!((runs.step(0, "history") - 60.0).abs() < 1e-9);
+    // A sample of the last pod that comes after its end.
+    runs.add((60 * 60, 60, 100, 2000));
+    runs.end();
+    assert!((runs.step(0, "history") - 60.0).abs() < 1e-9);
+    assert!(runs.requests().1 >= 2000);
 }
 
 #[test]

@@ -40,6 +40,8 @@ const VERSION: u8 = 1;
 /// Seconds without a sample after which a run has ended for certain: more than the longest gap
 /// between samples of a store with steps of an hour.
 const SILENCE: i64 = 3 * 3600;
+/// Seconds without a sample after which no late sample of a pod that has ended is expected.
+const LATE: i64 = 600;
 /// Maximum number of recent runs. Samples of further pods that run at the same time count together
 /// as one run.
 const MAX_RECENT: usize = 64;
@@ -206,9 +208,12 @@ impl RunsHistory {
         run
     }
 
-    /// Adds runs without a sample for [`SILENCE`] to the earlier ones.
+    /// Adds runs that get no more samples to the earlier ones.
     fn fold_silent(&mut self, config: &PriceOfFailureConfig, second: i64) {
-        let is_silent = |run: &Run| run.last < second.saturating_sub(SILENCE);
+        let is_silent = |run: &Run| {
+            let seconds = if run.has_ended { LATE } else { SILENCE };
+            run.last < second.saturating_sub(seconds)
+        };
         let mut silent: Vec<_> = self
             .recent
             .iter()
