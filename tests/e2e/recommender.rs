@@ -5,6 +5,7 @@ mod failures;
 mod feed;
 mod fixture;
 mod hpa;
+mod jobs;
 mod many_objects;
 mod metrics;
 mod own_rules;

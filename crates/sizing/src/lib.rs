@@ -30,7 +30,7 @@
 //! | Autopilot: moving windows, statistics of load | `autopilot/moving_window.rs`, `autopilot/statistic.rs` |
 //! | Autopilot: margin, maximum of the last hour | `autopilot/margin.rs`, `autopilot/recent_maximum.rs` |
 //! | Autopilot: ensemble of models and its costs | `autopilot/ensemble.rs`, `autopilot/model.rs` |
-//! | price of failure: costs of a request, histories, choice | `price_of_failure.rs`, `price_of_failure/` |
+//! | price of failure: costs of a request, histories, choice, runs of Jobs | `price_of_failure.rs`, `price_of_failure/` |
 //! | sizing method of a VPA | `sizing_method.rs` |
 //! | history of a container for another sizing method, stored too | `method_history.rs`, `packed.rs` |
 //! | percentiles and margin of one VPA object | `vpa_method.rs` |

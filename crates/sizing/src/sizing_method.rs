@@ -7,11 +7,11 @@
 //! | `crane` | Crane's own keys, such as `cpu-request-percentile` ([`CraneConfig::KEYS`] and `specification-config`) |
 //! | `autopilot-window` | `cpu-statistic`: `average`, or a percentile of load such as `p95`; `memory-tolerance` of OOM kills: `low`, `minimal`, `intermediate`; `margin-fraction` |
 //! | `autopilot-ml` | `overrun-weight`, `underrun-weight`, `limit-change-weight`, `model-change-weight` |
-//! | `plimsoll` | `caution`: `low`, `normal`, `high` or a number from 0.1 to 10, the factor of the price of a failure; `oom-history-length`, at most `7d` (`24h` if absent): the time for which an OOM kill holds memory up |
+//! | `plimsoll` | `caution`: `low`, `normal`, `high` or a number from 0.1 to 10, the factor of the price of a failure; `oom-history-length`, at most `7d` (`24h` if absent): the time for which an OOM kill holds memory up; `history-unit`: `hours`, or `runs` for workloads whose pods are runs, which is the default for `Job` and `CronJob`; `minimum-runs`, at most 100 (3 if absent) |
 //!
 //! All but `vpa` have `minimum-history` (a Go duration or whole days, at most `7d`; `24h` if
 //! absent): until a container has that much history, its published recommendation is only raised,
-//! never lowered. One invalid or unknown setting makes the whole policy invalid. A setting of
+//! never lowered. With `history-unit: runs`, `minimum-runs` counts in its place. One invalid or unknown setting makes the whole policy invalid. A setting of
 //! another policy, or one without effect, is ignored and reported by name.
 
 mod settings;
@@ -22,11 +22,12 @@ use thiserror::Error;
 
 use crate::autopilot::AutopilotMethod;
 use crate::crane::{CraneConfig, CraneConfigError};
-use crate::price_of_failure::PriceOfFailureConfig;
+use crate::price_of_failure::{HistoryUnit, PriceOfFailureConfig};
 use crate::vpa_method::{VPA_POLICY, VpaMethodSettings};
 
 use settings::{
-    MINIMUM_HISTORY, crane, ensemble, minimum_history, moving_window, price_of_failure,
+    MINIMUM_HISTORY, MINIMUM_RUNS, crane, ensemble, minimum_history, moving_window,
+    price_of_failure,
 };
 pub(crate) use settings::{Settings, number, take};
 
@@ -34,8 +35,10 @@ pub(crate) const PREFIX: &str = "plimsoll.dev/sizing-";
 pub(crate) const POLICY: &str = "policy";
 
 /// Settings of all policies but Crane's.
-const KEYS: [&str; 9] = [
+const KEYS: [&str; 11] = [
     MINIMUM_HISTORY,
+    MINIMUM_RUNS,
+    "history-unit",
     "caution",
     "cpu-statistic",
     "memory-tolerance",
@@ -67,6 +70,13 @@ pub enum SizingMethod {
     PriceOfFailure(PriceOfFailureConfig),
 }
 
+impl SizingMethod {
+    /// Whether history counts in runs.
+    pub fn counts_runs(&self) -> bool {
+        matches!(self, Self::PriceOfFailure(config) if config.unit == HistoryUnit::Runs)
+    }
+}
+
 /// Errors in the annotations.
 #[derive(Clone, Debug, PartialEq, Error)]
 pub enum MethodSettingsError {
@@ -87,11 +97,12 @@ pub enum MethodSettingsError {
 }
 
 impl MethodSettings {
-    /// The policy selected by annotations; `None` for the VPA's.
+    /// The policy selected by annotations; `None` for the VPA's. History counts in hours unless an
+    /// annotation names another unit.
     pub fn from_annotations<'a>(
         annotations: impl IntoIterator<Item = (&'a str, &'a str)>,
     ) -> Result<Option<Self>, MethodSettingsError> {
-        Ok(SizingAnnotations::parse(annotations)?.method)
+        Ok(SizingAnnotations::parse(annotations, HistoryUnit::default())?.method)
     }
 
     /// Text that two policies share if and only if they share their history.
@@ -99,7 +110,10 @@ impl MethodSettings {
         match &self.method {
             SizingMethod::Crane(config) => config.shape(),
             SizingMethod::Autopilot(method) => method.shape().to_owned(),
-            SizingMethod::PriceOfFailure(_) => "plimsoll".to_owned(),
+            SizingMethod::PriceOfFailure(config) => match config.unit {
+                HistoryUnit::Hours => "plimsoll".to_owned(),
+                HistoryUnit::Runs => "plimsoll-runs".to_owned(),
+            },
         }
     }
 
@@ -110,7 +124,9 @@ impl MethodSettings {
             (SizingMethod::Autopilot(new), SizingMethod::Autopilot(old)) => {
                 std::mem::discriminant(new) == std::mem::discriminant(old)
             }
-            (SizingMethod::PriceOfFailure(_), SizingMethod::PriceOfFailure(_)) => true,
+            (SizingMethod::PriceOfFailure(new), SizingMethod::PriceOfFailure(old)) => {
+                new.unit == old.unit
+            }
             _ => false,
         }
     }
@@ -126,9 +142,10 @@ pub struct SizingAnnotations {
 }
 
 impl SizingAnnotations {
-    /// Reads the annotations of a VPA.
+    /// Reads the annotations of a VPA. `default_unit` is that of its workload.
     pub fn parse<'a>(
         annotations: impl IntoIterator<Item = (&'a str, &'a str)>,
+        default_unit: HistoryUnit,
     ) -> Result<Self, MethodSettingsError> {
         let ours = annotations
             .into_iter()
@@ -143,6 +160,7 @@ impl SizingAnnotations {
             }
             "plimsoll" => Some(SizingMethod::PriceOfFailure(price_of_failure(
                 &mut settings,
+                default_unit,
             )?)),
             "crane" => {
                 let config = crane(&settings)?;
@@ -154,6 +172,10 @@ impl SizingAnnotations {
             "autopilot-ml" => Some(SizingMethod::Autopilot(ensemble(&mut settings)?)),
             other => return Err(MethodSettingsError::Unknown(other.to_owned())),
         };
+        let counts_runs = method.as_ref().is_some_and(SizingMethod::counts_runs);
+        if counts_runs && settings.contains_key(MINIMUM_HISTORY) {
+            unused.insert(MINIMUM_HISTORY);
+        }
         let method = match method {
             Some(method) => Some(MethodSettings {
                 method,
@@ -276,12 +298,37 @@ mod tests {
         let config = PriceOfFailureConfig {
             caution: Caution::HIGH,
             oom_history_ns: 2 * DAY_NS,
+            ..PriceOfFailureConfig::default()
         };
         check(
             "plimsoll",
             &[("caution", "high"), ("oom-history-length", "2d")],
             &SizingMethod::PriceOfFailure(config),
         );
+    }
+
+    #[test]
+    fn the_unit_of_history_is_that_of_the_workload_unless_it_is_named() {
+        let parse = |settings: &[(&'static str, &'static str)], default| {
+            let own = ("plimsoll.dev/sizing-policy", "plimsoll");
+            let all = std::iter::once(own).chain(settings.iter().copied());
+            let found = SizingAnnotations::parse(all, default).expect("valid");
+            found.method.expect("a policy").method
+        };
+        let key = "plimsoll.dev/sizing-history-unit";
+        for (settings, default, expected) in [
+            (&[][..], HistoryUnit::Hours, HistoryUnit::Hours),
+            (&[], HistoryUnit::Runs, HistoryUnit::Runs),
+            (&[(key, "hours")], HistoryUnit::Runs, HistoryUnit::Hours),
+            (&[(key, "runs")], HistoryUnit::Hours, HistoryUnit::Runs),
+        ] {
+            let config = PriceOfFailureConfig {
+                unit: expected,
+                ..PriceOfFailureConfig::default()
+            };
+            let expected = SizingMethod::PriceOfFailure(config);
+            assert_eq!(parse(settings, default), expected, "{settings:?}");
+        }
     }
 
     #[test]
@@ -325,6 +372,16 @@ mod tests {
             r#"plimsoll.dev/sizing-oom-history-length has a value that cannot be used: "8d""#,
         );
         check_error(
+            "plimsoll",
+            &[("history-unit", "weeks")],
+            r#"plimsoll.dev/sizing-history-unit has a value that cannot be used: "weeks""#,
+        );
+        check_error(
+            "plimsoll",
+            &[("history-unit", "runs"), ("minimum-runs", "101")],
+            r#"plimsoll.dev/sizing-minimum-runs has a value that cannot be used: "101""#,
+        );
+        check_error(
             "crane",
             &[("cpu-sample-interval", "0s")],
             "cpu-sample-interval must be a duration above 0 and at most 24h",
@@ -362,7 +419,9 @@ mod tests {
             let prefixed = |(key, value): &(&str, _)| (format!("{PREFIX}{key}"), *value);
             let all: Vec<_> = settings.iter().map(prefixed).collect();
             let all = all.iter().map(|(key, value)| (key.as_str(), *value));
-            let found = SizingAnnotations::parse(all).expect("valid").unused;
+            let found = SizingAnnotations::parse(all, HistoryUnit::Hours)
+                .expect("valid")
+                .unused;
             let expected: Vec<_> = expected
                 .iter()
                 .map(|key| format!("{PREFIX}{key}"))
@@ -378,6 +437,15 @@ mod tests {
             check(&[crane, (key, "5m")], &[]);
             check(&[("policy", "plimsoll"), (key, "5m")], &[key]);
         }
+        let own = ("policy", "plimsoll");
+        let runs = ("history-unit", "runs");
+        check(&[runs], &["history-unit"]);
+        check(&[own, ("minimum-runs", "5")], &["minimum-runs"]);
+        check(&[own, runs, ("minimum-runs", "5")], &[]);
+        check(
+            &[own, runs, ("minimum-history", "1h")],
+            &["minimum-history"],
+        );
         let kills = ("oom-history-length", "2d");
         for name in ["crane", "plimsoll"] {
             check(&[("policy", name), kills], &[]);
@@ -398,7 +466,11 @@ mod tests {
         let window = policy("autopilot-window", &[]);
         let average = policy("autopilot-window", &[("cpu-statistic", "average")]);
         let ensemble = policy("autopilot-ml", &[]);
+        let hours = policy("plimsoll", &[("caution", "high")]);
+        let runs = policy("plimsoll", &[("history-unit", "runs")]);
         let all = [
+            &hours,
+            &runs,
             &crane,
             &other_percentile,
             &other_buckets,

@@ -25,12 +25,12 @@ use super::settings::Settings;
 use crate::amount;
 use crate::config::MemoryRules;
 
-const MIB: f64 = 1_048_576.0;
+pub(super) const MIB: f64 = 1_048_576.0;
 /// Minimum relative difference between the present request and a new one.
-const DEADBAND: f64 = 0.1;
+pub(super) const DEADBAND: f64 = 0.1;
 /// Seconds for which the last sample of a pod is kept: longer than the usual time between two.
 const POD_SECONDS: i64 = 600;
-const SECOND_NS: i64 = 1_000_000_000;
+pub(super) const SECOND_NS: i64 = 1_000_000_000;
 /// Maximum number of pods whose last samples are stored.
 const MAX_STORED_PODS: usize = 500;
 
@@ -44,13 +44,33 @@ pub struct PriceOfFailureConfig {
     pub caution: Caution,
     /// Time for which memory does not fall after an OOM kill. 24 hours by default.
     pub oom_history_ns: i64,
+    /// Unit in which history counts. Hours by default.
+    pub unit: HistoryUnit,
+    /// With [`HistoryUnit::Runs`], ended runs that a container needs before its recommendation may
+    /// fall below the published one. 3 by default.
+    pub minimum_runs: u32,
 }
+
+/// Unit in which history counts.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum HistoryUnit {
+    /// Hours with samples.
+    #[default]
+    Hours,
+    /// Runs: pods from start to end.
+    Runs,
+}
+
+/// Default of the number of runs before a recommendation may fall.
+pub(crate) const DEFAULT_MINIMUM_RUNS: u32 = 3;
 
 impl Default for PriceOfFailureConfig {
     fn default() -> Self {
         Self {
             caution: Caution::default(),
             oom_history_ns: DEFAULT_OOM_HISTORY_NS,
+            unit: HistoryUnit::default(),
+            minimum_runs: DEFAULT_MINIMUM_RUNS,
         }
     }
 }
@@ -183,10 +203,7 @@ impl WorkloadHistory {
 
     /// The first part that no samples lead to.
     pub(crate) fn invalid_part(&self) -> Option<&'static str> {
-        self.validate().err().map(|error| match error {
-            HistoryError::Version(_) => "version",
-            HistoryError::Field(field) => field,
-        })
+        self.validate().err().map(HistoryError::part)
     }
 }
 

@@ -5,14 +5,18 @@ use std::collections::BTreeMap;
 use super::MethodSettingsError;
 use crate::autopilot::{AutopilotMethod, EnsembleConfig, MovingWindowConfig, Statistic};
 use crate::crane::{CraneConfig, parse_duration};
-use crate::price_of_failure::{Caution, PriceOfFailureConfig};
+use crate::price_of_failure::{Caution, HistoryUnit, PriceOfFailureConfig};
 
 pub(super) const MINIMUM_HISTORY: &str = "minimum-history";
+pub(super) const MINIMUM_RUNS: &str = "minimum-runs";
 pub(super) const DAY_NS: i64 = 86_400_000_000_000;
 /// Maximum of `minimum-history`: the retention of samples, beyond which it would never be reached.
 const MAX_MINIMUM_HISTORY_NS: i64 = 7 * DAY_NS;
 /// Maximum of our own method's `oom-history-length`.
 const MAX_OOM_HISTORY_NS: i64 = 7 * DAY_NS;
+
+/// Maximum of `minimum-runs`.
+const MAX_MINIMUM_RUNS: u32 = 100;
 
 /// Annotations by their name after the prefix. The functions below remove those that they read.
 pub(crate) type Settings<'a> = BTreeMap<&'a str, &'a str>;
@@ -23,8 +27,21 @@ pub(super) fn crane(settings: &Settings) -> Result<CraneConfig, MethodSettingsEr
 
 pub(super) fn price_of_failure(
     settings: &mut Settings,
+    default_unit: HistoryUnit,
 ) -> Result<PriceOfFailureConfig, MethodSettingsError> {
     let default = PriceOfFailureConfig::default();
+    let unit = |text: &str| match text {
+        "hours" => Some(HistoryUnit::Hours),
+        "runs" => Some(HistoryUnit::Runs),
+        _ => None,
+    };
+    let unit = take(settings, "history-unit", unit)?.unwrap_or(default_unit);
+    let runs = |text: &str| text.parse().ok().filter(|runs| *runs <= MAX_MINIMUM_RUNS);
+    // An invalid value is an error also without effect.
+    let minimum_runs = take(&mut settings.clone(), MINIMUM_RUNS, runs)?;
+    if unit == HistoryUnit::Runs {
+        settings.remove(MINIMUM_RUNS);
+    }
     let length = |text: &str| {
         parse_duration(text).filter(|length| (0..=MAX_OOM_HISTORY_NS).contains(length))
     };
@@ -32,6 +49,8 @@ pub(super) fn price_of_failure(
         caution: take(settings, "caution", Caution::parse)?.unwrap_or(default.caution),
         oom_history_ns: take(settings, "oom-history-length", length)?
             .unwrap_or(default.oom_history_ns),
+        unit,
+        minimum_runs: minimum_runs.unwrap_or(default.minimum_runs),
     })
 }
 

@@ -360,7 +360,7 @@ fn objects_of_policies_have_further_sources() {
     let nothing = CapSources::default();
     let nodes: CapSources = "nodes".parse().expect("a known word");
     let policy = json!([{
-        "apiVersion": "plimsoll.dev/v1alpha1", "kind": "SizingPolicy", "name": "web", "uid": "p1",
+        "apiVersion": "plimsoll.dev/v1alpha1", "kind": "SizingPolicy", "name": "web", "uid": "p1", "controller": true,
     }]);
     for (cap_to, cap_policies_to, annotation, of_user, of_policy) in [
         (nothing, all, None, nothing, all),
