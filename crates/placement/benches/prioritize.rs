@@ -11,8 +11,8 @@ use jiff::{SignedDuration, Timestamp};
 use placement::peaks::PowerModel;
 use placement::{
     Amounts, Commitment, LoadSnapshot, LoadVariationRiskBalancing, LowRiskOverCommitment, NodeLoad,
-    NodeState, PodDemand, Policy, PressureTargets, Prioritizer, Reservations, TargetLoadPacking,
-    Usage, Window, WindowLoad,
+    NodeState, PodDemand, PodKey, Policy, PressureTargets, Prioritizer, Reservations,
+    TargetLoadPacking, Usage, Window, WindowLoad,
 };
 
 const NODES: usize = 5_000;
@@ -75,7 +75,12 @@ fn cluster() -> Cluster {
     for number in 0..10_000 {
         let node = &names[number * 31 % NODES];
         let at = now() - SignedDuration::from_secs((number % 120) as i64);
-        reservations.bind(&format!("uid-{number}"), node, part(SIZE, 2), at, now());
+        let uid = format!("uid-{number}");
+        let pod = PodKey {
+            namespace: &names[number % 50],
+            uid: &uid,
+        };
+        reservations.bind(pod, node, part(SIZE, 2), at, now());
     }
     Cluster {
         names,

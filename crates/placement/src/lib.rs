@@ -51,7 +51,7 @@ pub use quality::{Defect, Finding, QualityMonitor};
 pub use rebalancing::{
     Mobility, Move, MoveReason, RebalancingConfig, RebalancingNode, RebalancingPod, plan,
 };
-pub use reservations::{ReservationConfig, Reservations};
+pub use reservations::{PodKey, ReservationConfig, Reservations};
 pub use snapshot::{
     FallbackReason, FreshLoad, LoadSnapshot, NodeLoad, NodeResource, Window, WindowLoad,
 };
