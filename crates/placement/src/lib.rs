@@ -42,7 +42,7 @@ pub use hot_nodes::{HotNodeConfig, NodeHeat};
 pub use load_variation_risk_balancing::LoadVariationRiskBalancing;
 pub use low_risk_over_commitment::{Commitment, LowRiskOverCommitment};
 pub use metrics::{Metric, MetricOperator, MetricType, Usage, first_average, last_average, usage};
-pub use pod::{Amounts, Container, PodSpec};
+pub use pod::{Amounts, Container, PodLevel, PodSpec};
 pub use prediction::{
     Fallback, LoadSource, PodForecast, PredictedLoad, PredictionConfig, forecast_per_pod, predict,
 };

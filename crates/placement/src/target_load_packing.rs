@@ -183,6 +183,7 @@ mod tests {
                 containers,
                 init_containers: vec![container("8", "8")],
                 overhead: list(overhead),
+                ..PodSpec::default()
             };
             let found = TargetLoadPacking::default().predicted_millicores(&pod);
             assert_eq!(found, expected, "{pod:?}");
