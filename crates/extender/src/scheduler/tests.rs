@@ -1,0 +1,4 @@
+//! Tests of the whole router on a fixed clock.
+
+mod fixture;
+mod golden;
