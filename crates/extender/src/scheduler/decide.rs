@@ -14,7 +14,7 @@ use super::Scheduler;
 use super::metrics::{Basis, NeutralReason};
 use super::node_table::NodeTable;
 use super::pod_load::WorkloadLoad;
-use super::protocol::{ExtenderArgs, Pod, filter_result, full_nodes, host_priorities};
+use super::protocol::{ExtenderArgs, InvalidArgs, Pod, filter_result, full_nodes, host_priorities};
 
 /// Number of nodes between two looks at the deadline.
 const CHUNK: usize = 512;
@@ -45,7 +45,7 @@ impl Scheduler {
         body: &[u8],
         profile: Option<Policy>,
         deadline: Instant,
-    ) -> Result<Answer, serde_json::Error> {
+    ) -> Result<Answer, InvalidArgs> {
         let mut args = ExtenderArgs::parse(body)?;
         let spec = args.pod.take_spec();
         let (names, _) = args.names();
@@ -66,11 +66,7 @@ impl Scheduler {
     }
 
     /// Removes the offered nodes that are too loaded.
-    pub(super) fn filter(
-        &self,
-        body: &[u8],
-        deadline: Instant,
-    ) -> Result<Answer, serde_json::Error> {
+    pub(super) fn filter(&self, body: &[u8], deadline: Instant) -> Result<Answer, InvalidArgs> {
         let mut args = ExtenderArgs::parse(body)?;
         let spec = args.pod.take_spec();
         let (names, has_full_nodes) = args.names();

@@ -17,6 +17,7 @@ use tokio::time::timeout_at;
 use super::Scheduler;
 use super::decide::Answer;
 use super::metrics::{Basis, NeutralReason, Refusal, Verb};
+use super::protocol::InvalidArgs;
 
 /// Response header with the basis of an answer: load, allocation or neutral.
 const BASIS: HeaderName = HeaderName::from_static("plimsoll-placement");
@@ -100,9 +101,7 @@ impl Endpoint {
         self,
         verb: Verb,
         body: Body,
-        decide: impl FnOnce(&Scheduler, &[u8], Instant) -> Result<Answer, serde_json::Error>
-        + Send
-        + 'static,
+        decide: impl FnOnce(&Scheduler, &[u8], Instant) -> Result<Answer, InvalidArgs> + Send + 'static,
     ) -> Response {
         let started_at = Instant::now();
         let deadline = started_at + self.scheduler.config.limits.deadline;
@@ -137,9 +136,7 @@ impl Endpoint {
         verb: Verb,
         body: Body,
         deadline: Instant,
-        decide: impl FnOnce(&Scheduler, &[u8], Instant) -> Result<Answer, serde_json::Error>
-        + Send
-        + 'static,
+        decide: impl FnOnce(&Scheduler, &[u8], Instant) -> Result<Answer, InvalidArgs> + Send + 'static,
     ) -> Result<Answer, Failure> {
         let permit = Arc::clone(&self.permits).acquire_owned();
         let permit = timeout_at(deadline.into(), permit).await;
@@ -167,7 +164,7 @@ impl Endpoint {
             Ok(Err(error)) => Err(Failure::Refused(
                 Refusal::Invalid,
                 StatusCode::BAD_REQUEST,
-                format!("not ExtenderArgs: {error}"),
+                error.to_string(),
             )),
             Err(error) => {
                 tracing::error!(%error, "a decision ended early");

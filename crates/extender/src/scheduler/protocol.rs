@@ -35,6 +35,11 @@ pub(super) struct ExtenderArgs<'a> {
     nodes: Option<NodeList<'a>>,
 }
 
+/// The body of a request is not `ExtenderArgs`.
+#[derive(Debug, thiserror::Error)]
+#[error("not ExtenderArgs: {0}")]
+pub(super) struct InvalidArgs(String);
+
 /// Text that is borrowed unless it has escapes.
 #[derive(Debug, Deserialize)]
 #[serde(transparent)]
@@ -111,9 +116,16 @@ struct Resources {
 }
 
 impl<'a> ExtenderArgs<'a> {
-    /// Reads a request body.
-    pub(super) fn parse(body: &'a [u8]) -> Result<Self, serde_json::Error> {
-        serde_json::from_slice(body)
+    /// Reads a request body. The error names the field.
+    pub(super) fn parse(body: &'a [u8]) -> Result<Self, InvalidArgs> {
+        serde_json::from_slice(body).map_err(|error| {
+            // Following the path takes time, so only a body that is refused is read again.
+            let mut again = serde_json::Deserializer::from_slice(body);
+            match serde_path_to_error::deserialize::<_, ExtenderArgs<'_>>(&mut again) {
+                Err(error) => InvalidArgs(error.to_string()),
+                Ok(_) => InvalidArgs(error.to_string()),
+            }
+        })
     }
 
     /// Names of the offered nodes, and whether the request has full nodes.
@@ -238,13 +250,15 @@ pub(super) fn filter_result(
 }
 
 /// The full nodes of a request body, with all their fields.
-pub(super) fn full_nodes(body: &[u8]) -> Result<Value, serde_json::Error> {
+pub(super) fn full_nodes(body: &[u8]) -> Result<Value, InvalidArgs> {
     #[derive(Deserialize)]
     struct Args {
         #[serde(rename = "Nodes", alias = "nodes", default)]
         nodes: Value,
     }
-    serde_json::from_slice(body).map(|args: Args| args.nodes)
+    serde_json::from_slice(body)
+        .map(|args: Args| args.nodes)
+        .map_err(|error| InvalidArgs(error.to_string()))
 }
 
 fn without(mut nodes: Value, reasons: &BTreeMap<usize, String>) -> Value {

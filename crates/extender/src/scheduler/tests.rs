@@ -2,3 +2,6 @@
 
 mod fixture;
 mod golden;
+mod placements;
+mod pod_loads;
+mod requests;

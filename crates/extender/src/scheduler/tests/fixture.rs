@@ -134,6 +134,10 @@ impl Fixture {
         self.snapshots.send_replace(Arc::new(snapshot));
     }
 
+    pub(super) fn forget_metrics(&self) {
+        self.snapshots.send_replace(Arc::default());
+    }
+
     pub(super) fn set_time(&self, second: i64) {
         self.seconds.store(second, Ordering::Relaxed);
     }
