@@ -10,9 +10,9 @@ use criterion::{Criterion, criterion_group, criterion_main};
 use jiff::{SignedDuration, Timestamp};
 use placement::peaks::PowerModel;
 use placement::{
-    Amounts, Commitment, LoadSnapshot, LoadVariationRiskBalancing, LowRiskOverCommitment, NodeLoad,
-    NodeState, PodDemand, PodKey, Policy, PressureTargets, Prioritizer, Reservations,
-    TargetLoadPacking, Usage, Window, WindowLoad,
+    Amounts, Commitment, LoadRiskCache, LoadSnapshot, LoadVariationRiskBalancing,
+    LowRiskOverCommitment, NodeLoad, NodeState, PodDemand, PodKey, Policy, PressureTargets,
+    Prioritizer, Reservations, TargetLoadPacking, Usage, Window, WindowLoad,
 };
 
 const NODES: usize = 5_000;
@@ -58,6 +58,7 @@ struct Cluster {
     names: Vec<String>,
     snapshot: LoadSnapshot,
     reservations: Reservations,
+    load_risks: Vec<LoadRiskCache>,
 }
 
 fn cluster() -> Cluster {
@@ -82,8 +83,10 @@ fn cluster() -> Cluster {
         };
         reservations.bind(pod, node, part(SIZE, 2), at, now());
     }
+    let load_risks = names.iter().map(|_| LoadRiskCache::default()).collect();
     Cluster {
         names,
+        load_risks,
         snapshot,
         reservations,
     }
@@ -110,6 +113,7 @@ fn prioritize(cluster: &Cluster, prioritizer: &Prioritizer, pod: &PodDemand) -> 
                 k1: -300.0,
                 k2: -0.05,
             }),
+            load_risk: cluster.load_risks.get(number),
         }
     };
     let nodes: Vec<NodeState> = cluster.names.iter().enumerate().map(state).collect();

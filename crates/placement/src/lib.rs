@@ -45,7 +45,9 @@ pub use allocation::Allocation;
 pub use hot_nodes::{HotNodeConfig, NodeHeat};
 pub use load_filter::{LoadFilter, Overload};
 pub use load_variation_risk_balancing::LoadVariationRiskBalancing;
-pub use low_risk_over_commitment::{Commitment, LowRiskOverCommitment};
+pub use low_risk_over_commitment::{
+    Commitment, LoadRisk, LoadRiskCache, LowRiskOverCommitment, NodeCommitment,
+};
 pub use metrics::{Metric, MetricOperator, MetricType, Usage, first_average, last_average, usage};
 pub use pod::{Amounts, Container, PodLevel, PodSpec};
 pub use policy_text::ParsePolicyError;

@@ -3,6 +3,8 @@
 //! Sources in order: VPA recommendation, EHPA forecast, limits, requests times a multiplier, a
 //! default.
 
+use std::collections::HashMap;
+
 use model::{Quantity, Recommendation, ResourceList, ResourceName};
 
 use crate::{Amounts, Container, PodSpec, TargetLoadPacking, rounded};
@@ -86,6 +88,12 @@ pub fn predict(
     forecast: PodForecast,
     config: &PredictionConfig,
 ) -> PredictedLoad {
+    // By name, since a tenant can write long lists.
+    let mut targets = HashMap::new();
+    for listed in recommendation.iter().flat_map(|it| &it.containers) {
+        let name = listed.container_name.as_str();
+        targets.entry(name).or_insert(&listed.target);
+    }
     let of = |resource, forecast, fallback| {
         let prediction = Prediction {
             resource,
@@ -95,7 +103,7 @@ pub fn predict(
             },
             fallback,
         };
-        prediction.of_pod(pod, recommendation, forecast)
+        prediction.of_pod(pod, &targets, forecast)
     };
     let (cpu, cpu_source) = of(&ResourceName::Cpu, forecast.cpu_millicores, config.cpu);
     let (memory, memory_source) = of(&ResourceName::Memory, forecast.memory_bytes, config.memory);
@@ -119,14 +127,10 @@ impl Prediction<'_> {
     fn of_pod(
         &self,
         pod: &PodSpec,
-        recommendation: Option<&Recommendation>,
+        targets: &HashMap<&str, &ResourceList>,
         forecast: Option<i64>,
     ) -> (i64, LoadSource) {
-        let target = |container: &Container| {
-            let mut listed = recommendation?.containers.iter();
-            let found = listed.find(|listed| listed.container_name == container.name)?;
-            self.in_list(&found.target)
-        };
+        let target = |container: &Container| self.in_list(targets.get(container.name.as_str())?);
         let is_recommended = pod.containers.iter().all(|it| target(it).is_some());
         if let (false, Some(forecast)) = (is_recommended, forecast) {
             return (forecast.max(0), LoadSource::Forecast);

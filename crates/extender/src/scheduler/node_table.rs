@@ -6,7 +6,8 @@ use jiff::Timestamp;
 use model::{Cpu, Memory, Quantity, ResourceList, ResourceName};
 use placement::peaks::PowerModel;
 use placement::{
-    Amounts, Commitment, Container, FreshLoad, NodeState, PodKey, PodLevel, PodSpec, Reservations,
+    Amounts, Commitment, Container, FreshLoad, LoadRiskCache, NodeState, PodKey, PodLevel, PodSpec,
+    Reservations,
 };
 use view::{BoundPod, Change, ContainerKind, Node, Resources};
 
@@ -25,6 +26,7 @@ struct NodeRecord {
     capacity: Amounts,
     allocatable: Amounts,
     power: Option<PowerModel>,
+    load_risk: LoadRiskCache,
     pods: usize,
     /// Sum over the pods. Wide, so that adding and subtracting any requests is exact.
     sum: WideCommitment,
@@ -158,6 +160,7 @@ impl NodeTable {
             load: measured.map(|(_, load)| load),
             reserved,
             power: record.power,
+            load_risk: Some(&record.load_risk),
         })
     }
 }
