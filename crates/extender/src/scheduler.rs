@@ -32,7 +32,7 @@ use placement::{Amounts, LoadFilter, Policy, Prioritizer};
 use prometheus::Registry;
 use runtime::Manager;
 use tokio::sync::watch;
-use view::{BoundPod, Change, Scope, View};
+use view::{BoundPod, Change, Node, Scope, View};
 
 use crate::load_watcher::Snapshots;
 use metrics::Metrics;
@@ -81,7 +81,7 @@ pub struct Limits {
 }
 
 /// Current time.
-type Clock = Arc<dyn Fn() -> Timestamp + Send + Sync>;
+pub type Clock = Arc<dyn Fn() -> Timestamp + Send + Sync>;
 
 /// State of filter and prioritize. Clones share it.
 #[derive(Clone)]
@@ -97,7 +97,9 @@ pub struct Scheduler {
 }
 
 impl Scheduler {
-    fn new(
+    /// State without watches: the caller applies changes of nodes and pods. All nodes get equal
+    /// scores before [`Scheduler::set_synced`].
+    pub fn new(
         config: SchedulerConfig,
         snapshots: Snapshots,
         workloads: watch::Receiver<View>,
@@ -151,7 +153,7 @@ impl Scheduler {
     fn watch_nodes(&self, manager: &Manager) {
         let (on_node, on_pod) = (self.clone(), self.clone());
         let mut watches = Watches::new(manager.client.clone(), Scope::default())
-            .reported_nodes(move |change| on_node.nodes.write().apply_node(change))
+            .reported_nodes(move |change| on_node.apply_node(change))
             .bound_pods(move |change| on_pod.apply_pod(change));
         let mut view = watches.view();
         let watching = async move { watches.ended().await };
@@ -160,7 +162,7 @@ impl Scheduler {
         let scheduler = self.clone();
         let syncing = async move {
             if view.wait_for(View::is_synced).await.is_ok() {
-                scheduler.is_synced.store(true, Ordering::Release);
+                scheduler.set_synced();
                 condition.ready();
             }
             loop {
@@ -183,7 +185,18 @@ impl Scheduler {
         counter.inc_by(evicted.saturating_sub(counter.get()));
     }
 
-    fn apply_pod(&self, change: &Change<BoundPod>) {
+    /// Records that the nodes and pods are complete.
+    pub fn set_synced(&self) {
+        self.is_synced.store(true, Ordering::Release);
+    }
+
+    /// Applies a change of a node.
+    pub fn apply_node(&self, change: &Change<Node>) {
+        self.nodes.write().apply_node(change);
+    }
+
+    /// Applies a change of a pod on a node.
+    pub fn apply_pod(&self, change: &Change<BoundPod>) {
         let now = (self.clock)();
         let new = change.new.as_deref();
         let new = new.filter(|pod| self.nodes.read().counts(pod, now));

@@ -5,3 +5,4 @@ mod golden;
 mod placements;
 mod pod_loads;
 mod requests;
+mod start;
