@@ -86,9 +86,9 @@ fn cluster() -> Cluster {
     let load_risks = names.iter().map(|_| LoadRiskCache::default()).collect();
     Cluster {
         names,
-        load_risks,
         snapshot,
         reservations,
+        load_risks,
     }
 }
 

@@ -322,6 +322,53 @@ mod tests {
         }
     }
 
+    /// Upstream's sums over a node: requests and limits of the pods, each limit at least its request.
+    #[test]
+    fn commitments_of_pods_are_added() {
+        let pod = |requests: (i64, i64), limits: (i64, i64)| {
+            let (requests, limits) = (amounts(requests.0, requests.1), amounts(limits.0, limits.1));
+            let list = |of: Amounts| {
+                let cpu = model::Cpu::from_millicores(of.cpu_millicores);
+                model::ResourceList::of(cpu, model::Memory::from_bytes(of.memory_bytes))
+            };
+            let container = crate::Container {
+                requests: list(requests),
+                limits: list(limits),
+                ..crate::Container::default()
+            };
+            let spec = crate::PodSpec {
+                containers: vec![container],
+                ..crate::PodSpec::default()
+            };
+            Commitment {
+                requests: spec.requests(),
+                limits: spec.limits(),
+            }
+        };
+        let usual = pod((1500, 2048), (2000, 2048));
+        let lower_limit = pod((1500, 2048), (1400, 3072));
+        for (pods, requests, limits) in [
+            (vec![usual; 3], (4500, 6144), (6000, 6144)),
+            (
+                vec![pod((1500, 2048), (2000, 3072)), usual],
+                (3000, 4096),
+                (4000, 5120),
+            ),
+            (vec![usual], (1500, 2048), (2000, 2048)),
+            (vec![lower_limit], (1500, 2048), (1500, 3072)),
+            (vec![], (0, 0), (0, 0)),
+        ] {
+            let sum = pods
+                .into_iter()
+                .fold(Commitment::default(), Commitment::plus);
+            let expected = Commitment {
+                requests: amounts(requests.0, requests.1),
+                limits: amounts(limits.0, limits.1),
+            };
+            assert_eq!(sum, expected);
+        }
+    }
+
     proptest! {
         #[test]
         fn a_cached_score_is_the_computed_one(
