@@ -26,9 +26,12 @@ use std::time::Duration;
 
 use ::watch::Watches;
 use jiff::{SignedDuration, Timestamp};
+use model::Workload;
 use parking_lot::RwLock;
 use placement::peaks::PowerModel;
-use placement::{Amounts, LoadFilter, Policy, Prioritizer};
+use placement::{
+    Amounts, LoadFilter, PodSpec, Policy, PredictedLoad, PredictionConfig, Prioritizer, predict,
+};
 use prometheus::Registry;
 use runtime::Manager;
 use tokio::sync::watch;
@@ -207,26 +210,34 @@ impl Scheduler {
 
     /// Predicted load of a pod on a node.
     fn bound_load(&self, pod: &BoundPod, now: Timestamp) -> Amounts {
-        let owner = pod.owner.as_ref().map(|owner| model::Workload {
+        let owner = pod.owner.as_ref().map(|owner| Workload {
             api_version: &owner.api_version,
             kind: &owner.kind,
             namespace: &pod.key.namespace,
             name: &owner.name,
         });
-        let workload = self.workload_load(owner, |key| pod.labels.get(key), now);
-        self.predict(&node_table::pod_spec(pod), &workload).load
+        let spec = node_table::pod_spec(pod);
+        self.predict(&spec, owner, |key| pod.labels.get(key), now)
+            .load
     }
 
-    fn workload_load<'a>(
+    /// Load of a pod before it runs.
+    fn predict<'a>(
         &self,
-        owner: Option<model::Workload<'_>>,
+        spec: &PodSpec,
+        owner: Option<Workload<'_>>,
         label: impl Fn(&str) -> Option<&'a str>,
         now: Timestamp,
-    ) -> WorkloadLoad {
-        let Some(owner) = owner else {
-            return WorkloadLoad::default();
-        };
-        let view = self.workloads.borrow();
-        pod_load::of_workload(&view, owner, label, now)
+    ) -> PredictedLoad {
+        let workload = owner.map(|owner| {
+            let view = self.workloads.borrow();
+            pod_load::of_workload(&view, owner, spec, label, now)
+        });
+        let WorkloadLoad {
+            recommendation,
+            forecast,
+        } = workload.unwrap_or_default();
+        let config = PredictionConfig::default();
+        predict(spec, recommendation.as_ref(), forecast, &config)
     }
 }

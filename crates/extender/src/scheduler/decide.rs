@@ -7,14 +7,15 @@ use std::time::Instant;
 use jiff::Timestamp;
 use placement::{
     Commitment, FallbackReason, FreshLoad, NodeState, PodDemand, PodKey, PodSpec, Policy,
-    PredictedLoad, PredictionConfig, Prioritizer, Window, predict,
+    Prioritizer, Window,
 };
 
 use super::Scheduler;
 use super::metrics::{Basis, NeutralReason};
 use super::node_table::NodeTable;
-use super::pod_load::WorkloadLoad;
-use super::protocol::{ExtenderArgs, InvalidArgs, Pod, filter_result, full_nodes, host_priorities};
+use super::protocol::{
+    ExtenderArgs, InvalidArgs, POLICY_ANNOTATION, Pod, filter_result, full_nodes, host_priorities,
+};
 
 /// Number of nodes between two looks at the deadline.
 const CHUNK: usize = 512;
@@ -107,7 +108,8 @@ impl Scheduler {
         let max = self.config.max_score;
         let mut scores = vec![max / 2; names.len()];
         let table = self.nodes.read();
-        let offered = self.offered(&table, names, &fresh, now, deadline)?;
+        let key = pod.key();
+        let offered = self.offered(&table, key, names, &fresh, now, deadline)?;
         // `Peaks` compares all nodes; the others are scored one by one.
         let chunk = match prioritizer.policy {
             Policy::Peaks => offered.states.len().max(1),
@@ -127,10 +129,6 @@ impl Scheduler {
         if let Some(place) = best
             && !pod.metadata.uid.is_empty()
         {
-            let key = PodKey {
-                namespace: &pod.metadata.namespace,
-                uid: &pod.metadata.uid,
-            };
             let mut table = self.nodes.write();
             table
                 .reservations
@@ -152,7 +150,8 @@ impl Scheduler {
         let snapshot = self.snapshots.borrow().clone();
         let fresh = snapshot.fresh(Window::Fifteen, now, self.config.max_age);
         let table = self.nodes.read();
-        let offered = self.offered(&table, names, &fresh, now, deadline)?;
+        let key = pod.key();
+        let offered = self.offered(&table, key, names, &fresh, now, deadline)?;
         if let Some(reason) = offered.fallback {
             return Ok((BTreeMap::new(), Basis::Allocation(reason)));
         }
@@ -178,6 +177,7 @@ impl Scheduler {
     fn offered<'a>(
         &self,
         table: &'a NodeTable,
+        pod: PodKey<'_>,
         names: &[&str],
         fresh: &'a Result<FreshLoad<'a>, FallbackReason>,
         now: Timestamp,
@@ -191,7 +191,7 @@ impl Scheduler {
             if place % CHUNK == 0 {
                 in_time(deadline)?;
             }
-            let Some(state) = table.state(name, load, now) else {
+            let Some(state) = table.state(name, pod, load, now) else {
                 continue;
             };
             // A node without pods is idle, with or without metrics.
@@ -219,10 +219,18 @@ impl Scheduler {
     fn prioritizer(&self, pod: &Pod, profile: Option<Policy>) -> Prioritizer {
         let default = self.config.prioritizer;
         let policy = profile.unwrap_or(default.policy);
-        let policy = match pod.policy().map(str::parse) {
+        let policy = match pod.policy().map(str::parse::<Policy>) {
             Some(Ok(own)) => own,
-            Some(Err(_)) => {
+            Some(Err(error)) => {
                 self.metrics.invalid_policies.inc();
+                let (namespace, uid) = (&pod.metadata.namespace, &pod.metadata.uid);
+                tracing::debug!(
+                    namespace,
+                    uid,
+                    annotation = POLICY_ANNOTATION,
+                    %error,
+                    "invalid policy; using that of the profile"
+                );
                 policy
             }
             None => policy,
@@ -231,8 +239,7 @@ impl Scheduler {
     }
 
     fn demand(&self, pod: &Pod, spec: &PodSpec, now: Timestamp) -> PodDemand {
-        let workload = self.workload_load(pod.owner(), |key| pod.label(key), now);
-        let predicted = self.predict(spec, &workload);
+        let predicted = self.predict(spec, pod.owner(), |key| pod.label(key), now);
         self.metrics.predicted(predicted.cpu_source);
         PodDemand {
             load: predicted.load,
@@ -241,13 +248,6 @@ impl Scheduler {
                 limits: spec.limits(),
             },
         }
-    }
-
-    /// Load of a pod before it runs.
-    pub(super) fn predict(&self, spec: &PodSpec, workload: &WorkloadLoad) -> PredictedLoad {
-        let config = PredictionConfig::default();
-        let recommendation = workload.recommendation.as_ref();
-        predict(spec, recommendation, workload.forecast, &config)
     }
 }
 

@@ -84,7 +84,7 @@ impl Endpoint {
         let policy = self.scheduler.config.profiles.get(name);
         policy.copied().ok_or_else(|| {
             let reason = Refusal::UnknownProfile;
-            let text = "no such profile; see --profile".to_owned();
+            let text = "no such profile; see --profile";
             Box::new(self.refuse(verb, reason, StatusCode::NOT_FOUND, text))
         })
     }
@@ -114,12 +114,12 @@ impl Endpoint {
                 basis: Basis::Neutral(NeutralReason::Deadline),
             },
             Err(Failure::Late) => {
-                let text = "no capacity within the deadline".to_owned();
+                let text = "no capacity within the deadline";
                 let status = StatusCode::SERVICE_UNAVAILABLE;
                 return self.refuse(verb, Refusal::Overloaded, status, text);
             }
             Err(Failure::Refused(reason, status, text)) => {
-                return self.refuse(verb, reason, status, text);
+                return self.refuse(verb, reason, status, &text);
             }
         };
         let metrics = &self.scheduler.metrics;
@@ -194,7 +194,7 @@ impl Endpoint {
         Ok(bytes)
     }
 
-    fn refuse(&self, verb: Verb, reason: Refusal, status: StatusCode, text: String) -> Response {
+    fn refuse(&self, verb: Verb, reason: Refusal, status: StatusCode, text: &str) -> Response {
         self.scheduler.metrics.refuse(verb, reason);
         (status, format!("{text}\n")).into_response()
     }

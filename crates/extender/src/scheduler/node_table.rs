@@ -137,10 +137,11 @@ impl NodeTable {
         }
     }
 
-    /// State of a node; `None` for an unknown one.
+    /// State of a node for a pod; `None` for an unknown one.
     pub(super) fn state<'a>(
         &'a self,
         name: &str,
+        pod: PodKey<'_>,
         load: Option<&FreshLoad<'a>>,
         now: Timestamp,
     ) -> Option<NodeState<'a>> {
@@ -150,7 +151,8 @@ impl NodeTable {
             Amounts::default()
         } else {
             let metrics_end = measured.map(|(end, _)| end);
-            self.reservations.reserved(name, metrics_end, now)
+            // A pod that is placed again does not compete with itself.
+            self.reservations.reserved_for(pod, name, metrics_end, now)
         };
         Some(NodeState {
             capacity: record.capacity,

@@ -1,13 +1,19 @@
 //! Recommendation and forecast of a pod's workload, from watched objects.
 
+use std::collections::HashSet;
+
 use jiff::Timestamp;
 use model::{ContainerRecommendation, Recommendation, Workload};
-use placement::{PodForecast, forecast_per_pod};
+use placement::{PodForecast, PodSpec, forecast_per_pod};
 use view::target::{selects, topmost};
 use view::{ObjectName, Prediction, View, Vpa, WellKnown};
 
 /// Longest time ahead for which a forecast counts, in seconds.
 const MAX_AHEAD_SECONDS: i64 = 3600;
+
+/// Largest number of VPAs and of predictions of one workload that are compared. A tenant can write
+/// many.
+const MAX_OBJECTS: usize = 100;
 
 /// What is known about the load of a workload's pods.
 #[derive(Debug, Default)]
@@ -23,18 +29,19 @@ pub(super) struct WorkloadLoad {
 pub(super) fn of_workload<'a>(
     view: &View,
     owner: Workload<'_>,
+    spec: &PodSpec,
     label: impl Fn(&str) -> Option<&'a str>,
     now: Timestamp,
 ) -> WorkloadLoad {
     let Ok(Some(top)) = topmost(view, owner) else {
         return WorkloadLoad::default();
     };
-    let vpas = view.vpas_of(top);
+    let vpas = view.vpas_of(top).take(MAX_OBJECTS);
     let vpa = vpas
         .filter(|vpa| selects(view, vpa.points_at(), &label))
         .min_by_key(|vpa| precedence(vpa));
     WorkloadLoad {
-        recommendation: vpa.and_then(|vpa| recommendation(vpa)),
+        recommendation: vpa.and_then(|vpa| recommendation(vpa, spec)),
         forecast: forecast(view, top, now),
     }
 }
@@ -45,8 +52,8 @@ fn precedence(vpa: &Vpa) -> (Option<Timestamp>, &str) {
     (created_at.map(|time| time.0), &vpa.key.name)
 }
 
-/// The targets of a VPA's status.
-fn recommendation(vpa: &Vpa) -> Option<Recommendation> {
+/// The targets of a VPA's status for the containers of a pod.
+fn recommendation(vpa: &Vpa, spec: &PodSpec) -> Option<Recommendation> {
     let status = vpa.object.status.as_ref()?;
     let listed = &status.recommendation.as_ref()?.container_recommendations;
     let target = |container: &api::vpa::RecommendedContainerResources| ContainerRecommendation {
@@ -54,8 +61,11 @@ fn recommendation(vpa: &Vpa) -> Option<Recommendation> {
         target: container.target.clone(),
         ..ContainerRecommendation::default()
     };
+    let names: HashSet<&str> = spec.containers.iter().map(|it| it.name.as_str()).collect();
+    let listed = listed.iter();
+    let own = listed.filter(|container| names.contains(container.container_name.as_str()));
     Some(Recommendation {
-        containers: listed.iter().map(target).collect(),
+        containers: own.map(target).collect(),
     })
 }
 
@@ -75,8 +85,9 @@ fn forecast(view: &View, top: Workload<'_>, now: Timestamp) -> PodForecast {
     let of = |identifier: &str, factor: f64| {
         // A prediction of another namespace must not change this one's pods.
         let predictions = view.predicted_metrics.by_workload(top.of_any_version());
-        let mut own = predictions.filter(|object| object.key.namespace == top.namespace);
-        own.find_map(|object| per_pod(object, identifier, replicas, now))
+        let own = predictions.filter(|object| object.key.namespace == top.namespace);
+        own.take(MAX_OBJECTS)
+            .find_map(|object| per_pod(object, identifier, replicas, now))
             .map(|value| (value * factor) as i64)
     };
     PodForecast {

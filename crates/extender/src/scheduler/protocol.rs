@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::io::Write as _;
 
 use model::{ResourceList, Workload};
-use placement::{Container, PodLevel, PodSpec};
+use placement::{Container, PodKey, PodLevel, PodSpec};
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -140,6 +140,14 @@ impl<'a> ExtenderArgs<'a> {
 }
 
 impl Pod {
+    /// The pod of a reservation.
+    pub(super) fn key(&self) -> PodKey<'_> {
+        PodKey {
+            namespace: &self.metadata.namespace,
+            uid: &self.metadata.uid,
+        }
+    }
+
     /// Value of a label.
     pub(super) fn label(&self, key: &str) -> Option<&str> {
         Some(self.metadata.labels.as_ref()?.get(key)?)

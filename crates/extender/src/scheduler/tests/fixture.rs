@@ -176,7 +176,7 @@ impl Fixture {
             let values: Vec<_> = metric
                 .get_label()
                 .iter()
-                .map(|label| label.value())
+                .map(prometheus::proto::LabelPair::value)
                 .collect();
             labels.iter().all(|label| values.contains(label))
         });
