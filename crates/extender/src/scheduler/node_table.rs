@@ -71,6 +71,12 @@ impl NodeTable {
         }
     }
 
+    /// Number of nodes, with those that only pods name.
+    #[cfg(test)]
+    pub(super) fn len(&self) -> usize {
+        self.nodes.len()
+    }
+
     /// Applies a change of a node.
     pub(super) fn apply_node(&mut self, change: &Change<Node>) {
         if let Some(node) = &change.new {

@@ -15,7 +15,7 @@ const MAX_AHEAD_SECONDS: i64 = 3600;
 /// many.
 const MAX_OBJECTS: usize = 100;
 
-/// What is known about the load of a workload's pods.
+/// Known load of a workload's pods.
 #[derive(Debug, Default)]
 pub(super) struct WorkloadLoad {
     /// Recommendation of its oldest VPA.

@@ -2,6 +2,7 @@
 
 mod fixture;
 mod golden;
+mod nodes;
 mod placements;
 mod pod_loads;
 mod requests;
