@@ -211,8 +211,10 @@ fn requests(c: &mut Criterion) {
             });
         });
         durations.sort_unstable();
-        if let Some(p99) = durations.get(durations.len() * 99 / 100) {
-            println!("{title}: p99 {p99:?} of {} runs", durations.len());
+        let part = |percent: usize| durations.get(durations.len() * percent / 100);
+        if let (Some(p50), Some(p99)) = (part(50), part(99)) {
+            let runs = durations.len();
+            println!("{title}: p50 {p50:?}, p99 {p99:?} of {runs} runs");
         }
     }
 }
