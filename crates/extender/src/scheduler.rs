@@ -149,6 +149,7 @@ impl Scheduler {
             .tasks
             .spawn_until_shutdown("workload watches", watching);
         scheduler.watch_nodes(manager);
+        scheduler.watch_load(manager);
         Ok(scheduler)
     }
 
@@ -174,6 +175,34 @@ impl Scheduler {
             }
         };
         manager.tasks.spawn_until_shutdown("reservations", syncing);
+    }
+
+    /// Prepares scores of `LowRiskOverCommitment` whenever the measured load changes, if a flag has
+    /// this policy.
+    fn watch_load(&self, manager: &Manager) {
+        let configured = std::iter::once(&self.config.prioritizer.policy);
+        let mut configured = configured.chain(self.config.profiles.values());
+        let plugin = configured.find_map(|policy| match policy {
+            Policy::LowRiskOverCommitment(plugin) => Some(*plugin),
+            _ => None,
+        });
+        let Some(plugin) = plugin else {
+            return;
+        };
+        let scheduler = self.clone();
+        let mut snapshots = self.snapshots.clone();
+        let caching = async move {
+            while snapshots.changed().await.is_ok() {
+                let scheduler = scheduler.clone();
+                let work = move || scheduler.cache_load_risks(&plugin);
+                if let Err(error) = tokio::task::spawn_blocking(work).await {
+                    tracing::error!(%error, "load risks were not computed");
+                }
+            }
+            // The end of a task ends the program.
+            std::future::pending::<()>().await;
+        };
+        manager.tasks.spawn_until_shutdown("load risks", caching);
     }
 
     /// Removes expired reservations and updates their metrics.

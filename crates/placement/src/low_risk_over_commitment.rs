@@ -80,6 +80,12 @@ struct CachedRisk {
 }
 
 impl LoadRiskCache {
+    /// The last load risk; `None` before the first.
+    pub fn last(&self) -> Option<LoadRisk> {
+        let cached = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        cached.map(|cached| cached.risk)
+    }
+
     /// The load risk of a node.
     pub fn get(&self, plugin: &LowRiskOverCommitment, node: &NodeCommitment) -> LoadRisk {
         let smoothing_window_size = plugin.smoothing_window_size;

@@ -144,13 +144,7 @@ impl Prioritizer {
                 pod.load.plus(node.reserved),
             ),
             Policy::LowRiskOverCommitment(plugin) => {
-                let committed = NodeCommitment {
-                    cpu: load.cpu,
-                    memory: load.memory,
-                    allocatable: node.allocatable,
-                    pods: node.commitment,
-                    reserved: node.reserved,
-                };
+                let committed = committed(node, load);
                 let risk = match node.load_risk {
                     Some(cache) => cache.get(plugin, &committed),
                     None => plugin.load_risk(&committed),
@@ -192,6 +186,26 @@ impl Prioritizer {
         })
         .min()
         .unwrap_or(100)
+    }
+}
+
+impl NodeState<'_> {
+    /// Computes the part of [`Policy::LowRiskOverCommitment`] that does not depend on a pod, so that
+    /// the next scores find it in the cache.
+    pub fn cache_load_risk(&self, plugin: &LowRiskOverCommitment) {
+        if let (Some(cache), Some(load)) = (self.load_risk, known_load(self)) {
+            cache.get(plugin, &committed(self, load));
+        }
+    }
+}
+
+fn committed(node: &NodeState, load: &NodeLoad) -> NodeCommitment {
+    NodeCommitment {
+        cpu: load.cpu,
+        memory: load.memory,
+        allocatable: node.allocatable,
+        pods: node.commitment,
+        reserved: node.reserved,
     }
 }
 

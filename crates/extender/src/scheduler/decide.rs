@@ -6,8 +6,8 @@ use std::time::Instant;
 
 use jiff::Timestamp;
 use placement::{
-    Commitment, FallbackReason, FreshLoad, NodeState, PodDemand, PodKey, PodSpec, Policy,
-    Prioritizer, Window,
+    Commitment, FallbackReason, FreshLoad, LowRiskOverCommitment, NodeState, PodDemand, PodKey,
+    PodSpec, Policy, Prioritizer, Window,
 };
 
 use super::Scheduler;
@@ -135,6 +135,30 @@ impl Scheduler {
                 .reserve(key, names[place], demand.load, now);
         }
         Ok((scores, fallback))
+    }
+
+    /// Computes the load risks of all nodes after a change of the measured load, since the first pod
+    /// after it would wait for them.
+    pub(super) fn cache_load_risks(&self, plugin: &LowRiskOverCommitment) {
+        let now = (self.clock)();
+        let snapshot = self.snapshots.borrow().clone();
+        let Ok(fresh) = snapshot.fresh(Window::Fifteen, now, self.config.max_age) else {
+            return;
+        };
+        let names = self.nodes.read().names();
+        let other = PodKey {
+            namespace: "",
+            uid: "",
+        };
+        for chunk in names.chunks(CHUNK) {
+            // Locked by parts, so that changes of nodes and pods do not wait.
+            let table = self.nodes.read();
+            for name in chunk {
+                if let Some(state) = table.state(name, other, Some(&fresh), now) {
+                    state.cache_load_risk(plugin);
+                }
+            }
+        }
     }
 
     /// Reasons for removing nodes, by their places in the request.

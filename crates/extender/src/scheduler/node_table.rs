@@ -71,12 +71,6 @@ impl NodeTable {
         }
     }
 
-    /// Number of nodes, with those that only pods name.
-    #[cfg(test)]
-    pub(super) fn len(&self) -> usize {
-        self.nodes.len()
-    }
-
     /// Applies a change of a node.
     pub(super) fn apply_node(&mut self, change: &Change<Node>) {
         if let Some(node) = &change.new {
@@ -117,6 +111,11 @@ impl NodeTable {
                 self.reservations.bind(key(new), &new.node, load, at, now);
             }
         }
+    }
+
+    /// Names of the nodes, with those that only pods name.
+    pub(super) fn names(&self) -> Vec<String> {
+        self.nodes.keys().cloned().collect()
     }
 
     /// Whether a pod was bound so lately that it counts as a reservation.

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use placement::{Commitment, PodKey};
+use placement::{Commitment, LowRiskOverCommitment, PodKey};
 use proptest::prelude::*;
 use serde_json::json;
 
@@ -31,6 +31,33 @@ fn commitment(fixture: &Fixture, node: &str) -> (Commitment, usize) {
     };
     let state = table.state(node, other, None, now).expect("a known node");
     (state.commitment, state.pods)
+}
+
+#[test]
+fn load_risks_are_computed_before_a_pod_asks() {
+    let fixture = Fixture::new(config(), &[25.0, 75.0]);
+    let plugin = LowRiskOverCommitment::default();
+    let now = Timestamp::from_second(START).expect("a time");
+    let last = || {
+        let table = fixture.scheduler.nodes.read();
+        let other = PodKey {
+            namespace: "",
+            uid: "",
+        };
+        ["node-1", "node-2"].map(|name| {
+            let state = table.state(name, other, None, now).expect("a known node");
+            let cache = state.load_risk.expect("a cache");
+            cache.last().map(|risk| risk.cpu.to_bits())
+        })
+    };
+    assert_eq!(last(), [None, None]);
+    for node in [1, 2] {
+        let new = bound_pod((node, Some(node), 2000, 0));
+        fixture.scheduler.apply_pod(&Change { old: None, new });
+    }
+    fixture.scheduler.cache_load_risks(&plugin);
+    // Without deviation, the load is above the requests of the pods, which are 50 %, or not.
+    assert_eq!(last(), [0.0, 1.0].map(|risk: f64| Some(risk.to_bits())));
 }
 
 proptest! {
@@ -67,6 +94,6 @@ proptest! {
         for (_, old) in pods {
             fixture.scheduler.apply_pod(&Change { old: Some(old), new: None });
         }
-        prop_assert_eq!(fixture.scheduler.nodes.read().len(), 2);
+        prop_assert_eq!(fixture.scheduler.nodes.read().names().len(), 2);
     }
 }
