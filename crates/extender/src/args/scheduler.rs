@@ -20,14 +20,13 @@ const MAX_PROFILE_BYTES: usize = 63;
 
 /// Flags of the extender protocol of kube-scheduler.
 #[derive(Debug, Clone, clap::Args)]
-#[allow(clippy::struct_excessive_bools)]
 pub struct SchedulerArgs {
     /// Policy of /prioritize: `TargetLoadPacking`, `LoadVariationRiskBalancing`,
     /// `LowRiskOverCommitment` or `Peaks`, with parameters of Trimaran's plugin such as
     /// `TargetLoadPacking(targetUtilization=60)`.
     #[arg(long, default_value = "TargetLoadPacking", value_name = "POLICY")]
     pub policy: Policy,
-    /// Policy of /profiles/NAME/prioritize. Can be repeated, once for each scheduler profile.
+    /// Policy of /profiles/NAME/prioritize. Can be repeated, or a list separated by semicolons.
     #[arg(long = "profile", value_name = "NAME=POLICY", value_delimiter = ';')]
     pub profiles: Vec<String>,
     /// JSON file with the power models for `Peaks`: {"NODE": {"k0": 400, "k1": -300, "k2": -0.05}}.
@@ -202,19 +201,22 @@ fn power_models(file: &Path) -> anyhow::Result<BTreeMap<String, PowerModel>> {
 mod tests {
     use std::io::Write as _;
 
-    use clap::Parser as _;
-
     use super::*;
 
-    #[derive(Debug, clap::Parser)]
+    const PROGRAM: runtime::Program = runtime::Program {
+        name: "extender",
+        version: "",
+        defaults: &[],
+    };
+
+    #[derive(Debug, Clone, clap::Parser)]
     struct Line {
         #[command(flatten)]
         args: SchedulerArgs,
     }
 
     fn config(line: &str) -> Result<SchedulerConfig, String> {
-        let words = std::iter::once("extender").chain(line.split_whitespace());
-        let line = Line::try_parse_from(words).map_err(|error| error.to_string())?;
+        let line = PROGRAM.parse_line::<Line>(line)?;
         line.args.config().map_err(|error| format!("{error:#}"))
     }
 
@@ -224,12 +226,14 @@ mod tests {
         assert!(config.filter.is_off() && config.profiles.is_empty());
         assert_eq!(config.limits.deadline, Duration::from_millis(50));
         assert_eq!(config.prioritizer.policy.name(), "TargetLoadPacking");
+        assert!(config.use_recommendations && config.use_forecasts);
     }
 
     #[test]
     fn policies_are_read_by_profile() {
         let line = "--policy=Peaks --profile=web=TargetLoadPacking(targetUtilization=60) \
-            --profile batch=LowRiskOverCommitment --filter-cpu-percent=80 --memory-target-percent=70";
+            --profile batch=LowRiskOverCommitment --filter-cpu-percent=80 --memory-target-percent=70 \
+            --use-forecasts=false";
         let config = config(line).expect("valid flags");
         let names: Vec<_> = config
             .profiles
@@ -242,6 +246,7 @@ mod tests {
         ];
         assert_eq!(names, expected);
         assert_eq!(config.filter.cpu_percent, Some(80.0));
+        assert!(!config.use_forecasts);
         assert_eq!(config.prioritizer.targets.memory_percent, Some(70));
     }
 
