@@ -43,8 +43,8 @@ pub struct Reservations {
     evicted: u64,
 }
 
-/// Pod of a reservation.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// Pod of a reservation. The default names no pod.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PodKey<'a> {
     /// Namespace.
     pub namespace: &'a str,
@@ -192,11 +192,7 @@ impl Reservations {
 
     /// Load on a node at `now` that metrics up to `metrics_end` do not include.
     pub fn reserved(&self, node: &str, metrics_end: Option<Timestamp>, now: Timestamp) -> Amounts {
-        let other = PodKey {
-            namespace: "",
-            uid: "",
-        };
-        self.reserved_for(other, node, metrics_end, now)
+        self.reserved_for(PodKey::default(), node, metrics_end, now)
     }
 
     /// The same without the reservation of a pod that is placed again.

@@ -146,15 +146,11 @@ impl Scheduler {
             return;
         };
         let names = self.nodes.read().names();
-        let other = PodKey {
-            namespace: "",
-            uid: "",
-        };
         for chunk in names.chunks(CHUNK) {
             // Locked by parts, so that changes of nodes and pods do not wait.
             let table = self.nodes.read();
             for name in chunk {
-                if let Some(state) = table.state(name, other, Some(&fresh), now) {
+                if let Some(state) = table.state(name, PodKey::default(), Some(&fresh), now) {
                     state.cache_load_risk(plugin);
                 }
             }

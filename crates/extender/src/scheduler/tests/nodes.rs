@@ -25,11 +25,9 @@ fn bound_pod((pod, node, cpu, memory): Event) -> Option<Arc<BoundPod>> {
 fn commitment(fixture: &Fixture, node: &str) -> (Commitment, usize) {
     let now = Timestamp::from_second(START).expect("a time");
     let table = fixture.scheduler.nodes.read();
-    let other = PodKey {
-        namespace: "",
-        uid: "",
-    };
-    let state = table.state(node, other, None, now).expect("a known node");
+    let state = table
+        .state(node, PodKey::default(), None, now)
+        .expect("a known node");
     (state.commitment, state.pods)
 }
 
@@ -40,12 +38,10 @@ fn load_risks_are_computed_before_a_pod_asks() {
     let now = Timestamp::from_second(START).expect("a time");
     let last = || {
         let table = fixture.scheduler.nodes.read();
-        let other = PodKey {
-            namespace: "",
-            uid: "",
-        };
         ["node-1", "node-2"].map(|name| {
-            let state = table.state(name, other, None, now).expect("a known node");
+            let state = table
+                .state(name, PodKey::default(), None, now)
+                .expect("a known node");
             let cache = state.load_risk.expect("a cache");
             cache.last().map(|risk| risk.cpu.to_bits())
         })

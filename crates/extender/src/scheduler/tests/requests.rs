@@ -5,6 +5,7 @@ use std::convert::Infallible;
 use axum::body::{Body, Bytes};
 use axum::http::{Request, StatusCode};
 use futures::stream;
+use proptest::prelude::*;
 use serde_json::json;
 
 use super::super::*;
@@ -185,4 +186,37 @@ fn after_the_deadline_scores_are_equal_and_no_node_is_removed() {
         text.contains(r#""NodeNames":["node-1","node-2"]"#),
         "{text}"
     );
+}
+
+proptest! {
+    #[test]
+    fn answers_have_the_offered_names_with_any_content(
+        names in prop::collection::vec(prop_oneof![".{0,20}", "node-[1-3]"], 0..20),
+        threshold in 0..100_u8,
+    ) {
+        let mut config = config();
+        config.filter.cpu_percent = Some(threshold.into());
+        config.filter.max_removed_percent = 100;
+        let fixture = Fixture::new(config, &[25.0, 50.0, 75.0]);
+        let names: Vec<_> = names.iter().map(String::as_str).collect();
+        let body = args(&pod("u1", 100), &names);
+        let later = std::time::Instant::now() + Duration::from_mins(1);
+        let read = |body: Vec<u8>| -> serde_json::Value {
+            serde_json::from_slice(&body).expect("JSON")
+        };
+        let scored = fixture.scheduler.prioritize(body.as_bytes(), None, later);
+        let scored = read(scored.expect("a valid request").body);
+        let hosts: Vec<_> = scored.as_array().expect("a list").iter().map(|it| &it["Host"]).collect();
+        prop_assert_eq!(&hosts, &names);
+        for entry in scored.as_array().expect("a list") {
+            let score = entry["Score"].as_u64();
+            prop_assert!(score.is_some_and(|score| score <= 10), "{}", entry);
+        }
+        let filtered = fixture.scheduler.filter(body.as_bytes(), later);
+        let filtered = read(filtered.expect("a valid request").body);
+        let removed = filtered["FailedAndUnresolvableNodes"].as_object().expect("reasons");
+        let left = names.iter().filter(|name| !removed.contains_key(**name));
+        prop_assert_eq!(&filtered["NodeNames"], &json!(left.collect::<Vec<_>>()));
+        prop_assert!(removed.keys().all(|name| name.starts_with("node-")));
+    }
 }
