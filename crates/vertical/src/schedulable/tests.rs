@@ -45,6 +45,7 @@ fn node(name: &str, pool: &str, millicores: i64) -> Node {
         labels: Labels::from_iter([("pool", pool)]),
         taints: Vec::new(),
         is_cordoned: false,
+        capacity: view::Resources::default(),
         allocatable: resources(millicores, 4096),
         extended: ResourceList::new(),
     }

@@ -28,6 +28,7 @@ fn cramped() -> Cluster {
         labels: Labels::default(),
         taints: Vec::new(),
         is_cordoned: false,
+        capacity: view::Resources::default(),
         allocatable,
         extended: ResourceList::new(),
     };
