@@ -49,6 +49,13 @@ impl Index {
                 index.rebuild(namespace, view, settings);
             }
         }
+        if settings.rebalancing.is_some() {
+            for namespace in view.namespaces.iter() {
+                if !index.namespaces.contains_key(&namespace.name) {
+                    index.rebuild(&namespace.name, view, settings);
+                }
+            }
+        }
         index
     }
 
@@ -174,6 +181,12 @@ impl Index {
             std::mem::take(&mut self.removed),
             std::mem::take(&mut self.removed_owners),
         )
+    }
+
+    /// The pods of each namespace that no VPA object controls, where some may be moved.
+    pub(super) fn unmanaged(&self) -> impl Iterator<Item = &VpaPods> {
+        let namespaces = self.namespaces.values();
+        namespaces.filter_map(|namespace| namespace.unmanaged.as_ref())
     }
 
     /// Records the owners of a VPA object's pods after a decision, and removes its mark.

@@ -11,6 +11,7 @@ use super::disruption_budgets::Budgets;
 use super::index::{Index, VpaOrder};
 use super::plan_builder::PlanBuilder;
 use super::preemption::plan_preemptions;
+use super::rebalancing::{plan_moves, record_unmanaged};
 use super::settings::{PreemptionMode, Settings};
 use super::state::RolloutState;
 use super::vpa_input::VpaInput;
@@ -22,7 +23,7 @@ use super::{Plan, Snapshot};
 struct Decided {
     /// The decisions, each with the owners of the VPA object's pods; `None` without pods.
     decisions: Vec<(VpaOrder, Vec<String>, Option<VpaDecision>)>,
-    /// Preemptions and their evictions.
+    /// Preemptions and moves, with their evictions.
     preemptions: Plan,
     /// Resizes that the kubelet found infeasible: VPA object, pod UID and attempt.
     infeasible: Vec<(ObjectKey, String, ResizeAttempt)>,
@@ -36,8 +37,12 @@ pub(super) fn pass(
     now: ClockReading,
 ) -> Plan {
     let view = snapshot.view;
-    // Preemption evicts pods for those of other namespaces, so each pass is a full one.
-    if snapshot.pause.is_some() || settings.preemption != PreemptionMode::Off {
+    // Preemption and rebalancing evict pods for those of other namespaces, so each such pass is a
+    // full one.
+    if snapshot.pause.is_some()
+        || settings.preemption != PreemptionMode::Off
+        || snapshot.node_load.is_some()
+    {
         state.forget_decisions();
     }
     let changes = state.change_tracker.changes(view, snapshot.recommendations);
@@ -48,6 +53,10 @@ pub(super) fn pass(
     state.forget_vpas(&changes.vpas);
     if snapshot.pause.is_some() {
         return Plan::default();
+    }
+    state.rebalancing.begin_pass(now);
+    if let (Some(rebalancing), Some(load)) = (&settings.rebalancing, snapshot.node_load) {
+        state.rebalancing.observe(load, &rebalancing.hot_nodes, now);
     }
     let known = state
         .decisions
@@ -87,6 +96,10 @@ fn decide_marked(
     let mut inputs: Vec<VpaInput> = marked
         .map(|vpa_pods| VpaInput::new(vpa_pods, index))
         .collect();
+    let managed = inputs.len();
+    if removed_owners.is_none() {
+        inputs.extend(index.unmanaged().map(|pods| VpaInput::new(pods, index)));
+    }
     let earlier_owners = inputs.iter().flat_map(|input| &input.vpa_pods.owners);
     let removed_owners =
         removed_owners.map(|removed| removed.into_iter().chain(earlier_owners.cloned()).collect());
@@ -108,7 +121,9 @@ fn decide_marked(
     };
     let mut builder = PlanBuilder::new(Budgets::of(index, state, now));
     let mut decisions = Vec::with_capacity(inputs.len());
-    for (input, pause) in inputs.iter().zip(pauses) {
+    let (inputs, unmanaged) = inputs.split_at(managed);
+    let mut pauses = pauses.into_iter();
+    for (input, pause) in inputs.iter().zip(pauses.by_ref()) {
         let decision = (!input.vpa_pods.pods.is_empty()).then(|| {
             VpaPass::run(context, input, pause, &mut builder);
             if let Some(settles_in) = input.settles_in {
@@ -119,13 +134,28 @@ fn decide_marked(
         });
         decisions.push((input.vpa_pods.order.clone(), input.owners.clone(), decision));
     }
+    let actions = decisions
+        .iter()
+        .filter_map(|(_, _, decision)| decision.as_ref())
+        .flat_map(VpaDecision::actions);
+    let mut taken: BTreeSet<String> = actions.map(|action| action.pod_uid.clone()).collect();
     if settings.preemption != PreemptionMode::Off {
-        let actions = decisions
-            .iter()
-            .filter_map(|(_, _, decision)| decision.as_ref())
-            .flat_map(VpaDecision::actions);
-        let taken: BTreeSet<String> = actions.map(|action| action.pod_uid.clone()).collect();
-        plan_preemptions(&mut builder, taken, view, state, settings.preemption, now);
+        plan_preemptions(
+            &mut builder,
+            &mut taken,
+            view,
+            state,
+            settings.preemption,
+            now,
+        );
+    }
+    if let (Some(rebalancing), Some(load)) = (&settings.rebalancing, snapshot.node_load) {
+        for (input, pause) in unmanaged.iter().zip(pauses) {
+            if pause.is_ok() {
+                record_unmanaged(context, input, &mut builder);
+            }
+        }
+        plan_moves(&mut builder, &taken, context, rebalancing, load);
     }
     let PlanBuilder {
         plan: preemptions,
@@ -167,6 +197,7 @@ fn store(
     plan.decided = count;
     plan.actions.extend(preemptions.actions);
     plan.preemptions = preemptions.preemptions;
+    plan.rebalancing = preemptions.rebalancing;
     plan.actions
         .sort_by_key(|action| !action.reason.is_urgent());
     plan

@@ -41,6 +41,14 @@ pub(super) struct PassContext<'a> {
     pub(super) now: ClockReading,
 }
 
+impl PassContext<'_> {
+    /// Whether pods may be evicted for other reasons than their own sizes.
+    fn evicts_for_others(&self) -> bool {
+        self.settings.preemption != PreemptionMode::Off
+            || (self.settings.rebalancing.is_some() && self.snapshot.node_load.is_some())
+    }
+}
+
 /// The decision about one VPA object.
 pub(super) struct VpaPass<'a> {
     context: PassContext<'a>,
@@ -116,7 +124,7 @@ impl<'a> VpaPass<'a> {
             if let Some(due) = pass.recheck_in.get() {
                 builder.wake_within(due);
             }
-            if context.settings.preemption != PreemptionMode::Off {
+            if context.evicts_for_others() {
                 pass.record_preemption_candidates(&members, builder);
             }
         }
@@ -351,6 +359,7 @@ impl<'a> VpaPass<'a> {
             recommendation: Arc::clone(&self.recommendation),
             disruption,
             oom_kill: None,
+            relocation: None,
         }
     }
 }

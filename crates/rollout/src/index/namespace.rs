@@ -8,11 +8,15 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
-use api::vpa::EffectiveUpdateMode;
+use api::vpa::{
+    CrossVersionObjectReference, EffectiveUpdateMode, VerticalPodAutoscaler,
+    VerticalPodAutoscalerSpec,
+};
 use model::{Requirement, Selector, Workload};
 use view::{DisruptionBudget, Entry, ObjectKey, Owner, Pod, Table, View, Vpa, target};
 
 use super::VpaOrder;
+use crate::rebalancing::opts_in;
 use crate::settings::Settings;
 use crate::startup_boost;
 
@@ -55,6 +59,8 @@ pub(super) struct Namespace {
     /// In order.
     pub(super) vpas: Vec<VpaPods>,
     pub(super) budgets: Vec<BudgetPods>,
+    /// The pods that no VPA object controls; `None` where none may be moved.
+    pub(super) unmanaged: Option<VpaPods>,
     by_name: HashMap<String, usize>,
     /// By kind and name of the target.
     by_target: HashMap<String, HashMap<String, Vec<usize>>>,
@@ -70,7 +76,8 @@ pub(super) struct Namespace {
 }
 
 impl Namespace {
-    /// Builds the index of a namespace; `None` without VPA objects that update pods.
+    /// Builds the index of a namespace; `None` without VPA objects that update pods and without pods
+    /// that may be moved.
     pub(super) fn build(name: &str, view: &View, settings: &Settings) -> Option<Self> {
         let mut vpas: Vec<VpaPods> = in_namespace(&view.vpas, name)
             .filter(|vpa| updates_pods(vpa, settings))
@@ -79,7 +86,11 @@ impl Namespace {
                 target::Resolution::Unsupported { .. } | target::Resolution::Waiting(_) => None,
             })
             .collect();
-        if vpas.is_empty() {
+        let moves_others = settings.rebalancing.is_some()
+            && view
+                .pods_in(name)
+                .any(|pod| pod.is_live() && opts_in(pod, view));
+        if vpas.is_empty() && !moves_others {
             return None;
         }
         vpas.sort_unstable_by(|a, b| a.order.cmp(&b.order));
@@ -93,6 +104,7 @@ impl Namespace {
             vpas,
             budgets: budgets.collect(),
             marked,
+            unmanaged: moves_others.then(|| VpaPods::without_vpa(name)),
             ..Self::default()
         };
         for (index, VpaPods { vpa, .. }) in namespace.vpas.iter().enumerate() {
@@ -188,7 +200,11 @@ impl Namespace {
 
     fn insert_pod(&mut self, pod: &Arc<Pod>, membership: PodMembership) {
         let name = &pod.key.name;
-        if let Some(vpa_pods) = membership.vpa.and_then(|index| self.vpas.get_mut(index)) {
+        let vpa_pods = match membership.vpa {
+            Some(index) => self.vpas.get_mut(index),
+            None => self.unmanaged.as_mut(),
+        };
+        if let Some(vpa_pods) = vpa_pods {
             vpa_pods.pods.insert(name.clone(), Arc::clone(pod));
         }
         for index in &membership.budgets {
@@ -201,7 +217,11 @@ impl Namespace {
 
     fn remove_pod(&mut self, name: &str) -> Option<PodMembership> {
         let membership = self.memberships.remove(name)?;
-        if let Some(vpa_pods) = membership.vpa.and_then(|index| self.vpas.get_mut(index)) {
+        let vpa_pods = match membership.vpa {
+            Some(index) => self.vpas.get_mut(index),
+            None => self.unmanaged.as_mut(),
+        };
+        if let Some(vpa_pods) = vpa_pods {
             vpa_pods.pods.remove(name);
         }
         for index in &membership.budgets {
@@ -348,6 +368,25 @@ impl VpaPods {
             owners: Vec::new(),
             selector,
         }
+    }
+}
+
+impl VpaPods {
+    /// A holder of the pods of a namespace that no VPA object controls: a VPA object without a name,
+    /// a target and a recommendation.
+    fn without_vpa(namespace: &str) -> Self {
+        let spec = VerticalPodAutoscalerSpec {
+            target_ref: CrossVersionObjectReference::default(),
+            update_policy: None,
+            resource_policy: None,
+            recommenders: Vec::new(),
+            startup_boost: None,
+        };
+        let vpa = Vpa {
+            key: ObjectKey::new(namespace, ""),
+            object: VerticalPodAutoscaler::new("", spec),
+        };
+        Self::new(&Arc::new(vpa), Selector::nothing())
     }
 }
 

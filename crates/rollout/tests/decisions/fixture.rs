@@ -57,6 +57,7 @@ impl Fixture {
             view: &self.view,
             recommendations: &self.feed,
             pause: self.pause,
+            node_load: None,
         };
         decide(&snapshot, state, &self.settings, self.now)
     }

@@ -249,6 +249,7 @@ impl UpdaterModel {
             view: &self.view,
             recommendations: &self.feed,
             pause,
+            node_load: None,
         };
         let plan = decide(&snapshot, &mut self.state, &self.settings, cluster.now);
         self.full.forget_decisions();
