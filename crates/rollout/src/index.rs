@@ -183,12 +183,6 @@ impl Index {
         )
     }
 
-    /// The pods of each namespace that no VPA object controls, where some may be moved.
-    pub(super) fn unmanaged(&self) -> impl Iterator<Item = &VpaPods> {
-        let namespaces = self.namespaces.values();
-        namespaces.filter_map(|namespace| namespace.unmanaged.as_ref())
-    }
-
     /// Records the owners of a VPA object's pods after a decision, and removes its mark.
     pub(super) fn mark_decided(&mut self, (_, name, namespace): &VpaOrder, owners: Vec<String>) {
         if let Some(found) = self.namespaces.get_mut(namespace) {

@@ -11,7 +11,7 @@ use super::disruption_budgets::Budgets;
 use super::index::{Index, VpaOrder};
 use super::plan_builder::PlanBuilder;
 use super::preemption::plan_preemptions;
-use super::rebalancing::{plan_moves, record_unmanaged};
+use super::rebalancing::plan_moves;
 use super::settings::{PreemptionMode, Settings};
 use super::state::RolloutState;
 use super::vpa_input::VpaInput;
@@ -96,10 +96,6 @@ fn decide_marked(
     let mut inputs: Vec<VpaInput> = marked
         .map(|vpa_pods| VpaInput::new(vpa_pods, index))
         .collect();
-    let managed = inputs.len();
-    if removed_owners.is_none() {
-        inputs.extend(index.unmanaged().map(|pods| VpaInput::new(pods, index)));
-    }
     let earlier_owners = inputs.iter().flat_map(|input| &input.vpa_pods.owners);
     let removed_owners =
         removed_owners.map(|removed| removed.into_iter().chain(earlier_owners.cloned()).collect());
@@ -121,9 +117,7 @@ fn decide_marked(
     };
     let mut builder = PlanBuilder::new(Budgets::of(index, state, now));
     let mut decisions = Vec::with_capacity(inputs.len());
-    let (inputs, unmanaged) = inputs.split_at(managed);
-    let mut pauses = pauses.into_iter();
-    for (input, pause) in inputs.iter().zip(pauses.by_ref()) {
+    for (input, pause) in inputs.iter().zip(pauses) {
         let decision = (!input.vpa_pods.pods.is_empty()).then(|| {
             VpaPass::run(context, input, pause, &mut builder);
             if let Some(settles_in) = input.settles_in {
@@ -150,11 +144,6 @@ fn decide_marked(
         );
     }
     if let (Some(rebalancing), Some(load)) = (&settings.rebalancing, snapshot.node_load) {
-        for (input, pause) in unmanaged.iter().zip(pauses) {
-            if pause.is_ok() {
-                record_unmanaged(context, input, &mut builder);
-            }
-        }
         plan_moves(&mut builder, &taken, context, rebalancing, load);
     }
     let PlanBuilder {

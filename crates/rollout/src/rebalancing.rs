@@ -26,9 +26,7 @@ use super::action::{ActionReason, Relocation};
 use super::clock::ClockReading;
 use super::plan_builder::PlanBuilder;
 use super::preemption_candidates::EvictablePod;
-use super::vpa_input::VpaInput;
 use super::vpa_pass::PassContext;
-use super::vpa_pods::{Members, members};
 
 pub(super) use history::RebalancingHistory;
 
@@ -92,29 +90,6 @@ pub(super) fn opts_in(pod: &Pod, view: &View) -> bool {
 /// Whether a load is too old for moves.
 fn is_stale(load: &WindowLoad, now: ClockReading) -> bool {
     now.wall.duration_since(load.end) > MAX_LOAD_AGE
-}
-
-/// Records the pods of a namespace that no VPA object controls, with their groups.
-pub(super) fn record_unmanaged<'a>(
-    context: PassContext<'a>,
-    input: &VpaInput<'a>,
-    builder: &mut PlanBuilder<'a>,
-) {
-    let Members { groups, members } = members(input, context.state, context.settings, &|_| false);
-    let first = builder.groups.len();
-    for member in members {
-        if member.pending.is_none() && member.group.is_some() {
-            builder.unmanaged.push(EvictablePod {
-                vpa: input.vpa_pods.vpa.key.clone(),
-                recommendation: std::sync::Arc::default(),
-                pod: member.pod,
-                running: member.running,
-                availability: member.availability,
-                group: member.group.map(|index| first + index),
-            });
-        }
-    }
-    builder.groups.extend(groups);
 }
 
 /// Plans moves with a new load of the nodes. `taken` are the unique identifiers of pods with an

@@ -55,6 +55,8 @@ pub(super) struct VpaPass<'a> {
     vpa: &'a Vpa,
     spec: &'a VerticalPodAutoscalerSpec,
     mode: EffectiveUpdateMode,
+    /// Whether no VPA object controls the pods. Then they may only be moved.
+    is_unmanaged: bool,
     /// Empty without a recommendation, see `has_recommendation`.
     recommendation: Arc<Recommendation>,
     has_recommendation: bool,
@@ -86,7 +88,12 @@ impl<'a> VpaPass<'a> {
     ) {
         let VpaPods { vpa, pods, .. } = input.vpa_pods;
         let spec = &vpa.object.spec;
-        let mode = spec.effective_update_mode();
+        let is_unmanaged = input.vpa_pods.is_unmanaged();
+        let mode = if is_unmanaged {
+            EffectiveUpdateMode::Off
+        } else {
+            spec.effective_update_mode()
+        };
         let mut counts = PodCounts {
             vpa: vpa.key.clone(),
             controlled: pods.len(),
@@ -97,10 +104,12 @@ impl<'a> VpaPass<'a> {
             builder.wake_within(due);
         }
         if let Err(reason) = pause {
-            builder.plan.paused.push(Arc::new(PausedVpa {
-                vpa: vpa.key.clone(),
-                reason,
-            }));
+            if !is_unmanaged {
+                builder.plan.paused.push(Arc::new(PausedVpa {
+                    vpa: vpa.key.clone(),
+                    reason,
+                }));
+            }
         } else {
             let recommendation = recommendation_of(context.snapshot, vpa);
             let has_recommendation = recommendation.is_some();
@@ -113,6 +122,7 @@ impl<'a> VpaPass<'a> {
                 vpa,
                 spec,
                 mode,
+                is_unmanaged,
                 recommendation,
                 has_recommendation,
                 limits,
@@ -128,7 +138,9 @@ impl<'a> VpaPass<'a> {
                 pass.record_preemption_candidates(&members, builder);
             }
         }
-        builder.plan.pod_counts.push(Arc::new(counts));
+        if !is_unmanaged {
+            builder.plan.pod_counts.push(Arc::new(counts));
+        }
     }
 
     fn plan_actions(

@@ -59,8 +59,8 @@ pub(super) struct Namespace {
     /// In order.
     pub(super) vpas: Vec<VpaPods>,
     pub(super) budgets: Vec<BudgetPods>,
-    /// The pods that no VPA object controls; `None` where none may be moved.
-    pub(super) unmanaged: Option<VpaPods>,
+    /// The last one, of the pods that no VPA object controls; `None` where none may be moved.
+    unmanaged: Option<usize>,
     by_name: HashMap<String, usize>,
     /// By kind and name of the target.
     by_target: HashMap<String, HashMap<String, Vec<usize>>>,
@@ -94,6 +94,8 @@ impl Namespace {
             return None;
         }
         vpas.sort_unstable_by(|a, b| a.order.cmp(&b.order));
+        let unmanaged = moves_others.then_some(vpas.len());
+        vpas.extend(unmanaged.map(|_| VpaPods::without_vpa(name)));
         let budgets = in_namespace(&view.disruption_budgets, name);
         let budgets = budgets.map(|budget| BudgetPods {
             budget: Arc::clone(budget),
@@ -104,7 +106,7 @@ impl Namespace {
             vpas,
             budgets: budgets.collect(),
             marked,
-            unmanaged: moves_others.then(|| VpaPods::without_vpa(name)),
+            unmanaged,
             ..Self::default()
         };
         for (index, VpaPods { vpa, .. }) in namespace.vpas.iter().enumerate() {
@@ -165,7 +167,8 @@ impl Namespace {
         found.map_or(&[], Vec::as_slice)
     }
 
-    /// The first of the candidates that selects a pod, and the budgets that cover it.
+    /// The first of the candidates that selects a pod, or else the holder of pods without one, and
+    /// the budgets that cover the pod.
     fn membership(&self, pod: &Pod, candidates: &[usize]) -> PodMembership {
         let selects = |index: &&usize| {
             self.vpas
@@ -193,18 +196,14 @@ impl Namespace {
                 })
             });
         PodMembership {
-            vpa: candidates.iter().find(selects).copied(),
+            vpa: candidates.iter().find(selects).copied().or(self.unmanaged),
             budgets: budgets.collect(),
         }
     }
 
     fn insert_pod(&mut self, pod: &Arc<Pod>, membership: PodMembership) {
         let name = &pod.key.name;
-        let vpa_pods = match membership.vpa {
-            Some(index) => self.vpas.get_mut(index),
-            None => self.unmanaged.as_mut(),
-        };
-        if let Some(vpa_pods) = vpa_pods {
+        if let Some(vpa_pods) = membership.vpa.and_then(|index| self.vpas.get_mut(index)) {
             vpa_pods.pods.insert(name.clone(), Arc::clone(pod));
         }
         for index in &membership.budgets {
@@ -217,11 +216,7 @@ impl Namespace {
 
     fn remove_pod(&mut self, name: &str) -> Option<PodMembership> {
         let membership = self.memberships.remove(name)?;
-        let vpa_pods = match membership.vpa {
-            Some(index) => self.vpas.get_mut(index),
-            None => self.unmanaged.as_mut(),
-        };
-        if let Some(vpa_pods) = vpa_pods {
+        if let Some(vpa_pods) = membership.vpa.and_then(|index| self.vpas.get_mut(index)) {
             vpa_pods.pods.remove(name);
         }
         for index in &membership.budgets {
@@ -372,6 +367,11 @@ impl VpaPods {
 }
 
 impl VpaPods {
+    /// Whether these are the pods that no VPA object controls.
+    pub(crate) fn is_unmanaged(&self) -> bool {
+        self.vpa.key.name.is_empty()
+    }
+
     /// A holder of the pods of a namespace that no VPA object controls: a VPA object without a name,
     /// a target and a recommendation.
     fn without_vpa(namespace: &str) -> Self {
