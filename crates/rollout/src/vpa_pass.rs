@@ -42,12 +42,22 @@ pub(super) struct PassContext<'a> {
     pub(super) now: ClockReading,
 }
 
+impl PassContext<'_> {
+    /// Whether pods may be evicted for other reasons than their own sizes.
+    fn evicts_for_others(&self) -> bool {
+        self.settings.preemption != PreemptionMode::Off
+            || (self.settings.rebalancing.is_some() && self.snapshot.node_load.is_some())
+    }
+}
+
 /// The decision about one VPA object.
 pub(super) struct VpaPass<'a> {
     context: PassContext<'a>,
     vpa: &'a Vpa,
     spec: &'a VerticalPodAutoscalerSpec,
     mode: EffectiveUpdateMode,
+    /// Whether no VPA object controls the pods. Then they may only be moved.
+    is_unmanaged: bool,
     /// Empty without a recommendation, see `has_recommendation`.
     recommendation: Arc<Recommendation>,
     has_recommendation: bool,
@@ -80,7 +90,12 @@ impl<'a> VpaPass<'a> {
     ) {
         let VpaPods { vpa, pods, .. } = input.vpa_pods;
         let spec = &vpa.object.spec;
-        let mode = spec.effective_update_mode();
+        let is_unmanaged = input.vpa_pods.is_unmanaged();
+        let mode = if is_unmanaged {
+            EffectiveUpdateMode::Off
+        } else {
+            spec.effective_update_mode()
+        };
         let mut counts = PodCounts {
             vpa: vpa.key.clone(),
             controlled: pods.len(),
@@ -91,10 +106,12 @@ impl<'a> VpaPass<'a> {
             builder.wake_within(due);
         }
         if let Err(reason) = pause {
-            builder.plan.paused.push(Arc::new(PausedVpa {
-                vpa: vpa.key.clone(),
-                reason,
-            }));
+            if !is_unmanaged {
+                builder.plan.paused.push(Arc::new(PausedVpa {
+                    vpa: vpa.key.clone(),
+                    reason,
+                }));
+            }
         } else {
             let recommendation = recommendation_of(context.snapshot, vpa);
             let has_recommendation = recommendation.is_some();
@@ -107,6 +124,7 @@ impl<'a> VpaPass<'a> {
                 vpa,
                 spec,
                 mode,
+                is_unmanaged,
                 recommendation,
                 has_recommendation,
                 limits,
@@ -119,11 +137,13 @@ impl<'a> VpaPass<'a> {
             if let Some(due) = pass.recheck_in.get() {
                 builder.wake_within(due);
             }
-            if context.settings.preemption != PreemptionMode::Off {
+            if context.evicts_for_others() {
                 pass.record_preemption_candidates(&members, builder);
             }
         }
-        builder.plan.pod_counts.push(Arc::new(counts));
+        if !is_unmanaged {
+            builder.plan.pod_counts.push(Arc::new(counts));
+        }
     }
 
     fn plan_actions(
@@ -355,6 +375,7 @@ impl<'a> VpaPass<'a> {
             recommendation: Arc::clone(&self.recommendation),
             disruption,
             oom_kill: None,
+            relocation: None,
         }
     }
 }
