@@ -83,9 +83,10 @@ mod tests {
             ("--prometheus-disk-query= --prometheus-network-query=", true),
         ] {
             let provider = "--load-metrics-provider=Prometheus";
-            let line = match line.contains("provider") {
-                true => line.to_owned(),
-                false => format!("{provider} {line}"),
+            let line = if line.contains("provider") {
+                line.to_owned()
+            } else {
+                format!("{provider} {line}")
             };
             let settings = parse(&line)
                 .map_err(anyhow::Error::msg)

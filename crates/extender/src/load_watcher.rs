@@ -63,7 +63,7 @@ pub type Clock = Arc<dyn Fn() -> Timestamp + Send + Sync>;
 pub const MAX_AGE: SignedDuration = SignedDuration::from_mins(5);
 
 /// Limits of the port of load-watcher.
-const LIMITS: Limits = Limits {
+pub const LIMITS: Limits = Limits {
     connections: 64,
     unauthenticated: 64,
     streams: 1,

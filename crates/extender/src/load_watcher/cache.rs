@@ -43,9 +43,12 @@ pub(super) struct CachedWindow {
     pub(super) minutes: i64,
     /// Seconds since 1970.
     pub(super) end: i64,
-    /// Average and standard deviation in percent of CPU, memory, network and disk, by node.
-    pub(super) nodes: Vec<(String, [Option<(f64, f64)>; 4])>,
+    /// Load by node.
+    pub(super) nodes: Vec<(String, CachedLoad)>,
 }
+
+/// Average and standard deviation in percent of CPU, memory, network and disk.
+pub(super) type CachedLoad = [Option<(f64, f64)>; 4];
 
 /// Cache file of this replica.
 pub(super) struct Cache {
@@ -183,5 +186,149 @@ fn delete_others(file: &Path) {
         if is_cache && is_old && path != file {
             let _ = fs::remove_file(path);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::process::{Command, Stdio};
+
+    use super::*;
+
+    const FILE: &str = "PLIMSOLL_TEST_CACHE_FILE";
+
+    fn contents(value: f64) -> Contents {
+        Contents {
+            version: VERSION,
+            provider: "Prometheus".to_owned(),
+            samples: vec![("n1".to_owned(), vec![(1, Some(value), None)])],
+            windows: vec![CachedWindow {
+                minutes: 15,
+                end: 7,
+                nodes: vec![("n1".to_owned(), [Some((value, 0.5)), None, None, None])],
+            }],
+        }
+    }
+
+    #[test]
+    fn a_write_that_was_cut_leaves_the_old_cache() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let file = folder.path().join("load-a.json");
+        write(&file, contents(1.0)).expect("written");
+        let next = serde_json::to_vec(&contents(2.0)).expect("JSON");
+        for cut in 0..next.len() {
+            fs::write(with_suffix(&file, ".tmp"), &next[..cut]).expect("written");
+            assert_eq!(read(&file), Some(contents(1.0)), "{cut}");
+        }
+        write(&file, contents(2.0)).expect("written");
+        assert_eq!(read(&file), Some(contents(2.0)));
+    }
+
+    #[test]
+    fn a_damaged_cache_is_set_aside() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let file = folder.path().join("load-a.json");
+        let damaged = folder.path().join("load-a.json.damaged");
+        let good = serde_json::to_string(&contents(1.0)).expect("JSON");
+        let mut bad: Vec<Vec<u8>> = (0..good.len()).map(|cut| good[..cut].into()).collect();
+        bad.push(good.replace(r#""version":1"#, r#""version":2"#).into());
+        bad.push(good.replace("0.5", "1e999").into());
+        bad.push(vec![0xff; 100]);
+        bad.push("[".repeat(100_000).into());
+        for bytes in bad {
+            fs::write(&file, &bytes).expect("written");
+            assert_eq!(read(&file), None, "{}", String::from_utf8_lossy(&bytes));
+            assert_eq!(fs::read(&damaged).expect("set aside"), bytes);
+            assert!(!file.exists());
+        }
+        // A second start does not read it again.
+        assert_eq!(read(&file), None);
+    }
+
+    /// The process that the next test kills.
+    #[test]
+    #[ignore = "runs until it is killed"]
+    fn write_for_ever() {
+        let file = PathBuf::from(std::env::var_os(FILE).expect("started by the next test"));
+        let long = |value: f64| Contents {
+            samples: vec![("n1".to_owned(), vec![(1, Some(value), None); 20_000])],
+            ..contents(value)
+        };
+        for round in 0..1_000_000_u32 {
+            write(&file, long(f64::from(round))).expect("written");
+        }
+    }
+
+    #[test]
+    fn a_killed_writer_leaves_a_good_cache() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let file = folder.path().join("load-a.json");
+        for round in 0..8 {
+            let mut writer = Command::new(std::env::current_exe().expect("this program"))
+                .args([
+                    "--exact",
+                    "--ignored",
+                    "load_watcher::cache::tests::write_for_ever",
+                ])
+                .env(FILE, &file)
+                .stdout(Stdio::null())
+                .stderr(Stdio::null())
+                .spawn()
+                .expect("a process");
+            let temporary = with_suffix(&file, ".tmp");
+            let started = std::time::Instant::now();
+            while !(file.exists() && temporary.exists()) {
+                assert!(started.elapsed() < Duration::from_secs(60), "{round}");
+                std::thread::yield_now();
+            }
+            writer.kill().expect("killed");
+            writer.wait().expect("ended");
+            let cache = read(&file).expect("a good cache");
+            assert_eq!(cache.samples[0].1.len(), 20_000, "{round}");
+        }
+    }
+
+    #[tokio::test]
+    async fn old_caches_of_other_replicas_are_deleted() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = |name: &str| folder.path().join(name);
+        let old = std::time::SystemTime::now() - OTHERS_MAX_AGE * 2;
+        for name in [
+            "load-old.json",
+            "load-own.json",
+            "load-new.json",
+            "other.json",
+        ] {
+            write(&path(name), contents(1.0)).expect("written");
+            if name != "load-new.json" {
+                let file = File::options()
+                    .write(true)
+                    .open(path(name))
+                    .expect("a file");
+                file.set_modified(old).expect("a time");
+            }
+        }
+        let opts = prometheus::Opts::new("writes", "writes");
+        let writes = IntCounterVec::new(opts, &["result"]).expect("a counter");
+        let mut cache = Cache::new(folder.path(), "own", writes.clone());
+        assert_eq!(cache.read().await, Some(contents(1.0)));
+        for (name, exists) in [("old", false), ("own", true), ("new", true)] {
+            assert_eq!(
+                path(&format!("load-{name}.json")).exists(),
+                exists,
+                "{name}"
+            );
+        }
+        assert!(path("other.json").exists() && cache.is_due());
+        cache.write(contents(2.0));
+        assert!(!cache.is_due());
+        let count = |result: &str| writes.with_label_values(&[result]).get();
+        while count("success") == 0 {
+            tokio::task::yield_now().await;
+        }
+        assert_eq!(cache.read().await, Some(contents(2.0)));
+        // A name that is no file name stays in the folder.
+        let cache = Cache::new(folder.path(), "../own", writes);
+        assert_eq!(cache.file, path("load-.._own.json"));
     }
 }

@@ -244,11 +244,11 @@ impl Collector {
         if findings.is_empty() {
             tracing::info!("no more bad metrics of nodes");
         } else {
-            let example = |((node, resource), defect): (&(String, Option<&str>), &Defect)| {
+            let mut examples = Vec::new();
+            for ((node, resource), defect) in findings.iter().take(MAX_EXAMPLES) {
                 let resource = resource.unwrap_or("node");
-                format!("{node} {resource} {}", defect_label(*defect))
-            };
-            let examples: Vec<_> = findings.iter().take(MAX_EXAMPLES).map(example).collect();
+                examples.push(format!("{node} {resource} {}", defect_label(*defect)));
+            }
             tracing::warn!(
                 values = findings.len(),
                 examples = examples.join(", "),
@@ -262,16 +262,15 @@ impl Collector {
         if error == self.last_error {
             return;
         }
-        match &error {
-            Some(error) => {
-                let provider = self.source.provider().name();
-                tracing::warn!(
-                    error,
-                    provider,
-                    "cannot collect the load of nodes; retrying"
-                );
-            }
-            None => tracing::info!("collecting the load of nodes again"),
+        if let Some(error) = &error {
+            let provider = self.source.provider().name();
+            tracing::warn!(
+                error,
+                provider,
+                "cannot collect the load of nodes; retrying"
+            );
+        } else {
+            tracing::info!("collecting the load of nodes again");
         }
         self.last_error = error;
     }

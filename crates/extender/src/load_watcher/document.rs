@@ -51,20 +51,23 @@ struct Metadata {
 struct Metric<'a> {
     name: &'a str,
     #[serde(rename = "type")]
-    metric_type: &'static str,
+    resource: &'static str,
     operator: &'static str,
     rollup: &'static str,
-    #[serde(serialize_with = "as_go")]
-    value: f64,
+    value: Number,
 }
 
-/// Writes whole numbers without a fraction.
-fn as_go<S: Serializer>(value: &f64, serializer: S) -> Result<S::Ok, S::Error> {
-    let is_whole = value.fract() == 0.0 && value.abs() < 1e15;
-    if is_whole {
-        serializer.serialize_i64(*value as i64)
-    } else {
-        serializer.serialize_f64(*value)
+/// Number without a fraction if it is whole, as Go writes it.
+struct Number(f64);
+
+impl Serialize for Number {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let Self(value) = *self;
+        if value.fract() == 0.0 && value.abs() < 1e15 {
+            serializer.serialize_i64(value as i64)
+        } else {
+            serializer.serialize_f64(value)
+        }
     }
 }
 
@@ -113,13 +116,13 @@ fn node<'a>(record: &'a WindowRecord, load: &NodeLoad) -> Node<'a> {
             };
             metrics.push(Metric {
                 name: &record.metric_names[resource as usize],
-                metric_type: metric_type(resource),
+                resource: metric_type(resource),
                 operator,
                 rollup,
-                value: match operator {
+                value: Number(match operator {
                     "AVG" => usage.average_percent,
                     _ => usage.deviation_percent,
-                },
+                }),
             });
         }
     }

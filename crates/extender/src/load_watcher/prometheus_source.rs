@@ -67,8 +67,7 @@ impl LoadQueries {
     pub(super) fn metric_names(&self) -> [String; 4] {
         NodeResource::ALL.map(|resource| {
             let query = self.get(resource);
-            let is_name = is_metric_name(query);
-            is_name.then(|| query.to_owned()).unwrap_or_default()
+            if is_metric_name(query) { query } else { "" }.to_owned()
         })
     }
 }

@@ -108,18 +108,13 @@ fn node_load(samples: &VecDeque<LoadSample>, end: Timestamp, length: SignedDurat
 }
 
 /// The average and the standard deviation of the population, as Prometheus' `stddev_over_time`.
-fn usage(values: impl Iterator<Item = f64>) -> Option<Usage> {
-    // Welford's method.
-    let (mut count, mut average, mut squares) = (0_u32, 0.0, 0.0);
-    for value in values {
-        count += 1;
-        let distance = value - average;
-        average += distance / f64::from(count);
-        squares += distance * (value - average);
-    }
-    (count > 0).then(|| Usage {
+fn usage(values: impl Iterator<Item = f64> + Clone) -> Option<Usage> {
+    let count = values.clone().count() as f64;
+    let average = values.clone().sum::<f64>() / count;
+    let squares: f64 = values.map(|value| (value - average).powi(2)).sum();
+    (count > 0.0).then(|| Usage {
         average_percent: average,
-        deviation_percent: (squares / f64::from(count)).sqrt(),
+        deviation_percent: (squares / count).sqrt(),
     })
 }
 
