@@ -143,7 +143,13 @@ impl NodeTable {
         let events = watcher(api, Config::default()).default_backoff();
         let mut events = std::pin::pin!(events);
         let mut listed = Nodes::new();
+        let mut last_error = None;
         while let Some(event) = events.next().await {
+            let error = event.as_ref().err().map(ToString::to_string);
+            if let Some(error) = error.as_ref().filter(|_| error != last_error) {
+                tracing::warn!(error, "cannot watch nodes; retrying");
+            }
+            last_error = error;
             match event {
                 Ok(Event::Init) => listed.clear(),
                 Ok(Event::InitApply(node)) => insert(&mut listed, node),
@@ -156,7 +162,7 @@ impl NodeTable {
                     let name = node.metadata.name.unwrap_or_default();
                     self.nodes.write().remove(&name);
                 }
-                Err(error) => tracing::warn!(%error, "cannot watch nodes; retrying"),
+                Err(_) => {}
             }
         }
     }
