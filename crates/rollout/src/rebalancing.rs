@@ -25,9 +25,7 @@ use super::plan_builder::PlanBuilder;
 use super::preemption_candidates::EvictablePod;
 use super::rebalance_annotation::{opts_in, written_for};
 use super::settings::RebalancingSettings;
-use super::state::move_history::{
-    COOLDOWN, MEASURED_AFTER, RebalancingHistory, is_stale, timestamp,
-};
+use super::state::{COOLDOWN, MEASURED_AFTER, RebalancingHistory, is_stale, timestamp};
 use super::vpa_pass::PassContext;
 
 /// The most pods with an invalid annotation that one pass reports.

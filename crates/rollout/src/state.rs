@@ -8,7 +8,7 @@ mod backoff;
 mod in_flight;
 mod ineffective_evictions;
 mod infeasible;
-pub(super) mod move_history;
+mod move_history;
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -36,7 +36,7 @@ use ineffective_evictions::IneffectiveEvictions;
 use infeasible::InfeasibleResizes;
 #[cfg(test)]
 pub(super) use infeasible::is_any_lower;
-use move_history::RebalancingHistory;
+pub(super) use move_history::{COOLDOWN, MEASURED_AFTER, RebalancingHistory, is_stale, timestamp};
 
 /// The time for which an OOM kill must have been seen before its pod is evicted: clients that poll
 /// would miss the pod's status.
