@@ -8,53 +8,28 @@
 //! The load of a pod is its share of the measured usage of its node, in proportion to the
 //! recommended target or else the request of each pod there.
 
-mod history;
-
 use std::collections::{BTreeSet, HashMap};
-use std::time::Duration;
+use std::sync::Arc;
 
 use jiff::SignedDuration;
 use model::{NodeTraits, Recommendation};
 use placement::{
-    Amounts, Commitment, Fallback, HotNodeConfig, LoadSource, Mobility, MoveReason, PodForecast,
-    PodSpec, Policy, PredictionConfig, PressureTargets, Prioritizer, RebalancingConfig,
-    RebalancingNode, RebalancingPod, TargetLoadPacking, WindowLoad,
+    Amounts, Commitment, Fallback, LoadSource, Mobility, MoveReason, PodForecast, PodSpec, Policy,
+    PredictionConfig, PressureTargets, Prioritizer, RebalancingConfig, RebalancingNode,
+    RebalancingPod, TargetLoadPacking, WindowLoad,
 };
-use view::{Namespace, Node, ObjectKey, Pod, Running, View};
+use view::{Node, ObjectKey, Pod, Running, View};
 
 use super::action::{ActionReason, Relocation};
-use super::clock::ClockReading;
 use super::plan_builder::PlanBuilder;
 use super::preemption_candidates::EvictablePod;
+use super::rebalance_annotation::{opts_in, written_for};
+use super::settings::RebalancingSettings;
+use super::state::{COOLDOWN, MEASURED_AFTER, RebalancingHistory, is_stale, timestamp};
 use super::vpa_pass::PassContext;
 
-pub(super) use history::RebalancingHistory;
-
-/// The annotation of pods and namespaces that allows moves: `true` or `false`. That of the pod takes
-/// precedence. Without one, a pod is not moved.
-pub const REBALANCE: &str = "plimsoll.dev/rebalance";
-
-/// The longest age of a node load that moves are based on.
-const MAX_LOAD_AGE: SignedDuration = SignedDuration::from_mins(5);
-/// The time after which the measured load of nodes shows that a pod came or went.
-const MEASURED_AFTER: Duration = Duration::from_mins(5);
-/// The shortest time between two moves of a pod and its replacements.
-const COOLDOWN: Duration = Duration::from_hours(1);
 /// The most pods with an invalid annotation that one pass reports.
 const MAX_INVALID: usize = 20;
-
-/// Settings of rebalancing.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct RebalancingSettings {
-    /// Thresholds of hot nodes (`--rebalance-hot-percent`, `--rebalance-cool-percent`,
-    /// `--rebalance-hot-for`).
-    pub hot_nodes: HotNodeConfig,
-    /// Utilization and requested share below which a node is emptied, in percent; 0 empties none
-    /// (`--rebalance-fragmented-percent`).
-    pub fragmented_percent: f64,
-    /// The most moves in a minute (`--rebalance-moves-per-minute`).
-    pub moves_per_minute: usize,
-}
 
 /// The results of rebalancing in one pass.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -64,32 +39,6 @@ pub struct RebalancingReport {
     /// Pods whose annotation is neither `true` nor `false`, with their unique identifiers; at most
     /// 20.
     pub invalid_annotations: Vec<(ObjectKey, String)>,
-}
-
-/// The value of the annotation of a pod, or of its namespace.
-fn written<'a>(running: &'a Running, namespace: Option<&'a Namespace>) -> Option<&'a str> {
-    let own = running.annotations.get(REBALANCE);
-    let value = own.or_else(|| namespace?.annotations.get(REBALANCE));
-    value.map(String::as_str)
-}
-
-fn written_for<'a>(pod: &'a Pod, view: &'a View) -> Option<&'a str> {
-    written(
-        pod.running.as_deref()?,
-        view.namespaces
-            .get(&pod.key.namespace)
-            .map(std::convert::AsRef::as_ref),
-    )
-}
-
-/// Whether a pod may be moved, by its annotation or that of its namespace.
-pub(super) fn opts_in(pod: &Pod, view: &View) -> bool {
-    written_for(pod, view) == Some("true")
-}
-
-/// Whether a load is too old for moves.
-fn is_stale(load: &WindowLoad, now: ClockReading) -> bool {
-    now.wall.duration_since(load.end) > MAX_LOAD_AGE
 }
 
 /// Plans moves with a new load of the nodes. `taken` are the unique identifiers of pods with an
@@ -141,7 +90,7 @@ pub(super) fn plan_moves(
         &planned,
         &prioritizer,
         &config,
-        history::timestamp(now.monotonic),
+        timestamp(now.monotonic),
         can_run,
     );
     for planned_move in moves {
@@ -171,12 +120,12 @@ pub(super) fn plan_moves(
             owner_uid: owner.map_or_else(|| uid.clone(), |owner| owner.uid.clone()),
         };
         let action = evictable.clone().into_action(reason, Some(relocation));
-        builder.plan.actions.push(std::sync::Arc::new(action));
+        builder.plan.actions.push(Arc::new(action));
     }
 }
 
 fn invalid_annotations(view: &View) -> Vec<(ObjectKey, String)> {
-    let is_invalid = |pod: &&std::sync::Arc<Pod>| {
+    let is_invalid = |pod: &&Arc<Pod>| {
         pod.is_live()
             && written_for(pod, view).is_some_and(|value| !matches!(value, "true" | "false"))
     };
@@ -231,7 +180,7 @@ fn nodes<'a>(
     load: &WindowLoad,
     history: &RebalancingHistory,
 ) -> Vec<MeasuredNode<'a>> {
-    let node = |node: &'a std::sync::Arc<Node>| {
+    let node = |node: &'a Arc<Node>| {
         let allocatable = Amounts {
             cpu_millicores: node.allocatable.cpu.map_or(0, model::Cpu::millicores),
             memory_bytes: node.allocatable.memory.map_or(0, model::Memory::bytes),

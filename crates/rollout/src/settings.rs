@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::rebalancing::RebalancingSettings;
+use placement::HotNodeConfig;
 
 /// Settings of decisions. The defaults are upstream's, and our own for flags that upstream lacks.
 // Each is one flag.
@@ -43,6 +43,19 @@ pub struct Settings {
     pub startup_boost: bool,
     /// The feature gate `PerVPAConfig`.
     pub per_vpa_config: bool,
+}
+
+/// Settings of rebalancing.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct RebalancingSettings {
+    /// Thresholds of hot nodes (`--rebalance-hot-percent`, `--rebalance-cool-percent`,
+    /// `--rebalance-hot-for`).
+    pub hot_nodes: HotNodeConfig,
+    /// Utilization and requested share below which a node is emptied, in percent; 0 empties none
+    /// (`--rebalance-fragmented-percent`).
+    pub fragmented_percent: f64,
+    /// The most moves in a minute (`--rebalance-moves-per-minute`).
+    pub moves_per_minute: usize,
 }
 
 /// Preemption for resizes that the kubelet deferred.

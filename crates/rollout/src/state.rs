@@ -8,6 +8,7 @@ mod backoff;
 mod in_flight;
 mod ineffective_evictions;
 mod infeasible;
+mod move_history;
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -24,7 +25,6 @@ use super::decision_cache::DecisionCache;
 use super::disruption_limit::Disruption;
 use super::group_size::GroupSizes;
 use super::oom_kill::{self, QuickOomKill};
-use super::rebalancing::RebalancingHistory;
 use super::resize_status::ResizeStatus;
 use super::settling::Settling;
 use super::vpa_pause::WindowCache;
@@ -36,6 +36,7 @@ use ineffective_evictions::IneffectiveEvictions;
 use infeasible::InfeasibleResizes;
 #[cfg(test)]
 pub(super) use infeasible::is_any_lower;
+pub(super) use move_history::{COOLDOWN, MEASURED_AFTER, RebalancingHistory, is_stale, timestamp};
 
 /// The time for which an OOM kill must have been seen before its pod is evicted: clients that poll
 /// would miss the pod's status.

@@ -38,7 +38,8 @@ pub(crate) fn follow(
             return pending().await;
         };
         loop {
-            let read = load_watcher::read(&connection).await;
+            // On the heap: the future of a request is large.
+            let read = Box::pin(load_watcher::read(&connection)).await;
             metrics.load_read(read.is_ok());
             match read {
                 Ok(load) => {

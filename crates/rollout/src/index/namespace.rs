@@ -16,7 +16,7 @@ use model::{Requirement, Selector, Workload};
 use view::{DisruptionBudget, Entry, ObjectKey, Owner, Pod, Table, View, Vpa, target};
 
 use super::VpaOrder;
-use crate::rebalancing::opts_in;
+use crate::rebalance_annotation::opts_in;
 use crate::settings::Settings;
 use crate::startup_boost;
 

@@ -53,6 +53,8 @@ impl Kind {
 }
 
 /// A workload.
+// What is so and what is not.
+#[allow(clippy::struct_excessive_bools)]
 struct App {
     name: String,
     kind: Kind,

@@ -11,10 +11,15 @@ use jiff::{SignedDuration, Timestamp};
 use placement::{Amounts, HotNodeConfig, NodeHeat, WindowLoad};
 use view::{Pod, Running};
 
-use super::{COOLDOWN, MAX_LOAD_AGE, MEASURED_AFTER, is_stale};
 use crate::action::Relocation;
 use crate::clock::ClockReading;
 
+/// The longest age of a node load that moves are based on.
+const MAX_LOAD_AGE: SignedDuration = SignedDuration::from_mins(5);
+/// The time after which the measured load of nodes shows that a pod came or went.
+pub(crate) const MEASURED_AFTER: Duration = Duration::from_mins(5);
+/// The shortest time between two moves of a pod and its replacements.
+pub(crate) const COOLDOWN: Duration = Duration::from_hours(1);
 /// The time after the first pass in which pods may replace those that an earlier leader evicted.
 const HANDOVER: Duration = Duration::from_mins(1);
 /// The time in which moves are counted.
@@ -47,8 +52,13 @@ struct RecentMove {
     load: Amounts,
 }
 
+/// Whether a load is too old for moves.
+pub(crate) fn is_stale(load: &WindowLoad, now: ClockReading) -> bool {
+    now.wall.duration_since(load.end) > MAX_LOAD_AGE
+}
+
 /// A time of the monotonic clock as the functions of `placement` need it.
-pub(super) fn timestamp(monotonic: Duration) -> Timestamp {
+pub(crate) fn timestamp(monotonic: Duration) -> Timestamp {
     let since = SignedDuration::try_from(monotonic).unwrap_or(SignedDuration::MAX);
     Timestamp::UNIX_EPOCH
         .checked_add(since)
@@ -94,23 +104,23 @@ impl RebalancingHistory {
         self.heat = heat.collect();
     }
 
-    pub(super) fn is_hot(&self, node: &str) -> bool {
+    pub(crate) fn is_hot(&self, node: &str) -> bool {
         self.heat.get(node).is_some_and(|heat| heat.is_hot())
     }
 
     /// The number of hot nodes.
-    pub(super) fn hot_nodes(&self) -> usize {
+    pub(crate) fn hot_nodes(&self) -> usize {
         self.heat.values().filter(|heat| heat.is_hot()).count()
     }
 
     /// The moves that the rate still allows.
-    pub(super) fn moves_left(&self, per_minute: usize, now: ClockReading) -> usize {
+    pub(crate) fn moves_left(&self, per_minute: usize, now: ClockReading) -> usize {
         let counts = |it: &&RecentMove| now.monotonic.saturating_sub(it.at) < RATE_PERIOD;
         per_minute.saturating_sub(self.recent.iter().filter(counts).count())
     }
 
     /// The load that left a node and that its measured load may still include.
-    pub(super) fn recently_moved_from(&self, node: &str, now: ClockReading) -> Amounts {
+    pub(crate) fn recently_moved_from(&self, node: &str, now: ClockReading) -> Amounts {
         let counts = |it: &&RecentMove| now.monotonic.saturating_sub(it.at) < MEASURED_AFTER;
         let from_node = self.recent.iter().filter(counts);
         from_node
@@ -137,7 +147,7 @@ impl RebalancingHistory {
     }
 
     /// The time at which a pod may have been moved last.
-    pub(super) fn moved_at(
+    pub(crate) fn moved_at(
         &self,
         pod: &Pod,
         running: &Running,
