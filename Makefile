@@ -28,7 +28,7 @@ deny: ## licences, advisories and duplicate versions, with cargo-deny (cargo ins
 	cargo deny --locked check
 
 bench: ## ns per sample, percentile, replica count, review and decision, bytes per container, recomputation; scores of 5,000 nodes; refit and step of forecasts
-	cargo bench --locked -p sizing -p vertical -p scaling -p forecast -p admission -p rollout -p placement
+	cargo bench --locked -p sizing -p vertical -p scaling -p forecast -p admission -p rollout -p placement -p extender
 
 accuracy: ## forecasts of recorded series against simple methods and Crane's, as a table; PLIMSOLL_TRACES names the folder
 	cargo run -q --locked --release -p forecast --example accuracy

@@ -5,3 +5,4 @@ mod by_service;
 pub(crate) mod by_url;
 pub(crate) mod certificates;
 mod fixture;
+mod limit_modes;

@@ -1,12 +1,12 @@
 //! JSON patches of pods, as upstream writes them: only `add`, with the parent objects that are
-//! missing.
+//! missing. Only a limit mode removes something.
 //!
 //! Source: upstream `pkg/admission-controller/resource/pod/patch`.
 
 use std::fmt::{self, Display};
 
 use json_patch::jsonptr::{PointerBuf, Token};
-use json_patch::{AddOperation, PatchOperation};
+use json_patch::{AddOperation, PatchOperation, RemoveOperation};
 use model::{Quantity, ResourceName};
 use serde_json::{Value, json};
 
@@ -35,11 +35,14 @@ impl Patch {
     }
 
     fn push(&mut self, path: PointerBuf, value: Value) {
-        let operation = AddOperation { path, value };
+        self.push_operation(PatchOperation::Add(AddOperation { path, value }));
+    }
+
+    fn push_operation(&mut self, operation: PatchOperation) {
         if self.0.is_empty() {
             self.0.0.reserve(OPERATIONS);
         }
-        self.0.0.push(PatchOperation::Add(operation));
+        self.0.0.push(operation);
     }
 
     /// The number of operations.
@@ -91,6 +94,14 @@ impl Patch {
         path.push_back(field.name());
         path.push_back(resource.as_str());
         self.push(path, Value::String(quantity.to_string()));
+    }
+
+    /// Removes the limit of one resource, which must be present.
+    pub(crate) fn remove_limit(&mut self, container: ContainerPath, resource: &ResourceName) {
+        let mut path = container.resources_path();
+        path.push_back(ResourcesField::Limits.name());
+        path.push_back(resource.as_str());
+        self.push_operation(PatchOperation::Remove(RemoveOperation { path }));
     }
 }
 

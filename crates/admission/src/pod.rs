@@ -12,11 +12,12 @@ mod validation;
 #[cfg(test)]
 mod vectors;
 
+use api::limit_mode::{LIMITS, limit_modes};
 use api::vpa::{
     ContainerResourcePolicy, ContainerScalingMode, EffectiveUpdateMode, VerticalPodAutoscaler,
 };
-use model::{NamespaceLimits, ResourceList};
-use sizing::{ContainerSize, PodContainer, Target, pod_sizes};
+use model::{LimitMode, LimitModes, NamespaceLimits, ResourceList};
+use sizing::{ContainerSize, PodContainer, Target, limits_text, pod_sizes};
 use view::LimitRange;
 
 use crate::input::AdmissionConfig;
@@ -50,8 +51,9 @@ pub(crate) fn patch(
     config: &AdmissionConfig,
 ) -> Result<Patch, BoostError> {
     let containers = target_containers(pod, config.native_sidecars);
-    let mut sizes = sizes(&containers, vpa, &LimitRange::together(ranges));
-    let boosts = boosts(&containers, &mut sizes, vpa.object, config)?;
+    let modes = limit_modes(vpa.object).unwrap_or_default();
+    let mut sizes = sizes(&containers, vpa, &modes, &LimitRange::together(ranges));
+    let boosts = boosts(&containers, &mut sizes, vpa.object, &modes.cpu, config)?;
     if !pod.has_container_statuses() {
         revert_invalid(pod, &containers, &mut sizes, ranges);
     }
@@ -59,6 +61,11 @@ pub(crate) fn patch(
     if pod.metadata.annotations.is_none() {
         patch.annotations();
     }
+    let pairs = containers.iter().zip(&sizes);
+    let limits = limits_text(
+        &modes,
+        pairs.map(|(target, size)| (&*target.container.name, size)),
+    );
     let mut updates = UpdatesText::new(vpa.object.metadata.name.as_deref().unwrap_or_default());
     for ((target, size), boost) in containers.iter().zip(sizes).zip(boosts) {
         if matches!(boost, Boost::Excluded) {
@@ -72,6 +79,9 @@ pub(crate) fn patch(
     if let Some(text) = updates.into_text() {
         patch.annotation(UPDATES, text);
     }
+    if let Some(text) = limits {
+        patch.annotation(LIMITS, text);
+    }
     let names: Vec<&str> = containers
         .iter()
         .map(|target| &*target.container.name)
@@ -84,6 +94,7 @@ pub(crate) fn patch(
 fn sizes(
     containers: &[TargetContainer<'_>],
     vpa: SelectedVpa<'_>,
+    modes: &LimitModes,
     limits: &NamespaceLimits,
 ) -> Vec<ContainerSize> {
     let spec = &vpa.object.spec;
@@ -99,6 +110,7 @@ fn sizes(
             requests: target.effective.requests.as_ref().unwrap_or(&empty),
             limits: target.effective.limits.as_ref().unwrap_or(&empty),
             allowed: spec.allowed(&target.container.name),
+            limit_modes: modes,
         })
         .collect();
     pod_sizes(recommendation, &containers, limits)
@@ -119,11 +131,12 @@ fn boosts(
     containers: &[TargetContainer<'_>],
     sizes: &mut [ContainerSize],
     object: &VerticalPodAutoscaler,
+    limit_mode: &LimitMode,
     config: &AdmissionConfig,
 ) -> Result<Vec<Boost>, BoostError> {
     let pairs = containers.iter().zip(sizes);
     pairs
-        .map(|(target, size)| boost(target.container, size, object, config))
+        .map(|(target, size)| boost(target.container, size, object, limit_mode, config))
         .collect()
 }
 
@@ -131,6 +144,7 @@ fn boost(
     container: &Container<'_>,
     size: &mut ContainerSize,
     object: &VerticalPodAutoscaler,
+    limit_mode: &LimitMode,
     config: &AdmissionConfig,
 ) -> Result<Boost, BoostError> {
     if !config.gates.cpu_startup_boost {
@@ -152,6 +166,7 @@ fn boost(
         boost,
         original,
         spec.allowed(name).values,
+        limit_mode,
         config.max_cpu_boost.as_ref(),
     )?;
     Ok(Boost::Applied(startup_boost::annotation(name, original)))
@@ -187,6 +202,7 @@ fn patch_container(
     let ContainerSize {
         requests,
         limits,
+        removed_limits,
         notes,
     } = size;
     let before = patch.len();
@@ -216,6 +232,10 @@ fn patch_container(
             patch.amount(path, field, resource, quantity);
             updates.push(format_args!("{resource} {}", field.singular()));
         }
+    }
+    for resource in removed_limits {
+        patch.remove_limit(path, resource);
+        updates.push(format_args!("{resource} limit removed"));
     }
     if patch.len() == before {
         updates.discard_container();

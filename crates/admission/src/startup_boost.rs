@@ -4,9 +4,9 @@
 //! `pkg/utils/annotations`.
 
 use api::vpa::{CpuStartupBoost, StartupBoostType, VerticalPodAutoscalerSpec};
-use model::{ControlledValues, Quantity, ResourceList, ResourceName};
+use model::{ControlledValues, LimitMode, Quantity, ResourceList, ResourceName};
 use serde::Serialize;
-use sizing::{ContainerSize, proportional_limits};
+use sizing::{ContainerSize, limit_for, proportional_limits};
 
 use crate::review::Requirements;
 
@@ -34,12 +34,13 @@ pub(crate) fn boost_of<'a>(
     policy_boost.or(spec.startup_boost.as_ref())?.cpu.as_ref()
 }
 
-/// Raises the CPU of a container, up to `max`. `original` are the resources in the pod's manifest.
+/// Raises the CPU of a container, up to `max`. A recommended limit keeps its mode. `original` are the resources in the pod's manifest.
 pub(crate) fn apply(
     size: &mut ContainerSize,
     boost: &CpuStartupBoost,
     original: &Requirements,
     values: ControlledValues,
+    limit_mode: &LimitMode,
     max: Option<&Quantity>,
 ) -> Result<(), BoostError> {
     let empty = ResourceList::new();
@@ -64,6 +65,17 @@ pub(crate) fn apply(
                 .filter(|limit| boosted > **limit)
             {
                 boosted = just_below(limit);
+            }
+        }
+        ControlledValues::RequestsAndLimits if size.removed_limits.contains(&ResourceName::Cpu) => {
+        }
+        ControlledValues::RequestsAndLimits
+            if size.limits.get(&ResourceName::Cpu).is_some()
+                && *limit_mode != LimitMode::Proportional =>
+        {
+            let limit = limit_for(limit_mode, &ResourceName::Cpu, Some(&boosted), None);
+            if let Some(limit) = limit {
+                size.limits.insert(ResourceName::Cpu, limit);
             }
         }
         ControlledValues::RequestsAndLimits => {

@@ -9,6 +9,7 @@
 //!   [`substitute`]: its `Substitute`.
 //! * [`prediction`]: `TimeSeriesPrediction` of `prediction.crane.io/v1alpha1`.
 //! * [`condition`]: conditions in the form of `metav1.Condition`.
+//! * [`limit_mode`]: annotations about limits.
 //! * [`metrics`]: `PodMetrics` of `metrics.k8s.io/v1beta1`, read only.
 //! * [`patch`]: common parts of patches.
 //! * [`crd`]: the `CustomResourceDefinition`s generated from these types; `make manifests` writes
@@ -30,6 +31,7 @@ pub mod condition;
 pub mod crd;
 pub mod ehpa;
 pub mod external_metrics;
+pub mod limit_mode;
 mod parse;
 pub mod patch;
 pub mod pod_metrics;

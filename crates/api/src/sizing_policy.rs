@@ -106,6 +106,19 @@ pub struct SizingPolicySpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resource_policy: Option<PodResourcePolicy>,
 
+    /// Limits, given the requests: proportional, equal, none, request-plus with a share such as
+    /// request-plus:20%, or a list by resource such as cpu=none,memory=request-plus:200Mi. Absent
+    /// means proportional. Without effect on containers with the controlledValues RequestsOnly.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "limit_mode")]
+    pub limit_mode: Option<String>,
+
+    /// Sources of caps to what can be scheduled: nodes, quotas and limit-ranges, separated by
+    /// commas, or none. Absent means those of the recommender's flags.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "cap_to_schedulable")]
+    pub cap_to_schedulable: Option<String>,
+
     /// Additional CPU while pods start.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub startup_boost: Option<StartupBoost>,
@@ -185,8 +198,8 @@ pub const DEFAULT_KINDS: [WellKnown; 3] = [
         "message": "settings have names of lower-case letters, digits and hyphens, at most 56 of them, and none is called policy",
     },
     {
-        "rule": "!has(self.policy) || self.policy != 'vpa' || !has(self.settings) || size(self.settings) == 0",
-        "message": "the policy vpa has no settings: they are flags of the recommender and fields of resourcePolicy",
+        "rule": "!has(self.policy) || self.policy != 'vpa' || !has(self.settings) || self.settings.all(key, key == 'margin-fraction' || key.matches('^(cpu|memory)(-lower-bound|-upper-bound)?-percentile$'))",
+        "message": "the policy vpa has no settings but margin-fraction and percentiles: the others are flags of the recommender and fields of resourcePolicy",
     },
     {
         "rule": "!has(self.caution) || !has(self.policy) || self.policy == 'plimsoll'",
@@ -294,6 +307,19 @@ fn caution(_: &mut SchemaGenerator) -> Schema {
     })
 }
 
+fn cap_to_schedulable(_: &mut SchemaGenerator) -> Schema {
+    const SOURCE: &str = "(nodes|quotas|limit-ranges)";
+    let pattern = format!("^(none|{SOURCE}(,{SOURCE}){{0,2}})$");
+    json_schema!({"type": "string", "maxLength": 40, "pattern": pattern})
+}
+
+fn limit_mode(_: &mut SchemaGenerator) -> Schema {
+    const MODE: &str = "(proportional|equal|none|request-plus:[0-9][0-9A-Za-z.]{0,20}%?)";
+    let [cpu, memory] = ["cpu", "memory"].map(|resource| format!("{resource}={MODE}"));
+    let pattern = format!("^({MODE}|{cpu}(,{memory})?|{memory}(,{cpu})?)$");
+    json_schema!({"type": "string", "maxLength": 128, "pattern": pattern})
+}
+
 fn settings(_: &mut SchemaGenerator) -> Schema {
     json_schema!({
         "type": "object",
@@ -317,6 +343,8 @@ mod tests {
             "minReplicas": 3,
             "evictAfterOOMSeconds": 60,
             "resourcePolicy": {"containerPolicies": [{"containerName": "*", "maxAllowed": {"cpu": "2"}}]},
+            "limitMode": "cpu=none,memory=equal",
+            "capToSchedulable": "nodes,quotas",
             "sizing": {"policy": "autopilot-window", "settings": {"cpu-statistic": "p95"}},
             "hpa": "KeepScalePoint",
             "recommender": "frugal",

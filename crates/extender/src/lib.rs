@@ -7,5 +7,6 @@
 //!
 //! Scores are pure functions of crate `placement`. The extender writes no object.
 
+pub mod args;
 pub mod load_watcher;
 pub mod scheduler;

@@ -1,1 +1,272 @@
 //! The extender protocol of kube-scheduler: filter and prioritize.
+//!
+//! | path | call |
+//! |---|---|
+//! | `/filter`, `/profiles/NAME/filter` | removes nodes whose load would be above a threshold |
+//! | `/prioritize` | scores nodes by the default policy |
+//! | `/profiles/NAME/prioritize` | scores nodes by the policy of a profile |
+//!
+//! The annotation `plimsoll.dev/placement-policy` of a pod replaces the policy. Scores are by
+//! measured load; by requests when it is missing; equal when the deadline passes. The response
+//! header `plimsoll-placement` names which.
+
+mod decide;
+mod handler;
+mod metrics;
+mod node_table;
+mod pod_load;
+mod protocol;
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use ::watch::Watches;
+use jiff::{SignedDuration, Timestamp};
+use model::Workload;
+use parking_lot::RwLock;
+use placement::peaks::PowerModel;
+use placement::{
+    Amounts, LoadFilter, PodSpec, Policy, PredictedLoad, PredictionConfig, Prioritizer, predict,
+};
+use prometheus::Registry;
+use runtime::Manager;
+use tokio::sync::watch;
+use view::{BoundPod, Change, Node, Scope, View};
+
+use crate::load_watcher::Snapshots;
+use metrics::Metrics;
+use node_table::NodeTable;
+use pod_load::WorkloadLoad;
+
+pub use handler::router;
+
+/// Interval between two removals of expired reservations.
+const PRUNE_INTERVAL: Duration = Duration::from_secs(10);
+
+/// Configuration of filter and prioritize.
+#[derive(Debug, Clone)]
+pub struct SchedulerConfig {
+    /// Policy of /prioritize, and targets for other resources of every policy.
+    pub prioritizer: Prioritizer,
+    /// Policies of /profiles/NAME/prioritize.
+    pub profiles: BTreeMap<String, Policy>,
+    /// Power models by node, for the policy `Peaks`.
+    pub power_models: BTreeMap<String, PowerModel>,
+    /// Thresholds of /filter.
+    pub filter: LoadFilter,
+    /// Age above which measured load is stale.
+    pub max_age: SignedDuration,
+    /// Smallest share of the offered nodes with measured load, in percent.
+    pub min_coverage_percent: usize,
+    /// Score of the best node, 10 to 100.
+    pub max_score: i64,
+    /// Limits of requests.
+    pub limits: Limits,
+    /// Whether recommendations of VPAs predict the load of pods.
+    pub use_recommendations: bool,
+    /// Whether forecasts predict the load of pods.
+    pub use_forecasts: bool,
+}
+
+/// Limits of requests.
+#[derive(Debug, Clone, Copy)]
+pub struct Limits {
+    /// Time after which scores are equal.
+    pub deadline: Duration,
+    /// Largest request body in bytes.
+    pub body_bytes: usize,
+    /// Largest number of requests at a time.
+    pub requests: usize,
+}
+
+/// Current time.
+pub type Clock = Arc<dyn Fn() -> Timestamp + Send + Sync>;
+
+/// State of filter and prioritize. Clones share it.
+#[derive(Clone)]
+pub struct Scheduler {
+    config: Arc<SchedulerConfig>,
+    nodes: Arc<RwLock<NodeTable>>,
+    /// Controllers, VPAs and predictions, for the load of pods. May be incomplete.
+    workloads: watch::Receiver<View>,
+    snapshots: Snapshots,
+    is_synced: Arc<AtomicBool>,
+    clock: Clock,
+    metrics: Metrics,
+}
+
+impl Scheduler {
+    /// State without watches: the caller applies changes of nodes and pods. All nodes get equal
+    /// scores before [`Scheduler::set_synced`].
+    pub fn new(
+        config: SchedulerConfig,
+        snapshots: Snapshots,
+        workloads: watch::Receiver<View>,
+        clock: Clock,
+        registry: &Registry,
+    ) -> anyhow::Result<Self> {
+        let nodes = NodeTable::new(config.power_models.clone());
+        Ok(Self {
+            config: Arc::new(config),
+            nodes: Arc::new(RwLock::new(nodes)),
+            workloads,
+            snapshots,
+            is_synced: Arc::default(),
+            clock,
+            metrics: Metrics::register(registry)?,
+        })
+    }
+
+    /// Starts the watches of nodes, pods, controllers, VPAs and predictions.
+    ///
+    /// The condition `scheduler_watches` of the readiness waits for nodes and pods. Until then all
+    /// nodes get equal scores. VPAs and predictions are optional, since their CRDs are.
+    pub fn start(
+        config: SchedulerConfig,
+        snapshots: Snapshots,
+        manager: &Manager,
+    ) -> anyhow::Result<Self> {
+        let mut workloads = Watches::new(manager.client.clone(), Scope::default());
+        if config.use_recommendations || config.use_forecasts {
+            workloads = workloads.controllers();
+        }
+        if config.use_recommendations {
+            workloads = workloads.vpas();
+        }
+        if config.use_forecasts {
+            workloads = workloads.predictions();
+        }
+        let clock = manager.clock();
+        let clock: Clock = Arc::new(move || clock.timestamp());
+        let view = workloads.view();
+        let scheduler = Self::new(config, snapshots, view, clock, &manager.registry)?;
+        let watching = async move { workloads.ended().await };
+        manager
+            .tasks
+            .spawn_until_shutdown("workload watches", watching);
+        scheduler.watch_nodes(manager);
+        scheduler.watch_load(manager);
+        Ok(scheduler)
+    }
+
+    /// Starts the watches of nodes and pods.
+    fn watch_nodes(&self, manager: &Manager) {
+        let (on_node, on_pod) = (self.clone(), self.clone());
+        let mut watches = Watches::new(manager.client.clone(), Scope::default())
+            .reported_nodes(move |change| on_node.apply_node(change))
+            .bound_pods(move |change| on_pod.apply_pod(change));
+        let mut view = watches.view();
+        let watching = async move { watches.ended().await };
+        manager.tasks.spawn_until_shutdown("node watches", watching);
+        let condition = manager.readiness.condition("scheduler_watches");
+        let scheduler = self.clone();
+        let syncing = async move {
+            if view.wait_for(View::is_synced).await.is_ok() {
+                scheduler.set_synced();
+                condition.ready();
+            }
+            loop {
+                tokio::time::sleep(PRUNE_INTERVAL).await;
+                scheduler.prune();
+            }
+        };
+        manager.tasks.spawn_until_shutdown("reservations", syncing);
+    }
+
+    /// Prepares scores of `LowRiskOverCommitment` whenever the measured load changes, if a flag has
+    /// this policy.
+    fn watch_load(&self, manager: &Manager) {
+        let configured = std::iter::once(&self.config.prioritizer.policy);
+        let mut configured = configured.chain(self.config.profiles.values());
+        let plugin = configured.find_map(|policy| match policy {
+            Policy::LowRiskOverCommitment(plugin) => Some(*plugin),
+            _ => None,
+        });
+        let Some(plugin) = plugin else {
+            return;
+        };
+        let scheduler = self.clone();
+        let mut snapshots = self.snapshots.clone();
+        let caching = async move {
+            while snapshots.changed().await.is_ok() {
+                let scheduler = scheduler.clone();
+                let work = move || scheduler.cache_load_risks(&plugin);
+                if let Err(error) = tokio::task::spawn_blocking(work).await {
+                    tracing::error!(%error, "load risks were not computed");
+                }
+            }
+            // The end of a task ends the program.
+            std::future::pending::<()>().await;
+        };
+        manager.tasks.spawn_until_shutdown("load risks", caching);
+    }
+
+    /// Removes expired reservations and updates their metrics.
+    fn prune(&self) {
+        let mut nodes = self.nodes.write();
+        nodes.reservations.prune((self.clock)());
+        let (len, evicted) = (nodes.reservations.len(), nodes.reservations.evicted());
+        drop(nodes);
+        let len = i64::try_from(len).unwrap_or(i64::MAX);
+        self.metrics.reservations.set(len);
+        let counter = &self.metrics.evicted_reservations;
+        counter.inc_by(evicted.saturating_sub(counter.get()));
+    }
+
+    /// Records that the nodes and pods are complete.
+    pub fn set_synced(&self) {
+        self.is_synced.store(true, Ordering::Release);
+    }
+
+    /// Applies a change of a node.
+    pub fn apply_node(&self, change: &Change<Node>) {
+        self.nodes.write().apply_node(change);
+    }
+
+    /// Applies a change of a pod on a node.
+    pub fn apply_pod(&self, change: &Change<BoundPod>) {
+        let now = (self.clock)();
+        let new = change.new.as_deref();
+        let new = new.filter(|pod| self.nodes.read().counts(pod, now));
+        // Computed without the lock: it reads other objects.
+        let load = new.map(|pod| (self.bound_load(pod, now), pod.bound_at.unwrap_or(now)));
+        self.nodes.write().apply_pod(change, load, now);
+    }
+
+    /// Predicted load of a pod on a node.
+    fn bound_load(&self, pod: &BoundPod, now: Timestamp) -> Amounts {
+        let owner = pod.owner.as_ref().map(|owner| Workload {
+            api_version: &owner.api_version,
+            kind: &owner.kind,
+            namespace: &pod.key.namespace,
+            name: &owner.name,
+        });
+        let spec = node_table::pod_spec(pod);
+        self.predict(&spec, owner, |key| pod.labels.get(key), now)
+            .load
+    }
+
+    /// Load of a pod before it runs.
+    fn predict<'a>(
+        &self,
+        spec: &PodSpec,
+        owner: Option<Workload<'_>>,
+        label: impl Fn(&str) -> Option<&'a str>,
+        now: Timestamp,
+    ) -> PredictedLoad {
+        let workload = owner.map(|owner| {
+            let view = self.workloads.borrow();
+            pod_load::of_workload(&view, owner, spec, label, now)
+        });
+        let WorkloadLoad {
+            recommendation,
+            forecast,
+        } = workload.unwrap_or_default();
+        let config = PredictionConfig::default();
+        predict(spec, recommendation.as_ref(), forecast, &config)
+    }
+}

@@ -1,5 +1,6 @@
 //! Explanation of a recommendation and its protocol messages.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use model::{
@@ -33,6 +34,12 @@ pub struct Explained {
     pub is_measured: bool,
     /// The steps of the computation.
     pub explanation: ContainerExplanation,
+    /// Limits that follow from the target by limit modes other than proportional: by resource, an
+    /// amount or `none`.
+    pub limits: BTreeMap<String, String>,
+    /// Resources that are not published since a `HorizontalPodAutoscaler` scales by them, with the
+    /// message of the condition.
+    pub left_out: BTreeMap<String, String>,
 }
 
 impl From<proto::ExplainRequest> for ExplainQuery {
@@ -59,6 +66,8 @@ impl From<Explained> for proto::ExplainResponse {
             samples,
             lifespan_seconds: lifespan.as_secs_f64(),
             explanations: numbers.into_iter().map(number_to_message).collect(),
+            limits: explained.limits.into_iter().collect(),
+            left_out: explained.left_out.into_iter().collect(),
         }
     }
 }
@@ -75,6 +84,8 @@ impl TryFrom<proto::ExplainResponse> for Explained {
             uid: message.uid,
             published: container_from_message(published)?,
             is_measured: message.is_measured,
+            limits: message.limits.into_iter().collect(),
+            left_out: message.left_out.into_iter().collect(),
             explanation: ContainerExplanation {
                 samples: message.samples,
                 lifespan: Duration::try_from_secs_f64(message.lifespan_seconds).unwrap_or_default(),
@@ -245,6 +256,8 @@ mod tests {
             published,
             is_measured: true,
             explanation,
+            limits: [("cpu".to_owned(), "none".to_owned())].into(),
+            left_out: [("memory".to_owned(), "an HPA scales by it".to_owned())].into(),
         };
         let message = proto::ExplainResponse::from(value.clone());
         assert_eq!(Explained::try_from(message), Ok(value));

@@ -13,6 +13,7 @@ mod constraints;
 mod explanation;
 mod forecast;
 mod labels;
+mod limit_mode;
 mod namespace_limits;
 mod policy_bounds;
 mod recommendation;
@@ -26,6 +27,7 @@ pub use constraints::{
 pub use explanation::{Bound, Cap, ContainerExplanation, Explanation, MethodStep};
 pub use forecast::{Forecast, ForecastSeries, MetricForecast};
 pub use labels::{Labels, ParseSelectorError, Requirement, Selector};
+pub use limit_mode::{LimitMode, LimitModes};
 pub use namespace_limits::{Limits, NamespaceLimits};
 pub use policy_bounds::{Allowed, ControlledValues};
 pub use quantity::{ParseQuantityError, Quantity};

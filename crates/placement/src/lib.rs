@@ -17,6 +17,8 @@
 //! | bad metrics | `quality.rs` |
 //! | scores by requests, for times without metrics | `allocation.rs` |
 //! | scores of all nodes for one pod; memory, network and disk | `prioritize.rs` |
+//! | policies as text | `policy_text.rs` |
+//! | nodes too loaded for a pod | `load_filter.rs` |
 //! | hot nodes | `hot_nodes.rs` |
 //! | pods to move | `rebalancing.rs` |
 
@@ -25,10 +27,12 @@ pub mod peaks;
 
 mod allocation;
 mod hot_nodes;
+mod load_filter;
 mod load_variation_risk_balancing;
 mod low_risk_over_commitment;
 mod metrics;
 mod pod;
+mod policy_text;
 mod prediction;
 mod prioritize;
 mod quality;
@@ -39,10 +43,14 @@ mod target_load_packing;
 
 pub use allocation::Allocation;
 pub use hot_nodes::{HotNodeConfig, NodeHeat};
+pub use load_filter::{LoadFilter, Overload};
 pub use load_variation_risk_balancing::LoadVariationRiskBalancing;
-pub use low_risk_over_commitment::{Commitment, LowRiskOverCommitment};
+pub use low_risk_over_commitment::{
+    Commitment, LoadRisk, LoadRiskCache, LowRiskOverCommitment, NodeCommitment,
+};
 pub use metrics::{Metric, MetricOperator, MetricType, Usage, first_average, last_average, usage};
-pub use pod::{Amounts, Container, PodSpec};
+pub use pod::{Amounts, Container, PodLevel, PodSpec};
+pub use policy_text::ParsePolicyError;
 pub use prediction::{
     Fallback, LoadSource, PodForecast, PredictedLoad, PredictionConfig, forecast_per_pod, predict,
 };
@@ -51,7 +59,7 @@ pub use quality::{Defect, Finding, QualityMonitor};
 pub use rebalancing::{
     Mobility, Move, MoveReason, RebalancingConfig, RebalancingNode, RebalancingPod, plan,
 };
-pub use reservations::{ReservationConfig, Reservations};
+pub use reservations::{PodKey, ReservationConfig, Reservations};
 pub use snapshot::{
     FallbackReason, FreshLoad, LoadSnapshot, NodeLoad, NodeResource, Window, WindowLoad,
 };

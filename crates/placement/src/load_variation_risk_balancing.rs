@@ -159,4 +159,83 @@ mod tests {
             assert_eq!(found.map(f64::to_bits), [expected; 2].map(f64::to_bits));
         }
     }
+
+    #[test]
+    fn upstreams_examples_of_mean_and_deviation_are_met() {
+        for (capacity, added, average, deviation, expected) in [
+            (1000.0, 100.0, 400.0, 360.0, Some((0.5, 0.36))),
+            (0.0, 0.0, 0.0, 0.0, None),
+            (1000.0, 100.0, 1400.0, 300.0, Some((1.0, 0.3))),
+            (1000.0, 100.0, 400.0, 1600.0, Some((0.5, 1.0))),
+            (1000.0, 0.0, 1400.0, 1600.0, Some((1.0, 1.0))),
+            (1000.0, 0.0, -100.0, 200.0, Some((0.0, 0.2))),
+            (1000.0, 400.0, 0.0, -200.0, Some((0.4, 0.0))),
+        ] {
+            let usage = Usage {
+                average_percent: average / 10.0,
+                deviation_percent: deviation / 10.0,
+            };
+            let found = mean_and_deviation(usage, capacity, added);
+            let distance = |(one, other): ((f64, f64), (f64, f64))| {
+                (one.0 - other.0).abs() + (one.1 - other.1).abs()
+            };
+            assert_eq!(found.is_some(), expected.is_some());
+            let distance = found.zip(expected).map_or(0.0, distance);
+            assert!(distance < 1e-12, "{capacity} {added}: {found:?}");
+        }
+    }
+
+    #[test]
+    fn upstreams_examples_of_nodes_have_their_scores() {
+        const MIB: i64 = 1 << 20;
+        let one = |sensitivity| LoadVariationRiskBalancing::new(None, Some(sensitivity));
+        let usage = |pair: Option<(f64, f64)>| {
+            pair.map(|(average_percent, deviation_percent)| Usage {
+                average_percent,
+                deviation_percent,
+            })
+        };
+        for (sensitivity, size, pod, cpu, memory, expected) in [
+            (1.0, 1000, (0, 0), Some((50.0, 0.0)), None, 75),
+            (1.0, 1000, (0, 0), Some((100.0, 0.0)), None, 50),
+            (1.0, 1000, (200, 256), Some((30.0, 16.0)), None, 67),
+            (
+                1.0,
+                1000,
+                (100, 512),
+                Some((40.0, 16.0)),
+                Some((50.0, 10.0)),
+                45,
+            ),
+            (
+                1.0,
+                1000,
+                (100, 512),
+                Some((80.0, 20.0)),
+                Some((25.0, 15.0)),
+                45,
+            ),
+            (1.0, 1000, (0, 0), None, None, 0),
+            // The integration test, with a sensitivity of 0, and with 1.
+            (0.0, 2000, (300, 0), Some((30.0, 0.0)), None, 78),
+            (0.0, 2000, (300, 0), Some((70.0, 20.0)), None, 57),
+            (0.0, 2000, (300, 0), Some((40.0, 30.0)), None, 73),
+            (0.0, 2000, (100, 0), Some((30.0, 0.0)), None, 83),
+            (0.0, 2000, (100, 0), Some((70.0, 20.0)), None, 63),
+            (0.0, 2000, (100, 0), Some((40.0, 30.0)), None, 78),
+            (1.0, 2000, (300, 0), Some((70.0, 20.0)), None, 48),
+            (1.0, 2000, (300, 0), Some((40.0, 30.0)), None, 57),
+        ] {
+            let size = Amounts {
+                cpu_millicores: size,
+                memory_bytes: 1024 * MIB,
+            };
+            let pod = Amounts {
+                cpu_millicores: pod.0,
+                memory_bytes: pod.1 * MIB,
+            };
+            let found = one(sensitivity).score(usage(cpu), usage(memory), size, pod);
+            assert_eq!(found, expected, "{cpu:?} {memory:?} {pod:?}");
+        }
+    }
 }

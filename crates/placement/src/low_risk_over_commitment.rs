@@ -1,5 +1,7 @@
 //! `LowRiskOverCommitment`: little risk from limits above the capacity and from measured load.
 
+use std::sync::{Mutex, PoisonError};
+
 use crate::beta::probability;
 use crate::load_variation_risk_balancing::mean_and_deviation;
 use crate::{Amounts, Usage, rounded};
@@ -41,6 +43,70 @@ impl Commitment {
     }
 }
 
+/// Part of a node's score that does not depend on the pod to place.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct NodeCommitment {
+    /// CPU utilization.
+    pub cpu: Option<Usage>,
+    /// Memory utilization.
+    pub memory: Option<Usage>,
+    /// Allocatable amounts.
+    pub allocatable: Amounts,
+    /// Sum over the pods on the node, without the pod to place.
+    pub pods: Commitment,
+    /// Load of pods that the metrics do not include yet.
+    pub reserved: Amounts,
+}
+
+/// Risk from the load of a node by resource, 0 to 1.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct LoadRisk {
+    /// Probability that the CPU load exceeds the requests of the pods on the node.
+    pub cpu: f64,
+    /// The same for memory.
+    pub memory: f64,
+}
+
+/// The last load risk of a node. It is computed again when the node or the window changes, which
+/// is less often than a pod is placed and takes most of the time of a score.
+#[derive(Debug, Default)]
+pub struct LoadRiskCache(Mutex<Option<CachedRisk>>);
+
+#[derive(Clone, Copy, Debug)]
+struct CachedRisk {
+    node: NodeCommitment,
+    smoothing_window_size: i64,
+    risk: LoadRisk,
+}
+
+impl LoadRiskCache {
+    /// The last load risk; `None` before the first.
+    pub fn last(&self) -> Option<LoadRisk> {
+        let cached = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        cached.map(|cached| cached.risk)
+    }
+
+    /// The load risk of a node.
+    pub fn get(&self, plugin: &LowRiskOverCommitment, node: &NodeCommitment) -> LoadRisk {
+        let smoothing_window_size = plugin.smoothing_window_size;
+        // A panic cannot leave the value half written.
+        let mut cached = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(cached) = *cached
+            && cached.smoothing_window_size == smoothing_window_size
+            && cached.node == *node
+        {
+            return cached.risk;
+        }
+        let risk = plugin.load_risk(node);
+        *cached = Some(CachedRisk {
+            node: *node,
+            smoothing_window_size,
+            risk,
+        });
+        risk
+    }
+}
+
 /// One resource of a node, in one unit.
 #[derive(Clone, Copy, Debug)]
 struct Resource {
@@ -65,43 +131,37 @@ impl LowRiskOverCommitment {
         }
     }
 
-    /// Score of a node that has metrics. `pods` are those on the node, without `pod`. A pod without
-    /// requests and limits has the score 0 on every node.
-    ///
-    /// `reserved` is the load of pods that the metrics do not include yet.
-    pub fn score(
-        &self,
-        (cpu, memory): (Option<Usage>, Option<Usage>),
-        allocatable: Amounts,
-        pods: Commitment,
-        pod: Commitment,
-        reserved: Amounts,
-    ) -> i64 {
+    /// Score of a node that has metrics. A pod without requests and limits has the score 0 on every
+    /// node.
+    pub fn score(&self, node: &NodeCommitment, pod: Commitment) -> i64 {
+        self.score_with(self.load_risk(node), node, pod)
+    }
+
+    /// Score of a node whose load risk is known.
+    pub fn score_with(&self, load: LoadRisk, node: &NodeCommitment, pod: Commitment) -> i64 {
         if pod == Commitment::default() {
             return 0;
         }
-        let resource = |amount: fn(Amounts) -> i64| Resource {
-            capacity: amount(allocatable) as f64,
-            requests: amount(pods.requests) as f64,
-            limits: amount(pods.limits) as f64,
-            pod_requests: amount(pod.requests) as f64,
-            pod_limits: amount(pod.limits) as f64,
-        };
-        let cores = resource(|amounts| amounts.cpu_millicores);
-        let bytes = resource(|amounts| amounts.memory_bytes);
-        let (more_cpu, more_memory) = (reserved.cpu_millicores, reserved.memory_bytes);
-        let cpu_risk = self.risk(cores, cpu, more_cpu as f64, self.cpu_limit_weight);
-        let memory_risk = self.risk(bytes, memory, more_memory as f64, self.memory_limit_weight);
-        rounded(100.0 * (1.0 - cpu_risk.max(memory_risk)))
+        let [cpu, memory] = resources(node, pod);
+        let cpu = risk(cpu, load.cpu, self.cpu_limit_weight);
+        let memory = risk(memory, load.memory, self.memory_limit_weight);
+        rounded(100.0 * (1.0 - cpu.max(memory)))
     }
 
-    fn risk(&self, resource: Resource, usage: Option<Usage>, reserved: f64, weight: f64) -> f64 {
-        let load = usage.map_or(0.0, |usage| self.load_risk(resource, usage, reserved));
-        (weight * limit_risk(resource) + (1.0 - weight) * load).clamp(0.0, 1.0)
+    /// Risk from the load of a node; 0 for a resource without metrics.
+    pub fn load_risk(&self, node: &NodeCommitment) -> LoadRisk {
+        let [cpu, memory] = resources(node, Commitment::default());
+        let of = |resource, usage: Option<Usage>, reserved: i64| {
+            usage.map_or(0.0, |usage| self.excess(resource, usage, reserved as f64))
+        };
+        LoadRisk {
+            cpu: of(cpu, node.cpu, node.reserved.cpu_millicores),
+            memory: of(memory, node.memory, node.reserved.memory_bytes),
+        }
     }
 
     /// Probability that the load exceeds the requests of the pods on the node.
-    fn load_risk(&self, resource: Resource, usage: Usage, reserved: f64) -> f64 {
+    fn excess(&self, resource: Resource, usage: Usage, reserved: f64) -> f64 {
         let Resource {
             capacity, limits, ..
         } = resource;
@@ -128,6 +188,25 @@ impl LowRiskOverCommitment {
     }
 }
 
+/// CPU and memory of a node with a pod.
+fn resources(node: &NodeCommitment, pod: Commitment) -> [Resource; 2] {
+    let amounts: [fn(Amounts) -> i64; 2] = [
+        |amounts| amounts.cpu_millicores,
+        |amounts| amounts.memory_bytes,
+    ];
+    amounts.map(|amount| Resource {
+        capacity: amount(node.allocatable) as f64,
+        requests: amount(node.pods.requests) as f64,
+        limits: amount(node.pods.limits) as f64,
+        pod_requests: amount(pod.requests) as f64,
+        pod_limits: amount(pod.limits) as f64,
+    })
+}
+
+fn risk(resource: Resource, load_risk: f64, limit_weight: f64) -> f64 {
+    (limit_weight * limit_risk(resource) + (1.0 - limit_weight) * load_risk).clamp(0.0, 1.0)
+}
+
 /// Share of the limits above requests that exceeds the capacity.
 fn limit_risk(resource: Resource) -> f64 {
     let limits = resource.limits + resource.pod_limits;
@@ -142,6 +221,7 @@ fn limit_risk(resource: Resource) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
 
     fn usage(average_percent: f64, deviation_percent: f64) -> Usage {
         Usage {
@@ -160,7 +240,7 @@ mod tests {
             pod_limits: with.1 - without.1,
         };
         let plugin = LowRiskOverCommitment::default();
-        let found = plugin.risk(resource, Some(usage), 0.0, 0.5);
+        let found = risk(resource, plugin.excess(resource, usage, 0.0), 0.5);
         assert!((found - expected).abs() < 1e-3, "{resource:?}: {found}");
     }
 
@@ -204,5 +284,127 @@ mod tests {
         let given = LowRiskOverCommitment::new(Some(0), Some(1.5), Some(f64::NAN));
         assert_eq!(given, default);
         assert_eq!(default.smoothing_window_size, 5);
+    }
+
+    /// KEP-357's first example: 4 CPUs, a load of 3.6 with a deviation of 1.2, a pod with a request
+    /// of 1 and a limit of 3. The document's second node has a lower limit than request for a pod,
+    /// which the running code raises to the request.
+    #[test]
+    fn the_first_example_of_the_proposal_has_the_scores_of_the_running_code() {
+        let usage = usage(90.0, 30.0);
+        for (limits, expected) in [(6.0, 0.867), (4.0, 0.825)] {
+            check(4.0, (3.0, limits + 3.0), (2.0, limits), usage, expected);
+        }
+    }
+
+    fn amounts(cpu_millicores: i64, memory_bytes: i64) -> Amounts {
+        Amounts {
+            cpu_millicores,
+            memory_bytes,
+        }
+    }
+
+    /// Upstream's integration test, with weights of 1.
+    #[test]
+    fn the_node_without_commitment_above_its_size_wins() {
+        let plugin = LowRiskOverCommitment::new(None, Some(1.0), Some(1.0));
+        let commitment = |requests, limits| Commitment {
+            requests: amounts(requests, 64),
+            limits: amounts(limits, 64),
+        };
+        for (pods, cpu, expected) in [
+            (commitment(500, 500), usage(60.0, 30.0), 100),
+            (commitment(100, 1200), usage(30.0, 20.0), 88),
+        ] {
+            let node = NodeCommitment {
+                cpu: Some(cpu),
+                memory: None,
+                allocatable: amounts(2000, 256),
+                pods,
+                reserved: Amounts::default(),
+            };
+            assert_eq!(plugin.score(&node, commitment(500, 1000)), expected);
+            assert_eq!(plugin.score(&node, Commitment::default()), 0);
+        }
+    }
+
+    /// Upstream's sums over a node: requests and limits of the pods, each limit at least its request.
+    #[test]
+    fn commitments_of_pods_are_added() {
+        let pod = |requests: (i64, i64), limits: (i64, i64)| {
+            let (requests, limits) = (amounts(requests.0, requests.1), amounts(limits.0, limits.1));
+            let list = |of: Amounts| {
+                let cpu = model::Cpu::from_millicores(of.cpu_millicores);
+                model::ResourceList::of(cpu, model::Memory::from_bytes(of.memory_bytes))
+            };
+            let container = crate::Container {
+                requests: list(requests),
+                limits: list(limits),
+                ..crate::Container::default()
+            };
+            let spec = crate::PodSpec {
+                containers: vec![container],
+                ..crate::PodSpec::default()
+            };
+            Commitment {
+                requests: spec.requests(),
+                limits: spec.limits(),
+            }
+        };
+        let usual = pod((1500, 2048), (2000, 2048));
+        let lower_limit = pod((1500, 2048), (1400, 3072));
+        for (pods, requests, limits) in [
+            (vec![usual; 3], (4500, 6144), (6000, 6144)),
+            (
+                vec![pod((1500, 2048), (2000, 3072)), usual],
+                (3000, 4096),
+                (4000, 5120),
+            ),
+            (vec![usual], (1500, 2048), (2000, 2048)),
+            (vec![lower_limit], (1500, 2048), (1500, 3072)),
+            (vec![], (0, 0), (0, 0)),
+        ] {
+            let sum = pods
+                .into_iter()
+                .fold(Commitment::default(), Commitment::plus);
+            let expected = Commitment {
+                requests: amounts(requests.0, requests.1),
+                limits: amounts(limits.0, limits.1),
+            };
+            assert_eq!(sum, expected);
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn a_cached_score_is_the_computed_one(
+            nodes in prop::collection::vec(
+                (0.0..110.0_f64, 0.0..60.0_f64, prop::array::uniform6(0..5_000_i64), 1..8_i64),
+                1..12,
+            ),
+        ) {
+            let cache = LoadRiskCache::default();
+            for (average, deviation, part, window) in nodes {
+                let plugin = LowRiskOverCommitment::new(Some(window), None, None);
+                let pods = Commitment {
+                    requests: amounts(part[0], part[1]),
+                    limits: amounts(part[2], part[3]),
+                };
+                let node = NodeCommitment {
+                    cpu: Some(usage(average, deviation)),
+                    memory: (part[0] % 2 == 0).then(|| usage(deviation, average)),
+                    allocatable: amounts(part[4], part[5]),
+                    pods,
+                    reserved: amounts(part[5] / 9, part[4] / 9),
+                };
+                for pod in [pods, Commitment::default()] {
+                    // The second time from the cache.
+                    for _ in 0..2 {
+                        let found = plugin.score_with(cache.get(&plugin, &node), &node, pod);
+                        prop_assert_eq!(found, plugin.score(&node, pod));
+                    }
+                }
+            }
+        }
     }
 }

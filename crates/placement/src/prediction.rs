@@ -3,7 +3,9 @@
 //! Sources in order: VPA recommendation, EHPA forecast, limits, requests times a multiplier, a
 //! default.
 
-use model::{ForecastSeries, Quantity, Recommendation, ResourceList, ResourceName};
+use std::collections::HashMap;
+
+use model::{Quantity, Recommendation, ResourceList, ResourceName};
 
 use crate::{Amounts, Container, PodSpec, TargetLoadPacking, rounded};
 
@@ -86,6 +88,12 @@ pub fn predict(
     forecast: PodForecast,
     config: &PredictionConfig,
 ) -> PredictedLoad {
+    // By name, since a tenant can write long lists.
+    let mut targets = HashMap::new();
+    for listed in recommendation.iter().flat_map(|it| &it.containers) {
+        let name = listed.container_name.as_str();
+        targets.entry(name).or_insert(&listed.target);
+    }
     let of = |resource, forecast, fallback| {
         let prediction = Prediction {
             resource,
@@ -95,7 +103,7 @@ pub fn predict(
             },
             fallback,
         };
-        prediction.of_pod(pod, recommendation, forecast)
+        prediction.of_pod(pod, &targets, forecast)
     };
     let (cpu, cpu_source) = of(&ResourceName::Cpu, forecast.cpu_millicores, config.cpu);
     let (memory, memory_source) = of(&ResourceName::Memory, forecast.memory_bytes, config.memory);
@@ -119,19 +127,18 @@ impl Prediction<'_> {
     fn of_pod(
         &self,
         pod: &PodSpec,
-        recommendation: Option<&Recommendation>,
+        targets: &HashMap<&str, &ResourceList>,
         forecast: Option<i64>,
     ) -> (i64, LoadSource) {
-        let target = |container: &Container| {
-            let mut listed = recommendation?.containers.iter();
-            let found = listed.find(|listed| listed.container_name == container.name)?;
-            self.in_list(&found.target)
-        };
+        let target = |container: &Container| self.in_list(targets.get(container.name.as_str())?);
         let is_recommended = pod.containers.iter().all(|it| target(it).is_some());
         if let (false, Some(forecast)) = (is_recommended, forecast) {
             return (forecast.max(0), LoadSource::Forecast);
         }
         let overhead = self.in_list(&pod.overhead).unwrap_or(0);
+        if let (false, Some((load, source))) = (is_recommended, self.of_pod_level(pod)) {
+            return (load.saturating_add(overhead), source);
+        }
         let mut source = LoadSource::Recommendation;
         let mut load = overhead;
         for container in &pod.containers {
@@ -143,6 +150,20 @@ impl Prediction<'_> {
             source = source.max(from);
         }
         (load, source)
+    }
+
+    /// Load by pod-level resources; `None` without any, or when each container has a limit.
+    fn of_pod_level(&self, pod: &PodSpec) -> Option<(i64, LoadSource)> {
+        let is_limited = |container: &Container| self.in_list(&container.limits).is_some();
+        if !pod.containers.is_empty() && pod.containers.iter().all(is_limited) {
+            return None;
+        }
+        if let Some(limit) = self.in_list(&pod.pod_level.limits) {
+            return Some((limit, LoadSource::Limit));
+        }
+        let request = self.in_list(&pod.pod_level.requests)?;
+        let load = rounded(request as f64 * self.fallback.multiplier.max(0.0));
+        Some((load, LoadSource::Request))
     }
 
     fn of_container(&self, container: &Container) -> (i64, LoadSource) {
@@ -164,10 +185,10 @@ impl Prediction<'_> {
     }
 }
 
-/// The largest finite value of a workload's forecast from `from` to before `until`, in seconds
-/// since 1970, divided by its replicas. `None` without values or replicas.
+/// The largest finite value of a workload's forecast from `from` to before `until`, divided by its
+/// replicas. `None` without values or replicas. Times are in seconds since 1970.
 pub fn forecast_per_pod(
-    series: &ForecastSeries,
+    points: impl IntoIterator<Item = (i64, f64)>,
     from: i64,
     until: i64,
     replicas: u32,
@@ -176,8 +197,8 @@ pub fn forecast_per_pod(
         return None;
     }
     let within = |at: &i64| (from..until).contains(at);
-    series
-        .points()
+    points
+        .into_iter()
         .filter(|(at, value)| within(at) && value.is_finite())
         .map(|(_, value)| value.max(0.0))
         .reduce(f64::max)
@@ -187,7 +208,7 @@ pub fn forecast_per_pod(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use model::ContainerRecommendation;
+    use model::{ContainerRecommendation, ForecastSeries};
     use proptest::prelude::*;
 
     fn list(cpu: &str) -> ResourceList {
@@ -245,6 +266,7 @@ mod tests {
                 containers,
                 init_containers: vec![container("init", "64", "64")],
                 overhead: list("10m"),
+                ..PodSpec::default()
             };
             let forecast = PodForecast {
                 cpu_millicores: forecast,
@@ -253,6 +275,38 @@ mod tests {
             let found = predict(&pod, targets, forecast, &PredictionConfig::default());
             let found = (found.load.cpu_millicores, found.cpu_source);
             assert_eq!(found, expected, "{pod:?} {targets:?}");
+        }
+    }
+
+    #[test]
+    fn pod_level_resources_come_before_containers_without_limits() {
+        use LoadSource::{Limit, Recommendation, Request};
+        let targets = recommend(&[("app", "300m")]);
+        for (container, requests, limits, targets, expected) in [
+            (container("app", "1", ""), "", "3", None, (3010, Limit)),
+            (container("app", "1", ""), "2", "", None, (3010, Request)),
+            (container("app", "1", "2"), "1", "3", None, (2010, Limit)),
+            (
+                container("app", "1", ""),
+                "1",
+                "3",
+                Some(&targets),
+                (310, Recommendation),
+            ),
+        ] {
+            let pod = PodSpec {
+                containers: vec![container],
+                overhead: list("10m"),
+                pod_level: crate::PodLevel {
+                    requests: list(requests),
+                    limits: list(limits),
+                },
+                ..PodSpec::default()
+            };
+            let forecast = PodForecast::default();
+            let found = predict(&pod, targets, forecast, &PredictionConfig::default());
+            let found = (found.load.cpu_millicores, found.cpu_source);
+            assert_eq!(found, expected, "{pod:?}");
         }
     }
 
@@ -271,7 +325,7 @@ mod tests {
             (0, 1000, 0, None),
             (141, 1000, 1, None),
         ] {
-            let found = forecast_per_pod(&series, from, until, replicas);
+            let found = forecast_per_pod(series.points(), from, until, replicas);
             assert_eq!(found, expected, "{from} {until} {replicas}");
         }
     }

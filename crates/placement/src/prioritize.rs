@@ -2,8 +2,8 @@
 
 use crate::peaks::{PowerModel, normalize};
 use crate::{
-    Allocation, Amounts, Commitment, FallbackReason, LoadVariationRiskBalancing,
-    LowRiskOverCommitment, NodeLoad, NodeResource, TargetLoadPacking, Usage,
+    Allocation, Amounts, Commitment, FallbackReason, LoadRiskCache, LoadVariationRiskBalancing,
+    LowRiskOverCommitment, NodeCommitment, NodeLoad, NodeResource, TargetLoadPacking, Usage,
 };
 
 /// Policy that scores nodes.
@@ -54,7 +54,7 @@ pub struct PodDemand {
 }
 
 /// Node that can run the pod.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[derive(Clone, Copy, Debug, Default)]
 pub struct NodeState<'a> {
     /// Capacity.
     pub capacity: Amounts,
@@ -70,6 +70,8 @@ pub struct NodeState<'a> {
     pub reserved: Amounts,
     /// Power model, for [`Policy::Peaks`].
     pub power: Option<PowerModel>,
+    /// Cache of the node for [`Policy::LowRiskOverCommitment`]; `None` computes each time.
+    pub load_risk: Option<&'a LoadRiskCache>,
 }
 
 /// Load of a node without pods and without metrics.
@@ -141,13 +143,14 @@ impl Prioritizer {
                 node.allocatable,
                 pod.load.plus(node.reserved),
             ),
-            Policy::LowRiskOverCommitment(plugin) => plugin.score(
-                (load.cpu, load.memory),
-                node.allocatable,
-                node.commitment,
-                pod.commitment,
-                node.reserved,
-            ),
+            Policy::LowRiskOverCommitment(plugin) => {
+                let committed = committed(node, load);
+                let risk = match node.load_risk {
+                    Some(cache) => cache.get(plugin, &committed),
+                    None => plugin.load_risk(&committed),
+                };
+                plugin.score_with(risk, &committed, pod.commitment)
+            }
             Policy::Peaks => 0,
         }
     }
@@ -183,6 +186,26 @@ impl Prioritizer {
         })
         .min()
         .unwrap_or(100)
+    }
+}
+
+impl NodeState<'_> {
+    /// Computes the part of [`Policy::LowRiskOverCommitment`] that does not depend on a pod, so that
+    /// the next scores find it in the cache.
+    pub fn cache_load_risk(&self, plugin: &LowRiskOverCommitment) {
+        if let (Some(cache), Some(load)) = (self.load_risk, known_load(self)) {
+            cache.get(plugin, &committed(self, load));
+        }
+    }
+}
+
+fn committed(node: &NodeState, load: &NodeLoad) -> NodeCommitment {
+    NodeCommitment {
+        cpu: load.cpu,
+        memory: load.memory,
+        allocatable: node.allocatable,
+        pods: node.commitment,
+        reserved: node.reserved,
     }
 }
 

@@ -4,7 +4,10 @@
 //! ranked first for a pod carries a tentative reservation until the pod is seen bound. The state
 //! after a set of events does not depend on their order.
 
-use std::collections::{BTreeSet, HashMap};
+#[cfg(test)]
+mod tests;
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use jiff::{SignedDuration, Timestamp};
 
@@ -19,8 +22,11 @@ pub struct ReservationConfig {
     pub settle: SignedDuration,
     /// Longest time that a tentative reservation counts; default 5 s.
     pub tentative: SignedDuration,
-    /// Largest number of pods; default 20,000.
+    /// Largest number of pods; default 20,000. The oldest pod of the namespace that has most makes
+    /// room for another one.
     pub max_pods: usize,
+    /// Largest number of pods of one namespace; default 5,000. Its oldest pod makes room.
+    pub max_pods_per_namespace: usize,
 }
 
 /// Reservations of pods, by node.
@@ -30,12 +36,26 @@ pub struct Reservations {
     pods: HashMap<String, Pod>,
     /// UIDs of pods by the node that they count on.
     nodes: HashMap<String, BTreeSet<String>>,
+    /// UIDs of the pods of each namespace by their numbers, the oldest first.
+    namespaces: HashMap<String, BTreeMap<u64, String>>,
+    next_number: u64,
     pruned_at: Option<Timestamp>,
-    rejected: u64,
+    evicted: u64,
+}
+
+/// Pod of a reservation. The default names no pod.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PodKey<'a> {
+    /// Namespace.
+    pub namespace: &'a str,
+    /// Unique identifier.
+    pub uid: &'a str,
 }
 
 #[derive(Clone, Debug)]
 struct Pod {
+    namespace: String,
+    number: u64,
     tentative: Option<Reservation>,
     bound: Option<Reservation>,
     is_removed: bool,
@@ -64,6 +84,7 @@ impl Default for ReservationConfig {
             settle: SignedDuration::from_secs(60),
             tentative: SignedDuration::from_secs(5),
             max_pods: 20_000,
+            max_pods_per_namespace: 5_000,
         }
     }
 }
@@ -136,33 +157,57 @@ impl Reservations {
 
     /// Records a tentative reservation on the node ranked first for a pod. A later one for the same
     /// pod moves it; a pod that is bound keeps its node.
-    pub fn reserve(&mut self, uid: &str, node: &str, load: Amounts, now: Timestamp) {
+    pub fn reserve(&mut self, pod: PodKey<'_>, node: &str, load: Amounts, now: Timestamp) {
         let reservation = Reservation::new(node, load, now, now);
-        self.change(uid, Change::Tentative(reservation), now);
+        self.change(pod, Change::Tentative(reservation), now);
     }
 
     /// Records the binding of a pod, which confirms or moves its tentative reservation.
     ///
     /// `at` is the transition time of the condition `PodScheduled`, not the time of the watch event:
     /// after a restart, running pods must not count as new.
-    pub fn bind(&mut self, uid: &str, node: &str, load: Amounts, at: Timestamp, now: Timestamp) {
-        if now.duration_since(at) < self.config.expiry {
+    pub fn bind(
+        &mut self,
+        pod: PodKey<'_>,
+        node: &str,
+        load: Amounts,
+        at: Timestamp,
+        now: Timestamp,
+    ) {
+        if self.counts(at, now) {
             let reservation = Reservation::new(node, load, at, now);
-            self.change(uid, Change::Bound(reservation), now);
+            self.change(pod, Change::Bound(reservation), now);
         }
     }
 
+    /// Whether a pod that was bound at `at` still counts.
+    pub fn counts(&self, at: Timestamp, now: Timestamp) -> bool {
+        now.duration_since(at) < self.config.expiry
+    }
+
     /// Records that a pod was deleted, failed or succeeded.
-    pub fn remove(&mut self, uid: &str, now: Timestamp) {
-        self.change(uid, Change::Removed, now);
+    pub fn remove(&mut self, pod: PodKey<'_>, now: Timestamp) {
+        self.change(pod, Change::Removed, now);
     }
 
     /// Load on a node at `now` that metrics up to `metrics_end` do not include.
     pub fn reserved(&self, node: &str, metrics_end: Option<Timestamp>, now: Timestamp) -> Amounts {
+        self.reserved_for(PodKey::default(), node, metrics_end, now)
+    }
+
+    /// The same without the reservation of a pod that is placed again.
+    pub fn reserved_for(
+        &self,
+        pod: PodKey<'_>,
+        node: &str,
+        metrics_end: Option<Timestamp>,
+        now: Timestamp,
+    ) -> Amounts {
         let Some(uids) = self.nodes.get(node) else {
             return Amounts::default();
         };
         uids.iter()
+            .filter(|uid| uid.as_str() != pod.uid)
             .filter_map(|uid| self.pods.get(uid))
             .map(|pod| pod.load(&self.config, metrics_end, now))
             .fold(Amounts::default(), Amounts::plus)
@@ -179,8 +224,7 @@ impl Reservations {
             .map(|(uid, _)| uid.clone())
             .collect();
         for uid in expired {
-            self.unlist(&uid);
-            self.pods.remove(&uid);
+            self.forget(&uid);
         }
     }
 
@@ -194,23 +238,20 @@ impl Reservations {
         self.pods.is_empty()
     }
 
-    /// Number of events that were rejected since the largest number of pods was reached.
-    pub fn rejected(&self) -> u64 {
-        self.rejected
+    /// Number of pods that made room for others.
+    pub fn evicted(&self) -> u64 {
+        self.evicted
     }
 
-    fn change(&mut self, uid: &str, change: Change, now: Timestamp) {
-        if !self.pods.contains_key(uid) && !self.has_room(now) {
-            self.rejected = self.rejected.saturating_add(1);
-            return;
+    fn change(&mut self, key: PodKey<'_>, change: Change, now: Timestamp) {
+        if !self.pods.contains_key(key.uid) {
+            self.make_room(key.namespace, now);
+            self.insert(key, now);
         }
-        self.unlist(uid);
-        let pod = self.pods.entry(uid.to_owned()).or_insert(Pod {
-            tentative: None,
-            bound: None,
-            is_removed: false,
-            touched: now,
-        });
+        self.unlist(key.uid);
+        let Some(pod) = self.pods.get_mut(key.uid) else {
+            return;
+        };
         pod.touched = pod.touched.max(now);
         match change {
             Change::Tentative(reservation) => reservation.replace(&mut pod.tentative),
@@ -219,19 +260,69 @@ impl Reservations {
         }
         if let Some(current) = pod.current() {
             let uids = self.nodes.entry(current.node.clone()).or_default();
-            uids.insert(uid.to_owned());
+            uids.insert(key.uid.to_owned());
         }
     }
 
-    /// Whether another pod has room; prunes when not, at most once per second.
-    fn has_room(&mut self, now: Timestamp) -> bool {
+    fn insert(&mut self, key: PodKey<'_>, now: Timestamp) {
+        let number = self.next_number;
+        self.next_number += 1;
+        let pod = Pod {
+            namespace: key.namespace.to_owned(),
+            number,
+            tentative: None,
+            bound: None,
+            is_removed: false,
+            touched: now,
+        };
+        self.pods.insert(key.uid.to_owned(), pod);
+        let uids = self.namespaces.entry(key.namespace.to_owned());
+        uids.or_default().insert(number, key.uid.to_owned());
+    }
+
+    /// Makes room for another pod of a namespace. Prunes first, at most once per second.
+    fn make_room(&mut self, namespace: &str, now: Timestamp) {
+        let is_full = |this: &Self| {
+            let of_namespace = this.namespaces.get(namespace).map_or(0, BTreeMap::len);
+            let is_full = this.pods.len() >= this.config.max_pods.max(1);
+            (
+                is_full,
+                of_namespace >= this.config.max_pods_per_namespace.max(1),
+            )
+        };
         let is_due = self
             .pruned_at
             .is_none_or(|at| now.duration_since(at) >= SignedDuration::from_secs(1));
-        if self.pods.len() >= self.config.max_pods && is_due {
+        if is_full(self) != (false, false) && is_due {
             self.prune(now);
         }
-        self.pods.len() < self.config.max_pods
+        let uids = match is_full(self) {
+            (_, true) => self.namespaces.get(namespace),
+            // The name decides between equals, so that replicas agree.
+            (true, false) => self
+                .namespaces
+                .iter()
+                .max_by_key(|(name, uids)| (uids.len(), *name))
+                .map(|(_, uids)| uids),
+            (false, false) => None,
+        };
+        if let Some(uid) = uids.and_then(|uids| uids.values().next()).cloned() {
+            self.forget(&uid);
+            self.evicted = self.evicted.saturating_add(1);
+        }
+    }
+
+    fn forget(&mut self, uid: &str) {
+        self.unlist(uid);
+        let Some(pod) = self.pods.remove(uid) else {
+            return;
+        };
+        if let Some(uids) = self.namespaces.get_mut(&pod.namespace) {
+            uids.remove(&pod.number);
+            if uids.is_empty() {
+                self.namespaces.remove(&pod.namespace);
+            }
+        }
     }
 
     /// Takes a pod off the list of the node that it counts on.
@@ -245,132 +336,6 @@ impl Reservations {
                 let node = current.node.clone();
                 self.nodes.remove(&node);
             }
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use proptest::prelude::*;
-
-    fn at(second: i64) -> Timestamp {
-        Timestamp::from_second(1_800_000_000 + second).expect("a time")
-    }
-
-    fn cores(count: i64) -> Amounts {
-        Amounts {
-            cpu_millicores: count * 1000,
-            memory_bytes: count,
-        }
-    }
-
-    fn check(ledger: &Reservations, node: &str, end: Option<i64>, now: i64, expected: i64) {
-        let found = ledger.reserved(node, end.map(at), at(now));
-        assert_eq!(
-            found,
-            cores(expected),
-            "{node} at {now}, metrics to {end:?}"
-        );
-    }
-
-    #[test]
-    fn a_bound_pod_counts_until_the_metrics_include_it_or_five_minutes() {
-        let mut ledger = Reservations::default();
-        ledger.bind("a", "n1", cores(2), at(100), at(101));
-        for (end, now, expected) in [
-            (None, 101, 2),
-            (Some(90), 110, 2),
-            (Some(159), 170, 2),
-            (Some(160), 170, 0),
-            (None, 399, 2),
-            (None, 400, 0),
-        ] {
-            check(&ledger, "n1", end, now, expected);
-        }
-        check(&ledger, "n2", None, 101, 0);
-    }
-
-    #[test]
-    fn a_tentative_reservation_moves_is_confirmed_or_expires() {
-        let mut ledger = Reservations::default();
-        ledger.reserve("a", "n1", cores(1), at(0));
-        check(&ledger, "n1", Some(1000), 4, 1);
-        check(&ledger, "n1", None, 5, 0);
-        ledger.reserve("a", "n2", cores(1), at(6));
-        check(&ledger, "n1", None, 6, 0);
-        check(&ledger, "n2", None, 6, 1);
-        ledger.bind("a", "n3", cores(1), at(7), at(7));
-        ledger.reserve("a", "n2", cores(1), at(8));
-        check(&ledger, "n2", None, 8, 0);
-        check(&ledger, "n3", None, 60, 1);
-        ledger.remove("a", at(61));
-        check(&ledger, "n3", None, 61, 0);
-    }
-
-    #[test]
-    fn pods_that_run_for_long_do_not_count_after_a_restart() {
-        let mut ledger = Reservations::default();
-        ledger.bind("a", "n1", cores(1), at(-9000), at(0));
-        assert!(ledger.is_empty());
-        ledger.bind("a", "n1", cores(1), at(50), at(0));
-        check(&ledger, "n1", None, 299, 1);
-        check(&ledger, "n1", None, 300, 0);
-    }
-
-    #[test]
-    fn a_full_ledger_rejects_pods_until_others_expire() {
-        let mut ledger = Reservations::new(ReservationConfig {
-            max_pods: 2,
-            ..ReservationConfig::default()
-        });
-        for (uid, second) in [("a", 0), ("b", 1), ("c", 2), ("b", 3)] {
-            ledger.bind(uid, "n1", cores(1), at(second), at(second));
-        }
-        check(&ledger, "n1", None, 3, 2);
-        assert_eq!((ledger.len(), ledger.rejected()), (2, 1));
-        ledger.bind("d", "n2", cores(1), at(301), at(301));
-        check(&ledger, "n2", None, 301, 1);
-        assert_eq!((ledger.len(), ledger.rejected()), (2, 1));
-    }
-
-    /// Kind, pod, node, load and time.
-    type Event = (u8, u8, u8, i64, i64);
-
-    fn apply(ledger: &mut Reservations, (kind, pod, node, load, second): Event) {
-        let (uid, node, now) = (format!("p{pod}"), format!("n{node}"), at(second));
-        match kind {
-            0 => ledger.reserve(&uid, &node, cores(load), now),
-            1 => ledger.bind(&uid, &node, cores(load), now, now),
-            _ => ledger.remove(&uid, now),
-        }
-    }
-
-    fn event() -> impl Strategy<Value = Event> {
-        (0..3_u8, 0..6_u8, 0..3_u8, -2..9_i64, 0..400_i64)
-    }
-
-    proptest! {
-        #[test]
-        fn the_order_of_events_is_irrelevant_and_all_expire(
-            (events, shuffled) in prop::collection::vec(event(), 0..40)
-                .prop_flat_map(|events| (Just(events.clone()), Just(events).prop_shuffle())),
-            end in prop::option::of(0..500_i64),
-            now in 400..460_i64,
-        ) {
-            let [mut ledger, mut other] = [Reservations::default(), Reservations::default()];
-            for (one, two) in events.iter().zip(&shuffled) {
-                apply(&mut ledger, *one);
-                apply(&mut other, *two);
-            }
-            for node in ["n0", "n1", "n2"] {
-                let found = ledger.reserved(node, end.map(at), at(now));
-                prop_assert!(Amounts::default().fits(found), "{found:?}");
-                prop_assert_eq!(found, other.reserved(node, end.map(at), at(now)));
-                prop_assert_eq!(ledger.reserved(node, None, at(700)), Amounts::default());
-            }
-            ledger.prune(at(700));
-            prop_assert!(ledger.is_empty() && ledger.nodes.is_empty());
         }
     }
 }

@@ -141,6 +141,8 @@ mod tests {
             (60.0, 450, 0, 12),
             (0.0, 450, 0, 74),
             (10.0, 150, 450, 100),
+            (60.0, 150, 0, 22),
+            (0.0, 150, 0, 51),
             (10.0, 150, 0, 66),
             (30.0, 2000, 0, 0),
         ] {
@@ -183,6 +185,7 @@ mod tests {
                 containers,
                 init_containers: vec![container("8", "8")],
                 overhead: list(overhead),
+                ..PodSpec::default()
             };
             let found = TargetLoadPacking::default().predicted_millicores(&pod);
             assert_eq!(found, expected, "{pod:?}");

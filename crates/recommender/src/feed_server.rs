@@ -160,12 +160,16 @@ fn explainer(shared: SharedState) -> Explainer {
             published,
             is_measured,
             explanation,
+            limits,
+            left_out,
         } = shared.lock().explain(&key, &question.container, now)?;
         Some(Explained {
             uid,
             published,
             is_measured,
             explanation,
+            limits,
+            left_out,
         })
     })
 }

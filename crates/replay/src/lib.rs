@@ -11,12 +11,14 @@
 //! | our own policy | `own.rs` |
 //! | VPA, Crane, Autopilot, KRR, oracle | `peers.rs` |
 //! | demand through the HPA and predicted metrics | `horizontal.rs` |
+//! | passes of the native HPA | `hpa.rs` |
 //! | VPA and HPA on the same metric | `vpa_with_hpa.rs` |
 //! | plots as SVG | `plot.rs` |
 
 pub mod bootstrap;
 mod executor;
 pub mod horizontal;
+mod hpa;
 mod own;
 pub mod peers;
 pub mod plot;

@@ -29,11 +29,15 @@ pub enum SeriesError {
     Step,
 }
 
+/// A time in seconds since 1970; the last possible one for seconds beyond it.
+pub(crate) fn timestamp(second: i64) -> Timestamp {
+    Timestamp::from_second(second).unwrap_or(Timestamp::MAX)
+}
+
 impl Series {
     /// The start of a slot.
     pub fn time(&self, slot: usize) -> Timestamp {
-        let seconds = self.start + self.step * slot as i64;
-        Timestamp::from_second(seconds).unwrap_or(Timestamp::MAX)
+        timestamp(self.start + self.step * slot as i64)
     }
 
     /// The number of slots in a duration, at least one.

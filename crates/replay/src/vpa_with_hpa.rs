@@ -14,22 +14,22 @@
 use jiff::{SignedDuration, Timestamp};
 use model::{Cpu, Memory, ResourceList, ResourceName};
 use scaling::hpa::{
-    Behavior, Bounds, Container, History, Metric, PerPodTarget, Phase, Pod, PodMetric, PodMetrics,
-    ReadinessDelays, Reading, ReadyCondition, ReadyStatus, Requests, Tolerance, Workload, combine,
+    Bounds, Container, Metric, PerPodTarget, Phase, Pod, PodMetric, PodMetrics, Reading,
+    ReadyCondition, ReadyStatus, Requests,
 };
 use sizing::price_of_failure::Settings;
 
 use crate::horizontal::Demand;
+use crate::hpa::Hpa;
 use crate::own::PriceOfFailure;
 use crate::peers::Vpa;
 use crate::policy::{Policy, Resource};
+use crate::series::timestamp;
 
 /// CPU request of the first pods in millicores.
 pub const FIRST_REQUEST: i64 = 1000;
 /// Time from a pod's creation until it is ready.
 const READY: SignedDuration = SignedDuration::from_mins(2);
-/// Default of `--horizontal-pod-autoscaler-downscale-stabilization`.
-const DOWNSCALE_WINDOW: SignedDuration = SignedDuration::from_mins(5);
 /// Minimum relative difference of a changed request, for our own policy.
 const DEADBAND: f64 = 0.1;
 const MINUTE: SignedDuration = SignedDuration::from_mins(1);
@@ -116,7 +116,12 @@ impl VpaWithHpa {
             .unwrap_or(0.0);
         let mut pods = Replicas::new(self, load, start);
         let mut recommender = Recommender::new(self.sizing);
-        let mut hpa = Hpa::new(self.target, pods.count(), start);
+        let metric = Metric::Resource {
+            resource: ResourceName::Cpu,
+            container: None,
+            target: self.target,
+        };
+        let mut hpa = Hpa::new(metric, BOUNDS, pods.count(), start);
         let minutes = demand.minutes.iter().take(days * 24 * 60);
         let mut result = Vec::new();
         for (minute, value) in minutes.enumerate() {
@@ -134,7 +139,12 @@ impl VpaWithHpa {
             }
             recommender.observe(timestamp(at), &pods);
             let resized = recommender.decide(timestamp(now), now % 3600 == 0, &mut pods);
-            let replicas = hpa.pass(&pods, timestamp(now));
+            let replicas = hpa.pass(
+                pods.count(),
+                &pods.pods,
+                timestamp(now),
+                |workload, metric| vec![workload.propose(metric, Reading::Pods(&pods.metrics))],
+            );
             let scaled = replicas != pods.count();
             pods.scale(replicas, recommender.newest, timestamp(now));
             if let Some(day) = result.last_mut() {
@@ -318,51 +328,6 @@ impl Recommender {
     }
 }
 
-/// The native HPA with one metric.
-struct Hpa {
-    metric: Metric,
-    behavior: Behavior,
-    history: History,
-}
-
-impl Hpa {
-    fn new(target: PerPodTarget, replicas: i32, now: Timestamp) -> Self {
-        Self {
-            metric: Metric::Resource {
-                resource: ResourceName::Cpu,
-                container: None,
-                target,
-            },
-            behavior: Behavior::default(),
-            history: History::new(replicas, DOWNSCALE_WINDOW, now),
-        }
-    }
-
-    /// The number of replicas after a pass.
-    fn pass(&mut self, pods: &Replicas, now: Timestamp) -> i32 {
-        let current = pods.count();
-        let workload = Workload {
-            pods: &pods.pods,
-            spec_replicas: current,
-            status_replicas: current,
-            tolerance: Tolerance::default(),
-            delays: ReadinessDelays::default(),
-            now,
-        };
-        let proposal = workload.propose(&self.metric, Reading::Pods(&pods.metrics));
-        let Some(proposal) = combine(current, &[proposal]).replicas else {
-            return current;
-        };
-        let behavior = Some(&self.behavior);
-        let normalised = self
-            .history
-            .normalise(proposal, current, BOUNDS, behavior, now);
-        self.history
-            .scaled(current, normalised.replicas, behavior, now);
-        normalised.replicas
-    }
-}
-
 fn requests(millicores: i64) -> Requests {
     let requests = ResourceList::of(Cpu::from_millicores(millicores), Memory::from_bytes(0));
     Requests {
@@ -372,8 +337,4 @@ fn requests(millicores: i64) -> Requests {
             requests,
         }],
     }
-}
-
-fn timestamp(second: i64) -> Timestamp {
-    Timestamp::from_second(second).unwrap_or(Timestamp::MAX)
 }

@@ -240,3 +240,29 @@ fn a_replay_gives_the_same_scores_each_time_with_any_number_of_threads() {
         assert!(Score::of(&one).aggregate_slack > 0.0);
     }
 }
+
+/// The recommender chooses with every sample, and the executor of a replay at full hours and when a
+/// request is short.
+#[test]
+fn the_recommender_scores_as_our_policy_does_in_the_replay() {
+    for (settings, executor) in settings()
+        .into_iter()
+        .filter(|(_, rules)| rules.early_raises)
+    {
+        let usages: [fn(usize) -> f64; 3] = [|slot| daily(slot, 6), weekly_batch, leak];
+        for usage in usages {
+            let series = series(45, usage);
+            let replayed = replay(settings, &executor, &series).0;
+            let annotations = [("policy", "plimsoll")];
+            let policy = AnnotatedPolicy::new(executor.resource, &annotations);
+            let run = executor.run(&series, &mut policy.expect("a policy"));
+            let slack =
+                |score: &EntityScore| Score::of(std::slice::from_ref(score)).aggregate_slack;
+            assert!(
+                (slack(&run) - slack(&replayed)).abs() < 0.03,
+                "{run:?}, {replayed:?}"
+            );
+            assert!(run.ooms <= replayed.ooms, "{run:?}, {replayed:?}");
+        }
+    }
+}

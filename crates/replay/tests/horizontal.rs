@@ -2,6 +2,7 @@
 
 use forecast::PriceOfFailure;
 use horizontal::predictions::Method;
+use rayon::prelude::*;
 use replay::horizontal::predictors::{Oracle, Program, SeasonalLevel};
 use replay::horizontal::{Autoscaler, Demand, Predictor, Score, published};
 
@@ -95,4 +96,27 @@ fn minutes_without_a_measurement_are_not_scored() {
     demand.minutes[2 * DAY + 400..2 * DAY + 500].fill(None);
     let score = replay(&demand, 10, None);
     assert!((score.minutes - 1340.0).abs() < 1e-9, "{score:?}");
+}
+
+#[test]
+fn a_replay_gives_the_same_scores_each_time_with_any_number_of_threads() {
+    let demands: Vec<Demand> = (0..6)
+        .map(|shift| demand(4, move |minute| office(minute + 97 * shift)))
+        .collect();
+    let run = |threads: usize| -> Vec<Score> {
+        let score = |demand: &Demand| {
+            let method = Method::Peak {
+                step_seconds: 60,
+                window_seconds: 420,
+                price_of_failure: PriceOfFailure::NORMAL,
+            };
+            replay(demand, 2, Some(&mut Program::new(method, 3600)))
+        };
+        let pool = rayon::ThreadPoolBuilder::new().num_threads(threads);
+        let pool = pool.build().expect("threads");
+        pool.install(|| demands.par_iter().map(score).collect())
+    };
+    let one = run(1);
+    assert_eq!(run(1), one);
+    assert_eq!(run(2), one);
 }

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use json_patch::Patch;
 use model::{Cpu, Memory, Recommendation};
+use placement::Amounts;
 use view::ObjectKey;
 
 use super::disruption_limit::Disruption;
@@ -15,7 +16,8 @@ use super::size_change::SizeChange;
 /// An eviction or a resize of one pod.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Action {
-    /// The VPA object that asks for it.
+    /// The VPA object that asks for it, or that controls the moved pod. Its name is empty if none
+    /// does.
     pub vpa: ObjectKey,
     /// The pod.
     pub pod: ObjectKey,
@@ -33,6 +35,27 @@ pub struct Action {
     pub disruption: Disruption,
     /// The OOM kill that it answers, if any.
     pub oom_kill: Option<QuickOomKill>,
+    /// The move to another node that it is for, if any.
+    pub relocation: Option<Relocation>,
+}
+
+/// The move of a pod to another node.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Relocation {
+    /// The node that the pod leaves.
+    pub from: String,
+    /// The node with the best score. The scheduler may choose another one.
+    pub to: String,
+    /// Utilization of `from` in percent, of CPU or memory, the higher one.
+    pub load_percent: f64,
+    /// The threshold that `from` exceeds if it is hot, or is below if it is fragmented, in percent.
+    pub threshold_percent: f64,
+    /// Gain in score, 1 to 100.
+    pub gain: i64,
+    /// Load of the pod.
+    pub load: Amounts,
+    /// Unique identifier of the pod's owner.
+    pub owner_uid: String,
 }
 
 /// The kinds of actions.
@@ -95,6 +118,10 @@ pub enum ActionReason {
     Drift,
     /// A pending resize of another pod, or of the same pod, needs room on the node.
     Preemption,
+    /// The node was hotter than the threshold for some time.
+    HotNode,
+    /// The node can be emptied.
+    FragmentedNode,
 }
 
 impl ActionReason {
@@ -107,6 +134,8 @@ impl ActionReason {
             Self::OutsideBounds => "outside_bounds",
             Self::Drift => "difference_from_target",
             Self::Preemption => "preemption",
+            Self::HotNode => "hot_node",
+            Self::FragmentedNode => "fragmented_node",
         }
     }
 

@@ -49,6 +49,13 @@ impl Index {
                 index.rebuild(namespace, view, settings);
             }
         }
+        if settings.rebalancing.is_some() {
+            for namespace in view.namespaces.iter() {
+                if !index.namespaces.contains_key(&namespace.name) {
+                    index.rebuild(&namespace.name, view, settings);
+                }
+            }
+        }
         index
     }
 

@@ -16,6 +16,7 @@
 //! 6. `in_place`, `resize_status`, `resize_patch`, `qos`, `size`: in-place resizes
 //! 7. `boost`, `revert`: the end of startup boosts, and memory restored after OOM kills
 //! 8. `preemption`, `preemption_candidates`: evictions that make room for pending resizes
+//! 9. `rebalancing`: evictions from hot and from fragmented nodes, with a new load of the nodes
 //!
 //! `state` keeps actions in flight and backoffs between passes.
 
@@ -40,6 +41,7 @@ mod preemption;
 mod preemption_candidates;
 mod priority;
 mod qos;
+mod rebalancing;
 mod resize_patch;
 mod resize_status;
 mod settings;
@@ -60,10 +62,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use model::Recommendation;
+use placement::WindowLoad;
 use view::{ObjectKey, View};
 
 pub use action::{
-    Action, ActionKind, ActionOutcome, ActionReason, NodeCapacity, ResizeAttempt, Skip, SkipReason,
+    Action, ActionKind, ActionOutcome, ActionReason, NodeCapacity, Relocation, ResizeAttempt, Skip,
+    SkipReason,
 };
 pub use changes::ChangeTracker;
 pub use clock::ClockReading;
@@ -75,6 +79,7 @@ pub use maintenance_window::{MAINTENANCE_WINDOW, MaintenanceWindow, WindowError}
 pub use memory_restore::{RESIZED_FROM, REVERTED_AT};
 pub use oom_kill::QuickOomKill;
 pub use preemption::{PreemptionMethod, PreemptionPlan};
+pub use rebalancing::{REBALANCE, RebalancingReport, RebalancingSettings};
 pub use resize_patch::AnnotationChanges;
 pub use settings::{PreemptionMode, Settings};
 pub use size_change::{BoundViolation, SizeChange};
@@ -93,6 +98,8 @@ pub struct Snapshot<'a> {
     pub recommendations: &'a Recommendations,
     /// The reason for which all actions are paused, from [`check_preconditions`].
     pub pause: Option<PauseReason>,
+    /// A load of the nodes that no earlier pass had, for rebalancing.
+    pub node_load: Option<&'a WindowLoad>,
 }
 
 /// The output of a decision.
@@ -106,6 +113,8 @@ pub struct Plan {
     pub paused: Vec<Arc<PausedVpa>>,
     /// Ways to make room for pending resizes.
     pub preemptions: Vec<PreemptionPlan>,
+    /// The results of rebalancing; `None` without a new load of the nodes.
+    pub rebalancing: Option<RebalancingReport>,
     /// Numbers of pods by VPA object.
     pub pod_counts: Vec<Arc<PodCounts>>,
     /// The time after which another pass is due although nothing changes.

@@ -141,7 +141,7 @@ pub(super) fn sizes_to_restore(
             (gains && is_less).then(|| ContainerSize {
                 requests: previous.requests.clone(),
                 limits: previous.limits.clone(),
-                notes: Vec::new(),
+                ..ContainerSize::default()
             })
         })
         .collect();

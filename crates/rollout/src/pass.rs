@@ -11,6 +11,7 @@ use super::disruption_budgets::Budgets;
 use super::index::{Index, VpaOrder};
 use super::plan_builder::PlanBuilder;
 use super::preemption::plan_preemptions;
+use super::rebalancing::plan_moves;
 use super::settings::{PreemptionMode, Settings};
 use super::state::RolloutState;
 use super::vpa_input::VpaInput;
@@ -22,7 +23,7 @@ use super::{Plan, Snapshot};
 struct Decided {
     /// The decisions, each with the owners of the VPA object's pods; `None` without pods.
     decisions: Vec<(VpaOrder, Vec<String>, Option<VpaDecision>)>,
-    /// Preemptions and their evictions.
+    /// Preemptions and moves, with their evictions.
     preemptions: Plan,
     /// Resizes that the kubelet found infeasible: VPA object, pod UID and attempt.
     infeasible: Vec<(ObjectKey, String, ResizeAttempt)>,
@@ -36,8 +37,12 @@ pub(super) fn pass(
     now: ClockReading,
 ) -> Plan {
     let view = snapshot.view;
-    // Preemption evicts pods for those of other namespaces, so each pass is a full one.
-    if snapshot.pause.is_some() || settings.preemption != PreemptionMode::Off {
+    // Preemption and rebalancing evict pods for those of other namespaces, so each such pass is a
+    // full one.
+    if snapshot.pause.is_some()
+        || settings.preemption != PreemptionMode::Off
+        || snapshot.node_load.is_some()
+    {
         state.forget_decisions();
     }
     let changes = state.change_tracker.changes(view, snapshot.recommendations);
@@ -48,6 +53,10 @@ pub(super) fn pass(
     state.forget_vpas(&changes.vpas);
     if snapshot.pause.is_some() {
         return Plan::default();
+    }
+    state.rebalancing.begin_pass(now);
+    if let (Some(rebalancing), Some(load)) = (&settings.rebalancing, snapshot.node_load) {
+        state.rebalancing.observe(load, &rebalancing.hot_nodes, now);
     }
     let known = state
         .decisions
@@ -119,13 +128,23 @@ fn decide_marked(
         });
         decisions.push((input.vpa_pods.order.clone(), input.owners.clone(), decision));
     }
+    let actions = decisions
+        .iter()
+        .filter_map(|(_, _, decision)| decision.as_ref())
+        .flat_map(VpaDecision::actions);
+    let mut taken: BTreeSet<String> = actions.map(|action| action.pod_uid.clone()).collect();
     if settings.preemption != PreemptionMode::Off {
-        let actions = decisions
-            .iter()
-            .filter_map(|(_, _, decision)| decision.as_ref())
-            .flat_map(VpaDecision::actions);
-        let taken: BTreeSet<String> = actions.map(|action| action.pod_uid.clone()).collect();
-        plan_preemptions(&mut builder, taken, view, state, settings.preemption, now);
+        plan_preemptions(
+            &mut builder,
+            &mut taken,
+            view,
+            state,
+            settings.preemption,
+            now,
+        );
+    }
+    if let (Some(rebalancing), Some(load)) = (&settings.rebalancing, snapshot.node_load) {
+        plan_moves(&mut builder, &taken, context, rebalancing, load);
     }
     let PlanBuilder {
         plan: preemptions,
@@ -167,6 +186,7 @@ fn store(
     plan.decided = count;
     plan.actions.extend(preemptions.actions);
     plan.preemptions = preemptions.preemptions;
+    plan.rebalancing = preemptions.rebalancing;
     plan.actions
         .sort_by_key(|action| !action.reason.is_urgent());
     plan

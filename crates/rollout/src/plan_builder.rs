@@ -8,7 +8,7 @@ use super::Plan;
 use super::action::ResizeAttempt;
 use super::disruption_budgets::Budgets;
 use super::disruption_limit::Group;
-use super::preemption_candidates::{PendingResize, Victim};
+use super::preemption_candidates::{EvictablePod, PendingResize, Victim};
 
 /// Collects the results of a pass.
 pub(super) struct PlanBuilder<'a> {
@@ -18,9 +18,11 @@ pub(super) struct PlanBuilder<'a> {
     pub(super) infeasible: Vec<(ObjectKey, String, ResizeAttempt)>,
     /// Resizes that wait for room on their nodes.
     pub(super) pending_resizes: Vec<PendingResize<'a>>,
-    /// Pods that may be evicted for pending resizes of others.
+    /// Pods that may be evicted for pending resizes of others, or moved.
     pub(super) victims: Vec<Victim<'a>>,
-    /// The groups of all VPA objects, where preemption is on.
+    /// Pods that no VPA object controls and that may be moved.
+    pub(super) unmanaged: Vec<EvictablePod<'a>>,
+    /// The groups of all VPA objects, where preemption or rebalancing needs them.
     pub(super) groups: Vec<Group>,
 }
 
@@ -32,6 +34,7 @@ impl<'a> PlanBuilder<'a> {
             infeasible: Vec::new(),
             pending_resizes: Vec::new(),
             victims: Vec::new(),
+            unmanaged: Vec::new(),
             groups: Vec::new(),
         }
     }

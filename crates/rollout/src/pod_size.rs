@@ -3,7 +3,7 @@
 //! The formulas are in `sizing`. Here they get the pod, the policy and the namespace's limits.
 
 use api::vpa::VerticalPodAutoscalerSpec;
-use model::{ContainerRecommendation, NamespaceLimits, Recommendation, ResourceList};
+use model::{ContainerRecommendation, LimitModes, NamespaceLimits, Recommendation, ResourceList};
 use sizing::{ContainerSize, PodContainer, Target, cap_for_pod, pod_sizes};
 use view::{ContainerSpec, Running};
 
@@ -42,11 +42,13 @@ pub(super) fn pod_recommendation(
     recommendation: &Recommendation,
     running: &Running,
     spec: &VerticalPodAutoscalerSpec,
+    limit_modes: &LimitModes,
     namespace: &NamespaceLimits,
     native_sidecars: bool,
 ) -> Recommendation {
     let sized = sized_containers(running, native_sidecars);
-    cap_for_pod(recommendation, &containers(sized, spec), namespace).recommendation
+    let containers = containers(sized, spec, limit_modes);
+    cap_for_pod(recommendation, &containers, namespace).recommendation
 }
 
 /// The size of each sized container, in the order of [`sized_containers`]; empty without a
@@ -55,6 +57,7 @@ pub(super) fn sizes(
     recommendation: Option<&Recommendation>,
     running: &Running,
     spec: &VerticalPodAutoscalerSpec,
+    limit_modes: &LimitModes,
     namespace: &NamespaceLimits,
     native_sidecars: bool,
 ) -> Vec<ContainerSize> {
@@ -62,7 +65,7 @@ pub(super) fn sizes(
     match recommendation {
         Some(recommendation) => pod_sizes(
             &Target::all(recommendation),
-            &containers(sized, spec),
+            &containers(sized, spec, limit_modes),
             namespace,
         ),
         None => sized.map(|_| ContainerSize::default()).collect(),
@@ -98,12 +101,14 @@ pub(super) fn container_paths(running: &Running) -> impl Iterator<Item = (&'stat
 fn containers<'a>(
     sized: impl Iterator<Item = &'a ContainerSpec>,
     spec: &'a VerticalPodAutoscalerSpec,
+    limit_modes: &'a LimitModes,
 ) -> Vec<PodContainer<'a>> {
     let container = |container: &'a ContainerSpec| PodContainer {
         name: &container.name,
         requests: requests(container).unwrap_or(&NOTHING),
         limits: limits(container).unwrap_or(&NOTHING),
         allowed: spec.allowed(&container.name),
+        limit_modes,
     };
     sized.map(container).collect()
 }

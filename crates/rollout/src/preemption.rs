@@ -33,9 +33,8 @@ use std::sync::Arc;
 
 use view::{ObjectKey, Pod, View};
 
-use super::action::{Action, ActionKind, ActionReason};
+use super::action::ActionReason;
 use super::clock::ClockReading;
-use super::disruption_limit::Disruption;
 use super::plan_builder::PlanBuilder;
 use super::preemption_candidates::{EvictablePod, PendingResize};
 use super::settings::PreemptionMode;
@@ -67,10 +66,11 @@ pub enum PreemptionMethod {
 }
 
 /// Plans preemptions for all pending resizes, and with [`PreemptionMode::On`] their evictions.
-/// `taken` are the unique identifiers of pods with an action in this pass.
+/// `taken` are the unique identifiers of pods with an action in this pass; those of the evictions are
+/// added.
 pub(super) fn plan_preemptions(
     builder: &mut PlanBuilder,
-    mut taken: BTreeSet<String>,
+    taken: &mut BTreeSet<String>,
     view: &View,
     state: &RolloutState,
     mode: PreemptionMode,
@@ -81,10 +81,10 @@ pub(super) fn plan_preemptions(
         if taken.contains(&pending.pod.pod.uid) {
             continue;
         }
-        let missing = missing_on_node(&pending.pod, view, state, &taken);
+        let missing = missing_on_node(&pending.pod, view, state, taken);
         let planned = missing
             .filter(|missing| *missing != NodeShortage::default())
-            .and_then(|missing| method(&pending, missing, builder, &taken, &is_backing_off));
+            .and_then(|missing| method(&pending, missing, builder, taken, &is_backing_off));
         let Some((method, evictions)) = planned else {
             continue;
         };
@@ -94,7 +94,8 @@ pub(super) fn plan_preemptions(
                     break;
                 }
                 taken.insert(eviction.pod.uid.clone());
-                builder.plan.actions.push(Arc::new(eviction.into_action()));
+                let action = eviction.into_action(ActionReason::Preemption, None);
+                builder.plan.actions.push(Arc::new(action));
             }
         }
         builder.plan.preemptions.push(PreemptionPlan {
@@ -133,48 +134,5 @@ fn method<'a>(
         }
         _ if moves => Some((PreemptionMethod::Itself, vec![pending.pod.clone()])),
         _ => None,
-    }
-}
-
-impl EvictablePod<'_> {
-    /// Whether its group and the disruption budgets that cover it allow its eviction.
-    fn is_evictable(&self, builder: &mut PlanBuilder) -> bool {
-        let group = self.group.and_then(|index| builder.groups.get(index));
-        group.is_some_and(|group| group.allows(Disruption::Eviction, self.availability))
-            && builder
-                .budgets
-                .refusal(Disruption::Eviction, self.pod, self.running)
-                .is_none()
-    }
-
-    /// Takes the eviction from its budgets and its group; `false` if a budget does not allow it.
-    fn reserve(&self, builder: &mut PlanBuilder) -> bool {
-        let refusal = builder
-            .budgets
-            .refusal(Disruption::Eviction, self.pod, self.running);
-        if refusal.is_some() {
-            return false;
-        }
-        builder
-            .budgets
-            .reserve(Disruption::Eviction, self.pod, self.running);
-        if let Some(group) = self.group.and_then(|index| builder.groups.get_mut(index)) {
-            group.reserve(Disruption::Eviction, self.availability);
-        }
-        true
-    }
-
-    fn into_action(self) -> Action {
-        Action {
-            vpa: self.vpa,
-            pod: self.pod.key.clone(),
-            pod_uid: self.pod.uid.clone(),
-            kind: ActionKind::Evict,
-            reason: ActionReason::Preemption,
-            changes: Vec::new(),
-            recommendation: self.recommendation,
-            disruption: Disruption::Eviction,
-            oom_kill: None,
-        }
     }
 }

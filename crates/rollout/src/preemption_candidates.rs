@@ -1,13 +1,16 @@
-//! The pods that preemption chooses from: those with a pending resize, and those that may be evicted.
+//! The pods that preemption and rebalancing choose from: those with a pending resize, and those that
+//! may be evicted.
 
 use std::sync::Arc;
 
 use model::Recommendation;
 use view::{ObjectKey, Pod, Running};
 
-use super::disruption_limit::PodAvailability;
+use super::action::{Action, ActionKind, ActionReason, Relocation};
+use super::disruption_limit::{Disruption, PodAvailability};
+use super::plan_builder::PlanBuilder;
 
-/// A pod that may be evicted for the sake of a resize.
+/// A pod that may be evicted for another reason than its own size.
 #[derive(Clone)]
 pub(super) struct EvictablePod<'a> {
     pub(super) vpa: ObjectKey,
@@ -33,4 +36,53 @@ pub(super) struct Victim<'a> {
     pub(super) pod: EvictablePod<'a>,
     /// Whether its replacement would be smaller.
     pub(super) shrinks: bool,
+}
+
+impl EvictablePod<'_> {
+    /// Whether its group and the disruption budgets that cover it allow its eviction.
+    pub(super) fn is_evictable(&self, builder: &mut PlanBuilder) -> bool {
+        let group = self.group.and_then(|index| builder.groups.get(index));
+        group.is_some_and(|group| group.allows(Disruption::Eviction, self.availability))
+            && builder
+                .budgets
+                .refusal(Disruption::Eviction, self.pod, self.running)
+                .is_none()
+    }
+
+    /// Takes the eviction from its budgets and its group; `false` if a budget does not allow it.
+    pub(super) fn reserve(&self, builder: &mut PlanBuilder) -> bool {
+        let refusal = builder
+            .budgets
+            .refusal(Disruption::Eviction, self.pod, self.running);
+        if refusal.is_some() {
+            return false;
+        }
+        builder
+            .budgets
+            .reserve(Disruption::Eviction, self.pod, self.running);
+        if let Some(group) = self.group.and_then(|index| builder.groups.get_mut(index)) {
+            group.reserve(Disruption::Eviction, self.availability);
+        }
+        true
+    }
+
+    /// Its eviction for the sake of another pod or a node.
+    pub(super) fn into_action(
+        self,
+        reason: ActionReason,
+        relocation: Option<Relocation>,
+    ) -> Action {
+        Action {
+            vpa: self.vpa,
+            pod: self.pod.key.clone(),
+            pod_uid: self.pod.uid.clone(),
+            kind: ActionKind::Evict,
+            reason,
+            changes: Vec::new(),
+            recommendation: self.recommendation,
+            disruption: Disruption::Eviction,
+            oom_kill: None,
+            relocation,
+        }
+    }
 }

@@ -104,7 +104,7 @@ mod tests {
         let sizes = vec![Some(ContainerSize {
             requests,
             limits,
-            notes: Vec::new(),
+            ..ContainerSize::default()
         })];
         let found = would_change(&running, &sizes);
         assert_eq!(found, expected, "{before:?} {after:?}");

@@ -5,12 +5,13 @@
 
 use std::collections::BTreeMap;
 
+use api::limit_mode::LIMITS;
 use api::vpa::{EffectiveUpdateMode, VerticalPodAutoscalerSpec};
 use json_patch::jsonptr::PointerBuf;
 use json_patch::{AddOperation, Patch, PatchOperation};
-use model::{Quantity, ResourceList, ResourceName};
+use model::{LimitModes, Quantity, ResourceList, ResourceName};
 use serde_json::{Value, json};
-use sizing::ContainerSize;
+use sizing::{ContainerSize, limits_text};
 use view::{ContainerSpec, Running};
 
 use super::clock::ClockReading;
@@ -103,6 +104,21 @@ pub(super) fn annotation_changes(
     let over = over.map(|container| (startup_boost::annotation(container), None));
     over.chain([(IN_PLACE_UPDATED.to_owned(), Some("true".to_owned()))])
         .collect()
+}
+
+/// The change of the annotation with the limits that follow from limit modes, if any. Without modes
+/// it is removed.
+pub(super) fn limits_change(
+    running: &Running,
+    modes: &LimitModes,
+    sizes: &DesiredSizes,
+) -> Option<(String, Option<String>)> {
+    let containers = sized_containers(running, true)
+        .zip(sizes)
+        .filter_map(|(container, size)| Some((container.name.as_str(), size.as_ref()?)));
+    let text = limits_text(modes, containers);
+    let is_change = text.is_some() || running.annotations.contains_key(LIMITS);
+    is_change.then(|| (LIMITS.to_owned(), text))
 }
 
 fn add(path: &[&str], value: Value) -> PatchOperation {

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use super::rebalancing::RebalancingSettings;
+
 /// Settings of decisions. The defaults are upstream's, and our own for flags that upstream lacks.
 // Each is one flag.
 #[allow(clippy::struct_excessive_bools)]
@@ -33,6 +35,8 @@ pub struct Settings {
     pub native_sidecars: bool,
     /// Preemption for deferred resizes (`--make-room`).
     pub preemption: PreemptionMode,
+    /// Rebalancing; `None` without (`--load-watcher-address`).
+    pub rebalancing: Option<RebalancingSettings>,
     /// The feature gate `InPlace`.
     pub in_place: bool,
     /// The feature gate `CPUStartupBoost`.
@@ -66,6 +70,7 @@ impl Default for Settings {
             in_place_skip_disruption_budget: false,
             native_sidecars: false,
             preemption: PreemptionMode::Off,
+            rebalancing: None,
             in_place: false,
             startup_boost: false,
             per_vpa_config: false,

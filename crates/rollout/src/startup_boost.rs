@@ -103,6 +103,6 @@ pub(super) fn original(running: &Running, container: &str) -> Option<ContainerSi
     Some(ContainerSize {
         requests,
         limits,
-        notes: Vec::new(),
+        ..ContainerSize::default()
     })
 }

@@ -24,6 +24,7 @@ use super::decision_cache::DecisionCache;
 use super::disruption_limit::Disruption;
 use super::group_size::GroupSizes;
 use super::oom_kill::{self, QuickOomKill};
+use super::rebalancing::RebalancingHistory;
 use super::resize_status::ResizeStatus;
 use super::settling::Settling;
 use super::vpa_pause::WindowCache;
@@ -63,6 +64,8 @@ pub struct RolloutState {
     pub(super) settling: Settling,
     /// The sizes of groups when they were last known.
     pub(super) group_sizes: GroupSizes,
+    /// Heat of nodes and earlier moves.
+    pub(super) rebalancing: RebalancingHistory,
     /// The objects at the last pass.
     pub(super) change_tracker: ClusterChangeTracker,
     /// The decisions that are still valid; `None` before a full pass.
@@ -83,6 +86,9 @@ impl RolloutState {
         if action.kind == ActionKind::Evict {
             let first_seen = self.first_seen.get(&action.pod_uid).copied();
             self.evictions.record(action, first_seen, now);
+        }
+        if let Some(relocation) = &action.relocation {
+            self.rebalancing.record(relocation, now);
         }
     }
 
@@ -143,6 +149,11 @@ impl RolloutState {
     /// The action on a pod that is in flight.
     pub(super) fn pending(&self, uid: &str) -> Option<PendingAction> {
         self.in_flight.get(uid).map(InFlight::pending)
+    }
+
+    /// The first pass that saw a live pod.
+    pub(super) fn first_seen(&self, uid: &str) -> Option<Duration> {
+        self.first_seen.get(uid).copied()
     }
 
     /// The rest of the backoff of a pod.

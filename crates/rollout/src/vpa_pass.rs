@@ -9,8 +9,9 @@ use std::cell::Cell;
 use std::sync::Arc;
 use std::time::Duration;
 
+use api::limit_mode::limit_modes;
 use api::vpa::{EffectiveUpdateMode, VerticalPodAutoscalerSpec};
-use model::{NamespaceLimits, Recommendation};
+use model::{LimitModes, NamespaceLimits, Recommendation};
 use view::{Running, Vpa};
 
 use super::action::{Action, ActionKind, ActionReason, Skip, SkipReason};
@@ -41,16 +42,27 @@ pub(super) struct PassContext<'a> {
     pub(super) now: ClockReading,
 }
 
+impl PassContext<'_> {
+    /// Whether pods may be evicted for other reasons than their own sizes.
+    fn evicts_for_others(&self) -> bool {
+        self.settings.preemption != PreemptionMode::Off
+            || (self.settings.rebalancing.is_some() && self.snapshot.node_load.is_some())
+    }
+}
+
 /// The decision about one VPA object.
 pub(super) struct VpaPass<'a> {
     context: PassContext<'a>,
     vpa: &'a Vpa,
     spec: &'a VerticalPodAutoscalerSpec,
     mode: EffectiveUpdateMode,
+    /// Whether no VPA object controls the pods. Then they may only be moved.
+    is_unmanaged: bool,
     /// Empty without a recommendation, see `has_recommendation`.
     recommendation: Arc<Recommendation>,
     has_recommendation: bool,
     limits: NamespaceLimits,
+    limit_modes: LimitModes,
     /// The rest of the settling time.
     settles_in: Option<Duration>,
     groups: Vec<Group>,
@@ -78,7 +90,12 @@ impl<'a> VpaPass<'a> {
     ) {
         let VpaPods { vpa, pods, .. } = input.vpa_pods;
         let spec = &vpa.object.spec;
-        let mode = spec.effective_update_mode();
+        let is_unmanaged = input.vpa_pods.is_unmanaged();
+        let mode = if is_unmanaged {
+            EffectiveUpdateMode::Off
+        } else {
+            spec.effective_update_mode()
+        };
         let mut counts = PodCounts {
             vpa: vpa.key.clone(),
             controlled: pods.len(),
@@ -89,10 +106,12 @@ impl<'a> VpaPass<'a> {
             builder.wake_within(due);
         }
         if let Err(reason) = pause {
-            builder.plan.paused.push(Arc::new(PausedVpa {
-                vpa: vpa.key.clone(),
-                reason,
-            }));
+            if !is_unmanaged {
+                builder.plan.paused.push(Arc::new(PausedVpa {
+                    vpa: vpa.key.clone(),
+                    reason,
+                }));
+            }
         } else {
             let recommendation = recommendation_of(context.snapshot, vpa);
             let has_recommendation = recommendation.is_some();
@@ -105,9 +124,11 @@ impl<'a> VpaPass<'a> {
                 vpa,
                 spec,
                 mode,
+                is_unmanaged,
                 recommendation,
                 has_recommendation,
                 limits,
+                limit_modes: limit_modes(&vpa.object).unwrap_or_default(),
                 settles_in,
                 groups,
                 recheck_in: Cell::new(None),
@@ -116,11 +137,13 @@ impl<'a> VpaPass<'a> {
             if let Some(due) = pass.recheck_in.get() {
                 builder.wake_within(due);
             }
-            if context.settings.preemption != PreemptionMode::Off {
+            if context.evicts_for_others() {
                 pass.record_preemption_candidates(&members, builder);
             }
         }
-        builder.plan.pod_counts.push(Arc::new(counts));
+        if !is_unmanaged {
+            builder.plan.pod_counts.push(Arc::new(counts));
+        }
     }
 
     fn plan_actions(
@@ -247,6 +270,7 @@ impl<'a> VpaPass<'a> {
             &self.recommendation,
             running,
             self.spec,
+            &self.limit_modes,
             &self.limits,
             native_sidecars,
         )
@@ -351,6 +375,7 @@ impl<'a> VpaPass<'a> {
             recommendation: Arc::clone(&self.recommendation),
             disruption,
             oom_kill: None,
+            relocation: None,
         }
     }
 }

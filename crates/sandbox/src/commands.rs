@@ -37,12 +37,14 @@ pub(crate) async fn up(name: String, args: UpArgs) -> Result<()> {
         ..Options::new(&name, this_program()?)
     };
     options.hosted_programs = hosted_programs.unwrap_or(options.hosted_programs);
+    // Both are listened for until the end: a signal between two listeners would be lost.
+    let mut interrupted = signal(SignalKind::interrupt()).context("listen for SIGINT")?;
     let mut terminated = signal(SignalKind::terminate()).context("listen for SIGTERM")?;
     let started = std::time::Instant::now();
     let mut up = tokio::select! {
         up = Sandbox::up(options, |step| eprintln!("  {step}")) => up?,
         // Everything that was started ends with this process; a half-started sandbox is waited for.
-        _ = ctrl_c() => give_up(&name).await,
+        _ = interrupted.recv() => give_up(&name).await,
         _ = terminated.recv() => give_up(&name).await,
     };
     if !up.is_owned() {
@@ -57,7 +59,7 @@ pub(crate) async fn up(name: String, args: UpArgs) -> Result<()> {
         return up.detach();
     }
     tokio::select! {
-        _ = ctrl_c() => {}
+        _ = interrupted.recv() => {}
         _ = terminated.recv() => {}
     }
     up.down().await

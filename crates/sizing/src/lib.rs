@@ -23,15 +23,17 @@
 //! | division among the containers of a pod | `schedulable/division.rs`, `schedulable/container_maxima.rs` |
 //! | sizes of one pod's containers, capped by limit ranges and policies | `pod_size.rs`, `pod_size/pod_total.rs`, `pod_size/container_limits.rs` |
 //! | limits in proportion | `pod_size/proportion.rs` |
+//! | limits by mode | `pod_size/limit_mode.rs` |
 //! | settings and their defaults | `config.rs` |
 //! | Crane: target utilisation | `crane/resource.rs` |
 //! | Crane: weighted percentile, OOM protection, list of sizes | `crane/percentile.rs`, `crane/oom.rs`, `crane/specification.rs` |
 //! | Autopilot: moving windows, statistics of load | `autopilot/moving_window.rs`, `autopilot/statistic.rs` |
 //! | Autopilot: margin, maximum of the last hour | `autopilot/margin.rs`, `autopilot/recent_maximum.rs` |
 //! | Autopilot: ensemble of models and its costs | `autopilot/ensemble.rs`, `autopilot/model.rs` |
-//! | price of failure: costs of a request, histories, choice | `price_of_failure.rs`, `price_of_failure/` |
+//! | price of failure: costs of a request, histories, choice, runs of Jobs | `price_of_failure.rs`, `price_of_failure/` |
 //! | sizing method of a VPA | `sizing_method.rs` |
 //! | history of a container for another sizing method, stored too | `method_history.rs`, `packed.rs` |
+//! | percentiles and margin of one VPA object | `vpa_method.rs` |
 //! | exp2, ln, power with bit-identical results | `float.rs`, `float/` |
 
 mod amount;
@@ -59,6 +61,7 @@ mod published;
 pub mod quantity_format;
 mod schedulable;
 mod sizing_method;
+mod vpa_method;
 
 pub use autopilot::{AutopilotMethod, EnsembleConfig, MovingWindowConfig, Statistic};
 pub use buckets::{Buckets, BucketsError};
@@ -82,7 +85,7 @@ pub use integer_cpu::integer_cpu_containers;
 pub use method_history::{MethodHistory, MethodHistoryError, Observation, StoredMethodHistory};
 pub use pod_size::{
     CappedRecommendation, ContainerSize, PodContainer, ProportionalLimits, Target, cap_for_pod,
-    pod_sizes, proportional_limits,
+    limit_for, limits_of_target, limits_text, pod_sizes, proportional_limits,
 };
 pub use policy_limits::{cap, cap_container};
 pub use published::Publishing;
@@ -92,3 +95,4 @@ pub use schedulable::{
     limit_range_ceilings,
 };
 pub use sizing_method::{MethodSettings, MethodSettingsError, SizingAnnotations, SizingMethod};
+pub use vpa_method::VpaMethodSettings;

@@ -13,7 +13,7 @@ use crate::config::MemoryRules;
 use crate::crane::CraneHistory;
 use crate::estimate::Amounts;
 use crate::instant::Instant;
-use crate::price_of_failure::WorkloadHistory;
+use crate::price_of_failure::{RunsHistory, WorkloadHistory};
 use crate::sizing_method::{MethodSettings, SizingMethod};
 
 /// Observation of a container.
@@ -52,6 +52,7 @@ enum HistoryKind {
     Crane(CraneHistory),
     Autopilot(Box<AutopilotHistory>),
     PriceOfFailure(Box<WorkloadHistory>),
+    Runs(Box<RunsHistory>),
 }
 
 /// Format of a stored history.
@@ -93,6 +94,7 @@ impl MethodHistory {
             SizingMethod::Autopilot(method) => {
                 HistoryKind::Autopilot(Box::new(AutopilotHistory::new(method)))
             }
+            method if method.counts_runs() => HistoryKind::Runs(Box::default()),
             SizingMethod::PriceOfFailure(_) => HistoryKind::PriceOfFailure(Box::default()),
         };
         Self {
@@ -150,7 +152,10 @@ impl MethodHistory {
             (HistoryKind::Autopilot(history), SizingMethod::Autopilot(method)) => {
                 history.invalid_part(method, last)
             }
-            (HistoryKind::PriceOfFailure(history), SizingMethod::PriceOfFailure(_)) => {
+            (HistoryKind::Runs(history), method) if method.counts_runs() => history.invalid_part(),
+            (HistoryKind::PriceOfFailure(history), method @ SizingMethod::PriceOfFailure(_))
+                if !method.counts_runs() =>
+            {
                 history.invalid_part()
             }
             _ => Some("method"),
@@ -217,6 +222,24 @@ impl MethodHistory {
                     }
                 }
             }
+            (HistoryKind::Runs(history), SizingMethod::PriceOfFailure(config)) => {
+                let Some(at) = at.into() else {
+                    return;
+                };
+                match seen {
+                    Observation::Usage { cpu, memory } => {
+                        if let Some(cpu) = cpu {
+                            history.add_cpu(config, pod, cpu, at);
+                        }
+                        if let Some(memory) = memory {
+                            history.add_memory(config, pod, memory, at);
+                        }
+                    }
+                    Observation::Oom { request, rules } => {
+                        history.add_oom(config, rules, pod, request, at);
+                    }
+                }
+            }
             // Histories are dropped when the method changes.
             _ => {}
         }
@@ -242,9 +265,48 @@ impl MethodHistory {
             (HistoryKind::PriceOfFailure(history), SizingMethod::PriceOfFailure(_)) => {
                 history.recommend()
             }
+            (HistoryKind::Runs(history), SizingMethod::PriceOfFailure(config)) => {
+                history.recommend(config)
+            }
             _ => None,
         }?;
         Some(Amounts { cpu, memory })
+    }
+
+    /// Whether the recommendation may only rise: it lacks the policy's minimum history, in time or
+    /// in ended runs.
+    pub fn is_young(&self, policy: &MethodSettings) -> bool {
+        let is_short = match (&self.history, &policy.method) {
+            (HistoryKind::Runs(history), SizingMethod::PriceOfFailure(config)) => {
+                history.ended_runs() < config.minimum_runs
+            }
+            _ => self.lifespan_ns() < policy.minimum_history_ns,
+        };
+        is_short || self.recommend(policy).is_none()
+    }
+
+    /// Lower and upper bound by the needs of runs; `None` if history does not count in runs, or
+    /// without enough of it.
+    pub fn bounds_of_runs(&self, policy: &MethodSettings) -> Option<[Amounts; 2]> {
+        let (HistoryKind::Runs(history), SizingMethod::PriceOfFailure(config)) =
+            (&self.history, &policy.method)
+        else {
+            return None;
+        };
+        let bounds = history.bounds(config)?;
+        Some(bounds.map(|(cpu, memory)| Amounts { cpu, memory }))
+    }
+
+    /// Whether it counts in runs, which [`MethodHistory::end_runs`] ends.
+    pub fn counts_runs(&self) -> bool {
+        matches!(&self.history, HistoryKind::Runs(_))
+    }
+
+    /// Ends the recent runs of pods that are not running, and continues those of pods that are.
+    pub fn end_runs(&mut self, is_running: impl Fn(u64) -> bool) {
+        if let HistoryKind::Runs(history) = &mut self.history {
+            history.end_runs(is_running);
+        }
     }
 
     /// The steps of the recommendation for CPU and memory. The last one of each is the
@@ -259,6 +321,9 @@ impl MethodHistory {
                 history.explain(method)
             }
             (HistoryKind::PriceOfFailure(history), SizingMethod::PriceOfFailure(config)) => {
+                history.explain(config)
+            }
+            (HistoryKind::Runs(history), SizingMethod::PriceOfFailure(config)) => {
                 history.explain(config)
             }
             _ => return None,

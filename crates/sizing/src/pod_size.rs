@@ -6,16 +6,18 @@
 //! `pkg/admission-controller/resource/pod/recommendation/recommendation_provider.go`.
 
 mod container_limits;
+mod limit_mode;
 mod pod_total;
 mod proportion;
 
 use std::collections::BTreeMap;
 
 use model::{
-    Allowed, ContainerRecommendation, ControlledValues, NamespaceLimits, Quantity, Recommendation,
-    ResourceList, ResourceName,
+    Allowed, ContainerRecommendation, ControlledValues, LimitModes, NamespaceLimits, Quantity,
+    Recommendation, ResourceList, ResourceName,
 };
 
+pub use limit_mode::{limit_for, limits_of_target, limits_text};
 pub use proportion::{ProportionalLimits, proportional_limits};
 
 /// Current state of a pod's container.
@@ -29,6 +31,8 @@ pub struct PodContainer<'a> {
     pub limits: &'a ResourceList,
     /// Range and resources allowed by the container policy.
     pub allowed: Allowed<'a>,
+    /// Relation of new limits to requests.
+    pub limit_modes: &'a LimitModes,
 }
 
 /// Recommended requests of one container, the only part of a recommendation that [`pod_sizes`]
@@ -68,6 +72,8 @@ pub struct ContainerSize {
     pub requests: ResourceList,
     /// New limits.
     pub limits: ResourceList,
+    /// Resources whose limit is removed.
+    pub removed_limits: Vec<ResourceName>,
     /// Reasons for the changes.
     pub notes: Vec<String>,
 }
@@ -97,14 +103,10 @@ pub fn pod_sizes(
         ..ContainerRecommendation::default()
     });
     let mut capped = cap_containers(recommended.collect(), containers, limits);
-    let default = limits
-        .containers
-        .as_ref()
-        .and_then(|limits| limits.default.as_ref());
     let target = |name: &str| targets.iter().find(|target| target.container == name);
     let sizes = containers.iter().map(|container| {
         let listed = target(container.name).map_or(container.requests, |target| target.requests);
-        size(&mut capped, container, listed, default)
+        size(&mut capped, container, listed, limits)
     });
     sizes.collect()
 }
@@ -115,7 +117,7 @@ fn cap_containers(
     limits: &NamespaceLimits,
 ) -> CappedRecommendation {
     if let Some(range) = &limits.pods {
-        pod_total::cap_total(&mut recommended, containers, range);
+        pod_total::cap_total(&mut recommended, containers, range, limits);
     }
     let mut capped = CappedRecommendation::default();
     for mut recommended in recommended {
@@ -125,7 +127,7 @@ fn cap_containers(
         else {
             continue;
         };
-        let notes = container_limits::cap(&mut recommended, container, limits.containers.as_ref());
+        let notes = container_limits::cap(&mut recommended, container, limits);
         if !notes.is_empty() {
             capped
                 .notes
@@ -142,7 +144,7 @@ fn size(
     capped: &mut CappedRecommendation,
     container: &PodContainer<'_>,
     listed: &ResourceList,
-    default_limits: Option<&ResourceList>,
+    namespace: &NamespaceLimits,
 ) -> ContainerSize {
     let all = &capped.recommendation.containers;
     let Some(recommended) = all
@@ -163,25 +165,17 @@ fn size(
         .map(|(resource, quantity)| (resource.clone(), quantity.clone()))
         .collect();
     let mut notes = capped.notes.remove(container.name).unwrap_or_default();
-    let limits = match container.allowed.values {
-        ControlledValues::RequestsOnly => ResourceList::new(),
+    let new = match container.allowed.values {
+        ControlledValues::RequestsOnly => limit_mode::NewLimits::default(),
         ControlledValues::RequestsAndLimits => {
-            let ProportionalLimits {
-                limits,
-                notes: more,
-            } = proportional_limits(
-                container.limits,
-                container.requests,
-                &requests,
-                default_limits,
-            );
-            notes.extend(more);
-            limits
+            limit_mode::new_limits(container, &requests, namespace)
         }
     };
+    notes.extend(new.notes);
     ContainerSize {
         requests,
-        limits,
+        limits: new.limits,
+        removed_limits: new.removed,
         notes,
     }
 }

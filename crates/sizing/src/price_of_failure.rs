@@ -23,6 +23,8 @@
 //! 7. Over the pods of a workload the largest sample counts, and every sample leads to a choice
 //!    (`price_of_failure/workload.rs`). One factor of the prices is the user's
 //!    (`price_of_failure/caution.rs`).
+//! 8. Workloads whose pods are runs, such as those of a `CronJob`, have a history of runs instead
+//!    of hours (`price_of_failure/runs.rs`).
 //!
 //! The same samples give the same recommendations: no randomness, no clock.
 
@@ -33,6 +35,7 @@ mod histogram;
 mod history;
 mod needs;
 mod quiet;
+mod runs;
 mod settings;
 mod state;
 mod workload;
@@ -40,5 +43,6 @@ mod workload;
 pub use caution::Caution;
 pub use choice::{Choice, Reason};
 pub use history::{History, HistoryError};
+pub use runs::RunsHistory;
 pub use settings::Settings;
-pub use workload::{PriceOfFailureConfig, WorkloadHistory};
+pub use workload::{HistoryUnit, PriceOfFailureConfig, WorkloadHistory};

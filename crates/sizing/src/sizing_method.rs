@@ -3,38 +3,42 @@
 //!
 //! | policy | settings |
 //! |---|---|
-//! | `vpa` (the default) | none; its settings are flags and `spec.resourcePolicy` |
+//! | `vpa` (the default) | those of [`VpaMethodSettings`]; others are flags and `spec.resourcePolicy` |
 //! | `crane` | Crane's own keys, such as `cpu-request-percentile` ([`CraneConfig::KEYS`] and `specification-config`) |
 //! | `autopilot-window` | `cpu-statistic`: `average`, or a percentile of load such as `p95`; `memory-tolerance` of OOM kills: `low`, `minimal`, `intermediate`; `margin-fraction` |
 //! | `autopilot-ml` | `overrun-weight`, `underrun-weight`, `limit-change-weight`, `model-change-weight` |
-//!
-//! | `plimsoll` | `caution`: `low`, `normal`, `high` or a number from 0.1 to 10, the factor of the price of a failure; `oom-history-length`, at most `7d` (`24h` if absent): the time for which an OOM kill holds memory up |
+//! | `plimsoll` | `caution`: `low`, `normal`, `high` or a number from 0.1 to 10, the factor of the price of a failure; `oom-history-length`, at most `7d` (`24h` if absent): the time for which an OOM kill holds memory up; `history-unit`: `hours`, or `runs` for workloads whose pods are runs, which is the default for `Job` and `CronJob`; `minimum-runs`, at most 100 (3 if absent) |
 //!
 //! All but `vpa` have `minimum-history` (a Go duration or whole days, at most `7d`; `24h` if
 //! absent): until a container has that much history, its published recommendation is only raised,
-//! never lowered. One invalid or unknown setting makes the whole policy invalid. A setting of
+//! never lowered. With `history-unit: runs`, `minimum-runs` counts in its place. One invalid or unknown setting makes the whole policy invalid. A setting of
 //! another policy, or one without effect, is ignored and reported by name.
 
-use std::collections::{BTreeMap, BTreeSet};
+mod settings;
+
+use std::collections::BTreeSet;
 
 use thiserror::Error;
 
-use crate::autopilot::{AutopilotMethod, EnsembleConfig, MovingWindowConfig, Statistic};
-use crate::crane::{CraneConfig, CraneConfigError, parse_duration};
-use crate::price_of_failure::{Caution, PriceOfFailureConfig};
+use crate::autopilot::AutopilotMethod;
+use crate::crane::{CraneConfig, CraneConfigError};
+use crate::price_of_failure::{HistoryUnit, PriceOfFailureConfig};
+use crate::vpa_method::{VPA_POLICY, VpaMethodSettings};
 
-const PREFIX: &str = "plimsoll.dev/sizing-";
-const POLICY: &str = "policy";
-const MINIMUM_HISTORY: &str = "minimum-history";
-const DAY_NS: i64 = 86_400_000_000_000;
-/// Maximum of `minimum-history`: the retention of samples, beyond which it would never be reached.
-const MAX_MINIMUM_HISTORY_NS: i64 = 7 * DAY_NS;
-/// Maximum of our own method's `oom-history-length`.
-const MAX_OOM_HISTORY_NS: i64 = 7 * DAY_NS;
+use settings::{
+    MINIMUM_HISTORY, MINIMUM_RUNS, crane, ensemble, minimum_history, moving_window,
+    price_of_failure,
+};
+pub(crate) use settings::{Settings, number, take};
+
+pub(crate) const PREFIX: &str = "plimsoll.dev/sizing-";
+pub(crate) const POLICY: &str = "policy";
 
 /// Settings of all policies but Crane's.
-const KEYS: [&str; 9] = [
+const KEYS: [&str; 11] = [
     MINIMUM_HISTORY,
+    MINIMUM_RUNS,
+    "history-unit",
     "caution",
     "cpu-statistic",
     "memory-tolerance",
@@ -66,6 +70,13 @@ pub enum SizingMethod {
     PriceOfFailure(PriceOfFailureConfig),
 }
 
+impl SizingMethod {
+    /// Whether history counts in runs.
+    pub fn counts_runs(&self) -> bool {
+        matches!(self, Self::PriceOfFailure(config) if config.unit == HistoryUnit::Runs)
+    }
+}
+
 /// Errors in the annotations.
 #[derive(Clone, Debug, PartialEq, Error)]
 pub enum MethodSettingsError {
@@ -85,14 +96,13 @@ pub enum MethodSettingsError {
     Crane(#[from] CraneConfigError),
 }
 
-type Settings<'a> = BTreeMap<&'a str, &'a str>;
-
 impl MethodSettings {
-    /// The policy selected by annotations; `None` for the VPA's.
+    /// The policy selected by annotations; `None` for the VPA's. History counts in hours unless an
+    /// annotation names another unit.
     pub fn from_annotations<'a>(
         annotations: impl IntoIterator<Item = (&'a str, &'a str)>,
     ) -> Result<Option<Self>, MethodSettingsError> {
-        Ok(SizingAnnotations::parse(annotations)?.method)
+        Ok(SizingAnnotations::parse(annotations, HistoryUnit::default())?.method)
     }
 
     /// Text that two policies share if and only if they share their history.
@@ -100,7 +110,10 @@ impl MethodSettings {
         match &self.method {
             SizingMethod::Crane(config) => config.shape(),
             SizingMethod::Autopilot(method) => method.shape().to_owned(),
-            SizingMethod::PriceOfFailure(_) => "plimsoll".to_owned(),
+            SizingMethod::PriceOfFailure(config) => match config.unit {
+                HistoryUnit::Hours => "plimsoll".to_owned(),
+                HistoryUnit::Runs => "plimsoll-runs".to_owned(),
+            },
         }
     }
 
@@ -111,7 +124,9 @@ impl MethodSettings {
             (SizingMethod::Autopilot(new), SizingMethod::Autopilot(old)) => {
                 std::mem::discriminant(new) == std::mem::discriminant(old)
             }
-            (SizingMethod::PriceOfFailure(_), SizingMethod::PriceOfFailure(_)) => true,
+            (SizingMethod::PriceOfFailure(new), SizingMethod::PriceOfFailure(old)) => {
+                new.unit == old.unit
+            }
             _ => false,
         }
     }
@@ -127,20 +142,25 @@ pub struct SizingAnnotations {
 }
 
 impl SizingAnnotations {
-    /// Reads the annotations of a VPA.
+    /// Reads the annotations of a VPA. `default_unit` is that of its workload.
     pub fn parse<'a>(
         annotations: impl IntoIterator<Item = (&'a str, &'a str)>,
+        default_unit: HistoryUnit,
     ) -> Result<Self, MethodSettingsError> {
         let ours = annotations
             .into_iter()
             .filter_map(|(key, value)| Some((key.strip_prefix(PREFIX)?, value)));
         let mut settings: Settings = ours.collect();
-        let name = settings.remove(POLICY).unwrap_or("vpa");
+        let name = settings.remove(POLICY).unwrap_or(VPA_POLICY);
         let mut unused: BTreeSet<&'a str> = BTreeSet::new();
         let method = match name {
-            "vpa" => None,
+            VPA_POLICY => {
+                VpaMethodSettings::take(&mut settings)?;
+                None
+            }
             "plimsoll" => Some(SizingMethod::PriceOfFailure(price_of_failure(
                 &mut settings,
+                default_unit,
             )?)),
             "crane" => {
                 let config = crane(&settings)?;
@@ -152,6 +172,10 @@ impl SizingAnnotations {
             "autopilot-ml" => Some(SizingMethod::Autopilot(ensemble(&mut settings)?)),
             other => return Err(MethodSettingsError::Unknown(other.to_owned())),
         };
+        let counts_runs = method.as_ref().is_some_and(SizingMethod::counts_runs);
+        if counts_runs && settings.contains_key(MINIMUM_HISTORY) {
+            unused.insert(MINIMUM_HISTORY);
+        }
         let method = match method {
             Some(method) => Some(MethodSettings {
                 method,
@@ -180,90 +204,15 @@ fn is_cranes(key: &str) -> bool {
 
 /// Whether any policy has such a setting.
 fn is_known(key: &str) -> bool {
-    is_cranes(key) || KEYS.contains(&key)
-}
-
-fn crane(settings: &Settings) -> Result<CraneConfig, MethodSettingsError> {
-    Ok(CraneConfig::new(|key| settings.get(key).copied())?)
-}
-
-fn price_of_failure(settings: &mut Settings) -> Result<PriceOfFailureConfig, MethodSettingsError> {
-    let default = PriceOfFailureConfig::default();
-    let length = |text: &str| {
-        parse_duration(text).filter(|length| (0..=MAX_OOM_HISTORY_NS).contains(length))
-    };
-    Ok(PriceOfFailureConfig {
-        caution: take(settings, "caution", Caution::parse)?.unwrap_or(default.caution),
-        oom_history_ns: take(settings, "oom-history-length", length)?
-            .unwrap_or(default.oom_history_ns),
-    })
-}
-
-fn moving_window(settings: &mut Settings) -> Result<AutopilotMethod, MethodSettingsError> {
-    let default = MovingWindowConfig::default();
-    let cpu = |text: &str| {
-        if text == "average" {
-            return Some(Statistic::Average);
-        }
-        let percent: f64 = text.strip_prefix('p')?.parse().ok()?;
-        (percent > 0.0 && percent <= 100.0).then_some(Statistic::LoadPercentile(percent / 100.0))
-    };
-    let memory = |text: &str| match text {
-        "low" => Some(Statistic::LoadPercentile(0.98)),
-        "minimal" => Some(Statistic::Peak),
-        "intermediate" => Some(Statistic::LoadPercentileOrHalfPeak(0.6)),
-        _ => None,
-    };
-    Ok(AutopilotMethod::MovingWindow(MovingWindowConfig {
-        cpu: take(settings, "cpu-statistic", cpu)?.unwrap_or(default.cpu),
-        memory: take(settings, "memory-tolerance", memory)?.unwrap_or(default.memory),
-        margin: take(settings, "margin-fraction", number)?,
-    }))
-}
-
-fn ensemble(settings: &mut Settings) -> Result<AutopilotMethod, MethodSettingsError> {
-    let default = EnsembleConfig::default();
-    Ok(AutopilotMethod::Ensemble(EnsembleConfig {
-        overrun: take(settings, "overrun-weight", number)?.unwrap_or(default.overrun),
-        underrun: take(settings, "underrun-weight", number)?.unwrap_or(default.underrun),
-        limit_change: take(settings, "limit-change-weight", number)?
-            .unwrap_or(default.limit_change),
-        model_change: take(settings, "model-change-weight", number)?
-            .unwrap_or(default.model_change),
-        ..default
-    }))
-}
-
-fn minimum_history(settings: &mut Settings) -> Result<i64, MethodSettingsError> {
-    let length = |text: &str| {
-        parse_duration(text).filter(|length| (0..=MAX_MINIMUM_HISTORY_NS).contains(length))
-    };
-    Ok(take(settings, MINIMUM_HISTORY, length)?.unwrap_or(DAY_NS))
-}
-
-/// A share or a weight within a sensible range.
-fn number(text: &str) -> Option<f64> {
-    text.parse()
-        .ok()
-        .filter(|number: &f64| (0.0..=1000.0).contains(number))
-}
-
-fn take<T>(
-    settings: &mut Settings,
-    key: &'static str,
-    read: impl Fn(&str) -> Option<T>,
-) -> Result<Option<T>, MethodSettingsError> {
-    let Some(text) = settings.remove(key) else {
-        return Ok(None);
-    };
-    read(text)
-        .map(Some)
-        .ok_or_else(|| MethodSettingsError::Value(key, text.to_owned()))
+    is_cranes(key) || KEYS.contains(&key) || VpaMethodSettings::KEYS.contains(&key)
 }
 
 #[cfg(test)]
 mod tests {
+    use super::settings::DAY_NS;
     use super::*;
+    use crate::autopilot::{EnsembleConfig, MovingWindowConfig, Statistic};
+    use crate::price_of_failure::Caution;
 
     /// The policy of this name with settings, of which the prefix is left out.
     fn parse(
@@ -349,12 +298,37 @@ mod tests {
         let config = PriceOfFailureConfig {
             caution: Caution::HIGH,
             oom_history_ns: 2 * DAY_NS,
+            ..PriceOfFailureConfig::default()
         };
         check(
             "plimsoll",
             &[("caution", "high"), ("oom-history-length", "2d")],
             &SizingMethod::PriceOfFailure(config),
         );
+    }
+
+    #[test]
+    fn the_unit_of_history_is_that_of_the_workload_unless_it_is_named() {
+        let parse = |settings: &[(&'static str, &'static str)], default| {
+            let own = ("plimsoll.dev/sizing-policy", "plimsoll");
+            let all = std::iter::once(own).chain(settings.iter().copied());
+            let found = SizingAnnotations::parse(all, default).expect("valid");
+            found.method.expect("a policy").method
+        };
+        let key = "plimsoll.dev/sizing-history-unit";
+        for (settings, default, expected) in [
+            (&[][..], HistoryUnit::Hours, HistoryUnit::Hours),
+            (&[], HistoryUnit::Runs, HistoryUnit::Runs),
+            (&[(key, "hours")], HistoryUnit::Runs, HistoryUnit::Hours),
+            (&[(key, "runs")], HistoryUnit::Hours, HistoryUnit::Runs),
+        ] {
+            let config = PriceOfFailureConfig {
+                unit: expected,
+                ..PriceOfFailureConfig::default()
+            };
+            let expected = SizingMethod::PriceOfFailure(config);
+            assert_eq!(parse(settings, default), expected, "{settings:?}");
+        }
     }
 
     #[test]
@@ -398,6 +372,16 @@ mod tests {
             r#"plimsoll.dev/sizing-oom-history-length has a value that cannot be used: "8d""#,
         );
         check_error(
+            "plimsoll",
+            &[("history-unit", "weeks")],
+            r#"plimsoll.dev/sizing-history-unit has a value that cannot be used: "weeks""#,
+        );
+        check_error(
+            "plimsoll",
+            &[("history-unit", "runs"), ("minimum-runs", "101")],
+            r#"plimsoll.dev/sizing-minimum-runs has a value that cannot be used: "101""#,
+        );
+        check_error(
             "crane",
             &[("cpu-sample-interval", "0s")],
             "cpu-sample-interval must be a duration above 0 and at most 24h",
@@ -435,7 +419,9 @@ mod tests {
             let prefixed = |(key, value): &(&str, _)| (format!("{PREFIX}{key}"), *value);
             let all: Vec<_> = settings.iter().map(prefixed).collect();
             let all = all.iter().map(|(key, value)| (key.as_str(), *value));
-            let found = SizingAnnotations::parse(all).expect("valid").unused;
+            let found = SizingAnnotations::parse(all, HistoryUnit::Hours)
+                .expect("valid")
+                .unused;
             let expected: Vec<_> = expected
                 .iter()
                 .map(|key| format!("{PREFIX}{key}"))
@@ -443,7 +429,7 @@ mod tests {
             assert_eq!(found, expected, "{settings:?}");
         };
         check(&[], &[]);
-        check(&[("margin-fraction", "any")], &["margin-fraction"]);
+        check(&[("caution", "any")], &["caution"]);
         check(&[("minimum-history", "1h")], &["minimum-history"]);
         let crane = ("policy", "crane");
         check(&[crane, ("caution", "low")], &["caution"]);
@@ -451,6 +437,15 @@ mod tests {
             check(&[crane, (key, "5m")], &[]);
             check(&[("policy", "plimsoll"), (key, "5m")], &[key]);
         }
+        let own = ("policy", "plimsoll");
+        let runs = ("history-unit", "runs");
+        check(&[runs], &["history-unit"]);
+        check(&[own, ("minimum-runs", "5")], &["minimum-runs"]);
+        check(&[own, runs, ("minimum-runs", "5")], &[]);
+        check(
+            &[own, runs, ("minimum-history", "1h")],
+            &["minimum-history"],
+        );
         let kills = ("oom-history-length", "2d");
         for name in ["crane", "plimsoll"] {
             check(&[("policy", name), kills], &[]);
@@ -471,7 +466,11 @@ mod tests {
         let window = policy("autopilot-window", &[]);
         let average = policy("autopilot-window", &[("cpu-statistic", "average")]);
         let ensemble = policy("autopilot-ml", &[]);
+        let hours = policy("plimsoll", &[("caution", "high")]);
+        let runs = policy("plimsoll", &[("history-unit", "runs")]);
         let all = [
+            &hours,
+            &runs,
             &crane,
             &other_percentile,
             &other_buckets,

@@ -10,11 +10,25 @@ use sizing::{
     StoredMethodHistory,
 };
 
-const METHODS: [&str; 4] = ["crane", "autopilot-window", "autopilot-ml", "plimsoll"];
+const METHODS: [&str; 5] = [
+    "crane",
+    "autopilot-window",
+    "autopilot-ml",
+    "plimsoll",
+    RUNS,
+];
+/// The method `plimsoll` with a history that counts in runs.
+const RUNS: &str = "runs";
 
 fn settings(method: &str, more: &[(&str, &str)]) -> MethodSettings {
-    let more = more.iter().copied();
-    let all = std::iter::once(("plimsoll.dev/sizing-policy", method)).chain(more);
+    let own = match method {
+        RUNS => vec![
+            ("plimsoll.dev/sizing-policy", "plimsoll"),
+            ("plimsoll.dev/sizing-history-unit", "runs"),
+        ],
+        _ => vec![("plimsoll.dev/sizing-policy", method)],
+    };
+    let all = own.into_iter().chain(more.iter().copied());
     let settings = MethodSettings::from_annotations(all);
     settings.expect("valid").expect("a method")
 }
@@ -329,6 +343,7 @@ fn stored_histories_are_small() {
         ("autopilot-window", [2_000, 3_000, 6_000, 6_500]),
         ("autopilot-ml", [4_500, 9_000, 11_500, 15_000]),
         ("plimsoll", [4_500, 5_500, 11_000, 8_500]),
+        (RUNS, [1_000, 1_500, 30_000, 3_000]),
     ] {
         let policy = settings(method, &[]);
         let sizes = [

@@ -1,8 +1,8 @@
 //! Sizes of a pod's containers: upstream's documented numbers, and properties of all numbers.
 
 use model::{
-    Allowed, ContainerRecommendation, ControlledValues, Limits, NamespaceLimits, Quantity,
-    Recommendation, ResourceList, ResourceName,
+    Allowed, ContainerRecommendation, ControlledValues, LimitModes, Limits, NamespaceLimits,
+    Quantity, Recommendation, ResourceList, ResourceName,
 };
 use proptest::prelude::*;
 use sizing::{PodContainer, Target, cap_for_pod, pod_sizes, proportional_limits};
@@ -49,6 +49,7 @@ fn check(min: Option<&str>, max: Option<&str>, expected: [&str; 3]) {
         requests: &one,
         limits: &one,
         allowed: Allowed::default(),
+        limit_modes: LimitModes::PROPORTIONAL,
     });
     let recommendation = recommendation(["4m", "21m", "90m"]);
     let sizes = pod_sizes(&Target::all(&recommendation), &containers, &total(min, max));
@@ -83,6 +84,7 @@ fn resources_without_a_recommendation_keep_their_requests() {
         requests,
         limits,
         allowed: Allowed::default(),
+        limit_modes: LimitModes::PROPORTIONAL,
     };
     let containers = [container("a", &one, &one), container("b", &both, &none)];
     let sizes = pod_sizes(&targets, &containers, &total(None, Some("2")));
@@ -140,7 +142,7 @@ proptest! {
         let names = ["a", "b", "c", "d"];
         let pod: Vec<_> = names.into_iter().zip(&resources).map(|(name, (requests, limits, min, max, both))| {
             let values = if *both { ControlledValues::RequestsAndLimits } else { ControlledValues::RequestsOnly };
-            PodContainer { name, requests, limits, allowed: Allowed { min: Some(min), max: Some(max), values } }
+            PodContainer { name, requests, limits, allowed: Allowed { min: Some(min), max: Some(max), values }, limit_modes: LimitModes::PROPORTIONAL }
         }).collect();
         let capped = cap_for_pod(&recommendation, &pod, &limits);
         for recommended in &capped.recommendation.containers {

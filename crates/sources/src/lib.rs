@@ -6,6 +6,7 @@
 
 pub mod error_chain;
 pub mod external_metrics;
+pub mod load_watcher;
 pub mod metrics_api;
 pub mod prometheus;
 pub mod rules;

@@ -1,5 +1,6 @@
 //! The updater's flags: upstream's, with their names and defaults, and our own.
 
+mod rebalancing;
 #[cfg(test)]
 mod upstream;
 
@@ -12,6 +13,8 @@ use serving::FeedReaderArgs;
 use view::ObjectKey;
 
 use crate::rate_limit::RateLimits;
+
+pub use rebalancing::RebalancingArgs;
 
 /// The program's name, version, and defaults of common flags.
 pub const PROGRAM: Program = Program {
@@ -34,6 +37,9 @@ pub struct Args {
     /// Flags of decisions.
     #[command(flatten)]
     pub rollout: RolloutArgs,
+    /// Flags of rebalancing.
+    #[command(flatten)]
+    pub rebalancing: RebalancingArgs,
     /// Flags of rate limits.
     #[command(flatten)]
     pub rate_limits: RateLimitArgs,

@@ -115,6 +115,7 @@ impl ControlLoop {
                 changed = self.inputs.webhook.changed() => { changed?; self.pass_soon(); }
                 changed = self.inputs.view.changed() => { changed?; self.view_changed(); }
                 () = self.inputs.feed.changed() => self.pass_soon(),
+                changed = self.inputs.node_load.changed() => { changed?; self.pass_soon(); }
                 () = self.schedule.due() => self.pass(),
                 () = at(retry_at) => {}
             }

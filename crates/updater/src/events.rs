@@ -6,7 +6,10 @@
 use k8s_openapi::api::core::v1::{ObjectReference, Pod};
 use kube::runtime::events::{Event, EventType, Recorder, Reporter};
 use kube::{Client, Resource as _};
-use rollout::{Action, ActionKind, PreemptionMethod, PreemptionPlan, QuickOomKill};
+use rollout::{
+    Action, ActionKind, ActionReason, PreemptionMethod, PreemptionPlan, QuickOomKill, REBALANCE,
+    Relocation,
+};
 use tokio::sync::mpsc;
 use view::{ObjectKey, Vpa};
 
@@ -102,6 +105,45 @@ impl EventRecord {
             "Evict",
             note,
         )
+    }
+
+    /// The event about a move to another node.
+    pub(crate) fn moved(action: &Action, relocation: &Relocation) -> Self {
+        let Relocation {
+            from,
+            to,
+            load_percent,
+            threshold_percent,
+            gain,
+            ..
+        } = relocation;
+        let cause = if action.reason == ActionReason::FragmentedNode {
+            format!(
+                "Node {from} is emptied: its utilization of {load_percent:.0}% and its requests are below {threshold_percent}%"
+            )
+        } else {
+            format!(
+                "Node {from} is hot: its utilization is {load_percent:.0}%, the threshold is {threshold_percent}%"
+            )
+        };
+        let note = format!(
+            "{cause}. Pod was evicted; node {to} has a score that is better by {gain}, and the scheduler decides."
+        );
+        let about = pod_reference(&action.pod, &action.pod_uid);
+        Self::normal(about, "EvictedForRebalancing", "Evict", note)
+    }
+
+    /// The event about an annotation of rebalancing that is neither `true` nor `false`.
+    pub(crate) fn invalid_annotation(pod: &ObjectKey, uid: &str) -> Self {
+        let note = format!(
+            "The annotation {REBALANCE} of the Pod, or else of its namespace, must be \"true\" or \"false\". \
+             The Pod is not moved."
+        );
+        let about = pod_reference(pod, uid);
+        Self {
+            kind: EventType::Warning,
+            ..Self::normal(about, "InvalidRebalanceAnnotation", "Rebalance", note)
+        }
     }
 
     /// The event about memory that is restored after an OOM kill.
@@ -250,6 +292,35 @@ mod tests {
             "Container app of Pod web-0 was OOM killed 29s after its start (memory request: 100Mi, limit: none). \
              VPA Updater will evict the Pod; new memory request: 300Mi."
         );
+    }
+
+    #[test]
+    fn a_move_is_recorded_with_the_load_the_threshold_and_the_expected_node() {
+        let relocation = Relocation {
+            from: "n1".to_owned(),
+            to: "n2".to_owned(),
+            load_percent: 91.4,
+            threshold_percent: 80.0,
+            gain: 42,
+            load: placement::Amounts::default(),
+            owner_uid: "uid-web".to_owned(),
+        };
+        for (reason, expected) in [
+            (
+                ActionReason::HotNode,
+                "Node n1 is hot: its utilization is 91%, the threshold is 80%. Pod was evicted; node n2 has a \
+                 score that is better by 42, and the scheduler decides.",
+            ),
+            (
+                ActionReason::FragmentedNode,
+                "Node n1 is emptied: its utilization of 91% and its requests are below 80%. Pod was evicted; \
+                 node n2 has a score that is better by 42, and the scheduler decides.",
+            ),
+        ] {
+            let event = EventRecord::moved(&fixture::eviction(reason), &relocation);
+            assert_eq!(event.reason, "EvictedForRebalancing");
+            assert_eq!(event.note, expected);
+        }
     }
 
     #[test]

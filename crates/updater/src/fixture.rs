@@ -32,5 +32,6 @@ pub(crate) fn eviction(reason: ActionReason) -> Action {
         recommendation: Arc::default(),
         disruption: Disruption::Eviction,
         oom_kill: None,
+        relocation: None,
     }
 }

@@ -6,6 +6,7 @@
 //! * `control_loop` makes passes and carries out their actions while this replica leads
 //! * `feed_overlay` has the recommendations of the feed that take precedence over the status
 //! * [`rate_limit`] limits the rates of evictions and resizes
+//! * `node_load` reads the load of nodes from a load-watcher
 //! * `pod_writer` sends evictions and resizes
 //! * `events` writes Kubernetes events
 //! * [`metrics`] has the metrics
@@ -19,6 +20,7 @@ mod feed_overlay;
 #[cfg(test)]
 mod fixture;
 pub mod metrics;
+mod node_load;
 mod pod_writer;
 pub mod rate_limit;
 mod run;

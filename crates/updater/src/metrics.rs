@@ -7,6 +7,7 @@
 mod classes;
 mod families;
 mod reasons;
+mod rebalancing;
 #[cfg(test)]
 mod tests;
 
@@ -25,6 +26,7 @@ use reasons::{
 };
 
 pub(crate) use classes::SizeClasses;
+pub(crate) use rebalancing::RebalancingMetrics;
 
 /// All metrics of the updater. Clones share them.
 #[derive(Debug, Clone)]
@@ -47,6 +49,7 @@ pub struct Metrics {
     in_flight: IntGauge,
     waiting: IntGauge,
     steps: HistogramVec,
+    pub(crate) rebalancing: RebalancingMetrics,
 }
 
 impl Metrics {
@@ -141,6 +144,7 @@ impl Metrics {
                 "execution_latency_seconds",
                 "Time spent in steps of the main loop, in seconds.",
             )?,
+            rebalancing: RebalancingMetrics::register(&families)?,
         };
         metrics.start_at_zero();
         Ok(metrics)
@@ -305,6 +309,9 @@ impl Metrics {
         outcome: &ActionOutcome,
         classes: &mut SizeClasses,
     ) {
+        if action.relocation.is_some() {
+            return self.rebalancing.finished(action, outcome);
+        }
         let Some(Class { size, mode }) = classes.of.get(&action.vpa).copied() else {
             return;
         };
@@ -342,6 +349,7 @@ impl Metrics {
     pub(crate) fn stand_down(&self) {
         self.paused(None);
         self.queue(0, 0);
+        self.rebalancing.stand_down();
         for gauge in [
             &self.controlled,
             &self.evictable,

@@ -5,6 +5,7 @@
 
 use anyhow::Context as _;
 use feed::{Reader, Subscription};
+use rollout::Settings;
 use runtime::client;
 use runtime::own_pod::own_namespace;
 use runtime::rate_limiter::Throttle;
@@ -19,6 +20,7 @@ use crate::args::Args;
 use crate::control_loop::{ControlLoop, LoopConfig, Outputs, Watched};
 use crate::events::EventQueue;
 use crate::metrics::Metrics;
+use crate::node_load;
 use crate::pod_writer::PodWriter;
 
 /// The divisor of `--kube-api-burst` that gives the part reserved for urgent actions.
@@ -30,6 +32,7 @@ pub async fn run(args: Args, manager: Manager) -> anyhow::Result<()> {
         common,
         election,
         rollout,
+        rebalancing,
         rate_limits,
         pause,
         feed,
@@ -44,8 +47,12 @@ pub async fn run(args: Args, manager: Manager) -> anyhow::Result<()> {
     };
     let (limits, concurrency) = rate_limits.limits();
     let requests = Throttle::new(common.kube_api_qps, common.kube_api_burst);
+    let (load_watcher, rebalancing) = rebalancing.settings()?.unzip();
     let config = LoopConfig {
-        settings: rollout.settings()?,
+        settings: Settings {
+            rebalancing,
+            ..rollout.settings()?
+        },
         policy: pause.policy(&own_namespace()),
         limits,
         concurrency,
@@ -82,11 +89,14 @@ pub async fn run(args: Args, manager: Manager) -> anyhow::Result<()> {
         if let Some((key, _)) = &config.policy.webhook_lease {
             webhook = webhook.webhook_lease(key);
         }
+        let (node_load, reading) =
+            node_load::follow(load_watcher.clone(), outputs.metrics.rebalancing.clone());
         let watched = Watched {
             view: workloads.view(),
             control: control.view(),
             webhook: webhook.view(),
             feed: subscription.clone(),
+            node_load,
             clock: manager.clock(),
         };
         let control_loop = ControlLoop::new(
@@ -99,6 +109,7 @@ pub async fn run(args: Args, manager: Manager) -> anyhow::Result<()> {
         async move {
             tokio::select! {
                 ended = control_loop.run(shutdown) => ended.context("control loop"),
+                () = reading => anyhow::bail!("the reads of the node load ended"),
                 () = workloads.ended() => anyhow::bail!("a watch ended"),
                 () = control.ended() => anyhow::bail!("the watch of the stop switch ended"),
                 () = webhook.ended() => anyhow::bail!("the watch of the webhook's Lease ended"),

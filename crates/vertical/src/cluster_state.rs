@@ -20,6 +20,7 @@ mod method_history;
 mod namespace;
 mod pod;
 mod recommend;
+mod runs;
 mod sizing_method;
 mod slab;
 mod unmeasured;

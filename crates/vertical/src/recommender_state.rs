@@ -22,6 +22,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::ClusterState;
+use api::limit_mode::limit_modes;
 use jiff::Timestamp;
 use sizing::{Config, ConfigError, SizingAnnotations};
 use view::target::resolve;
@@ -170,6 +171,7 @@ impl RecommenderState {
         };
         let refused: Vec<String> = refused_sizing
             .into_iter()
+            .chain(limit_modes(&vpa.object).err())
             .chain(refused_cap(&vpa.object))
             .chain(hpa_conflict::mode(&vpa.object).1)
             .collect();
@@ -260,13 +262,15 @@ impl RecommenderState {
         });
     }
 
-    /// Removes deleted pods. Their OOM kills must have been added before.
+    /// Removes deleted pods, and ends the runs of pods that are gone or have finished. Their OOM
+    /// kills must have been added before.
     pub fn delete_removed_pods(&mut self) {
         for key in std::mem::take(&mut self.gone) {
             self.cluster.delete_pod(&key.namespace, &key.name);
             self.pods.remove(&key);
             self.found_oom_kills.forget(&key);
         }
+        self.cluster.end_runs();
     }
 
     /// Compares both clocks at the end of a round: a wall clock that jumps is not trusted for an

@@ -3,7 +3,9 @@
 
 use std::collections::BTreeSet;
 
+use api::WellKnown;
 use api::vpa::{ContainerResourcePolicy, ContainerScalingMode, VerticalPodAutoscaler};
+use sizing::price_of_failure::HistoryUnit;
 use sizing::{ContainerPolicy, MethodSettingsError, ScalingMode, SizingAnnotations};
 
 /// The container policies of an object, in their order.
@@ -42,7 +44,20 @@ pub fn integer_cpu(object: &VerticalPodAutoscaler) -> BTreeSet<String> {
 pub fn sizing_policy(
     object: &VerticalPodAutoscaler,
 ) -> Result<SizingAnnotations, MethodSettingsError> {
-    SizingAnnotations::parse(annotations(object))
+    SizingAnnotations::parse(annotations(object), history_unit(object))
+}
+
+/// The unit in which the history of an object's workload counts: the pods of Jobs are runs.
+fn history_unit(object: &VerticalPodAutoscaler) -> HistoryUnit {
+    match WellKnown::of_kind(&object.spec.target_ref.kind) {
+        Some(WellKnown::Job | WellKnown::CronJob) => HistoryUnit::Runs,
+        _ => HistoryUnit::Hours,
+    }
+}
+
+/// The settings of the VPA's method; the flags apply if one is invalid.
+pub fn vpa_method(object: &VerticalPodAutoscaler) -> sizing::VpaMethodSettings {
+    sizing::VpaMethodSettings::from_annotations(annotations(object)).unwrap_or_default()
 }
 
 fn annotations(object: &VerticalPodAutoscaler) -> impl Iterator<Item = (&str, &str)> {
@@ -52,4 +67,31 @@ fn annotations(object: &VerticalPodAutoscaler) -> impl Iterator<Item = (&str, &s
         .iter()
         .flatten()
         .map(|(key, value)| (key.as_str(), value.as_str()))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::fixture::vpa;
+
+    #[test]
+    fn history_of_jobs_and_cron_jobs_counts_in_runs_with_our_method() {
+        for (kind, method, expected) in [
+            ("CronJob", "plimsoll", true),
+            ("Job", "plimsoll", true),
+            ("Deployment", "plimsoll", false),
+            ("Workflow", "plimsoll", false),
+            ("CronJob", "crane", false),
+        ] {
+            let object = json!({
+                "metadata": {"annotations": {"plimsoll.dev/sizing-policy": method}},
+                "spec": {"targetRef": {"kind": kind}},
+            });
+            let found = sizing_policy(&vpa("web", &object).object).expect("valid");
+            let method = found.method.expect("a method").method;
+            assert_eq!(method.counts_runs(), expected, "{kind} {method:?}");
+        }
+    }
 }

@@ -21,6 +21,7 @@ use sizing::{
 use view::{LimitRange, LimitType, ObjectKey, Pod, Resources, View, Vpa, WellKnown};
 
 use crate::resource_policy::container_policies;
+use crate::sizing_policies::desired::is_policy;
 
 pub use cap_sources::CapSources;
 pub use condition::{CapChange, apply_cap, cap_change, capped_by, clear_cap};
@@ -28,14 +29,16 @@ use node_inputs::{NodeInputs, pod_shape};
 use pods_by_object::PodsByObject;
 use quotas::Quotas;
 
-/// Annotation that narrows the flag of the same name for one object.
-const ANNOTATION: &str = "plimsoll.dev/cap-to-schedulable";
+/// Annotation that narrows the flags for one object.
+pub(crate) const CAP_TO_SCHEDULABLE: &str = "plimsoll.dev/cap-to-schedulable";
 
 /// Settings of the caps.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Settings {
-    /// Sources of the caps.
+    /// Sources of the caps of all objects.
     pub cap_to: CapSources,
+    /// Further sources for objects of sizing policies.
+    pub cap_policies_to: CapSources,
     /// Share of a node's allocatable resources that stays free.
     pub margin: f64,
 }
@@ -69,6 +72,26 @@ struct Workload {
     nodes: Option<Arc<CandidateNodes>>,
 }
 
+impl Settings {
+    /// The sources for any object.
+    pub fn sources(&self) -> CapSources {
+        self.cap_to.or(self.cap_policies_to)
+    }
+
+    /// The sources for one object. An invalid annotation narrows nothing.
+    fn sources_of(&self, object: &VerticalPodAutoscaler) -> CapSources {
+        let owners = object.metadata.owner_references.as_deref();
+        let all = if owners.unwrap_or_default().iter().any(is_policy) {
+            self.sources()
+        } else {
+            self.cap_to
+        };
+        own_cap_to(object)
+            .and_then(Result::ok)
+            .map_or(all, |own| all.and(own))
+    }
+}
+
 impl SchedulableCaps {
     pub(crate) fn new(settings: Settings) -> Self {
         Self {
@@ -86,7 +109,7 @@ impl SchedulableCaps {
         view: &View,
         objects: impl Iterator<Item = (&'a Arc<Vpa>, &'a Selector)>,
     ) {
-        if self.settings.cap_to.nodes {
+        if self.settings.sources().nodes {
             let facts = NodeInputs::of(view);
             if facts != self.facts {
                 self.headrooms = facts.headrooms(self.settings.margin);
@@ -104,7 +127,7 @@ impl SchedulableCaps {
             let newest =
                 newest(&pods).or_else(|| before.remove(&vpa.key).map(|workload| workload.pod));
             let Some(pod) = newest else { continue };
-            let cap_to = cap_to(&vpa.object, self.settings.cap_to);
+            let cap_to = self.settings.sources_of(&vpa.object);
             let mut ceilings = Vec::new();
             if cap_to.limit_ranges {
                 ceilings.extend(limit_ranges(view, &vpa.key.namespace));
@@ -209,18 +232,11 @@ fn node_selection(pod: &Pod) -> Option<NodeSelection> {
     }
 }
 
-/// The caps of one object. An invalid annotation narrows nothing.
-fn cap_to(object: &VerticalPodAutoscaler, all: CapSources) -> CapSources {
-    own_cap_to(object)
-        .and_then(Result::ok)
-        .map_or(all, |own| all.and(own))
-}
-
-/// The error in the object's annotation, if it is invalid. The flag applies in full then.
+/// The error in the object's annotation, if it is invalid. The flags apply in full then.
 pub(crate) fn refused_cap(object: &VerticalPodAutoscaler) -> Option<String> {
     own_cap_to(object)?
         .err()
-        .map(|error| format!("annotation {ANNOTATION}: {error}"))
+        .map(|error| format!("annotation {CAP_TO_SCHEDULABLE}: {error}"))
 }
 
 /// The caps that the object's annotation names.
@@ -229,7 +245,7 @@ fn own_cap_to(object: &VerticalPodAutoscaler) -> Option<Result<CapSources, Strin
         .metadata
         .annotations
         .as_ref()?
-        .get(ANNOTATION)
+        .get(CAP_TO_SCHEDULABLE)
         .map(|text| text.parse())
 }
 

@@ -21,6 +21,8 @@ pub enum Resource {
     LabelledPods,
     /// Pods that are Pending.
     PendingPods,
+    /// Unfinished pods on nodes.
+    BoundPods,
     /// Nodes.
     Nodes,
     /// Templates of `DaemonSet` objects in every namespace.
@@ -63,6 +65,7 @@ impl Resource {
             Self::Namespaces => "namespaces",
             Self::LabelledPods => "pod_labels",
             Self::PendingPods => "pending_pods",
+            Self::BoundPods => "bound_pods",
             Self::Nodes => "nodes",
             Self::Daemons => "daemonset_templates",
             Self::Quotas => "resourcequotas",

@@ -15,6 +15,7 @@
 //! | the EHPA that scales a workload, and the prediction that counts | `oldest_wins.rs` |
 //! | shard of a namespace | `shard.rs` |
 
+mod bound_pod;
 mod checkpoint;
 mod cron_schedule;
 mod daemon_set;
@@ -48,6 +49,7 @@ mod vpa;
 mod webhook_lease;
 mod workload_controller;
 
+pub use bound_pod::{BoundContainer, BoundPod, ContainerKind};
 pub use checkpoint::Checkpoint;
 pub use cron_schedule::CronSchedule;
 pub use daemon_set::DaemonSetShare;

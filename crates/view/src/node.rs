@@ -18,6 +18,8 @@ pub struct Node {
     pub taints: Vec<Taint>,
     /// Whether it is cordoned (`spec.unschedulable`).
     pub is_cordoned: bool,
+    /// CPU and memory of the machine.
+    pub capacity: Resources,
     /// Allocatable CPU and memory.
     pub allocatable: Resources,
     /// Allocatable extended resources.
@@ -41,6 +43,7 @@ impl Node {
                 .filter_map(taint)
                 .collect(),
             is_cordoned: spec.unschedulable == Some(true),
+            capacity: Resources::of(status.capacity.as_ref()),
             allocatable: Resources::of(status.allocatable.as_ref()),
             extended: extended(status.allocatable.iter()),
         }
@@ -75,7 +78,7 @@ mod tests {
                 {"key": "gpu", "value": "a", "effect": "NoSchedule"},
                 {"key": "spot", "effect": "PreferNoSchedule"},
             ]},
-            "status": {"allocatable": {"cpu": "7910m", "memory": "1Gi", "pods": "110", "nvidia.com/gpu": "4"}},
+            "status": {"capacity": {"cpu": "8", "memory": "2Gi"}, "allocatable": {"cpu": "7910m", "memory": "1Gi", "pods": "110", "nvidia.com/gpu": "4"}},
         });
         let node = from_k8s(object.clone());
         let gpu = Taint {
@@ -89,6 +92,10 @@ mod tests {
             labels: Labels::from_iter([("pool", "big")]),
             taints: vec![gpu],
             is_cordoned: false,
+            capacity: Resources {
+                cpu: Some(Cpu::from_millicores(8000)),
+                memory: Some(Memory::from_bytes(2 << 30)),
+            },
             allocatable: Resources {
                 cpu: Some(Cpu::from_millicores(7910)),
                 memory: Some(Memory::from_bytes(1 << 30)),

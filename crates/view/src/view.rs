@@ -13,6 +13,7 @@ use k8s_openapi::api::autoscaling::v2::HorizontalPodAutoscaler;
 use k8s_openapi::api::core::v1;
 use model::{Labels, NamespaceLimits, Workload, WorkloadRef};
 
+use crate::bound_pod::BoundPod;
 use crate::checkpoint::Checkpoint;
 use crate::cron_schedule::CronSchedule;
 use crate::daemon_set::DaemonSetShare;
@@ -53,7 +54,9 @@ pub struct View {
     pub namespaces: Table<Namespace>,
     /// Pending pods, in the recommender for schedulable caps.
     pub pending_pods: Table<Pod>,
-    /// Nodes, in the updater and, for schedulable caps, the recommender.
+    /// Unfinished pods on nodes, in the extender.
+    pub bound_pods: Table<BoundPod>,
+    /// Nodes, in the updater, the extender and, for schedulable caps, the recommender.
     pub nodes: Table<Node>,
     /// `DaemonSet` templates of every namespace, in the recommender for schedulable caps.
     pub daemons: Table<DaemonSetShare>,
@@ -79,7 +82,7 @@ pub struct View {
     pub predictions: Table<Stripped<TimeSeriesPrediction>>,
     /// `Substitute` objects, in the horizontal view of the recommender.
     pub substitutes: Table<Stripped<Substitute>>,
-    /// `TimeSeriesPrediction` objects reduced to their samples, in the adapter.
+    /// `TimeSeriesPrediction` objects reduced to their samples, in the adapter and the extender.
     pub predicted_metrics: Table<Prediction>,
     /// `EffectiveHorizontalPodAutoscaler` objects reduced to their cron schedules, in the adapter.
     pub cron_schedules: Table<CronSchedule>,

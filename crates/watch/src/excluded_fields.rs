@@ -168,6 +168,29 @@ pub(crate) const PODS: &[ExcludedField] = &[
     ]),
 ];
 
+/// Of pods on nodes: all but labels, owners, resources and conditions.
+pub(crate) const BOUND_PODS: &[ExcludedField] = &[
+    MANAGED_FIELDS,
+    ANNOTATIONS,
+    ExcludedField::all_but(
+        &["spec"],
+        &[
+            "containers",
+            "initContainers",
+            "nodeName",
+            "overhead",
+            "resources",
+        ],
+    ),
+    ExcludedField::all_but(&["spec", "containers"], &["name", "resources"]),
+    ExcludedField::all_but(
+        &["spec", "initContainers"],
+        &["name", "resources", "restartPolicy"],
+    ),
+    ExcludedField::all_but(&["status"], &["conditions"]),
+    ExcludedField::at(&["status", "conditions", "message"]),
+];
+
 /// Of predictions reduced to their samples: annotations and conditions.
 pub(crate) const PREDICTED_METRICS: &[ExcludedField] = &[
     MANAGED_FIELDS,
@@ -201,6 +224,7 @@ mod tests {
             CONTROLLERS,
             DAEMONS,
             PODS,
+            BOUND_PODS,
             PREDICTED_METRICS,
         ];
         for excluded in all.into_iter().chain([LABELLED_PODS, LABELLED_CONTROLLERS]) {

@@ -4,6 +4,7 @@
 mod disruption;
 mod horizontal;
 mod installed;
+mod placement;
 mod predictions;
 mod schedulable;
 

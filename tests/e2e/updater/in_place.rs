@@ -8,9 +8,12 @@ use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt as _;
 use serde_json::json;
 
-use super::fixture::{Fixture, LARGE, SMALL};
+use super::fixture::{BOUNDS, Fixture, LARGE, SMALL};
 
 const REPLICAS: usize = 3;
+/// The limit by the mode `request-plus:20%`.
+const LIMIT: &str = "300m";
+const LIMITS: &str = "app: cpu=300m";
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn pods_are_resized_in_place_and_replaced_only_where_the_mode_allows_it() -> Result<()> {
@@ -30,7 +33,14 @@ async fn pods_are_resized_in_place_and_replaced_only_where_the_mode_allows_it() 
     }
     let watching = AvailabilityWatch::of(fixture.typed()).await?;
     for (workload, mode, _) in &workloads {
-        fixture.autoscale(workload, mode).await?;
+        let annotations = match *workload {
+            "either" => json!({"plimsoll.dev/limit-mode": "cpu=request-plus:20%"}),
+            _ => json!({}),
+        };
+        let spec = json!({"updatePolicy": {"updateMode": mode}});
+        fixture
+            .autoscale_as(workload, &annotations, spec, BOUNDS)
+            .await?;
     }
     for workload in ["either", "only"] {
         let live = fixture.all_large(workload, REPLICAS).await?;
@@ -47,7 +57,14 @@ async fn pods_are_resized_in_place_and_replaced_only_where_the_mode_allows_it() 
             let updated = pod.annotations().get("vpaInPlaceUpdated");
             let is_updated = updated.is_some_and(|value| value == "true");
             ensure!(is_updated, "{}", pod.name_any());
+            let limits = pod.annotations().get("plimsoll.dev/limits");
+            let of_mode = (workload == "either").then_some(LIMITS);
+            ensure!(limits.map(String::as_str) == of_mode, "{limits:?}");
         }
+    }
+    for pod in fixture.pods_of("either").await? {
+        let limit = &json!(pod)["spec"]["containers"][0]["resources"]["limits"]["cpu"];
+        ensure!(*limit == LIMIT, "{limit} of {}", pod.name_any());
     }
     let renewed = eventually("the pods on small nodes are replaced", async || {
         let now = fixture.uids("small-node").await?;

@@ -80,6 +80,7 @@ async fn a_webhook_registered_by_url_follows_its_files_and_only_ever_changes_wha
         fixture.workload().await?;
         fixture.await_patches().await?;
         fixture.bears_resized(2).await?;
+        super::limit_modes::pods_are_created_with_each_mode(&fixture).await?;
         fixture.errors_are_refused().await?;
         let object = fixture
             .autoscale("defaulted", &json!({"targetRef": {"name": "other"}}))

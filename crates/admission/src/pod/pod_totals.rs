@@ -60,6 +60,10 @@ impl<'a> Member<'a> {
         state: PodState,
     ) -> Option<&'a Quantity> {
         let size = self.size.filter(|_| state == PodState::Patched);
+        let removes = |size: &ContainerSize| size.removed_limits.contains(resource);
+        if field == ResourcesField::Limits && size.is_some_and(removes) {
+            return None;
+        }
         let patched = size.map(|size| match field {
             ResourcesField::Requests => &size.requests,
             ResourcesField::Limits => &size.limits,

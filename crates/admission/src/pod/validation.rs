@@ -94,7 +94,8 @@ fn is_newly_above_limit(
     let was_above = old_request
         .zip(old_limit)
         .is_some_and(|(request, limit)| request > limit);
-    let limit = size.limits.get(resource).or(old_limit);
+    let kept_limit = old_limit.filter(|_| !size.removed_limits.contains(resource));
+    let limit = size.limits.get(resource).or(kept_limit);
     let is_above = size
         .requests
         .get(resource)
@@ -118,5 +119,6 @@ pub(super) fn revert(sizes: &mut [ContainerSize], resource: &ResourceName, reaso
         }
         size.requests = without(&size.requests);
         size.limits = without(&size.limits);
+        size.removed_limits.retain(|name| name != resource);
     }
 }

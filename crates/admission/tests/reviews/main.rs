@@ -3,6 +3,7 @@
 mod dispatch;
 mod fixture;
 mod hostile;
+mod limit_modes;
 mod odd_pods;
 mod reverted;
 mod selection;

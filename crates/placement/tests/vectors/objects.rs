@@ -71,6 +71,7 @@ impl Pod {
             containers: containers(self.spec.containers.as_deref().unwrap_or_default()),
             init_containers: containers(&self.spec.init_containers),
             overhead: self.spec.overhead.clone(),
+            ..PodSpec::default()
         }
     }
 }

@@ -1,8 +1,8 @@
 //! Scores of `TargetLoadPacking`, `LoadVariationRiskBalancing` and `LowRiskOverCommitment`.
 
 use placement::{
-    Commitment, LoadVariationRiskBalancing, LowRiskOverCommitment, MetricType, PodSpec,
-    TargetLoadPacking, last_average, usage,
+    Commitment, LoadVariationRiskBalancing, LowRiskOverCommitment, MetricType, NodeCommitment,
+    PodSpec, TargetLoadPacking, last_average, usage,
 };
 use serde::Deserialize;
 use testing::vectors::each_case;
@@ -136,16 +136,14 @@ fn vectors_low_risk_over_commitment() {
             .map(|pod| commitment(&pod.spec()))
             .fold(Commitment::default(), Commitment::plus);
         let found = case.measured.metrics().map_or(0, |metrics| {
-            plugin.score(
-                (
-                    usage(&metrics, MetricType::Cpu),
-                    usage(&metrics, MetricType::Memory),
-                ),
-                case.node.allocatable(),
+            let node = NodeCommitment {
+                cpu: usage(&metrics, MetricType::Cpu),
+                memory: usage(&metrics, MetricType::Memory),
+                allocatable: case.node.allocatable(),
                 pods,
-                commitment(&case.pod.spec()),
-                placement::Amounts::default(),
-            )
+                reserved: placement::Amounts::default(),
+            };
+            plugin.score(&node, commitment(&case.pod.spec()))
         });
         assert_eq!(found, case.expect, "case {number}");
     });

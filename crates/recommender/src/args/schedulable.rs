@@ -17,6 +17,11 @@ pub struct SchedulableArgs {
     /// count.
     #[arg(long, default_value = "", value_name = "LIST")]
     pub cap_to_schedulable: CapSources,
+    /// The same for the objects of sizing policies, in addition to --cap-to-schedulable. The component
+    /// deploy/components/sizing-policies sets all three and grants the rights. A recommender of one
+    /// namespace cannot read nodes.
+    #[arg(long, default_value = "", value_name = "LIST")]
+    pub cap_policies_to_schedulable: CapSources,
     /// Share of a node's allocatable CPU and memory that stays free when recommendations are capped
     /// to nodes.
     #[arg(long, default_value_t = 0.05, value_name = "FRACTION")]
@@ -26,12 +31,17 @@ pub struct SchedulableArgs {
 impl SchedulableArgs {
     /// The settings; `None` without caps.
     pub fn settings(&self) -> anyhow::Result<Option<Settings>> {
-        let (cap_to, margin) = (self.cap_to_schedulable, self.schedulable_margin_fraction);
+        let margin = self.schedulable_margin_fraction;
         ensure!(
             (0.0..1.0).contains(&margin),
             "--schedulable-margin-fraction must be at least 0 and below 1"
         );
-        Ok((!cap_to.is_nothing()).then_some(Settings { cap_to, margin }))
+        let settings = Settings {
+            cap_to: self.cap_to_schedulable,
+            cap_policies_to: self.cap_policies_to_schedulable,
+            margin,
+        };
+        Ok((!settings.sources().is_nothing()).then_some(settings))
     }
 }
 
@@ -42,8 +52,13 @@ mod tests {
 
     fn check(line: &str, expected: Option<(bool, bool, bool, f64)>) {
         let settings = parse(line).expect(line).schedulable.settings().expect(line);
-        let found = settings.map(|Settings { cap_to, margin }| {
-            (cap_to.nodes, cap_to.quotas, cap_to.limit_ranges, margin)
+        let found = settings.map(|settings| {
+            let CapSources {
+                nodes,
+                quotas,
+                limit_ranges,
+            } = settings.sources();
+            (nodes, quotas, limit_ranges, settings.margin)
         });
         assert_eq!(found, expected, "{line}");
     }
@@ -58,7 +73,7 @@ mod tests {
             Some((true, false, false, 0.05)),
         );
         check(
-            "--cap-to-schedulable=quotas,limit-ranges",
+            "--cap-to-schedulable=quotas --cap-policies-to-schedulable=limit-ranges",
             Some((false, true, true, 0.05)),
         );
         check(

@@ -74,7 +74,7 @@ fn watch_schedulable(settings: Settings, watches: Watches) -> Watches {
         nodes,
         quotas,
         limit_ranges,
-    } = settings.cap_to;
+    } = settings.sources();
     let mut watches = watches.with_placements().pending_pods();
     if nodes {
         watches = watches.nodes().daemons();

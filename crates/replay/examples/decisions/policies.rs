@@ -49,6 +49,14 @@ pub(crate) fn replay(executor: &Executor, set: &Set) -> Vec<Result> {
         (Resource::Cpu, false) => Settings::CPU_HOURLY,
         (Resource::Memory, _) => Settings::MEMORY,
     };
+    results.push(Result {
+        name: "plimsoll x1 as the recommender runs it".to_owned(),
+        is_ours: true,
+        entities: run_all(executor, &set.series, &|_| {
+            let policy = AnnotatedPolicy::new(set.resource, &[("policy", "plimsoll")]);
+            Box::new(policy.expect("a valid policy"))
+        }),
+    });
     results.extend(FACTORS.map(|factor| {
         let settings = settings.times(factor);
         Result {

@@ -4,19 +4,15 @@
 //! demand of the minute is compared with the capacity of the ready pods. Both metrics are external
 //! with a target per pod, so unlike a measured CPU usage they show demand above the capacity.
 
-use jiff::{SignedDuration, Timestamp};
-use scaling::hpa::{
-    Behavior, Bounds, History, Metric, MetricError, ReadinessDelays, Reading, Tolerance,
-    TotalTarget, Workload, combine,
-};
+use scaling::hpa::{Bounds, Metric, MetricError, Reading, TotalTarget};
 
 use super::Demand;
 use super::pods::Pods;
+use crate::hpa::Hpa;
+use crate::series::timestamp;
 
 /// Time between two passes of the HPA in seconds.
 const SYNC: i64 = 15;
-/// Default of `--horizontal-pod-autoscaler-downscale-stabilization`.
-const DOWNSCALE_WINDOW: SignedDuration = SignedDuration::from_mins(5);
 /// Time from a value's measurement to its use by a prediction, beyond the lag of the metric, in
 /// seconds.
 const FORECAST: i64 = 15;
@@ -65,6 +61,14 @@ impl Score {
 }
 
 impl Autoscaler {
+    fn metric(&self) -> Metric {
+        Metric::External {
+            name: "demand".to_owned(),
+            selector: None,
+            target: TotalTarget::AverageMilli((self.target * 1000.0).round() as i64),
+        }
+    }
+
     /// Replays the minutes of a range, which are scored, after a day that is not. `predicted` has
     /// the value of the predicted metric after each number of minutes.
     pub fn run(
@@ -78,7 +82,7 @@ impl Autoscaler {
         let end = demand.start + 60 * scored.end as i64;
         let at_start = demand.minutes[first].unwrap_or(1.0) / self.target;
         let mut pods = Pods::ready((at_start.ceil() as i32).max(BOUNDS.min));
-        let mut pass = Pass::new(self, pods.count(), timestamp(start));
+        let mut hpa = Hpa::new(self.metric(), BOUNDS, pods.count(), timestamp(start));
         let (mut score, mut last_change) = (Score::default(), None);
         for now in (start..end).step_by(SYNC as usize) {
             let known = |lag: i64| usize::try_from((now - lag - demand.start).div_euclid(60)).ok();
@@ -92,7 +96,15 @@ impl Autoscaler {
                 values.push(minutes.and_then(|minutes| *predicted.get(minutes)?));
             }
             let current = pods.count();
-            let replicas = pass.replicas(current, &values, timestamp(now));
+            let replicas = hpa.pass(current, &[], timestamp(now), |workload, metric| {
+                let propose = |value: &Option<f64>| {
+                    let value =
+                        value.ok_or_else(|| MetricError::Unavailable("no value".to_owned()))?;
+                    let milli = (value * 1000.0).round() as i64;
+                    workload.propose(metric, Reading::External(&[milli]))
+                };
+                values.iter().map(propose).collect()
+            });
             pods.scale(replicas, now + self.ready_seconds);
             let minute = ((now - demand.start) / 60) as usize;
             let ready = f64::from(pods.ready_at(now));
@@ -120,57 +132,4 @@ impl Autoscaler {
         }
         score
     }
-}
-
-/// State of the HPA between its passes.
-struct Pass {
-    metric: Metric,
-    behavior: Behavior,
-    history: History,
-}
-
-impl Pass {
-    fn new(settings: &Autoscaler, replicas: i32, now: Timestamp) -> Self {
-        Self {
-            metric: Metric::External {
-                name: "demand".to_owned(),
-                selector: None,
-                target: TotalTarget::AverageMilli((settings.target * 1000.0).round() as i64),
-            },
-            behavior: Behavior::default(),
-            history: History::new(replicas, DOWNSCALE_WINDOW, now),
-        }
-    }
-
-    /// The number of replicas after a pass with the values of its metrics.
-    fn replicas(&mut self, current: i32, values: &[Option<f64>], now: Timestamp) -> i32 {
-        let workload = Workload {
-            pods: &[],
-            spec_replicas: current,
-            status_replicas: current,
-            tolerance: Tolerance::default(),
-            delays: ReadinessDelays::default(),
-            now,
-        };
-        let propose = |value: &Option<f64>| {
-            let value = value.ok_or_else(|| MetricError::Unavailable("no value".to_owned()))?;
-            let milli = (value * 1000.0).round() as i64;
-            workload.propose(&self.metric, Reading::External(&[milli]))
-        };
-        let proposals: Vec<_> = values.iter().map(propose).collect();
-        let Some(proposal) = combine(current, &proposals).replicas else {
-            return current;
-        };
-        let behavior = Some(&self.behavior);
-        let normalised = self
-            .history
-            .normalise(proposal, current, BOUNDS, behavior, now);
-        self.history
-            .scaled(current, normalised.replicas, behavior, now);
-        normalised.replicas
-    }
-}
-
-fn timestamp(second: i64) -> Timestamp {
-    Timestamp::from_second(second).unwrap_or(Timestamp::MAX)
 }

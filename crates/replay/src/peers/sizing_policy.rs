@@ -1,8 +1,8 @@
-//! A policy that production selects by annotations: Crane's and Autopilot's.
+//! A policy that production selects by annotations: ours, Crane's and Autopilot's.
 
 use jiff::Timestamp;
 use model::{Cpu, Memory};
-use sizing::{MemoryRules, MethodHistory, MethodSettings, Observation};
+use sizing::{MemoryRules, MethodHistory, MethodSettings, Observation, SizingMethod};
 
 use crate::policy::{Policy, Resource};
 
@@ -67,5 +67,15 @@ impl Policy for AnnotatedPolicy {
             Resource::Cpu => amounts.cpu.millicores() as f64,
             Resource::Memory => amounts.memory.bytes() as f64 / MIB,
         })
+    }
+
+    fn raise(&mut self, now: Timestamp, usage: f64, request: f64) -> Option<f64> {
+        // Ours chooses anew with every sample.
+        let chooses = matches!(self.policy.method, SizingMethod::PriceOfFailure(_));
+        if chooses || usage > request {
+            self.recommend(now, request)
+        } else {
+            None
+        }
     }
 }

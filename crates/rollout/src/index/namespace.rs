@@ -8,11 +8,15 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
-use api::vpa::EffectiveUpdateMode;
+use api::vpa::{
+    CrossVersionObjectReference, EffectiveUpdateMode, VerticalPodAutoscaler,
+    VerticalPodAutoscalerSpec,
+};
 use model::{Requirement, Selector, Workload};
 use view::{DisruptionBudget, Entry, ObjectKey, Owner, Pod, Table, View, Vpa, target};
 
 use super::VpaOrder;
+use crate::rebalancing::opts_in;
 use crate::settings::Settings;
 use crate::startup_boost;
 
@@ -55,6 +59,8 @@ pub(super) struct Namespace {
     /// In order.
     pub(super) vpas: Vec<VpaPods>,
     pub(super) budgets: Vec<BudgetPods>,
+    /// The last one, of the pods that no VPA object controls; `None` where none may be moved.
+    unmanaged: Option<usize>,
     by_name: HashMap<String, usize>,
     /// By kind and name of the target.
     by_target: HashMap<String, HashMap<String, Vec<usize>>>,
@@ -70,7 +76,8 @@ pub(super) struct Namespace {
 }
 
 impl Namespace {
-    /// Builds the index of a namespace; `None` without VPA objects that update pods.
+    /// Builds the index of a namespace; `None` without VPA objects that update pods and without pods
+    /// that may be moved.
     pub(super) fn build(name: &str, view: &View, settings: &Settings) -> Option<Self> {
         let mut vpas: Vec<VpaPods> = in_namespace(&view.vpas, name)
             .filter(|vpa| updates_pods(vpa, settings))
@@ -79,10 +86,16 @@ impl Namespace {
                 target::Resolution::Unsupported { .. } | target::Resolution::Waiting(_) => None,
             })
             .collect();
-        if vpas.is_empty() {
+        let moves_others = settings.rebalancing.is_some()
+            && view
+                .pods_in(name)
+                .any(|pod| pod.is_live() && opts_in(pod, view));
+        if vpas.is_empty() && !moves_others {
             return None;
         }
         vpas.sort_unstable_by(|a, b| a.order.cmp(&b.order));
+        let unmanaged = moves_others.then_some(vpas.len());
+        vpas.extend(unmanaged.map(|_| VpaPods::without_vpa(name)));
         let budgets = in_namespace(&view.disruption_budgets, name);
         let budgets = budgets.map(|budget| BudgetPods {
             budget: Arc::clone(budget),
@@ -93,6 +106,7 @@ impl Namespace {
             vpas,
             budgets: budgets.collect(),
             marked,
+            unmanaged,
             ..Self::default()
         };
         for (index, VpaPods { vpa, .. }) in namespace.vpas.iter().enumerate() {
@@ -153,7 +167,8 @@ impl Namespace {
         found.map_or(&[], Vec::as_slice)
     }
 
-    /// The first of the candidates that selects a pod, and the budgets that cover it.
+    /// The first of the candidates that selects a pod, or else the holder of pods without one, and
+    /// the budgets that cover the pod.
     fn membership(&self, pod: &Pod, candidates: &[usize]) -> PodMembership {
         let selects = |index: &&usize| {
             self.vpas
@@ -181,7 +196,7 @@ impl Namespace {
                 })
             });
         PodMembership {
-            vpa: candidates.iter().find(selects).copied(),
+            vpa: candidates.iter().find(selects).copied().or(self.unmanaged),
             budgets: budgets.collect(),
         }
     }
@@ -348,6 +363,30 @@ impl VpaPods {
             owners: Vec::new(),
             selector,
         }
+    }
+}
+
+impl VpaPods {
+    /// Whether these are the pods that no VPA object controls.
+    pub(crate) fn is_unmanaged(&self) -> bool {
+        self.vpa.key.name.is_empty()
+    }
+
+    /// A holder of the pods of a namespace that no VPA object controls: a VPA object without a name,
+    /// a target and a recommendation.
+    fn without_vpa(namespace: &str) -> Self {
+        let spec = VerticalPodAutoscalerSpec {
+            target_ref: CrossVersionObjectReference::default(),
+            update_policy: None,
+            resource_policy: None,
+            recommenders: Vec::new(),
+            startup_boost: None,
+        };
+        let vpa = Vpa {
+            key: ObjectKey::new(namespace, ""),
+            object: VerticalPodAutoscaler::new("", spec),
+        };
+        Self::new(&Arc::new(vpa), Selector::nothing())
     }
 }
 

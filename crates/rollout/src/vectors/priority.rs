@@ -72,6 +72,7 @@ fn vectors_priority() {
                 &recommendation,
                 running(&pod),
                 &vpa.spec,
+                model::LimitModes::PROPORTIONAL,
                 &limits,
                 false,
             );

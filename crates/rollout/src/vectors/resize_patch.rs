@@ -54,7 +54,14 @@ fn vectors_resize_patch() {
         let (pod, limits) = (pod(case.pod), limits(case.limit_ranges));
         let (running, spec) = (running(&pod), &vpa.spec);
         let recommendation = recommendation(&vpa);
-        let sizes = pod_size::sizes(recommendation.as_ref(), running, spec, &limits, false);
+        let sizes = pod_size::sizes(
+            recommendation.as_ref(),
+            running,
+            spec,
+            model::LimitModes::PROPORTIONAL,
+            &limits,
+            false,
+        );
         let sizes = resize_patch::desired_sizes(running, spec, sizes, now);
         let resize = resize_patch::patch(running, &sizes);
         if case.expect.panic {

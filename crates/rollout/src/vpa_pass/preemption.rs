@@ -1,4 +1,4 @@
-//! Candidates of preemption: pending resizes, and pods that may be evicted for them.
+//! Candidates of preemption and rebalancing: pending resizes, and pods that may be evicted.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use crate::priority::Priority;
 use crate::resize_status::ResizeStatus;
 
 impl<'a> VpaPass<'a> {
-    /// Records the candidates of preemption; none during the settling time.
+    /// Records the candidates of preemption and rebalancing; none during the settling time.
     pub(super) fn record_preemption_candidates(
         self,
         members: &[Member<'a>],
@@ -33,7 +33,7 @@ impl<'a> VpaPass<'a> {
                 running,
                 availability,
                 group,
-                pending: _,
+                pending,
             } = member;
             let group = group.map(|index| first + index);
             let evictable = EvictablePod {
@@ -44,6 +44,12 @@ impl<'a> VpaPass<'a> {
                 availability: *availability,
                 group,
             };
+            if self.is_unmanaged {
+                if group.is_some() && pending.is_none() && self.may_evict(member) {
+                    builder.unmanaged.push(evictable);
+                }
+                continue;
+            }
             let own = self.pod_recommendation(running);
             let resizing = ResizeStatus::of(running);
             if matches!(resizing, ResizeStatus::Deferred | ResizeStatus::Infeasible) {

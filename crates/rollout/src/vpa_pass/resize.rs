@@ -160,6 +160,11 @@ impl VpaPass<'_> {
         self.reserve(member, resize.disruption, builder)?;
         let mut annotations =
             resize_patch::annotation_changes(member.running, self.spec, self.context.now);
+        annotations.extend(resize_patch::limits_change(
+            member.running,
+            &self.limit_modes,
+            &resize.sizes,
+        ));
         if let Some(note) = memory_restore::resized_from(
             member.pod,
             member.running,
@@ -219,6 +224,7 @@ impl VpaPass<'_> {
             recommended,
             member.running,
             self.spec,
+            &self.limit_modes.in_place(),
             &self.limits,
             native_sidecars,
         );

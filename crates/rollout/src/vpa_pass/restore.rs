@@ -47,7 +47,12 @@ impl VpaPass<'_> {
         {
             return None;
         }
-        let annotations = resize_patch::annotation_changes(member.running, self.spec, now);
+        let mut annotations = resize_patch::annotation_changes(member.running, self.spec, now);
+        annotations.extend(resize_patch::limits_change(
+            member.running,
+            &self.limit_modes,
+            &resize.sizes,
+        ));
         let kind = ActionKind::Resize {
             patch,
             annotations,

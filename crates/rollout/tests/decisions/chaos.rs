@@ -1,7 +1,8 @@
 //! Random faults: the API server delays, rejects and fails requests, some of which take effect;
 //! watches are late or interrupted; the leader dies with requests in flight; the clock jumps;
-//! workloads are scaled, Jobs go on, nodes are lost and other clients evict pods. No group loses
-//! more than its tolerance allows, and no budget is exceeded.
+//! workloads are scaled, Jobs go on, nodes are lost and get hot, and other clients evict pods. No
+//! group loses more than its tolerance allows, no budget is exceeded, and no pod is moved twice
+//! within an hour.
 //!
 //! `PLIMSOLL_CHAOS_ROUNDS` is the number of rounds and `PLIMSOLL_CHAOS_SEED` the seed of the first;
 //! a seed without a number runs one round.
@@ -37,6 +38,7 @@ struct Count {
     lost: u64,
     completed: u64,
     resumed: u64,
+    moves: u64,
 }
 
 /// Prints the seed of a round that fails, however it does.
@@ -118,6 +120,7 @@ fn no_tolerance_and_no_budget_is_ever_exceeded() {
         count.refused > rounds && count.scaled_down > rounds && count.lost > rounds,
         "{count:?}"
     );
+    assert!(count.moves > rounds / 4, "{count:?}");
     assert!(
         count.completed > rounds / 2 && count.resumed > rounds / 10,
         "{count:?}"

@@ -8,6 +8,7 @@ use std::time::Duration;
 use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet};
 use k8s_openapi::api::batch::v1::Job;
 use model::{ContainerRecommendation, Cpu, Memory, Recommendation, ResourceList};
+use placement::WindowLoad;
 use rollout::{
     Action, ActionKind, ActionOutcome, ClockReading, PauseReason, Plan, RolloutState, Settings,
     SkipReason, Snapshot, decide,
@@ -32,6 +33,8 @@ pub(super) struct Fixture {
     pub(super) state: RolloutState,
     /// The namespace of objects that are added.
     pub(super) namespace: String,
+    /// A new load of the nodes.
+    pub(super) node_load: Option<WindowLoad>,
 }
 
 impl Fixture {
@@ -49,6 +52,7 @@ impl Fixture {
             now,
             state: RolloutState::default(),
             namespace: "shop".to_owned(),
+            node_load: None,
         }
     }
 
@@ -57,6 +61,7 @@ impl Fixture {
             view: &self.view,
             recommendations: &self.feed,
             pause: self.pause,
+            node_load: self.node_load.as_ref(),
         };
         decide(&snapshot, state, &self.settings, self.now)
     }

@@ -1,5 +1,6 @@
 //! In-place resizes, and the actions after deferred, infeasible or rejected ones.
 
+mod limit_modes;
 mod preemption;
 mod restore;
 

@@ -5,6 +5,7 @@ mod chaos;
 mod fixture;
 mod in_place;
 mod oom;
+mod rebalancing;
 mod settling;
 mod sidecars;
 mod tolerance;

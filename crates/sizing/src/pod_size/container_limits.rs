@@ -4,20 +4,23 @@
 //! Source: upstream `pkg/utils/vpa/capping.go` (`getCappedRecommendationForContainer`).
 
 use model::{
-    ContainerRecommendation, ControlledValues, Limits, Quantity, ResourceList, ResourceName,
+    ContainerRecommendation, ControlledValues, LimitMode, Limits, NamespaceLimits, Quantity,
+    ResourceList, ResourceName,
 };
 
 use super::PodContainer;
+use super::limit_mode::effective_mode;
 use super::proportion::request_at;
 
 /// Caps target and bounds. Returns the reasons for changes of the target.
 pub(super) fn cap(
     recommended: &mut ContainerRecommendation,
     container: &PodContainer<'_>,
-    range: Option<&Limits>,
+    namespace: &NamespaceLimits,
 ) -> Vec<String> {
+    let range = namespace.containers.as_ref();
     let requestable = range
-        .map(|range| Requestable::of(container, range))
+        .map(|range| Requestable::of(container, range, namespace))
         .unwrap_or_default();
     let notes = cap_list(&mut recommended.target, container, &requestable);
     for bound in [&mut recommended.lower_bound, &mut recommended.upper_bound] {
@@ -96,13 +99,17 @@ struct Requestable {
 }
 
 impl Requestable {
-    fn of(container: &PodContainer<'_>, range: &Limits) -> Self {
+    fn of(container: &PodContainer<'_>, range: &Limits, namespace: &NamespaceLimits) -> Self {
         let get = |list: &Option<ResourceList>, resource: &ResourceName| {
             list.as_ref()?.get(resource).cloned()
         };
         let mut requestable = Self::default();
         for resource in [ResourceName::Cpu, ResourceName::Memory] {
+            let (mode, _) = effective_mode(container, &resource, namespace);
             let request_at = |bound: &Quantity| {
+                if *mode != LimitMode::Proportional {
+                    return Some(bound.clone());
+                }
                 let (limit, request) = (
                     container.limits.get(&resource),
                     container.requests.get(&resource),

@@ -3,9 +3,13 @@
 //! Source: upstream `pkg/utils/vpa/capping.go` (`capProportionallyToPodLimitRange`,
 //! `applyPodLimitRange`).
 
-use model::{ContainerRecommendation, Limits, Quantity, ResourceList, ResourceName};
+use model::{
+    ContainerRecommendation, LimitMode, Limits, NamespaceLimits, Quantity, ResourceList,
+    ResourceName,
+};
 
 use super::PodContainer;
+use super::limit_mode::{effective_mode, limit_for};
 use super::proportion::{Rounding, proportional_limit, scale};
 
 /// A list of a recommendation.
@@ -40,6 +44,7 @@ pub(super) fn cap_total(
     recommended: &mut Vec<ContainerRecommendation>,
     containers: &[PodContainer<'_>],
     range: &Limits,
+    namespace: &NamespaceLimits,
 ) {
     for container in containers {
         if find(recommended, container).is_none() && !container.requests.is_empty() {
@@ -52,7 +57,7 @@ pub(super) fn cap_total(
     }
     for bound in [Bound::Upper, Bound::Target, Bound::Lower] {
         for resource in [ResourceName::Cpu, ResourceName::Memory] {
-            cap_sum(recommended, containers, range, &resource, bound);
+            cap_sum(recommended, containers, range, namespace, &resource, bound);
         }
     }
 }
@@ -61,10 +66,11 @@ fn cap_sum(
     recommended: &mut [ContainerRecommendation],
     containers: &[PodContainer<'_>],
     range: &Limits,
+    namespace: &NamespaceLimits,
     resource: &ResourceName,
     bound: Bound,
 ) {
-    let sums = Sums::of(recommended, containers, range, resource, bound);
+    let sums = Sums::of(recommended, containers, range, namespace, resource, bound);
     let Some((numerator, denominator, rounding)) = sums.factor(range, resource) else {
         return;
     };
@@ -92,6 +98,7 @@ impl Sums {
         recommended: &[ContainerRecommendation],
         containers: &[PodContainer<'_>],
         range: &Limits,
+        namespace: &NamespaceLimits,
         resource: &ResourceName,
         bound: Bound,
     ) -> Self {
@@ -105,13 +112,20 @@ impl Sums {
                 container.limits.get(resource),
                 container.requests.get(resource),
             );
-            let recommended = match find(recommended, container) {
-                Some(recommended) => bound.of(recommended).get(resource),
-                None => request,
+            let (recommended, mode) = match find(recommended, container) {
+                Some(recommended) => (
+                    bound.of(recommended).get(resource),
+                    effective_mode(container, resource, namespace).0,
+                ),
+                None => (request, &LimitMode::Proportional),
             };
-            if let (Some(limit), _) =
-                proportional_limit(resource, limit, request, recommended, default)
-            {
+            let limit = match mode {
+                LimitMode::Proportional => {
+                    proportional_limit(resource, limit, request, recommended, default).0
+                }
+                mode => limit_for(mode, resource, recommended, None),
+            };
+            if let Some(limit) = limit {
                 sums.limits = &sums.limits + &limit;
             }
             if let Some(recommended) = recommended {

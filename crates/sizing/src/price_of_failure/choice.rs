@@ -2,16 +2,16 @@
 
 use jiff::Timestamp;
 
-use super::cost::{change_price, cost, price};
+use super::cost::{change_price, cost, hours, price};
 use super::history::History;
 use super::needs::{Needs, Risk};
 use super::settings::Settings;
 
 /// Minimum factor of a larger request: just over the deadband of 10 % within which changes are not
 /// applied. Otherwise a need within that band would never be met.
-const MINIMUM_INCREASE: f64 = 1.1 + 1e-9;
+pub(super) const MINIMUM_INCREASE: f64 = 1.1 + 1e-9;
 /// Factor between usage above all needs so far and the request for it.
-const RECORD_FACTOR: f64 = 1.3;
+pub(super) const RECORD_FACTOR: f64 = 1.3;
 /// Age in blocks from which a smaller request has its full price.
 const MATURE: f64 = 48.0;
 
@@ -191,10 +191,11 @@ struct Costs {
 
 impl Costs {
     fn add(&mut self, settings: &Settings, price: f64, request: f64, candidate: f64, risk: Risk) {
+        let hours = hours(settings);
         if candidate <= request && self.present.is_none() {
-            self.present = Some(cost(settings, price, request, &risk));
+            self.present = Some(cost(settings, price, hours, request, &risk));
         }
-        let cost = cost(settings, price, candidate, &risk);
+        let cost = cost(settings, price, hours, candidate, &risk);
         if candidate > 0.0 && self.cheapest.is_none_or(|(least, ..)| cost <= least) {
             self.cheapest = Some((cost, candidate, risk));
         }

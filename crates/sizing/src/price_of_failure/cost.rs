@@ -14,12 +14,16 @@ pub(super) fn change_price(settings: &Settings, request: f64) -> f64 {
     settings.change_price * (request * settings.usual_scale).sqrt()
 }
 
-/// The cost of a request with this risk.
-pub(super) fn cost(settings: &Settings, price: f64, request: f64, risk: &Risk) -> f64 {
-    // A peak that does not fit is one failure in all the blocks that it is the peak of.
-    let hours = match settings.need {
+/// The hours in which a need that does not fit is one failure. A peak is the peak of all the blocks
+/// ahead.
+pub(super) fn hours(settings: &Settings) -> f64 {
+    match settings.need {
         Need::Peak => settings.ahead as f64,
         Need::Sample => 1.0,
-    };
+    }
+}
+
+/// The cost of a request with this risk of failure in these hours.
+pub(super) fn cost(settings: &Settings, price: f64, hours: f64, request: f64, risk: &Risk) -> f64 {
     request + (price * risk.chance + settings.shortage_price * risk.shortage) / hours
 }

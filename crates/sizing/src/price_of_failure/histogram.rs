@@ -92,6 +92,37 @@ impl Histogram {
         self.iter().map(|(_, weight)| f64::from(weight)).sum()
     }
 
+    /// The lowest bucket with at least this share of the weight in it and below. `None` without
+    /// weight.
+    pub(super) fn percentile(&self, share: f64) -> Option<usize> {
+        let enough = share * self.total();
+        let mut below = 0.0;
+        let mut used = self.iter().filter(|(_, weight)| *weight > 0.0);
+        let found = used.find(|(_, weight)| {
+            below += f64::from(*weight);
+            below >= enough
+        });
+        found.map(|(bucket, _)| bucket)
+    }
+
+    /// The highest bucket with at least this weight in it and above.
+    pub(super) fn highest_with(&self, least: f32) -> Option<usize> {
+        let mut above = 0.0;
+        let found = self.iter().rev().find(|(_, weight)| {
+            above += weight;
+            above >= least
+        });
+        found.map(|(bucket, _)| bucket)
+    }
+
+    /// The weighted mean of the bounds; not a number without weight.
+    pub(super) fn mean(&self, first: f64) -> f64 {
+        let sums = self
+            .iter()
+            .map(|(bucket, weight)| f64::from(weight) * bound(first, bucket));
+        sums.sum::<f64>() / self.total()
+    }
+
     /// Whether a stored histogram keeps to the buckets and has weights from 0 up.
     pub(super) fn is_valid(&self) -> bool {
         self.weights.len() <= WINDOW

@@ -23,7 +23,7 @@ const DAY: usize = 24;
 /// Blocks of peaks: seven days.
 const PEAKS: usize = 7 * DAY;
 /// Factor between the request of an OOM-killed container and its assumed need.
-const OOM_FACTOR: f64 = 1.2;
+pub(super) const OOM_FACTOR: f64 = 1.2;
 
 /// Format of a stored history.
 const VERSION: u8 = 1;
@@ -74,6 +74,16 @@ pub enum HistoryError {
     /// A field has a value that no samples lead to.
     #[error("invalid {0} in a stored history")]
     Field(&'static str),
+}
+
+impl HistoryError {
+    /// The first part that no samples lead to.
+    pub(super) fn part(self) -> &'static str {
+        match self {
+            Self::Version(_) => "version",
+            Self::Field(field) => field,
+        }
+    }
 }
 
 /// Whether no sample leads to more, in millicores or MiB.

@@ -1,6 +1,6 @@
 //! The distribution of the needs to expect.
 
-use super::histogram::{BUCKETS, GROWTH, bound, bucket};
+use super::histogram::{BUCKETS, GROWTH, Histogram, bound, bucket};
 use super::history::History;
 use super::settings::Settings;
 
@@ -27,17 +27,29 @@ impl Needs {
         for histogram in &history.needs {
             histogram.add_to(&mut all);
         }
-        for (factor, share) in NOVELTIES {
-            let bucket = bucket(Settings::FIRST_BOUND, history.highest() * factor);
-            all[bucket] += settings.novelty * share;
-        }
-        let mut needs = Self(all).normalised()?;
+        let mut needs = Self::with_records(settings, all, history.highest())?;
         let mut state = [0.0; BUCKETS];
         history.needs[usize::from(history.state())].add_to(&mut state);
         for (need, state) in needs.0.iter_mut().zip(state) {
             *need = state + settings.pooled * *need;
         }
         needs.normalised()
+    }
+
+    /// The needs to expect of the next run. `highest` is the highest recent need.
+    pub(super) fn of_runs(settings: &Settings, runs: &Histogram, highest: f64) -> Option<Self> {
+        let mut all = [0.0; BUCKETS];
+        runs.add_to(&mut all);
+        Self::with_records(settings, all, highest)
+    }
+
+    /// Needs with the novelty weight above the highest one.
+    fn with_records(settings: &Settings, mut all: [f64; BUCKETS], highest: f64) -> Option<Self> {
+        for (factor, share) in NOVELTIES {
+            let bucket = bucket(Settings::FIRST_BOUND, highest * factor);
+            all[bucket] += settings.novelty * share;
+        }
+        Self(all).normalised()
     }
 
     /// The same needs, given that they are at least `usage`. `None` if all are less.

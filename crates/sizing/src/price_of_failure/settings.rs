@@ -93,6 +93,19 @@ impl Settings {
         restarts: false,
     };
 
+    /// CPU in millicores, of runs: requests are not changed while a run lasts. Of n runs one is the
+    /// highest, so the next one exceeds it with a chance of 1 in n + 1.
+    pub const CPU_OF_RUNS: Self = Self {
+        novelty: 1.0,
+        ..Self::CPU_HOURLY
+    };
+
+    /// Memory in MiB, of runs. A failure is one of a whole run, of at most `ahead` blocks.
+    pub const MEMORY_OF_RUNS: Self = Self {
+        novelty: 1.0,
+        ..Self::MEMORY
+    };
+
     /// The same settings with the prices of failure multiplied: above 1 for fewer failures, below 1
     /// for smaller requests.
     #[must_use]

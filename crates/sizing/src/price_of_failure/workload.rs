@@ -10,7 +10,7 @@
 //! * An OOM kill raises memory at once, by the bump of the container's memory rules, and for
 //!   [`DEFAULT_OOM_HISTORY_NS`] memory does not fall below that.
 //!
-//! Memory: at most 4.5 KiB per resource, and 30 bytes per pod for five minutes.
+//! Memory: at most 4.5 KiB per resource, and 30 bytes per pod for ten minutes.
 
 use std::collections::BTreeMap;
 
@@ -25,12 +25,12 @@ use super::settings::Settings;
 use crate::amount;
 use crate::config::MemoryRules;
 
-const MIB: f64 = 1_048_576.0;
+pub(super) const MIB: f64 = 1_048_576.0;
 /// Minimum relative difference between the present request and a new one.
-const DEADBAND: f64 = 0.1;
-/// Seconds for which the last sample of a pod is kept.
-const POD_SECONDS: i64 = 300;
-const SECOND_NS: i64 = 1_000_000_000;
+pub(super) const DEADBAND: f64 = 0.1;
+/// Seconds for which the last sample of a pod is kept: longer than the usual time between two.
+const POD_SECONDS: i64 = 600;
+pub(super) const SECOND_NS: i64 = 1_000_000_000;
 /// Maximum number of pods whose last samples are stored.
 const MAX_STORED_PODS: usize = 500;
 
@@ -44,13 +44,33 @@ pub struct PriceOfFailureConfig {
     pub caution: Caution,
     /// Time for which memory does not fall after an OOM kill. 24 hours by default.
     pub oom_history_ns: i64,
+    /// Unit in which history counts. Hours by default.
+    pub unit: HistoryUnit,
+    /// With [`HistoryUnit::Runs`], ended runs that a container needs before its recommendation may
+    /// fall below the published one. 3 by default.
+    pub minimum_runs: u32,
 }
+
+/// Unit in which history counts.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum HistoryUnit {
+    /// Hours with samples.
+    #[default]
+    Hours,
+    /// Runs: pods from start to end.
+    Runs,
+}
+
+/// Default of the number of runs before a recommendation may fall.
+pub(crate) const DEFAULT_MINIMUM_RUNS: u32 = 3;
 
 impl Default for PriceOfFailureConfig {
     fn default() -> Self {
         Self {
             caution: Caution::default(),
             oom_history_ns: DEFAULT_OOM_HISTORY_NS,
+            unit: HistoryUnit::default(),
+            minimum_runs: DEFAULT_MINIMUM_RUNS,
         }
     }
 }
@@ -183,10 +203,7 @@ impl WorkloadHistory {
 
     /// The first part that no samples lead to.
     pub(crate) fn invalid_part(&self) -> Option<&'static str> {
-        self.validate().err().map(|error| match error {
-            HistoryError::Version(_) => "version",
-            HistoryError::Field(field) => field,
-        })
+        self.validate().err().map(HistoryError::part)
     }
 }
 
@@ -360,6 +377,18 @@ mod tests {
         usage(&mut history, "0.1", 97..30 * 24);
         let again = requests(&history);
         assert!(again.1 < high.1, "{high:?}, then {again:?}");
+    }
+
+    #[test]
+    fn memory_that_would_soon_reach_the_request_raises_it_also_with_samples_every_five_minutes() {
+        let config = config("normal");
+        let mut history = WorkloadHistory::default();
+        add(&mut history, &config, 0..48 * 60, &[(100, 300)]);
+        let before = requests(&history).1;
+        assert!(before > 310, "{before}");
+        let minutes = 48 * 60..48 * 60 + 1;
+        add(&mut history, &config, minutes, &[(100, before - 1)]);
+        assert!(requests(&history).1 > before);
     }
 
     #[test]

@@ -124,6 +124,7 @@ impl Case {
                 requests,
                 limits,
                 allowed: allowed(&self.vpa.spec, &container.name),
+                limit_modes: model::LimitModes::PROPORTIONAL,
             }
         });
         containers.collect()

@@ -91,7 +91,7 @@ impl Connection {
     }
 
     /// A client for the store, with requests below its address and with the credentials.
-    pub(super) async fn client(&self) -> Result<Client, PrometheusError> {
+    pub(crate) async fn client(&self) -> Result<Client, PrometheusError> {
         let mut config = Config::new(self.uri()?);
         config.connect_timeout = Some(CONNECT_TIMEOUT);
         config.default_retry = false;

@@ -13,6 +13,7 @@ use tokio::time::Instant;
 use view::{ObjectKey, View, Vpa};
 
 use crate::feed_overlay::FeedOverlay;
+use crate::node_load::NodeLoad;
 
 /// The watched objects, the feed, and the API server's clock.
 pub(crate) struct Watched {
@@ -24,6 +25,8 @@ pub(crate) struct Watched {
     pub(crate) webhook: watch::Receiver<View>,
     /// The feed, if it is configured.
     pub(crate) feed: Option<watch::Receiver<Subscription>>,
+    /// The load of the nodes.
+    pub(crate) node_load: NodeLoad,
     /// The API server's time. Leases, ages of pods and maintenance windows do not depend on the
     /// node's own clock.
     pub(crate) clock: ApiServerClock,
@@ -35,6 +38,7 @@ pub(crate) struct Inputs {
     pub(super) control: watch::Receiver<View>,
     pub(super) webhook: watch::Receiver<View>,
     pub(super) feed: FeedOverlay,
+    pub(super) node_load: NodeLoad,
     clock: ApiServerClock,
     /// The zero of the monotonic clock.
     started: Instant,
@@ -48,6 +52,7 @@ impl Inputs {
             control,
             webhook,
             feed,
+            node_load,
             clock,
         } = watched;
         Self {
@@ -55,6 +60,7 @@ impl Inputs {
             control,
             webhook,
             feed: FeedOverlay::new(feed),
+            node_load,
             clock,
             started,
             liveness: WebhookLiveness::default(),
@@ -96,10 +102,12 @@ impl Inputs {
             webhook: &webhook,
         };
         let checked = check_preconditions(&preconditions, policy, &mut self.liveness, now);
+        let node_load = self.node_load.take_new();
         let snapshot = Snapshot {
             view: &view,
             recommendations: self.feed.recommendations_for(&view),
             pause: checked.err(),
+            node_load: node_load.as_deref(),
         };
         let (result, pause) = f(&snapshot);
         let alive_until = checked.ok().flatten().map(|until| self.started + until);

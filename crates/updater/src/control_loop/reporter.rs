@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use rollout::{
     Action, ActionKind, ActionOutcome, ActionReason, PauseReason, Plan, PreemptionPlan,
-    QuickOomKill, Skip, SkipReason,
+    QuickOomKill, RebalancingReport, Relocation, Skip, SkipReason,
 };
 use runtime::Activity;
 use tokio::time::Instant;
@@ -36,6 +36,8 @@ pub(super) struct Reporter {
     preemptions: Vec<PreemptionPlan>,
     /// Pods whose resize was known to be infeasible in the last pass.
     infeasible: BTreeSet<ObjectKey>,
+    /// Unique identifiers of pods whose annotation of rebalancing was invalid in the last report.
+    invalid_annotations: BTreeSet<String>,
     pause: Option<PauseReason>,
     round: Option<Round>,
 }
@@ -63,6 +65,7 @@ impl Reporter {
             classes: SizeClasses::default(),
             preemptions: Vec::new(),
             infeasible: BTreeSet::new(),
+            invalid_annotations: BTreeSet::new(),
             pause: None,
             round: None,
         }
@@ -78,6 +81,23 @@ impl Reporter {
         let metrics = &self.outputs.metrics;
         metrics.planned(plan, view, &mut self.classes);
         self.skipped_infeasible(&plan.skips, view);
+        if let Some(report) = &plan.rebalancing {
+            self.rebalanced(report);
+        }
+    }
+
+    /// Reports hot nodes, and each pod once whose annotation of rebalancing is invalid.
+    fn rebalanced(&mut self, report: &RebalancingReport) {
+        let Outputs {
+            metrics, events, ..
+        } = &self.outputs;
+        metrics.rebalancing.hot_nodes(report.hot_nodes);
+        let invalid = report.invalid_annotations.iter();
+        for (pod, uid) in invalid.filter(|(_, uid)| !self.invalid_annotations.contains(uid)) {
+            events.push(EventRecord::invalid_annotation(pod, uid));
+        }
+        let invalid = report.invalid_annotations.iter();
+        self.invalid_annotations = invalid.map(|(_, uid)| uid.clone()).collect();
     }
 
     /// Reports each pod once whose resize is known to be infeasible.
@@ -172,6 +192,14 @@ impl Reporter {
         } = &self.outputs;
         metrics.finished(action, outcome, &mut self.classes);
         let (pod, uid) = (&action.pod, &action.pod_uid);
+        if let Some(relocation) = &action.relocation {
+            let is_accepted = matches!(outcome, ActionOutcome::Accepted { .. });
+            if is_accepted {
+                log_move(action, relocation);
+                events.push(EventRecord::moved(action, relocation));
+            }
+            return is_accepted;
+        }
         match (&action.kind, outcome, vpa) {
             (ActionKind::Evict, ActionOutcome::Accepted { .. }, Some(vpa)) => {
                 tracing::info!(
@@ -203,6 +231,19 @@ impl Reporter {
             _ => false,
         }
     }
+}
+
+fn log_move(action: &Action, relocation: &Relocation) {
+    tracing::info!(
+        pod = %action.pod,
+        reason = action.reason.as_str(),
+        node = relocation.from,
+        load_percent = relocation.load_percent,
+        threshold_percent = relocation.threshold_percent,
+        expected_node = relocation.to,
+        gain = relocation.gain,
+        "evicted pod for rebalancing"
+    );
 }
 
 /// The changes of requests, for example

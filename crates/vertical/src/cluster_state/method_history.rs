@@ -2,7 +2,7 @@
 //!
 //! They start when the VPA selects the policy, or continue from a checkpoint or from the samples in
 //! Prometheus. They end with the VPA, with the policy, or eight days after the last sample of the
-//! container. VPAs without such a method take no memory for them.
+//! container, 100 days if history counts in runs. VPAs without such a method take no memory for them.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -23,6 +23,9 @@ pub const MAX_CONTAINERS: usize = 200;
 
 /// Retention of a container without samples.
 const RETENTION_NS: i64 = 8 * 86_400_000_000_000;
+
+/// The same if history counts in runs, for a run per quarter.
+const RUNS_RETENTION_NS: i64 = 100 * 86_400_000_000_000;
 
 /// Maximum number of observations of one VPA that are kept until its earlier history has arrived:
 /// three hours of one pod. A source usually answers within minutes, and then has most of them too.
@@ -142,11 +145,18 @@ impl MethodHistories {
 
     /// Whether a container has less history than its recommendation needs to decrease.
     pub(super) fn is_young(&self, policy: &MethodSettings, container: &str) -> bool {
-        let is_old = |history: &MethodHistory| history.lifespan_ns() >= policy.minimum_history_ns;
-        !self
-            .by_container
-            .get(container)
-            .is_some_and(|history| is_old(history) && history.recommend(policy).is_some())
+        let history = self.by_container.get(container);
+        history.is_none_or(|history| history.is_young(policy))
+    }
+
+    /// Lower and upper bound by the needs of runs; `None` if history does not count in runs, or
+    /// without enough of it.
+    pub(super) fn bounds_of_runs(
+        &self,
+        policy: &MethodSettings,
+        container: &str,
+    ) -> Option<[Amounts; 2]> {
+        self.by_container.get(container)?.bounds_of_runs(policy)
     }
 
     /// Adds a loaded history, unless the one here is longer. Samples in both do not count twice,
@@ -203,8 +213,27 @@ impl MethodHistories {
 
     /// Drops containers that are no longer measured.
     pub(super) fn collect_garbage(&mut self, now: Instant) {
+        let retention_ns = |history: &MethodHistory| {
+            if history.counts_runs() {
+                RUNS_RETENTION_NS
+            } else {
+                RETENTION_NS
+            }
+        };
         self.by_container
-            .retain(|_, history| now.since(history.last()) < RETENTION_NS);
+            .retain(|_, history| now.since(history.last()) < retention_ns(history));
+    }
+
+    /// Whether any of them counts in runs.
+    pub(super) fn counts_runs(&self) -> bool {
+        self.by_container.values().any(MethodHistory::counts_runs)
+    }
+
+    /// Ends the recent runs of pods that are not running, and continues those of pods that are.
+    pub(super) fn end_runs(&mut self, is_running: impl Fn(u64) -> bool) {
+        for history in self.by_container.values_mut() {
+            history.end_runs(&is_running);
+        }
     }
 }
 

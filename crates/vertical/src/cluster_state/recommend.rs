@@ -114,15 +114,19 @@ impl ClusterState {
         };
         let history = histories.get(container).filter(is_recommended)?;
         let minimum = self.minimum(vpa, &histories);
+        let config = vpa.spec.vpa_method.apply(&self.config);
         let own = match vpa.own {
             Some(_) => {
-                let estimate = estimate(&self.config, &self.shapes, minimum, history);
+                let estimate = estimate(&config, &self.shapes, minimum, history);
                 Some(vpa.explain_per_vpa_policy(container, minimum, estimate)?)
             }
             None => None,
         };
         Some(explain(
-            self.publishing(vpa, container),
+            Publishing {
+                config: &config,
+                ..self.publishing(vpa, container)
+            },
             &self.shapes,
             minimum,
             history,
@@ -136,10 +140,11 @@ impl ClusterState {
         histories: &'a Histories<'a>,
     ) -> impl Iterator<Item = (&'a str, Estimate)> {
         let minimum = self.minimum(vpa, histories);
+        let config = vpa.spec.vpa_method.apply(&self.config);
         let sized = histories.iter().filter(|(name, _)| is_sized(vpa, name));
         let recommended = sized.filter(|(_, history)| self.is_recommended(history));
         recommended.filter_map(move |(name, history)| {
-            let estimate = estimate(&self.config, &self.shapes, minimum, history);
+            let estimate = estimate(&config, &self.shapes, minimum, history);
             Some((*name, vpa.by_per_vpa_policy(name, minimum, estimate)?))
         })
     }

@@ -3,7 +3,9 @@
 //! The target is the policy's. The bounds are the VPA's, widened to include the target: they define
 //! when an update is urgent, which the other policies do not. Our own policy changes its target only
 //! when a change pays, and raises must come at once. So its lower bound is the target less the
-//! updater's threshold of 10 %, and its upper bound at least the target plus that. Autopilot's and
+//! updater's threshold of 10 %, and its upper bound at least the target plus that. If its history
+//! counts in runs, the bounds are the median and the largest expected need of the runs: a change of
+//! the target alone is no reason to interrupt a run. Autopilot's and
 //! our own targets are at least the configured minimum of a container; Crane's have their own
 //! minimum (one bucket and its margin). Rounding, whole cores and limits apply to all.
 //!
@@ -113,6 +115,10 @@ impl Vpa {
                 each(estimate.lower_bound, target, i64::min),
                 each(estimate.upper_bound, target, i64::max),
             ),
+            SizingMethod::PriceOfFailure(_) if policy.method.counts_runs() => {
+                let [lower, upper] = histories.bounds_of_runs(policy, container)?;
+                (each(lower, target, i64::min), each(upper, target, i64::max))
+            }
             SizingMethod::PriceOfFailure(_) => (
                 each(target, target, |target, _| urgent_below(target)),
                 each(estimate.upper_bound, target, |vpa, target| {
@@ -137,10 +143,17 @@ impl Vpa {
         let (policy, histories) = self.spec.sizing.as_deref().zip(self.own.as_deref())?;
         let estimate = self.by_per_vpa_policy(container, minimum, vpa)?;
         let [cpu, memory] = histories.explain(policy, container)?;
+        let bounds = match histories.bounds_of_runs(policy, container) {
+            Some([lower, upper]) => [
+                ("median-need-of-runs", lower),
+                ("raised-need-of-runs", upper),
+            ],
+            None => [vpa.lower_bound, vpa.upper_bound].map(|bound| ("bound-of-vpa", bound)),
+        };
         let number = |amounts: Amounts| amounts.cpu.millicores();
-        let cpu = bound_steps(cpu, &estimate, &vpa, number, "millicores");
+        let cpu = bound_steps(cpu, &estimate, bounds, number, "millicores");
         let number = |amounts: Amounts| amounts.memory.bytes();
-        let memory = bound_steps(memory, &estimate, &vpa, number, "bytes");
+        let memory = bound_steps(memory, &estimate, bounds, number, "bytes");
         Some(MethodEstimate {
             estimate,
             steps: [cpu, memory],
@@ -196,27 +209,28 @@ fn urgent_above(target: i64) -> i64 {
     target.saturating_add(target / 9)
 }
 
-/// The steps of target, lower and upper bound of one resource.
+/// The steps of target, lower and upper bound of one resource. `bounds`: those without the target,
+/// with their names.
 fn bound_steps(
     mut target: Vec<MethodStep>,
     estimate: &Estimate,
-    vpa: &Estimate,
+    [lower, upper]: [(&str, Amounts); 2],
     number: impl Fn(Amounts) -> i64,
     unit: &str,
 ) -> [Vec<MethodStep>; 3] {
     let step = |name, amounts| MethodStep::number(name, number(amounts) as f64, unit);
     target.push(step("at-least-minimum", estimate.target));
-    let bound = |vpa, bound| {
+    let bound = |(name, before), bound| {
         vec![
-            step("bound-of-vpa", vpa),
+            step(name, before),
             step("target", estimate.target),
             step("bound", bound),
         ]
     };
     [
         target,
-        bound(vpa.lower_bound, estimate.lower_bound),
-        bound(vpa.upper_bound, estimate.upper_bound),
+        bound(lower, estimate.lower_bound),
+        bound(upper, estimate.upper_bound),
     ]
 }
 

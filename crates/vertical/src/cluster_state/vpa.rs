@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use model::Selector;
-use sizing::{ContainerHistory, ContainerPolicy, MethodSettings};
+use sizing::{ContainerHistory, ContainerPolicy, MethodSettings, VpaMethodSettings};
 
 use super::label_index::Entry;
 use super::method_history::MethodHistories;
@@ -20,6 +20,8 @@ pub struct VpaSpec {
     pub integer_cpu: BTreeSet<String>,
     /// Whether its target exists. If so, finished pods keep empty histories alive.
     pub target_exists: bool,
+    /// Settings of the VPA's method that take precedence over the flags.
+    pub vpa_method: VpaMethodSettings,
     /// Sizing policy other than the VPA's.
     pub sizing: Option<Arc<MethodSettings>>,
 }
@@ -31,6 +33,7 @@ impl Default for VpaSpec {
             policies: Vec::new(),
             integer_cpu: BTreeSet::new(),
             target_exists: true,
+            vpa_method: VpaMethodSettings::default(),
             sizing: None,
         }
     }

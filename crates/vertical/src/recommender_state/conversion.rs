@@ -8,7 +8,7 @@ use sizing::MethodSettings;
 use view::{Phase, Pod, Vpa};
 
 use super::Target;
-use crate::resource_policy::{container_policies, integer_cpu};
+use crate::resource_policy::{container_policies, integer_cpu, vpa_method};
 
 pub(super) fn spec(vpa: &Vpa, target: &Target, sizing: Option<MethodSettings>) -> VpaSpec {
     let (selector, target_exists) = match target {
@@ -23,6 +23,7 @@ pub(super) fn spec(vpa: &Vpa, target: &Target, sizing: Option<MethodSettings>) -
         policies: container_policies(&vpa.object),
         integer_cpu: integer_cpu(&vpa.object),
         target_exists,
+        vpa_method: vpa_method(&vpa.object),
         sizing: sizing.map(Arc::new),
     }
 }

@@ -1,5 +1,6 @@
 //! Decisions about objects: the desired status, and its explanation.
 
+use std::collections::BTreeMap;
 use std::ops::Bound;
 use std::sync::Arc;
 
@@ -9,7 +10,9 @@ use model::{ContainerExplanation, ContainerRecommendation, Recommendation};
 use view::{ObjectKey, Vpa};
 
 use super::{RecommenderState, Target, Tracked};
-use crate::hpa_conflict::{HpaConflictChange, apply_hpa_conflict, hpa_conflict_change};
+use crate::hpa_conflict::{
+    HpaConflictChange, apply_hpa_conflict, hpa_conflict_change, left_out_because,
+};
 use crate::schedulable::{CapChange, cap_change};
 use crate::status::{self, HistoryChange, StatusInput};
 
@@ -50,6 +53,12 @@ pub struct ExplainedRecommendation {
     pub is_measured: bool,
     /// The steps of the computation.
     pub explanation: ContainerExplanation,
+    /// Limits that follow from the target by limit modes other than proportional: by resource, an
+    /// amount or `none`.
+    pub limits: BTreeMap<String, String>,
+    /// Resources that are not published since a `HorizontalPodAutoscaler` scales by them, with the
+    /// message of the condition.
+    pub left_out: BTreeMap<String, String>,
 }
 
 impl Decision {
@@ -122,6 +131,7 @@ impl RecommenderState {
         let decision = self.decide_one(key, tracked, now)?;
         let mut explanation = self.cluster.explain(key, container)?;
         self.explain_schedulable(tracked, container, &mut explanation);
+        let why_left_out = left_out_because(&decision.status).map(str::to_owned);
         let published = Recommendation::from(decision.status.recommendation.unwrap_or_default());
         let published = published
             .containers
@@ -131,9 +141,20 @@ impl RecommenderState {
             container_name: container.to_owned(),
             ..Default::default()
         };
+        let published = published.unwrap_or_else(nothing);
+        let object = &tracked.vpa.object;
+        let modes = api::limit_mode::limit_modes(object).unwrap_or_default();
+        let values = object.spec.allowed(container).values;
+        let explained = explanation.numbers.iter().map(|number| &number.resource);
+        let left_out = explained
+            .filter(|resource| published.target.get(resource).is_none())
+            .filter_map(|resource| Some((resource.as_str().to_owned(), why_left_out.clone()?)))
+            .collect();
         Some(ExplainedRecommendation {
+            left_out,
             uid: tracked.vpa.uid().to_owned(),
-            published: published.unwrap_or_else(nothing),
+            limits: sizing::limits_of_target(&modes, values, &published.target),
+            published,
             is_measured: self.cluster.is_measured(key),
             explanation,
         })

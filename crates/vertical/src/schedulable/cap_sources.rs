@@ -25,6 +25,16 @@ impl CapSources {
         }
     }
 
+    /// The sources that either names.
+    #[must_use]
+    pub fn or(self, other: Self) -> Self {
+        Self {
+            nodes: self.nodes || other.nodes,
+            quotas: self.quotas || other.quotas,
+            limit_ranges: self.limit_ranges || other.limit_ranges,
+        }
+    }
+
     /// Whether no source is named.
     pub fn is_nothing(self) -> bool {
         self == Self::default()

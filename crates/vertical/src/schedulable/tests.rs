@@ -45,6 +45,7 @@ fn node(name: &str, pool: &str, millicores: i64) -> Node {
         labels: Labels::from_iter([("pool", pool)]),
         taints: Vec::new(),
         is_cordoned: false,
+        capacity: view::Resources::default(),
         allocatable: resources(millicores, 4096),
         extended: ResourceList::new(),
     }
@@ -57,7 +58,7 @@ fn in_pool(pool: &str) -> PodPlacement {
 }
 
 fn object(annotation: Option<&str>, spec: &Value) -> Arc<Vpa> {
-    let annotations = annotation.map(|text| json!({ANNOTATION: text}));
+    let annotations = annotation.map(|text| json!({CAP_TO_SCHEDULABLE: text}));
     let metadata = json!({"uid": "u1", "generation": 1, "annotations": annotations});
     let more = json!({"metadata": metadata, "spec": spec});
     Arc::new(fixture::vpa("web", &more))
@@ -68,6 +69,7 @@ fn everything() -> SchedulableCaps {
     let cap_to = "nodes,quotas,limit-ranges".parse().expect("known words");
     SchedulableCaps::new(Settings {
         cap_to,
+        cap_policies_to: CapSources::default(),
         margin: 0.0,
     })
 }
@@ -350,5 +352,34 @@ fn pods_are_found_whatever_their_selector_asks_for() {
         let selector = selector.parse().expect(selector);
         let mut found = PodsByObject::find(&view, &[(&web, &selector)]);
         assert_eq!(found.take(&web.key).len(), expected, "{selector}");
+    }
+}
+
+#[test]
+fn objects_of_policies_have_further_sources() {
+    let all: CapSources = "nodes,quotas,limit-ranges".parse().expect("known words");
+    let nothing = CapSources::default();
+    let nodes: CapSources = "nodes".parse().expect("a known word");
+    let policy = json!([{
+        "apiVersion": "plimsoll.dev/v1alpha1", "kind": "SizingPolicy", "name": "web", "uid": "p1", "controller": true,
+    }]);
+    for (cap_to, cap_policies_to, annotation, of_user, of_policy) in [
+        (nothing, all, None, nothing, all),
+        (nodes, nothing, None, nodes, nodes),
+        (nodes, all, None, nodes, all),
+        (nothing, all, Some("none"), nothing, nothing),
+        (nothing, all, Some("nodes"), nothing, nodes),
+        (nothing, all, Some("node"), nothing, all),
+    ] {
+        let settings = Settings {
+            cap_to,
+            cap_policies_to,
+            margin: 0.0,
+        };
+        let mut vpa = object(annotation, &json!({})).object.clone();
+        assert_eq!(settings.sources_of(&vpa), of_user, "{annotation:?}");
+        let owners = serde_json::from_value(policy.clone()).expect("owners");
+        vpa.metadata.owner_references = Some(owners);
+        assert_eq!(settings.sources_of(&vpa), of_policy, "{annotation:?}");
     }
 }

@@ -5,6 +5,7 @@
 
 use std::collections::BTreeMap;
 
+use api::limit_mode::LIMIT_MODE;
 use api::sizing_policy::{API_VERSION, POLICY_LABEL, Sizing, SizingPolicySpec};
 use api::vpa::{
     CrossVersionObjectReference, HPA_ANNOTATION, HpaMode, PodUpdatePolicy, RecommenderSelector,
@@ -18,6 +19,7 @@ use serde_json::Value;
 use view::{ObjectKey, Policy, Vpa, WellKnown};
 
 use super::name::object_name;
+use crate::schedulable::CAP_TO_SCHEDULABLE;
 
 /// Label of objects that this program creates.
 const MANAGED_BY: (&str, &str) = ("app.kubernetes.io/managed-by", "plimsoll");
@@ -55,6 +57,19 @@ fn sizing_annotations(sizing: &Sizing) -> impl Iterator<Item = (String, String)>
         .map(|(key, value)| (format!("{SIZING}{key}"), value.to_owned()))
 }
 
+/// All annotations of the objects of a policy.
+fn all_annotations(spec: &SizingPolicySpec) -> BTreeMap<String, String> {
+    let limit_mode = spec.limit_mode.clone();
+    let limit_mode = limit_mode.map(|mode| (LIMIT_MODE.to_owned(), mode));
+    let cap = spec.cap_to_schedulable.clone();
+    let cap = cap.map(|sources| (CAP_TO_SCHEDULABLE.to_owned(), sources));
+    annotations(spec)
+        .into_iter()
+        .chain(limit_mode)
+        .chain(cap)
+        .collect()
+}
+
 /// The UID of the policy that owns an object; `None` if no policy does.
 pub(super) fn owner(vpa: &Vpa) -> Option<&str> {
     let references = vpa.object.metadata.owner_references.as_deref()?;
@@ -88,7 +103,7 @@ pub(super) fn object(
     kind: WellKnown,
     workload: &ObjectKey,
 ) -> VerticalPodAutoscaler {
-    let annotations = annotations(&policy.spec);
+    let annotations = all_annotations(&policy.spec);
     let ObjectKey { namespace, name } = key(kind, workload);
     VerticalPodAutoscaler {
         metadata: ObjectMeta {
@@ -172,13 +187,13 @@ pub(super) fn changes(
         new.labels.as_ref(),
         |_| false,
     );
-    let is_ours = |key: &str| key.starts_with(SIZING) || key == HPA_ANNOTATION;
+    let of_fields = [HPA_ANNOTATION, LIMIT_MODE, CAP_TO_SCHEDULABLE];
     merge(
         &mut operations,
         "annotations",
         metadata.annotations.as_ref(),
         new.annotations.as_ref(),
-        is_ours,
+        |key| key.starts_with(SIZING) || of_fields.contains(&key),
     );
     if seen.object.spec != desired.spec {
         operations.push(add(["spec"], serde_json::to_value(&desired.spec)?));

@@ -3,6 +3,7 @@
 
 use std::collections::BTreeSet;
 
+use api::limit_mode;
 use api::sizing_policy::{LabelSelector, MAX_NAME};
 use api::vpa::PodResourcePolicy;
 use model::{ParseSelectorError, Requirement, Selector};
@@ -69,6 +70,10 @@ impl<'a> ParsedPolicy<'a> {
                 .map(|(key, value)| (key.as_str(), value.as_str())),
         )
         .map_err(|error| invalid("InvalidSizing", format!("spec.sizing: {error}")))?;
+        if let Some(Err(error)) = policy.spec.limit_mode.as_deref().map(limit_mode::parse) {
+            let message = format!("spec.limitMode: {error}");
+            return Err(invalid("InvalidLimitMode", message));
+        }
         if let Some(message) = policy.spec.resource_policy.as_ref().and_then(wrong_bounds) {
             return Err(invalid(
                 "InvalidResourcePolicy",

@@ -6,7 +6,7 @@ use model::{Bound, Cap, Explanation, Quantity, ResourceList, ResourceName};
 use proptest::collection::vec;
 use proptest::option;
 use proptest::prelude::*;
-use sizing::{Config, ContainerPolicy, MethodSettings, ScalingMode};
+use sizing::{Config, ContainerPolicy, MethodSettings, ScalingMode, VpaMethodSettings};
 use vertical::{ClusterState, VpaSpec};
 
 use crate::fixture::{MIB, WEB, container, id, minutes, pod_of, sample, selecting, start};
@@ -218,4 +218,28 @@ fn a_sizing_policy_of_the_objects_own_is_a_step() {
         (296, Some(345))
     );
     assert_eq!(number.capped.to_string(), "345m");
+}
+
+#[test]
+fn percentile_and_margin_of_the_object_are_steps() {
+    let annotations = [
+        ("plimsoll.dev/sizing-cpu-percentile", "p50"),
+        ("plimsoll.dev/sizing-margin-fraction", "0.5"),
+    ];
+    let spec = VpaSpec {
+        vpa_method: VpaMethodSettings::from_annotations(annotations).unwrap(),
+        ..selecting(WEB)
+    };
+    // A sample weighs as much as it uses: these have weights of 9 and 5.
+    let usage = [vec![(100, 100); 90], vec![(1000, 100); 5]].concat();
+    let cluster = cluster_of(Config::default(), spec, &usage);
+    check(&cluster);
+    let number = cpu_target(&cluster);
+    let margin = number.usage / 2;
+    assert_eq!(
+        (number.percentile, number.with_margin),
+        (0.5, number.usage + margin)
+    );
+    // The percentile of the flags, 90 %, would be one core.
+    assert!(number.usage < 200, "{number:?}");
 }

@@ -10,6 +10,7 @@ mod limits;
 mod links;
 mod method_steps;
 mod oom_kills;
+mod runs;
 mod samples;
 mod sizing_method;
 mod stored;

@@ -11,15 +11,22 @@ use crate::excluded_fields;
 use crate::memory_limits::Limits;
 
 impl Watches {
-    /// Watches predictions and the cron schedules of EHPAs. One that does not parse is logged and
-    /// counted; its last good state stays.
+    /// Watches predictions. One that does not parse is logged and counted; its last good state
+    /// stays.
     #[must_use]
-    pub fn predictions_and_schedules(self) -> Self {
+    pub fn predictions(self) -> Self {
         let writer = self.writer(Resource::Predictions, |view| &mut view.predicted_metrics);
         let source = self
             .source::<TimeSeriesPrediction>(excluded_fields::PREDICTED_METRICS)
             .with_limits(Limits::PREDICTIONS);
-        let watches = self.within_scope(source, writer, Prediction::from_k8s);
+        self.within_scope(source, writer, Prediction::from_k8s)
+    }
+
+    /// Watches predictions and the cron schedules of EHPAs. One that does not parse is logged and
+    /// counted; its last good state stays.
+    #[must_use]
+    pub fn predictions_and_schedules(self) -> Self {
+        let watches = self.predictions();
         let writer = watches.writer(Resource::Ehpas, |view| &mut view.cron_schedules);
         let source = watches.source::<EffectiveHorizontalPodAutoscaler>(excluded_fields::OTHERS);
         watches.within_scope(source, writer, CronSchedule::from_k8s)

@@ -4,6 +4,7 @@ use anyhow::{Context as _, Result, ensure};
 use api::sizing_policy::SizingPolicy;
 use api::vpa::VerticalPodAutoscaler as Vpa;
 use e2e::condition;
+use k8s_openapi::api::core::v1::LimitRange;
 use model::{Explanation, Quantity};
 use serde_json::{Value, json};
 
@@ -29,13 +30,16 @@ async fn a_policy_without_sizing_uses_our_method_with_the_users_caution() -> Res
     let base = super::super::fixture("caution").await?;
     base.deploy("one", 2, "240m", "300Mi").await?;
     let fixture = PolicyFixture::of(base.client.clone(), &base.namespace);
-    fixture.policy("web", json!({})).await?;
+    let spec = json!({"limitMode": "memory=equal"});
+    fixture.policy("web", spec).await?;
     let made = fixture
         .when::<Vpa>(ONE, "it has a target", |object| {
             cpu_target(object).is_some()
         })
         .await?;
-    let expected = json!({"plimsoll.dev/sizing-policy": "plimsoll"});
+    let expected = json!({
+        "plimsoll.dev/sizing-policy": "plimsoll", "plimsoll.dev/limit-mode": "memory=equal",
+    });
     assert_eq!(made["metadata"]["annotations"], expected);
     let normal = cpu_target(&made).context("a target")?;
     ensure!(
@@ -89,5 +93,27 @@ async fn a_policy_without_sizing_uses_our_method_with_the_users_caution() -> Res
             },
         )
         .await?;
-    Ok(())
+    recommendations_can_be_scheduled_unless_the_policy_says_otherwise(&fixture).await
+}
+
+async fn recommendations_can_be_scheduled_unless_the_policy_says_otherwise(
+    fixture: &PolicyFixture,
+) -> Result<()> {
+    let item = json!({"type": "Container", "max": {"cpu": "200m"}});
+    let range = json!({"metadata": {"name": "small"}, "spec": {"limits": [item]}});
+    fixture.create::<LimitRange>(range).await?;
+    let is_capped = |object: &Value| condition(&object["status"], "RecommendationCapped").is_some();
+    fixture
+        .when::<Vpa>(ONE, "the target is that of the limit range", |object| {
+            is_capped(object) && cpu_target(object) == Some(200)
+        })
+        .await?;
+    let uncapped = json!({"spec": {"capToSchedulable": "none"}});
+    fixture.patch::<SizingPolicy>("web", uncapped).await?;
+    fixture
+        .when::<Vpa>(ONE, "it is capped no longer", |object| {
+            !is_capped(object) && cpu_target(object) > Some(200)
+        })
+        .await
+        .map(drop)
 }

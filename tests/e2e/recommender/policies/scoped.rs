@@ -17,8 +17,9 @@ use crate::deploy::manifests::{objects_in, rules_of};
 
 const ACCOUNT: &str = "recommender";
 /// Resources that a Role cannot grant.
-const OUTSIDE: [&str; 3] = [
+const OUTSIDE: [&str; 4] = [
     "namespaces",
+    "nodes",
     "clustersizingpolicies",
     "clustersizingpolicies/status",
 ];

@@ -8,11 +8,13 @@ mod api_server;
 mod events;
 mod faults;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
+use jiff::Timestamp;
 use model::Recommendation;
+use placement::{NodeLoad, Usage, WindowLoad};
 use rand::Rng as _;
 use rand::rngs::StdRng;
 use rollout::ClockReading;
@@ -61,6 +63,11 @@ struct App {
     min_replicas: i64,
     in_place: bool,
     restarts: bool,
+    /// Whether a VPA object sizes its pods, and whether they may be moved.
+    is_sized: bool,
+    may_move: bool,
+    /// The times of moves whose replacements are to come.
+    moves: VecDeque<ClockReading>,
     /// The pods that its budget requires, if it has one, and the status of the budget.
     desired_healthy: Option<i64>,
     healthy: i64,
@@ -123,6 +130,9 @@ struct TruePod {
     reported: i64,
     generation: i64,
     observed: i64,
+    created_at: Timestamp,
+    /// The time of the move that it replaces a pod after.
+    moved_at: Option<ClockReading>,
 }
 
 impl TruePod {
@@ -143,11 +153,13 @@ pub(super) struct ClusterModel {
     pub(super) now: ClockReading,
     pub(super) fixture: Fixture,
     pub(super) tolerance: f64,
+    /// Utilization of the nodes.
+    percents: [f64; NODES],
     next: usize,
     pub(super) count: Count,
 }
 
-const NODES: usize = 4;
+pub(super) const NODES: usize = 4;
 /// Steps after which a controller has deleted all pods that it chose for a scale-down.
 const DELETION_STEPS: u32 = 8;
 
@@ -159,9 +171,13 @@ impl ClusterModel {
             let name = format!("app{index}");
             let kind = [Kind::ReplicaSet, Kind::Job, Kind::CloneSet][rng.random_range(0..3)];
             let replicas = rng.random_range(1..=9);
-            let min_replicas = rng.random_range(1..=3);
-            let in_place = rng.random_bool(0.4);
-            let mode = if in_place {
+            let is_sized = rng.random_bool(0.75);
+            // Without a VPA object, the flag counts.
+            let min_replicas = if is_sized { rng.random_range(1..=3) } else { 2 };
+            let in_place = is_sized && rng.random_bool(0.4);
+            let mode = if !is_sized {
+                "Off"
+            } else if in_place {
                 "InPlaceOrRecreate"
             } else {
                 "Recreate"
@@ -195,6 +211,9 @@ impl ClusterModel {
                 min_replicas,
                 in_place,
                 restarts: rng.random_bool(0.6),
+                is_sized,
+                may_move: rng.random_bool(0.7),
+                moves: VecDeque::new(),
                 desired_healthy,
                 healthy: 0,
                 allowed: 0,
@@ -217,6 +236,7 @@ impl ClusterModel {
             now,
             fixture,
             tolerance,
+            percents: [95.0, 5.0, 2.0, 2.0],
             next: 0,
             count,
         };
@@ -225,6 +245,7 @@ impl ClusterModel {
                 let name = model.make_pod(app, 100, rng);
                 let pod = model.pods.get_mut(&name).expect("made");
                 (pod.is_running, pod.is_ready) = (true, true);
+                pod.created_at = now.wall - Duration::from_hours(rng.random_range(0..=4));
                 model.publish_pod(&name);
             }
             model.sync_budget(app);
@@ -298,6 +319,9 @@ impl ClusterModel {
         }
         for app in 0..self.apps.len() {
             let is_job = self.apps[app].kind == Kind::Job;
+            if self.present(app, is_job) >= self.apps[app].wanted() {
+                self.apps[app].moves.clear();
+            }
             // A Job waits until the pods that it lost have ended.
             while self.present(app, is_job) < self.apps[app].wanted()
                 && rng.random_bool(if is_job { 0.3 } else { 0.7 })
@@ -374,6 +398,7 @@ impl ClusterModel {
 
     fn make_pod(&mut self, app: usize, cpu: i64, rng: &mut StdRng) -> String {
         self.next += 1;
+        let moved_at = self.apps[app].moves.pop_front();
         let name = format!("{}-{}", self.apps[app].name, self.next);
         let pod = TruePod {
             app,
@@ -389,9 +414,33 @@ impl ClusterModel {
             reported: cpu,
             generation: 1,
             observed: 1,
+            created_at: self.now.wall,
+            moved_at,
         };
         self.pods.insert(name.clone(), pod);
         name
+    }
+
+    /// A measured load of the nodes; some are hot, and some have little load.
+    pub(super) fn node_load(&mut self, rng: &mut StdRng) -> WindowLoad {
+        let mut nodes = std::collections::HashMap::new();
+        for node in 0..NODES {
+            if rng.random_bool(0.1) {
+                self.percents[node] = [2.0, 5.0, 20.0, 95.0][rng.random_range(0..4)];
+            }
+            let average_percent = self.percents[node];
+            let cpu = Some(Usage {
+                average_percent,
+                deviation_percent: 0.0,
+            });
+            let load = NodeLoad {
+                cpu,
+                ..NodeLoad::default()
+            };
+            nodes.insert(format!("n{node}"), load);
+        }
+        let end = self.now.wall;
+        WindowLoad { end, nodes }
     }
 
     /// The least number of live pods with which a workload may lose one.
@@ -409,7 +458,9 @@ impl ClusterModel {
         let budget = app
             .desired_healthy
             .is_none_or(|desired| desired < app.wanted());
-        app.wanted() >= app.min_replicas && (budget || (app.in_place && !app.restarts))
+        app.is_sized
+            && app.wanted() >= app.min_replicas
+            && (budget || (app.in_place && !app.restarts))
     }
 
     /// Whether all pods that can have what is recommended.
@@ -425,6 +476,7 @@ impl ClusterModel {
         let off: Vec<_> = self
             .pods
             .iter()
+            .filter(|(_, pod)| self.apps[pod.app].is_sized)
             .filter(|(_, pod)| pod.cpu != self.apps[pod.app].target)
             .map(|(name, _)| name)
             .collect();

@@ -3,17 +3,19 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use jiff::Timestamp;
-use model::Recommendation;
+use jiff::{SignedDuration, Timestamp};
+use model::{Cpu, Labels, Memory, Recommendation};
+use placement::{HotNodeConfig, WindowLoad};
 use rand::Rng as _;
 use rand::rngs::StdRng;
 use rollout::{
-    Action, ActionKind, ActionOutcome, Disruption, PausePolicy, Plan, Preconditions, RolloutState,
-    Settings, Snapshot, WebhookLiveness, check_preconditions, decide,
+    Action, ActionKind, ActionOutcome, Disruption, PausePolicy, Plan, Preconditions,
+    RebalancingSettings, RolloutState, Settings, Snapshot, WebhookLiveness, check_preconditions,
+    decide,
 };
-use view::{Freshness, Phase, Resource, View, WellKnown};
+use view::{Freshness, Namespace, Node, Phase, Pod, Resource, Resources, View, WellKnown};
 
-use super::cluster_model::{ClusterModel, Event, Known};
+use super::cluster_model::{ClusterModel, Event, Known, NODES};
 
 /// The fate of a request.
 #[derive(Clone, Copy, PartialEq)]
@@ -57,6 +59,8 @@ pub(super) struct UpdaterModel {
     resumed_at: usize,
     /// Until which step the API server does nothing.
     paused: usize,
+    /// A load of the nodes for the next pass.
+    node_load: Option<WindowLoad>,
 }
 
 impl UpdaterModel {
@@ -65,6 +69,14 @@ impl UpdaterModel {
         cluster.elect();
         let settings = Settings {
             eviction_tolerance: cluster.tolerance,
+            rebalancing: Some(RebalancingSettings {
+                hot_nodes: HotNodeConfig {
+                    after: SignedDuration::from_secs(1),
+                    ..HotNodeConfig::default()
+                },
+                fragmented_percent: 10.0,
+                moves_per_minute: 20,
+            }),
             ..Settings::default()
         };
         let view = View::default();
@@ -83,7 +95,9 @@ impl UpdaterModel {
             missed: None,
             resumed_at: 0,
             paused: 0,
+            node_load: None,
         };
+        model.see_nodes();
         for vpa in cluster.fixture.view.vpas.iter() {
             model.view.vpas.apply(Arc::clone(vpa));
         }
@@ -98,6 +112,28 @@ impl UpdaterModel {
         model.see(cluster, usize::MAX, usize::MAX);
         model.read_scales(cluster);
         model
+    }
+
+    /// Reads the nodes and the namespace.
+    fn see_nodes(&mut self) {
+        for node in 0..NODES {
+            self.view.nodes.apply(Arc::new(Node {
+                name: format!("n{node}"),
+                labels: Labels::default(),
+                taints: Vec::new(),
+                is_cordoned: false,
+                allocatable: Resources {
+                    cpu: Some(Cpu::from_millicores(64_000)),
+                    memory: Some(Memory::from_bytes(64 << 30)),
+                },
+                extended: model::ResourceList::new(),
+            }));
+        }
+        self.view.namespaces.apply(Arc::new(Namespace {
+            name: "shop".to_owned(),
+            labels: Labels::default(),
+            annotations: BTreeMap::new(),
+        }));
     }
 
     /// Reads the scales, with the pods that are seen now.
@@ -176,6 +212,7 @@ impl UpdaterModel {
             // The pause between two passes is longer than this step.
             return;
         }
+        self.node_load = (trouble && rng.random_bool(0.3)).then(|| cluster.node_load(rng));
         let (plan, known) = self.pass(cluster);
         let before = self.state.clone();
         for action in plan.actions {
@@ -249,6 +286,7 @@ impl UpdaterModel {
             view: &self.view,
             recommendations: &self.feed,
             pause,
+            node_load: self.node_load.as_ref(),
         };
         let plan = decide(&snapshot, &mut self.state, &self.settings, cluster.now);
         self.full.forget_decisions();
@@ -314,14 +352,10 @@ impl UpdaterModel {
             .pods
             .iter()
             .filter(|pod| pod.is_live() && !is_evicted(&pod.uid));
-        let live = live
-            .filter(|pod| {
-                pod.owner
-                    .as_ref()
-                    .is_some_and(|owner| owner.name == action.vpa.name)
-            })
-            .count();
-        let least = cluster.min_replicas(&action.vpa.name);
+        let owner = |pod: &Pod| pod.owner.as_ref().map(|owner| owner.name.clone());
+        let name = self.view.pods.get(&action.pod).and_then(|pod| owner(pod));
+        let live = live.filter(|pod| owner(pod) == name).count();
+        let least = cluster.min_replicas(&name.expect("it has an owner"));
         assert!(
             live >= least,
             "{live} of {least} are too few for {action:?}"

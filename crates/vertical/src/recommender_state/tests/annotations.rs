@@ -1,6 +1,10 @@
 //! VPA objects whose annotations choose another sizing method.
 
+use std::sync::Arc;
+
+use model::ResourceName;
 use serde_json::json;
+use view::HpaTargets;
 
 use super::fixture::{Cluster, MI, annotated, check, pod, usage, web_key};
 use crate::recommender_state::Decision;
@@ -63,4 +67,84 @@ fn a_restarted_way_of_sizing_keeps_what_was_published_until_a_day_is_known() {
         }
     }
     check(&mut after, 24 * 3600, &[("web", Some("25m"))]);
+}
+
+#[test]
+fn settings_of_an_object_count_and_a_wrong_one_is_reported() {
+    for (annotation, value, expected, is_refused) in [
+        ("plimsoll.dev/sizing-margin-fraction", "0", "258m", false),
+        ("plimsoll.dev/limit-mode", "equal", "296m", false),
+        ("plimsoll.dev/limit-mode", "twice", "296m", true),
+        ("plimsoll.dev/sizing-cpu-percentile", "p50", "296m", false),
+        ("plimsoll.dev/sizing-cpu-percentile", "95", "296m", true),
+        ("plimsoll.dev/sizing-cpu-half-life", "1h", "296m", true),
+    ] {
+        let mut cluster = Cluster::new("default", false);
+        cluster.deploy("web");
+        cluster.apply(annotated(&json!({annotation: value})));
+        cluster.add_pod(pod("web-1", "web"));
+        cluster.load(0);
+        cluster.measure("web-1", "main", 1);
+        let refusals = cluster.decide(2).into_iter().filter_map(|decision| {
+            let mut conditions = decision.status.conditions.into_iter();
+            conditions.find(|condition| condition.kind == "AnnotationRefused")
+        });
+        let found: Vec<_> = refusals.collect();
+        assert_eq!(found.len(), usize::from(is_refused), "{annotation}");
+        assert!(found.iter().all(|found| found.message.contains(annotation)));
+        check(&mut cluster, 3, &[("web", Some(expected))]);
+    }
+}
+
+#[test]
+fn limits_that_follow_from_the_target_are_explained() {
+    for (mode, expected) in [
+        ("proportional", json!({})),
+        ("cpu=none", json!({"cpu": "none"})),
+        ("cpu=request-plus:50%", json!({"cpu": "444m"})),
+    ] {
+        let mut cluster = Cluster::new("default", false);
+        cluster.deploy("web");
+        cluster.apply(annotated(&json!({"plimsoll.dev/limit-mode": mode})));
+        cluster.add_pod(pod("web-1", "web"));
+        cluster.load(0);
+        cluster.measure("web-1", "main", 1);
+        cluster.decide(2);
+        let explained = cluster.state.explain(&web_key(), "main", super::at(3));
+        let limits = explained.expect("a recommendation").limits;
+        assert_eq!(json!(limits), expected, "{mode}");
+    }
+}
+
+#[test]
+fn a_resource_that_an_hpa_scales_by_is_explained_with_the_reason_why_it_has_no_number() {
+    for (mode, expected) in [("Ignore", None), ("Respect", Some("cpu"))] {
+        let mut cluster = Cluster::new("default", false);
+        cluster.deploy("web");
+        cluster.apply(annotated(&json!({"plimsoll.dev/hpa": mode})));
+        cluster.add_pod(pod("web-1", "web"));
+        let hpa = json!({
+            "metadata": {"namespace": "shop", "name": "native"},
+            "spec": {
+                "scaleTargetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web"},
+                "maxReplicas": 9,
+                "metrics": [{"type": "Resource", "resource": {
+                    "name": "cpu", "target": {"type": "Utilization", "averageUtilization": 50},
+                }}],
+            },
+        });
+        let hpa = HpaTargets::from_k8s(serde_json::from_value(hpa).expect("an HPA"));
+        cluster.view.hpa_targets.apply(Arc::new(hpa));
+        cluster.load(0);
+        cluster.measure("web-1", "main", 1);
+        cluster.decide(2);
+        let explained = cluster.state.explain(&web_key(), "main", super::at(3));
+        let explained = explained.expect("a recommendation");
+        let left_out: Vec<_> = explained.left_out.keys().map(String::as_str).collect();
+        assert_eq!(left_out, Vec::from_iter(expected), "{mode}");
+        let mut messages = explained.left_out.values();
+        assert!(messages.all(|it| it.starts_with("HorizontalPodAutoscaler native scales by")));
+        let mut numbers = explained.explanation.numbers.iter();
+        assert!(numbers.any(|number| number.resource == ResourceName::Cpu));
+    }
 }

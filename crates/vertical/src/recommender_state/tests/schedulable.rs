@@ -9,7 +9,7 @@ use view::{Node, Pod, PodPlacement, Resources};
 
 use super::fixture::{Cluster, MI, at, pod, web_key};
 use crate::recommender_state::Decision;
-use crate::schedulable::Settings;
+use crate::schedulable::{CapSources, Settings};
 
 /// A workload that uses a quarter of a core, on a node that has 200m left.
 fn cramped() -> Cluster {
@@ -28,6 +28,7 @@ fn cramped() -> Cluster {
         labels: Labels::default(),
         taints: Vec::new(),
         is_cordoned: false,
+        capacity: view::Resources::default(),
         allocatable,
         extended: ResourceList::new(),
     };
@@ -55,6 +56,7 @@ fn what_is_published_fits_and_its_explanation_says_why() {
     let cap_to = "nodes".parse().expect("a known word");
     cluster.state.cap_to_schedulable(Settings {
         cap_to,
+        cap_policies_to: CapSources::default(),
         margin: 0.0,
     });
     let (cluster, decision) = measured(cluster);

@@ -7,11 +7,20 @@ use super::fixture::{Cluster, MI, annotated, at, pod, usage, web_key};
 use crate::backfill::PodLabels;
 use crate::checkpoint::method_history::SizingHistory;
 
-const METHODS: [&str; 3] = ["crane", "autopilot-window", "autopilot-ml"];
+const METHODS: [&str; 4] = ["crane", "autopilot-window", "autopilot-ml", RUNS];
+/// The method `plimsoll` with a history that counts in runs.
+const RUNS: &str = "runs";
 const DAY: i64 = 86_400;
 
 /// Annotations of a method whose recommendation counts at once.
 fn at_once(method: &str) -> Value {
+    if method == RUNS {
+        return json!({
+            "plimsoll.dev/sizing-policy": "plimsoll",
+            "plimsoll.dev/sizing-history-unit": "runs",
+            "plimsoll.dev/sizing-minimum-runs": "0",
+        });
+    }
     json!({
         "plimsoll.dev/sizing-policy": method,
         "plimsoll.dev/sizing-minimum-history": "0s",
@@ -143,6 +152,27 @@ fn a_loaded_history_is_as_long_as_it_was() {
             "{days} days: {target:?}"
         );
     }
+}
+
+#[test]
+fn pods_of_a_store_are_runs_and_end_when_they_are_gone() {
+    let pods = ["web-1", "web-2", "web-3"];
+    let annotations = at_once(RUNS);
+    let mut fresh = Cluster::awaiting_history_as(&annotations, &pods[..1]);
+    let labels = ["web-2", "web-3"].map(|name| {
+        let label = ("app".to_owned(), "web".to_owned());
+        (name.to_owned(), [label].into())
+    });
+    fresh.answer(START + 10, &pods, &PodLabels::from(labels));
+    fresh.load(START + 20);
+    let history = |cluster: &Cluster| {
+        let explained = cluster.state.explain(&web_key(), "main", at(START + 30));
+        let numbers = explained.expect("a recommendation").explanation.numbers;
+        let steps = numbers.into_iter().next().expect("a number").method_steps;
+        let step = |name| steps.iter().find(|step| step.name == name).cloned();
+        ["history", "runs-in-progress"].map(|name| step(name).and_then(|step| step.value))
+    };
+    assert_eq!(history(&fresh), [Some(2.0), Some(1.0)]);
 }
 
 #[test]

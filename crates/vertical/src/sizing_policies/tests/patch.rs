@@ -113,3 +113,22 @@ fn our_method_is_the_default_and_the_caution_becomes_an_annotation() {
         json!({"plimsoll.dev/sizing-policy": "vpa"}),
     );
 }
+
+#[test]
+fn fields_of_a_policy_become_annotations_and_go_with_them() {
+    let mut policy = policy("web");
+    policy.spec.limit_mode = Some("memory=equal".to_owned());
+    policy.spec.cap_to_schedulable = Some("nodes".to_owned());
+    let mut object = json!(made(&policy));
+    object["metadata"]["uid"] = "u1".into();
+    let found = |object: &Value| {
+        ["limit-mode", "cap-to-schedulable"]
+            .map(|name| object["metadata"]["annotations"][format!("plimsoll.dev/{name}")].clone())
+    };
+    assert_eq!(found(&object), [json!("memory=equal"), json!("nodes")]);
+    assert_eq!(patched(&policy, &object), None);
+    policy.spec.limit_mode = None;
+    policy.spec.cap_to_schedulable = None;
+    let after = patched(&policy, &object).expect("there is a difference");
+    assert_eq!(found(&after), [json!(null), json!(null)]);
+}

@@ -114,3 +114,21 @@ fn the_first_shard_says_what_all_of_them_found() {
         "shard 1 has not reported yet"
     );
 }
+
+#[test]
+fn a_limit_mode_that_is_none_is_refused() {
+    let mut wrong = policy("web");
+    wrong.spec.limit_mode = Some("cpu=request-plus:9e99".to_owned());
+    let plan = Fixture::new()
+        .workload("shop", "a", &[("tier", "web")])
+        .has(wrong)
+        .plan();
+    assert!(plan.writes.is_empty());
+    let ready = &status(&plan, &[]).conditions[2];
+    assert_eq!(ready.reason, "InvalidLimitMode");
+    assert!(
+        ready.message.starts_with("spec.limitMode: "),
+        "{}",
+        ready.message
+    );
+}

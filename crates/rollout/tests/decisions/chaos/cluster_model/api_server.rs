@@ -1,8 +1,9 @@
 //! The API server, which checks the tolerance and the budget whenever a pod is taken.
 
 use std::sync::Arc;
+use std::time::Duration;
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use model::Quantity;
 use rollout::{Action, ActionKind, ActionOutcome};
 use view::{DisruptionBudget, ObjectKey};
@@ -35,6 +36,9 @@ impl ClusterModel {
                 }
                 self.terminate(name);
                 self.count.evictions += 1;
+                if action.relocation.is_some() {
+                    self.record_move(app, name);
+                }
                 self.check(app, served, action, known);
                 ActionOutcome::Accepted { generation: None }
             }
@@ -68,6 +72,21 @@ impl ClusterModel {
                 ActionOutcome::Accepted { generation }
             }
         }
+    }
+
+    /// Checks that no pod is moved twice within an hour, and records the move for its replacement.
+    fn record_move(&mut self, app: usize, name: &str) {
+        let (now, pod) = (self.now, &self.pods[name]);
+        if let Some(before) = pod.moved_at {
+            let waited = now.monotonic.saturating_sub(before.monotonic);
+            let by_clock = now.wall.duration_since(before.wall);
+            let has_rested =
+                waited >= Duration::from_hours(1) || by_clock >= SignedDuration::from_hours(1);
+            assert!(has_rested, "{name} was moved {waited:?} ago");
+        }
+        assert!(self.apps[app].may_move, "{name} may not be moved");
+        self.apps[app].moves.push_back(now);
+        self.count.moves += 1;
     }
 
     /// Upstream's rule of the eviction API; whether the pod may go.

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 use model::{Cpu, Labels, Memory, ResourceList, ResourceName};
+use rollout::REBALANCE;
 use view::{
     Container, ContainerSpec, Controller, ObjectKey, Owner, Phase, Pod, Running, Scale, ScaleKey,
     WellKnown,
@@ -83,7 +84,12 @@ impl ClusterModel {
         let list =
             |cpu: i64| ResourceList::of(Cpu::from_millicores(cpu), Memory::from_bytes(100 << 20));
         let app = &self.apps[pod.app];
+        let annotations = app
+            .may_move
+            .then(|| (REBALANCE.to_owned(), "true".to_owned()));
         let running = Running {
+            created_at: Some(pod.created_at),
+            annotations: annotations.into_iter().collect(),
             generation: Some(pod.generation),
             observed_generation: Some(pod.observed),
             node: Some(format!("n{}", pod.node)),

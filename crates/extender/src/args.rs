@@ -1,0 +1,3 @@
+//! Flags.
+
+pub mod scheduler;

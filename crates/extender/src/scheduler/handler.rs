@@ -1,0 +1,201 @@
+//! The routes of filter and prioritize, with the limits of requests.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use axum::Router;
+use axum::body::Body;
+use axum::extract::{Path, State};
+use axum::http::{HeaderName, StatusCode, header};
+use axum::response::{IntoResponse as _, Response};
+use axum::routing::post;
+use futures::StreamExt as _;
+use placement::Policy;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::time::timeout_at;
+
+use super::Scheduler;
+use super::decide::Answer;
+use super::metrics::{Basis, NeutralReason, Refusal, Verb};
+use super::protocol::InvalidArgs;
+
+/// Response header with the basis of an answer: load, allocation or neutral.
+const BASIS: HeaderName = HeaderName::from_static("plimsoll-placement");
+
+#[derive(Clone)]
+struct Endpoint {
+    scheduler: Scheduler,
+    permits: Arc<Semaphore>,
+}
+
+/// Reason for an answer without scores.
+enum Failure {
+    /// The deadline passed.
+    Late,
+    /// The request is refused.
+    Refused(Refusal, StatusCode, String),
+}
+
+/// The routes of filter and prioritize.
+pub fn router(scheduler: Scheduler) -> Router {
+    let permits = Arc::new(Semaphore::new(scheduler.config.limits.requests));
+    Router::new()
+        .route("/filter", post(filter))
+        .route("/prioritize", post(prioritize))
+        .route("/profiles/{name}/filter", post(filter_of_profile))
+        .route("/profiles/{name}/prioritize", post(prioritize_of_profile))
+        .with_state(Endpoint { scheduler, permits })
+}
+
+async fn filter(State(endpoint): State<Endpoint>, body: Body) -> Response {
+    let decide = |scheduler: &Scheduler, body: &[u8], deadline| scheduler.filter(body, deadline);
+    endpoint.respond(Verb::Filter, body, decide).await
+}
+
+async fn filter_of_profile(
+    State(endpoint): State<Endpoint>,
+    Path(name): Path<String>,
+    body: Body,
+) -> Response {
+    match endpoint.profile(Verb::Filter, &name) {
+        // Thresholds are the same for every profile.
+        Ok(_) => filter(State(endpoint), body).await,
+        Err(response) => *response,
+    }
+}
+
+async fn prioritize(State(endpoint): State<Endpoint>, body: Body) -> Response {
+    endpoint.prioritize(None, body).await
+}
+
+async fn prioritize_of_profile(
+    State(endpoint): State<Endpoint>,
+    Path(name): Path<String>,
+    body: Body,
+) -> Response {
+    match endpoint.profile(Verb::Prioritize, &name) {
+        Ok(policy) => endpoint.prioritize(Some(policy), body).await,
+        Err(response) => *response,
+    }
+}
+
+impl Endpoint {
+    fn profile(&self, verb: Verb, name: &str) -> Result<Policy, Box<Response>> {
+        let policy = self.scheduler.config.profiles.get(name);
+        policy.copied().ok_or_else(|| {
+            let reason = Refusal::UnknownProfile;
+            let text = "no such profile; see --profile";
+            Box::new(self.refuse(verb, reason, StatusCode::NOT_FOUND, text))
+        })
+    }
+
+    async fn prioritize(self, policy: Option<Policy>, body: Body) -> Response {
+        let decide = move |scheduler: &Scheduler, body: &[u8], deadline| {
+            scheduler.prioritize(body, policy, deadline)
+        };
+        self.respond(Verb::Prioritize, body, decide).await
+    }
+
+    /// Reads the body and decides on another thread, within the limits.
+    async fn respond(
+        self,
+        verb: Verb,
+        body: Body,
+        decide: impl FnOnce(&Scheduler, &[u8], Instant) -> Result<Answer, InvalidArgs> + Send + 'static,
+    ) -> Response {
+        let started_at = Instant::now();
+        let deadline = started_at + self.scheduler.config.limits.deadline;
+        let answer = self.answer(verb, body, deadline, decide).await;
+        let answer = match answer {
+            Ok(answer) => answer,
+            // kube-scheduler takes 0 for nodes that are not listed.
+            Err(Failure::Late) if verb == Verb::Prioritize => Answer {
+                body: b"[]".to_vec(),
+                basis: Basis::Neutral(NeutralReason::Deadline),
+            },
+            Err(Failure::Late) => {
+                let text = "no capacity within the deadline";
+                let status = StatusCode::SERVICE_UNAVAILABLE;
+                return self.refuse(verb, Refusal::Overloaded, status, text);
+            }
+            Err(Failure::Refused(reason, status, text)) => {
+                return self.refuse(verb, reason, status, &text);
+            }
+        };
+        let metrics = &self.scheduler.metrics;
+        metrics.record(verb, answer.basis, started_at.elapsed());
+        let headers = [
+            (header::CONTENT_TYPE, "application/json"),
+            (BASIS, answer.basis.name()),
+        ];
+        (headers, answer.body).into_response()
+    }
+
+    async fn answer(
+        &self,
+        verb: Verb,
+        body: Body,
+        deadline: Instant,
+        decide: impl FnOnce(&Scheduler, &[u8], Instant) -> Result<Answer, InvalidArgs> + Send + 'static,
+    ) -> Result<Answer, Failure> {
+        let permit = Arc::clone(&self.permits).acquire_owned();
+        let permit = timeout_at(deadline.into(), permit).await;
+        // The semaphore is never closed.
+        let Ok(Ok(permit)) = permit else {
+            return Err(Failure::Late);
+        };
+        let body = timeout_at(deadline.into(), self.read(body))
+            .await
+            .map_err(|_| Failure::Late)??;
+        let scheduler = self.scheduler.clone();
+        let work = tokio::task::spawn_blocking(move || {
+            let _permit: OwnedSemaphorePermit = permit;
+            decide(&scheduler, &body, deadline)
+        });
+        // A filter must name nodes, so it is always awaited; parsing takes time by its bytes.
+        let decided = match verb {
+            Verb::Filter => work.await,
+            Verb::Prioritize => timeout_at(deadline.into(), work)
+                .await
+                .map_err(|_| Failure::Late)?,
+        };
+        match decided {
+            Ok(Ok(answer)) => Ok(answer),
+            Ok(Err(error)) => Err(Failure::Refused(
+                Refusal::Invalid,
+                StatusCode::BAD_REQUEST,
+                error.to_string(),
+            )),
+            Err(error) => {
+                tracing::error!(%error, "a decision ended early");
+                Err(Failure::Late)
+            }
+        }
+    }
+
+    /// Reads a body of limited size.
+    async fn read(&self, body: Body) -> Result<Vec<u8>, Failure> {
+        let most = self.scheduler.config.limits.body_bytes;
+        let refused = |reason, status, text: String| Failure::Refused(reason, status, text);
+        let mut bytes = Vec::new();
+        let mut parts = body.into_data_stream();
+        while let Some(part) = parts.next().await {
+            let part = part.map_err(|error| {
+                let text = format!("incomplete body: {error}");
+                refused(Refusal::Invalid, StatusCode::BAD_REQUEST, text)
+            })?;
+            if bytes.len() + part.len() > most {
+                let text = format!("a body has at most {most} bytes");
+                let status = StatusCode::PAYLOAD_TOO_LARGE;
+                return Err(refused(Refusal::TooLarge, status, text));
+            }
+            bytes.extend_from_slice(&part);
+        }
+        Ok(bytes)
+    }
+
+    fn refuse(&self, verb: Verb, reason: Refusal, status: StatusCode, text: &str) -> Response {
+        self.scheduler.metrics.refuse(verb, reason);
+        (status, format!("{text}\n")).into_response()
+    }
+}

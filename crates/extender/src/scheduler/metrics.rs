@@ -1,0 +1,196 @@
+//! Metrics of the extender protocol.
+
+use std::time::Duration;
+
+use placement::{FallbackReason, LoadSource};
+use prometheus::{
+    HistogramVec, IntCounter, IntCounterVec, IntGauge, Registry,
+    register_histogram_vec_with_registry, register_int_counter_vec_with_registry,
+    register_int_counter_with_registry, register_int_gauge_with_registry,
+};
+
+/// Limits of the buckets in seconds: from a tenth of the goal for 5,000 nodes to the timeout.
+const BUCKETS: [f64; 11] = [
+    0.000_5, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 1.0, 5.0,
+];
+
+/// Call of the protocol.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Verb {
+    Filter,
+    Prioritize,
+}
+
+/// Basis of an answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Basis {
+    /// Measured load.
+    Load,
+    /// Requests, since load is missing.
+    Allocation(FallbackReason),
+    /// None: all nodes are equal.
+    Neutral(NeutralReason),
+}
+
+/// Reason for equal scores.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum NeutralReason {
+    /// The deadline passed.
+    Deadline,
+    /// The view of the cluster is not complete yet.
+    NotSynced,
+    /// The filter has no thresholds.
+    Off,
+}
+
+/// Reason for refusing a request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Refusal {
+    TooLarge,
+    Invalid,
+    Overloaded,
+    UnknownProfile,
+}
+
+/// Metrics of the extender protocol. Clones share them.
+#[derive(Debug, Clone)]
+pub(super) struct Metrics {
+    answers: IntCounterVec,
+    refusals: IntCounterVec,
+    duration: HistogramVec,
+    predictions: IntCounterVec,
+    pub(super) removed_nodes: IntCounter,
+    pub(super) suspended_filters: IntCounter,
+    pub(super) unknown_nodes: IntCounter,
+    pub(super) invalid_policies: IntCounter,
+    pub(super) reservations: IntGauge,
+    pub(super) evicted_reservations: IntCounter,
+}
+
+impl Verb {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Filter => "filter",
+            Self::Prioritize => "prioritize",
+        }
+    }
+}
+
+impl Basis {
+    /// Value of the response header, and label.
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::Load => "load",
+            Self::Allocation(_) => "allocation",
+            Self::Neutral(_) => "neutral",
+        }
+    }
+
+    fn reason(self) -> &'static str {
+        match self {
+            Self::Load => "",
+            Self::Allocation(FallbackReason::NoMetrics) => "no_metrics",
+            Self::Allocation(FallbackReason::StaleMetrics { .. }) => "stale_metrics",
+            Self::Allocation(FallbackReason::LowCoverage { .. }) => "low_coverage",
+            Self::Neutral(NeutralReason::Deadline) => "deadline",
+            Self::Neutral(NeutralReason::NotSynced) => "not_synced",
+            Self::Neutral(NeutralReason::Off) => "off",
+        }
+    }
+}
+
+impl Refusal {
+    fn name(self) -> &'static str {
+        match self {
+            Self::TooLarge => "too_large",
+            Self::Invalid => "invalid",
+            Self::Overloaded => "overloaded",
+            Self::UnknownProfile => "unknown_profile",
+        }
+    }
+}
+
+impl Metrics {
+    pub(super) fn register(registry: &Registry) -> Result<Self, prometheus::Error> {
+        Ok(Self {
+            answers: register_int_counter_vec_with_registry!(
+                "plimsoll_extender_answers_total",
+                "Answers to kube-scheduler by verb, basis (load, allocation, neutral) and reason.",
+                &["verb", "basis", "reason"],
+                registry
+            )?,
+            refusals: register_int_counter_vec_with_registry!(
+                "plimsoll_extender_refused_requests_total",
+                "Requests that were refused, by verb and reason.",
+                &["verb", "reason"],
+                registry
+            )?,
+            duration: register_histogram_vec_with_registry!(
+                "plimsoll_extender_request_duration_seconds",
+                "Time from the headers of a request to its answer, by verb.",
+                &["verb"],
+                BUCKETS.to_vec(),
+                registry
+            )?,
+            predictions: register_int_counter_vec_with_registry!(
+                "plimsoll_extender_predictions_total",
+                "Pods to place by the source of their predicted CPU load.",
+                &["source"],
+                registry
+            )?,
+            removed_nodes: register_int_counter_with_registry!(
+                "plimsoll_extender_removed_nodes_total",
+                "Nodes that were removed because of their load.",
+                registry
+            )?,
+            suspended_filters: register_int_counter_with_registry!(
+                "plimsoll_extender_suspended_filters_total",
+                "Requests without removals since too many nodes were above a threshold.",
+                registry
+            )?,
+            unknown_nodes: register_int_counter_with_registry!(
+                "plimsoll_extender_unknown_nodes_total",
+                "Offered nodes that the extender does not know.",
+                registry
+            )?,
+            invalid_policies: register_int_counter_with_registry!(
+                "plimsoll_extender_invalid_policies_total",
+                "Pods to place whose annotation plimsoll.dev/placement-policy is invalid.",
+                registry
+            )?,
+            reservations: register_int_gauge_with_registry!(
+                "plimsoll_extender_reservations",
+                "Pods whose load is reserved on a node, and pods that ended lately.",
+                registry
+            )?,
+            evicted_reservations: register_int_counter_with_registry!(
+                "plimsoll_extender_evicted_reservations_total",
+                "Reservations that made room for others at the limit.",
+                registry
+            )?,
+        })
+    }
+
+    pub(super) fn record(&self, verb: Verb, basis: Basis, took: Duration) {
+        let labels = [verb.name(), basis.name(), basis.reason()];
+        self.answers.with_label_values(&labels).inc();
+        let duration = self.duration.with_label_values(&[verb.name()]);
+        duration.observe(took.as_secs_f64());
+    }
+
+    pub(super) fn refuse(&self, verb: Verb, reason: Refusal) {
+        let labels = [verb.name(), reason.name()];
+        self.refusals.with_label_values(&labels).inc();
+    }
+
+    pub(super) fn predicted(&self, source: LoadSource) {
+        let source = match source {
+            LoadSource::Recommendation => "recommendation",
+            LoadSource::Forecast => "forecast",
+            LoadSource::Limit => "limit",
+            LoadSource::Request => "request",
+            LoadSource::Default => "default",
+        };
+        self.predictions.with_label_values(&[source]).inc();
+    }
+}

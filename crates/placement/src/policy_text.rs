@@ -1,0 +1,219 @@
+//! Policies as text: the name of Trimaran's plugin, with parameters in parentheses, such as
+//! `TargetLoadPacking(targetUtilization=60)`.
+
+use std::str::FromStr;
+
+use crate::{LoadVariationRiskBalancing, LowRiskOverCommitment, Policy, TargetLoadPacking};
+
+/// Longest text of a policy, in bytes.
+const MAX_BYTES: usize = 256;
+
+/// Error of reading a policy.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ParsePolicyError {
+    /// The text is too long; with its bytes.
+    #[error("a policy has at most {MAX_BYTES} bytes, not {0}")]
+    TooLong(usize),
+    /// The name is not one of the four.
+    #[error(
+        "{0:?} is not TargetLoadPacking, LoadVariationRiskBalancing, LowRiskOverCommitment or Peaks"
+    )]
+    UnknownName(String),
+    /// The parameters are not `(name=value,name=value)`.
+    #[error("{0:?} is not (name=value,name=value)")]
+    Malformed(String),
+    /// The policy does not have the parameter.
+    #[error("the policy has no parameter {0:?}")]
+    UnknownParameter(String),
+    /// The value is not a number in the range of the parameter.
+    #[error("{name}={value} is not a number in the range {range}")]
+    OutOfRange {
+        /// Name of the parameter.
+        name: String,
+        /// Value as written.
+        value: String,
+        /// Smallest and largest value.
+        range: &'static str,
+    },
+}
+
+/// Parameter `name=value` of a policy.
+struct Parameter<'a> {
+    name: &'a str,
+    value: &'a str,
+}
+
+impl Parameter<'_> {
+    fn number(&self, least: f64, most: f64, range: &'static str) -> Result<f64, ParsePolicyError> {
+        let number = self.value.parse().ok();
+        number
+            .filter(|number| (least..=most).contains(number))
+            .ok_or_else(|| ParsePolicyError::OutOfRange {
+                name: self.name.to_owned(),
+                value: self.value.to_owned(),
+                range,
+            })
+    }
+
+    fn unknown(&self) -> ParsePolicyError {
+        ParsePolicyError::UnknownParameter(self.name.to_owned())
+    }
+}
+
+impl FromStr for Policy {
+    type Err = ParsePolicyError;
+
+    fn from_str(text: &str) -> Result<Self, ParsePolicyError> {
+        if text.len() > MAX_BYTES {
+            return Err(ParsePolicyError::TooLong(text.len()));
+        }
+        let (name, written) = text.split_at(text.find('(').unwrap_or(text.len()));
+        let mut policy = match name {
+            "TargetLoadPacking" => Self::TargetLoadPacking(TargetLoadPacking::default()),
+            "LoadVariationRiskBalancing" => {
+                Self::LoadVariationRiskBalancing(LoadVariationRiskBalancing::default())
+            }
+            "LowRiskOverCommitment" => {
+                Self::LowRiskOverCommitment(LowRiskOverCommitment::default())
+            }
+            "Peaks" => Self::Peaks,
+            other => return Err(ParsePolicyError::UnknownName(other.to_owned())),
+        };
+        for parameter in parameters(written)? {
+            policy.set(&parameter)?;
+        }
+        Ok(policy)
+    }
+}
+
+fn parameters(written: &str) -> Result<Vec<Parameter<'_>>, ParsePolicyError> {
+    if written.is_empty() {
+        return Ok(Vec::new());
+    }
+    let malformed = || ParsePolicyError::Malformed(written.to_owned());
+    let inside = written
+        .strip_prefix('(')
+        .and_then(|rest| rest.strip_suffix(')'))
+        .ok_or_else(malformed)?;
+    inside
+        .split(',')
+        .map(|pair| {
+            let (name, value) = pair.split_once('=').ok_or_else(malformed)?;
+            Ok(Parameter {
+                name: name.trim(),
+                value: value.trim(),
+            })
+        })
+        .collect()
+}
+
+impl Policy {
+    /// Name of Trimaran's plugin.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::TargetLoadPacking(_) => "TargetLoadPacking",
+            Self::LoadVariationRiskBalancing(_) => "LoadVariationRiskBalancing",
+            Self::LowRiskOverCommitment(_) => "LowRiskOverCommitment",
+            Self::Peaks => "Peaks",
+        }
+    }
+
+    /// Sets a parameter, named as in Trimaran's plugin arguments.
+    fn set(&mut self, parameter: &Parameter<'_>) -> Result<(), ParsePolicyError> {
+        match self {
+            Self::TargetLoadPacking(plugin) => match parameter.name {
+                "targetUtilization" => {
+                    plugin.target_percent = parameter.number(1.0, 100.0, "1 to 100")? as i64;
+                }
+                _ => return Err(parameter.unknown()),
+            },
+            Self::LoadVariationRiskBalancing(plugin) => match parameter.name {
+                "safeVarianceMargin" => {
+                    plugin.safe_variance_margin = parameter.number(0.0, 100.0, "0 to 100")?;
+                }
+                "safeVarianceSensitivity" => {
+                    plugin.safe_variance_sensitivity = parameter.number(0.0, 100.0, "0 to 100")?;
+                }
+                _ => return Err(parameter.unknown()),
+            },
+            Self::LowRiskOverCommitment(plugin) => match parameter.name {
+                "smoothingWindowSize" => {
+                    let size = parameter.number(1.0, 1000.0, "1 to 1000")?;
+                    plugin.smoothing_window_size = size as i64;
+                }
+                "cpuRiskLimitWeight" => {
+                    plugin.cpu_limit_weight = parameter.number(0.0, 1.0, "0 to 1")?;
+                }
+                "memoryRiskLimitWeight" => {
+                    plugin.memory_limit_weight = parameter.number(0.0, 1.0, "0 to 1")?;
+                }
+                _ => return Err(parameter.unknown()),
+            },
+            Self::Peaks => return Err(parameter.unknown()),
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn names_and_parameters_are_those_of_the_plugins() {
+        let packing = |target| Policy::TargetLoadPacking(TargetLoadPacking::with_target(target));
+        let balancing = LoadVariationRiskBalancing::new(Some(2.0), Some(0.5));
+        let low_risk = LowRiskOverCommitment::new(Some(10), Some(0.0), Some(1.0));
+        for (text, expected) in [
+            ("TargetLoadPacking", packing(None)),
+            ("TargetLoadPacking(targetUtilization=60)", packing(Some(60))),
+            (
+                "LoadVariationRiskBalancing(safeVarianceMargin=2, safeVarianceSensitivity=0.5)",
+                Policy::LoadVariationRiskBalancing(balancing),
+            ),
+            (
+                "LowRiskOverCommitment(smoothingWindowSize=10,cpuRiskLimitWeight=0,memoryRiskLimitWeight=1)",
+                Policy::LowRiskOverCommitment(low_risk),
+            ),
+            ("Peaks", Policy::Peaks),
+        ] {
+            assert_eq!(text.parse(), Ok(expected), "{text}");
+            assert!(text.starts_with(expected.name()));
+        }
+    }
+
+    #[test]
+    fn invalid_texts_name_the_part() {
+        let long = "T".repeat(257);
+        for (text, expected) in [
+            ("", "\"\" is not TargetLoadPacking, "),
+            ("targetloadpacking", "\"targetloadpacking\" is not "),
+            ("Peaks(k0=1)", "the policy has no parameter \"k0\""),
+            (
+                "TargetLoadPacking(targetUtilization=0)",
+                "targetUtilization=0 is not a number in the range 1 to 100",
+            ),
+            (
+                "TargetLoadPacking(targetUtilization=NaN)",
+                "targetUtilization=NaN is not a number",
+            ),
+            ("TargetLoadPacking()", "\"()\" is not (name=value"),
+            ("TargetLoadPacking(a=1", "\"(a=1\" is not (name=value"),
+            (&long, "a policy has at most 256 bytes, not 257"),
+        ] {
+            let error = text.parse::<Policy>().expect_err(text).to_string();
+            assert!(error.starts_with(expected), "{text}: {error}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn any_text_is_read_or_refused(
+            name in "(TargetLoadPacking|LowRiskOverCommitment|Peaks|.{0,20})",
+            rest in "(\\(.{0,40}\\)?)?",
+        ) {
+            let _ = format!("{name}{rest}").parse::<Policy>();
+        }
+    }
+}

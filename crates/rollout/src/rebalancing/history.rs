@@ -1,0 +1,167 @@
+//! Heat of nodes and earlier moves. All but the age of pods is measured by the monotonic clock.
+//!
+//! A replacement cannot be told from other new pods, so all pods of an owner that are newer than
+//! its first move rest. The moves of an earlier leader are not known, so pods that existed when this
+//! one began rest until they are old enough.
+
+use std::collections::{HashMap, VecDeque};
+use std::time::Duration;
+
+use jiff::{SignedDuration, Timestamp};
+use placement::{Amounts, HotNodeConfig, NodeHeat, WindowLoad};
+use view::{Pod, Running};
+
+use super::{COOLDOWN, MAX_LOAD_AGE, MEASURED_AFTER, is_stale};
+use crate::action::Relocation;
+use crate::clock::ClockReading;
+
+/// The time after the first pass in which pods may replace those that an earlier leader evicted.
+const HANDOVER: Duration = Duration::from_mins(1);
+/// The time in which moves are counted.
+const RATE_PERIOD: Duration = Duration::from_mins(1);
+
+/// Heat of nodes and earlier moves.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct RebalancingHistory {
+    heat: HashMap<String, NodeHeat>,
+    observed_at: Option<Duration>,
+    /// The first pass without a pause.
+    began: Option<Duration>,
+    /// By the unique identifier of the owner.
+    owners: HashMap<String, OwnerMoves>,
+    /// The oldest first.
+    recent: VecDeque<RecentMove>,
+}
+
+/// The first and the last move of an owner's pods within the cooldown.
+#[derive(Debug, Clone, Copy)]
+struct OwnerMoves {
+    first: Duration,
+    last: Duration,
+}
+
+#[derive(Debug, Clone)]
+struct RecentMove {
+    at: Duration,
+    from: String,
+    load: Amounts,
+}
+
+/// A time of the monotonic clock as the functions of `placement` need it.
+pub(super) fn timestamp(monotonic: Duration) -> Timestamp {
+    let since = SignedDuration::try_from(monotonic).unwrap_or(SignedDuration::MAX);
+    Timestamp::UNIX_EPOCH
+        .checked_add(since)
+        .unwrap_or(Timestamp::MAX)
+}
+
+impl RebalancingHistory {
+    /// Records the begin of a pass without a pause, and drops moves that no longer count.
+    pub(crate) fn begin_pass(&mut self, now: ClockReading) {
+        self.began.get_or_insert(now.monotonic);
+        let passed = |at: Duration| now.monotonic.saturating_sub(at);
+        self.owners.retain(|_, moves| passed(moves.last) < COOLDOWN);
+        while self
+            .recent
+            .front()
+            .is_some_and(|oldest| passed(oldest.at) >= MEASURED_AFTER)
+        {
+            self.recent.pop_front();
+        }
+    }
+
+    /// Takes in a load of the nodes. Without measurements for some time, no node is hot.
+    pub(crate) fn observe(&mut self, load: &WindowLoad, config: &HotNodeConfig, now: ClockReading) {
+        let max_gap = Duration::try_from(MAX_LOAD_AGE).unwrap_or_default();
+        let gap = self
+            .observed_at
+            .replace(now.monotonic)
+            .map(|at| now.monotonic.saturating_sub(at));
+        if is_stale(load, now) || gap.is_some_and(|gap| gap > max_gap) {
+            self.heat.clear();
+        }
+        if is_stale(load, now) {
+            return;
+        }
+        let heat = load.nodes.iter().map(|(name, node)| {
+            let before = self.heat.get(name).copied().unwrap_or_default();
+            let at = timestamp(now.monotonic);
+            (
+                name.clone(),
+                before.observe(node.highest_percent(), at, config),
+            )
+        });
+        self.heat = heat.collect();
+    }
+
+    pub(super) fn is_hot(&self, node: &str) -> bool {
+        self.heat.get(node).is_some_and(|heat| heat.is_hot())
+    }
+
+    /// The number of hot nodes.
+    pub(super) fn hot_nodes(&self) -> usize {
+        self.heat.values().filter(|heat| heat.is_hot()).count()
+    }
+
+    /// The moves that the rate still allows.
+    pub(super) fn moves_left(&self, per_minute: usize, now: ClockReading) -> usize {
+        let counts = |it: &&RecentMove| now.monotonic.saturating_sub(it.at) < RATE_PERIOD;
+        per_minute.saturating_sub(self.recent.iter().filter(counts).count())
+    }
+
+    /// The load that left a node and that its measured load may still include.
+    pub(super) fn recently_moved_from(&self, node: &str, now: ClockReading) -> Amounts {
+        let counts = |it: &&RecentMove| now.monotonic.saturating_sub(it.at) < MEASURED_AFTER;
+        let from_node = self.recent.iter().filter(counts);
+        from_node
+            .filter(|it| it.from == node)
+            .fold(Amounts::default(), |sum, it| sum.plus(it.load))
+    }
+
+    /// Records a move that is about to be sent.
+    pub(crate) fn record(&mut self, relocation: &Relocation, now: ClockReading) {
+        let at = now.monotonic;
+        let moves = self
+            .owners
+            .entry(relocation.owner_uid.clone())
+            .or_insert(OwnerMoves {
+                first: at,
+                last: at,
+            });
+        moves.last = at;
+        self.recent.push_back(RecentMove {
+            at,
+            from: relocation.from.clone(),
+            load: relocation.load,
+        });
+    }
+
+    /// The time at which a pod may have been moved last.
+    pub(super) fn moved_at(
+        &self,
+        pod: &Pod,
+        running: &Running,
+        first_seen: Option<Duration>,
+        now: ClockReading,
+    ) -> Option<Timestamp> {
+        let first_seen = first_seen.unwrap_or(now.monotonic);
+        let moves = pod.owner.as_ref().and_then(|it| self.owners.get(&it.uid));
+        if let Some(moves) = moves.filter(|moves| first_seen >= moves.first) {
+            return Some(timestamp(moves.last));
+        }
+        let existed = self
+            .began
+            .is_none_or(|began| first_seen <= began + HANDOVER);
+        let age = running
+            .created_at
+            .map_or(Duration::ZERO, |at| now.since(at));
+        // A pod of any age has been watched since it was first seen.
+        let age = age.max(now.monotonic.saturating_sub(first_seen));
+        let age = SignedDuration::try_from(age).unwrap_or(SignedDuration::MAX);
+        existed.then(|| {
+            timestamp(now.monotonic)
+                .checked_sub(age)
+                .unwrap_or(Timestamp::MIN)
+        })
+    }
+}

@@ -1,0 +1,218 @@
+//! Load of nodes from the REST API of load-watcher, `GET /watcher`.
+//!
+//! One answer has the load of all nodes over one window, in percent of the capacity. Values that
+//! are not finite, negative or far above 100 are left out. Source: `pkg/watcher` of
+//! paypal/load-watcher.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use http::Request;
+use http_body_util::{BodyExt as _, LengthLimitError, Limited};
+use jiff::Timestamp;
+use kube::client::Body;
+use placement::{Metric, MetricType, NodeLoad, Usage, WindowLoad, usage};
+use serde::Deserialize;
+use tokio::time::timeout;
+
+use crate::error_chain::with_causes;
+use crate::prometheus::{Connection, Detail, PrometheusError};
+
+/// Maximum time of one request.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(20);
+/// Maximum size of an answer in bytes. 5,000 nodes with 34 metrics each have about 25 MB.
+const MAX_BYTES: usize = 64 << 20;
+/// Maximum number of nodes in an answer.
+const MAX_NODES: usize = 20_000;
+/// Largest valid utilization in percent. Measurements exceed 100 by rounding.
+const MAX_PERCENT: f64 = 110.0;
+
+/// Failed read from a load-watcher.
+#[derive(Debug, thiserror::Error)]
+pub enum LoadWatcherError {
+    /// The address or the CA file is invalid.
+    #[error("the connection to the load-watcher cannot be set up")]
+    SetUp(#[source] Detail),
+    /// The load-watcher is unreachable.
+    #[error("the load-watcher cannot be reached")]
+    Unreachable(#[source] Detail),
+    /// The request timed out.
+    #[error("the load-watcher did not answer within {0:?}")]
+    Timeout(Duration),
+    /// The load-watcher has no metrics, or returned another error.
+    #[error("the load-watcher answered with HTTP status {0}")]
+    Refused(u16),
+    /// The answer exceeds this size in bytes.
+    #[error("the load-watcher's answer is longer than {0} bytes")]
+    TooLong(usize),
+    /// The answer has more nodes than this.
+    #[error("the load-watcher's answer has more than {0} nodes")]
+    TooManyNodes(usize),
+    /// The answer is not the documented JSON.
+    #[error("the load-watcher's answer cannot be read")]
+    Malformed(#[source] Detail),
+}
+
+#[derive(Deserialize)]
+struct Answer {
+    window: AnswerWindow,
+    data: AnswerData,
+}
+
+#[derive(Deserialize)]
+struct AnswerWindow {
+    /// Unix seconds.
+    end: i64,
+}
+
+#[derive(Deserialize)]
+struct AnswerData {
+    #[serde(rename = "NodeMetricsMap")]
+    nodes: HashMap<String, NodeMetrics>,
+}
+
+#[derive(Deserialize)]
+struct NodeMetrics {
+    /// `null` without metrics.
+    metrics: Option<Vec<WrittenMetric>>,
+}
+
+#[derive(Deserialize)]
+struct WrittenMetric {
+    #[serde(rename = "type")]
+    metric_type: String,
+    #[serde(default)]
+    operator: String,
+    value: f64,
+}
+
+/// Reads the load of all nodes. Only the address and the trust of the connection apply.
+pub async fn read(connection: &Connection) -> Result<WindowLoad, LoadWatcherError> {
+    let answer = timeout(ANSWER_TIMEOUT, exchange(connection)).await;
+    parse(&answer.map_err(|_| LoadWatcherError::Timeout(ANSWER_TIMEOUT))??)
+}
+
+async fn exchange(connection: &Connection) -> Result<Vec<u8>, LoadWatcherError> {
+    let set_up = |error: PrometheusError| LoadWatcherError::SetUp(with_causes(&error).into());
+    let client = connection.client().await.map_err(set_up)?;
+    let request = Request::get("/watcher").body(Body::empty());
+    let request =
+        request.map_err(|error| LoadWatcherError::SetUp(error.to_string().as_str().into()))?;
+    let unreachable =
+        |error: kube::Error| LoadWatcherError::Unreachable(with_causes(&error).into());
+    let (head, body) = client
+        .send(request)
+        .await
+        .map_err(unreachable)?
+        .into_parts();
+    if !head.status.is_success() {
+        return Err(LoadWatcherError::Refused(head.status.as_u16()));
+    }
+    let body = Limited::new(body, MAX_BYTES).collect().await;
+    let body = body.map_err(|error| {
+        if error.is::<LengthLimitError>() {
+            LoadWatcherError::TooLong(MAX_BYTES)
+        } else {
+            LoadWatcherError::Unreachable(with_causes(&*error).into())
+        }
+    })?;
+    Ok(body.to_bytes().into())
+}
+
+fn parse(body: &[u8]) -> Result<WindowLoad, LoadWatcherError> {
+    let malformed = |error: &dyn std::error::Error| {
+        LoadWatcherError::Malformed(Detail::from(error.to_string()))
+    };
+    let Answer { window, data } =
+        serde_json::from_slice(body).map_err(|error| malformed(&error))?;
+    if data.nodes.len() > MAX_NODES {
+        return Err(LoadWatcherError::TooManyNodes(MAX_NODES));
+    }
+    let end = Timestamp::from_second(window.end).map_err(|error| malformed(&error))?;
+    let nodes = data.nodes.into_iter().filter_map(|(name, node)| {
+        let load = node_load(&node.metrics.unwrap_or_default());
+        (!load.is_empty()).then_some((name, load))
+    });
+    let nodes = nodes.collect();
+    Ok(WindowLoad { end, nodes })
+}
+
+fn node_load(written: &[WrittenMetric]) -> NodeLoad {
+    let metrics: Vec<Metric> = written
+        .iter()
+        .map(|metric| Metric {
+            metric_type: metric.metric_type.as_str().into(),
+            operator: metric.operator.as_str().into(),
+            value: metric.value,
+        })
+        .collect();
+    let is_valid = |usage: &Usage| (0.0..=MAX_PERCENT).contains(&usage.average_percent);
+    let of = |metric_type| usage(&metrics, metric_type).filter(is_valid);
+    NodeLoad {
+        cpu: of(MetricType::Cpu),
+        memory: of(MetricType::Memory),
+        network: None,
+        disk: None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// CPU and memory of the node `n1`.
+    fn check(metrics: &str, expected: Option<(Option<f64>, Option<f64>)>) {
+        let text = format!(
+            r#"{{"timestamp": 1556987522, "window": {{"duration": "15m", "start": 1, "end": 1556985422}},
+            "source": "Prometheus", "data": {{"NodeMetricsMap": {{"n1":
+            {{"metrics": {metrics}, "tags": {{}}, "metadata": {{"dataCenter": ""}}}}}}}}}}"#
+        );
+        let load = parse(text.as_bytes()).expect("the documented shape");
+        assert_eq!(load.end.as_second(), 1_556_985_422);
+        let average = |usage: Option<Usage>| usage.map(|usage| usage.average_percent);
+        let found = load.nodes.get("n1");
+        let found = found.map(|node| (average(node.cpu), average(node.memory)));
+        assert_eq!(found, expected, "{metrics}");
+    }
+
+    #[test]
+    fn averages_and_latest_values_are_read_and_impossible_ones_left_out() {
+        check(
+            r#"[{"name": "instance:node_cpu:ratio", "type": "CPU", "operator": "AVG", "rollup": "15m", "value": 20.5},
+                {"name": "", "type": "CPU", "operator": "STD", "rollup": "", "value": 3},
+                {"name": "", "type": "Memory", "operator": "Latest", "rollup": "", "value": 40}]"#,
+            Some((Some(20.5), Some(40.0))),
+        );
+        check(
+            r#"[{"type": "CPU", "operator": "AVG", "value": -1}, {"type": "Memory", "value": 7}]"#,
+            Some((None, Some(7.0))),
+        );
+        check(
+            r#"[{"type": "CPU", "operator": "AVG", "value": 2050}]"#,
+            None,
+        );
+        check(
+            r#"[{"type": "Energy", "operator": "AVG", "value": 1}]"#,
+            None,
+        );
+        check("null", None);
+    }
+
+    #[test]
+    fn other_answers_are_refused() {
+        for body in [
+            "",
+            "[]",
+            "no metrics",
+            r#"{"window": {"end": 1}, "data": {"n1": {"metrics": []}}}"#,
+            r#"{"window": {"end": 9223372036854775807}, "data": {"NodeMetricsMap": {}}}"#,
+            r#"{"window": {"end": 1}, "data": {"NodeMetricsMap": {"n1": {"metrics": [{"type": "CPU", "value": "NaN"}]}}}}"#,
+        ] {
+            let found = parse(body.as_bytes());
+            assert!(
+                matches!(found, Err(LoadWatcherError::Malformed(_))),
+                "{body}: {found:?}"
+            );
+        }
+    }
+}

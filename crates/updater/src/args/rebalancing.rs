@@ -1,0 +1,163 @@
+//! Flags of rebalancing.
+
+use std::path::PathBuf;
+
+use anyhow::{Context as _, ensure};
+use placement::HotNodeConfig;
+use rollout::RebalancingSettings;
+use runtime::GoDuration;
+use runtime::duration::positive_duration;
+use sources::prometheus::Connection;
+
+/// Flags of rebalancing.
+#[derive(Debug, Clone, clap::Args)]
+pub struct RebalancingArgs {
+    /// Address of a load-watcher, which turns on rebalancing: pods with the annotation
+    /// `plimsoll.dev/rebalance: "true"` are evicted from hot nodes. The address starts with http:// or
+    /// https://. Empty means no rebalancing.
+    #[arg(long, default_value = "", value_name = "URL")]
+    pub load_watcher_address: String,
+    /// CA certificates (PEM) of a load-watcher with https. Without them the system's are trusted.
+    #[arg(long, value_name = "FILE", requires = "load_watcher_address")]
+    pub load_watcher_ca_file: Option<PathBuf>,
+    /// A node is hot above this utilization of CPU or memory, in percent.
+    #[arg(long, default_value_t = 80.0, value_parser = percent, value_name = "PERCENT")]
+    pub rebalance_hot_percent: f64,
+    /// A hot node stays hot down to this utilization, in percent. A move leaves its target below it.
+    #[arg(long, default_value_t = 65.0, value_parser = percent, value_name = "PERCENT")]
+    pub rebalance_cool_percent: f64,
+    /// Time above --rebalance-hot-percent after which a node is hot.
+    #[arg(long, default_value = "5m0s", value_name = "DURATION", value_parser = positive_duration)]
+    pub rebalance_hot_for: GoDuration,
+    /// Nodes whose utilization and requests are below this percentage are emptied if all their pods
+    /// fit elsewhere, while no node is hot. 0 empties no node.
+    #[arg(long, default_value_t = 0.0, value_parser = percent, value_name = "PERCENT")]
+    pub rebalance_fragmented_percent: f64,
+    /// Most pods that are moved in a minute. The rate limits of evictions apply too.
+    #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u16).range(1..=1000), value_name = "COUNT")]
+    pub rebalance_moves_per_minute: u16,
+}
+
+impl RebalancingArgs {
+    /// The load-watcher and the settings; `None` without rebalancing. An error for an invalid
+    /// address, or thresholds in the wrong order.
+    pub fn settings(self) -> anyhow::Result<Option<(Connection, RebalancingSettings)>> {
+        let Self {
+            load_watcher_address,
+            load_watcher_ca_file,
+            rebalance_hot_percent,
+            rebalance_cool_percent,
+            rebalance_hot_for,
+            rebalance_fragmented_percent,
+            rebalance_moves_per_minute,
+        } = self;
+        ensure!(
+            rebalance_cool_percent <= rebalance_hot_percent,
+            "--rebalance-cool-percent must not be above --rebalance-hot-percent"
+        );
+        ensure!(
+            rebalance_fragmented_percent < rebalance_cool_percent,
+            "--rebalance-fragmented-percent must be below --rebalance-cool-percent"
+        );
+        if load_watcher_address.is_empty() {
+            return Ok(None);
+        }
+        let connection = Connection {
+            address: load_watcher_address,
+            ca_file: load_watcher_ca_file,
+            ..Connection::default()
+        };
+        let checked = connection.check();
+        checked
+            .map_err(|error| anyhow::anyhow!(sources::error_chain::with_causes(&error)))
+            .context("--load-watcher-address")?;
+        let settings = RebalancingSettings {
+            hot_nodes: HotNodeConfig {
+                hot_percent: rebalance_hot_percent,
+                cool_percent: rebalance_cool_percent,
+                after: rebalance_hot_for
+                    .0
+                    .try_into()
+                    .context("--rebalance-hot-for")?,
+            },
+            fragmented_percent: rebalance_fragmented_percent,
+            moves_per_minute: rebalance_moves_per_minute.into(),
+        };
+        Ok(Some((connection, settings)))
+    }
+}
+
+fn percent(text: &str) -> Result<f64, String> {
+    let value: f64 = text.parse().map_err(|_| "expected a number".to_owned())?;
+    (0.0..=100.0)
+        .contains(&value)
+        .then_some(value)
+        .ok_or_else(|| "must be from 0 to 100".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::super::tests::parse;
+    use super::*;
+
+    fn settings(line: &str) -> anyhow::Result<Option<(Connection, RebalancingSettings)>> {
+        let args = parse(line).map_err(|error| anyhow::anyhow!(error))?;
+        args.rebalancing.settings()
+    }
+
+    const ADDRESS: &str = "--load-watcher-address=http://load-watcher:2020";
+
+    fn check(flags: &str, change: impl FnOnce(&mut RebalancingSettings)) {
+        let mut expected = RebalancingSettings {
+            hot_nodes: HotNodeConfig::default(),
+            fragmented_percent: 0.0,
+            moves_per_minute: 5,
+        };
+        change(&mut expected);
+        let found = settings(&format!("{ADDRESS} {flags}")).expect(flags);
+        let (connection, found) = found.expect("an address");
+        assert_eq!(connection.address, "http://load-watcher:2020");
+        assert_eq!(found, expected, "{flags}");
+    }
+
+    #[test]
+    fn each_flag_reaches_its_setting() {
+        check("", |_| ());
+        check("--rebalance-hot-percent=90", |it| {
+            it.hot_nodes.hot_percent = 90.0;
+        });
+        check("--rebalance-cool-percent=50", |it| {
+            it.hot_nodes.cool_percent = 50.0;
+        });
+        check("--rebalance-hot-for=30s", |it| {
+            it.hot_nodes.after = Duration::from_secs(30).try_into().expect("short");
+        });
+        check("--rebalance-fragmented-percent=20", |it| {
+            it.fragmented_percent = 20.0;
+        });
+        check("--rebalance-moves-per-minute=7", |it| {
+            it.moves_per_minute = 7;
+        });
+        let found = settings(&format!("{ADDRESS} --load-watcher-ca-file=/ca")).expect("valid");
+        let ca_file = found.expect("an address").0.ca_file;
+        assert_eq!(ca_file.as_deref(), Some("/ca".as_ref()));
+    }
+
+    #[test]
+    fn without_an_address_nothing_is_moved_and_invalid_values_are_refused() {
+        assert!(settings("").expect("defaults").is_none());
+        for line in [
+            "--load-watcher-address=load-watcher:2020",
+            "--rebalance-hot-percent=101",
+            "--rebalance-hot-percent=NaN",
+            "--rebalance-hot-percent=60",
+            "--rebalance-hot-for=0s",
+            "--rebalance-fragmented-percent=65",
+            "--rebalance-moves-per-minute=0",
+        ] {
+            assert!(settings(line).is_err(), "{line}");
+        }
+    }
+}

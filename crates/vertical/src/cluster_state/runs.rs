@@ -1,0 +1,33 @@
+//! Ends of runs, for histories of sizing methods that count in runs.
+
+use std::collections::HashSet;
+
+use super::ClusterState;
+use super::namespace::Namespace;
+use super::vpa::Vpa;
+use crate::sizing_policies::name::fnv1a;
+
+impl ClusterState {
+    /// Ends the runs of pods that have finished or are gone. It may be called at any time: the pods
+    /// as they are now decide.
+    pub fn end_runs(&mut self) {
+        for namespace in self.namespaces.values_mut() {
+            namespace.end_runs();
+        }
+    }
+}
+
+impl Namespace {
+    fn end_runs(&mut self) {
+        let counts_runs = |vpa: &Vpa| vpa.own.iter().any(|own| own.counts_runs());
+        if self.per_vpa_policies == 0 || !self.vpas.iter().any(counts_runs) {
+            return;
+        }
+        let is_running = |name: &&str| self.pod(name).is_some_and(|pod| !pod.phase.is_finished());
+        let running: HashSet<u64> = self.pod_names().filter(is_running).map(fnv1a).collect();
+        let vpas = self.vpas.iter_mut();
+        for histories in vpas.filter_map(|vpa| vpa.own.as_deref_mut()) {
+            histories.end_runs(|pod| running.contains(&pod));
+        }
+    }
+}

@@ -1,0 +1,36 @@
+//! Watches of the objects that decide how loaded a node is: nodes, and the pods on them.
+
+use k8s_openapi::api::core::v1;
+use view::{BoundPod, Change, Node, Resource};
+
+use super::Watches;
+use crate::excluded_fields;
+use crate::splitter::Item;
+use crate::table_writer::Reading;
+
+impl Watches {
+    /// Watches unfinished pods on nodes. `report` is called for each change and must not block,
+    /// since the watch waits for it.
+    #[must_use]
+    pub fn bound_pods(self, report: impl Fn(&Change<BoundPod>) + Send + Sync + 'static) -> Self {
+        let writer = self
+            .writer(Resource::BoundPods, |view| &mut view.bound_pods)
+            .on_change(report);
+        let source = self
+            .pod_source(excluded_fields::BOUND_PODS)
+            .with_fields("spec.nodeName!=,status.phase!=Succeeded,status.phase!=Failed");
+        self.within_scope(source, writer, BoundPod::from_k8s)
+    }
+
+    /// Watches nodes. `report` is called for each change and must not block.
+    #[must_use]
+    pub fn reported_nodes(self, report: impl Fn(&Change<Node>) + Send + Sync + 'static) -> Self {
+        let writer = self
+            .writer(Resource::Nodes, |view| &mut view.nodes)
+            .on_change(report);
+        let read =
+            |item: &Item<'_>| Reading::of(item.name.to_owned(), item.parse().map(Node::from_k8s));
+        let source = self.cluster_source::<v1::Node>(excluded_fields::NODES);
+        self.followed(source, writer, read)
+    }
+}
