@@ -10,7 +10,8 @@
 //! * [`prediction`]: `TimeSeriesPrediction` of `prediction.crane.io/v1alpha1`.
 //! * [`condition`]: conditions in the form of `metav1.Condition`.
 //! * [`limit_mode`]: annotations about limits.
-//! * [`metrics`]: `PodMetrics` of `metrics.k8s.io/v1beta1`, read only.
+//! * [`pod_metrics`] and [`node_metrics`]: `PodMetrics` and `NodeMetrics` of
+//!   `metrics.k8s.io/v1beta1`, read only.
 //! * [`patch`]: common parts of patches.
 //! * [`crd`]: the `CustomResourceDefinition`s generated from these types; `make manifests` writes
 //!   them into `deploy/crds`.
@@ -32,6 +33,7 @@ pub mod crd;
 pub mod ehpa;
 pub mod external_metrics;
 pub mod limit_mode;
+pub mod node_metrics;
 mod parse;
 pub mod patch;
 pub mod pod_metrics;

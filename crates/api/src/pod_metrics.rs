@@ -55,7 +55,7 @@ pub struct Usage {
 }
 
 /// Keeps name and namespace only.
-fn names<'de, D: Deserializer<'de>>(deserializer: D) -> Result<ObjectMeta, D::Error> {
+pub(crate) fn names<'de, D: Deserializer<'de>>(deserializer: D) -> Result<ObjectMeta, D::Error> {
     #[derive(Deserialize)]
     struct Names {
         name: Option<String>,

@@ -2,6 +2,7 @@
 //!
 //! | module | contents |
 //! |---|---|
+//! | [`args`] | flags |
 //! | [`load_watcher`] | measured load of nodes in windows of 15, 10 and 5 minutes, and its REST API |
 //! | [`scheduler`] | the extender protocol of kube-scheduler: filter and prioritize |
 //!
@@ -9,4 +10,8 @@
 
 pub mod args;
 pub mod load_watcher;
+mod run;
 pub mod scheduler;
+
+pub use args::{Args, PROGRAM};
+pub use run::run;

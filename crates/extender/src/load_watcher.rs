@@ -1,9 +1,157 @@
 //! Measured load of nodes in windows of 15, 10 and 5 minutes.
+//!
+//! Every replica collects for itself. A collection reads metrics-server or Prometheus, leaves out
+//! bad values, and replaces the [`Snapshots`], the answers of the REST API and the cache on disk.
+//!
+//! | topic | file |
+//! |---|---|
+//! | capacity and addresses of nodes | `nodes.rs` |
+//! | windows from samples of metrics-server | `samples.rs` |
+//! | queries to Prometheus | `prometheus_source.rs` |
+//! | loop, bad values, staleness | `collector.rs` |
+//! | newest load of each window | `collected.rs` |
+//! | JSON of load-watcher | `document.rs` |
+//! | REST API of load-watcher | `rest_api.rs` |
+//! | cache on disk | `cache.rs` |
 
+mod cache;
+mod collected;
+mod collector;
+mod document;
+mod metrics;
+mod nodes;
+mod prometheus_source;
+mod rest_api;
+mod samples;
+
+use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
+use anyhow::Context as _;
+use jiff::{SignedDuration, Timestamp};
+use kube::Client;
 use placement::LoadSnapshot;
+use prometheus::Registry;
+use runtime::Manager;
+use runtime::address::listen_ip_from_environment;
+use runtime::own_pod::hostname;
+use serving::http_server::{Limits, serve};
+use sources::node_metrics::NodeMetricsApi;
 use tokio::sync::watch;
+
+use crate::args::LoadWatcherArgs;
+
+pub use collected::Provider;
+pub use collector::Collector;
+pub use prometheus_source::{LoadQueries, PrometheusConfig};
+pub use rest_api::RestApi;
+
+use cache::Cache;
+use collector::Source;
+use metrics::Metrics;
+use prometheus_source::PrometheusSource;
+use samples::SampleHistory;
 
 /// The newest measured load. The sender replaces the whole snapshot after each collection.
 pub type Snapshots = watch::Receiver<Arc<LoadSnapshot>>;
+
+/// Returns the current time.
+pub type Clock = Arc<dyn Fn() -> Timestamp + Send + Sync>;
+
+/// Age from which on load counts as missing; the bound of KEP-61.
+pub const MAX_AGE: SignedDuration = SignedDuration::from_mins(5);
+
+/// Limits of the port of load-watcher.
+pub const LIMITS: Limits = Limits {
+    connections: 64,
+    unauthenticated: 64,
+    streams: 1,
+    header_timeout: Duration::from_secs(10),
+    // Go's client closes connections that were idle for 90 s.
+    idle_timeout: Duration::from_mins(2),
+    request_timeout: Duration::from_secs(10),
+    connection_age: Duration::from_mins(10),
+    headers: 100,
+    body_bytes: 0,
+};
+
+/// Source and interval of collections.
+#[derive(Debug, Clone)]
+pub struct LoadWatcherConfig {
+    /// Prometheus; `None` means metrics-server.
+    pub prometheus: Option<PrometheusConfig>,
+    /// Interval between the begins of two collections.
+    pub interval: Duration,
+    /// Number of equal values from which on they count as frozen.
+    pub frozen_after: u32,
+    /// Folder of the cache.
+    pub cache_folder: Option<PathBuf>,
+}
+
+impl LoadWatcherConfig {
+    /// Builds the collector of a replica, which the collector's cache file is named for.
+    pub fn collector(
+        self,
+        client: Client,
+        clock: Clock,
+        registry: &Registry,
+        replica: &str,
+    ) -> anyhow::Result<Collector> {
+        let metrics = Metrics::register(registry)?;
+        let source = match self.prometheus {
+            None => Source::MetricsServer {
+                api: NodeMetricsApi::new(client.clone()),
+                history: SampleHistory::default(),
+            },
+            Some(config) => {
+                let errors = metrics.query_errors.clone();
+                Source::Prometheus(PrometheusSource::new(config, errors))
+            }
+        };
+        let cache = self
+            .cache_folder
+            .map(|folder| Cache::new(&folder, replica, metrics.cache_writes.clone()));
+        Ok(Collector::new(
+            client,
+            source,
+            (self.interval, self.frozen_after),
+            cache,
+            clock,
+            metrics,
+        ))
+    }
+}
+
+/// Starts the collections and the REST API. Returns the load for scores.
+pub async fn start(args: LoadWatcherArgs, manager: &Manager) -> anyhow::Result<Snapshots> {
+    let address = args.load_watcher_address;
+    let config = args.settings()?;
+    let address = address.or_host(listen_ip_from_environment()?);
+    let listener = address
+        .bind()
+        .await
+        .with_context(|| format!("cannot listen on --load-watcher-address={address}"))?;
+    tracing::info!(address = %listener.local_addr()?, "serving the API of load-watcher");
+    let clock = manager.clock();
+    let clock: Clock = Arc::new(move || clock.timestamp());
+    let collector = config.collector(
+        manager.client.clone(),
+        Arc::clone(&clock),
+        &manager.registry,
+        &hostname()?,
+    )?;
+    let snapshots = collector.snapshots();
+    let router = collector.rest_api().router();
+    let shutdown = manager.shutdown.clone();
+    manager.tasks.spawn("REST API of load-watcher", async move {
+        serve(listener, router, None, LIMITS, shutdown).await;
+        Ok(())
+    });
+    let condition = manager.readiness.condition("load_watcher");
+    let collecting = collector.run(condition, manager.activity.clone());
+    manager
+        .tasks
+        .spawn_until_shutdown("load watcher", collecting);
+    Ok(snapshots)
+}

@@ -1,4 +1,4 @@
-//! Sources of usage: one module per source, each producing samples of containers.
+//! Sources of usage: one module per source, each producing samples of containers or nodes.
 //!
 //! A failing source returns an error and no samples. A missing value is never a sample of zero.
 //!
@@ -8,6 +8,7 @@ pub mod error_chain;
 pub mod external_metrics;
 pub mod load_watcher;
 pub mod metrics_api;
+pub mod node_metrics;
 pub mod prometheus;
 pub mod rules;
 

@@ -116,16 +116,18 @@ impl UpdaterModel {
 
     /// Reads the nodes and the namespace.
     fn see_nodes(&mut self) {
+        let size = Resources {
+            cpu: Some(Cpu::from_millicores(64_000)),
+            memory: Some(Memory::from_bytes(64 << 30)),
+        };
         for node in 0..NODES {
             self.view.nodes.apply(Arc::new(Node {
                 name: format!("n{node}"),
                 labels: Labels::default(),
                 taints: Vec::new(),
                 is_cordoned: false,
-                allocatable: Resources {
-                    cpu: Some(Cpu::from_millicores(64_000)),
-                    memory: Some(Memory::from_bytes(64 << 30)),
-                },
+                capacity: size,
+                allocatable: size,
                 extended: model::ResourceList::new(),
             }));
         }

@@ -1,0 +1,65 @@
+//! Wiring of the extender.
+
+use std::time::Duration;
+
+use axum::Router;
+use runtime::Manager;
+use serving::http_server::Limits;
+use serving::port::Port;
+use serving::tls::RELOAD_PERIOD;
+
+use crate::args::{Args, ServingArgs};
+use crate::load_watcher;
+use crate::scheduler::{self, Scheduler};
+
+/// Time after the shutdown during which requests are still accepted, because Services take a while
+/// to stop sending them.
+const DRAIN_DELAY: Duration = Duration::from_secs(4);
+
+/// Limits of the HTTPS endpoint. kube-scheduler keeps its connections.
+const LIMITS: Limits = Limits {
+    connections: 256,
+    unauthenticated: 256,
+    streams: 100,
+    header_timeout: Duration::from_secs(10),
+    // Go's client closes connections that were idle for 90 s.
+    idle_timeout: Duration::from_mins(3),
+    request_timeout: Duration::from_secs(10),
+    connection_age: Duration::from_hours(1),
+    headers: 100,
+    body_bytes: 16 << 20,
+};
+
+/// Runs the extender until its shutdown.
+pub async fn run(args: Args, manager: Manager) -> anyhow::Result<()> {
+    let Args {
+        common: _,
+        load_watcher,
+        scheduler,
+        serving,
+    } = args;
+    let snapshots = load_watcher::start(load_watcher, &manager).await?;
+    let scheduler = Scheduler::start(scheduler.config()?, snapshots, &manager)?;
+    let router = scheduler::router(scheduler);
+    serve(serving, router, manager).await
+}
+
+/// Serves `router` over HTTPS until the end of the shutdown.
+async fn serve(args: ServingArgs, router: Router, manager: Manager) -> anyhow::Result<()> {
+    if args.secure_port == 0 {
+        manager.shutdown.cancelled().await;
+        return Ok(());
+    }
+    let port = Port::open("secure-port", args.secure_port, LIMITS).await?;
+    let tls = args.tls().await?;
+    tracing::info!(address = %port.address()?, "serving kube-scheduler");
+    let current = tls.current();
+    let reloading = tls.follow_files(RELOAD_PERIOD);
+    manager
+        .tasks
+        .spawn_until_shutdown("certificate reload", reloading);
+    manager.readiness.condition("serving").ready();
+    port.serve(router, current, manager.shutdown.clone(), DRAIN_DELAY)
+        .await;
+    Ok(())
+}

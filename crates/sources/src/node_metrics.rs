@@ -1,0 +1,69 @@
+//! Current usage of all nodes from `metrics.k8s.io/v1beta1`.
+//!
+//! One list of `NodeMetrics` gives one sample per node, with the provider's timestamp. CPU is
+//! rounded up to millicores, memory to bytes.
+
+use std::time::Duration;
+
+use api::node_metrics::NodeMetrics;
+use jiff::Timestamp;
+use kube::Client;
+use kube::api::{Api, ListParams};
+use model::{Cpu, Memory};
+use tokio::time::timeout;
+
+use crate::metrics_api::MetricsApiError;
+
+/// Maximum time of one request.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(30);
+/// Maximum number of nodes in one response, far above the size of a cluster.
+const MAX_NODES: usize = 50_000;
+
+/// Metrics API of nodes. The client limits the size of responses.
+#[derive(Clone)]
+pub struct NodeMetricsApi(Api<NodeMetrics>);
+
+/// Usage of one node.
+#[derive(Debug, Clone, PartialEq)]
+pub struct NodeUsage {
+    /// Name of the node.
+    pub node: String,
+    /// Timestamp of the provider.
+    pub at: Timestamp,
+    /// CPU, averaged over the provider's window; `None` if it was not measured.
+    pub cpu: Option<Cpu>,
+    /// Memory working set; `None` if it was not measured.
+    pub memory: Option<Memory>,
+}
+
+impl NodeMetricsApi {
+    /// Nodes of the cluster of `client`.
+    pub fn new(client: Client) -> Self {
+        Self(Api::all(client))
+    }
+
+    /// Reads the current usage of every measured node.
+    pub async fn read(&self) -> Result<Vec<NodeUsage>, MetricsApiError> {
+        let params = ListParams::default();
+        let answer = timeout(ANSWER_TIMEOUT, self.0.list(&params)).await;
+        let nodes = answer
+            .map_err(|_| MetricsApiError::Timeout(ANSWER_TIMEOUT))??
+            .items;
+        if nodes.len() > MAX_NODES {
+            return Err(MetricsApiError::TooMany {
+                items: nodes.len(),
+                most: MAX_NODES,
+            });
+        }
+        Ok(nodes.into_iter().map(usage).collect())
+    }
+}
+
+fn usage(node: NodeMetrics) -> NodeUsage {
+    NodeUsage {
+        node: node.metadata.name.unwrap_or_default(),
+        at: node.timestamp.0,
+        cpu: node.usage.cpu.as_ref().map(Cpu::from),
+        memory: node.usage.memory.as_ref().map(Memory::from),
+    }
+}
