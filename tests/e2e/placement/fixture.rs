@@ -170,7 +170,7 @@ impl Cluster {
         .await
     }
 
-    /// The pods with these labels, once so many are on nodes.
+    /// The pods with these labels, once this number is on nodes.
     async fn placed(&self, labels: &str, count: usize) -> Result<Vec<Pod>> {
         eventually(&format!("{count} pods are on nodes"), async || {
             let pods = self.pods(labels).await?;
