@@ -61,7 +61,7 @@ bench-scale: ## the recommender on a real control plane with 10,000 VPA objects 
 	target/release/scale
 
 bench-scheduler: ## pods per second of kube-scheduler on a real control plane with and without the extender; NODES and PODS set the size
-	cargo build --locked --release -p sandbox -p extender -p e2e --bins
+	cargo build --locked --release -p sandbox -p extender -p e2e --bin sandbox --bin extender --bin scheduler
 	target/release/scheduler
 
 bench-tenants: ## response times of one tenant, alone and next to one that creates large, numerous and slow objects of all kinds

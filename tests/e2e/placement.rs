@@ -120,7 +120,7 @@ async fn load_is_spread(cluster: &Cluster) -> Result<()> {
              at most {max:.0} %, {hot} nodes above {HOT_PERCENT} %"
         );
     }
-    ensure!(with.deviation < without.deviation / 2.0);
+    ensure!(with.deviation < 0.6 * without.deviation);
     ensure!(without.hot > 0 && with.hot < without.hot / 2);
     Ok(())
 }

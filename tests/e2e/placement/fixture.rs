@@ -65,7 +65,9 @@ impl Cluster {
         fs::write(&file, authority.pem())?;
         deploy(&sandbox, "tests/e2e/placement", EXTENDER.labels).await?;
         let url = format!("https://{}:8443", replica(&own).await?.address);
-        let configuration = with_extender(&url, &file)?;
+        let mut configuration = with_extender(&url, &file)?;
+        // A busy machine answers late, and a late answer would be without load.
+        configuration["extenders"][0]["httpTimeout"] = "10s".into();
         let load_aware = Scheduler::start(&sandbox, "load-aware", configuration)?;
         Ok(Self {
             sandbox,
