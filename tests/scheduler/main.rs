@@ -186,11 +186,7 @@ impl Pods<'_> {
         pods.delete_collection(&DeleteParams::default(), &params)
             .await?;
         eventually_within(PATIENCE, "the pods are gone", async || {
-            let left = pods
-                .list_metadata(&ListParams::default())
-                .await?
-                .items
-                .len();
+            let left = pods.list_metadata(&params).await?.items.len();
             ensure!(left == 0, "{left} are left");
             Ok(())
         })
