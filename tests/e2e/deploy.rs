@@ -234,8 +234,15 @@ fn the_network_policy_of_the_webhook_names_no_address_until_it_is_patched() -> R
 
 #[test]
 fn services_set_no_variables_in_our_pods() -> Result<()> {
-    for file in ["adapter", "recommender/workload", "updater", "webhook"] {
-        let objects = objects_in(&base().join(file).join("deployment.yaml"))?;
+    for file in [
+        "base/adapter",
+        "base/recommender/workload",
+        "base/updater",
+        "base/webhook",
+        "components/extender",
+    ] {
+        let folder = e2e::repository().join("deploy").join(file);
+        let objects = objects_in(&folder.join("deployment.yaml"))?;
         let [deployment] = &objects[..] else {
             anyhow::bail!("{file} has {} objects", objects.len())
         };

@@ -1,4 +1,4 @@
-//! New certificates for the recommender's feed and its readers in each run.
+//! New certificates in each run: for the recommender's feed and its readers, and for the extender.
 
 use std::sync::Arc;
 
@@ -16,6 +16,19 @@ use crate::{Authority, Issued, create};
 pub const FEED_SERVER: &str = "plimsoll-recommender";
 /// Names that the feed lets in, of programs that read it.
 const READERS: [&str; 3] = ["plimsoll-updater", "plimsoll-webhook", "plimsoll-adapter"];
+/// The name in the extender's certificate, and in the configuration of kube-scheduler.
+const EXTENDER: &str = "plimsoll-extender.plimsoll-system.svc";
+
+/// Puts the extender's certificate into its Secret; returns the authority that signed it.
+pub async fn extender_certificate(client: &Client) -> Result<Authority> {
+    let authority = Authority::new("extender")?;
+    let Issued { certificate, key } = authority.issue(EXTENDER)?;
+    let data = json!({"tls.crt": certificate.pem(), "tls.key": key.serialize_pem()});
+    let secret = json!({"metadata": {"name": "plimsoll-extender-tls"}, "stringData": data});
+    let secrets: Api<Secret> = Api::namespaced(client.clone(), "plimsoll-system");
+    create(&secrets, secret).await?;
+    Ok(authority)
+}
 
 /// Puts the certificates of the server and of the suite's readers into their Secrets; returns the
 /// TLS configuration of a reader.

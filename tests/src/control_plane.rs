@@ -26,18 +26,31 @@ static SANDBOX: OnceCell<Sandbox> = OnceCell::const_new();
 /// that made it.
 pub async fn shared() -> Result<&'static Sandbox> {
     SANDBOX
-        .get_or_try_init(|| start(format!("{NAME}{}", process::id()), false))
+        .get_or_try_init(async || start(options(None)?).await)
         .await
 }
 
 /// One more sandbox of this run, for tests that break theirs. `purpose` goes into its name.
 pub async fn another(purpose: &str) -> Result<Sandbox> {
-    start(format!("{NAME}{}-{purpose}", process::id()), false).await
+    start(options(Some(purpose))?).await
 }
 
 /// The same with a Prometheus in it.
 pub async fn another_with_prometheus(purpose: &str) -> Result<Sandbox> {
-    start(format!("{NAME}{}-{purpose}", process::id()), true).await
+    start(Options {
+        prometheus: true,
+        ..options(Some(purpose))?
+    })
+    .await
+}
+
+/// The same with this number of nodes.
+pub async fn another_with_nodes(purpose: &str, nodes: u16) -> Result<Sandbox> {
+    start(Options {
+        nodes,
+        ..options(Some(purpose))?
+    })
+    .await
 }
 
 /// The repository's folder.
@@ -50,11 +63,16 @@ pub(crate) fn logs() -> Option<PathBuf> {
     SANDBOX.get().map(Sandbox::logs_dir)
 }
 
-async fn start(name: String, prometheus: bool) -> Result<Sandbox> {
-    let options = Options {
-        prometheus,
-        ..Options::new(name, program("sandbox")?)
+fn options(purpose: Option<&str>) -> Result<Options> {
+    let id = process::id();
+    let name = match purpose {
+        Some(purpose) => format!("{NAME}{id}-{purpose}"),
+        None => format!("{NAME}{id}"),
     };
+    Ok(Options::new(name, program("sandbox")?))
+}
+
+async fn start(options: Options) -> Result<Sandbox> {
     let sandbox = Sandbox::up(options, |step| eprintln!("{step}")).await?;
     // Another run may be sweeping too.
     if let Err(error) = sweep(&sandbox).await {

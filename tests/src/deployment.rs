@@ -48,6 +48,11 @@ pub const ADAPTER: Program<'_> = Program {
     labels: "app.kubernetes.io/name=adapter",
     port: 8945,
 };
+/// The scheduler extender.
+pub const EXTENDER: Program<'_> = Program {
+    labels: "app.kubernetes.io/name=extender",
+    port: 8946,
+};
 
 /// The objects of the suite.
 pub fn system(client: &Client) -> Namespace {

@@ -18,15 +18,17 @@ pub mod process_usage;
 pub mod remote_write;
 mod request_load;
 mod resilient_watch;
+pub mod scheduler;
 mod test_ca;
 mod turns;
 
 pub use self::eventually::{PATIENCE, eventually, eventually_within};
 pub use address::free_address;
 pub use availability::AvailabilityWatch;
-pub use certificates::{FEED_SERVER, feed_certificates};
+pub use certificates::{FEED_SERVER, extender_certificate, feed_certificates};
 pub use control_plane::{
-    another, another_with_prometheus, is_established, program, repository, shared,
+    another, another_with_nodes, another_with_prometheus, is_established, program, repository,
+    shared,
 };
 pub use kubectl::{apply, apply_with, kubectl, kubectl_in};
 pub use namespace::{admits_pods, namespace};

@@ -135,6 +135,11 @@ impl Sandbox {
         self.layout.kubeconfig()
     }
 
+    /// A kubeconfig with the rights of a component that has its own.
+    pub fn kubeconfig_of(&self, component: Component) -> PathBuf {
+        self.layout.kubeconfig_of(component)
+    }
+
     /// The certificate of the authority that signed every certificate in the sandbox.
     pub fn authority(&self) -> PathBuf {
         self.layout.certificates().join("ca.crt")

@@ -63,6 +63,35 @@ pub(super) const WRITES: &[(&str, &[&str])] = &[
 /// it.
 pub(super) const COMPONENTS: &[(&str, &[&str], &[&str])] = &[
     (
+        "extender",
+        &[
+            "list /nodes",
+            "list /pods",
+            "list /replicationcontrollers",
+            "list apps/daemonsets",
+            "list apps/deployments",
+            "list apps/replicasets",
+            "list apps/statefulsets",
+            "list autoscaling.k8s.io/verticalpodautoscalers",
+            "list batch/cronjobs",
+            "list batch/jobs",
+            "list metrics.k8s.io/nodes",
+            "list prediction.crane.io/timeseriespredictions",
+            "watch /nodes",
+            "watch /pods",
+            "watch /replicationcontrollers",
+            "watch apps/daemonsets",
+            "watch apps/deployments",
+            "watch apps/replicasets",
+            "watch apps/statefulsets",
+            "watch autoscaling.k8s.io/verticalpodautoscalers",
+            "watch batch/cronjobs",
+            "watch batch/jobs",
+            "watch prediction.crane.io/timeseriespredictions",
+        ],
+        &["plimsoll-extender: plimsoll-system/plimsoll-extender"],
+    ),
+    (
         "horizontal",
         &[
             "create autoscaling.crane.io/substitutes",

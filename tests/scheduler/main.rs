@@ -1,0 +1,229 @@
+//! Pods per second of a real kube-scheduler with and without the extender, in one run.
+//!
+//! `NODES` nodes (1,000 if absent) and `PODS` pods (2,000 if absent) per round. Each configuration
+//! is measured in every round, so that a change of the machine's load concerns all of them. The
+//! pods exist before the scheduler starts; the time is from the first binding to the last. The
+//! numbers are of the release build; `make bench-scheduler` makes it.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::process::ExitCode;
+use std::time::Duration;
+use std::{env, fs};
+
+use anyhow::{Context as _, Result, ensure};
+use e2e::benchmark::{exit_code, in_sandbox};
+use e2e::deployment::{EXTENDER, deploy, process, replicas, scrape, sum};
+use e2e::scheduler::{Scheduler, defaults, with_extender};
+use e2e::{
+    Namespace, apply, eventually_within, extender_certificate, follow, process_usage, program,
+    requests, usage,
+};
+use futures::{StreamExt as _, TryStreamExt as _, stream};
+use k8s_openapi::api::core::v1::Pod;
+use kube::ResourceExt as _;
+use kube::api::{DeleteParams, ListParams};
+use kube::runtime::watcher::Event;
+use sandbox::{Options, Sandbox};
+use serde_json::{Value, json};
+use tokio::sync::watch;
+use tokio::time::{Instant, timeout};
+
+const DEFAULT_NODES: usize = 1_000;
+const DEFAULT_PODS: usize = 2_000;
+const ROUNDS: usize = 3;
+/// Requests under way at the same time.
+const PARALLEL: usize = 32;
+/// Label of the pods that make load.
+const LOAD: &str = "load";
+const PATIENCE: Duration = Duration::from_mins(10);
+
+#[tokio::main]
+async fn main() -> ExitCode {
+    exit_code(run()).await
+}
+
+async fn run() -> Result<()> {
+    let nodes = number("NODES", DEFAULT_NODES)?;
+    let pods = number("PODS", DEFAULT_PODS)?;
+    let options = Options {
+        nodes: nodes.try_into().context("NODES is too large")?,
+        ..Options::new("scheduler", program("sandbox")?)
+    };
+    in_sandbox(options, async |sandbox| measure(sandbox, nodes, pods).await).await
+}
+
+fn number(name: &str, default: usize) -> Result<usize> {
+    env::var(name).map_or(Ok(default), |text| {
+        text.parse().with_context(|| format!("{name}={text}"))
+    })
+}
+
+async fn measure(sandbox: &Sandbox, nodes: usize, pods: usize) -> Result<()> {
+    apply(sandbox, "deploy/crds").await?;
+    apply(sandbox, "deploy/base/namespace.yaml").await?;
+    let client = sandbox.client().await?;
+    let authority = extender_certificate(&client).await?;
+    let file = sandbox.logs_dir().join("extender-ca.crt");
+    fs::write(&file, authority.pem())?;
+    deploy(sandbox, "tests/scheduler", EXTENDER.labels).await?;
+    let replica = replicas(&client, EXTENDER).await?.pop();
+    let replica = replica.context("no replica of the extender")?;
+    let own = Namespace::new(client.clone(), "pods").await?;
+    make_load(&own, nodes).await?;
+    eventually_within(PATIENCE, "the load of all nodes is known", async || {
+        let metrics = scrape(&replica).await?;
+        let known = sum(&metrics, "plimsoll_load_watcher_nodes").context("no metric")?;
+        let unknown = sum(&metrics, "plimsoll_load_watcher_nodes_without_load");
+        let found = known - unknown.context("no metric")?;
+        ensure!(found as usize == nodes, "{found} of {nodes}");
+        Ok(())
+    })
+    .await?;
+
+    let mut all_nodes = defaults();
+    all_nodes["percentageOfNodesToScore"] = 100.into();
+    let extender = with_extender(&format!("https://{}:8443", replica.address), &file)?;
+    let configurations = [
+        ("stock", defaults()),
+        ("stock-all-nodes", all_nodes),
+        ("extender", extender),
+    ];
+    println!("  {pods} pods per round on {nodes} nodes, pods per second:");
+    let processes = [("extender", process(&client, &replica).await?)];
+    let mut rates: BTreeMap<&str, Vec<f64>> = BTreeMap::new();
+    for round in 0..ROUNDS {
+        for (name, configuration) in &configurations {
+            let pods = Pods {
+                own: &own,
+                count: pods,
+            };
+            let rate = pods
+                .rate(sandbox, &format!("{name}-{round}"), configuration)
+                .await?;
+            println!("    {name:<16} {rate:>7.1}");
+            rates.entry(name).or_default().push(rate);
+        }
+    }
+    let median = |name: &str| {
+        let mut rates = rates[name].clone();
+        rates.sort_by(f64::total_cmp);
+        rates[ROUNDS / 2]
+    };
+    let answers = scrape(&replica).await?;
+    let answers = answers
+        .lines()
+        .filter(|line| line.starts_with("plimsoll_extender_answers_total{"));
+    println!("  answers of the extender:");
+    answers.for_each(|line| println!("    {line}"));
+    let (stock, all, with) = (
+        median("stock"),
+        median("stock-all-nodes"),
+        median("extender"),
+    );
+    println!(
+        "  median: {stock:.1} pods per second, {all:.1} when all nodes are scored, {with:.1} with the extender: \
+         {:+.1} % and {:+.1} %",
+        100.0 * (with / stock - 1.0),
+        100.0 * (with / all - 1.0)
+    );
+    for (name, process) in processes {
+        let (now, peak) = process_usage::resident(process)?;
+        println!("  resident memory of the {name}: {now:.0} MB, at most {peak:.0} MB");
+    }
+    Ok(())
+}
+
+/// Creates a pod with load on each node: metrics-server does not report idle nodes.
+async fn make_load(own: &Namespace, nodes: usize) -> Result<()> {
+    let made = stream::iter((0..nodes).map(|number| {
+        let mut pod = pod(LOAD, number);
+        let cores = (number % 20 + 1).to_string();
+        pod["metadata"]["annotations"] = usage(&cores, "64Mi");
+        pod["spec"]["nodeName"] = format!("node-{number}").into();
+        own.create::<Pod>(pod)
+    }));
+    made.buffer_unordered(PARALLEL)
+        .try_collect::<Vec<_>>()
+        .await?;
+    Ok(())
+}
+
+/// The pods of a round.
+struct Pods<'a> {
+    own: &'a Namespace,
+    count: usize,
+}
+
+impl Pods<'_> {
+    /// Pods per second of a scheduler with this configuration.
+    async fn rate(&self, sandbox: &Sandbox, name: &str, configuration: &Value) -> Result<f64> {
+        let made =
+            stream::iter((0..self.count).map(|number| self.own.create::<Pod>(pod(name, number))));
+        made.buffer_unordered(PARALLEL)
+            .try_collect::<Vec<_>>()
+            .await?;
+        let (sender, mut bindings) = watch::channel(Bindings::default());
+        let _watch = follow(self.own.typed::<Pod>(), move |event| {
+            if let Event::Apply(pod) | Event::InitApply(pod) = event
+                && pod.labels().get("app").is_none_or(|app| app != LOAD)
+            {
+                sender.send_if_modified(|bindings| bindings.take(pod));
+            }
+        });
+        let _scheduler = Scheduler::start(sandbox, name, configuration.clone())?;
+        let all = bindings.wait_for(|bindings| bindings.pods.len() == self.count);
+        let took = timeout(PATIENCE, all)
+            .await
+            .context("all pods are bound")??
+            .took();
+        self.delete().await?;
+        Ok((self.count - 1) as f64 / took.context("no binding")?.as_secs_f64())
+    }
+
+    async fn delete(&self) -> Result<()> {
+        let pods = self.own.typed::<Pod>();
+        let params = ListParams::default().labels(&format!("app!={LOAD}"));
+        pods.delete_collection(&DeleteParams::default(), &params)
+            .await?;
+        eventually_within(PATIENCE, "the pods are gone", async || {
+            let left = pods.list_metadata(&params).await?.items.len();
+            ensure!(left == 0, "{left} are left");
+            Ok(())
+        })
+        .await
+    }
+}
+
+/// Bound pods by unique identifier, and the times of the first and the last binding.
+#[derive(Debug, Default)]
+struct Bindings {
+    pods: BTreeSet<String>,
+    first: Option<Instant>,
+    last: Option<Instant>,
+}
+
+impl Bindings {
+    /// Whether this is a new binding.
+    fn take(&mut self, pod: Pod) -> bool {
+        let is_bound = pod.spec.is_some_and(|spec| spec.node_name.is_some());
+        let is_new = is_bound && self.pods.insert(pod.metadata.uid.unwrap_or_default());
+        if is_new {
+            self.last = Some(Instant::now());
+            self.first = self.first.or(self.last);
+        }
+        is_new
+    }
+
+    fn took(&self) -> Option<Duration> {
+        Some(self.last?.duration_since(self.first?))
+    }
+}
+
+/// A pod without a controller, for the scheduler of this name.
+fn pod(scheduler: &str, number: usize) -> Value {
+    let container = json!({"name": "app", "image": "registry.example.com/app", "resources": requests("100m", "64Mi")});
+    json!({
+        "metadata": {"name": format!("{scheduler}-{number}"), "labels": {"app": scheduler}},
+        "spec": {"containers": [container], "schedulerName": scheduler, "terminationGracePeriodSeconds": 0},
+    })
+}
