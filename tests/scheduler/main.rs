@@ -83,10 +83,13 @@ async fn measure(sandbox: &Sandbox, nodes: usize, pods: usize) -> Result<()> {
     let mut all_nodes = defaults();
     all_nodes["percentageOfNodesToScore"] = 100.into();
     let extender = with_extender(&format!("https://{}:8443", replica.address), &file)?;
+    let mut filter = extender.clone();
+    filter["extenders"][0]["filterVerb"] = "filter".into();
     let configurations = [
         ("stock", defaults()),
         ("stock-all-nodes", all_nodes),
         ("extender", extender),
+        ("extender-filter", filter),
     ];
     println!("  {pods} pods per round on {nodes} nodes, pods per second:");
     let processes = [("extender", process(&client, &replica).await?)];
@@ -109,23 +112,24 @@ async fn measure(sandbox: &Sandbox, nodes: usize, pods: usize) -> Result<()> {
         rates.sort_by(f64::total_cmp);
         rates[ROUNDS / 2]
     };
-    let answers = scrape(&replica).await?;
-    let answers = answers
-        .lines()
-        .filter(|line| line.starts_with("plimsoll_extender_answers_total{"));
-    println!("  answers of the extender:");
-    answers.for_each(|line| println!("    {line}"));
-    let (stock, all, with) = (
-        median("stock"),
-        median("stock-all-nodes"),
-        median("extender"),
-    );
-    println!(
-        "  median: {stock:.1} pods per second, {all:.1} when all nodes are scored, {with:.1} with the extender: \
-         {:+.1} % and {:+.1} %",
-        100.0 * (with / stock - 1.0),
-        100.0 * (with / all - 1.0)
-    );
+    let metrics = scrape(&replica).await?;
+    println!("  answers of the extender, and seconds inside it:");
+    for line in metrics.lines() {
+        let is_duration = line.starts_with("plimsoll_extender_request_duration_seconds_sum")
+            || line.starts_with("plimsoll_extender_request_duration_seconds_count");
+        if is_duration || line.starts_with("plimsoll_extender_answers_total{") {
+            println!("    {line}");
+        }
+    }
+    let stock = median("stock");
+    println!("  median of pods per second, and difference from stock:");
+    for (name, _) in &configurations {
+        let rate = median(name);
+        println!(
+            "    {name:<16} {rate:>7.1} {:>+6.1} %",
+            100.0 * (rate / stock - 1.0)
+        );
+    }
     for (name, process) in processes {
         let (now, peak) = process_usage::resident(process)?;
         println!("  resident memory of the {name}: {now:.0} MB, at most {peak:.0} MB");

@@ -33,14 +33,12 @@ use jiff::{SignedDuration, Timestamp};
 use kube::Client;
 use placement::LoadSnapshot;
 use prometheus::Registry;
-use runtime::Manager;
 use runtime::address::listen_ip_from_environment;
 use runtime::own_pod::hostname;
+use runtime::{ListenAddress, Manager};
 use serving::http_server::{Limits, serve};
 use sources::node_metrics::NodeMetricsApi;
 use tokio::sync::watch;
-
-use crate::args::LoadWatcherArgs;
 
 pub use collected::Provider;
 pub use collector::Collector;
@@ -123,10 +121,12 @@ impl LoadWatcherConfig {
     }
 }
 
-/// Starts the collections and the REST API. Returns the load for scores.
-pub async fn start(args: LoadWatcherArgs, manager: &Manager) -> anyhow::Result<Snapshots> {
-    let address = args.load_watcher_address;
-    let config = args.settings()?;
+/// Starts the collections, and the REST API on `address`. Returns the load for scores.
+pub async fn start(
+    config: LoadWatcherConfig,
+    address: ListenAddress,
+    manager: &Manager,
+) -> anyhow::Result<Snapshots> {
     let address = address.or_host(listen_ip_from_environment()?);
     let listener = address
         .bind()

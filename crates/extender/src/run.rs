@@ -38,7 +38,8 @@ pub async fn run(args: Args, manager: Manager) -> anyhow::Result<()> {
         scheduler,
         serving,
     } = args;
-    let snapshots = load_watcher::start(load_watcher, &manager).await?;
+    let address = load_watcher.load_watcher_address;
+    let snapshots = load_watcher::start(load_watcher.settings()?, address, &manager).await?;
     let scheduler = Scheduler::start(scheduler.config()?, snapshots, &manager)?;
     let router = scheduler::router(scheduler);
     serve(serving, router, manager).await

@@ -66,6 +66,7 @@ impl Cluster {
         deploy(&sandbox, "tests/e2e/placement", EXTENDER.labels).await?;
         let url = format!("https://{}:8443", replica(&own).await?.address);
         let mut configuration = with_extender(&url, &file)?;
+        configuration["extenders"][0]["filterVerb"] = "filter".into();
         // A busy machine answers late, and a late answer would be without load.
         configuration["extenders"][0]["httpTimeout"] = "10s".into();
         let load_aware = Scheduler::start(&sandbox, "load-aware", configuration)?;
