@@ -114,7 +114,7 @@ async fn check_moves(fixture: &Fixture, before: &BTreeSet<String>) -> Result<()>
     let moves = fixture.total("vpa_updater_rebalanced_pods_total").await?;
     let replaced = before.difference(&now).count();
     ensure!(
-        replaced > 0 && replaced as f64 == moves,
+        replaced > 0 && (replaced as f64 - moves).abs() < 0.5,
         "{moves} moves, {replaced} pods"
     );
     Ok(())
