@@ -8,8 +8,10 @@ use std::fmt;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 mod selector;
+mod syntax;
 
 pub use selector::{ParseSelectorError, Requirement, Selector};
+pub use syntax::{is_label_name, is_label_value};
 
 /// Labels of an object, displayed as `a=1,b=2` in order of the keys.
 ///

@@ -26,7 +26,9 @@ pub use constraints::{
 };
 pub use explanation::{Bound, Cap, ContainerExplanation, Explanation, MethodStep};
 pub use forecast::{Forecast, ForecastSeries, MetricForecast};
-pub use labels::{Labels, ParseSelectorError, Requirement, Selector};
+pub use labels::{
+    Labels, ParseSelectorError, Requirement, Selector, is_label_name, is_label_value,
+};
 pub use limit_mode::{LimitMode, LimitModes};
 pub use namespace_limits::{Limits, NamespaceLimits};
 pub use policy_bounds::{Allowed, ControlledValues};

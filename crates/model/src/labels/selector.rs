@@ -109,6 +109,15 @@ impl Selector {
         )
     }
 
+    /// Selects the objects of this selector that also meet `requirement`.
+    #[must_use]
+    pub fn and(self, requirement: Requirement) -> Self {
+        match self.0 {
+            Some(requirements) => Self::new(requirements.into_iter().chain([requirement])),
+            None => Self::nothing(),
+        }
+    }
+
     /// Converts an API object's selector. Expressions are key, operator (`In`, `NotIn`, `Exists`,
     /// `DoesNotExist`) and values.
     pub fn from_parts(

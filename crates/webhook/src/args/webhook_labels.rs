@@ -1,16 +1,11 @@
 //! Parsing and validation of the flag `--webhook-labels`.
 //!
-//! Source: upstream `convertLabelsToMap` for the format; `k8s.io/apimachinery/pkg/util/validation`
-//! for names and values.
+//! Source: upstream `convertLabelsToMap`.
 
 use std::collections::BTreeMap;
 
 use anyhow::ensure;
-
-/// Maximum length of a name without prefix, and of a value.
-const MAX_LENGTH: usize = 63;
-/// Maximum length of the prefix of a name.
-const MAX_PREFIX_LENGTH: usize = 253;
+use model::{is_label_name, is_label_value};
 
 /// Parses `name:value,name:value`, with optional blanks and quotes around. Any other format means
 /// no labels, as upstream. Labels that the API server would refuse are an error.
@@ -31,11 +26,11 @@ pub(super) fn labels(text: &str) -> anyhow::Result<BTreeMap<String, String>> {
     };
     for (name, value) in &labels {
         ensure!(
-            is_name(name),
+            is_label_name(name),
             "--webhook-labels={text}: {name:?} is not a valid label name"
         );
         ensure!(
-            value.is_empty() || is_part(value),
+            is_label_value(value),
             "--webhook-labels={text}: {value:?} is not a valid label value"
         );
     }
@@ -46,37 +41,6 @@ fn pair(text: &str) -> Option<(String, String)> {
     let (name, value) = text.split_once(':')?;
     let (name, value) = (name.trim(), value.trim());
     (!name.is_empty()).then(|| (name.to_owned(), value.to_owned()))
-}
-
-/// Whether the text is a valid label name: a part, or a DNS subdomain, a slash and a part.
-fn is_name(text: &str) -> bool {
-    match text.split_once('/') {
-        None => is_part(text),
-        Some((prefix, part)) => {
-            prefix.len() <= MAX_PREFIX_LENGTH
-                && prefix.split('.').all(is_dns_label)
-                && is_part(part)
-        }
-    }
-}
-
-fn is_part(text: &str) -> bool {
-    text.len() <= MAX_LENGTH && is_made_of(text, |byte| byte.is_ascii_alphanumeric(), b"-_.")
-}
-
-fn is_dns_label(text: &str) -> bool {
-    let is_outer = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
-    is_made_of(text, is_outer, b"-")
-}
-
-/// Whether a text begins and ends with `outer` bytes and has only these and `inner` in between.
-fn is_made_of(text: &str, outer: impl Fn(u8) -> bool, inner: &[u8]) -> bool {
-    let bytes = text.as_bytes();
-    bytes.first().is_some_and(|first| outer(*first))
-        && bytes.last().is_some_and(|last| outer(*last))
-        && bytes
-            .iter()
-            .all(|byte| outer(*byte) || inner.contains(byte))
 }
 
 #[cfg(test)]
@@ -108,7 +72,7 @@ mod tests {
 
     #[test]
     fn labels_that_the_api_server_would_refuse_are_errors() {
-        let long = "a".repeat(MAX_LENGTH + 1);
+        let long = "a".repeat(64);
         let long_prefix = "a.".repeat(127) + "a";
         let too_long = [
             format!("{long}:b"),
