@@ -8,6 +8,7 @@ mod boost;
 mod condition;
 mod defaults;
 mod hpa;
+mod node_group;
 mod policy;
 mod status;
 mod update;
@@ -27,6 +28,7 @@ pub use condition::{
 };
 pub use defaults::{DEFAULT_CONTROLLED_RESOURCES, DEFAULT_RECOMMENDER, EffectiveUpdateMode};
 pub use hpa::{HPA_ANNOTATION, HpaMode};
+pub use node_group::{NODE_GROUP, NodeGroup};
 pub use policy::{
     ALL_CONTAINERS, ContainerControlledValues, ContainerResourcePolicy, ContainerScalingMode,
     PodResourcePolicy,

@@ -11,11 +11,13 @@ mod topmost;
 
 use std::borrow::Cow;
 
+use api::vpa::NodeGroup;
 use model::{ParseSelectorError, Selector, Workload, WorkloadRef};
 
 use crate::scale::{Scale, ScaleKey};
 use crate::table::ObjectName;
 use crate::view::View;
+use crate::vpa::Vpa;
 use crate::workload_controller::{Controller, WellKnown};
 
 pub use topmost::topmost;
@@ -91,6 +93,14 @@ pub fn resolve(view: &View, target: &WorkloadRef) -> Resolution {
             |unsupported| unsupported,
             |selector| Resolution::Pods(selector.into_owned()),
         )
+}
+
+/// Resolves the target of a VPA object to the pods that it may size, within its group of nodes.
+pub fn resolve_vpa(view: &View, vpa: &Vpa) -> Resolution {
+    match resolve(view, &vpa.target()) {
+        Resolution::Pods(selector) => Resolution::Pods(NodeGroup::restrict(selector, &vpa.object)),
+        other => other,
+    }
 }
 
 /// Whether `target` resolves to a selector that matches a pod. `label` returns the value of a label

@@ -1,0 +1,213 @@
+//! Group of nodes to which a `VerticalPodAutoscaler` of a `DaemonSet` is restricted.
+//!
+//! A pod has no labels of its node. The webhook copies the label of the group to pods that are being
+//! created, under a key of its own; the selector of the object requires that label.
+
+use model::{Requirement, Selector, is_label_name, is_label_value};
+
+use super::VerticalPodAutoscaler;
+use crate::WellKnown;
+
+/// Annotation of a `VerticalPodAutoscaler` of a `DaemonSet`: LABEL=VALUE of the nodes whose pods it
+/// sizes.
+pub const NODE_GROUP: &str = "plimsoll.dev/node-group";
+/// Prefix of the labels of pods, after the prefix of the node's label if it has one.
+const POD_LABEL_PREFIX: &str = "node-group.plimsoll.dev";
+/// Maximum length of an invalid value in an error, in characters.
+const MAX_VALUE: usize = 40;
+
+/// The nodes with one label.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct NodeGroup {
+    node_label: String,
+    pod_label: String,
+    value: String,
+}
+
+impl NodeGroup {
+    /// The group in the annotation of an object; `None` without the annotation. The error names the
+    /// annotation.
+    pub fn of(object: &VerticalPodAutoscaler) -> Option<Result<Self, String>> {
+        let text = Self::annotation(object)?;
+        let group = Self::parse(text, &object.spec.target_ref.kind);
+        Some(group.map_err(|error| {
+            let text = shortened(text);
+            format!("annotation {NODE_GROUP}: {text:?}: {error}; the object sizes nothing")
+        }))
+    }
+
+    /// The value of the annotation.
+    pub fn annotation(object: &VerticalPodAutoscaler) -> Option<&str> {
+        let annotations = object.metadata.annotations.as_ref()?;
+        annotations.get(NODE_GROUP).map(String::as_str)
+    }
+
+    /// Parses the value of the annotation of an object with a target of this kind.
+    pub fn parse(text: &str, target_kind: &str) -> Result<Self, String> {
+        if target_kind != WellKnown::DaemonSet.kind() {
+            let kind = shortened(target_kind);
+            return Err(format!("the target must be a DaemonSet, not {kind:?}"));
+        }
+        let valid = text.split_once('=').and_then(|(label, value)| {
+            let pod_label = pod_label(label);
+            let is_valid =
+                is_label_name(label) && is_label_name(&pod_label) && is_label_value(value);
+            is_valid.then(|| Self {
+                node_label: label.to_owned(),
+                pod_label,
+                value: value.to_owned(),
+            })
+        });
+        valid.ok_or_else(|| "must be LABEL=VALUE, a label of nodes".to_owned())
+    }
+
+    /// The name of the nodes' label.
+    pub fn node_label(&self) -> &str {
+        &self.node_label
+    }
+
+    /// The name of the label of pods on these nodes.
+    pub fn pod_label(&self) -> &str {
+        &self.pod_label
+    }
+
+    /// The value of both labels.
+    pub fn value(&self) -> &str {
+        &self.value
+    }
+
+    /// Restricts the selector of an object's target to the group in its annotation: to no pod if the
+    /// annotation is invalid.
+    pub fn restrict(selector: Selector, object: &VerticalPodAutoscaler) -> Selector {
+        match Self::of(object) {
+            None => selector,
+            Some(Ok(Self {
+                pod_label, value, ..
+            })) => selector.and(Requirement::In(pod_label, [value].into())),
+            Some(Err(_)) => Selector::nothing(),
+        }
+    }
+
+    /// Whether the group in an object's annotation includes a pod, so far as the target selects it.
+    /// `label` returns the value of a label of the pod.
+    pub fn includes<'a>(
+        object: &VerticalPodAutoscaler,
+        label: impl Fn(&str) -> Option<&'a str>,
+    ) -> bool {
+        match Self::of(object) {
+            None => true,
+            Some(Ok(group)) => label(&group.pod_label) == Some(group.value.as_str()),
+            Some(Err(_)) => false,
+        }
+    }
+}
+
+/// The name of a pod's label for a label of nodes. No two labels have the same.
+fn pod_label(node_label: &str) -> String {
+    match node_label.split_once('/') {
+        None => format!("{POD_LABEL_PREFIX}/{node_label}"),
+        Some((prefix, name)) => format!("{prefix}.{POD_LABEL_PREFIX}/{name}"),
+    }
+}
+
+fn shortened(text: &str) -> String {
+    text.chars().take(MAX_VALUE).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use model::Labels;
+    use serde_json::json;
+
+    use super::*;
+
+    fn object(kind: &str, value: Option<&str>) -> VerticalPodAutoscaler {
+        let annotations = value.map(|value| json!({NODE_GROUP: value}));
+        let object = crate::vpa::parse(json!({
+            "metadata": {"name": "logs", "namespace": "shop", "annotations": annotations},
+            "spec": {"targetRef": {"apiVersion": "apps/v1", "kind": kind, "name": "logs"}},
+        }));
+        object.expect("an object")
+    }
+
+    #[test]
+    fn the_annotation_names_one_label_of_nodes_of_a_daemon_set() {
+        let long = "é".repeat(300_000);
+        let name = "a".repeat(63);
+        let prefix = "a.".repeat(114) + "a";
+        let longest = format!("{prefix}/{name}={name}");
+        let longest_label = format!("{prefix}.node-group.plimsoll.dev/{name}");
+        let too_long = format!("a.{prefix}/{name}=x");
+        let pool = ("node-group.plimsoll.dev/pool", "big");
+        for (kind, value, expected) in [
+            ("DaemonSet", "pool=big", Some(pool)),
+            ("DaemonSet", "pool=", Some((pool.0, ""))),
+            (
+                "DaemonSet",
+                "node.kubernetes.io/instance-type=m5.large",
+                Some((
+                    "node.kubernetes.io.node-group.plimsoll.dev/instance-type",
+                    "m5.large",
+                )),
+            ),
+            (
+                "DaemonSet",
+                &longest,
+                Some((longest_label.as_str(), name.as_str())),
+            ),
+            ("DaemonSet", &too_long, None),
+            ("DaemonSet", "pool", None),
+            ("DaemonSet", "", None),
+            ("DaemonSet", "=big", None),
+            ("DaemonSet", "pool=big,zone=a", None),
+            ("DaemonSet", "pool==big", None),
+            ("DaemonSet", " pool=big", None),
+            ("DaemonSet", "/pool=big", None),
+            ("DaemonSet", &long, None),
+            ("Deployment", "pool=big", None),
+            ("daemonset", "pool=big", None),
+            (&long, "pool=big", None),
+        ] {
+            let found = NodeGroup::of(&object(kind, Some(value))).expect("an annotation");
+            if let Err(error) = &found {
+                assert!(error.starts_with("annotation plimsoll.dev/node-group: "));
+                assert!(error.len() < 400, "{error}");
+            }
+            let found = found.ok();
+            let label = found
+                .as_ref()
+                .map(|group| (group.pod_label(), group.value()));
+            assert_eq!(label, expected);
+            if let Some((label, value)) = label {
+                assert!(is_label_name(label) && is_label_value(value));
+            }
+        }
+        assert_eq!(NodeGroup::of(&object("Deployment", None)), None);
+    }
+
+    #[test]
+    fn the_selector_requires_the_label_and_an_invalid_annotation_selects_nothing() {
+        let [plain, big, small] = [None, Some("big"), Some("small")].map(|pool| {
+            let pool = pool.map(|pool| ("node-group.plimsoll.dev/pool", pool));
+            Labels::from_iter([("app", "logs")].into_iter().chain(pool))
+        });
+        for (kind, value, expected) in [
+            ("DaemonSet", None, [true; 3]),
+            ("Deployment", None, [true; 3]),
+            ("DaemonSet", Some("pool=big"), [false, true, false]),
+            ("DaemonSet", Some("pool"), [false; 3]),
+            ("Deployment", Some("pool=big"), [false; 3]),
+        ] {
+            let object = object(kind, value);
+            let all = Selector::match_labels([("app", "logs")]);
+            let selector = NodeGroup::restrict(all, &object);
+            let selects = |labels: &Labels| {
+                let matches = selector.matches(labels);
+                let includes = NodeGroup::includes(&object, |key| labels.get(key));
+                assert_eq!(matches, includes, "{kind} {value:?} {labels}");
+                matches
+            };
+            assert_eq!([&plain, &big, &small].map(selects), expected, "{value:?}");
+        }
+    }
+}
