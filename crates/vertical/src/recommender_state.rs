@@ -23,9 +23,10 @@ use std::time::Duration;
 
 use crate::ClusterState;
 use api::limit_mode::limit_modes;
+use api::vpa::NodeGroup;
 use jiff::Timestamp;
 use sizing::{Config, ConfigError, SizingAnnotations};
-use view::target::resolve;
+use view::target::resolve_vpa;
 use view::{HpaTargets, ObjectKey, Pod, View, Vpa};
 
 use crate::backfill::BackfillProgress;
@@ -154,9 +155,11 @@ impl RecommenderState {
             self.forget_vpa(&key);
         }
         let old = self.vpas.get(&key);
-        let same_target = old.is_some_and(|old| old.vpa.target() == vpa.target());
+        let group = |vpa: &Vpa| NodeGroup::annotation(&vpa.object).map(str::to_owned);
+        let same_target = old
+            .is_some_and(|old| old.vpa.target() == vpa.target() && group(&old.vpa) == group(vpa));
         let before = old.filter(|_| same_target).map(|old| old.target.clone());
-        let target = target(resolve(view, &vpa.target()), before);
+        let target = target(resolve_vpa(view, vpa), before);
         let hpas: Vec<_> = view.hpas_of(vpa.points_at()).cloned().collect();
         let is_same = old.is_some_and(|old| {
             old.target == target && Arc::ptr_eq(&old.vpa, vpa) && old.hpas == hpas
@@ -174,6 +177,7 @@ impl RecommenderState {
             .chain(limit_modes(&vpa.object).err())
             .chain(refused_cap(&vpa.object))
             .chain(hpa_conflict::mode(&vpa.object).1)
+            .chain(NodeGroup::of(&vpa.object).and_then(Result::err))
             .collect();
         let refused_annotation = (!refused.is_empty()).then(|| refused.join("; "));
         if let Some(message) = refused_annotation

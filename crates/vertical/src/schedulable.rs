@@ -13,7 +13,7 @@ mod tests;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
-use api::vpa::VerticalPodAutoscaler;
+use api::vpa::{NodeGroup, VerticalPodAutoscaler};
 use model::{NodeConstraints, Recommendation, ResourceList, Selector};
 use sizing::{
     CandidateNodes, Ceiling, Fit, FitInput, LimitScope, NodeHeadrooms, limit_range_ceilings,
@@ -58,8 +58,8 @@ pub(crate) struct SchedulableCaps {
 #[derive(Debug, PartialEq, Eq, Hash)]
 enum NodeSelection {
     One(NodeConstraints),
-    /// Every node of this `DaemonSet`, by namespace and name.
-    Every((String, String)),
+    /// Every node of this `DaemonSet`, by namespace and name, or of one group of them.
+    Every((String, String), Option<NodeGroup>),
 }
 
 /// The workload of one object.
@@ -141,7 +141,7 @@ impl SchedulableCaps {
                 ));
             }
             let nodes = if cap_to.nodes {
-                self.nodes(&pod, &mut selections)
+                self.nodes(&pod, vpa, &mut selections)
             } else {
                 None
             };
@@ -188,9 +188,10 @@ impl SchedulableCaps {
     fn nodes(
         &mut self,
         pod: &Pod,
+        vpa: &Vpa,
         selections: &mut HashMap<NodeSelection, Arc<CandidateNodes>>,
     ) -> Option<Arc<CandidateNodes>> {
-        let node_selection = node_selection(pod)?;
+        let node_selection = node_selection(pod, vpa)?;
         if let Some(headrooms) = selections.get(&node_selection) {
             return Some(Arc::clone(headrooms));
         }
@@ -198,7 +199,10 @@ impl SchedulableCaps {
             Some(headrooms) => headrooms,
             None => Arc::new(match &node_selection {
                 NodeSelection::One(constraints) => self.headrooms.for_pods(constraints),
-                NodeSelection::Every(daemon) => self.headrooms.for_daemon(daemon)?,
+                NodeSelection::Every(daemon, group) => {
+                    let label = group.as_ref().map(|it| (it.node_label(), it.value()));
+                    self.headrooms.for_daemon(daemon, label)?
+                }
             }),
         };
         selections.insert(node_selection, Arc::clone(&headrooms));
@@ -220,12 +224,13 @@ fn newest(pods: &[&Arc<Pod>]) -> Option<Arc<Pod>> {
 }
 
 /// The nodes that a pod may run on; `None` while unknown.
-fn node_selection(pod: &Pod) -> Option<NodeSelection> {
+fn node_selection(pod: &Pod, vpa: &Vpa) -> Option<NodeSelection> {
     match &pod.owner {
-        Some(owner) if owner.kind == WellKnown::DaemonSet.kind() => Some(NodeSelection::Every((
-            pod.key.namespace.clone(),
-            owner.name.clone(),
-        ))),
+        Some(owner) if owner.kind == WellKnown::DaemonSet.kind() => {
+            let daemon = (pod.key.namespace.clone(), owner.name.clone());
+            let group = NodeGroup::of(&vpa.object).and_then(Result::ok);
+            Some(NodeSelection::Every(daemon, group))
+        }
         _ => Some(NodeSelection::One(
             pod.placement.as_ref()?.constraints.clone(),
         )),
@@ -249,8 +254,11 @@ fn own_cap_to(object: &VerticalPodAutoscaler) -> Option<Result<CapSources, Strin
         .map(|text| text.parse())
 }
 
-/// The desired replicas of an object's target; 0 if unknown.
+/// The desired replicas of an object's target; 0 if unknown, as those of a group of nodes.
 fn replicas(view: &View, vpa: &Vpa) -> u32 {
+    if NodeGroup::annotation(&vpa.object).is_some() {
+        return 0;
+    }
     let target = vpa.target();
     let controller = WellKnown::of_kind(&target.kind)
         .and_then(|kind| view.controller(kind, &ObjectKey::new(target.namespace, target.name)));

@@ -109,13 +109,21 @@ impl NodeHeadrooms {
         CandidateNodes::One(largest)
     }
 
-    /// Free resources of a `DaemonSet`'s nodes without its own pods; `None` if it is unknown.
-    pub fn for_daemon(&self, key: &(String, String)) -> Option<CandidateNodes> {
+    /// Free resources of a `DaemonSet`'s nodes without its own pods, of those with this label if one
+    /// is given; `None` if the `DaemonSet` is unknown.
+    pub fn for_daemon(
+        &self,
+        key: &(String, String),
+        label: Option<(&str, &str)>,
+    ) -> Option<CandidateNodes> {
         let daemon = self.daemons.iter().find(|daemon| daemon.key == *key)?;
         let mut rooms = self
             .nodes
             .iter()
-            .filter(|(node, _)| node.admits(&daemon.constraints))
+            .filter(|(node, _)| {
+                let has = |(name, value)| node.labels.get(name) == Some(value);
+                node.admits(&daemon.constraints) && label.is_none_or(has)
+            })
             .map(|(_, room)| {
                 let left = room.left + daemon.requests;
                 NodeHeadroom {

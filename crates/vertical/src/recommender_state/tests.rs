@@ -6,6 +6,7 @@ mod checkpoints;
 mod churn;
 mod clock;
 mod fixture;
+mod node_groups;
 mod oom_kills;
 mod quality;
 mod schedulable;

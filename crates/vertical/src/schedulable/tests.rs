@@ -250,6 +250,45 @@ fn daemons_and_static_pods_take_their_part_of_each_node() {
 }
 
 #[test]
+fn a_group_of_nodes_is_limited_by_its_nodes_and_shares_a_quota_among_its_pods() {
+    let web = |group: Option<&str>| {
+        let annotations = group.map(|group| json!({"plimsoll.dev/node-group": group}));
+        let spec = json!({"targetRef": {"apiVersion": "apps/v1", "kind": "DaemonSet"}});
+        let more = json!({"metadata": {"annotations": annotations}, "spec": spec});
+        Arc::new(fixture::vpa("web", &more))
+    };
+    let own = |name: &str| {
+        let mut pod = pod(name, "web", 100, PodPlacement::default());
+        pod.owner = Some(Owner {
+            api_version: "apps/v1".to_owned(),
+            kind: "DaemonSet".to_owned(),
+            name: "web".to_owned(),
+            uid: String::new(),
+        });
+        pod
+    };
+    let mut cluster = Cluster::default()
+        .nodes([node("a", "big", 8000), node("b", "small", 2000)])
+        .pods([own("web-1"), own("web-2")])
+        .daemon("shop", "web", 100);
+    let daemon_sets = cluster.0.controllers_mut(WellKnown::DaemonSet);
+    daemon_sets.apply(fixture::deployment("web", 4));
+    for (group, nodes, quota) in [
+        (None, 2000, 1000),
+        (Some("pool=small"), 2000, 2000),
+        (Some("pool=big"), 8000, 2000),
+    ] {
+        cluster.check(&web(group), Some((nodes, Cap::Node)));
+        let by_quota = Cap::Quota;
+        let limited = Cluster::default().pods([own("web-1"), own("web-2")]);
+        let mut limited = limited.quota("compute", "4");
+        let daemon_sets = limited.0.controllers_mut(WellKnown::DaemonSet);
+        daemon_sets.apply(fixture::deployment("web", 4));
+        limited.check(&web(group), Some((quota, by_quota)));
+    }
+}
+
+#[test]
 fn a_quota_leaves_its_share_to_each_replica() {
     let web = object(None, &json!({}));
     let of = |name: &str, app: &str, phase| {

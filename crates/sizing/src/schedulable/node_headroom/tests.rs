@@ -123,8 +123,20 @@ fn a_pod_of_a_daemon_fits_on_each_of_its_nodes() {
         daemons: 1,
     };
     let expected = CandidateNodes::Every(room("memory", 3900, 8), room("cores", 7900, 4));
-    assert_eq!(rooms.for_daemon(&key("self")), Some(expected));
-    assert_eq!(rooms.for_daemon(&key("unknown")), None);
+    assert_eq!(rooms.for_daemon(&key("self"), None), Some(expected));
+    assert_eq!(rooms.for_daemon(&key("unknown"), None), None);
+    let proxy = |pool: &str| rooms.for_daemon(&key("proxy"), Some(("pool", pool)));
+    let room = |node: &str, millicores, gibibytes, daemons| NodeHeadroom {
+        node: node.to_owned(),
+        left: amounts(millicores, gibibytes),
+        daemons,
+    };
+    let other = room("other", 1000, 1, 0);
+    let in_y = CandidateNodes::Every(other.clone(), other);
+    assert_eq!(proxy("y"), Some(in_y));
+    let in_x = CandidateNodes::Every(room("memory", 3500, 7, 1), room("cores", 7500, 3, 1));
+    assert_eq!(proxy("x"), Some(in_x));
+    assert_eq!(proxy("z"), Some(CandidateNodes::One(Vec::new())));
 }
 
 #[test]
