@@ -12,6 +12,7 @@ use view::{ObjectName, Owner, PodSet, Scale, ScaleKey, View, WellKnown};
 
 use super::clock::ClockReading;
 use super::disruption_limit::{GroupSize, OwnerName};
+use super::index::VpaPods;
 use super::vpa_input::VpaInput;
 
 /// The time that a controller has to delete pods once no more live than configured. Built-in
@@ -20,7 +21,7 @@ const SCALE_DOWN_GRACE: Duration = Duration::from_secs(30);
 /// The time after which pods lost during a surplus no longer count, if the surplus remains.
 const SURPLUS_GRACE: Duration = Duration::from_mins(5);
 
-/// The last known sizes of all groups, by the unique identifiers of their owners.
+/// The last known sizes of all groups, see [`group_id`].
 #[derive(Debug, Clone, Default)]
 pub(super) struct GroupSizes {
     by_owner: HashMap<String, SizeRecord>,
@@ -55,6 +56,7 @@ impl GroupSizes {
         };
         let last_pass = std::mem::replace(&mut self.last_pass, now.monotonic);
         let mut live_by_scale: HashMap<&str, HashMap<ScaleKey, PodSet>> = HashMap::new();
+        let mut shared = SharedOwners::default();
         for VpaInput {
             vpa_pods,
             group_sizes,
@@ -68,26 +70,32 @@ impl GroupSizes {
                 live.entry(owner_name(Some(owner))).or_insert((owner, 0)).1 += 1;
             }
             for (name, (owner, live)) in live {
-                owners.push(owner.uid.clone());
+                let id = group_id(vpa_pods, owner);
+                owners.push(id.clone());
                 let known = before
-                    .remove(&owner.uid)
-                    .or_else(|| self.by_owner.get(&owner.uid).copied());
+                    .remove(&id)
+                    .or_else(|| self.by_owner.get(&id).copied());
                 let namespace = vpa_pods.vpa.key.namespace.as_str();
-                let Some(configured) = configured(view, &mut live_by_scale, namespace, owner)
-                else {
+                let configured = configured(view, &mut live_by_scale, namespace, owner);
+                let Some(configured) = configured.and_then(|all| {
+                    if !vpa_pods.shares_owners {
+                        return Some(all);
+                    }
+                    let others = shared.live_pods(view, namespace, owner) - live;
+                    Some(all - others).filter(|own| *own > 0)
+                }) else {
                     let known = known.map(|known| SizeRecord {
                         peak_at: known.peak_at.or(Some(last_pass)),
                         ..known
                     });
-                    self.by_owner
-                        .extend(known.map(|known| (owner.uid.clone(), known)));
+                    self.by_owner.extend(known.map(|known| (id, known)));
                     continue;
                 };
                 let record = SizeRecord::next(known, configured, live, last_pass, now);
                 *settles_in = record.settles_in(now).into_iter().chain(*settles_in).min();
                 *is_time_dependent |= live > configured || record.size.peak > live;
                 group_sizes.insert(name, record.size);
-                self.by_owner.insert(owner.uid.clone(), record);
+                self.by_owner.insert(id, record);
             }
         }
     }
@@ -151,6 +159,40 @@ impl SizeRecord {
         settled_at
             .checked_sub(now.monotonic)
             .filter(|left| !left.is_zero())
+    }
+}
+
+/// The key of a group: the unique identifier of its owner and, if several VPA objects control pods of
+/// the owner, the name of the one.
+fn group_id(vpa_pods: &VpaPods, owner: &Owner) -> String {
+    if vpa_pods.shares_owners {
+        format!("{}/{}", owner.uid, vpa_pods.vpa.key.name)
+    } else {
+        owner.uid.clone()
+    }
+}
+
+/// The live pods of `DaemonSet`s whose pods several VPA objects control.
+#[derive(Default)]
+struct SharedOwners<'a> {
+    /// By namespace, and by the name of the `DaemonSet`.
+    counts: HashMap<&'a str, HashMap<&'a str, i64>>,
+}
+
+impl<'a> SharedOwners<'a> {
+    /// The number of live pods of a `DaemonSet`, under all VPA objects and under none.
+    fn live_pods(&mut self, view: &'a View, namespace: &'a str, owner: &Owner) -> i64 {
+        let counts = self.counts.entry(namespace).or_insert_with(|| {
+            let mut counts = HashMap::new();
+            let pods = view.pods_in(namespace).filter(|pod| pod.is_live());
+            for owner in pods.filter_map(|pod| pod.owner.as_ref()) {
+                if owner.kind == WellKnown::DaemonSet.kind() {
+                    *counts.entry(owner.name.as_str()).or_default() += 1;
+                }
+            }
+            counts
+        });
+        counts.get(owner.name.as_str()).copied().unwrap_or(0)
     }
 }
 

@@ -10,6 +10,7 @@ mod namespace;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
+use api::vpa::NodeGroup;
 use jiff::Timestamp;
 use view::{
     Change, Controller, DisruptionBudget, Namespace as Object, ObjectKey, ReadScale, Scale, View,
@@ -270,7 +271,13 @@ fn namespaces_to_rebuild(changes: &ClusterChanges) -> BTreeSet<&str> {
 
 fn same_specification(old: &Vpa, new: &Vpa) -> bool {
     let made = |vpa: &Vpa| vpa.object.metadata.creation_timestamp.clone();
-    old.uid() == new.uid() && made(old) == made(new) && old.object.spec == new.object.spec
+    old.uid() == new.uid() && made(old) == made(new) && same_selection(old, new)
+}
+
+/// Whether two states of a VPA object select the same pods and have the same specification.
+pub(super) fn same_selection(old: &Vpa, new: &Vpa) -> bool {
+    let group = |vpa| NodeGroup::annotation(vpa);
+    old.object.spec == new.object.spec && group(&old.object) == group(&new.object)
 }
 
 /// Whether a budget is the same but for its status, which changes with each of its pods.

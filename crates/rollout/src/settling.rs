@@ -12,7 +12,7 @@ use view::{Change, Entry, LimitRange, ObjectKey, Quota, View, Vpa};
 
 use super::changes::ClusterChanges;
 use super::clock::ClockReading;
-use super::index::same_budget;
+use super::index::{same_budget, same_selection};
 
 /// The longest delay by consecutive changes, in settling times.
 const MAX_EXTENSION: u32 = 6;
@@ -69,7 +69,7 @@ impl Settling {
         }
 
         let same_spec = |before: &Vpa, after: &Vpa| {
-            before.uid() == after.uid() && before.object.spec == after.object.spec
+            before.uid() == after.uid() && same_selection(before, after)
         };
         for key in changed(&changes.vpas, same_spec) {
             record(

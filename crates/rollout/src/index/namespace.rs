@@ -9,11 +9,11 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
 use api::vpa::{
-    CrossVersionObjectReference, EffectiveUpdateMode, VerticalPodAutoscaler,
+    CrossVersionObjectReference, EffectiveUpdateMode, NodeGroup, VerticalPodAutoscaler,
     VerticalPodAutoscalerSpec,
 };
-use model::{Requirement, Selector, Workload};
-use view::{DisruptionBudget, Entry, ObjectKey, Owner, Pod, Table, View, Vpa, target};
+use model::{Labels, Requirement, Selector, Workload};
+use view::{DisruptionBudget, Entry, ObjectKey, Owner, Pod, Table, View, Vpa, WellKnown, target};
 
 use super::VpaOrder;
 use crate::rebalance_annotation::opts_in;
@@ -29,8 +29,10 @@ pub(crate) struct VpaPods {
     pub(crate) order: VpaOrder,
     /// Pods that are bound to a node and not terminating, by name.
     pub(crate) pods: BTreeMap<String, Arc<Pod>>,
-    /// Unique identifiers of the owners of these pods at the last decision.
+    /// Unique identifiers of the owners of these pods at the last decision, or of their shares.
     pub(crate) owners: Vec<String>,
+    /// Whether other VPA objects control other pods of the same owners: those of other node groups.
+    pub(crate) shares_owners: bool,
     selector: Selector,
 }
 
@@ -62,7 +64,7 @@ pub(super) struct Namespace {
     /// The last one, of the pods that no VPA object controls; `None` where none may be moved.
     unmanaged: Option<usize>,
     by_name: HashMap<String, usize>,
-    /// By kind and name of the target.
+    /// By kind and name of the target. Those of node groups come first.
     by_target: HashMap<String, HashMap<String, Vec<usize>>>,
     budgets_by_name: HashMap<String, usize>,
     /// Budgets by one label that their selector requires.
@@ -81,7 +83,7 @@ impl Namespace {
     pub(super) fn build(name: &str, view: &View, settings: &Settings) -> Option<Self> {
         let mut vpas: Vec<VpaPods> = in_namespace(&view.vpas, name)
             .filter(|vpa| updates_pods(vpa, settings))
-            .filter_map(|vpa| match target::resolve(view, &vpa.target()) {
+            .filter_map(|vpa| match target::resolve_vpa(view, vpa) {
                 target::Resolution::Pods(selector) => Some(VpaPods::new(vpa, selector)),
                 target::Resolution::Unsupported { .. } | target::Resolution::Waiting(_) => None,
             })
@@ -109,12 +111,7 @@ impl Namespace {
             unmanaged,
             ..Self::default()
         };
-        for (index, VpaPods { vpa, .. }) in namespace.vpas.iter().enumerate() {
-            namespace.by_name.insert(vpa.key.name.clone(), index);
-            let target = &vpa.object.spec.target_ref;
-            let names = namespace.by_target.entry(target.kind.clone()).or_default();
-            names.entry(target.name.clone()).or_default().push(index);
-        }
+        namespace.index_vpas();
         for (index, BudgetPods { budget, .. }) in namespace.budgets.iter().enumerate() {
             namespace
                 .budgets_by_name
@@ -144,7 +141,54 @@ impl Namespace {
         Some(namespace)
     }
 
-    /// The VPA objects that target the topmost controller of an owner, the oldest first.
+    /// Fills the indices of VPA objects by name and by target.
+    fn index_vpas(&mut self) {
+        let has_group = |vpa_pods: &VpaPods| NodeGroup::annotation(&vpa_pods.vpa.object).is_some();
+        for (index, VpaPods { vpa, .. }) in self.vpas.iter().enumerate() {
+            self.by_name.insert(vpa.key.name.clone(), index);
+            let target = &vpa.object.spec.target_ref;
+            let names = self.by_target.entry(target.kind.clone()).or_default();
+            names.entry(target.name.clone()).or_default().push(index);
+        }
+        let Some(targets) = self.by_target.get_mut(WellKnown::DaemonSet.kind()) else {
+            return;
+        };
+        for indices in targets.values_mut() {
+            if indices.iter().any(|index| has_group(&self.vpas[*index])) {
+                indices.sort_by_key(|index| !has_group(&self.vpas[*index]));
+                for index in indices {
+                    self.vpas[*index].shares_owners = true;
+                }
+            }
+        }
+    }
+
+    /// Marks all VPA objects of a `DaemonSet` with node groups when the number of its live pods may
+    /// have changed: the share of each one follows from the pods of the others.
+    fn mark_shares(&mut self, old: Option<&Arc<Pod>>, new: Option<&Arc<Pod>>) {
+        fn live(pod: Option<&Arc<Pod>>) -> Option<(Option<&Owner>, &Labels)> {
+            let pod = pod.filter(|pod| pod.is_live())?;
+            Some((pod.owner.as_ref(), &pod.labels))
+        }
+        let Some(targets) = self.by_target.get(WellKnown::DaemonSet.kind()) else {
+            return;
+        };
+        if live(old) == live(new) {
+            return;
+        }
+        let owners = old
+            .into_iter()
+            .chain(new)
+            .filter_map(|pod| pod.owner.as_ref());
+        for owner in owners.filter(|owner| owner.kind == WellKnown::DaemonSet.kind()) {
+            let indices = targets.get(&owner.name).into_iter().flatten().copied();
+            let sharing = indices.filter(|index| self.vpas[*index].shares_owners);
+            self.marked.extend(sharing);
+        }
+    }
+
+    /// The VPA objects that target the topmost controller of an owner, those of node groups first,
+    /// then the oldest first.
     fn candidates(&self, view: &View, namespace: &str, owner: &Owner) -> &[usize] {
         let Owner {
             api_version,
@@ -234,6 +278,7 @@ impl Namespace {
         old: Option<&Arc<Pod>>,
         new: Option<&Arc<Pod>>,
     ) {
+        self.mark_shares(old, new);
         let mut before = None;
         if let Some(old) = old {
             self.mark_pod(&old.key.name);
@@ -361,6 +406,7 @@ impl VpaPods {
             order,
             pods: BTreeMap::new(),
             owners: Vec::new(),
+            shares_owners: false,
             selector,
         }
     }

@@ -1,6 +1,7 @@
 //! Incremental passes decide the same as full ones.
 
 mod comparison;
+mod node_groups;
 mod random;
 mod timers;
 
