@@ -4,8 +4,6 @@
 //! A pod is never refused: if the review, the view or the VPA object is invalid, the pod is
 //! admitted unchanged.
 
-use std::sync::Arc;
-
 use api::vpa::{RecommendedContainerResources, RecommendedPodResources};
 use model::Workload;
 use serde::Deserialize;
@@ -20,8 +18,8 @@ use crate::patch::Patch;
 use crate::pod::{self, Pod, SelectedVpa};
 use crate::review::{self, GroupKind, GroupResource, Request, Review, ReviewHeader, Verdict};
 use crate::startup_boost::BoostError;
-use crate::validate::{self, validate};
-use crate::vpa_selection::select;
+use crate::validate::{self, validate, validate_node_group};
+use crate::vpa_selection::{Selection, select};
 
 /// Maximum number of containers of a pod that is patched. The time per review grows with them, and
 /// no node starts a pod with more.
@@ -79,10 +77,7 @@ pub fn review(input: &Input<'_>, body: &[u8]) -> Decision {
         .flatten()
         .filter(|request| resource_of(request) == AdmissionResource::Pod);
     if let Some(mut request) = pod {
-        let (patch, failure) = match pod_patch(input, &mut request) {
-            Ok(patch) => (patch.unwrap_or_default(), None),
-            Err(failure) => (Patch::default(), Some(failure)),
-        };
+        let (patch, failure) = pod_patch(input, &mut request);
         let verdict = Verdict {
             patch,
             ..Verdict::default()
@@ -179,20 +174,20 @@ fn admission_resource(
     }
 }
 
-/// The patch of a pod under review; `None` if it is not being created or no VPA selects it.
+/// The patch of a pod under review: empty if it is not being created or no VPA selects it.
 fn pod_patch(
     input: &Input<'_>,
     request: &mut Request<'_, Pod<'_>>,
-) -> Result<Option<Patch>, PatchFailure> {
+) -> (Patch, Option<PatchFailure>) {
     let is_create = request
         .operation
         .as_deref()
         .is_none_or(|operation| operation == "CREATE");
     let Some(mut pod) = request.object.take().filter(|_| is_create) else {
-        return Ok(None);
+        return (Patch::default(), None);
     };
     if pod.container_count() > MAX_CONTAINERS {
-        return Ok(None);
+        return (Patch::default(), None);
     }
     // A pod that is being created has no status, whatever its author writes.
     pod.status = None;
@@ -201,28 +196,46 @@ fn pod_patch(
         .as_deref()
         .filter(|namespace| !namespace.is_empty())
         .or(pod.metadata.namespace.as_deref());
-    let Some((namespace, selected)) =
-        namespace.and_then(|namespace| Some((namespace, selected_vpa(input, &pod, namespace)?)))
+    let Some((namespace, Selection { vpa, labels })) =
+        namespace.and_then(|namespace| Some((namespace, selection(input, &pod, namespace)?)))
     else {
-        return Ok(None);
+        return (Patch::default(), None);
     };
+    let (mut patch, failure) = match vpa.map(|vpa| sized(input, &pod, vpa, namespace)) {
+        None => (Patch::default(), None),
+        Some(Ok(patch)) => (patch, None),
+        Some(Err(failure)) => (Patch::default(), Some(failure)),
+    };
+    if !labels.is_empty() && pod.metadata.labels.is_none() {
+        patch.labels();
+    }
+    for (name, value) in labels {
+        patch.label(&name, value);
+    }
+    (patch, failure)
+}
+
+/// The patch that sizes a pod as its VPA recommends.
+fn sized<'a>(
+    input: &Input<'a>,
+    pod: &Pod<'_>,
+    selected: &'a Vpa,
+    namespace: &str,
+) -> Result<Patch, PatchFailure> {
     let recommendation = recommendation(input, selected);
     let vpa = SelectedVpa {
         object: &selected.object,
         recommendation: recommendation.as_deref(),
     };
     let ranges = input.view.limit_ranges_in(namespace);
-    match pod::patch(&pod, vpa, &ranges, input.config) {
-        Ok(patch) => Ok(Some(patch)),
-        Err(error) => Err(PatchFailure {
-            vpa: selected.key.clone(),
-            error,
-        }),
-    }
+    pod::patch(pod, vpa, &ranges, input.config).map_err(|error| PatchFailure {
+        vpa: selected.key.clone(),
+        error,
+    })
 }
 
-/// The VPA that selects a pod.
-fn selected_vpa<'a>(input: &Input<'a>, pod: &Pod<'_>, namespace: &str) -> Option<&'a Arc<Vpa>> {
+/// The VPA that selects a pod, and the labels of the groups of its node.
+fn selection<'a>(input: &Input<'a>, pod: &Pod<'_>, namespace: &str) -> Option<Selection<'a>> {
     let owner = pod.controller()?;
     let owner = Workload {
         api_version: &owner.api_version,
@@ -232,7 +245,7 @@ fn selected_vpa<'a>(input: &Input<'a>, pod: &Pod<'_>, namespace: &str) -> Option
     };
     let no_labels = pod::Labels::default();
     let labels = pod.metadata.labels.as_ref().unwrap_or(&no_labels);
-    select(input.view, labels, owner)
+    Some(select(input.view, labels, owner, pod.node_name()))
 }
 
 /// The current recommendation: that of the feed, or else that of the status.
@@ -284,12 +297,14 @@ fn vpa_verdict(input: &Input<'_>, body: &[u8]) -> Verdict {
     else {
         return Verdict::default();
     };
+    let node_group = validate_node_group(&object);
     let has_spec = object.spec.is_some();
     let (spec, old) = (
         object.spec.unwrap_or_default(),
         old_object.map(|old| old.spec.unwrap_or_default()),
     );
     let mut verdict = validate(&spec, old.as_ref(), input.config.gates);
+    verdict.errors.extend(node_group);
     if has_spec && spec.update_policy.is_none() {
         let value = json!({"updateMode": "Recreate"});
         verdict.patch.add(["spec", "updatePolicy"], value);

@@ -70,6 +70,16 @@ impl Patch {
         self.add(["metadata", "annotations", name], Value::String(value));
     }
 
+    /// Adds an empty map of labels.
+    pub(crate) fn labels(&mut self) {
+        self.add(["metadata", "labels"], json!({}));
+    }
+
+    /// Adds a label, or replaces its value.
+    pub(crate) fn label(&mut self, name: &str, value: String) {
+        self.add(["metadata", "labels", name], Value::String(value));
+    }
+
     /// Adds empty `resources` to a container.
     pub(crate) fn resources(&mut self, container: ContainerPath) {
         self.push(container.resources_path(), json!({}));

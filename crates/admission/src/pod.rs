@@ -6,6 +6,7 @@ mod annotation;
 mod containers;
 mod labels;
 mod limit_ranger;
+mod node_affinity;
 mod object;
 mod pod_totals;
 mod validation;

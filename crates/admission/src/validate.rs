@@ -9,6 +9,8 @@ mod startup_boost;
 
 use std::collections::BTreeSet;
 
+use api::vpa::{NODE_GROUP, NodeGroup};
+
 use crate::field_error::FieldError;
 use crate::input::Gates;
 use crate::review::Verdict;
@@ -18,6 +20,9 @@ use object::{Policy, UpdatePolicy};
 
 /// The values of `updateMode` without the deprecated `Auto`.
 const MODES: [&str; 5] = ["InPlace", "InPlaceOrRecreate", "Initial", "Off", "Recreate"];
+
+/// Maximum length of an annotation in an error, in characters.
+const MAX_SHOWN: usize = 40;
 
 /// The optional parts of an object that are valid.
 struct Accepted {
@@ -82,6 +87,20 @@ pub(crate) fn validate(spec: &Spec, old: Option<&Spec>, gates: Gates) -> Verdict
         verdict.errors.push(error);
     }
     verdict
+}
+
+/// The error in an object's annotation about its group of nodes.
+pub(crate) fn validate_node_group(object: &Object) -> Option<FieldError> {
+    let text = object.node_group()?;
+    let target = object
+        .spec
+        .as_ref()
+        .and_then(|spec| spec.target_ref.as_ref());
+    let kind = target.and_then(|target| target.kind.as_deref());
+    let detail = NodeGroup::parse(text, kind.unwrap_or_default()).err()?;
+    let shown: String = text.chars().take(MAX_SHOWN).collect();
+    let field = format!("metadata.annotations[{NODE_GROUP}]");
+    Some(FieldError::invalid(field, format!("{shown:?}"), &detail))
 }
 
 fn validate_update(update: &UpdatePolicy, accepted: &Accepted, verdict: &mut Verdict) {

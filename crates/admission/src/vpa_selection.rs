@@ -1,29 +1,42 @@
 //! Selection of the `VerticalPodAutoscaler` of a pod: the oldest of those whose target is the
-//! topmost controller of the pod.
+//! topmost controller of the pod. For a pod of a `DaemonSet`, one of the group of its node comes
+//! first.
 //!
 //! Source: upstream `pkg/admission-controller/resource/vpa/matcher.go` and `pkg/utils/vpa/api.go`
 //! (`stronger`).
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use api::vpa::{EffectiveUpdateMode, VerticalPodAutoscaler};
+use api::vpa::{EffectiveUpdateMode, NodeGroup, VerticalPodAutoscaler};
 use model::Workload;
 use view::target::{TargetError, selects, topmost};
-use view::{ObjectName, View, Vpa, WellKnown};
+use view::{Node, ObjectName, View, Vpa, WellKnown};
 
 use crate::pod::Labels;
 
 /// The label by which a Deployment distinguishes the pods of its `ReplicaSet`s.
 const TEMPLATE_HASH: &str = "pod-template-hash";
 
-/// The VPA of a pod with these labels and this controller; `None` if no VPA selects the pod or a
-/// controller is unknown.
+/// The VPA of a pod, and labels of the groups of its node.
+#[derive(Debug, Default)]
+pub(crate) struct Selection<'a> {
+    /// `None` if no VPA selects the pod or a controller is unknown.
+    pub(crate) vpa: Option<&'a Arc<Vpa>>,
+    /// The labels that VPA objects of node groups select the pod by, of those that it lacks.
+    pub(crate) labels: BTreeMap<String, String>,
+}
+
+/// The VPA of a pod with these labels and this controller, which is created on `node`.
 pub(crate) fn select<'a>(
     view: &'a View,
     labels: &Labels<'_>,
     owner: Workload<'_>,
-) -> Option<&'a Arc<Vpa>> {
-    let top = topmost_controller(view, labels, owner)?;
+    node: Option<&str>,
+) -> Selection<'a> {
+    let Some(top) = topmost_controller(view, labels, owner) else {
+        return Selection::default();
+    };
     // All candidates target the same workload, so its selector is evaluated once per API version.
     let mut known: Option<(&str, bool)> = None;
     let mut selects = |vpa: &'a Vpa| {
@@ -42,10 +55,27 @@ pub(crate) fn select<'a>(
         }
         known.1
     };
+    let mut added = BTreeMap::new();
+    if let Some(node) = node.and_then(|name| view.nodes.get(name)) {
+        let candidates = view.vpas_of(top);
+        for (vpa, group) in candidates.filter_map(|vpa| Some((vpa, group_on(vpa, node)?))) {
+            if labels.get(group.pod_label()) != Some(group.value()) && selects(vpa) {
+                added.insert(group.pod_label().to_owned(), group.value().to_owned());
+            }
+        }
+    }
+    let label = |key: &str| added.get(key).map(String::as_str).or(labels.get(key));
     let candidates = view.vpas_of(top).filter(|vpa| patches_pods(&vpa.object));
-    candidates
-        .filter(|vpa| selects(vpa))
-        .min_by_key(|vpa| precedence(vpa))
+    let vpa = candidates
+        .filter(|vpa| NodeGroup::includes(&vpa.object, label) && selects(vpa))
+        .min_by_key(|vpa| precedence(vpa));
+    Selection { vpa, labels: added }
+}
+
+/// The group of nodes of a VPA object, if it has one that includes the node.
+fn group_on(vpa: &Vpa, node: &Node) -> Option<NodeGroup> {
+    let group = NodeGroup::of(&vpa.object)?.ok()?;
+    (node.labels.get(group.node_label()) == Some(group.value())).then_some(group)
 }
 
 /// Whether the VPA changes pods when they are created. A startup boost applies in mode `Off` too.
@@ -62,16 +92,17 @@ fn patches_pods(object: &VerticalPodAutoscaler) -> bool {
             .any(|policy| policy.startup_boost.is_some())
 }
 
-/// The sort key: the creation time, then the name. An object without creation time comes first, as
-/// upstream.
-fn precedence(vpa: &Vpa) -> (Option<i64>, &str) {
+/// The sort key: objects of node groups first, then the creation time and the name. An object without
+/// creation time comes first, as upstream.
+fn precedence(vpa: &Vpa) -> (bool, Option<i64>, &str) {
+    let is_plain = NodeGroup::annotation(&vpa.object).is_none();
     let created_at = vpa
         .object
         .metadata
         .creation_timestamp
         .as_ref()
         .map(|time| time.0.as_second());
-    (created_at, &vpa.key.name)
+    (is_plain, created_at, &vpa.key.name)
 }
 
 fn topmost_controller<'a>(

@@ -56,7 +56,8 @@ pub struct View {
     pub pending_pods: Table<Pod>,
     /// Unfinished pods on nodes, in the extender.
     pub bound_pods: Table<BoundPod>,
-    /// Nodes, in the updater, the extender and, for schedulable caps, the recommender.
+    /// Nodes, in the updater, the extender, for schedulable caps the recommender, and for node groups
+    /// the webhook, with labels only.
     pub nodes: Table<Node>,
     /// `DaemonSet` templates of every namespace, in the recommender for schedulable caps.
     pub daemons: Table<DaemonSetShare>,

@@ -55,6 +55,14 @@ pub(crate) const HPA_TARGETS: &[ExcludedField] = &[
     ExcludedField::at(&["status"]),
 ];
 
+/// Of nodes reduced to their labels: everything else.
+pub(crate) const NODE_LABELS: &[ExcludedField] = &[
+    MANAGED_FIELDS,
+    ANNOTATIONS,
+    ExcludedField::at(&["spec"]),
+    ExcludedField::at(&["status"]),
+];
+
 /// Of nodes: all of the status but their capacity.
 pub(crate) const NODES: &[ExcludedField] = &[
     MANAGED_FIELDS,
@@ -220,6 +228,7 @@ mod tests {
             CONFIG_MAPS,
             HPA_TARGETS,
             NODES,
+            NODE_LABELS,
             EVENTS,
             CONTROLLERS,
             DAEMONS,

@@ -69,6 +69,10 @@ pub struct ReviewArgs {
     /// Size native sidecars too: init containers with restartPolicy Always. Upstream does not.
     #[arg(long)]
     pub native_sidecars: bool,
+    /// Watch nodes, and label new pods of DaemonSets for VPA objects with the annotation
+    /// plimsoll.dev/node-group. Upstream does not.
+    #[arg(long)]
+    pub node_groups: bool,
     /// Feature gates as Name=true, separated by commas: `CPUStartupBoost`, `InPlace` and
     /// `PerVPAConfig`.
     #[arg(long, default_value = "", value_name = "GATES")]

@@ -60,6 +60,7 @@ pub async fn run_on(
         namespaces,
     } = args;
     let Namespaces { only, ignored } = namespaces.namespaces()?;
+    let sees_nodes = review.node_groups;
     let config = Arc::new(review.config()?);
     let metrics = Metrics::register(&manager.registry)?;
     let own_namespace = own_namespace();
@@ -82,7 +83,7 @@ pub async fn run_on(
     let _end = drained.clone().drop_guard();
     let serving = manager.until(drained);
     let feed = subscribe(feed, &serving)?;
-    let Some(view) = watch_cluster(scope, &serving).await else {
+    let Some(view) = watch_cluster(scope, sees_nodes, &serving).await else {
         return Ok(());
     };
     let loading = source.get(&clock);
@@ -168,12 +169,19 @@ fn subscribe(
 
 /// Watches the objects that decisions read. Returns the view once it is complete; `None` if the
 /// shutdown comes first.
-async fn watch_cluster(scope: Scope, manager: &Manager) -> Option<watch::Receiver<View>> {
+async fn watch_cluster(
+    scope: Scope,
+    sees_nodes: bool,
+    manager: &Manager,
+) -> Option<watch::Receiver<View>> {
     let mut watches = Watches::new(manager.client.clone(), scope)
         .controllers()
         .vpas()
         .limit_ranges()
         .scales();
+    if sees_nodes {
+        watches = watches.node_labels();
+    }
     let mut view = watches.view();
     let watching = async move { watches.ended().await };
     manager.tasks.spawn_until_shutdown("watches", watching);

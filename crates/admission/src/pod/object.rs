@@ -6,6 +6,7 @@ use serde::Deserialize;
 use serde::de::{Deserializer, MapAccess, Visitor};
 
 use super::labels::Labels;
+use super::node_affinity::Affinity;
 use crate::review::{Requirements, Text};
 
 /// A pod that is being created.
@@ -48,6 +49,8 @@ pub(crate) struct Spec<'a> {
     #[serde(borrow)]
     pub(crate) containers: Vec<Container<'a>>,
     pub(crate) init_containers: Option<Vec<Container<'a>>>,
+    node_name: Option<Text<'a>>,
+    affinity: Option<Affinity<'a>>,
     /// The resources of the pod as a whole.
     pub(crate) resources: Option<Requirements>,
 }
@@ -127,6 +130,16 @@ impl<'t> Pod<'t> {
             .containers
             .len()
             .saturating_add(self.spec.init_containers.as_ref().map_or(0, Vec::len))
+    }
+
+    /// The node that the pod is bound to, or the only one that its affinity allows by name.
+    pub(crate) fn node_name(&self) -> Option<&str> {
+        let bound = self
+            .spec
+            .node_name
+            .as_deref()
+            .filter(|name| !name.is_empty());
+        bound.or_else(|| self.spec.affinity.as_ref()?.node_name())
     }
 
     /// The controller that creates the pod.

@@ -9,7 +9,30 @@ use serde::de::IgnoredAny;
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(crate) struct Object {
+    metadata: Option<AnnotatedMetadata>,
     pub(crate) spec: Option<Spec>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct AnnotatedMetadata {
+    annotations: Option<Annotations>,
+}
+
+/// The annotations that are validated.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct Annotations {
+    #[serde(rename = "plimsoll.dev/node-group")]
+    node_group: Option<String>,
+}
+
+impl Object {
+    /// The annotation about the group of nodes.
+    pub(crate) fn node_group(&self) -> Option<&str> {
+        let annotations = self.metadata.as_ref()?.annotations.as_ref()?;
+        annotations.node_group.as_deref()
+    }
 }
 
 /// The part of an object that tells whether it is being deleted.
@@ -37,11 +60,17 @@ impl Deletion {
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(crate) struct Spec {
-    pub(crate) target_ref: Option<IgnoredAny>,
+    pub(crate) target_ref: Option<TargetRef>,
     pub(crate) update_policy: Option<UpdatePolicy>,
     resource_policy: Option<ResourcePolicy>,
     pub(crate) startup_boost: Option<StartupBoost>,
     pub(crate) recommenders: Option<Vec<IgnoredAny>>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct TargetRef {
+    pub(crate) kind: Option<String>,
 }
 
 #[derive(Debug, Default, Deserialize)]

@@ -4,6 +4,7 @@ mod dispatch;
 mod fixture;
 mod hostile;
 mod limit_modes;
+mod node_groups;
 mod odd_pods;
 mod reverted;
 mod selection;

@@ -188,3 +188,52 @@ fn finalizers_of_invalid_objects_can_be_removed() {
         }
     }
 }
+
+#[test]
+fn an_invalid_group_of_nodes_is_refused() {
+    let field = "metadata.annotations[plimsoll.dev/node-group]";
+    let daemon_set = "the target must be a DaemonSet, not";
+    let format = "must be LABEL=VALUE, a label of nodes";
+    let long = "x".repeat(100_000);
+    let short = "x".repeat(40);
+    for (kind, group, expected) in [
+        ("DaemonSet", json!("pool=big"), None),
+        ("DaemonSet", json!(null), None),
+        ("Deployment", json!(null), None),
+        (
+            "DaemonSet",
+            json!("pool"),
+            Some(format!("\"pool\": {format}")),
+        ),
+        ("DaemonSet", json!(""), Some(format!("\"\": {format}"))),
+        (
+            "DaemonSet",
+            json!(long),
+            Some(format!("\"{short}\": {format}")),
+        ),
+        (
+            "Deployment",
+            json!("pool=big"),
+            Some(format!("\"pool=big\": {daemon_set} \"Deployment\"")),
+        ),
+    ] {
+        let annotations = json!({"other": "kept", "plimsoll.dev/node-group": group});
+        let object = json!({
+            "metadata": {"name": "web", "annotations": annotations},
+            "spec": {"targetRef": {"kind": kind, "name": "web"}},
+        });
+        for operation in ["CREATE", "UPDATE"] {
+            let response = decide(&Fixture::new(), operation, &object, &object);
+            let message = expected.as_ref().map(|expected| {
+                let what = "VerticalPodAutoscaler.autoscaling.k8s.io \"web\" is invalid";
+                format!("{what}: {field}: Invalid value: {expected}")
+            });
+            assert_eq!(
+                response["status"]["message"],
+                json!(message),
+                "{kind} {group}"
+            );
+            assert_eq!(response["allowed"], message.is_none(), "{kind} {group}");
+        }
+    }
+}

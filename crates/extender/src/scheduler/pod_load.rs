@@ -2,6 +2,7 @@
 
 use std::collections::HashSet;
 
+use api::vpa::NodeGroup;
 use jiff::Timestamp;
 use model::{ContainerRecommendation, Recommendation, Workload};
 use placement::{PodForecast, PodSpec, forecast_per_pod};
@@ -38,6 +39,7 @@ pub(super) fn of_workload<'a>(
     };
     let vpas = view.vpas_of(top).take(MAX_OBJECTS);
     let vpa = vpas
+        .filter(|vpa| NodeGroup::includes(&vpa.object, &label))
         .filter(|vpa| selects(view, vpa.points_at(), &label))
         .min_by_key(|vpa| precedence(vpa));
     WorkloadLoad {
@@ -46,10 +48,12 @@ pub(super) fn of_workload<'a>(
     }
 }
 
-/// The creation time, then the name, as the webhook selects the VPA of a new pod.
-fn precedence(vpa: &Vpa) -> (Option<Timestamp>, &str) {
+/// Objects of node groups first, then the creation time and the name, as the webhook selects the VPA
+/// of a new pod.
+fn precedence(vpa: &Vpa) -> (bool, Option<Timestamp>, &str) {
     let created_at = vpa.object.metadata.creation_timestamp.as_ref();
-    (created_at.map(|time| time.0), &vpa.key.name)
+    let is_plain = NodeGroup::annotation(&vpa.object).is_none();
+    (is_plain, created_at.map(|time| time.0), &vpa.key.name)
 }
 
 /// The targets of a VPA's status for the containers of a pod.

@@ -22,6 +22,16 @@ impl Watches {
         self.within_scope(source, writer, BoundPod::from_k8s)
     }
 
+    /// Watches the labels of nodes. Other fields are absent.
+    #[must_use]
+    pub fn node_labels(self) -> Self {
+        let writer = self.writer(Resource::Nodes, |view| &mut view.nodes);
+        let read =
+            |item: &Item<'_>| Reading::of(item.name.to_owned(), item.parse().map(Node::from_k8s));
+        let source = self.cluster_source::<v1::Node>(excluded_fields::NODE_LABELS);
+        self.followed(source, writer, read)
+    }
+
     /// Watches nodes. `report` is called for each change and must not block.
     #[must_use]
     pub fn reported_nodes(self, report: impl Fn(&Change<Node>) + Send + Sync + 'static) -> Self {
