@@ -58,6 +58,8 @@ pub struct Decision {
     pub body: Vec<u8>,
     /// The error of a pod that a VPA selects but that is admitted unchanged.
     pub failure: Option<PatchFailure>,
+    /// The node of a pod that is to have the label of a node group, if the view lacks it.
+    pub unknown_node: Option<String>,
 }
 
 /// The error of a pod that a VPA selects but that is admitted unchanged.
@@ -77,13 +79,18 @@ pub fn review(input: &Input<'_>, body: &[u8]) -> Decision {
         .flatten()
         .filter(|request| resource_of(request) == AdmissionResource::Pod);
     if let Some(mut request) = pod {
-        let (patch, failure) = pod_patch(input, &mut request);
+        let PodPatch {
+            patch,
+            failure,
+            unknown_node,
+        } = pod_patch(input, &mut request);
         let verdict = Verdict {
             patch,
             ..Verdict::default()
         };
         return Decision {
             failure,
+            unknown_node,
             ..decision(&request, AdmissionResource::Pod, verdict)
         };
     }
@@ -113,6 +120,7 @@ fn unchanged(header: &ReviewHeader<'_>) -> Decision {
         status: AdmissionStatus::Skipped,
         body: review::admission_body(header),
         failure: None,
+        unknown_node: None,
     }
 }
 
@@ -141,6 +149,7 @@ fn decision<O>(
         status,
         body: review::response_body(uid, verdict, refusal),
         failure: None,
+        unknown_node: None,
     }
 }
 
@@ -174,20 +183,25 @@ fn admission_resource(
     }
 }
 
+/// The patch of a pod under review.
+#[derive(Debug, Default)]
+struct PodPatch {
+    patch: Patch,
+    failure: Option<PatchFailure>,
+    unknown_node: Option<String>,
+}
+
 /// The patch of a pod under review: empty if it is not being created or no VPA selects it.
-fn pod_patch(
-    input: &Input<'_>,
-    request: &mut Request<'_, Pod<'_>>,
-) -> (Patch, Option<PatchFailure>) {
+fn pod_patch(input: &Input<'_>, request: &mut Request<'_, Pod<'_>>) -> PodPatch {
     let is_create = request
         .operation
         .as_deref()
         .is_none_or(|operation| operation == "CREATE");
     let Some(mut pod) = request.object.take().filter(|_| is_create) else {
-        return (Patch::default(), None);
+        return PodPatch::default();
     };
     if pod.container_count() > MAX_CONTAINERS {
-        return (Patch::default(), None);
+        return PodPatch::default();
     }
     // A pod that is being created has no status, whatever its author writes.
     pod.status = None;
@@ -196,11 +210,16 @@ fn pod_patch(
         .as_deref()
         .filter(|namespace| !namespace.is_empty())
         .or(pod.metadata.namespace.as_deref());
-    let Some((namespace, Selection { vpa, labels })) =
-        namespace.and_then(|namespace| Some((namespace, selection(input, &pod, namespace)?)))
-    else {
-        return (Patch::default(), None);
+    let selected =
+        namespace.and_then(|namespace| Some((namespace, selection(input, &pod, namespace)?)));
+    let Some((namespace, selection)) = selected else {
+        return PodPatch::default();
     };
+    let Selection {
+        vpa,
+        labels,
+        awaits_node,
+    } = selection;
     let (mut patch, failure) = match vpa.map(|vpa| sized(input, &pod, vpa, namespace)) {
         None => (Patch::default(), None),
         Some(Ok(patch)) => (patch, None),
@@ -212,7 +231,12 @@ fn pod_patch(
     for (name, value) in labels {
         patch.label(&name, value);
     }
-    (patch, failure)
+    let unknown_node = pod.node_name().filter(|_| awaits_node);
+    PodPatch {
+        patch,
+        failure,
+        unknown_node: unknown_node.map(str::to_owned),
+    }
 }
 
 /// The patch that sizes a pod as its VPA recommends.
@@ -245,7 +269,8 @@ fn selection<'a>(input: &Input<'a>, pod: &Pod<'_>, namespace: &str) -> Option<Se
     };
     let no_labels = pod::Labels::default();
     let labels = pod.metadata.labels.as_ref().unwrap_or(&no_labels);
-    Some(select(input.view, labels, owner, pod.node_name()))
+    let node = pod.node_name().filter(|_| input.config.node_groups);
+    Some(select(input.view, labels, owner, node))
 }
 
 /// The current recommendation: that of the feed, or else that of the status.

@@ -26,6 +26,8 @@ pub struct AdmissionConfig {
     pub max_cpu_boost: Option<Quantity>,
     /// Whether init containers with `restartPolicy: Always` are sized.
     pub native_sidecars: bool,
+    /// Whether the view has nodes, whose labels are copied to pods of node groups.
+    pub node_groups: bool,
 }
 
 /// Feature gates, off by default.

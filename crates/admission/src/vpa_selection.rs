@@ -11,7 +11,7 @@ use std::sync::Arc;
 use api::vpa::{EffectiveUpdateMode, NodeGroup, VerticalPodAutoscaler};
 use model::Workload;
 use view::target::{TargetError, selects, topmost};
-use view::{Node, ObjectName, View, Vpa, WellKnown};
+use view::{ObjectName, View, Vpa, WellKnown};
 
 use crate::pod::Labels;
 
@@ -25,6 +25,8 @@ pub(crate) struct Selection<'a> {
     pub(crate) vpa: Option<&'a Arc<Vpa>>,
     /// The labels that VPA objects of node groups select the pod by, of those that it lacks.
     pub(crate) labels: BTreeMap<String, String>,
+    /// Whether there may be further labels once the view has the node.
+    pub(crate) awaits_node: bool,
 }
 
 /// The VPA of a pod with these labels and this controller, which is created on `node`.
@@ -56,10 +58,18 @@ pub(crate) fn select<'a>(
         known.1
     };
     let mut added = BTreeMap::new();
-    if let Some(node) = node.and_then(|name| view.nodes.get(name)) {
-        let candidates = view.vpas_of(top);
-        for (vpa, group) in candidates.filter_map(|vpa| Some((vpa, group_on(vpa, node)?))) {
-            if labels.get(group.pod_label()) != Some(group.value()) && selects(vpa) {
+    let mut awaits_node = false;
+    if let Some(name) = node {
+        let group_of = |vpa: &'a Arc<Vpa>| Some((vpa, NodeGroup::of(&vpa.object)?.ok()?));
+        let node = view.nodes.get(name);
+        for (vpa, group) in view.vpas_of(top).filter_map(group_of) {
+            let is_in_group =
+                node.is_none_or(|node| node.labels.get(group.node_label()) == Some(group.value()));
+            if !is_in_group || !selects(vpa) {
+                continue;
+            }
+            awaits_node |= node.is_none();
+            if node.is_some() && labels.get(group.pod_label()) != Some(group.value()) {
                 added.insert(group.pod_label().to_owned(), group.value().to_owned());
             }
         }
@@ -69,13 +79,11 @@ pub(crate) fn select<'a>(
     let vpa = candidates
         .filter(|vpa| NodeGroup::includes(&vpa.object, label) && selects(vpa))
         .min_by_key(|vpa| precedence(vpa));
-    Selection { vpa, labels: added }
-}
-
-/// The group of nodes of a VPA object, if it has one that includes the node.
-fn group_on(vpa: &Vpa, node: &Node) -> Option<NodeGroup> {
-    let group = NodeGroup::of(&vpa.object)?.ok()?;
-    (node.labels.get(group.node_label()) == Some(group.value())).then_some(group)
+    Selection {
+        vpa,
+        labels: added,
+        awaits_node,
+    }
 }
 
 /// Whether the VPA changes pods when they are created. A startup boost applies in mode `Off` too.

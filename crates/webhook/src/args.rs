@@ -91,6 +91,7 @@ impl ReviewArgs {
             },
             max_cpu_boost: Some(self.max_allowed_cpu_boost).filter(|max| !max.is_zero()),
             native_sidecars: self.native_sidecars,
+            node_groups: self.node_groups,
         })
     }
 }
@@ -151,9 +152,9 @@ mod tests {
     fn gates_and_maximum_boost_are_parsed() {
         let config = |line: &str| parse(line).expect(line).review.config();
         assert_eq!(config("").expect("defaults"), AdmissionConfig::default());
-        let line = "--feature-gates=InPlace=true --max-allowed-cpu-boost=2 --native-sidecars";
+        let line = "--feature-gates=InPlace=true --max-allowed-cpu-boost=2 --native-sidecars --node-groups";
         let found = config(line).expect("valid flags");
-        assert!(found.gates.in_place && found.native_sidecars);
+        assert!(found.gates.in_place && found.native_sidecars && found.node_groups);
         assert!(!found.gates.cpu_startup_boost && !found.gates.per_vpa_config);
         assert_eq!(found.max_cpu_boost, Some(Quantity::from_milli(2000)));
         assert!(config("--feature-gates=Nothing=true").is_err());

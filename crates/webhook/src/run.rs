@@ -60,7 +60,6 @@ pub async fn run_on(
         namespaces,
     } = args;
     let Namespaces { only, ignored } = namespaces.namespaces()?;
-    let sees_nodes = review.node_groups;
     let config = Arc::new(review.config()?);
     let metrics = Metrics::register(&manager.registry)?;
     let own_namespace = own_namespace();
@@ -83,7 +82,7 @@ pub async fn run_on(
     let _end = drained.clone().drop_guard();
     let serving = manager.until(drained);
     let feed = subscribe(feed, &serving)?;
-    let Some(view) = watch_cluster(scope, sees_nodes, &serving).await else {
+    let Some(view) = watch_cluster(scope, config.node_groups, &serving).await else {
         return Ok(());
     };
     let loading = source.get(&clock);

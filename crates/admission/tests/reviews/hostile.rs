@@ -53,6 +53,7 @@ fn fixtures() -> Vec<Fixture> {
         },
         max_cpu_boost: Some("7E".parse().expect("a quantity")),
         native_sidecars: true,
+        node_groups: true,
     };
     let min = json!({"cpu": "10m", "memory": "1Mi"});
     let limits = json!([container(min, json!({"cpu": "4", "memory": "8Gi"}))]);

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use admission::{Input, review};
 use serde_json::{Value, json};
 use view::{Node, WellKnown};
 
@@ -13,6 +14,7 @@ const ZONE: &str = "example.com.node-group.plimsoll.dev/zone";
 /// A `DaemonSet` `logs`, and four nodes.
 fn fixture() -> Fixture {
     let mut fixture = Fixture::new();
+    fixture.config.node_groups = true;
     fixture.controller(WellKnown::DaemonSet, "logs", None);
     for (name, labels) in [
         ("big", json!({"pool": "big", "example.com/zone": "a"})),
@@ -158,4 +160,27 @@ fn a_pod_that_is_not_sized_after_an_error_is_labelled() {
     let mut fixture = vpa(fixture(), "b", Some("pool=big"), &boost);
     fixture.config.gates.cpu_startup_boost = true;
     check(&fixture, "big", &json!({POOL: "big"}), None);
+}
+
+#[test]
+fn a_node_that_is_not_known_yet_is_named_if_it_matters() {
+    let unknown = |fixture: &Fixture, node: &str| {
+        let input = Input {
+            view: &fixture.view,
+            feed: None,
+            config: &fixture.config,
+        };
+        let body = pod_review(&pod_on(node)).to_string();
+        review(&input, body.as_bytes()).unknown_node
+    };
+    let fixture = vpa(fixture(), "plain", None, &json!({}));
+    assert_eq!(unknown(&fixture, "new"), None, "no object has a group");
+    let fixture = vpa(fixture, "invalid", Some("pool"), &json!({}));
+    assert_eq!(unknown(&fixture, "new"), None, "no valid one");
+    let mut fixture = vpa(fixture, "b", Some("pool=big"), &json!({}));
+    assert_eq!(unknown(&fixture, "new").as_deref(), Some("new"));
+    assert_eq!(unknown(&fixture, "bare"), None);
+    fixture.config.node_groups = false;
+    assert_eq!(unknown(&fixture, "new"), None, "no node is watched");
+    check(&fixture, "big", &json!({}), Some("plain"));
 }
