@@ -292,6 +292,7 @@ async fn the_api_server_accepts_everything_in_every_overlay() -> Result<()> {
         "deploy/base",
         "deploy/overlays/demo",
         "deploy/overlays/sharded",
+        "tests/e2e/node_groups",
         "tests/e2e/schedulable",
         "tests/e2e/deploy",
         "tests/e2e/deploy/sharded",

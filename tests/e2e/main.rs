@@ -11,6 +11,7 @@ mod kwok_stages;
 mod lease;
 mod lifecycle;
 mod local_pods;
+mod node_groups;
 mod placement;
 mod recommender;
 mod sandbox_build;

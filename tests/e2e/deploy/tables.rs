@@ -130,6 +130,11 @@ pub(super) const COMPONENTS: &[(&str, &[&str], &[&str])] = &[
         &["plimsoll-metrics-reader: plimsoll-system/plimsoll-adapter"],
     ),
     (
+        "node-groups",
+        &["list /nodes", "watch /nodes"],
+        &["plimsoll-webhook-node-groups: plimsoll-system/plimsoll-webhook"],
+    ),
+    (
         "rules",
         &[
             "get /configmaps",
