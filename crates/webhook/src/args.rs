@@ -69,7 +69,7 @@ pub struct ReviewArgs {
     /// Size native sidecars too: init containers with restartPolicy Always. Upstream does not.
     #[arg(long)]
     pub native_sidecars: bool,
-    /// Watch nodes, and label new pods of DaemonSets for VPA objects with the annotation
+    /// Watch nodes, and label new pods of a `DaemonSet` for VPA objects with the annotation
     /// plimsoll.dev/node-group. Upstream does not.
     #[arg(long)]
     pub node_groups: bool,

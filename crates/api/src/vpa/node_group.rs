@@ -189,7 +189,10 @@ mod tests {
     fn the_selector_requires_the_label_and_an_invalid_annotation_selects_nothing() {
         let [plain, big, small] = [None, Some("big"), Some("small")].map(|pool| {
             let pool = pool.map(|pool| ("node-group.plimsoll.dev/pool", pool));
-            Labels::from_iter([("app", "logs")].into_iter().chain(pool))
+            [("app", "logs")]
+                .into_iter()
+                .chain(pool)
+                .collect::<Labels>()
         });
         for (kind, value, expected) in [
             ("DaemonSet", None, [true; 3]),

@@ -9,7 +9,7 @@ use rollout::Action;
 use serde_json::json;
 use view::{Controller, ObjectKey, WellKnown};
 
-use super::super::fixture::{ACCEPTED, Fixture};
+use super::super::fixture::{ACCEPTED, Fixture, evicted};
 use super::comparison::Comparison;
 
 const ANNOTATION: &str = "plimsoll.dev/node-group";
@@ -35,11 +35,8 @@ fn vpa(fixture: &mut Fixture, name: &str, group: Option<&str>) {
     fixture.vpa_of("apps/v1", "DaemonSet", name, &json!({}));
     fixture.edit_vpa(name, |object| {
         object["spec"]["targetRef"]["name"] = json!("logs");
-        object["metadata"]["annotations"] = json!(group.map(|group| {
-            [(ANNOTATION, group)]
-                .into_iter()
-                .collect::<std::collections::BTreeMap<_, _>>()
-        }));
+        let annotations = group.map(|group| json!({ANNOTATION: group}));
+        object["metadata"]["annotations"] = json!(annotations);
     });
 }
 
@@ -84,7 +81,7 @@ fn each_group_is_updated_within_its_own_budget() {
     vpa(&mut fixture, "small", Some("pool=small"));
     fixture.recommend("small", "100m");
     let plan = fixture.pass();
-    assert_eq!(super::super::fixture::evicted(&plan), ["b0", "b1"]);
+    assert_eq!(evicted(&plan), ["b0", "b1"]);
     fixture.report(&plan, &ACCEPTED);
     fixture.check_idle("two are on their way");
     fixture.delete("b0");
@@ -132,7 +129,7 @@ fn an_object_of_a_group_comes_before_an_older_one_of_all_nodes() {
         "the other pods are those of the older object",
     );
     fixture.edit_vpa("big", |object| {
-        object["metadata"]["annotations"] = json!(null)
+        object["metadata"]["annotations"] = json!(null);
     });
     let plain = controlling(&mut fixture);
     assert_ne!(grouped, plain);

@@ -1,6 +1,5 @@
 //! VPA objects of a `DaemonSet`, each for a group of nodes.
 
-use model::Labels;
 use serde_json::json;
 use view::{Pod, Vpa, WellKnown};
 
@@ -22,7 +21,7 @@ fn object(name: &str, kind: &str, group: Option<&str>) -> Vpa {
 fn pod_in(name: &str, pool: Option<&str>) -> Pod {
     let pool = pool.map(|pool| ("node-group.plimsoll.dev/pool", pool));
     Pod {
-        labels: Labels::from_iter([("app", "logs")].into_iter().chain(pool)),
+        labels: [("app", "logs")].into_iter().chain(pool).collect(),
         ..pod(name, "logs")
     }
 }
