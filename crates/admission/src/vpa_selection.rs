@@ -69,8 +69,9 @@ pub(crate) fn select<'a>(
                 continue;
             }
             awaits_node |= node.is_none();
-            if node.is_some() && labels.get(group.pod_label()) != Some(group.value()) {
-                added.insert(group.pod_label().to_owned(), group.value().to_owned());
+            let pod_label = group.pod_label();
+            if node.is_some() && labels.get(&pod_label) != Some(group.value()) {
+                added.insert(pod_label, group.value().to_owned());
             }
         }
     }

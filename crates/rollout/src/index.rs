@@ -5,6 +5,7 @@
 //! it concerns. After any other change the index of the namespace is built anew. The next pass
 //! decides about the marked VPA objects.
 
+mod candidates;
 mod namespace;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};

@@ -58,8 +58,8 @@ pub(crate) struct SchedulableCaps {
 #[derive(Debug, PartialEq, Eq, Hash)]
 enum NodeSelection {
     One(NodeConstraints),
-    /// Every node of this `DaemonSet`, by namespace and name, or of one group of them.
-    Every((String, String), Option<NodeGroup>),
+    /// Every node of this `DaemonSet`, by namespace and name, or of those with this label.
+    Every((String, String), Option<(String, String)>),
 }
 
 /// The workload of one object.
@@ -200,7 +200,8 @@ impl SchedulableCaps {
             None => Arc::new(match &node_selection {
                 NodeSelection::One(constraints) => self.headrooms.for_pods(constraints),
                 NodeSelection::Every(daemon, group) => {
-                    let label = group.as_ref().map(|it| (it.node_label(), it.value()));
+                    let label = group.as_ref();
+                    let label = label.map(|(name, value)| (name.as_str(), value.as_str()));
                     self.headrooms.for_daemon(daemon, label)?
                 }
             }),
@@ -229,7 +230,9 @@ fn node_selection(pod: &Pod, vpa: &Vpa) -> Option<NodeSelection> {
         Some(owner) if owner.kind == WellKnown::DaemonSet.kind() => {
             let daemon = (pod.key.namespace.clone(), owner.name.clone());
             let group = NodeGroup::of(&vpa.object).and_then(Result::ok);
-            Some(NodeSelection::Every(daemon, group))
+            let label =
+                |group: NodeGroup<'_>| (group.node_label().to_owned(), group.value().to_owned());
+            Some(NodeSelection::Every(daemon, group.map(label)))
         }
         _ => Some(NodeSelection::One(
             pod.placement.as_ref()?.constraints.clone(),

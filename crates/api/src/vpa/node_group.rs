@@ -16,18 +16,17 @@ const POD_LABEL_PREFIX: &str = "node-group.plimsoll.dev";
 /// Maximum length of an invalid value in an error, in characters.
 const MAX_VALUE: usize = 40;
 
-/// The nodes with one label.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct NodeGroup {
-    node_label: String,
-    pod_label: String,
-    value: String,
+/// The nodes with one label. Borrowed, since a tenant can write many.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NodeGroup<'a> {
+    node_label: &'a str,
+    value: &'a str,
 }
 
-impl NodeGroup {
+impl<'a> NodeGroup<'a> {
     /// The group in the annotation of an object; `None` without the annotation. The error names the
     /// annotation.
-    pub fn of(object: &VerticalPodAutoscaler) -> Option<Result<Self, String>> {
+    pub fn of(object: &'a VerticalPodAutoscaler) -> Option<Result<Self, String>> {
         let text = Self::annotation(object)?;
         let group = Self::parse(text, &object.spec.target_ref.kind);
         Some(group.map_err(|error| {
@@ -37,72 +36,71 @@ impl NodeGroup {
     }
 
     /// The value of the annotation.
-    pub fn annotation(object: &VerticalPodAutoscaler) -> Option<&str> {
+    pub fn annotation(object: &'a VerticalPodAutoscaler) -> Option<&'a str> {
         let annotations = object.metadata.annotations.as_ref()?;
         annotations.get(NODE_GROUP).map(String::as_str)
     }
 
     /// Parses the value of the annotation of an object with a target of this kind.
-    pub fn parse(text: &str, target_kind: &str) -> Result<Self, String> {
+    pub fn parse(text: &'a str, target_kind: &str) -> Result<Self, String> {
         if target_kind != WellKnown::DaemonSet.kind() {
             let kind = shortened(target_kind);
             return Err(format!("the target must be a DaemonSet, not {kind:?}"));
         }
-        let valid = text.split_once('=').and_then(|(label, value)| {
-            let pod_label = pod_label(label);
-            let is_valid =
-                is_label_name(label) && is_label_name(&pod_label) && is_label_value(value);
-            is_valid.then(|| Self {
-                node_label: label.to_owned(),
-                pod_label,
-                value: value.to_owned(),
-            })
-        });
-        valid.ok_or_else(|| "must be LABEL=VALUE, a label of nodes".to_owned())
+        match text.split_once('=') {
+            Some((node_label, value))
+                if is_label_name(node_label)
+                    && is_label_name(&pod_label(node_label))
+                    && is_label_value(value) =>
+            {
+                Ok(Self { node_label, value })
+            }
+            _ => Err("must be LABEL=VALUE, a label of nodes".to_owned()),
+        }
     }
 
     /// The name of the nodes' label.
-    pub fn node_label(&self) -> &str {
-        &self.node_label
+    pub fn node_label(&self) -> &'a str {
+        self.node_label
     }
 
-    /// The name of the label of pods on these nodes.
-    pub fn pod_label(&self) -> &str {
-        &self.pod_label
+    /// The name of the label of pods on these nodes. No two labels of nodes have the same.
+    pub fn pod_label(&self) -> String {
+        pod_label(self.node_label)
     }
 
     /// The value of both labels.
-    pub fn value(&self) -> &str {
-        &self.value
+    pub fn value(&self) -> &'a str {
+        self.value
     }
 
     /// Restricts the selector of an object's target to the group in its annotation: to no pod if the
     /// annotation is invalid.
-    pub fn restrict(selector: Selector, object: &VerticalPodAutoscaler) -> Selector {
+    pub fn restrict(selector: Selector, object: &'a VerticalPodAutoscaler) -> Selector {
         match Self::of(object) {
             None => selector,
-            Some(Ok(Self {
-                pod_label, value, ..
-            })) => selector.and(Requirement::In(pod_label, [value].into())),
+            Some(Ok(group)) => {
+                let values = [group.value.to_owned()].into();
+                selector.and(Requirement::In(group.pod_label(), values))
+            }
             Some(Err(_)) => Selector::nothing(),
         }
     }
 
     /// Whether the group in an object's annotation includes a pod, so far as the target selects it.
     /// `label` returns the value of a label of the pod.
-    pub fn includes<'a>(
-        object: &VerticalPodAutoscaler,
-        label: impl Fn(&str) -> Option<&'a str>,
+    pub fn includes<'b>(
+        object: &'a VerticalPodAutoscaler,
+        label: impl Fn(&str) -> Option<&'b str>,
     ) -> bool {
         match Self::of(object) {
             None => true,
-            Some(Ok(group)) => label(&group.pod_label) == Some(group.value.as_str()),
+            Some(Ok(group)) => label(&group.pod_label()) == Some(group.value),
             Some(Err(_)) => false,
         }
     }
 }
 
-/// The name of a pod's label for a label of nodes. No two labels have the same.
 fn pod_label(node_label: &str) -> String {
     match node_label.split_once('/') {
         None => format!("{POD_LABEL_PREFIX}/{node_label}"),
@@ -168,15 +166,17 @@ mod tests {
             ("daemonset", "pool=big", None),
             (&long, "pool=big", None),
         ] {
-            let found = NodeGroup::of(&object(kind, Some(value))).expect("an annotation");
+            let object = object(kind, Some(value));
+            let found = NodeGroup::of(&object).expect("an annotation");
             if let Err(error) = &found {
                 assert!(error.starts_with("annotation plimsoll.dev/node-group: "));
                 assert!(error.len() < 400, "{error}");
             }
             let found = found.ok();
-            let label = found
+            let label = found.map(|group| (group.pod_label(), group.value()));
+            let label = label
                 .as_ref()
-                .map(|group| (group.pod_label(), group.value()));
+                .map(|(label, value)| (label.as_str(), *value));
             assert_eq!(label, expected);
             if let Some((label, value)) = label {
                 assert!(is_label_name(label) && is_label_value(value));

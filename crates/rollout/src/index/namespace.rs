@@ -9,13 +9,14 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
 use api::vpa::{
-    CrossVersionObjectReference, EffectiveUpdateMode, NodeGroup, VerticalPodAutoscaler,
+    CrossVersionObjectReference, EffectiveUpdateMode, VerticalPodAutoscaler,
     VerticalPodAutoscalerSpec,
 };
 use model::{Labels, Requirement, Selector, Workload};
 use view::{DisruptionBudget, Entry, ObjectKey, Owner, Pod, Table, View, Vpa, WellKnown, target};
 
 use super::VpaOrder;
+use super::candidates::{Candidates, topmost};
 use crate::rebalance_annotation::opts_in;
 use crate::settings::Settings;
 use crate::startup_boost;
@@ -64,8 +65,8 @@ pub(super) struct Namespace {
     /// The last one, of the pods that no VPA object controls; `None` where none may be moved.
     unmanaged: Option<usize>,
     by_name: HashMap<String, usize>,
-    /// By kind and name of the target. Those of node groups come first.
-    by_target: HashMap<String, HashMap<String, Vec<usize>>>,
+    /// By kind and name of the target.
+    by_target: HashMap<String, HashMap<String, Candidates>>,
     budgets_by_name: HashMap<String, usize>,
     /// Budgets by one label that their selector requires.
     by_label: HashMap<String, HashMap<String, Vec<usize>>>,
@@ -127,15 +128,14 @@ impl Namespace {
             };
             indices.push(index);
         }
-        let mut candidates: HashMap<[&str; 3], Vec<usize>> = HashMap::new();
+        let mut targets: HashMap<[&str; 3], Option<Workload<'_>>> = HashMap::new();
         for pod in view.pods_in(name).filter(|pod| pod.is_live()) {
-            let candidates: &[usize] = match &pod.owner {
-                Some(owner) => candidates
+            let target = pod.owner.as_ref().and_then(|owner| {
+                *targets
                     .entry([&owner.api_version, &owner.kind, &owner.name])
-                    .or_insert_with(|| namespace.candidates(view, name, owner).to_vec()),
-                None => &[],
-            };
-            let membership = namespace.membership(pod, candidates);
+                    .or_insert_with(|| topmost(view, name, owner))
+            });
+            let membership = namespace.membership(pod, target);
             namespace.insert_pod(pod, membership);
         }
         Some(namespace)
@@ -143,23 +143,16 @@ impl Namespace {
 
     /// Fills the indices of VPA objects by name and by target.
     fn index_vpas(&mut self) {
-        let has_group = |vpa_pods: &VpaPods| NodeGroup::annotation(&vpa_pods.vpa.object).is_some();
         for (index, VpaPods { vpa, .. }) in self.vpas.iter().enumerate() {
             self.by_name.insert(vpa.key.name.clone(), index);
             let target = &vpa.object.spec.target_ref;
             let names = self.by_target.entry(target.kind.clone()).or_default();
-            names.entry(target.name.clone()).or_default().push(index);
+            let candidates = names.entry(target.name.clone()).or_default();
+            candidates.push(&vpa.object, index);
         }
-        let Some(targets) = self.by_target.get_mut(WellKnown::DaemonSet.kind()) else {
-            return;
-        };
-        for indices in targets.values_mut() {
-            if indices.iter().any(|index| has_group(&self.vpas[*index])) {
-                indices.sort_by_key(|index| !has_group(&self.vpas[*index]));
-                for index in indices {
-                    self.vpas[*index].shares_owners = true;
-                }
-            }
+        let targets = self.by_target.values().flat_map(HashMap::values);
+        for index in targets.flat_map(Candidates::sharing) {
+            self.vpas[index].shares_owners = true;
         }
     }
 
@@ -176,49 +169,29 @@ impl Namespace {
         if live(old) == live(new) {
             return;
         }
-        let owners = old
-            .into_iter()
-            .chain(new)
-            .filter_map(|pod| pod.owner.as_ref());
-        for owner in owners.filter(|owner| owner.kind == WellKnown::DaemonSet.kind()) {
-            let indices = targets.get(&owner.name).into_iter().flatten().copied();
-            let sharing = indices.filter(|index| self.vpas[*index].shares_owners);
-            self.marked.extend(sharing);
-        }
+        let pods = old.into_iter().chain(new);
+        let owners = pods.filter_map(|pod| pod.owner.as_ref());
+        let owners = owners.filter(|owner| owner.kind == WellKnown::DaemonSet.kind());
+        let candidates = owners.filter_map(|owner| targets.get(&owner.name));
+        let sharing = candidates.flat_map(Candidates::sharing);
+        self.marked
+            .extend(sharing.filter(|index| !self.vpas[*index].pods.is_empty()));
     }
 
-    /// The VPA objects that target the topmost controller of an owner, those of node groups first,
-    /// then the oldest first.
-    fn candidates(&self, view: &View, namespace: &str, owner: &Owner) -> &[usize] {
-        let Owner {
-            api_version,
-            kind,
-            name,
-            uid: _,
-        } = owner;
-        let top = target::topmost(
-            view,
-            Workload {
-                api_version,
-                kind,
-                namespace,
-                name,
-            },
-        )
-        .ok()
-        .flatten();
-        let found = top.and_then(|top| self.by_target.get(top.kind)?.get(top.name));
-        found.map_or(&[], Vec::as_slice)
-    }
-
-    /// The first of the candidates that selects a pod, or else the holder of pods without one, and
-    /// the budgets that cover the pod.
-    fn membership(&self, pod: &Pod, candidates: &[usize]) -> PodMembership {
-        let selects = |index: &&usize| {
+    /// The first VPA object of a target that selects a pod, or else the holder of pods without one,
+    /// and the budgets that cover the pod.
+    fn membership(&self, pod: &Pod, target: Option<Workload<'_>>) -> PodMembership {
+        let selects = |index: &usize| {
             self.vpas
-                .get(**index)
+                .get(*index)
                 .is_some_and(|found| found.selector.matches(&pod.labels))
         };
+        let candidates =
+            target.and_then(|target| self.by_target.get(target.kind)?.get(target.name));
+        let vpa = candidates.and_then(|candidates| {
+            let mut candidates = candidates.for_labels(&pod.labels);
+            candidates.find(selects)
+        });
         let labelled = pod
             .labels
             .iter()
@@ -240,7 +213,7 @@ impl Namespace {
                 })
             });
         PodMembership {
-            vpa: candidates.iter().find(selects).copied().or(self.unmanaged),
+            vpa: vpa.or(self.unmanaged),
             budgets: budgets.collect(),
         }
     }
@@ -292,12 +265,8 @@ impl Namespace {
             .filter(|_| old.is_some_and(|old| belongs_there(&old)))
             .unwrap_or_else(|| {
                 let owner = new.owner.as_ref();
-                self.membership(
-                    new,
-                    owner.map_or(&[], |owner| {
-                        self.candidates(view, &new.key.namespace, owner)
-                    }),
-                )
+                let target = owner.and_then(|owner| topmost(view, &new.key.namespace, owner));
+                self.membership(new, target)
             });
         self.insert_pod(new, membership);
         self.mark_pod(&new.key.name);

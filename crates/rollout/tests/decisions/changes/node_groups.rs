@@ -144,6 +144,27 @@ fn an_object_of_a_group_comes_before_an_older_one_of_all_nodes() {
     fixture.check_evicted(&["b0", "b1", "b2", "b3"], "an invalid one controls none");
 }
 
+#[test]
+fn a_pod_that_goes_concerns_the_groups_with_pods_and_no_other_object() {
+    let mut fixture = fixture();
+    for pool in ["big", "small"] {
+        vpa(&mut fixture, pool, Some(&format!("pool={pool}")));
+    }
+    for index in 0..100 {
+        vpa(&mut fixture, &format!("idle{index}"), Some("pool=idle"));
+    }
+    fixture.pass();
+    super::check(&mut fixture, 0);
+    pod(&mut fixture, "b0", Some("big"), "100m", false);
+    super::check(&mut fixture, 1);
+    fixture.delete("b0");
+    super::check(&mut fixture, 2);
+    fixture.delete("x0");
+    super::check(&mut fixture, 2);
+    pod(&mut fixture, "x1", Some("idle"), "100m", true);
+    super::check(&mut fixture, 3);
+}
+
 /// One change: what, of which pod, and two details.
 type Step = (u8, u8, u8, u8);
 
