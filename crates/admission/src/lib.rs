@@ -8,7 +8,7 @@
 //!
 //! | formula | file |
 //! |---|---|
-//! | the VPA of a new pod | `vpa_selection.rs` |
+//! | the VPA of a new pod, labels of the groups of its node | `vpa_selection.rs` |
 //! | the patch of a pod, CPU startup boost | `pod.rs`, `startup_boost.rs` |
 //! | resources that stay unchanged, or the API server would refuse the pod | `pod/validation.rs` |
 //! | refusals of a `LimitRange` | `pod/limit_ranger.rs` |
