@@ -24,6 +24,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "model",
         ],
     ),
+    ("plimsoll", &["replay", "sizing", "model"]),
     ("api", &["model"]),
     ("feed", &["model"]),
     ("view", &["model", "api"]),

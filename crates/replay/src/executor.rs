@@ -9,10 +9,15 @@
 //! 4. At every full hour the policy decides. A recommendation is applied if it differs from the
 //!    request by more than 10 %.
 //! 5. With early raises the policy may also raise the request at the end of every other slot.
+//!
+//! Several pods have one request in common: rules 1 to 3 apply to each of them, 4 and 5 to the
+//! workload. Days then are days of a pod.
+
+use jiff::Timestamp;
 
 use crate::policy::{Policy, Resource};
 use crate::score::EntityScore;
-use crate::series::Series;
+use crate::series::{Series, timestamp};
 
 const HOUR: i64 = 3600;
 const DAY: i64 = 24 * HOUR;
@@ -60,33 +65,53 @@ impl Executor {
         &self,
         series: &Series,
         policy: &mut dyn Policy,
+        report: impl FnMut(usize, f64),
+    ) -> EntityScore {
+        self.trace_pods(std::slice::from_ref(series), policy, report)
+    }
+
+    /// Replays the pods of a workload from the provisioned request of the first one. Slots count
+    /// from the earliest start, and all pods have the step of the first one. No pods have no score.
+    pub fn trace_pods(
+        &self,
+        pods: &[Series],
+        policy: &mut dyn Policy,
         mut report: impl FnMut(usize, f64),
     ) -> EntityScore {
-        let warm_up = series.slots(self.warm_up);
-        let mut score = EntityScore::new(series.slots(DAY));
-        let mut request = series.provisioned;
+        let Some(grid) = Grid::of(pods) else {
+            return EntityScore::default();
+        };
+        let first = &pods[0];
+        let warm_up = first.slots(self.warm_up);
+        let mut score = EntityScore::new(first.slots(DAY));
+        let mut request = first.provisioned;
         // The floor after an OOM kill and the first slot without it.
         let mut floor = (0.0, 0);
-        for (slot, usage) in series.usage.iter().copied().enumerate() {
+        for slot in 0..grid.slots {
             let is_scored = slot >= warm_up;
-            let (at, now) = (series.time(slot), series.time(slot + 1));
+            let (at, now) = (grid.time(slot), grid.time(slot + 1));
             report(slot, request);
-            if is_scored {
-                score.add_slot(usage, request);
+            let mut highest = 0.0_f64;
+            let in_force = request;
+            for (pod, usage) in grid.usage(pods, slot) {
+                if is_scored {
+                    score.add_slot(usage, in_force);
+                }
+                if usage > in_force && self.resource == Resource::Memory {
+                    let raised = request.max(Self::raised(usage));
+                    floor = (raised, slot + 1 + first.slots(DAY));
+                    policy.oom(at, in_force);
+                    request = raised;
+                    score.add_oom(is_scored);
+                }
+                policy.observe_pod(pod, at, usage);
+                highest = highest.max(usage);
             }
-            if usage > request && self.resource == Resource::Memory {
-                let raised = request.max(Self::raised(usage));
-                floor = (raised, slot + 1 + series.slots(DAY));
-                policy.oom(at, request);
-                request = raised;
-                score.add_oom(is_scored);
-            }
-            policy.observe(at, usage);
             let decides = now.as_second() % HOUR == 0;
             let recommended = if decides {
                 policy.recommend(now, request)
             } else if self.early_raises {
-                let raised = policy.raise(now, usage, request);
+                let raised = policy.raise(now, highest, request);
                 raised.filter(|raised| *raised > request)
             } else {
                 None
@@ -104,6 +129,49 @@ impl Executor {
         }
         score.finish();
         score
+    }
+}
+
+/// The slots of all pods of a workload.
+struct Grid {
+    start: i64,
+    step: i64,
+    slots: usize,
+    /// First slot of each pod.
+    offsets: Vec<usize>,
+}
+
+impl Grid {
+    fn of(pods: &[Series]) -> Option<Self> {
+        let start = pods.iter().map(|pod| pod.start).min()?;
+        let step = pods.first()?.step;
+        let offset = |pod: &Series| usize::try_from((pod.start - start) / step).unwrap_or(0);
+        let offsets: Vec<usize> = pods.iter().map(offset).collect();
+        let ends = pods.iter().zip(&offsets);
+        let slots = ends.map(|(pod, offset)| offset + pod.usage.len()).max()?;
+        Some(Self {
+            start,
+            step,
+            slots,
+            offsets,
+        })
+    }
+
+    fn time(&self, slot: usize) -> Timestamp {
+        timestamp(self.start + self.step * slot as i64)
+    }
+
+    /// Number and usage of the pods that have the slot.
+    fn usage<'a>(
+        &'a self,
+        pods: &'a [Series],
+        slot: usize,
+    ) -> impl Iterator<Item = (usize, f64)> + 'a {
+        let pods = pods.iter().zip(&self.offsets).enumerate();
+        pods.filter_map(move |(number, (pod, offset))| {
+            let usage = pod.usage.get(slot.checked_sub(*offset)?)?;
+            Some((number, *usage))
+        })
     }
 }
 
@@ -164,5 +232,31 @@ mod tests {
         );
         check(Resource::Memory, 1000.0, 200.0, &[(3, 1200.0), (28, 200.0)]);
         check(Resource::Cpu, 300.0, 200.0, &[(3, 200.0)]);
+    }
+
+    #[test]
+    fn pods_share_a_request_and_begin_when_they_begin() {
+        let pod = |start, usage: &[f64]| Series {
+            name: String::new(),
+            start,
+            step: 1800,
+            usage: usage.to_vec(),
+            provisioned: 100.0,
+        };
+        let pods = [pod(0, &[10.0; 4]), pod(1800, &[200.0, 10.0])];
+        let executor = Executor {
+            warm_up: 0,
+            ..Executor::new(Resource::Memory)
+        };
+        let mut requests = Vec::new();
+        let score = executor.trace_pods(&pods, &mut Constant(100.0), |_, request| {
+            requests.push(request);
+        });
+        // The kill of the second pod raises the request of both. The executor never scores the
+        // first slot without it, because its warm-up is at least one slot.
+        assert_eq!(requests, [100.0, 100.0, 300.0, 300.0]);
+        assert_eq!((score.slots, score.ooms, score.usage), (5.0, 1.0, 240.0));
+        let nothing = executor.trace_pods(&[], &mut Constant(1.0), |_, _| ());
+        assert_eq!(nothing, EntityScore::default());
     }
 }

@@ -16,6 +16,13 @@ pub trait Policy {
     /// Adds the usage of the slot that began at `at`.
     fn observe(&mut self, at: Timestamp, usage: f64);
 
+    /// Adds the usage of one of several pods, which have their requests in common. Pods are numbered
+    /// from 0.
+    fn observe_pod(&mut self, pod: usize, at: Timestamp, usage: f64) {
+        let _ = pod;
+        self.observe(at, usage);
+    }
+
     /// Adds an OOM kill in the slot that began at `at`, at a request that was too small.
     fn oom(&mut self, at: Timestamp, request: f64) {
         let _ = (at, request);

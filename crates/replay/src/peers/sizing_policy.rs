@@ -34,17 +34,21 @@ impl AnnotatedPolicy {
         })
     }
 
-    fn add(&mut self, at: Timestamp, seen: Observation<'_>) {
+    fn add(&mut self, pod: usize, at: Timestamp, seen: Observation<'_>) {
         let policy = &self.policy;
         let history = self
             .history
             .get_or_insert_with(|| MethodHistory::new(policy, at.into()));
-        history.observe(policy, 0, seen, at.into());
+        history.observe(policy, pod as u64, seen, at.into());
     }
 }
 
 impl Policy for AnnotatedPolicy {
     fn observe(&mut self, at: Timestamp, usage: f64) {
+        self.observe_pod(0, at, usage);
+    }
+
+    fn observe_pod(&mut self, pod: usize, at: Timestamp, usage: f64) {
         // The recommenders wait for both resources: the other one is tiny.
         let (millicores, bytes) = match self.resource {
             Resource::Cpu => (usage, MIB),
@@ -52,13 +56,13 @@ impl Policy for AnnotatedPolicy {
         };
         let cpu = Some(Cpu::from_millicores(millicores.round() as i64));
         let memory = Some(Memory::from_bytes(bytes as i64));
-        self.add(at, Observation::Usage { cpu, memory });
+        self.add(pod, at, Observation::Usage { cpu, memory });
     }
 
     fn oom(&mut self, at: Timestamp, request: f64) {
         let request = Memory::from_bytes((request * MIB) as i64);
         let rules = &MemoryRules::default();
-        self.add(at, Observation::Oom { request, rules });
+        self.add(0, at, Observation::Oom { request, rules });
     }
 
     fn recommend(&mut self, _now: Timestamp, _request: f64) -> Option<f64> {

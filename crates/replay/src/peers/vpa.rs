@@ -22,7 +22,8 @@ pub struct Vpa {
     config: Config,
     shapes: HistogramConfigs,
     history: ContainerHistory,
-    container: ContainerState,
+    /// Those of each pod.
+    containers: Vec<ContainerState>,
     /// Whether changes obey the updater's rules in place of the executor's alone.
     updater: bool,
     /// Start of the present pod and its request.
@@ -54,7 +55,7 @@ impl Vpa {
             config,
             shapes,
             history: ContainerHistory::default(),
-            container: ContainerState::default(),
+            containers: Vec::new(),
             updater: false,
             pod: None,
         }
@@ -74,7 +75,7 @@ impl Vpa {
     pub fn observe_pods(&mut self, at: Timestamp, usage: f64, pods: usize) {
         for _ in 0..pods {
             // The pods have a history in common and times of samples of their own.
-            self.container = ContainerState::default();
+            self.containers.clear();
             self.observe(at, usage);
         }
     }
@@ -102,27 +103,39 @@ impl Vpa {
     }
 }
 
+/// The state of a pod's container.
+fn state(containers: &mut Vec<ContainerState>, pod: usize) -> &mut ContainerState {
+    if containers.len() <= pod {
+        containers.resize_with(pod + 1, ContainerState::default);
+    }
+    &mut containers[pod]
+}
+
 impl Policy for Vpa {
     fn observe(&mut self, at: Timestamp, usage: f64) {
+        self.observe_pod(0, at, usage);
+    }
+
+    fn observe_pod(&mut self, pod: usize, at: Timestamp, usage: f64) {
         // Confidence depends on CPU samples, for memory too.
         let (millicores, bytes) = match self.resource {
             Resource::Cpu => (Cpu::from_millicores(usage.round() as i64), None),
             Resource::Memory => (Cpu::from_millicores(1), Some((usage * MIB) as i64)),
         };
         let (history, shapes, at) = (&mut self.history, &self.shapes, at.into());
-        self.container
-            .add_cpu(history, shapes, millicores.millicores(), at);
+        let container = state(&mut self.containers, pod);
+        container.add_cpu(history, shapes, millicores.millicores(), at);
         if let Some(bytes) = bytes {
             let rules = &self.config.memory;
-            self.container.add_memory(history, shapes, rules, bytes, at);
+            container.add_memory(history, shapes, rules, bytes, at);
         }
     }
 
     fn oom(&mut self, at: Timestamp, request: f64) {
         let request = Memory::from_bytes((request * MIB) as i64).bytes();
         let rules = &self.config.memory;
-        self.container
-            .add_oom(&mut self.history, &self.shapes, rules, request, at.into());
+        let (history, shapes) = (&mut self.history, &self.shapes);
+        state(&mut self.containers, 0).add_oom(history, shapes, rules, request, at.into());
     }
 
     fn recommend(&mut self, now: Timestamp, request: f64) -> Option<f64> {

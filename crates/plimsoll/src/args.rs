@@ -1,0 +1,66 @@
+//! Commands. Their flags are in the module of each command.
+
+use std::path::PathBuf;
+
+use clap::{Parser, Subcommand};
+use clap_complete::Shell;
+
+use crate::backtest::BacktestArgs;
+use crate::report::ReportArgs;
+use crate::scan::ScanArgs;
+
+/// Sizes of Kubernetes workloads from recorded usage: recommendations, savings, proof by replay.
+#[derive(Debug, Parser)]
+#[command(name = "plimsoll", version, bin_name = name_of_program(), disable_help_subcommand = true)]
+#[command(after_help = "Examples:
+  plimsoll report --sample                    # a page from the bundled sample
+  plimsoll scan usage.csv --fail-on critical  # exit code 3 if a request is far too small
+  plimsoll backtest usage.csv -o json")]
+pub struct Cli {
+    /// The command.
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+/// Commands.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Show present and recommended requests of each container, with severity and savings.
+    Scan(ScanArgs),
+    /// Replay the recorded usage through several sizing policies and compare waste and failures.
+    Backtest(BacktestArgs),
+    /// Write one self-contained HTML page with plots.
+    Report(ReportArgs),
+    /// Print the completions for a shell.
+    Completion {
+        /// Shell.
+        shell: Shell,
+    },
+    /// Print the manual page (roff).
+    Man,
+}
+
+/// `kubectl plimsoll` if the program runs as a plugin of kubectl.
+fn name_of_program() -> String {
+    let program = std::env::args_os().next().map(PathBuf::from);
+    let name = program
+        .as_deref()
+        .and_then(|path| path.file_stem()?.to_str());
+    if name.is_some_and(|name| name.starts_with("kubectl-")) {
+        "kubectl plimsoll".to_owned()
+    } else {
+        "plimsoll".to_owned()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory as _;
+
+    use super::*;
+
+    #[test]
+    fn the_flags_are_consistent() {
+        Cli::command().debug_assert();
+    }
+}

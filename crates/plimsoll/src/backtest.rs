@@ -1,0 +1,347 @@
+//! Replay of sizing policies over recorded usage: what each would have wasted, and how often a
+//! container would have been short.
+//!
+//! Rules of the replay: [`replay::Executor`], with decisions every hour and raises in between. The
+//! first request is the recorded one, or the highest usage if none is recorded.
+
+use clap::Args;
+use rayon::prelude::*;
+use replay::peers::{AnnotatedPolicy, Krr, Provisioned, Vpa};
+use replay::{EntityScore, Executor, Policy, Resource, Score, Series};
+use serde::Serialize;
+
+use crate::failure::{Failure, Outcome};
+use crate::output::{self, Document, OutputArgs, Row, Table};
+use crate::prices::{HOURS_PER_MONTH, PriceArgs, Prices};
+use crate::usage::{self, ContainerUsage, SourceArgs};
+
+const DAY: i64 = 86_400;
+/// Least length of a recording. A shorter one has no half to learn from.
+const LEAST_RECORDING: i64 = 2 * DAY;
+
+/// Flags of `backtest`.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct BacktestArgs {
+    /// Source.
+    #[command(flatten)]
+    pub(crate) source: SourceArgs,
+    /// Prices.
+    #[command(flatten)]
+    pub(crate) prices: PriceArgs,
+    /// Output.
+    #[command(flatten)]
+    pub(crate) output: OutputArgs,
+    /// Days at the start of which the policies learn and that do not count. At most half of each
+    /// recording is left out.
+    #[arg(long, default_value_t = 8, value_name = "DAYS", value_parser = clap::value_parser!(u16).range(0..=365))]
+    pub(crate) warm_up: u16,
+}
+
+/// A sizing policy with its name in tables.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct NamedPolicy {
+    /// Name.
+    pub(crate) name: &'static str,
+    kind: Kind,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Kind {
+    Present,
+    Vpa,
+    Krr,
+    /// Selected by annotations, without their prefix.
+    Annotated(&'static [(&'static str, &'static str)]),
+}
+
+/// The compared policies; the first one keeps the present requests.
+pub(crate) const POLICIES: [NamedPolicy; 8] = [
+    NamedPolicy {
+        name: "present requests",
+        kind: Kind::Present,
+    },
+    NamedPolicy {
+        name: "VPA defaults",
+        kind: Kind::Vpa,
+    },
+    NamedPolicy {
+        name: "Crane",
+        kind: Kind::Annotated(&[("policy", "crane")]),
+    },
+    NamedPolicy {
+        name: "Autopilot",
+        kind: Kind::Annotated(&[("policy", "autopilot-window")]),
+    },
+    NamedPolicy {
+        name: "KRR simple",
+        kind: Kind::Krr,
+    },
+    NamedPolicy {
+        name: "plimsoll, caution low",
+        kind: Kind::Annotated(&[("policy", "plimsoll"), ("caution", "low")]),
+    },
+    NamedPolicy {
+        name: "plimsoll",
+        kind: Kind::Annotated(&[("policy", "plimsoll")]),
+    },
+    NamedPolicy {
+        name: "plimsoll, caution high",
+        kind: Kind::Annotated(&[("policy", "plimsoll"), ("caution", "high")]),
+    },
+];
+
+impl NamedPolicy {
+    fn of(self, resource: Resource) -> Box<dyn Policy> {
+        match self.kind {
+            Kind::Present => Box::new(Provisioned),
+            Kind::Vpa => Box::new(Vpa::new(resource).with_updater()),
+            Kind::Krr => Box::new(Krr::new(resource)),
+            Kind::Annotated(settings) => {
+                let policy = AnnotatedPolicy::new(resource, settings);
+                Box::new(policy.expect("valid settings of a known policy"))
+            }
+        }
+    }
+}
+
+/// Result of a policy over all containers.
+#[derive(Clone, Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct BacktestRow {
+    /// Name of the policy.
+    pub(crate) policy: &'static str,
+    /// Unused share of the requested CPU, 0 to 1.
+    pub(crate) cpu_slack: f64,
+    /// Unused share of the requested memory, 0 to 1.
+    pub(crate) memory_slack: f64,
+    /// Times that memory usage exceeded the request, per 1,000 days of a pod.
+    pub oom_kills_per_1000_pod_days: f64,
+    /// Minutes per day of a pod in which CPU usage exceeded the request.
+    pub(crate) cpu_short_minutes_per_day: f64,
+    /// Applied changes of requests per day of a pod, CPU and memory together.
+    pub(crate) changes_per_day: f64,
+    /// Price of the requests for a month.
+    pub(crate) cost_per_month: f64,
+    /// The same divided by that of the present requests.
+    pub(crate) relative_cost: f64,
+}
+
+/// One resource of a container, replayed.
+struct Replayed {
+    score: EntityScore,
+    /// Mean of the sum of requests over pods, in millicores or MiB.
+    mean_request: f64,
+}
+
+/// Length of the recording at whose start policies learn: `days`, at most half of it.
+fn warm_up(usage: &ContainerUsage, days: u16) -> i64 {
+    let (start, end) = usage.span().unwrap_or_default();
+    (i64::from(days) * DAY).min((end - start) / 2)
+}
+
+fn replay_all(
+    usage: &[ContainerUsage],
+    resource: Resource,
+    policy: NamedPolicy,
+    days: u16,
+) -> Vec<Replayed> {
+    let replayed = usage.par_iter().filter_map(|usage| {
+        let pods = match resource {
+            Resource::Cpu => usage.cpu_series(),
+            Resource::Memory => usage.memory_series(),
+        };
+        let executor = executor(usage, resource, days);
+        let score = executor.trace_pods(&pods, policy.of(resource).as_mut(), |_, _| ());
+        let slots = scored_slots(&pods, executor.warm_up)?;
+        let mean_request = score.requested / slots;
+        Some(Replayed {
+            score,
+            mean_request,
+        })
+    });
+    replayed.collect()
+}
+
+/// The rules of the replay of a container.
+pub(crate) fn executor(usage: &ContainerUsage, resource: Resource, days: u16) -> Executor {
+    Executor {
+        early_raises: true,
+        warm_up: warm_up(usage, days),
+        ..Executor::new(resource)
+    }
+}
+
+/// Number of scored slots from the earliest start of a pod to the last end; `None` without any.
+fn scored_slots(pods: &[Series], warm_up: i64) -> Option<f64> {
+    let start = pods.iter().map(|pod| pod.start).min()?;
+    let first = &pods[0];
+    let ends = pods.iter().map(|pod| {
+        let offset = usize::try_from((pod.start - start) / pod.step).unwrap_or(0);
+        offset + pod.usage.len()
+    });
+    let scored = ends.max()?.checked_sub(first.slots(warm_up))?;
+    (scored > 0).then_some(scored as f64)
+}
+
+/// Replays every policy over the containers.
+pub(crate) fn backtest(usage: &[ContainerUsage], prices: &Prices, days: u16) -> Vec<BacktestRow> {
+    let mut rows: Vec<BacktestRow> = POLICIES
+        .into_iter()
+        .map(|policy| {
+            let [cpu, memory] = [Resource::Cpu, Resource::Memory]
+                .map(|resource| replay_all(usage, resource, policy, days));
+            let sum =
+                |replayed: &[Replayed]| replayed.iter().map(|it| it.mean_request).sum::<f64>();
+            let score = |replayed: &[Replayed]| Score::of(replayed.iter().map(|it| &it.score));
+            let cost_per_month = prices.month(sum(&cpu), sum(&memory));
+            let (cpu, memory) = (score(&cpu), score(&memory));
+            BacktestRow {
+                policy: policy.name,
+                cpu_slack: cpu.aggregate_slack,
+                memory_slack: memory.aggregate_slack,
+                oom_kills_per_1000_pod_days: 1000.0 * memory.ooms,
+                cpu_short_minutes_per_day: 1440.0 * cpu.short_time,
+                changes_per_day: cpu.changes + memory.changes,
+                cost_per_month,
+                relative_cost: 1.0,
+            }
+        })
+        .collect();
+    let present = rows[0].cost_per_month;
+    for row in &mut rows {
+        row.relative_cost = if present > 0.0 {
+            row.cost_per_month / present
+        } else {
+            1.0
+        };
+    }
+    rows
+}
+
+/// Runs `plimsoll backtest`.
+pub(crate) fn run(args: &BacktestArgs) -> Result<Outcome, Failure> {
+    let prices = Prices::read(&args.prices)?;
+    let mut usage = usage::read(&args.source)?;
+    let all = usage.len();
+    usage.retain(is_long_enough);
+    if usage.is_empty() {
+        return Err(anyhow::anyhow!(
+            "no container has two days of usage: a replay needs one to learn and one to judge"
+        )
+        .into());
+    }
+    let left_out = all - usage.len();
+    if left_out > 0 {
+        eprintln!("left out: {left_out} containers with less than two days of usage");
+    }
+    let rows = backtest(&usage, &prices, args.warm_up);
+    output::print(&document(&rows, &usage, &prices), &args.output)?;
+    Ok(if left_out > 0 {
+        Outcome::Partial
+    } else {
+        Outcome::Done
+    })
+}
+
+/// Whether a recording has a half to learn from and a half to judge.
+pub(crate) fn is_long_enough(usage: &ContainerUsage) -> bool {
+    // The last slot has a length of its own.
+    let span = usage.span().map_or(0, |(start, end)| end - start + 3600);
+    span >= LEAST_RECORDING
+}
+
+/// Table and JSON of the results.
+pub(crate) fn document(
+    rows: &[BacktestRow],
+    usage: &[ContainerUsage],
+    prices: &Prices,
+) -> Document {
+    let percent = |share: f64| format!("{:.1} %", 100.0 * share);
+    let cells = |row: &BacktestRow| {
+        Row::plain([
+            row.policy.to_owned(),
+            percent(row.cpu_slack),
+            percent(row.memory_slack),
+            format!("{:.1}", row.oom_kills_per_1000_pod_days),
+            format!("{:.1}", row.cpu_short_minutes_per_day),
+            format!("{:.2}", row.changes_per_day),
+            format!("{:.2}", row.cost_per_month),
+            format!("{:+.0} %", 100.0 * (row.relative_cost - 1.0)),
+        ])
+    };
+    Document {
+        title: "Plimsoll backtest".to_owned(),
+        tables: vec![Table {
+            title: "Sizing policies".to_owned(),
+            columns: vec![
+                "Policy",
+                " CPU slack",
+                " Memory slack",
+                " OOM kills per 1000 pod-days",
+                " CPU short, min per day",
+                " Changes per day",
+                " Cost per month",
+                " Cost to present",
+            ],
+            rows: rows.iter().map(cells).collect(),
+        }],
+        notes: vec![
+            format!(
+                "{} containers. A policy decides every hour and may raise a request in between; changes of less than \
+                 10 % are not applied. Memory usage above the request counts as an OOM kill.",
+                usage.len()
+            ),
+            format!(
+                "Cost in {} for {HOURS_PER_MONTH:.0} hours. VPA, Crane, Autopilot and KRR with their defaults and without least sizes.",
+                prices.currency
+            ),
+        ],
+        data: serde_json::json!({
+            "currency": prices.currency,
+            "containers": usage.len(),
+            "policies": rows,
+        }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use model::Cpu;
+
+    use super::*;
+    use crate::usage::{ContainerId, PodUsage, Resources};
+
+    #[test]
+    fn present_requests_keep_their_cost_and_two_pods_count_twice() {
+        let constant = |amount| (0..4 * 288).map(|slot| (300 * slot, amount)).collect();
+        let pod = PodUsage {
+            cpu: constant(500.0),
+            memory: constant(256.0),
+        };
+        let usage = ContainerUsage {
+            id: ContainerId {
+                namespace: String::new(),
+                workload: "deployment/web".to_owned(),
+                container: String::new(),
+            },
+            requests: Resources {
+                cpu: Some(Cpu::from_millicores(1000)),
+                memory: None,
+            },
+            limits: Resources::default(),
+            pods: vec![pod.clone(), pod],
+        };
+        let prices = Prices {
+            currency: "EUR".to_owned(),
+            cpu_core_hour: 1.0,
+            memory_gib_hour: 1.0,
+        };
+        let rows = backtest(&[usage], &prices, 8);
+        assert!((rows[0].cpu_slack - 0.5).abs() < 1e-9, "{:?}", rows[0]);
+        // Two pods with a core and, for lack of a request, their highest memory usage.
+        assert!((rows[0].cost_per_month - 730.0 * 2.5).abs() < 1e-6);
+        let ours = rows.iter().find(|row| row.policy == "plimsoll");
+        let ours = ours.expect("our own policy");
+        assert!(ours.relative_cost < 0.9 && ours.cpu_short_minutes_per_day < 1e-9);
+    }
+}

@@ -1,0 +1,85 @@
+//! Errors and exit codes.
+//!
+//! | code | meaning |
+//! |---|---|
+//! | 0 | success |
+//! | 1 | error, such as a file that cannot be read |
+//! | 2 | invalid flags |
+//! | 3 | findings of at least the severity of `--fail-on` |
+//! | 4 | some workloads are left out, with the reason on the standard error |
+
+use std::fmt;
+use std::process::ExitCode;
+
+/// Result of a command that ran.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Outcome {
+    /// Everything is done.
+    Done,
+    /// There are findings of at least the severity of `--fail-on`.
+    Findings,
+    /// Some workloads are left out.
+    Partial,
+}
+
+impl Outcome {
+    /// Exit code.
+    pub(crate) fn exit_code(self) -> ExitCode {
+        match self {
+            Self::Done => ExitCode::SUCCESS,
+            Self::Findings => ExitCode::from(3),
+            Self::Partial => ExitCode::from(4),
+        }
+    }
+}
+
+/// Reason why a command did not run, in one sentence with what to do.
+#[derive(Debug)]
+pub(crate) enum Failure {
+    /// Invalid flags.
+    Usage(String),
+    /// Any other error.
+    Other(anyhow::Error),
+}
+
+impl Failure {
+    /// Exit code.
+    pub(crate) fn exit_code(&self) -> ExitCode {
+        match self {
+            Self::Usage(_) => ExitCode::from(2),
+            Self::Other(_) => ExitCode::FAILURE,
+        }
+    }
+
+    /// Whether the reader of the standard output has gone, as `head` does.
+    pub(crate) fn is_closed_pipe(&self) -> bool {
+        let Self::Other(error) = self else {
+            return false;
+        };
+        let io = error
+            .chain()
+            .find_map(|cause| cause.downcast_ref::<std::io::Error>());
+        io.is_some_and(|error| error.kind() == std::io::ErrorKind::BrokenPipe)
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Usage(message) => f.write_str(message),
+            Self::Other(error) => write!(f, "{error:#}"),
+        }
+    }
+}
+
+impl From<anyhow::Error> for Failure {
+    fn from(error: anyhow::Error) -> Self {
+        Self::Other(error)
+    }
+}
+
+impl From<std::io::Error> for Failure {
+    fn from(error: std::io::Error) -> Self {
+        Self::Other(error.into())
+    }
+}

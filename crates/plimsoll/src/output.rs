@@ -1,0 +1,204 @@
+//! Tables as text, Markdown, CSV, JSON, YAML and HTML.
+
+mod page;
+mod text;
+
+use std::io::{self, IsTerminal as _, Write};
+
+use anyhow::Context as _;
+use clap::{Args, ValueEnum};
+use serde_json::Value;
+
+use crate::failure::Failure;
+use crate::severity::Severity;
+
+pub(crate) use page::{escape, html};
+
+/// Forms of the output.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Format {
+    /// Aligned columns.
+    Table,
+    /// One JSON object; its fields keep their names and meaning between versions.
+    Json,
+    /// The same as YAML.
+    Yaml,
+    /// The first table as CSV.
+    Csv,
+    /// Tables in Markdown.
+    Md,
+    /// One HTML page.
+    Html,
+}
+
+/// Form of the output.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct OutputArgs {
+    /// Form of the output.
+    #[arg(short, long, value_enum, default_value_t = Format::Table, value_name = "FORMAT")]
+    pub(crate) output: Format,
+    /// No colours. Colours are used on a terminal only, and not if `NO_COLOR` is set.
+    #[arg(long)]
+    pub(crate) no_color: bool,
+}
+
+/// Result of a command.
+pub(crate) struct Document {
+    /// Title.
+    pub(crate) title: String,
+    /// Tables; the first one is the main one.
+    pub(crate) tables: Vec<Table>,
+    /// Remarks below the tables, one sentence each.
+    pub(crate) notes: Vec<String>,
+    /// The result as JSON.
+    pub(crate) data: Value,
+}
+
+/// A table.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Table {
+    /// Title.
+    pub(crate) title: String,
+    /// Names of the columns. Those that begin with a space are aligned to the right, without it.
+    pub(crate) columns: Vec<&'static str>,
+    /// Rows.
+    pub(crate) rows: Vec<Row>,
+}
+
+/// A row of a table.
+#[derive(Clone, Debug)]
+pub(crate) struct Row {
+    /// Cells, as many as columns.
+    pub(crate) cells: Vec<String>,
+    /// Severity, which colours the row's last cell.
+    pub(crate) severity: Option<Severity>,
+}
+
+impl Row {
+    /// A row without a severity.
+    pub(crate) fn plain(cells: impl Into<Vec<String>>) -> Self {
+        Self {
+            cells: cells.into(),
+            severity: None,
+        }
+    }
+}
+
+impl Table {
+    fn is_number(&self, column: usize) -> bool {
+        self.columns[column].starts_with(' ')
+    }
+
+    fn names(&self) -> impl Iterator<Item = &'static str> {
+        self.columns.iter().map(|name| name.trim_start())
+    }
+}
+
+/// Prints a document to the standard output.
+pub(crate) fn print(document: &Document, args: &OutputArgs) -> Result<(), Failure> {
+    let text = render(document, args)?;
+    let mut out = io::stdout().lock();
+    out.write_all(text.as_bytes())?;
+    out.flush()?;
+    Ok(())
+}
+
+fn render(document: &Document, args: &OutputArgs) -> anyhow::Result<String> {
+    Ok(match args.output {
+        Format::Table => text::aligned(document, uses_color(args)),
+        Format::Md => text::markdown(document),
+        Format::Csv => csv(document)?,
+        Format::Json => format!("{:#}\n", document.data),
+        Format::Yaml => serde_yaml_ng::to_string(&document.data)?,
+        Format::Html => html(document, ""),
+    })
+}
+
+fn uses_color(args: &OutputArgs) -> bool {
+    let is_set = |name: &str| std::env::var_os(name).is_some_and(|value| !value.is_empty());
+    let is_dumb = std::env::var_os("TERM").is_some_and(|term| term == "dumb");
+    io::stdout().is_terminal() && !args.no_color && !is_set("NO_COLOR") && !is_dumb
+}
+
+fn csv(document: &Document) -> anyhow::Result<String> {
+    let mut writer = csv::Writer::from_writer(Vec::new());
+    if let Some(table) = document.tables.first() {
+        let key = |name: &str| {
+            name.to_lowercase()
+                .replace(',', "")
+                .replace(['-', ' '], "_")
+        };
+        let names = table.names().map(key);
+        writer.write_record(names)?;
+        for row in &table.rows {
+            writer.write_record(&row.cells)?;
+        }
+    }
+    let bytes = writer.into_inner().context("cannot write CSV")?;
+    Ok(String::from_utf8(bytes)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn document() -> Document {
+        let row = |cells: [&str; 2], severity| Row {
+            cells: cells.map(str::to_owned).to_vec(),
+            severity,
+        };
+        Document {
+            title: "Sizes".to_owned(),
+            tables: vec![Table {
+                title: "Containers".to_owned(),
+                columns: vec!["name", " cpu"],
+                rows: vec![
+                    row(["<script>", "1"], Some(Severity::Critical)),
+                    row(["a|b,c", "250m"], None),
+                ],
+            }],
+            notes: vec!["One note.".to_owned()],
+            data: json!({"containers": []}),
+        }
+    }
+
+    fn check(output: Format, expected: &str) {
+        let args = OutputArgs {
+            output,
+            no_color: true,
+        };
+        let text = render(&document(), &args).expect("a text");
+        assert_eq!(text, expected);
+    }
+
+    #[test]
+    fn every_form_has_all_rows() {
+        check(
+            Format::Table,
+            "Containers\nNAME       CPU\n<script>     1\na|b,c     250m\n\nOne note.\n",
+        );
+        check(
+            Format::Md,
+            "### Containers\n\n| name | cpu |\n|---|--:|\n| &lt;script> | 1 |\n| a\\|b,c | 250m |\n\nOne note.\n",
+        );
+        check(Format::Csv, "name,cpu\n<script>,1\n\"a|b,c\",250m\n");
+        check(Format::Json, "{\n  \"containers\": []\n}\n");
+        check(Format::Yaml, "containers: []\n");
+    }
+
+    #[test]
+    fn names_are_text_in_html_and_control_characters_are_not_printed() {
+        let mut document = document();
+        document.tables[0].rows[1].cells[0] = "\u{1b}[31mred".to_owned();
+        let page = html(&document, "");
+        assert!(page.contains("&lt;script&gt;") && !page.contains("<script>"));
+        let args = OutputArgs {
+            output: Format::Table,
+            no_color: true,
+        };
+        let text = render(&document, &args).expect("a text");
+        assert!(!text.contains('\u{1b}'), "{text:?}");
+    }
+}

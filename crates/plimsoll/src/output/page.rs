@@ -1,0 +1,97 @@
+//! HTML pages: self-contained, for light and dark screens, without scripts.
+
+use std::fmt::Write as _;
+
+use super::{Document, Table};
+
+const STYLE: &str = "
+:root{color-scheme:light dark;--ink:#1b1f24;--soft:#59636e;--paper:#fff;--rule:#d1d9e0;--usage:#0072b2;
+--request:#7f7f7f;--advice:#b34700;--critical:#b3261e;--warning:#8a5a00;--info:#0b5cad;--ok:#1a7f37}
+@media(prefers-color-scheme:dark){:root{--ink:#e6edf3;--soft:#9aa5b1;--paper:#0d1117;--rule:#30363d;--usage:#56b4e9;
+--request:#a0a0a0;--advice:#f0883e;--critical:#ff8a80;--warning:#e3b341;--info:#79c0ff;--ok:#56d364}}
+*{box-sizing:border-box}
+body{margin:0 auto;max-width:72rem;padding:1rem;background:var(--paper);color:var(--ink);font:16px/1.45 system-ui,sans-serif}
+h1{font-size:1.5rem}h2{font-size:1.2rem;margin-top:2rem}h3{font-size:1rem;margin-bottom:.3rem;overflow-wrap:anywhere}
+.wide{overflow-x:auto}
+table{border-collapse:collapse;font-size:.9rem;width:100%}
+th,td{padding:.25rem .5rem;border-bottom:1px solid var(--rule);text-align:left;vertical-align:bottom}
+td{white-space:nowrap}th{color:var(--soft);font-weight:600}.number{text-align:right;font-variant-numeric:tabular-nums}
+.critical{color:var(--critical);font-weight:600}.warning{color:var(--warning);font-weight:600}.info{color:var(--info)}.ok{color:var(--ok)}
+p.note{color:var(--soft);font-size:.9rem}
+pre{padding:.6rem;border:1px solid var(--rule);overflow-x:auto;font-size:.85rem}
+svg{width:100%;min-width:44rem;height:auto;display:block}svg text{fill:var(--soft);font:12px system-ui,sans-serif}
+.grid{stroke:var(--rule)}.usage{stroke:var(--usage);fill:none;stroke-width:1.5}.mean{stroke:var(--usage);fill:none;opacity:.55}
+.request{stroke:var(--request);fill:none;stroke-dasharray:6 4;stroke-width:1.5}.limit{stroke:var(--critical);fill:none;stroke-dasharray:2 3}
+.advice{stroke:var(--advice);fill:none;stroke-width:1.5}.oom{fill:var(--critical)}.bar{fill:var(--usage)}
+details{margin:.3rem 0}summary{cursor:pointer}";
+
+/// The text with the characters of HTML replaced.
+pub(crate) fn escape(text: &str) -> String {
+    let mut escaped = String::with_capacity(text.len());
+    for letter in text.chars() {
+        match letter {
+            '&' => escaped.push_str("&amp;"),
+            '<' => escaped.push_str("&lt;"),
+            '>' => escaped.push_str("&gt;"),
+            '"' => escaped.push_str("&quot;"),
+            '\'' => escaped.push_str("&#39;"),
+            letter if letter.is_control() && letter != '\n' => escaped.push('\u{fffd}'),
+            letter => escaped.push(letter),
+        }
+    }
+    escaped
+}
+
+/// A page with the tables, the notes, and `details`, which is HTML.
+pub(crate) fn html(document: &Document, details: &str) -> String {
+    let title = escape(&document.title);
+    let mut page = format!(
+        "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
+         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
+         <title>{title}</title>\n<style>{STYLE}</style>\n</head>\n<body>\n<main>\n<h1>{title}</h1>\n"
+    );
+    for table in &document.tables {
+        add_table(&mut page, table);
+    }
+    for note in &document.notes {
+        let _ = writeln!(page, "<p class=\"note\">{}</p>", escape(note));
+    }
+    page + details + "</main>\n</body>\n</html>\n"
+}
+
+fn add_table(page: &mut String, table: &Table) {
+    let class = |column| {
+        if table.is_number(column) {
+            " class=\"number\""
+        } else {
+            ""
+        }
+    };
+    let title = escape(&table.title);
+    let _ = writeln!(
+        page,
+        "<h2>{title}</h2>\n<div class=\"wide\" tabindex=\"0\" role=\"region\" aria-label=\"{title}\"><table>\n<thead><tr>"
+    );
+    for (column, name) in table.names().enumerate() {
+        let _ = write!(
+            page,
+            "<th scope=\"col\"{}>{}</th>",
+            class(column),
+            escape(name)
+        );
+    }
+    page.push_str("</tr></thead>\n<tbody>\n");
+    for row in &table.rows {
+        page.push_str("<tr>");
+        let last = row.cells.len().saturating_sub(1);
+        for (column, cell) in row.cells.iter().enumerate() {
+            let class = match row.severity.filter(|_| column == last) {
+                Some(severity) => format!(" class=\"{}\"", severity.as_str()),
+                None => class(column).to_owned(),
+            };
+            let _ = write!(page, "<td{class}>{}</td>", escape(cell));
+        }
+        page.push_str("</tr>\n");
+    }
+    page.push_str("</tbody>\n</table></div>\n");
+}

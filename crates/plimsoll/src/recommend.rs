@@ -1,0 +1,206 @@
+//! Recommended requests of a container: the policy "price of failure", as the recommender runs it.
+
+use std::collections::HashMap;
+
+use clap::Args;
+use model::{Cpu, Memory, MethodStep};
+use sizing::price_of_failure::Caution;
+use sizing::{Amounts, Config, MethodHistory, MethodSettings, Observation, container_minimum};
+
+use crate::usage::{ContainerId, ContainerUsage, MIB, PodUsage};
+
+/// Least length of a recording in seconds.
+const LEAST_RECORDING: i64 = 3600;
+
+/// Settings of recommendations.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct SizingArgs {
+    /// Price of a failure: `low`, `normal`, `high`, or a factor from 0.1 to 10. More caution means
+    /// larger requests and fewer failures.
+    #[arg(long, default_value = "normal", value_name = "CAUTION", value_parser = caution)]
+    pub(crate) caution: String,
+}
+
+/// Recommended requests of one container.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Recommendation {
+    /// Requests.
+    pub(crate) amounts: Amounts,
+    /// Steps to the recommendation, for CPU and for memory.
+    pub(crate) steps: [Vec<MethodStep>; 2],
+    /// Whether the history is too short for a smaller request (less than a day).
+    pub(crate) is_young: bool,
+}
+
+fn caution(text: &str) -> Result<String, String> {
+    match Caution::parse(text) {
+        Some(_) => Ok(text.to_owned()),
+        None => Err("must be low, normal, high or a number from 0.1 to 10".to_owned()),
+    }
+}
+
+/// Settings of the policy with this caution, which the flags have checked.
+pub(crate) fn settings(caution: &str) -> MethodSettings {
+    let annotations = [
+        ("plimsoll.dev/sizing-policy", "plimsoll"),
+        ("plimsoll.dev/sizing-caution", caution),
+    ];
+    let settings = MethodSettings::from_annotations(annotations);
+    settings
+        .ok()
+        .flatten()
+        .expect("valid annotations of our own policy")
+}
+
+/// The recommendation at the end of the recording; `None` for recordings of less than an hour.
+/// `containers` is the number of containers of the pod, which share the least request of a pod.
+pub(crate) fn recommend(
+    usage: &ContainerUsage,
+    settings: &MethodSettings,
+    containers: usize,
+) -> Option<Recommendation> {
+    let (start, end) = usage.span()?;
+    if end - start < LEAST_RECORDING {
+        return None;
+    }
+    let samples = usage.pods.iter().enumerate().flat_map(samples_of);
+    let mut samples: Vec<Sample> = samples.collect();
+    samples.sort_by_key(|sample| (sample.time, sample.pod));
+    let first = samples.first()?;
+    let at = |time| {
+        jiff::Timestamp::from_second(time)
+            .unwrap_or_default()
+            .into()
+    };
+    let mut history = MethodHistory::new(settings, at(first.time));
+    // A choice needs both resources: where a recording lacks one, it counts as next to nothing.
+    let lacks = |of: fn(&PodUsage) -> bool| usage.pods.iter().all(of);
+    let no_cpu = lacks(|pod| pod.cpu.is_empty());
+    let no_memory = lacks(|pod| pod.memory.is_empty());
+    for sample in &samples {
+        let cpu = sample.millicores.or(no_cpu.then_some(1.0));
+        let memory = sample.mib.or(no_memory.then_some(1.0));
+        let seen = Observation::Usage {
+            cpu: cpu.map(|millicores| Cpu::from_millicores(millicores.round() as i64)),
+            memory: memory.map(|mib| Memory::from_bytes((mib * MIB) as i64)),
+        };
+        history.observe(settings, sample.pod, seen, at(sample.time));
+    }
+    let amounts = history.recommend(settings)?;
+    let minimum = container_minimum(&Config::default(), containers.max(1));
+    Some(Recommendation {
+        amounts: Amounts {
+            cpu: amounts.cpu.max(minimum.cpu),
+            memory: amounts.memory.max(minimum.memory),
+        },
+        steps: history.explain(settings)?,
+        is_young: history.is_young(settings),
+    })
+}
+
+/// Usage of a pod at a time.
+struct Sample {
+    time: i64,
+    pod: u64,
+    millicores: Option<f64>,
+    mib: Option<f64>,
+}
+
+/// The samples of a pod, CPU and memory of the same time together.
+fn samples_of((pod, usage): (usize, &PodUsage)) -> Vec<Sample> {
+    let mut memory = usage.memory.iter().copied().peekable();
+    let mut samples = Vec::with_capacity(usage.cpu.len().max(usage.memory.len()));
+    let sample = |time, millicores, mib| Sample {
+        time,
+        pod: pod as u64,
+        millicores,
+        mib,
+    };
+    for (time, millicores) in &usage.cpu {
+        while let Some((earlier, mib)) = memory.next_if(|(of, _)| of < time) {
+            samples.push(sample(earlier, None, Some(mib)));
+        }
+        let mib = memory.next_if(|(of, _)| of == time).map(|(_, mib)| mib);
+        samples.push(sample(*time, Some(*millicores), mib));
+    }
+    samples.extend(memory.map(|(time, mib)| sample(time, None, Some(mib))));
+    samples
+}
+
+/// The number of recorded containers of each workload's pods.
+pub(crate) fn containers_per_pod(usage: &[ContainerUsage]) -> HashMap<(&str, &str), usize> {
+    let mut counts = HashMap::new();
+    for ContainerUsage { id, .. } in usage {
+        *counts.entry(pod_of(id)).or_default() += 1;
+    }
+    counts
+}
+
+/// Namespace and workload of a container.
+pub(crate) fn pod_of(id: &ContainerId) -> (&str, &str) {
+    (&id.namespace, &id.workload)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::usage::Resources;
+
+    fn usage(pods: Vec<PodUsage>) -> ContainerUsage {
+        ContainerUsage {
+            id: ContainerId {
+                namespace: "shop".to_owned(),
+                workload: "deployment/web".to_owned(),
+                container: "app".to_owned(),
+            },
+            requests: Resources::default(),
+            limits: Resources::default(),
+            pods,
+        }
+    }
+
+    fn constant(amount: f64) -> Vec<(i64, f64)> {
+        (0..3 * 288).map(|slot| (300 * slot, amount)).collect()
+    }
+
+    #[test]
+    fn requests_are_above_constant_usage_and_near_it() {
+        let pod = PodUsage {
+            cpu: constant(400.0),
+            memory: constant(1000.0),
+        };
+        let recommended = recommend(&usage(vec![pod]), &settings("normal"), 1);
+        let Recommendation {
+            amounts, is_young, ..
+        } = recommended.expect("a recommendation");
+        assert!(
+            (400..560).contains(&amounts.cpu.millicores()),
+            "{amounts:?}"
+        );
+        let mib = amounts.memory.bytes() as f64 / MIB;
+        assert!((1000.0..1400.0).contains(&mib), "{amounts:?}");
+        assert!(!is_young);
+    }
+
+    #[test]
+    fn a_pod_is_not_recommended_less_than_the_least_request() {
+        let pod = PodUsage {
+            cpu: constant(1.0),
+            memory: Vec::new(),
+        };
+        let recommended = recommend(&usage(vec![pod]), &settings("normal"), 2);
+        let amounts = recommended.expect("a recommendation").amounts;
+        assert_eq!(amounts.cpu.millicores(), 12);
+        assert_eq!(amounts.memory.bytes(), 125 << 20);
+    }
+
+    #[test]
+    fn without_an_hour_of_history_there_is_no_recommendation() {
+        let pod = PodUsage {
+            cpu: vec![(0, 100.0), (300, 100.0)],
+            memory: vec![(0, 100.0), (300, 100.0)],
+        };
+        assert_eq!(recommend(&usage(vec![pod]), &settings("normal"), 1), None);
+        assert_eq!(recommend(&usage(Vec::new()), &settings("normal"), 1), None);
+    }
+}

@@ -1,0 +1,263 @@
+//! One self-contained HTML page: sizes, savings, policies compared, and a plot of each container's
+//! usage with its requests. No scripts, and nothing is loaded from the network.
+
+mod plot;
+
+use std::fmt::Write as _;
+use std::io::Write as _;
+use std::path::PathBuf;
+
+use anyhow::Context as _;
+use clap::Args;
+use rayon::prelude::*;
+use replay::peers::AnnotatedPolicy;
+use replay::{Resource, Series};
+
+use crate::backtest::{self, executor, is_long_enough};
+use crate::failure::{Failure, Outcome};
+use crate::output::{Document, escape, html};
+use crate::prices::{PriceArgs, Prices};
+use crate::recommend::SizingArgs;
+use crate::scan::{self, ScannedContainer};
+use crate::usage::{self, ContainerUsage, SourceArgs};
+
+use plot::{Line, Plot};
+
+/// Flags of `report`.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct ReportArgs {
+    /// Source.
+    #[command(flatten)]
+    pub(crate) source: SourceArgs,
+    /// Sizing.
+    #[command(flatten)]
+    pub(crate) sizing: SizingArgs,
+    /// Prices.
+    #[command(flatten)]
+    pub(crate) prices: PriceArgs,
+    /// File of the page; `-` is the standard output.
+    #[arg(
+        long,
+        short = 'f',
+        default_value = "plimsoll-report.html",
+        value_name = "FILE"
+    )]
+    pub(crate) file: PathBuf,
+}
+
+/// Days that policies learn from, as in `backtest`.
+const WARM_UP_DAYS: u16 = 8;
+/// Maximum number of containers with plots, those of the largest savings or risks first.
+const MAX_PLOTTED: usize = 200;
+
+/// Runs `plimsoll report`.
+pub(crate) fn run(args: &ReportArgs) -> Result<Outcome, Failure> {
+    let prices = Prices::read(&args.prices)?;
+    let usage = usage::read(&args.source)?;
+    let page = page(&usage, &args.sizing.caution, &prices)?;
+    if args.file.as_os_str() == "-" {
+        std::io::stdout().write_all(page.as_bytes())?;
+    } else {
+        let path = args.file.display();
+        std::fs::write(&args.file, page).with_context(|| format!("cannot write {path}"))?;
+        eprintln!("wrote {path}; open it in a browser");
+    }
+    Ok(Outcome::Done)
+}
+
+/// The page.
+pub(crate) fn page(
+    usage: &[ContainerUsage],
+    caution: &str,
+    prices: &Prices,
+) -> Result<String, Failure> {
+    let (scanned, left_out) = scan::scan_all(usage, caution, prices);
+    if scanned.is_empty() {
+        return Err(anyhow::anyhow!("no container has an hour of usage").into());
+    }
+    let mut document = scan::document(&scanned, prices);
+    "Plimsoll report".clone_into(&mut document.title);
+    document.tables.rotate_left(1);
+    let long: Vec<ContainerUsage> = usage
+        .iter()
+        .filter(|it| is_long_enough(it))
+        .cloned()
+        .collect();
+    if !long.is_empty() {
+        let rows = backtest::backtest(&long, prices, WARM_UP_DAYS);
+        let Document { tables, notes, .. } = backtest::document(&rows, &long, prices);
+        document.tables.extend(tables);
+        document.notes.extend(notes);
+    }
+    if !left_out.is_empty() {
+        let names: Vec<String> = left_out.iter().map(ToString::to_string).collect();
+        let names = names.join(", ");
+        document.notes.push(format!(
+            "Left out, with less than an hour of usage: {names}."
+        ));
+    }
+    let mut plotted: Vec<&ScannedContainer> = scanned.iter().collect();
+    plotted.sort_by(|a, b| {
+        let by_savings = b
+            .savings_per_month
+            .abs()
+            .total_cmp(&a.savings_per_month.abs());
+        b.severity.cmp(&a.severity).then(by_savings)
+    });
+    if plotted.len() > MAX_PLOTTED {
+        document.notes.push(format!(
+            "Plots of {MAX_PLOTTED} of {} containers: those of the highest severity and the largest savings.",
+            plotted.len()
+        ));
+        plotted.truncate(MAX_PLOTTED);
+    }
+    let details: Vec<String> = plotted
+        .par_iter()
+        .filter_map(|scanned| {
+            let usage = usage.iter().find(|usage| usage.id == scanned.id)?;
+            Some(details(usage, scanned, caution))
+        })
+        .collect();
+    let details = format!("<h2>Usage and requests</h2>\n{}", details.concat());
+    Ok(html(&document, &details))
+}
+
+/// Plots of a container, the finding in words, and its requests as YAML.
+fn details(usage: &ContainerUsage, scanned: &ScannedContainer, caution: &str) -> String {
+    let name = usage.id.to_string();
+    let mut text = format!("<section><h3>{}</h3>\n", escape(&name));
+    for resource in [Resource::Cpu, Resource::Memory] {
+        let (pods, limit, scanned, word) = match resource {
+            Resource::Cpu => (
+                usage.cpu_series(),
+                usage.limits.cpu.map(|cpu| cpu.millicores() as f64),
+                &scanned.cpu,
+                "CPU",
+            ),
+            Resource::Memory => (
+                usage.memory_series(),
+                usage
+                    .limits
+                    .memory
+                    .map(|memory| memory.bytes() as f64 / usage::MIB),
+                &scanned.memory,
+                "Memory",
+            ),
+        };
+        if pods.is_empty() {
+            continue;
+        }
+        let unit = match resource {
+            Resource::Cpu => "millicores",
+            Resource::Memory => "MiB",
+        };
+        let plot = plot_of(usage, &pods, resource, limit, caution);
+        let _ = writeln!(
+            text,
+            "<p>{}</p>\n<div class=\"wide\" tabindex=\"0\">{}</div>",
+            escape(&sentence(word, &pods, unit, scanned)),
+            plot.svg(&format!("{word} of {name} in {unit}"))
+        );
+    }
+    text + &yaml(scanned) + "</section>\n"
+}
+
+/// Usage and requests in words.
+fn sentence(word: &str, pods: &[Series], unit: &str, scanned: &scan::ScannedResource) -> String {
+    let mut amounts: Vec<f64> = pods
+        .iter()
+        .flat_map(|pod| pod.usage.iter().copied())
+        .collect();
+    amounts.sort_by(f64::total_cmp);
+    let at = |share: f64| amounts[((amounts.len() - 1) as f64 * share) as usize];
+    let present = match &scanned.request {
+        Some(request) => format!("requested {request}"),
+        None => "not requested".to_owned(),
+    };
+    let recommended = scanned.recommended.as_deref().unwrap_or("none");
+    format!(
+        "{word}: {present}, recommended {recommended} ({}). Usage was below {:.0} {unit} half of the time, below {:.0} for \
+         95 % and below {:.0} for 99 %; the highest was {:.0}.",
+        scanned.reason,
+        at(0.5),
+        at(0.95),
+        at(0.99),
+        at(1.0)
+    )
+}
+
+fn plot_of(
+    usage: &ContainerUsage,
+    pods: &[Series],
+    resource: Resource,
+    limit: Option<f64>,
+    caution: &str,
+) -> Plot {
+    let start = pods.iter().map(|pod| pod.start).min().unwrap_or_default();
+    let step = pods[0].step;
+    let settings = [("policy", "plimsoll"), ("caution", caution)];
+    let mut requests = Vec::new();
+    let mut kills = Vec::new();
+    if let Some(mut policy) = AnnotatedPolicy::new(resource, &settings) {
+        let executor = executor(usage, resource, WARM_UP_DAYS);
+        executor.trace_pods(pods, &mut policy, |_, request| requests.push(request));
+    }
+    let slots = requests.len();
+    let mut highest = vec![0.0_f64; slots];
+    let mut sums = vec![(0.0, 0_u32); slots];
+    for pod in pods {
+        let offset = usize::try_from((pod.start - start) / step).unwrap_or(0);
+        for (slot, amount) in (offset..).zip(&pod.usage) {
+            highest[slot] = highest[slot].max(*amount);
+            sums[slot].0 += amount;
+            sums[slot].1 += 1;
+        }
+    }
+    if let Some(limit) = limit.filter(|_| resource == Resource::Memory) {
+        let above = |slot: &usize| highest[*slot] >= limit;
+        let begins = |slot: &usize| above(slot) && slot.checked_sub(1).is_none_or(|at| !above(&at));
+        kills = (0..slots).filter(begins).collect();
+    }
+    let means = sums
+        .iter()
+        .map(|(sum, count)| sum / f64::from((*count).max(1)));
+    let present = usage_request(usage, resource);
+    let constant = |name, class, amount: Option<f64>| {
+        amount.map(|amount| Line::new(name, class, vec![amount; slots]))
+    };
+    let lines = [
+        Some(Line::new("highest usage of a pod", "usage", highest)),
+        (pods.len() > 1).then(|| Line::new("mean usage", "mean", means.collect())),
+        constant("present request", "request", present),
+        constant("limit", "limit", limit),
+        Some(Line::new("request by Plimsoll", "advice", requests)),
+    ];
+    Plot {
+        start,
+        step,
+        lines: lines.into_iter().flatten().collect(),
+        kills,
+    }
+}
+
+fn usage_request(usage: &ContainerUsage, resource: Resource) -> Option<f64> {
+    match resource {
+        Resource::Cpu => usage.requests.cpu.map(|cpu| cpu.millicores() as f64),
+        Resource::Memory => {
+            let memory = usage.requests.memory?;
+            Some(memory.bytes() as f64 / usage::MIB)
+        }
+    }
+}
+
+/// The recommended requests to copy into a pod template.
+fn yaml(scanned: &ScannedContainer) -> String {
+    let mut lines = String::from("resources:\n  requests:\n");
+    for (name, resource) in [("cpu", &scanned.cpu), ("memory", &scanned.memory)] {
+        if let Some(amount) = &resource.recommended {
+            let _ = writeln!(lines, "    {name}: {amount}");
+        }
+    }
+    let name = escape(&scanned.id.container);
+    format!("<details><summary>YAML</summary><pre># container {name}\n{lines}</pre></details>\n")
+}

@@ -1,0 +1,185 @@
+//! Plots of amounts over time as inline SVG.
+
+use std::fmt::Write as _;
+
+use jiff::Timestamp;
+use jiff::tz::TimeZone;
+
+use crate::output::escape;
+
+const WIDTH: f64 = 1000.0;
+const HEIGHT: f64 = 240.0;
+const LEFT: f64 = 56.0;
+const RIGHT: f64 = 990.0;
+const TOP: f64 = 30.0;
+const BOTTOM: f64 = 214.0;
+/// Maximum number of points of a line; the largest of the slots between counts.
+const POINTS: usize = 600;
+const DAY: i64 = 86_400;
+
+/// Lines over the same slots.
+pub(super) struct Plot {
+    /// Start in seconds since 1970.
+    pub(super) start: i64,
+    /// Length of a slot in seconds.
+    pub(super) step: i64,
+    /// Lines.
+    pub(super) lines: Vec<Line>,
+    /// Slots that are marked as OOM kills.
+    pub(super) kills: Vec<usize>,
+}
+
+/// A line.
+pub(super) struct Line {
+    name: &'static str,
+    class: &'static str,
+    amounts: Vec<f64>,
+}
+
+impl Line {
+    /// A line with a class of the page's style.
+    pub(super) fn new(name: &'static str, class: &'static str, amounts: Vec<f64>) -> Self {
+        Self {
+            name,
+            class,
+            amounts,
+        }
+    }
+}
+
+/// The least of 1, 2 and 5 times the powers of ten that is at least this.
+fn round_step(least: f64) -> f64 {
+    let power = 10_f64.powf(least.max(1e-9).log10().floor());
+    let steps = [1.0, 2.0, 5.0, 10.0].map(|factor| factor * power);
+    steps
+        .into_iter()
+        .find(|step| *step >= least)
+        .unwrap_or(power)
+}
+
+impl Plot {
+    fn slots(&self) -> usize {
+        self.lines
+            .iter()
+            .map(|line| line.amounts.len())
+            .max()
+            .unwrap_or(0)
+    }
+
+    fn x(&self, slot: f64) -> f64 {
+        LEFT + (RIGHT - LEFT) * slot / (self.slots().max(2) - 1) as f64
+    }
+
+    /// The plot with a description for screen readers.
+    pub(super) fn svg(&self, description: &str) -> String {
+        let amounts = self.lines.iter().flat_map(|line| &line.amounts);
+        let step = round_step(amounts.copied().fold(0.0, f64::max) / 4.0);
+        let top = amounts_top(self, step);
+        let y = |amount: f64| BOTTOM - (BOTTOM - TOP) * (amount / top).min(1.0);
+        let mut svg = format!(
+            "<svg viewBox=\"0 0 {WIDTH} {HEIGHT}\" role=\"img\" aria-label=\"{}\">\n",
+            escape(description)
+        );
+        let mut tick = 0.0;
+        while tick <= top {
+            let at = y(tick);
+            let _ = writeln!(
+                svg,
+                "<path class=\"grid\" d=\"M{LEFT} {at:.1}H{RIGHT}\"/><text x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"end\">{tick}</text>",
+                LEFT - 6.0,
+                at + 4.0
+            );
+            tick += step;
+        }
+        self.add_days(&mut svg);
+        let mut legend = LEFT;
+        for line in &self.lines {
+            let _ = writeln!(
+                svg,
+                "<path class=\"{}\" d=\"{}\"/>",
+                line.class,
+                self.path(line, y)
+            );
+            let _ = writeln!(
+                svg,
+                "<path class=\"{}\" d=\"M{legend:.1} 12h20\"/><text x=\"{:.1}\" y=\"16\">{}</text>",
+                line.class,
+                legend + 26.0,
+                line.name
+            );
+            legend += 48.0 + 7.0 * line.name.len() as f64;
+        }
+        for slot in &self.kills {
+            let _ = writeln!(
+                svg,
+                "<circle class=\"oom\" cx=\"{:.1}\" cy=\"{TOP}\" r=\"4\"><title>usage at the limit: OOM kill</title></circle>",
+                self.x(*slot as f64)
+            );
+        }
+        svg + "</svg>\n"
+    }
+
+    /// Lines at midnight (UTC), with dates, at most ten.
+    fn add_days(&self, svg: &mut String) {
+        let end = self.start + self.step * self.slots() as i64;
+        let days = ((end - self.start) / DAY).max(1);
+        let every = (days / 10).max(1) * DAY;
+        let mut midnight = (self.start + DAY - 1).div_euclid(DAY) * DAY;
+        while midnight < end {
+            let x = self.x((midnight - self.start) as f64 / self.step as f64);
+            let date = Timestamp::from_second(midnight).unwrap_or_default();
+            let date = date.to_zoned(TimeZone::UTC).strftime("%b %-d");
+            let _ = writeln!(
+                svg,
+                "<path class=\"grid\" d=\"M{x:.1} {TOP}V{BOTTOM}\"/><text x=\"{x:.1}\" y=\"{:.1}\">{date}</text>",
+                BOTTOM + 16.0
+            );
+            midnight += every;
+        }
+    }
+
+    fn path(&self, line: &Line, y: impl Fn(f64) -> f64) -> String {
+        let slots_per_point = line.amounts.len().div_ceil(POINTS).max(1);
+        let mut path = String::new();
+        for (index, slots) in line.amounts.chunks(slots_per_point).enumerate() {
+            let amount = slots.iter().copied().fold(0.0, f64::max);
+            let x = self.x((index * slots_per_point) as f64);
+            let verb = if index == 0 { 'M' } else { 'L' };
+            let _ = write!(path, "{verb}{x:.1} {:.1}", y(amount));
+        }
+        path
+    }
+}
+
+/// The end of the vertical axis: the first tick above all amounts.
+fn amounts_top(plot: &Plot, step: f64) -> f64 {
+    let amounts = plot.lines.iter().flat_map(|line| &line.amounts);
+    let highest = amounts.copied().fold(0.0, f64::max);
+    (highest / step).ceil().max(1.0) * step
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn axes_have_round_ticks() {
+        for (least, expected) in [(0.3, 0.5), (1.0, 1.0), (37.0, 50.0), (501.0, 1000.0)] {
+            assert!((round_step(least) - expected).abs() < 1e-9, "{least}");
+        }
+    }
+
+    #[test]
+    fn a_plot_names_its_lines_and_escapes_its_description() {
+        let plot = Plot {
+            start: 0,
+            step: 3600,
+            lines: vec![Line::new("request", "request", vec![1.0, 3.0, 2.0])],
+            kills: vec![1],
+        };
+        let svg = plot.svg("CPU of <b>");
+        assert!(svg.contains("aria-label=\"CPU of &lt;b&gt;\""));
+        assert!(svg.contains(">request</text>") && svg.contains("OOM kill"));
+        assert!(svg.contains(">Jan 1</text>"));
+    }
+}

@@ -1,0 +1,255 @@
+//! Present and recommended requests of each container, with severity and savings.
+//!
+mod document;
+
+use std::cmp::Reverse;
+
+use clap::{Args, ValueEnum};
+use model::{Cpu, Memory, Quantity};
+use rayon::prelude::*;
+use serde::Serialize;
+
+use crate::failure::{Failure, Outcome};
+use crate::output::{self, OutputArgs};
+use crate::prices::{PriceArgs, Prices};
+use crate::recommend::{
+    Recommendation, SizingArgs, containers_per_pod, pod_of, recommend, settings,
+};
+use crate::severity::{Change, Severity};
+use crate::usage::{self, ContainerId, ContainerUsage, MIB, SourceArgs};
+
+pub(crate) use document::document;
+
+/// Flags of `scan`.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct ScanArgs {
+    /// Source.
+    #[command(flatten)]
+    pub(crate) source: SourceArgs,
+    /// Sizing.
+    #[command(flatten)]
+    pub(crate) sizing: SizingArgs,
+    /// Prices.
+    #[command(flatten)]
+    pub(crate) prices: PriceArgs,
+    /// Output.
+    #[command(flatten)]
+    pub(crate) output: OutputArgs,
+    /// Only containers of this namespace; may be repeated.
+    #[arg(short, long = "namespace", value_name = "NAMESPACE")]
+    pub(crate) namespaces: Vec<String>,
+    /// Only containers with a finding of at least this severity.
+    #[arg(long, value_enum, value_name = "SEVERITY")]
+    pub(crate) min_severity: Option<Severity>,
+    /// Order of the containers.
+    #[arg(long, value_enum, default_value_t = Order::Name)]
+    pub(crate) sort_by: Order,
+    /// Exit with code 3 if a container has a finding of at least this severity.
+    #[arg(long, value_enum, value_name = "SEVERITY")]
+    pub(crate) fail_on: Option<Severity>,
+}
+
+/// Order of containers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Order {
+    /// Namespace, workload, container.
+    Name,
+    /// Largest savings first.
+    Savings,
+    /// Highest severity first.
+    Severity,
+}
+
+/// Result for a container.
+#[derive(Clone, Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct ScannedContainer {
+    /// The container.
+    #[serde(flatten)]
+    pub(crate) id: ContainerId,
+    /// Pods with usage in the last hour of the recording.
+    pub(crate) pods: usize,
+    /// Hours between the first and the last sample.
+    pub(crate) hours: f64,
+    /// CPU.
+    pub(crate) cpu: ScannedResource,
+    /// Memory.
+    pub(crate) memory: ScannedResource,
+    /// The higher one of both resources.
+    pub(crate) severity: Severity,
+    /// Savings per month in the currency of the prices; negative if the recommended requests cost
+    /// more, or if there are no requests yet.
+    pub(crate) savings_per_month: f64,
+}
+
+/// Result for a resource of a container.
+#[derive(Clone, Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct ScannedResource {
+    /// Present request.
+    pub(crate) request: Option<String>,
+    /// Recommended request; `None` if no usage was recorded.
+    pub(crate) recommended: Option<String>,
+    /// Highest recorded usage of a pod.
+    pub(crate) highest_usage: Option<String>,
+    /// Severity.
+    pub(crate) severity: Severity,
+    /// Reason of the severity.
+    pub(crate) reason: String,
+    #[serde(skip)]
+    amounts: Change,
+}
+
+/// A resource's amounts as quantities.
+fn resource(change: Change, highest: Option<f64>, is_memory: bool) -> ScannedResource {
+    let text = |amount: f64| {
+        if is_memory {
+            memory_text(Memory::from_bytes((amount * MIB).ceil() as i64))
+        } else {
+            Quantity::from(Cpu::from_millicores(amount.ceil() as i64)).to_string()
+        }
+    };
+    let (severity, reason) = change.judge(is_memory);
+    ScannedResource {
+        request: change.present.map(text),
+        recommended: change.recommended.map(text),
+        highest_usage: highest.map(text),
+        severity,
+        reason,
+        amounts: change,
+    }
+}
+
+/// Whole MiB, rounded up; whole bytes below one.
+fn memory_text(memory: Memory) -> String {
+    let bytes = memory.bytes();
+    let mebibyte = 1 << 20;
+    let rounded = if bytes >= mebibyte {
+        bytes.saturating_add(mebibyte - 1) / mebibyte * mebibyte
+    } else {
+        bytes
+    };
+    Quantity::from_bytes(rounded).to_string()
+}
+
+/// Result for a container.
+pub(crate) fn scan(
+    usage: &ContainerUsage,
+    recommendation: &Recommendation,
+    prices: &Prices,
+) -> ScannedContainer {
+    let (start, end) = usage.span().unwrap_or_default();
+    let pods = usage.present_pods();
+    let highest = |of: fn(&usage::PodUsage) -> &usage::Samples| {
+        let samples = usage.pods.iter().flat_map(of).map(|(_, amount)| *amount);
+        samples.reduce(f64::max)
+    };
+    let [of_cpu, of_memory] = [highest(|pod| &pod.cpu), highest(|pod| &pod.memory)];
+    let millicores = |cpu: Cpu| cpu.millicores() as f64;
+    let mib = |memory: Memory| memory.bytes() as f64 / MIB;
+    let change = |present: Option<f64>, recommended: f64, highest: Option<f64>| Change {
+        present,
+        // A short history is no reason for a smaller request.
+        recommended: highest.map(|_| match present.filter(|_| recommendation.is_young) {
+            Some(present) => recommended.max(present),
+            None => recommended,
+        }),
+    };
+    let amounts = recommendation.amounts;
+    let cpu = change(
+        usage.requests.cpu.map(millicores),
+        millicores(amounts.cpu),
+        of_cpu,
+    );
+    let memory = change(
+        usage.requests.memory.map(mib),
+        mib(amounts.memory),
+        of_memory,
+    );
+    let (cpu, memory) = (
+        resource(cpu, of_cpu, false),
+        resource(memory, of_memory, true),
+    );
+    ScannedContainer {
+        id: usage.id.clone(),
+        pods,
+        hours: (end - start) as f64 / 3600.0,
+        severity: cpu.severity.max(memory.severity),
+        savings_per_month: pods as f64 * prices.month(cpu.amounts.saved(), memory.amounts.saved()),
+        cpu,
+        memory,
+    }
+}
+
+/// Results for all containers, and the containers without a recommendation.
+pub(crate) fn scan_all(
+    usage: &[ContainerUsage],
+    caution: &str,
+    prices: &Prices,
+) -> (Vec<ScannedContainer>, Vec<ContainerId>) {
+    let settings = settings(caution);
+    let containers = containers_per_pod(usage);
+    let results: Vec<Result<ScannedContainer, ContainerId>> = usage
+        .par_iter()
+        .map(|usage| {
+            let containers = containers[&pod_of(&usage.id)];
+            let recommendation = recommend(usage, &settings, containers);
+            let recommendation = recommendation.ok_or_else(|| usage.id.clone())?;
+            Ok(scan(usage, &recommendation, prices))
+        })
+        .collect();
+    let mut left_out = Vec::new();
+    let scanned = results.into_iter().filter_map(|result| match result {
+        Ok(scanned) => Some(scanned),
+        Err(id) => {
+            left_out.push(id);
+            None
+        }
+    });
+    (scanned.collect(), left_out)
+}
+
+/// Runs `plimsoll scan`.
+pub(crate) fn run(args: &ScanArgs) -> Result<Outcome, Failure> {
+    let prices = Prices::read(&args.prices)?;
+    let mut usage = usage::read(&args.source)?;
+    if !args.namespaces.is_empty() {
+        usage.retain(|usage| args.namespaces.contains(&usage.id.namespace));
+    }
+    let (mut scanned, left_out) = scan_all(&usage, &args.sizing.caution, &prices);
+    let worst = scanned.iter().map(|container| container.severity).max();
+    if let Some(least) = args.min_severity {
+        scanned.retain(|container| container.severity >= least);
+    }
+    match args.sort_by {
+        Order::Name => {}
+        Order::Savings => {
+            scanned.sort_by(|a, b| b.savings_per_month.total_cmp(&a.savings_per_month));
+        }
+        Order::Severity => scanned.sort_by_key(|container| Reverse(container.severity)),
+    }
+    output::print(&document(&scanned, &prices), &args.output)?;
+    for id in &left_out {
+        eprintln!("left out: {id}: less than an hour of usage");
+    }
+    let fails = |least| worst.is_some_and(|worst| worst >= least);
+    Ok(if args.fail_on.is_some_and(fails) {
+        Outcome::Findings
+    } else if left_out.is_empty() {
+        Outcome::Done
+    } else {
+        Outcome::Partial
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn memory_is_shown_in_whole_mebibytes() {
+        for (bytes, expected) in [(1000, "1k"), (1 << 20, "1Mi"), ((1 << 30) + 1, "1025Mi")] {
+            assert_eq!(memory_text(Memory::from_bytes(bytes)), expected);
+        }
+    }
+}

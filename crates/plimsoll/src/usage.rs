@@ -1,0 +1,189 @@
+//! Recorded usage of containers.
+
+mod csv;
+mod sample;
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+use anyhow::ensure;
+use clap::Args;
+use model::{Cpu, Memory};
+use replay::Series;
+use serde::Serialize;
+
+use crate::failure::Failure;
+
+pub(crate) const MIB: f64 = 1_048_576.0;
+
+/// Maximum number of samples of all containers, about 2 GiB.
+const MAX_SAMPLES: usize = 60_000_000;
+/// Maximum number of pods of all containers.
+const MAX_PODS: usize = 200_000;
+/// Maximum number of slots of a series: a year of minutes.
+const MAX_SLOTS: i64 = 366 * 24 * 60;
+
+/// Source of recorded usage.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct SourceArgs {
+    /// CSV files with the columns `time`, `workload`, `cpu` and `memory`; optional ones are
+    /// `namespace`, `container`, `pod`, `cpu_request`, `memory_request`, `cpu_limit` and
+    /// `memory_limit`.
+    #[arg(value_name = "FILE", conflicts_with = "sample")]
+    pub(crate) files: Vec<PathBuf>,
+    /// Use the bundled sample: two weeks of four workloads.
+    #[arg(long)]
+    pub(crate) sample: bool,
+}
+
+/// A container of a workload.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
+pub(crate) struct ContainerId {
+    /// Namespace; empty if the source has none.
+    pub(crate) namespace: String,
+    /// Kind and name, such as `deployment/web`.
+    pub(crate) workload: String,
+    /// Name of the container.
+    pub(crate) container: String,
+}
+
+impl fmt::Display for ContainerId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self {
+            namespace,
+            workload,
+            container,
+        } = self;
+        if !namespace.is_empty() {
+            write!(f, "{namespace}/")?;
+        }
+        write!(f, "{workload}")?;
+        if !container.is_empty() {
+            write!(f, " ({container})")?;
+        }
+        Ok(())
+    }
+}
+
+/// CPU and memory of a container's `resources`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Resources {
+    /// CPU, if set.
+    pub(crate) cpu: Option<Cpu>,
+    /// Memory, if set.
+    pub(crate) memory: Option<Memory>,
+}
+
+/// Time in seconds since 1970, and usage in millicores or MiB.
+pub(crate) type Samples = Vec<(i64, f64)>;
+
+/// Usage of one pod's container, in the order of time.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct PodUsage {
+    /// CPU in millicores.
+    pub(crate) cpu: Samples,
+    /// Memory in MiB.
+    pub(crate) memory: Samples,
+}
+
+/// Usage of a container over all pods of its workload.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct ContainerUsage {
+    /// The container.
+    pub(crate) id: ContainerId,
+    /// Present requests.
+    pub(crate) requests: Resources,
+    /// Present limits.
+    pub(crate) limits: Resources,
+    /// Pods, in the order of their names.
+    pub(crate) pods: Vec<PodUsage>,
+}
+
+impl PodUsage {
+    fn samples(&self) -> impl Iterator<Item = &(i64, f64)> {
+        self.cpu.iter().chain(&self.memory)
+    }
+}
+
+impl ContainerUsage {
+    /// First and last time; `None` without samples.
+    pub(crate) fn span(&self) -> Option<(i64, i64)> {
+        let times = || self.pods.iter().flat_map(PodUsage::samples).map(|it| it.0);
+        Some((times().min()?, times().max()?))
+    }
+
+    /// Number of pods with samples in the last hour of the recording.
+    pub(crate) fn present_pods(&self) -> usize {
+        let Some((_, end)) = self.span() else {
+            return 0;
+        };
+        let is_present = |pod: &&PodUsage| pod.samples().any(|(time, _)| *time > end - 3600);
+        self.pods.iter().filter(is_present).count()
+    }
+
+    /// CPU of each pod in slots.
+    pub(crate) fn cpu_series(&self) -> Vec<Series> {
+        let request = self.requests.cpu.map(|cpu| cpu.millicores() as f64);
+        self.series(|pod| &pod.cpu, request)
+    }
+
+    /// Memory of each pod in slots.
+    pub(crate) fn memory_series(&self) -> Vec<Series> {
+        let bytes = |memory: Memory| memory.bytes() as f64 / MIB;
+        self.series(|pod| &pod.memory, self.requests.memory.map(bytes))
+    }
+
+    /// Slots are as long as the least distance of samples. Without a request, the largest usage of
+    /// all pods counts as the request.
+    fn series(&self, samples: impl Fn(&PodUsage) -> &Samples, request: Option<f64>) -> Vec<Series> {
+        let distances = self.pods.iter().flat_map(|pod| {
+            let pairs = samples(pod).windows(2);
+            pairs.map(|pair| pair[1].0 - pair[0].0)
+        });
+        let step = distances.filter(|step| *step > 0).min().unwrap_or(300);
+        let step = step.max(
+            self.span()
+                .map_or(0, |(start, end)| (end - start) / MAX_SLOTS),
+        );
+        let series = self.pods.iter().filter_map(|pod| {
+            Series::from_samples(self.id.to_string(), step, samples(pod).iter().copied())
+        });
+        let mut series: Vec<Series> = series.collect();
+        let peak = series.iter().map(Series::peak).fold(0.0, f64::max);
+        for pod in &mut series {
+            pod.provisioned = request.unwrap_or(peak);
+        }
+        series
+    }
+}
+
+/// Reads the usage that the flags name, in the order of the containers.
+pub(crate) fn read(source: &SourceArgs) -> Result<Vec<ContainerUsage>, Failure> {
+    let SourceArgs { files, sample } = source;
+    if *sample {
+        return Ok(sample::read());
+    }
+    if files.is_empty() {
+        return Err(Failure::Usage(
+            "no usage to read: name CSV files, or --sample for the bundled sample".to_owned(),
+        ));
+    }
+    let mut reader = csv::Reader::default();
+    for file in files {
+        reader.read_file(Path::new(file))?;
+    }
+    Ok(reader.finish())
+}
+
+/// Checks the limits on the amount of data.
+fn check_size(samples: usize, pods: usize) -> anyhow::Result<()> {
+    ensure!(
+        samples <= MAX_SAMPLES,
+        "more than {MAX_SAMPLES} samples: use fewer workloads, or a longer interval between samples"
+    );
+    ensure!(
+        pods <= MAX_PODS,
+        "more than {MAX_PODS} pods: use fewer workloads"
+    );
+    Ok(())
+}

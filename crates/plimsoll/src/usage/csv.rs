@@ -1,0 +1,236 @@
+//! Usage from CSV: one row per time and pod.
+//!
+//! The first row names the columns, in any order; others are ignored.
+//!
+//! | column | value |
+//! |---|---|
+//! | `time` | seconds since 1970, or RFC 3339 such as `2026-11-01T12:00:00Z` |
+//! | `workload` | kind and name, such as `deployment/web` |
+//! | `namespace`, `container`, `pod` | names; empty if the column is missing |
+//! | `cpu` | used CPU as a quantity: cores (`0.25`) or millicores (`250m`); may be empty |
+//! | `memory` | used memory as a quantity: bytes, or with a suffix (`812Mi`); may be empty |
+//! | `cpu_request`, `memory_request`, `cpu_limit`, `memory_limit` | quantities; an empty cell keeps the value of the container's row before |
+
+use std::collections::{BTreeMap, HashMap};
+use std::fs::File;
+use std::io::Read;
+use std::path::Path;
+
+use anyhow::{Context as _, anyhow, ensure};
+use csv::StringRecord;
+use jiff::Timestamp;
+use model::{Cpu, Memory, Quantity};
+
+use super::{ContainerId, ContainerUsage, MIB, PodUsage, Resources, Samples, check_size};
+
+/// Collects the rows of several files.
+#[derive(Default)]
+pub(super) struct Reader {
+    containers: BTreeMap<ContainerId, Container>,
+    samples: usize,
+    pods: usize,
+}
+
+#[derive(Default)]
+struct Container {
+    requests: Resources,
+    limits: Resources,
+    pods: BTreeMap<String, PodUsage>,
+}
+
+/// Places of the columns.
+struct Columns(HashMap<String, usize>);
+
+impl Columns {
+    fn new(header: &StringRecord) -> anyhow::Result<Self> {
+        let names = header.iter().map(|name| name.trim().to_lowercase());
+        let columns = Self(names.zip(0..).collect());
+        for name in ["time", "workload"] {
+            ensure!(columns.0.contains_key(name), "there is no column {name:?}");
+        }
+        let has_usage = ["cpu", "memory"]
+            .iter()
+            .any(|name| columns.0.contains_key(*name));
+        ensure!(
+            has_usage,
+            "there is neither a column \"cpu\" nor \"memory\""
+        );
+        Ok(columns)
+    }
+
+    fn text<'a>(&self, row: &'a StringRecord, name: &str) -> &'a str {
+        let cell = self.0.get(name).and_then(|place| row.get(*place));
+        cell.unwrap_or_default().trim()
+    }
+
+    fn quantity(&self, row: &StringRecord, name: &str) -> anyhow::Result<Option<Quantity>> {
+        let text = self.text(row, name);
+        if text.is_empty() {
+            return Ok(None);
+        }
+        let quantity: Quantity = text
+            .parse()
+            .map_err(|_| anyhow!("column {name:?}: {text:?} is not a quantity"))?;
+        ensure!(
+            !quantity.is_negative(),
+            "column {name:?}: {text} is negative"
+        );
+        Ok(Some(quantity))
+    }
+
+    fn time(&self, row: &StringRecord) -> anyhow::Result<i64> {
+        let text = self.text(row, "time");
+        let seconds = text.parse().ok().or_else(|| {
+            let time: Timestamp = text.parse().ok()?;
+            Some(time.as_second())
+        });
+        seconds
+            .filter(|seconds| Timestamp::from_second(*seconds).is_ok())
+            .with_context(|| {
+                format!("column \"time\": {text:?} is neither seconds since 1970 nor RFC 3339")
+            })
+    }
+}
+
+impl Reader {
+    /// Adds the rows of a file.
+    pub(super) fn read_file(&mut self, path: &Path) -> anyhow::Result<()> {
+        let file = File::open(path).with_context(|| format!("cannot read {}", path.display()))?;
+        self.read(file).with_context(|| path.display().to_string())
+    }
+
+    /// Adds the rows of a CSV text.
+    pub(super) fn read(&mut self, text: impl Read) -> anyhow::Result<()> {
+        let mut reader = csv::ReaderBuilder::new().flexible(true).from_reader(text);
+        let header = reader.headers().context("line 1")?;
+        let columns = Columns::new(header).context("line 1")?;
+        let mut row = StringRecord::new();
+        while reader.read_record(&mut row)? {
+            let line = row.position().map_or(0, csv::Position::line);
+            self.add(&columns, &row)
+                .with_context(|| format!("line {line}"))?;
+        }
+        Ok(())
+    }
+
+    fn add(&mut self, columns: &Columns, row: &StringRecord) -> anyhow::Result<()> {
+        let text = |name| columns.text(row, name).to_owned();
+        let quantity = |name| columns.quantity(row, name);
+        let time = columns.time(row)?;
+        let id = ContainerId {
+            namespace: text("namespace"),
+            workload: text("workload"),
+            container: text("container"),
+        };
+        ensure!(!id.workload.is_empty(), "column \"workload\" is empty");
+        let container = self.containers.entry(id).or_default();
+        for (kept, cpu, memory) in [
+            (&mut container.requests, "cpu_request", "memory_request"),
+            (&mut container.limits, "cpu_limit", "memory_limit"),
+        ] {
+            kept.cpu = quantity(cpu)?.as_ref().map(Cpu::from).or(kept.cpu);
+            kept.memory = quantity(memory)?.as_ref().map(Memory::from).or(kept.memory);
+        }
+        let count = container.pods.len();
+        let pod = container.pods.entry(text("pod")).or_default();
+        if let Some(cpu) = quantity("cpu")? {
+            pod.cpu.push((time, cpu.to_f64() * 1000.0));
+            self.samples += 1;
+        }
+        if let Some(memory) = quantity("memory")? {
+            pod.memory.push((time, memory.to_f64() / MIB));
+            self.samples += 1;
+        }
+        self.pods += container.pods.len() - count;
+        check_size(self.samples, self.pods)
+    }
+
+    /// The containers in order. Of several samples of a pod at one time the last one counts.
+    pub(super) fn finish(self) -> Vec<ContainerUsage> {
+        let containers = self.containers.into_iter().map(|(id, container)| {
+            let pods = container.pods.into_values().map(|mut pod| {
+                sort(&mut pod.cpu);
+                sort(&mut pod.memory);
+                pod
+            });
+            ContainerUsage {
+                id,
+                requests: container.requests,
+                limits: container.limits,
+                pods: pods.collect(),
+            }
+        });
+        containers.collect()
+    }
+}
+
+fn sort(samples: &mut Samples) {
+    samples.sort_by_key(|(time, _)| *time);
+    samples.reverse();
+    samples.dedup_by_key(|(time, _)| *time);
+    samples.reverse();
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(text: &str) -> anyhow::Result<Vec<ContainerUsage>> {
+        let mut reader = Reader::default();
+        reader.read(text.as_bytes())?;
+        Ok(reader.finish())
+    }
+
+    #[test]
+    fn rows_belong_to_pods_of_containers() {
+        let text = "pod,cpu,time,workload,memory,cpu_request,note\n\
+            a,250m,1970-01-01T00:05:00Z,deployment/web,512Mi,1,x\n\
+            b,,300,deployment/web,1Gi,,\n\
+            a,0.5,0,deployment/web,\n\
+            a,1,0,deployment/web,\n";
+        let containers = read(text).expect("containers");
+        let [web] = containers.as_slice() else {
+            panic!("{containers:?}");
+        };
+        assert_eq!(web.id.to_string(), "deployment/web");
+        assert_eq!(web.requests.cpu, Some(Cpu::from_millicores(1000)));
+        assert_eq!(web.pods[0].cpu, [(0, 1000.0), (300, 250.0)]);
+        assert_eq!(web.pods[0].memory, [(300, 512.0)]);
+        assert_eq!(web.pods[1].memory, [(300, 1024.0)]);
+        assert_eq!(web.span(), Some((0, 300)));
+    }
+
+    #[test]
+    fn other_texts_are_refused_with_line_and_column() {
+        let check = |text: &str, expected: &str| {
+            let error = read(text).expect_err("an error");
+            assert_eq!(format!("{error:#}"), expected);
+        };
+        check("", "line 1: there is no column \"time\"");
+        check("time,cpu\n", "line 1: there is no column \"workload\"");
+        check(
+            "time,workload\n",
+            "line 1: there is neither a column \"cpu\" nor \"memory\"",
+        );
+        check(
+            "time,workload,cpu\nsoon,a,1\n",
+            "line 2: column \"time\": \"soon\" is neither seconds since 1970 nor RFC 3339",
+        );
+        check(
+            "time,workload,cpu\n0,a,1\n0,a,much\n",
+            "line 3: column \"cpu\": \"much\" is not a quantity",
+        );
+        check(
+            "time,workload,cpu\n0,a,-1\n",
+            "line 2: column \"cpu\": -1 is negative",
+        );
+        check(
+            "time,workload,cpu\n0,,1\n",
+            "line 2: column \"workload\" is empty",
+        );
+        check(
+            "time,workload,cpu\n99999999999999999,a,1\n",
+            "line 2: column \"time\": \"99999999999999999\" is neither seconds since 1970 nor RFC 3339",
+        );
+    }
+}

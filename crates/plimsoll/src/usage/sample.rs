@@ -1,0 +1,33 @@
+//! Bundled sample: two weeks of four machines of the Server Machine Dataset (see NOTICE), as if they
+//! were workloads.
+
+use super::ContainerUsage;
+use super::csv::Reader;
+
+const SAMPLE: &str = include_str!("../../data/sample.csv");
+
+/// The containers of the sample.
+pub(super) fn read() -> Vec<ContainerUsage> {
+    let mut reader = Reader::default();
+    reader
+        .read(SAMPLE.as_bytes())
+        .expect("a test reads the sample");
+    reader.finish()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_sample_is_two_weeks_of_four_workloads() {
+        let containers = read();
+        assert_eq!(containers.len(), 4);
+        for container in containers {
+            let (start, end) = container.span().expect("samples");
+            assert_eq!(end - start, 14 * 86400 - 300);
+            assert_eq!(container.pods[0].cpu.len(), 14 * 288);
+            assert_eq!(container.pods[0].memory.len(), 14 * 288);
+        }
+    }
+}

@@ -1,0 +1,151 @@
+//! Errors in one sentence on the standard error, and exit codes.
+
+use crate::program::{Run, run, usage_file};
+
+fn usage_of(lines: &[&str]) -> (tempfile::TempDir, String) {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = usage_file(&folder, &(lines.join("\n") + "\n"));
+    let path = path.to_str().expect("UTF-8").to_owned();
+    (folder, path)
+}
+
+/// Three days of constant usage with this request.
+fn recording(cpu_request: &str) -> (tempfile::TempDir, String) {
+    let mut lines = vec![format!(
+        "time,workload,cpu,memory,cpu_request\n0,deployment/web,1,1Gi,{cpu_request}"
+    )];
+    lines.extend((1..3 * 288).map(|slot| format!("{},deployment/web,1,1Gi", 300 * slot)));
+    let lines: Vec<&str> = lines.iter().map(String::as_str).collect();
+    usage_of(&lines)
+}
+
+fn check(arguments: &[&str], code: i32, error: &str) {
+    let run = run(arguments);
+    let expected = Run {
+        code,
+        stdout: String::new(),
+        stderr: format!("error: {error}\n"),
+    };
+    assert_eq!(run, expected, "{arguments:?}");
+}
+
+#[test]
+fn a_source_is_needed() {
+    check(
+        &["scan"],
+        2,
+        "no usage to read: name CSV files, or --sample for the bundled sample",
+    );
+    assert_eq!(run(&["scan", "--sample", "usage.csv"]).code, 2);
+    assert_eq!(run(&["scan", "--sample", "--caution", "0"]).code, 2);
+}
+
+#[test]
+fn files_that_cannot_be_read_are_named() {
+    check(
+        &["scan", "/nowhere.csv"],
+        1,
+        "cannot read /nowhere.csv: No such file or directory (os error 2)",
+    );
+    check(
+        &["report", "--sample", "--prices", "/nowhere.yaml"],
+        1,
+        "cannot read --prices=/nowhere.yaml: No such file or directory (os error 2)",
+    );
+    let (_folder, path) = usage_of(&["time,workload,cpu", "0,deployment/web,much"]);
+    check(
+        &["backtest", &path],
+        1,
+        &format!("{path}: line 2: column \"cpu\": \"much\" is not a quantity"),
+    );
+}
+
+#[test]
+fn short_recordings_are_left_out_by_name() {
+    let (_folder, path) = usage_of(&[
+        "time,workload,cpu",
+        "0,deployment/web,1",
+        "300,deployment/web,1",
+    ]);
+    let scan = run(&["scan", &path, "-o", "csv"]);
+    assert_eq!(scan.code, 4);
+    assert_eq!(
+        scan.stderr,
+        "left out: deployment/web: less than an hour of usage\n"
+    );
+    check(
+        &["backtest", &path],
+        1,
+        "no container has two days of usage: a replay needs one to learn and one to judge",
+    );
+    check(
+        &["report", &path, "-f", "-"],
+        1,
+        "no container has an hour of usage",
+    );
+}
+
+#[test]
+fn findings_of_a_severity_fail_if_asked() {
+    let (_folder, path) = recording("250m");
+    let code = |arguments: &[&str]| run(&[&["scan", &path], arguments].concat()).code;
+    assert_eq!(code(&[]), 0);
+    assert_eq!(code(&["--fail-on", "critical"]), 3);
+    // A filter of the output does not hide a finding.
+    assert_eq!(code(&["--fail-on", "critical", "-n", ""]), 3);
+    let (_folder, path) = recording("1200m");
+    let code = |arguments: &[&str]| run(&[&["scan", &path], arguments].concat()).code;
+    assert_eq!(code(&["--fail-on", "critical"]), 0);
+    assert_eq!(code(&["--fail-on", "warning"]), 3);
+}
+
+#[test]
+fn names_of_tenants_are_text_in_the_report() {
+    let mut lines = vec!["time,workload,container,cpu,memory".to_owned()];
+    lines.extend((0..3 * 288).map(|slot| {
+        format!(
+            "{},\"<script>alert(1)</script>\",\"</pre><b>\",1,1Gi",
+            300 * slot
+        )
+    }));
+    let lines: Vec<&str> = lines.iter().map(String::as_str).collect();
+    let (_folder, path) = usage_of(&lines);
+    let report = run(&["report", &path, "-f", "-"]);
+    assert_eq!(report.code, 0);
+    assert!(!report.stdout.contains("<script") && !report.stdout.contains("</pre><b>"));
+    assert!(
+        report
+            .stdout
+            .contains("&lt;script&gt;alert(1)&lt;/script&gt;")
+    );
+}
+
+#[test]
+fn a_report_is_written_to_a_file_and_named() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("report.html");
+    let name = path.to_str().expect("UTF-8");
+    let report = run(&["report", "--sample", "-f", name]);
+    assert_eq!(
+        report.stderr,
+        format!("wrote {name}; open it in a browser\n")
+    );
+    let page = std::fs::read_to_string(&path).expect("a page");
+    assert!(page.starts_with("<!doctype html>") && page.contains("<svg"));
+    // Nothing is loaded from elsewhere.
+    assert!(!page.contains("src=") && !page.contains("http://") && !page.contains("https://"));
+    check(
+        &["report", "--sample", "-f", "/nowhere/report.html"],
+        1,
+        "cannot write /nowhere/report.html: No such file or directory (os error 2)",
+    );
+}
+
+#[test]
+fn completions_and_the_manual_page_name_all_commands() {
+    for arguments in [&["completion", "bash"][..], &["man"][..]] {
+        let run = run(arguments);
+        assert_eq!(run.code, 0);
+        assert!(run.stdout.contains("backtest") && run.stdout.contains("report"));
+    }
+}

@@ -1,0 +1,78 @@
+//! Every command and form of output with the bundled sample.
+
+use crate::program::{folder, run};
+
+fn check(name: &str, arguments: &[&str]) {
+    let run = run(arguments);
+    assert_eq!((run.code, run.stderr.as_str()), (0, ""), "{arguments:?}");
+    let path = folder().join("tests/golden").join(name);
+    if std::env::var_os("UPDATE_GOLDEN").is_some() {
+        std::fs::write(&path, &run.stdout).expect("a written file");
+    }
+    let expected = std::fs::read_to_string(&path).expect("a golden file");
+    assert!(
+        run.stdout == expected,
+        "the output of {arguments:?} differs from {}",
+        path.display()
+    );
+}
+
+#[test]
+fn scans_have_six_forms() {
+    for (form, ending) in [
+        ("table", "txt"),
+        ("json", "json"),
+        ("yaml", "yaml"),
+        ("csv", "csv"),
+        ("md", "md"),
+        ("html", "html"),
+    ] {
+        check(&format!("scan.{ending}"), &["scan", "--sample", "-o", form]);
+    }
+}
+
+#[test]
+fn backtests_have_six_forms() {
+    for (form, ending) in [
+        ("table", "txt"),
+        ("json", "json"),
+        ("yaml", "yaml"),
+        ("csv", "csv"),
+        ("md", "md"),
+        ("html", "html"),
+    ] {
+        let name = format!("backtest.{ending}");
+        check(&name, &["backtest", "--sample", "-o", form]);
+    }
+}
+
+#[test]
+fn containers_are_filtered_and_ordered() {
+    check(
+        "scan_shop_by_savings.txt",
+        &["scan", "--sample", "-n", "shop", "--sort-by", "savings"],
+    );
+    check(
+        "scan_critical.json",
+        &[
+            "scan",
+            "--sample",
+            "--min-severity",
+            "critical",
+            "-o",
+            "json",
+        ],
+    );
+    check(
+        "scan_cautious.csv",
+        &["scan", "--sample", "--caution", "high", "-o", "csv"],
+    );
+}
+
+#[test]
+fn the_help_of_every_command_is_known() {
+    check("help.txt", &["--help"]);
+    for command in ["scan", "backtest", "report"] {
+        check(&format!("help_{command}.txt"), &[command, "--help"]);
+    }
+}

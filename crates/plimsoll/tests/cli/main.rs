@@ -1,0 +1,7 @@
+//! The program as users call it: outputs as golden files, errors and exit codes.
+//!
+//! `UPDATE_GOLDEN=1 cargo test -p plimsoll` writes the files anew.
+
+mod errors;
+mod golden;
+mod program;
