@@ -5,6 +5,7 @@
 
 mod selector;
 mod status;
+mod workload_kind;
 
 use std::collections::BTreeMap;
 
@@ -23,6 +24,7 @@ pub use status::{
     CONFLICTING, MAX_LISTED, OVERRIDDEN, PolicyCounts, READY, ShardReport, SizingPolicyStatus,
     WorkloadConflict, report_patch,
 };
+pub use workload_kind::{MAX_CUSTOM_KINDS, WorkloadKind};
 
 /// API group of Plimsoll's own kinds.
 pub const GROUP: &str = "plimsoll.dev";
@@ -72,11 +74,13 @@ pub struct SizingPolicySpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub selector: Option<LabelSelector>,
 
-    /// Kinds of workloads. Absent means Deployment, StatefulSet and DaemonSet. Workloads controlled
-    /// by another workload, such as ReplicaSets of a Deployment, are never selected.
+    /// Kinds of workloads. Absent means Deployment, StatefulSet and DaemonSet. Others with a scale
+    /// subresource are written with their API group, such as Rollout.argoproj.io, at most 10 of
+    /// them; the selector then selects by the labels of their pods. Workloads controlled by another
+    /// workload, such as ReplicaSets of a Deployment, are never selected.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    #[schemars(length(min = 1, max = 7), extend("x-kubernetes-list-type" = "set"))]
-    pub kinds: Vec<WellKnown>,
+    #[schemars(length(min = 1, max = 17), extend("x-kubernetes-list-type" = "set"))]
+    pub kinds: Vec<WorkloadKind>,
 
     /// Mode of changing the resources of pods. The default is Off: recommend only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -259,13 +263,24 @@ impl SizingMethod {
 }
 
 impl SizingPolicySpec {
-    /// Selected kinds, with their default.
-    pub fn effective_kinds(&self) -> &[WellKnown] {
+    /// Selected kinds of Kubernetes' own, with their default.
+    pub fn well_known_kinds(&self) -> Vec<WellKnown> {
         if self.kinds.is_empty() {
-            &DEFAULT_KINDS
-        } else {
-            &self.kinds
+            return DEFAULT_KINDS.to_vec();
         }
+        let known = self.kinds.iter().filter_map(|kind| match kind {
+            WorkloadKind::WellKnown(known) => Some(*known),
+            WorkloadKind::Custom { .. } => None,
+        });
+        known.collect()
+    }
+
+    /// Other selected kinds, with their API groups.
+    pub fn custom_kinds(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.kinds.iter().filter_map(|kind| match kind {
+            WorkloadKind::WellKnown(_) => None,
+            WorkloadKind::Custom { kind, group } => Some((kind.as_str(), group.as_str())),
+        })
     }
 
     /// Update mode, with its default.
@@ -338,7 +353,7 @@ mod tests {
     fn both_kinds_say_the_same_in_the_same_words() {
         let rules = json!({
             "selector": {"matchLabels": {"tier": "web"}},
-            "kinds": ["Deployment", "CronJob"],
+            "kinds": ["Deployment", "CronJob", "Rollout.argoproj.io"],
             "updateMode": "InPlaceOrRecreate",
             "minReplicas": 3,
             "evictAfterOOMSeconds": 60,
@@ -363,7 +378,8 @@ mod tests {
     #[test]
     fn a_policy_that_says_nothing_recommends_for_the_usual_kinds_and_is_the_default_recommenders() {
         let spec: SizingPolicySpec = serde_json::from_value(json!({})).expect("a spec");
-        assert_eq!(spec.effective_kinds(), DEFAULT_KINDS);
+        assert_eq!(spec.well_known_kinds(), DEFAULT_KINDS);
+        assert_eq!(spec.custom_kinds().count(), 0);
         assert_eq!(spec.effective_update_mode(), UpdateMode::Off);
         assert!(spec.is_handled_by("default") && !spec.is_handled_by("frugal"));
     }

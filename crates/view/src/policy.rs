@@ -117,7 +117,7 @@ mod tests {
             ..LabelSelector::default()
         };
         assert_eq!(policy.scope, PolicyScope::Cluster(Some(team)));
-        assert_eq!(policy.spec.kinds, [WellKnown::Job]);
+        assert_eq!(policy.spec.kinds, [WellKnown::Job.into()]);
     }
 
     #[test]

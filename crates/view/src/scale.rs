@@ -20,6 +20,9 @@ pub struct ScaleKey {
     pub name: String,
 }
 
+/// Reason of [`Scale::NotFound`] for a path that the API server does not have; client-go's message.
+pub const NO_SUCH_PATH: &str = "the server could not find the requested resource";
+
 /// Result of reading a scale subresource.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Scale {
@@ -32,7 +35,7 @@ pub enum Scale {
         /// Desired replicas, if present.
         replicas: Option<i32>,
     },
-    /// The object does not exist, or its kind has no scale subresource.
+    /// The object does not exist, or its kind has no scale subresource ([`NO_SUCH_PATH`]).
     NotFound {
         /// Message of the API server.
         reason: String,
@@ -67,6 +70,26 @@ impl PodSet {
         let mut hasher = DefaultHasher::new();
         uid.hash(&mut hasher);
         self.0 = self.0.wrapping_add(hasher.finish());
+    }
+}
+
+impl Scale {
+    /// Whether the API server answered that the object does not exist.
+    pub fn is_object_missing(&self) -> bool {
+        matches!(self, Self::NotFound { reason } if reason != NO_SUCH_PATH)
+    }
+
+    /// Reason why the kind cannot be read: it is not installed, has no scale subresource, or is
+    /// forbidden. `None` for answers about the object, and for failures that may pass.
+    pub fn unavailable_kind(&self) -> Option<&str> {
+        match self {
+            Self::NotFound { reason } if reason == NO_SUCH_PATH => Some(reason),
+            Self::Failed {
+                reason,
+                transient: false,
+            } => Some(reason),
+            _ => None,
+        }
     }
 }
 

@@ -10,6 +10,7 @@ mod tests;
 mod topmost;
 
 use std::borrow::Cow;
+use std::collections::BTreeSet;
 
 use api::vpa::NodeGroup;
 use model::{ParseSelectorError, Selector, Workload, WorkloadRef};
@@ -114,9 +115,14 @@ pub fn selects<'a>(
         && topmost(view, target).is_ok_and(|top| top == Some(target))
 }
 
+/// `start` and the workloads above it, as far as the view has them.
+pub fn owners(view: &View, start: &WorkloadRef) -> BTreeSet<WorkloadRef> {
+    topmost::chain(view, start)
+}
+
 /// The scale subresources that the resolution of `target` depends on, as far as they are known yet.
 pub fn scales(view: &View, target: &WorkloadRef) -> Vec<ScaleKey> {
-    topmost::chain(view, target)
+    owners(view, target)
         .iter()
         .map(Workload::from)
         .filter(|workload| {

@@ -1,5 +1,6 @@
 //! Sizing policies, kept by the deployed recommender under the RBAC of `deploy/`.
 
+mod custom_kinds;
 mod fixture;
 mod kinds;
 mod many_workloads;

@@ -15,10 +15,11 @@ use json_patch::jsonptr::PointerBuf;
 use json_patch::{AddOperation, Patch, PatchOperation, RemoveOperation, TestOperation};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube::core::ObjectMeta;
+use model::Workload;
 use serde_json::Value;
-use view::{ObjectKey, Policy, Vpa, WellKnown};
+use view::{ObjectKey, Policy, Vpa};
 
-use super::name::object_name;
+use super::name::{custom_group, object_name};
 use crate::schedulable::CAP_TO_SCHEDULABLE;
 
 /// Label of objects that this program creates.
@@ -89,22 +90,27 @@ pub fn is_policy(reference: &OwnerReference) -> bool {
         )
 }
 
+/// The target of an autoscaler.
+pub(super) fn target(vpa: &Vpa) -> Workload<'_> {
+    let target = &vpa.object.spec.target_ref;
+    Workload {
+        api_version: &target.api_version,
+        kind: &target.kind,
+        namespace: &vpa.key.namespace,
+        name: &target.name,
+    }
+}
+
 /// The key of the object for a workload.
-pub(super) fn key(kind: WellKnown, workload: &ObjectKey) -> ObjectKey {
-    ObjectKey::new(
-        &workload.namespace,
-        object_name(kind.kind(), &workload.name),
-    )
+pub(super) fn key(workload: Workload<'_>) -> ObjectKey {
+    let name = object_name(workload.kind, custom_group(workload), workload.name);
+    ObjectKey::new(workload.namespace, name)
 }
 
 /// The object for a workload.
-pub(super) fn object(
-    policy: &Policy,
-    kind: WellKnown,
-    workload: &ObjectKey,
-) -> VerticalPodAutoscaler {
+pub(super) fn object(policy: &Policy, workload: Workload<'_>) -> VerticalPodAutoscaler {
     let annotations = all_annotations(&policy.spec);
-    let ObjectKey { namespace, name } = key(kind, workload);
+    let ObjectKey { namespace, name } = key(workload);
     VerticalPodAutoscaler {
         metadata: ObjectMeta {
             name: Some(name),
@@ -114,7 +120,7 @@ pub(super) fn object(
             owner_references: Some(vec![reference(policy)]),
             ..ObjectMeta::default()
         },
-        spec: spec(&policy.spec, kind, &workload.name),
+        spec: spec(&policy.spec, workload),
         status: None,
     }
 }
@@ -139,13 +145,13 @@ fn reference(policy: &Policy) -> OwnerReference {
     }
 }
 
-fn spec(policy: &SizingPolicySpec, kind: WellKnown, workload: &str) -> VerticalPodAutoscalerSpec {
+fn spec(policy: &SizingPolicySpec, workload: Workload<'_>) -> VerticalPodAutoscalerSpec {
     let recommender = Some(&policy.recommender).filter(|name| !name.is_empty());
     VerticalPodAutoscalerSpec {
         target_ref: CrossVersionObjectReference {
-            api_version: kind.api_version().to_owned(),
-            kind: kind.kind().to_owned(),
-            name: workload.to_owned(),
+            api_version: workload.api_version.to_owned(),
+            kind: workload.kind.to_owned(),
+            name: workload.name.to_owned(),
         },
         update_policy: Some(PodUpdatePolicy {
             update_mode: Some(policy.effective_update_mode()),

@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 
 use api::limit_mode;
-use api::sizing_policy::{LabelSelector, MAX_NAME};
+use api::sizing_policy::{LabelSelector, MAX_CUSTOM_KINDS, MAX_NAME};
 use api::vpa::PodResourcePolicy;
 use model::{ParseSelectorError, Requirement, Selector};
 use sizing::MethodSettings;
@@ -23,6 +23,8 @@ const PART_OF: (&str, &str) = ("app.kubernetes.io/part-of", "plimsoll");
 pub(super) struct ParsedPolicy<'a> {
     pub(super) policy: &'a Policy,
     kinds: BTreeSet<WellKnown>,
+    /// Other kinds and their API groups.
+    custom_kinds: BTreeSet<(&'a str, &'a str)>,
     workloads: Selector,
     namespaces: Namespaces,
 }
@@ -63,6 +65,9 @@ impl<'a> ParsedPolicy<'a> {
                 format!("the name has more than {MAX_NAME} characters"),
             ));
         }
+        if let Some(message) = wrong_kinds(policy) {
+            return Err(invalid("InvalidKinds", format!("spec.kinds: {message}")));
+        }
         let annotations = desired::annotations(&policy.spec);
         MethodSettings::from_annotations(
             annotations
@@ -82,7 +87,8 @@ impl<'a> ParsedPolicy<'a> {
         }
         Ok(Self {
             policy,
-            kinds: policy.spec.effective_kinds().iter().copied().collect(),
+            kinds: policy.spec.well_known_kinds().into_iter().collect(),
+            custom_kinds: policy.spec.custom_kinds().collect(),
             workloads,
             namespaces,
         })
@@ -102,6 +108,23 @@ impl<'a> ParsedPolicy<'a> {
     /// Whether the policy selects workloads of a kind.
     pub(super) fn means(&self, kind: WellKnown) -> bool {
         self.kinds.contains(&kind)
+    }
+
+    /// Kinds other than Kubernetes' own, with their API groups.
+    pub(super) fn custom_kinds(&self) -> impl Iterator<Item = (&'a str, &'a str)> {
+        self.custom_kinds.iter().copied()
+    }
+
+    /// Whether the policy selects a workload of another kind with a pod that has these labels.
+    pub(super) fn selects_custom(
+        &self,
+        kind: (&str, &str),
+        namespace: &str,
+        labels: &model::Labels,
+    ) -> bool {
+        self.custom_kinds.contains(&kind)
+            && self.workloads.matches(labels)
+            && !self.leaves_out(namespace, labels)
     }
 
     /// Whether the policy selects a workload with these labels.
@@ -124,6 +147,19 @@ impl<'a> ParsedPolicy<'a> {
 
 fn selector(selector: Option<&LabelSelector>) -> Result<Selector, ParseSelectorError> {
     selector.map_or(Ok(Selector::everything()), Selector::try_from)
+}
+
+/// The first error in the kinds.
+fn wrong_kinds(policy: &Policy) -> Option<String> {
+    if policy.spec.custom_kinds().count() > MAX_CUSTOM_KINDS {
+        return Some(format!("more than {MAX_CUSTOM_KINDS} kinds with a group"));
+    }
+    let mut custom = policy.spec.custom_kinds();
+    // Kubernetes' own kinds are recognised whatever their group.
+    let (kind, group) = custom.find(|(kind, _)| WellKnown::of_kind(kind).is_some())?;
+    Some(format!(
+        "{kind}.{group}: {kind} of another group is not supported"
+    ))
 }
 
 /// Whether only a selector that names the namespace applies to it.

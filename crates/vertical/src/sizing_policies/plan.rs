@@ -7,12 +7,13 @@ use std::sync::Arc;
 use api::sizing_policy::{MAX_LISTED, WorkloadConflict};
 use api::vpa::VerticalPodAutoscaler;
 use json_patch::Patch;
-use model::WorkloadRef;
-use view::{Namespace, ObjectKey, Policy, Table, View, Vpa, WellKnown};
+use model::{Workload, WorkloadRef};
+use view::{Namespace, ObjectKey, Policy, Table, View, Vpa};
 
-use super::desired;
+use super::desired::{self, target};
+use super::name::custom_group;
 use super::parsed::{InvalidPolicy, ParsedPolicy};
-use super::select::{Selection, select};
+use super::select::{Selection, Selections, select};
 
 /// Input of a plan.
 pub struct PlanInput<'a> {
@@ -77,6 +78,8 @@ pub struct PolicySummary {
     pub overridden: Conflicts,
     /// Number of pending writes.
     pub pending: usize,
+    /// Kinds of the policy that cannot be read, each with the reason.
+    pub(super) unavailable: Vec<String>,
 }
 
 /// Workloads with a conflict.
@@ -89,14 +92,13 @@ pub struct Conflicts {
 }
 
 impl Conflicts {
-    fn add(&mut self, kind: WellKnown, key: &ObjectKey, by: String) {
+    fn add(&mut self, workload: Workload<'_>, by: String) {
         self.count += 1;
         if self.listed.len() < MAX_LISTED {
-            let ObjectKey { namespace, name } = key.clone();
             self.listed.push(WorkloadConflict {
-                kind: kind.kind().to_owned(),
-                namespace,
-                name,
+                kind: workload.kind.to_owned(),
+                namespace: workload.namespace.to_owned(),
+                name: workload.name.to_owned(),
                 by,
             });
         }
@@ -118,7 +120,7 @@ pub fn plan(input: &PlanInput) -> Result<Plan, serde_json::Error> {
             Err(why) => drop(invalid.insert(policy.uid.as_str(), why)),
         }
     }
-    let selections = select(&parsed, input.namespaces, input.view);
+    let mut selections = select(&parsed, input.namespaces, input.view);
     let mut builder = PlanBuilder {
         input,
         by_target: by_target(input.view),
@@ -126,7 +128,7 @@ pub fn plan(input: &PlanInput) -> Result<Plan, serde_json::Error> {
         frozen: invalid.keys().copied().collect(),
         kept: HashSet::new(),
         plan: Plan {
-            questions: selections.questions,
+            questions: std::mem::take(&mut selections.questions),
             ..Plan::default()
         },
     };
@@ -142,33 +144,49 @@ pub fn plan(input: &PlanInput) -> Result<Plan, serde_json::Error> {
             conflicts: Conflicts::default(),
             overridden: Conflicts::default(),
             pending: 0,
+            unavailable: unavailable(policy, &selections),
         });
     }
     for selected in &selections.selected {
         builder.plan_workload(selected)?;
     }
     for workload in &selections.undecided {
-        builder.keep(workload);
+        builder.keep(workload.into());
     }
     builder.remove_unwanted();
     Ok(builder.finish())
 }
 
-type ByTarget<'a> = HashMap<(&'a str, &'a str, &'a str), Vec<&'a Arc<Vpa>>>;
+/// The kinds of a policy that cannot be read, each with the reason.
+fn unavailable(policy: &Policy, selections: &Selections<'_>) -> Vec<String> {
+    let kinds = policy.spec.custom_kinds().filter_map(|(kind, group)| {
+        let reason = selections.unavailable.get(&(kind, group))?;
+        Some(format!("{kind}.{group}: {reason}"))
+    });
+    kinds.collect()
+}
 
-/// Autoscalers by namespace, kind and name of their target. The API group does not count.
+type ByTarget<'a> = HashMap<Workload<'a>, Vec<&'a Arc<Vpa>>>;
+
+/// Autoscalers by their target.
 fn by_target(view: &View) -> ByTarget<'_> {
     let mut by_target = ByTarget::with_capacity(view.vpas.len());
     for vpa in view.vpas.iter() {
-        let target = &vpa.object.spec.target_ref;
-        let key = (
-            vpa.key.namespace.as_str(),
-            target.kind.as_str(),
-            target.name.as_str(),
-        );
-        by_target.entry(key).or_default().push(vpa);
+        by_target
+            .entry(identity(target(vpa)))
+            .or_default()
+            .push(vpa);
     }
     by_target
+}
+
+/// A workload without the version, and without the group of Kubernetes' own kinds, which does not
+/// count.
+fn identity(workload: Workload<'_>) -> Workload<'_> {
+    Workload {
+        api_version: custom_group(workload).unwrap_or_default(),
+        ..workload
+    }
 }
 
 struct PlanBuilder<'a> {
@@ -186,11 +204,11 @@ struct PlanBuilder<'a> {
 impl<'a> PlanBuilder<'a> {
     fn plan_workload(&mut self, selected: &Selection<'a>) -> Result<(), serde_json::Error> {
         let Selection {
-            kind,
-            key: workload,
+            workload,
             policy,
             overridden,
         } = selected;
+        let workload = *workload;
         let summary = self.by_uid.get(policy.uid.as_str()).copied();
         for other in overridden {
             self.override_by(other, selected, policy);
@@ -198,10 +216,10 @@ impl<'a> PlanBuilder<'a> {
         if let Some(summary) = summary {
             self.plan.summaries[summary].selected += 1;
         }
-        let key = desired::key(*kind, workload);
+        let key = desired::key(workload);
         let there = self.input.view.vpas.get(&key);
         let is_foreign = |vpa: &&Arc<Vpa>| desired::owner(vpa).is_none();
-        let pointing = self.pointing_at(*kind, workload);
+        let pointing = self.pointing_at(workload);
         let conflict = pointing
             .iter()
             .copied()
@@ -210,9 +228,7 @@ impl<'a> PlanBuilder<'a> {
         if let Some(vpa) = conflict {
             let by = format!("VerticalPodAutoscaler/{}", vpa.key.name);
             if let Some(summary) = summary {
-                self.plan.summaries[summary]
-                    .conflicts
-                    .add(*kind, workload, by);
+                self.plan.summaries[summary].conflicts.add(workload, by);
             }
             return Ok(());
         }
@@ -222,9 +238,7 @@ impl<'a> PlanBuilder<'a> {
             self.kept.insert(&frozen.key);
             if let Some(summary) = summary {
                 let by = format!("VerticalPodAutoscaler/{}", frozen.key.name);
-                self.plan.summaries[summary]
-                    .overridden
-                    .add(*kind, workload, by);
+                self.plan.summaries[summary].overridden.add(workload, by);
             }
             return Ok(());
         }
@@ -233,7 +247,7 @@ impl<'a> PlanBuilder<'a> {
         let Some(summary) = summary else {
             return Ok(());
         };
-        let object = desired::object(policy, *kind, workload);
+        let object = desired::object(policy, workload);
         let action = match there {
             None => Some(Action::Create(Box::new(object))),
             Some(seen) => {
@@ -253,31 +267,23 @@ impl<'a> PlanBuilder<'a> {
             let summary = &mut self.plan.summaries[summary];
             summary.selected += 1;
             summary.overridden.add(
-                selected.kind,
-                selected.key,
+                selected.workload,
                 format!("{}/{}", winner.kind(), winner.key.name),
             );
         }
     }
 
     /// Keeps the objects of a workload whose topmost owner is unknown.
-    fn keep(&mut self, workload: &WorkloadRef) {
-        if let Some(kind) = WellKnown::of_kind(&workload.kind) {
-            let key = ObjectKey::new(&workload.namespace, &workload.name);
-            let there = self.input.view.vpas.get(&desired::key(kind, &key));
-            let pointing = self.pointing_at(kind, &key);
-            self.kept
-                .extend(pointing.into_iter().chain(there).map(|vpa| &vpa.key));
-        }
+    fn keep(&mut self, workload: Workload<'_>) {
+        let there = self.input.view.vpas.get(&desired::key(workload));
+        let pointing = self.pointing_at(workload);
+        self.kept
+            .extend(pointing.into_iter().chain(there).map(|vpa| &vpa.key));
     }
 
-    fn pointing_at(&self, kind: WellKnown, workload: &ObjectKey) -> Vec<&'a Arc<Vpa>> {
-        let key = (
-            workload.namespace.as_str(),
-            kind.kind(),
-            workload.name.as_str(),
-        );
-        self.by_target.get(&key).cloned().unwrap_or_default()
+    fn pointing_at(&self, workload: Workload<'_>) -> Vec<&'a Arc<Vpa>> {
+        let pointing = self.by_target.get(&identity(workload));
+        pointing.cloned().unwrap_or_default()
     }
 
     /// Removes objects that a policy of this recommender owns and does not select. The API server

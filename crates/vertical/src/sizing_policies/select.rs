@@ -5,16 +5,16 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::Timestamp;
-use model::WorkloadRef;
+use model::{Workload, WorkloadRef};
 use view::target::{TargetError, topmost};
 use view::{Controller, Namespace, ObjectKey, Policy, Table, View, WellKnown};
 
+use super::custom_kinds;
 use super::parsed::ParsedPolicy;
 
 /// A workload and the policies that select it.
 pub(super) struct Selection<'a> {
-    pub(super) kind: WellKnown,
-    pub(super) key: &'a ObjectKey,
+    pub(super) workload: Workload<'a>,
     /// The policy with precedence.
     pub(super) policy: &'a Policy,
     /// The other policies.
@@ -27,8 +27,11 @@ pub(super) struct Selections<'a> {
     pub(super) selected: Vec<Selection<'a>>,
     /// Workloads with an owner that may be scalable, and so may be the one to size.
     pub(super) undecided: BTreeSet<WorkloadRef>,
-    /// Workloads with an owner of an unknown kind, whose topmost owner must stay resolved.
+    /// Workloads with an owner of an unknown kind, whose topmost owner must stay resolved, and
+    /// objects by which it is found out whether a kind can be read.
     pub(super) questions: BTreeSet<WorkloadRef>,
+    /// Kinds (with their API groups) that cannot be read, with the reason.
+    pub(super) unavailable: BTreeMap<(&'a str, &'a str), String>,
 }
 
 /// Selects workloads, each with the policies of its namespace.
@@ -60,8 +63,7 @@ pub(super) fn select<'a>(
             if let Some(first) = selecting.next() {
                 let overridden = selecting.map(|parsed| parsed.policy).collect();
                 let selected = Selection {
-                    kind,
-                    key: &controller.key,
+                    workload: workload(kind, &controller.key),
                     policy: first.policy,
                     overridden,
                 };
@@ -69,6 +71,7 @@ pub(super) fn select<'a>(
             }
         }
     }
+    custom_kinds::select(&ranked, namespaces, view, &mut selections);
     selections
 }
 
@@ -81,30 +84,30 @@ impl<'a> Selections<'a> {
         if WellKnown::of_kind(&owner.kind).is_some() {
             return;
         }
-        let workload = workload(selected.kind, selected.key);
-        match topmost(view, (&workload).into()) {
-            Ok(Some(top)) if top == (&workload).into() => self.selected.push(selected),
+        let workload = selected.workload;
+        match topmost(view, workload) {
+            Ok(Some(top)) if top == workload => self.selected.push(selected),
             Err(
                 TargetError::Waiting(_)
                 | TargetError::Unhandled {
                     transient: true, ..
                 },
             ) => {
-                self.undecided.insert(workload.clone());
+                self.undecided.insert(workload.to_ref());
             }
             Ok(_) | Err(_) => {}
         }
-        self.questions.insert(workload);
+        self.questions.insert(workload.to_ref());
     }
 }
 
 /// The workload as the target of a VPA.
-pub(super) fn workload(kind: WellKnown, key: &ObjectKey) -> WorkloadRef {
-    WorkloadRef {
-        api_version: kind.api_version().to_owned(),
-        kind: kind.kind().to_owned(),
-        namespace: key.namespace.clone(),
-        name: key.name.clone(),
+pub(super) fn workload(kind: WellKnown, key: &ObjectKey) -> Workload<'_> {
+    Workload {
+        api_version: kind.api_version(),
+        kind: kind.kind(),
+        namespace: &key.namespace,
+        name: &key.name,
     }
 }
 

@@ -131,6 +131,15 @@ fn readiness(summary: &PolicySummary, failed: &[&str]) -> (&'static str, String)
             format!("{} VPA objects are being written", summary.pending),
         );
     }
+    if !summary.unavailable.is_empty() {
+        return (
+            "KindUnavailable",
+            format!(
+                "workloads of these kinds are not found: {}",
+                summary.unavailable.join("; ")
+            ),
+        );
+    }
     (UP_TO_DATE, all_written(count(summary.managed)))
 }
 

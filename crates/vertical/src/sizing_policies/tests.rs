@@ -1,5 +1,6 @@
 //! Fixture: policies, workloads and VPA objects.
 
+mod custom_kinds;
 mod idempotent;
 mod patch;
 mod planned;
@@ -18,6 +19,7 @@ use view::{Controller, Namespace, ObjectKey, Owner, Policy, PolicyScope, Table, 
 
 use super::desired;
 use super::plan::{Action, Plan, PlanInput, plan};
+use super::select;
 use super::status::{ShardIdentity, StatusUpdate, status_update};
 
 type Pairs<'a> = &'a [(&'a str, &'a str)];
@@ -128,7 +130,7 @@ impl Fixture {
     /// The object that the policy makes for a Deployment, after a change by another client.
     fn made(self, policy: &Policy, workload: &str, change: impl FnOnce(&mut Value)) -> Self {
         let workload = ObjectKey::new("shop", workload);
-        let object = desired::object(policy, WellKnown::Deployment, &workload);
+        let object = desired::object(policy, select::workload(WellKnown::Deployment, &workload));
         let mut object = serde_json::to_value(object).expect("JSON");
         object["metadata"]["uid"] = "made".into();
         change(&mut object);

@@ -11,7 +11,7 @@ use kube::api::{Api, DynamicObject};
 use kube::discovery::{self, ApiGroup};
 use kube::{Client, Error};
 use tokio::time::{Instant, timeout};
-use view::{Owner, Scale, ScaleKey};
+use view::{NO_SUCH_PATH, Owner, Scale, ScaleKey};
 
 /// Lifetime of the cached list of API groups.
 const LIST_LIFETIME: Duration = Duration::from_mins(1);
@@ -25,8 +25,6 @@ const CALL_TIMEOUT: Duration = Duration::from_secs(30);
 const MOST_OF_SCALE: usize = 16 << 10;
 /// Length limit of a reason, which the server of an API group writes, in characters.
 const MOST_OF_REASON: usize = 300;
-/// client-go's message for a path that the API server does not have.
-const NO_SUCH_PATH: &str = "the server could not find the requested resource";
 
 /// Reads scale subresources. Caches the API groups.
 pub(super) struct Reader {

@@ -7,7 +7,7 @@ use super::*;
 /// The object that a policy makes for the Deployment `a`.
 fn made(policy: &Policy) -> VerticalPodAutoscaler {
     let workload = ObjectKey::new("shop", "a");
-    desired::object(policy, WellKnown::Deployment, &workload)
+    desired::object(policy, select::workload(WellKnown::Deployment, &workload))
 }
 
 /// The object after the patch that makes it so.

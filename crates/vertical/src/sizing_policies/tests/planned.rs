@@ -21,7 +21,7 @@ fn each_selected_workload_of_the_right_kind_and_namespace_gets_its_object() {
 #[test]
 fn only_the_topmost_workload_is_sized() {
     let mut jobs = policy("web");
-    jobs.spec.kinds = vec![WellKnown::Job, WellKnown::ReplicaSet];
+    jobs.spec.kinds = vec![WellKnown::Job.into(), WellKnown::ReplicaSet.into()];
     let (cron, deployment) = (("batch/v1", "CronJob"), ("apps/v1", "Deployment"));
     let fixture = Fixture::new()
         .has(jobs)

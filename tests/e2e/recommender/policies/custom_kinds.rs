@@ -1,0 +1,108 @@
+//! A policy for workloads of another kind with a scale subresource: a custom resource of the test,
+//! with pods that it owns.
+
+use anyhow::{Context as _, Result, ensure};
+use api::sizing_policy::SizingPolicy;
+use api::vpa::VerticalPodAutoscaler as Vpa;
+use e2e::{condition, create, eventually, requests, usage, with};
+use k8s_openapi::api::core::v1::Pod;
+use kube::ResourceExt as _;
+use kube::api::{Api, DynamicObject, Patch, PatchParams};
+use serde_json::{Value, json};
+
+use super::super::CPU_OF_240M;
+use super::super::scalable_kind;
+use super::PolicyFixture;
+
+fn ready(status: &Value) -> Option<(&str, &str)> {
+    let ready = condition(status, "Ready")?;
+    Some((ready["reason"].as_str()?, ready["message"].as_str()?))
+}
+
+#[tokio::test]
+async fn workloads_with_a_scale_subresource_are_found_by_their_pods() -> Result<()> {
+    let base = super::super::fixture("custom").await?;
+    let fixture = PolicyFixture::of(base.client.clone(), &base.namespace);
+    let kind = scalable_kind(&base).await?;
+    let spec = |group: &str| {
+        json!({
+            "selector": {"matchLabels": {"tier": "web"}},
+            "kinds": [format!("Web.{group}")],
+            "sizing": {"policy": "vpa"},
+        })
+    };
+    // Not installed.
+    let absent = format!("absent.{}", kind.group);
+    fixture.policy("absent", spec(&absent)).await?;
+    let message = format!("Web.{absent}: no matches for kind \"Web\" in group \"{absent}\"");
+    fixture
+        .policy_when("absent", |status| {
+            ready(status).is_some_and(|(reason, text)| {
+                reason == "KindUnavailable" && text.ends_with(&message)
+            })
+        })
+        .await?;
+
+    let webs: Api<DynamicObject> =
+        Api::namespaced_with(base.client.clone(), &base.namespace, &kind);
+    let web = json!({"apiVersion": kind.api_version, "kind": kind.kind, "metadata": {"name": "shop"}, "spec": {"replicas": 1}});
+    let owner = create(&webs, web).await?;
+    let selector = Patch::Merge(json!({"status": {"replicas": 1, "selector": "app=shop"}}));
+    webs.patch_status("shop", &PatchParams::default(), &selector)
+        .await?;
+    fixture.policy("web", spec(&kind.group)).await?;
+    fixture.counts("web", [0, 0, 0, 0]).await?;
+    let metadata = json!({
+        "name": "shop-1",
+        "labels": {"app": "shop", "tier": "web"},
+        "annotations": usage("240m", "200Mi"),
+        "ownerReferences": [{
+            "apiVersion": kind.api_version, "kind": kind.kind, "name": "shop",
+            "uid": owner.uid().context("a uid")?, "controller": true,
+        }],
+    });
+    let container = json!({"name": "app", "image": "registry.example.com/app", "resources": requests("100m", "100Mi")});
+    let pod = with(
+        json!({"metadata": metadata}),
+        json!({"spec": {"containers": [container]}}),
+    );
+    fixture.create::<Pod>(pod).await?;
+    fixture.counts("web", [1, 1, 0, 0]).await?;
+    let names = fixture.names().await?;
+    let [name] = names.as_slice() else {
+        anyhow::bail!("there are {names:?}");
+    };
+    ensure!(
+        name.starts_with("plimsoll-web.") && name.ends_with("-shop"),
+        "{name}"
+    );
+    let target = fixture.get::<Vpa>(name).await?["spec"]["targetRef"].clone();
+    assert_eq!(
+        target,
+        json!({"apiVersion": kind.api_version, "kind": kind.kind, "name": "shop"})
+    );
+    base.targets(name, "cpu", CPU_OF_240M).await?;
+
+    // Without pods the object stays, keeps its recommendation, and follows the policy.
+    fixture.delete::<Pod>("shop-1").await?;
+    fixture.gone::<Pod>("shop-1").await?;
+    let mode = json!({"spec": {"updateMode": "Initial"}});
+    fixture.patch::<SizingPolicy>("web", mode).await?;
+    eventually("the object has the new mode", async || {
+        let object = fixture.get::<Vpa>(name).await?;
+        ensure!(
+            object["spec"]["updatePolicy"]["updateMode"] == "Initial",
+            "{object}"
+        );
+        let recommended = &object["status"]["recommendation"]["containerRecommendations"];
+        ensure!(recommended[0]["target"]["cpu"] == CPU_OF_240M, "{object}");
+        Ok(())
+    })
+    .await?;
+    fixture.counts("web", [1, 1, 0, 0]).await?;
+
+    // A policy without the kind loses it.
+    let kinds = json!({"spec": {"kinds": ["Deployment"]}});
+    fixture.patch::<SizingPolicy>("web", kinds).await?;
+    fixture.await_names(&[]).await
+}
