@@ -59,8 +59,6 @@ pub struct Args {
 }
 
 /// Flags of decisions: which pods are updated, and how.
-// Each is one flag.
-#[allow(clippy::struct_excessive_bools)]
 #[derive(Debug, Clone, clap::Args)]
 pub struct RolloutArgs {
     /// Minimum number of live pods of a workload for its pods to be updated. The `minReplicas` of a VPA

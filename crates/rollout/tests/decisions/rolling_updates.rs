@@ -210,7 +210,7 @@ fn a_resize_that_the_kubelet_defers_too_long_becomes_a_rolling_update() {
         fixture.workload("web", 1, &json!({"updateMode": "InPlaceOrRecreate"}));
         fixture.annotate("web", REPLACEMENT, "RollingUpdate");
         fixture.pod_with("web", "web-0", &json!({}), |pod| {
-            pending(pod, "Deferred", since)
+            pending(pod, "Deferred", since);
         });
         let plan = fixture.pass();
         assert_eq!(

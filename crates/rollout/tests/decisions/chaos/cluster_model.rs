@@ -46,6 +46,13 @@ enum Kind {
 }
 
 impl Kind {
+    const ALL: [Self; 4] = [
+        Self::ReplicaSet,
+        Self::Job,
+        Self::CloneSet,
+        Self::Deployment,
+    ];
+
     fn name(self) -> (&'static str, &'static str) {
         match self {
             Self::ReplicaSet | Self::Deployment => ("apps/v1", "ReplicaSet"),
@@ -177,12 +184,7 @@ impl ClusterModel {
         let mut apps = Vec::new();
         for index in 0..rng.random_range(1..=4) {
             let name = format!("app{index}");
-            let kind = [
-                Kind::ReplicaSet,
-                Kind::Job,
-                Kind::CloneSet,
-                Kind::Deployment,
-            ][rng.random_range(0..4)];
+            let kind = Kind::ALL[rng.random_range(0..4)];
             let replicas = rng.random_range(1..=9);
             let rolls = kind == Kind::Deployment;
             let is_sized = rolls || rng.random_bool(0.75);
@@ -229,10 +231,7 @@ impl ClusterModel {
                 min_replicas,
                 in_place,
                 restarts: rng.random_bool(0.6),
-                deployment: DeploymentModel::new(
-                    i64::from(replicas),
-                    rng.random_range(0..=i64::from(replicas > 2)),
-                ),
+                deployment: DeploymentModel::new(i64::from(replicas), rng),
                 is_sized,
                 may_move: rng.random_bool(0.7),
                 moves: VecDeque::new(),

@@ -27,7 +27,7 @@ pub(super) struct DeploymentModel {
     /// The wanted pods of each `ReplicaSet`.
     sets: BTreeMap<usize, i64>,
     is_paused: bool,
-    pub(super) max_unavailable: i64,
+    max_unavailable: i64,
     /// Whether the webhook is away, so that new pods are small.
     is_webhook_away: bool,
     /// The time of the last rolling update by the updater.
@@ -39,10 +39,10 @@ pub(super) struct DeploymentModel {
 }
 
 impl DeploymentModel {
-    pub(super) fn new(replicas: i64, max_unavailable: i64) -> Self {
+    pub(super) fn new(replicas: i64, rng: &mut StdRng) -> Self {
         Self {
             sets: BTreeMap::from([(0, replicas)]),
-            max_unavailable,
+            max_unavailable: rng.random_range(0..=i64::from(replicas > 2)),
             ..Self::default()
         }
     }
@@ -247,7 +247,7 @@ impl ClusterModel {
         let known = known.expect("it is there").as_ref().clone();
         for (revision, pods) in &self.apps[app].deployment.sets {
             let controller = Controller {
-                key: ObjectKey::new("shop", &set_name(name, *revision)),
+                key: ObjectKey::new("shop", set_name(name, *revision)),
                 replicas: Some(*pods as i32),
                 ..known.clone()
             };
