@@ -413,6 +413,45 @@ mod tests {
     }
 
     #[test]
+    fn a_rolling_update_is_recorded_on_the_deployment_and_the_vpa_object() {
+        let vpa = fixture::vpa(&json!({}));
+        let update = RollingUpdate {
+            deployment: ObjectKey::new("shop", "web"),
+            uid: "uid-web".to_owned(),
+        };
+        let changes = "app cpu request 100m -> 320m: below lower bound 300m";
+        let events = EventRecord::rolled(&update, changes, &vpa);
+        let about = |event: &EventRecord| (event.about.kind.clone(), event.about.uid.clone());
+        let text = |text: &str| Some(text.to_owned());
+        assert_eq!(about(&events[0]), (text("Deployment"), text("uid-web")));
+        assert_eq!(about(&events[1]).1, text("of-web"));
+        let note = format!(
+            "VPA Updater began a rolling update of Deployment web to apply resource recommendation: {changes}."
+        );
+        assert!(events.iter().all(|event| event.note == note));
+        let [long, _] = EventRecord::rolled(&update, &"ä".repeat(2000), &vpa);
+        assert!(long.note.len() <= 1024 && long.note.ends_with("ä..."));
+    }
+
+    #[test]
+    fn a_refusal_that_only_the_user_can_end_is_a_warning() {
+        let vpa = fixture::vpa(&json!({}));
+        let update = RollingUpdate {
+            deployment: ObjectKey::new("shop", "web"),
+            uid: "uid-web".to_owned(),
+        };
+        for refusal in RollingUpdateRefusal::ALL {
+            let event = EventRecord::roll_refused(&update, refusal, &vpa);
+            let ends_itself = matches!(
+                refusal,
+                RollingUpdateRefusal::RolloutInProgress | RollingUpdateRefusal::TooSoon
+            );
+            assert_eq!(event.kind == EventType::Normal, ends_itself, "{refusal:?}");
+            assert!(event.note.contains(&refusal.to_string()), "{}", event.note);
+        }
+    }
+
+    #[test]
     fn pods_of_other_namespaces_are_not_named() {
         let [own, other] = ["web-1", "web-2"].map(|name| ObjectKey::new("shop", name));
         let (vault, pay) = (
