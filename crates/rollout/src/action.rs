@@ -11,19 +11,20 @@ use view::ObjectKey;
 use super::disruption_limit::Disruption;
 use super::oom_kill::QuickOomKill;
 use super::resize_patch::AnnotationChanges;
+use super::rolling_update::{RollingUpdate, RollingUpdateRefusal};
 use super::size_change::SizeChange;
 
-/// An eviction or a resize of one pod.
+/// An eviction or a resize of one pod, or a rolling update of its Deployment.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Action {
     /// The VPA object that asks for it, or that controls the moved pod. Its name is empty if none
     /// does.
     pub vpa: ObjectKey,
-    /// The pod.
+    /// The pod. Of a rolling update: the pod that needs another size most urgently.
     pub pod: ObjectKey,
     /// The pod's unique identifier. A later pod of the same name is another pod.
     pub pod_uid: String,
-    /// Eviction or resize.
+    /// Eviction, resize or rolling update.
     pub kind: ActionKind,
     /// The reason for it.
     pub reason: ActionReason,
@@ -72,6 +73,8 @@ pub enum ActionKind {
         /// The recommendation and the node's capacity, to recognise a hopeless retry.
         attempt: ResizeAttempt,
     },
+    /// Changes the pod template of the pod's Deployment, which replaces all its pods.
+    RollingUpdate(Arc<RollingUpdate>),
 }
 
 impl ActionKind {
@@ -80,6 +83,7 @@ impl ActionKind {
         match self {
             Self::Evict => "evict",
             Self::Resize { .. } => "resize",
+            Self::RollingUpdate(_) => "rolling_update",
         }
     }
 }
@@ -164,6 +168,8 @@ pub enum ActionOutcome {
     /// The node's capacity is too small, whatever else runs there (403 with a cause
     /// `NodeCapacity`).
     Infeasible,
+    /// The Deployment gets no rolling update now. Nothing was written.
+    RollingUpdateRefused(RollingUpdateRefusal),
     /// The API server refused it for another reason (other 4xx).
     Rejected,
     /// There was no answer, or one that does not say whether it happened (5xx).
@@ -210,4 +216,13 @@ pub enum SkipReason {
     ResizeRejected,
     /// The pod was OOM killed after a resize, got its memory back, and keeps it for a while.
     RecentlyReverted,
+    /// A rolling update is under way, or the last one is too recent for another one.
+    RollingUpdatePending,
+    /// A rolling update was refused. It is retried with backoff.
+    RollingUpdateRefused,
+    /// The last rolling update did not change the size of pods. The next one is spaced out.
+    RollingUpdateIneffective,
+    /// The annotation `plimsoll.dev/replacement` is invalid, or asks for a rolling update of pods
+    /// that no Deployment controls.
+    InvalidReplacement,
 }

@@ -15,8 +15,9 @@
 //! 5. `group_size`, `group`, `members`, `budgets`: how many pods may be unavailable
 //! 6. `in_place`, `resize_status`, `resize_patch`, `qos`, `size`: in-place resizes
 //! 7. `boost`, `revert`: the end of startup boosts, and memory restored after OOM kills
-//! 8. `preemption`, `preemption_candidates`: evictions that make room for pending resizes
-//! 9. `rebalancing`: evictions from hot and from fragmented nodes, with a new load of the nodes
+//! 8. `rolling_update`: rolling updates of Deployments in place of evictions
+//! 9. `preemption`, `preemption_candidates`: evictions that make room for pending resizes
+//! 10. `rebalancing`: evictions from hot and from fragmented nodes, with a new load of the nodes
 //!
 //! `state` keeps actions in flight and backoffs between passes.
 
@@ -45,6 +46,7 @@ mod rebalance_annotation;
 mod rebalancing;
 mod resize_patch;
 mod resize_status;
+mod rolling_update;
 mod settings;
 mod settling;
 mod size_change;
@@ -83,6 +85,9 @@ pub use preemption::{PreemptionMethod, PreemptionPlan};
 pub use rebalance_annotation::REBALANCE;
 pub use rebalancing::RebalancingReport;
 pub use resize_patch::AnnotationChanges;
+pub use rolling_update::{
+    REPLACEMENT, RESIZED_AT, ROLLING_UPDATE_INTERVAL, RollingUpdate, RollingUpdateRefusal, may_roll,
+};
 pub use settings::{PreemptionMode, RebalancingSettings, Settings};
 pub use size_change::{BoundViolation, SizeChange};
 pub use state::RolloutState;
@@ -107,7 +112,7 @@ pub struct Snapshot<'a> {
 /// The output of a decision.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Plan {
-    /// Evictions and resizes, the most urgent first.
+    /// Evictions, resizes and rolling updates, the most urgent first.
     pub actions: Vec<Arc<Action>>,
     /// Pods that want another size and do not get it now.
     pub skips: Vec<Arc<Skip>>,

@@ -37,6 +37,8 @@ pub struct Settings {
     pub preemption: PreemptionMode,
     /// Rebalancing; `None` without (`--load-watcher-address`).
     pub rebalancing: Option<RebalancingSettings>,
+    /// Whether Deployments may get rolling updates in place of evictions (`--rolling-updates`).
+    pub rolling_updates: bool,
     /// The feature gate `InPlace`.
     pub in_place: bool,
     /// The feature gate `CPUStartupBoost`.
@@ -84,6 +86,7 @@ impl Default for Settings {
             native_sidecars: false,
             preemption: PreemptionMode::Off,
             rebalancing: None,
+            rolling_updates: false,
             in_place: false,
             startup_boost: false,
             per_vpa_config: false,

@@ -9,6 +9,7 @@ mod in_flight;
 mod ineffective_evictions;
 mod infeasible;
 mod move_history;
+mod rolling_updates;
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -18,7 +19,7 @@ use json_patch::Patch;
 use model::Recommendation;
 use view::{Change, ObjectKey, Pod, Running, View, Vpa};
 
-use super::action::{Action, ActionKind, ActionOutcome, NodeCapacity, ResizeAttempt};
+use super::action::{Action, ActionKind, ActionOutcome, NodeCapacity, ResizeAttempt, SkipReason};
 use super::changes::ClusterChangeTracker;
 use super::clock::ClockReading;
 use super::decision_cache::DecisionCache;
@@ -37,6 +38,7 @@ use infeasible::InfeasibleResizes;
 #[cfg(test)]
 pub(super) use infeasible::is_any_lower;
 pub(super) use move_history::{COOLDOWN, MEASURED_AFTER, RebalancingHistory, is_stale, timestamp};
+use rolling_updates::RollingUpdates;
 
 /// The time for which an OOM kill must have been seen before its pod is evicted: clients that poll
 /// would miss the pod's status.
@@ -59,6 +61,7 @@ pub struct RolloutState {
     /// The end of each pod's last OOM kill that was recorded in events.
     recorded_oom_kills: HashMap<String, Timestamp>,
     evictions: IneffectiveEvictions,
+    rolling_updates: RollingUpdates,
     /// Times at which maintenance windows open and close.
     pub(super) windows: WindowCache,
     /// VPA objects and namespaces within their settling time.
@@ -81,6 +84,10 @@ impl RolloutState {
 
     /// Records that an action is about to be sent. It counts against all budgets from now on.
     pub fn begin(&mut self, action: &Action, now: ClockReading) {
+        if matches!(action.kind, ActionKind::RollingUpdate(_)) {
+            self.mark(action);
+            return self.rolling_updates.begin(action);
+        }
         let earlier = self.in_flight.get(&action.pod_uid);
         let in_flight = InFlight::new(action, earlier, now);
         self.in_flight.insert(action.pod_uid.clone(), in_flight);
@@ -96,6 +103,9 @@ impl RolloutState {
     /// Records the outcome of an action, and has the next pass decide about its VPA object.
     pub fn end(&mut self, action: &Action, outcome: &ActionOutcome, now: ClockReading) {
         self.mark(action);
+        if matches!(action.kind, ActionKind::RollingUpdate(_)) {
+            return self.rolling_updates.end(action, outcome, now);
+        }
         let uid = &action.pod_uid;
         match outcome {
             ActionOutcome::Accepted { generation } => {
@@ -114,10 +124,14 @@ impl RolloutState {
                 self.back_off(uid, *retry_after, now);
                 self.retract(uid);
             }
-            ActionOutcome::Infeasible | ActionOutcome::Rejected => {
+            ActionOutcome::Infeasible
+            | ActionOutcome::Rejected
+            | ActionOutcome::RollingUpdateRefused(_) => {
                 self.retract(uid);
                 match &action.kind {
-                    ActionKind::Evict => self.back_off(uid, None, now),
+                    ActionKind::Evict | ActionKind::RollingUpdate(_) => {
+                        self.back_off(uid, None, now);
+                    }
                     ActionKind::Resize { patch, attempt, .. } => {
                         if self.knows_pod(uid) {
                             let rejected = (patch.clone(), now.monotonic);
@@ -174,6 +188,20 @@ impl RolloutState {
         let first_seen = self.first_seen.get(uid).copied();
         self.evictions
             .pause_left(vpa, first_seen, recommendation, now)
+    }
+
+    /// Checks whether a rolling update may be sent for a pod. Otherwise returns the reason, and the
+    /// rest of the pause if it ends by time.
+    pub(super) fn check_rolling_update(
+        &self,
+        vpa: &ObjectKey,
+        uid: &str,
+        recommendation: &Recommendation,
+        now: ClockReading,
+    ) -> Result<(), (SkipReason, Option<Duration>)> {
+        let first_seen = self.first_seen.get(uid).copied();
+        self.rolling_updates
+            .refusal(vpa, first_seen, recommendation, now)
     }
 
     /// Records that a pod's node can never hold what is recommended. Returns whether that is new.
@@ -299,6 +327,7 @@ impl RolloutState {
         {
             self.infeasible.retain_vpas(|vpa| *vpa != deleted.key);
             self.evictions.retain_vpas(|vpa| *vpa != deleted.key);
+            self.rolling_updates.retain_vpas(|vpa| *vpa != deleted.key);
         }
     }
 
@@ -307,6 +336,7 @@ impl RolloutState {
         let exists = |vpa: &ObjectKey| view.vpas.get(vpa).is_some();
         self.infeasible.retain_vpas(exists);
         self.evictions.retain_vpas(exists);
+        self.rolling_updates.retain_vpas(exists);
     }
 
     /// Has the next pass decide about the VPA object of an action, and about all that shares a

@@ -4,6 +4,7 @@ mod evict;
 mod preemption;
 mod resize;
 mod restore;
+mod roll;
 
 use std::cell::Cell;
 use std::sync::Arc;
@@ -22,6 +23,7 @@ use super::oom_kill::{self, QuickOomKill, quick_oom};
 use super::plan_builder::PlanBuilder;
 use super::priority::Priority;
 use super::resize_status::ResizeStatus;
+use super::rolling_update::Replacement;
 use super::settings::{PreemptionMode, Settings};
 use super::size_change::SizeChange;
 use super::state::RolloutState;
@@ -58,6 +60,9 @@ pub(super) struct VpaPass<'a> {
     mode: EffectiveUpdateMode,
     /// Whether no VPA object controls the pods. Then they may only be moved.
     is_unmanaged: bool,
+    replacement: Replacement,
+    /// Whether this pass has planned a rolling update.
+    has_rolled: bool,
     /// Empty without a recommendation, see `has_recommendation`.
     recommendation: Arc<Recommendation>,
     has_recommendation: bool,
@@ -116,7 +121,8 @@ impl<'a> VpaPass<'a> {
             let recommendation = recommendation_of(context.snapshot, vpa);
             let has_recommendation = recommendation.is_some();
             let recommendation = recommendation.unwrap_or_default();
-            let Members { groups, members } = of(context, input, mode);
+            let replacement = Replacement::of(vpa, mode, context.settings);
+            let Members { groups, members } = of(context, input, mode, replacement);
             let limits = context.snapshot.view.namespace_limits(&vpa.key.namespace);
             let settles_in = context.state.settling.time_left(&vpa.key, context.now);
             let mut pass = Self {
@@ -125,6 +131,8 @@ impl<'a> VpaPass<'a> {
                 spec,
                 mode,
                 is_unmanaged,
+                replacement,
+                has_rolled: false,
                 recommendation,
                 has_recommendation,
                 limits,
@@ -164,7 +172,9 @@ impl<'a> VpaPass<'a> {
             EffectiveUpdateMode::Off | EffectiveUpdateMode::Initial => {}
             EffectiveUpdateMode::Recreate => {
                 let candidates = self.candidates(
-                    others.into_iter().filter(|member| self.may_evict(member)),
+                    others.into_iter().filter(|member| {
+                        self.replacement != Replacement::Eviction || self.may_evict(member)
+                    }),
                     builder,
                 );
                 counts.evictable = candidates.len();
@@ -386,6 +396,7 @@ fn of<'a>(
     context: PassContext<'a>,
     input: &VpaInput<'a>,
     mode: EffectiveUpdateMode,
+    replacement: Replacement,
 ) -> Members<'a> {
     let in_place = matches!(
         mode,
@@ -394,6 +405,7 @@ fn of<'a>(
     let skips = in_place && context.settings.in_place_skip_disruption_budget;
     let includes_small = move |members: &[Member]| {
         skips
+            || replacement == Replacement::RollingUpdate
             || members
                 .iter()
                 .any(|member| startup_boost::is_boosted(member.running))

@@ -96,6 +96,10 @@ pub struct RolloutArgs {
     /// pod itself.
     #[arg(long, value_enum, default_value_t = MakeRoomArg::Off)]
     pub make_room: MakeRoomArg,
+    /// Allow rolling updates of Deployments in place of evictions, for VPA objects with the annotation
+    /// `plimsoll.dev/replacement: RollingUpdate`. Needs the permissions to get and patch Deployments.
+    #[arg(long)]
+    pub rolling_updates: bool,
     /// Feature gates as Name=true|false, separated by commas: `CPUStartupBoost`, `InPlace`, `PerVPAConfig`.
     #[arg(long, default_value = "", value_name = "GATES")]
     pub feature_gates: String,
@@ -183,6 +187,7 @@ impl RolloutArgs {
             in_place_skip_disruption_budget,
             native_sidecars,
             make_room,
+            rolling_updates,
             feature_gates,
         } = self;
         let gates = FeatureGates::parse(&SUITE, &feature_gates).context("--feature-gates")?;
@@ -196,6 +201,7 @@ impl RolloutArgs {
             in_place_skip_disruption_budget,
             native_sidecars,
             preemption: make_room.into(),
+            rolling_updates,
             in_place: gates.enabled(IN_PLACE),
             startup_boost: gates.enabled(CPU_STARTUP_BOOST),
             per_vpa_config: gates.enabled(PER_VPA_CONFIG),
@@ -308,6 +314,9 @@ mod tests {
         });
         check("--in-place-skip-disruption-budget", |settings| {
             settings.in_place_skip_disruption_budget = true;
+        });
+        check("--rolling-updates", |settings| {
+            settings.rolling_updates = true;
         });
         check("--native-sidecars", |settings| {
             settings.native_sidecars = true;

@@ -3,12 +3,13 @@
 //! Events are written in the background, one after the other. One that cannot be written is
 //! dropped.
 
+use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::{ObjectReference, Pod};
 use kube::runtime::events::{Event, EventType, Recorder, Reporter};
 use kube::{Client, Resource as _};
 use rollout::{
     Action, ActionKind, ActionReason, PreemptionMethod, PreemptionPlan, QuickOomKill, REBALANCE,
-    Relocation,
+    REPLACEMENT, Relocation, RollingUpdate, RollingUpdateRefusal,
 };
 use tokio::sync::mpsc;
 use view::{ObjectKey, Vpa};
@@ -53,10 +54,10 @@ impl EventRecord {
             limit,
             target,
         } = kill;
-        let (event_action, verb) = if action.kind == ActionKind::Evict {
-            ("Evict", "evict")
-        } else {
-            ("Resize", "resize")
+        let (event_action, verb) = match action.kind {
+            ActionKind::Evict => ("Evict", "evict"),
+            ActionKind::Resize { .. } => ("Resize", "resize"),
+            ActionKind::RollingUpdate(_) => ("RollingUpdate", "replace"),
         };
         let note = format!(
             "Container {container} of Pod {} was OOM killed {}s after its start (memory request: {}, limit: {}). \
@@ -146,6 +147,73 @@ impl EventRecord {
         }
     }
 
+    /// The events about a rolling update, for the Deployment and for the VPA object. `changes` are
+    /// those of the pod that needs another size most urgently.
+    pub(crate) fn rolled(update: &RollingUpdate, changes: &str, vpa: &Vpa) -> [Self; 2] {
+        let name = &update.deployment.name;
+        let note = format!(
+            "VPA Updater began a rolling update of Deployment {name} to apply resource recommendation: {changes}."
+        );
+        [deployment_reference(update), vpa.reference()]
+            .map(|about| Self::normal(about, "RollingUpdateBegun", "RollingUpdate", bounded(&note)))
+    }
+
+    /// The event about a Deployment that gets no rolling update now.
+    pub(crate) fn roll_refused(
+        update: &RollingUpdate,
+        refusal: RollingUpdateRefusal,
+        vpa: &Vpa,
+    ) -> Self {
+        let name = &update.deployment.name;
+        let note = format!(
+            "Deployment {name} gets no rolling update to apply resource recommendation: {refusal}. Its pods are not evicted."
+        );
+        let event = Self::normal(
+            vpa.reference(),
+            "RollingUpdateRefused",
+            "RollingUpdate",
+            note,
+        );
+        match refusal {
+            RollingUpdateRefusal::RolloutInProgress | RollingUpdateRefusal::TooSoon => event,
+            _ => Self {
+                kind: EventType::Warning,
+                ..event
+            },
+        }
+    }
+
+    /// The event about a rolling update whose pods do not have the recommended size.
+    pub(crate) fn roll_ineffective(vpa: &Vpa) -> Self {
+        let note = "The last rolling update did not bring the recommended size to new pods; the next one is delayed. Check the admission webhook.";
+        Self {
+            kind: EventType::Warning,
+            ..Self::normal(
+                vpa.reference(),
+                "RollingUpdateIneffective",
+                "RollingUpdate",
+                note,
+            )
+        }
+    }
+
+    /// The event about an annotation of a VPA object that asks for no valid replacement of pods.
+    pub(crate) fn invalid_replacement(vpa: &Vpa) -> Self {
+        let note = format!(
+            "The annotation {REPLACEMENT} must be \"Eviction\", or \"RollingUpdate\" with pods of a Deployment of the API group apps. \
+             Pods are not evicted."
+        );
+        Self {
+            kind: EventType::Warning,
+            ..Self::normal(
+                vpa.reference(),
+                "InvalidReplacementAnnotation",
+                "RollingUpdate",
+                note,
+            )
+        }
+    }
+
     /// The event about memory that is restored after an OOM kill.
     pub(crate) fn reverted(pod: &ObjectKey, uid: &str) -> Self {
         let note = "Pod was OOM killed after VPA Updater reduced its memory; the previous memory is restored and kept.";
@@ -180,6 +248,27 @@ impl EventRecord {
             note: note.into(),
         }
     }
+}
+
+fn deployment_reference(update: &RollingUpdate) -> ObjectReference {
+    ObjectReference {
+        api_version: Some(Deployment::api_version(&()).into_owned()),
+        kind: Some(Deployment::kind(&()).into_owned()),
+        namespace: Some(update.deployment.namespace.clone()),
+        name: Some(update.deployment.name.clone()),
+        uid: Some(update.uid.clone()),
+        ..ObjectReference::default()
+    }
+}
+
+/// A note within the API server's limit of 1024 bytes.
+fn bounded(note: &str) -> String {
+    const MAX_BYTES: usize = 1024;
+    if note.len() <= MAX_BYTES {
+        return note.to_owned();
+    }
+    let end = note.floor_char_boundary(MAX_BYTES - 3);
+    format!("{}...", &note[..end])
 }
 
 fn amount(quantity: Option<&impl ToString>) -> String {
@@ -320,6 +409,45 @@ mod tests {
             let event = EventRecord::moved(&fixture::eviction(reason), &relocation);
             assert_eq!(event.reason, "EvictedForRebalancing");
             assert_eq!(event.note, expected);
+        }
+    }
+
+    #[test]
+    fn a_rolling_update_is_recorded_on_the_deployment_and_the_vpa_object() {
+        let vpa = fixture::vpa(&json!({}));
+        let update = RollingUpdate {
+            deployment: ObjectKey::new("shop", "web"),
+            uid: "uid-web".to_owned(),
+        };
+        let changes = "app cpu request 100m -> 320m: below lower bound 300m";
+        let events = EventRecord::rolled(&update, changes, &vpa);
+        let about = |event: &EventRecord| (event.about.kind.clone(), event.about.uid.clone());
+        let text = |text: &str| Some(text.to_owned());
+        assert_eq!(about(&events[0]), (text("Deployment"), text("uid-web")));
+        assert_eq!(about(&events[1]).1, text("of-web"));
+        let note = format!(
+            "VPA Updater began a rolling update of Deployment web to apply resource recommendation: {changes}."
+        );
+        assert!(events.iter().all(|event| event.note == note));
+        let [long, _] = EventRecord::rolled(&update, &"ä".repeat(2000), &vpa);
+        assert!(long.note.len() <= 1024 && long.note.ends_with("ä..."));
+    }
+
+    #[test]
+    fn a_refusal_that_only_the_user_can_end_is_a_warning() {
+        let vpa = fixture::vpa(&json!({}));
+        let update = RollingUpdate {
+            deployment: ObjectKey::new("shop", "web"),
+            uid: "uid-web".to_owned(),
+        };
+        for refusal in RollingUpdateRefusal::ALL {
+            let event = EventRecord::roll_refused(&update, refusal, &vpa);
+            let ends_itself = matches!(
+                refusal,
+                RollingUpdateRefusal::RolloutInProgress | RollingUpdateRefusal::TooSoon
+            );
+            assert_eq!(event.kind == EventType::Normal, ends_itself, "{refusal:?}");
+            assert!(event.note.contains(&refusal.to_string()), "{}", event.note);
         }
     }
 

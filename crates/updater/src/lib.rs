@@ -8,6 +8,7 @@
 //! * [`rate_limit`] limits the rates of evictions and resizes
 //! * `node_load` reads the load of nodes from a load-watcher
 //! * `pod_writer` sends evictions and resizes
+//! * `deployment_writer` begins rolling updates of Deployments
 //! * `events` writes Kubernetes events
 //! * [`metrics`] has the metrics
 //!
@@ -15,6 +16,7 @@
 
 pub mod args;
 mod control_loop;
+mod deployment_writer;
 mod events;
 mod feed_overlay;
 #[cfg(test)]

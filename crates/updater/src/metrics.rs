@@ -8,6 +8,7 @@ mod classes;
 mod families;
 mod reasons;
 mod rebalancing;
+mod rolling_updates;
 #[cfg(test)]
 mod tests;
 
@@ -27,6 +28,7 @@ use reasons::{
 
 pub(crate) use classes::SizeClasses;
 pub(crate) use rebalancing::RebalancingMetrics;
+use rolling_updates::RollingUpdateMetrics;
 
 /// All metrics of the updater. Clones share them.
 #[derive(Debug, Clone)]
@@ -50,6 +52,7 @@ pub struct Metrics {
     waiting: IntGauge,
     steps: HistogramVec,
     pub(crate) rebalancing: RebalancingMetrics,
+    rolling_updates: RollingUpdateMetrics,
 }
 
 impl Metrics {
@@ -145,6 +148,7 @@ impl Metrics {
                 "Time spent in steps of the main loop, in seconds.",
             )?,
             rebalancing: RebalancingMetrics::register(&families)?,
+            rolling_updates: RollingUpdateMetrics::register(&families)?,
         };
         metrics.start_at_zero();
         Ok(metrics)
@@ -312,6 +316,9 @@ impl Metrics {
         if action.relocation.is_some() {
             return self.rebalancing.finished(action, outcome);
         }
+        if matches!(action.kind, ActionKind::RollingUpdate(_)) {
+            return self.rolling_updates.finished(outcome);
+        }
         let Some(Class { size, mode }) = classes.of.get(&action.vpa).copied() else {
             return;
         };
@@ -320,7 +327,7 @@ impl Metrics {
             counter.with_label_values(labels).inc();
         };
         match (&action.kind, outcome) {
-            (_, ActionOutcome::PodGone) => {}
+            (ActionKind::RollingUpdate(_), _) | (_, ActionOutcome::PodGone) => {}
             (ActionKind::Evict, ActionOutcome::Accepted { .. }) => {
                 count(&self.evicted, &[size, mode, name, namespace]);
                 if classes.evicted.insert(action.vpa.clone()) {
@@ -350,6 +357,7 @@ impl Metrics {
         self.paused(None);
         self.queue(0, 0);
         self.rebalancing.stand_down();
+        self.rolling_updates.stand_down();
         for gauge in [
             &self.controlled,
             &self.evictable,

@@ -12,23 +12,32 @@ use kube::api::{DeleteParams, EvictParams, Patch as Body, PatchParams, Precondit
 use kube::core::{PartialObjectMeta, Request, Status};
 use kube::{Client, Error, Resource as _};
 use rollout::{Action, ActionKind, ActionOutcome, AnnotationChanges};
-use runtime::{Backoff, Leading, NotLeading};
+use runtime::{ApiServerClock, Backoff, Leading, NotLeading};
 use serde_json::{Value, json};
 use tokio::time::timeout;
 use view::ObjectKey;
+
+use crate::deployment_writer::roll;
 
 /// The timeout of an eviction or a resize, and of all tries to write annotations. The API server
 /// usually answers in 100 ms.
 const TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Writes pods while this replica leads. Clones share the client.
+/// Writes pods, and Deployments for their rolling updates, while this replica leads. Clones share
+/// the client.
 #[derive(Clone)]
-pub(crate) struct PodWriter(Client);
+pub(crate) struct PodWriter {
+    client: Client,
+    clock: ApiServerClock,
+}
 
 impl PodWriter {
     /// A writer for one term of leadership.
-    pub(crate) fn new(client: &Client, leading: &Leading) -> Self {
-        Self(leading.guard(client))
+    pub(crate) fn new(client: &Client, leading: &Leading, clock: ApiServerClock) -> Self {
+        Self {
+            client: leading.guard(client),
+            clock,
+        }
     }
 
     /// Sends an action and returns its outcome; `None`, without sending it, if this replica does not
@@ -36,6 +45,11 @@ impl PodWriter {
     pub(crate) async fn execute(&self, action: &Action) -> Option<ActionOutcome> {
         match &action.kind {
             ActionKind::Evict => outcome(action, self.evict(&action.pod, &action.pod_uid)).await,
+            ActionKind::RollingUpdate(update) => {
+                let answers_oom_kill = action.oom_kill.is_some();
+                let now = self.clock.timestamp();
+                outcome(action, roll(&self.client, update, answers_oom_kill, now)).await
+            }
             ActionKind::Resize {
                 patch,
                 annotations,
@@ -64,7 +78,7 @@ impl PodWriter {
             ..EvictParams::default()
         };
         let request = requests(pod).evict(&pod.name, &params);
-        self.0
+        self.client
             .request::<Status>(request.map_err(Error::BuildRequest)?)
             .await?;
         Ok(ActionOutcome::Accepted { generation: None })
@@ -79,7 +93,7 @@ impl PodWriter {
             &body,
         );
         let accepted: PartialObjectMeta<Pod> = self
-            .0
+            .client
             .request(request.map_err(Error::BuildRequest)?)
             .await?;
         Ok(ActionOutcome::Accepted {
@@ -90,7 +104,7 @@ impl PodWriter {
     async fn annotate(&self, action: &Action, annotations: &AnnotationChanges) -> kube::Result<()> {
         let body = Body::Merge(annotation_patch(&action.pod_uid, annotations));
         let request = requests(&action.pod).patch(&action.pod.name, &PatchParams::default(), &body);
-        self.0
+        self.client
             .request::<PartialObjectMeta<Pod>>(request.map_err(Error::BuildRequest)?)
             .await?;
         Ok(())

@@ -102,7 +102,7 @@ pub async fn run(args: Args, manager: Manager) -> anyhow::Result<()> {
         let control_loop = ControlLoop::new(
             watched,
             config.clone(),
-            PodWriter::new(&pods_client, &leading),
+            PodWriter::new(&pods_client, &leading, manager.clock()),
             outputs.clone(),
         );
         let shutdown: CancellationToken = manager.shutdown.clone();

@@ -3,7 +3,8 @@
 /// Program, then what it may write, as `verb group/resource`. The same table as in the documents of
 /// the architecture: the recommender writes VPA status, VPA checkpoints, Events and its Lease, by
 /// its components what sizing policies and EHPAs ask for, and never touches a pod; the updater
-/// evicts pods, resizes and annotates them, writes Events and its Lease, and never writes a VPA;
+/// evicts pods, resizes and annotates them, writes Events and its Lease, by its component annotates
+/// pod templates of Deployments, and never writes a VPA;
 /// the webhook writes its registration, its certificates, its heartbeat and Events, and never a
 /// pod; the adapter writes its certificates, the authorities in its own `APIService` objects and
 /// events about these, and asks for reviews of its callers.
@@ -133,6 +134,11 @@ pub(super) const COMPONENTS: &[(&str, &[&str], &[&str])] = &[
         "node-groups",
         &["list /nodes", "watch /nodes"],
         &["plimsoll-webhook-node-groups: plimsoll-system/plimsoll-webhook"],
+    ),
+    (
+        "rolling-updates",
+        &["get apps/deployments", "patch apps/deployments"],
+        &["plimsoll-updater-rolling-updates: plimsoll-system/plimsoll-updater"],
     ),
     (
         "rules",

@@ -189,9 +189,22 @@ impl Fixture {
         name: &str,
         annotations: &Value,
         spec: Value,
+        bounds: [&str; 2],
+    ) -> Result<()> {
+        self.autoscale_kind("ReplicaSet", name, annotations, spec, bounds)
+            .await
+    }
+
+    /// The same for a workload of this kind.
+    pub(crate) async fn autoscale_kind(
+        &self,
+        kind: &str,
+        name: &str,
+        annotations: &Value,
+        spec: Value,
         [lower, upper]: [&str; 2],
     ) -> Result<()> {
-        let spec = with(spec, json!({"targetRef": target("ReplicaSet", name)}));
+        let spec = with(spec, json!({"targetRef": target(kind, name)}));
         let metadata = json!({"name": name, "annotations": annotations});
         self.create::<Vpa>(json!({"metadata": metadata, "spec": spec}))
             .await?;

@@ -120,7 +120,7 @@ impl IneffectiveEvictions {
 }
 
 /// Whether two recommendations give pods the same size. Bounds move with time alone.
-fn same_targets(one: &Recommendation, other: &Recommendation) -> bool {
+pub(super) fn same_targets(one: &Recommendation, other: &Recommendation) -> bool {
     let is_same = |(one, other): (&ContainerRecommendation, &ContainerRecommendation)| {
         one.container_name == other.container_name && one.target == other.target
     };

@@ -3,6 +3,7 @@
 use super::{Candidate, Disruption, Member, PassContext, VpaPass};
 use crate::action::{Action, ActionKind, SkipReason};
 use crate::plan_builder::PlanBuilder;
+use crate::rolling_update::Replacement;
 use crate::size_change::SizeChange;
 use crate::update_method;
 
@@ -25,7 +26,20 @@ impl VpaPass<'_> {
         }
     }
 
+    /// Evicts the pod, or has its Deployment replace it.
     pub(super) fn evict(
+        &mut self,
+        candidate: &Candidate,
+        builder: &mut PlanBuilder,
+    ) -> Result<Action, SkipReason> {
+        match self.replacement {
+            Replacement::Eviction => self.evict_pod(candidate, builder),
+            Replacement::RollingUpdate => self.roll_or_evict(candidate, builder),
+            Replacement::Invalid => Err(SkipReason::InvalidReplacement),
+        }
+    }
+
+    pub(super) fn evict_pod(
         &mut self,
         candidate: &Candidate,
         builder: &mut PlanBuilder,

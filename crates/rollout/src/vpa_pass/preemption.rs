@@ -11,6 +11,7 @@ use crate::plan_builder::PlanBuilder;
 use crate::preemption_candidates::{EvictablePod, PendingResize, Victim};
 use crate::priority::Priority;
 use crate::resize_status::ResizeStatus;
+use crate::rolling_update::Replacement;
 
 impl<'a> VpaPass<'a> {
     /// Records the candidates of preemption and rebalancing; none during the settling time.
@@ -23,10 +24,12 @@ impl<'a> VpaPass<'a> {
             return;
         }
         let first = builder.groups.len();
-        let evicts = matches!(
-            self.mode,
-            EffectiveUpdateMode::Recreate | EffectiveUpdateMode::InPlaceOrRecreate
-        );
+        // A VPA object that asks for rolling updates allows no evictions.
+        let evicts = self.replacement == Replacement::Eviction
+            && matches!(
+                self.mode,
+                EffectiveUpdateMode::Recreate | EffectiveUpdateMode::InPlaceOrRecreate
+            );
         for member in members {
             let Member {
                 pod,

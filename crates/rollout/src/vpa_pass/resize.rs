@@ -96,6 +96,9 @@ impl VpaPass<'_> {
                     Err(SkipReason::EvictionTolerance)
                 }
             }
+            InPlaceDecision::Deferred if self.rolls_instead(member, resizing) => {
+                self.evict(candidate, builder)
+            }
             InPlaceDecision::Deferred if resizing == ResizeStatus::NotResizing => {
                 Err(SkipReason::EvictionTolerance)
             }
@@ -114,6 +117,19 @@ impl VpaPass<'_> {
                 Err(SkipReason::ResizePending)
             }
         }
+    }
+
+    /// Whether a rolling update replaces a resize that the kubelet did not complete in time, or that
+    /// the group is too small for.
+    fn rolls_instead(&self, member: &Member, resizing: ResizeStatus) -> bool {
+        let is_small = self
+            .group(member)
+            .is_some_and(|group| group.below_min_replicas);
+        self.rolls()
+            && match resizing {
+                ResizeStatus::NotResizing => is_small,
+                _ => resizing.has_timed_out(self.resizing_for(member)),
+            }
     }
 
     fn in_place_request<'q>(

@@ -1,8 +1,9 @@
 //! Random faults: the API server delays, rejects and fails requests, some of which take effect;
 //! watches are late or interrupted; the leader dies with requests in flight; the clock jumps;
-//! workloads are scaled, Jobs go on, nodes are lost and get hot, and other clients evict pods. No
-//! group loses more than its tolerance allows, no budget is exceeded, and no pod is moved twice
-//! within an hour.
+//! workloads are scaled, Jobs go on, nodes are lost and get hot, and other clients evict pods;
+//! Deployments are paused and rolled by others, and the webhook is away. No group loses more than
+//! its tolerance allows, no budget is exceeded, and no pod is moved twice within an hour. No rolling
+//! update begins during another one or soon after it, and during one no other pod stops serving.
 //!
 //! `PLIMSOLL_CHAOS_ROUNDS` is the number of rounds and `PLIMSOLL_CHAOS_SEED` the seed of the first;
 //! a seed without a number runs one round.
@@ -23,6 +24,9 @@ const STEPS: usize = 70;
 /// Steps without any trouble at the end, in which everything must come right.
 const CALM_STEPS: usize = 400;
 
+/// Steps of the end after which the time between two rolling updates has passed.
+const ROLL_STEPS: usize = 50;
+
 /// Steps without a leader after one has died.
 const LEASE_STEPS: usize = 10;
 
@@ -39,6 +43,8 @@ struct Count {
     completed: u64,
     resumed: u64,
     moves: u64,
+    rolls: u64,
+    refused_rolls: u64,
 }
 
 /// Prints the seed of a round that fails, however it does.
@@ -79,7 +85,11 @@ fn round(seed: u64, count: &mut Count) {
         updater.step(&mut cluster, &mut rng, step, true);
         cluster.step(&mut rng);
     }
+    cluster.calm();
     for step in STEPS..STEPS + CALM_STEPS {
+        if step % ROLL_STEPS == 0 {
+            cluster.wait_for_rolling_update();
+        }
         updater.step(&mut cluster, &mut rng, step, false);
         cluster.step(&mut rng);
         if cluster.is_content() {
@@ -121,6 +131,10 @@ fn no_tolerance_and_no_budget_is_ever_exceeded() {
         "{count:?}"
     );
     assert!(count.moves > rounds / 4, "{count:?}");
+    assert!(
+        count.rolls > rounds / 2 && count.refused_rolls > rounds / 2,
+        "{count:?}"
+    );
     assert!(
         count.completed > rounds / 2 && count.resumed > rounds / 10,
         "{count:?}"

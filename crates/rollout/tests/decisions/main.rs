@@ -6,6 +6,7 @@ mod fixture;
 mod in_place;
 mod oom;
 mod rebalancing;
+mod rolling_updates;
 mod settling;
 mod sidecars;
 mod tolerance;

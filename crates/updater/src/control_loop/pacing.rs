@@ -1,4 +1,5 @@
-//! The rate limiters that an action must pass: evictions, resizes, requests to the API server.
+//! The rate limiters that an action must pass: evictions with rolling updates, resizes, requests to
+//! the API server.
 
 use std::time::{Duration, Instant};
 
@@ -37,10 +38,10 @@ impl Pacing {
         if !wait.is_zero() {
             return Err(wait);
         }
-        let limiter = if action.kind == ActionKind::Evict {
-            &mut self.evictions
-        } else {
-            &mut self.resizes
+        // A rolling update counts as one eviction.
+        let limiter = match action.kind {
+            ActionKind::Evict | ActionKind::RollingUpdate(_) => &mut self.evictions,
+            ActionKind::Resize { .. } => &mut self.resizes,
         };
         limiter.take(&action.pod.namespace, now)?;
         self.requests = requests;

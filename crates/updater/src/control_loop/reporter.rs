@@ -36,6 +36,8 @@ pub(super) struct Reporter {
     preemptions: Vec<PreemptionPlan>,
     /// Pods whose resize was known to be infeasible in the last pass.
     infeasible: BTreeSet<ObjectKey>,
+    /// Skipped rolling updates of the last pass that need the user.
+    failed_replacements: BTreeSet<(ObjectKey, SkipReason)>,
     /// Unique identifiers of pods whose annotation of rebalancing was invalid in the last report.
     invalid_annotations: BTreeSet<String>,
     pause: Option<PauseReason>,
@@ -65,6 +67,7 @@ impl Reporter {
             classes: SizeClasses::default(),
             preemptions: Vec::new(),
             infeasible: BTreeSet::new(),
+            failed_replacements: BTreeSet::new(),
             invalid_annotations: BTreeSet::new(),
             pause: None,
             round: None,
@@ -81,6 +84,7 @@ impl Reporter {
         let metrics = &self.outputs.metrics;
         metrics.planned(plan, view, &mut self.classes);
         self.skipped_infeasible(&plan.skips, view);
+        self.skipped_replacements(&plan.skips, view);
         if let Some(report) = &plan.rebalancing {
             self.rebalanced(report);
         }
@@ -116,6 +120,30 @@ impl Reporter {
             }
         }
         self.infeasible = infeasible().map(|skip| skip.pod.clone()).collect();
+    }
+
+    /// Reports each VPA object once whose annotation of the replacement is invalid, or whose last
+    /// rolling update was ineffective.
+    fn skipped_replacements(&mut self, skips: &[Arc<Skip>], view: &View) {
+        let failed = skips.iter().filter(|skip| {
+            matches!(
+                skip.reason,
+                SkipReason::InvalidReplacement | SkipReason::RollingUpdateIneffective
+            )
+        });
+        let failed: BTreeSet<_> = failed.map(|skip| (skip.vpa.clone(), skip.reason)).collect();
+        for (key, reason) in failed.difference(&self.failed_replacements) {
+            let Some(vpa) = view.vpas.get(key) else {
+                continue;
+            };
+            let record = if *reason == SkipReason::InvalidReplacement {
+                EventRecord::invalid_replacement(vpa)
+            } else {
+                EventRecord::roll_ineffective(vpa)
+            };
+            self.outputs.events.push(record);
+        }
+        self.failed_replacements = failed;
     }
 
     /// Reports whether all actions are paused.
@@ -227,6 +255,33 @@ impl Reporter {
                     events.push(EventRecord::reverted(pod, uid));
                 }
                 true
+            }
+            (ActionKind::RollingUpdate(update), ActionOutcome::Accepted { .. }, Some(vpa)) => {
+                tracing::info!(
+                    deployment = %update.deployment,
+                    vpa = %action.vpa,
+                    reason = action.reason.as_str(),
+                    changes = changes(action),
+                    "began rolling update"
+                );
+                for record in EventRecord::rolled(update, &changes(action), vpa) {
+                    events.push(record);
+                }
+                true
+            }
+            (
+                ActionKind::RollingUpdate(update),
+                ActionOutcome::RollingUpdateRefused(refusal),
+                Some(vpa),
+            ) => {
+                tracing::info!(
+                    deployment = %update.deployment,
+                    vpa = %action.vpa,
+                    reason = refusal.as_str(),
+                    "refused rolling update"
+                );
+                events.push(EventRecord::roll_refused(update, *refusal, vpa));
+                false
             }
             _ => false,
         }

@@ -1,9 +1,10 @@
 //! Constructors of the updater's metrics, and their labels.
 
 use prometheus::{
-    Error, HistogramOpts, HistogramVec, IntCounterVec, IntGauge, IntGaugeVec, Opts, Registry,
-    register_histogram_vec_with_registry, register_int_counter_vec_with_registry,
-    register_int_gauge_vec_with_registry, register_int_gauge_with_registry,
+    Error, HistogramOpts, HistogramVec, IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Opts,
+    Registry, register_histogram_vec_with_registry, register_int_counter_vec_with_registry,
+    register_int_counter_with_registry, register_int_gauge_vec_with_registry,
+    register_int_gauge_with_registry,
 };
 
 const STEP_BUCKETS: [f64; 23] = [
@@ -35,6 +36,10 @@ pub(super) struct Families<'a>(pub(super) &'a Registry);
 impl Families<'_> {
     pub(super) fn number(&self, name: &str, help: &str) -> Result<IntGauge, Error> {
         register_int_gauge_with_registry!(options(name, help), self.0)
+    }
+
+    pub(super) fn count(&self, name: &str, help: &str) -> Result<IntCounter, Error> {
+        register_int_counter_with_registry!(options(name, help), self.0)
     }
 
     pub(super) fn gauge(

@@ -30,6 +30,10 @@ pub(super) fn skipped(reason: SkipReason) -> &'static str {
         SkipReason::QosClass => "qos_class",
         SkipReason::ResizeRejected => "resize_rejected",
         SkipReason::RecentlyReverted => "reverted",
+        SkipReason::RollingUpdatePending => "rolling_update_pending",
+        SkipReason::RollingUpdateRefused => "rolling_update_refused",
+        SkipReason::RollingUpdateIneffective => "rolling_update_ineffective",
+        SkipReason::InvalidReplacement => "invalid_replacement",
     }
 }
 

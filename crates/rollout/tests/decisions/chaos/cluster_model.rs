@@ -7,6 +7,7 @@
 mod api_server;
 mod events;
 mod faults;
+mod rolling_updates;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -14,15 +15,15 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use model::Recommendation;
-use placement::{NodeLoad, Usage, WindowLoad};
 use rand::Rng as _;
 use rand::rngs::StdRng;
-use rollout::ClockReading;
+use rollout::{ClockReading, REPLACEMENT};
 use serde_json::json;
 use view::{Controller, DisruptionBudget, ObjectKey, Pod, WellKnown};
 
 use super::super::fixture::{Fixture, recommendation};
 use super::Count;
+use rolling_updates::DeploymentModel;
 
 /// An event of a watch.
 #[derive(Clone)]
@@ -37,15 +38,24 @@ pub(super) enum Event {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Kind {
     ReplicaSet,
+    /// Its pods are replaced by rolling updates.
+    Deployment,
     Job,
     /// A kind whose number of replicas is read from its scale subresource.
     CloneSet,
 }
 
 impl Kind {
+    const ALL: [Self; 4] = [
+        Self::ReplicaSet,
+        Self::Job,
+        Self::CloneSet,
+        Self::Deployment,
+    ];
+
     fn name(self) -> (&'static str, &'static str) {
         match self {
-            Self::ReplicaSet => ("apps/v1", "ReplicaSet"),
+            Self::ReplicaSet | Self::Deployment => ("apps/v1", "ReplicaSet"),
             Self::Job => ("batch/v1", "Job"),
             Self::CloneSet => ("apps.kruise.io/v1alpha1", "CloneSet"),
         }
@@ -65,6 +75,7 @@ struct App {
     min_replicas: i64,
     in_place: bool,
     restarts: bool,
+    deployment: DeploymentModel,
     /// Whether a VPA object sizes its pods, and whether they may be moved.
     is_sized: bool,
     may_move: bool,
@@ -118,6 +129,8 @@ impl App {
 #[allow(clippy::struct_excessive_bools)]
 struct TruePod {
     app: usize,
+    /// The number of its `ReplicaSet`, of a Deployment.
+    revision: usize,
     uid: String,
     node: usize,
     is_running: bool,
@@ -169,14 +182,15 @@ impl ClusterModel {
     pub(super) fn new(rng: &mut StdRng, count: Count) -> Self {
         let mut fixture = Fixture::new();
         let mut apps = Vec::new();
-        for index in 0..rng.random_range(1..=3) {
+        for index in 0..rng.random_range(1..=4) {
             let name = format!("app{index}");
-            let kind = [Kind::ReplicaSet, Kind::Job, Kind::CloneSet][rng.random_range(0..3)];
+            let kind = Kind::ALL[rng.random_range(0..4)];
             let replicas = rng.random_range(1..=9);
-            let is_sized = rng.random_bool(0.75);
+            let rolls = kind == Kind::Deployment;
+            let is_sized = rolls || rng.random_bool(0.75);
             // Without a VPA object, the flag counts.
             let min_replicas = if is_sized { rng.random_range(1..=3) } else { 2 };
-            let in_place = is_sized && rng.random_bool(0.4);
+            let in_place = is_sized && !rolls && rng.random_bool(0.4);
             let mode = if !is_sized {
                 "Off"
             } else if in_place {
@@ -192,6 +206,10 @@ impl ClusterModel {
             };
             match kind {
                 Kind::ReplicaSet => fixture.workload(&name, replicas, &policy),
+                Kind::Deployment => {
+                    fixture.workload(&name, replicas, &policy);
+                    fixture.annotate(&name, REPLACEMENT, "RollingUpdate");
+                }
                 Kind::Job => {
                     fixture.job(
                         &name,
@@ -213,6 +231,7 @@ impl ClusterModel {
                 min_replicas,
                 in_place,
                 restarts: rng.random_bool(0.6),
+                deployment: DeploymentModel::new(i64::from(replicas), rng),
                 is_sized,
                 may_move: rng.random_bool(0.7),
                 moves: VecDeque::new(),
@@ -324,6 +343,10 @@ impl ClusterModel {
             if self.present(app, is_job) >= self.apps[app].wanted() {
                 self.apps[app].moves.clear();
             }
+            if self.apps[app].kind == Kind::Deployment {
+                self.sync_deployment(app, rng);
+                continue;
+            }
             // A Job waits until the pods that it lost have ended.
             while self.present(app, is_job) < self.apps[app].wanted()
                 && rng.random_bool(if is_job { 0.3 } else { 0.7 })
@@ -404,6 +427,7 @@ impl ClusterModel {
         let name = format!("{}-{}", self.apps[app].name, self.next);
         let pod = TruePod {
             app,
+            revision: self.apps[app].deployment.revision,
             uid: format!("uid-{name}"),
             node: rng.random_range(0..NODES),
             is_running: false,
@@ -423,28 +447,6 @@ impl ClusterModel {
         name
     }
 
-    /// A measured load of the nodes; some are hot, and some have little load.
-    pub(super) fn node_load(&mut self, rng: &mut StdRng) -> WindowLoad {
-        let mut nodes = std::collections::HashMap::new();
-        for node in 0..NODES {
-            if rng.random_bool(0.1) {
-                self.percents[node] = [2.0, 5.0, 20.0, 95.0][rng.random_range(0..4)];
-            }
-            let average_percent = self.percents[node];
-            let cpu = Some(Usage {
-                average_percent,
-                deviation_percent: 0.0,
-            });
-            let load = NodeLoad {
-                cpu,
-                ..NodeLoad::default()
-            };
-            nodes.insert(format!("n{node}"), load);
-        }
-        let end = self.now.wall;
-        WindowLoad { end, nodes }
-    }
-
     /// The least number of live pods with which a workload may lose one.
     pub(super) fn min_replicas(&self, name: &str) -> usize {
         let app = self
@@ -460,6 +462,9 @@ impl ClusterModel {
         let budget = app
             .desired_healthy
             .is_none_or(|desired| desired < app.wanted());
+        if app.kind == Kind::Deployment {
+            return true;
+        }
         app.is_sized
             && app.wanted() >= app.min_replicas
             && (budget || (app.in_place && !app.restarts))

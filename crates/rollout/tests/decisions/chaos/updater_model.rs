@@ -69,6 +69,7 @@ impl UpdaterModel {
         cluster.elect();
         let settings = Settings {
             eviction_tolerance: cluster.tolerance,
+            rolling_updates: true,
             rebalancing: Some(RebalancingSettings {
                 hot_nodes: HotNodeConfig {
                     after: SignedDuration::from_secs(1),

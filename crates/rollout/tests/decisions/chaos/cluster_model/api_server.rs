@@ -8,7 +8,7 @@ use model::Quantity;
 use rollout::{Action, ActionKind, ActionOutcome};
 use view::{DisruptionBudget, ObjectKey};
 
-use super::{App, ClusterModel, Event, Known};
+use super::{App, ClusterModel, Event, Kind, Known};
 
 impl ClusterModel {
     /// The API server does what it is asked for. `seen_ready` says whether the pod was ready as far
@@ -20,13 +20,21 @@ impl ClusterModel {
         seen_ready: bool,
     ) -> ActionOutcome {
         self.record_attained();
+        if let ActionKind::RollingUpdate(update) = &action.kind {
+            let name = &update.deployment.name;
+            let app = self.apps.iter().position(|app| app.name == *name);
+            return self.roll(app.expect("it is there"));
+        }
         let name = &action.pod.name;
         let Some(pod) = self.pods.get(name).filter(|pod| pod.uid == action.pod_uid) else {
             return ActionOutcome::PodGone;
         };
         let (app, served) = (pod.app, pod.serves() && seen_ready);
         match &action.kind {
+            ActionKind::RollingUpdate(_) => unreachable!("handled above"),
             ActionKind::Evict => {
+                let rolls = self.apps[app].kind == Kind::Deployment;
+                assert!(!rolls, "{name} is replaced by rolling updates");
                 if pod.is_terminating {
                     return ActionOutcome::Accepted { generation: None };
                 }

@@ -10,6 +10,7 @@ use view::{
     WellKnown,
 };
 
+use super::rolling_updates::set_name;
 use super::{ClusterModel, Event, Kind};
 
 impl ClusterModel {
@@ -42,9 +43,12 @@ impl ClusterModel {
     }
 
     pub(super) fn publish_controller(&mut self, app: usize) {
+        if self.apps[app].kind == Kind::Deployment {
+            return self.publish_sets(app);
+        }
         let app = &self.apps[app];
         let kind = match app.kind {
-            Kind::ReplicaSet => WellKnown::ReplicaSet,
+            Kind::ReplicaSet | Kind::Deployment => WellKnown::ReplicaSet,
             Kind::Job => WellKnown::Job,
             Kind::CloneSet => return,
         };
@@ -122,8 +126,8 @@ impl ClusterModel {
             owner: Some(Owner {
                 api_version: app.kind.name().0.to_owned(),
                 kind: app.kind.name().1.to_owned(),
-                name: app.name.clone(),
-                uid: app.name.clone(),
+                name: set_name(&app.name, pod.revision),
+                uid: set_name(&app.name, pod.revision),
             }),
             started_at: None,
             containers: Vec::<Container>::new(),

@@ -1,6 +1,7 @@
 //! Changes by others: workloads are scaled, pods of Jobs succeed, nodes are lost, and pods
 //! are evicted.
 
+use placement::{NodeLoad, Usage, WindowLoad};
 use rand::Rng as _;
 use rand::rngs::StdRng;
 
@@ -12,6 +13,7 @@ impl ClusterModel {
     pub(in crate::chaos) fn trouble(&mut self, rng: &mut StdRng) {
         for app in 0..self.apps.len() {
             match self.apps[app].kind {
+                Kind::Deployment => self.trouble_deployment(app, rng),
                 Kind::Job if rng.random_bool(0.1) => self.succeed(app, rng),
                 Kind::ReplicaSet | Kind::CloneSet if rng.random_bool(0.04) => {
                     let replicas = rng.random_range(1..=12);
@@ -61,6 +63,7 @@ impl ClusterModel {
         let app = &mut self.apps[pod.app];
         if pod.serves() {
             app.healthy_losses.push(happened);
+            app.deployment.lost += 1;
             if !pod.is_doomed {
                 app.losses.push(happened);
             }
@@ -115,5 +118,27 @@ impl ClusterModel {
         }
         self.publish_controller(app);
         self.record_attained();
+    }
+
+    /// A measured load of the nodes; some are hot, and some have little load.
+    pub(in crate::chaos) fn node_load(&mut self, rng: &mut StdRng) -> WindowLoad {
+        let mut nodes = std::collections::HashMap::new();
+        for node in 0..NODES {
+            if rng.random_bool(0.1) {
+                self.percents[node] = [2.0, 5.0, 20.0, 95.0][rng.random_range(0..4)];
+            }
+            let average_percent = self.percents[node];
+            let cpu = Some(Usage {
+                average_percent,
+                deviation_percent: 0.0,
+            });
+            let load = NodeLoad {
+                cpu,
+                ..NodeLoad::default()
+            };
+            nodes.insert(format!("n{node}"), load);
+        }
+        let end = self.now.wall;
+        WindowLoad { end, nodes }
     }
 }

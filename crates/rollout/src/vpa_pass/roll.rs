@@ -1,0 +1,95 @@
+//! Rolling updates of the Deployment in place of evictions.
+
+use std::sync::Arc;
+
+use view::ObjectKey;
+
+use super::{Candidate, Disruption, PassContext, VpaPass};
+use crate::action::{Action, ActionKind, ActionReason, SkipReason};
+use crate::disruption_limit::PodAvailability;
+use crate::plan_builder::PlanBuilder;
+use crate::rolling_update::{Replacement, RollingUpdate, deployment_of};
+use crate::size_change::SizeChange;
+
+impl VpaPass<'_> {
+    /// Whether the Deployment's rolling update replaces evictions.
+    pub(super) fn rolls(&self) -> bool {
+        self.replacement == Replacement::RollingUpdate
+    }
+
+    /// Changes the Deployment's pod template, once for all pods. While that is not possible, a pod
+    /// that is not available after an OOM kill is evicted: nothing is lost by it.
+    pub(super) fn roll_or_evict(
+        &mut self,
+        candidate: &Candidate,
+        builder: &mut PlanBuilder,
+    ) -> Result<Action, SkipReason> {
+        let serves = PodAvailability::Running { available: true };
+        match self.roll(candidate, builder) {
+            Err(SkipReason::RollingUpdateRefused)
+                if candidate.reason == ActionReason::QuickOom
+                    && candidate.member.availability != serves =>
+            {
+                self.evict_pod(candidate, builder)
+            }
+            rolled => rolled,
+        }
+    }
+
+    fn roll(
+        &mut self,
+        candidate: &Candidate,
+        builder: &mut PlanBuilder,
+    ) -> Result<Action, SkipReason> {
+        let PassContext {
+            snapshot,
+            state,
+            settings,
+            now,
+        } = self.context;
+        let pod = candidate.member.pod;
+        let owner = deployment_of(pod, snapshot.view)
+            .filter(|owner| owner.name == self.spec.target_ref.name)
+            .ok_or(SkipReason::InvalidReplacement)?;
+        if self.has_rolled || candidate.member.pending.is_some() {
+            return Err(SkipReason::RollingUpdatePending);
+        }
+        state
+            .check_rolling_update(&self.vpa.key, &pod.uid, &self.recommendation, now)
+            .map_err(|(reason, left)| {
+                if let Some(left) = left {
+                    builder.wake_within(left);
+                }
+                reason
+            })?;
+        let shows_for = candidate
+            .oom_kill
+            .as_ref()
+            .and_then(|_| state.oom_kill_exposure_left(&pod.uid, now));
+        if let Some(left) = shows_for {
+            builder.wake_within(left);
+            return Err(SkipReason::RecentOomKill);
+        }
+        self.has_rolled = true;
+        let kind = ActionKind::RollingUpdate(Arc::new(RollingUpdate {
+            deployment: ObjectKey::new(&pod.key.namespace, &owner.name),
+            uid: owner.uid.clone(),
+        }));
+        let changes = SizeChange::to_targets(
+            candidate.member.running,
+            &candidate.recommendation,
+            settings.native_sidecars,
+        );
+        let action = self.action(
+            candidate.member,
+            kind,
+            candidate.reason,
+            Disruption::Resize,
+            changes,
+        );
+        Ok(Action {
+            oom_kill: candidate.oom_kill.clone(),
+            ..action
+        })
+    }
+}

@@ -1,0 +1,142 @@
+//! The write to Deployments: the annotation of the pod template that begins a rolling update.
+
+use jiff::Timestamp;
+use k8s_openapi::api::apps::v1::Deployment;
+use kube::api::{GetParams, Patch, PatchParams};
+use kube::core::{PartialObjectMeta, Request};
+use kube::{Client, Error, Resource as _, ResourceExt as _};
+use rollout::{ActionOutcome, RESIZED_AT, RollingUpdate, may_roll};
+use serde_json::{Value, json};
+
+/// Reads a Deployment, checks whether it may be rolled, and changes the annotation. A change of the
+/// Deployment between the read and the write leads to a conflict.
+pub(crate) async fn roll(
+    client: &Client,
+    update: &RollingUpdate,
+    answers_oom_kill: bool,
+    now: Timestamp,
+) -> kube::Result<ActionOutcome> {
+    let RollingUpdate {
+        deployment: key,
+        uid,
+    } = update;
+    let requests = Request::new(Deployment::url_path(&(), Some(&key.namespace)));
+    let get = requests.get(&key.name, &GetParams::default());
+    let deployment: Deployment = client.request(get.map_err(Error::BuildRequest)?).await?;
+    if deployment.uid().as_ref() != Some(uid) {
+        return Ok(ActionOutcome::PodGone);
+    }
+    if let Err(refusal) = may_roll(&deployment, answers_oom_kill, now) {
+        return Ok(ActionOutcome::RollingUpdateRefused(refusal));
+    }
+    let body = Patch::Merge(annotation_patch(&deployment, now));
+    let patch = requests.patch(&key.name, &PatchParams::default(), &body);
+    let patched: PartialObjectMeta<Deployment> =
+        client.request(patch.map_err(Error::BuildRequest)?).await?;
+    Ok(ActionOutcome::Accepted {
+        generation: patched.metadata.generation,
+    })
+}
+
+/// The merge patch of the annotation. The API server answers 409 if the Deployment has another
+/// resource version.
+fn annotation_patch(deployment: &Deployment, now: Timestamp) -> Value {
+    // Whole seconds, as in the times of Kubernetes.
+    let now = Timestamp::from_second(now.as_second()).unwrap_or(now);
+    json!({
+        "metadata": {"resourceVersion": deployment.resource_version()},
+        "spec": {"template": {"metadata": {"annotations": {RESIZED_AT: now.to_string()}}}},
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::convert::Infallible;
+    use std::sync::{Arc, Mutex};
+
+    use http::{Method, Request, Response};
+    use kube::client::Body;
+    use rollout::RollingUpdateRefusal;
+    use view::ObjectKey;
+
+    use super::*;
+
+    /// The outcome at an API server with this Deployment, which answers the patch with `code`; and
+    /// the patch.
+    async fn outcome(deployment: Value, code: u16) -> (kube::Result<ActionOutcome>, Option<Value>) {
+        let patched = Arc::new(Mutex::new(None));
+        let state = Arc::clone(&patched);
+        let service = tower::service_fn(move |request: Request<Body>| {
+            let (state, deployment) = (Arc::clone(&state), deployment.clone());
+            async move {
+                assert_eq!(
+                    request.uri().path(),
+                    "/apis/apps/v1/namespaces/shop/deployments/web"
+                );
+                let (mut status, mut answer) = (200, deployment);
+                if request.method() == Method::PATCH {
+                    let body = request.into_body().collect_bytes().await.expect("a body");
+                    *state.lock().expect("no panic") = serde_json::from_slice(&body).ok();
+                    status = code;
+                    if code != 200 {
+                        answer = json!({"kind": "Status", "status": "Failure", "code": code, "message": "changed", "reason": "Conflict"});
+                    }
+                }
+                let body = Body::from(answer.to_string().into_bytes());
+                let response = Response::builder().status(status).body(body);
+                Ok::<_, Infallible>(response.expect("a response"))
+            }
+        });
+        let client = Client::new(service, "default");
+        let update = RollingUpdate {
+            deployment: ObjectKey::new("shop", "web"),
+            uid: "u1".to_owned(),
+        };
+        let now = "2026-01-01T12:00:00.5Z".parse().expect("a time");
+        let outcome = roll(&client, &update, false, now).await;
+        let patched = patched.lock().expect("no panic").take();
+        (outcome, patched)
+    }
+
+    fn deployment() -> Value {
+        json!({
+            "apiVersion": "apps/v1", "kind": "Deployment",
+            "metadata": {"namespace": "shop", "name": "web", "uid": "u1", "resourceVersion": "7", "generation": 1},
+            "spec": {"replicas": 1, "selector": {}, "template": {}},
+            "status": {"observedGeneration": 1, "replicas": 1, "updatedReplicas": 1, "availableReplicas": 1},
+        })
+    }
+
+    #[tokio::test]
+    async fn the_patch_sets_one_annotation_of_the_version_that_was_read() {
+        let (found, patched) = outcome(deployment(), 200).await;
+        let generation = Some(1);
+        assert_eq!(
+            found.expect("it is accepted"),
+            ActionOutcome::Accepted { generation }
+        );
+        let expected = json!({
+            "metadata": {"resourceVersion": "7"},
+            "spec": {"template": {"metadata": {"annotations": {"plimsoll.dev/resized-at": "2026-01-01T12:00:00Z"}}}},
+        });
+        assert_eq!(patched, Some(expected));
+        assert!(outcome(deployment(), 409).await.0.is_err());
+    }
+
+    #[tokio::test]
+    async fn a_deployment_that_may_not_be_rolled_is_not_written() {
+        let (mut paused, mut other) = (deployment(), deployment());
+        paused["spec"]["paused"] = json!(true);
+        other["metadata"]["uid"] = json!("u2");
+        for (deployment, expected) in [
+            (
+                paused,
+                ActionOutcome::RollingUpdateRefused(RollingUpdateRefusal::Paused),
+            ),
+            (other, ActionOutcome::PodGone),
+        ] {
+            let (found, patched) = outcome(deployment, 200).await;
+            assert_eq!((found.expect("an answer"), patched), (expected, None));
+        }
+    }
+}
