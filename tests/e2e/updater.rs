@@ -9,5 +9,6 @@ mod in_place;
 mod maintenance_windows;
 mod modes;
 mod oom;
+mod rebalancing;
 mod settling;
 mod startup_boost;

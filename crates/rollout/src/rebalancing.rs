@@ -14,9 +14,9 @@ use std::sync::Arc;
 use jiff::SignedDuration;
 use model::{NodeTraits, Recommendation};
 use placement::{
-    Amounts, Commitment, Fallback, LoadSource, Mobility, MoveReason, PodForecast, PodSpec, Policy,
-    PredictionConfig, PressureTargets, Prioritizer, RebalancingConfig, RebalancingNode,
-    RebalancingPod, TargetLoadPacking, WindowLoad,
+    Amounts, Commitment, Fallback, LoadSource, MeasuredLoad, Mobility, MoveReason, PodForecast,
+    PodSpec, Policy, PredictionConfig, PressureTargets, Prioritizer, RebalancingConfig,
+    RebalancingNode, RebalancingPod, TargetLoadPacking, WindowLoad,
 };
 use view::{Node, ObjectKey, Pod, Running, View};
 
@@ -25,7 +25,7 @@ use super::plan_builder::PlanBuilder;
 use super::preemption_candidates::EvictablePod;
 use super::rebalance_annotation::{opts_in, written_for};
 use super::settings::RebalancingSettings;
-use super::state::{COOLDOWN, MEASURED_AFTER, RebalancingHistory, is_stale, timestamp};
+use super::state::{COOLDOWN, RebalancingHistory, is_stale, part_before, timestamp};
 use super::vpa_pass::PassContext;
 
 /// The most pods with an invalid annotation that one pass reports.
@@ -48,7 +48,7 @@ pub(super) fn plan_moves(
     taken: &BTreeSet<String>,
     context: PassContext,
     settings: &RebalancingSettings,
-    load: &WindowLoad,
+    load: &MeasuredLoad,
 ) {
     let PassContext {
         snapshot,
@@ -62,12 +62,17 @@ pub(super) fn plan_moves(
         invalid_annotations: invalid_annotations(view),
     });
     let max_moves = history.moves_left(settings.moves_per_minute, now);
-    if max_moves == 0 || is_stale(load, now) {
+    if max_moves == 0 || is_stale(&load.load, now) {
         return;
     }
     let movable = movable(builder, taken, context);
-    let mut nodes = nodes(view, load, history);
-    let pods = pods(view, &mut nodes, &movable, context);
+    let mut nodes = nodes(view, &load.load, history);
+    for (node, gone) in history.departed(load, now) {
+        if let Some(node) = nodes.iter_mut().find(|it| it.state.name == node) {
+            node.state.usage = node.state.usage.minus(gone);
+        }
+    }
+    let pods = pods(view, &mut nodes, &movable, context, load);
     let config = RebalancingConfig {
         cool_percent: settings.hot_nodes.cool_percent,
         fragmented_percent: settings.fragmented_percent,
@@ -216,6 +221,7 @@ fn pods<'a>(
     nodes: &mut [MeasuredNode],
     movable: &HashMap<String, EvictablePod>,
     context: PassContext,
+    load: &MeasuredLoad,
 ) -> Vec<(&'a Pod, RebalancingPod)> {
     let PassContext { state, now, .. } = context;
     let history = &state.rebalancing;
@@ -267,15 +273,11 @@ fn pods<'a>(
     share_usage(nodes, &mut pods);
     for (pod, planned) in &pods {
         let created_at = pod.running.as_ref().and_then(|running| running.created_at);
-        let is_new = created_at.is_some_and(|at| now.since(at) < MEASURED_AFTER);
+        let part = created_at.map_or(0.0, |at| part_before(load, now.since(at), now));
         let node = &mut nodes[planned.node].state;
-        if is_new && !node.is_hot {
-            node.usage = node.usage.plus(planned.load);
+        if !node.is_hot {
+            node.usage = node.usage.plus(planned.load.part(part));
         }
-    }
-    for node in nodes {
-        let gone = history.recently_moved_from(&node.state.name, now);
-        node.state.usage = node.state.usage.minus(gone);
     }
     pods
 }

@@ -36,7 +36,7 @@ use ineffective_evictions::IneffectiveEvictions;
 use infeasible::InfeasibleResizes;
 #[cfg(test)]
 pub(super) use infeasible::is_any_lower;
-pub(super) use move_history::{COOLDOWN, MEASURED_AFTER, RebalancingHistory, is_stale, timestamp};
+pub(super) use move_history::{COOLDOWN, RebalancingHistory, is_stale, part_before, timestamp};
 
 /// The time for which an OOM kill must have been seen before its pod is evicted: clients that poll
 /// would miss the pod's status.
@@ -89,7 +89,7 @@ impl RolloutState {
             self.evictions.record(action, first_seen, now);
         }
         if let Some(relocation) = &action.relocation {
-            self.rebalancing.record(relocation, now);
+            self.rebalancing.record(&action.pod_uid, relocation, now);
         }
     }
 
@@ -112,12 +112,16 @@ impl RolloutState {
             }
             ActionOutcome::TooManyRequests { retry_after } => {
                 self.back_off(uid, *retry_after, now);
+                self.rebalancing.retract(uid);
                 self.retract(uid);
             }
             ActionOutcome::Infeasible | ActionOutcome::Rejected => {
                 self.retract(uid);
                 match &action.kind {
-                    ActionKind::Evict => self.back_off(uid, None, now),
+                    ActionKind::Evict => {
+                        self.back_off(uid, None, now);
+                        self.rebalancing.retract(uid);
+                    }
                     ActionKind::Resize { patch, attempt, .. } => {
                         if self.knows_pod(uid) {
                             let rejected = (patch.clone(), now.monotonic);

@@ -12,9 +12,9 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use model::Recommendation;
-use placement::{NodeLoad, Usage, WindowLoad};
+use placement::{MeasuredLoad, NodeLoad, Usage, WindowLoad};
 use rand::Rng as _;
 use rand::rngs::StdRng;
 use rollout::ClockReading;
@@ -424,7 +424,7 @@ impl ClusterModel {
     }
 
     /// A measured load of the nodes; some are hot, and some have little load.
-    pub(super) fn node_load(&mut self, rng: &mut StdRng) -> WindowLoad {
+    pub(super) fn node_load(&mut self, rng: &mut StdRng) -> MeasuredLoad {
         let mut nodes = std::collections::HashMap::new();
         for node in 0..NODES {
             if rng.random_bool(0.1) {
@@ -442,7 +442,10 @@ impl ClusterModel {
             nodes.insert(format!("n{node}"), load);
         }
         let end = self.now.wall;
-        WindowLoad { end, nodes }
+        MeasuredLoad {
+            load: WindowLoad { end, nodes },
+            length: SignedDuration::from_mins([0, 5, 15][rng.random_range(0..3)]),
+        }
     }
 
     /// The least number of live pods with which a workload may lose one.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use jiff::{SignedDuration, Timestamp};
 use model::{Cpu, Labels, Memory, Recommendation};
-use placement::{HotNodeConfig, WindowLoad};
+use placement::{HotNodeConfig, MeasuredLoad};
 use rand::Rng as _;
 use rand::rngs::StdRng;
 use rollout::{
@@ -60,7 +60,7 @@ pub(super) struct UpdaterModel {
     /// Until which step the API server does nothing.
     paused: usize,
     /// A load of the nodes for the next pass.
-    node_load: Option<WindowLoad>,
+    node_load: Option<MeasuredLoad>,
 }
 
 impl UpdaterModel {
