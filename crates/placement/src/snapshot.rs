@@ -57,8 +57,8 @@ pub struct WindowLoad {
 pub struct MeasuredLoad {
     /// The load.
     pub load: WindowLoad,
-    /// Length of the window. One below a minute counts as a minute: so long a measurement of
-    /// metrics-server takes, and so long a pod may run after its eviction.
+    /// Length of the window. One below 30 seconds counts as 30 seconds: so long a pod may run after
+    /// its eviction, and metrics-server measures for about as long.
     pub length: SignedDuration,
 }
 
@@ -152,7 +152,7 @@ impl NodeLoad {
 
 impl MeasuredLoad {
     /// Shortest window.
-    const MIN_LENGTH: SignedDuration = SignedDuration::from_mins(1);
+    const MIN_LENGTH: SignedDuration = SignedDuration::from_secs(30);
     /// Longest window.
     pub const MAX_LENGTH: SignedDuration = SignedDuration::from_mins(15);
 
@@ -272,10 +272,10 @@ mod tests {
             (900, 510, 1060, 0.5),
             // The clock of the load-watcher is ahead.
             (900, 450, 900, 0.5),
-            // The latest value counts as an average of one minute.
+            // The latest value counts as an average of 30 seconds.
             (0, 0, 1000, 1.0),
-            (0, 30, 1000, 0.5),
-            (0, 60, 1000, 0.0),
+            (0, 15, 1000, 0.5),
+            (0, 30, 1000, 0.0),
             // Longer windows than load-watcher has.
             (90_000, 450, 1000, 0.5),
             (900, -60, 1000, 1.0),

@@ -137,6 +137,30 @@ fn pods_leave_a_hot_node_until_it_is_cool() {
     fixture.check_idle("no new load");
 }
 
+#[test]
+fn pods_of_other_groups_go_in_place_of_those_that_a_budget_keeps() {
+    let mut fixture = fixture();
+    fixture.budget("web", 1);
+    fixture.workload("api", 4, &json!({}));
+    for index in 0..4 {
+        // Smaller than those of `web`, and also of the recommended size.
+        fixture.pod_with(
+            "api",
+            &format!("api-{index}"),
+            &json!({"cpu": "600m"}),
+            |pod| {
+                pod["spec"]["nodeName"] = json!("n1");
+                pod["metadata"]["creationTimestamp"] = json!(OLD);
+                pod["metadata"]["annotations"] = json!({REBALANCE: "true"});
+            },
+        );
+    }
+    fixture.recommend("api", "600m");
+    let plan = heat(&mut fixture, 4.0);
+    // 14.1 % and twice 8.4 % of 90 %.
+    assert_eq!(evicted(&plan), ["web-0", "api-0", "api-1"]);
+}
+
 /// Checks how many pods leave a hot node after a change.
 fn check(when: &str, value: Option<&str>, change: impl FnOnce(&mut Fixture), expected: usize) {
     let mut fixture = fixture_with(value, OLD, &json!({}));
@@ -307,10 +331,10 @@ fn a_moved_pod_counts_as_gone_by_the_part_of_the_window_before_the_move() {
         (15, 850, 70.0, 1),
         (5, 150, 70.0, 0),
         (5, 300, 70.0, 1),
-        (0, 30, 70.0, 0),
-        (0, 60, 70.0, 1),
+        (0, 15, 70.0, 0),
+        (0, 30, 70.0, 1),
         // The load shows that they left.
-        (0, 60, 64.0, 0),
+        (0, 30, 64.0, 0),
         (15, 900, 64.0, 0),
     ] {
         let found = more_moves(&ACCEPTED, minutes, seconds, percent);
