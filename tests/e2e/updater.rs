@@ -7,6 +7,7 @@ mod failures;
 mod fixture;
 mod in_place;
 mod maintenance_windows;
+mod make_room;
 mod modes;
 mod oom;
 mod rebalancing;

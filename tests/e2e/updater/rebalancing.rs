@@ -3,9 +3,10 @@
 
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
+use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context as _, Result, ensure};
+use anyhow::{Context as _, Result, anyhow, ensure};
 use e2e::deployment::{SYSTEM, UPDATER, deploy};
 use e2e::{
     AvailabilityWatch, Namespace, Turns, another, eventually, eventually_within, free_address,
@@ -21,7 +22,7 @@ use tokio::net::{TcpListener, TcpStream};
 
 use super::fixture::Fixture;
 
-const HOT: &str = "node-0";
+pub(super) const HOT: &str = "node-0";
 const OTHERS: [&str; 2] = ["node-1", "node-2"];
 /// CPUs of a node of the sandbox.
 const CPUS: f64 = 32.0;
@@ -34,12 +35,15 @@ const LIMIT: Duration = Duration::from_mins(3);
 const HANDOVER: SignedDuration = SignedDuration::from_secs(65);
 
 static SANDBOX: Turns<Sandbox> = Turns::new();
+/// The address of the load-watcher, which only runs during the test that needs it.
+static LOAD_WATCHER: OnceLock<Result<SocketAddr>> = OnceLock::new();
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn pods_leave_a_hot_node_within_their_budgets_and_none_is_moved_twice() -> Result<()> {
-    let sandbox = SANDBOX.alone(make).await?;
-    let own = Namespace::new(sandbox.client().await?, "hot").await?;
-    let fixture = Fixture { sandbox, own };
+    let fixture = alone("hot").await?;
+    let address = LOAD_WATCHER.get().and_then(|it| it.as_ref().ok());
+    let listener = TcpListener::bind(address.context("the updater has no address")?).await?;
+    tokio::spawn(serve(listener, fixture.client.clone()));
     outlive_handover(&fixture.client).await?;
     cordon(&fixture, "cordon").await?;
     let annotations = with(
@@ -79,8 +83,8 @@ async fn pods_leave_a_hot_node_within_their_budgets_and_none_is_moved_twice() ->
     })
     .await?;
     eprintln!("the hot node cooled in {:.0?}", began.elapsed());
-    for node in OTHERS {
-        let found = percent(node).await?;
+    // An idle node may have no metrics.
+    for (node, found) in node_percents(&fixture.client).await? {
         ensure!(found < COOL_PERCENT, "{node} is at {found} %");
     }
     let columns = "REASON:.reason,NOTE:.message";
@@ -120,16 +124,21 @@ async fn check_moves(fixture: &Fixture, before: &BTreeSet<String>) -> Result<()>
     Ok(())
 }
 
+/// The sandbox for one test at a time, with rebalancing and preemption.
+pub(super) async fn alone(prefix: &str) -> Result<Fixture> {
+    let sandbox = SANDBOX.alone(make).await?;
+    let own = Namespace::new(sandbox.client().await?, prefix).await?;
+    Ok(Fixture { sandbox, own })
+}
+
 async fn make() -> Result<Sandbox> {
     let sandbox = another("rebalancing").await?;
     e2e::apply(&sandbox, "deploy/base/namespace.yaml").await?;
-    let address = free_address()?;
-    tokio::spawn(serve(
-        TcpListener::bind(address).await?,
-        sandbox.client().await?,
-    ));
-    let create = create_address(address);
-    kubectl_in(&sandbox, &create).await?;
+    let address = *LOAD_WATCHER
+        .get_or_init(free_address)
+        .as_ref()
+        .map_err(|error| anyhow!("{error:#}"))?;
+    kubectl_in(&sandbox, &create_address(address)).await?;
     deploy(&sandbox, "tests/e2e/rebalancing", UPDATER.labels).await?;
     Ok(sandbox)
 }
@@ -151,7 +160,8 @@ async fn outlive_handover(client: &Client) -> Result<()> {
     .await
 }
 
-async fn cordon(fixture: &Fixture, verb: &str) -> Result<()> {
+/// Cordons or uncordons all nodes but one.
+pub(super) async fn cordon(fixture: &Fixture, verb: &str) -> Result<()> {
     let nodes = OTHERS.join(" ");
     let command = format!("{verb} {nodes}");
     kubectl_in(&fixture.sandbox, &command).await.map(drop)
