@@ -1,6 +1,6 @@
 //! Random faults: the API server delays, rejects and fails requests, some of which take effect;
 //! watches are late or interrupted; the leader dies with requests in flight; the clock jumps;
-//! workloads are scaled, Jobs go on, nodes are lost and get hot, and other clients evict pods. No
+//! workloads are scaled, Jobs go on, nodes are lost, get hot and have no room for resizes, and other clients evict pods. No
 //! group loses more than its tolerance allows, no budget is exceeded, and no pod is moved twice
 //! within an hour.
 //!
@@ -39,6 +39,9 @@ struct Count {
     completed: u64,
     resumed: u64,
     moves: u64,
+    deferred: u64,
+    infeasible: u64,
+    preempted: u64,
 }
 
 /// Prints the seed of a round that fails, however it does.
@@ -120,7 +123,10 @@ fn no_tolerance_and_no_budget_is_ever_exceeded() {
         count.refused > rounds && count.scaled_down > rounds && count.lost > rounds,
         "{count:?}"
     );
-    assert!(count.moves > rounds / 4, "{count:?}");
+    assert!(
+        count.moves > rounds / 4 && count.preempted > rounds / 4 && count.infeasible > rounds / 10,
+        "{count:?}"
+    );
     assert!(
         count.completed > rounds / 2 && count.resumed > rounds / 10,
         "{count:?}"

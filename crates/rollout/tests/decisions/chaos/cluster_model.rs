@@ -7,14 +7,14 @@
 mod api_server;
 mod events;
 mod faults;
+mod nodes;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
-use jiff::{SignedDuration, Timestamp};
+use jiff::Timestamp;
 use model::Recommendation;
-use placement::{MeasuredLoad, NodeLoad, Usage, WindowLoad};
 use rand::Rng as _;
 use rand::rngs::StdRng;
 use rollout::ClockReading;
@@ -68,6 +68,7 @@ struct App {
     /// Whether a VPA object sizes its pods, and whether they may be moved.
     is_sized: bool,
     may_move: bool,
+    priority: i32,
     /// The times of moves whose replacements are to come.
     moves: VecDeque<ClockReading>,
     /// The pods that its budget requires, if it has one, and the status of the budget.
@@ -132,6 +133,8 @@ struct TruePod {
     reported: i64,
     generation: i64,
     observed: i64,
+    /// The kubelet's reason for not carrying out a resize.
+    refusal: Option<&'static str>,
     created_at: Timestamp,
     /// The time of the move that it replaces a pod after.
     moved_at: Option<ClockReading>,
@@ -157,6 +160,8 @@ pub(super) struct ClusterModel {
     pub(super) tolerance: f64,
     /// Utilization of the nodes.
     percents: [f64; NODES],
+    /// CPU of the nodes in millicores.
+    pub(super) sizes: [i64; NODES],
     next: usize,
     pub(super) count: Count,
 }
@@ -169,6 +174,8 @@ impl ClusterModel {
     pub(super) fn new(rng: &mut StdRng, count: Count) -> Self {
         let mut fixture = Fixture::new();
         let mut apps = Vec::new();
+        let sizes = nodes::sizes(rng);
+        let has_small_nodes = nodes::has_small(&sizes);
         for index in 0..rng.random_range(1..=3) {
             let name = format!("app{index}");
             let kind = [Kind::ReplicaSet, Kind::Job, Kind::CloneSet][rng.random_range(0..3)];
@@ -176,7 +183,7 @@ impl ClusterModel {
             let is_sized = rng.random_bool(0.75);
             // Without a VPA object, the flag counts.
             let min_replicas = if is_sized { rng.random_range(1..=3) } else { 2 };
-            let in_place = is_sized && rng.random_bool(0.4);
+            let in_place = is_sized && rng.random_bool(if has_small_nodes { 0.7 } else { 0.4 });
             let mode = if !is_sized {
                 "Off"
             } else if in_place {
@@ -212,9 +219,10 @@ impl ClusterModel {
                 to_succeed,
                 min_replicas,
                 in_place,
-                restarts: rng.random_bool(0.6),
+                restarts: rng.random_bool(if has_small_nodes { 0.2 } else { 0.6 }),
                 is_sized,
                 may_move: rng.random_bool(0.7),
+                priority: rng.random_range(-1..=1),
                 moves: VecDeque::new(),
                 desired_healthy,
                 healthy: 0,
@@ -239,6 +247,7 @@ impl ClusterModel {
             fixture,
             tolerance,
             percents: [95.0, 5.0, 2.0, 2.0],
+            sizes,
             next: 0,
             count,
         };
@@ -342,6 +351,7 @@ impl ClusterModel {
     }
 
     fn kubelet(&mut self, name: &str, rng: &mut StdRng) {
+        let refusal = self.refusal(name);
         let pod = self.pods.get_mut(name).expect("it is there");
         if pod.is_terminating {
             if rng.random_bool(0.5) {
@@ -351,10 +361,18 @@ impl ClusterModel {
         }
         if !pod.is_running {
             pod.is_running = true;
+        } else if pod.cpu != pod.reported && refusal.is_some() {
+            if pod.observed != pod.generation {
+                let count = &mut self.count;
+                count.deferred += u64::from(refusal == Some("Deferred"));
+                count.infeasible += u64::from(refusal == Some("Infeasible"));
+            }
+            (pod.refusal, pod.observed) = (refusal, pod.generation);
         } else if pod.cpu != pod.reported && pod.restarts && pod.is_ready {
             pod.is_ready = false;
         } else if pod.cpu != pod.reported {
             (pod.reported, pod.observed) = (pod.cpu, pod.generation);
+            pod.refusal = None;
         } else if !pod.is_ready {
             (pod.is_ready, pod.restarts) = (true, false);
         } else {
@@ -405,7 +423,7 @@ impl ClusterModel {
         let pod = TruePod {
             app,
             uid: format!("uid-{name}"),
-            node: rng.random_range(0..NODES),
+            node: self.schedule(cpu, rng),
             is_running: false,
             is_ready: false,
             is_terminating: false,
@@ -416,36 +434,12 @@ impl ClusterModel {
             reported: cpu,
             generation: 1,
             observed: 1,
+            refusal: None,
             created_at: self.now.wall,
             moved_at,
         };
         self.pods.insert(name.clone(), pod);
         name
-    }
-
-    /// A measured load of the nodes; some are hot, and some have little load.
-    pub(super) fn node_load(&mut self, rng: &mut StdRng) -> MeasuredLoad {
-        let mut nodes = std::collections::HashMap::new();
-        for node in 0..NODES {
-            if rng.random_bool(0.1) {
-                self.percents[node] = [2.0, 5.0, 20.0, 95.0][rng.random_range(0..4)];
-            }
-            let average_percent = self.percents[node];
-            let cpu = Some(Usage {
-                average_percent,
-                deviation_percent: 0.0,
-            });
-            let load = NodeLoad {
-                cpu,
-                ..NodeLoad::default()
-            };
-            nodes.insert(format!("n{node}"), load);
-        }
-        let end = self.now.wall;
-        MeasuredLoad {
-            load: WindowLoad { end, nodes },
-            length: SignedDuration::from_mins([0, 5, 15][rng.random_range(0..3)]),
-        }
     }
 
     /// The least number of live pods with which a workload may lose one.
@@ -458,21 +452,21 @@ impl ClusterModel {
         app.min_replicas as usize
     }
 
-    /// Whether a workload can get what is recommended at all.
-    fn can_move(app: &App) -> bool {
+    /// Whether a pod can get what is recommended at all. One whose node has no room is evicted.
+    fn can_move(&self, pod: &TruePod) -> bool {
+        let app = &self.apps[pod.app];
         let budget = app
             .desired_healthy
             .is_none_or(|desired| desired < app.wanted());
-        app.is_sized
-            && app.wanted() >= app.min_replicas
-            && (budget || (app.in_place && !app.restarts))
+        let in_place = app.in_place && !app.restarts && pod.refusal.is_none();
+        app.is_sized && app.wanted() >= app.min_replicas && (budget || in_place)
     }
 
     /// Whether all pods that can have what is recommended.
     pub(super) fn is_content(&self) -> bool {
         let lacks = |pod: &TruePod| {
             let app = &self.apps[pod.app];
-            Self::can_move(app) && (pod.cpu != app.target || !pod.serves())
+            self.can_move(pod) && (pod.reported != app.target || !pod.serves())
         };
         !self.pods.values().any(lacks)
     }
