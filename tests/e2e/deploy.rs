@@ -270,6 +270,26 @@ fn both_components_of_prometheus_have_one_address() -> Result<()> {
 }
 
 #[test]
+fn rebalancing_reads_the_load_from_the_extenders_service() -> Result<()> {
+    let components = e2e::repository().join("deploy/components");
+    let service = &objects_in(&components.join("extender/service.yaml"))?[0];
+    let ports = service["spec"]["ports"].as_array().context("ports")?;
+    let port = ports.iter().find(|port| port["name"] == "load-watcher");
+    let port = &port.context("no port of load-watcher")?["port"];
+    let metadata = &service["metadata"];
+    let [name, namespace] = ["name", "namespace"].map(|field| metadata[field].as_str());
+    let host = format!(
+        "{}.{}",
+        name.context("name")?,
+        namespace.context("namespace")?
+    );
+    let argument = format!("--load-watcher-address=http://{host}.svc:{port}\n");
+    let component = fs::read_to_string(components.join("rebalancing/kustomization.yaml"))?;
+    ensure!(component.contains(&argument), "{argument}");
+    Ok(())
+}
+
+#[test]
 fn no_program_may_do_everything() -> Result<()> {
     for (program, _) in WRITES {
         for rule in rules(program)? {

@@ -61,7 +61,8 @@ pub use rebalancing::{
 };
 pub use reservations::{PodKey, ReservationConfig, Reservations};
 pub use snapshot::{
-    FallbackReason, FreshLoad, LoadSnapshot, NodeLoad, NodeResource, Window, WindowLoad,
+    FallbackReason, FreshLoad, LoadSnapshot, MeasuredLoad, NodeLoad, NodeResource, Window,
+    WindowLoad,
 };
 pub use target_load_packing::TargetLoadPacking;
 

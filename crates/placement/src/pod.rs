@@ -73,6 +73,16 @@ impl Amounts {
         difference.max(Self::default())
     }
 
+    /// A part of the amounts, from 0 to 1.
+    #[must_use]
+    pub fn part(self, part: f64) -> Self {
+        let of = |amount: i64| (amount as f64 * part.clamp(0.0, 1.0)).round() as i64;
+        Self {
+            cpu_millicores: of(self.cpu_millicores),
+            memory_bytes: of(self.memory_bytes),
+        }
+    }
+
     /// The larger amount of each resource.
     #[must_use]
     pub fn max(self, other: Self) -> Self {

@@ -52,6 +52,16 @@ pub struct WindowLoad {
     pub nodes: HashMap<String, NodeLoad>,
 }
 
+/// Load of nodes, with the length of its window.
+#[derive(Clone, Debug, PartialEq)]
+pub struct MeasuredLoad {
+    /// The load.
+    pub load: WindowLoad,
+    /// Length of the window. One below 30 seconds counts as 30 seconds: so long a pod may run after
+    /// its eviction, and metrics-server measures for about as long.
+    pub length: SignedDuration,
+}
+
 /// The newest load of each window.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct LoadSnapshot {
@@ -137,6 +147,22 @@ impl NodeLoad {
     pub fn highest_percent(&self) -> Option<f64> {
         let averages = [self.cpu, self.memory].into_iter().flatten();
         averages.map(|usage| usage.average_percent).reduce(f64::max)
+    }
+}
+
+impl MeasuredLoad {
+    /// Shortest window.
+    const MIN_LENGTH: SignedDuration = SignedDuration::from_secs(30);
+    /// Longest window.
+    pub const MAX_LENGTH: SignedDuration = SignedDuration::from_mins(15);
+
+    /// The part of the window that was over when a change happened, from 0 to 1: so much of the
+    /// change the load does not show.
+    pub fn part_before(&self, since_change: SignedDuration, now: Timestamp) -> f64 {
+        let age = now.duration_since(self.load.end).max(SignedDuration::ZERO);
+        let length = self.length.clamp(Self::MIN_LENGTH, Self::MAX_LENGTH);
+        let after = since_change.saturating_sub(age);
+        (1.0 - after.as_secs_f64() / length.as_secs_f64()).clamp(0.0, 1.0)
     }
 }
 
@@ -229,6 +255,38 @@ mod tests {
         WindowLoad {
             end: at(end),
             nodes: nodes.iter().map(of).collect(),
+        }
+    }
+
+    #[test]
+    fn a_change_counts_by_the_part_of_the_window_before_it() {
+        // The load ends at 1000. Seconds of the window and since the change, and the time.
+        for (length, since_change, now, expected) in [
+            (900, 0, 1000, 1.0),
+            (900, 225, 1000, 0.75),
+            (900, 450, 1000, 0.5),
+            (900, 900, 1000, 0.0),
+            (900, 5000, 1000, 0.0),
+            // The load is older than the change.
+            (900, 60, 1060, 1.0),
+            (900, 510, 1060, 0.5),
+            // The clock of the load-watcher is ahead.
+            (900, 450, 900, 0.5),
+            // The latest value counts as an average of 30 seconds.
+            (0, 0, 1000, 1.0),
+            (0, 15, 1000, 0.5),
+            (0, 30, 1000, 0.0),
+            // Longer windows than load-watcher has.
+            (90_000, 450, 1000, 0.5),
+            (900, -60, 1000, 1.0),
+        ] {
+            let measured = MeasuredLoad {
+                load: load(1000, &[]),
+                length: SignedDuration::from_secs(length),
+            };
+            let found = measured.part_before(SignedDuration::from_secs(since_change), at(now));
+            let case = format!("{length} {since_change} {now}");
+            assert!((found - expected).abs() < 1e-9, "{case}: {found}");
         }
     }
 

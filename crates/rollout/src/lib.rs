@@ -65,7 +65,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use model::Recommendation;
-use placement::WindowLoad;
+use placement::MeasuredLoad;
 use view::{ObjectKey, View};
 
 pub use action::{
@@ -106,7 +106,7 @@ pub struct Snapshot<'a> {
     /// The reason for which all actions are paused, from [`check_preconditions`].
     pub pause: Option<PauseReason>,
     /// A load of the nodes that no earlier pass had, for rebalancing.
-    pub node_load: Option<&'a WindowLoad>,
+    pub node_load: Option<&'a MeasuredLoad>,
 }
 
 /// The output of a decision.

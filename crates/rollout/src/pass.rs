@@ -56,7 +56,9 @@ pub(super) fn pass(
     }
     state.rebalancing.begin_pass(now);
     if let (Some(rebalancing), Some(load)) = (&settings.rebalancing, snapshot.node_load) {
-        state.rebalancing.observe(load, &rebalancing.hot_nodes, now);
+        state
+            .rebalancing
+            .observe(&load.load, &rebalancing.hot_nodes, now);
     }
     let known = state
         .decisions

@@ -14,22 +14,25 @@ use std::sync::Arc;
 use jiff::SignedDuration;
 use model::{NodeTraits, Recommendation};
 use placement::{
-    Amounts, Commitment, Fallback, LoadSource, Mobility, MoveReason, PodForecast, PodSpec, Policy,
-    PredictionConfig, PressureTargets, Prioritizer, RebalancingConfig, RebalancingNode,
-    RebalancingPod, TargetLoadPacking, WindowLoad,
+    Amounts, Commitment, Fallback, LoadSource, MeasuredLoad, Mobility, Move, MoveReason,
+    PodForecast, PodSpec, Policy, PredictionConfig, PressureTargets, Prioritizer,
+    RebalancingConfig, RebalancingNode, RebalancingPod, TargetLoadPacking, WindowLoad,
 };
 use view::{Node, ObjectKey, Pod, Running, View};
 
-use super::action::{ActionReason, Relocation};
+use super::action::{Action, ActionReason, Relocation};
 use super::plan_builder::PlanBuilder;
 use super::preemption_candidates::EvictablePod;
 use super::rebalance_annotation::{opts_in, written_for};
 use super::settings::RebalancingSettings;
-use super::state::{COOLDOWN, MEASURED_AFTER, RebalancingHistory, is_stale, timestamp};
+use super::state::{COOLDOWN, RebalancingHistory, is_stale, part_before, timestamp};
 use super::vpa_pass::PassContext;
 
 /// The most pods with an invalid annotation that one pass reports.
 const MAX_INVALID: usize = 20;
+
+/// The most plans of one pass: bounds its time.
+const MAX_PLANS: usize = 5;
 
 /// The results of rebalancing in one pass.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -48,7 +51,7 @@ pub(super) fn plan_moves(
     taken: &BTreeSet<String>,
     context: PassContext,
     settings: &RebalancingSettings,
-    load: &WindowLoad,
+    load: &MeasuredLoad,
 ) {
     let PassContext {
         snapshot,
@@ -62,13 +65,18 @@ pub(super) fn plan_moves(
         invalid_annotations: invalid_annotations(view),
     });
     let max_moves = history.moves_left(settings.moves_per_minute, now);
-    if max_moves == 0 || is_stale(load, now) {
+    if max_moves == 0 || is_stale(&load.load, now) {
         return;
     }
     let movable = movable(builder, taken, context);
-    let mut nodes = nodes(view, load, history);
-    let pods = pods(view, &mut nodes, &movable, context);
-    let config = RebalancingConfig {
+    let mut nodes = nodes(view, &load.load, history);
+    for (node, gone) in history.departed(load, now) {
+        if let Some(node) = nodes.iter_mut().find(|it| it.state.name == node) {
+            node.state.usage = node.state.usage.minus(gone);
+        }
+    }
+    let pods = pods(view, &mut nodes, &movable, context, load);
+    let mut config = RebalancingConfig {
         cool_percent: settings.hot_nodes.cool_percent,
         fragmented_percent: settings.fragmented_percent,
         max_moves,
@@ -82,46 +90,75 @@ pub(super) fn plan_moves(
             ..PressureTargets::default()
         },
     };
-    let states: Vec<RebalancingNode> = nodes.iter().map(|node| node.state.clone()).collect();
-    let planned: Vec<RebalancingPod> = pods.iter().map(|(_, planned)| planned.clone()).collect();
-    let can_run = |pod: usize, node: usize| runs_on(pods[pod].0, nodes[node].node);
-    let moves = placement::plan(
-        &states,
-        &planned,
-        &prioritizer,
-        &config,
-        timestamp(now.monotonic),
-        can_run,
-    );
-    for planned_move in moves {
-        let uid = &planned[planned_move.pod].uid;
-        let Some(evictable) = movable.get(uid) else {
-            continue;
-        };
-        // Earlier moves of this pass have taken from the same group and budgets.
-        if !evictable.is_evictable(builder) || !evictable.reserve(builder) {
-            continue;
+    let mut states: Vec<RebalancingNode> = nodes.iter().map(|node| node.state.clone()).collect();
+    let (pods, mut planned): (Vec<&Pod>, Vec<RebalancingPod>) = pods.into_iter().unzip();
+    let now = timestamp(now.monotonic);
+    let can_run = |pod: usize, node: usize| runs_on(pods[pod], nodes[node].node);
+    // A plan does not know the limits that several pods share. Other pods may go in place of those
+    // that a plan chose and that may not.
+    for _ in 0..MAX_PLANS {
+        let moves = placement::plan(&states, &planned, &prioritizer, &config, now, can_run);
+        let mut is_refused = false;
+        for planned_move in moves {
+            let Move {
+                pod,
+                from,
+                to,
+                reason,
+                ..
+            } = planned_move;
+            let evictable = movable.get(&planned[pod].uid);
+            // Earlier moves of this pass have taken from the same group and budgets.
+            let Some(evictable) = evictable
+                .filter(|evictable| evictable.is_evictable(builder) && evictable.reserve(builder))
+            else {
+                is_refused |= reason == MoveReason::HotNode;
+                continue;
+            };
+            let load = planned[pod].load;
+            let relocated = (&nodes[from], &nodes[to], load);
+            let action = action(evictable, &planned_move, relocated, settings);
+            builder.plan.actions.push(Arc::new(action));
+            states[from].usage = states[from].usage.minus(load);
+            states[to].usage = states[to].usage.plus(load);
+            (planned[pod].node, planned[pod].mobility) = (to, Mobility::Pinned);
+            config.max_moves -= 1;
         }
-        let from = &nodes[planned_move.from];
-        let (reason, threshold_percent) = match planned_move.reason {
-            MoveReason::HotNode => (ActionReason::HotNode, settings.hot_nodes.hot_percent),
-            MoveReason::FragmentedNode => {
-                (ActionReason::FragmentedNode, settings.fragmented_percent)
+        if !is_refused || config.max_moves == 0 {
+            return;
+        }
+        for pod in &mut planned {
+            let is_evictable = |it: &EvictablePod| it.is_evictable(builder);
+            if pod.mobility == Mobility::Movable && !movable.get(&pod.uid).is_some_and(is_evictable)
+            {
+                pod.mobility = Mobility::Pinned;
             }
-        };
-        let owner = evictable.pod.owner.as_ref();
-        let relocation = Relocation {
-            from: from.state.name.clone(),
-            to: nodes[planned_move.to].state.name.clone(),
-            load_percent: from.percent,
-            threshold_percent,
-            gain: planned_move.gain,
-            load: planned[planned_move.pod].load,
-            owner_uid: owner.map_or_else(|| uid.clone(), |owner| owner.uid.clone()),
-        };
-        let action = evictable.clone().into_action(reason, Some(relocation));
-        builder.plan.actions.push(Arc::new(action));
+        }
     }
+}
+
+/// The eviction of a pod, with the node that it leaves, another node and its load.
+fn action(
+    evictable: &EvictablePod,
+    planned_move: &Move,
+    (from, to, load): (&MeasuredNode, &MeasuredNode, Amounts),
+    settings: &RebalancingSettings,
+) -> Action {
+    let (reason, threshold_percent) = match planned_move.reason {
+        MoveReason::HotNode => (ActionReason::HotNode, settings.hot_nodes.hot_percent),
+        MoveReason::FragmentedNode => (ActionReason::FragmentedNode, settings.fragmented_percent),
+    };
+    let owner = evictable.pod.owner.as_ref();
+    let relocation = Relocation {
+        from: from.state.name.clone(),
+        to: to.state.name.clone(),
+        load_percent: from.percent,
+        threshold_percent,
+        gain: planned_move.gain,
+        load,
+        owner_uid: owner.map_or_else(|| evictable.pod.uid.clone(), |owner| owner.uid.clone()),
+    };
+    evictable.clone().into_action(reason, Some(relocation))
 }
 
 fn invalid_annotations(view: &View) -> Vec<(ObjectKey, String)> {
@@ -216,6 +253,7 @@ fn pods<'a>(
     nodes: &mut [MeasuredNode],
     movable: &HashMap<String, EvictablePod>,
     context: PassContext,
+    load: &MeasuredLoad,
 ) -> Vec<(&'a Pod, RebalancingPod)> {
     let PassContext { state, now, .. } = context;
     let history = &state.rebalancing;
@@ -267,15 +305,11 @@ fn pods<'a>(
     share_usage(nodes, &mut pods);
     for (pod, planned) in &pods {
         let created_at = pod.running.as_ref().and_then(|running| running.created_at);
-        let is_new = created_at.is_some_and(|at| now.since(at) < MEASURED_AFTER);
+        let part = created_at.map_or(0.0, |at| part_before(load, now.since(at), now));
         let node = &mut nodes[planned.node].state;
-        if is_new && !node.is_hot {
-            node.usage = node.usage.plus(planned.load);
+        if !node.is_hot {
+            node.usage = node.usage.plus(planned.load.part(part));
         }
-    }
-    for node in nodes {
-        let gone = history.recently_moved_from(&node.state.name, now);
-        node.state.usage = node.state.usage.minus(gone);
     }
     pods
 }

@@ -37,7 +37,7 @@ use ineffective_evictions::IneffectiveEvictions;
 use infeasible::InfeasibleResizes;
 #[cfg(test)]
 pub(super) use infeasible::is_any_lower;
-pub(super) use move_history::{COOLDOWN, MEASURED_AFTER, RebalancingHistory, is_stale, timestamp};
+pub(super) use move_history::{COOLDOWN, RebalancingHistory, is_stale, part_before, timestamp};
 use rolling_updates::RollingUpdates;
 
 /// The time for which an OOM kill must have been seen before its pod is evicted: clients that poll
@@ -96,7 +96,7 @@ impl RolloutState {
             self.evictions.record(action, first_seen, now);
         }
         if let Some(relocation) = &action.relocation {
-            self.rebalancing.record(relocation, now);
+            self.rebalancing.record(&action.pod_uid, relocation, now);
         }
     }
 
@@ -122,6 +122,7 @@ impl RolloutState {
             }
             ActionOutcome::TooManyRequests { retry_after } => {
                 self.back_off(uid, *retry_after, now);
+                self.rebalancing.retract(uid);
                 self.retract(uid);
             }
             ActionOutcome::Infeasible
@@ -131,6 +132,7 @@ impl RolloutState {
                 match &action.kind {
                     ActionKind::Evict | ActionKind::RollingUpdate(_) => {
                         self.back_off(uid, None, now);
+                        self.rebalancing.retract(uid);
                     }
                     ActionKind::Resize { patch, attempt, .. } => {
                         if self.knows_pod(uid) {

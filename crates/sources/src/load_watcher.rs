@@ -9,9 +9,11 @@ use std::time::Duration;
 
 use http::Request;
 use http_body_util::{BodyExt as _, LengthLimitError, Limited};
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use kube::client::Body;
-use placement::{Metric, MetricType, NodeLoad, Usage, WindowLoad, usage};
+use placement::{
+    MeasuredLoad, Metric, MetricOperator, MetricType, NodeLoad, Usage, WindowLoad, usage,
+};
 use serde::Deserialize;
 use tokio::time::timeout;
 
@@ -61,6 +63,9 @@ struct Answer {
 
 #[derive(Deserialize)]
 struct AnswerWindow {
+    /// Unix seconds. Without a start, the window counts as the longest one.
+    #[serde(default)]
+    start: i64,
     /// Unix seconds.
     end: i64,
 }
@@ -87,7 +92,7 @@ struct WrittenMetric {
 }
 
 /// Reads the load of all nodes. Only the address and the trust of the connection apply.
-pub async fn read(connection: &Connection) -> Result<WindowLoad, LoadWatcherError> {
+pub async fn read(connection: &Connection) -> Result<MeasuredLoad, LoadWatcherError> {
     let answer = timeout(ANSWER_TIMEOUT, exchange(connection)).await;
     parse(&answer.map_err(|_| LoadWatcherError::Timeout(ANSWER_TIMEOUT))??)
 }
@@ -119,7 +124,7 @@ async fn exchange(connection: &Connection) -> Result<Vec<u8>, LoadWatcherError> 
     Ok(body.to_bytes().into())
 }
 
-fn parse(body: &[u8]) -> Result<WindowLoad, LoadWatcherError> {
+fn parse(body: &[u8]) -> Result<MeasuredLoad, LoadWatcherError> {
     let malformed = |error: &dyn std::error::Error| {
         LoadWatcherError::Malformed(Detail::from(error.to_string()))
     };
@@ -129,25 +134,43 @@ fn parse(body: &[u8]) -> Result<WindowLoad, LoadWatcherError> {
         return Err(LoadWatcherError::TooManyNodes(MAX_NODES));
     }
     let end = Timestamp::from_second(window.end).map_err(|error| malformed(&error))?;
+    let mut has_averages = false;
     let nodes = data.nodes.into_iter().filter_map(|(name, node)| {
-        let load = node_load(&node.metrics.unwrap_or_default());
+        let metrics = metrics(&node.metrics.unwrap_or_default());
+        has_averages |= metrics.iter().any(is_average);
+        let load = node_load(&metrics);
         (!load.is_empty()).then_some((name, load))
     });
     let nodes = nodes.collect();
-    Ok(WindowLoad { end, nodes })
+    // Load-watcher names a window also for the latest values of metrics-server.
+    let seconds = window.end.saturating_sub(window.start);
+    let length = if has_averages {
+        SignedDuration::from_secs(seconds).clamp(SignedDuration::ZERO, MeasuredLoad::MAX_LENGTH)
+    } else {
+        SignedDuration::ZERO
+    };
+    let load = WindowLoad { end, nodes };
+    Ok(MeasuredLoad { load, length })
 }
 
-fn node_load(written: &[WrittenMetric]) -> NodeLoad {
-    let metrics: Vec<Metric> = written
-        .iter()
-        .map(|metric| Metric {
-            metric_type: metric.metric_type.as_str().into(),
-            operator: metric.operator.as_str().into(),
-            value: metric.value,
-        })
-        .collect();
+fn metrics(written: &[WrittenMetric]) -> Vec<Metric> {
+    let metric = |metric: &WrittenMetric| Metric {
+        metric_type: metric.metric_type.as_str().into(),
+        operator: metric.operator.as_str().into(),
+        value: metric.value,
+    };
+    written.iter().map(metric).collect()
+}
+
+/// Whether a metric is an average of CPU or memory over the window.
+fn is_average(metric: &Metric) -> bool {
+    metric.operator == MetricOperator::Average
+        && matches!(metric.metric_type, MetricType::Cpu | MetricType::Memory)
+}
+
+fn node_load(metrics: &[Metric]) -> NodeLoad {
     let is_valid = |usage: &Usage| (0.0..=MAX_PERCENT).contains(&usage.average_percent);
-    let of = |metric_type| usage(&metrics, metric_type).filter(is_valid);
+    let of = |metric_type| usage(metrics, metric_type).filter(is_valid);
     NodeLoad {
         cpu: of(MetricType::Cpu),
         memory: of(MetricType::Memory),
@@ -167,7 +190,7 @@ mod tests {
             "source": "Prometheus", "data": {{"NodeMetricsMap": {{"n1":
             {{"metrics": {metrics}, "tags": {{}}, "metadata": {{"dataCenter": ""}}}}}}}}}}"#
         );
-        let load = parse(text.as_bytes()).expect("the documented shape");
+        let load = parse(text.as_bytes()).expect("the documented shape").load;
         assert_eq!(load.end.as_second(), 1_556_985_422);
         let average = |usage: Option<Usage>| usage.map(|usage| usage.average_percent);
         let found = load.nodes.get("n1");
@@ -196,6 +219,28 @@ mod tests {
             None,
         );
         check("null", None);
+    }
+
+    #[test]
+    fn the_length_of_a_window_is_that_of_its_averages() {
+        let check = |window: &str, operator: &str, expected: i64| {
+            let text = format!(
+                r#"{{"window": {window}, "data": {{"NodeMetricsMap": {{"n1":
+                {{"metrics": [{{"type": "CPU", "operator": "{operator}", "value": 1}}]}}}}}}}}"#
+            );
+            let found = parse(text.as_bytes()).expect("the documented shape").length;
+            assert_eq!(found.as_secs(), expected, "{window} {operator}");
+        };
+        check(r#"{"start": 1000, "end": 1300}"#, "AVG", 300);
+        check(r#"{"start": 1000, "end": 1300}"#, "Latest", 0);
+        check(r#"{"start": 1000, "end": 1300}"#, "STD", 0);
+        check(r#"{"end": 1556985422}"#, "AVG", 900);
+        check(r#"{"start": 1556985422, "end": 1000}"#, "AVG", 0);
+        check(
+            r#"{"start": -9223372036854775808, "end": 1000}"#,
+            "AVG",
+            900,
+        );
     }
 
     #[test]

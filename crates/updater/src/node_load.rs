@@ -4,7 +4,7 @@ use std::future::pending;
 use std::sync::Arc;
 use std::time::Duration;
 
-use placement::WindowLoad;
+use placement::MeasuredLoad;
 use sources::error_chain::with_causes;
 use sources::load_watcher;
 use sources::prometheus::Connection;
@@ -19,7 +19,7 @@ const INTERVAL: Duration = Duration::from_secs(30);
 /// The last load that was read.
 pub(crate) struct NodeLoad {
     /// `None` without a load-watcher.
-    receiver: Option<watch::Receiver<Option<Arc<WindowLoad>>>>,
+    receiver: Option<watch::Receiver<Option<Arc<MeasuredLoad>>>>,
     is_new: bool,
 }
 
@@ -43,7 +43,7 @@ pub(crate) fn follow(
             metrics.load_read(read.is_ok());
             match read {
                 Ok(load) => {
-                    tracing::debug!(nodes = load.nodes.len(), end = %load.end, "read node load");
+                    tracing::debug!(nodes = load.load.nodes.len(), end = %load.load.end, "read node load");
                     sender.send_replace(Some(Arc::new(load)));
                 }
                 Err(error) => tracing::warn!(
@@ -70,7 +70,7 @@ impl NodeLoad {
     }
 
     /// The load, if no earlier call returned it.
-    pub(crate) fn take_new(&mut self) -> Option<Arc<WindowLoad>> {
+    pub(crate) fn take_new(&mut self) -> Option<Arc<MeasuredLoad>> {
         let receiver = self.receiver.as_ref()?;
         std::mem::take(&mut self.is_new)
             .then(|| receiver.borrow().clone())

@@ -8,7 +8,7 @@ use std::collections::{HashMap, VecDeque};
 use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
-use placement::{Amounts, HotNodeConfig, NodeHeat, WindowLoad};
+use placement::{Amounts, HotNodeConfig, MeasuredLoad, NodeHeat, WindowLoad};
 use view::{Pod, Running};
 
 use crate::action::Relocation;
@@ -16,14 +16,15 @@ use crate::clock::ClockReading;
 
 /// The longest age of a node load that moves are based on.
 const MAX_LOAD_AGE: SignedDuration = SignedDuration::from_mins(5);
-/// The time after which the measured load of nodes shows that a pod came or went.
-pub(crate) const MEASURED_AFTER: Duration = Duration::from_mins(5);
 /// The shortest time between two moves of a pod and its replacements.
 pub(crate) const COOLDOWN: Duration = Duration::from_hours(1);
 /// The time after the first pass in which pods may replace those that an earlier leader evicted.
 const HANDOVER: Duration = Duration::from_mins(1);
 /// The time in which moves are counted.
 const RATE_PERIOD: Duration = Duration::from_mins(1);
+/// The longest time for which a load may not fully show a move: the sum of the longest window and
+/// of the longest age of a load.
+const MAX_UNMEASURED: Duration = Duration::from_mins(20);
 
 /// Heat of nodes and earlier moves.
 #[derive(Debug, Clone, Default)]
@@ -48,13 +49,21 @@ struct OwnerMoves {
 #[derive(Debug, Clone)]
 struct RecentMove {
     at: Duration,
+    pod_uid: String,
     from: String,
+    /// Nothing if the eviction was refused.
     load: Amounts,
 }
 
 /// Whether a load is too old for moves.
 pub(crate) fn is_stale(load: &WindowLoad, now: ClockReading) -> bool {
     now.wall.duration_since(load.end) > MAX_LOAD_AGE
+}
+
+/// The part of a load, from 0 to 1, that was measured before a change some time ago.
+pub(crate) fn part_before(load: &MeasuredLoad, elapsed: Duration, now: ClockReading) -> f64 {
+    let elapsed = SignedDuration::try_from(elapsed).unwrap_or(SignedDuration::MAX);
+    load.part_before(elapsed, now.wall)
 }
 
 /// A time of the monotonic clock as the functions of `placement` need it.
@@ -74,7 +83,7 @@ impl RebalancingHistory {
         while self
             .recent
             .front()
-            .is_some_and(|oldest| passed(oldest.at) >= MEASURED_AFTER)
+            .is_some_and(|oldest| passed(oldest.at) >= MAX_UNMEASURED)
         {
             self.recent.pop_front();
         }
@@ -119,17 +128,24 @@ impl RebalancingHistory {
         per_minute.saturating_sub(self.recent.iter().filter(counts).count())
     }
 
-    /// The load that left a node and that its measured load may still include.
-    pub(crate) fn recently_moved_from(&self, node: &str, now: ClockReading) -> Amounts {
-        let counts = |it: &&RecentMove| now.monotonic.saturating_sub(it.at) < MEASURED_AFTER;
-        let from_node = self.recent.iter().filter(counts);
-        from_node
-            .filter(|it| it.from == node)
-            .fold(Amounts::default(), |sum, it| sum.plus(it.load))
+    /// The load that left each node and that its measured load still includes.
+    pub(crate) fn departed(
+        &self,
+        load: &MeasuredLoad,
+        now: ClockReading,
+    ) -> HashMap<&str, Amounts> {
+        let mut departed: HashMap<&str, Amounts> = HashMap::new();
+        for moved in &self.recent {
+            let elapsed = now.monotonic.saturating_sub(moved.at);
+            let part = part_before(load, elapsed, now);
+            let sum = departed.entry(&moved.from).or_default();
+            *sum = sum.plus(moved.load.part(part));
+        }
+        departed
     }
 
     /// Records a move that is about to be sent.
-    pub(crate) fn record(&mut self, relocation: &Relocation, now: ClockReading) {
+    pub(crate) fn record(&mut self, pod_uid: &str, relocation: &Relocation, now: ClockReading) {
         let at = now.monotonic;
         let moves = self
             .owners
@@ -141,9 +157,18 @@ impl RebalancingHistory {
         moves.last = at;
         self.recent.push_back(RecentMove {
             at,
+            pod_uid: pod_uid.to_owned(),
             from: relocation.from.clone(),
             load: relocation.load,
         });
+    }
+
+    /// Records that the eviction of a pod was refused: its load stays.
+    pub(crate) fn retract(&mut self, pod_uid: &str) {
+        let mut latest = self.recent.iter_mut().rev();
+        if let Some(refused) = latest.find(|it| it.pod_uid == pod_uid) {
+            refused.load = Amounts::default();
+        }
     }
 
     /// The time at which a pod may have been moved last.

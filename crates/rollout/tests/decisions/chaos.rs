@@ -1,9 +1,10 @@
 //! Random faults: the API server delays, rejects and fails requests, some of which take effect;
 //! watches are late or interrupted; the leader dies with requests in flight; the clock jumps;
-//! workloads are scaled, Jobs go on, nodes are lost and get hot, and other clients evict pods;
-//! Deployments are paused and rolled by others, and the webhook is away. No group loses more than
-//! its tolerance allows, no budget is exceeded, and no pod is moved twice within an hour. No rolling
-//! update begins during another one or soon after it, and during one no other pod stops serving.
+//! workloads are scaled, Jobs go on, nodes are lost, get hot and have no room for resizes, and other
+//! clients evict pods; Deployments are paused and rolled by others, and the webhook is away. No group
+//! loses more than its tolerance allows, no budget is exceeded, and no pod is moved twice within an
+//! hour. No rolling update begins during another one or soon after it, and during one no other pod
+//! stops serving.
 //!
 //! `PLIMSOLL_CHAOS_ROUNDS` is the number of rounds and `PLIMSOLL_CHAOS_SEED` the seed of the first;
 //! a seed without a number runs one round.
@@ -45,6 +46,9 @@ struct Count {
     moves: u64,
     rolls: u64,
     refused_rolls: u64,
+    deferred: u64,
+    infeasible: u64,
+    preempted: u64,
 }
 
 /// Prints the seed of a round that fails, however it does.
@@ -130,7 +134,10 @@ fn no_tolerance_and_no_budget_is_ever_exceeded() {
         count.refused > rounds && count.scaled_down > rounds && count.lost > rounds,
         "{count:?}"
     );
-    assert!(count.moves > rounds / 4, "{count:?}");
+    assert!(
+        count.moves > rounds / 4 && count.preempted > rounds / 4 && count.infeasible > rounds / 10,
+        "{count:?}"
+    );
     assert!(
         count.rolls > rounds / 2 && count.refused_rolls > rounds / 2,
         "{count:?}"

@@ -8,7 +8,7 @@ use std::time::Duration;
 use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet};
 use k8s_openapi::api::batch::v1::Job;
 use model::{ContainerRecommendation, Cpu, Memory, Recommendation, ResourceList};
-use placement::WindowLoad;
+use placement::MeasuredLoad;
 use rollout::{
     Action, ActionKind, ActionOutcome, ClockReading, PauseReason, Plan, RolloutState, Settings,
     SkipReason, Snapshot, decide,
@@ -34,7 +34,7 @@ pub(super) struct Fixture {
     /// The namespace of objects that are added.
     pub(super) namespace: String,
     /// A new load of the nodes.
-    pub(super) node_load: Option<WindowLoad>,
+    pub(super) node_load: Option<MeasuredLoad>,
 }
 
 impl Fixture {

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::SignedDuration;
-use placement::{HotNodeConfig, NodeLoad, Usage, WindowLoad};
-use rollout::{ActionReason, PauseReason, Plan, REBALANCE, RebalancingSettings};
+use placement::{HotNodeConfig, MeasuredLoad, NodeLoad, Usage, WindowLoad};
+use rollout::{ActionOutcome, ActionReason, PauseReason, Plan, REBALANCE, RebalancingSettings};
 use serde_json::{Value, json};
 use view::{Namespace, Node, ObjectKey};
 
@@ -35,8 +35,13 @@ fn annotate_namespace(fixture: &mut Fixture, annotations: &[(&str, &str)]) {
     }));
 }
 
-/// A new load of CPU of the nodes, in percent.
+/// A new load of CPU of the nodes, in percent, over 15 minutes.
 fn measure(fixture: &mut Fixture, percents: &[(&str, f64)]) {
+    measure_over(fixture, 15, percents);
+}
+
+/// The same over a window of some minutes; 0 for the latest values.
+fn measure_over(fixture: &mut Fixture, minutes: i64, percents: &[(&str, f64)]) {
     let load = |(name, average_percent): &(&str, f64)| {
         let cpu = Some(Usage {
             average_percent: *average_percent,
@@ -48,9 +53,11 @@ fn measure(fixture: &mut Fixture, percents: &[(&str, f64)]) {
         };
         ((*name).to_owned(), load)
     };
-    fixture.node_load = Some(WindowLoad {
-        end: fixture.now.wall,
-        nodes: percents.iter().map(load).collect(),
+    let nodes = percents.iter().map(load).collect();
+    let end = fixture.now.wall;
+    fixture.node_load = Some(MeasuredLoad {
+        load: WindowLoad { end, nodes },
+        length: SignedDuration::from_mins(minutes),
     });
 }
 
@@ -128,6 +135,30 @@ fn pods_leave_a_hot_node_until_it_is_cool() {
     );
     fixture.node_load = None;
     fixture.check_idle("no new load");
+}
+
+#[test]
+fn pods_of_other_groups_go_in_place_of_those_that_a_budget_keeps() {
+    let mut fixture = fixture();
+    fixture.budget("web", 1);
+    fixture.workload("api", 4, &json!({}));
+    for index in 0..4 {
+        // Smaller than those of `web`, and also of the recommended size.
+        fixture.pod_with(
+            "api",
+            &format!("api-{index}"),
+            &json!({"cpu": "600m"}),
+            |pod| {
+                pod["spec"]["nodeName"] = json!("n1");
+                pod["metadata"]["creationTimestamp"] = json!(OLD);
+                pod["metadata"]["annotations"] = json!({REBALANCE: "true"});
+            },
+        );
+    }
+    fixture.recommend("api", "600m");
+    let plan = heat(&mut fixture, 4.0);
+    // 14.1 % and twice 8.4 % of 90 %.
+    assert_eq!(evicted(&plan), ["web-0", "api-0", "api-1"]);
 }
 
 /// Checks how many pods leave a hot node after a change.
@@ -257,10 +288,70 @@ fn nothing_moves_by_an_old_load_or_after_a_gap() {
         pass_time(&mut fixture, Duration::from_mins(minutes));
         measure(&mut fixture, &percents);
         if let Some(load) = &mut fixture.node_load {
-            load.end -= SignedDuration::from_mins(age);
+            load.load.end -= SignedDuration::from_mins(age);
         }
         let plan = fixture.pass();
         assert_eq!(evicted(&plan).len(), expected, "{minutes} {age}");
+    }
+}
+
+/// Moves two of four pods, each with 22.5 % of `n1`, and returns how many more leave by a load of
+/// `percent` after this time. The hot node is measured every two minutes in between.
+fn more_moves(outcome: &ActionOutcome, minutes: i64, seconds: u64, percent: f64) -> usize {
+    let mut fixture = fixture();
+    let plan = heat(&mut fixture, 4.0);
+    assert_eq!(evicted(&plan), ["web-0", "web-1"]);
+    fixture.report(&plan, outcome);
+    let now = fixture.now.wall.to_string();
+    if *outcome == ACCEPTED {
+        for name in ["web-0", "web-1"] {
+            fixture.delete(name);
+            add_pod(&mut fixture, &format!("{name}x"), "n2", &now, Some("true"));
+        }
+    }
+    let percents = [("n1", percent), ("n2", 4.0)];
+    let mut left = seconds;
+    while left > 120 {
+        pass_time(&mut fixture, Duration::from_mins(2));
+        measure_over(&mut fixture, minutes, &percents);
+        fixture.pass();
+        left -= 120;
+    }
+    pass_time(&mut fixture, Duration::from_secs(left));
+    measure_over(&mut fixture, minutes, &percents);
+    evicted(&fixture.pass()).len()
+}
+
+#[test]
+fn a_moved_pod_counts_as_gone_by_the_part_of_the_window_before_the_move() {
+    for (minutes, seconds, percent, expected) in [
+        // 70 % with 15 minutes: less 45 %, 22.5 % and 2.5 %.
+        (15, 0, 70.0, 0),
+        (15, 450, 70.0, 0),
+        (15, 850, 70.0, 1),
+        (5, 150, 70.0, 0),
+        (5, 300, 70.0, 1),
+        (0, 15, 70.0, 0),
+        (0, 30, 70.0, 1),
+        // The load shows that they left.
+        (0, 30, 64.0, 0),
+        (15, 900, 64.0, 0),
+    ] {
+        let found = more_moves(&ACCEPTED, minutes, seconds, percent);
+        assert_eq!(found, expected, "{minutes} {seconds} {percent}");
+    }
+}
+
+#[test]
+fn a_refused_move_leaves_the_load_on_its_node() {
+    for (outcome, expected) in [
+        (TOO_MANY_REQUESTS, 2),
+        (ActionOutcome::Rejected, 2),
+        // They may have left: 90 % less 44 %.
+        (ActionOutcome::Unknown, 0),
+    ] {
+        let found = more_moves(&outcome, 15, 20, 90.0);
+        assert_eq!(found, expected, "{outcome:?}");
     }
 }
 

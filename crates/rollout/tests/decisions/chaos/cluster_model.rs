@@ -5,8 +5,10 @@
 //! took since then is excused.
 
 mod api_server;
+mod content;
 mod events;
 mod faults;
+mod nodes;
 mod rolling_updates;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -79,6 +81,7 @@ struct App {
     /// Whether a VPA object sizes its pods, and whether they may be moved.
     is_sized: bool,
     may_move: bool,
+    priority: i32,
     /// The times of moves whose replacements are to come.
     moves: VecDeque<ClockReading>,
     /// The pods that its budget requires, if it has one, and the status of the budget.
@@ -145,6 +148,8 @@ struct TruePod {
     reported: i64,
     generation: i64,
     observed: i64,
+    /// The kubelet's reason for not carrying out a resize.
+    refusal: Option<&'static str>,
     created_at: Timestamp,
     /// The time of the move that it replaces a pod after.
     moved_at: Option<ClockReading>,
@@ -170,6 +175,8 @@ pub(super) struct ClusterModel {
     pub(super) tolerance: f64,
     /// Utilization of the nodes.
     percents: [f64; NODES],
+    /// CPU of the nodes in millicores.
+    pub(super) sizes: [i64; NODES],
     next: usize,
     pub(super) count: Count,
 }
@@ -182,6 +189,8 @@ impl ClusterModel {
     pub(super) fn new(rng: &mut StdRng, count: Count) -> Self {
         let mut fixture = Fixture::new();
         let mut apps = Vec::new();
+        let sizes = nodes::sizes(rng);
+        let has_small_nodes = nodes::has_small(&sizes);
         for index in 0..rng.random_range(1..=4) {
             let name = format!("app{index}");
             let kind = Kind::ALL[rng.random_range(0..4)];
@@ -190,7 +199,8 @@ impl ClusterModel {
             let is_sized = rolls || rng.random_bool(0.75);
             // Without a VPA object, the flag counts.
             let min_replicas = if is_sized { rng.random_range(1..=3) } else { 2 };
-            let in_place = is_sized && !rolls && rng.random_bool(0.4);
+            let in_place =
+                is_sized && !rolls && rng.random_bool(if has_small_nodes { 0.7 } else { 0.4 });
             let mode = if !is_sized {
                 "Off"
             } else if in_place {
@@ -230,10 +240,11 @@ impl ClusterModel {
                 to_succeed,
                 min_replicas,
                 in_place,
-                restarts: rng.random_bool(0.6),
+                restarts: rng.random_bool(if has_small_nodes { 0.2 } else { 0.6 }),
                 deployment: DeploymentModel::new(i64::from(replicas), rng),
                 is_sized,
                 may_move: rng.random_bool(0.7),
+                priority: rng.random_range(-1..=1),
                 moves: VecDeque::new(),
                 desired_healthy,
                 healthy: 0,
@@ -258,6 +269,7 @@ impl ClusterModel {
             fixture,
             tolerance,
             percents: [95.0, 5.0, 2.0, 2.0],
+            sizes,
             next: 0,
             count,
         };
@@ -365,6 +377,7 @@ impl ClusterModel {
     }
 
     fn kubelet(&mut self, name: &str, rng: &mut StdRng) {
+        let refusal = self.refusal(name);
         let pod = self.pods.get_mut(name).expect("it is there");
         if pod.is_terminating {
             if rng.random_bool(0.5) {
@@ -374,10 +387,18 @@ impl ClusterModel {
         }
         if !pod.is_running {
             pod.is_running = true;
+        } else if pod.cpu != pod.reported && refusal.is_some() {
+            if pod.observed != pod.generation {
+                let count = &mut self.count;
+                count.deferred += u64::from(refusal == Some("Deferred"));
+                count.infeasible += u64::from(refusal == Some("Infeasible"));
+            }
+            (pod.refusal, pod.observed) = (refusal, pod.generation);
         } else if pod.cpu != pod.reported && pod.restarts && pod.is_ready {
             pod.is_ready = false;
         } else if pod.cpu != pod.reported {
             (pod.reported, pod.observed) = (pod.cpu, pod.generation);
+            pod.refusal = None;
         } else if !pod.is_ready {
             (pod.is_ready, pod.restarts) = (true, false);
         } else {
@@ -429,7 +450,7 @@ impl ClusterModel {
             app,
             revision: self.apps[app].deployment.revision,
             uid: format!("uid-{name}"),
-            node: rng.random_range(0..NODES),
+            node: self.schedule(cpu, rng),
             is_running: false,
             is_ready: false,
             is_terminating: false,
@@ -440,6 +461,7 @@ impl ClusterModel {
             reported: cpu,
             generation: 1,
             observed: 1,
+            refusal: None,
             created_at: self.now.wall,
             moved_at,
         };
@@ -455,38 +477,5 @@ impl ClusterModel {
             .find(|app| app.name == name)
             .expect("a workload");
         app.min_replicas as usize
-    }
-
-    /// Whether a workload can get what is recommended at all.
-    fn can_move(app: &App) -> bool {
-        let budget = app
-            .desired_healthy
-            .is_none_or(|desired| desired < app.wanted());
-        if app.kind == Kind::Deployment {
-            return true;
-        }
-        app.is_sized
-            && app.wanted() >= app.min_replicas
-            && (budget || (app.in_place && !app.restarts))
-    }
-
-    /// Whether all pods that can have what is recommended.
-    pub(super) fn is_content(&self) -> bool {
-        let lacks = |pod: &TruePod| {
-            let app = &self.apps[pod.app];
-            Self::can_move(app) && (pod.cpu != app.target || !pod.serves())
-        };
-        !self.pods.values().any(lacks)
-    }
-
-    pub(super) fn check_content(&self) {
-        let off: Vec<_> = self
-            .pods
-            .iter()
-            .filter(|(_, pod)| self.apps[pod.app].is_sized)
-            .filter(|(_, pod)| pod.cpu != self.apps[pod.app].target)
-            .map(|(name, _)| name)
-            .collect();
-        assert!(self.is_content(), "nothing moves any more: {off:?}");
     }
 }

@@ -5,17 +5,17 @@ use std::sync::Arc;
 
 use jiff::{SignedDuration, Timestamp};
 use model::{Cpu, Labels, Memory, Recommendation};
-use placement::{HotNodeConfig, WindowLoad};
+use placement::{HotNodeConfig, MeasuredLoad};
 use rand::Rng as _;
 use rand::rngs::StdRng;
 use rollout::{
     Action, ActionKind, ActionOutcome, Disruption, PausePolicy, Plan, Preconditions,
-    RebalancingSettings, RolloutState, Settings, Snapshot, WebhookLiveness, check_preconditions,
-    decide,
+    PreemptionMethod, PreemptionMode, RebalancingSettings, RolloutState, Settings, Snapshot,
+    WebhookLiveness, check_preconditions, decide,
 };
 use view::{Freshness, Namespace, Node, Phase, Pod, Resource, Resources, View, WellKnown};
 
-use super::cluster_model::{ClusterModel, Event, Known, NODES};
+use super::cluster_model::{ClusterModel, Event, Known};
 
 /// The fate of a request.
 #[derive(Clone, Copy, PartialEq)]
@@ -60,7 +60,7 @@ pub(super) struct UpdaterModel {
     /// Until which step the API server does nothing.
     paused: usize,
     /// A load of the nodes for the next pass.
-    node_load: Option<WindowLoad>,
+    node_load: Option<MeasuredLoad>,
 }
 
 impl UpdaterModel {
@@ -78,6 +78,11 @@ impl UpdaterModel {
                 fragmented_percent: 10.0,
                 moves_per_minute: 20,
             }),
+            preemption: if cluster.has_small_nodes() {
+                PreemptionMode::On
+            } else {
+                PreemptionMode::Off
+            },
             ..Settings::default()
         };
         let view = View::default();
@@ -98,7 +103,7 @@ impl UpdaterModel {
             paused: 0,
             node_load: None,
         };
-        model.see_nodes();
+        model.see_nodes(cluster);
         for vpa in cluster.fixture.view.vpas.iter() {
             model.view.vpas.apply(Arc::clone(vpa));
         }
@@ -116,12 +121,12 @@ impl UpdaterModel {
     }
 
     /// Reads the nodes and the namespace.
-    fn see_nodes(&mut self) {
-        let size = Resources {
-            cpu: Some(Cpu::from_millicores(64_000)),
-            memory: Some(Memory::from_bytes(64 << 30)),
-        };
-        for node in 0..NODES {
+    fn see_nodes(&mut self, cluster: &ClusterModel) {
+        for (node, millicores) in cluster.sizes.into_iter().enumerate() {
+            let size = Resources {
+                cpu: Some(Cpu::from_millicores(millicores)),
+                memory: Some(Memory::from_bytes(64 << 30)),
+            };
             self.view.nodes.apply(Arc::new(Node {
                 name: format!("n{node}"),
                 labels: Labels::default(),
@@ -298,7 +303,28 @@ impl UpdaterModel {
             (&plan.actions, &plan.skips, &plan.pod_counts),
             (&full.actions, &full.skips, &full.pod_counts)
         );
+        self.check_victims(&plan);
         (plan, known)
+    }
+
+    /// Checks that victims are on the node of the pending pod and not more important.
+    fn check_victims(&self, plan: &Plan) {
+        for preemption in &plan.preemptions {
+            let running = |pod| self.view.pods.get(pod)?.running.clone();
+            let pending = running(&preemption.pod).expect("the pending pod");
+            let PreemptionMethod::Victims(victims) = &preemption.method else {
+                continue;
+            };
+            for victim in victims {
+                let running = running(victim).expect("the victim");
+                assert!(
+                    running.node == pending.node
+                        && running.priority <= pending.priority
+                        && *victim != preemption.pod,
+                    "{preemption:?}"
+                );
+            }
+        }
     }
 
     /// Sends an action, which the API server answers at a later step.

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
 use model::Quantity;
-use rollout::{Action, ActionKind, ActionOutcome};
+use rollout::{Action, ActionKind, ActionOutcome, ActionReason};
 use view::{DisruptionBudget, ObjectKey};
 
 use super::{App, ClusterModel, Event, Kind, Known};
@@ -44,6 +44,7 @@ impl ClusterModel {
                 }
                 self.terminate(name);
                 self.count.evictions += 1;
+                self.count.preempted += u64::from(action.reason == ActionReason::Preemption);
                 if action.relocation.is_some() {
                     self.record_move(app, name);
                 }

@@ -6,8 +6,8 @@ use jiff::Timestamp;
 use model::{Cpu, Labels, Memory, ResourceList, ResourceName};
 use rollout::REBALANCE;
 use view::{
-    Container, ContainerSpec, Controller, ObjectKey, Owner, Phase, Pod, Running, Scale, ScaleKey,
-    WellKnown,
+    Container, ContainerSpec, Controller, ObjectKey, Owner, Phase, Pod, ResizeCondition,
+    ResizeStage, Resources, Running, Scale, ScaleKey, WellKnown,
 };
 
 use super::rolling_updates::set_name;
@@ -91,9 +91,19 @@ impl ClusterModel {
         let annotations = app
             .may_move
             .then(|| (REBALANCE.to_owned(), "true".to_owned()));
+        let resizes = pod.refusal.into_iter().map(|reason| ResizeCondition {
+            stage: ResizeStage::Pending,
+            is_true: true,
+            reason: reason.to_owned(),
+            message: String::new(),
+            since: None,
+            observed_generation: Some(pod.generation),
+        });
         let running = Running {
             created_at: Some(pod.created_at),
             annotations: annotations.into_iter().collect(),
+            priority: app.priority,
+            resizes: resizes.collect(),
             generation: Some(pod.generation),
             observed_generation: Some(pod.observed),
             node: Some(format!("n{}", pod.node)),
@@ -114,6 +124,16 @@ impl ClusterModel {
             }],
             ..Running::default()
         };
+        // As the status says, which a refused resize does not change.
+        let in_effect = Container {
+            name: "app".to_owned(),
+            requests: Resources {
+                cpu: Some(Cpu::from_millicores(pod.reported)),
+                memory: Some(Memory::from_bytes(100 << 20)),
+            },
+            limits: Resources::default(),
+            status: None,
+        };
         let pod = Pod {
             key: ObjectKey::new("shop", name),
             uid: pod.uid.clone(),
@@ -130,7 +150,7 @@ impl ClusterModel {
                 uid: set_name(&app.name, pod.revision),
             }),
             started_at: None,
-            containers: Vec::<Container>::new(),
+            containers: vec![in_effect],
             init_containers: Vec::new(),
             sidecars: Vec::new(),
             requests: None,

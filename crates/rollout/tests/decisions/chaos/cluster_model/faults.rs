@@ -1,7 +1,6 @@
 //! Changes by others: workloads are scaled, pods of Jobs succeed, nodes are lost, and pods
 //! are evicted.
 
-use placement::{NodeLoad, Usage, WindowLoad};
 use rand::Rng as _;
 use rand::rngs::StdRng;
 
@@ -118,27 +117,5 @@ impl ClusterModel {
         }
         self.publish_controller(app);
         self.record_attained();
-    }
-
-    /// A measured load of the nodes; some are hot, and some have little load.
-    pub(in crate::chaos) fn node_load(&mut self, rng: &mut StdRng) -> WindowLoad {
-        let mut nodes = std::collections::HashMap::new();
-        for node in 0..NODES {
-            if rng.random_bool(0.1) {
-                self.percents[node] = [2.0, 5.0, 20.0, 95.0][rng.random_range(0..4)];
-            }
-            let average_percent = self.percents[node];
-            let cpu = Some(Usage {
-                average_percent,
-                deviation_percent: 0.0,
-            });
-            let load = NodeLoad {
-                cpu,
-                ..NodeLoad::default()
-            };
-            nodes.insert(format!("n{node}"), load);
-        }
-        let end = self.now.wall;
-        WindowLoad { end, nodes }
     }
 }
