@@ -24,20 +24,6 @@ async fn pods_go_where_the_measured_load_is_low() -> Result<()> {
 
 /// Requests of load-watcher's clients, once the load of all nodes is known.
 async fn load_is_served(cluster: &Cluster) -> Result<()> {
-    if true {
-        eventually("m", async || {
-            let t = kubectl_in(
-                &cluster.sandbox,
-                "get --raw /apis/metrics.k8s.io/v1beta1/nodes",
-            )
-            .await?;
-            ensure!(t.matches("usage").count() == 100, "no");
-            Ok(())
-        })
-        .await?;
-        tokio::time::sleep(std::time::Duration::from_secs(6)).await;
-        return Ok(());
-    }
     let answer = eventually("the load of all nodes is known", async || {
         let (status, body) = cluster.load_watcher("/watcher").await?;
         ensure!(status == 200, "{status}: {body}");
