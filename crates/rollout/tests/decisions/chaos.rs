@@ -1,8 +1,8 @@
 //! Random faults: the API server delays, rejects and fails requests, some of which take effect;
 //! watches are late or interrupted; the leader dies with requests in flight; the clock jumps;
-//! workloads are scaled, Jobs go on, nodes are lost, get hot and have no room for resizes, and other clients evict pods. No
-//! group loses more than its tolerance allows, no budget is exceeded, and no pod is moved twice
-//! within an hour.
+//! workloads are scaled, Jobs go on, nodes are lost, get hot and have no room for resizes, and
+//! other clients evict pods. No group loses more than its tolerance allows, no budget is exceeded,
+//! and no pod is moved twice within an hour.
 //!
 //! `PLIMSOLL_CHAOS_ROUNDS` is the number of rounds and `PLIMSOLL_CHAOS_SEED` the seed of the first;
 //! a seed without a number runs one round.
