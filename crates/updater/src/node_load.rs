@@ -43,7 +43,8 @@ pub(crate) fn follow(
             metrics.load_read(read.is_ok());
             match read {
                 Ok(load) => {
-                    tracing::debug!(nodes = load.load.nodes.len(), end = %load.load.end, "read node load");
+                    let (nodes, end) = (load.load.nodes.len(), load.load.end);
+                    tracing::debug!(nodes, %end, "read node load");
                     sender.send_replace(Some(Arc::new(load)));
                 }
                 Err(error) => tracing::warn!(

@@ -1,6 +1,6 @@
-//! Preemption: a pod of a full node leaves for the deferred resize of another one, and an infeasible
-//! resize costs no other pod its place. The node's kubelet is KWOK, which refuses resizes by an
-//! annotation.
+//! Preemption: a pod of a full node leaves for the deferred resize of another one, and for an
+//! infeasible resize no other pod is evicted. The node's kubelet is KWOK, which refuses resizes by
+//! an annotation.
 
 use std::collections::BTreeSet;
 

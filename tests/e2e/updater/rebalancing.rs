@@ -228,7 +228,8 @@ async fn answer(mut stream: TcpStream, client: &Client) -> Result<()> {
     .to_string();
     let length = body.len();
     let text = format!(
-        "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: {length}\r\nconnection: close\r\n\r\n{body}"
+        "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: {length}\r\n\
+         connection: close\r\n\r\n{body}"
     );
     stream.write_all(text.as_bytes()).await?;
     stream.shutdown().await?;

@@ -376,37 +376,6 @@ impl ClusterModel {
         self.record_attained();
     }
 
-    fn kubelet(&mut self, name: &str, rng: &mut StdRng) {
-        let refusal = self.refusal(name);
-        let pod = self.pods.get_mut(name).expect("it is there");
-        if pod.is_terminating {
-            if rng.random_bool(0.5) {
-                self.remove(name);
-            }
-            return;
-        }
-        if !pod.is_running {
-            pod.is_running = true;
-        } else if pod.cpu != pod.reported && refusal.is_some() {
-            if pod.observed != pod.generation {
-                let count = &mut self.count;
-                count.deferred += u64::from(refusal == Some("Deferred"));
-                count.infeasible += u64::from(refusal == Some("Infeasible"));
-            }
-            (pod.refusal, pod.observed) = (refusal, pod.generation);
-        } else if pod.cpu != pod.reported && pod.restarts && pod.is_ready {
-            pod.is_ready = false;
-        } else if pod.cpu != pod.reported {
-            (pod.reported, pod.observed) = (pod.cpu, pod.generation);
-            pod.refusal = None;
-        } else if !pod.is_ready {
-            (pod.is_ready, pod.restarts) = (true, false);
-        } else {
-            return;
-        }
-        self.publish_pod(name);
-    }
-
     fn terminate(&mut self, name: &str) {
         self.pods.get_mut(name).expect("it is there").is_terminating = true;
         self.publish_pod(name);

@@ -1,4 +1,4 @@
-//! Nodes: their size, their load, the scheduler, and resizes for which there is no room.
+//! Nodes: their size and load, the scheduler, and the kubelet, which has no room for some resizes.
 
 use jiff::SignedDuration;
 use placement::{MeasuredLoad, NodeLoad, Usage, WindowLoad};
@@ -11,8 +11,8 @@ use super::{ClusterModel, NODES};
 /// CPU of a node that has room for everything, in millicores.
 const LARGE: i64 = 64_000;
 
-/// Nodes that are all large, or of which some are full after a few pods and one is too small for the
-/// largest pods.
+/// Nodes that are all large, or of which some are full after a few pods and one is too small for
+/// the largest pods.
 pub(super) fn sizes(rng: &mut StdRng) -> [i64; NODES] {
     if rng.random_bool(0.5) {
         return [LARGE; NODES];
@@ -49,7 +49,7 @@ impl ClusterModel {
     }
 
     /// The kubelet's reason for not carrying out a resize, if it does not.
-    pub(super) fn refusal(&self, name: &str) -> Option<&'static str> {
+    fn refusal(&self, name: &str) -> Option<&'static str> {
         let pod = &self.pods[name];
         let size = self.sizes[pod.node];
         // A restart that waits would be a loss at an unknown time.
@@ -62,6 +62,38 @@ impl ClusterModel {
         } else {
             None
         }
+    }
+
+    /// The kubelet takes the next step of a pod.
+    pub(super) fn kubelet(&mut self, name: &str, rng: &mut StdRng) {
+        let refusal = self.refusal(name);
+        let pod = self.pods.get_mut(name).expect("it is there");
+        if pod.is_terminating {
+            if rng.random_bool(0.5) {
+                self.remove(name);
+            }
+            return;
+        }
+        if !pod.is_running {
+            pod.is_running = true;
+        } else if pod.cpu != pod.reported && refusal.is_some() {
+            if pod.observed != pod.generation {
+                let count = &mut self.count;
+                count.deferred += u64::from(refusal == Some("Deferred"));
+                count.infeasible += u64::from(refusal == Some("Infeasible"));
+            }
+            (pod.refusal, pod.observed) = (refusal, pod.generation);
+        } else if pod.cpu != pod.reported && pod.restarts && pod.is_ready {
+            pod.is_ready = false;
+        } else if pod.cpu != pod.reported {
+            (pod.reported, pod.observed) = (pod.cpu, pod.generation);
+            pod.refusal = None;
+        } else if !pod.is_ready {
+            (pod.is_ready, pod.restarts) = (true, false);
+        } else {
+            return;
+        }
+        self.publish_pod(name);
     }
 
     /// A measured load of the nodes; some are hot, and some have little load.
