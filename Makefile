@@ -37,6 +37,7 @@ bench-decisions: ## sizing policies and horizontal scaling on recorded usage, as
 	cargo run -q --locked --release -p replay --example decisions -- $(TRACES) $(PLOTS)
 	cargo run -q --locked --release -p replay --example horizontal_decisions -- $(TRACES) second $(PLOTS)
 	cargo run -q --locked --release -p replay --example vpa_with_hpa -- $(TRACES) $(PLOTS)
+	cargo run -q --locked --release -p replay --example placement_decisions -- $(TRACES) second $(PLOTS)
 
 bench-feed: ## memory of a feed server while two readers do not read for a minute and 10,000 objects change all the time
 	PLIMSOLL_SLOW_READER_SECONDS=60 cargo test -q --locked --release -p feed --test loopback -- --nocapture stop_reading
