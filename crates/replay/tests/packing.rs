@@ -48,7 +48,7 @@ fn scores(threads: usize) -> Vec<[PackingScore; 2]> {
             Scheduler::trimaran(target),
             Scheduler::trimaran(risk),
         ];
-        let sizings = [Sizing::Provisioned, Sizing::Vpa, Sizing::Plimsoll];
+        let sizings = [Sizing::Provisioned, Sizing::Vpa, Sizing::Plimsoll("normal")];
         let requests = sizings.map(|sizing| workload.requests(sizing, NODE));
         let mut replays = Vec::new();
         for requests in &requests {

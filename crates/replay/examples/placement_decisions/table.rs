@@ -1,19 +1,22 @@
 //! The tables and plots.
 
 use rayon::prelude::*;
+use replay::Resource;
 use replay::packing::{NODE, Packing, PackingScore, RequestChange, Scheduler, Sizing};
 use replay::plot::{Axis, Line, Plot};
 
 use crate::search::{Inputs, MOST_NODES};
 use crate::ways;
 
-const SIZINGS: [(&str, Sizing); 3] = [
+const SIZINGS: [(&str, Sizing); 5] = [
     ("provisioned", Sizing::Provisioned),
     ("VPA", Sizing::Vpa),
-    ("plimsoll", Sizing::Plimsoll),
+    ("plimsoll, caution normal", Sizing::Plimsoll("normal")),
+    ("plimsoll, caution low", Sizing::Plimsoll("low")),
+    ("plimsoll, caution 0.2", Sizing::Plimsoll("0.2")),
 ];
 /// Numbers of nodes of the plots.
-const PLOTTED: [usize; 6] = [28, 30, 32, 34, 36, 38];
+const PLOTTED: [usize; 6] = [24, 26, 28, 30, 32, 34];
 
 type Way = (String, Scheduler);
 
@@ -33,6 +36,7 @@ pub(crate) fn print(inputs: &Inputs) {
         let of = |(_, scheduler): &Way| inputs.least(&requests, *scheduler);
         let found: Vec<_> = ways.par_iter().map(of).collect();
         print_least(name, &ways, &found);
+        print_sizes(inputs, sizing);
         let with_rebalancing: Vec<PackingScore> = ways
             .par_iter()
             .zip(&found)
@@ -79,6 +83,16 @@ fn print_least(sizing: &str, ways: &[Way], found: &[(Option<usize>, PackingScore
     }
 }
 
+fn print_sizes(inputs: &Inputs, sizing: Sizing) {
+    let [cpu, memory] = [Resource::Cpu, Resource::Memory]
+        .map(|resource| inputs.workload.sizing_score(sizing, resource));
+    println!(
+        "\nSizes on their own: CPU under-provisioned {:.2} %, {:.3} OOM kills per pod and day.",
+        100.0 * cpu.short_time,
+        memory.ooms
+    );
+}
+
 fn print_rebalancing(
     sizing: &str,
     ways: &[Way],
@@ -104,16 +118,16 @@ fn print_rebalancing(
     }
 }
 
-/// Pending pods and hot slots by the number of nodes, with our requests.
+/// Pending pods and hot slots by the number of nodes, with our requests and the caution `low`.
 pub(crate) fn plots(inputs: &Inputs) -> [(String, Plot); 2] {
-    let requests = inputs.workload.requests(Sizing::Plimsoll, NODE);
+    let requests = inputs.workload.requests(Sizing::Plimsoll("low"), NODE);
     let ways = all();
     let scores: Vec<Vec<PackingScore>> = ways
         .par_iter()
         .map(|(_, scheduler)| of_way(inputs, &requests, *scheduler))
         .collect();
     let plot = |title: &str, number: fn(&PackingScore) -> f64| Plot {
-        title: format!("360 pods of Bitbrains, requests by plimsoll: {title}"),
+        title: format!("360 pods of Bitbrains, requests by plimsoll, caution low: {title}"),
         x: Axis::linear("nodes of 16 cores, 64 GiB"),
         y: Axis::logarithmic("%"),
         lines: ways

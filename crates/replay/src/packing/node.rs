@@ -107,13 +107,14 @@ mod tests {
         let mut node = Node::default();
         assert_eq!(node.load(), None);
         for (slot, cpu, hour, day) in [
-            (0, 90.0, 0.0, 0.0),
-            (1, 10.0, 0.0, 0.0),
-            (2, 20.0, 90.0, 0.0),
-            (3, 60.0, 90.0, 0.0),
+            (0, 90.0, 0, 0),
+            (1, 10.0, 0, 0),
+            (2, 20.0, 90, 0),
+            (3, 60.0, 90, 0),
         ] {
             node.measure(slot, [cpu, 1.0]);
-            assert_eq!(node.maxima.map(|largest| largest[0]), [hour, day], "{slot}");
+            let found = node.maxima.map(|largest| largest[0] as i64);
+            assert_eq!(found, [hour, day], "{slot}");
         }
         let load = node.load().and_then(|load| load.cpu).expect("a load");
         let expected = (1400.0_f64 / 3.0).sqrt();
@@ -122,6 +123,7 @@ mod tests {
         for slot in 4..36 {
             node.measure(slot, [5.0, 1.0]);
         }
-        assert_eq!(node.maxima.map(|largest| largest[0]), [5.0, 90.0]);
+        let found = node.maxima.map(|largest| largest[0] as i64);
+        assert_eq!(found, [5, 90]);
     }
 }

@@ -6,6 +6,7 @@ use rayon::prelude::*;
 use crate::executor::Executor;
 use crate::peers::{AnnotatedPolicy, Provisioned, Vpa};
 use crate::policy::{Policy, Resource};
+use crate::score::{EntityScore, Score};
 use crate::series::Series;
 
 /// Recorded usage of a machine. Both series begin at the same time and have the same step.
@@ -24,8 +25,9 @@ pub enum Sizing {
     Provisioned,
     /// Upstream's VPA with its defaults and its updater's rules, each hour.
     Vpa,
-    /// The policy that `plimsoll.dev/sizing-policy: plimsoll` selects, with early raises.
-    Plimsoll,
+    /// The policy that `plimsoll.dev/sizing-policy: plimsoll` selects, with early raises and this
+    /// value of `plimsoll.dev/sizing-caution`.
+    Plimsoll(&'static str),
 }
 
 /// New request of a pod from a slot on.
@@ -132,10 +134,14 @@ impl Workload {
 
     /// Requests of all pods under a sizing policy, in the order of slots. A policy sees the usage of
     /// a pod from the first slot on, also while the pod is absent. Requests are not above `largest`.
+    ///
+    /// # Panics
+    ///
+    /// If production would refuse the caution.
     pub fn requests(&self, sizing: Sizing, largest: Amounts) -> Vec<RequestChange> {
         let of_pod = |(pod, machine): (usize, &Machine)| {
-            let cpu = sizing.trace(Resource::Cpu, &machine.cpu);
-            let memory = sizing.trace(Resource::Memory, &machine.memory);
+            let (cpu, _) = sizing.trace(Resource::Cpu, &machine.cpu);
+            let (memory, _) = sizing.trace(Resource::Memory, &machine.memory);
             let mut last = None;
             let mut changes = Vec::new();
             for (slot, (cpu, memory)) in cpu.into_iter().zip(memory).enumerate() {
@@ -152,26 +158,44 @@ impl Workload {
         changes.sort_by_key(|change| (change.slot, change.pod));
         changes
     }
+
+    /// Slack, shortage and OOM kills of a sizing policy over all pods.
+    ///
+    /// # Panics
+    ///
+    /// If production would refuse the caution.
+    pub fn sizing_score(&self, sizing: Sizing, resource: Resource) -> Score {
+        let of_pod = |machine: &Machine| {
+            let series = match resource {
+                Resource::Cpu => &machine.cpu,
+                Resource::Memory => &machine.memory,
+            };
+            sizing.trace(resource, series).1
+        };
+        let scores: Vec<EntityScore> = self.machines.par_iter().map(of_pod).collect();
+        Score::of(&scores)
+    }
 }
 
 impl Sizing {
-    /// The request in every slot.
-    fn trace(self, resource: Resource, series: &Series) -> Vec<f64> {
+    /// The request in every slot, and their score.
+    fn trace(self, resource: Resource, series: &Series) -> (Vec<f64>, EntityScore) {
         let mut policy: Box<dyn Policy> = match self {
             Self::Provisioned => Box::new(Provisioned),
             Self::Vpa => Box::new(Vpa::new(resource).with_updater()),
-            Self::Plimsoll => {
-                let policy = AnnotatedPolicy::new(resource, &[("policy", "plimsoll")]);
-                Box::new(policy.expect("a valid policy"))
+            Self::Plimsoll(caution) => {
+                let settings = [("policy", "plimsoll"), ("caution", caution)];
+                let policy = AnnotatedPolicy::new(resource, &settings);
+                Box::new(policy.expect("a caution that production accepts"))
             }
         };
         let executor = Executor {
-            early_raises: self == Self::Plimsoll,
+            early_raises: matches!(self, Self::Plimsoll(_)),
             ..Executor::new(resource)
         };
         let mut requests = Vec::with_capacity(series.usage.len());
-        executor.trace(series, policy.as_mut(), |_, request| requests.push(request));
-        requests
+        let score = executor.trace(series, policy.as_mut(), |_, request| requests.push(request));
+        (requests, score)
     }
 }
 
