@@ -58,8 +58,8 @@ impl Inputs {
         scores.fold(none, |sum, score| sum.plus(&score))
     }
 
-    /// The least number of nodes within the bounds, and the score there; the score at the largest
-    /// number if there is none.
+    /// The least number of nodes within the bounds, and the score there; `None` and the score at
+    /// [`MOST_NODES`] if even these are too few.
     ///
     /// Few pods are pending from some number of nodes on. A bisection with the first seed finds it,
     /// and the numbers from two below are tried with all seeds.

@@ -59,7 +59,7 @@ const CRANE_WEIGHTS: [f64; 3] = [0.2, 0.3, 0.5];
 const CRANE_BINDINGS: [i64; 2] = [5, 2];
 
 impl Scheduler {
-    /// The node for a pod; `None` if there is none.
+    /// The node for a pod; `None` if the pod fits nowhere.
     pub(super) fn choose(
         &self,
         pod: &Candidate<'_>,
