@@ -54,7 +54,6 @@ pub(crate) fn ours() -> (String, Scheduler) {
         scoring: Scoring::Load(prioritizer),
         multiplier: 1.0,
         reserves: true,
-        filter: None,
     };
     ("plimsoll".to_owned(), scheduler)
 }

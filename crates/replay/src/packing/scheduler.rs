@@ -2,7 +2,7 @@
 
 use jiff::Timestamp;
 use placement::{
-    Allocation, Amounts, Commitment, LoadFilter, NodeLoad, NodeState, PodDemand, PodKey, Policy,
+    Allocation, Amounts, Commitment, NodeLoad, NodeState, PodDemand, PodKey, Policy,
     PressureTargets, Prioritizer, Reservations,
 };
 
@@ -19,8 +19,6 @@ pub struct Scheduler {
     pub multiplier: f64,
     /// Whether pods that the metrics do not include yet count.
     pub reserves: bool,
-    /// Thresholds that remove nodes before they are scored.
-    pub filter: Option<LoadFilter>,
 }
 
 /// Scores of nodes.
@@ -32,8 +30,6 @@ pub enum Scoring {
     Crane,
     /// By load.
     Load(Prioritizer),
-    /// kube-scheduler's `MostAllocated`, plus scores by load with a weight.
-    MostAllocatedAndLoad(Prioritizer, i64),
 }
 
 /// Pod that waits for a node.
@@ -69,15 +65,6 @@ impl Scheduler {
     ) -> Option<usize> {
         let has_room = |node: &usize| nodes[*node].requests.plus(pod.request).fits(NODE);
         let mut offered: Vec<usize> = (0..nodes.len()).filter(has_room).collect();
-        let allocation = |by: Allocation, offered: &[usize]| -> Vec<i64> {
-            let score = |node: &usize| by.score(nodes[*node].requests.plus(pod.request), NODE);
-            offered.iter().map(score).collect()
-        };
-        let cluster = Cluster {
-            nodes,
-            reservations,
-            now,
-        };
         let scores = match self.scoring {
             Scoring::Crane => {
                 offered.retain(|node| !crane_rejects(&nodes[*node]));
@@ -85,19 +72,16 @@ impl Scheduler {
                 offered.iter().map(score).collect()
             }
             Scoring::Allocated(by) => {
-                self.filter(pod, &mut offered, &cluster);
-                allocation(by, &offered)
+                let score = |node: &usize| by.score(nodes[*node].requests.plus(pod.request), NODE);
+                offered.iter().map(score).collect()
             }
             Scoring::Load(prioritizer) => {
-                self.filter(pod, &mut offered, &cluster);
+                let cluster = Cluster {
+                    nodes,
+                    reservations,
+                    now,
+                };
                 self.load_scores(&prioritizer, pod, &offered, &cluster)
-            }
-            Scoring::MostAllocatedAndLoad(prioritizer, weight) => {
-                self.filter(pod, &mut offered, &cluster);
-                let by_load = self.load_scores(&prioritizer, pod, &offered, &cluster);
-                let by_requests = allocation(Allocation::Most, &offered).into_iter();
-                let sum = |(requests, load)| requests + weight * load;
-                by_requests.zip(by_load).map(sum).collect()
             }
         };
         let hash = |node: usize| {
@@ -107,23 +91,6 @@ impl Scheduler {
         let ranked = offered.into_iter().zip(scores);
         let best = ranked.max_by_key(|(node, score)| (*score, hash(*node)));
         best.map(|(node, _)| node)
-    }
-
-    /// Removes nodes above the thresholds.
-    fn filter(&self, pod: &Candidate<'_>, offered: &mut Vec<usize>, cluster: &Cluster<'_>) {
-        let Some(filter) = &self.filter else {
-            return;
-        };
-        let demand = self.demand(pod);
-        let is_accepted = |node: &usize| {
-            let load = cluster.nodes[*node].load();
-            let state = self.state(pod, *node, load.as_ref(), cluster);
-            filter.check(&demand, &state).is_none()
-        };
-        let accepted: Vec<usize> = offered.iter().copied().filter(is_accepted).collect();
-        if filter.permits(offered.len() - accepted.len(), offered.len()) {
-            *offered = accepted;
-        }
     }
 
     fn load_scores(
@@ -196,7 +163,6 @@ impl Scheduler {
             scoring: Scoring::Load(Prioritizer { policy, targets }),
             multiplier,
             reserves,
-            filter: None,
         }
     }
 
@@ -206,7 +172,6 @@ impl Scheduler {
             scoring,
             multiplier: 1.0,
             reserves: false,
-            filter: None,
         }
     }
 }
