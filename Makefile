@@ -33,10 +33,11 @@ bench: ## ns per sample, percentile, replica count, review and decision, bytes p
 accuracy: ## forecasts of recorded series against simple methods and Crane's, as a table; PLIMSOLL_TRACES names the folder
 	cargo run -q --locked --release -p forecast --example accuracy
 
-bench-decisions: ## sizing policies and horizontal scaling on recorded usage, as tables; TRACES names the folder, PLOTS one for plots
+bench-decisions: ## sizing policies, horizontal scaling and placement on recorded usage, as tables; TRACES names the folder, PLOTS one for plots
 	cargo run -q --locked --release -p replay --example decisions -- $(TRACES) $(PLOTS)
 	cargo run -q --locked --release -p replay --example horizontal_decisions -- $(TRACES) second $(PLOTS)
 	cargo run -q --locked --release -p replay --example vpa_with_hpa -- $(TRACES) $(PLOTS)
+	cargo run -q --locked --release -p replay --example placement_decisions -- $(TRACES) second $(PLOTS)
 
 bench-feed: ## memory of a feed server while two readers do not read for a minute and 10,000 objects change all the time
 	PLIMSOLL_SLOW_READER_SECONDS=60 cargo test -q --locked --release -p feed --test loopback -- --nocapture stop_reading

@@ -13,6 +13,7 @@
 //! | demand through the HPA and predicted metrics | `horizontal.rs` |
 //! | passes of the native HPA | `hpa.rs` |
 //! | VPA and HPA on the same metric | `vpa_with_hpa.rs` |
+//! | pods on nodes | `packing.rs` |
 //! | plots as SVG | `plot.rs` |
 
 pub mod bootstrap;
@@ -20,6 +21,7 @@ mod executor;
 pub mod horizontal;
 mod hpa;
 mod own;
+pub mod packing;
 pub mod peers;
 pub mod plot;
 mod policy;
