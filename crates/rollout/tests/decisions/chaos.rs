@@ -127,7 +127,7 @@ fn no_tolerance_and_no_budget_is_ever_exceeded() {
         return;
     }
     assert!(
-        count.evictions > 5 * rounds && count.restarts > rounds && count.resizes > rounds,
+        count.evictions > 4 * rounds && count.restarts > rounds && count.resizes > rounds,
         "{count:?}"
     );
     assert!(
@@ -135,7 +135,7 @@ fn no_tolerance_and_no_budget_is_ever_exceeded() {
         "{count:?}"
     );
     assert!(
-        count.moves > rounds / 4 && count.preempted > rounds / 4 && count.infeasible > rounds / 10,
+        count.moves > rounds / 8 && count.preempted > rounds / 8 && count.infeasible > rounds / 10,
         "{count:?}"
     );
     assert!(
