@@ -334,16 +334,21 @@ async fn a_target_of_any_kind_with_a_scale_is_followed() -> Result<()> {
 
 /// A kind of this namespace's own that has a scale subresource.
 async fn scalable_kind(fixture: &Fixture) -> Result<ApiResource> {
-    let group = format!("{}.example.com", fixture.namespace);
-    let kind = ApiResource::from_gvk(&GroupVersionKind::gvk(&group, "v1", "Web"));
-    let name = format!("{}.{group}", kind.plural);
-    let free_form = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
-    let schema = json!({"type": "object", "properties": {"spec": free_form, "status": free_form}});
     let scale = json!({
         "specReplicasPath": ".spec.replicas",
         "statusReplicasPath": ".status.replicas",
         "labelSelectorPath": ".status.selector",
     });
+    custom_kind(fixture, "Web", json!({"status": {}, "scale": scale})).await
+}
+
+/// A kind of this namespace's own.
+async fn custom_kind(fixture: &Fixture, kind: &str, subresources: Value) -> Result<ApiResource> {
+    let group = format!("{}.example.com", fixture.namespace);
+    let kind = ApiResource::from_gvk(&GroupVersionKind::gvk(&group, "v1", kind));
+    let name = format!("{}.{group}", kind.plural);
+    let free_form = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
+    let schema = json!({"type": "object", "properties": {"spec": free_form, "status": free_form}});
     let definition = json!({
         "metadata": {"name": name},
         "spec": {
@@ -353,7 +358,7 @@ async fn scalable_kind(fixture: &Fixture) -> Result<ApiResource> {
             "versions": [{
                 "name": "v1", "served": true, "storage": true,
                 "schema": {"openAPIV3Schema": schema},
-                "subresources": {"status": {}, "scale": scale},
+                "subresources": subresources,
             }],
         },
     });

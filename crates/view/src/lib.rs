@@ -72,7 +72,7 @@ pub use pod_runtime::{ANNOTATION_PREFIXES, ContainerSpec, ResizeCondition, Resiz
 pub use policy::{Policy, PolicyScope};
 pub use prediction::{MANAGED_BY, PredictedMetric, Prediction};
 pub use quota::{Quota, QuotaScope};
-pub use scale::{NO_SUCH_PATH, PodSet, ReadScale, Scale, ScaleKey};
+pub use scale::{PodSet, ReadScale, Scale, ScaleKey};
 pub use shard::{Shard, ShardError};
 pub use stop_switch::StopSwitch;
 pub use stripped::Stripped;

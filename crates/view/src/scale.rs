@@ -20,9 +20,6 @@ pub struct ScaleKey {
     pub name: String,
 }
 
-/// Reason of [`Scale::NotFound`] for a path that the API server does not have; client-go's message.
-pub const NO_SUCH_PATH: &str = "the server could not find the requested resource";
-
 /// Result of reading a scale subresource.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Scale {
@@ -35,10 +32,12 @@ pub enum Scale {
         /// Desired replicas, if present.
         replicas: Option<i32>,
     },
-    /// The object does not exist, or its kind has no scale subresource ([`NO_SUCH_PATH`]).
+    /// The object does not exist, or its kind has no scale subresource.
     NotFound {
         /// Message of the API server.
         reason: String,
+        /// Whether the kind has a scale subresource.
+        kind_has_scale: bool,
     },
     /// The read failed.
     Failed {
@@ -76,14 +75,23 @@ impl PodSet {
 impl Scale {
     /// Whether the API server answered that the object does not exist.
     pub fn is_object_missing(&self) -> bool {
-        matches!(self, Self::NotFound { reason } if reason != NO_SUCH_PATH)
+        matches!(
+            self,
+            Self::NotFound {
+                kind_has_scale: true,
+                ..
+            }
+        )
     }
 
     /// Reason why the kind cannot be read: it is not installed, has no scale subresource, or is
     /// forbidden. `None` for answers about the object, and for failures that may pass.
     pub fn unavailable_kind(&self) -> Option<&str> {
         match self {
-            Self::NotFound { reason } if reason == NO_SUCH_PATH => Some(reason),
+            Self::NotFound {
+                kind_has_scale: false,
+                ..
+            } => Some("it has no scale subresource"),
             Self::Failed {
                 reason,
                 transient: false,

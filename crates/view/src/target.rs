@@ -178,7 +178,7 @@ fn selector<'a>(view: &'a View, workload: Workload<'_>) -> Result<Cow<'a, Select
             Ok(selector) => Ok(Cow::Owned(selector)),
             Err(error) => Err(unhandled(ParseSelectorError::to_string(&error), false)),
         },
-        Some(Scale::NotFound { reason }) => Err(unhandled(reason.clone(), false)),
+        Some(Scale::NotFound { reason, .. }) => Err(unhandled(reason.clone(), false)),
         Some(Scale::Failed { reason, transient }) => Err(unhandled(reason.clone(), *transient)),
     }
 }

@@ -49,6 +49,7 @@ fn found(selector: &str, owner: Option<Owner>) -> Scale {
 fn not_found() -> Scale {
     Scale::NotFound {
         reason: "no such web".to_owned(),
+        kind_has_scale: true,
     }
 }
 

@@ -11,7 +11,7 @@ use kube::api::{Api, DynamicObject};
 use kube::discovery::{self, ApiGroup};
 use kube::{Client, Error};
 use tokio::time::{Instant, timeout};
-use view::{NO_SUCH_PATH, Owner, Scale, ScaleKey};
+use view::{Owner, Scale, ScaleKey};
 
 /// Lifetime of the cached list of API groups.
 const LIST_LIFETIME: Duration = Duration::from_mins(1);
@@ -25,6 +25,9 @@ const CALL_TIMEOUT: Duration = Duration::from_secs(30);
 const MOST_OF_SCALE: usize = 16 << 10;
 /// Length limit of a reason, which the server of an API group writes, in characters.
 const MOST_OF_REASON: usize = 300;
+
+/// client-go's message for a path that the API server does not have.
+const NO_SUCH_PATH: &str = "the server could not find the requested resource";
 
 /// Reads scale subresources. Caches the API groups.
 pub(super) struct Reader {
@@ -68,8 +71,8 @@ impl Reader {
             return Err(no_match());
         }
         let group = self.group(&key.group).await?;
-        let mut last = Err(no_match());
-        for resource in resources(&group, &key.kind) {
+        let mut last = no_match();
+        for (resource, has_scale) in resources(&group, &key.kind) {
             let api: Api<DynamicObject> =
                 Api::namespaced_with(self.client.clone(), &key.namespace, &resource);
             match in_time(api.get_scale(&key.name)).await {
@@ -83,10 +86,12 @@ impl Reader {
                         owner: Owner::controller(scale.metadata.owner_references),
                     });
                 }
-                Err(failure) => last = Err(failure),
+                // Another version may have the answer that this one owes.
+                Err(failure) if !is_transient(&last) => last = of_kind(failure, has_scale),
+                Err(_) => {}
             }
         }
-        last
+        Err(last)
     }
 
     async fn group(&self, name: &str) -> Result<Arc<ApiGroup>, Scale> {
@@ -152,8 +157,12 @@ fn bounded(scale: Scale) -> Scale {
             }
         }
         Scale::Found { .. } => scale,
-        Scale::NotFound { reason } => Scale::NotFound {
+        Scale::NotFound {
+            reason,
+            kind_has_scale,
+        } => Scale::NotFound {
             reason: short(reason),
+            kind_has_scale,
         },
         Scale::Failed { reason, transient } => Scale::Failed {
             reason: short(reason),
@@ -162,16 +171,42 @@ fn bounded(scale: Scale) -> Scale {
     }
 }
 
-/// The resources of a kind, the preferred version first.
-fn resources(group: &ApiGroup, kind: &str) -> Vec<discovery::ApiResource> {
+fn is_transient(scale: &Scale) -> bool {
+    matches!(
+        scale,
+        Scale::Failed {
+            transient: true,
+            ..
+        }
+    )
+}
+
+/// A failure of a kind with or without a scale subresource. The API server answers both in the same
+/// words for custom resources.
+fn of_kind(failure: Scale, has_scale: bool) -> Scale {
+    match failure {
+        Scale::NotFound { reason, .. } => Scale::NotFound {
+            reason,
+            kind_has_scale: has_scale,
+        },
+        other => other,
+    }
+}
+
+/// The resources of a kind, the preferred version first, and whether each has a scale subresource.
+fn resources(group: &ApiGroup, kind: &str) -> Vec<(discovery::ApiResource, bool)> {
     let preferred = group.preferred_version();
     let mut versions: Vec<&str> = group.versions().collect();
     versions.sort_by_key(|version| Some(*version) != preferred);
     versions
         .into_iter()
         .flat_map(|version| group.versioned_resources(version))
-        .map(|(resource, _)| resource)
-        .filter(|resource| resource.kind == kind)
+        .filter(|(resource, _)| resource.kind == kind)
+        .map(|(resource, capabilities)| {
+            let mut subresources = capabilities.subresources.iter();
+            let has_scale = subresources.any(|(scale, _)| scale.plural.ends_with("scale"));
+            (resource, has_scale)
+        })
         .collect()
 }
 
@@ -186,6 +221,7 @@ fn failure(error: &Error) -> Scale {
                 } else {
                     status.message.clone()
                 },
+                kind_has_scale: !is_path,
             }
         }
         Error::Api(status) => Scale::Failed {
@@ -231,7 +267,10 @@ mod tests {
             transient: true,
         };
         assert_eq!(bounded(failed(&long)), failed(&short));
-        let not_found = |reason| Scale::NotFound { reason };
+        let not_found = |reason| Scale::NotFound {
+            reason,
+            kind_has_scale: true,
+        };
         assert_eq!(bounded(not_found(long)), not_found(short));
     }
 }

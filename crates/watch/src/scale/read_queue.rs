@@ -16,7 +16,7 @@ const MOST_OF_GROUP: usize = 8;
 const MOST_OF_LANE: usize = 2;
 /// Refresh interval; jitter makes it up to twice as long.
 const REFRESH: Duration = Duration::from_mins(10);
-/// Delay after a first transient failure; doubles with each further failure, up to [`REFRESH`].
+/// Delay after a first failure; doubles with each further failure, up to [`REFRESH`].
 const RETRY: Duration = Duration::from_secs(15);
 
 /// Namespace and API group.
@@ -38,7 +38,7 @@ pub(super) struct ReadQueue {
 
 #[derive(Debug, Default)]
 struct KeyState {
-    /// Number of consecutive transient failures.
+    /// Number of consecutive failures.
     failures: u32,
     /// Due time; `None` while it is due or being read.
     at: Option<Instant>,
@@ -164,17 +164,12 @@ impl ReadQueue {
         let Some(known) = self.known.get_mut(key) else {
             return false;
         };
-        let is_passing = matches!(
-            scale,
-            Scale::Failed {
-                transient: true,
-                ..
-            }
-        );
+        // A kind may be installed or granted soon after it was first used.
+        let has_failed = matches!(scale, Scale::Failed { .. });
         known.is_read = false;
         let is_outdated = std::mem::take(&mut known.is_outdated);
         known.was_found = matches!(scale, Scale::Found { .. });
-        let wait = if is_passing {
+        let wait = if has_failed {
             RETRY
                 .saturating_mul(2_u32.saturating_pow(known.failures))
                 .min(REFRESH)
@@ -187,7 +182,7 @@ impl ReadQueue {
         } else {
             REFRESH.mul_f64(1.0 + chance.clamp(0.0, 1.0))
         };
-        known.failures = if is_passing {
+        known.failures = if has_failed {
             known.failures.saturating_add(1)
         } else {
             0
@@ -247,6 +242,7 @@ mod tests {
     fn not_found() -> Scale {
         Scale::NotFound {
             reason: "no".to_owned(),
+            kind_has_scale: true,
         }
     }
 
@@ -313,13 +309,21 @@ mod tests {
     }
 
     #[test]
-    fn passing_failures_back_off_and_answers_are_refreshed() {
+    fn failures_back_off_and_answers_are_refreshed() {
         let (mut queue, web, mut now) = (ReadQueue::default(), key("a", "g", 0), Instant::now());
         queue.update(&needed([web.clone()]));
         let mut waits = Vec::new();
-        for is_passing in [true, true, true, false, true] {
+        // A forbidden read is a failure, too.
+        let answers = [
+            failed(true),
+            failed(false),
+            failed(true),
+            not_found(),
+            failed(true),
+        ];
+        for answer in answers {
             assert_eq!(begin(&mut queue, now).len(), 1);
-            assert!(queue.end(&web, &failed(is_passing), now, 0.5));
+            assert!(queue.end(&web, &answer, now, 0.5));
             let due = queue.next_due().expect("it is known");
             waits.push((due - now).as_secs());
             let before = due.checked_sub(Duration::from_millis(1)).expect("later");
@@ -375,7 +379,7 @@ mod tests {
         check_pod_change(&found, [0, 0]);
         let refresh = REFRESH.as_secs();
         check_pod_change(&not_found(), [refresh, 15]);
-        check_pod_change(&failed(false), [refresh, 15]);
+        check_pod_change(&failed(false), [15, 15]);
         check_pod_change(&failed(true), [15, 15]);
     }
 

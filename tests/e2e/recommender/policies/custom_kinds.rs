@@ -4,14 +4,14 @@
 use anyhow::{Context as _, Result, ensure};
 use api::sizing_policy::SizingPolicy;
 use api::vpa::VerticalPodAutoscaler as Vpa;
-use e2e::{condition, create, eventually, requests, usage, with};
+use e2e::{condition, create, eventually, kubectl, requests, usage, with};
 use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt as _;
 use kube::api::{Api, DynamicObject, Patch, PatchParams};
 use serde_json::{Value, json};
 
 use super::super::CPU_OF_240M;
-use super::super::scalable_kind;
+use super::super::{custom_kind, scalable_kind};
 use super::PolicyFixture;
 
 fn ready(status: &Value) -> Option<(&str, &str)> {
@@ -24,24 +24,44 @@ async fn workloads_with_a_scale_subresource_are_found_by_their_pods() -> Result<
     let base = super::super::fixture("custom").await?;
     let fixture = PolicyFixture::of(base.client.clone(), &base.namespace);
     let kind = scalable_kind(&base).await?;
-    let spec = |group: &str| {
+    let spec = |kind: &str| {
         json!({
             "selector": {"matchLabels": {"tier": "web"}},
-            "kinds": [format!("Web.{group}")],
+            "kinds": [kind],
             "sizing": {"policy": "vpa"},
         })
     };
-    // Not installed.
+    let plain = custom_kind(&base, "Plain", json!({"status": {}})).await?;
+    let discovery = format!("get --raw /apis/{}/v1", kind.group);
+    eventually("the API server serves both kinds", async || {
+        let served = kubectl(&discovery).await?;
+        let lists = |name: &str| served.contains(&format!("\"{name}\""));
+        ensure!(lists("webs/scale") && lists("plains/status"), "{served}");
+        Ok(())
+    })
+    .await?;
     let absent = format!("absent.{}", kind.group);
-    fixture.policy("absent", spec(&absent)).await?;
-    let message = format!("Web.{absent}: no matches for kind \"Web\" in group \"{absent}\"");
-    fixture
-        .policy_when("absent", |status| {
+    for (name, kind, problem) in [
+        (
+            "absent",
+            format!("Web.{absent}"),
+            format!("no matches for kind \"Web\" in group \"{absent}\""),
+        ),
+        (
+            "plain",
+            format!("Plain.{}", plain.group),
+            "it has no scale subresource".to_owned(),
+        ),
+    ] {
+        fixture.policy(name, spec(&kind)).await?;
+        let message = format!("{kind}: {problem}");
+        let is_named = |status: &Value| {
             ready(status).is_some_and(|(reason, text)| {
                 reason == "KindUnavailable" && text.ends_with(&message)
             })
-        })
-        .await?;
+        };
+        fixture.policy_when(name, is_named).await?;
+    }
 
     let webs: Api<DynamicObject> =
         Api::namespaced_with(base.client.clone(), &base.namespace, &kind);
@@ -50,7 +70,8 @@ async fn workloads_with_a_scale_subresource_are_found_by_their_pods() -> Result<
     let selector = Patch::Merge(json!({"status": {"replicas": 1, "selector": "app=shop"}}));
     webs.patch_status("shop", &PatchParams::default(), &selector)
         .await?;
-    fixture.policy("web", spec(&kind.group)).await?;
+    let web = format!("Web.{}", kind.group);
+    fixture.policy("web", spec(&web)).await?;
     fixture.counts("web", [0, 0, 0, 0]).await?;
     let metadata = json!({
         "name": "shop-1",

@@ -241,6 +241,7 @@ fn change_controller(fixture: &mut Fixture, change: &Change) {
             };
             let gone = Scale::NotFound {
                 reason: "gone".to_owned(),
+                kind_has_scale: true,
             };
             fixture.view.apply_scale(key, gone, view::PodSet::default());
         }

@@ -1,7 +1,7 @@
 //! Workloads of kinds with a scale subresource.
 
 use api::sizing_policy::WorkloadKind;
-use view::{NO_SUCH_PATH, Pod, PodSet, Scale, ScaleKey};
+use view::{Pod, PodSet, Scale, ScaleKey};
 
 use super::*;
 
@@ -38,9 +38,11 @@ fn found(selector: &str) -> Scale {
     }
 }
 
-fn missing(reason: &str) -> Scale {
-    let reason = reason.to_owned();
-    Scale::NotFound { reason }
+fn missing(kind_has_scale: bool) -> Scale {
+    Scale::NotFound {
+        reason: "rollouts.argoproj.io \"web\" not found".to_owned(),
+        kind_has_scale,
+    }
 }
 
 impl Fixture {
@@ -132,11 +134,10 @@ fn the_object_stays_while_pods_are_away_and_goes_with_the_workload() {
     let kept = ["web: 1 1 0 0"];
     check(&fixture(), &kept);
     check(&fixture().scale("web", found("app=web")), &kept);
-    check(&fixture().scale("web", missing(NO_SUCH_PATH)), &kept);
+    check(&fixture().scale("web", missing(false)), &kept);
     let delete = format!("delete {OBJECT} for web");
     let gone = [delete.as_str(), "web: 0 0 0 0"];
-    let answer = "rollouts.argoproj.io \"web\" not found";
-    check(&fixture().scale("web", missing(answer)), &gone);
+    check(&fixture().scale("web", missing(true)), &gone);
     // Its pods lost the label, or the policy lost the kind.
     let fixture = fixture().pod("a", "back");
     check(&fixture.scale("web", found("app=web")), &gone);
@@ -186,13 +187,10 @@ fn kinds_that_cannot_be_read_are_named_in_the_status() {
         transient,
     };
     for (scale, expected) in [
-        (missing(NO_SUCH_PATH), "KindUnavailable"),
+        (missing(false), "KindUnavailable"),
         (failed(false), "KindUnavailable"),
         (failed(true), "UpToDate"),
-        (
-            missing("rollouts.argoproj.io \"plimsoll-probe\" not found"),
-            "UpToDate",
-        ),
+        (missing(true), "UpToDate"),
     ] {
         let fixture = Fixture::new()
             .has(rollouts())
