@@ -19,18 +19,20 @@ fn ready(status: &Value) -> Option<(&str, &str)> {
     Some((ready["reason"].as_str()?, ready["message"].as_str()?))
 }
 
+/// A policy for a kind and pods with the label `tier=web`, by upstream's method.
+fn spec(kind: &str) -> Value {
+    json!({
+        "selector": {"matchLabels": {"tier": "web"}},
+        "kinds": [kind],
+        "sizing": {"policy": "vpa"},
+    })
+}
+
 #[tokio::test]
 async fn workloads_with_a_scale_subresource_are_found_by_their_pods() -> Result<()> {
     let base = super::super::fixture("custom").await?;
     let fixture = PolicyFixture::of(base.client.clone(), &base.namespace);
     let kind = scalable_kind(&base).await?;
-    let spec = |kind: &str| {
-        json!({
-            "selector": {"matchLabels": {"tier": "web"}},
-            "kinds": [kind],
-            "sizing": {"policy": "vpa"},
-        })
-    };
     let plain = custom_kind(&base, "Plain", json!({"status": {}})).await?;
     let discovery = format!("get --raw /apis/{}/v1", kind.group);
     eventually("the API server serves both kinds", async || {
