@@ -68,7 +68,7 @@ impl<'a> Budgets<'a> {
         if covering.is_empty() {
             return None;
         }
-        let is_allowed = covering.iter().all(|id| self.allows(*id, running));
+        let is_allowed = covering.iter().all(|id| self.allows(*id, pod, running));
         (!is_allowed).then_some(SkipReason::DisruptionBudget)
     }
 
@@ -89,7 +89,10 @@ impl<'a> Budgets<'a> {
     }
 
     /// Whether one budget allows the disruption of a pod.
-    fn allows(&mut self, id: BudgetId<'a>, running: &Running) -> bool {
+    ///
+    /// A pod that waits for a restart by a resize is ready, but counts as unavailable already: its
+    /// eviction leaves as many available pods.
+    fn allows(&mut self, id: BudgetId<'a>, pod: &Pod, running: &Running) -> bool {
         let Some(BudgetPods { budget, .. }) = self.index.budget(id) else {
             return false;
         };
@@ -100,7 +103,8 @@ impl<'a> Budgets<'a> {
             unobserved,
             available,
         } = *self.usage(id);
-        let is_enough = available > i64::from(budget.desired_healthy);
+        let left = available - i64::from(self.is_available(pod, running));
+        let is_enough = left >= i64::from(budget.desired_healthy);
         budget.is_current() && i64::from(budget.disruptions_allowed) > unobserved && is_enough
     }
 
@@ -124,8 +128,7 @@ impl<'a> Budgets<'a> {
                 let pending = state.pending(&pod.uid);
                 let is_evicted =
                     pending.is_some_and(|pending| pending.disruption == Disruption::Eviction);
-                let is_available = availability(pod, running, pending)
-                    == (PodAvailability::Running { available: true });
+                let is_available = is_available(pod, running, state);
                 usage.available += i64::from(is_available && !is_evicted);
                 let is_unobserved =
                     pending.is_some_and(|pending| is_disruption(pending.disruption, pod, running));
@@ -136,17 +139,22 @@ impl<'a> Budgets<'a> {
         })
     }
 
+    fn is_available(&self, pod: &Pod, running: &Running) -> bool {
+        is_available(pod, running, self.state)
+    }
+
     /// Counts a disruption of a pod.
     pub(super) fn reserve(&mut self, disruption: Disruption, pod: &Pod, running: &Running) {
         if !is_disruption(disruption, pod, running) {
             return;
         }
+        let is_available = self.is_available(pod, running);
         for id in self.covering(pod) {
             let budget = self.index.budget(id).map(|budget_pods| &budget_pods.budget);
             let shows =
                 budget.is_some_and(|budget| budget.is_disrupting(&pod.key.name, self.now.wall));
             let usage = self.usage(id);
-            usage.available -= 1;
+            usage.available -= i64::from(is_available);
             usage.unobserved += i64::from(!shows);
         }
     }
@@ -155,6 +163,11 @@ impl<'a> Budgets<'a> {
 /// Whether a disruption counts in the budgets of a pod.
 fn is_disruption(disruption: Disruption, pod: &Pod, running: &Running) -> bool {
     disruption != Disruption::Resize && pod.phase != Phase::Pending && is_ready(running)
+}
+
+fn is_available(pod: &Pod, running: &Running, state: &RolloutState) -> bool {
+    let pending = state.pending(&pod.uid);
+    availability(pod, running, pending) == (PodAvailability::Running { available: true })
 }
 
 fn is_ready(running: &Running) -> bool {

@@ -39,6 +39,25 @@ impl VpaPass<'_> {
         }
     }
 
+    /// Refuses while an OOM kill has not been seen long enough by others.
+    pub(super) fn check_oom_kill(
+        &self,
+        candidate: &Candidate,
+        builder: &mut PlanBuilder,
+    ) -> Result<(), SkipReason> {
+        let PassContext { state, now, .. } = self.context;
+        let uid = &candidate.member.pod.uid;
+        let kill = candidate.oom_kill.as_ref();
+        match kill.and_then(|_| state.oom_kill_exposure_left(uid, now)) {
+            Some(left) => {
+                builder.wake_within(left);
+                Err(SkipReason::RecentOomKill)
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// Evicts the pod.
     pub(super) fn evict_pod(
         &mut self,
         candidate: &Candidate,
@@ -62,14 +81,7 @@ impl VpaPass<'_> {
                 builder.wake_within(left);
                 return Err(SkipReason::EvictionIneffective);
             }
-            let shows_for = candidate
-                .oom_kill
-                .as_ref()
-                .and_then(|_| state.oom_kill_exposure_left(&pod.uid, now));
-            if let Some(left) = shows_for {
-                builder.wake_within(left);
-                return Err(SkipReason::RecentOomKill);
-            }
+            self.check_oom_kill(candidate, builder)?;
             self.reserve(candidate.member, Disruption::Eviction, builder)?;
         } else if let Some(reason) = builder.budgets.retry_refusal(pod, running) {
             return Err(reason);

@@ -62,14 +62,7 @@ impl VpaPass<'_> {
                 }
                 reason
             })?;
-        let shows_for = candidate
-            .oom_kill
-            .as_ref()
-            .and_then(|_| state.oom_kill_exposure_left(&pod.uid, now));
-        if let Some(left) = shows_for {
-            builder.wake_within(left);
-            return Err(SkipReason::RecentOomKill);
-        }
+        self.check_oom_kill(candidate, builder)?;
         self.has_rolled = true;
         let kind = ActionKind::RollingUpdate(Arc::new(RollingUpdate {
             deployment: ObjectKey::new(&pod.key.namespace, &owner.name),

@@ -23,7 +23,7 @@ use updater_model::UpdaterModel;
 const ROUNDS: u64 = 100;
 const STEPS: usize = 70;
 /// Steps without any trouble at the end, in which everything must come right.
-const CALM_STEPS: usize = 400;
+const CALM_STEPS: usize = 800;
 
 /// Steps of the end after which the time between two rolling updates has passed.
 const ROLL_STEPS: usize = 50;

@@ -201,6 +201,31 @@ fn a_restart_needs_the_budgets_that_an_eviction_needs() {
     }
 }
 
+#[test]
+fn a_deferred_restart_that_uses_up_the_budget_is_replaced_by_an_eviction() {
+    let mut fixture = fixture("InPlaceOrRecreate", 4);
+    for index in 0..4 {
+        fixture.pod_with(
+            "web",
+            &format!("web-{index}"),
+            &json!({"cpu": "1"}),
+            |pod| {
+                pod["spec"]["containers"][0]["resizePolicy"] =
+                    json!([{"resourceName": "cpu", "restartPolicy": "RestartContainer"}]);
+                if index < 2 {
+                    not_resized_yet(pod);
+                    pending(pod, "Deferred", LONG_AGO);
+                }
+            },
+        );
+    }
+    // The budget requires two pods, and the two that wait for their restart count as unavailable.
+    fixture.budget("web", 2);
+    fixture.check_evicted(&["web-0", "web-1"], "the timeout is over");
+    fixture.budget("web", 0);
+    fixture.check_skipped(SkipReason::DisruptionBudget);
+}
+
 /// Resizes of memory restart the container.
 fn restarting(pod: &mut Value) {
     pod["spec"]["containers"][0]["resizePolicy"] =

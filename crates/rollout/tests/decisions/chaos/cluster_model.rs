@@ -240,7 +240,7 @@ impl ClusterModel {
                 to_succeed,
                 min_replicas,
                 in_place,
-                restarts: rng.random_bool(if has_small_nodes { 0.2 } else { 0.6 }),
+                restarts: rng.random_bool(0.5),
                 deployment: DeploymentModel::new(i64::from(replicas), rng),
                 is_sized,
                 may_move: rng.random_bool(0.7),

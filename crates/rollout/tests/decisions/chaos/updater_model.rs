@@ -135,6 +135,7 @@ impl UpdaterModel {
                 capacity: size,
                 allocatable: size,
                 extended: model::ResourceList::new(),
+                addresses: Vec::new(),
             }));
         }
         self.view.namespaces.apply(Arc::new(Namespace {

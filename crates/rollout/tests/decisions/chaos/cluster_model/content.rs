@@ -27,13 +27,27 @@ impl ClusterModel {
 
     /// Fails unless [`ClusterModel::is_content`].
     pub(in crate::chaos) fn check_content(&self) {
-        let off: Vec<_> = self
-            .pods
-            .iter()
-            .filter(|(_, pod)| self.apps[pod.app].is_sized)
-            .filter(|(_, pod)| pod.cpu != self.apps[pod.app].target)
-            .map(|(name, _)| name)
-            .collect();
-        assert!(self.is_content(), "nothing moves any more: {off:?}");
+        if self.is_content() {
+            return;
+        }
+        for (name, pod) in &self.pods {
+            let app = &self.apps[pod.app];
+            eprintln!(
+                "{name} on {} of {}: {} of {} wanted, {} in effect, serves {}, refused {:?}, in place {}, restarts {}; budget {:?} of {}, {} allowed",
+                pod.node,
+                self.sizes[pod.node],
+                pod.cpu,
+                app.target,
+                pod.reported,
+                pod.serves(),
+                pod.refusal,
+                app.in_place,
+                app.restarts,
+                app.desired_healthy,
+                app.wanted(),
+                app.allowed,
+            );
+        }
+        panic!("nothing moves any more");
     }
 }

@@ -52,8 +52,7 @@ impl ClusterModel {
     fn refusal(&self, name: &str) -> Option<&'static str> {
         let pod = &self.pods[name];
         let size = self.sizes[pod.node];
-        // A restart that waits would be a loss at an unknown time.
-        if pod.cpu <= pod.reported || self.apps[pod.app].restarts {
+        if pod.cpu <= pod.reported {
             None
         } else if pod.cpu > size {
             Some("Infeasible")
