@@ -20,7 +20,6 @@ pub mod api_version;
 pub mod args;
 pub mod flow_limiter;
 pub mod metrics;
-pub mod own_service;
 pub mod predictions;
 pub mod providers;
 pub mod request;
@@ -33,4 +32,5 @@ pub mod takeover;
 pub mod value;
 
 pub use args::{Args, PROGRAM};
+pub use metric_routes::own_service;
 pub use run::{run, run_on};

@@ -9,8 +9,6 @@ mod aggregated;
 mod args;
 mod breaker;
 mod client;
-mod file;
-mod glob;
 mod keda;
 mod metrics;
 mod response;
@@ -24,6 +22,7 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use arc_swap::ArcSwap;
+use metric_routes::File;
 use prometheus::Registry;
 use runtime::LogOnce;
 
@@ -31,7 +30,6 @@ use crate::own_service::OwnService;
 use crate::request::ExternalMetricRequest;
 use crate::status_error::StatusError;
 use crate::value::ExternalValue;
-use file::File;
 use metrics::Metrics;
 use upstream::Upstream;
 
@@ -152,7 +150,10 @@ impl Routes {
     /// Returns the route of a request, if one matches.
     pub fn route_for(&self, request: &ExternalMetricRequest) -> Option<MatchedRoute> {
         let table = self.current.load();
-        let (route, upstream) = table.file.route_for(request)?;
+        let (route, upstream) =
+            table
+                .file
+                .route_for(&request.namespace, &request.metric, &request.selector)?;
         self.matched(&table, route, upstream)
     }
 

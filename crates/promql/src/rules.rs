@@ -23,7 +23,7 @@ pub use api_resources::{ApiResource, ApiResources, GroupResource};
 pub use association::{Association, Labels, ObjectLabels};
 pub use file::RuleError;
 pub use metric_name::Naming;
-pub use rule::{Objects, Rule, RuleSet, Workload};
+pub use rule::{Objects, Rule, RuleSet, Workload, errors};
 pub use series::read_matchers;
 
 /// Reasons for a missing query.

@@ -16,11 +16,11 @@ use rustls_pki_types::pem::PemObject as _;
 use sources::error_chain::with_causes;
 
 use super::CONNECT_TIMEOUT;
-use super::file::UpstreamSpec;
 use super::response::{MAX_BYTES, UpstreamError, sources, truncated, values};
 use super::via::HEADER;
 use crate::request::ExternalMetricRequest;
 use crate::value::ExternalValue;
+use metric_routes::UpstreamSpec;
 
 /// A client of the aggregated API. Clones share it.
 #[derive(Clone)]

@@ -6,11 +6,11 @@ use std::time::Duration;
 use http::HeaderValue;
 
 use super::aggregated::Aggregated;
-use super::file::{Kind, UpstreamSpec};
 use super::keda::Keda;
 use super::response::UpstreamError;
 use crate::request::ExternalMetricRequest;
 use crate::value::ExternalValue;
+use metric_routes::{Kind, UpstreamSpec};
 
 /// The client of another provider. Clones share it.
 #[derive(Clone)]

@@ -25,10 +25,10 @@ use tonic::transport::{Channel, Endpoint};
 use tonic::{Code, ConnectError, Status};
 
 use super::CONNECT_TIMEOUT;
-use super::file::{KEDA_KEY, UpstreamSpec};
 use super::response::{MAX_BYTES, UpstreamError, sources, truncated, values};
 use crate::request::ExternalMetricRequest;
 use crate::value::ExternalValue;
+use metric_routes::{KEDA_KEY, UpstreamSpec};
 use proto::metrics_service_client::MetricsServiceClient;
 use proto::{ExternalMetricValueList, ScaledObjectRef};
 

@@ -13,13 +13,13 @@ use sources::error_chain::with_causes;
 
 use super::breaker::CircuitBreaker;
 use super::client::UpstreamClient;
-use super::file::{MAX_STALE, UpstreamSpec};
 use super::metrics::{Metrics, Outcome};
 use super::response::UpstreamError;
 use super::via::LoopDetected;
 use crate::request::ExternalMetricRequest;
 use crate::status_error::StatusError;
 use crate::value::ExternalValue;
+use metric_routes::{MAX_STALE, UpstreamSpec};
 
 /// The time for which a response is shared by identical requests.
 const TTL: Duration = Duration::from_secs(1);

@@ -102,6 +102,23 @@ impl RuleSet {
     }
 }
 
+/// All errors of a file: that of its fields, else the first error of each rule.
+pub fn errors(text: &str) -> Vec<RuleError> {
+    let file = match super::file::parse(text) {
+        Ok(file) => file,
+        Err(error) => return vec![error],
+    };
+    let of = |field: &'static str, rules: Option<Vec<RuleText>>, is_of_objects: bool| {
+        let rules = rules.unwrap_or_default().into_iter().enumerate();
+        rules.filter_map(move |(index, rule)| {
+            Rule::read(&format!("{field}[{index}]"), rule, is_of_objects).err()
+        })
+    };
+    let custom = of("rules", file.rules, true);
+    let external = of("externalRules", file.external_rules, false);
+    custom.chain(external).collect()
+}
+
 impl Rule {
     fn read(at: &str, text: RuleText, is_of_objects: bool) -> Result<Self, RuleError> {
         let required = [

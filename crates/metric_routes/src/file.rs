@@ -10,11 +10,10 @@ use std::path::Path;
 
 use serde::Deserialize;
 
-use super::glob::Glob;
+use crate::glob::Glob;
 use crate::own_service::OwnService;
-use crate::request::ExternalMetricRequest;
-use model::Requirement;
-pub(super) use upstream::{Kind, MAX_STALE, UpstreamSpec};
+use model::{Requirement, Selector};
+pub use upstream::{Kind, MAX_STALE, ServiceSpec, UpstreamSpec};
 
 /// Limits of the file.
 const MAX_UPSTREAMS: usize = 64;
@@ -22,7 +21,7 @@ const MAX_ROUTES: usize = 1024;
 
 /// The label key in selectors of HPAs that KEDA creates; its value is the name of the
 /// `ScaledObject`.
-pub(super) const KEDA_KEY: &str = "scaledobject.keda.sh/name";
+pub const KEDA_KEY: &str = "scaledobject.keda.sh/name";
 /// The upstream that gets these requests without a route.
 const KEDA: &str = "keda";
 /// The prefix of metrics that Datadog's cluster agent serves for `DatadogMetric` objects; the
@@ -34,21 +33,21 @@ const DATADOG: &str = "datadog";
 /// The routes file.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
-pub(super) struct File {
+pub struct File {
     /// Other providers.
-    pub(super) upstreams: Vec<UpstreamSpec>,
+    pub upstreams: Vec<UpstreamSpec>,
     /// Routes; the first match counts.
-    pub(super) routes: Vec<RouteSpec>,
+    pub routes: Vec<RouteSpec>,
     /// The upstream of all other requests.
-    pub(super) default_upstream: Option<String>,
+    pub default_upstream: Option<String>,
 }
 
 /// A route. A request must match all of its criteria.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub(super) struct RouteSpec {
+pub struct RouteSpec {
     /// The name of the route in metrics.
-    pub(super) name: String,
+    pub name: String,
     /// Patterns of namespaces; one must match.
     #[serde(default)]
     namespaces: Vec<Glob>,
@@ -59,17 +58,17 @@ pub(super) struct RouteSpec {
     #[serde(default)]
     selector_keys: Vec<String>,
     /// The upstream of the route.
-    pub(super) upstream: String,
+    pub upstream: String,
 }
 
 /// An error in a field.
 #[derive(Debug, thiserror::Error)]
 #[error("{field}: {why}")]
-pub(super) struct FileError {
+pub struct FileError {
     /// The path of the field.
-    field: String,
+    pub field: String,
     /// The error.
-    why: String,
+    pub why: String,
 }
 
 fn refuse(field: impl Into<String>, why: impl Into<String>) -> FileError {
@@ -82,7 +81,7 @@ fn refuse(field: impl Into<String>, why: impl Into<String>) -> FileError {
 impl File {
     /// Parses and validates a file. `own`: this adapter, which is not a valid upstream; `folder`:
     /// the folder of relative paths.
-    pub(super) fn read(text: &str, own: &OwnService, folder: &Path) -> Result<Self, FileError> {
+    pub fn read(text: &str, own: &OwnService, folder: &Path) -> Result<Self, FileError> {
         let yaml = serde_yaml_ng::Deserializer::from_str(text);
         let file: Option<Self> = serde_path_to_error::deserialize(yaml).map_err(parse_error)?;
         let mut file = file.unwrap_or_default();
@@ -129,7 +128,7 @@ impl File {
     }
 
     /// Returns the upstream with a route that serves the metrics of this Service.
-    pub(super) fn upstream_for(&self, service: &OwnService) -> Option<&str> {
+    pub fn upstream_for(&self, service: &OwnService) -> Option<&str> {
         let default = self.default_upstream.iter().map(String::as_str);
         let left_to = self
             .routes
@@ -147,38 +146,42 @@ impl File {
             .map(|upstream| upstream.name.as_str())
     }
 
-    /// Returns the route and the upstream of a request.
-    pub(super) fn route_for(&self, request: &ExternalMetricRequest) -> Option<(&str, &str)> {
-        if let Some(route) = self.routes.iter().find(|route| route.matches(request)) {
+    /// Returns the route and the upstream of a request for a metric in a namespace.
+    pub fn route_for(
+        &self,
+        namespace: &str,
+        metric: &str,
+        selector: &Selector,
+    ) -> Option<(&str, &str)> {
+        let matches = |route: &&RouteSpec| route.matches(namespace, metric, selector);
+        if let Some(route) = self.routes.iter().find(matches) {
             return Some((&route.name, &route.upstream));
         }
         let is_defined = |name: &str| self.upstreams.iter().any(|upstream| upstream.name == name);
-        if has_selector_key(request, KEDA_KEY) && is_defined(KEDA) {
+        if has_selector_key(selector, KEDA_KEY) && is_defined(KEDA) {
             return Some((KEDA, KEDA));
         }
-        (request.metric.starts_with(DATADOG_PREFIX) && is_defined(DATADOG))
-            .then_some((DATADOG, DATADOG))
+        (metric.starts_with(DATADOG_PREFIX) && is_defined(DATADOG)).then_some((DATADOG, DATADOG))
     }
 }
 
 impl RouteSpec {
-    fn matches(&self, request: &ExternalMetricRequest) -> bool {
+    fn matches(&self, namespace: &str, metric: &str, selector: &Selector) -> bool {
         let any = |globs: &[Glob], name: &str| {
             globs.is_empty() || globs.iter().any(|glob| glob.matches(name))
         };
-        any(&self.namespaces, &request.namespace)
-            && any(&self.metrics, &request.metric)
+        any(&self.namespaces, namespace)
+            && any(&self.metrics, metric)
             && self
                 .selector_keys
                 .iter()
-                .all(|key| has_selector_key(request, key))
+                .all(|key| has_selector_key(selector, key))
     }
 }
 
 /// Whether the selector requires a label.
-fn has_selector_key(request: &ExternalMetricRequest, key: &str) -> bool {
-    request
-        .selector
+fn has_selector_key(selector: &Selector, key: &str) -> bool {
+    selector
         .requirements()
         .iter()
         .any(|requirement| match requirement {
@@ -254,9 +257,10 @@ routes:
     /// Expects the route and the upstream of a request with this namespace, metric and selector.
     fn check_route(file: &str, request: [&str; 3], expected: Option<(&str, &str)>) {
         let [namespace, metric, selector] = request;
-        let request = ExternalMetricRequest::new(namespace, metric, selector);
         let file = read(file).unwrap();
-        assert_eq!(file.route_for(&request), expected, "{request:?}");
+        let selector = selector.parse().expect("a selector");
+        let route = file.route_for(namespace, metric, &selector);
+        assert_eq!(route, expected, "{request:?}");
     }
 
     #[test]

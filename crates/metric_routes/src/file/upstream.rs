@@ -14,41 +14,41 @@ use crate::own_service::OwnService;
 /// known response.
 const MAX_TIMEOUT: Duration = Duration::from_millis(1800);
 /// The oldest response that may replace a missing one.
-pub(in crate::routes) const MAX_STALE: Duration = Duration::from_mins(10);
+pub const MAX_STALE: Duration = Duration::from_mins(10);
 
 /// Another provider of `external.metrics.k8s.io`.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub(in crate::routes) struct UpstreamSpec {
+pub struct UpstreamSpec {
     /// The name of the upstream.
-    pub(in crate::routes) name: String,
+    pub name: String,
     /// The protocol.
     #[serde(default)]
-    pub(in crate::routes) kind: Kind,
+    pub kind: Kind,
     /// The Service of the provider; an alternative to `url`.
-    pub(in crate::routes) service: Option<ServiceSpec>,
+    pub service: Option<ServiceSpec>,
     /// The address of the provider, as `https://HOST`; an alternative to `service`.
-    pub(in crate::routes) url: Option<String>,
+    pub url: Option<String>,
     /// The name in the provider's certificate. Default: the host.
-    pub(in crate::routes) server_name: Option<String>,
+    pub server_name: Option<String>,
     /// The CA bundle (PEM) of the provider's certificate.
-    pub(in crate::routes) ca_file: PathBuf,
+    pub ca_file: PathBuf,
     /// The client certificate (PEM), for KEDA's operator only.
-    pub(in crate::routes) cert_file: Option<PathBuf>,
+    pub cert_file: Option<PathBuf>,
     /// The private key (PEM) of the client certificate.
-    pub(in crate::routes) key_file: Option<PathBuf>,
+    pub key_file: Option<PathBuf>,
     /// The timeout of a request.
     #[serde(default = "timeout", deserialize_with = "duration")]
-    pub(in crate::routes) timeout: Duration,
+    pub timeout: Duration,
     /// The time for which the last response replaces a missing one.
     #[serde(default = "max_stale", deserialize_with = "duration")]
-    pub(in crate::routes) max_stale: Duration,
+    pub max_stale: Duration,
 }
 
 /// The protocol of a provider.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub(in crate::routes) enum Kind {
+pub enum Kind {
     /// The API `external.metrics.k8s.io`, as behind API aggregation.
     #[default]
     Aggregated,
@@ -59,11 +59,13 @@ pub(in crate::routes) enum Kind {
 /// A Service of the cluster.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub(in crate::routes) struct ServiceSpec {
-    pub(in crate::routes) namespace: String,
-    pub(in crate::routes) name: String,
-    /// Default: the port of the kind.
-    pub(in crate::routes) port: Option<u16>,
+pub struct ServiceSpec {
+    /// Its namespace.
+    pub namespace: String,
+    /// Its name.
+    pub name: String,
+    /// Its port. Default: the port of the kind.
+    pub port: Option<u16>,
 }
 
 fn timeout() -> Duration {
@@ -82,7 +84,7 @@ fn duration<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Duration, D::E
 }
 
 impl UpstreamSpec {
-    pub(in crate::routes) fn check(
+    pub(super) fn check(
         &self,
         own: &OwnService,
         field: impl Fn(&str) -> String,
@@ -154,7 +156,7 @@ impl UpstreamSpec {
     }
 
     /// Resolves relative paths in this folder.
-    pub(in crate::routes) fn resolve_paths(&mut self, folder: &Path) {
+    pub(super) fn resolve_paths(&mut self, folder: &Path) {
         let Self {
             ca_file,
             cert_file,
@@ -171,7 +173,7 @@ impl UpstreamSpec {
     }
 
     /// Returns the address of the provider.
-    pub(in crate::routes) fn uri(&self) -> Result<Uri, String> {
+    pub fn uri(&self) -> Result<Uri, String> {
         let text = match (&self.service, &self.url) {
             (
                 Some(ServiceSpec {
@@ -193,7 +195,7 @@ impl UpstreamSpec {
 
     /// Whether the upstream serves the metrics of this Service: it is that Service, or KEDA's
     /// operator in its namespace.
-    pub(in crate::routes) fn serves_metrics_of(&self, service: &OwnService) -> bool {
+    pub(super) fn serves_metrics_of(&self, service: &OwnService) -> bool {
         let Ok(name) = self.server_name() else {
             return false;
         };
@@ -202,7 +204,7 @@ impl UpstreamSpec {
     }
 
     /// Returns the name that the provider's certificate must have.
-    pub(in crate::routes) fn server_name(&self) -> Result<String, String> {
+    pub fn server_name(&self) -> Result<String, String> {
         if let Some(name) = &self.server_name {
             return Ok(name.clone());
         }

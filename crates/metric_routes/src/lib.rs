@@ -1,0 +1,13 @@
+//! The routes file of the adapter: other providers of external metrics, and routes to them.
+//!
+//! | module | contents |
+//! |---|---|
+//! | `file` | fields of the file, their validation, and the route of a request |
+//! | `glob` | name patterns |
+//! | [`own_service`] | the adapter's own Service, which is no valid provider |
+
+mod file;
+mod glob;
+pub mod own_service;
+
+pub use file::{File, FileError, KEDA_KEY, Kind, MAX_STALE, RouteSpec, ServiceSpec, UpstreamSpec};
