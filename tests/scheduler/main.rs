@@ -80,14 +80,11 @@ async fn measure(sandbox: &Sandbox, nodes: usize, pods: usize) -> Result<()> {
     })
     .await?;
 
-    let mut all_nodes = defaults();
-    all_nodes["percentageOfNodesToScore"] = 100.into();
     let extender = with_extender(&format!("https://{}:8443", replica.address), &file)?;
     let mut filter = extender.clone();
     filter["extenders"][0]["filterVerb"] = "filter".into();
     let configurations = [
         ("stock", defaults()),
-        ("stock-all-nodes", all_nodes),
         ("extender", extender),
         ("extender-filter", filter),
     ];

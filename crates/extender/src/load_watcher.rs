@@ -39,6 +39,7 @@ use runtime::{ListenAddress, Manager};
 use serving::http_server::{Limits, serve};
 use sources::node_metrics::NodeMetricsApi;
 use tokio::sync::watch;
+use view::View;
 
 pub use collected::Provider;
 pub use collector::Collector;
@@ -88,10 +89,12 @@ pub struct LoadWatcherConfig {
 }
 
 impl LoadWatcherConfig {
-    /// Builds the collector of a replica, which the collector's cache file is named for.
+    /// Builds the collector of a replica, which the collector's cache file is named for. `cluster`
+    /// has the nodes.
     pub fn collector(
         self,
         client: Client,
+        cluster: watch::Receiver<View>,
         clock: Clock,
         registry: &Registry,
         replica: &str,
@@ -99,7 +102,7 @@ impl LoadWatcherConfig {
         let metrics = Metrics::register(registry)?;
         let source = match self.prometheus {
             None => Source::MetricsServer {
-                api: NodeMetricsApi::new(client.clone()),
+                api: NodeMetricsApi::new(client),
                 history: SampleHistory::default(),
             },
             Some(config) => {
@@ -111,7 +114,7 @@ impl LoadWatcherConfig {
             .cache_folder
             .map(|folder| Cache::new(&folder, replica, metrics.cache_writes.clone()));
         Ok(Collector::new(
-            client,
+            cluster,
             source,
             (self.interval, self.frozen_after),
             cache,
@@ -121,10 +124,12 @@ impl LoadWatcherConfig {
     }
 }
 
-/// Starts the collections, and the REST API on `address`. Returns the load for scores.
+/// Starts the collections, and the REST API on `address`. `cluster` has the nodes. Returns the load
+/// for scores.
 pub async fn start(
     config: LoadWatcherConfig,
     address: ListenAddress,
+    cluster: watch::Receiver<View>,
     manager: &Manager,
 ) -> anyhow::Result<Snapshots> {
     let address = address.or_host(listen_ip_from_environment()?);
@@ -137,6 +142,7 @@ pub async fn start(
     let clock: Clock = Arc::new(move || clock.timestamp());
     let collector = config.collector(
         manager.client.clone(),
+        cluster,
         Arc::clone(&clock),
         &manager.registry,
         &hostname()?,

@@ -7,6 +7,8 @@ use runtime::Manager;
 use serving::http_server::Limits;
 use serving::port::Port;
 use serving::tls::RELOAD_PERIOD;
+use view::Scope;
+use watch::Watches;
 
 use crate::args::{Args, ServingArgs};
 use crate::load_watcher;
@@ -39,8 +41,10 @@ pub async fn run(args: Args, manager: Manager) -> anyhow::Result<()> {
         serving,
     } = args;
     let address = load_watcher.load_watcher_address;
-    let snapshots = load_watcher::start(load_watcher.settings()?, address, &manager).await?;
-    let scheduler = Scheduler::start(scheduler.config()?, snapshots, &manager)?;
+    let cluster = Watches::new(manager.client.clone(), Scope::default());
+    let settings = load_watcher.settings()?;
+    let snapshots = load_watcher::start(settings, address, cluster.view(), &manager).await?;
+    let scheduler = Scheduler::start(scheduler.config()?, snapshots, cluster, &manager)?;
     let router = scheduler::router(scheduler);
     serve(serving, router, manager).await
 }

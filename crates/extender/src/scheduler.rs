@@ -124,10 +124,12 @@ impl Scheduler {
     /// Starts the watches of nodes, pods, controllers, VPAs and predictions.
     ///
     /// The condition `scheduler_watches` of the readiness waits for nodes and pods. Until then all
-    /// nodes get equal scores. VPAs and predictions are optional, since their CRDs are.
+    /// nodes get equal scores. VPAs and predictions are optional, since their CRDs are. The watches of
+    /// nodes and pods are added to `cluster`.
     pub fn start(
         config: SchedulerConfig,
         snapshots: Snapshots,
+        cluster: Watches,
         manager: &Manager,
     ) -> anyhow::Result<Self> {
         let mut workloads = Watches::new(manager.client.clone(), Scope::default());
@@ -148,15 +150,15 @@ impl Scheduler {
         manager
             .tasks
             .spawn_until_shutdown("workload watches", watching);
-        scheduler.watch_nodes(manager);
+        scheduler.watch_nodes(cluster, manager);
         scheduler.watch_load(manager);
         Ok(scheduler)
     }
 
     /// Starts the watches of nodes and pods.
-    fn watch_nodes(&self, manager: &Manager) {
+    fn watch_nodes(&self, cluster: Watches, manager: &Manager) {
         let (on_node, on_pod) = (self.clone(), self.clone());
-        let mut watches = Watches::new(manager.client.clone(), Scope::default())
+        let mut watches = cluster
             .reported_nodes(move |change| on_node.apply_node(change))
             .bound_pods(move |change| on_pod.apply_pod(change));
         let mut view = watches.view();

@@ -22,6 +22,7 @@ mod metrics;
 mod monitor;
 mod rotation;
 mod secret;
+mod served_chain;
 mod source;
 #[cfg(test)]
 mod tests;
@@ -46,6 +47,7 @@ pub use metrics::CertificateMetrics;
 pub use monitor::{CertificateMonitor, ObservedCaBundle};
 pub use rotation::RotationPolicy;
 use rotation::{RotationStep, StepInterval, step};
+pub use served_chain::ServedChain;
 pub use source::{Certificates, Expiry, Files, Source};
 pub use verification::Verification;
 

@@ -6,7 +6,6 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use jiff::{SignedDuration, Timestamp};
-use kube::Client;
 use placement::{
     Defect, LoadSnapshot, NodeLoad, NodeResource, QualityMonitor, Usage, Window, WindowLoad,
 };
@@ -14,12 +13,13 @@ use runtime::{Activity, Condition};
 use sources::node_metrics::{NodeMetricsApi, NodeUsage};
 use tokio::sync::watch;
 use tokio::time::{MissedTickBehavior, timeout};
+use view::{Resource, View};
 
 use super::cache::{Cache, CachedWindow, Contents};
 use super::collected::{Collected, Provider, WindowRecord};
 use super::document::duration;
 use super::metrics::Metrics;
-use super::nodes::{NodeInfo, NodeTable, Nodes};
+use super::nodes::{NodeInfo, Nodes, nodes};
 use super::prometheus_source::PrometheusSource;
 use super::rest_api::RestApi;
 use super::samples::{LoadSample, SampleHistory};
@@ -52,10 +52,9 @@ type Findings = BTreeMap<(String, Option<&'static str>), Defect>;
 
 /// Collects the load of nodes.
 pub struct Collector {
-    client: Client,
     source: Source,
     interval: Duration,
-    nodes: NodeTable,
+    cluster: watch::Receiver<View>,
     monitors: [QualityMonitor; 3],
     metric_names: Arc<[String; 4]>,
     collected: watch::Sender<Arc<Collected>>,
@@ -113,7 +112,7 @@ fn sample(usage: &NodeUsage, node: &NodeInfo) -> LoadSample {
 
 impl Collector {
     pub(super) fn new(
-        client: Client,
+        cluster: watch::Receiver<View>,
         source: Source,
         (interval, frozen_after): (Duration, u32),
         cache: Option<Cache>,
@@ -126,10 +125,9 @@ impl Collector {
         };
         metrics.newest_sample_age.set(f64::INFINITY);
         Self {
-            client,
             source,
             interval,
-            nodes: NodeTable::default(),
+            cluster,
             monitors: std::array::from_fn(|_| QualityMonitor::new(frozen_after)),
             metric_names: Arc::new(metric_names),
             collected: watch::Sender::default(),
@@ -159,32 +157,32 @@ impl Collector {
     /// Collects for ever. The condition becomes ready with the first collection, even a failed
     /// one: without load, scores follow allocation.
     pub async fn run(mut self, condition: Condition, activity: Activity) {
-        let following = self.nodes.clone().follow(self.client.clone());
-        let collecting = async {
-            self.nodes.synced().await;
-            self.restore().await;
-            activity.expect_every(MAX_PASS_INTERVAL, std::time::Instant::now());
-            let mut ticks = tokio::time::interval(self.interval);
-            ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-            loop {
-                ticks.tick().await;
-                self.collect().await;
-                activity.record(std::time::Instant::now());
-                match &self.last_error {
-                    None => condition.ready(),
-                    Some(error) => condition.ready_but(format!("no new load of nodes: {error}")),
-                }
-            }
+        let is_synced = |view: &View| {
+            let freshness = view.freshness_of(Resource::Nodes);
+            freshness.is_some_and(|freshness| freshness.synced)
         };
-        tokio::select! {
-            () = following => {}
-            () = collecting => {}
+        if self.cluster.wait_for(is_synced).await.is_err() {
+            // The watch of nodes has ended, and with it the program.
+            return;
+        }
+        self.restore().await;
+        activity.expect_every(MAX_PASS_INTERVAL, std::time::Instant::now());
+        let mut ticks = tokio::time::interval(self.interval);
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        loop {
+            ticks.tick().await;
+            self.collect().await;
+            activity.record(std::time::Instant::now());
+            match &self.last_error {
+                None => condition.ready(),
+                Some(error) => condition.ready_but(format!("no new load of nodes: {error}")),
+            }
         }
     }
 
     /// Collects once.
     async fn collect(&mut self) {
-        let nodes = self.nodes.with(Clone::clone);
+        let nodes = nodes(&self.cluster.borrow());
         let timer = self.metrics.collection_seconds.start_timer();
         let collecting = self.source.collect(&nodes, &self.clock);
         let windows = timeout(COLLECTION_TIMEOUT, collecting)
@@ -334,7 +332,7 @@ impl Collector {
             );
             return;
         }
-        let (nodes, now) = (self.nodes.with(Clone::clone), (self.clock)());
+        let (nodes, now) = (nodes(&self.cluster.borrow()), (self.clock)());
         let windows = match &mut self.source {
             Source::MetricsServer { history, .. } => {
                 for (node, samples) in &contents.samples {

@@ -1,22 +1,8 @@
-//! Capacity and addresses of the nodes, kept current by a watch.
+//! Capacity and addresses of the nodes.
 
-use std::borrow::Cow;
-use std::collections::{BTreeMap, HashMap};
-use std::sync::Arc;
+use std::collections::HashMap;
 
-use futures::StreamExt as _;
-use k8s_openapi::ClusterResourceScope;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use kube::runtime::WatchStreamExt as _;
-use kube::runtime::watcher::{Config, Event, watcher};
-use kube::{Api, Client, Resource};
-use model::{Cpu, Memory, Quantity};
-use parking_lot::RwLock;
-use serde::{Deserialize, Deserializer};
-use tokio::sync::watch;
-
-/// Maximum number of addresses per node.
-const MAX_ADDRESSES: usize = 16;
+use view::{Node, View};
 
 /// Nodes by name.
 pub(super) type Nodes = HashMap<String, NodeInfo>;
@@ -32,145 +18,22 @@ pub(super) struct NodeInfo {
     pub(super) addresses: Vec<String>,
 }
 
-/// All nodes of the cluster. Clones share them.
-#[derive(Clone, Default)]
-pub(super) struct NodeTable {
-    nodes: Arc<RwLock<Nodes>>,
-    is_synced: Arc<watch::Sender<bool>>,
-}
-
-/// A node without the fields that are not read.
-#[derive(Debug, Clone, Deserialize)]
-struct Node {
-    #[serde(deserialize_with = "slim")]
-    metadata: ObjectMeta,
-    #[serde(default)]
-    status: Status,
-}
-
-#[derive(Debug, Clone, Default, Deserialize)]
-#[serde(default)]
-struct Status {
-    capacity: BTreeMap<String, String>,
-    addresses: Option<Vec<Address>>,
-}
-
-#[derive(Debug, Clone, Deserialize)]
-struct Address {
-    address: String,
-}
-
-/// Keeps the name and the resource version, which a watch continues from.
-fn slim<'de, D: Deserializer<'de>>(deserializer: D) -> Result<ObjectMeta, D::Error> {
-    let ObjectMeta {
-        name,
-        resource_version,
-        ..
-    } = ObjectMeta::deserialize(deserializer)?;
-    Ok(ObjectMeta {
-        name,
-        resource_version,
-        ..ObjectMeta::default()
-    })
-}
-
-impl Resource for Node {
-    type DynamicType = ();
-    type Scope = ClusterResourceScope;
-
-    fn kind((): &()) -> Cow<'_, str> {
-        "Node".into()
-    }
-
-    fn group((): &()) -> Cow<'_, str> {
-        "".into()
-    }
-
-    fn version((): &()) -> Cow<'_, str> {
-        "v1".into()
-    }
-
-    fn plural((): &()) -> Cow<'_, str> {
-        "nodes".into()
-    }
-
-    fn meta(&self) -> &ObjectMeta {
-        &self.metadata
-    }
-
-    fn meta_mut(&mut self) -> &mut ObjectMeta {
-        &mut self.metadata
-    }
-}
-
 impl NodeInfo {
-    fn from_k8s(status: Status) -> Self {
-        let quantity = |name: &str| status.capacity.get(name)?.parse::<Quantity>().ok();
-        let positive = |value: i64| (value > 0).then_some(value as f64);
-        let millicores = quantity("cpu").and_then(|cpu| positive(Cpu::from(&cpu).millicores()));
-        let memory_bytes = quantity("memory").and_then(|memory| {
-            let bytes = Memory::from(&memory).bytes();
-            positive(bytes)
-        });
-        let addresses = status.addresses.into_iter().flatten();
+    fn of(node: &Node) -> Self {
+        let positive = |amount: i64| (amount > 0).then_some(amount as f64);
+        let capacity = &node.capacity;
         Self {
-            millicores,
-            memory_bytes,
-            addresses: addresses
-                .take(MAX_ADDRESSES)
-                .map(|address| address.address)
-                .collect(),
+            millicores: capacity.cpu.and_then(|cpu| positive(cpu.millicores())),
+            memory_bytes: capacity.memory.and_then(|memory| positive(memory.bytes())),
+            addresses: node.addresses.clone(),
         }
     }
 }
 
-impl NodeTable {
-    /// Waits for the first complete list.
-    pub(super) async fn synced(&self) {
-        let mut is_synced = self.is_synced.subscribe();
-        // The sender lives as long as this.
-        let _ = is_synced.wait_for(|is_synced| *is_synced).await;
-    }
-
-    /// Reads all nodes. Keep `read` short.
-    pub(super) fn with<T>(&self, read: impl FnOnce(&Nodes) -> T) -> T {
-        read(&self.nodes.read())
-    }
-
-    /// Follows the nodes of the cluster for ever. After an error the last nodes stay.
-    pub(super) async fn follow(self, client: Client) {
-        let api: Api<Node> = Api::all(client);
-        let events = watcher(api, Config::default()).default_backoff();
-        let mut events = std::pin::pin!(events);
-        let mut listed = Nodes::new();
-        let mut last_error = None;
-        while let Some(event) = events.next().await {
-            let error = event.as_ref().err().map(ToString::to_string);
-            if let Some(error) = error.as_ref().filter(|_| error != last_error) {
-                tracing::warn!(error, "cannot watch nodes; retrying");
-            }
-            last_error = error;
-            match event {
-                Ok(Event::Init) => listed.clear(),
-                Ok(Event::InitApply(node)) => insert(&mut listed, node),
-                Ok(Event::InitDone) => {
-                    *self.nodes.write() = std::mem::take(&mut listed);
-                    self.is_synced.send_replace(true);
-                }
-                Ok(Event::Apply(node)) => insert(&mut self.nodes.write(), node),
-                Ok(Event::Delete(node)) => {
-                    let name = node.metadata.name.unwrap_or_default();
-                    self.nodes.write().remove(&name);
-                }
-                Err(_) => {}
-            }
-        }
-    }
-}
-
-fn insert(nodes: &mut Nodes, node: Node) {
-    let name = node.metadata.name.unwrap_or_default();
-    nodes.insert(name, NodeInfo::from_k8s(node.status));
+/// All nodes of the cluster.
+pub(super) fn nodes(view: &View) -> Nodes {
+    let named = |node: &std::sync::Arc<Node>| (node.name.clone(), NodeInfo::of(node));
+    view.nodes.iter().map(named).collect()
 }
 
 #[cfg(test)]
@@ -187,23 +50,21 @@ mod tests {
                 Some(4000.0),
                 Some(8.0 * 1_073_741_824.0),
             ),
-            (json!({"cpu": "0", "memory": "many"}), None, None),
+            (json!({"cpu": "0", "memory": "0"}), None, None),
             (json!({"cpu": "-1"}), None, None),
             (json!({}), None, None),
         ] {
             let node = json!({
-                "metadata": {"name": "n1", "labels": {"a": "b"}},
-                "spec": {"podCIDR": "10.0.0.0/24"},
+                "metadata": {"name": "n1"},
                 "status": {"capacity": capacity, "addresses": [{"type": "InternalIP", "address": "10.1.0.1"}]},
             });
-            let node: Node = serde_json::from_value(node).expect("a node");
-            assert_eq!(node.metadata.labels, None);
+            let node = Node::from_k8s(serde_json::from_value(node).expect("a node"));
             let expected = NodeInfo {
                 millicores,
                 memory_bytes,
                 addresses: vec!["10.1.0.1".to_owned()],
             };
-            assert_eq!(NodeInfo::from_k8s(node.status), expected);
+            assert_eq!(NodeInfo::of(&node), expected);
         }
     }
 }

@@ -1,12 +1,11 @@
-//! An API server with nodes and their metrics, and a running collector.
+//! Nodes, an API server with their metrics, and a running collector.
 
-use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use axum::body::Body;
-use axum::extract::{Query, State};
+use axum::extract::State;
 use axum::http::{Request, StatusCode};
 use axum::response::{IntoResponse as _, Response};
 use axum::routing::get;
@@ -18,9 +17,12 @@ use kube::Client;
 use prometheus::{Registry, TextEncoder};
 use runtime::{Activity, Readiness};
 use serde_json::{Value, json};
+use testing::{Pace, eventually};
+use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 use tower::ServiceExt as _;
+use view::{Node, Resource, View};
 
 /// 2026-01-01T12:20:00Z, the time at which the clock starts.
 pub(crate) const START: i64 = 1_767_270_000;
@@ -81,7 +83,6 @@ impl Cluster {
         frozen_after: u32,
     ) -> Watcher {
         let api = Router::new()
-            .route("/api/v1/nodes", get(nodes))
             .route("/apis/metrics.k8s.io/v1beta1/nodes", get(node_metrics))
             .with_state(self.clone());
         let cluster = self.clone();
@@ -98,7 +99,8 @@ impl Cluster {
         };
         let registry = Registry::new();
         let client = Client::new(api, "default");
-        let collector = config.collector(client, clock, &registry, "replica-0");
+        let (_, nodes) = watch::channel(view());
+        let collector = config.collector(client, nodes, clock, &registry, "replica-0");
         let collector = collector.expect("a collector");
         let (readiness, activity) = (Readiness::default(), Activity::default());
         let condition = readiness.condition("load_watcher");
@@ -141,42 +143,37 @@ impl Watcher {
 
     /// Waits until the metric has this value.
     pub(crate) async fn wait_for_metric(&self, name: &str, expected: &str) {
-        let wait = async {
-            while self.metric(name).as_deref() != Some(expected) {
-                tokio::time::sleep(Duration::from_millis(5)).await;
-            }
-        };
-        let waited = tokio::time::timeout(Duration::from_secs(30), wait).await;
-        assert!(
-            waited.is_ok(),
-            "{name} is {:?}, not {expected}",
-            self.metric(name)
-        );
+        let what = format!("{name} is {expected}");
+        let wait = eventually(what, Pace::WITHIN, async || {
+            let value = self.metric(name);
+            anyhow::ensure!(value.as_deref() == Some(expected), "it is {value:?}");
+            Ok(())
+        });
+        wait.await.expect("the value");
     }
 }
 
-async fn nodes(Query(query): Query<HashMap<String, String>>) -> Response {
-    if query.contains_key("watch") {
-        // No change.
-        let never = futures::stream::pending::<Result<Vec<u8>, std::io::Error>>();
-        return Body::from_stream(never).into_response();
-    }
-    let node = |(name, address): (&str, &str)| {
-        json!({
-            "metadata": {"name": name, "resourceVersion": "1", "labels": {"a": "b"}},
-            "spec": {},
+/// Moves the paused clock on, with everything that is due meanwhile. Takes no real time.
+pub(crate) async fn pass(time: Duration) {
+    tokio::time::sleep(time).await;
+}
+
+/// A view of both nodes.
+fn view() -> View {
+    let mut view = View::default();
+    for (name, address) in [("n1", "10.0.0.1"), ("n2", "10.0.0.2")] {
+        let node = json!({
+            "metadata": {"name": name},
             "status": {
                 "capacity": {"cpu": "4", "memory": "8Gi", "pods": "110"},
                 "addresses": [{"type": "InternalIP", "address": address}],
             },
-        })
-    };
-    let items: Vec<Value> = [("n1", "10.0.0.1"), ("n2", "10.0.0.2")].map(node).into();
-    Json(json!({
-        "kind": "NodeList", "apiVersion": "v1",
-        "metadata": {"resourceVersion": "1"}, "items": items,
-    }))
-    .into_response()
+        });
+        let node = Node::from_k8s(serde_json::from_value(node).expect("a node"));
+        view.nodes.apply(Arc::new(node));
+    }
+    view.freshness_mut(Resource::Nodes).synced = true;
+    view
 }
 
 async fn node_metrics(State(cluster): State<Cluster>) -> Response {

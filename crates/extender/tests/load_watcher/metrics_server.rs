@@ -4,9 +4,8 @@ use std::fs;
 use std::time::Duration;
 
 use placement::Window;
-use tokio::time::sleep;
 
-use crate::fixture::Cluster;
+use crate::fixture::{Cluster, pass};
 
 const GIB: i64 = 1 << 30;
 
@@ -43,7 +42,7 @@ const STALE: [(&str, u16); 3] = [
 async fn windows_are_served_as_documented_until_they_are_stale() {
     let cluster = Cluster::new();
     let watcher = cluster.start(None, None, u32::MAX);
-    sleep(Duration::from_secs(20)).await;
+    pass(Duration::from_secs(20)).await;
     for (path, status) in STALE {
         assert_eq!(watcher.get(path).await.0, status, "before metrics: {path}");
     }
@@ -58,7 +57,7 @@ async fn windows_are_served_as_documented_until_they_are_stale() {
     );
 
     cluster.set_usage(Some(&[("n1", wave), ("n2", wave), ("unknown", wave)]));
-    sleep(Duration::from_mins(16)).await;
+    pass(Duration::from_mins(16)).await;
     let golden = include_str!("golden/watcher.json").trim_end();
     assert_eq!(watcher.get("/watcher").await, (200, golden.to_owned()));
     let golden = include_str!("golden/watcher-n1-5m.json").trim_end();
@@ -79,11 +78,11 @@ async fn windows_are_served_as_documented_until_they_are_stale() {
     );
 
     cluster.set_usage(None);
-    sleep(Duration::from_secs(280)).await;
+    pass(Duration::from_secs(280)).await;
     for (path, status) in FRESH {
         assert_eq!(watcher.get(path).await.0, status, "old metrics: {path}");
     }
-    sleep(Duration::from_secs(40)).await;
+    pass(Duration::from_secs(40)).await;
     for (path, status) in STALE {
         assert_eq!(watcher.get(path).await.0, status, "stale metrics: {path}");
     }
@@ -97,7 +96,7 @@ async fn windows_are_served_as_documented_until_they_are_stale() {
     assert!((300.0..340.0).contains(&age), "{age}");
 
     cluster.set_usage(Some(&[("n1", wave), ("n2", wave)]));
-    sleep(Duration::from_secs(20)).await;
+    pass(Duration::from_secs(20)).await;
     for (path, status) in FRESH {
         assert_eq!(watcher.get(path).await.0, status, "again: {path}");
     }
@@ -119,7 +118,7 @@ async fn bad_values_are_left_out_and_counted() {
         assert_eq!(watcher.metric(name).as_deref(), Some(without));
     };
     cluster.set_usage(Some(&[("n1", rise), ("n2", broken)]));
-    sleep(Duration::from_mins(1)).await;
+    pass(Duration::from_mins(1)).await;
     check(&[("/watcher/n1", 200), ("/watcher/n2", 404)], "1").await;
     for window in ["15m", "10m", "5m"] {
         assert_eq!(
@@ -131,14 +130,14 @@ async fn bad_values_are_left_out_and_counted() {
     }
     // The bad samples leave the windows.
     cluster.set_usage(Some(&[("n1", rise), ("n2", rise)]));
-    sleep(Duration::from_mins(17)).await;
+    pass(Duration::from_mins(17)).await;
     check(&[("/watcher/n1", 200), ("/watcher/n2", 200)], "0").await;
     assert_eq!(bad("15m", "out_of_range"), None);
 
     // Memory of `rise` does not change.
     assert_eq!(bad("5m", "frozen").as_deref(), Some("2"));
     cluster.set_usage(Some(&[("n1", rise), ("n2", constant)]));
-    sleep(Duration::from_mins(20)).await;
+    pass(Duration::from_mins(20)).await;
     check(&[("/watcher/n1", 200), ("/watcher/n2", 404)], "1").await;
     let (_, text) = watcher.get("/watcher/n1").await;
     assert!(!text.contains("Memory") && text.contains("CPU"), "{text}");
@@ -151,7 +150,7 @@ async fn a_restarted_replica_continues_with_its_cache() {
     let cache = || Some(folder.path().to_owned());
     cluster.set_usage(Some(&[("n1", wave), ("n2", rise)]));
     let watcher = cluster.start(cache(), None, u32::MAX);
-    sleep(Duration::from_mins(16)).await;
+    pass(Duration::from_mins(16)).await;
     let before = watcher.get("/watcher").await;
     assert_eq!(before.0, 200);
     let file = folder.path().join("load-replica-0.json");
@@ -170,7 +169,7 @@ async fn a_restarted_replica_continues_with_its_cache() {
 
     cluster.set_usage(None);
     let watcher = cluster.start(cache(), None, u32::MAX);
-    sleep(Duration::from_secs(20)).await;
+    pass(Duration::from_secs(20)).await;
     let after = watcher.get("/watcher").await;
     assert_eq!(after.0, 200);
     let average = |text: &str| -> f64 {
@@ -181,21 +180,21 @@ async fn a_restarted_replica_continues_with_its_cache() {
     // CPU of `rise`: the last write may lack the last two samples.
     let (before, after) = (average(&before.1), average(&after.1));
     assert!((before - after).abs() < 0.1, "{before} {after}");
-    sleep(Duration::from_mins(6)).await;
+    pass(Duration::from_mins(6)).await;
     assert_eq!(watcher.get("/watcher").await.0, 404, "the cache is stale");
     drop(watcher);
 
     // The samples are older than the longest window.
-    sleep(Duration::from_mins(16)).await;
+    pass(Duration::from_mins(16)).await;
     let watcher = cluster.start(cache(), None, u32::MAX);
-    sleep(Duration::from_secs(20)).await;
+    pass(Duration::from_secs(20)).await;
     assert_eq!(watcher.get("/watcher").await.0, 404);
     drop(watcher);
 
     fs::write(&file, "{\"version\":").expect("written");
     cluster.set_usage(Some(&[("n1", wave)]));
     let watcher = cluster.start(cache(), None, u32::MAX);
-    sleep(Duration::from_secs(50)).await;
+    pass(Duration::from_secs(50)).await;
     assert_eq!(watcher.get("/watcher/n1").await.0, 200, "a damaged cache");
     assert!(folder.path().join("load-replica-0.json.damaged").exists());
     assert!(file.exists(), "a new cache");

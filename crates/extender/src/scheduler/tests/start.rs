@@ -9,6 +9,7 @@ use runtime::client::RestMetrics;
 use runtime::shutdown::Tasks;
 use runtime::{Activity, Program, Readiness};
 use serde_json::json;
+use testing::{Pace, eventually};
 use tokio_util::sync::CancellationToken;
 
 use super::super::*;
@@ -71,15 +72,16 @@ async fn it_is_ready_with_nodes_and_pods_even_without_crds() {
         rest_metrics: RestMetrics::register(&registry).expect("names are valid"),
     };
     let (_sender, snapshots) = watch::channel(Arc::default());
-    let scheduler = Scheduler::start(config(), snapshots, &manager).expect("valid metrics");
+    let cluster = Watches::new(manager.client.clone(), Scope::default());
+    let scheduler = Scheduler::start(config(), snapshots, cluster, &manager);
+    let scheduler = scheduler.expect("valid metrics");
     assert_eq!(manager.readiness.missing().len(), 1);
-    let ready = async {
-        while !manager.readiness.missing().is_empty() {
-            tokio::time::sleep(Duration::from_millis(10)).await;
-        }
-    };
-    let ready = tokio::time::timeout(Duration::from_mins(1), ready).await;
-    ready.expect("it becomes ready");
+    let ready = eventually("it is ready", Pace::WITHIN, async || {
+        let missing = manager.readiness.missing();
+        anyhow::ensure!(missing.is_empty(), "{missing:?}");
+        Ok(())
+    });
+    ready.await.expect("it becomes ready");
     let body = args(&pod("u2", 0), &["node-1", "node-2", "node-3"]);
     let request = Request::post("/prioritize").body(body.into());
     let found = found(router(scheduler), request.expect("a request")).await;
