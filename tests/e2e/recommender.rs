@@ -8,6 +8,7 @@ mod hpa;
 mod jobs;
 mod many_objects;
 mod metrics;
+mod node_capacity;
 mod own_rules;
 mod percentiles;
 mod policies;

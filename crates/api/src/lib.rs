@@ -12,6 +12,8 @@
 //! * [`limit_mode`]: annotations about limits.
 //! * [`pod_metrics`] and [`node_metrics`]: `PodMetrics` and `NodeMetrics` of
 //!   `metrics.k8s.io/v1beta1`, read only.
+//! * [`karpenter`]: `NodePool` and `NodeClaim` of `karpenter.sh/v1`, and [`cluster_autoscaler`]: the
+//!   status of cluster-autoscaler; read only.
 //! * [`patch`]: common parts of patches.
 //! * [`crd`]: the `CustomResourceDefinition`s generated from these types; `make manifests` writes
 //!   them into `deploy/crds`.
@@ -28,10 +30,12 @@
 )]
 
 pub mod checkpoint;
+pub mod cluster_autoscaler;
 pub mod condition;
 pub mod crd;
 pub mod ehpa;
 pub mod external_metrics;
+pub mod karpenter;
 pub mod limit_mode;
 pub mod node_metrics;
 mod parse;

@@ -172,6 +172,9 @@ impl RecommendLoop {
     fn end_resync(&mut self, resync: &Resync) {
         self.metrics
             .decided(resync.decisions.values().map(AsRef::as_ref));
+        let decisions = resync.decisions.values().map(AsRef::as_ref);
+        let groups = block_in_place(|| self.shared.lock().node_group_totals(decisions));
+        self.metrics.node_groups.set(groups);
         if self.rounds.has_changed().unwrap_or(false) {
             self.rounds.mark_unchanged();
             self.changes.observe(

@@ -37,11 +37,11 @@ pub async fn run(args: Args, manager: Manager) -> anyhow::Result<()> {
     let usage = usage(&args, &scope, &manager)?;
     let (past, predicted_from) = histories(&args)?;
     let schedulable = args.schedulable.settings()?;
-    let shared = SharedState::new(state(&args, past.is_some(), schedulable)?);
+    let shared = SharedState::new(state(&args, past.is_some(), schedulable.clone())?);
     // Their labels say which series predictions may read; a Role of one namespace allows none of
     // them.
     let sees_namespaces = predicted_from.is_some() && scope.namespace.is_none();
-    let watches = AllWatches::new(&scope, schedulable, &manager);
+    let watches = AllWatches::new(&scope, schedulable.as_ref(), &manager);
     let mut metrics = Metrics::register(&manager.registry, watches.views())?;
     if let Some(limit) = args.recommendation_metrics.limit() {
         metrics = metrics.with_recommendations(&manager.registry, limit)?;

@@ -58,6 +58,7 @@ fn nodes(sizes: &[(i64, i64)]) -> CandidateNodes {
     let sizes = sizes.iter().enumerate();
     let facts = sizes.map(|(index, (cpu, memory))| NodeInfo {
         name: format!("node-{index}"),
+        could_come: false,
         labels: Labels::default(),
         taints: Vec::new(),
         allocatable: amounts(*cpu, *memory),

@@ -3,17 +3,21 @@
 //! `sizing`.
 
 mod cap_sources;
+mod capacity;
 mod condition;
+mod node_group_shape;
+mod node_group_totals;
 mod node_inputs;
 mod pods_by_object;
 mod quotas;
+mod settings;
 #[cfg(test)]
 mod tests;
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
-use api::vpa::{NodeGroup, VerticalPodAutoscaler};
+use api::vpa::{NodeGroup, RecommendedPodResources, VerticalPodAutoscaler};
 use model::{NodeConstraints, Recommendation, ResourceList, Selector};
 use sizing::{
     CandidateNodes, Ceiling, Fit, FitInput, LimitScope, NodeHeadrooms, limit_range_ceilings,
@@ -21,27 +25,19 @@ use sizing::{
 use view::{LimitRange, LimitType, ObjectKey, Pod, Resources, View, Vpa, WellKnown};
 
 use crate::resource_policy::container_policies;
-use crate::sizing_policies::desired::is_policy;
 
 pub use cap_sources::CapSources;
-pub use condition::{CapChange, apply_cap, cap_change, capped_by, clear_cap};
+pub use condition::{CapChange, apply_cap, cap_change, clear_cap, count_capped};
+pub use node_group_shape::NodeGroupShape;
+pub use node_group_totals::NODE_GROUP_METRICS;
+use node_group_totals::{NodeGroupTotals, PodsByGroup};
 use node_inputs::{NodeInputs, pod_shape};
 use pods_by_object::PodsByObject;
 use quotas::Quotas;
+pub use settings::{CapacitySources, Settings};
 
 /// Annotation that narrows the flags for one object.
 pub(crate) const CAP_TO_SCHEDULABLE: &str = "plimsoll.dev/cap-to-schedulable";
-
-/// Settings of the caps.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Settings {
-    /// Sources of the caps of all objects.
-    pub cap_to: CapSources,
-    /// Further sources for objects of sizing policies.
-    pub cap_policies_to: CapSources,
-    /// Share of a node's allocatable resources that stays free.
-    pub margin: f64,
-}
 
 /// The caps of all objects.
 #[derive(Debug)]
@@ -52,6 +48,7 @@ pub(crate) struct SchedulableCaps {
     /// Candidate nodes by constraints: nodes are many, constraints few.
     by_constraints: HashMap<NodeSelection, Arc<CandidateNodes>>,
     workloads: BTreeMap<ObjectKey, Workload>,
+    by_group: PodsByGroup,
 }
 
 /// Nodes that a pod may run on.
@@ -72,26 +69,6 @@ struct Workload {
     nodes: Option<Arc<CandidateNodes>>,
 }
 
-impl Settings {
-    /// The sources for any object.
-    pub fn sources(&self) -> CapSources {
-        self.cap_to.or(self.cap_policies_to)
-    }
-
-    /// The sources for one object. An invalid annotation narrows nothing.
-    fn sources_of(&self, object: &VerticalPodAutoscaler) -> CapSources {
-        let owners = object.metadata.owner_references.as_deref();
-        let all = if owners.unwrap_or_default().iter().any(is_policy) {
-            self.sources()
-        } else {
-            self.cap_to
-        };
-        own_cap_to(object)
-            .and_then(Result::ok)
-            .map_or(all, |own| all.and(own))
-    }
-}
-
 impl SchedulableCaps {
     pub(crate) fn new(settings: Settings) -> Self {
         Self {
@@ -100,6 +77,7 @@ impl SchedulableCaps {
             headrooms: NodeHeadrooms::default(),
             by_constraints: HashMap::new(),
             workloads: BTreeMap::new(),
+            by_group: PodsByGroup::default(),
         }
     }
 
@@ -110,7 +88,7 @@ impl SchedulableCaps {
         objects: impl Iterator<Item = (&'a Arc<Vpa>, &'a Selector)>,
     ) {
         if self.settings.sources().nodes {
-            let facts = NodeInputs::of(view);
+            let facts = NodeInputs::of(view, &self.settings);
             if facts != self.facts {
                 self.headrooms = facts.headrooms(self.settings.margin);
                 self.facts = facts;
@@ -119,6 +97,9 @@ impl SchedulableCaps {
         }
         let objects: Vec<_> = objects.collect();
         let mut pods = PodsByObject::find(view, &objects);
+        if self.settings.sources().nodes {
+            self.by_group = PodsByGroup::find(view, &objects, &pods);
+        }
         let quotas = Quotas::of(view);
         let mut before = std::mem::take(&mut self.workloads);
         let mut selections = HashMap::new();
@@ -157,6 +138,15 @@ impl SchedulableCaps {
             );
         }
         self.by_constraints = selections;
+    }
+
+    /// Sums by node group; none unless recommendations are capped to nodes. `recommendation` returns
+    /// what is recommended by an object.
+    pub(crate) fn node_group_totals<'a>(
+        &self,
+        recommendation: impl Fn(&Vpa) -> Option<&'a RecommendedPodResources>,
+    ) -> BTreeMap<Arc<str>, NodeGroupTotals> {
+        self.by_group.totals(recommendation)
     }
 
     /// The caps of an object's containers; `None` while its pods are unknown.

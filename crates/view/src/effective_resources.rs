@@ -30,21 +30,22 @@ impl Resources {
     }
 }
 
+/// Whether a resource is one that every node has.
+pub(crate) fn is_common(name: &str) -> bool {
+    matches!(name, "cpu" | "memory" | "ephemeral-storage" | "pods")
+}
+
 /// The sum of extended resources, such as devices and huge pages, over some resource lists.
 pub(crate) fn extended<'a>(
     lists: impl Iterator<Item = &'a BTreeMap<String, Text>>,
 ) -> ResourceList {
     let mut sum = ResourceList::new();
     for (name, text) in lists.flatten() {
-        let is_common = matches!(
-            name.as_str(),
-            "cpu" | "memory" | "ephemeral-storage" | "pods"
-        );
         let Some(quantity) = text
             .0
             .parse::<Quantity>()
             .ok()
-            .filter(|quantity| !is_common && !quantity.is_zero())
+            .filter(|quantity| !is_common(name) && !quantity.is_zero())
         else {
             continue;
         };

@@ -25,6 +25,12 @@ pub enum Resource {
     BoundPods,
     /// Nodes.
     Nodes,
+    /// `NodePool` objects.
+    NodePools,
+    /// `NodeClaim` objects.
+    NodeClaims,
+    /// The status of cluster-autoscaler.
+    AutoscaledGroups,
     /// Templates of `DaemonSet` objects in every namespace.
     Daemons,
     /// `ResourceQuota` objects.
@@ -67,6 +73,9 @@ impl Resource {
             Self::PendingPods => "pending_pods",
             Self::BoundPods => "bound_pods",
             Self::Nodes => "nodes",
+            Self::NodePools => "nodepools",
+            Self::NodeClaims => "nodeclaims",
+            Self::AutoscaledGroups => "cluster_autoscaler_status",
             Self::Daemons => "daemonset_templates",
             Self::Quotas => "resourcequotas",
             Self::Policies => "sizingpolicies",

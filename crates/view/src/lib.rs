@@ -13,6 +13,8 @@
 //! | pods that a VPA sizes | `target.rs` |
 //! | time of an OOM kill, and evictions that count as one | `oom_kill.rs`, `memory_pressure_eviction.rs` |
 //! | the EHPA that scales a workload, and the prediction that counts | `oldest_wins.rs` |
+//! | group of a node, by its labels | `node_group.rs` |
+//! | nodes that a node pool may add, groups at their maximum | `node_pool.rs` |
 //! | shard of a namespace | `shard.rs` |
 
 mod bound_pod;
@@ -29,6 +31,8 @@ mod limit_range;
 mod memory_pressure_eviction;
 mod namespace_scope;
 mod node;
+mod node_group;
+mod node_pool;
 mod oldest_wins;
 pub mod oom_kill;
 mod owner;
@@ -63,6 +67,8 @@ pub use limit_range::{LimitRange, LimitRangeItem, LimitType};
 pub use memory_pressure_eviction::Eviction;
 pub use namespace_scope::Scope;
 pub use node::Node;
+pub use node_group::{NODE_GROUP_LABELS, node_group};
+pub use node_pool::{AutoscaledGroup, AutoscaledGroups, NodeClaim, NodePool};
 pub use oldest_wins::{Contender, OldestWins};
 pub use oom_kill::OomKill;
 pub use owner::Owner;

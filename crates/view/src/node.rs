@@ -24,7 +24,12 @@ pub struct Node {
     pub allocatable: Resources,
     /// Allocatable extended resources.
     pub extended: ResourceList,
+    /// IP addresses and host names, at most 16; empty unless they are watched.
+    pub addresses: Vec<String>,
 }
+
+/// Maximum number of addresses.
+const MAX_ADDRESSES: usize = 16;
 
 impl Node {
     /// Converts an API object; fields that no decision reads are dropped.
@@ -46,6 +51,13 @@ impl Node {
             capacity: Resources::of(status.capacity.as_ref()),
             allocatable: Resources::of(status.allocatable.as_ref()),
             extended: extended(status.allocatable.iter()),
+            addresses: status
+                .addresses
+                .into_iter()
+                .flatten()
+                .take(MAX_ADDRESSES)
+                .map(|address| address.address)
+                .collect(),
         }
     }
 }
@@ -78,7 +90,7 @@ mod tests {
                 {"key": "gpu", "value": "a", "effect": "NoSchedule"},
                 {"key": "spot", "effect": "PreferNoSchedule"},
             ]},
-            "status": {"capacity": {"cpu": "8", "memory": "2Gi"}, "allocatable": {"cpu": "7910m", "memory": "1Gi", "pods": "110", "nvidia.com/gpu": "4"}},
+            "status": {"capacity": {"cpu": "8", "memory": "2Gi"}, "addresses": [{"type": "InternalIP", "address": "10.1.0.1"}], "allocatable": {"cpu": "7910m", "memory": "1Gi", "pods": "110", "nvidia.com/gpu": "4"}},
         });
         let node = from_k8s(object.clone());
         let gpu = Taint {
@@ -101,6 +113,7 @@ mod tests {
                 memory: Some(Memory::from_bytes(1 << 30)),
             },
             extended: ResourceList::from_iter([("nvidia.com/gpu".into(), gpus)]),
+            addresses: vec!["10.1.0.1".to_owned()],
         };
         assert_eq!(node, expected);
         object["status"]["conditions"] = json!([{"type": "Ready", "status": "False"}]);

@@ -26,6 +26,8 @@ pub struct PodPlacement {
     pub start: Requirements,
     /// Overhead of its runtime class.
     pub overhead: Requirements,
+    /// Name of its node; `None` before there is one.
+    pub node: Option<String>,
 }
 
 impl PodPlacement {
@@ -40,6 +42,7 @@ impl PodPlacement {
             sidecars,
             start,
             overhead,
+            node: spec.node_name.clone().filter(|node| !node.is_empty()),
         }
     }
 

@@ -24,6 +24,7 @@ use crate::labelled_pod::LabelledPod;
 use crate::limit_range::LimitRange;
 use crate::memory_pressure_eviction::Eviction;
 use crate::node::Node;
+use crate::node_pool::{AutoscaledGroups, NodeClaim, NodePool};
 use crate::owner::Owner;
 use crate::pod::Pod;
 use crate::policy::Policy;
@@ -59,6 +60,12 @@ pub struct View {
     /// Nodes, in the updater, the extender, for schedulable caps the recommender, and for node groups
     /// the webhook, with labels only.
     pub nodes: Table<Node>,
+    /// Karpenter's `NodePool` objects, in the recommender for capacity that could come.
+    pub node_pools: Table<NodePool>,
+    /// Karpenter's `NodeClaim` objects, in the recommender for capacity that could come.
+    pub node_claims: Table<NodeClaim>,
+    /// Node groups of cluster-autoscaler, in the recommender for capacity that could come.
+    pub autoscaled_groups: Table<AutoscaledGroups>,
     /// `DaemonSet` templates of every namespace, in the recommender for schedulable caps.
     pub daemons: Table<DaemonSetShare>,
     /// `ResourceQuota` objects, in the updater and, for schedulable caps, the recommender.

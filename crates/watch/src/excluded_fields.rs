@@ -75,6 +75,25 @@ pub(crate) const NODES: &[ExcludedField] = &[
     ExcludedField::at(&["status", "volumesAttached"]),
 ];
 
+/// Of nodes: all of the status but their capacity and addresses.
+pub(crate) const ADDRESSED_NODES: &[ExcludedField] = &[
+    MANAGED_FIELDS,
+    ANNOTATIONS,
+    ExcludedField::at(&["status", "images"]),
+    ExcludedField::at(&["status", "conditions"]),
+    ExcludedField::at(&["status", "nodeInfo"]),
+    ExcludedField::at(&["status", "volumesInUse"]),
+    ExcludedField::at(&["status", "volumesAttached"]),
+];
+
+/// Of claims of nodes: requirements and conditions.
+pub(crate) const NODE_CLAIMS: &[ExcludedField] = &[
+    MANAGED_FIELDS,
+    ANNOTATIONS,
+    ExcludedField::at(&["spec", "requirements"]),
+    ExcludedField::at(&["status", "conditions"]),
+];
+
 /// Of events about evicted pods: all but their annotations and the involved object.
 pub(crate) const EVENTS: &[ExcludedField] = &[
     MANAGED_FIELDS,
@@ -228,7 +247,9 @@ mod tests {
             CONFIG_MAPS,
             HPA_TARGETS,
             NODES,
+            ADDRESSED_NODES,
             NODE_LABELS,
+            NODE_CLAIMS,
             EVENTS,
             CONTROLLERS,
             DAEMONS,

@@ -1,6 +1,7 @@
 //! Keeps a [`View`] current: one task per kind of object, which lists and watches until
 //! [`Watches`] is dropped.
 
+mod capacity;
 mod disruption;
 mod horizontal;
 mod installed;

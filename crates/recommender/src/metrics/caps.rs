@@ -2,14 +2,7 @@
 
 use prometheus::{IntGaugeVec, Registry, register_int_gauge_vec_with_registry};
 use vertical::recommender_state::Decision;
-use vertical::schedulable::capped_by;
-
-/// Words of the condition's reason, and the label values.
-const SOURCES: [(&str, &str); 3] = [
-    ("Node", "node"),
-    ("ResourceQuota", "quota"),
-    ("LimitRange", "limit_range"),
-];
+use vertical::schedulable::count_capped;
 
 /// The gauge.
 #[derive(Debug, Clone)]
@@ -29,16 +22,8 @@ impl Caps {
 
     /// Sets every source, also those without objects.
     pub(super) fn count<'a>(&self, decisions: impl IntoIterator<Item = &'a Decision>) {
-        let mut counts = [0; SOURCES.len()];
-        for word in decisions
-            .into_iter()
-            .flat_map(|decision| capped_by(&decision.status))
-        {
-            if let Some(index) = SOURCES.iter().position(|(source, _)| *source == word) {
-                counts[index] += 1;
-            }
-        }
-        for ((_, source), count) in SOURCES.iter().zip(counts) {
+        let statuses = decisions.into_iter().map(|decision| &decision.status);
+        for (source, count) in count_capped(statuses) {
             self.0.with_label_values(&[source]).set(count);
         }
     }

@@ -14,6 +14,8 @@ use vertical::Accepted;
 use vertical::recommender_state::Recommended;
 use view::View;
 
+use vertical::schedulable::NODE_GROUP_METRICS;
+
 use super::publish::LATENCY_BUCKETS;
 use super::*;
 
@@ -95,6 +97,7 @@ fn shown() -> Vec<MetricFamily> {
     ForecastMetrics::register(&registry).expect("valid names");
     PolicyMetrics::register(&registry).expect("valid names");
     metrics.publish.decided([]);
+    metrics.publish.node_groups.set([(String::new(), [0.0; 6])]);
     metrics.publish.steps().done("LoadVPAs");
     metrics.history.exchanged(Exchange {
         code: Some(200),
@@ -132,8 +135,13 @@ fn shown() -> Vec<MetricFamily> {
 #[test]
 fn everything_is_shown_under_its_name_with_its_type_and_labels() {
     let shown: BTreeSet<String> = shown().iter().map(shape).collect();
-    for expected in UPSTREAM.iter().chain(OURS) {
-        assert!(shown.contains(*expected), "{expected} is not in {shown:#?}");
+    let by_group = NODE_GROUP_METRICS.map(|(name, _)| format!("{name} gauge group"));
+    let ours = OURS
+        .iter()
+        .copied()
+        .chain(by_group.iter().map(String::as_str));
+    for expected in UPSTREAM.iter().copied().chain(ours) {
+        assert!(shown.contains(expected), "{expected} is not in {shown:#?}");
     }
     let is_upstreams = |name: &&String| name.starts_with("vpa_quality_");
     assert_eq!(

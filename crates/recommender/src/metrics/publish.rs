@@ -5,9 +5,10 @@ use prometheus::{
     Histogram, IntCounterVec, IntGaugeVec, Registry, register_histogram_with_registry,
     register_int_counter_vec_with_registry, register_int_gauge_vec_with_registry,
 };
-use runtime::WriteOutcome;
+use runtime::{GaugeTable, WriteOutcome};
 use vertical::hpa_conflict::count_hpa_conflicts;
 use vertical::recommender_state::Decision;
+use vertical::schedulable::NODE_GROUP_METRICS;
 use view::Vpa;
 
 use super::caps::Caps;
@@ -31,6 +32,8 @@ pub(crate) struct PublishMetrics {
     writes: IntCounterVec,
     caps: Caps,
     hpa_conflicts: IntGaugeVec,
+    /// Sums by node group.
+    pub(crate) node_groups: GaugeTable<6>,
     /// Recommendations as metrics, if they are asked for.
     recommendations: Option<Recommendations>,
     /// Changes of the recommendations from round to round.
@@ -70,6 +73,7 @@ impl PublishMetrics {
                 &["handling"],
                 registry,
             )?,
+            node_groups: GaugeTable::register(registry, "group", NODE_GROUP_METRICS)?,
             recommendations: None,
             quality,
         };
@@ -108,7 +112,7 @@ impl PublishMetrics {
 
     /// Begins a term of leadership, which ends when the returned guard is dropped.
     pub(crate) fn term(&self) -> Term {
-        Term(self.recommendations.clone())
+        Term(self.recommendations.clone(), self.node_groups.clone())
     }
 
     /// Counts a write of a status.
@@ -125,13 +129,14 @@ impl PublishMetrics {
     }
 }
 
-/// Term of leadership. Dropping it removes the recommendations from the metrics: the next leader
-/// shows its own.
+/// Term of leadership. Dropping it removes recommendations and their sums from the metrics: the next
+/// leader shows its own.
 #[derive(Debug)]
-pub(crate) struct Term(Option<Recommendations>);
+pub(crate) struct Term(Option<Recommendations>, GaugeTable<6>);
 
 impl Drop for Term {
     fn drop(&mut self) {
+        self.1.set([]);
         if let Some(recommendations) = &self.0 {
             recommendations.show(&[]);
         }

@@ -18,7 +18,7 @@ pub(super) struct AllWatches {
 
 impl AllWatches {
     /// Starts the watches of checkpoints, and of nodes, quotas and limit ranges for caps.
-    pub(super) fn new(scope: &Scope, schedulable: Option<Settings>, manager: &Manager) -> Self {
+    pub(super) fn new(scope: &Scope, schedulable: Option<&Settings>, manager: &Manager) -> Self {
         let watches = || Watches::new(manager.client.clone(), scope.clone());
         Self {
             objects: match schedulable {
@@ -69,7 +69,7 @@ impl AllWatches {
 }
 
 /// Adds the watches that capping needs. To be called before pods are watched.
-fn watch_schedulable(settings: Settings, watches: Watches) -> Watches {
+fn watch_schedulable(settings: &Settings, watches: Watches) -> Watches {
     let CapSources {
         nodes,
         quotas,
@@ -78,6 +78,12 @@ fn watch_schedulable(settings: Settings, watches: Watches) -> Watches {
     let mut watches = watches.with_placements().pending_pods();
     if nodes {
         watches = watches.nodes().daemons();
+    }
+    if settings.capacity_from.karpenter {
+        watches = watches.karpenter();
+    }
+    if settings.capacity_from.cluster_autoscaler {
+        watches = watches.cluster_autoscaler();
     }
     if quotas {
         watches = watches.quotas();

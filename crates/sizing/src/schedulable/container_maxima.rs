@@ -403,10 +403,13 @@ fn whole(resource: &ResourceName, quantity: &model::Quantity) -> i64 {
 fn node_ceiling(resource: ResourceName, room: &NodeHeadroom) -> Ceiling {
     let most = of(&room.left, &resource);
     let NodeHeadroom { node, daemons, .. } = room;
-    let because = format!(
-        "node {node} has {} {resource} left for one pod after {daemons} DaemonSet pods",
-        show(&resource, most)
-    );
+    let amount = show(&resource, most);
+    let has = if room.could_come {
+        format!("node group {node} could add a node with {amount} {resource} left")
+    } else {
+        format!("node {node} has {amount} {resource} left")
+    };
+    let because = format!("{has} for one pod after {daemons} DaemonSet pods");
     Ceiling {
         resource,
         values: LimitedValues::Requests,

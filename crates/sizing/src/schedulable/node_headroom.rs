@@ -2,18 +2,20 @@
 //! `DaemonSet` pods.
 //!
 //! Other pods do not count: they can move, or a node of the same size may be added. Nodes that a
-//! cluster autoscaler could add are not considered.
+//! node group could add count for pods that need one node, and not for those of a `DaemonSet`.
 
 use model::{Cpu, Labels, Memory, NodeConstraints, NodeTraits, ResourceList, ResourceName, Taint};
 
 use super::pod_requests::of;
 use crate::estimate::Amounts;
 
-/// A schedulable node.
-#[derive(Clone, Debug)]
+/// A schedulable node, or one that a node group could add.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NodeInfo {
-    /// Name of the node.
+    /// Name of the node, or of the node group that could add it.
     pub name: String,
+    /// Whether it is not there, but a node group could add it.
+    pub could_come: bool,
     /// Labels of the node.
     pub labels: Labels,
     /// Taints of the node.
@@ -40,8 +42,10 @@ pub struct DaemonSetInfo {
 /// Free resources of one node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NodeHeadroom {
-    /// Name of the node.
+    /// Name of the node, or of the node group that could add it.
     pub node: String,
+    /// Whether it is not there, but a node group could add it.
+    pub could_come: bool,
     /// Amounts for one pod.
     pub left: Amounts,
     /// Number of `DaemonSet` pods on the node.
@@ -82,6 +86,7 @@ impl NodeHeadrooms {
                 .fold(left - node.bound, |left, daemon| left - daemon.requests);
             let room = NodeHeadroom {
                 node: node.name.clone(),
+                could_come: node.could_come,
                 left,
                 daemons: daemons_here.len(),
             };
@@ -122,7 +127,7 @@ impl NodeHeadrooms {
             .iter()
             .filter(|(node, _)| {
                 let has = |(name, value)| node.labels.get(name) == Some(value);
-                node.admits(&daemon.constraints) && label.is_none_or(has)
+                !node.could_come && node.admits(&daemon.constraints) && label.is_none_or(has)
             })
             .map(|(_, room)| {
                 let left = room.left + daemon.requests;
@@ -157,6 +162,8 @@ impl NodeInfo {
             extended,
             ..
         } = self;
+        // The name of a node that could come is unknown.
+        let name = if self.could_come { "" } else { name };
         constraints.allow(NodeTraits {
             name,
             labels,

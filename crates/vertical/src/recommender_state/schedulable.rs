@@ -1,11 +1,13 @@
 //! Caps to what can be scheduled, if enabled.
 
+use std::collections::HashMap;
+
 use api::vpa::VerticalPodAutoscalerStatus;
 use jiff::Timestamp;
 use model::ContainerExplanation;
-use view::View;
+use view::{ObjectKey, View};
 
-use super::{RecommenderState, Target, Tracked};
+use super::{Decision, RecommenderState, Target, Tracked};
 use crate::schedulable::{SchedulableCaps, Settings, apply_cap, clear_cap};
 
 impl RecommenderState {
@@ -26,6 +28,30 @@ impl RecommenderState {
                 Target::Unknown => None,
             });
         schedulable.load(view, known);
+    }
+
+    /// Values of the metrics of each node group, in the order of
+    /// [`NODE_GROUP_METRICS`](crate::schedulable::NODE_GROUP_METRICS), with the recommendations of
+    /// these decisions; none unless recommendations are capped to nodes.
+    pub fn node_group_totals<'a>(
+        &self,
+        decisions: impl IntoIterator<Item = &'a Decision>,
+    ) -> Vec<(String, [f64; 6])> {
+        let Some(schedulable) = &self.schedulable else {
+            return Vec::new();
+        };
+        let decisions = decisions.into_iter();
+        let decisions: HashMap<&ObjectKey, &Decision> = decisions
+            .map(|decision| (&decision.vpa.key, decision))
+            .collect();
+        let totals = schedulable.node_group_totals(|vpa| {
+            let decision = decisions.get(&vpa.key)?;
+            decision.status.recommendation.as_ref()
+        });
+        let values = totals.iter();
+        values
+            .map(|(group, totals)| (group.to_string(), totals.values()))
+            .collect()
     }
 
     /// Applies the caps to a status.

@@ -45,10 +45,30 @@ pub fn cap_change<'a>(
 }
 
 /// The sources of the caps in a status, as in the reason of its condition.
-pub fn capped_by(status: &VerticalPodAutoscalerStatus) -> impl Iterator<Item = &str> {
+fn capped_by(status: &VerticalPodAutoscalerStatus) -> impl Iterator<Item = &str> {
     capped(status)
         .into_iter()
         .flat_map(|condition| condition.reason.split(AND))
+}
+
+/// Words of the sources in reasons, and values of the label `source` of the metric.
+const SOURCES: [(&str, &str); 3] = [
+    ("Node", "node"),
+    ("ResourceQuota", "quota"),
+    ("LimitRange", "limit_range"),
+];
+
+/// Number of capped objects by source, also of sources without objects.
+pub fn count_capped<'a>(
+    statuses: impl IntoIterator<Item = &'a VerticalPodAutoscalerStatus>,
+) -> [(&'static str, i64); 3] {
+    let mut counts = SOURCES.map(|(_, source)| (source, 0));
+    for word in statuses.into_iter().flat_map(capped_by) {
+        if let Some(index) = SOURCES.iter().position(|(source, _)| *source == word) {
+            counts[index].1 += 1;
+        }
+    }
+    counts
 }
 
 /// Applies the caps to a status. `published` is the object's current status.

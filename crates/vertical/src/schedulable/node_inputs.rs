@@ -7,12 +7,16 @@ use api::vpa::{ContainerControlledValues, VerticalPodAutoscaler};
 use sizing::{Amounts, ContainerRequests, DaemonSetInfo, NodeHeadrooms, NodeInfo, PodRequests};
 use view::{Container, DaemonSetShare, Node, ObjectKey, Pod, Resources, View, WellKnown};
 
+use super::capacity::nodes_that_could_come;
+use super::settings::Settings;
 use crate::resource_policy::integer_cpu;
 
 /// Objects that determine the free resources of nodes.
 #[derive(Debug, Default)]
 pub(super) struct NodeInputs {
     nodes: Vec<Arc<Node>>,
+    /// Nodes that node groups could add.
+    could_come: Vec<NodeInfo>,
     daemons: Vec<Arc<DaemonSetShare>>,
     /// Requests of the largest pod of each `DaemonSet`, which may exceed those of the template.
     daemon_pods: BTreeMap<ObjectKey, Amounts>,
@@ -24,6 +28,7 @@ pub(super) struct NodeInputs {
 impl PartialEq for NodeInputs {
     fn eq(&self, other: &Self) -> bool {
         same(&self.nodes, &other.nodes)
+            && self.could_come == other.could_come
             && same(&self.daemons, &other.daemons)
             && self.daemon_pods == other.daemon_pods
             && self.bound == other.bound
@@ -31,10 +36,11 @@ impl PartialEq for NodeInputs {
 }
 
 impl NodeInputs {
-    pub(super) fn of(view: &View) -> Self {
+    pub(super) fn of(view: &View, settings: &Settings) -> Self {
         let nodes = view.nodes.iter().filter(|node| !node.is_cordoned);
         let mut facts = Self {
             nodes: nodes.cloned().collect(),
+            could_come: nodes_that_could_come(view, settings),
             daemons: view.daemons.iter().cloned().collect(),
             ..Self::default()
         };
@@ -57,6 +63,7 @@ impl NodeInputs {
     pub(super) fn headrooms(&self, margin: f64) -> NodeHeadrooms {
         let nodes = self.nodes.iter().map(|node| NodeInfo {
             name: node.name.clone(),
+            could_come: false,
             labels: node.labels.clone(),
             taints: node.taints.clone(),
             allocatable: amounts(node.allocatable),
@@ -71,6 +78,7 @@ impl NodeInputs {
                 requests: amounts(daemon.requirements.requests).max(pods.unwrap_or_default()),
             }
         });
+        let nodes = nodes.chain(self.could_come.iter().cloned());
         NodeHeadrooms::new(nodes.collect(), daemons.collect(), margin)
     }
 }

@@ -41,6 +41,10 @@ impl<'a> PodsByObject<'a> {
         Self(found)
     }
 
+    pub(super) fn of(&self, key: &ObjectKey) -> impl Iterator<Item = &'a Arc<Pod>> + '_ {
+        self.0.get(key).into_iter().flatten().copied()
+    }
+
     pub(super) fn take(&mut self, key: &ObjectKey) -> Vec<&'a Arc<Pod>> {
         self.0.remove(key).unwrap_or_default()
     }

@@ -48,6 +48,7 @@ fn node(name: &str, pool: &str, millicores: i64) -> Node {
         capacity: view::Resources::default(),
         allocatable: resources(millicores, 4096),
         extended: ResourceList::new(),
+        addresses: Vec::new(),
     }
 }
 
@@ -69,8 +70,7 @@ fn everything() -> SchedulableCaps {
     let cap_to = "nodes,quotas,limit-ranges".parse().expect("known words");
     SchedulableCaps::new(Settings {
         cap_to,
-        cap_policies_to: CapSources::default(),
-        margin: 0.0,
+        ..Settings::default()
     })
 }
 
@@ -204,6 +204,37 @@ fn the_largest_node_that_pods_may_run_on_counts_also_for_pods_that_wait_for_one(
     closed.is_cordoned = true;
     let cluster = nodes().nodes([closed]).pods([anywhere]);
     cluster.check(&web, Some((4000, Cap::Node)));
+}
+
+#[test]
+fn a_shape_of_a_node_group_raises_the_cap_of_the_pods_that_it_admits() {
+    let web = object(None, &json!({}));
+    let settings = |shape: &str| Settings {
+        cap_to: "nodes".parse().expect("a known word"),
+        shapes: vec![shape.parse().expect("a shape")],
+        ..Settings::default()
+    };
+    let small = || Cluster::default().nodes([node("a", "small", 4000)]);
+    for (shape, placement, expected) in [
+        ("big=cpu=16,memory=64Gi", PodPlacement::default(), 16_000),
+        ("big=cpu=2,memory=64Gi", PodPlacement::default(), 4000),
+        ("big=cpu=16,memory=64Gi", in_pool("small"), 4000),
+        (
+            "big=cpu=16,memory=64Gi,label:pool=small",
+            in_pool("small"),
+            16_000,
+        ),
+        (
+            "big=cpu=16,memory=64Gi,taint:gpu:NoSchedule",
+            PodPlacement::default(),
+            4000,
+        ),
+    ] {
+        let cluster = small().pods([pod("web-1", "web", 100, placement)]);
+        let mut caps = SchedulableCaps::new(settings(shape));
+        load(&mut caps, &cluster.0, &web);
+        assert_eq!(held(&caps, &web), Some((expected, Cap::Node)), "{shape}");
+    }
 }
 
 #[test]
@@ -413,7 +444,7 @@ fn objects_of_policies_have_further_sources() {
         let settings = Settings {
             cap_to,
             cap_policies_to,
-            margin: 0.0,
+            ..Settings::default()
         };
         let mut vpa = object(annotation, &json!({})).object.clone();
         assert_eq!(settings.sources_of(&vpa), of_user, "{annotation:?}");

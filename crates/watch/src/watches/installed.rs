@@ -14,13 +14,14 @@ use k8s_openapi::api::core::v1::Namespace;
 use kube::api::{Api, ApiResource, DynamicObject, ListParams};
 use kube::{Client, Error, Resource as KubeResource};
 use tokio::time::sleep;
-use view::{HpaTargets, Resource};
+use view::{Entry, HpaTargets, Resource};
 
 use super::Watches;
 use crate::excluded_fields;
 use crate::parse::within;
-use crate::reflector::follow;
+use crate::reflector::{Source, follow};
 use crate::splitter::Item;
+use crate::table_writer::{Reading, TableWriter};
 
 /// Interval of the attempts.
 const RETRY: Duration = Duration::from_secs(15);
@@ -38,21 +39,44 @@ impl Watches {
     /// Watches HPAs by their utilization targets. The view waits for them, unless there is no right
     /// to list them; then it has none until there is.
     #[must_use]
-    pub fn hpa_targets(mut self) -> Self {
+    pub fn hpa_targets(self) -> Self {
         let writer = self.writer(Resource::HpaTargets, |view| &mut view.hpa_targets);
         let source = self.source::<HorizontalPodAutoscaler>(excluded_fields::HPA_TARGETS);
         let scope = self.scope.clone();
         let read = move |item: &Item<'_>| within(&scope, item, HpaTargets::from_k8s);
-        let (client, namespace) = (self.client.clone(), self.scope.namespace.clone());
-        let store = Arc::clone(&self.store);
+        let namespace = self.scope.namespace.clone();
+        self.followed_once_readable::<HorizontalPodAutoscaler, _>(
+            Resource::HpaTargets,
+            namespace,
+            (source, writer, read),
+        )
+    }
+
+    /// Watches the objects of a source into a table as soon as they can be listed, in one namespace
+    /// or in all. The view waits for them, unless the API server answers that they cannot.
+    pub(super) fn followed_once_readable<K, T>(
+        mut self,
+        resource: Resource,
+        namespace: Option<String>,
+        (source, writer, read): (
+            Source,
+            TableWriter<T>,
+            impl Fn(&Item<'_>) -> Reading<T> + Send + Sync + 'static,
+        ),
+    ) -> Self
+    where
+        K: KubeResource<DynamicType = ()>,
+        T: Entry + Send + Sync + 'static,
+        T::Key: Send,
+    {
+        let (client, store) = (self.client.clone(), Arc::clone(&self.store));
         self.tasks.spawn(async move {
             let mut is_waiting = true;
-            let readable =
-                readable::<HorizontalPodAutoscaler>(&client, namespace.as_deref(), || {
-                    if std::mem::take(&mut is_waiting) {
-                        store.send_modify(|view| view.remove_freshness(Resource::HpaTargets));
-                    }
-                });
+            let readable = readable::<K>(&client, namespace.as_deref(), || {
+                if std::mem::take(&mut is_waiting) {
+                    store.send_modify(|view| view.remove_freshness(resource));
+                }
+            });
             readable.await;
             follow(source, read, writer).await;
         });

@@ -32,7 +32,7 @@ impl Watches {
         self.followed(source, writer, read)
     }
 
-    /// Watches nodes. `report` is called for each change and must not block.
+    /// Watches nodes with their addresses. `report` is called for each change and must not block.
     #[must_use]
     pub fn reported_nodes(self, report: impl Fn(&Change<Node>) + Send + Sync + 'static) -> Self {
         let writer = self
@@ -40,7 +40,7 @@ impl Watches {
             .on_change(report);
         let read =
             |item: &Item<'_>| Reading::of(item.name.to_owned(), item.parse().map(Node::from_k8s));
-        let source = self.cluster_source::<v1::Node>(excluded_fields::NODES);
+        let source = self.cluster_source::<v1::Node>(excluded_fields::ADDRESSED_NODES);
         self.followed(source, writer, read)
     }
 }

@@ -16,6 +16,7 @@ fn amounts(millicores: i64, gibibytes: i64) -> Amounts {
 fn node(name: &str, pool: &str, millicores: i64, gibibytes: i64) -> NodeInfo {
     NodeInfo {
         name: name.to_owned(),
+        could_come: false,
         labels: [("pool", pool)].into_iter().collect(),
         taints: Vec::new(),
         allocatable: amounts(millicores, gibibytes),
@@ -107,6 +108,42 @@ fn a_node_whose_taint_is_not_tolerated_does_not_count() {
 }
 
 #[test]
+fn a_node_that_could_come_counts_for_one_pod_and_has_no_name() {
+    let mut nodes = vec![node("a", "x", 4000, 8), node("big", "y", 16_000, 64)];
+    nodes[1].could_come = true;
+    let proxy = daemon("proxy", None, 500, 1);
+    let rooms = NodeHeadrooms::new(nodes, vec![proxy], 0.0);
+    check(&rooms, None, &[("big", 15_500, 63, 1)]);
+    check(&rooms, Some("x"), &[("a", 3500, 7, 1)]);
+    let key = ("kube-system".to_owned(), "proxy".to_owned());
+    let present = NodeHeadroom {
+        node: "a".to_owned(),
+        could_come: false,
+        left: amounts(4000, 8),
+        daemons: 0,
+    };
+    let every = CandidateNodes::Every(present.clone(), present);
+    assert_eq!(rooms.for_daemon(&key, None), Some(every));
+    let by_name = |name: &str| NodeConstraints {
+        terms: Some(vec![NodeTerm {
+            labels: Vec::new(),
+            fields: vec![NodeRequirement {
+                key: "metadata.name".to_owned(),
+                operator: NodeOperator::In,
+                values: vec![name.to_owned()],
+            }],
+        }]),
+        ..NodeConstraints::default()
+    };
+    for (name, expected) in [("a", 1), ("big", 0)] {
+        let CandidateNodes::One(found) = rooms.for_pods(&by_name(name)) else {
+            panic!("pods need one node")
+        };
+        assert_eq!(found.len(), expected, "{name}");
+    }
+}
+
+#[test]
 fn a_pod_of_a_daemon_fits_on_each_of_its_nodes() {
     let nodes = vec![
         node("cores", "x", 8000, 4),
@@ -119,6 +156,7 @@ fn a_pod_of_a_daemon_fits_on_each_of_its_nodes() {
     let key = |name: &str| ("kube-system".to_owned(), name.to_owned());
     let room = |node: &str, millicores, gibibytes| NodeHeadroom {
         node: node.to_owned(),
+        could_come: false,
         left: amounts(millicores, gibibytes),
         daemons: 1,
     };
@@ -128,6 +166,7 @@ fn a_pod_of_a_daemon_fits_on_each_of_its_nodes() {
     let proxy = |pool: &str| rooms.for_daemon(&key("proxy"), Some(("pool", pool)));
     let room = |node: &str, millicores, gibibytes, daemons| NodeHeadroom {
         node: node.to_owned(),
+        could_come: false,
         left: amounts(millicores, gibibytes),
         daemons,
     };

@@ -9,7 +9,7 @@ use view::{Node, Pod, PodPlacement, Resources};
 
 use super::fixture::{Cluster, MI, at, pod, web_key};
 use crate::recommender_state::Decision;
-use crate::schedulable::{CapSources, Settings};
+use crate::schedulable::Settings;
 
 /// A workload that uses a quarter of a core, on a node that has 200m left.
 fn cramped() -> Cluster {
@@ -31,6 +31,7 @@ fn cramped() -> Cluster {
         capacity: view::Resources::default(),
         allocatable,
         extended: ResourceList::new(),
+        addresses: Vec::new(),
     };
     cluster.view.nodes.apply(Arc::new(node));
     cluster
@@ -56,8 +57,7 @@ fn what_is_published_fits_and_its_explanation_says_why() {
     let cap_to = "nodes".parse().expect("a known word");
     cluster.state.cap_to_schedulable(Settings {
         cap_to,
-        cap_policies_to: CapSources::default(),
-        margin: 0.0,
+        ..Settings::default()
     });
     let (cluster, decision) = measured(cluster);
     let container = published(&decision);

@@ -59,7 +59,8 @@ fn news_come_when_it_begins_and_when_it_ends() {
     let capped = next(9000, 4000, Some(&free));
     let message = "Capped to schedulable resources: cpu of container main to 4 by Node";
     check(Some(&free), &capped, 4000, Some(CapChange::Capped(message)));
-    assert_eq!(capped_by(&capped).collect::<Vec<_>>(), ["Node"]);
+    let counts = [("node", 1), ("quota", 0), ("limit_range", 0)];
+    assert_eq!(count_capped([&capped]), counts);
     let still = next(9500, 3000, Some(&capped));
     check(Some(&capped), &still, 3000, None);
     let again_free = next(2000, 4000, Some(&still));

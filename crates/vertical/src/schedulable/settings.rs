@@ -1,0 +1,172 @@
+//! Settings of the caps, and their validation.
+
+use std::collections::BTreeSet;
+use std::str::FromStr;
+
+use api::vpa::VerticalPodAutoscaler;
+
+use super::cap_sources::CapSources;
+use super::node_group_shape::NodeGroupShape;
+use super::own_cap_to;
+use crate::sizing_policies::desired::is_policy;
+
+/// Maximum number of shapes of node groups.
+const MAX_SHAPES: usize = 100;
+
+/// Settings of the caps.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Settings {
+    /// Sources of the caps of all objects.
+    pub cap_to: CapSources,
+    /// Further sources for objects of sizing policies.
+    pub cap_policies_to: CapSources,
+    /// Share of a node's allocatable resources that stays free.
+    pub margin: f64,
+    /// Sources of the nodes that node groups could add.
+    pub capacity_from: CapacitySources,
+    /// Shapes of node groups without nodes.
+    pub shapes: Vec<NodeGroupShape>,
+}
+
+/// Sources of the nodes that node groups could add.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct CapacitySources {
+    /// `NodePool` and `NodeClaim` objects of Karpenter.
+    pub karpenter: bool,
+    /// The status `ConfigMap` of cluster-autoscaler.
+    pub cluster_autoscaler: bool,
+}
+
+impl Settings {
+    /// The settings, if they are valid; `None` without caps. The error names the flag.
+    pub fn checked(self) -> Result<Option<Self>, String> {
+        if !(0.0..1.0).contains(&self.margin) {
+            let error = "--schedulable-margin-fraction must be at least 0 and below 1";
+            return Err(error.to_owned());
+        }
+        let has_capacity =
+            self.capacity_from != CapacitySources::default() || !self.shapes.is_empty();
+        if has_capacity && !self.sources().nodes {
+            let error = "--capacity-from and --node-group-shape need nodes in --cap-to-schedulable or --cap-policies-to-schedulable";
+            return Err(error.to_owned());
+        }
+        if self.shapes.len() > MAX_SHAPES {
+            return Err(format!(
+                "--node-group-shape: at most {MAX_SHAPES}, not {}",
+                self.shapes.len()
+            ));
+        }
+        let mut groups = BTreeSet::new();
+        if let Some(twice) = self.shapes.iter().find(|it| !groups.insert(&it.group)) {
+            return Err(format!(
+                "--node-group-shape: {} is given twice",
+                twice.group
+            ));
+        }
+        Ok((!self.sources().is_nothing()).then_some(self))
+    }
+
+    /// The sources for any object.
+    pub fn sources(&self) -> CapSources {
+        self.cap_to.or(self.cap_policies_to)
+    }
+
+    /// The sources for one object. An invalid annotation narrows nothing.
+    pub(super) fn sources_of(&self, object: &VerticalPodAutoscaler) -> CapSources {
+        let owners = object.metadata.owner_references.as_deref();
+        let all = if owners.unwrap_or_default().iter().any(is_policy) {
+            self.sources()
+        } else {
+            self.cap_to
+        };
+        own_cap_to(object)
+            .and_then(Result::ok)
+            .map_or(all, |own| all.and(own))
+    }
+}
+
+impl FromStr for CapacitySources {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let mut sources = Self::default();
+        let words = text.split(',').map(str::trim);
+        for word in words.filter(|word| !word.is_empty() && *word != "none") {
+            match word {
+                "karpenter" => sources.karpenter = true,
+                "cluster-autoscaler" => sources.cluster_autoscaler = true,
+                _ => {
+                    return Err(format!(
+                        "{word:?} is not one of karpenter, cluster-autoscaler"
+                    ));
+                }
+            }
+        }
+        Ok(sources)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// `expected`: a part of the error, or whether there are caps.
+    fn check(cap_to: &str, margin: f64, from: &str, shapes: &[&str], expected: Result<bool, &str>) {
+        let parsed = shapes.iter().map(|shape| shape.parse().expect("a shape"));
+        let settings = Settings {
+            cap_to: cap_to.parse().expect("known words"),
+            cap_policies_to: CapSources::default(),
+            margin,
+            capacity_from: from.parse().expect("known words"),
+            shapes: parsed.collect(),
+        };
+        let found = settings.checked().map(|settings| settings.is_some());
+        match (found, expected) {
+            (Ok(found), Ok(expected)) => assert_eq!(found, expected, "{cap_to} {from}"),
+            (Err(error), Err(part)) => assert!(error.contains(part), "{error}"),
+            (found, _) => panic!("{cap_to} {margin} {from} {shapes:?}: {found:?}"),
+        }
+    }
+
+    #[test]
+    fn capacity_counts_only_where_recommendations_are_capped_to_nodes() {
+        let big = "big=cpu=16,memory=64Gi";
+        check("", 0.05, "", &[], Ok(false));
+        check("nodes", 0.05, "none", &[], Ok(true));
+        check(
+            "nodes",
+            0.0,
+            "karpenter, cluster-autoscaler",
+            &[big],
+            Ok(true),
+        );
+        let needs = "--capacity-from and --node-group-shape need nodes";
+        check("", 0.05, "karpenter", &[], Err(needs));
+        check("quotas", 0.05, "", &[big], Err(needs));
+        check("nodes", 0.05, "", &[big, big], Err("big is given twice"));
+        let many: Vec<_> = (0..=MAX_SHAPES)
+            .map(|at| format!("g{at}=cpu=1,memory=1Gi"))
+            .collect();
+        let many: Vec<_> = many.iter().map(String::as_str).collect();
+        check(
+            "nodes",
+            0.05,
+            "",
+            &many,
+            Err("--node-group-shape: at most 100, not 101"),
+        );
+        check("nodes", 0.05, "", &many[1..], Ok(true));
+        for margin in [1.0, -0.1, f64::NAN] {
+            let error = "--schedulable-margin-fraction must be at least 0 and below 1";
+            check("nodes", margin, "", &[], Err(error));
+        }
+    }
+
+    #[test]
+    fn an_unknown_source_is_refused() {
+        let error = "karpenter,gke"
+            .parse::<CapacitySources>()
+            .expect_err("unknown");
+        assert_eq!(error, "\"gke\" is not one of karpenter, cluster-autoscaler");
+    }
+}
