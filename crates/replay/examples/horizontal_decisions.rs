@@ -15,7 +15,7 @@ use horizontal::predictions::{Method, Quantile};
 use rayon::prelude::*;
 use replay::horizontal::predictors::{Autopilot, Oracle, Program, SeasonalLevel};
 use replay::horizontal::{
-    Autoscaler, Curve, Demand, Predictor, Score, geometric_mean, published, ratio_of_sums,
+    Autoscaler, Bounds, Curve, Demand, Predictor, Score, geometric_mean, published, ratio_of_sums,
     with_interval,
 };
 use replay::plot::{Axis, Line, Plot};
@@ -130,6 +130,10 @@ impl Case<'_> {
             lag_seconds: self.lag_seconds,
             target: USUAL_TARGET,
             is_measured: way.is_measured,
+            bounds: Bounds {
+                min: 1,
+                max: 10_000,
+            },
         };
         let predictor = way.predictor.map(|new| new(self.demand, ready));
         let values = predictor.map(|mut predictor| published(self.demand, predictor.as_mut()));

@@ -14,7 +14,7 @@ mod demand;
 mod pods;
 pub mod predictors;
 
-pub use autoscaler::{Autoscaler, Score};
+pub use autoscaler::{Autoscaler, Bounds, Score};
 pub use curve::{Curve, geometric_mean, ratio_of_sums, with_interval};
 pub use demand::{Demand, DemandError};
 pub use predictors::{Predictor, published};

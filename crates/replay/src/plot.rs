@@ -81,7 +81,7 @@ impl Axis {
                 .flat_map(|power| [power, 2.0 * power, 5.0 * power])
                 .collect()
         } else {
-            let step = step((high - low) / 6.0);
+            let step = round_step((high - low) / 6.0);
             let first = (low / step).floor() as i64 - 1;
             (first..first + 12).map(|tick| tick as f64 * step).collect()
         };
@@ -103,7 +103,7 @@ impl Axis {
 }
 
 /// The least of 1, 2 and 5 times the powers of ten that is at least this; 1 for no distance.
-fn step(least: f64) -> f64 {
+pub fn round_step(least: f64) -> f64 {
     let power = 10_f64.powf(least.log10().floor());
     let steps = [1.0, 2.0, 5.0, 10.0].map(|factor| factor * power);
     let step = steps.into_iter().find(|step| *step >= least && *step > 0.0);

@@ -4,7 +4,7 @@ use forecast::PriceOfFailure;
 use horizontal::predictions::Method;
 use rayon::prelude::*;
 use replay::horizontal::predictors::{Oracle, Program, SeasonalLevel};
-use replay::horizontal::{Autoscaler, Demand, Predictor, Score, published};
+use replay::horizontal::{Autoscaler, Bounds, Demand, Predictor, Score, published};
 
 const DAY: usize = 1440;
 
@@ -40,6 +40,10 @@ fn autoscaler(ready_minutes: i64) -> Autoscaler {
         lag_seconds: 15,
         target: 0.7,
         is_measured: true,
+        bounds: Bounds {
+            min: 1,
+            max: 10_000,
+        },
     }
 }
 

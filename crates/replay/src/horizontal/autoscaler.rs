@@ -4,7 +4,8 @@
 //! demand of the minute is compared with the capacity of the ready pods. Both metrics are external
 //! with a target per pod, so unlike a measured CPU usage they show demand above the capacity.
 
-use scaling::hpa::{Bounds, Metric, MetricError, Reading, TotalTarget};
+pub use scaling::hpa::Bounds;
+use scaling::hpa::{Metric, MetricError, Reading, TotalTarget};
 
 use super::Demand;
 use super::pods::Pods;
@@ -18,10 +19,6 @@ const SYNC: i64 = 15;
 const FORECAST: i64 = 15;
 /// Two changes in opposite directions within this time are an oscillation, in seconds.
 const OSCILLATION: i64 = 600;
-const BOUNDS: Bounds = Bounds {
-    min: 1,
-    max: 10_000,
-};
 
 /// Settings of a replay.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -34,6 +31,8 @@ pub struct Autoscaler {
     pub target: f64,
     /// Whether the HPA has the measured metric.
     pub is_measured: bool,
+    /// `minReplicas` and `maxReplicas`.
+    pub bounds: Bounds,
 }
 
 /// Result of a replay.
@@ -81,8 +80,9 @@ impl Autoscaler {
         let start = demand.start + 60 * first as i64;
         let end = demand.start + 60 * scored.end as i64;
         let at_start = demand.minutes[first].unwrap_or(1.0) / self.target;
-        let mut pods = Pods::ready((at_start.ceil() as i32).max(BOUNDS.min));
-        let mut hpa = Hpa::new(self.metric(), BOUNDS, pods.count(), timestamp(start));
+        let mut pods =
+            Pods::ready((at_start.ceil() as i32).clamp(self.bounds.min, self.bounds.max));
+        let mut hpa = Hpa::new(self.metric(), self.bounds, pods.count(), timestamp(start));
         let (mut score, mut last_change) = (Score::default(), None);
         for now in (start..end).step_by(SYNC as usize) {
             let known = |lag: i64| usize::try_from((now - lag - demand.start).div_euclid(60)).ok();
