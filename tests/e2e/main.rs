@@ -4,6 +4,10 @@
 mod adapter;
 mod backfill;
 mod checkpoints;
+mod cli_check;
+mod cli_explain;
+mod cli_manifests;
+mod cli_scan;
 mod crane_objects;
 mod crds;
 mod deploy;

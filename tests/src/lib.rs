@@ -5,6 +5,7 @@ mod address;
 mod availability;
 pub mod benchmark;
 mod certificates;
+mod command_line;
 mod control_plane;
 pub mod deployment;
 mod eventually;
@@ -26,6 +27,7 @@ pub use self::eventually::{PATIENCE, eventually, eventually_within};
 pub use address::free_address;
 pub use availability::AvailabilityWatch;
 pub use certificates::{FEED_SERVER, extender_certificate, feed_certificates};
+pub use command_line::{plimsoll, plimsoll_prints};
 pub use control_plane::{
     another, another_with_nodes, another_with_prometheus, is_established, program, repository,
     shared,

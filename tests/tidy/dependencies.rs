@@ -24,7 +24,23 @@ const ARROWS: &[(&str, &[&str])] = &[
             "model",
         ],
     ),
-    ("plimsoll", &["replay", "sizing", "model"]),
+    (
+        "plimsoll",
+        &[
+            "replay",
+            "sizing",
+            "forecast",
+            "scaling",
+            "horizontal",
+            "model",
+            "runtime",
+            "sources",
+            "metric_routes",
+            "api",
+            "promql",
+            "serving",
+        ],
+    ),
     ("api", &["model"]),
     ("feed", &["model"]),
     ("view", &["model", "api"]),
@@ -38,6 +54,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("promql", &["model"]),
     ("sources", &["placement", "promql", "model", "api"]),
     ("runtime", &[]),
+    ("metric_routes", &["model", "runtime"]),
     ("serving", &["runtime"]),
     ("delegated_auth", &["runtime", "serving"]),
     // sizing for Crane's percentile predictor, which sizes containers too.
@@ -115,6 +132,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     (
         "adapter",
         &[
+            "metric_routes",
             "scaling",
             "model",
             "api",

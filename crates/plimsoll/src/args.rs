@@ -5,9 +5,17 @@ use std::path::PathBuf;
 use clap::{Parser, Subcommand};
 use clap_complete::Shell;
 
+use crate::adapter_files::{RoutesCommand, RulesCommand};
 use crate::backtest::BacktestArgs;
+use crate::changes::{ApplyArgs, DiffArgs};
+use crate::check::CheckArgs;
+use crate::explain::ExplainArgs;
 use crate::report::ReportArgs;
 use crate::scan::ScanArgs;
+use crate::simulate::SimulateArgs;
+use crate::status::StatusArgs;
+use crate::stop::{StopArgs, SwitchArgs};
+use crate::support_bundle::BundleArgs;
 
 /// Sizes of Kubernetes workloads from recorded usage: recommendations, savings, proof by replay.
 #[derive(Debug, Parser)]
@@ -27,10 +35,34 @@ pub struct Cli {
 pub(crate) enum Command {
     /// Show present and recommended requests of each container, with severity and savings.
     Scan(ScanArgs),
+    /// Show the requests and limits that the recommendations would change.
+    Diff(DiffArgs),
+    /// Print the changes as manifests; nothing is written to a cluster.
+    Apply(ApplyArgs),
     /// Replay the recorded usage through several sizing policies and compare waste and failures.
     Backtest(BacktestArgs),
+    /// Replay the recorded CPU usage through the HPA and EHPAs and compare replicas and shortages.
+    Simulate(SimulateArgs),
     /// Write one self-contained HTML page with plots.
     Report(ReportArgs),
+    /// Check the cluster and the installation, with a hint for each fault.
+    Check(CheckArgs),
+    /// Show programs, leaders, the stop switch and the number of objects.
+    Status(StatusArgs),
+    /// Stop all evictions and resizes.
+    Stop(StopArgs),
+    /// Continue evictions and resizes.
+    Go(SwitchArgs),
+    /// Rule files of prometheus-adapter.
+    #[command(subcommand)]
+    Rules(RulesCommand),
+    /// Routes files.
+    #[command(subcommand)]
+    Routes(RoutesCommand),
+    /// Write a folder with objects, logs and metrics for a fault report, without Secrets.
+    SupportBundle(BundleArgs),
+    /// Explain a recommendation: bounds, caps, history, and pods without the recommended requests.
+    Explain(ExplainArgs),
     /// Print the completions for a shell.
     Completion {
         /// Shell.

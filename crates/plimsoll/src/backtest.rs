@@ -134,7 +134,7 @@ struct Replayed {
 }
 
 /// Length of the recording at whose start policies learn: `days`, at most half of it.
-fn warm_up(usage: &ContainerUsage, days: u16) -> i64 {
+pub(crate) fn warm_up(usage: &ContainerUsage, days: u16) -> i64 {
     let (start, end) = usage.span().unwrap_or_default();
     (i64::from(days) * DAY).min((end - start) / 2)
 }

@@ -3,10 +3,11 @@
 //! | code | meaning |
 //! |---|---|
 //! | 0 | success |
-//! | 1 | error, such as a file that cannot be read |
+//! | 1 | error, such as a file that cannot be read, or a check that failed |
 //! | 2 | invalid flags |
 //! | 3 | findings of at least the severity of `--fail-on` |
 //! | 4 | some workloads are left out, with the reason on the standard error |
+//! | 5 | the API server or Prometheus cannot be reached |
 
 use std::fmt;
 use std::process::ExitCode;
@@ -20,6 +21,8 @@ pub(crate) enum Outcome {
     Findings,
     /// Some workloads are left out.
     Partial,
+    /// A check found an error.
+    Failed,
 }
 
 impl Outcome {
@@ -29,6 +32,7 @@ impl Outcome {
             Self::Done => ExitCode::SUCCESS,
             Self::Findings => ExitCode::from(3),
             Self::Partial => ExitCode::from(4),
+            Self::Failed => ExitCode::FAILURE,
         }
     }
 }
@@ -38,6 +42,8 @@ impl Outcome {
 pub(crate) enum Failure {
     /// Invalid flags.
     Usage(String),
+    /// The API server or Prometheus cannot be reached.
+    Unreachable(anyhow::Error),
     /// Any other error.
     Other(anyhow::Error),
 }
@@ -47,6 +53,7 @@ impl Failure {
     pub(crate) fn exit_code(&self) -> ExitCode {
         match self {
             Self::Usage(_) => ExitCode::from(2),
+            Self::Unreachable(_) => ExitCode::from(5),
             Self::Other(_) => ExitCode::FAILURE,
         }
     }
@@ -67,7 +74,7 @@ impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Usage(message) => f.write_str(message),
-            Self::Other(error) => write!(f, "{error:#}"),
+            Self::Unreachable(error) | Self::Other(error) => write!(f, "{error:#}"),
         }
     }
 }

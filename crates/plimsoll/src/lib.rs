@@ -4,22 +4,38 @@
 //! | module | contents |
 //! |---|---|
 //! | `args` | commands |
+//! | `changes` | recommended requests as differences and as manifests |
+//! | `cluster` | connection to the cluster |
+//! | `installation` | programs of the suite in the cluster |
+//! | `check` | diagnosis of a cluster and an installation |
+//! | `status`, `stop` | the installation at a glance, the stop switch |
+//! | `adapter_files` | rule files and routes files |
+//! | `support_bundle` | objects, logs and metrics for a fault report |
+//! | `explain` | explanation of a recommendation from the objects of the API server |
 //! | `failure` | errors and exit codes |
 //! | `usage` | recorded usage: CSV files and the bundled sample |
+//! | `workload` | containers by workload, total usage |
 //! | `recommend` | recommended sizes of a container |
 //! | `scan` | present and recommended sizes, savings |
 //! | `severity` | severity of a finding |
 //! | `prices` | prices of CPU and memory |
 //! | `backtest` | replay of sizing policies over recorded usage |
+//! | `simulate` | replay of horizontal scaling over recorded usage |
 //! | `report` | HTML page |
 //! | `output` | tables as text, Markdown, CSV, JSON, YAML and HTML |
 //! | `shell` | completions of shells and the manual page |
 //!
 //! Decisions are in the crates `sizing` and `replay`; this crate reads and prints.
 
+mod adapter_files;
 mod args;
 mod backtest;
+mod changes;
+mod check;
+mod cluster;
+mod explain;
 mod failure;
+mod installation;
 mod output;
 mod prices;
 mod recommend;
@@ -27,7 +43,12 @@ mod report;
 mod scan;
 mod severity;
 mod shell;
+mod simulate;
+mod status;
+mod stop;
+mod support_bundle;
 mod usage;
+mod workload;
 
 use std::io::Write as _;
 use std::process::ExitCode;
@@ -52,8 +73,19 @@ pub fn run(cli: Cli) -> ExitCode {
 fn execute(cli: Cli) -> Result<Outcome, Failure> {
     match cli.command {
         Command::Scan(args) => scan::run(&args),
+        Command::Diff(args) => changes::diff(&args),
+        Command::Apply(args) => changes::apply(&args),
         Command::Backtest(args) => backtest::run(&args),
+        Command::Simulate(args) => simulate::run(&args),
         Command::Report(args) => report::run(&args),
+        Command::Check(args) => check::run(&args),
+        Command::Status(args) => status::run(&args),
+        Command::Stop(args) => stop::stop(&args),
+        Command::Go(args) => stop::go(&args),
+        Command::Rules(command) => adapter_files::rules(&command),
+        Command::Routes(command) => adapter_files::routes(&command),
+        Command::SupportBundle(args) => support_bundle::run(&args),
+        Command::Explain(args) => explain::run(&args),
         Command::Completion { shell } => shell::completion(shell),
         Command::Man => shell::manual(),
     }

@@ -13,11 +13,13 @@ use crate::failure::Failure;
 use crate::severity::Severity;
 
 pub(crate) use page::{escape, html};
+pub(crate) use text::printable;
 
 /// Forms of the output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Format {
     /// Aligned columns.
+    #[value(alias = "text")]
     Table,
     /// One JSON object; its fields keep their names and meaning between versions.
     Json,
@@ -96,7 +98,11 @@ impl Table {
 
 /// Prints a document to the standard output.
 pub(crate) fn print(document: &Document, args: &OutputArgs) -> Result<(), Failure> {
-    let text = render(document, args)?;
+    print_text(&render(document, args)?)
+}
+
+/// Prints a text to the standard output.
+pub(crate) fn print_text(text: &str) -> Result<(), Failure> {
     let mut out = io::stdout().lock();
     out.write_all(text.as_bytes())?;
     out.flush()?;

@@ -1,6 +1,7 @@
 //! Present and recommended requests of each container, with severity and savings.
-//!
+
 mod document;
+mod replicas;
 
 use std::cmp::Reverse;
 
@@ -35,9 +36,6 @@ pub(crate) struct ScanArgs {
     /// Output.
     #[command(flatten)]
     pub(crate) output: OutputArgs,
-    /// Only containers of this namespace; may be repeated.
-    #[arg(short, long = "namespace", value_name = "NAMESPACE")]
-    pub(crate) namespaces: Vec<String>,
     /// Only containers with a finding of at least this severity.
     #[arg(long, value_enum, value_name = "SEVERITY")]
     pub(crate) min_severity: Option<Severity>,
@@ -47,6 +45,9 @@ pub(crate) struct ScanArgs {
     /// Exit with code 3 if a container has a finding of at least this severity.
     #[arg(long, value_enum, value_name = "SEVERITY")]
     pub(crate) fail_on: Option<Severity>,
+    /// Also show recommended replicas, as Crane's recommender, and idle workloads.
+    #[arg(long)]
+    pub(crate) replicas: bool,
 }
 
 /// Order of containers.
@@ -212,10 +213,7 @@ pub(crate) fn scan_all(
 /// Runs `plimsoll scan`.
 pub(crate) fn run(args: &ScanArgs) -> Result<Outcome, Failure> {
     let prices = Prices::read(&args.prices)?;
-    let mut usage = usage::read(&args.source)?;
-    if !args.namespaces.is_empty() {
-        usage.retain(|usage| args.namespaces.contains(&usage.id.namespace));
-    }
+    let usage = usage::read(&args.source)?;
     let (mut scanned, left_out) = scan_all(&usage, &args.sizing.caution, &prices);
     let worst = scanned.iter().map(|container| container.severity).max();
     if let Some(least) = args.min_severity {
@@ -228,7 +226,13 @@ pub(crate) fn run(args: &ScanArgs) -> Result<Outcome, Failure> {
         }
         Order::Severity => scanned.sort_by_key(|container| Reverse(container.severity)),
     }
-    output::print(&document(&scanned, &prices), &args.output)?;
+    let mut document = document(&scanned, &prices);
+    if args.replicas {
+        let replicas = replicas::replicas(&usage);
+        document.tables.push(replicas::table(&replicas));
+        document.data["replicas"] = serde_json::json!(replicas);
+    }
+    output::print(&document, &args.output)?;
     for id in &left_out {
         eprintln!("left out: {id}: less than an hour of usage");
     }

@@ -1,5 +1,6 @@
 //! Recorded usage of containers.
 
+mod cluster;
 mod csv;
 mod sample;
 
@@ -13,6 +14,7 @@ use replay::Series;
 use serde::Serialize;
 
 use crate::failure::Failure;
+use cluster::PrometheusArgs;
 
 pub(crate) const MIB: f64 = 1_048_576.0;
 
@@ -34,6 +36,12 @@ pub(crate) struct SourceArgs {
     /// Use the bundled sample: two weeks of four workloads.
     #[arg(long)]
     pub(crate) sample: bool,
+    /// Only containers of this namespace; may be repeated.
+    #[arg(short, long = "namespace", value_name = "NAMESPACE")]
+    pub(crate) namespaces: Vec<String>,
+    /// Prometheus and the cluster.
+    #[command(flatten)]
+    pub(crate) prometheus: PrometheusArgs,
 }
 
 /// A container of a workload.
@@ -159,20 +167,32 @@ impl ContainerUsage {
 
 /// Reads the usage that the flags name, in the order of the containers.
 pub(crate) fn read(source: &SourceArgs) -> Result<Vec<ContainerUsage>, Failure> {
-    let SourceArgs { files, sample } = source;
-    if *sample {
-        return Ok(sample::read());
+    let SourceArgs {
+        files,
+        sample,
+        namespaces,
+        prometheus,
+    } = source;
+    if let Some(address) = &prometheus.prometheus_address {
+        return cluster::read(address, prometheus, namespaces);
     }
-    if files.is_empty() {
+    let mut usage = if *sample {
+        sample::read()
+    } else if files.is_empty() {
         return Err(Failure::Usage(
-            "no usage to read: name CSV files, or --sample for the bundled sample".to_owned(),
+            "no usage to read: name CSV files, --prometheus-address, or --sample for the bundled sample".to_owned(),
         ));
+    } else {
+        let mut reader = csv::Reader::default();
+        for file in files {
+            reader.read_file(Path::new(file))?;
+        }
+        reader.finish()
+    };
+    if !namespaces.is_empty() {
+        usage.retain(|usage| namespaces.contains(&usage.id.namespace));
     }
-    let mut reader = csv::Reader::default();
-    for file in files {
-        reader.read_file(Path::new(file))?;
-    }
-    Ok(reader.finish())
+    Ok(usage)
 }
 
 /// Checks the limits on the amount of data.

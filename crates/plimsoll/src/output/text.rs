@@ -63,7 +63,7 @@ fn width(cell: &str) -> usize {
 }
 
 /// The text without control characters, which could change the terminal.
-fn printable(cell: &str) -> String {
+pub(crate) fn printable(cell: &str) -> String {
     cell.chars()
         .map(|letter| {
             if letter.is_control() {

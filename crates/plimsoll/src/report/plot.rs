@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
+use replay::plot::round_step;
 
 use crate::output::escape;
 
@@ -45,16 +46,6 @@ impl Line {
             amounts,
         }
     }
-}
-
-/// The least of 1, 2 and 5 times the powers of ten that is at least this.
-fn round_step(least: f64) -> f64 {
-    let power = 10_f64.powf(least.max(1e-9).log10().floor());
-    let steps = [1.0, 2.0, 5.0, 10.0].map(|factor| factor * power);
-    steps
-        .into_iter()
-        .find(|step| *step >= least)
-        .unwrap_or(power)
 }
 
 impl Plot {
@@ -164,7 +155,13 @@ mod tests {
 
     #[test]
     fn axes_have_round_ticks() {
-        for (least, expected) in [(0.3, 0.5), (1.0, 1.0), (37.0, 50.0), (501.0, 1000.0)] {
+        for (least, expected) in [
+            (0.0, 1.0),
+            (0.3, 0.5),
+            (1.0, 1.0),
+            (37.0, 50.0),
+            (501.0, 1000.0),
+        ] {
             assert!((round_step(least) - expected).abs() < 1e-9, "{least}");
         }
     }

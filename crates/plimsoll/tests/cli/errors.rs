@@ -34,7 +34,7 @@ fn a_source_is_needed() {
     check(
         &["scan"],
         2,
-        "no usage to read: name CSV files, or --sample for the bundled sample",
+        "no usage to read: name CSV files, --prometheus-address, or --sample for the bundled sample",
     );
     assert_eq!(run(&["scan", "--sample", "usage.csv"]).code, 2);
     assert_eq!(run(&["scan", "--sample", "--caution", "0"]).code, 2);
@@ -148,4 +148,109 @@ fn completions_and_the_manual_page_name_all_commands() {
         assert_eq!(run.code, 0);
         assert!(run.stdout.contains("backtest") && run.stdout.contains("report"));
     }
+}
+
+#[test]
+fn a_simulation_needs_the_cpu_of_a_pod_and_ordered_bounds() {
+    let (_folder, path) = recording("");
+    check(
+        &["simulate", &path],
+        1,
+        "no workload can be simulated. left out: deployment/web: a container has no CPU request: set --pod-cpu",
+    );
+    check(
+        &["simulate", &path, "--min", "5", "--max", "4"],
+        2,
+        "--min=5 is above --max=4",
+    );
+    let zero = run(&["simulate", &path, "--pod-cpu", "0"]);
+    assert_eq!(zero.code, 2);
+    assert!(zero.stderr.contains("must be at least 1m"), "{zero:?}");
+}
+
+#[test]
+fn clusters_and_ranges_are_checked() {
+    let prometheus = ["scan", "--prometheus-address", "http://127.0.0.1:1"];
+    let with = |more: &[&'static str]| [&prometheus[..], more].concat();
+    for (more, error) in [
+        (["--history", "367d"], "--history=367d is longer than 366d"),
+        (
+            ["--history", "1m"],
+            "--history=1m is shorter than --step=5m",
+        ),
+        (["--step", "1s"], "--step=1s is shorter than 1m"),
+    ] {
+        check(&with(&more), 2, error);
+    }
+    assert_eq!(run(&with(&["--sample"])).code, 2);
+    assert_eq!(run(&with(&["--username", "a"])).code, 2);
+    let missing = run(&with(&["--kubeconfig", "missing.kubeconfig"]));
+    assert_eq!(missing.code, 1);
+    assert!(missing.stderr.contains("missing.kubeconfig"), "{missing:?}");
+    let folder = tempfile::tempdir().expect("a folder");
+    let kubeconfig = folder.path().join("kubeconfig");
+    let text = "{apiVersion: v1, kind: Config, current-context: a, clusters: [{name: a, cluster: {server: 'http://127.0.0.1:1'}}], \
+                contexts: [{name: a, context: {cluster: a, user: a}}], users: [{name: a, user: {}}]}";
+    std::fs::write(&kubeconfig, text).expect("written");
+    let path = kubeconfig.to_str().expect("UTF-8");
+    let unreachable = run(&[&prometheus[..], &["--kubeconfig", path]].concat());
+    assert_eq!(unreachable.code, 5, "{unreachable:?}");
+    assert!(
+        unreachable
+            .stderr
+            .starts_with("error: cannot reach the API server http://127.0.0.1:1/"),
+        "{unreachable:?}"
+    );
+}
+
+#[test]
+fn an_unreachable_cluster_has_an_exit_code_of_its_own() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("kubeconfig");
+    // Nothing listens on port 1.
+    let kubeconfig = "apiVersion: v1\nkind: Config\ncurrent-context: a\n\
+        clusters: [{name: a, cluster: {server: 'http://127.0.0.1:1'}}]\n\
+        contexts: [{name: a, context: {cluster: a, user: a}}]\nusers: [{name: a, user: {}}]\n";
+    std::fs::write(&path, kubeconfig).expect("a written file");
+    let path = path.to_str().expect("UTF-8");
+    let bundle = folder.path().join("bundle");
+    let bundle = bundle.to_str().expect("UTF-8");
+    for command in [
+        vec!["check"],
+        vec!["check", "--pre", "--wait=1s"],
+        vec!["status"],
+        vec!["stop"],
+        vec!["go"],
+        vec!["support-bundle", "-o", bundle],
+    ] {
+        let run = run(&[command.as_slice(), &["--kubeconfig", path]].concat());
+        assert_eq!((run.code, run.stdout.as_str()), (5, ""), "{command:?}");
+        let error = "error: cannot reach the API server http://127.0.0.1:1/";
+        assert!(run.stderr.starts_with(error), "{}", run.stderr);
+    }
+}
+
+#[test]
+fn errors_in_files_of_the_adapter_name_the_field() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("file.yaml");
+    let file = path.to_str().expect("UTF-8");
+    let write = |text: &str| std::fs::write(&path, text).expect("a written file");
+    check(
+        &["rules", "check", "/nowhere.yaml"],
+        1,
+        "cannot read /nowhere.yaml: No such file or directory (os error 2)",
+    );
+    write("rules: [{seriesQuery: up}]");
+    let missing = format!("{file}: rules[0].metricsQuery: must be set");
+    check(&["rules", "check", file], 1, &missing);
+    write("defaultUpstream: keda");
+    let unknown = format!("{file}: defaultUpstream: there is no upstream \"keda\"");
+    check(&["routes", "check", file], 1, &unknown);
+    write("upstreams: []");
+    let valid = run(&["routes", "check", file]);
+    assert_eq!(
+        (valid.code, valid.stdout),
+        (0, format!("{file}: valid, 0 upstreams and 0 routes\n"))
+    );
 }

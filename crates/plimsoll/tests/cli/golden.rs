@@ -47,6 +47,46 @@ fn backtests_have_six_forms() {
 }
 
 #[test]
+fn simulations_have_six_forms() {
+    for (form, ending) in [
+        ("table", "txt"),
+        ("json", "json"),
+        ("yaml", "yaml"),
+        ("csv", "csv"),
+        ("md", "md"),
+        ("html", "html"),
+    ] {
+        let name = format!("simulate.{ending}");
+        let arguments = [
+            "simulate",
+            "--sample",
+            "-n",
+            "shop",
+            "--pod-cpu",
+            "100m",
+            "-o",
+            form,
+        ];
+        check(&name, &arguments);
+    }
+}
+
+#[test]
+fn changes_have_a_table_and_manifests() {
+    for (form, ending) in [("table", "txt"), ("json", "json"), ("csv", "csv")] {
+        check(&format!("diff.{ending}"), &["diff", "--sample", "-o", form]);
+    }
+    for form in ["patch", "kustomize", "helm-values"] {
+        let flag = format!("--{form}");
+        check(&format!("apply_{form}.yaml"), &["apply", "--sample", &flag]);
+    }
+    check(
+        "apply_critical.yaml",
+        &["apply", "--sample", "--patch", "--min-severity", "critical"],
+    );
+}
+
+#[test]
 fn containers_are_filtered_and_ordered() {
     check(
         "scan_shop_by_savings.txt",
@@ -63,6 +103,10 @@ fn containers_are_filtered_and_ordered() {
             "json",
         ],
     );
+    for (form, ending) in [("table", "txt"), ("json", "json")] {
+        let name = format!("scan_replicas.{ending}");
+        check(&name, &["scan", "--sample", "--replicas", "-o", form]);
+    }
     check(
         "scan_cautious.csv",
         &["scan", "--sample", "--caution", "high", "-o", "csv"],
@@ -72,7 +116,20 @@ fn containers_are_filtered_and_ordered() {
 #[test]
 fn the_help_of_every_command_is_known() {
     check("help.txt", &["--help"]);
-    for command in ["scan", "backtest", "report"] {
+    for command in [
+        "scan",
+        "diff",
+        "apply",
+        "backtest",
+        "simulate",
+        "report",
+        "explain",
+        "check",
+        "status",
+        "stop",
+        "go",
+        "support-bundle",
+    ] {
         check(&format!("help_{command}.txt"), &[command, "--help"]);
     }
 }

@@ -1,0 +1,182 @@
+//! Checks of the adapter's files, with the parsers of the adapter: rule files of prometheus-adapter
+//! and the routes file.
+
+use std::fmt::Write as _;
+use std::io::{Read as _, Write as _};
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context as _, anyhow};
+use clap::{Args, Subcommand};
+use metric_routes::File;
+use metric_routes::own_service::OwnService;
+use promql::rules::RuleSet;
+
+use crate::failure::{Failure, Outcome};
+
+/// Largest file, in bytes.
+const MAX_BYTES: u64 = 4 << 20;
+/// Most errors that are printed.
+const MAX_ERRORS: usize = 100;
+
+/// Commands of `rules`.
+#[derive(Clone, Debug, Subcommand)]
+pub(crate) enum RulesCommand {
+    /// Check a rule file of prometheus-adapter as the adapter reads it.
+    Check(FileArgs),
+}
+
+/// Commands of `routes`.
+#[derive(Clone, Debug, Subcommand)]
+pub(crate) enum RoutesCommand {
+    /// Check a routes file as the adapter reads it.
+    Check(RoutesArgs),
+}
+
+/// A file.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct FileArgs {
+    /// File in YAML; `-` for the standard input.
+    pub(crate) file: PathBuf,
+}
+
+/// Flags of `routes check`.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct RoutesArgs {
+    /// File.
+    #[command(flatten)]
+    pub(crate) file: FileArgs,
+    /// Namespace of the adapter, whose own Service is no valid upstream.
+    #[arg(long, default_value = "plimsoll-system", value_name = "NAMESPACE")]
+    pub(crate) system_namespace: String,
+    /// Service of the adapter.
+    #[arg(long, default_value = "plimsoll-adapter", value_name = "NAME")]
+    pub(crate) service_name: String,
+}
+
+/// Checks a rule file.
+pub(crate) fn rules(command: &RulesCommand) -> Result<Outcome, Failure> {
+    let RulesCommand::Check(FileArgs { file }) = command;
+    print(&judge_rules(&file.display().to_string(), &read(file)?)?)
+}
+
+/// Checks a routes file.
+pub(crate) fn routes(command: &RoutesCommand) -> Result<Outcome, Failure> {
+    let RoutesCommand::Check(args) = command;
+    let file = &args.file.file;
+    let own = OwnService::new(&*args.system_namespace, &*args.service_name);
+    print(&judge_routes(
+        &file.display().to_string(),
+        &read(file)?,
+        &own,
+    )?)
+}
+
+fn print(text: &str) -> Result<Outcome, Failure> {
+    std::io::stdout().write_all(text.as_bytes())?;
+    Ok(Outcome::Done)
+}
+
+fn read(path: &Path) -> Result<String, Failure> {
+    let shown = path.display();
+    let mut text = String::new();
+    let read = if path == Path::new("-") {
+        std::io::stdin()
+            .take(MAX_BYTES + 1)
+            .read_to_string(&mut text)
+    } else {
+        std::fs::File::open(path)
+            .and_then(|file| file.take(MAX_BYTES + 1).read_to_string(&mut text))
+    };
+    read.with_context(|| format!("cannot read {shown}"))?;
+    if text.len() as u64 > MAX_BYTES {
+        let most = MAX_BYTES >> 20;
+        return Err(anyhow!("{shown} has more than {most} MiB, the most that is read").into());
+    }
+    Ok(text)
+}
+
+fn judge_rules(name: &str, text: &str) -> Result<String, Failure> {
+    let lines: Vec<String> = promql::rules::errors(text)
+        .iter()
+        .take(MAX_ERRORS)
+        .map(|error| format!("{name}: {error}"))
+        .collect();
+    if !lines.is_empty() {
+        return Err(anyhow!(lines.join("\n")).into());
+    }
+    let rules = RuleSet::parse(text).map_err(|error| anyhow!("{name}: {error}"))?;
+    let (custom, external) = (rules.custom.len(), rules.external.len());
+    let mut shown = String::new();
+    for warning in &rules.warnings {
+        let _ = writeln!(shown, "{name}: warning: {warning}");
+    }
+    let _ = writeln!(
+        shown,
+        "{name}: valid, {custom} rules of custom and {external} of external metrics"
+    );
+    Ok(shown)
+}
+
+fn judge_routes(name: &str, text: &str, own: &OwnService) -> Result<String, Failure> {
+    let file = File::read(text, own, Path::new("")).map_err(|error| anyhow!("{name}: {error}"))?;
+    let (upstreams, routes) = (file.upstreams.len(), file.routes.len());
+    Ok(format!(
+        "{name}: valid, {upstreams} upstreams and {routes} routes\n"
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(result: Result<String, Failure>, expected: Result<&str, &str>) {
+        let result = result.map_err(|failure| failure.to_string());
+        match (&result, expected) {
+            (Ok(text), Ok(expected)) => assert_eq!(text, expected),
+            (Err(error), Err(expected)) => assert!(error.starts_with(expected), "{error}"),
+            _ => panic!("{result:?} instead of {expected:?}"),
+        }
+    }
+
+    #[test]
+    fn an_error_in_a_rule_file_names_file_and_field() {
+        let check = |text: &str, expected| check(judge_rules("a.yaml", text), expected);
+        check(
+            "rules: [{seriesQuery: up, metricsQuery: x}]",
+            Ok(
+                "a.yaml: warning: rules[0].resources: neither template nor overrides is set, so no \
+                 series belongs to an object\n\
+                 a.yaml: valid, 1 rules of custom and 0 of external metrics\n",
+            ),
+        );
+        check(
+            "rules: [{seriesQuery: up, metrcsQuery: x}]",
+            Err("a.yaml: rules[0]"),
+        );
+        check("rules: [", Err("a.yaml: "));
+        let regex = "externalRules: [{seriesQuery: up, metricsQuery: x, name: {matches: '('}}]";
+        check(regex, Err("a.yaml: externalRules[0].name.matches"));
+        let two = "rules: [{seriesQuery: up}]\nexternalRules: [{metricsQuery: x}]";
+        let errors = "a.yaml: rules[0].metricsQuery: must be set\n\
+                      a.yaml: externalRules[0].seriesQuery: must be set";
+        check(two, Err(errors));
+    }
+
+    #[test]
+    fn an_error_in_a_routes_file_names_file_and_field() {
+        let own = OwnService::new("suite", "adapter");
+        let check = |text: &str, expected| check(judge_routes("r.yaml", text, &own), expected);
+        let valid = "upstreams: [{name: a, url: 'https://a', caFile: ca}]\ndefaultUpstream: a";
+        check(valid, Ok("r.yaml: valid, 1 upstreams and 0 routes\n"));
+        let own = "upstreams: [{name: a, url: 'https://adapter.suite.svc', caFile: ca}]";
+        check(
+            own,
+            Err("r.yaml: upstreams[0].url: this is the adapter itself"),
+        );
+        let unknown = "defaultUpstream: b";
+        check(
+            unknown,
+            Err("r.yaml: defaultUpstream: there is no upstream \"b\""),
+        );
+    }
+}

@@ -1,0 +1,263 @@
+//! Requests and limits that the recommended sizes would change, as differences and as manifests.
+//!
+//! A resource changes if a scan finds anything about it (see `severity`). A limit keeps its
+//! proportion to the request, as with a VPA. Nothing is written to a cluster.
+
+mod manifests;
+
+use clap::{ArgGroup, Args};
+use model::{Cpu, Memory, Quantity, ResourceList, ResourceName};
+use serde::Serialize;
+use sizing::proportional_limits;
+
+use crate::failure::{Failure, Outcome};
+use crate::output::{self, Document, OutputArgs, Row, Table};
+use crate::prices::Prices;
+use crate::recommend::SizingArgs;
+use crate::scan::{ScannedContainer, ScannedResource, scan_all};
+use crate::severity::Severity;
+use crate::usage::{self, ContainerId, ContainerUsage, Resources, SourceArgs};
+
+/// Usage and sizing of both commands.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct ChangeArgs {
+    /// Source.
+    #[command(flatten)]
+    pub(crate) source: SourceArgs,
+    /// Sizing.
+    #[command(flatten)]
+    pub(crate) sizing: SizingArgs,
+    /// Only resources with a finding of at least this severity.
+    #[arg(long, value_enum, value_name = "SEVERITY", default_value_t = Severity::Info)]
+    pub(crate) min_severity: Severity,
+}
+
+/// Flags of `diff`.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct DiffArgs {
+    /// Usage and sizing.
+    #[command(flatten)]
+    pub(crate) changes: ChangeArgs,
+    /// Output.
+    #[command(flatten)]
+    pub(crate) output: OutputArgs,
+}
+
+/// Flags of `apply`.
+#[derive(Clone, Debug, Args)]
+#[command(group(ArgGroup::new("form").required(true)))]
+pub(crate) struct ApplyArgs {
+    /// Usage and sizing.
+    #[command(flatten)]
+    pub(crate) changes: ChangeArgs,
+    /// Print partial objects for `kubectl apply --server-side --force-conflicts -f -`.
+    #[arg(long, group = "form")]
+    pub(crate) patch: bool,
+    /// Print a Kustomize component with patches.
+    #[arg(long, group = "form")]
+    pub(crate) kustomize: bool,
+    /// Print `resources` by workload and container, for the values of a Helm chart.
+    #[arg(long, group = "form")]
+    pub(crate) helm_values: bool,
+}
+
+/// Change of one request, and of its limit if there is one.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct ResourceChange {
+    /// Present request.
+    request: Option<String>,
+    /// Recommended request.
+    new_request: String,
+    /// Present limit.
+    limit: Option<String>,
+    /// Limit in the same proportion to the request.
+    new_limit: Option<String>,
+}
+
+/// Changes of a container.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct ContainerChange {
+    /// The container.
+    #[serde(flatten)]
+    id: ContainerId,
+    /// CPU, if it changes.
+    cpu: Option<ResourceChange>,
+    /// Memory, if it changes.
+    memory: Option<ResourceChange>,
+}
+
+impl ContainerChange {
+    /// Name and change of each resource.
+    fn resources(&self) -> impl Iterator<Item = (&'static str, &ResourceChange)> {
+        let both = [("cpu", &self.cpu), ("memory", &self.memory)];
+        both.into_iter()
+            .filter_map(|(name, change)| Some((name, change.as_ref()?)))
+    }
+}
+
+/// Changes of all containers, and containers without a recommendation.
+fn changes(args: &ChangeArgs) -> Result<(Vec<ContainerChange>, Vec<ContainerId>), Failure> {
+    let usage = usage::read(&args.source)?;
+    let (scanned, left_out) = scan_all(&usage, &args.sizing.caution, &Prices::default());
+    let mut usage = usage.iter();
+    let changes = scanned.iter().filter_map(|container| {
+        // Both are in the order of containers.
+        let usage = usage.find(|usage| usage.id == container.id)?;
+        change(usage, container, args.min_severity)
+    });
+    Ok((changes.collect(), left_out))
+}
+
+fn change(
+    usage: &ContainerUsage,
+    scanned: &ScannedContainer,
+    min_severity: Severity,
+) -> Option<ContainerChange> {
+    let of = |resource: &ScannedResource, name: ResourceName| {
+        let is_found = resource.severity > Severity::Ok && resource.severity >= min_severity;
+        let new_request = resource.recommended.clone().filter(|_| is_found)?;
+        let limits = list(usage.limits);
+        let limit = limits.get(&name).map(Quantity::to_string);
+        let recommended = ResourceList::from_iter([(name.clone(), new_request.parse().ok()?)]);
+        let found = proportional_limits(&limits, &list(usage.requests), &recommended, None);
+        Some(ResourceChange {
+            request: resource.request.clone(),
+            new_request,
+            new_limit: found.limits.get(&name).map(Quantity::to_string),
+            limit,
+        })
+    };
+    let change = ContainerChange {
+        id: scanned.id.clone(),
+        cpu: of(&scanned.cpu, ResourceName::Cpu),
+        memory: of(&scanned.memory, ResourceName::Memory),
+    };
+    (change.cpu.is_some() || change.memory.is_some()).then_some(change)
+}
+
+fn list(resources: Resources) -> ResourceList {
+    let Resources { cpu, memory } = resources;
+    let cpu = cpu.map(|cpu: Cpu| (ResourceName::Cpu, cpu.into()));
+    let memory = memory.map(|memory: Memory| (ResourceName::Memory, memory.into()));
+    cpu.into_iter().chain(memory).collect()
+}
+
+/// Runs `plimsoll diff`.
+pub(crate) fn diff(args: &DiffArgs) -> Result<Outcome, Failure> {
+    let (changes, left_out) = changes(&args.changes)?;
+    output::print(&document(&changes), &args.output)?;
+    Ok(outcome(
+        left_out
+            .iter()
+            .map(|id| format!("{id}: less than an hour of usage")),
+    ))
+}
+
+/// Runs `plimsoll apply`.
+pub(crate) fn apply(args: &ApplyArgs) -> Result<Outcome, Failure> {
+    let (changes, left_out) = changes(&args.changes)?;
+    let (text, refused) = if args.helm_values {
+        (manifests::helm_values(&changes)?, Vec::new())
+    } else {
+        let (patches, refused) = manifests::patches(&changes);
+        let text = if args.kustomize {
+            manifests::kustomize(&patches)?
+        } else {
+            manifests::documents(&patches)?
+        };
+        (text, refused)
+    };
+    output::print_text(&text)?;
+    let young = left_out
+        .iter()
+        .map(|id| format!("{id}: less than an hour of usage"));
+    Ok(outcome(young.chain(refused)))
+}
+
+/// Names what is left out.
+fn outcome(left_out: impl Iterator<Item = String>) -> Outcome {
+    let mut outcome = Outcome::Done;
+    for line in left_out {
+        eprintln!("left out: {line}");
+        outcome = Outcome::Partial;
+    }
+    outcome
+}
+
+fn document(changes: &[ContainerChange]) -> Document {
+    let mut rows = Vec::new();
+    for change in changes {
+        let ContainerId {
+            namespace,
+            workload,
+            container,
+        } = &change.id;
+        for (resource, change) in change.resources() {
+            let mut row = |field: &str, from: Option<&String>, to: &str| {
+                rows.push(Row::plain([
+                    namespace.clone(),
+                    workload.clone(),
+                    container.clone(),
+                    format!("{resource} {field}"),
+                    from.map_or("none", String::as_str).to_owned(),
+                    to.to_owned(),
+                ]));
+            };
+            row("request", change.request.as_ref(), &change.new_request);
+            if let Some(limit) = &change.new_limit {
+                row("limit", change.limit.as_ref(), limit);
+            }
+        }
+    }
+    Document {
+        title: "Plimsoll diff".to_owned(),
+        tables: vec![Table {
+            title: "Changes".to_owned(),
+            columns: vec!["Namespace", "Workload", "Container", "Field", " Present", " New"],
+            rows,
+        }],
+        notes: vec![
+            "Limits keep their proportion to requests. `plimsoll apply` prints the changes as manifests.".to_owned(),
+        ],
+        data: serde_json::json!({ "containers": changes }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn limits_keep_their_proportion() {
+        let id = ContainerId {
+            namespace: "shop".to_owned(),
+            workload: "deployment/web".to_owned(),
+            container: "app".to_owned(),
+        };
+        let resources = |cpu, memory| Resources {
+            cpu: Some(Cpu::from_millicores(cpu)),
+            memory: Some(Memory::from_bytes(memory)),
+        };
+        // Two days with a tenth of the CPU request and two thirds of the memory request.
+        let samples = |amount| (0..2 * 288).map(|slot| (300 * slot, amount)).collect();
+        let usage = ContainerUsage {
+            id: id.clone(),
+            requests: resources(1000, 1 << 30),
+            limits: resources(2000, 1 << 30),
+            pods: vec![usage::PodUsage {
+                cpu: samples(100.0),
+                memory: samples(650.0),
+            }],
+        };
+        let (scanned, _) = scan_all(std::slice::from_ref(&usage), "normal", &Prices::default());
+        let found = change(&usage, &scanned[0], Severity::Info).expect("a change");
+        let cpu = found.cpu.expect("a smaller CPU request");
+        let millicores = |text: &str| text.parse::<Quantity>().expect("a quantity").milli_value();
+        assert_eq!(cpu.limit.as_deref(), Some("2"));
+        let new_limit = cpu.new_limit.expect("a limit");
+        assert_eq!(millicores(&new_limit), 2 * millicores(&cpu.new_request));
+        assert_eq!(change(&usage, &scanned[0], Severity::Critical), None);
+    }
+}

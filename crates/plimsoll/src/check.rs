@@ -1,0 +1,109 @@
+//! Diagnosis of a cluster and of an installation.
+//!
+//! `reader` reads the facts with the rights of the user, `judge` turns them into findings.
+
+mod facts;
+mod finding;
+mod judge;
+mod output;
+pub(crate) mod reader;
+
+use std::io::Write as _;
+use std::time::Instant;
+
+use clap::{Args, ValueEnum};
+use runtime::GoDuration;
+
+use crate::cluster::{Cluster, ClusterArgs, block_on};
+use crate::failure::{Failure, Outcome};
+use crate::installation::InstallationArgs;
+use finding::{Finding, Status};
+pub(crate) use finding::{Read, Unread};
+use judge::Extent;
+
+/// Pause between two attempts with `--wait`.
+const PAUSE: std::time::Duration = std::time::Duration::from_secs(2);
+
+/// Flags of `check`.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct CheckArgs {
+    /// Cluster.
+    #[command(flatten)]
+    pub(crate) cluster: ClusterArgs,
+    /// Installation.
+    #[command(flatten)]
+    pub(crate) installation: InstallationArgs,
+    /// Check only what matters before an installation.
+    #[arg(long)]
+    pub(crate) pre: bool,
+    /// Form of the output.
+    #[arg(short, long, value_enum, default_value_t = Form::Table, value_name = "FORMAT")]
+    pub(crate) output: Form,
+    /// Repeat the checks for at most this time, until none is an error.
+    #[arg(long, default_value = "0s", value_name = "DURATION")]
+    pub(crate) wait: GoDuration,
+}
+
+/// Forms of the findings.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Form {
+    /// All checks by category.
+    Table,
+    /// One JSON object; identifiers and fields keep their names and meaning between versions.
+    Json,
+    /// Warnings and errors, one line each.
+    Short,
+}
+
+/// Checks the cluster and prints the findings.
+pub(crate) fn run(args: &CheckArgs) -> Result<Outcome, Failure> {
+    let findings = block_on(check(args))?;
+    let mut out = std::io::stdout().lock();
+    out.write_all(output::render(&findings, args.output).as_bytes())?;
+    out.flush()?;
+    Ok(if has_error(&findings) {
+        Outcome::Failed
+    } else {
+        Outcome::Done
+    })
+}
+
+async fn check(args: &CheckArgs) -> Result<Vec<Finding>, Failure> {
+    let (extent, rights) = if args.pre {
+        (Extent::Before, judge::INSTALL)
+    } else {
+        (Extent::Installed, judge::USE)
+    };
+    let cluster = args.cluster.connect().await?;
+    let namespace = &args.installation.system_namespace;
+    let begin = Instant::now();
+    loop {
+        let facts = reader::read(&cluster, namespace, rights).await;
+        let is_over = begin.elapsed() >= args.wait.0;
+        match facts {
+            Ok(facts) => {
+                let findings = judge::judge(&facts, extent);
+                if is_over || !has_error(&findings) {
+                    return Ok(findings);
+                }
+            }
+            Err(failure) if is_over || !matches!(failure, Failure::Unreachable(_)) => {
+                return Err(failure);
+            }
+            Err(_) => {}
+        }
+        tokio::time::sleep(PAUSE).await;
+    }
+}
+
+/// The findings of an installation as text.
+pub(crate) async fn findings(cluster: &Cluster, namespace: &str) -> Result<String, Failure> {
+    let facts = reader::read(cluster, namespace, judge::USE).await?;
+    let findings = judge::judge(&facts, Extent::Installed);
+    Ok(output::render(&findings, Form::Table))
+}
+
+fn has_error(findings: &[Finding]) -> bool {
+    let is_error = |finding: &Finding| finding.status == Status::Error;
+    findings.iter().any(is_error)
+}

@@ -1,0 +1,71 @@
+//! Findings from facts. Pure: the same facts give the same findings.
+
+mod api_server;
+mod definitions;
+mod metrics;
+mod others;
+mod rights;
+mod suite;
+#[cfg(test)]
+mod tests;
+mod webhook;
+
+use super::facts::Facts;
+use super::finding::Finding;
+
+pub(crate) use rights::{INSTALL, USE};
+
+/// Name of the webhook's registration.
+pub(crate) const CONFIGURATION: &str = "vpa-webhook-config";
+/// Series that the recommender's history needs.
+pub(crate) const SERIES: [&str; 3] = [
+    "container_cpu_usage_seconds_total",
+    "container_memory_working_set_bytes",
+    "kube_pod_labels",
+];
+/// Images of other autoscalers, and the product.
+pub(crate) const OTHER_IMAGES: [(&str, Other); 10] = [
+    ("vpa-recommender", Other::Vpa),
+    ("vpa-updater", Other::Vpa),
+    ("vpa-admission-controller", Other::Vpa),
+    ("craned", Other::Crane),
+    ("keda", Other::Keda),
+    ("keda-metrics-apiserver", Other::Keda),
+    ("goldilocks", Other::Goldilocks),
+    ("prometheus-adapter", Other::PrometheusAdapter),
+    ("k8s-prometheus-adapter", Other::PrometheusAdapter),
+    ("k8s-prometheus-adapter-amd64", Other::PrometheusAdapter),
+];
+
+/// Other autoscalers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Other {
+    Vpa,
+    Crane,
+    Keda,
+    Goldilocks,
+    PrometheusAdapter,
+}
+
+/// Extent of a check.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Extent {
+    /// Before an installation.
+    Before,
+    /// An installation.
+    Installed,
+}
+
+/// All findings, in the order of output.
+pub(crate) fn judge(facts: &Facts, extent: Extent) -> Vec<Finding> {
+    let mut findings = api_server::findings(facts);
+    findings.extend(metrics::findings(facts, extent));
+    findings.extend(others::findings(facts, extent));
+    findings.extend(definitions::findings(facts, extent));
+    if extent == Extent::Installed {
+        findings.extend(suite::findings(facts));
+        findings.extend(webhook::findings(facts));
+    }
+    findings.extend(rights::findings(facts, extent));
+    findings
+}

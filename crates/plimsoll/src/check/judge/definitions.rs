@@ -1,0 +1,124 @@
+//! `CustomResourceDefinition`s: presence, served versions and fields.
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
+    CustomResourceDefinition, CustomResourceDefinitionVersion, JSONSchemaProps,
+    JSONSchemaPropsOrArray, JSONSchemaPropsOrBool,
+};
+
+use super::Extent;
+use crate::check::facts::Facts;
+use crate::check::finding::{Finding, Findings};
+
+/// Most names of missing fields in a message.
+const MAX_NAMES: usize = 3;
+
+pub(super) fn findings(facts: &Facts, extent: Extent) -> Vec<Finding> {
+    let mut findings = Findings::new("definitions");
+    for ours in api::crd::all() {
+        let name = ours.metadata.name.clone().unwrap_or_default();
+        let (id, title) = (
+            format!("definition-{name}"),
+            format!("{name} is up to date"),
+        );
+        let check = (id.as_str(), title.as_str());
+        let Some(definitions) = findings.read(check, &facts.definitions) else {
+            continue;
+        };
+        let has_name = |one: &&CustomResourceDefinition| one.metadata.name.as_ref() == Some(&name);
+        match (definitions.iter().find(has_name), extent) {
+            (None, Extent::Before) => findings.ok(check, "not installed yet"),
+            (None, Extent::Installed) => findings.error(
+                check,
+                "the CustomResourceDefinition is missing",
+                "Run kubectl apply -k deploy/crds",
+            ),
+            (Some(found), extent) => match difference(&ours, found) {
+                None => findings.ok(check, ""),
+                Some(difference) if extent == Extent::Before => findings.warn(
+                    check,
+                    format!("another version is installed: {difference}"),
+                    "The installation replaces it; its objects stay valid",
+                ),
+                Some(difference) => {
+                    findings.error(check, difference, "Run kubectl apply -k deploy/crds");
+                }
+            },
+        }
+    }
+    findings.list
+}
+
+fn difference(ours: &CustomResourceDefinition, found: &CustomResourceDefinition) -> Option<String> {
+    for version in ours.spec.versions.iter().filter(|version| version.served) {
+        let has_name = |one: &&CustomResourceDefinitionVersion| one.name == version.name;
+        let served = found.spec.versions.iter().filter(|one| one.served);
+        let Some(found) = served.clone().find(has_name) else {
+            return Some(format!("version {} is not served", version.name));
+        };
+        let schema = |version: &CustomResourceDefinitionVersion| {
+            version.schema.as_ref()?.open_api_v3_schema.clone()
+        };
+        let (Some(wanted), Some(found)) = (schema(version), schema(found)) else {
+            continue;
+        };
+        let mut missing = Vec::new();
+        compare(&wanted, &found, "", &mut missing);
+        if !missing.is_empty() {
+            let more = missing.len().saturating_sub(MAX_NAMES);
+            missing.truncate(MAX_NAMES);
+            let more = if more > 0 {
+                format!(" and {more} more")
+            } else {
+                String::new()
+            };
+            let fields = missing.join(", ");
+            return Some(format!(
+                "version {} has no field {fields}{more}",
+                version.name
+            ));
+        }
+    }
+    None
+}
+
+/// Adds the paths of fields that `found` lacks.
+fn compare(
+    wanted: &JSONSchemaProps,
+    found: &JSONSchemaProps,
+    path: &str,
+    missing: &mut Vec<String>,
+) {
+    // Unknown fields are kept, so none is missing.
+    if found.x_kubernetes_preserve_unknown_fields == Some(true) {
+        return;
+    }
+    let empty = BTreeMap::new();
+    let found_fields = found.properties.as_ref().unwrap_or(&empty);
+    for (name, wanted) in wanted.properties.iter().flatten() {
+        let path = if path.is_empty() {
+            name.clone()
+        } else {
+            format!("{path}.{name}")
+        };
+        match found_fields.get(name) {
+            Some(found) => compare(wanted, found, &path, missing),
+            None => missing.push(path),
+        }
+    }
+    if let (
+        Some(JSONSchemaPropsOrArray::Schema(wanted)),
+        Some(JSONSchemaPropsOrArray::Schema(found)),
+    ) = (&wanted.items, &found.items)
+    {
+        compare(wanted, found, &format!("{path}[]"), missing);
+    }
+    if let (
+        Some(JSONSchemaPropsOrBool::Schema(wanted)),
+        Some(JSONSchemaPropsOrBool::Schema(found)),
+    ) = (&wanted.additional_properties, &found.additional_properties)
+    {
+        compare(wanted, found, &format!("{path}.*"), missing);
+    }
+}

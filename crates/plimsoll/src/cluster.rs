@@ -1,0 +1,184 @@
+//! Connection to the cluster, with the rights of the user.
+
+use std::future::Future;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use anyhow::{Context as _, anyhow};
+use clap::Args;
+use kube::config::{KubeConfigOptions, Kubeconfig};
+use kube::{Client, Config};
+
+use crate::failure::Failure;
+
+/// Time limit of connecting to the API server.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+/// Time limit of a request.
+const REQUEST_TIMEOUT: Duration = Duration::from_mins(1);
+
+/// Flags of the connection, with the names of kubectl.
+#[derive(Clone, Debug, Default, Args)]
+pub(crate) struct ClusterArgs {
+    /// Kubeconfig; the default is the one of kubectl: `KUBECONFIG`, else `~/.kube/config`, else the
+    /// service account of the pod.
+    #[arg(long, value_name = "FILE", help_heading = "Cluster")]
+    pub(crate) kubeconfig: Option<PathBuf>,
+    /// Context of the kubeconfig; the default is its current context.
+    #[arg(long, value_name = "NAME", help_heading = "Cluster")]
+    pub(crate) context: Option<String>,
+}
+
+/// The cluster.
+#[derive(Clone)]
+pub(crate) struct Cluster {
+    /// Client.
+    pub(crate) client: Client,
+    /// Namespace of the context; `default` without one.
+    pub(crate) namespace: String,
+    /// Address of the API server.
+    pub(crate) server: String,
+}
+
+impl ClusterArgs {
+    /// Client for the API server of the flags. Does not send a request.
+    pub(crate) async fn connect(&self) -> Result<Cluster, Failure> {
+        runtime::client::install_crypto_provider();
+        let mut config = self.config().await?;
+        config.connect_timeout = Some(CONNECT_TIMEOUT);
+        config.read_timeout = Some(REQUEST_TIMEOUT);
+        config.default_retry = false;
+        let namespace = config.default_namespace.clone();
+        let server = config.cluster_url.to_string();
+        let client = Client::try_from(config).context("cannot set up the client of the cluster")?;
+        Ok(Cluster {
+            client,
+            namespace,
+            server,
+        })
+    }
+
+    async fn config(&self) -> anyhow::Result<Config> {
+        let options = KubeConfigOptions {
+            context: self.context.clone(),
+            ..KubeConfigOptions::default()
+        };
+        if let Some(path) = &self.kubeconfig {
+            let unusable = || format!("cannot use the kubeconfig {}", path.display());
+            let kubeconfig = Kubeconfig::read_from(path).with_context(unusable)?;
+            let config = Config::from_custom_kubeconfig(kubeconfig, &options).await;
+            return config.with_context(unusable);
+        }
+        match Config::from_kubeconfig(&options).await {
+            Ok(config) => Ok(config),
+            Err(error) if self.context.is_some() => {
+                Err(anyhow!(error).context("cannot use the kubeconfig"))
+            }
+            Err(error) => Config::incluster().map_err(|_| {
+                anyhow!(error).context(
+                    "no cluster: name a kubeconfig with --kubeconfig or KUBECONFIG, or read files",
+                )
+            }),
+        }
+    }
+}
+
+/// Runs the future of a command on a runtime of its own.
+pub(crate) fn block_on<T>(future: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
+    tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .enable_all()
+        .build()?
+        .block_on(future)
+}
+
+/// Failure of a request; `subject` is what was requested, such as `pods`.
+pub(crate) fn request_failure(subject: &str, server: &str, error: kube::Error) -> Failure {
+    match error {
+        kube::Error::Api(status) if status.code == 401 => Failure::Other(anyhow!(
+            "the API server {server} does not accept the credentials of the kubeconfig"
+        )),
+        kube::Error::Api(status) => Failure::Other(anyhow!(
+            "cannot read {subject}: {}",
+            status.message.trim_end_matches('.')
+        )),
+        error @ (kube::Error::HyperError(_) | kube::Error::Service(_)) => Failure::Unreachable(
+            anyhow!(error).context(format!("cannot reach the API server {server}")),
+        ),
+        error => Failure::Other(anyhow!(error).context(format!("cannot read {subject}"))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write as _;
+
+    use k8s_openapi::api::core::v1::Pod;
+    use kube::Api;
+
+    use super::*;
+
+    fn kubeconfig(server: &str) -> tempfile::NamedTempFile {
+        let mut file = tempfile::NamedTempFile::new().expect("temporary file");
+        let text = format!(
+            "apiVersion: v1\nkind: Config\ncurrent-context: a\n\
+             clusters: [{{name: a, cluster: {{server: '{server}'}}}}]\n\
+             contexts: [{{name: a, context: {{cluster: a, user: a, namespace: shop}}}}]\n\
+             users: [{{name: a, user: {{}}}}]\n"
+        );
+        file.write_all(text.as_bytes()).expect("written");
+        file
+    }
+
+    fn connect(args: &ClusterArgs) -> Result<Cluster, Failure> {
+        block_on(args.connect())
+    }
+
+    #[test]
+    fn the_context_names_server_and_namespace() {
+        let file = kubeconfig("http://127.0.0.1:1");
+        let args = ClusterArgs {
+            kubeconfig: Some(file.path().to_owned()),
+            context: None,
+        };
+        let Ok(cluster) = connect(&args) else {
+            panic!("not connected");
+        };
+        assert_eq!(cluster.namespace, "shop");
+        assert_eq!(cluster.server, "http://127.0.0.1:1/");
+        let missing = ClusterArgs {
+            context: Some("other".to_owned()),
+            ..args
+        };
+        let error = connect(&missing).err().expect("no such context");
+        assert!(error.to_string().contains("other"), "{error}");
+    }
+
+    #[test]
+    fn missing_files_are_named() {
+        let args = ClusterArgs {
+            kubeconfig: Some("missing.kubeconfig".into()),
+            context: None,
+        };
+        let error = connect(&args).err().expect("no such file");
+        assert!(error.to_string().contains("missing.kubeconfig"), "{error}");
+    }
+
+    #[test]
+    fn an_unreachable_server_has_an_exit_code_of_its_own() {
+        // Nothing listens on port 1.
+        let file = kubeconfig("http://127.0.0.1:1");
+        let args = ClusterArgs {
+            kubeconfig: Some(file.path().to_owned()),
+            context: None,
+        };
+        let failure = block_on(async {
+            let cluster = args.connect().await?;
+            let pods: Api<Pod> = Api::all(cluster.client);
+            let listed = pods.list(&kube::api::ListParams::default()).await;
+            listed.map_err(|error| request_failure("pods", &cluster.server, error))
+        });
+        let failure = failure.expect_err("unreachable");
+        assert!(matches!(failure, Failure::Unreachable(_)), "{failure}");
+        assert!(failure.to_string().contains("cannot reach the API server"));
+    }
+}

@@ -1,0 +1,51 @@
+//! The recommendation of a workload, the caps on it, and the pods that do not have it yet, from the
+//! objects of the API server, with the rights of the user.
+
+mod document;
+mod facts;
+mod judge;
+mod reader;
+mod subject;
+#[cfg(test)]
+mod tests;
+
+use clap::Args;
+
+use crate::cluster::{ClusterArgs, block_on};
+use crate::failure::{Failure, Outcome};
+use crate::output::{self, OutputArgs};
+
+use subject::Subject;
+
+/// Flags of `explain`.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct ExplainArgs {
+    /// Object as KIND/NAME: a VPA, a workload that a VPA targets, or a pod of such a workload.
+    #[arg(value_name = "KIND/NAME")]
+    pub(crate) subject: Subject,
+    /// Namespace; the default is the one of the context.
+    #[arg(short, long, value_name = "NAMESPACE")]
+    pub(crate) namespace: Option<String>,
+    /// Connection.
+    #[command(flatten)]
+    pub(crate) cluster: ClusterArgs,
+    /// Output.
+    #[command(flatten)]
+    pub(crate) output: OutputArgs,
+}
+
+/// Runs the command.
+pub(crate) fn run(args: &ExplainArgs) -> Result<Outcome, Failure> {
+    let facts = block_on(async {
+        let cluster = args.cluster.connect().await?;
+        let namespace = args.namespace.as_ref().unwrap_or(&cluster.namespace);
+        reader::read(&cluster, namespace, &args.subject).await
+    })?;
+    let explanation = judge::explain(&facts);
+    output::print(&document::document(&explanation), &args.output)?;
+    Ok(if facts.missing.is_empty() {
+        Outcome::Done
+    } else {
+        Outcome::Partial
+    })
+}

@@ -1,0 +1,25 @@
+//! Objects that explain a recommendation, as read.
+
+use api::checkpoint::VerticalPodAutoscalerCheckpoint;
+use api::vpa::VerticalPodAutoscaler;
+use k8s_openapi::api::core::v1::{Event, Pod};
+use k8s_openapi::api::policy::v1::PodDisruptionBudget;
+
+/// Objects that explain a recommendation.
+#[derive(Clone, Debug)]
+pub(super) struct Facts {
+    /// The VPA.
+    pub(super) vpa: VerticalPodAutoscaler,
+    /// Names of further VPAs with the same target.
+    pub(super) others: Vec<String>,
+    /// Checkpoints of its containers.
+    pub(super) checkpoints: Vec<VerticalPodAutoscalerCheckpoint>,
+    /// Pods that match the selector of its target, or the pod to explain.
+    pub(super) pods: Vec<Pod>,
+    /// Budgets of its namespace.
+    pub(super) budgets: Vec<PodDisruptionBudget>,
+    /// Events about the VPA and the pods.
+    pub(super) events: Vec<Event>,
+    /// Parts that could not be read, one sentence each.
+    pub(super) missing: Vec<String>,
+}

@@ -1,0 +1,495 @@
+//! Explanation of a recommendation from the objects, without I/O.
+
+use api::vpa::{
+    EffectiveUpdateMode, RecommendedContainerResources, VerticalPodAutoscaler,
+    VerticalPodAutoscalerStatus,
+};
+use jiff::{SignedDuration, Timestamp};
+use k8s_openapi::api::core::v1::{Event, Pod, PodCondition};
+use k8s_openapi::api::policy::v1::PodDisruptionBudget;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use kube::ResourceExt as _;
+use kube::core::SelectorExt as _;
+use model::{Quantity, ResourceList, ResourceName};
+use serde::Serialize;
+
+use super::facts::Facts;
+
+/// Maximum number of characters of a text from an object.
+const MAX_TEXT: usize = 1_000;
+/// Number of the latest events that are shown.
+const MAX_EVENTS: usize = 20;
+/// Number of conditions that are shown.
+const MAX_CONDITIONS: usize = 50;
+/// Annotation with the changes that the webhook made to a new pod, upstream's.
+const UPDATES: &str = "vpaUpdates";
+
+/// Explanation of a recommendation.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Explanation {
+    pub(super) namespace: String,
+    pub(super) vpa: String,
+    pub(super) target: String,
+    pub(super) update_mode: String,
+    /// Recommended requests, one entry per container and resource.
+    pub(super) recommendations: Vec<Recommended>,
+    pub(super) samples: Vec<Samples>,
+    pub(super) pods: Pods,
+    /// Reasons why pods do not have the recommended requests.
+    pub(super) waits: Vec<Wait>,
+    pub(super) conditions: Vec<Condition>,
+    /// The latest event first.
+    pub(super) events: Vec<EventLine>,
+    /// Parts that are left out, with the reason, and further VPAs of the target.
+    pub(super) notes: Vec<String>,
+}
+
+/// Recommended request.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Recommended {
+    pub(super) container: String,
+    pub(super) resource: String,
+    pub(super) target: String,
+    pub(super) lower_bound: Option<String>,
+    pub(super) upper_bound: Option<String>,
+    pub(super) uncapped_target: Option<String>,
+    /// The bound that changed the target.
+    pub(super) changed_by: Option<String>,
+}
+
+/// History of a container.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Samples {
+    pub(super) container: String,
+    /// CPU samples.
+    pub(super) count: i64,
+    pub(super) cpu_weight: f64,
+    pub(super) memory_weight: f64,
+    pub(super) first_sample: Option<Timestamp>,
+    pub(super) last_sample: Option<Timestamp>,
+    /// Whole hours between the first and the last sample.
+    pub(super) hours: i64,
+}
+
+/// Requests of the pods against the recommendation.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Pods {
+    /// Pods that are neither finished nor being deleted.
+    pub(super) total: usize,
+    /// Pods whose requests are the target.
+    pub(super) with_target: usize,
+    /// Pods whose requests are within the bounds.
+    pub(super) within_bounds: usize,
+    pub(super) list: Vec<PodLine>,
+}
+
+/// Requests of a pod.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct PodLine {
+    pub(super) pod: String,
+    pub(super) has_target: bool,
+    pub(super) is_within_bounds: bool,
+    /// Requests that differ from the target, as `app cpu 100m (target 250m)`.
+    pub(super) differences: Vec<String>,
+    /// Changes that the webhook made when the pod was created.
+    pub(super) updates: Option<String>,
+}
+
+/// Reason why pods do not have the recommended requests.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub(super) struct Wait {
+    pub(super) reason: &'static str,
+    pub(super) message: String,
+}
+
+/// Condition of the VPA.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub(super) struct Condition {
+    #[serde(rename = "type")]
+    pub(super) kind: String,
+    pub(super) status: String,
+    pub(super) reason: String,
+    pub(super) message: String,
+    pub(super) since: Option<Timestamp>,
+}
+
+/// Event about the VPA or a pod.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub(super) struct EventLine {
+    pub(super) time: Option<Timestamp>,
+    pub(super) object: String,
+    #[serde(rename = "type")]
+    pub(super) kind: String,
+    pub(super) reason: String,
+    pub(super) message: String,
+}
+
+/// Explains a recommendation.
+pub(super) fn explain(facts: &Facts) -> Explanation {
+    let vpa = &facts.vpa;
+    let default = VerticalPodAutoscalerStatus::default();
+    let status = vpa.status.as_ref().unwrap_or(&default);
+    let recommended = status.recommendation.as_ref();
+    let recommended = recommended.map(|it| it.container_recommendations.as_slice());
+    let recommended = recommended.unwrap_or_default();
+    let pods = pods(&facts.pods, recommended);
+    let target = &vpa.spec.target_ref;
+    let mut notes: Vec<String> = facts.missing.iter().map(|text| plain(text)).collect();
+    if !facts.others.is_empty() {
+        let others = facts.others.join(", ");
+        notes.push(plain(&format!(
+            "Further VPAs with the same target: {others}."
+        )));
+    }
+    Explanation {
+        namespace: plain(&vpa.namespace().unwrap_or_default()),
+        vpa: plain(&vpa.name_any()),
+        target: plain(&format!("{}/{}", target.kind, target.name)),
+        update_mode: format!("{:?}", mode(vpa)),
+        recommendations: recommended
+            .iter()
+            .flat_map(|container| recommendations(vpa, status, container))
+            .collect(),
+        samples: samples(facts),
+        waits: waits(facts, status, &pods),
+        pods,
+        conditions: conditions(status),
+        events: events(&facts.events),
+        notes,
+    }
+}
+
+/// The text without control characters, and not longer than [`MAX_TEXT`].
+fn plain(text: &str) -> String {
+    let mut letters = text.chars();
+    let mut plain: String = letters
+        .by_ref()
+        .take(MAX_TEXT)
+        .map(|letter| match letter {
+            '\n' | '\r' | '\t' => ' ',
+            letter if letter.is_control() => '\u{fffd}',
+            letter => letter,
+        })
+        .collect();
+    if letters.next().is_some() {
+        plain.push('…');
+    }
+    plain
+}
+
+fn mode(vpa: &VerticalPodAutoscaler) -> EffectiveUpdateMode {
+    vpa.spec.effective_update_mode()
+}
+
+fn recommendations(
+    vpa: &VerticalPodAutoscaler,
+    status: &VerticalPodAutoscalerStatus,
+    container: &RecommendedContainerResources,
+) -> Vec<Recommended> {
+    let text = |list: &ResourceList, name: &ResourceName| list.get(name).map(Quantity::to_string);
+    let targets = container.target.iter();
+    targets
+        .map(|(name, target)| Recommended {
+            container: plain(&container.container_name),
+            resource: plain(name.as_str()),
+            target: target.to_string(),
+            lower_bound: text(&container.lower_bound, name),
+            upper_bound: text(&container.upper_bound, name),
+            uncapped_target: text(&container.uncapped_target, name),
+            changed_by: container
+                .uncapped_target
+                .get(name)
+                .and_then(|uncapped| changed_by(vpa, status, container, name, target, uncapped)),
+        })
+        .collect()
+}
+
+/// The bound that makes the target differ from the uncapped target.
+fn changed_by(
+    vpa: &VerticalPodAutoscaler,
+    status: &VerticalPodAutoscalerStatus,
+    container: &RecommendedContainerResources,
+    name: &ResourceName,
+    target: &Quantity,
+    uncapped: &Quantity,
+) -> Option<String> {
+    if target == uncapped {
+        return None;
+    }
+    let is_raised = target > uncapped;
+    let policy = vpa.spec.container_policy(&container.container_name);
+    let allowed = policy.map(|policy| {
+        if is_raised {
+            &policy.min_allowed
+        } else {
+            &policy.max_allowed
+        }
+    });
+    if allowed.and_then(|allowed| allowed.get(name)) == Some(target) {
+        let bound = if is_raised {
+            "minAllowed"
+        } else {
+            "maxAllowed"
+        };
+        return Some(format!("{bound} {target}"));
+    }
+    let mut conditions = status.conditions.iter();
+    let capped = conditions.find(|it| it.kind == "RecommendationCapped" && it.status == "True");
+    Some(match capped {
+        Some(condition) if !is_raised => plain(&condition.reason),
+        _ if is_raised => "minimum of the recommender".to_owned(),
+        _ => "maximum of the recommender".to_owned(),
+    })
+}
+
+fn samples(facts: &Facts) -> Vec<Samples> {
+    let checkpoints = facts.checkpoints.iter();
+    checkpoints
+        .filter_map(|checkpoint| {
+            let status = checkpoint.status.as_ref()?;
+            let time = |time: &Option<Time>| time.as_ref().map(|time| time.0);
+            let first = time(&status.first_sample_start);
+            let last = time(&status.last_sample_start);
+            let age = first
+                .zip(last)
+                .map(|(first, last)| last.duration_since(first));
+            Some(Samples {
+                container: plain(&checkpoint.spec.container_name),
+                count: status.total_samples_count,
+                cpu_weight: status.cpu_histogram.total_weight,
+                memory_weight: status.memory_histogram.total_weight,
+                first_sample: first,
+                last_sample: last,
+                hours: age.unwrap_or(SignedDuration::ZERO).as_hours().max(0),
+            })
+        })
+        .collect()
+}
+
+fn is_live(pod: &Pod) -> bool {
+    let phase = pod
+        .status
+        .as_ref()
+        .and_then(|status| status.phase.as_deref());
+    pod.metadata.deletion_timestamp.is_none() && !matches!(phase, Some("Succeeded" | "Failed"))
+}
+
+/// Requests of a container: those in effect, else those of the specification. `None` if the pod
+/// does not have the container.
+fn requests(pod: &Pod, container: &str) -> Option<ResourceList> {
+    let spec = pod.spec.as_ref()?;
+    let sidecars = spec.init_containers.iter().flatten();
+    let mut containers = spec.containers.iter().chain(sidecars);
+    let written = containers.find(|it| it.name == container)?;
+    let statuses = pod.status.as_ref().map(|status| {
+        let sidecars = status.init_container_statuses.iter().flatten();
+        status.container_statuses.iter().flatten().chain(sidecars)
+    });
+    let mut statuses = statuses.into_iter().flatten();
+    let reported = statuses.find(|it| it.name == container);
+    let reported = reported.and_then(|it| it.resources.as_ref());
+    let resources = reported.or(written.resources.as_ref());
+    let mut requests = ResourceList::new();
+    for (name, text) in resources
+        .and_then(|it| it.requests.as_ref())
+        .into_iter()
+        .flatten()
+    {
+        if let Ok(quantity) = text.0.parse() {
+            requests.insert(ResourceName::from(name.as_str()), quantity);
+        }
+    }
+    Some(requests)
+}
+
+fn pods(pods: &[Pod], recommended: &[RecommendedContainerResources]) -> Pods {
+    let list: Vec<PodLine> = pods
+        .iter()
+        .filter(|pod| is_live(pod))
+        .map(|pod| pod_line(pod, recommended))
+        .collect();
+    Pods {
+        total: list.len(),
+        with_target: list.iter().filter(|line| line.has_target).count(),
+        within_bounds: list.iter().filter(|line| line.is_within_bounds).count(),
+        list,
+    }
+}
+
+fn pod_line(pod: &Pod, recommended: &[RecommendedContainerResources]) -> PodLine {
+    let mut differences = Vec::new();
+    let mut is_within_bounds = !recommended.is_empty();
+    for container in recommended {
+        // A container that the pod does not have makes no difference.
+        let Some(requests) = requests(pod, &container.container_name) else {
+            continue;
+        };
+        for (name, target) in container.target.iter() {
+            let request = requests.get(name);
+            let lower = container.lower_bound.get(name);
+            let upper = container.upper_bound.get(name);
+            is_within_bounds &= request.is_some_and(|request| {
+                lower.is_none_or(|bound| request >= bound)
+                    && upper.is_none_or(|bound| request <= bound)
+            });
+            if request != Some(target) {
+                let request = request.map_or("unset".to_owned(), Quantity::to_string);
+                let text = format!(
+                    "{} {name} {request} (target {target})",
+                    container.container_name
+                );
+                differences.push(plain(&text));
+            }
+        }
+    }
+    PodLine {
+        pod: plain(&pod.name_any()),
+        has_target: !recommended.is_empty() && differences.is_empty(),
+        is_within_bounds,
+        differences,
+        updates: pod.annotations().get(UPDATES).map(|text| plain(text)),
+    }
+}
+
+/// The reasons that the objects show. The updater can have further ones, such as its rate limit.
+fn waits(facts: &Facts, status: &VerticalPodAutoscalerStatus, pods: &Pods) -> Vec<Wait> {
+    let mut waits = Vec::new();
+    let mut wait = |reason, message: String| {
+        waits.push(Wait {
+            reason,
+            message: plain(&message),
+        });
+    };
+    let Pods {
+        total,
+        with_target,
+        within_bounds,
+        ..
+    } = *pods;
+    if status.recommendation.is_none() {
+        wait(
+            "NoRecommendation",
+            "the VPA has no recommendation yet".to_owned(),
+        );
+        return waits;
+    }
+    if with_target == total {
+        return waits;
+    }
+    let mode = mode(&facts.vpa);
+    if matches!(
+        mode,
+        EffectiveUpdateMode::Off | EffectiveUpdateMode::Initial
+    ) {
+        let message = format!("the update mode {mode:?} never changes running pods");
+        wait("UpdateMode", message);
+    } else if within_bounds == total {
+        let message =
+            format!("the requests of all {total} pods are within the bounds of the recommendation");
+        wait("WithinBounds", message);
+    }
+    let stale = status.conditions.iter();
+    for condition in stale.filter(|it| it.kind == api::vpa::SOURCE_STALE && it.status == "True") {
+        wait("RecommendationFrozen", condition.message.clone());
+    }
+    let policy = facts.vpa.spec.update_policy.as_ref();
+    if let Some(min) = policy.and_then(|policy| policy.min_replicas)
+        && usize::try_from(min).is_ok_and(|min| min > total)
+    {
+        let message = format!("there are {total} pods, and minReplicas is {min}");
+        wait("MinReplicas", message);
+    }
+    for budget in &facts.budgets {
+        let Some(status) = budget
+            .status
+            .as_ref()
+            .filter(|it| it.disruptions_allowed.unwrap_or(0) == 0)
+        else {
+            continue;
+        };
+        let covered = facts.pods.iter().filter(|pod| is_covered(pod, budget));
+        let covered = covered.count();
+        if covered > 0 {
+            let message = format!(
+                "the budget {} of {covered} pods allows 0 evictions now: {} of {} required pods are healthy",
+                budget.name_any(),
+                status.current_healthy.unwrap_or(0),
+                status.desired_healthy.unwrap_or(0),
+            );
+            wait("DisruptionBudget", message);
+        }
+    }
+    for pod in &facts.pods {
+        for condition in pending_resizes(pod) {
+            let reason = match condition.reason.as_deref() {
+                Some("Infeasible") => "ResizeInfeasible",
+                _ => "ResizeDeferred",
+            };
+            let message = condition.message.as_deref().unwrap_or_default();
+            wait(reason, format!("pod {}: {message}", pod.name_any()));
+        }
+    }
+    waits
+}
+
+fn pending_resizes(pod: &Pod) -> impl Iterator<Item = &PodCondition> {
+    let conditions = pod.status.as_ref().and_then(|it| it.conditions.as_deref());
+    let conditions = conditions.unwrap_or_default().iter();
+    conditions.filter(|it| it.type_ == "PodResizePending" && it.status == "True")
+}
+
+fn is_covered(pod: &Pod, budget: &PodDisruptionBudget) -> bool {
+    let selector = budget.spec.as_ref().and_then(|spec| spec.selector.clone());
+    let selector = selector.and_then(|it| kube::core::Selector::try_from(it).ok());
+    is_live(pod) && selector.is_some_and(|selector| selector.matches(pod.labels()))
+}
+
+fn conditions(status: &VerticalPodAutoscalerStatus) -> Vec<Condition> {
+    let conditions = status.conditions.iter().take(MAX_CONDITIONS);
+    conditions
+        .map(|condition| Condition {
+            kind: plain(&condition.kind),
+            status: plain(&condition.status),
+            reason: plain(&condition.reason),
+            message: plain(&condition.message),
+            since: condition.last_transition_time.as_ref().map(|time| time.0),
+        })
+        .collect()
+}
+
+fn events(events: &[Event]) -> Vec<EventLine> {
+    let time = |event: &Event| {
+        let series = event
+            .series
+            .as_ref()
+            .and_then(|series| series.last_observed_time.as_ref());
+        let latest = series.or(event.event_time.as_ref()).map(|time| time.0);
+        latest.max(event.last_timestamp.as_ref().map(|time| time.0))
+    };
+    let text = |text: &Option<String>| plain(text.as_deref().unwrap_or_default());
+    let mut lines: Vec<EventLine> = events
+        .iter()
+        .map(|event| EventLine {
+            time: time(event),
+            object: plain(&format!(
+                "{}/{}",
+                event.involved_object.kind.as_deref().unwrap_or_default(),
+                event.involved_object.name.as_deref().unwrap_or_default()
+            )),
+            kind: text(&event.type_),
+            reason: text(&event.reason),
+            message: text(&event.message),
+        })
+        .collect();
+    lines.sort_by(|one, other| {
+        let by_object = || (&one.object, &one.reason).cmp(&(&other.object, &other.reason));
+        other.time.cmp(&one.time).then_with(by_object)
+    });
+    lines.truncate(MAX_EVENTS);
+    lines
+}

@@ -1,0 +1,295 @@
+//! Explanations of written objects.
+
+use jiff::Timestamp;
+use serde_json::{Value, json};
+
+use super::document::document;
+use super::facts::Facts;
+use super::judge::{Explanation, explain};
+use super::subject::Subject;
+
+fn parse<T: serde::de::DeserializeOwned>(object: Value) -> T {
+    serde_json::from_value(object).expect("an object")
+}
+
+fn pod(name: &str, cpu: &str) -> Value {
+    let container = json!({"name": "app", "resources": {"requests": {"cpu": cpu}}});
+    json!({
+        "metadata": {"name": name, "labels": {"app": "web"}},
+        "spec": {"containers": [container]},
+        "status": {"phase": "Running"},
+    })
+}
+
+fn budget(allowed: i64) -> Value {
+    json!({
+        "metadata": {"name": "strict"},
+        "spec": {"selector": {"matchLabels": {"app": "web"}}},
+        "status": {
+            "disruptionsAllowed": allowed, "currentHealthy": 2, "desiredHealthy": 2, "expectedPods": 2,
+        },
+    })
+}
+
+/// A VPA with a target of 250m in bounds of 200m and 300m.
+fn vpa(policy: &Value, conditions: &Value) -> Value {
+    let recommendation = json!({
+        "containerName": "app", "target": {"cpu": "250m"}, "lowerBound": {"cpu": "200m"},
+        "upperBound": {"cpu": "300m"}, "uncappedTarget": {"cpu": "400m"},
+    });
+    let target = json!({"apiVersion": "apps/v1", "kind": "Deployment", "name": "web"});
+    json!({
+        "metadata": {"name": "web", "namespace": "shop"},
+        "spec": {"targetRef": target, "updatePolicy": policy},
+        "status": {
+            "recommendation": {"containerRecommendations": [recommendation]},
+            "conditions": conditions,
+        },
+    })
+}
+
+fn facts(vpa: Value, pods: Vec<Value>) -> Facts {
+    Facts {
+        vpa: parse(vpa),
+        others: Vec::new(),
+        checkpoints: Vec::new(),
+        pods: pods.into_iter().map(parse).collect(),
+        budgets: Vec::new(),
+        events: Vec::new(),
+        missing: Vec::new(),
+    }
+}
+
+fn reasons(explanation: &Explanation) -> Vec<&str> {
+    explanation.waits.iter().map(|it| it.reason).collect()
+}
+
+#[test]
+fn kinds_have_the_names_of_kubectl() {
+    let workload = |kind: &str, name: &str| Subject::Workload {
+        kind: kind.to_owned(),
+        name: name.to_owned(),
+    };
+    for (text, expected) in [
+        ("vpa/web", Subject::Vpa("web".to_owned())),
+        ("VerticalPodAutoscalers/web", Subject::Vpa("web".to_owned())),
+        ("po/web-1", Subject::Pod("web-1".to_owned())),
+        ("deploy/web", workload("deployment", "web")),
+        ("Deployments.apps/web", workload("deployment", "web")),
+        ("ds/web", workload("daemonset", "web")),
+        ("sts/web", workload("statefulset", "web")),
+        ("rs/web", workload("replicaset", "web")),
+        ("cj/web", workload("cronjob", "web")),
+        ("rollout/web", workload("rollout", "web")),
+    ] {
+        assert_eq!(text.parse(), Ok(expected), "{text}");
+    }
+    for text in [
+        "web",
+        "/web",
+        "vpa/",
+        "vpa/a/b",
+        "vpa/..",
+        "vpa/a?b",
+        "vpa/\u{1b}",
+    ] {
+        assert!(text.parse::<Subject>().is_err(), "{text:?}");
+    }
+}
+
+#[test]
+fn targets_match_kind_and_name() {
+    let subject: Subject = "ds/web".parse().expect("a subject");
+    assert!(subject.is_target("DaemonSet", "web"));
+    assert!(!subject.is_target("DaemonSet", "api"));
+    assert!(!subject.is_target("Deployment", "web"));
+}
+
+#[test]
+fn each_reason_is_named() {
+    let recreate = json!({"updateMode": "Recreate"});
+    let stale = json!([{"type": "SourceStale", "status": "True", "message": "no answer"}]);
+    let small = || vec![pod("web-1", "100m"), pod("web-2", "250m")];
+    for (policy, conditions, pods, expected) in [
+        (&recreate, json!([]), small(), vec![]),
+        (&recreate, json!([]), vec![pod("web-1", "250m")], vec![]),
+        (&recreate, json!([]), vec![pod("web-1", "0.25")], vec![]),
+        (
+            &json!({"updateMode": "Off"}),
+            json!([]),
+            small(),
+            vec!["UpdateMode"],
+        ),
+        (
+            &json!({"updateMode": "Initial"}),
+            json!([]),
+            small(),
+            vec!["UpdateMode"],
+        ),
+        (
+            &recreate,
+            json!([]),
+            vec![pod("web-1", "210m")],
+            vec!["WithinBounds"],
+        ),
+        (&recreate, stale, small(), vec!["RecommendationFrozen"]),
+        (
+            &json!({"minReplicas": 3}),
+            json!([]),
+            small(),
+            vec!["MinReplicas"],
+        ),
+        (&json!({"minReplicas": 2}), json!([]), small(), vec![]),
+    ] {
+        let explanation = explain(&facts(vpa(policy, &conditions), pods));
+        assert_eq!(reasons(&explanation), expected, "{policy} {conditions}");
+    }
+}
+
+#[test]
+fn budgets_and_resizes_are_named_with_their_numbers() {
+    let policy = json!({"updateMode": "InPlaceOrRecreate"});
+    let mut pending = pod("web-2", "100m");
+    pending["status"]["conditions"] = json!([{
+        "type": "PodResizePending", "status": "True", "reason": "Infeasible",
+        "message": "Node didn't have enough capacity",
+    }]);
+    let mut facts = facts(
+        vpa(&policy, &json!([])),
+        vec![pod("web-1", "100m"), pending],
+    );
+    facts.budgets = vec![parse(budget(0))];
+    let explanation = explain(&facts);
+    assert_eq!(
+        reasons(&explanation),
+        ["DisruptionBudget", "ResizeInfeasible"]
+    );
+    assert_eq!(
+        explanation.waits[0].message,
+        "the budget strict of 2 pods allows 0 evictions now: 2 of 2 required pods are healthy"
+    );
+    assert_eq!(
+        explanation.waits[1].message,
+        "pod web-2: Node didn't have enough capacity"
+    );
+    facts.budgets = vec![parse(budget(1))];
+    assert_eq!(reasons(&explain(&facts)), ["ResizeInfeasible"]);
+}
+
+#[test]
+fn pods_are_counted_without_those_that_end() {
+    let mut finished = pod("web-4", "100m");
+    finished["status"]["phase"] = json!("Succeeded");
+    let mut deleted = pod("web-5", "100m");
+    deleted["metadata"]["deletionTimestamp"] = json!("2026-11-01T00:00:00Z");
+    let mut resized = pod("web-3", "100m");
+    let reported = json!({"requests": {"cpu": "250m"}});
+    resized["status"]["containerStatuses"] = json!([{
+        "name": "app", "resources": reported, "image": "", "imageID": "", "ready": true,
+        "restartCount": 0,
+    }]);
+    let pods = vec![
+        pod("web-1", "100m"),
+        pod("web-2", "300m"),
+        resized,
+        finished,
+        deleted,
+    ];
+    let explanation = explain(&facts(vpa(&json!({}), &json!([])), pods));
+    let pods = &explanation.pods;
+    assert_eq!(
+        (pods.total, pods.with_target, pods.within_bounds),
+        (3, 1, 2)
+    );
+    assert_eq!(pods.list[0].differences, ["app cpu 100m (target 250m)"]);
+}
+
+#[test]
+fn the_bound_that_changed_the_target_is_named() {
+    let capped = json!([{"type": "RecommendationCapped", "status": "True", "reason": "Node"}]);
+    let max = |cpu: &str| json!({"containerPolicies": [{"containerName": "*", "maxAllowed": {"cpu": cpu}}]});
+    for (policy, conditions, expected) in [
+        (max("0.25"), json!([]), "maxAllowed 250m"),
+        (max("1"), capped, "Node"),
+        (max("1"), json!([]), "maximum of the recommender"),
+    ] {
+        let mut object = vpa(&json!({}), &conditions);
+        object["spec"]["resourcePolicy"] = policy;
+        let explanation = explain(&facts(object, Vec::new()));
+        let changed_by = explanation.recommendations[0].changed_by.as_deref();
+        assert_eq!(changed_by, Some(expected));
+    }
+}
+
+#[test]
+fn the_history_is_that_of_the_checkpoint() {
+    let mut facts = facts(vpa(&json!({}), &json!([])), Vec::new());
+    facts.checkpoints = vec![parse(json!({
+        "metadata": {"name": "web-app"},
+        "spec": {"vpaObjectName": "web", "containerName": "app"},
+        "status": {
+            "firstSampleStart": "2026-11-01T00:00:00Z", "lastSampleStart": "2026-11-02T01:30:00Z",
+            "totalSamplesCount": 1530, "cpuHistogram": {"totalWeight": 3.5},
+        },
+    }))];
+    let samples = &explain(&facts).samples[0];
+    assert_eq!((samples.count, samples.hours), (1530, 25));
+    assert!((samples.cpu_weight - 3.5).abs() < 1e-9);
+}
+
+#[test]
+fn the_latest_events_come_first_and_are_bounded() {
+    let mut facts = facts(vpa(&json!({}), &json!([])), Vec::new());
+    let event = |second: i64| {
+        parse(json!({
+            "metadata": {}, "involvedObject": {"kind": "Pod", "name": "web-1"}, "type": "Normal",
+            "reason": "EvictedByVPA", "message": "m",
+            "eventTime": format!("2026-11-01T00:00:{second:02}.000000Z"),
+        }))
+    };
+    facts.events = (0..30).map(event).collect();
+    let events = explain(&facts).events;
+    assert_eq!(events.len(), 20);
+    let latest: Timestamp = "2026-11-01T00:00:29Z".parse().expect("a time");
+    assert_eq!(events[0].time, Some(latest));
+    assert_eq!(events[0].object, "Pod/web-1");
+}
+
+#[test]
+fn no_control_character_of_an_object_is_printed() {
+    for hostile in ('\0'..='\u{ff}').filter(|letter| letter.is_control()) {
+        let text = format!("a{hostile}[31mb");
+        let conditions = json!([{
+            "type": text, "status": text, "reason": text, "message": text,
+        }]);
+        let mut object = vpa(&json!({}), &conditions);
+        object["metadata"]["name"] = json!(text);
+        object["spec"]["targetRef"]["name"] = json!(text);
+        object["status"]["recommendation"]["containerRecommendations"][0]["containerName"] =
+            json!(text);
+        let mut hostile_pod = pod(&text, "100m");
+        hostile_pod["metadata"]["annotations"] = json!({"vpaUpdates": text});
+        hostile_pod["spec"]["containers"][0]["name"] = json!(text);
+        let mut facts = facts(object, vec![hostile_pod]);
+        facts.others = vec![text.clone()];
+        facts.missing = vec![text.clone()];
+        let involved = json!({"kind": text, "name": text});
+        let event = json!({
+            "metadata": {}, "involvedObject": involved, "reason": text, "message": text,
+        });
+        facts.events = vec![parse(event)];
+        let document = document(&explain(&facts));
+        let cells = document.tables.iter().flat_map(|table| &table.rows);
+        let mut texts: Vec<&str> = cells
+            .flat_map(|row| row.cells.iter().map(String::as_str))
+            .collect();
+        texts.extend(document.notes.iter().map(String::as_str));
+        let data = document.data.to_string();
+        texts.push(&data);
+        assert!(data.contains("[31mb"), "{data}");
+        let controls = texts.iter().find(|text| text.contains(char::is_control));
+        assert_eq!(controls, None, "U+{:04X}", u32::from(hostile));
+        // JSON writes most control characters as an escape.
+        assert!(!data.contains("\\u00"), "{data}");
+    }
+}

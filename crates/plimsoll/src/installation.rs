@@ -1,0 +1,302 @@
+//! Programs of the suite, as their Deployments describe them.
+
+use clap::Args;
+use k8s_openapi::api::apps::v1::Deployment;
+use k8s_openapi::api::core::v1::Container;
+
+/// Programs, in the order of output.
+pub(crate) const PROGRAMS: [&str; 5] = ["recommender", "updater", "webhook", "adapter", "extender"];
+/// Label selector of the suite's objects.
+pub(crate) const SELECTOR: &str = "app.kubernetes.io/part-of=plimsoll";
+const NAME_LABEL: &str = "app.kubernetes.io/name";
+const PART_LABEL: &str = "app.kubernetes.io/part-of";
+/// Default name of the stop switch.
+const STOP: &str = "plimsoll-stop";
+
+/// Flags of the installation.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct InstallationArgs {
+    /// Namespace of the suite.
+    #[arg(
+        long,
+        default_value = "plimsoll-system",
+        value_name = "NAMESPACE",
+        help_heading = "Cluster"
+    )]
+    pub(crate) system_namespace: String,
+}
+
+/// Namespace and name of an object.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct ObjectName {
+    pub(crate) namespace: String,
+    pub(crate) name: String,
+}
+
+impl std::fmt::Display for ObjectName {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}/{}", self.namespace, self.name)
+    }
+}
+
+/// A Deployment of one program. A sharded recommender has several.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Program<'a> {
+    /// Program, one of [`PROGRAMS`].
+    pub(crate) name: &'static str,
+    /// Deployment.
+    pub(crate) deployment: &'a Deployment,
+}
+
+/// The programs among the Deployments of a namespace.
+pub(crate) fn programs(deployments: &[Deployment]) -> Vec<Program<'_>> {
+    let of = |name: &'static str| {
+        let has_labels = move |deployment: &&Deployment| {
+            let labels = deployment.metadata.labels.as_ref();
+            let label = |key| {
+                labels
+                    .and_then(|labels| labels.get(key))
+                    .map(String::as_str)
+            };
+            label(NAME_LABEL) == Some(name) && label(PART_LABEL) == Some("plimsoll")
+        };
+        let deployments = deployments.iter().filter(has_labels);
+        deployments.map(move |deployment| Program { name, deployment })
+    };
+    PROGRAMS.into_iter().flat_map(of).collect()
+}
+
+/// The stop switch that the updater reads; the default one without an updater.
+pub(crate) fn stop_switch(programs: &[Program<'_>], system_namespace: &str) -> ObjectName {
+    let updater = programs.iter().find(|program| program.name == "updater");
+    let flag = |name| {
+        let value = updater.and_then(|updater| updater.flag(name));
+        value.filter(|value| !value.is_empty())
+    };
+    ObjectName {
+        namespace: flag("stop-config-map-namespace").unwrap_or_else(|| system_namespace.to_owned()),
+        name: flag("stop-config-map-name").unwrap_or_else(|| STOP.to_owned()),
+    }
+}
+
+impl<'a> Program<'a> {
+    fn container(self) -> Option<&'a Container> {
+        let pod = self.deployment.spec.template.spec.as_ref()?;
+        let named = pod.containers.iter().find(|one| one.name == self.name);
+        named.or_else(|| pod.containers.first())
+    }
+
+    /// Name of the Deployment.
+    pub(crate) fn deployment_name(self) -> &'a str {
+        self.deployment.metadata.name.as_deref().unwrap_or_default()
+    }
+
+    /// Namespace of the Deployment.
+    pub(crate) fn namespace(self) -> &'a str {
+        let namespace = self.deployment.metadata.namespace.as_deref();
+        namespace.unwrap_or_default()
+    }
+
+    /// Image of the program.
+    pub(crate) fn image(self) -> &'a str {
+        let image = self.container().and_then(|one| one.image.as_deref());
+        image.unwrap_or_default()
+    }
+
+    /// Tag or digest of the image; `latest` without one.
+    pub(crate) fn version(self) -> &'a str {
+        version_of(self.image())
+    }
+
+    /// Value of a flag: of the arguments, else of the flag's environment variable.
+    pub(crate) fn flag(self, name: &str) -> Option<String> {
+        let container = self.container()?;
+        let mut arguments = container.args.iter().flatten();
+        let mut found = None;
+        while let Some(argument) = arguments.next() {
+            let Some(rest) = argument
+                .strip_prefix("--")
+                .and_then(|rest| rest.strip_prefix(name))
+            else {
+                continue;
+            };
+            if let Some(value) = rest.strip_prefix('=') {
+                found = Some(value.to_owned());
+            } else if rest.is_empty() {
+                let next = arguments.clone().next();
+                let value = next.filter(|next| !next.starts_with("--"));
+                found = Some(value.map_or_else(|| "true".to_owned(), Clone::clone));
+            }
+        }
+        found.or_else(|| {
+            let variable = format!("PLIMSOLL_{}_{name}", self.name);
+            let variable = variable.to_uppercase().replace('-', "_");
+            let mut variables = container.env.iter().flatten();
+            variables.find(|one| one.name == variable)?.value.clone()
+        })
+    }
+
+    /// Ready and desired replicas.
+    pub(crate) fn replicas(self) -> (i32, i32) {
+        let desired = self.deployment.spec.replicas;
+        let status = self.deployment.status.as_ref();
+        let ready = status.and_then(|status| status.ready_replicas);
+        (ready.unwrap_or(0), desired.unwrap_or(1))
+    }
+
+    /// The Lease of the leader, or the webhook's heartbeat; `None` if the program has none.
+    pub(crate) fn lease(self) -> Option<ObjectName> {
+        let default = match self.name {
+            "recommender" => "vpa-recommender-lease",
+            "updater" => "vpa-updater",
+            "webhook" => {
+                return Some(ObjectName {
+                    namespace: self.namespace().to_owned(),
+                    name: "vpa-admission-controller".to_owned(),
+                });
+            }
+            _ => return None,
+        };
+        if self.flag("leader-elect").as_deref() != Some("true") {
+            return None;
+        }
+        let flag = |name: &str| self.flag(&format!("leader-elect-resource-{name}"));
+        let mut name = flag("name").unwrap_or_else(|| default.to_owned());
+        let shard = self.flag("shard").unwrap_or_default();
+        if let Some((index, count)) = shard.split_once('/')
+            && count != "1"
+        {
+            name = format!("{name}-{index}");
+        }
+        Some(ObjectName {
+            namespace: flag("namespace").unwrap_or_else(|| "kube-system".to_owned()),
+            name,
+        })
+    }
+
+    /// Secrets with certificates, with the entry of the chain, and whether the program needs it.
+    pub(crate) fn certificates(self) -> Vec<SecretEntry> {
+        let mut found = Vec::new();
+        let is_managed = self.flag("manage-certificates").as_deref() == Some("true");
+        let managed = match self.name {
+            "webhook" => Some("vpa-tls-certs"),
+            "adapter" => Some("plimsoll-adapter-certificates"),
+            _ => None,
+        };
+        if let Some(default) = managed.filter(|_| is_managed) {
+            let flag = self.flag("certificate-secret-name");
+            found.push(SecretEntry {
+                secret: flag.unwrap_or_else(|| default.to_owned()),
+                entry: "serverCert.pem",
+                is_optional: false,
+            });
+        }
+        let pod = self.deployment.spec.template.spec.as_ref();
+        let volumes = pod.and_then(|pod| pod.volumes.as_ref());
+        for secret in volumes
+            .into_iter()
+            .flatten()
+            .filter_map(|one| one.secret.as_ref())
+        {
+            // Secrets of metric routes hold the files of other providers.
+            let name = secret.secret_name.clone().unwrap_or_default();
+            if name.ends_with("-tls") {
+                found.push(SecretEntry {
+                    secret: name,
+                    entry: "tls.crt",
+                    is_optional: secret.optional.unwrap_or(false),
+                });
+            }
+        }
+        found
+    }
+}
+
+/// A certificate chain in a Secret.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct SecretEntry {
+    pub(crate) secret: String,
+    pub(crate) entry: &'static str,
+    /// Whether the program runs without it.
+    pub(crate) is_optional: bool,
+}
+
+/// Tag or digest of an image; `latest` without one.
+pub(crate) fn version_of(image: &str) -> &str {
+    let last = image.rsplit('/').next().unwrap_or_default();
+    match (last.split_once('@'), last.split_once(':')) {
+        (Some((_, digest)), _) => digest,
+        (None, Some((_, tag))) => tag,
+        (None, None) => "latest",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn deployment(program: &str, arguments: &[&str]) -> Deployment {
+        let labels = json!({NAME_LABEL: program, PART_LABEL: "plimsoll"});
+        let container = json!({
+            "name": program, "image": "registry:5000/plimsoll/x:7", "args": arguments,
+            "env": [{"name": "PLIMSOLL_RECOMMENDER_SHARD", "value": "1/2"}],
+        });
+        let object = json!({
+            "metadata": {"name": program, "namespace": "suite", "labels": labels},
+            "spec": {"selector": {}, "template": {"spec": {"containers": [container]}}},
+        });
+        serde_json::from_value(object).expect("a Deployment")
+    }
+
+    fn check_lease(program: &str, arguments: &[&str], expected: Option<&str>) {
+        let deployments = [deployment(program, arguments)];
+        let lease = programs(&deployments)[0].lease();
+        assert_eq!(lease.map(|lease| lease.to_string()).as_deref(), expected);
+    }
+
+    #[test]
+    fn flags_name_the_lease() {
+        let elect = "--leader-elect=true";
+        check_lease("updater", &[elect], Some("kube-system/vpa-updater"));
+        check_lease(
+            "updater",
+            &["--leader-elect"],
+            Some("kube-system/vpa-updater"),
+        );
+        check_lease("updater", &[], None);
+        check_lease("adapter", &[elect], None);
+        check_lease("webhook", &[], Some("suite/vpa-admission-controller"));
+        let other = "--leader-elect-resource-namespace=other";
+        check_lease("updater", &[elect, other], Some("other/vpa-updater"));
+        let shard = "kube-system/vpa-recommender-lease-1";
+        check_lease("recommender", &[elect], Some(shard));
+        let whole = "kube-system/vpa-recommender-lease";
+        check_lease("recommender", &[elect, "--shard=0/1"], Some(whole));
+    }
+
+    #[test]
+    fn the_stop_switch_is_the_one_of_the_updater() {
+        let check = |arguments: &[&str], expected: &str| {
+            let deployments = [deployment("updater", arguments)];
+            let stop = stop_switch(&programs(&deployments), "suite");
+            assert_eq!(stop.to_string(), expected);
+        };
+        check(&[], "suite/plimsoll-stop");
+        check(&["--stop-config-map-name", "halt"], "suite/halt");
+        let namespace = "--stop-config-map-namespace=other";
+        check(&[namespace], "other/plimsoll-stop");
+    }
+
+    #[test]
+    fn the_version_is_the_tag_or_the_digest() {
+        for (image, expected) in [
+            ("registry:5000/plimsoll/updater:1.2", "1.2"),
+            ("registry:5000/plimsoll/updater", "latest"),
+            ("updater:1@sha256:ab", "sha256:ab"),
+        ] {
+            assert_eq!(version_of(image), expected, "{image}");
+        }
+    }
+}

@@ -1,0 +1,159 @@
+//! Recommended replicas: Crane's replicas recommendation, and workloads that do next to nothing.
+//!
+//! Replicas keep the 95th percentile of the usage of all pods at half of their requests, CPU and
+//! memory, with the recorded requests and Crane's defaults ([`scaling::ReplicasConfig`]). Unlike
+//! Crane, no forecast is added.
+
+use rayon::prelude::*;
+use scaling::{ContainerRequests, ReplicasConfig};
+use serde::Serialize;
+
+use crate::output::{Row, Table};
+use crate::usage::{ContainerId, ContainerUsage, MIB};
+use crate::workload::{Workload, workloads};
+
+/// The largest CPU usage of an idle workload's pod, in millicores.
+const IDLE_MILLICORES: f64 = 2.0;
+/// Least length of a recording that shows that a workload is idle, in minutes.
+const IDLE_MINUTES: usize = 24 * 60;
+
+/// Replicas of a workload.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct ScannedReplicas {
+    namespace: String,
+    workload: String,
+    /// Pods with usage in the last hour of the recording.
+    pods: usize,
+    /// Recommended replicas; `None` with the reason.
+    recommended: Option<u32>,
+    /// Reason for a missing recommendation.
+    reason: Option<String>,
+    /// Whether no pod used more than 2m of CPU within the recording, of at least a day.
+    is_idle: bool,
+}
+
+/// Kinds that have replicas.
+fn has_replicas(workload: &str) -> bool {
+    let kind = workload
+        .split('/')
+        .next()
+        .unwrap_or_default()
+        .to_lowercase();
+    !["daemonset", "job", "cronjob", "node", "pod"].contains(&kind.as_str())
+}
+
+/// Replicas of all workloads that have any.
+pub(super) fn replicas(usage: &[ContainerUsage]) -> Vec<ScannedReplicas> {
+    let mut workloads = workloads(usage);
+    workloads.retain(|workload| has_replicas(&workload.id().workload));
+    workloads.par_iter().map(of_workload).collect()
+}
+
+fn of_workload(workload: &Workload<'_>) -> ScannedReplicas {
+    let known = |minutes: Vec<Option<f64>>, unit: f64| -> Vec<f64> {
+        minutes.into_iter().flatten().map(|it| it * unit).collect()
+    };
+    let cpu = workload.cpu().map(|it| it.minutes).unwrap_or_default();
+    let memory = workload.memory().map(|it| it.minutes).unwrap_or_default();
+    let pods = workload.present_pods();
+    let samples = workload.containers.iter().flat_map(|usage| &usage.pods);
+    let highest = samples.flat_map(|pod| &pod.cpu).map(|(_, amount)| *amount);
+    let is_idle = cpu.len() >= IDLE_MINUTES && highest.fold(0.0, f64::max) <= IDLE_MILLICORES;
+    let requests = workload.containers.iter().map(|usage| ContainerRequests {
+        cpu: usage.requests.cpu,
+        memory: usage.requests.memory,
+    });
+    let requests: Vec<ContainerRequests> = requests.collect();
+    let config = ReplicasConfig::default();
+    let found = config.recommend(&known(cpu, 0.001), &[], &known(memory, MIB), &requests);
+    let ContainerId {
+        namespace,
+        workload,
+        container: _,
+    } = workload.id();
+    ScannedReplicas {
+        namespace,
+        workload,
+        pods,
+        recommended: found.as_ref().ok().map(|replicas| replicas.count),
+        reason: found.err().map(|error| error.to_string()),
+        is_idle,
+    }
+}
+
+/// Table of the replicas.
+pub(super) fn table(replicas: &[ScannedReplicas]) -> Table {
+    let row = |it: &ScannedReplicas| {
+        let note = match (&it.reason, it.is_idle) {
+            (_, true) => "idle: no pod used more than 2m of CPU",
+            (Some(reason), false) => reason,
+            (None, false) => "",
+        };
+        Row::plain([
+            it.namespace.clone(),
+            it.workload.clone(),
+            it.pods.to_string(),
+            it.recommended
+                .map_or_else(|| "-".to_owned(), |count| count.to_string()),
+            note.to_owned(),
+        ])
+    };
+    Table {
+        title: "Replicas".to_owned(),
+        columns: vec!["Namespace", "Workload", " Pods", " Recommended", "Note"],
+        rows: replicas.iter().map(row).collect(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use model::{Cpu, Memory};
+
+    use super::*;
+    use crate::usage::{PodUsage, Resources};
+
+    fn usage(workload: &str, millicores: f64, request: Option<i64>) -> ContainerUsage {
+        let constant = |amount| (0..2 * 288).map(|slot| (300 * slot, amount)).collect();
+        let pod = PodUsage {
+            cpu: constant(millicores),
+            memory: constant(100.0),
+        };
+        ContainerUsage {
+            id: ContainerId {
+                namespace: "shop".to_owned(),
+                workload: workload.to_owned(),
+                container: "app".to_owned(),
+            },
+            requests: Resources {
+                cpu: request.map(Cpu::from_millicores),
+                memory: Some(Memory::from_bytes(1 << 30)),
+            },
+            limits: Resources::default(),
+            pods: vec![pod.clone(), pod],
+        }
+    }
+
+    #[test]
+    fn the_percentile_of_all_pods_is_half_of_the_requests() {
+        let found = replicas(&[
+            usage("daemonset/agent", 500.0, Some(100)),
+            usage("deployment/idle", 1.0, Some(100)),
+            // 3 cores of two pods at half a core each.
+            usage("deployment/web", 1500.0, Some(1000)),
+            usage("statefulset/queue", 1500.0, None),
+        ]);
+        let found: Vec<_> = found
+            .iter()
+            .map(|it| (it.workload.as_str(), it.pods, it.recommended, it.is_idle))
+            .collect();
+        assert_eq!(
+            found,
+            [
+                ("deployment/idle", 2, Some(1), true),
+                ("deployment/web", 2, Some(6), false),
+                ("statefulset/queue", 2, None, false),
+            ]
+        );
+    }
+}

@@ -1,0 +1,320 @@
+//! Replay of the native HPA and of EHPAs over recorded CPU usage: replicas, and minutes in which the
+//! ready pods had too little CPU.
+//!
+//! Rules of the replay: [`replay::horizontal`]. The usage of all pods of a workload is the demand,
+//! whatever their number was. It was limited by their capacity, so peaks may have been higher.
+
+use anyhow::anyhow;
+use clap::Args;
+use forecast::PriceOfFailure;
+use forecast::crane::Dsp;
+use horizontal::ehpa::window_seconds;
+use horizontal::predictions::Method;
+use model::{Cpu, Quantity};
+use rayon::prelude::*;
+use replay::horizontal::predictors::Program;
+use replay::horizontal::{Autoscaler, Bounds, Demand, Score, published};
+use serde::Serialize;
+
+use crate::backtest::{is_long_enough, warm_up};
+use crate::failure::{Failure, Outcome};
+use crate::output::{self, Document, OutputArgs, Row, Table};
+use crate::usage::{self, ContainerId, SourceArgs};
+use crate::workload::{Workload, workloads};
+
+/// Days at the start of a recording that do not count, at most half of it.
+const WARM_UP_DAYS: u16 = 8;
+
+/// Flags of `simulate`.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct SimulateArgs {
+    /// Source.
+    #[command(flatten)]
+    pub(crate) source: SourceArgs,
+    /// Output.
+    #[command(flatten)]
+    pub(crate) output: OutputArgs,
+    /// CPU of a pod; the default is the sum of the recorded requests of its containers.
+    #[arg(long, value_name = "QUANTITY", value_parser = pod_cpu)]
+    pub(crate) pod_cpu: Option<Cpu>,
+    /// Target utilisation of the HPA in percent of a pod's CPU.
+    #[arg(long, default_value_t = 70, value_name = "PERCENT", value_parser = clap::value_parser!(u16).range(1..=1000))]
+    pub(crate) target: u16,
+    /// Smallest number of replicas.
+    #[arg(long, default_value_t = 1, value_name = "REPLICAS", value_parser = clap::value_parser!(i32).range(1..=100_000))]
+    pub(crate) min: i32,
+    /// Largest number of replicas.
+    #[arg(long, default_value_t = 1000, value_name = "REPLICAS", value_parser = clap::value_parser!(i32).range(1..=100_000))]
+    pub(crate) max: i32,
+    /// Seconds from the creation of a pod until it is ready.
+    #[arg(long, default_value_t = 120, value_name = "SECONDS", value_parser = clap::value_parser!(u32).range(0..=3600))]
+    pub(crate) ready_seconds: u32,
+    /// Seconds from a minute's end until its usage can be read.
+    #[arg(long, default_value_t = 30, value_name = "SECONDS", value_parser = clap::value_parser!(u32).range(0..=600))]
+    pub(crate) lag_seconds: u32,
+}
+
+/// Way of scaling.
+#[derive(Clone, Copy, Debug)]
+enum Way {
+    /// The native HPA on measured usage.
+    Hpa,
+    /// An EHPA with defaults.
+    Ehpa,
+    /// An EHPA with Crane's DSP forecast and window.
+    CraneDsp,
+}
+
+const WAYS: [Way; 3] = [Way::Hpa, Way::Ehpa, Way::CraneDsp];
+
+impl Way {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Hpa => "HPA",
+            Self::Ehpa => "EHPA",
+            Self::CraneDsp => "EHPA with Crane's DSP",
+        }
+    }
+
+    /// The prediction that the HPA reads beside the measured usage.
+    fn predictor(self, ready_seconds: u32) -> Option<Program> {
+        /// Default of `predictionWindowSeconds`.
+        const WINDOW: u32 = 3600;
+        match self {
+            Self::Hpa => None,
+            Self::Ehpa => {
+                let window_seconds = window_seconds(Some(ready_seconds), None, WINDOW);
+                let method = Method::Peak {
+                    step_seconds: 60,
+                    window_seconds,
+                    price_of_failure: PriceOfFailure::NORMAL,
+                };
+                Some(Program::new(method, window_seconds))
+            }
+            Self::CraneDsp => {
+                let method = Method::Dsp {
+                    dsp: Dsp::default(),
+                    history_seconds: 15 * 86_400,
+                };
+                Some(Program::new(method, WINDOW))
+            }
+        }
+    }
+}
+
+/// Result of a way of scaling a workload.
+#[derive(Clone, Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct SimulatedWay {
+    /// Name.
+    scaling: &'static str,
+    /// Mean number of replicas.
+    replicas: f64,
+    /// Minutes per day with more usage than the ready pods have CPU.
+    minutes_short_per_day: f64,
+    /// Missing CPU in these minutes, in core-minutes per day.
+    missing_core_minutes_per_day: f64,
+    /// Changes of the number of replicas per day.
+    changes_per_day: f64,
+    /// Changes per day within ten minutes after one in the opposite direction.
+    reversals_per_day: f64,
+}
+
+/// Results for a workload.
+#[derive(Clone, Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Simulated {
+    /// Namespace; empty if the source has none.
+    namespace: String,
+    /// Kind and name.
+    workload: String,
+    /// CPU of a pod.
+    pod_cpu: String,
+    /// Scored days.
+    days: f64,
+    /// A result per way of scaling; the native HPA first.
+    scalings: Vec<SimulatedWay>,
+}
+
+/// A positive amount of CPU.
+fn pod_cpu(text: &str) -> Result<Cpu, String> {
+    let quantity: Quantity = text.parse().map_err(|error| format!("{error}"))?;
+    let cpu = Cpu::from(&quantity);
+    if cpu.millicores() > 0 {
+        Ok(cpu)
+    } else {
+        Err("must be at least 1m".to_owned())
+    }
+}
+
+/// Results for a workload; an error says why there are none.
+fn simulate(workload: &Workload<'_>, args: &SimulateArgs) -> Result<Simulated, String> {
+    let containers = &workload.containers;
+    let requests = containers.iter().map(|it| it.requests.cpu);
+    let millicores = requests.map(|cpu| cpu.map(Cpu::millicores));
+    let requested = millicores.sum::<Option<i64>>().map(Cpu::from_millicores);
+    let pod_cpu = args.pod_cpu.or(requested);
+    let pod_cpu = pod_cpu.filter(|cpu| cpu.millicores() > 0);
+    let pod_cpu = pod_cpu.ok_or("a container has no CPU request: set --pod-cpu")?;
+    let mut total = workload.cpu().ok_or("no CPU usage was recorded")?;
+    for minute in total.minutes.iter_mut().flatten() {
+        *minute /= pod_cpu.millicores() as f64;
+    }
+    let ContainerId {
+        namespace,
+        workload,
+        container: _,
+    } = workload.id();
+    let demand = Demand {
+        name: workload.clone(),
+        start: total.start,
+        minutes: total.minutes,
+    };
+    let autoscaler = Autoscaler {
+        ready_seconds: args.ready_seconds.into(),
+        lag_seconds: args.lag_seconds.into(),
+        target: f64::from(args.target) / 100.0,
+        is_measured: true,
+        bounds: Bounds {
+            min: args.min,
+            max: args.max,
+        },
+    };
+    let learned = containers.iter().map(|it| warm_up(it, WARM_UP_DAYS)).max();
+    let first = usize::try_from(learned.unwrap_or(0) / 60).unwrap_or(0);
+    let scored = first..demand.minutes.len();
+    let days = scored.len() as f64 / 1440.0;
+    let scalings = WAYS.map(|way| {
+        let predictor = way.predictor(args.ready_seconds);
+        let values = predictor.map(|mut predictor| published(&demand, &mut predictor));
+        let score = autoscaler.run(&demand, values.as_deref(), scored.clone());
+        SimulatedWay::of(way, &score, days, pod_cpu)
+    });
+    Ok(Simulated {
+        namespace,
+        workload,
+        pod_cpu: Quantity::from(pod_cpu).to_string(),
+        days,
+        scalings: scalings.into(),
+    })
+}
+
+impl SimulatedWay {
+    fn of(way: Way, score: &Score, days: f64, pod_cpu: Cpu) -> Self {
+        Self {
+            scaling: way.name(),
+            replicas: score.pods(),
+            minutes_short_per_day: score.violations / days,
+            missing_core_minutes_per_day: score.shortage * pod_cpu.millicores() as f64
+                / 1000.0
+                / days,
+            changes_per_day: score.scalings / days,
+            reversals_per_day: score.oscillations / days,
+        }
+    }
+}
+
+/// Runs `plimsoll simulate`.
+pub(crate) fn run(args: &SimulateArgs) -> Result<Outcome, Failure> {
+    if args.min > args.max {
+        let message = format!("--min={} is above --max={}", args.min, args.max);
+        return Err(Failure::Usage(message));
+    }
+    let usage = usage::read(&args.source)?;
+    let workloads = workloads(&usage);
+    let results: Vec<Result<Simulated, String>> = workloads
+        .par_iter()
+        .map(|workload| {
+            if workload
+                .containers
+                .iter()
+                .all(|usage| is_long_enough(usage))
+            {
+                simulate(workload, args)
+            } else {
+                Err("less than two days of usage".to_owned())
+            }
+        })
+        .collect();
+    let mut simulated = Vec::new();
+    let mut left_out = Vec::new();
+    for (workload, result) in workloads.iter().zip(results) {
+        match result {
+            Ok(result) => simulated.push(result),
+            Err(reason) => left_out.push(format!("left out: {}: {reason}", workload.id())),
+        }
+    }
+    if simulated.is_empty() {
+        let reason = left_out.first().map_or("", String::as_str);
+        return Err(anyhow!("no workload can be simulated. {reason}").into());
+    }
+    output::print(&document(&simulated, args), &args.output)?;
+    for line in &left_out {
+        eprintln!("{line}");
+    }
+    Ok(if left_out.is_empty() {
+        Outcome::Done
+    } else {
+        Outcome::Partial
+    })
+}
+
+fn document(simulated: &[Simulated], args: &SimulateArgs) -> Document {
+    let rows = simulated.iter().flat_map(|result| {
+        result.scalings.iter().map(|way| {
+            Row::plain([
+                result.namespace.clone(),
+                result.workload.clone(),
+                way.scaling.to_owned(),
+                format!("{:.2}", way.replicas),
+                format!("{:.1}", way.minutes_short_per_day),
+                format!("{:.2}", way.missing_core_minutes_per_day),
+                format!("{:.1}", way.changes_per_day),
+                format!("{:.1}", way.reversals_per_day),
+            ])
+        })
+    });
+    Document {
+        title: "Plimsoll simulate".to_owned(),
+        tables: vec![Table {
+            title: "Horizontal scaling".to_owned(),
+            columns: vec![
+                "Namespace",
+                "Workload",
+                "Scaling",
+                " Replicas",
+                " Short, min per day",
+                " Missing, core-min per day",
+                " Changes per day",
+                " Reversals per day",
+            ],
+            rows: rows.collect(),
+        }],
+        notes: vec![format!(
+            "Target {} %, {} to {} replicas, pods ready after {} s, usage known after {} s. The first {WARM_UP_DAYS} days, at most half \
+             of each recording, do not count.",
+            args.target, args.min, args.max, args.ready_seconds, args.lag_seconds
+        )],
+        data: serde_json::json!({
+            "targetPercent": args.target,
+            "minReplicas": args.min,
+            "maxReplicas": args.max,
+            "readySeconds": args.ready_seconds,
+            "lagSeconds": args.lag_seconds,
+            "workloads": simulated,
+        }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_cpu_of_a_pod_is_positive() {
+        assert_eq!(pod_cpu("250m"), Ok(Cpu::from_millicores(250)));
+        for text in ["0", "-1", "x", ""] {
+            assert!(pod_cpu(text).is_err(), "{text}");
+        }
+    }
+}

@@ -1,0 +1,318 @@
+//! The installation at a glance: programs, leaders, the stop switch, numbers of objects, owners of
+//! the metrics APIs.
+
+use std::collections::BTreeMap;
+
+use api::ehpa::EffectiveHorizontalPodAutoscaler;
+use api::sizing_policy::{ClusterSizingPolicy, SizingPolicy};
+use api::vpa::{RECOMMENDATION_PROVIDED, VerticalPodAutoscaler};
+use clap::Args;
+use k8s_openapi::api::coordination::v1::Lease;
+use k8s_openapi::kube_aggregator::pkg::apis::apiregistration::v1::APIService;
+use kube::{Api, Client};
+use serde::Serialize;
+use serde_json::json;
+
+use crate::check::reader::{deployments, each_page, stop_fact, unread};
+use crate::check::{Read, Unread};
+use crate::cluster::{Cluster, ClusterArgs, block_on, request_failure};
+use crate::failure::{Failure, Outcome};
+use crate::installation::{InstallationArgs, Program, programs, stop_switch};
+use crate::output::{self, Document, OutputArgs, Row, Table};
+
+/// APIs of metrics.
+const APIS: [&str; 4] = [
+    "v1beta1.metrics.k8s.io",
+    "v1beta1.custom.metrics.k8s.io",
+    "v1beta2.custom.metrics.k8s.io",
+    "v1beta1.external.metrics.k8s.io",
+];
+
+/// Flags of `status`.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct StatusArgs {
+    /// Cluster.
+    #[command(flatten)]
+    pub(crate) cluster: ClusterArgs,
+    /// Installation.
+    #[command(flatten)]
+    pub(crate) installation: InstallationArgs,
+    /// Output.
+    #[command(flatten)]
+    pub(crate) output: OutputArgs,
+}
+
+/// A program.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct ProgramRow {
+    name: String,
+    ready: i32,
+    replicas: i32,
+    version: String,
+    /// Holder of the Lease; `None` without one.
+    leader: Option<String>,
+}
+
+/// Number of VPA objects.
+#[derive(Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct VpaCounts {
+    total: usize,
+    with_recommendation: usize,
+    /// By update mode, as written; `Recreate` without one.
+    by_mode: BTreeMap<String, usize>,
+    /// Made by a sizing policy.
+    of_policies: usize,
+}
+
+/// Prints the status.
+pub(crate) fn run(args: &StatusArgs) -> Result<Outcome, Failure> {
+    let document = block_on(async {
+        let cluster = args.cluster.connect().await?;
+        read(&cluster, &args.installation.system_namespace).await
+    })?;
+    output::print(&document, &args.output)?;
+    Ok(Outcome::Done)
+}
+
+async fn read(cluster: &Cluster, namespace: &str) -> Result<Document, Failure> {
+    let client = &cluster.client;
+    let version = client.apiserver_version().await;
+    version.map_err(|error| request_failure("the version", &cluster.server, error))?;
+    let mut notes = Vec::new();
+    let deployments = noted(&mut notes, deployments(client, namespace).await).unwrap_or_default();
+    let programs = programs(&deployments);
+    let mut rows = Vec::new();
+    for program in &programs {
+        let leader = noted(&mut notes, leader(client, *program).await).flatten();
+        let (ready, replicas) = program.replicas();
+        rows.push(ProgramRow {
+            name: program.deployment_name().to_owned(),
+            ready,
+            replicas,
+            version: program.version().to_owned(),
+            leader,
+        });
+    }
+    if rows.is_empty() {
+        notes.push(format!(
+            "The namespace {namespace} has no Deployment of the suite."
+        ));
+    }
+    let switch = stop_switch(&programs, namespace);
+    let stop = noted(&mut notes, stop_fact(client, &switch).await).flatten();
+    let since = stop.as_ref().and_then(|stop| stop.since);
+    if let Some(stop) = &stop {
+        let since = since.map_or_else(String::new, |since| format!(" since {since}"));
+        let reason = stop.reason.as_ref();
+        let reason = reason.map_or_else(String::new, |reason| format!(": {reason}"));
+        notes.push(format!(
+            "Updates are stopped by the ConfigMap {switch}{since}{reason}."
+        ));
+    }
+    let vpas = noted(&mut notes, vpas(client).await);
+    let policies = noted(&mut notes, count::<SizingPolicy>(client).await);
+    let cluster_policies = noted(&mut notes, count::<ClusterSizingPolicy>(client).await);
+    let ehpas = noted(
+        &mut notes,
+        count::<EffectiveHorizontalPodAutoscaler>(client).await,
+    );
+    let owners = noted(&mut notes, owners(client).await).unwrap_or_default();
+    let numbers = numbers(vpas.as_ref(), [policies, cluster_policies, ehpas]);
+    let data = json!({
+        "programs": rows,
+        "stopped": stop.is_some(),
+        "stoppedSince": since.map(|since| since.to_string()),
+        "stopReason": stop.and_then(|stop| stop.reason),
+        "verticalPodAutoscalers": vpas,
+        "sizingPolicies": policies,
+        "clusterSizingPolicies": cluster_policies,
+        "effectiveHorizontalPodAutoscalers": ehpas,
+        "apiServices": owners.iter().map(|[name, owner, available]| {
+            json!({"name": name, "owner": owner, "available": available == "True"})
+        }).collect::<Vec<_>>(),
+    });
+    Ok(Document {
+        title: "Status".to_owned(),
+        tables: vec![program_table(&rows), numbers, owner_table(owners)],
+        notes,
+        data,
+    })
+}
+
+/// The value that was read; otherwise the reason becomes a note.
+fn noted<T>(notes: &mut Vec<String>, read: Read<T>) -> Option<T> {
+    match read {
+        Ok(value) => Some(value),
+        Err(Unread(reason)) => {
+            let note = format!("Not shown: {reason}.");
+            if !notes.contains(&note) {
+                notes.push(note);
+            }
+            None
+        }
+    }
+}
+
+async fn leader(client: &Client, program: Program<'_>) -> Read<Option<String>> {
+    let name = program.lease().filter(|_| program.name != "webhook");
+    let Some(name) = name else {
+        return Ok(None);
+    };
+    let api: Api<Lease> = Api::namespaced(client.clone(), &name.namespace);
+    let lease = api.get_opt(&name.name).await.map_err(unread("Leases"))?;
+    let holder = lease.and_then(|lease| lease.spec?.holder_identity);
+    Ok(holder.filter(|holder| !holder.is_empty()))
+}
+
+async fn count<K>(client: &Client) -> Read<usize>
+where
+    K: kube::Resource<DynamicType = ()> + Clone + serde::de::DeserializeOwned + std::fmt::Debug,
+{
+    let mut count = 0;
+    each_page(&Api::<K>::all(client.clone()), |page| count += page.len()).await?;
+    Ok(count)
+}
+
+async fn vpas(client: &Client) -> Read<VpaCounts> {
+    let mut counts = VpaCounts::default();
+    let api: Api<VerticalPodAutoscaler> = Api::all(client.clone());
+    each_page(&api, |page| page.iter().for_each(|vpa| counts.add(vpa))).await?;
+    Ok(counts)
+}
+
+impl VpaCounts {
+    fn add(&mut self, vpa: &VerticalPodAutoscaler) {
+        self.total += 1;
+        let json = serde_json::to_value(vpa).unwrap_or_default();
+        let mode = json["spec"]["updatePolicy"]["updateMode"].as_str();
+        *self
+            .by_mode
+            .entry(mode.unwrap_or("Recreate").to_owned())
+            .or_default() += 1;
+        let mut conditions = json["status"]["conditions"]
+            .as_array()
+            .into_iter()
+            .flatten();
+        let is_provided = conditions.any(|condition| {
+            condition["type"] == RECOMMENDATION_PROVIDED && condition["status"] == "True"
+        });
+        self.with_recommendation += usize::from(is_provided);
+        let mut owners = vpa.metadata.owner_references.iter().flatten();
+        self.of_policies += usize::from(owners.any(|owner| owner.kind.ends_with("SizingPolicy")));
+    }
+}
+
+async fn owners(client: &Client) -> Read<Vec<[String; 3]>> {
+    let api: Api<APIService> = Api::all(client.clone());
+    let mut rows = Vec::new();
+    for name in APIS {
+        let service = api.get_opt(name).await.map_err(unread("APIServices"))?;
+        let Some(service) = service else {
+            rows.push([name.to_owned(), "none".to_owned(), "False".to_owned()]);
+            continue;
+        };
+        let reference = service.spec.and_then(|spec| spec.service);
+        let owner = reference.map_or_else(
+            || "API server".to_owned(),
+            |service| {
+                let text = |field: Option<String>| field.unwrap_or_default();
+                format!("{}/{}", text(service.namespace), text(service.name))
+            },
+        );
+        let conditions = service.status.and_then(|status| status.conditions);
+        let mut conditions = conditions.into_iter().flatten();
+        let available = conditions.find(|condition| condition.type_ == "Available");
+        let available = available.map_or_else(|| "Unknown".to_owned(), |one| one.status);
+        rows.push([name.to_owned(), owner, available]);
+    }
+    Ok(rows)
+}
+
+fn program_table(programs: &[ProgramRow]) -> Table {
+    let row = |program: &ProgramRow| {
+        let leader = program.leader.clone().unwrap_or_else(|| "-".to_owned());
+        let ready = format!("{}/{}", program.ready, program.replicas);
+        Row::plain([program.name.clone(), ready, program.version.clone(), leader])
+    };
+    Table {
+        title: "Programs".to_owned(),
+        columns: vec!["name", " ready", "version", "leader"],
+        rows: programs.iter().map(row).collect(),
+    }
+}
+
+fn numbers(vpas: Option<&VpaCounts>, others: [Option<usize>; 3]) -> Table {
+    let mut rows = Vec::new();
+    let mut add = |name: String, count: usize| {
+        rows.push(Row::plain([name, count.to_string()]));
+    };
+    if let Some(vpas) = vpas {
+        add("VerticalPodAutoscaler".to_owned(), vpas.total);
+        for (mode, count) in &vpas.by_mode {
+            add(format!("  mode {mode}"), *count);
+        }
+        add(
+            "  with a recommendation".to_owned(),
+            vpas.with_recommendation,
+        );
+        add("  of sizing policies".to_owned(), vpas.of_policies);
+    }
+    let kinds = [
+        "SizingPolicy",
+        "ClusterSizingPolicy",
+        "EffectiveHorizontalPodAutoscaler",
+    ];
+    for (kind, count) in kinds.into_iter().zip(others) {
+        if let Some(count) = count {
+            add(kind.to_owned(), count);
+        }
+    }
+    Table {
+        title: "Objects".to_owned(),
+        columns: vec!["kind", " count"],
+        rows,
+    }
+}
+
+fn owner_table(owners: Vec<[String; 3]>) -> Table {
+    Table {
+        title: "Metrics APIs".to_owned(),
+        columns: vec!["api", "owner", "available"],
+        rows: owners.into_iter().map(Row::plain).collect(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn vpa_objects_are_counted_by_mode_and_recommendation() {
+        let vpa = |mode: serde_json::Value, status: &str, owner: &str| {
+            let object = json!({
+                "metadata": {"name": "web", "ownerReferences": [
+                    {"apiVersion": "a/v1", "kind": owner, "name": "b", "uid": "c"}]},
+                "spec": {"targetRef": {"kind": "Deployment", "name": "web"}, "updatePolicy": mode},
+                "status": {"conditions": [{"type": "RecommendationProvided", "status": status}]},
+            });
+            serde_json::from_value::<VerticalPodAutoscaler>(object).expect("a VPA object")
+        };
+        let mut counts = VpaCounts::default();
+        counts.add(&vpa(json!({"updateMode": "Off"}), "True", "SizingPolicy"));
+        counts.add(&vpa(json!({}), "False", "Deployment"));
+        counts.add(&vpa(
+            json!({"updateMode": "Recreate"}),
+            "True",
+            "ClusterSizingPolicy",
+        ));
+        let expected = VpaCounts {
+            total: 3,
+            with_recommendation: 2,
+            by_mode: [("Off".to_owned(), 1), ("Recreate".to_owned(), 2)].into(),
+            of_policies: 2,
+        };
+        assert_eq!(counts, expected);
+    }
+}

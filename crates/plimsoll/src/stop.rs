@@ -1,0 +1,165 @@
+//! The stop switch: while the `ConfigMap` exists, the updater evicts and resizes no pod.
+
+use std::io::Write as _;
+
+use anyhow::anyhow;
+use clap::Args;
+use k8s_openapi::api::core::v1::ConfigMap;
+use kube::Api;
+use kube::api::{DeleteParams, PostParams};
+use serde_json::json;
+
+use crate::check::reader::deployments;
+use crate::cluster::{Cluster, ClusterArgs, block_on, request_failure};
+use crate::failure::{Failure, Outcome};
+use crate::installation::{InstallationArgs, ObjectName, programs, stop_switch};
+
+/// Largest reason, in bytes.
+const MAX_REASON: usize = 1024;
+
+/// Flags of `stop`.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct StopArgs {
+    /// Switch.
+    #[command(flatten)]
+    pub(crate) switch: SwitchArgs,
+    /// Reason for operators, at most 1,024 bytes; `check` and `status` show it.
+    #[arg(long, value_name = "TEXT", default_value = "", value_parser = reason)]
+    pub(crate) reason: String,
+}
+
+/// Flags of `go`.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct SwitchArgs {
+    /// Cluster.
+    #[command(flatten)]
+    pub(crate) cluster: ClusterArgs,
+    /// Installation.
+    #[command(flatten)]
+    pub(crate) installation: InstallationArgs,
+    /// Print what would be done, and send it to the API server as a dry run.
+    #[arg(long)]
+    pub(crate) dry_run: bool,
+}
+
+fn reason(text: &str) -> Result<String, String> {
+    if text.len() > MAX_REASON {
+        return Err(format!(
+            "{} bytes, at most {MAX_REASON} are allowed",
+            text.len()
+        ));
+    }
+    Ok(text.to_owned())
+}
+
+/// Creates the switch.
+pub(crate) fn stop(args: &StopArgs) -> Result<Outcome, Failure> {
+    print(&block_on(async {
+        let (cluster, name) = switch(&args.switch).await?;
+        create(&cluster, &name, &args.reason, args.switch.dry_run).await
+    })?)
+}
+
+/// Deletes the switch.
+pub(crate) fn go(args: &SwitchArgs) -> Result<Outcome, Failure> {
+    print(&block_on(async {
+        let (cluster, name) = switch(args).await?;
+        delete(&cluster, &name, args.dry_run).await
+    })?)
+}
+
+fn print(line: &str) -> Result<Outcome, Failure> {
+    writeln!(std::io::stdout(), "{line}")?;
+    Ok(Outcome::Done)
+}
+
+/// The cluster, and the switch that its updater reads.
+async fn switch(args: &SwitchArgs) -> Result<(Cluster, ObjectName), Failure> {
+    let cluster = args.cluster.connect().await?;
+    let namespace = &args.installation.system_namespace;
+    // Without the right to read Deployments, the switch has the default name.
+    let deployments = deployments(&cluster.client, namespace)
+        .await
+        .unwrap_or_default();
+    let name = stop_switch(&programs(&deployments), namespace);
+    Ok((cluster, name))
+}
+
+fn suffix(dry_run: bool) -> &'static str {
+    if dry_run { " (dry run)" } else { "" }
+}
+
+async fn create(
+    cluster: &Cluster,
+    name: &ObjectName,
+    reason: &str,
+    dry_run: bool,
+) -> Result<String, Failure> {
+    let api: Api<ConfigMap> = Api::namespaced(cluster.client.clone(), &name.namespace);
+    let data = if reason.is_empty() {
+        json!({})
+    } else {
+        json!({"reason": reason})
+    };
+    let object = serde_json::from_value(json!({
+        "metadata": {"name": name.name, "labels": {"app.kubernetes.io/part-of": "plimsoll"}},
+        "data": data,
+    }));
+    let params = PostParams {
+        dry_run,
+        ..PostParams::default()
+    };
+    let created = api
+        .create(&params, &object.map_err(anyhow::Error::from)?)
+        .await;
+    match created {
+        Ok(_) => Ok(format!(
+            "stopped: created the ConfigMap {name}, and no pod is evicted or resized{}",
+            suffix(dry_run)
+        )),
+        Err(kube::Error::Api(status)) if status.reason == "AlreadyExists" => {
+            Ok(format!("already stopped: the ConfigMap {name} exists"))
+        }
+        Err(error) => Err(failure("create", name, cluster, error)),
+    }
+}
+
+async fn delete(cluster: &Cluster, name: &ObjectName, dry_run: bool) -> Result<String, Failure> {
+    let api: Api<ConfigMap> = Api::namespaced(cluster.client.clone(), &name.namespace);
+    let params = DeleteParams {
+        dry_run,
+        ..DeleteParams::default()
+    };
+    match api.delete(&name.name, &params).await {
+        Ok(_) => Ok(format!(
+            "continued: deleted the ConfigMap {name}, and pods are evicted and resized again{}",
+            suffix(dry_run)
+        )),
+        Err(kube::Error::Api(status)) if status.code == 404 => {
+            Ok(format!("not stopped: there is no ConfigMap {name}"))
+        }
+        Err(error) => Err(failure("delete", name, cluster, error)),
+    }
+}
+
+fn failure(verb: &str, name: &ObjectName, cluster: &Cluster, error: kube::Error) -> Failure {
+    match error {
+        kube::Error::Api(status) if status.code != 401 => Failure::Other(anyhow!(
+            "cannot {verb} the ConfigMap {name}: {}",
+            status.message.trim_end_matches('.')
+        )),
+        error => request_failure(&format!("the ConfigMap {name}"), &cluster.server, error),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_reason_is_bounded() {
+        assert_eq!(reason("upgrade"), Ok("upgrade".to_owned()));
+        let error = reason(&"a".repeat(1025)).expect_err("too long");
+        assert_eq!(error, "1025 bytes, at most 1024 are allowed");
+    }
+}

@@ -1,0 +1,310 @@
+//! A folder with everything that helps to find a fault, without Secrets.
+
+mod redaction;
+
+use std::fs;
+use std::io::Write as _;
+use std::os::unix::fs::DirBuilderExt as _;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context as _, anyhow};
+use clap::Args;
+use futures::AsyncReadExt as _;
+use http::Request;
+use k8s_openapi::api::core::v1::Pod;
+use kube::api::{ListParams, LogParams};
+use kube::{Api, Client, ResourceExt as _};
+use serde_json::{Value, json};
+
+use crate::check;
+use crate::check::Unread;
+use crate::check::reader::unread;
+use crate::cluster::{Cluster, ClusterArgs, block_on, request_failure};
+use crate::failure::{Failure, Outcome};
+use crate::installation::{InstallationArgs, SELECTOR};
+
+/// Most objects of a kind.
+const MAX_OBJECTS: u32 = 1_000;
+/// Most pods with logs and metrics.
+const MAX_PODS: usize = 32;
+/// Most lines of a container's log.
+const LOG_LINES: i64 = 2_000;
+/// Most bytes of a log, and of the metrics of a pod.
+const MAX_BYTES: u64 = 1 << 20;
+
+/// Objects of the whole cluster: name of the file, path, selector.
+const CLUSTER: [(&str, &str); 9] = [
+    (
+        "verticalpodautoscalers",
+        "/apis/autoscaling.k8s.io/v1/verticalpodautoscalers",
+    ),
+    (
+        "sizingpolicies",
+        "/apis/plimsoll.dev/v1alpha1/sizingpolicies",
+    ),
+    (
+        "clustersizingpolicies",
+        "/apis/plimsoll.dev/v1alpha1/clustersizingpolicies",
+    ),
+    (
+        "effectivehorizontalpodautoscalers",
+        "/apis/autoscaling.crane.io/v1alpha1/effectivehorizontalpodautoscalers",
+    ),
+    (
+        "timeseriespredictions",
+        "/apis/prediction.crane.io/v1alpha1/timeseriespredictions",
+    ),
+    ("apiservices", "/apis/apiregistration.k8s.io/v1/apiservices"),
+    (
+        "mutatingwebhookconfigurations",
+        "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations",
+    ),
+    (
+        "leases-kube-system",
+        "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases",
+    ),
+    ("nodes-metrics", "/apis/metrics.k8s.io/v1beta1/nodes"),
+];
+/// Objects of the suite's namespace: name of the file, prefix and rest of the path, and whether only
+/// those with the suite's label are taken.
+const OWN: [(&str, &str, &str, bool); 8] = [
+    ("deployments", "/apis/apps/v1", "deployments", false),
+    ("replicasets", "/apis/apps/v1", "replicasets", false),
+    ("pods", "/api/v1", "pods", true),
+    ("services", "/api/v1", "services", true),
+    (
+        "endpointslices",
+        "/apis/discovery.k8s.io/v1",
+        "endpointslices",
+        false,
+    ),
+    ("configmaps", "/api/v1", "configmaps", true),
+    ("leases", "/apis/coordination.k8s.io/v1", "leases", false),
+    ("events", "/api/v1", "events", false),
+];
+
+/// Flags of `support-bundle`.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct BundleArgs {
+    /// Cluster.
+    #[command(flatten)]
+    pub(crate) cluster: ClusterArgs,
+    /// Installation.
+    #[command(flatten)]
+    pub(crate) installation: InstallationArgs,
+    /// Folder to create.
+    #[arg(short, long, value_name = "FOLDER")]
+    pub(crate) output: PathBuf,
+}
+
+/// A folder that is being filled.
+struct Bundle {
+    folder: PathBuf,
+    /// Name and size of each file.
+    files: Vec<(String, usize)>,
+    /// Reasons why something is missing.
+    missing: Vec<String>,
+}
+
+/// Writes the folder and prints its contents.
+pub(crate) fn run(args: &BundleArgs) -> Result<Outcome, Failure> {
+    let bundle = block_on(collect(args))?;
+    let mut out = std::io::stdout().lock();
+    for (name, size) in &bundle.files {
+        writeln!(out, "{}  {size} bytes", bundle.folder.join(name).display())?;
+    }
+    for reason in &bundle.missing {
+        writeln!(out, "left out: {reason}")?;
+    }
+    writeln!(
+        out,
+        "Secrets were not read into it, and values that look like credentials are masked. \
+         Object names, labels, images and log lines are in it: read it before you pass it on."
+    )?;
+    Ok(if bundle.missing.is_empty() {
+        Outcome::Done
+    } else {
+        Outcome::Partial
+    })
+}
+
+async fn collect(args: &BundleArgs) -> Result<Bundle, Failure> {
+    let cluster = args.cluster.connect().await?;
+    let namespace = &args.installation.system_namespace;
+    let version = cluster.client.apiserver_version().await;
+    let version =
+        version.map_err(|error| request_failure("the version", &cluster.server, error))?;
+    let mut bundle = Bundle::create(&args.output)?;
+    let versions = json!({
+        "plimsoll": env!("CARGO_PKG_VERSION"),
+        "kubernetes": version.git_version,
+        "time": jiff::Timestamp::now().to_string(),
+        "systemNamespace": namespace,
+        "contextNamespace": cluster.namespace,
+    });
+    bundle.write("versions.json", &format!("{versions:#}\n"))?;
+    let findings = check::findings(&cluster, namespace).await?;
+    bundle.write("check.txt", &redaction::text(&findings))?;
+    bundle.objects(&cluster, namespace).await?;
+    bundle.pods(&cluster.client, namespace).await?;
+    Ok(bundle)
+}
+
+impl Bundle {
+    /// Creates the folder, for this user only.
+    fn create(folder: &Path) -> Result<Self, Failure> {
+        if folder.exists() {
+            let why = anyhow!(
+                "{} exists: name a new folder with --output",
+                folder.display()
+            );
+            return Err(why.into());
+        }
+        let created = fs::DirBuilder::new().mode(0o700).create(folder);
+        created.with_context(|| format!("cannot create {}", folder.display()))?;
+        Ok(Self {
+            folder: folder.to_owned(),
+            files: Vec::new(),
+            missing: Vec::new(),
+        })
+    }
+
+    fn write(&mut self, name: &str, text: &str) -> Result<(), Failure> {
+        let path = self.folder.join(name);
+        fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))?;
+        self.files.push((name.to_owned(), text.len()));
+        Ok(())
+    }
+
+    async fn objects(&mut self, cluster: &Cluster, namespace: &str) -> Result<(), Failure> {
+        for (name, path) in CLUSTER {
+            self.list(&cluster.client, name, path, "").await?;
+        }
+        for (name, prefix, resource, is_labelled) in OWN {
+            let path = format!("{prefix}/namespaces/{namespace}/{resource}");
+            let selector = if is_labelled { SELECTOR } else { "" };
+            self.list(&cluster.client, name, &path, selector).await?;
+        }
+        Ok(())
+    }
+
+    async fn list(
+        &mut self,
+        client: &Client,
+        name: &str,
+        path: &str,
+        selector: &str,
+    ) -> Result<(), Failure> {
+        let selector = selector.replace('=', "%3D");
+        let request = Request::get(format!(
+            "{path}?limit={MAX_OBJECTS}&labelSelector={selector}"
+        ));
+        let request = request.body(Vec::new()).map_err(anyhow::Error::from)?;
+        match client.request::<Value>(request).await.map_err(unread(name)) {
+            Ok(mut list) => {
+                let is_cut = list["metadata"]["continue"]
+                    .as_str()
+                    .is_some_and(|it| !it.is_empty());
+                if is_cut {
+                    let reason = format!("{name} after the first {MAX_OBJECTS}");
+                    self.missing.push(reason);
+                }
+                redaction::object(&mut list);
+                let text = serde_yaml_ng::to_string(&list).map_err(anyhow::Error::from)?;
+                self.write(&format!("{name}.yaml"), &text)
+            }
+            Err(Unread(reason)) => {
+                self.missing.push(reason);
+                Ok(())
+            }
+        }
+    }
+
+    /// Logs and metrics of the suite's pods.
+    async fn pods(&mut self, client: &Client, namespace: &str) -> Result<(), Failure> {
+        let api: Api<Pod> = Api::namespaced(client.clone(), namespace);
+        let pods = api.list(&ListParams::default().labels(SELECTOR)).await;
+        let pods = match pods.map_err(unread("pods")) {
+            Ok(pods) => pods.items,
+            Err(Unread(reason)) => {
+                self.missing.push(reason);
+                return Ok(());
+            }
+        };
+        if pods.len() > MAX_PODS {
+            let reason = format!("logs of {} pods after the first {MAX_PODS}", pods.len());
+            self.missing.push(reason);
+        }
+        for pod in pods.iter().take(MAX_PODS) {
+            let containers = pod.spec.iter().flat_map(|spec| &spec.containers);
+            for container in containers {
+                self.log(&api, &pod.name_any(), &container.name).await?;
+            }
+            if let Some(port) = metrics_port(pod) {
+                self.metrics(client, namespace, &pod.name_any(), port)
+                    .await?;
+            }
+        }
+        Ok(())
+    }
+
+    async fn log(&mut self, api: &Api<Pod>, pod: &str, container: &str) -> Result<(), Failure> {
+        let params = LogParams {
+            container: Some(container.to_owned()),
+            tail_lines: Some(LOG_LINES),
+            limit_bytes: Some(MAX_BYTES as i64),
+            timestamps: true,
+            ..LogParams::default()
+        };
+        let subject = format!("the log of {pod}/{container}");
+        match api.logs(pod, &params).await.map_err(unread(&subject)) {
+            Ok(log) => self.write(
+                &format!("log-{pod}-{container}.txt"),
+                &redaction::text(&log),
+            ),
+            Err(Unread(reason)) => {
+                self.missing.push(reason);
+                Ok(())
+            }
+        }
+    }
+
+    async fn metrics(
+        &mut self,
+        client: &Client,
+        namespace: &str,
+        pod: &str,
+        port: i32,
+    ) -> Result<(), Failure> {
+        let path = format!("/api/v1/namespaces/{namespace}/pods/{pod}:{port}/proxy/metrics");
+        let request = Request::get(path)
+            .body(Vec::new())
+            .map_err(anyhow::Error::from)?;
+        let subject = format!("the metrics of {pod}");
+        match client
+            .request_stream(request)
+            .await
+            .map_err(unread(&subject))
+        {
+            Ok(stream) => {
+                let mut bytes = Vec::new();
+                // A broken connection leaves what has arrived.
+                let _ = Box::pin(stream)
+                    .take(MAX_BYTES)
+                    .read_to_end(&mut bytes)
+                    .await;
+                let text = redaction::text(&String::from_utf8_lossy(&bytes));
+                self.write(&format!("metrics-{pod}.txt"), &text)
+            }
+            Err(Unread(reason)) => {
+                self.missing.push(reason);
+                Ok(())
+            }
+        }
+    }
+}
+
+/// The port of `/metrics`, by the annotation that Prometheus reads.
+fn metrics_port(pod: &Pod) -> Option<i32> {
+    pod.annotations().get("prometheus.io/port")?.parse().ok()
+}

@@ -1,0 +1,286 @@
+//! Usage from Prometheus, of the workloads in the cluster of the kubeconfig.
+//!
+//! One range query per namespace, resource and piece of the range; no query is per workload. Usage of
+//! pods that are gone counts for the workload that their name points to.
+
+mod inventory;
+mod owners;
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, anyhow, ensure};
+use clap::Args;
+use jiff::Timestamp;
+use sources::error_chain::with_causes;
+use sources::prometheus::{
+    Connection, Credentials, Layout, PodLabelSettings, Prometheus, PrometheusError, Secret, Step,
+    UsageSeries, UsageSettings, Window,
+};
+
+use super::{ContainerId, ContainerUsage, MIB, PodUsage, Samples, check_size};
+use crate::cluster::{ClusterArgs, block_on};
+use crate::failure::Failure;
+use inventory::Inventory;
+
+/// Maximum length of the history in seconds.
+const MAX_HISTORY: i64 = 366 * 86_400;
+/// Minimum distance of samples in seconds.
+const MIN_STEP: i64 = 60;
+
+/// Prometheus and the cluster.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct PrometheusArgs {
+    /// Address of Prometheus, or of a store with its API. Reads the usage of the workloads in the
+    /// cluster of the kubeconfig.
+    #[arg(long, value_name = "URL", conflicts_with_all = ["files", "sample"], help_heading = "Prometheus")]
+    pub(crate) prometheus_address: Option<String>,
+    /// Do not verify the certificate of Prometheus.
+    #[arg(long, help_heading = "Prometheus")]
+    pub(crate) prometheus_insecure: bool,
+    /// CA certificate (PEM) of Prometheus. Without it, the CAs of the system are trusted.
+    #[arg(long, value_name = "FILE", help_heading = "Prometheus")]
+    pub(crate) prometheus_ca_file: Option<PathBuf>,
+    /// File with a bearer token for Prometheus.
+    #[arg(
+        long,
+        value_name = "FILE",
+        conflicts_with = "username",
+        help_heading = "Prometheus"
+    )]
+    pub(crate) prometheus_bearer_token_file: Option<PathBuf>,
+    /// User name for Prometheus.
+    #[arg(
+        long,
+        value_name = "NAME",
+        requires = "password_file",
+        help_heading = "Prometheus"
+    )]
+    pub(crate) username: Option<String>,
+    /// File with the password of the user name.
+    #[arg(
+        long,
+        value_name = "FILE",
+        requires = "username",
+        help_heading = "Prometheus"
+    )]
+    pub(crate) password_file: Option<PathBuf>,
+    /// Time limit of one query in seconds.
+    #[arg(long, default_value_t = 120, value_name = "SECONDS", value_parser = clap::value_parser!(u16).range(1..=3600), help_heading = "Prometheus")]
+    pub(crate) prometheus_query_timeout: u16,
+    /// Length of the history, such as 8d; at most 366d.
+    #[arg(
+        long,
+        default_value = "8d",
+        value_name = "DURATION",
+        help_heading = "Prometheus"
+    )]
+    pub(crate) history: Step,
+    /// Distance of its samples, at least 1m. Each one has the mean CPU and the highest memory usage.
+    #[arg(
+        long,
+        default_value = "5m",
+        value_name = "DURATION",
+        help_heading = "Prometheus"
+    )]
+    pub(crate) step: Step,
+    /// Only pods with these labels.
+    #[arg(short = 'l', long, value_name = "SELECTOR", help_heading = "Cluster")]
+    pub(crate) selector: Option<String>,
+    /// The cluster.
+    #[command(flatten)]
+    pub(crate) cluster: ClusterArgs,
+}
+
+impl PrometheusArgs {
+    fn connection(&self, address: &str) -> Connection {
+        let token = self.prometheus_bearer_token_file.clone();
+        let basic = self.username.clone().zip(self.password_file.clone());
+        let basic = basic.map(|(username, file)| Credentials::Basic {
+            username,
+            password: Secret::File(file),
+        });
+        Connection {
+            address: address.to_owned(),
+            credentials: token
+                .map(|file| Credentials::Bearer(Secret::File(file)))
+                .or(basic)
+                .unwrap_or_default(),
+            ca_file: self.prometheus_ca_file.clone(),
+            insecure: self.prometheus_insecure,
+            query_timeout: Duration::from_secs(self.prometheus_query_timeout.into()),
+            ..Connection::default()
+        }
+    }
+
+    /// The range that ends now, at whole steps.
+    fn window(&self, now: Timestamp) -> anyhow::Result<Window> {
+        let [history, step] = [self.history, self.step].map(|it| it.milliseconds() / 1000);
+        ensure!(
+            history <= MAX_HISTORY,
+            "--history={} is longer than 366d",
+            self.history
+        );
+        ensure!(step >= MIN_STEP, "--step={} is shorter than 1m", self.step);
+        ensure!(
+            history >= step,
+            "--history={} is shorter than --step={}",
+            self.history,
+            self.step
+        );
+        let end = now.as_second().div_euclid(step) * step;
+        let [start, end] = [end - history, end].map(Timestamp::from_second);
+        Window::new(start?, end?, self.step).context("the range is empty")
+    }
+}
+
+/// Reads the usage of all containers, in their order. Empty `namespaces` mean all.
+pub(super) fn read(
+    address: &str,
+    args: &PrometheusArgs,
+    namespaces: &[String],
+) -> Result<Vec<ContainerUsage>, Failure> {
+    let window = args.window(Timestamp::now());
+    let window = window.map_err(|error| Failure::Usage(error.to_string()))?;
+    block_on(async {
+        let cluster = args.cluster.connect().await?;
+        let inventory = Inventory::read(&cluster, namespaces, args.selector.as_deref()).await?;
+        if inventory.is_empty() {
+            let server = cluster.server;
+            return Err(anyhow!("no pods of workloads match on the cluster {server}").into());
+        }
+        let (begun, queries) = (Instant::now(), Arc::new(AtomicUsize::new(0)));
+        let store = Store::connect(&args.connection(address), window, &queries).await?;
+        let mut usage = Vec::new();
+        let (mut samples, mut pods) = (0, 0);
+        for namespace in inventory.namespaces() {
+            let found = store.read(namespace, &inventory).await?;
+            for container in &found {
+                pods += container.pods.len();
+                samples += container
+                    .pods
+                    .iter()
+                    .map(|pod| pod.samples().count())
+                    .sum::<usize>();
+            }
+            check_size(samples, pods)?;
+            usage.extend(found);
+        }
+        eprintln!(
+            "{} queries to Prometheus in {:.1} s",
+            queries.load(Ordering::Relaxed),
+            begun.elapsed().as_secs_f64()
+        );
+        Ok(usage)
+    })
+}
+
+/// Prometheus with the names of its series.
+struct Store {
+    prometheus: Prometheus,
+    layout: Layout,
+    window: Window,
+}
+
+impl Store {
+    /// Counts the requests in `queries`.
+    async fn connect(
+        connection: &Connection,
+        window: Window,
+        queries: &Arc<AtomicUsize>,
+    ) -> Result<Self, Failure> {
+        let queries = Arc::clone(queries);
+        let observer = Arc::new(move |_| {
+            queries.fetch_add(1, Ordering::Relaxed);
+        });
+        let prometheus = Prometheus::connect(connection, observer).await;
+        let prometheus = prometheus.map_err(|error| failure(&error))?;
+        let (usage, labels) = (UsageSettings::default(), PodLabelSettings::default());
+        let layout = prometheus.detect(&usage, &labels, window).await;
+        Ok(Self {
+            layout: layout.map_err(|error| failure(&error))?,
+            prometheus,
+            window,
+        })
+    }
+
+    /// Usage of the containers of a namespace.
+    async fn read(
+        &self,
+        namespace: &str,
+        inventory: &Inventory,
+    ) -> Result<Vec<ContainerUsage>, Failure> {
+        let (cpu, memory) = tokio::try_join!(
+            self.samples(self.layout.cpu.as_ref(), namespace, 1000.0),
+            self.samples(self.layout.memory.as_ref(), namespace, 1.0 / MIB),
+        )?;
+        let mut pods: BTreeMap<(String, String), PodUsage> = BTreeMap::new();
+        for (key, samples) in cpu {
+            pods.entry(key).or_default().cpu = samples;
+        }
+        for (key, samples) in memory {
+            pods.entry(key).or_default().memory = samples;
+        }
+        // Containers without usage are there too, so that they are named.
+        let mut containers: BTreeMap<ContainerId, ContainerUsage> = inventory
+            .containers(namespace)
+            .map(|container| (container.id.clone(), container))
+            .collect();
+        for ((pod, container), usage) in pods {
+            let Some(workload) = inventory.workload_of(namespace, &pod) else {
+                continue;
+            };
+            let id = ContainerId {
+                namespace: namespace.to_owned(),
+                workload,
+                container,
+            };
+            if let Some(found) = containers.get_mut(&id) {
+                found.pods.push(usage);
+            }
+        }
+        Ok(containers.into_values().collect())
+    }
+
+    /// Samples by pod and container, times a factor.
+    async fn samples(
+        &self,
+        series: Option<&UsageSeries>,
+        namespace: &str,
+        factor: f64,
+    ) -> Result<BTreeMap<(String, String), Samples>, Failure> {
+        let mut found: BTreeMap<_, Samples> = BTreeMap::new();
+        let Some(series) = series else {
+            return Ok(found);
+        };
+        let read = self
+            .prometheus
+            .read_usage(series, namespace, self.window, |container| {
+                let key = (container.container.pod, container.container.container);
+                let points = container.usage.points().iter();
+                let points = points.map(|(at, value)| (at.as_second(), value * factor));
+                found.entry(key).or_default().extend(points);
+            });
+        read.await.map_err(|error| failure(&error))?;
+        Ok(found)
+    }
+}
+
+/// The failure for an error of Prometheus.
+fn failure(error: &PrometheusError) -> Failure {
+    let text = with_causes(error);
+    match error {
+        PrometheusError::Unreachable(_) | PrometheusError::Timeout(_) => {
+            Failure::Unreachable(anyhow!("{text}"))
+        }
+        PrometheusError::Refused {
+            code: 401 | 403, ..
+        } => Failure::Other(anyhow!(
+            "{text}: set --prometheus-bearer-token-file, or --username and --password-file"
+        )),
+        _ => Failure::Other(anyhow!("{text}")),
+    }
+}

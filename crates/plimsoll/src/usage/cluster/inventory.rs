@@ -1,0 +1,293 @@
+//! Workloads of the cluster with their containers, from the API server.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+use k8s_openapi::api::apps::v1::ReplicaSet;
+use k8s_openapi::api::batch::v1::Job;
+use k8s_openapi::api::core::v1::{Container, Pod, ResourceRequirements};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
+use kube::api::ListParams;
+use kube::{Api, Resource, ResourceExt as _};
+use model::{Cpu, Memory, Quantity};
+use serde::de::DeserializeOwned;
+
+use super::owners::candidates;
+use crate::cluster::{Cluster, request_failure};
+use crate::failure::Failure;
+use crate::usage::{ContainerId, ContainerUsage, Resources};
+
+/// Objects per page of a list.
+const PAGE: u32 = 500;
+
+/// Namespace and name.
+type Key = (String, String);
+
+/// Workloads with their containers.
+#[derive(Debug, Default)]
+pub(super) struct Inventory {
+    /// Workloads by namespace and name, such as `deployment/web`.
+    workloads: BTreeMap<Key, Workload>,
+    /// Workloads of present pods.
+    pods: HashMap<Key, String>,
+    /// Owners of `ReplicaSet` and Job objects.
+    owners: HashMap<Key, String>,
+}
+
+/// Containers of a workload, from its newest unfinished pod.
+#[derive(Debug, Default)]
+struct Workload {
+    /// Whether the pod is unfinished, and the time of its creation.
+    newest: Option<(bool, Option<Time>)>,
+    containers: Vec<(String, [Resources; 2])>,
+}
+
+impl Inventory {
+    /// Reads pods and their owners. Empty `namespaces` mean all.
+    pub(super) async fn read(
+        cluster: &Cluster,
+        namespaces: &[String],
+        selector: Option<&str>,
+    ) -> Result<Self, Failure> {
+        let mut inventory = Self::default();
+        let places: Vec<Option<&str>> = if namespaces.is_empty() {
+            vec![None]
+        } else {
+            namespaces.iter().map(|name| Some(name.as_str())).collect()
+        };
+        for place in places {
+            let owners = &mut inventory.owners;
+            add_owners::<ReplicaSet>(cluster, place, "replicasets", owners).await?;
+            add_owners::<Job>(cluster, place, "jobs", owners).await?;
+            let mut params = ListParams::default().limit(PAGE);
+            params.label_selector = selector.map(str::to_owned);
+            loop {
+                let pods: Api<Pod> = api(cluster, place);
+                let page = pods.list(&params).await;
+                let page = page.map_err(|error| request_failure("pods", &cluster.server, error))?;
+                params.continue_token = page.metadata.continue_;
+                page.items.into_iter().for_each(|pod| inventory.add(pod));
+                if params.continue_token.as_deref().unwrap_or("").is_empty() {
+                    break;
+                }
+            }
+        }
+        Ok(inventory)
+    }
+
+    fn add(&mut self, pod: Pod) {
+        let namespace = pod.namespace().unwrap_or_default();
+        let name = pod.name_any();
+        let owner = owner(&pod.metadata);
+        let workload = match owner {
+            // Static pods are not workloads.
+            Some((kind, _)) if kind == "Node" => return,
+            Some((kind, owner)) => {
+                let above = self.owners.get(&(namespace.clone(), owner.clone()));
+                let is_between = kind == "ReplicaSet" || kind == "Job";
+                above
+                    .filter(|_| is_between)
+                    .cloned()
+                    .unwrap_or_else(|| format!("{}/{owner}", kind.to_lowercase()))
+            }
+            None => format!("pod/{name}"),
+        };
+        self.pods
+            .insert((namespace.clone(), name), workload.clone());
+        let phase = pod.status.and_then(|status| status.phase);
+        let is_unfinished = !matches!(phase.as_deref(), Some("Succeeded" | "Failed"));
+        let made = (is_unfinished, pod.metadata.creation_timestamp);
+        let known = self.workloads.entry((namespace, workload)).or_default();
+        if known.newest.as_ref().is_some_and(|newest| *newest >= made) {
+            return;
+        }
+        known.newest = Some(made);
+        let spec = pod.spec.unwrap_or_default();
+        let is_sidecar =
+            |container: &Container| container.restart_policy.as_deref() == Some("Always");
+        let sidecars = spec
+            .init_containers
+            .into_iter()
+            .flatten()
+            .filter(is_sidecar);
+        let containers = spec.containers.into_iter().chain(sidecars);
+        known.containers = containers
+            .map(|container| (container.name, resources(container.resources)))
+            .collect();
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.workloads.is_empty()
+    }
+
+    /// Namespaces with workloads.
+    pub(super) fn namespaces(&self) -> BTreeSet<&str> {
+        let names = self.workloads.keys();
+        names.map(|(namespace, _)| namespace.as_str()).collect()
+    }
+
+    /// Containers of a namespace without usage.
+    pub(super) fn containers(&self, namespace: &str) -> impl Iterator<Item = ContainerUsage> {
+        let first = (namespace.to_owned(), String::new());
+        let workloads = self.workloads.range(first..);
+        let workloads = workloads.take_while(move |((place, _), _)| place == namespace);
+        workloads.flat_map(|((namespace, workload), found)| {
+            found
+                .containers
+                .iter()
+                .map(|(container, [requests, limits])| ContainerUsage {
+                    id: ContainerId {
+                        namespace: namespace.clone(),
+                        workload: workload.clone(),
+                        container: container.clone(),
+                    },
+                    requests: *requests,
+                    limits: *limits,
+                    pods: Vec::new(),
+                })
+        })
+    }
+
+    /// Workload of a pod, also of one that is gone.
+    pub(super) fn workload_of(&self, namespace: &str, pod: &str) -> Option<String> {
+        let key = |name: &str| (namespace.to_owned(), name.to_owned());
+        if let Some(workload) = self.pods.get(&key(pod)) {
+            return Some(workload.clone());
+        }
+        let owner = |name: &str| self.owners.get(&key(name)).cloned();
+        let mut candidates = candidates(pod, owner).into_iter();
+        candidates.find(|workload| self.workloads.contains_key(&key(workload)))
+    }
+}
+
+/// Objects in a namespace or in all.
+fn api<K>(cluster: &Cluster, namespace: Option<&str>) -> Api<K>
+where
+    K: Resource<DynamicType = (), Scope = k8s_openapi::NamespaceResourceScope>,
+{
+    let client = cluster.client.clone();
+    match namespace {
+        Some(namespace) => Api::namespaced(client, namespace),
+        None => Api::all(client),
+    }
+}
+
+/// Adds the owners of all objects of a kind.
+async fn add_owners<K>(
+    cluster: &Cluster,
+    namespace: Option<&str>,
+    plural: &str,
+    owners: &mut HashMap<Key, String>,
+) -> Result<(), Failure>
+where
+    K: Resource<DynamicType = (), Scope = k8s_openapi::NamespaceResourceScope>
+        + Clone
+        + DeserializeOwned
+        + std::fmt::Debug,
+{
+    let objects: Api<K> = api(cluster, namespace);
+    let mut params = ListParams::default().limit(PAGE);
+    loop {
+        let page = objects.list_metadata(&params).await;
+        let page = page.map_err(|error| request_failure(plural, &cluster.server, error))?;
+        for object in page.items {
+            if let Some((kind, name)) = owner(&object.metadata) {
+                let key = (object.namespace().unwrap_or_default(), object.name_any());
+                owners.insert(key, format!("{}/{name}", kind.to_lowercase()));
+            }
+        }
+        params.continue_token = page.metadata.continue_;
+        if params.continue_token.as_deref().unwrap_or("").is_empty() {
+            return Ok(());
+        }
+    }
+}
+
+/// Kind and name of the controlling owner.
+fn owner(metadata: &ObjectMeta) -> Option<(String, String)> {
+    let mut owners = metadata.owner_references.iter().flatten();
+    let owner = owners.find(|owner| owner.controller == Some(true))?;
+    Some((owner.kind.clone(), owner.name.clone()))
+}
+
+/// Requests and limits.
+fn resources(resources: Option<ResourceRequirements>) -> [Resources; 2] {
+    let ResourceRequirements {
+        requests, limits, ..
+    } = resources.unwrap_or_default();
+    [requests, limits].map(|list| {
+        let quantity =
+            |name: &str| -> Option<Quantity> { list.as_ref()?.get(name)?.0.parse().ok() };
+        Resources {
+            cpu: quantity("cpu").map(|it| Cpu::from(&it)),
+            memory: quantity("memory").map(|it| Memory::from(&it)),
+        }
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn pod(name: &str, owner: Option<[&str; 2]>, cpu: &str) -> Pod {
+        let owners: Vec<Value> = owner
+            .iter()
+            .map(|[kind, name]| {
+                json!({"apiVersion": "v1", "kind": kind, "name": name, "uid": "u", "controller": true})
+            })
+            .collect();
+        let container = json!({"name": "app", "resources": {"requests": {"cpu": cpu}, "limits": {"memory": "1Gi"}}});
+        let sidecar = json!({"name": "proxy", "restartPolicy": "Always"});
+        let setup = json!({"name": "setup"});
+        let object = json!({
+            "metadata": {"namespace": "shop", "name": name, "ownerReferences": owners},
+            "spec": {"containers": [container], "initContainers": [setup, sidecar]},
+            "status": {"phase": "Running"},
+        });
+        serde_json::from_value(object).expect("a pod")
+    }
+
+    #[test]
+    fn pods_belong_to_the_workload_above_their_owner() {
+        let mut inventory = Inventory::default();
+        let key = ("shop".to_owned(), "web-7d9f5c6b8".to_owned());
+        inventory.owners.insert(key, "deployment/web".to_owned());
+        inventory.add(pod(
+            "web-7d9f5c6b8-x2vq4",
+            Some(["ReplicaSet", "web-7d9f5c6b8"]),
+            "1",
+        ));
+        inventory.add(pod("agent-x2vq4", Some(["DaemonSet", "agent"]), "100m"));
+        inventory.add(pod("etcd-node-1", Some(["Node", "node-1"]), "100m"));
+        inventory.add(pod("shell", None, "100m"));
+        let found: Vec<_> = inventory
+            .containers("shop")
+            .map(|it| (it.id.workload, it.id.container, it.requests.cpu))
+            .collect();
+        let millicores = |amount| Some(Cpu::from_millicores(amount));
+        let expected = [
+            ("daemonset/agent", "app", millicores(100)),
+            ("daemonset/agent", "proxy", None),
+            ("deployment/web", "app", millicores(1000)),
+            ("deployment/web", "proxy", None),
+            ("pod/shell", "app", millicores(100)),
+            ("pod/shell", "proxy", None),
+        ];
+        let expected = expected.map(|(a, b, c)| (a.to_owned(), b.to_owned(), c));
+        assert_eq!(found, expected);
+        for (pod, workload) in [
+            ("web-7d9f5c6b8-x2vq4", Some("deployment/web")),
+            ("web-6c8b7f5d4-bcdfg", Some("deployment/web")),
+            ("agent-bcdfg", Some("daemonset/agent")),
+            ("etcd-node-1", None),
+            ("other-6c8b7f5d4-bcdfg", None),
+        ] {
+            assert_eq!(
+                inventory.workload_of("shop", pod).as_deref(),
+                workload,
+                "{pod}"
+            );
+        }
+    }
+}

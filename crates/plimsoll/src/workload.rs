@@ -1,0 +1,136 @@
+//! Containers by workload, and the total usage of a workload's pods.
+
+use std::collections::BTreeMap;
+
+use replay::Series;
+
+use crate::usage::{ContainerId, ContainerUsage};
+
+/// Containers of the pods of one workload, at least one.
+pub(crate) struct Workload<'a> {
+    /// Containers, in their order.
+    pub(crate) containers: Vec<&'a ContainerUsage>,
+}
+
+/// The workloads, in the order of their names.
+pub(crate) fn workloads(usage: &[ContainerUsage]) -> Vec<Workload<'_>> {
+    let mut workloads: BTreeMap<_, Vec<&ContainerUsage>> = BTreeMap::new();
+    for usage in usage {
+        let ContainerId {
+            namespace,
+            workload,
+            container: _,
+        } = &usage.id;
+        workloads
+            .entry((namespace, workload))
+            .or_default()
+            .push(usage);
+    }
+    let containers = workloads.into_values();
+    containers
+        .map(|containers| Workload { containers })
+        .collect()
+}
+
+impl Workload<'_> {
+    /// Namespace and workload without a container.
+    pub(crate) fn id(&self) -> ContainerId {
+        ContainerId {
+            container: String::new(),
+            ..self.containers[0].id.clone()
+        }
+    }
+
+    /// The largest number of pods with present usage among the containers.
+    pub(crate) fn present_pods(&self) -> usize {
+        let pods = self.containers.iter().map(|usage| usage.present_pods());
+        pods.max().unwrap_or(0)
+    }
+
+    /// CPU usage of all pods in millicores.
+    pub(crate) fn cpu(&self) -> Option<Total> {
+        let series = self.containers.iter().flat_map(|usage| usage.cpu_series());
+        Total::of(&series.collect::<Vec<_>>())
+    }
+
+    /// Memory usage of all pods in MiB.
+    pub(crate) fn memory(&self) -> Option<Total> {
+        let series = self
+            .containers
+            .iter()
+            .flat_map(|usage| usage.memory_series());
+        Total::of(&series.collect::<Vec<_>>())
+    }
+}
+
+/// Usage of all pods per minute.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Total {
+    /// Start of the first minute in seconds since 1970.
+    pub(crate) start: i64,
+    /// Usage of each minute; `None` without a sample.
+    pub(crate) minutes: Vec<Option<f64>>,
+}
+
+impl Total {
+    /// A slot longer than a minute counts for each of its minutes; of several slots in a minute, their
+    /// mean counts. `None` without samples.
+    fn of(pods: &[Series]) -> Option<Self> {
+        let start = pods.iter().map(|pod| pod.start).min()?.div_euclid(60) * 60;
+        let mut minutes: Vec<Option<f64>> = Vec::new();
+        for pod in pods {
+            let first = usize::try_from((pod.start - start) / 60).ok()?;
+            let step = usize::try_from(pod.step).ok()?;
+            let count = (pod.usage.len() * step).div_ceil(60);
+            minutes.resize(minutes.len().max(first + count), None);
+            for (index, minute) in minutes[first..first + count].iter_mut().enumerate() {
+                let from = index * 60 / step;
+                let to = ((index + 1) * 60 / step).clamp(from + 1, pod.usage.len());
+                let slots = &pod.usage[from..to];
+                let mean = slots.iter().sum::<f64>() / slots.len() as f64;
+                *minute.get_or_insert(0.0) += mean;
+            }
+        }
+        Some(Self { start, minutes })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::usage::{PodUsage, Resources};
+
+    fn usage(container: &str, step: i64, amounts: &[f64]) -> ContainerUsage {
+        let samples = amounts.iter().enumerate();
+        let cpu = samples.map(|(index, amount)| (600 + index as i64 * step, *amount));
+        ContainerUsage {
+            id: ContainerId {
+                namespace: "shop".to_owned(),
+                workload: "deployment/web".to_owned(),
+                container: container.to_owned(),
+            },
+            requests: Resources::default(),
+            limits: Resources::default(),
+            pods: vec![PodUsage {
+                cpu: cpu.collect(),
+                memory: Vec::new(),
+            }],
+        }
+    }
+
+    #[test]
+    fn totals_are_the_usage_of_all_containers_per_minute() {
+        let usage = [
+            usage("app", 120, &[100.0, 200.0]),
+            usage("sidecar", 30, &[50.0, 150.0, 300.0, 300.0]),
+        ];
+        let workloads = workloads(&usage);
+        assert_eq!(workloads.len(), 1);
+        let expected = Total {
+            start: 600,
+            minutes: [200.0, 400.0, 200.0, 200.0].map(Some).into(),
+        };
+        assert_eq!(workloads[0].cpu(), Some(expected));
+        assert_eq!(workloads[0].memory(), None);
+    }
+}

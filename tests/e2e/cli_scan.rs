@@ -1,0 +1,174 @@
+//! `plimsoll scan` with the workloads of a cluster and their usage in a real Prometheus.
+
+use std::path::Path;
+
+use anyhow::{Context as _, Result, ensure};
+use e2e::remote_write::Receiver;
+use e2e::{
+    Namespace, another_with_prometheus, eventually, free_address, object_of, plimsoll, process,
+    requests, workload,
+};
+use k8s_openapi::api::apps::v1::Deployment;
+use k8s_openapi::api::core::v1::ServiceAccount;
+use k8s_openapi::jiff::Timestamp;
+use kube::ResourceExt as _;
+use sandbox::Sandbox;
+use serde_json::{Value, json};
+
+const STEP: i64 = 60;
+const DAY: i64 = 86_400;
+
+/// Constant usage of a container by a pod between two times.
+async fn write(
+    prometheus: &Receiver,
+    [namespace, pod]: [&str; 2],
+    [cores, bytes]: [f64; 2],
+    [from, to]: [i64; 2],
+) -> Result<()> {
+    let labels = [("namespace", namespace), ("pod", pod), ("container", "app")];
+    let times = || (from..=to).step_by(STEP as usize);
+    let seconds = times().map(|at| (at, cores * (at - from) as f64));
+    prometheus
+        .write("container_cpu_usage_seconds_total", &labels, seconds)
+        .await?;
+    let memory = times().map(|at| (at, bytes));
+    prometheus
+        .write("container_memory_working_set_bytes", &labels, memory)
+        .await
+}
+
+async fn pod_of(own: &Namespace, app: &str) -> Result<String> {
+    eventually("the workload has a pod", async || {
+        let pods = own.pods_of(app).await?;
+        Ok(pods.first().context("no pod")?.name_any())
+    })
+    .await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn workloads_are_scanned_with_the_usage_of_their_present_and_past_pods() -> Result<()> {
+    let sandbox = another_with_prometheus("scan").await?;
+    let own = Namespace::new(sandbox.client().await?, "scan").await?;
+    for (name, resources) in [
+        ("large", requests("2", "2Gi")),
+        ("small", requests("1", "300Mi")),
+    ] {
+        own.create::<Deployment>(workload(name, 1, &resources, &json!({})))
+            .await?;
+    }
+    let prometheus = Receiver::of(&sandbox)?;
+    let now = Timestamp::now().as_second() / STEP * STEP;
+    let namespace = own.namespace.as_str();
+    let gib = f64::from(1 << 30);
+    let (large, small) = (pod_of(&own, "large").await?, pod_of(&own, "small").await?);
+    write(
+        &prometheus,
+        [namespace, &large],
+        [0.1, 0.2 * gib],
+        [now - DAY, now],
+    )
+    .await?;
+    write(
+        &prometheus,
+        [namespace, &small],
+        [0.9, 0.5 * gib],
+        [now - 2 * DAY, now],
+    )
+    .await?;
+    // Two more days, by a pod that is gone, with more CPU usage than the present one.
+    let gone = [namespace, "large-7d9f5c6b8-x2vq4"];
+    write(
+        &prometheus,
+        gone,
+        [0.5, 0.1 * gib],
+        [now - 3 * DAY, now - DAY],
+    )
+    .await?;
+    // No workload has this name.
+    let unknown = [namespace, "other-7d9f5c6b8-x2vq4"];
+    write(&prometheus, unknown, [0.5, 0.1 * gib], [now - DAY, now]).await?;
+
+    let url = sandbox.prometheus_url().context("a Prometheus")?;
+    let authority = sandbox.authority();
+    let authority = authority.to_str().context("the path is text")?;
+    let source = [
+        "scan",
+        "--prometheus-address",
+        &url,
+        "--prometheus-ca-file",
+        authority,
+        "-n",
+        namespace,
+    ];
+    let arguments = [&source[..], &["-o", "json", "--fail-on", "critical"]].concat();
+    let output = plimsoll(&sandbox.kubeconfig(), &arguments).await?;
+    let errors = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(3), "{errors}");
+    let found: Value = serde_json::from_slice(&output.stdout)?;
+    let containers = found["containers"].as_array().context("containers")?;
+    let of = |name: &str| {
+        let named = |it: &&Value| it["workload"] == format!("deployment/{name}");
+        let container = containers.iter().find(named);
+        container.with_context(|| format!("{name} of {found:#}"))
+    };
+    assert_eq!(containers.len(), 2, "{found:#}");
+    let (large, small) = (of("large")?, of("small")?);
+    assert_eq!(small["severity"], "critical", "{small:#}");
+    assert_eq!(large["severity"], "warning", "{large:#}");
+    assert_eq!(
+        (&large["pods"], &large["namespace"]),
+        (&json!(1), &json!(namespace))
+    );
+    assert!(large["hours"].as_f64() > Some(71.0), "{large:#}");
+    let millicores = |container: &Value, field: &str| -> Result<i64> {
+        let text = container["cpu"][field].as_str().context("a quantity")?;
+        Ok(text.parse::<model::Quantity>()?.milli_value())
+    };
+    let highest = millicores(large, "highestUsage")?;
+    assert!(
+        (495..=505).contains(&highest),
+        "the past pod counts: {large:#}"
+    );
+    let recommended = millicores(large, "recommended")?;
+    assert!((100..1000).contains(&recommended), "{large:#}");
+    assert!(large["savingsPerMonth"].as_f64() > Some(0.0), "{large:#}");
+
+    check_failures(&sandbox, &own, &source).await?;
+    sandbox.down().await
+}
+
+/// Runs the command and checks its exit code and the one sentence of its error.
+async fn fails(kubeconfig: &Path, arguments: &[&str], code: i32, texts: &[&str]) -> Result<()> {
+    let output = plimsoll(kubeconfig, arguments).await?;
+    let errors = String::from_utf8(output.stderr)?;
+    let status = output.status;
+    ensure!(status.code() == Some(code), "{status:?}: {errors}");
+    let is_complete = texts.iter().all(|text| errors.contains(text));
+    ensure!(errors.lines().count() == 1 && is_complete, "{errors}");
+    Ok(())
+}
+
+async fn check_failures(sandbox: &Sandbox, own: &Namespace, source: &[&str]) -> Result<()> {
+    let kubeconfig = sandbox.kubeconfig();
+    let namespace = own.namespace.as_str();
+    let unused = format!("http://{}", free_address()?);
+    let unreachable = ["scan", "--prometheus-address", &unused, "-n", namespace];
+    fails(
+        &kubeconfig,
+        &unreachable,
+        5,
+        &["Prometheus cannot be reached"],
+    )
+    .await?;
+    let none = [source, &["-l", "app=none"]].concat();
+    fails(&kubeconfig, &none, 1, &["no pods of workloads match"]).await?;
+
+    // An account without any rights.
+    let account = json!({"metadata": {"name": "norights"}});
+    own.create::<ServiceAccount>(object_of::<ServiceAccount>(account))
+        .await?;
+    let config = process::account(sandbox, namespace, "norights").await?;
+    let file = sandbox.logs_dir().join("norights.kubeconfig");
+    std::fs::write(&file, serde_json::to_string(&config)?)?;
+    fails(&file, source, 1, &["forbidden", "norights"]).await
+}
