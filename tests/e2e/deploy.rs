@@ -164,6 +164,22 @@ fn the_recommender_may_read_the_rules_and_no_other_config_map() -> Result<()> {
 }
 
 #[test]
+fn the_recommender_may_read_the_status_of_cluster_autoscaler_and_no_other_config_map() -> Result<()>
+{
+    let file = e2e::repository().join("deploy/components/node-capacity/rbac.yaml");
+    for object in objects_in(&file)? {
+        for rule in rules_of(std::slice::from_ref(&object))? {
+            if rule.resources.iter().flatten().any(|it| it == "configmaps") {
+                assert_eq!(object["metadata"]["namespace"], "kube-system");
+                let name = api::cluster_autoscaler::STATUS_NAME.to_owned();
+                assert_eq!(rule.resource_names, Some(vec![name]));
+            }
+        }
+    }
+    Ok(())
+}
+
+#[test]
 fn registrations_and_certificates_may_be_written_by_their_owner_alone() -> Result<()> {
     for (program, resource, names) in OWN {
         let rules = rules(program)?;
@@ -312,6 +328,7 @@ async fn the_api_server_accepts_everything_in_every_overlay() -> Result<()> {
         "deploy/base",
         "deploy/overlays/demo",
         "deploy/overlays/sharded",
+        "tests/e2e/node_capacity",
         "tests/e2e/node_groups",
         "tests/e2e/schedulable",
         "tests/e2e/deploy",

@@ -131,6 +131,18 @@ pub(super) const COMPONENTS: &[(&str, &[&str], &[&str])] = &[
         &["plimsoll-metrics-reader: plimsoll-system/plimsoll-adapter"],
     ),
     (
+        "node-capacity",
+        &[
+            "list /configmaps",
+            "list karpenter.sh/nodeclaims",
+            "list karpenter.sh/nodepools",
+            "watch /configmaps",
+            "watch karpenter.sh/nodeclaims",
+            "watch karpenter.sh/nodepools",
+        ],
+        &["plimsoll-recommender-node-capacity: plimsoll-system/plimsoll-recommender"],
+    ),
+    (
         "node-groups",
         &["list /nodes", "watch /nodes"],
         &["plimsoll-webhook-node-groups: plimsoll-system/plimsoll-webhook"],
