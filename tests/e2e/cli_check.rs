@@ -4,6 +4,7 @@
 use std::path::Path;
 
 use anyhow::{Context as _, Result, ensure};
+use api::vpa::VerticalPodAutoscaler;
 use e2e::{Namespace, another, eventually, plimsoll, plimsoll_prints, shared};
 use k8s_openapi::api::admissionregistration::v1::MutatingWebhookConfiguration;
 use k8s_openapi::api::apps::v1::Deployment;
@@ -303,6 +304,13 @@ async fn the_stop_switch_is_written_and_deleted() -> Result<()> {
     let kubeconfig = sandbox.kubeconfig();
     let system = format!("--system-namespace={}", namespace.namespace);
     let config_maps: Api<ConfigMap> = namespace.typed();
+    // The schema accepts numbers as quantities, our types do not; the object counts all the same.
+    let numbers = json!({"containerPolicies": [{"containerName": "*", "minAllowed": {"cpu": 2}}]});
+    let vpa = json!({
+        "metadata": {"name": "numbers"},
+        "spec": {"targetRef": {"kind": "Deployment", "name": "web"}, "resourcePolicy": numbers},
+    });
+    namespace.create::<VerticalPodAutoscaler>(vpa).await?;
     let check = async |arguments: &[&str], expected: &str, exists: bool| {
         let arguments = [arguments, &[system.as_str()]].concat();
         let line = plimsoll_prints(&kubeconfig, &arguments).await?;

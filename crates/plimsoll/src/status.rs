@@ -9,11 +9,12 @@ use api::vpa::{RECOMMENDATION_PROVIDED, VerticalPodAutoscaler};
 use clap::Args;
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::kube_aggregator::pkg::apis::apiregistration::v1::APIService;
+use kube::api::{ApiResource, DynamicObject, ListParams};
 use kube::{Api, Client};
 use serde::Serialize;
 use serde_json::json;
 
-use crate::check::reader::{deployments, each_page, stop_fact, unread};
+use crate::check::reader::{count, deployments, each_page, stop_fact, unread};
 use crate::check::{Read, Unread};
 use crate::cluster::{Cluster, ClusterArgs, block_on, request_failure};
 use crate::failure::{Failure, Outcome};
@@ -166,26 +167,21 @@ async fn leader(client: &Client, program: Program<'_>) -> Read<Option<String>> {
     Ok(holder.filter(|holder| !holder.is_empty()))
 }
 
-async fn count<K>(client: &Client) -> Read<usize>
-where
-    K: kube::Resource<DynamicType = ()> + Clone + serde::de::DeserializeOwned + std::fmt::Debug,
-{
-    let mut count = 0;
-    each_page(&Api::<K>::all(client.clone()), |page| count += page.len()).await?;
-    Ok(count)
-}
-
 async fn vpas(client: &Client) -> Read<VpaCounts> {
+    // Read without our types, so that one object that they do not accept hides no other.
+    let resource = ApiResource::erase::<VerticalPodAutoscaler>(&());
+    let api: Api<DynamicObject> = Api::all_with(client.clone(), &resource);
+    let list = async |params: &ListParams| api.list(params).await;
     let mut counts = VpaCounts::default();
-    let api: Api<VerticalPodAutoscaler> = Api::all(client.clone());
-    each_page(&api, |page| page.iter().for_each(|vpa| counts.add(vpa))).await?;
+    let visit = |page: Vec<DynamicObject>| page.iter().for_each(|vpa| counts.add(vpa));
+    each_page(&resource.plural, list, visit).await?;
     Ok(counts)
 }
 
 impl VpaCounts {
-    fn add(&mut self, vpa: &VerticalPodAutoscaler) {
+    fn add(&mut self, vpa: &DynamicObject) {
         self.total += 1;
-        let json = serde_json::to_value(vpa).unwrap_or_default();
+        let json = &vpa.data;
         let mode = json["spec"]["updatePolicy"]["updateMode"].as_str();
         *self
             .by_mode
@@ -297,11 +293,12 @@ mod tests {
                 "spec": {"targetRef": {"kind": "Deployment", "name": "web"}, "updatePolicy": mode},
                 "status": {"conditions": [{"type": "RecommendationProvided", "status": status}]},
             });
-            serde_json::from_value::<VerticalPodAutoscaler>(object).expect("a VPA object")
+            serde_json::from_value::<DynamicObject>(object).expect("an object")
         };
         let mut counts = VpaCounts::default();
         counts.add(&vpa(json!({"updateMode": "Off"}), "True", "SizingPolicy"));
-        counts.add(&vpa(json!({}), "False", "Deployment"));
+        // The API server accepts what our types may not.
+        counts.add(&vpa(json!({"minReplicas": "x"}), "False", "Deployment"));
         counts.add(&vpa(
             json!({"updateMode": "Recreate"}),
             "True",

@@ -9,6 +9,7 @@ use kube::Api;
 use kube::api::{DeleteParams, PostParams};
 use serde_json::json;
 
+use crate::check::Unread;
 use crate::check::reader::deployments;
 use crate::cluster::{Cluster, ClusterArgs, block_on, request_failure};
 use crate::failure::{Failure, Outcome};
@@ -76,12 +77,21 @@ fn print(line: &str) -> Result<Outcome, Failure> {
 /// The cluster, and the switch that its updater reads.
 async fn switch(args: &SwitchArgs) -> Result<(Cluster, ObjectName), Failure> {
     let cluster = args.cluster.connect().await?;
+    let version = cluster.client.apiserver_version().await;
+    version.map_err(|error| request_failure("the version", &cluster.server, error))?;
     let namespace = &args.installation.system_namespace;
-    // Without the right to read Deployments, the switch has the default name.
-    let deployments = deployments(&cluster.client, namespace)
-        .await
-        .unwrap_or_default();
-    let name = stop_switch(&programs(&deployments), namespace);
+    let deployments = match deployments(&cluster.client, namespace).await {
+        Ok(deployments) => deployments,
+        Err(Unread(reason)) => {
+            eprintln!("warning: {reason}, so the switch has its default name");
+            Vec::new()
+        }
+    };
+    let programs = programs(&deployments);
+    if !programs.iter().any(|program| program.name == "updater") {
+        eprintln!("warning: the namespace {namespace} has no updater; see --system-namespace");
+    }
+    let name = stop_switch(&programs, namespace);
     Ok((cluster, name))
 }
 

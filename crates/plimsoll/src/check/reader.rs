@@ -16,6 +16,7 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomRe
 use k8s_openapi::kube_aggregator::pkg::apis::apiregistration::v1::APIService;
 use kube::api::{ListParams, PostParams};
 use kube::client::Body;
+use kube::core::ObjectList;
 use kube::{Api, Client, ResourceExt as _};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -138,18 +139,20 @@ where
     K: kube::Resource<DynamicType = ()> + Clone + DeserializeOwned + std::fmt::Debug,
 {
     let mut items = Vec::new();
-    each_page(&api, |page| items.extend(page)).await?;
+    let list = async |params: &ListParams| api.list(params).await;
+    each_page(&K::plural(&()), list, |page| items.extend(page)).await?;
     Ok(items)
 }
 
-/// Passes each page of a list to `visit`, so that a large list is never held.
-pub(crate) async fn each_page<K>(api: &Api<K>, mut visit: impl FnMut(Vec<K>)) -> Read<()>
-where
-    K: kube::Resource<DynamicType = ()> + Clone + DeserializeOwned + std::fmt::Debug,
-{
+/// Passes each page of `list` to `visit`, so that a large list is never held.
+pub(crate) async fn each_page<T: Clone>(
+    plural: &str,
+    list: impl AsyncFn(&ListParams) -> kube::Result<ObjectList<T>>,
+    mut visit: impl FnMut(Vec<T>),
+) -> Read<()> {
     let mut params = ListParams::default().limit(PAGE);
     for _ in 0..MAX_PAGES {
-        let page = api.list(&params).await.map_err(unread(&K::plural(&())))?;
+        let page = list(&params).await.map_err(unread(plural))?;
         let next = page.metadata.continue_.unwrap_or_default();
         visit(page.items);
         if next.is_empty() {
@@ -158,19 +161,19 @@ where
         params = params.continue_token(&next);
     }
     let most = PAGE as usize * MAX_PAGES;
-    Err(Unread(format!(
-        "there are more than {most} {}",
-        K::plural(&())
-    )))
+    Err(Unread(format!("there are more than {most} {plural}")))
 }
 
-async fn count<K>(client: &Client) -> Read<usize>
+/// Number of objects of a kind. Reads their metadata alone: an object with fields that our types
+/// do not accept counts too.
+pub(crate) async fn count<K>(client: &Client) -> Read<usize>
 where
     K: kube::Resource<DynamicType = ()> + Clone + DeserializeOwned + std::fmt::Debug,
-    K: kube::Resource<Scope = k8s_openapi::ClusterResourceScope>,
 {
+    let api: Api<K> = Api::all(client.clone());
+    let list = async |params: &ListParams| api.list_metadata(params).await;
     let mut count = 0;
-    each_page(&Api::<K>::all(client.clone()), |page| count += page.len()).await?;
+    each_page(&K::plural(&()), list, |page| count += page.len()).await?;
     Ok(count)
 }
 
@@ -189,7 +192,8 @@ async fn measured_nodes(client: &Client) -> Read<usize> {
 async fn others(client: &Client) -> Read<Vec<OtherDeployment>> {
     let mut found = Vec::new();
     let visit = |page: Vec<Deployment>| found.extend(page.iter().filter_map(other));
-    each_page(&Api::<Deployment>::all(client.clone()), visit).await?;
+    let api: Api<Deployment> = Api::all(client.clone());
+    each_page("deployments", async |params| api.list(params).await, visit).await?;
     Ok(found)
 }
 
