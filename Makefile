@@ -1,5 +1,5 @@
 # Every target is one or two lines; what they run lives in the crates.
-.PHONY: demo test test-times lint bench accuracy bench-decisions bench-feed bench-latency bench-scale bench-scan bench-scheduler bench-updater fuzz certs manifests bench-webhook bench-adapter bench-memory bench-tenants fresh
+.PHONY: demo test test-times lint bench accuracy bench-decisions bench-feed bench-latency bench-scale bench-scan bench-scheduler bench-updater fuzz certs manifests bench-webhook bench-adapter bench-memory bench-tenants fresh static
 
 demo: ## the demonstration on a real control plane: sizes, updated pods, replicas added before a rise; KEEP=1 leaves it running
 	cargo build --locked --workspace --bins
@@ -19,6 +19,9 @@ test-times: ## seconds of building, of clippy and of each test binary, and the s
 
 fresh: ## both README commands in a new clone with empty caches, as on a new machine; prints the time of each phase
 	tests/fresh.sh
+
+static: ## plimsoll as a static program, started in an empty folder as its root: size and start-up time (rustup target, musl-gcc)
+	tests/static.sh
 
 lint:
 	cargo fmt --all --check
