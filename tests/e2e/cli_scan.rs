@@ -9,6 +9,7 @@ use e2e::{
     requests, workload,
 };
 use k8s_openapi::api::apps::v1::Deployment;
+use k8s_openapi::api::autoscaling::v2::HorizontalPodAutoscaler;
 use k8s_openapi::api::core::v1::ServiceAccount;
 use k8s_openapi::jiff::Timestamp;
 use kube::ResourceExt as _;
@@ -49,45 +50,8 @@ async fn pod_of(own: &Namespace, app: &str) -> Result<String> {
 async fn workloads_are_scanned_with_the_usage_of_their_present_and_past_pods() -> Result<()> {
     let sandbox = another_with_prometheus("scan").await?;
     let own = Namespace::new(sandbox.client().await?, "scan").await?;
-    for (name, resources) in [
-        ("large", requests("2", "2Gi")),
-        ("small", requests("1", "300Mi")),
-    ] {
-        own.create::<Deployment>(workload(name, 1, &resources, &json!({})))
-            .await?;
-    }
-    let prometheus = Receiver::of(&sandbox)?;
-    let now = Timestamp::now().as_second() / STEP * STEP;
+    arrange(&sandbox, &own).await?;
     let namespace = own.namespace.as_str();
-    let gib = f64::from(1 << 30);
-    let (large, small) = (pod_of(&own, "large").await?, pod_of(&own, "small").await?);
-    write(
-        &prometheus,
-        [namespace, &large],
-        [0.1, 0.2 * gib],
-        [now - DAY, now],
-    )
-    .await?;
-    write(
-        &prometheus,
-        [namespace, &small],
-        [0.9, 0.5 * gib],
-        [now - 2 * DAY, now],
-    )
-    .await?;
-    // Two more days, by a pod that is gone, with more CPU usage than the present one.
-    let gone = [namespace, "large-7d9f5c6b8-x2vq4"];
-    write(
-        &prometheus,
-        gone,
-        [0.5, 0.1 * gib],
-        [now - 3 * DAY, now - DAY],
-    )
-    .await?;
-    // No workload has this name.
-    let unknown = [namespace, "other-7d9f5c6b8-x2vq4"];
-    write(&prometheus, unknown, [0.5, 0.1 * gib], [now - DAY, now]).await?;
-
     let url = sandbox.prometheus_url().context("a Prometheus")?;
     let authority = sandbox.authority();
     let authority = authority.to_str().context("the path is text")?;
@@ -104,15 +68,64 @@ async fn workloads_are_scanned_with_the_usage_of_their_present_and_past_pods() -
     let output = plimsoll(&sandbox.kubeconfig(), &arguments).await?;
     let errors = String::from_utf8_lossy(&output.stderr).into_owned();
     assert_eq!(output.status.code(), Some(3), "{errors}");
-    let found: Value = serde_json::from_slice(&output.stdout)?;
+    check_containers(&serde_json::from_slice(&output.stdout)?, namespace)?;
+    check_failures(&sandbox, &own, &source).await?;
+    sandbox.down().await
+}
+
+/// Three workloads with usage; an HPA scales one of them by the utilization of its CPU.
+async fn arrange(sandbox: &Sandbox, own: &Namespace) -> Result<()> {
+    for (name, resources) in [
+        ("large", requests("2", "2Gi")),
+        ("small", requests("1", "300Mi")),
+        ("scaled", requests("2", "2Gi")),
+    ] {
+        own.create::<Deployment>(workload(name, 1, &resources, &json!({})))
+            .await?;
+    }
+    let target = json!({"type": "Utilization", "averageUtilization": 60});
+    let hpa = json!({
+        "metadata": {"name": "by-cpu"},
+        "spec": {
+            "maxReplicas": 1,
+            "scaleTargetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "scaled"},
+            "metrics": [{"type": "Resource", "resource": {"name": "cpu", "target": target}}],
+        },
+    });
+    own.create::<HorizontalPodAutoscaler>(hpa).await?;
+    let prometheus = Receiver::of(sandbox)?;
+    let now = Timestamp::now().as_second() / STEP * STEP;
+    let namespace = own.namespace.as_str();
+    let gib = f64::from(1 << 30);
+    let [large, small, scaled] = [
+        pod_of(own, "large").await?,
+        pod_of(own, "small").await?,
+        pod_of(own, "scaled").await?,
+    ];
+    for (pod, usage, days) in [
+        (large.as_str(), [0.1, 0.2 * gib], [1, 0]),
+        (small.as_str(), [0.9, 0.5 * gib], [2, 0]),
+        (scaled.as_str(), [0.1, 0.2 * gib], [2, 0]),
+        // Two more days, by a pod that is gone, with more CPU usage than the present one.
+        ("large-7d9f5c6b8-x2vq4", [0.5, 0.1 * gib], [3, 1]),
+        // No workload has this name.
+        ("other-7d9f5c6b8-x2vq4", [0.5, 0.1 * gib], [1, 0]),
+    ] {
+        let times = days.map(|days| now - days * DAY);
+        write(&prometheus, [namespace, pod], usage, times).await?;
+    }
+    Ok(())
+}
+
+fn check_containers(found: &Value, namespace: &str) -> Result<()> {
     let containers = found["containers"].as_array().context("containers")?;
     let of = |name: &str| {
         let named = |it: &&Value| it["workload"] == format!("deployment/{name}");
         let container = containers.iter().find(named);
         container.with_context(|| format!("{name} of {found:#}"))
     };
-    assert_eq!(containers.len(), 2, "{found:#}");
-    let (large, small) = (of("large")?, of("small")?);
+    assert_eq!(containers.len(), 3, "{found:#}");
+    let (large, small, scaled) = (of("large")?, of("small")?, of("scaled")?);
     assert_eq!(small["severity"], "critical", "{small:#}");
     assert_eq!(large["severity"], "warning", "{large:#}");
     assert_eq!(
@@ -132,9 +145,12 @@ async fn workloads_are_scanned_with_the_usage_of_their_present_and_past_pods() -
     let recommended = millicores(large, "recommended")?;
     assert!((100..1000).contains(&recommended), "{large:#}");
     assert!(large["savingsPerMonth"].as_f64() > Some(0.0), "{large:#}");
-
-    check_failures(&sandbox, &own, &source).await?;
-    sandbox.down().await
+    // The HPA would add pods if the CPU request was smaller. Memory may be.
+    let (cpu, memory) = (&scaled["cpu"], &scaled["memory"]);
+    assert_eq!(cpu["recommended"], Value::Null, "{scaled:#}");
+    assert_eq!(cpu["reason"], "HPA by-cpu scales by its utilization");
+    assert_eq!(memory["severity"], "warning", "{scaled:#}");
+    Ok(())
 }
 
 /// Runs the command and checks its exit code and the one sentence of its error.

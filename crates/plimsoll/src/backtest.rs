@@ -309,7 +309,7 @@ mod tests {
     use model::Cpu;
 
     use super::*;
-    use crate::usage::{ContainerId, PodUsage, Resources};
+    use crate::usage::{ContainerId, PodUsage, Resources, ScaledBy};
 
     #[test]
     fn present_requests_keep_their_cost_and_two_pods_count_twice() {
@@ -329,6 +329,7 @@ mod tests {
                 memory: None,
             },
             limits: Resources::default(),
+            scaled_by: ScaledBy::default(),
             pods: vec![pod.clone(), pod],
         };
         let prices = Prices {

@@ -228,6 +228,7 @@ fn document(changes: &[ContainerChange]) -> Document {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::usage::ScaledBy;
 
     #[test]
     fn limits_keep_their_proportion() {
@@ -246,6 +247,7 @@ mod tests {
             id: id.clone(),
             requests: resources(1000, 1 << 30),
             limits: resources(2000, 1 << 30),
+            scaled_by: ScaledBy::default(),
             pods: vec![usage::PodUsage {
                 cpu: samples(100.0),
                 memory: samples(650.0),

@@ -144,7 +144,7 @@ pub(crate) fn pod_of(id: &ContainerId) -> (&str, &str) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::usage::Resources;
+    use crate::usage::{Resources, ScaledBy};
 
     fn usage(pods: Vec<PodUsage>) -> ContainerUsage {
         ContainerUsage {
@@ -155,6 +155,7 @@ mod tests {
             },
             requests: Resources::default(),
             limits: Resources::default(),
+            scaled_by: ScaledBy::default(),
             pods,
         }
     }

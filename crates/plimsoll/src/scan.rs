@@ -101,8 +101,18 @@ pub(crate) struct ScannedResource {
     amounts: Change,
 }
 
-/// A resource's amounts as quantities.
-fn resource(change: Change, highest: Option<f64>, is_memory: bool) -> ScannedResource {
+/// A resource's amounts as quantities. Nothing is recommended where an HPA scales by the
+/// utilization: another request would change the number of pods.
+fn resource(
+    change: Change,
+    highest: Option<f64>,
+    is_memory: bool,
+    hpa: Option<&str>,
+) -> ScannedResource {
+    let change = Change {
+        recommended: change.recommended.filter(|_| hpa.is_none()),
+        ..change
+    };
     let text = |amount: f64| {
         if is_memory {
             memory_text(Memory::from_bytes((amount * MIB).ceil() as i64))
@@ -110,7 +120,10 @@ fn resource(change: Change, highest: Option<f64>, is_memory: bool) -> ScannedRes
             Quantity::from(Cpu::from_millicores(amount.ceil() as i64)).to_string()
         }
     };
-    let (severity, reason) = change.judge(is_memory);
+    let (severity, reason) = match hpa {
+        Some(hpa) => (Severity::Ok, format!("HPA {hpa} scales by its utilization")),
+        None => change.judge(is_memory),
+    };
     ScannedResource {
         request: change.present.map(text),
         recommended: change.recommended.map(text),
@@ -168,8 +181,8 @@ pub(crate) fn scan(
         of_memory,
     );
     let (cpu, memory) = (
-        resource(cpu, of_cpu, false),
-        resource(memory, of_memory, true),
+        resource(cpu, of_cpu, false, usage.scaled_by.cpu.as_deref()),
+        resource(memory, of_memory, true, usage.scaled_by.memory.as_deref()),
     );
     ScannedContainer {
         id: usage.id.clone(),

@@ -94,6 +94,15 @@ pub(crate) struct PodUsage {
     pub(crate) memory: Samples,
 }
 
+/// Names of the HPAs that scale a workload by its utilization: usage relative to requests.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct ScaledBy {
+    /// HPA with the container's CPU.
+    pub(crate) cpu: Option<String>,
+    /// HPA with the container's memory.
+    pub(crate) memory: Option<String>,
+}
+
 /// Usage of a container over all pods of its workload.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct ContainerUsage {
@@ -103,6 +112,8 @@ pub(crate) struct ContainerUsage {
     pub(crate) requests: Resources,
     /// Present limits.
     pub(crate) limits: Resources,
+    /// HPAs whose utilization a change of the requests would move.
+    pub(crate) scaled_by: ScaledBy,
     /// Pods, in the order of their names.
     pub(crate) pods: Vec<PodUsage>,
 }

@@ -98,7 +98,7 @@ impl Total {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::usage::{PodUsage, Resources};
+    use crate::usage::{PodUsage, Resources, ScaledBy};
 
     fn usage(container: &str, step: i64, amounts: &[f64]) -> ContainerUsage {
         let samples = amounts.iter().enumerate();
@@ -111,6 +111,7 @@ mod tests {
             },
             requests: Resources::default(),
             limits: Resources::default(),
+            scaled_by: ScaledBy::default(),
             pods: vec![PodUsage {
                 cpu: cpu.collect(),
                 memory: Vec::new(),

@@ -31,7 +31,8 @@ impl Totals {
         self.warnings += usize::from(container.severity == Severity::Warning);
         let pods = container.pods as f64;
         let sums = |change: Change, unit: f64| {
-            let amounts = [change.present, change.recommended];
+            // Without a recommendation the present request stays.
+            let amounts = [change.present, change.recommended.or(change.present)];
             amounts.map(|amount| pods * amount.unwrap_or(0.0) / unit)
         };
         let [present, recommended] = sums(container.cpu.amounts, 1000.0);

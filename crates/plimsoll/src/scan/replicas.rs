@@ -111,7 +111,7 @@ mod tests {
     use model::{Cpu, Memory};
 
     use super::*;
-    use crate::usage::{PodUsage, Resources};
+    use crate::usage::{PodUsage, Resources, ScaledBy};
 
     fn usage(workload: &str, millicores: f64, request: Option<i64>) -> ContainerUsage {
         let constant = |amount| (0..2 * 288).map(|slot| (300 * slot, amount)).collect();
@@ -130,6 +130,7 @@ mod tests {
                 memory: Some(Memory::from_bytes(1 << 30)),
             },
             limits: Resources::default(),
+            scaled_by: ScaledBy::default(),
             pods: vec![pod.clone(), pod],
         }
     }

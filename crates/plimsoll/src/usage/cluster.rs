@@ -3,6 +3,7 @@
 //! One range query per namespace, resource and piece of the range; no query is per workload. Usage of
 //! pods that are gone counts for the workload that their name points to.
 
+mod hpas;
 mod inventory;
 mod owners;
 

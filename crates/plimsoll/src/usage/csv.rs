@@ -21,7 +21,7 @@ use csv::StringRecord;
 use jiff::Timestamp;
 use model::{Cpu, Memory, Quantity};
 
-use super::{ContainerId, ContainerUsage, MIB, PodUsage, Resources, Samples, check_size};
+use super::{ContainerId, ContainerUsage, MIB, PodUsage, Resources, Samples, ScaledBy, check_size};
 
 /// Collects the rows of several files.
 #[derive(Default)]
@@ -157,6 +157,7 @@ impl Reader {
                 id,
                 requests: container.requests,
                 limits: container.limits,
+                scaled_by: ScaledBy::default(),
                 pods: pods.collect(),
             }
         });

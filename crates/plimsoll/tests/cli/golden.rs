@@ -81,8 +81,8 @@ fn changes_have_a_table_and_manifests() {
         check(&format!("apply_{form}.yaml"), &["apply", "--sample", &flag]);
     }
     check(
-        "apply_critical.yaml",
-        &["apply", "--sample", "--patch", "--min-severity", "critical"],
+        "apply_warning.yaml",
+        &["apply", "--sample", "--patch", "--min-severity", "warning"],
     );
 }
 

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use k8s_openapi::api::apps::v1::ReplicaSet;
+use k8s_openapi::api::autoscaling::v2::HorizontalPodAutoscaler;
 use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::api::core::v1::{Container, Pod, ResourceRequirements};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
@@ -11,6 +12,7 @@ use kube::{Api, Resource, ResourceExt as _};
 use model::{Cpu, Memory, Quantity};
 use serde::de::DeserializeOwned;
 
+use super::hpas::Hpas;
 use super::owners::candidates;
 use crate::cluster::{Cluster, request_failure};
 use crate::failure::Failure;
@@ -31,6 +33,8 @@ pub(super) struct Inventory {
     pods: HashMap<Key, String>,
     /// Owners of `ReplicaSet` and Job objects.
     owners: HashMap<Key, String>,
+    /// HPAs that scale workloads by utilization.
+    hpas: Hpas,
 }
 
 /// Containers of a workload, from its newest unfinished pod.
@@ -42,7 +46,7 @@ struct Workload {
 }
 
 impl Inventory {
-    /// Reads pods and their owners. Empty `namespaces` mean all.
+    /// Reads pods, their owners and the HPAs of the workloads. Empty `namespaces` mean all.
     pub(super) async fn read(
         cluster: &Cluster,
         namespaces: &[String],
@@ -58,18 +62,16 @@ impl Inventory {
             let owners = &mut inventory.owners;
             add_owners::<ReplicaSet>(cluster, place, "replicasets", owners).await?;
             add_owners::<Job>(cluster, place, "jobs", owners).await?;
-            let mut params = ListParams::default().limit(PAGE);
-            params.label_selector = selector.map(str::to_owned);
-            loop {
-                let pods: Api<Pod> = api(cluster, place);
-                let page = pods.list(&params).await;
-                let page = page.map_err(|error| request_failure("pods", &cluster.server, error))?;
-                params.continue_token = page.metadata.continue_;
-                page.items.into_iter().for_each(|pod| inventory.add(pod));
-                if params.continue_token.as_deref().unwrap_or("").is_empty() {
-                    break;
-                }
-            }
+            let hpas: Api<HorizontalPodAutoscaler> = api(cluster, place);
+            let add = |hpa| inventory.hpas.add(&hpa);
+            let all = ListParams::default();
+            each(cluster, &hpas, all, "horizontalpodautoscalers", add).await?;
+            let selected = ListParams {
+                label_selector: selector.map(str::to_owned),
+                ..ListParams::default()
+            };
+            let pods: Api<Pod> = api(cluster, place);
+            each(cluster, &pods, selected, "pods", |pod| inventory.add(pod)).await?;
         }
         Ok(inventory)
     }
@@ -142,6 +144,7 @@ impl Inventory {
                     },
                     requests: *requests,
                     limits: *limits,
+                    scaled_by: self.hpas.scaling(namespace, workload, container),
                     pods: Vec::new(),
                 })
         })
@@ -168,6 +171,29 @@ where
     match namespace {
         Some(namespace) => Api::namespaced(client, namespace),
         None => Api::all(client),
+    }
+}
+
+/// Visits the objects of a list, page by page.
+async fn each<K>(
+    cluster: &Cluster,
+    objects: &Api<K>,
+    params: ListParams,
+    plural: &str,
+    mut visit: impl FnMut(K),
+) -> Result<(), Failure>
+where
+    K: Clone + DeserializeOwned + std::fmt::Debug,
+{
+    let mut params = params.limit(PAGE);
+    loop {
+        let page = objects.list(&params).await;
+        let page = page.map_err(|error| request_failure(plural, &cluster.server, error))?;
+        params.continue_token = page.metadata.continue_;
+        page.items.into_iter().for_each(&mut visit);
+        if params.continue_token.as_deref().unwrap_or("").is_empty() {
+            return Ok(());
+        }
     }
 }
 
