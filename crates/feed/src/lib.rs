@@ -9,11 +9,13 @@
 //! * [`server`]: the gRPC server.
 //! * [`client`]: the reader's side: finds the leader, reconnects, keeps the last value and never
 //!   returns to an older one.
+//! * [`application`]: reports of the updater.
 //! * [`recommendation`], [`forecast`], [`explanation`]: the values and their protocol messages;
 //!   [`topic`]: the differences between the streams.
 //!
 //! No Kubernetes here: the caller provides the leader's address and the values.
 
+pub mod application;
 pub mod client;
 pub mod explanation;
 pub mod forecast;
@@ -26,6 +28,7 @@ pub mod server;
 pub mod topic;
 pub mod versioned_store;
 
+pub use application::ApplicationReport;
 pub use client::{Reader, Subscription};
 pub use explanation::{ExplainQuery, Explained};
 pub use forecast::{Forecast, ForecastSeries, MetricForecast};

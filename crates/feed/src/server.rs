@@ -14,6 +14,7 @@ use tokio_util::sync::CancellationToken;
 use tonic::service::InterceptorLayer;
 use tonic::{Request, Status};
 
+use crate::application::ApplicationReport;
 use crate::explanation::{ExplainQuery, Explained};
 use crate::forecast::Forecast;
 use crate::metrics::{Metrics, Refusal};
@@ -28,6 +29,9 @@ pub use allowed_clients::{AllowedClients, NameError};
 
 /// Explains a recommendation, or returns `None` for an unknown container. May block.
 pub type Explainer = Arc<dyn Fn(&ExplainQuery) -> Option<Explained> + Send + Sync>;
+
+/// Takes in reports of the updater. Must not block.
+pub type ReportSink = Arc<dyn Fn(Vec<ApplicationReport>) + Send + Sync>;
 
 /// TLS configuration of the next handshake.
 pub type CurrentTls = Arc<dyn Fn() -> Arc<ServerConfig> + Send + Sync>;
@@ -79,10 +83,14 @@ pub struct Server {
     pub forecasts: Publisher<Forecast>,
     /// Source of explanations.
     pub explainer: Explainer,
+    /// Destination of reports.
+    pub reports: ReportSink,
     /// Certificate, key and client CAs. Must require client certificates.
     pub tls: CurrentTls,
     /// Clients that may connect.
     pub allowed: AllowedClients,
+    /// Those of them that may report.
+    pub reporting: AllowedClients,
     /// Limits on clients.
     pub limits: ServerLimits,
     /// Metrics of the server.
@@ -101,6 +109,7 @@ impl Server {
             publisher,
             tls,
             allowed,
+            reporting,
             limits,
             metrics,
             ..
@@ -115,6 +124,7 @@ impl Server {
         let connections = Acceptor {
             tls,
             allowed,
+            reporting,
             limits,
             metrics,
         }

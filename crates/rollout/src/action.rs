@@ -190,7 +190,9 @@ pub struct Skip {
 /// The reasons for which a pod does not get another size now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum SkipReason {
-    /// The workload has too few pods, or the eviction tolerance is used up.
+    /// The workload has fewer pods than it must have for updates.
+    TooFewReplicas,
+    /// The eviction tolerance is used up.
     EvictionTolerance,
     /// A `PodDisruptionBudget` allows no disruption.
     DisruptionBudget,

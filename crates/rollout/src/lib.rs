@@ -19,9 +19,11 @@
 //! 9. `preemption`, `preemption_candidates`: evictions that make room for pending resizes
 //! 10. `rebalancing`: evictions from hot and from fragmented nodes, with a new load of the nodes
 //!
+//! `application` says for each VPA object whether its pods have the recommended requests.
 //! `state` keeps actions in flight and backoffs between passes.
 
 mod action;
+mod application;
 mod changes;
 mod clock;
 mod decision_cache;
@@ -72,6 +74,7 @@ pub use action::{
     Action, ActionKind, ActionOutcome, ActionReason, NodeCapacity, Relocation, ResizeAttempt, Skip,
     SkipReason,
 };
+pub use application::{APPLIED, AllowedUpdates, Application, Applications};
 pub use changes::ChangeTracker;
 pub use clock::ClockReading;
 pub use disruption_limit::Disruption;
@@ -141,6 +144,27 @@ pub struct PodCounts {
     pub evictable: usize,
     /// Pods that match the criteria of in-place resizes.
     pub resizable: usize,
+    /// Pods with an action in flight.
+    pub pending: usize,
+    /// Pods with a CPU startup boost, which are not sized yet.
+    pub boosted: usize,
+    /// The updates that the VPA object allows.
+    pub allowed: AllowedUpdates,
+}
+
+impl PodCounts {
+    /// Without pods.
+    pub fn of(vpa: ObjectKey) -> Self {
+        Self {
+            vpa,
+            controlled: 0,
+            evictable: 0,
+            resizable: 0,
+            pending: 0,
+            boosted: 0,
+            allowed: AllowedUpdates::All,
+        }
+    }
 }
 
 /// Decides about the VPA objects that changes since the last call with this `state` concern, and

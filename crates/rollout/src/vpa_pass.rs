@@ -16,6 +16,7 @@ use model::{LimitModes, NamespaceLimits, Recommendation};
 use view::{Running, Vpa};
 
 use super::action::{Action, ActionKind, ActionReason, Skip, SkipReason};
+use super::application::AllowedUpdates;
 use super::clock::ClockReading;
 use super::disruption_limit::{Disruption, Group, PodAvailability};
 use super::index::VpaPods;
@@ -102,10 +103,8 @@ impl<'a> VpaPass<'a> {
             spec.effective_update_mode()
         };
         let mut counts = PodCounts {
-            vpa: vpa.key.clone(),
             controlled: pods.len(),
-            evictable: 0,
-            resizable: 0,
+            ..PodCounts::of(vpa.key.clone())
         };
         if let Ok(Some(due)) | Err(VpaPauseReason::OutsideWindow { opens_in: due }) = pause {
             builder.wake_within(due);
@@ -162,6 +161,12 @@ impl<'a> VpaPass<'a> {
     ) {
         let (boosted, others): (Vec<&Member>, Vec<&Member>) =
             members.iter().partition(|member| self.is_boosted(member));
+        counts.boosted = boosted.len();
+        counts.pending = members
+            .iter()
+            .filter(|member| member.pending.is_some())
+            .count();
+        counts.allowed = self.allowed_updates();
         for member in boosted {
             if let Some(action) = self.unboost(member, builder) {
                 builder.plan.actions.push(Arc::new(action));
@@ -171,13 +176,16 @@ impl<'a> VpaPass<'a> {
             _ if !self.has_recommendation => {}
             EffectiveUpdateMode::Off | EffectiveUpdateMode::Initial => {}
             EffectiveUpdateMode::Recreate => {
-                let candidates = self.candidates(
-                    others.into_iter().filter(|member| {
-                        self.replacement != Replacement::Eviction || self.may_evict(member)
-                    }),
-                    builder,
-                );
-                counts.evictable = candidates.len();
+                let evicts = self.replacement == Replacement::Eviction;
+                // Pods that are on their way out are not asked again.
+                let others = others
+                    .into_iter()
+                    .filter(|member| !evicts || member.pending.is_none() || self.may_evict(member));
+                let candidates = self.candidates(others, builder);
+                let evictable = candidates
+                    .iter()
+                    .filter(|candidate| !evicts || self.may_evict(candidate.member));
+                counts.evictable = evictable.count();
                 for candidate in candidates {
                     let outcome = self.evict(&candidate, builder);
                     self.record(&candidate, outcome, builder);
@@ -193,6 +201,27 @@ impl<'a> VpaPass<'a> {
                     self.record(&candidate, outcome, builder);
                 }
             }
+        }
+    }
+
+    fn allowed_updates(&self) -> AllowedUpdates {
+        match self.mode {
+            _ if !self.has_recommendation => AllowedUpdates::NoRecommendation,
+            EffectiveUpdateMode::Off => AllowedUpdates::Off,
+            EffectiveUpdateMode::Initial => AllowedUpdates::Initial,
+            EffectiveUpdateMode::InPlace if !self.context.settings.in_place => {
+                AllowedUpdates::InPlaceDisabled
+            }
+            _ => AllowedUpdates::All,
+        }
+    }
+
+    /// The reason for which the pod's group allows no eviction.
+    fn group_refusal(member: &Member) -> SkipReason {
+        if member.group.is_none() {
+            SkipReason::TooFewReplicas
+        } else {
+            SkipReason::EvictionTolerance
         }
     }
 

@@ -39,6 +39,8 @@ const MAX_READY: usize = 16;
 pub(super) struct Peer {
     /// Whether its certificate names an allowed client.
     pub(super) is_allowed: bool,
+    /// Whether it names a client that may report.
+    pub(super) may_report: bool,
 }
 
 /// A connection after its handshake.
@@ -55,6 +57,7 @@ pub(super) struct Connection {
 pub(super) struct Acceptor {
     pub(super) tls: CurrentTls,
     pub(super) allowed: AllowedClients,
+    pub(super) reporting: AllowedClients,
     pub(super) limits: ServerLimits,
     pub(super) metrics: Metrics,
 }
@@ -124,9 +127,14 @@ impl Acceptor {
                     .1
                     .peer_certificates()
                     .and_then(<[_]>::first);
-                let is_allowed =
-                    certificate.is_some_and(|certificate| self.allowed.include(certificate));
-                Some((stream, Peer { is_allowed }))
+                let is_named = |names: &AllowedClients| {
+                    certificate.is_some_and(|certificate| names.include(certificate))
+                };
+                let peer = Peer {
+                    is_allowed: is_named(&self.allowed),
+                    may_report: is_named(&self.reporting),
+                };
+                Some((stream, peer))
             }
             Ok(Err(error)) => {
                 tracing::debug!(%error, "TLS handshake failed");

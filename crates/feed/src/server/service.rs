@@ -9,14 +9,17 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tonic::{Request, Response, Status};
 
+use super::connection::Peer;
 use super::watch::{ReaderGuard, Watch, not_leading};
-use super::{Explainer, Server, ServerLimits};
+use super::{Explainer, ReportSink, Server, ServerLimits};
+use crate::application::ApplicationReport;
 use crate::explanation::ExplainQuery;
 use crate::forecast::Forecast;
 use crate::metrics::{Metrics, Refusal};
 use crate::proto::feed_server::Feed;
 use crate::proto::{
-    ExplainRequest, ExplainResponse, ForecastsUpdate, RecommendationsUpdate, WatchForecastsRequest,
+    ExplainRequest, ExplainResponse, ForecastsUpdate, RecommendationsUpdate,
+    ReportApplicationsRequest, ReportApplicationsResponse, WatchForecastsRequest,
     WatchRecommendationsRequest,
 };
 use crate::publisher::Publisher;
@@ -26,6 +29,7 @@ pub(super) struct Service {
     publisher: Publisher,
     forecasts: Publisher<Forecast>,
     explainer: Explainer,
+    reports: ReportSink,
     limits: ServerLimits,
     metrics: Metrics,
     shutdown: CancellationToken,
@@ -42,6 +46,7 @@ impl Service {
             publisher: server.publisher.clone(),
             forecasts: server.forecasts.clone(),
             explainer: Arc::clone(&server.explainer),
+            reports: Arc::clone(&server.reports),
             limits,
             metrics: server.metrics.clone(),
             shutdown,
@@ -123,5 +128,23 @@ impl Feed for Service {
             ))),
             Err(_) => Err(Status::internal("the explanation failed")),
         }
+    }
+
+    async fn report_applications(
+        &self,
+        request: Request<ReportApplicationsRequest>,
+    ) -> Result<Response<ReportApplicationsResponse>, Status> {
+        let peer = request.extensions().get::<Peer>();
+        if !peer.is_some_and(|peer| peer.may_report) {
+            self.metrics.refused(Refusal::Name);
+            return Err(Status::permission_denied(
+                "the client certificate names no client that may report",
+            ));
+        }
+        let term = self.term(&self.publisher)?;
+        let reports = ApplicationReport::from_request(request.into_inner());
+        let reports = reports.map_err(|error| Status::invalid_argument(error.to_string()))?;
+        (self.reports)(reports);
+        Ok(Response::new(ReportApplicationsResponse { term }))
     }
 }

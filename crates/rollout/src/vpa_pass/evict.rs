@@ -70,7 +70,7 @@ impl VpaPass<'_> {
             ..
         } = candidate.member;
         if !self.may_evict(candidate.member) {
-            return Err(SkipReason::EvictionTolerance);
+            return Err(Self::group_refusal(candidate.member));
         }
         self.check_backoff(candidate.member, builder)?;
         if pending.is_none() {

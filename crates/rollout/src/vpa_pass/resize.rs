@@ -100,7 +100,7 @@ impl VpaPass<'_> {
                 self.evict(candidate, builder)
             }
             InPlaceDecision::Deferred if resizing == ResizeStatus::NotResizing => {
-                Err(SkipReason::EvictionTolerance)
+                Err(Self::group_refusal(member))
             }
             InPlaceDecision::Deferred => {
                 let resizing_for = self.resizing_for(member);

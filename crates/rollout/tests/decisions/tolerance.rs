@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use rollout::ActionOutcome;
+use rollout::{ActionOutcome, SkipReason};
 use serde_json::json;
 
 use super::fixture::{ACCEPTED, Fixture, TOO_MANY_REQUESTS, evicted};
@@ -164,4 +164,14 @@ fn a_refusal_does_not_take_back_an_attempt_of_which_nothing_was_heard() {
     fixture.check_idle("the first attempt may have been carried out");
     fixture.now.monotonic += Duration::from_mins(2);
     fixture.check_evicted(&["web-0"], "it was not");
+}
+
+#[test]
+fn the_only_pod_is_skipped_for_another_reason_than_a_used_up_tolerance() {
+    let mut fixture = super::fixture(1);
+    fixture.check_skipped(SkipReason::TooFewReplicas);
+    let mut fixture = super::fixture(2);
+    let plan = fixture.pass();
+    fixture.report(&plan, &ACCEPTED);
+    fixture.check_skipped(SkipReason::EvictionTolerance);
 }

@@ -17,6 +17,7 @@ pub(super) fn resize_failure(action: &Action, outcome: &ActionOutcome) -> &'stat
 
 pub(super) fn skipped(reason: SkipReason) -> &'static str {
     match reason {
+        SkipReason::TooFewReplicas => "too_few_replicas",
         SkipReason::EvictionTolerance => "eviction_tolerance",
         SkipReason::DisruptionBudget => "disruption_budget",
         SkipReason::MultipleBudgets => "several_budgets",

@@ -16,10 +16,9 @@ fn web() -> ObjectKey {
 
 fn plan(pods: usize) -> Plan {
     let counts = PodCounts {
-        vpa: web(),
         controlled: pods,
         evictable: pods,
-        resizable: 0,
+        ..PodCounts::of(web())
     };
     Plan {
         pod_counts: vec![Arc::new(counts)],

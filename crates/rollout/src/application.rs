@@ -1,0 +1,383 @@
+//! Whether the pods of each VPA object have the recommended requests, and if not, why not: the
+//! condition `Applied` of the object.
+
+use std::collections::BTreeMap;
+
+use jiff::Timestamp;
+use view::ObjectKey;
+
+use super::action::{Action, ActionReason, SkipReason};
+use super::{PauseReason, Plan, PodCounts, VpaPauseReason};
+
+/// The updates that a VPA object allows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum AllowedUpdates {
+    /// Its mode updates pods.
+    #[default]
+    All,
+    /// It has no recommendation.
+    NoRecommendation,
+    /// Its mode is `Off`.
+    Off,
+    /// Its mode is `Initial`.
+    Initial,
+    /// Its mode is `InPlace`, and in-place resizes are disabled.
+    InPlaceDisabled,
+}
+
+/// The state of one VPA object.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Application {
+    /// Reason in CamelCase; [`APPLIED`] if no pod needs other requests.
+    pub reason: &'static str,
+    /// Sentence with numbers of pods.
+    pub message: String,
+    /// The time of the pass from which on the reason has been the same.
+    pub since: Timestamp,
+}
+
+/// Reason: no pod needs other requests.
+pub const APPLIED: &str = "Applied";
+/// Reason: pods get other requests now.
+const UPDATING: &str = "Updating";
+/// Reason: the mode changes no running pods.
+const MODE: &str = "UpdateMode";
+/// Reason: there is no recommendation.
+const NO_RECOMMENDATION: &str = "NoRecommendation";
+
+/// The states of all VPA objects with pods.
+#[derive(Debug, Default)]
+pub struct Applications(BTreeMap<ObjectKey, Application>);
+
+impl Applications {
+    /// Takes in a pass at `now`. While all actions are paused, a pass decides nothing, so the
+    /// objects with pods that need other requests get the pause as reason.
+    pub fn update(&mut self, plan: &Plan, pause: Option<PauseReason>, now: Timestamp) {
+        let Some(pause) = pause else {
+            self.decided(plan, now);
+            return;
+        };
+        let Some((reason, text)) = pause_sentence(pause) else {
+            return;
+        };
+        for state in self.0.values_mut() {
+            if !matches!(state.reason, APPLIED | MODE | NO_RECOMMENDATION) {
+                state.set(reason, text.to_owned(), now);
+            }
+        }
+    }
+
+    fn decided(&mut self, plan: &Plan, now: Timestamp) {
+        let mut before = std::mem::take(&mut self.0);
+        let mut paused = BTreeMap::new();
+        for vpa in &plan.paused {
+            paused.insert(&vpa.vpa, pause_of(&vpa.reason));
+        }
+        let mut skips: BTreeMap<&ObjectKey, BTreeMap<SkipReason, usize>> = BTreeMap::new();
+        for skip in &plan.skips {
+            let of_vpa = skips.entry(&skip.vpa).or_default();
+            *of_vpa.entry(skip.reason).or_default() += 1;
+        }
+        let mut actions: BTreeMap<&ObjectKey, usize> = BTreeMap::new();
+        for action in plan.actions.iter().filter(|action| is_for_size(action)) {
+            *actions.entry(&action.vpa).or_default() += 1;
+        }
+        for counts in &plan.pod_counts {
+            let key = &counts.vpa;
+            let (reason, message) = match paused.remove(key) {
+                Some(paused) => paused,
+                None => state(
+                    counts,
+                    actions.get(key).copied().unwrap_or(0) + counts.pending,
+                    &skips.remove(key).unwrap_or_default(),
+                ),
+            };
+            let mut state = before.remove(key).unwrap_or(Application {
+                reason,
+                message: String::new(),
+                since: now,
+            });
+            state.set(reason, message, now);
+            self.0.insert(key.clone(), state);
+        }
+    }
+
+    /// The states, by VPA object.
+    pub fn iter(&self) -> impl Iterator<Item = (&ObjectKey, &Application)> {
+        self.0.iter()
+    }
+}
+
+impl Application {
+    fn set(&mut self, reason: &'static str, message: String, now: Timestamp) {
+        if self.reason != reason {
+            self.since = now;
+        }
+        self.reason = reason;
+        self.message = message;
+    }
+}
+
+/// Whether the action gives its pod another size, and is not for other pods.
+fn is_for_size(action: &Action) -> bool {
+    action.relocation.is_none() && action.reason != ActionReason::Preemption
+}
+
+/// Reason and message of an object that is not paused. `updating` pods have an action.
+fn state(
+    counts: &PodCounts,
+    updating: usize,
+    skips: &BTreeMap<SkipReason, usize>,
+) -> (&'static str, String) {
+    let pods = counts.controlled;
+    match counts.allowed {
+        AllowedUpdates::All => {}
+        AllowedUpdates::NoRecommendation => {
+            return (NO_RECOMMENDATION, "There is no recommendation".to_owned());
+        }
+        AllowedUpdates::Off => return (MODE, "The mode Off changes no pods".to_owned()),
+        AllowedUpdates::Initial => {
+            return (MODE, "The mode Initial changes new pods only".to_owned());
+        }
+        AllowedUpdates::InPlaceDisabled => {
+            let message = "The mode is InPlace, and the updater does not resize in place";
+            return ("InPlaceDisabled", message.to_owned());
+        }
+    }
+    let skipped: usize = skips.values().sum();
+    let need = (updating + skipped).min(pods);
+    // The most frequent reason, and the first one of equally frequent ones.
+    let first = skips.iter().rev().max_by_key(|(_, count)| **count);
+    let parts = skips.iter().map(|(reason, count)| {
+        let (_, text) = skip_sentence(*reason);
+        format!("{count}: {text}")
+    });
+    let parts: Vec<String> = (updating > 0)
+        .then(|| format!("{updating}: updated now"))
+        .into_iter()
+        .chain(parts)
+        .collect();
+    let message = format!(
+        "{need} of {pods} pods need other requests; {}",
+        parts.join("; ")
+    );
+    match first {
+        _ if updating > 0 => (UPDATING, message),
+        Some((reason, _)) => (skip_sentence(*reason).0, message),
+        None if counts.boosted > 0 => {
+            let message = format!("{} of {pods} pods have a startup boost", counts.boosted);
+            ("StartupBoost", message)
+        }
+        None => (APPLIED, format!("No pod of {pods} needs other requests")),
+    }
+}
+
+fn pause_of(reason: &VpaPauseReason) -> (&'static str, String) {
+    match reason {
+        VpaPauseReason::RecommendationFrozen => (
+            "RecommendationFrozen",
+            "The recommendation is frozen, see the condition SourceStale".to_owned(),
+        ),
+        // Without the time until it opens, which would change in each pass.
+        VpaPauseReason::OutsideWindow { .. } => (
+            "OutsideWindow",
+            "The maintenance window is closed".to_owned(),
+        ),
+        VpaPauseReason::InvalidWindow(error) => (
+            "InvalidWindow",
+            format!("The maintenance window is invalid, and counts as closed: {error}"),
+        ),
+    }
+}
+
+/// Reason and message; `None` for a pause of seconds.
+fn pause_sentence(reason: PauseReason) -> Option<(&'static str, &'static str)> {
+    match reason {
+        PauseReason::Stopped => Some(("Stopped", "The stop switch exists")),
+        PauseReason::WebhookLeaseExpired => Some((
+            "WebhookUnavailable",
+            "The webhook does not renew its Lease, so replaced pods would keep their requests",
+        )),
+        PauseReason::ViewStale => None,
+    }
+}
+
+/// Reason of the condition, and text.
+fn skip_sentence(reason: SkipReason) -> (&'static str, &'static str) {
+    match reason {
+        SkipReason::TooFewReplicas => (
+            "TooFewReplicas",
+            "fewer pods than minReplicas of the object or --min-replicas",
+        ),
+        SkipReason::EvictionTolerance => (
+            "EvictionTolerance",
+            "the eviction tolerance is used up by other pods",
+        ),
+        SkipReason::DisruptionBudget => (
+            "DisruptionBudget",
+            "a PodDisruptionBudget allows no disruption",
+        ),
+        SkipReason::MultipleBudgets => (
+            "MultipleDisruptionBudgets",
+            "several PodDisruptionBudgets select the pod",
+        ),
+        SkipReason::BackingOff => ("BackingOff", "refused before, tried again later"),
+        SkipReason::RecentOomKill => ("RecentOomKill", "OOM killed less than a second ago"),
+        SkipReason::EvictionIneffective => (
+            "EvictionIneffective",
+            "earlier evictions did not change the requests: is the webhook called?",
+        ),
+        SkipReason::Settling => ("Settling", "the object or its constraints changed just now"),
+        SkipReason::EvictionRequirements => (
+            "EvictionRequirements",
+            "the evictionRequirements do not hold",
+        ),
+        SkipReason::KnownInfeasible => ("ResizeInfeasible", "the node is too small"),
+        SkipReason::ResizePending => (
+            "ResizePending",
+            "the kubelet has not completed the resize yet",
+        ),
+        SkipReason::QosClass => ("QosClass", "a resize would change the QoS class"),
+        SkipReason::ResizeRejected => ("ResizeRejected", "the API server rejected the resize"),
+        SkipReason::RecentlyReverted => (
+            "RecentlyReverted",
+            "OOM killed after a resize, so the memory is kept for a while",
+        ),
+        SkipReason::RollingUpdatePending => (
+            "RollingUpdatePending",
+            "a rolling update is under way, or was less than 10 min ago",
+        ),
+        SkipReason::RollingUpdateRefused => (
+            "RollingUpdateRefused",
+            "the Deployment gets no rolling update, see the events",
+        ),
+        SkipReason::RollingUpdateIneffective => (
+            "RollingUpdateIneffective",
+            "the last rolling update did not change the requests",
+        ),
+        SkipReason::InvalidReplacement => (
+            "InvalidReplacement",
+            "the annotation plimsoll.dev/replacement is invalid",
+        ),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::super::{PausedVpa, Skip};
+    use super::*;
+
+    fn key() -> ObjectKey {
+        ObjectKey::new("shop", "web")
+    }
+
+    fn at(second: i64) -> Timestamp {
+        Timestamp::from_second(second).expect("in range")
+    }
+
+    fn plan(controlled: usize, pending: usize, skips: &[SkipReason]) -> Plan {
+        let skip = |reason: &SkipReason| {
+            Arc::new(Skip {
+                vpa: key(),
+                pod: key(),
+                reason: *reason,
+            })
+        };
+        Plan {
+            skips: skips.iter().map(skip).collect(),
+            pod_counts: vec![Arc::new(PodCounts {
+                controlled,
+                pending,
+                ..PodCounts::of(key())
+            })],
+            ..Plan::default()
+        }
+    }
+
+    fn found(states: &Applications) -> (&'static str, String, i64) {
+        let (_, state) = states.iter().next().expect("a state");
+        (state.reason, state.message.clone(), state.since.as_second())
+    }
+
+    fn check(plan: &Plan, reason: &'static str, message: &str) {
+        let mut states = Applications::default();
+        states.update(plan, None, at(1));
+        assert_eq!(found(&states), (reason, message.to_owned(), 1));
+    }
+
+    #[test]
+    fn the_most_frequent_reason_is_named_first_with_all_numbers() {
+        check(
+            &plan(3, 0, &[]),
+            "Applied",
+            "No pod of 3 needs other requests",
+        );
+        let skips = [
+            SkipReason::BackingOff,
+            SkipReason::DisruptionBudget,
+            SkipReason::DisruptionBudget,
+        ];
+        check(
+            &plan(5, 0, &skips),
+            "DisruptionBudget",
+            "3 of 5 pods need other requests; 2: a PodDisruptionBudget allows no disruption; \
+             1: refused before, tried again later",
+        );
+        check(
+            &plan(5, 1, &skips[1..2]),
+            "Updating",
+            "2 of 5 pods need other requests; 1: updated now; \
+             1: a PodDisruptionBudget allows no disruption",
+        );
+    }
+
+    #[test]
+    fn objects_without_updates_say_so() {
+        let with = |allowed| Plan {
+            pod_counts: vec![Arc::new(PodCounts {
+                allowed,
+                ..PodCounts::of(key())
+            })],
+            ..Plan::default()
+        };
+        let off = AllowedUpdates::Off;
+        check(&with(off), "UpdateMode", "The mode Off changes no pods");
+        let none = AllowedUpdates::NoRecommendation;
+        check(
+            &with(none),
+            "NoRecommendation",
+            "There is no recommendation",
+        );
+        let mut paused = plan(1, 0, &[]);
+        paused.paused = vec![Arc::new(PausedVpa {
+            vpa: key(),
+            reason: VpaPauseReason::RecommendationFrozen,
+        })];
+        check(
+            &paused,
+            "RecommendationFrozen",
+            "The recommendation is frozen, see the condition SourceStale",
+        );
+    }
+
+    #[test]
+    fn a_stop_is_the_reason_of_objects_whose_pods_need_other_requests() {
+        let mut states = Applications::default();
+        let nothing = Plan::default();
+        states.update(&plan(2, 0, &[SkipReason::DisruptionBudget]), None, at(1));
+        states.update(&nothing, Some(PauseReason::ViewStale), at(2));
+        assert_eq!(found(&states).0, "DisruptionBudget");
+        states.update(&nothing, Some(PauseReason::Stopped), at(3));
+        states.update(&nothing, Some(PauseReason::Stopped), at(4));
+        let stopped = "The stop switch exists".to_owned();
+        assert_eq!(found(&states), ("Stopped", stopped, 3));
+        states.update(&plan(2, 0, &[]), None, at(5));
+        assert_eq!(found(&states).0, "Applied");
+        states.update(&nothing, Some(PauseReason::Stopped), at(6));
+        assert_eq!(found(&states).0, "Applied");
+        states.update(&nothing, None, at(7));
+        assert_eq!(states.iter().count(), 0);
+    }
+}
