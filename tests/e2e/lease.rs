@@ -148,8 +148,9 @@ async fn a_leader_that_is_asked_to_end_hands_over_at_once() -> Result<()> {
         transitions == (Some(0), Some(1)),
         "transitions {transitions:?}"
     );
+    // Not ordered: each candidate knows the API server's time to a second.
     ensure!(
-        after.lease_duration_seconds == Some(3600) && after.acquire_time > before.acquire_time,
+        after.lease_duration_seconds == Some(3600) && after.acquire_time != before.acquire_time,
         "{after:?}"
     );
 
