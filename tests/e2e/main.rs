@@ -2,6 +2,7 @@
 //! (`e2e::shared`).
 
 mod adapter;
+mod applied;
 mod backfill;
 mod checkpoints;
 mod cli_check;

@@ -7,6 +7,7 @@
 
 mod connect;
 mod merge;
+mod report;
 mod subscription;
 
 use std::future::Future;
@@ -28,6 +29,7 @@ use crate::topic::Topic;
 pub use connect::{connect, connector};
 use merge::{Merge, MergeError};
 
+pub use report::{ReportPace, Reports};
 pub use subscription::{LeaderState, Received, Subscription};
 
 /// TLS configuration of the next connection, with a client certificate and ALPN `h2`.

@@ -1,17 +1,18 @@
 //! gRPC server of the feed: publishes decisions and explains them.
 
-use std::net::IpAddr;
 use std::sync::Arc;
 
 use anyhow::{Context as _, ensure};
-use feed::server::{CurrentTls, Explainer};
+use feed::server::{CurrentTls, Explainer, ReportSink};
 use feed::{Explained, Forecast, Publisher, Recommendation, Server, ServerLimits};
 use jiff::Timestamp;
 use runtime::address::listen_ip_from_environment;
 use runtime::{ListenAddress, LogOnce, Manager};
+use serving::advertised_address;
 use serving::tls::{RELOAD_PERIOD, ServingTls, TlsFiles};
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
+use vertical::applied::Report;
 use vertical::recommender_state::{Decision, ExplainedRecommendation};
 use view::ObjectKey;
 
@@ -43,6 +44,7 @@ impl FeedServer {
             feed_tls_private_key_file,
             feed_client_ca_file,
             feed_allowed_clients,
+            feed_reporting_clients,
         } = args;
         let Some((certificate, private_key)) = feed_tls_cert_file.zip(feed_tls_private_key_file)
         else {
@@ -58,7 +60,7 @@ impl FeedServer {
             "--feed-client-ca-file is needed with --feed-tls-cert-file"
         );
         let listen = feed_address.or_host(listen_ip_from_environment()?);
-        let address = advertised(&feed_advertised_host, listen)?;
+        let address = advertised_address(&feed_advertised_host, listen)?;
         let metrics = feed::Metrics::register(&manager.registry)?;
         let publisher = Publisher::default().with_metrics(&metrics);
         let forecasts = Publisher::default().with_metrics(&metrics);
@@ -68,13 +70,15 @@ impl FeedServer {
             address,
         };
         let (publisher, forecasts) = (feed.publisher.clone(), feed.forecasts.clone());
-        let explainer = explainer(shared.clone());
+        let (explainer, reports) = (explainer(shared.clone()), report_sink(shared.clone()));
         let server = |tls| Server {
             publisher,
             forecasts,
             explainer,
+            reports,
             tls,
             allowed: feed_allowed_clients,
+            reporting: feed_reporting_clients,
             limits: ServerLimits::default(),
             metrics,
         };
@@ -125,32 +129,6 @@ async fn certificates(files: TlsFiles) -> ServingTls {
     }
 }
 
-/// The address for the Lease: the advertised host, or else the listening one, with the port.
-fn advertised(host: &str, listen: ListenAddress) -> anyhow::Result<String> {
-    let host = match (host, listen.host()) {
-        ("", None) => {
-            anyhow::bail!("--feed-advertised-host is needed where --feed-address has no host")
-        }
-        ("", Some(host)) => host.to_string(),
-        (host, _) => host.to_owned(),
-    };
-    ensure!(
-        listen.port() != 0,
-        "--feed-address: the port must not be 0, since the Lease announces it"
-    );
-    // The address ends the holder's identity, whose parts are joined by underscores.
-    ensure!(
-        !host.contains(['_', ' ', '/']),
-        "--feed-advertised-host: {host:?} is not a host"
-    );
-    let host = if matches!(host.parse(), Ok(IpAddr::V6(_))) {
-        format!("[{host}]")
-    } else {
-        host
-    };
-    Ok(format!("{host}:{}", listen.port()))
-}
-
 fn explainer(shared: SharedState) -> Explainer {
     Arc::new(move |question| {
         let key = ObjectKey::new(question.namespace.as_str(), question.name.as_str());
@@ -171,6 +149,21 @@ fn explainer(shared: SharedState) -> Explainer {
             limits,
             left_out,
         })
+    })
+}
+
+fn report_sink(shared: SharedState) -> ReportSink {
+    Arc::new(move |reports| {
+        let reports = reports.into_iter().map(|report| Report {
+            key: ObjectKey::new(report.namespace, report.name),
+            uid: report.uid,
+            applied: report.applied,
+            reason: report.reason,
+            message: report.message,
+        });
+        if shared.lock().reported(reports, Timestamp::now()) {
+            shared.changed();
+        }
     })
 }
 
@@ -214,22 +207,5 @@ mod tests {
         assert_eq!(named, ["u1", "shop", "web"]);
         assert_eq!(published.observed_generation, 7);
         assert_eq!(Some(published.recommendation.into()), status.recommendation);
-    }
-
-    fn check(host: &str, listen: &str, expected: Option<&str>) {
-        let address = advertised(host, listen.parse().expect(listen)).ok();
-        assert_eq!(address.as_deref(), expected, "{host:?} {listen}");
-    }
-
-    #[test]
-    fn the_lease_gets_an_address_that_others_can_reach() {
-        check("10.0.0.7", ":8950", Some("10.0.0.7:8950"));
-        check("", "127.1.2.3:8950", Some("127.1.2.3:8950"));
-        check("10.0.0.7", "127.0.0.1:1", Some("10.0.0.7:1"));
-        check("fd00::7", ":8950", Some("[fd00::7]:8950"));
-        check("", "[::1]:8950", Some("[::1]:8950"));
-        check("", ":8950", None);
-        check("10.0.0.7", ":0", None);
-        check("a_b", ":8950", None);
     }
 }

@@ -17,10 +17,6 @@ pub enum AllowedUpdates {
     All,
     /// It has no recommendation.
     NoRecommendation,
-    /// Its mode is `Off`.
-    Off,
-    /// Its mode is `Initial`.
-    Initial,
     /// Its mode is `InPlace`, and in-place resizes are disabled.
     InPlaceDisabled,
 }
@@ -40,12 +36,10 @@ pub struct Application {
 pub const APPLIED: &str = "Applied";
 /// Reason: pods get other requests now.
 const UPDATING: &str = "Updating";
-/// Reason: the mode changes no running pods.
-const MODE: &str = "UpdateMode";
 /// Reason: there is no recommendation.
 const NO_RECOMMENDATION: &str = "NoRecommendation";
 
-/// The states of all VPA objects with pods.
+/// The states of all VPA objects with pods and a mode that updates them.
 #[derive(Debug, Default)]
 pub struct Applications(BTreeMap<ObjectKey, Application>);
 
@@ -61,7 +55,7 @@ impl Applications {
             return;
         };
         for state in self.0.values_mut() {
-            if !matches!(state.reason, APPLIED | MODE | NO_RECOMMENDATION) {
+            if !matches!(state.reason, APPLIED | NO_RECOMMENDATION) {
                 state.set(reason, text.to_owned(), now);
             }
         }
@@ -134,10 +128,6 @@ fn state(
         AllowedUpdates::All => {}
         AllowedUpdates::NoRecommendation => {
             return (NO_RECOMMENDATION, "There is no recommendation".to_owned());
-        }
-        AllowedUpdates::Off => return (MODE, "The mode Off changes no pods".to_owned()),
-        AllowedUpdates::Initial => {
-            return (MODE, "The mode Initial changes new pods only".to_owned());
         }
         AllowedUpdates::InPlaceDisabled => {
             let message = "The mode is InPlace, and the updater does not resize in place";
@@ -342,8 +332,6 @@ mod tests {
             })],
             ..Plan::default()
         };
-        let off = AllowedUpdates::Off;
-        check(&with(off), "UpdateMode", "The mode Off changes no pods");
         let none = AllowedUpdates::NoRecommendation;
         check(
             &with(none),

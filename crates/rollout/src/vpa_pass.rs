@@ -207,8 +207,6 @@ impl<'a> VpaPass<'a> {
     fn allowed_updates(&self) -> AllowedUpdates {
         match self.mode {
             _ if !self.has_recommendation => AllowedUpdates::NoRecommendation,
-            EffectiveUpdateMode::Off => AllowedUpdates::Off,
-            EffectiveUpdateMode::Initial => AllowedUpdates::Initial,
             EffectiveUpdateMode::InPlace if !self.context.settings.in_place => {
                 AllowedUpdates::InPlaceDisabled
             }

@@ -6,6 +6,7 @@
 //! | [`ca_bundles`] | the controller of the CA bundles that the API server has |
 //! | [`certificates`] | self-managed certificates in a Secret, their rotation, and their monitor |
 //! | [`endpoints`] | the server of `--address`: /metrics and health |
+//! | `feed_address` | address of the feed that the recommender announces |
 //! | [`feed_reader`] | flags of a feed client, and its mutual TLS |
 //! | [`port`] | a serving port that stays open for a while after shutdown |
 //! | [`serve`](mod@serve) | the HTTP server and its limits |
@@ -13,10 +14,12 @@
 
 pub mod ca_bundles;
 pub mod certificates;
+mod feed_address;
 pub mod feed_reader;
 pub mod http_endpoints;
 pub mod http_server;
 pub mod port;
 pub mod tls;
 
+pub use feed_address::advertised_address;
 pub use feed_reader::{FeedReaderArgs, FeedSource};

@@ -162,6 +162,7 @@ impl ControlLoop {
                 if snapshot.pause.is_none() {
                     reporter.planned(&plan, snapshot.view);
                 }
+                reporter.applied(&plan, snapshot, now.wall);
                 (plan, snapshot.pause)
             })
         });

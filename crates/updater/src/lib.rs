@@ -9,11 +9,13 @@
 //! * `node_load` reads the load of nodes from a load-watcher
 //! * `pod_writer` sends evictions and resizes
 //! * `deployment_writer` begins rolling updates of Deployments
+//! * `application_reports` reports to the recommender whether pods have the recommended requests
 //! * `events` writes Kubernetes events
 //! * [`metrics`] has the metrics
 //!
 //! Decisions are in the crate `rollout`.
 
+mod application_reports;
 pub mod args;
 mod control_loop;
 mod deployment_writer;

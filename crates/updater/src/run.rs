@@ -4,6 +4,7 @@
 //! actions of its predecessor.
 
 use anyhow::Context as _;
+use feed::client::{ReportPace, Reports};
 use feed::{Reader, Subscription};
 use rollout::Settings;
 use runtime::client;
@@ -11,7 +12,7 @@ use runtime::own_pod::own_namespace;
 use runtime::rate_limiter::Throttle;
 use runtime::{Announcement, Leading, Manager, Namespaces};
 use serving::{FeedReaderArgs, FeedSource};
-use tokio::sync::watch::Receiver;
+use tokio::sync::watch::{Receiver, Sender};
 use tokio_util::sync::CancellationToken;
 use view::{Scope, Shard};
 use watch::Watches;
@@ -73,11 +74,12 @@ pub async fn run(args: Args, manager: Manager) -> anyhow::Result<()> {
     )?;
     let (events, writing) = EventQueue::new(events_client);
     manager.tasks.spawn_until_shutdown("events", writing);
-    let subscription = subscribe(feed, &manager)?;
+    let (subscription, reports) = subscribe(feed, &manager)?.unzip();
     let outputs = Outputs {
         metrics,
         events,
         activity: manager.activity.clone(),
+        reports,
     };
     let lead = |leading: Leading| {
         let mut workloads = watch_workloads(&manager, &scope);
@@ -122,11 +124,11 @@ pub async fn run(args: Args, manager: Manager) -> anyhow::Result<()> {
         .await
 }
 
-/// Subscribes to the feed of recommendations, if it is configured.
+/// Subscribes to the feed of recommendations, and reports to its servers, if it is configured.
 fn subscribe(
     feed: FeedReaderArgs,
     manager: &Manager,
-) -> anyhow::Result<Option<Receiver<Subscription>>> {
+) -> anyhow::Result<Option<(Receiver<Subscription>, Sender<Reports>)>> {
     let Some(FeedSource {
         leaders,
         tls,
@@ -140,9 +142,12 @@ fn subscribe(
         tls,
         server_name,
     };
+    let (sender, reports) = tokio::sync::watch::channel(Reports::new());
+    let reporting = reader.clone().report(reports, ReportPace::default());
+    manager.tasks.spawn_until_shutdown("reports", reporting);
     let (subscription, reading) = reader.subscribe();
     manager.tasks.spawn_until_shutdown("feed", reading);
-    Ok(Some(subscription))
+    Ok(Some((subscription, sender)))
 }
 
 /// The watches of workloads, VPA objects, and all that constrains them.

@@ -15,6 +15,7 @@
 //! | VPA objects of sizing policies, and the policies' status | `sizing_policies.rs`, `sizing_policies/` |
 //! | order in which statuses are written | `write_queue.rs` |
 
+pub mod applied;
 pub mod backfill;
 pub mod checkpoint;
 mod cluster_state;

@@ -22,6 +22,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::ClusterState;
+use crate::applied::{LastReport, Report};
 use api::limit_mode::limit_modes;
 use api::vpa::NodeGroup;
 use jiff::Timestamp;
@@ -98,6 +99,8 @@ struct Tracked {
     loaded: BTreeSet<String>,
     /// Containers whose checkpoint is dated in the future, until usage confirms the clock.
     deferred: BTreeSet<String>,
+    /// The updater's last report.
+    last_report: Option<LastReport>,
 }
 
 impl RecommenderState {
@@ -190,8 +193,8 @@ impl RecommenderState {
             .apply_vpa(&key, spec(vpa, &target, sizing.method));
         let old = self.vpas.remove(&key);
         let is_new = old.is_none();
-        let (pods_since, loaded, deferred) = old
-            .map(|old| (old.pods_since, old.loaded, old.deferred))
+        let (pods_since, loaded, deferred, last_report) = old
+            .map(|old| (old.pods_since, old.loaded, old.deferred, old.last_report))
             .unwrap_or_default();
         let vpa = Arc::clone(vpa);
         self.vpas.insert(
@@ -205,6 +208,7 @@ impl RecommenderState {
                 pods_since,
                 loaded,
                 deferred,
+                last_report,
             },
         );
         is_new
@@ -255,6 +259,24 @@ impl RecommenderState {
         } else {
             self.find_oom_kills(pod, now)
         }
+    }
+
+    /// Takes in reports of the updater. Returns whether they change a condition. Reports about
+    /// objects that this recommender does not handle are ignored.
+    pub fn reported(&mut self, reports: impl IntoIterator<Item = Report>, now: Timestamp) -> bool {
+        let mut is_change = false;
+        for report in reports {
+            let tracked = self.vpas.get_mut(&report.key);
+            let Some(tracked) = tracked.filter(|tracked| tracked.vpa.uid() == report.uid) else {
+                continue;
+            };
+            is_change |= tracked.last_report.as_ref().map(|last| &last.report) != Some(&report);
+            tracked.last_report = Some(LastReport {
+                report,
+                received_at: now,
+            });
+        }
+        is_change
     }
 
     /// Records whether the source of usage answered in a round.

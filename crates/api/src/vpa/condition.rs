@@ -31,6 +31,9 @@ pub const SOURCE_STALE: &str = "SourceStale";
 /// Condition type: a `HorizontalPodAutoscaler` scales the workload by utilization of a resource that
 /// the object sizes. Not upstream's.
 pub const CONFLICTS_WITH_HPA: &str = "ConflictsWithHPA";
+/// Condition type: no pod needs other requests, or the reason why pods that do do not get them, as
+/// the updater reports it. Not upstream's.
+pub const APPLIED: &str = "Applied";
 /// Condition type: the target is not supported.
 pub const CONFIG_UNSUPPORTED: &str = "ConfigUnsupported";
 

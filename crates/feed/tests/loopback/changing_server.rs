@@ -130,8 +130,10 @@ async fn serve() {
         publisher: publisher.clone(),
         forecasts: feed::Publisher::default(),
         explainer: explainer(),
+        reports: Arc::new(|_| ()),
         tls: Arc::new(move || Arc::clone(&tls)),
         allowed: "plimsoll-updater".parse().unwrap(),
+        reporting: "plimsoll-updater".parse().unwrap(),
         limits: ServerLimits::default(),
         metrics: Metrics::register(&Registry::new()).unwrap(),
     };

@@ -4,7 +4,7 @@ use std::net::Ipv4Addr;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use feed::client::CurrentTls;
+use feed::client::{CurrentTls, Reports};
 use feed::proto::feed_client::FeedClient;
 use feed::server::Explainer;
 use feed::{
@@ -32,6 +32,8 @@ pub(crate) struct Replica {
     pub(crate) forecasts: Publisher<Forecast>,
     pub(crate) address: String,
     pub(crate) registry: Registry,
+    /// Reports of the updater.
+    pub(crate) reports: Arc<Mutex<Reports>>,
     pub(crate) tls: Arc<Mutex<Arc<ServerConfig>>>,
     _stop: DropGuard,
 }
@@ -50,12 +52,21 @@ impl Replica {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
         let address = listener.local_addr().unwrap().to_string();
         let current = Arc::clone(&tls);
+        let reports: Arc<Mutex<Reports>> = Arc::default();
+        let sink = Arc::clone(&reports);
         let server = Server {
             publisher: publisher.clone(),
             forecasts: forecasts.clone(),
             explainer: explainer(),
+            reports: Arc::new(move |reports| {
+                let reports = reports
+                    .into_iter()
+                    .map(|one| (one.uid.clone(), Arc::new(one)));
+                sink.lock().unwrap().extend(reports);
+            }),
             tls: Arc::new(move || Arc::clone(&current.lock().unwrap())),
             allowed: "plimsoll-updater,plimsoll-webhook".parse().unwrap(),
+            reporting: "plimsoll-updater".parse().unwrap(),
             limits,
             metrics,
         };
@@ -67,6 +78,7 @@ impl Replica {
             forecasts,
             address,
             registry,
+            reports,
             tls,
             _stop: stop,
         }

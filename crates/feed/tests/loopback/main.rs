@@ -8,6 +8,7 @@ mod forecasts;
 mod frozen;
 mod leaders;
 mod memory;
+mod reports;
 mod services;
 mod shards;
 mod slow_reader;

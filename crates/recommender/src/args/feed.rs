@@ -33,6 +33,9 @@ pub struct FeedArgs {
         value_name = "NAMES"
     )]
     pub feed_allowed_clients: AllowedClients,
+    /// Those of them that may report what the updater did, separated by commas.
+    #[arg(long, default_value = "plimsoll-updater", value_name = "NAMES")]
+    pub feed_reporting_clients: AllowedClients,
 }
 
 #[cfg(test)]

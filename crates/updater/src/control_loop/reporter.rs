@@ -4,14 +4,18 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
+use feed::client::Reports;
+use jiff::Timestamp;
 use rollout::{
     Action, ActionKind, ActionOutcome, ActionReason, PauseReason, Plan, PreemptionPlan,
-    QuickOomKill, RebalancingReport, Relocation, Skip, SkipReason,
+    QuickOomKill, RebalancingReport, Relocation, Skip, SkipReason, Snapshot,
 };
 use runtime::Activity;
+use tokio::sync::watch;
 use tokio::time::Instant;
 use view::{ObjectKey, View, Vpa};
 
+use crate::application_reports::ApplicationReports;
 use crate::events::{EventQueue, EventRecord};
 use crate::metrics::{Metrics, SizeClasses};
 
@@ -26,6 +30,8 @@ pub(crate) struct Outputs {
     pub(crate) metrics: Metrics,
     pub(crate) events: EventQueue,
     pub(crate) activity: Activity,
+    /// Reports to the recommender; `None` without a feed.
+    pub(crate) reports: Option<watch::Sender<Reports>>,
 }
 
 /// The reporter, with what it has reported already.
@@ -40,6 +46,7 @@ pub(super) struct Reporter {
     failed_replacements: BTreeSet<(ObjectKey, SkipReason)>,
     /// Unique identifiers of pods whose annotation of rebalancing was invalid in the last report.
     invalid_annotations: BTreeSet<String>,
+    applications: ApplicationReports,
     pause: Option<PauseReason>,
     round: Option<Round>,
 }
@@ -51,8 +58,11 @@ struct Round {
 }
 
 impl Drop for Reporter {
-    /// A standby is healthy without passes, and shows no numbers.
+    /// A standby is healthy without passes, shows no numbers and reports nothing.
     fn drop(&mut self) {
+        if let Some(reports) = &self.outputs.reports {
+            reports.send_replace(Reports::new());
+        }
         self.outputs.activity.expect_nothing();
         self.outputs.metrics.stand_down();
     }
@@ -63,6 +73,7 @@ impl Reporter {
         let timeout = (interval * ACTIVITY_INTERVALS).max(MIN_ACTIVITY_TIMEOUT);
         outputs.activity.expect_every(timeout, started.into_std());
         Self {
+            applications: ApplicationReports::new(outputs.reports.clone()),
             outputs,
             classes: SizeClasses::default(),
             preemptions: Vec::new(),
@@ -88,6 +99,12 @@ impl Reporter {
         if let Some(report) = &plan.rebalancing {
             self.rebalanced(report);
         }
+    }
+
+    /// Reports to the recommender whether pods have the recommended requests.
+    pub(super) fn applied(&mut self, plan: &Plan, snapshot: &Snapshot<'_>, now: Timestamp) {
+        self.applications
+            .passed(plan, snapshot.pause, snapshot.view, now);
     }
 
     /// Reports hot nodes, and each pod once whose annotation of rebalancing is invalid.

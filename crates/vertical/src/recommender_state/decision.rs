@@ -4,12 +4,13 @@ use std::collections::BTreeMap;
 use std::ops::Bound;
 use std::sync::Arc;
 
-use api::vpa::VerticalPodAutoscalerStatus;
+use api::vpa::{EffectiveUpdateMode, VerticalPodAutoscalerStatus};
 use jiff::Timestamp;
 use model::{ContainerExplanation, ContainerRecommendation, Recommendation};
 use view::{ObjectKey, Vpa};
 
 use super::{RecommenderState, Target, Tracked};
+use crate::applied::apply_report;
 use crate::hpa_conflict::{
     HpaConflictChange, apply_hpa_conflict, hpa_conflict_change, left_out_because,
 };
@@ -187,6 +188,13 @@ impl RecommenderState {
         let mut status = status::status(input, now);
         self.apply_cap(tracked, &mut status, now);
         apply_hpa_conflict(&mut status, &tracked.vpa.object, &tracked.hpas, now);
+        let mode = tracked.vpa.object.spec.effective_update_mode();
+        let is_updated = !matches!(
+            mode,
+            EffectiveUpdateMode::Off | EffectiveUpdateMode::Initial
+        );
+        let last = tracked.last_report.as_ref();
+        apply_report(&mut status, is_updated && pods > 0, last, now);
         Some(Decision {
             vpa: Arc::clone(&tracked.vpa),
             status,
