@@ -167,21 +167,24 @@ impl ContainerUsage {
 
 /// Reads the usage that the flags name, in the order of the containers.
 pub(crate) fn read(source: &SourceArgs) -> Result<Vec<ContainerUsage>, Failure> {
+impl SourceArgs {
+    /// Whether the usage is that of a cluster.
+    pub(crate) fn is_cluster(&self) -> bool {
+        self.files.is_empty() && !self.sample
+    }
+}
+
     let SourceArgs {
         files,
         sample,
         namespaces,
         prometheus,
     } = source;
-    if let Some(address) = &prometheus.prometheus_address {
-        return cluster::read(address, prometheus, namespaces);
+    if source.is_cluster() {
+        return cluster::read(prometheus, namespaces);
     }
     let mut usage = if *sample {
         sample::read()
-    } else if files.is_empty() {
-        return Err(Failure::Usage(
-            "no usage to read: name CSV files, --prometheus-address, or --sample for the bundled sample".to_owned(),
-        ));
     } else {
         let mut reader = csv::Reader::default();
         for file in files {
