@@ -92,6 +92,8 @@ pub(crate) struct PodUsage {
     pub(crate) cpu: Samples,
     /// Memory in MiB.
     pub(crate) memory: Samples,
+    /// Whether the pod has finished or is gone.
+    pub(crate) has_ended: bool,
 }
 
 /// Usage of a container over all pods of its workload.
@@ -165,8 +167,6 @@ impl ContainerUsage {
     }
 }
 
-/// Reads the usage that the flags name, in the order of the containers.
-pub(crate) fn read(source: &SourceArgs) -> Result<Vec<ContainerUsage>, Failure> {
 impl SourceArgs {
     /// Whether the usage is that of a cluster.
     pub(crate) fn is_cluster(&self) -> bool {
@@ -174,6 +174,8 @@ impl SourceArgs {
     }
 }
 
+/// Reads the usage that the flags name, in the order of the containers.
+pub(crate) fn read(source: &SourceArgs) -> Result<Vec<ContainerUsage>, Failure> {
     let SourceArgs {
         files,
         sample,

@@ -22,7 +22,7 @@ pub(super) struct PolicyFacts {
     pub(super) kind: String,
     /// Name.
     pub(super) name: String,
-    /// Status; `None` if there is none or the policy could not be read.
+    /// Status; `None` if it has no status or could not be read.
     pub(super) status: Option<SizingPolicyStatus>,
 }
 

@@ -267,7 +267,8 @@ impl Store {
             .containers(namespace)
             .map(|container| (container.id.clone(), container))
             .collect();
-        for ((pod, container), usage) in pods {
+        for ((pod, container), mut usage) in pods {
+            usage.has_ended = !inventory.is_running(namespace, &pod);
             let Some(workload) = inventory.workload_of(namespace, &pod) else {
                 continue;
             };
