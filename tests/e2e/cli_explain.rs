@@ -1,10 +1,17 @@
 //! `plimsoll explain` as a user runs it, with a disruption budget that blocks evictions.
 
 use anyhow::{Result, ensure};
+use api::ehpa::EffectiveHorizontalPodAutoscaler as Ehpa;
+use api::prediction::TimeSeriesPrediction as Prediction;
+use api::sizing_policy::SizingPolicy;
 use api::vpa::VerticalPodAutoscaler as Vpa;
-use e2e::{Namespace, eventually, plimsoll, plimsoll_prints, shared, target, workload};
-use k8s_openapi::api::apps::v1::ReplicaSet;
+use e2e::{
+    Namespace, eventually, plimsoll, plimsoll_prints, requests, shared, target, usage, workload,
+};
+use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet};
+use k8s_openapi::api::autoscaling::v2::HorizontalPodAutoscaler as Hpa;
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
+use k8s_openapi::jiff::Timestamp;
 use serde_json::{Value, json};
 
 const BLOCKED: &str = "the budget web of 2 pods allows 0 evictions now: 2 of 2 required pods";
@@ -94,14 +101,220 @@ async fn explain_says_that_no_vpa_targets_a_workload() -> Result<()> {
     let sandbox = shared().await?;
     let own = Namespace::new(sandbox.client().await?, "explain").await?;
     for (subject, expected) in [
+        ("deployment/web", "no VPA and no EHPA in namespace"),
         ("deployment/web", "targets deployment/web"),
         ("vpa/web", "\"web\" not found"),
+        ("ehpa/web", "\"web\" not found"),
     ] {
         let arguments = ["explain", subject, "-n", &own.namespace];
         let output = plimsoll(&sandbox.kubeconfig(), &arguments).await?;
         let error = String::from_utf8_lossy(&output.stderr);
         ensure!(output.status.code() == Some(1), "{subject}: {error}");
         ensure!(error.contains(expected), "{subject}: {error}");
+    }
+    Ok(())
+}
+
+/// An owner reference to an object.
+fn owner(kind: [&str; 2], object: &Value) -> Value {
+    let [api_version, kind] = kind;
+    json!([{
+        "apiVersion": api_version, "kind": kind, "name": object["metadata"]["name"],
+        "uid": object["metadata"]["uid"], "controller": true,
+    }])
+}
+
+fn condition([kind, status, reason, message]: [&str; 4]) -> Value {
+    json!({
+        "type": kind, "status": status, "reason": reason, "message": message,
+        "lastTransitionTime": "2026-11-01T00:00:00Z",
+    })
+}
+
+/// Two pods that use twice their requests, an EHPA of at most two replicas, and its HPA, whose
+/// status the control plane writes.
+async fn scaled(own: &Namespace) -> Result<()> {
+    let resources = requests("100m", "100Mi");
+    own.create::<Deployment>(workload("web", 2, &resources, &usage("200m", "50Mi")))
+        .await?;
+    let cpu = json!({"name": "cpu", "target": {"type": "Utilization", "averageUtilization": 50}});
+    let metrics = json!([{"type": "Resource", "resource": cpu}]);
+    let algorithm = json!({
+        "algorithmType": "dsp", "dsp": {"sampleInterval": "60s", "historyLength": "3d"},
+    });
+    let spec = json!({
+        "scaleTargetRef": target("Deployment", "web"), "minReplicas": 1, "maxReplicas": 2,
+        "metrics": metrics, "prediction": {"predictionAlgorithm": algorithm},
+    });
+    // No recommender has this name.
+    let metadata =
+        json!({"name": "web", "annotations": {"plimsoll.dev/recommender": "explain-test"}});
+    let ehpa = own
+        .create::<Ehpa>(json!({"metadata": metadata, "spec": spec}))
+        .await?;
+    let kind = [
+        "autoscaling.crane.io/v1alpha1",
+        "EffectiveHorizontalPodAutoscaler",
+    ];
+    let annotations = json!({"plimsoll.dev/recommender": "explain-test"});
+    let metadata = json!({
+        "name": "ehpa-web", "ownerReferences": owner(kind, &ehpa), "annotations": annotations,
+    });
+    let spec = json!({
+        "scaleTargetRef": target("Deployment", "web"), "minReplicas": 1, "maxReplicas": 2,
+        "metrics": metrics,
+    });
+    own.create::<Hpa>(json!({"metadata": metadata, "spec": spec}))
+        .await?;
+    let algorithm = json!({
+        "algorithmType": "dsp", "dsp": {"sampleInterval": "60s", "historyLength": "3d"},
+    });
+    let metric = json!({
+        "resourceIdentifier": "resource.cpu", "type": "ResourceQuery", "resourceQuery": "cpu",
+        "algorithm": algorithm,
+    });
+    let spec = json!({
+        "predictionMetrics": [metric], "predictionWindowSeconds": 3600,
+        "targetRef": target("Deployment", "web"),
+    });
+    own.create::<Prediction>(json!({"metadata": metadata, "spec": spec}))
+        .await?;
+    let in_five_minutes = Timestamp::now().as_second() + 300;
+    let samples = json!([{"value": "0.4", "timestamp": in_five_minutes}]);
+    let predicted = json!({
+        "resourceIdentifier": "resource.cpu", "ready": true, "prediction": [{"samples": samples}],
+    });
+    let status = json!({"predictionMetrics": [predicted]});
+    own.patch_status::<Prediction>("ehpa-web", &status).await?;
+    let conditions = [
+        [
+            "Ready",
+            "True",
+            "EffectiveHorizontalPodAutoscalerReady",
+            "Effective HPA is ready",
+        ],
+        [
+            "PredictionReady",
+            "False",
+            "HistoryPending",
+            "2 of 14 days \u{1b}[31m",
+        ],
+    ];
+    let point = json!({"resource": "cpu", "averageRequest": "100m", "averageValue": "50m"});
+    let status = json!({
+        "prediction": {"method": "peak", "windowSeconds": 600}, "scalePoints": [point],
+        "conditions": conditions.map(condition),
+    });
+    own.patch_status::<Ehpa>("web", &status).await?;
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn explain_says_why_an_ehpa_does_not_change_the_replicas() -> Result<()> {
+    let sandbox = shared().await?;
+    let own = Namespace::new(sandbox.client().await?, "explain").await?;
+    scaled(&own).await?;
+    let kubeconfig = sandbox.kubeconfig();
+    let explain = async |subject: &str, form: &str| {
+        let arguments = ["explain", subject, "-n", &own.namespace, "-o", form];
+        plimsoll_prints(&kubeconfig, &arguments).await
+    };
+    let reasons = |explanation: &Value| -> Vec<Value> {
+        let waits = explanation["waits"].as_array().into_iter().flatten();
+        waits.map(|wait| wait["reason"].clone()).collect()
+    };
+    eventually("the HPA asks for more than its maximum", async || {
+        let printed: Value = serde_json::from_str(&explain("ehpa/web", "json").await?)?;
+        ensure!(
+            reasons(&printed) == ["NoPrediction", "MaxReplicas"],
+            "{printed:#}"
+        );
+        ensure!(printed["replicas"]["desired"] == 2, "{printed:#}");
+        let predicted = &printed["metrics"][1]["predictedMaximum"];
+        ensure!(*predicted == json!(0.4), "{printed:#}");
+        let current = printed["metrics"][0]["current"].as_str();
+        ensure!(
+            current.is_some_and(|it| it.contains("per pod")),
+            "{printed:#}"
+        );
+        Ok(())
+    })
+    .await?;
+    for subject in ["deployment/web", "ehpa/web"] {
+        let printed = explain(subject, "text").await?;
+        for expected in [
+            "the metrics ask for more than maxReplicas 2",
+            "the HPA scales by observed metrics: HistoryPending: 2 of 14 days",
+            "ehpa-web",
+            "resource.cpu",
+            "peak",
+            "50m",
+        ] {
+            ensure!(
+                printed.contains(expected),
+                "{subject} {expected}: {printed}"
+            );
+        }
+        ensure!(!printed.contains('\u{1b}'), "{subject}: {printed:?}");
+    }
+    let preview = json!({"spec": {"scaleStrategy": "Preview"}});
+    own.patch::<Ehpa>("web", preview).await?;
+    let printed: Value = serde_json::from_str(&explain("ehpa/web", "json").await?)?;
+    ensure!(reasons(&printed)[0] == "DryRun", "{printed:#}");
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn explain_names_the_policy_that_manages_a_vpa() -> Result<()> {
+    let sandbox = shared().await?;
+    let own = Namespace::new(sandbox.client().await?, "explain").await?;
+    let spec = json!({"recommender": "explain-test", "sizing": {"caution": "high"}});
+    let policy = own
+        .create::<SizingPolicy>(json!({"metadata": {"name": "team"}, "spec": spec}))
+        .await?;
+    let conflict = json!({
+        "kind": "Deployment", "namespace": own.namespace, "name": "web", "by": "SizingPolicy/first",
+    });
+    let status = json!({
+        "observedGeneration": 1, "selected": 1, "managed": 0, "conflicts": 0, "overridden": 1,
+        "overriddenBy": [conflict],
+        "conditions": [condition(["Overridden", "True", "Overridden", "1 workload"])],
+    });
+    own.patch_status::<SizingPolicy>("team", &status).await?;
+    let metadata = json!({
+        "name": "web", "ownerReferences": owner(["plimsoll.dev/v1alpha1", "SizingPolicy"], &policy),
+        "annotations": {"plimsoll.dev/sizing-policy": "plimsoll", "plimsoll.dev/sizing-caution": "high"},
+    });
+    let spec = json!({
+        "targetRef": target("Deployment", "web"), "recommenders": [{"name": "explain-test"}],
+    });
+    own.create::<Deployment>(workload("web", 0, &requests("100m", "100Mi"), &json!({})))
+        .await?;
+    own.create::<Vpa>(json!({"metadata": metadata, "spec": spec}))
+        .await?;
+    let arguments = ["explain", "vpa/web", "-n", &own.namespace, "-o", "json"];
+    let kubeconfig = sandbox.kubeconfig();
+    let printed: Value = serde_json::from_str(&plimsoll_prints(&kubeconfig, &arguments).await?)?;
+    let policy = &printed["policy"];
+    ensure!(policy["name"] == "team", "{printed:#}");
+    let settings = json!({"caution": "high", "policy": "plimsoll"});
+    ensure!(policy["settings"] == settings, "{printed:#}");
+    ensure!(
+        policy["conditions"][0]["type"] == "Overridden",
+        "{printed:#}"
+    );
+    let by = json!(["SizingPolicy/first"]);
+    ensure!(policy["conflictsWith"] == by, "{printed:#}");
+
+    let arguments = ["explain", "vpa/web", "-n", &own.namespace];
+    let printed = plimsoll_prints(&kubeconfig, &arguments).await?;
+    for expected in [
+        "SizingPolicy/team",
+        "caution",
+        "high",
+        "condition Overridden",
+    ] {
+        ensure!(printed.contains(expected), "{expected}: {printed}");
     }
     Ok(())
 }

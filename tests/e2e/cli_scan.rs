@@ -10,7 +10,7 @@ use e2e::{
 };
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::autoscaling::v2::HorizontalPodAutoscaler;
-use k8s_openapi::api::core::v1::ServiceAccount;
+use k8s_openapi::api::core::v1::{Service, ServiceAccount};
 use k8s_openapi::jiff::Timestamp;
 use kube::ResourceExt as _;
 use sandbox::Sandbox;
@@ -69,6 +69,8 @@ async fn workloads_are_scanned_with_the_usage_of_their_present_and_past_pods() -
     let errors = String::from_utf8_lossy(&output.stderr).into_owned();
     assert_eq!(output.status.code(), Some(3), "{errors}");
     check_containers(&serde_json::from_slice(&output.stdout)?, namespace)?;
+    check_nodes(&sandbox, &source).await?;
+    check_discovery(&sandbox, &own).await?;
     check_failures(&sandbox, &own, &source).await?;
     sandbox.down().await
 }
@@ -151,6 +153,57 @@ fn check_containers(found: &Value, namespace: &str) -> Result<()> {
     assert_eq!(cpu["reason"], "HPA by-cpu scales by its utilization");
     assert_eq!(memory["severity"], "warning", "{scaled:#}");
     Ok(())
+}
+
+/// The pods of two workloads are on the nodes, all of which are idle by a limit that they do not
+/// reach.
+async fn check_nodes(sandbox: &Sandbox, source: &[&str]) -> Result<()> {
+    let arguments = async |more: &[&str]| -> Result<Value> {
+        let arguments = [source, &["-o", "json", "--replicas"], more].concat();
+        let output = plimsoll(&sandbox.kubeconfig(), &arguments).await?;
+        let errors = String::from_utf8_lossy(&output.stderr);
+        ensure!(output.status.success(), "{arguments:?}: {errors}");
+        Ok(serde_json::from_slice(&output.stdout)?)
+    };
+    let none = arguments(&[]).await?;
+    let nodes = &none["nodes"];
+    let total = nodes["total"].as_u64().context("nodes")?;
+    let busy = |nodes: &Value| -> u64 {
+        let idle = nodes["idle"].as_array().into_iter().flatten();
+        idle.filter_map(|node| node["pods"].as_u64()).sum()
+    };
+    ensure!(total > 0 && busy(nodes) == 0, "{nodes:#}");
+    let all = arguments(&["--idle-node-cpu-requests=100"]).await?;
+    let nodes = &all["nodes"];
+    let idle = nodes["idle"].as_array().context("idle nodes")?;
+    ensure!(idle.len() as u64 == total && busy(nodes) >= 2, "{nodes:#}");
+    Ok(())
+}
+
+/// Without an address, the Service is found by its labels and asked through the API server. It has no
+/// endpoints here: the API server allows none on the loopback interface.
+async fn check_discovery(sandbox: &Sandbox, own: &Namespace) -> Result<()> {
+    let kubeconfig = sandbox.kubeconfig();
+    let arguments = ["scan", "-n", &own.namespace];
+    let none = "no Service of Prometheus, Thanos, Mimir or VictoriaMetrics";
+    fails(&kubeconfig, &arguments, 1, &[none]).await?;
+    let create = async |name: &str| {
+        let metadata = json!({"name": name, "labels": {"app": "prometheus-server"}});
+        let spec = json!({"ports": [{"name": "http", "port": 80}], "selector": {"app": "none"}});
+        let service = json!({"metadata": metadata, "spec": spec});
+        own.create::<Service>(service).await
+    };
+    create("first").await?;
+    let first = format!("{}/first:80", own.namespace);
+    let expected = [first.as_str(), "no endpoints available for service"];
+    eventually("the Service has no endpoints", async || {
+        fails(&kubeconfig, &arguments, 1, &expected).await
+    })
+    .await?;
+    create("second").await?;
+    let second = format!("{}/second:80", own.namespace);
+    let expected = [first.as_str(), second.as_str(), "set --prometheus-address"];
+    fails(&kubeconfig, &arguments, 1, &expected).await
 }
 
 /// Runs the command and checks its exit code and the one sentence of its error.

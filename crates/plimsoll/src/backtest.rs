@@ -317,6 +317,7 @@ mod tests {
         let pod = PodUsage {
             cpu: constant(500.0),
             memory: constant(256.0),
+            has_ended: false,
         };
         let usage = ContainerUsage {
             id: ContainerId {

@@ -251,6 +251,7 @@ mod tests {
             pods: vec![usage::PodUsage {
                 cpu: samples(100.0),
                 memory: samples(650.0),
+                has_ended: false,
             }],
         };
         let (scanned, _) = scan_all(std::slice::from_ref(&usage), "normal", &Prices::default());

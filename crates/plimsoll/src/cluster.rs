@@ -57,6 +57,30 @@ impl ClusterArgs {
         })
     }
 
+    /// Client whose requests go below a path of the API server, such as the proxy of a Service.
+    pub(crate) async fn connect_below(
+        &self,
+        path: &str,
+        read_timeout: Duration,
+    ) -> Result<Client, Failure> {
+        runtime::client::install_crypto_provider();
+        let mut config = self.config().await?;
+        config.connect_timeout = Some(CONNECT_TIMEOUT);
+        // The request has its own time limit; this one is for a connection that hangs.
+        config.read_timeout = Some(read_timeout.saturating_add(REQUEST_TIMEOUT));
+        config.default_retry = false;
+        let base = config.cluster_url.to_string();
+        let below = format!("{}{path}", base.trim_end_matches('/'));
+        config.cluster_url = below.parse().context("the path of the API server")?;
+        let client = Client::try_from(config).context("cannot set up the client of the cluster")?;
+        Ok(client)
+    }
+
+    /// Whether a flag names the cluster.
+    pub(crate) fn is_named(&self) -> bool {
+        self.kubeconfig.is_some() || self.context.is_some()
+    }
+
     async fn config(&self) -> anyhow::Result<Config> {
         let options = KubeConfigOptions {
             context: self.context.clone(),

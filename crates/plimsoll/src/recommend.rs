@@ -39,28 +39,57 @@ fn caution(text: &str) -> Result<String, String> {
     }
 }
 
-/// Settings of the policy with this caution, which the flags have checked.
-pub(crate) fn settings(caution: &str) -> MethodSettings {
-    let annotations = [
-        ("plimsoll.dev/sizing-policy", "plimsoll"),
-        ("plimsoll.dev/sizing-caution", caution),
-    ];
-    let settings = MethodSettings::from_annotations(annotations);
-    settings
-        .ok()
-        .flatten()
-        .expect("valid annotations of our own policy")
+/// Settings of the policy by the kind of the workload.
+#[derive(Clone, Debug)]
+pub(crate) struct Methods {
+    by_hours: MethodSettings,
+    /// For each `Job` and `CronJob`, whose history counts in runs.
+    by_runs: MethodSettings,
 }
 
-/// The recommendation at the end of the recording; `None` for recordings of less than an hour.
-/// `containers` is the number of containers of the pod, which share the least request of a pod.
+impl Methods {
+    /// The settings for a workload, such as `deployment/web`.
+    fn of(&self, workload: &str) -> &MethodSettings {
+        let kind = workload.split('/').next().unwrap_or_default();
+        let are_runs = ["job", "cronjob"]
+            .iter()
+            .any(|it| kind.eq_ignore_ascii_case(it));
+        if are_runs {
+            &self.by_runs
+        } else {
+            &self.by_hours
+        }
+    }
+}
+
+/// Settings of the policy with this caution, which the flags have checked.
+pub(crate) fn settings(caution: &str) -> Methods {
+    let [by_hours, by_runs] = ["hours", "runs"].map(|unit| {
+        let annotations = [
+            ("plimsoll.dev/sizing-policy", "plimsoll"),
+            ("plimsoll.dev/sizing-caution", caution),
+            ("plimsoll.dev/sizing-history-unit", unit),
+        ];
+        let settings = MethodSettings::from_annotations(annotations);
+        settings
+            .ok()
+            .flatten()
+            .expect("valid annotations of our own policy")
+    });
+    Methods { by_hours, by_runs }
+}
+
+/// The recommendation at the end of the recording; `None` for recordings of less than an hour, but of
+/// runs, which may be short. `containers` is the number of containers of the pod, which share the least request of a pod.
 pub(crate) fn recommend(
     usage: &ContainerUsage,
-    settings: &MethodSettings,
+    methods: &Methods,
     containers: usize,
 ) -> Option<Recommendation> {
+    let settings = methods.of(&usage.id.workload);
+    let counts_runs = settings.method.counts_runs();
     let (start, end) = usage.span()?;
-    if end - start < LEAST_RECORDING {
+    if !counts_runs && end - start < LEAST_RECORDING {
         return None;
     }
     let samples = usage.pods.iter().enumerate().flat_map(samples_of);
@@ -77,7 +106,15 @@ pub(crate) fn recommend(
     let lacks = |of: fn(&PodUsage) -> bool| usage.pods.iter().all(of);
     let no_cpu = lacks(|pod| pod.cpu.is_empty());
     let no_memory = lacks(|pod| pod.memory.is_empty());
+    let lasts: Vec<i64> = usage.pods.iter().map(last_time).collect();
+    // Pods are numbered from one.
+    let index_of = |pod: u64| usize::try_from(pod.wrapping_sub(1)).unwrap_or(usize::MAX);
+    let mut now = first.time;
     for sample in &samples {
+        if counts_runs && sample.time > now {
+            now = sample.time;
+            history.end_runs(|pod| lasts.get(index_of(pod)).is_some_and(|last| *last >= now));
+        }
         let cpu = sample.millicores.or(no_cpu.then_some(1.0));
         let memory = sample.mib.or(no_memory.then_some(1.0));
         let seen = Observation::Usage {
@@ -86,6 +123,12 @@ pub(crate) fn recommend(
         };
         history.observe(settings, sample.pod, seen, at(sample.time));
     }
+    history.end_runs(|pod| {
+        usage
+            .pods
+            .get(index_of(pod))
+            .is_some_and(|pod| !pod.has_ended)
+    });
     let amounts = history.recommend(settings)?;
     let minimum = container_minimum(&Config::default(), containers.max(1));
     Some(Recommendation {
@@ -96,6 +139,12 @@ pub(crate) fn recommend(
         steps: history.explain(settings)?,
         is_young: history.is_young(settings),
     })
+}
+
+/// Time of the last sample of a pod.
+fn last_time(pod: &PodUsage) -> i64 {
+    let times = [&pod.cpu, &pod.memory].map(|samples| samples.last().map(|it| it.0));
+    times.into_iter().flatten().max().unwrap_or(i64::MIN)
 }
 
 /// Usage of a pod at a time.
@@ -112,7 +161,8 @@ fn samples_of((pod, usage): (usize, &PodUsage)) -> Vec<Sample> {
     let mut samples = Vec::with_capacity(usage.cpu.len().max(usage.memory.len()));
     let sample = |time, millicores, mib| Sample {
         time,
-        pod: pod as u64,
+        // The sizing method has another meaning for zero.
+        pod: pod as u64 + 1,
         millicores,
         mib,
     };
@@ -143,6 +193,9 @@ pub(crate) fn pod_of(id: &ContainerId) -> (&str, &str) {
 
 #[cfg(test)]
 mod tests {
+    use sizing::SizingAnnotations;
+    use sizing::price_of_failure::HistoryUnit;
+
     use super::*;
     use crate::usage::{Resources, ScaledBy};
 
@@ -169,6 +222,7 @@ mod tests {
         let pod = PodUsage {
             cpu: constant(400.0),
             memory: constant(1000.0),
+            has_ended: false,
         };
         let recommended = recommend(&usage(vec![pod]), &settings("normal"), 1);
         let Recommendation {
@@ -188,6 +242,7 @@ mod tests {
         let pod = PodUsage {
             cpu: constant(1.0),
             memory: Vec::new(),
+            has_ended: false,
         };
         let recommended = recommend(&usage(vec![pod]), &settings("normal"), 2);
         let amounts = recommended.expect("a recommendation").amounts;
@@ -195,11 +250,83 @@ mod tests {
         assert_eq!(amounts.memory.bytes(), 125 << 20);
     }
 
+    /// Runs of ten minutes, one every six hours. Each begins with a peak of memory, and uses less CPU
+    /// than the service that the same samples would be.
+    fn runs(count: i64, has_ended: bool) -> ContainerUsage {
+        let run = |number: i64| PodUsage {
+            cpu: (0..3)
+                .map(|slot| (21_600 * number + 300 * slot, 800.0))
+                .collect(),
+            memory: (0..3)
+                .map(|slot| {
+                    (
+                        21_600 * number + 300 * slot,
+                        if slot == 0 { 900.0 } else { 300.0 },
+                    )
+                })
+                .collect(),
+            has_ended: has_ended || number + 1 < count,
+        };
+        let mut usage = usage((0..count).map(run).collect());
+        usage.id.workload = "cronjob/backup".to_owned();
+        usage
+    }
+
+    #[test]
+    fn jobs_are_sized_as_the_recommender_sizes_their_runs() {
+        let annotations = [
+            ("plimsoll.dev/sizing-policy", "plimsoll"),
+            ("plimsoll.dev/sizing-caution", "normal"),
+        ];
+        let method = SizingAnnotations::parse(annotations, HistoryUnit::Runs);
+        let method = method.expect("valid").method.expect("a method");
+        let usage = runs(12, true);
+        // One pod after the other, each of which ends before the next one starts.
+        let at = |time| jiff::Timestamp::from_second(time).expect("a time").into();
+        let mut history = MethodHistory::new(&method, at(0));
+        for (number, pod) in usage.pods.iter().enumerate() {
+            let number = number as u64 + 1;
+            history.end_runs(|_| false);
+            for ((time, millicores), (_, mib)) in pod.cpu.iter().zip(&pod.memory) {
+                let seen = Observation::Usage {
+                    cpu: Some(Cpu::from_millicores(*millicores as i64)),
+                    memory: Some(Memory::from_bytes((mib * MIB) as i64)),
+                };
+                history.observe(&method, number, seen, at(*time));
+            }
+        }
+        history.end_runs(|_| false);
+        let expected = history.recommend(&method).expect("a recommendation");
+        let found = recommend(&usage, &settings("normal"), 1).expect("a recommendation");
+        assert_eq!(found.amounts, expected);
+        assert!(!found.is_young);
+
+        let mut service = usage;
+        service.id.workload = "deployment/backup".to_owned();
+        let service = recommend(&service, &settings("normal"), 1).expect("a recommendation");
+        assert_ne!(service.amounts, found.amounts);
+    }
+
+    #[test]
+    fn requests_of_jobs_fall_after_three_ended_runs_of_any_length() {
+        for (count, has_ended, is_young) in [
+            (1, true, true),
+            (3, false, true),
+            (3, true, false),
+            (4, false, false),
+        ] {
+            let found = recommend(&runs(count, has_ended), &settings("normal"), 1);
+            let found = found.expect("a recommendation").is_young;
+            assert_eq!(found, is_young, "{count} {has_ended}");
+        }
+    }
+
     #[test]
     fn without_an_hour_of_history_there_is_no_recommendation() {
         let pod = PodUsage {
             cpu: vec![(0, 100.0), (300, 100.0)],
             memory: vec![(0, 100.0), (300, 100.0)],
+            has_ended: false,
         };
         assert_eq!(recommend(&usage(vec![pod]), &settings("normal"), 1), None);
         assert_eq!(recommend(&usage(Vec::new()), &settings("normal"), 1), None);

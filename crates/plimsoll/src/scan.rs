@@ -1,6 +1,7 @@
 //! Present and recommended requests of each container, with severity and savings.
 
 mod document;
+mod nodes;
 mod replicas;
 
 use std::cmp::Reverse;
@@ -45,9 +46,13 @@ pub(crate) struct ScanArgs {
     /// Exit with code 3 if a container has a finding of at least this severity.
     #[arg(long, value_enum, value_name = "SEVERITY")]
     pub(crate) fail_on: Option<Severity>,
-    /// Also show recommended replicas, as Crane's recommender, and idle workloads.
+    /// Also show recommended replicas, as Crane's recommender, idle workloads, and the idle nodes of a
+    /// cluster.
     #[arg(long)]
     pub(crate) replicas: bool,
+    /// Idle nodes.
+    #[command(flatten)]
+    pub(crate) idle_nodes: nodes::IdleNodeArgs,
 }
 
 /// Order of containers.
@@ -225,6 +230,14 @@ pub(crate) fn scan_all(
 
 /// Runs `plimsoll scan`.
 pub(crate) fn run(args: &ScanArgs) -> Result<Outcome, Failure> {
+    let has_nodes = args.source.is_cluster();
+    if !has_nodes && args.idle_nodes.is_set() {
+        return Err(Failure::Usage(
+            "--idle-node-cpu-requests and --idle-node-memory-requests need the nodes of a cluster: \
+             leave out the files and --sample"
+                .to_owned(),
+        ));
+    }
     let prices = Prices::read(&args.prices)?;
     let usage = usage::read(&args.source)?;
     let (mut scanned, left_out) = scan_all(&usage, &args.sizing.caution, &prices);
@@ -240,10 +253,23 @@ pub(crate) fn run(args: &ScanArgs) -> Result<Outcome, Failure> {
         Order::Severity => scanned.sort_by_key(|container| Reverse(container.severity)),
     }
     let mut document = document(&scanned, &prices);
+    let mut is_partial = !left_out.is_empty();
     if args.replicas {
         let replicas = replicas::replicas(&usage);
         document.tables.push(replicas::table(&replicas));
         document.data["replicas"] = serde_json::json!(replicas);
+    }
+    if args.replicas && has_nodes {
+        match nodes::read(&args.source.prometheus.cluster, args.idle_nodes) {
+            Ok(nodes) => {
+                document.tables.push(nodes::table(&nodes));
+                document.data["nodes"] = serde_json::json!(nodes);
+            }
+            Err(failure) => {
+                eprintln!("left out: idle nodes: {failure}");
+                is_partial = true;
+            }
+        }
     }
     output::print(&document, &args.output)?;
     for id in &left_out {
@@ -252,10 +278,10 @@ pub(crate) fn run(args: &ScanArgs) -> Result<Outcome, Failure> {
     let fails = |least| worst.is_some_and(|worst| worst >= least);
     Ok(if args.fail_on.is_some_and(fails) {
         Outcome::Findings
-    } else if left_out.is_empty() {
-        Outcome::Done
-    } else {
+    } else if is_partial {
         Outcome::Partial
+    } else {
+        Outcome::Done
     })
 }
 

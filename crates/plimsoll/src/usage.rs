@@ -92,6 +92,8 @@ pub(crate) struct PodUsage {
     pub(crate) cpu: Samples,
     /// Memory in MiB.
     pub(crate) memory: Samples,
+    /// Whether the pod has finished or is gone.
+    pub(crate) has_ended: bool,
 }
 
 /// Names of the HPAs that scale a workload by its utilization: usage relative to requests.
@@ -176,6 +178,13 @@ impl ContainerUsage {
     }
 }
 
+impl SourceArgs {
+    /// Whether the usage is that of a cluster.
+    pub(crate) fn is_cluster(&self) -> bool {
+        self.files.is_empty() && !self.sample
+    }
+}
+
 /// Reads the usage that the flags name, in the order of the containers.
 pub(crate) fn read(source: &SourceArgs) -> Result<Vec<ContainerUsage>, Failure> {
     let SourceArgs {
@@ -184,15 +193,11 @@ pub(crate) fn read(source: &SourceArgs) -> Result<Vec<ContainerUsage>, Failure> 
         namespaces,
         prometheus,
     } = source;
-    if let Some(address) = &prometheus.prometheus_address {
-        return cluster::read(address, prometheus, namespaces);
+    if source.is_cluster() {
+        return cluster::read(prometheus, namespaces);
     }
     let mut usage = if *sample {
         sample::read()
-    } else if files.is_empty() {
-        return Err(Failure::Usage(
-            "no usage to read: name CSV files, --prometheus-address, or --sample for the bundled sample".to_owned(),
-        ));
     } else {
         let mut reader = csv::Reader::default();
         for file in files {

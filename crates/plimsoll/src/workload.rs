@@ -115,6 +115,7 @@ mod tests {
             pods: vec![PodUsage {
                 cpu: cpu.collect(),
                 memory: Vec::new(),
+                has_ended: false,
             }],
         }
     }

@@ -5,7 +5,7 @@ use anyhow::{Context as _, Result, bail, ensure};
 use api::ehpa::EffectiveHorizontalPodAutoscaler as Ehpa;
 use api::prediction::TimeSeriesPrediction as Prediction;
 use api::substitute::Substitute;
-use e2e::{eventually, is_true, kubectl, object_of, target, with};
+use e2e::{eventually, is_true, kubectl, object_of, plimsoll_prints, shared, target, with};
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::autoscaling::v2::HorizontalPodAutoscaler as Hpa;
 use kube::Resource;
@@ -141,6 +141,32 @@ async fn an_ehpa_owns_an_hpa_and_a_prediction_and_leaves_the_workload_its_size()
     Ok(())
 }
 
+/// `plimsoll explain` shows the status that the recommender and the HPA controller have written.
+async fn explained_as_a_preview(fixture: &Fixture) -> Result<()> {
+    let kubeconfig = shared().await?.kubeconfig();
+    let namespace = fixture.namespace.as_str();
+    let arguments = [
+        "explain",
+        "deploy/php-apache",
+        "-n",
+        namespace,
+        "-o",
+        "json",
+    ];
+    let explained: Value = serde_json::from_str(&plimsoll_prints(&kubeconfig, &arguments).await?)?;
+    let (replicas, first) = (&explained["replicas"], &explained["waits"][0]);
+    ensure!(first["reason"] == "DryRun", "{explained:#}");
+    ensure!(replicas["current"] == 2, "{explained:#}");
+    ensure!(replicas["desired"].as_i64() > Some(2), "{explained:#}");
+    ensure!(explained["hpa"] == OWNED, "{explained:#}");
+    let cpu = &explained["metrics"][0];
+    ensure!(
+        cpu["target"] == "50%" && cpu["current"].is_string(),
+        "{explained:#}"
+    );
+    Ok(())
+}
+
 #[tokio::test]
 async fn a_preview_reports_its_plan_and_acts_only_once_it_is_enabled() -> Result<()> {
     let fixture = fixture("preview", 2, "200m").await?;
@@ -155,6 +181,7 @@ async fn a_preview_reports_its_plan_and_acts_only_once_it_is_enabled() -> Result
         .when::<Ehpa>(NAME, "it says that more are needed", wants_more)
         .await?;
     assert_eq!(fixture.replicas().await?, 2, "nothing was done");
+    explained_as_a_preview(&fixture).await?;
     let is_real = |it: &Value| {
         it["spec"]["replicas"] == 2 && it["status"]["labelSelector"] == "app=php-apache"
     };

@@ -3,22 +3,24 @@
 use jiff::Timestamp;
 
 use super::judge::{Explanation, Recommended};
+use super::lines::{Condition, EventLine, Wait};
 use crate::output::{Document, Row, Table};
 
 /// Number of pods in the table; JSON and YAML have all.
 const MAX_PODS: usize = 20;
 /// An absent value.
-const ABSENT: &str = "-";
+pub(super) const ABSENT: &str = "-";
 
 /// The explanation as tables.
 pub(super) fn document(explanation: &Explanation) -> Document {
     let mut tables = vec![overview(explanation), recommendations(explanation)];
     let others = [
+        policy(explanation),
         samples(explanation),
         pods(explanation),
-        waits(explanation),
-        conditions(explanation),
-        events(explanation),
+        waits("Why not applied", &explanation.waits),
+        conditions(&explanation.conditions),
+        events(&explanation.events),
     ];
     tables.extend(others.into_iter().filter(|table| !table.rows.is_empty()));
     let mut notes = explanation.notes.clone();
@@ -34,7 +36,8 @@ pub(super) fn document(explanation: &Explanation) -> Document {
     }
 }
 
-fn table(title: &str, columns: &[&'static str], rows: Vec<Row>) -> Table {
+/// A table.
+pub(super) fn table(title: &str, columns: &[&'static str], rows: Vec<Row>) -> Table {
     Table {
         title: title.to_owned(),
         columns: columns.to_vec(),
@@ -42,11 +45,13 @@ fn table(title: &str, columns: &[&'static str], rows: Vec<Row>) -> Table {
     }
 }
 
-fn time(time: Option<Timestamp>) -> String {
+/// The time, or that it is absent.
+pub(super) fn time(time: Option<Timestamp>) -> String {
     time.map_or(ABSENT.to_owned(), |time| time.to_string())
 }
 
-fn or_absent(text: Option<&String>) -> String {
+/// The text, or that it is absent.
+pub(super) fn or_absent(text: Option<&String>) -> String {
     text.cloned().unwrap_or_else(|| ABSENT.to_owned())
 }
 
@@ -96,6 +101,30 @@ fn recommendations(explanation: &Explanation) -> Table {
     table("Recommended requests", &columns, rows)
 }
 
+fn policy(explanation: &Explanation) -> Table {
+    let mut rows = Vec::new();
+    if let Some(policy) = &explanation.policy {
+        let mut row = |field: &str, value: String| rows.push(Row::plain([field.to_owned(), value]));
+        row("policy", format!("{}/{}", policy.kind, policy.name));
+        for (setting, value) in &policy.settings {
+            let name = if setting == "policy" {
+                "method"
+            } else {
+                setting
+            };
+            row(name, value.clone());
+        }
+        for it in &policy.conditions {
+            let text = format!("{}: {}: {}", it.status, it.reason, it.message);
+            row(&format!("condition {}", it.kind), text);
+        }
+        for object in &policy.conflicts_with {
+            row("in conflict with", object.clone());
+        }
+    }
+    table("Sizing policy", &["field", "value"], rows)
+}
+
 fn samples(explanation: &Explanation) -> Table {
     let rows = explanation.samples.iter().map(|it| {
         Row::plain([
@@ -138,14 +167,16 @@ fn pods(explanation: &Explanation) -> Table {
     table("Pods", &columns, rows.collect())
 }
 
-fn waits(explanation: &Explanation) -> Table {
-    let rows = explanation.waits.iter();
+/// Reasons why a change is missing.
+pub(super) fn waits(title: &str, waits: &[Wait]) -> Table {
+    let rows = waits.iter();
     let rows = rows.map(|it| Row::plain([it.reason.to_owned(), it.message.clone()]));
-    table("Why not applied", &["reason", "message"], rows.collect())
+    table(title, &["reason", "message"], rows.collect())
 }
 
-fn conditions(explanation: &Explanation) -> Table {
-    let rows = explanation.conditions.iter().map(|it| {
+/// Conditions of the object.
+pub(super) fn conditions(conditions: &[Condition]) -> Table {
+    let rows = conditions.iter().map(|it| {
         Row::plain([
             it.kind.clone(),
             it.status.clone(),
@@ -158,8 +189,9 @@ fn conditions(explanation: &Explanation) -> Table {
     table("Conditions", &columns, rows.collect())
 }
 
-fn events(explanation: &Explanation) -> Table {
-    let rows = explanation.events.iter().map(|it| {
+/// Events, the latest one first.
+pub(super) fn events(events: &[EventLine]) -> Table {
+    let rows = events.iter().map(|it| {
         Row::plain([
             time(it.time),
             it.object.clone(),

@@ -5,6 +5,8 @@ use api::vpa::VerticalPodAutoscaler;
 use k8s_openapi::api::core::v1::{Event, Pod};
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 
+use super::policy::PolicyFacts;
+
 /// Objects that explain a recommendation.
 #[derive(Clone, Debug)]
 pub(super) struct Facts {
@@ -12,6 +14,10 @@ pub(super) struct Facts {
     pub(super) vpa: VerticalPodAutoscaler,
     /// Names of further VPAs with the same target.
     pub(super) others: Vec<String>,
+    /// Name of the EHPA that scales its target.
+    pub(super) ehpa: Option<String>,
+    /// The policy that manages it.
+    pub(super) policy: Option<PolicyFacts>,
     /// Checkpoints of its containers.
     pub(super) checkpoints: Vec<VerticalPodAutoscalerCheckpoint>,
     /// Pods that match the selector of its target, or the pod to explain.

@@ -5,7 +5,7 @@ use api::vpa::{
     VerticalPodAutoscalerStatus,
 };
 use jiff::{SignedDuration, Timestamp};
-use k8s_openapi::api::core::v1::{Event, Pod, PodCondition};
+use k8s_openapi::api::core::v1::{Pod, PodCondition};
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::ResourceExt as _;
@@ -14,13 +14,9 @@ use model::{Quantity, ResourceList, ResourceName};
 use serde::Serialize;
 
 use super::facts::Facts;
+use super::lines::{Condition, EventLine, Wait, conditions, events, plain};
+use super::policy::{self, PolicyLine};
 
-/// Maximum number of characters of a text from an object.
-const MAX_TEXT: usize = 1_000;
-/// Number of the latest events that are shown.
-const MAX_EVENTS: usize = 20;
-/// Number of conditions that are shown.
-const MAX_CONDITIONS: usize = 50;
 /// Annotation with the changes that the webhook made to a new pod, upstream's.
 const UPDATES: &str = "vpaUpdates";
 
@@ -32,6 +28,8 @@ pub(super) struct Explanation {
     pub(super) vpa: String,
     pub(super) target: String,
     pub(super) update_mode: String,
+    /// The sizing policy that manages the VPA.
+    pub(super) policy: Option<PolicyLine>,
     /// Recommended requests, one entry per container and resource.
     pub(super) recommendations: Vec<Recommended>,
     pub(super) samples: Vec<Samples>,
@@ -100,35 +98,6 @@ pub(super) struct PodLine {
     pub(super) updates: Option<String>,
 }
 
-/// Reason why pods do not have the recommended requests.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub(super) struct Wait {
-    pub(super) reason: &'static str,
-    pub(super) message: String,
-}
-
-/// Condition of the VPA.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub(super) struct Condition {
-    #[serde(rename = "type")]
-    pub(super) kind: String,
-    pub(super) status: String,
-    pub(super) reason: String,
-    pub(super) message: String,
-    pub(super) since: Option<Timestamp>,
-}
-
-/// Event about the VPA or a pod.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub(super) struct EventLine {
-    pub(super) time: Option<Timestamp>,
-    pub(super) object: String,
-    #[serde(rename = "type")]
-    pub(super) kind: String,
-    pub(super) reason: String,
-    pub(super) message: String,
-}
-
 /// Explains a recommendation.
 pub(super) fn explain(facts: &Facts) -> Explanation {
     let vpa = &facts.vpa;
@@ -146,11 +115,17 @@ pub(super) fn explain(facts: &Facts) -> Explanation {
             "Further VPAs with the same target: {others}."
         )));
     }
+    if let Some(ehpa) = &facts.ehpa {
+        notes.push(plain(&format!(
+            "The EHPA {ehpa} scales the replicas of the target; explain ehpa/{ehpa} shows them."
+        )));
+    }
     Explanation {
         namespace: plain(&vpa.namespace().unwrap_or_default()),
         vpa: plain(&vpa.name_any()),
         target: plain(&format!("{}/{}", target.kind, target.name)),
         update_mode: format!("{:?}", mode(vpa)),
+        policy: facts.policy.as_ref().map(|it| policy::describe(it, vpa)),
         recommendations: recommended
             .iter()
             .flat_map(|container| recommendations(vpa, status, container))
@@ -158,28 +133,10 @@ pub(super) fn explain(facts: &Facts) -> Explanation {
         samples: samples(facts),
         waits: waits(facts, status, &pods),
         pods,
-        conditions: conditions(status),
+        conditions: conditions(&status.conditions),
         events: events(&facts.events),
         notes,
     }
-}
-
-/// The text without control characters, and not longer than [`MAX_TEXT`].
-fn plain(text: &str) -> String {
-    let mut letters = text.chars();
-    let mut plain: String = letters
-        .by_ref()
-        .take(MAX_TEXT)
-        .map(|letter| match letter {
-            '\n' | '\r' | '\t' => ' ',
-            letter if letter.is_control() => '\u{fffd}',
-            letter => letter,
-        })
-        .collect();
-    if letters.next().is_some() {
-        plain.push('…');
-    }
-    plain
 }
 
 fn mode(vpa: &VerticalPodAutoscaler) -> EffectiveUpdateMode {
@@ -447,49 +404,4 @@ fn is_covered(pod: &Pod, budget: &PodDisruptionBudget) -> bool {
     let selector = budget.spec.as_ref().and_then(|spec| spec.selector.clone());
     let selector = selector.and_then(|it| kube::core::Selector::try_from(it).ok());
     is_live(pod) && selector.is_some_and(|selector| selector.matches(pod.labels()))
-}
-
-fn conditions(status: &VerticalPodAutoscalerStatus) -> Vec<Condition> {
-    let conditions = status.conditions.iter().take(MAX_CONDITIONS);
-    conditions
-        .map(|condition| Condition {
-            kind: plain(&condition.kind),
-            status: plain(&condition.status),
-            reason: plain(&condition.reason),
-            message: plain(&condition.message),
-            since: condition.last_transition_time.as_ref().map(|time| time.0),
-        })
-        .collect()
-}
-
-fn events(events: &[Event]) -> Vec<EventLine> {
-    let time = |event: &Event| {
-        let series = event
-            .series
-            .as_ref()
-            .and_then(|series| series.last_observed_time.as_ref());
-        let latest = series.or(event.event_time.as_ref()).map(|time| time.0);
-        latest.max(event.last_timestamp.as_ref().map(|time| time.0))
-    };
-    let text = |text: &Option<String>| plain(text.as_deref().unwrap_or_default());
-    let mut lines: Vec<EventLine> = events
-        .iter()
-        .map(|event| EventLine {
-            time: time(event),
-            object: plain(&format!(
-                "{}/{}",
-                event.involved_object.kind.as_deref().unwrap_or_default(),
-                event.involved_object.name.as_deref().unwrap_or_default()
-            )),
-            kind: text(&event.type_),
-            reason: text(&event.reason),
-            message: text(&event.message),
-        })
-        .collect();
-    lines.sort_by(|one, other| {
-        let by_object = || (&one.object, &one.reason).cmp(&(&other.object, &other.reason));
-        other.time.cmp(&one.time).then_with(by_object)
-    });
-    lines.truncate(MAX_EVENTS);
-    lines
 }

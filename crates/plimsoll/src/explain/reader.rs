@@ -4,16 +4,21 @@ use std::fmt::Debug;
 
 use anyhow::anyhow;
 use api::checkpoint::{VerticalPodAutoscalerCheckpoint as Checkpoint, object_name};
+use api::ehpa::EffectiveHorizontalPodAutoscaler as Ehpa;
+use api::sizing_policy::{ClusterSizingPolicy, SizingPolicy, SizingPolicyStatus};
 use api::vpa::VerticalPodAutoscaler as Vpa;
 use k8s_openapi::api::core::v1::{Event, Pod};
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, OwnerReference};
-use kube::api::ListParams;
+use kube::api::{ApiResource, ListParams};
 use kube::core::{DynamicObject, GroupVersionKind, Selector};
 use kube::{Api, ResourceExt as _, discovery};
 use serde::de::DeserializeOwned;
+use serde_json::Value;
 
+use super::ehpa::{self, EhpaFacts};
 use super::facts::Facts;
+use super::policy::{self, PolicyFacts};
 use super::subject::{Subject, is_name};
 use crate::cluster::{Cluster, request_failure};
 use crate::failure::Failure;
@@ -29,8 +34,20 @@ const MAX_OWNERS: usize = 5;
 /// Component that writes events about evictions and resizes.
 const UPDATER: &str = "vpa-updater";
 
+/// Objects that explain a subject.
+#[derive(Debug)]
+pub(super) enum Found {
+    /// Those of a VPA.
+    Vpa(Box<Facts>),
+    /// Those of an EHPA.
+    Ehpa(Box<EhpaFacts>),
+}
+
+/// An object as JSON, and the names of further ones with the same target.
+type WithOthers = (Value, Vec<String>);
+
 /// Requests in a namespace.
-struct Reader<'a> {
+pub(super) struct Reader<'a> {
     cluster: &'a Cluster,
     namespace: &'a str,
     missing: Vec<String>,
@@ -41,7 +58,7 @@ pub(super) async fn read(
     cluster: &Cluster,
     namespace: &str,
     subject: &Subject,
-) -> Result<Facts, Failure> {
+) -> Result<Found, Failure> {
     if !is_name(namespace) {
         return Err(Failure::Usage(format!(
             "{namespace:?} is not the name of a namespace"
@@ -52,29 +69,70 @@ pub(super) async fn read(
         namespace,
         missing: Vec::new(),
     };
-    let (vpa, others, pod) = reader.vpa(subject).await?;
-    let pods = if let Some(pod) = pod {
-        vec![pod]
-    } else {
-        let pods = reader.pods(&vpa).await;
-        reader.or_missing("pods of the target", pods)
+    let (workloads, pod) = match subject {
+        Subject::Vpa(name) => {
+            let object = reader.untyped_object::<Vpa>("vpa", name).await?;
+            return reader.read_vpa((object, Vec::new()), None, None).await;
+        }
+        Subject::Ehpa(name) => {
+            let object = reader.untyped_object::<Ehpa>("ehpa", name).await?;
+            let facts = ehpa::read(&mut reader, object, Vec::new()).await?;
+            return Ok(Found::Ehpa(Box::new(facts)));
+        }
+        Subject::Workload { .. } => (vec![subject.clone()], None),
+        Subject::Pod(name) => {
+            let pod: Pod = reader.get("pod", name).await?;
+            (reader.owners(&pod).await, Some(pod))
+        }
     };
-    let checkpoints = reader.checkpoints(&vpa).await;
-    let checkpoints = reader.or_missing("checkpoints", checkpoints);
-    let all = ListParams::default();
-    let budgets: Result<Vec<PodDisruptionBudget>, _> =
-        reader.list("poddisruptionbudgets", &all).await;
-    let budgets = reader.or_missing("disruption budgets", budgets);
-    let events = reader.events(&vpa, &pods).await;
-    let events = reader.or_missing("events", events);
-    Ok(Facts {
-        vpa,
-        others,
-        checkpoints,
-        pods,
-        budgets,
-        events,
-        missing: reader.missing,
+    let vpas = reader.untyped::<Vpa>("verticalpodautoscalers").await?;
+    let of_ehpa = ehpa::of_workload(&reader, &workloads).await;
+    if let Some(vpa) = oldest(&vpas, "targetRef", &workloads) {
+        // An EHPA that the user may not read is no part of this explanation.
+        let ehpa = of_ehpa.ok().flatten().map(|(ehpa, _)| name_of(&ehpa));
+        return reader.read_vpa(vpa, pod, ehpa).await;
+    }
+    if let Some((ehpa, others)) = of_ehpa? {
+        let facts = ehpa::read(&mut reader, ehpa, others).await?;
+        return Ok(Found::Ehpa(Box::new(facts)));
+    }
+    let named = match workloads.last() {
+        Some(Subject::Workload { kind, name }) => format!("{kind}/{name}"),
+        _ => "the pod's owner".to_owned(),
+    };
+    Err(Failure::Other(anyhow!(
+        "no VPA and no EHPA in namespace {namespace} targets {named}; `kubectl get vpa,ehpa -n {namespace}` lists them"
+    )))
+}
+
+fn name_of(object: &Value) -> String {
+    let name = object["metadata"]["name"].as_str();
+    name.unwrap_or_default().to_owned()
+}
+
+/// The oldest object whose reference names one of the workloads, and the names of the others. Of
+/// the workloads, the last one, which is the topmost owner, comes first.
+pub(super) fn oldest(
+    objects: &[Value],
+    reference: &str,
+    workloads: &[Subject],
+) -> Option<WithOthers> {
+    workloads.iter().rev().find_map(|workload| {
+        let is_of = |object: &&Value| {
+            let target = &object["spec"][reference];
+            let text = |field: &str| target[field].as_str().unwrap_or_default();
+            workload.is_target(text("kind"), text("name"))
+        };
+        let mut found: Vec<&Value> = objects.iter().filter(is_of).collect();
+        found.sort_by_key(|object| {
+            let created = object["metadata"]["creationTimestamp"].as_str();
+            (created.map(str::to_owned), name_of(object))
+        });
+        let (first, others) = found.split_first()?;
+        Some((
+            (*first).clone(),
+            others.iter().map(|it| name_of(it)).collect(),
+        ))
     })
 }
 
@@ -87,7 +145,11 @@ impl Reader<'_> {
     }
 
     /// The objects, or none and a sentence: the other parts of the explanation stay.
-    fn or_missing<T>(&mut self, subject: &str, result: Result<Vec<T>, Failure>) -> Vec<T> {
+    pub(super) fn or_missing<T>(
+        &mut self,
+        subject: &str,
+        result: Result<Vec<T>, Failure>,
+    ) -> Vec<T> {
         result.unwrap_or_else(|failure| {
             self.missing.push(format!("Without {subject}: {failure}."));
             Vec::new()
@@ -106,7 +168,12 @@ impl Reader<'_> {
         found.map_err(|error| request_failure(&subject, &self.cluster.server, error))
     }
 
-    async fn list<K>(&self, subject: &str, params: &ListParams) -> Result<Vec<K>, Failure>
+    /// All objects of a kind that the parameters select.
+    pub(super) async fn list<K>(
+        &self,
+        subject: &str,
+        params: &ListParams,
+    ) -> Result<Vec<K>, Failure>
     where
         K: kube::Resource<DynamicType = (), Scope = kube::core::NamespaceResourceScope>
             + Clone
@@ -126,47 +193,149 @@ impl Reader<'_> {
                 None => return Ok(objects),
             }
         }
-        Err(Failure::Other(anyhow!(
-            "there are more than {} {subject} in namespace {}",
-            objects.len(),
-            self.namespace
-        )))
+        Err(self.too_many(objects.len(), subject))
     }
 
-    /// The VPA of the subject, further VPAs with the same target, and the pod if it is one.
-    async fn vpa(&self, subject: &Subject) -> Result<(Vpa, Vec<String>, Option<Pod>), Failure> {
-        let (workloads, pod) = match subject {
-            Subject::Vpa(name) => return Ok((self.get("vpa", name).await?, Vec::new(), None)),
-            Subject::Workload { .. } => (vec![subject.clone()], None),
-            Subject::Pod(name) => {
-                let pod: Pod = self.get("pod", name).await?;
-                (self.owners(&pod).await, Some(pod))
-            }
-        };
-        let vpas: Vec<Vpa> = self
-            .list("verticalpodautoscalers", &ListParams::default())
-            .await?;
-        // The topmost owner comes first.
-        for workload in workloads.iter().rev() {
-            let is_of = |vpa: &&Vpa| {
-                let target = &vpa.spec.target_ref;
-                workload.is_target(&target.kind, &target.name)
+    /// All objects of a kind as JSON: one that cannot be parsed does not matter to the others. None
+    /// if the kind is not installed.
+    pub(super) async fn untyped<K>(&self, subject: &str) -> Result<Vec<Value>, Failure>
+    where
+        K: kube::Resource<DynamicType = ()>,
+    {
+        let api = self.untyped_api::<K>();
+        let mut params = ListParams::default().limit(PAGE);
+        let mut objects = Vec::new();
+        for _ in 0..MAX_PAGES {
+            let page = match api.list(&params).await {
+                Err(kube::Error::Api(status)) if status.code == 404 => return Ok(Vec::new()),
+                page => {
+                    page.map_err(|error| request_failure(subject, &self.cluster.server, error))?
+                }
             };
-            let mut found: Vec<&Vpa> = vpas.iter().filter(is_of).collect();
-            found.sort_by_key(|vpa| (vpa.creation_timestamp().map(|time| time.0), vpa.name_any()));
-            if let Some((first, others)) = found.split_first() {
-                let others = others.iter().map(|vpa| vpa.name_any()).collect();
-                return Ok(((*first).clone(), others, pod));
+            for object in page.items {
+                objects.push(json(&object)?);
+            }
+            match page.metadata.continue_.filter(|token| !token.is_empty()) {
+                Some(token) => params = params.continue_token(&token),
+                None => return Ok(objects),
             }
         }
-        let named = match workloads.last() {
-            Some(Subject::Workload { kind, name }) => format!("{kind}/{name}"),
-            _ => "the pod's owner".to_owned(),
-        };
-        Err(Failure::Other(anyhow!(
-            "no VPA in namespace {} targets {named}; `kubectl get vpa -n {0}` lists them",
+        Err(self.too_many(objects.len(), subject))
+    }
+
+    fn untyped_api<K>(&self) -> Api<DynamicObject>
+    where
+        K: kube::Resource<DynamicType = ()>,
+    {
+        let kind = ApiResource::erase::<K>(&());
+        Api::namespaced_with(self.cluster.client.clone(), self.namespace, &kind)
+    }
+
+    async fn untyped_object<K>(&self, kind: &str, name: &str) -> Result<Value, Failure>
+    where
+        K: kube::Resource<DynamicType = ()>,
+    {
+        let found = self.untyped_api::<K>().get(name).await;
+        let subject = format!("{kind}/{name} in namespace {}", self.namespace);
+        json(&found.map_err(|error| request_failure(&subject, &self.cluster.server, error))?)
+    }
+
+    /// An object as JSON, if it exists.
+    pub(super) async fn untyped_opt<K>(
+        &self,
+        subject: &str,
+        name: &str,
+    ) -> Result<Option<Value>, Failure>
+    where
+        K: kube::Resource<DynamicType = ()>,
+    {
+        let found = self.untyped_api::<K>().get_opt(name).await;
+        let found = found.map_err(|error| request_failure(subject, &self.cluster.server, error))?;
+        found.as_ref().map(json).transpose()
+    }
+
+    fn too_many(&self, count: usize, subject: &str) -> Failure {
+        Failure::Other(anyhow!(
+            "there are more than {count} {subject} in namespace {}",
             self.namespace
-        )))
+        ))
+    }
+
+    /// The parts that could not be read, one sentence each.
+    pub(super) fn take_missing(&mut self) -> Vec<String> {
+        std::mem::take(&mut self.missing)
+    }
+
+    /// The policy that manages the VPA, with its status if it can be read.
+    async fn policy(&mut self, vpa: &Vpa) -> Option<PolicyFacts> {
+        let owner = policy::owner(vpa)?;
+        let status = self.policy_status(owner).await;
+        let status = self.or_missing("the status of the sizing policy", status);
+        Some(PolicyFacts {
+            kind: owner.kind.clone(),
+            name: owner.name.clone(),
+            status: status.into_iter().next(),
+        })
+    }
+
+    async fn policy_status(
+        &self,
+        owner: &OwnerReference,
+    ) -> Result<Vec<SizingPolicyStatus>, Failure> {
+        let OwnerReference { kind, name, .. } = owner;
+        if !is_name(name) {
+            return Err(Failure::Other(anyhow!("the owner's name is invalid")));
+        }
+        let found = if kind == "SizingPolicy" {
+            self.untyped_api::<SizingPolicy>().get(name).await
+        } else {
+            let kind = ApiResource::erase::<ClusterSizingPolicy>(&());
+            let client = self.cluster.client.clone();
+            Api::all_with(client, &kind).get(name).await
+        };
+        let subject = format!("{kind}/{name}");
+        let found =
+            found.map_err(|error| request_failure(&subject, &self.cluster.server, error))?;
+        let status = found.data.get("status").cloned();
+        let status = status.map(serde_json::from_value).transpose();
+        let status = status.map_err(|error| anyhow!("invalid status of {subject}: {error}"))?;
+        Ok(status.into_iter().collect())
+    }
+
+    /// Reads the objects around a VPA. `ehpa` is the name of the EHPA of its target.
+    async fn read_vpa(
+        &mut self,
+        (object, others): WithOthers,
+        pod: Option<Pod>,
+        ehpa: Option<String>,
+    ) -> Result<Found, Failure> {
+        let vpa = api::vpa::parse(object).map_err(|error| anyhow!("invalid object: {error}"))?;
+        let pods = if let Some(pod) = pod {
+            vec![pod]
+        } else {
+            let pods = self.pods(&vpa).await;
+            self.or_missing("pods of the target", pods)
+        };
+        let policy = self.policy(&vpa).await;
+        let checkpoints = self.checkpoints(&vpa).await;
+        let checkpoints = self.or_missing("checkpoints", checkpoints);
+        let all = ListParams::default();
+        let budgets: Result<Vec<PodDisruptionBudget>, _> =
+            self.list("poddisruptionbudgets", &all).await;
+        let budgets = self.or_missing("disruption budgets", budgets);
+        let events = self.events(&vpa, &pods).await;
+        let events = self.or_missing("events", events);
+        Ok(Found::Vpa(Box::new(Facts {
+            vpa,
+            others,
+            ehpa,
+            policy,
+            checkpoints,
+            pods,
+            budgets,
+            events,
+            missing: self.take_missing(),
+        })))
     }
 
     /// The controllers above a pod, the nearest one first.
@@ -296,6 +465,12 @@ impl Reader<'_> {
         events.extend(about_pods.into_iter().filter(is_shown));
         Ok(events)
     }
+}
+
+/// The object as JSON.
+fn json(object: &DynamicObject) -> Result<Value, Failure> {
+    let object = serde_json::to_value(object).map_err(anyhow::Error::from)?;
+    Ok(object)
 }
 
 fn controller(owners: &[OwnerReference]) -> Option<&OwnerReference> {

@@ -12,6 +12,7 @@ const ALIASES: &[(&str, &str)] = &[
     ("rs", "replicaset"),
     ("rc", "replicationcontroller"),
     ("cj", "cronjob"),
+    ("ehpa", "effectivehorizontalpodautoscaler"),
 ];
 
 /// The object to explain.
@@ -19,6 +20,8 @@ const ALIASES: &[(&str, &str)] = &[
 pub(crate) enum Subject {
     /// A VPA.
     Vpa(String),
+    /// An EHPA.
+    Ehpa(String),
     /// A pod.
     Pod(String),
     /// A workload.
@@ -51,6 +54,7 @@ impl FromStr for Subject {
         let name = name.to_owned();
         Ok(match singular {
             "verticalpodautoscaler" => Self::Vpa(name),
+            "effectivehorizontalpodautoscaler" => Self::Ehpa(name),
             "pod" => Self::Pod(name),
             _ => Self::Workload {
                 kind: singular.to_owned(),

@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 use super::document::document;
 use super::facts::Facts;
 use super::judge::{Explanation, explain};
+use super::policy::{self, PolicyFacts};
 use super::subject::Subject;
 
 fn parse<T: serde::de::DeserializeOwned>(object: Value) -> T {
@@ -52,6 +53,8 @@ fn facts(vpa: Value, pods: Vec<Value>) -> Facts {
     Facts {
         vpa: parse(vpa),
         others: Vec::new(),
+        ehpa: None,
+        policy: None,
         checkpoints: Vec::new(),
         pods: pods.into_iter().map(parse).collect(),
         budgets: Vec::new(),
@@ -73,6 +76,11 @@ fn kinds_have_the_names_of_kubectl() {
     for (text, expected) in [
         ("vpa/web", Subject::Vpa("web".to_owned())),
         ("VerticalPodAutoscalers/web", Subject::Vpa("web".to_owned())),
+        ("ehpa/web", Subject::Ehpa("web".to_owned())),
+        (
+            "EffectiveHorizontalPodAutoscalers.autoscaling.crane.io/web",
+            Subject::Ehpa("web".to_owned()),
+        ),
         ("po/web-1", Subject::Pod("web-1".to_owned())),
         ("deploy/web", workload("deployment", "web")),
         ("Deployments.apps/web", workload("deployment", "web")),
@@ -253,6 +261,51 @@ fn the_latest_events_come_first_and_are_bounded() {
     let latest: Timestamp = "2026-11-01T00:00:29Z".parse().expect("a time");
     assert_eq!(events[0].time, Some(latest));
     assert_eq!(events[0].object, "Pod/web-1");
+}
+
+#[test]
+fn the_policy_is_that_of_the_owner_reference() {
+    let mut object = vpa(&json!({}), &json!([]));
+    object["metadata"]["annotations"] =
+        json!({"plimsoll.dev/sizing-policy": "plimsoll", "plimsoll.dev/sizing-caution": "high"});
+    let owner = |kind: &str, controller: bool, group: &str| {
+        json!({
+            "apiVersion": format!("{group}/v1alpha1"), "kind": kind, "name": "team",
+            "uid": "u", "controller": controller,
+        })
+    };
+    for (reference, expected) in [
+        (owner("SizingPolicy", true, "plimsoll.dev"), true),
+        (owner("ClusterSizingPolicy", true, "plimsoll.dev"), true),
+        (owner("SizingPolicy", false, "plimsoll.dev"), false),
+        (owner("SizingPolicy", true, "example.com"), false),
+        (owner("Deployment", true, "plimsoll.dev"), false),
+    ] {
+        object["metadata"]["ownerReferences"] = json!([reference]);
+        let found = policy::owner(&parse(object.clone())).is_some();
+        assert_eq!(found, expected, "{reference}");
+    }
+
+    let conflict = |name: &str, by: &str| json!({"kind": "Deployment", "namespace": "shop", "name": name, "by": by});
+    let mut facts = facts(object, Vec::new());
+    facts.policy = Some(PolicyFacts {
+        kind: "SizingPolicy".to_owned(),
+        name: "team".to_owned(),
+        status: Some(parse(json!({
+            "observedGeneration": 1, "selected": 2, "managed": 1, "conflicts": 1,
+            "conflicting": [conflict("api", "VerticalPodAutoscaler/api")],
+            "overriddenBy": [conflict("web", "SizingPolicy/first")],
+            "conditions": [{"type": "Ready", "status": "True", "reason": "UpToDate", "message": ""}],
+        }))),
+    });
+    let policy = explain(&facts).policy.expect("a policy");
+    let setting = |key: &str, value: &str| (key.to_owned(), value.to_owned());
+    assert_eq!(
+        policy.settings,
+        [setting("caution", "high"), setting("policy", "plimsoll")].into()
+    );
+    assert_eq!(policy.conflicts_with, ["SizingPolicy/first"]);
+    assert_eq!(policy.conditions[0].kind, "Ready");
 }
 
 #[test]

@@ -118,6 +118,7 @@ mod tests {
         let pod = PodUsage {
             cpu: constant(millicores),
             memory: constant(100.0),
+            has_ended: false,
         };
         ContainerUsage {
             id: ContainerId {

@@ -3,6 +3,7 @@
 //! One range query per namespace, resource and piece of the range; no query is per workload. Usage of
 //! pods that are gone counts for the workload that their name points to.
 
+mod discovery;
 mod hpas;
 mod inventory;
 mod owners;
@@ -23,7 +24,7 @@ use sources::prometheus::{
 };
 
 use super::{ContainerId, ContainerUsage, MIB, PodUsage, Samples, check_size};
-use crate::cluster::{ClusterArgs, block_on};
+use crate::cluster::{Cluster, ClusterArgs, block_on};
 use crate::failure::Failure;
 use inventory::Inventory;
 
@@ -36,20 +37,27 @@ const MIN_STEP: i64 = 60;
 #[derive(Clone, Debug, Args)]
 pub(crate) struct PrometheusArgs {
     /// Address of Prometheus, or of a store with its API. Reads the usage of the workloads in the
-    /// cluster of the kubeconfig.
+    /// cluster of the kubeconfig. Without it, files and --sample, Prometheus is found by the usual
+    /// labels of its Service, and read through the API server.
     #[arg(long, value_name = "URL", conflicts_with_all = ["files", "sample"], help_heading = "Prometheus")]
     pub(crate) prometheus_address: Option<String>,
     /// Do not verify the certificate of Prometheus.
-    #[arg(long, help_heading = "Prometheus")]
+    #[arg(long, requires = "prometheus_address", help_heading = "Prometheus")]
     pub(crate) prometheus_insecure: bool,
     /// CA certificate (PEM) of Prometheus. Without it, the CAs of the system are trusted.
-    #[arg(long, value_name = "FILE", help_heading = "Prometheus")]
+    #[arg(
+        long,
+        value_name = "FILE",
+        requires = "prometheus_address",
+        help_heading = "Prometheus"
+    )]
     pub(crate) prometheus_ca_file: Option<PathBuf>,
     /// File with a bearer token for Prometheus.
     #[arg(
         long,
         value_name = "FILE",
         conflicts_with = "username",
+        requires = "prometheus_address",
         help_heading = "Prometheus"
     )]
     pub(crate) prometheus_bearer_token_file: Option<PathBuf>,
@@ -57,7 +65,7 @@ pub(crate) struct PrometheusArgs {
     #[arg(
         long,
         value_name = "NAME",
-        requires = "password_file",
+        requires_all = ["password_file", "prometheus_address"],
         help_heading = "Prometheus"
     )]
     pub(crate) username: Option<String>,
@@ -117,6 +125,20 @@ impl PrometheusArgs {
         }
     }
 
+    /// The cluster of the kubeconfig.
+    async fn connect_cluster(&self) -> Result<Cluster, Failure> {
+        let connected = self.cluster.connect().await;
+        let is_named = self.prometheus_address.is_some() || self.cluster.is_named();
+        connected.map_err(|failure| match failure {
+            Failure::Other(_) if !is_named => Failure::Usage(
+                "no usage to read: name CSV files, --prometheus-address, --kubeconfig of a cluster with \
+                 Prometheus, or --sample for the bundled sample"
+                    .to_owned(),
+            ),
+            failure => failure,
+        })
+    }
+
     /// The range that ends now, at whole steps.
     fn window(&self, now: Timestamp) -> anyhow::Result<Window> {
         let [history, step] = [self.history, self.step].map(|it| it.milliseconds() / 1000);
@@ -140,21 +162,20 @@ impl PrometheusArgs {
 
 /// Reads the usage of all containers, in their order. Empty `namespaces` mean all.
 pub(super) fn read(
-    address: &str,
     args: &PrometheusArgs,
     namespaces: &[String],
 ) -> Result<Vec<ContainerUsage>, Failure> {
     let window = args.window(Timestamp::now());
     let window = window.map_err(|error| Failure::Usage(error.to_string()))?;
     block_on(async {
-        let cluster = args.cluster.connect().await?;
+        let cluster = args.connect_cluster().await?;
         let inventory = Inventory::read(&cluster, namespaces, args.selector.as_deref()).await?;
         if inventory.is_empty() {
             let server = cluster.server;
             return Err(anyhow!("no pods of workloads match on the cluster {server}").into());
         }
         let (begun, queries) = (Instant::now(), Arc::new(AtomicUsize::new(0)));
-        let store = Store::connect(&args.connection(address), window, &queries).await?;
+        let store = Store::connect(args, &cluster, window, &queries).await?;
         let mut usage = Vec::new();
         let (mut samples, mut pods) = (0, 0);
         for namespace in inventory.namespaces() {
@@ -170,9 +191,11 @@ pub(super) fn read(
             check_size(samples, pods)?;
             usage.extend(found);
         }
+        let service = store.service.as_ref();
         eprintln!(
-            "{} queries to Prometheus in {:.1} s",
+            "{} queries to Prometheus{} in {:.1} s",
             queries.load(Ordering::Relaxed),
+            service.map_or_else(String::new, |it| format!(" (Service {it})")),
             begun.elapsed().as_secs_f64()
         );
         Ok(usage)
@@ -182,6 +205,8 @@ pub(super) fn read(
 /// Prometheus with the names of its series.
 struct Store {
     prometheus: Prometheus,
+    /// The Service, if Prometheus is read through the API server.
+    service: Option<String>,
     layout: Layout,
     window: Window,
 }
@@ -189,7 +214,8 @@ struct Store {
 impl Store {
     /// Counts the requests in `queries`.
     async fn connect(
-        connection: &Connection,
+        args: &PrometheusArgs,
+        cluster: &Cluster,
         window: Window,
         queries: &Arc<AtomicUsize>,
     ) -> Result<Self, Failure> {
@@ -197,13 +223,25 @@ impl Store {
         let observer = Arc::new(move |_| {
             queries.fetch_add(1, Ordering::Relaxed);
         });
-        let prometheus = Prometheus::connect(connection, observer).await;
-        let prometheus = prometheus.map_err(|error| failure(&error))?;
+        let (prometheus, service) = if let Some(address) = &args.prometheus_address {
+            let prometheus = Prometheus::connect(&args.connection(address), observer).await;
+            (prometheus.map_err(|error| failure(&error, None))?, None)
+        } else {
+            let found = discovery::discover(cluster).await?;
+            let timeout = Duration::from_secs(args.prometheus_query_timeout.into());
+            let client = args
+                .cluster
+                .connect_below(&found.proxy_path(), timeout)
+                .await?;
+            let prometheus = Prometheus::with_client(client, timeout, observer);
+            (prometheus, Some(found.text()))
+        };
         let (usage, labels) = (UsageSettings::default(), PodLabelSettings::default());
         let layout = prometheus.detect(&usage, &labels, window).await;
         Ok(Self {
-            layout: layout.map_err(|error| failure(&error))?,
+            layout: layout.map_err(|error| failure(&error, service.as_deref()))?,
             prometheus,
+            service,
             window,
         })
     }
@@ -230,7 +268,8 @@ impl Store {
             .containers(namespace)
             .map(|container| (container.id.clone(), container))
             .collect();
-        for ((pod, container), usage) in pods {
+        for ((pod, container), mut usage) in pods {
+            usage.has_ended = !inventory.is_running(namespace, &pod);
             let Some(workload) = inventory.workload_of(namespace, &pod) else {
                 continue;
             };
@@ -265,23 +304,42 @@ impl Store {
                 let points = points.map(|(at, value)| (at.as_second(), value * factor));
                 found.entry(key).or_default().extend(points);
             });
-        read.await.map_err(|error| failure(&error))?;
+        let service = self.service.as_deref();
+        read.await.map_err(|error| failure(&error, service))?;
         Ok(found)
     }
 }
 
-/// The failure for an error of Prometheus.
-fn failure(error: &PrometheusError) -> Failure {
+/// The failure for an error of Prometheus. `service` is its Service, behind the API server.
+fn failure(error: &PrometheusError, service: Option<&str>) -> Failure {
     let text = with_causes(error);
-    match error {
-        PrometheusError::Unreachable(_) | PrometheusError::Timeout(_) => {
+    let is_denied = matches!(
+        error,
+        PrometheusError::Refused {
+            code: 401 | 403,
+            ..
+        }
+    );
+    match (error, service) {
+        (PrometheusError::Unreachable(_) | PrometheusError::Timeout(_), None) => {
             Failure::Unreachable(anyhow!("{text}"))
         }
-        PrometheusError::Refused {
-            code: 401 | 403, ..
-        } => Failure::Other(anyhow!(
+        (PrometheusError::Unreachable(_) | PrometheusError::Timeout(_), Some(service)) => {
+            Failure::Unreachable(anyhow!(
+                "cannot read Prometheus through the Service {service}: {text}"
+            ))
+        }
+        (_, None) if is_denied => Failure::Other(anyhow!(
             "{text}: set --prometheus-bearer-token-file, or --username and --password-file"
         )),
-        _ => Failure::Other(anyhow!("{text}")),
+        (_, Some(service)) if is_denied => Failure::Other(anyhow!(
+            "cannot read Prometheus through the Service {service}: {text}: you need the right get of \
+             services/proxy in its namespace, or set --prometheus-address"
+        )),
+        (_, Some(service)) => Failure::Other(anyhow!(
+            "cannot read Prometheus through the Service {service}: {text}: set --prometheus-address \
+             for another one"
+        )),
+        (_, None) => Failure::Other(anyhow!("{text}")),
     }
 }

@@ -23,6 +23,9 @@ use model::{Cpu, Memory, Quantity};
 
 use super::{ContainerId, ContainerUsage, MIB, PodUsage, Resources, Samples, ScaledBy, check_size};
 
+/// Seconds without a sample before the end of the recording after which a pod has ended.
+const SILENCE: i64 = 600;
+
 /// Collects the rows of several files.
 #[derive(Default)]
 pub(super) struct Reader {
@@ -145,12 +148,18 @@ impl Reader {
         check_size(self.samples, self.pods)
     }
 
-    /// The containers in order. Of several samples of a pod at one time the last one counts.
+    /// The containers in order. Of several samples of a pod at one time the last one counts. A pod
+    /// without a sample at the end of the recording has ended.
     pub(super) fn finish(self) -> Vec<ContainerUsage> {
+        let pods = self.containers.values().flat_map(|it| it.pods.values());
+        let end = pods.flat_map(PodUsage::samples).map(|it| it.0).max();
+        let silent_since = end.unwrap_or_default().saturating_sub(SILENCE);
         let containers = self.containers.into_iter().map(|(id, container)| {
             let pods = container.pods.into_values().map(|mut pod| {
                 sort(&mut pod.cpu);
                 sort(&mut pod.memory);
+                let last = pod.samples().map(|it| it.0).max();
+                pod.has_ended = last.is_none_or(|last| last < silent_since);
                 pod
             });
             ContainerUsage {
@@ -199,6 +208,16 @@ mod tests {
         assert_eq!(web.pods[0].memory, [(300, 512.0)]);
         assert_eq!(web.pods[1].memory, [(300, 1024.0)]);
         assert_eq!(web.span(), Some((0, 300)));
+    }
+
+    #[test]
+    fn pods_without_samples_at_the_end_have_ended() {
+        let text = "time,workload,pod,cpu\n\
+            0,job/a,first,1\n300,job/a,first,1\n600,job/b,last,1\n900,job/a,second,1\n1200,job/b,last,1\n";
+        let containers = read(text).expect("containers");
+        let ended = containers.iter().flat_map(|it| &it.pods);
+        let ended: Vec<bool> = ended.map(|pod| pod.has_ended).collect();
+        assert_eq!(ended, [true, false, false]);
     }
 
     #[test]

@@ -34,8 +34,23 @@ fn a_source_is_needed() {
     check(
         &["scan"],
         2,
-        "no usage to read: name CSV files, --prometheus-address, or --sample for the bundled sample",
+        "no usage to read: name CSV files, --prometheus-address, --kubeconfig of a cluster with Prometheus, \
+         or --sample for the bundled sample",
     );
+    let limits = [
+        "scan",
+        "--sample",
+        "--replicas",
+        "--idle-node-cpu-requests=20",
+    ];
+    check(
+        &limits,
+        2,
+        "--idle-node-cpu-requests and --idle-node-memory-requests need the nodes of a cluster: leave out \
+         the files and --sample",
+    );
+    // Access to Prometheus is of no use without its address.
+    assert_eq!(run(&["scan", "--prometheus-insecure"]).code, 2);
     assert_eq!(run(&["scan", "--sample", "usage.csv"]).code, 2);
     assert_eq!(run(&["scan", "--sample", "--caution", "0"]).code, 2);
 }

@@ -21,6 +21,7 @@ pub(crate) fn run(arguments: &[&str]) -> Run {
     let output = Command::new(env!("CARGO_BIN_EXE_plimsoll"))
         .args(arguments)
         .env_clear()
+        .env("HOME", "/nonexistent")
         .output()
         .expect("the program starts");
     let text = |bytes| String::from_utf8(bytes).expect("UTF-8");

@@ -74,6 +74,16 @@ impl Prometheus {
         })
     }
 
+    /// Sends requests below the base address of a client, such as that of an API server's proxy.
+    pub fn with_client(client: Client, query_timeout: Duration, observer: Observer) -> Self {
+        Self {
+            client,
+            query_timeout,
+            always_post: false,
+            observer,
+        }
+    }
+
     /// The series of a query with a value per step: at most `MAX_SERIES`, in at most `max_bytes`.
     pub(super) async fn query_range<const MAX_SERIES: usize>(
         &self,

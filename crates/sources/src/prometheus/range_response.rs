@@ -97,6 +97,8 @@ struct Found {
 struct Refusal {
     error: String,
     error_type: String,
+    /// The message of an API server that does not forward the request.
+    message: String,
 }
 
 /// The series of a range query, at most `MAX`.
@@ -117,12 +119,13 @@ pub(super) fn label_values(body: &[u8]) -> Result<Vec<String>, PrometheusError> 
 
 /// The error in a response, with a shortened message.
 pub(super) fn refusal(code: u16, body: &[u8]) -> PrometheusError {
-    let Refusal { error, error_type } = serde_json::from_slice(body).unwrap_or_default();
-    let said = if error.is_empty() {
-        String::from_utf8_lossy(body).trim().to_owned()
-    } else {
-        error
-    };
+    let Refusal {
+        error,
+        error_type,
+        message,
+    } = serde_json::from_slice(body).unwrap_or_default();
+    let said = [error, message].into_iter().find(|text| !text.is_empty());
+    let said = said.unwrap_or_else(|| String::from_utf8_lossy(body).trim().to_owned());
     let message: String = said
         .chars()
         .map(|letter| if letter.is_control() { ' ' } else { letter })
@@ -250,6 +253,8 @@ mod tests {
         check_refusal(422, TOO_MANY_SAMPLES, false, expected);
         check_refusal(502, b"<html>\nno", false, "<html> no");
         check_refusal(400, &[b'x'; 5000], false, &"x".repeat(200));
+        let status = br#"{"kind": "Status", "message": "no endpoints available"}"#;
+        check_refusal(503, status, false, "no endpoints available");
         check_refusal(400, br#"{"error": ""}"#, false, r#"{"error": ""}"#);
     }
 

@@ -43,7 +43,16 @@ pub(crate) const USE: &[Right] = &[
         "status, explain, scan",
     ),
     right("list", "", "pods", "scan, explain"),
+    right(
+        "list",
+        "autoscaling.crane.io",
+        "effectivehorizontalpodautoscalers",
+        "explain",
+    ),
+    right("list", "autoscaling", "horizontalpodautoscalers", "explain"),
     right("list", "", "nodes", "check, scan"),
+    right("list", "", "services", "scan without an address"),
+    right("get", "", "services/proxy", "scan without an address"),
     right("list", "apps", "deployments", "check, scan"),
     right("list", "metrics.k8s.io", "nodes", "check"),
     right(

@@ -29,8 +29,8 @@ type Key = (String, String);
 pub(super) struct Inventory {
     /// Workloads by namespace and name, such as `deployment/web`.
     workloads: BTreeMap<Key, Workload>,
-    /// Workloads of present pods.
-    pods: HashMap<Key, String>,
+    /// Workloads of present pods, and whether the pod is unfinished.
+    pods: HashMap<Key, (String, bool)>,
     /// Owners of `ReplicaSet` and Job objects.
     owners: HashMap<Key, String>,
     /// HPAs that scale workloads by utilization.
@@ -93,10 +93,10 @@ impl Inventory {
             }
             None => format!("pod/{name}"),
         };
-        self.pods
-            .insert((namespace.clone(), name), workload.clone());
         let phase = pod.status.and_then(|status| status.phase);
         let is_unfinished = !matches!(phase.as_deref(), Some("Succeeded" | "Failed"));
+        let entry = (workload.clone(), is_unfinished);
+        self.pods.insert((namespace.clone(), name), entry);
         let made = (is_unfinished, pod.metadata.creation_timestamp);
         let known = self.workloads.entry((namespace, workload)).or_default();
         if known.newest.as_ref().is_some_and(|newest| *newest >= made) {
@@ -150,10 +150,16 @@ impl Inventory {
         })
     }
 
+    /// Whether a pod is present and unfinished.
+    pub(super) fn is_running(&self, namespace: &str, pod: &str) -> bool {
+        let found = self.pods.get(&(namespace.to_owned(), pod.to_owned()));
+        found.is_some_and(|(_, is_unfinished)| *is_unfinished)
+    }
+
     /// Workload of a pod, also of one that is gone.
     pub(super) fn workload_of(&self, namespace: &str, pod: &str) -> Option<String> {
         let key = |name: &str| (namespace.to_owned(), name.to_owned());
-        if let Some(workload) = self.pods.get(&key(pod)) {
+        if let Some((workload, _)) = self.pods.get(&key(pod)) {
             return Some(workload.clone());
         }
         let owner = |name: &str| self.owners.get(&key(name)).cloned();
@@ -309,6 +315,8 @@ mod tests {
             ("etcd-node-1", None),
             ("other-6c8b7f5d4-bcdfg", None),
         ] {
+            let is_present = !pod.ends_with("bcdfg") && workload.is_some();
+            assert_eq!(inventory.is_running("shop", pod), is_present, "{pod}");
             assert_eq!(
                 inventory.workload_of("shop", pod).as_deref(),
                 workload,

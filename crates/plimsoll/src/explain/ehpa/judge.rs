@@ -1,0 +1,272 @@
+//! Explanation of the replicas of an EHPA's workload from the objects, without I/O.
+
+use api::condition::ConditionStatus;
+use api::ehpa::{EffectiveHorizontalPodAutoscalerStatus, PREDICTION_READY, READY, ScaleStrategy};
+use jiff::Timestamp;
+use kube::ResourceExt as _;
+use serde::Serialize;
+
+use super::EhpaFacts;
+use super::metrics::{Metric, metrics};
+use crate::explain::lines::{Condition, EventLine, Wait, conditions, events, plain};
+
+/// Number of scale points that are shown.
+const MAX_SCALE_POINTS: usize = 100;
+
+/// Explanation of the replicas of an EHPA's workload.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(in crate::explain) struct EhpaExplanation {
+    pub(super) namespace: String,
+    pub(super) ehpa: String,
+    pub(super) target: String,
+    /// `Auto` or `Preview`.
+    pub(super) strategy: String,
+    /// Name of its HPA.
+    pub(super) hpa: Option<String>,
+    pub(super) replicas: Replicas,
+    pub(super) last_scale_time: Option<Timestamp>,
+    /// Method and window of the prediction.
+    pub(super) prediction: Option<PredictionLine>,
+    pub(super) metrics: Vec<Metric>,
+    pub(super) scale_points: Vec<ScalePointLine>,
+    /// Reasons why the replicas do not change.
+    pub(super) waits: Vec<Wait>,
+    pub(super) conditions: Vec<Condition>,
+    /// The latest event first.
+    pub(super) events: Vec<EventLine>,
+    /// Parts that are left out, with the reason, and further EHPAs of the target.
+    pub(super) notes: Vec<String>,
+}
+
+/// Numbers of replicas.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub(super) struct Replicas {
+    pub(super) current: Option<i32>,
+    /// Replicas that the HPA wants.
+    pub(super) desired: Option<i32>,
+    pub(super) min: i32,
+    pub(super) max: i32,
+    /// `specificReplicas` of a preview.
+    pub(super) specific: Option<i32>,
+}
+
+/// Method and window of the prediction.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct PredictionLine {
+    pub(super) method: String,
+    pub(super) window_seconds: i32,
+    pub(super) pod_ready_seconds: Option<i32>,
+}
+
+/// Amount per pod at which replicas are added.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct ScalePointLine {
+    pub(super) resource: String,
+    pub(super) container: Option<String>,
+    pub(super) average_request: String,
+    pub(super) average_value: String,
+}
+
+/// Explains the replicas.
+pub(in crate::explain) fn explain(facts: &EhpaFacts) -> EhpaExplanation {
+    let EhpaFacts { ehpa, hpa, .. } = facts;
+    let default = EffectiveHorizontalPodAutoscalerStatus::default();
+    let status = ehpa.status.as_ref().unwrap_or(&default);
+    let target = &ehpa.spec.scale_target_ref;
+    let mut notes: Vec<String> = facts.missing.iter().map(|text| plain(text)).collect();
+    if !facts.others.is_empty() {
+        let others = facts.others.join(", ");
+        notes.push(plain(&format!(
+            "Further EHPAs with the same target: {others}."
+        )));
+    }
+    let metrics = metrics(ehpa, hpa.as_ref(), facts.prediction.as_ref(), facts.now);
+    let replicas = replicas(facts, status);
+    let points = status.scale_points.iter().take(MAX_SCALE_POINTS);
+    EhpaExplanation {
+        namespace: plain(&ehpa.namespace().unwrap_or_default()),
+        ehpa: plain(&ehpa.name_any()),
+        target: plain(&format!("{}/{}", target.kind, target.name)),
+        strategy: format!("{:?}", ehpa.spec.effective_strategy()),
+        hpa: hpa.as_ref().map(|hpa| plain(&hpa.name_any())),
+        replicas,
+        last_scale_time: status.last_scale_time.as_ref().map(|time| time.0),
+        prediction: status.prediction.as_ref().map(|it| PredictionLine {
+            method: plain(&it.method),
+            window_seconds: it.window_seconds,
+            pod_ready_seconds: it.pod_ready_seconds,
+        }),
+        scale_points: points
+            .map(|point| ScalePointLine {
+                resource: plain(&point.resource),
+                container: point.container.as_deref().map(plain),
+                average_request: point.average_request.to_string(),
+                average_value: point.average_value.to_string(),
+            })
+            .collect(),
+        waits: waits(facts, status, replicas, &metrics),
+        metrics,
+        conditions: conditions(&status.conditions),
+        events: events(&facts.events),
+        notes,
+    }
+}
+
+fn replicas(facts: &EhpaFacts, status: &EffectiveHorizontalPodAutoscalerStatus) -> Replicas {
+    let spec = &facts.ehpa.spec;
+    let native = facts.hpa.as_ref().and_then(|hpa| hpa.status.as_ref());
+    let is_preview = spec.effective_strategy() == ScaleStrategy::Preview;
+    Replicas {
+        current: status.current_replicas.or_else(|| native?.current_replicas),
+        desired: native
+            .filter(|it| it.desired_replicas > 0 || it.last_scale_time.is_some())
+            .map(|it| it.desired_replicas)
+            .or(status.expect_replicas),
+        min: facts
+            .hpa
+            .as_ref()
+            .and_then(|hpa| hpa.spec.min_replicas)
+            .unwrap_or_else(|| spec.effective_min_replicas()),
+        max: spec.max_replicas,
+        specific: spec.specific_replicas.filter(|_| is_preview),
+    }
+}
+
+/// The reasons that the objects show.
+fn waits(
+    facts: &EhpaFacts,
+    status: &EffectiveHorizontalPodAutoscalerStatus,
+    replicas: Replicas,
+    metrics: &[Metric],
+) -> Vec<Wait> {
+    let mut waits = Vec::new();
+    let mut wait = |reason, message: String| {
+        waits.push(Wait {
+            reason,
+            message: plain(&message),
+        });
+    };
+    let spec = &facts.ehpa.spec;
+    let desired = replicas.desired;
+    match (spec.effective_strategy(), replicas.specific) {
+        (ScaleStrategy::Preview, Some(specific)) => wait(
+            "Manual",
+            format!("specificReplicas sets {specific} replicas, independent of metrics"),
+        ),
+        (ScaleStrategy::Preview, None) => {
+            let effect = desired.map_or_else(String::new, |it| format!("; Auto would set {it}"));
+            let message = format!("the strategy Preview scales nothing{effect}");
+            wait("DryRun", message);
+        }
+        (ScaleStrategy::Auto, _) => {}
+    }
+    let mut ready = status.conditions.iter();
+    let ready = ready.find(|it| it.kind == READY);
+    match ready {
+        Some(ready) if ready.status != ConditionStatus::True => {
+            wait("NotReady", format!("{}: {}", ready.reason, ready.message));
+        }
+        Some(_) => {}
+        None => wait(
+            "NoStatus",
+            "the recommender has not written a status of the EHPA; `plimsoll status` shows whether it runs".to_owned(),
+        ),
+    }
+    if let Some(message) = prediction_missing(facts, status, metrics) {
+        wait("NoPrediction", message);
+    }
+    let native = native_conditions(facts, status);
+    match &facts.hpa {
+        None if facts.hpa_is_read => wait("NoHpa", "the EHPA has no HPA".to_owned()),
+        Some(_) if native.is_empty() => {
+            let message = "the HPA has no conditions yet: its controller has not read its metrics";
+            wait("NoHpaStatus", message.to_owned());
+        }
+        _ => {}
+    }
+    for condition in &native {
+        if let Some((reason, message)) = limit(condition, replicas) {
+            wait(reason, message);
+        }
+    }
+    if waits.is_empty()
+        && let Some(current) = replicas.current
+        && desired == Some(current)
+    {
+        waits.push(Wait {
+            reason: "AtDesiredReplicas",
+            message: format!("the HPA wants the {current} replicas that there are"),
+        });
+    }
+    waits
+}
+
+/// The conditions of the HPA; if it could not be read, those that the EHPA repeats.
+fn native_conditions(
+    facts: &EhpaFacts,
+    status: &EffectiveHorizontalPodAutoscalerStatus,
+) -> Vec<Condition> {
+    let Some(hpa) = &facts.hpa else {
+        return conditions(&status.conditions);
+    };
+    let native = hpa.status.as_ref().and_then(|it| it.conditions.as_deref());
+    conditions(native.unwrap_or_default())
+}
+
+/// The reason that a condition of the HPA is, with its message.
+fn limit(condition: &Condition, replicas: Replicas) -> Option<(&'static str, String)> {
+    let Condition {
+        kind,
+        reason,
+        message,
+        ..
+    } = condition;
+    let is_true = condition.status == "True";
+    let text = || format!("{reason}: {message}");
+    match (kind.as_str(), reason.as_str()) {
+        ("ScalingLimited", "TooManyReplicas") if is_true => Some((
+            "MaxReplicas",
+            format!("the metrics ask for more than maxReplicas {}", replicas.max),
+        )),
+        ("ScalingLimited", "TooFewReplicas") if is_true => Some((
+            "MinReplicas",
+            format!(
+                "the metrics ask for fewer than minReplicas {}",
+                replicas.min
+            ),
+        )),
+        ("ScalingLimited", _) if is_true => Some(("ScalingLimited", text())),
+        ("ScalingActive", _) if !is_true => Some(("ScalingActive", text())),
+        // True with these reasons says that earlier metrics keep the replicas.
+        ("AbleToScale", "ScaleDownStabilized" | "ScaleUpStabilized") => {
+            Some(("AbleToScale", text()))
+        }
+        ("AbleToScale", _) if !is_true => Some(("AbleToScale", text())),
+        _ => None,
+    }
+}
+
+/// The reason why the HPA has no predicted metric though the EHPA asks for one.
+fn prediction_missing(
+    facts: &EhpaFacts,
+    status: &EffectiveHorizontalPodAutoscalerStatus,
+    metrics: &[Metric],
+) -> Option<String> {
+    let wanted = facts.ehpa.spec.prediction.as_ref()?;
+    wanted.prediction_algorithm.as_ref()?;
+    let is_used = |it: &Metric| it.source == "predicted" && it.target.is_some();
+    let mut conditions = status.conditions.iter();
+    let ready = conditions.find(|it| it.kind == PREDICTION_READY);
+    match ready {
+        Some(ready) if ready.status != ConditionStatus::True => Some(format!(
+            "the HPA scales by observed metrics: {}: {}",
+            ready.reason, ready.message
+        )),
+        _ if metrics.iter().any(is_used) => None,
+        Some(_) => Some("no metric of the HPA is predicted by exactly one series".to_owned()),
+        None => Some("the HPA scales by observed metrics: nothing is predicted yet".to_owned()),
+    }
+}

@@ -1,0 +1,163 @@
+//! Metrics of an HPA with their current values, from its `spec` and `status`.
+
+use api::ehpa::EffectiveHorizontalPodAutoscaler as Ehpa;
+use api::prediction::TimeSeriesPrediction as Prediction;
+use jiff::Timestamp;
+use k8s_openapi::api::autoscaling::v2::HorizontalPodAutoscaler as Hpa;
+use scaling::{Predicted, window_maximum};
+use serde::Serialize;
+use serde_json::Value;
+
+use crate::explain::lines::plain;
+
+/// External metric of predictions.
+const PREDICTION: &str = "crane_autoscaling_prediction";
+/// External metric of cron schedules.
+const CRON: &str = "crane_autoscaling_cron";
+/// Number of metrics that are shown.
+const MAX_METRICS: usize = 200;
+
+/// Metric of an HPA.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Metric {
+    /// `observed`, `predicted` or `schedule`.
+    pub(super) source: &'static str,
+    /// Name of the metric; with a container, `CONTAINER/NAME`.
+    pub(super) name: String,
+    /// Value in the status of the HPA.
+    pub(super) current: Option<String>,
+    /// Target in the specification of the HPA.
+    pub(super) target: Option<String>,
+    /// The largest value of the prediction's window, of the whole workload.
+    pub(super) predicted_maximum: Option<f64>,
+}
+
+/// The metrics of the HPA, and the predictions that it does not use.
+pub(super) fn metrics(
+    ehpa: &Ehpa,
+    hpa: Option<&Hpa>,
+    prediction: Option<&Prediction>,
+    now: Timestamp,
+) -> Vec<Metric> {
+    let hpa = serde_json::to_value(hpa).unwrap_or_default();
+    let list = |value: &Value| value.as_array().cloned().unwrap_or_default();
+    let current = list(&hpa["status"]["currentMetrics"]);
+    let mut metrics: Vec<Metric> = list(&hpa["spec"]["metrics"])
+        .iter()
+        .take(MAX_METRICS)
+        .map(|metric| {
+            let source = source(metric);
+            let current = current.iter().find(|it| is_same(it, metric));
+            let (kind, name) = kind_and_name(source);
+            Metric {
+                source: kind,
+                name: plain(&name),
+                current: current.and_then(|it| amount(&self::source(it)["current"])),
+                target: amount(&source["target"]),
+                predicted_maximum: None,
+            }
+        })
+        .collect();
+    for (name, maximum) in predicted(ehpa, prediction, now) {
+        let mut found = metrics.iter_mut().filter(|it| it.source == "predicted");
+        if let Some(metric) = found.find(|it| it.name == name) {
+            metric.predicted_maximum = maximum;
+        } else {
+            metrics.push(Metric {
+                source: "predicted",
+                name,
+                current: None,
+                target: None,
+                predicted_maximum: maximum,
+            });
+        }
+    }
+    metrics
+}
+
+/// The part of a metric that its type names.
+fn source(metric: &Value) -> &Value {
+    let field = match metric["type"].as_str().unwrap_or_default() {
+        "Resource" => "resource",
+        "ContainerResource" => "containerResource",
+        "Pods" => "pods",
+        "Object" => "object",
+        _ => "external",
+    };
+    &metric[field]
+}
+
+/// Whether the status of a metric is that of a specification.
+fn is_same(status: &Value, spec: &Value) -> bool {
+    let identity = |metric| {
+        let source: &Value = source(metric);
+        ["name", "container", "metric", "describedObject"].map(|field| source[field].clone())
+    };
+    status["type"] == spec["type"] && identity(status) == identity(spec)
+}
+
+fn kind_and_name(source: &Value) -> (&'static str, String) {
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let metric = &source["metric"];
+    let identifier = || text(&metric["selector"]["matchLabels"]["resourceIdentifier"]);
+    match metric["name"].as_str() {
+        Some(PREDICTION) => ("predicted", identifier()),
+        Some(CRON) => ("schedule", identifier()),
+        Some(name) => ("observed", name.to_owned()),
+        None => match source["container"].as_str() {
+            Some(container) => ("observed", format!("{container}/{}", text(&source["name"]))),
+            None => ("observed", text(&source["name"])),
+        },
+    }
+}
+
+/// A target or current value, such as `48% (96m per pod)`.
+fn amount(value: &Value) -> Option<String> {
+    let utilization = value["averageUtilization"].as_i64();
+    let average = value["averageValue"].as_str();
+    let text = match (utilization, average, value["value"].as_str()) {
+        (Some(percent), Some(average), _) => format!("{percent}% ({average} per pod)"),
+        (Some(percent), None, _) => format!("{percent}%"),
+        (None, Some(average), _) => format!("{average} per pod"),
+        (None, None, Some(value)) => value.to_owned(),
+        (None, None, None) => return None,
+    };
+    Some(plain(&text))
+}
+
+/// The metrics of the prediction, each with the value that the adapter serves.
+fn predicted(
+    ehpa: &Ehpa,
+    prediction: Option<&Prediction>,
+    now: Timestamp,
+) -> Vec<(String, Option<f64>)> {
+    let measured = ehpa.status.as_ref().and_then(|it| it.prediction.as_ref());
+    let window = measured.map(|it| it.window_seconds).or(ehpa
+        .spec
+        .prediction
+        .as_ref()
+        .and_then(|it| it.prediction_window_seconds));
+    let window = window.unwrap_or(api::ehpa::DEFAULT_PREDICTION_WINDOW_SECONDS);
+    let status = prediction.and_then(|it| it.status.as_ref());
+    let metrics = status.into_iter().flat_map(|it| &it.prediction_metrics);
+    let metrics = metrics.take(MAX_METRICS);
+    metrics
+        .map(|metric| {
+            let series = metric.prediction.iter().map(|series| {
+                let samples = series.samples.iter();
+                let points = samples.filter_map(|it| Some((it.timestamp, it.value.parse().ok()?)));
+                points.filter(|(_, value): &(i64, f64)| value.is_finite())
+            });
+            let series: Vec<Vec<(i64, f64)>> = series.map(Iterator::collect).collect();
+            let identifier = &metric.resource_identifier;
+            let points = Predicted {
+                identifier,
+                ready: metric.ready,
+                series: &series,
+            };
+            let maximum = window_maximum(&[points], identifier, now.as_second(), window);
+            (plain(identifier), maximum.ok())
+        })
+        .collect()
+}

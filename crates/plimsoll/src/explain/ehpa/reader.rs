@@ -1,0 +1,103 @@
+//! Requests for the objects of an EHPA.
+
+use anyhow::anyhow;
+use api::ehpa::{Adopter, EffectiveHorizontalPodAutoscaler as Ehpa};
+use api::prediction::TimeSeriesPrediction as Prediction;
+use jiff::Timestamp;
+use k8s_openapi::api::autoscaling::v2::HorizontalPodAutoscaler as Hpa;
+use k8s_openapi::api::core::v1::Event;
+use kube::ResourceExt as _;
+use kube::api::ListParams;
+use serde_json::Value;
+
+use super::EhpaFacts;
+use crate::explain::reader::{Reader, oldest};
+use crate::explain::subject::{Subject, is_name};
+use crate::failure::Failure;
+
+/// Reads the objects of an EHPA.
+pub(in crate::explain) async fn read(
+    reader: &mut Reader<'_>,
+    object: Value,
+    others: Vec<String>,
+) -> Result<EhpaFacts, Failure> {
+    let ehpa = api::ehpa::parse(object).map_err(|error| anyhow!("invalid object: {error}"))?;
+    let hpas: Result<Vec<Hpa>, _> = reader
+        .list("horizontalpodautoscalers", &ListParams::default())
+        .await;
+    let hpa_is_read = hpas.is_ok();
+    let hpas = reader.or_missing("the HPA", hpas);
+    let hpa = hpas.into_iter().find(|hpa| is_of(hpa, &ehpa));
+    let prediction = prediction(reader, &ehpa).await;
+    let prediction = reader.or_missing("the prediction", prediction);
+    let events = events(reader, &ehpa, hpa.as_ref()).await;
+    let events = reader.or_missing("events", events);
+    Ok(EhpaFacts {
+        ehpa,
+        others,
+        hpa,
+        hpa_is_read,
+        prediction: prediction.into_iter().next(),
+        events,
+        now: Timestamp::now(),
+        missing: reader.take_missing(),
+    })
+}
+
+/// The oldest EHPA that scales one of the workloads, and the names of the others. Only the oldest one
+/// has an HPA.
+pub(in crate::explain) async fn of_workload(
+    reader: &Reader<'_>,
+    workloads: &[Subject],
+) -> Result<Option<(Value, Vec<String>)>, Failure> {
+    let ehpas = reader
+        .untyped::<Ehpa>("effectivehorizontalpodautoscalers")
+        .await?;
+    Ok(oldest(&ehpas, "scaleTargetRef", workloads))
+}
+
+/// Whether the EHPA created or adopted the HPA.
+fn is_of(hpa: &Hpa, ehpa: &Ehpa) -> bool {
+    let uid = ehpa.metadata.uid.as_deref().filter(|uid| !uid.is_empty());
+    let mut owners = hpa.owner_references().iter();
+    match owners.find(|owner| owner.controller == Some(true)) {
+        Some(owner) => uid == Some(owner.uid.as_str()),
+        None => Adopter::of(hpa.annotations()).is_some_and(|it| uid == Some(it.uid)),
+    }
+}
+
+/// The prediction that the EHPA owns, if there is one.
+async fn prediction(reader: &Reader<'_>, ehpa: &Ehpa) -> Result<Vec<Prediction>, Failure> {
+    let name = format!("ehpa-{}", ehpa.name_any());
+    if ehpa.spec.prediction.is_none() || !is_name(&name) {
+        return Ok(Vec::new());
+    }
+    let found = reader.untyped_opt::<Prediction>("the prediction", &name);
+    let Some(object) = found.await? else {
+        return Ok(Vec::new());
+    };
+    let prediction = api::prediction::parse(object);
+    let prediction = prediction.map_err(|error| anyhow!("invalid object: {error}"))?;
+    let owners = prediction.owner_references();
+    let is_of = owners
+        .iter()
+        .any(|owner| owner.uid == ehpa.uid().unwrap_or_default());
+    Ok(Some(prediction).filter(|_| is_of).into_iter().collect())
+}
+
+/// Events about the EHPA and its HPA.
+async fn events(
+    reader: &Reader<'_>,
+    ehpa: &Ehpa,
+    hpa: Option<&Hpa>,
+) -> Result<Vec<Event>, Failure> {
+    let hpa = hpa.map(|hpa| ("HorizontalPodAutoscaler", hpa.name_any()));
+    let about = [("EffectiveHorizontalPodAutoscaler", ehpa.name_any())];
+    let mut events = Vec::new();
+    for (kind, name) in about.into_iter().chain(hpa) {
+        let of_object = format!("involvedObject.kind={kind},involvedObject.name={name}");
+        let params = ListParams::default().fields(&of_object);
+        events.extend(reader.list::<Event>("events", &params).await?);
+    }
+    Ok(events)
+}

@@ -1,0 +1,312 @@
+//! Explanations of written EHPAs.
+
+use serde_json::{Value, json};
+
+use super::judge::{EhpaExplanation, Replicas, explain};
+use super::{EhpaFacts, document};
+
+fn parse<T: serde::de::DeserializeOwned>(object: Value) -> T {
+    serde_json::from_value(object).expect("an object")
+}
+
+fn condition([kind, status, reason, message]: [&str; 4]) -> Value {
+    json!({
+        "type": kind, "status": status, "reason": reason, "message": message,
+        "lastTransitionTime": "2026-11-01T00:00:00Z",
+    })
+}
+
+const READY: [&str; 4] = ["Ready", "True", "Ready", "ready"];
+
+/// An EHPA of 2 to 10 replicas with this status and changes of its specification.
+fn ehpa(extra: &Value, conditions: &[[&str; 4]]) -> Value {
+    let conditions: Vec<Value> = conditions.iter().copied().map(condition).collect();
+    let mut object = json!({
+        "apiVersion": "autoscaling.crane.io/v1alpha1", "kind": "EffectiveHorizontalPodAutoscaler",
+        "metadata": {"name": "web", "namespace": "shop", "uid": "u-1"},
+        "spec": {
+            "scaleTargetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web"},
+            "minReplicas": 2, "maxReplicas": 10,
+        },
+        "status": {"currentReplicas": 3, "expectReplicas": 4, "conditions": conditions},
+    });
+    for (field, value) in extra.as_object().into_iter().flatten() {
+        object["spec"][field] = value.clone();
+    }
+    object
+}
+
+fn external(name: &str, identifier: &str) -> Value {
+    let selector = json!({"matchLabels": {"resourceIdentifier": identifier}});
+    json!({"name": name, "selector": selector})
+}
+
+/// An HPA that scales by CPU and its prediction, and wants `desired` replicas.
+fn hpa(desired: i32, conditions: &[[&str; 4]]) -> Value {
+    let conditions: Vec<Value> = conditions.iter().copied().map(condition).collect();
+    let predicted = external("crane_autoscaling_prediction", "resource.cpu");
+    let target = json!({"type": "Utilization", "averageUtilization": 50});
+    let average = json!({"type": "AverageValue", "averageValue": "100m"});
+    json!({
+        "metadata": {"name": "ehpa-web", "namespace": "shop"},
+        "spec": {
+            "scaleTargetRef": {"kind": "Deployment", "name": "web"},
+            "minReplicas": 2, "maxReplicas": 10,
+            "metrics": [
+                {"type": "Resource", "resource": {"name": "cpu", "target": target}},
+                {"type": "External", "external": {"metric": predicted, "target": average}},
+            ],
+        },
+        "status": {
+            "currentReplicas": 3, "desiredReplicas": desired, "conditions": conditions,
+            "currentMetrics": [
+                // A metric without a value has an empty entry.
+                {"type": "", "resource": null},
+                {"type": "External", "external": {"metric": predicted, "current": {"averageValue": "90m"}}},
+                {"type": "Resource", "resource": {
+                    "name": "cpu", "current": {"averageUtilization": 48, "averageValue": "96m"},
+                }},
+            ],
+        },
+    })
+}
+
+fn facts(ehpa: Value, hpa: Option<Value>) -> EhpaFacts {
+    EhpaFacts {
+        ehpa: parse(ehpa),
+        others: Vec::new(),
+        hpa: hpa.map(parse),
+        hpa_is_read: true,
+        prediction: None,
+        events: Vec::new(),
+        now: jiff::Timestamp::from_second(1_000).expect("a time"),
+        missing: Vec::new(),
+    }
+}
+
+fn reasons(explanation: &EhpaExplanation) -> Vec<&str> {
+    explanation.waits.iter().map(|it| it.reason).collect()
+}
+
+#[test]
+fn each_strategy_and_condition_has_its_reason() {
+    let preview = json!({"scaleStrategy": "Preview"});
+    let manual = json!({"scaleStrategy": "Preview", "specificReplicas": 7});
+    let auto = json!({});
+    let able = ["AbleToScale", "True", "ReadyForNewScale", "fine"];
+    let limited = |reason| ["ScalingLimited", "True", reason, "limited"];
+    for (extra, desired, native, expected) in [
+        (&auto, 4, able, vec![]),
+        (&auto, 3, able, vec!["AtDesiredReplicas"]),
+        (&preview, 4, able, vec!["DryRun"]),
+        (&manual, 4, able, vec!["Manual"]),
+        (&auto, 3, limited("TooManyReplicas"), vec!["MaxReplicas"]),
+        (&auto, 3, limited("TooFewReplicas"), vec!["MinReplicas"]),
+        (&auto, 3, limited("ScaleUpLimit"), vec!["ScalingLimited"]),
+        (
+            &auto,
+            3,
+            ["ScalingLimited", "False", "DesiredWithinRange", "fine"],
+            vec!["AtDesiredReplicas"],
+        ),
+        (
+            &auto,
+            3,
+            ["AbleToScale", "False", "FailedGetScale", "not found"],
+            vec!["AbleToScale"],
+        ),
+        (
+            &auto,
+            3,
+            ["AbleToScale", "True", "ScaleDownStabilized", "recent"],
+            vec!["AbleToScale"],
+        ),
+        (
+            &auto,
+            3,
+            ["ScalingActive", "False", "ScalingDisabled", "replicas is 0"],
+            vec!["ScalingActive"],
+        ),
+    ] {
+        let facts = facts(ehpa(extra, &[READY]), Some(hpa(desired, &[native])));
+        assert_eq!(reasons(&explain(&facts)), expected, "{extra} {native:?}");
+    }
+}
+
+#[test]
+fn a_missing_hpa_or_status_is_a_reason() {
+    let auto = json!({});
+    let conflict = ["Ready", "False", "Conflict", "the HPA mine scales it"];
+    let mut known = facts(ehpa(&auto, &[conflict]), None);
+    let explanation = explain(&known);
+    assert_eq!(reasons(&explanation), ["NotReady", "NoHpa"]);
+    assert_eq!(
+        explanation.waits[0].message,
+        "Conflict: the HPA mine scales it"
+    );
+    assert_eq!(
+        reasons(&explain(&facts(ehpa(&auto, &[]), Some(hpa(4, &[]))))),
+        ["NoStatus", "NoHpaStatus"]
+    );
+
+    // Where the user may not read HPAs, the conditions that the EHPA repeats count.
+    let limited = ["ScalingLimited", "True", "TooManyReplicas", "limited"];
+    known = facts(ehpa(&auto, &[READY, limited]), None);
+    known.hpa_is_read = false;
+    let explanation = explain(&known);
+    assert_eq!(reasons(&explanation), ["MaxReplicas"]);
+    assert_eq!(
+        explanation.waits[0].message,
+        "the metrics ask for more than maxReplicas 10"
+    );
+}
+
+#[test]
+fn replicas_come_from_the_hpa_and_else_from_the_status() {
+    let auto = json!({"specificReplicas": 7});
+    let of_hpa = explain(&facts(ehpa(&auto, &[READY]), Some(hpa(5, &[])))).replicas;
+    let expected = Replicas {
+        current: Some(3),
+        desired: Some(5),
+        min: 2,
+        max: 10,
+        // No effect without Preview.
+        specific: None,
+    };
+    assert_eq!(of_hpa, expected);
+    let of_status = explain(&facts(ehpa(&auto, &[READY]), None)).replicas;
+    assert_eq!(of_status.desired, Some(4));
+}
+
+#[test]
+fn a_prediction_that_is_not_used_is_a_reason() {
+    let algorithm = json!({"algorithmType": "dsp"});
+    let spec = json!({"prediction": {"predictionAlgorithm": algorithm}});
+    let none = json!({"prediction": {"predictionWindowSeconds": 3600}});
+    let history = ["PredictionReady", "False", "HistoryPending", "2 of 14 days"];
+    let ready = ["PredictionReady", "True", "Ready", "fine"];
+    let mut observed_only = hpa(4, &[["AbleToScale", "True", "ReadyForNewScale", ""]]);
+    let used = observed_only.clone();
+    observed_only["spec"]["metrics"]
+        .as_array_mut()
+        .expect("metrics")
+        .truncate(1);
+    let no_series = "no metric of the HPA is predicted by exactly one series";
+    let pending = "the HPA scales by observed metrics: HistoryPending: 2 of 14 days";
+    let unknown = "the HPA scales by observed metrics: nothing is predicted yet";
+    for (spec, conditions, hpa, expected) in [
+        (&spec, vec![READY, history], &observed_only, Some(pending)),
+        (&spec, vec![READY, ready], &observed_only, Some(no_series)),
+        (&spec, vec![READY], &observed_only, Some(unknown)),
+        (&spec, vec![READY, ready], &used, None),
+        (&none, vec![READY], &observed_only, None),
+    ] {
+        let explanation = explain(&facts(ehpa(spec, &conditions), Some(hpa.clone())));
+        let waits = explanation.waits.iter();
+        let found: Vec<_> = waits.map(|it| (it.reason, it.message.as_str())).collect();
+        let expected: Vec<_> = expected
+            .map(|it| ("NoPrediction", it))
+            .into_iter()
+            .collect();
+        assert_eq!(found, expected, "{conditions:?}");
+    }
+}
+
+#[test]
+fn metrics_have_their_current_and_predicted_values() {
+    let mut object = ehpa(&json!({}), &[READY]);
+    object["status"]["prediction"] = json!({"method": "peak", "windowSeconds": 600});
+    object["status"]["scalePoints"] = json!([
+        {"resource": "cpu", "averageRequest": "200m", "averageValue": "100m"},
+    ]);
+    let mut facts = facts(object, Some(hpa(4, &[])));
+    let samples = json!([
+        {"timestamp": 1_100, "value": "0.25"}, {"timestamp": 1_200, "value": "0.4"},
+        // After the window.
+        {"timestamp": 1_700, "value": "3"},
+    ]);
+    let metric = |identifier: &str, ready: bool| {
+        let series = json!([{"samples": samples}]);
+        json!({"resourceIdentifier": identifier, "ready": ready, "prediction": series})
+    };
+    let metrics = json!([
+        metric("resource.cpu", true),
+        metric("resource.memory", false)
+    ]);
+    let node = json!({"apiVersion": "apps/v1", "kind": "Deployment", "name": "web"});
+    facts.prediction = Some(parse(json!({
+        "metadata": {"name": "ehpa-web", "namespace": "shop"},
+        "spec": {"predictionMetrics": [], "predictionWindowSeconds": 600, "targetRef": node},
+        "status": {"predictionMetrics": metrics, "conditions": []},
+    })));
+    let explanation = explain(&facts);
+    let found: Vec<_> = explanation
+        .metrics
+        .iter()
+        .map(|it| {
+            let [current, target] = [&it.current, &it.target].map(|it| it.as_deref());
+            (it.source, it.name.as_str(), current, target)
+        })
+        .collect();
+    assert_eq!(
+        found,
+        [
+            ("observed", "cpu", Some("48% (96m per pod)"), Some("50%")),
+            (
+                "predicted",
+                "resource.cpu",
+                Some("90m per pod"),
+                Some("100m per pod")
+            ),
+            ("predicted", "resource.memory", None, None),
+        ]
+    );
+    let maxima = explanation.metrics.iter().map(|it| it.predicted_maximum);
+    let maxima: Vec<_> = maxima.collect();
+    assert_eq!(maxima, [None, Some(0.4), None]);
+    assert_eq!(explanation.scale_points[0].average_value, "100m");
+    let tables = document(&explanation).tables;
+    let titles: Vec<&str> = tables.iter().map(|table| table.title.as_str()).collect();
+    assert_eq!(
+        titles,
+        [
+            "EHPA",
+            "Metrics",
+            "Prediction",
+            "Scale points",
+            "Why the replicas do not change",
+            "Conditions"
+        ]
+    );
+}
+
+#[test]
+fn no_control_character_of_an_object_is_printed() {
+    let text = "a\u{1b}[31mb\nc";
+    let mut object = ehpa(
+        &json!({}),
+        &[[text, "True", text, text], ["Ready", "False", text, text]],
+    );
+    object["metadata"]["name"] = json!(text);
+    object["spec"]["scaleTargetRef"]["name"] = json!(text);
+    let mut native = hpa(4, &[["AbleToScale", "False", text, text]]);
+    native["metadata"]["name"] = json!(text);
+    native["spec"]["metrics"][0]["resource"]["name"] = json!(text);
+    native["spec"]["metrics"][1]["external"]["metric"] =
+        external("crane_autoscaling_prediction", text);
+    let mut facts = facts(object, Some(native));
+    facts.others = vec![text.to_owned()];
+    facts.missing = vec![text.to_owned()];
+    let document = document(&explain(&facts));
+    let data = document.data.to_string();
+    let cells = document.tables.iter().flat_map(|table| &table.rows);
+    let mut texts: Vec<&str> = cells
+        .flat_map(|row| row.cells.iter().map(String::as_str))
+        .collect();
+    texts.extend(document.notes.iter().map(String::as_str));
+    texts.push(&data);
+    assert!(data.contains("[31mb"), "{data}");
+    assert!(!data.contains("\\u00") && !data.contains("\\n"), "{data}");
+    let controls = texts.iter().find(|text| text.contains(char::is_control));
+    assert_eq!(controls, None);
+}

@@ -1,0 +1,141 @@
+//! Texts, conditions and events of objects, bounded and without control characters.
+
+use api::condition::Condition as OurCondition;
+use api::vpa::VerticalPodAutoscalerCondition;
+use jiff::Timestamp;
+use k8s_openapi::api::autoscaling::v2::HorizontalPodAutoscalerCondition;
+use k8s_openapi::api::core::v1::Event;
+use serde::Serialize;
+
+/// Maximum number of characters of a text from an object.
+const MAX_TEXT: usize = 1_000;
+/// Number of the latest events that are shown.
+const MAX_EVENTS: usize = 20;
+/// Number of conditions that are shown.
+const MAX_CONDITIONS: usize = 50;
+
+/// Condition of the explained object.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub(super) struct Condition {
+    #[serde(rename = "type")]
+    pub(super) kind: String,
+    pub(super) status: String,
+    pub(super) reason: String,
+    pub(super) message: String,
+    pub(super) since: Option<Timestamp>,
+}
+
+impl From<&VerticalPodAutoscalerCondition> for Condition {
+    fn from(condition: &VerticalPodAutoscalerCondition) -> Self {
+        Self {
+            kind: plain(&condition.kind),
+            status: plain(&condition.status),
+            reason: plain(&condition.reason),
+            message: plain(&condition.message),
+            since: condition.last_transition_time.as_ref().map(|time| time.0),
+        }
+    }
+}
+
+impl From<&OurCondition> for Condition {
+    fn from(condition: &OurCondition) -> Self {
+        Self {
+            kind: plain(&condition.kind),
+            status: condition.status.as_str().to_owned(),
+            reason: plain(&condition.reason),
+            message: plain(&condition.message),
+            since: Some(condition.last_transition_time.0),
+        }
+    }
+}
+
+/// Reason why a change is missing.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub(super) struct Wait {
+    pub(super) reason: &'static str,
+    pub(super) message: String,
+}
+
+impl From<&HorizontalPodAutoscalerCondition> for Condition {
+    fn from(condition: &HorizontalPodAutoscalerCondition) -> Self {
+        let text = |text: &Option<String>| plain(text.as_deref().unwrap_or_default());
+        Self {
+            kind: plain(&condition.type_),
+            status: plain(&condition.status),
+            reason: text(&condition.reason),
+            message: text(&condition.message),
+            since: condition.last_transition_time.as_ref().map(|time| time.0),
+        }
+    }
+}
+
+/// The first conditions of an object.
+pub(super) fn conditions<'a, C>(conditions: &'a [C]) -> Vec<Condition>
+where
+    Condition: From<&'a C>,
+{
+    let conditions = conditions.iter().take(MAX_CONDITIONS);
+    conditions.map(Condition::from).collect()
+}
+
+/// Event about the explained object or an object of it.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub(super) struct EventLine {
+    pub(super) time: Option<Timestamp>,
+    pub(super) object: String,
+    #[serde(rename = "type")]
+    pub(super) kind: String,
+    pub(super) reason: String,
+    pub(super) message: String,
+}
+
+/// The text without control characters, and not longer than [`MAX_TEXT`].
+pub(super) fn plain(text: &str) -> String {
+    let mut letters = text.chars();
+    let mut plain: String = letters
+        .by_ref()
+        .take(MAX_TEXT)
+        .map(|letter| match letter {
+            '\n' | '\r' | '\t' => ' ',
+            letter if letter.is_control() => '\u{fffd}',
+            letter => letter,
+        })
+        .collect();
+    if letters.next().is_some() {
+        plain.push('…');
+    }
+    plain
+}
+
+/// The latest events, the latest one first.
+pub(super) fn events(events: &[Event]) -> Vec<EventLine> {
+    let time = |event: &Event| {
+        let series = event
+            .series
+            .as_ref()
+            .and_then(|series| series.last_observed_time.as_ref());
+        let latest = series.or(event.event_time.as_ref()).map(|time| time.0);
+        latest.max(event.last_timestamp.as_ref().map(|time| time.0))
+    };
+    let text = |text: &Option<String>| plain(text.as_deref().unwrap_or_default());
+    let mut lines: Vec<EventLine> = events
+        .iter()
+        .map(|event| EventLine {
+            time: time(event),
+            object: plain(&format!(
+                "{}/{}",
+                event.involved_object.kind.as_deref().unwrap_or_default(),
+                event.involved_object.name.as_deref().unwrap_or_default()
+            )),
+            kind: text(&event.type_),
+            reason: text(&event.reason),
+            message: text(&event.message),
+        })
+        .collect();
+    lines.sort_by(|one, other| {
+        let by_object = || (&one.object, &one.reason).cmp(&(&other.object, &other.reason));
+        other.time.cmp(&one.time).then_with(by_object)
+    });
+    lines.truncate(MAX_EVENTS);
+    lines
+}

@@ -1,0 +1,410 @@
+//! Idle nodes, as Crane's idle-node recommendation: nodes on which only pods of a `DaemonSet` run, and
+//! nodes whose pods request little.
+//!
+//! Crane compares percentiles over seven days. These are the requests of the pods now. Usage is not
+//! compared.
+
+use std::collections::BTreeMap;
+
+use anyhow::anyhow;
+use clap::Args;
+use k8s_openapi::api::core::v1::{Container, Node, Pod};
+use k8s_openapi::apimachinery::pkg::api::resource::Quantity as Text;
+use kube::api::ListParams;
+use kube::{Api, Resource, ResourceExt as _};
+use model::Quantity;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use crate::cluster::{Cluster, ClusterArgs, block_on, request_failure};
+use crate::failure::Failure;
+use crate::output::{Row, Table};
+
+/// Objects per page of a list.
+const PAGE: u32 = 500;
+/// Maximum number of objects of a list.
+const MAX_OBJECTS: usize = 500_000;
+
+/// Limits of the requests on an idle node, Crane's; 0 is no limit.
+#[derive(Clone, Copy, Debug, Default, Args)]
+pub(crate) struct IdleNodeArgs {
+    /// With --replicas: a node is idle if its pods request at most this share of its allocatable CPU
+    /// in percent. 0 is off: only nodes without pods other than those of a
+    /// `DaemonSet` are idle.
+    #[arg(long, default_value_t = 0, value_name = "PERCENT", value_parser = clap::value_parser!(u8).range(0..=100), requires = "replicas")]
+    pub(crate) idle_node_cpu_requests: u8,
+    /// The same of memory. If both are set, both must be met.
+    #[arg(long, default_value_t = 0, value_name = "PERCENT", value_parser = clap::value_parser!(u8).range(0..=100), requires = "replicas")]
+    pub(crate) idle_node_memory_requests: u8,
+}
+
+impl IdleNodeArgs {
+    /// Whether a limit is set.
+    pub(super) fn is_set(self) -> bool {
+        self.idle_node_cpu_requests > 0 || self.idle_node_memory_requests > 0
+    }
+}
+
+/// Requests of the pods on a node.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+struct NodeLoad {
+    /// Pods of a `DaemonSet`, and static pods.
+    daemons: usize,
+    /// All others.
+    pods: usize,
+    /// Requested millicores.
+    cpu: f64,
+    /// Requested bytes of memory.
+    memory: f64,
+}
+
+/// Result of the search for idle nodes.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct ScannedNodes {
+    /// Number of nodes.
+    pub(super) total: usize,
+    /// Idle nodes, by name.
+    pub(super) idle: Vec<IdleNode>,
+}
+
+/// Idle node.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct IdleNode {
+    node: String,
+    /// Unfinished pods that are neither of a `DaemonSet` nor static.
+    pods: usize,
+    /// Pods of a `DaemonSet`, and static pods.
+    daemon_pods: usize,
+    /// Requested share of the allocatable CPU in percent; `None` if that is unknown.
+    cpu_requests_percent: Option<f64>,
+    /// Requested share of the allocatable memory in percent; `None` if that is unknown.
+    memory_requests_percent: Option<f64>,
+    reason: String,
+}
+
+/// Reads nodes and pods of the cluster, and judges them.
+pub(super) fn read(args: &ClusterArgs, limits: IdleNodeArgs) -> Result<ScannedNodes, Failure> {
+    block_on(async {
+        let cluster = args.connect().await?;
+        let mut nodes = Vec::new();
+        each_page::<Node>(&cluster, "nodes", |page| nodes.extend(page)).await?;
+        let mut loads = BTreeMap::new();
+        each_page::<Pod>(&cluster, "pods", |page| {
+            for pod in &page {
+                add(&mut loads, pod);
+            }
+        })
+        .await?;
+        Ok(idle_nodes(&nodes, &loads, limits))
+    })
+}
+
+/// Passes each page of a list to `visit`, so that not all pods are held.
+async fn each_page<K>(
+    cluster: &Cluster,
+    plural: &str,
+    mut visit: impl FnMut(Vec<K>),
+) -> Result<(), Failure>
+where
+    K: Resource<DynamicType = ()> + Clone + DeserializeOwned + std::fmt::Debug,
+{
+    let api: Api<K> = Api::all(cluster.client.clone());
+    let mut params = ListParams::default().limit(PAGE);
+    let mut count = 0;
+    loop {
+        let page = api.list(&params).await;
+        let page = page.map_err(|error| request_failure(plural, &cluster.server, error))?;
+        count += page.items.len();
+        if count > MAX_OBJECTS {
+            return Err(anyhow!("there are more than {MAX_OBJECTS} {plural}").into());
+        }
+        visit(page.items);
+        params.continue_token = page.metadata.continue_;
+        if params.continue_token.as_deref().unwrap_or("").is_empty() {
+            return Ok(());
+        }
+    }
+}
+
+/// Adds a pod to the load of its node. Finished pods and those without a node do not count.
+fn add(loads: &mut BTreeMap<String, NodeLoad>, pod: &Pod) {
+    let phase = pod
+        .status
+        .as_ref()
+        .and_then(|status| status.phase.as_deref());
+    let Some(spec) = &pod.spec else {
+        return;
+    };
+    let node = spec.node_name.as_deref().unwrap_or_default();
+    if node.is_empty() || matches!(phase, Some("Succeeded" | "Failed")) {
+        return;
+    }
+    let load = loads.entry(node.to_owned()).or_default();
+    let mut owners = pod.owner_references().iter();
+    let owner = owners.find(|owner| owner.controller == Some(true));
+    // Static pods have the node as their owner.
+    if owner.is_some_and(|owner| owner.kind == "DaemonSet" || owner.kind == "Node") {
+        load.daemons += 1;
+    } else {
+        load.pods += 1;
+    }
+    load.cpu += requests(pod, "cpu") * 1000.0;
+    load.memory += requests(pod, "memory");
+}
+
+/// Requests of a pod in cores or bytes, as the scheduler counts them: those of the pod if set, else
+/// the larger one of the containers with the sidecars, and of each init container; and the overhead.
+fn requests(pod: &Pod, resource: &str) -> f64 {
+    let Some(spec) = &pod.spec else {
+        return 0.0;
+    };
+    let of_list = |list: Option<&BTreeMap<String, Text>>| list?.get(resource).map(amount);
+    let of = |container: &Container| {
+        let resources = container.resources.as_ref();
+        of_list(resources.and_then(|it| it.requests.as_ref())).unwrap_or(0.0)
+    };
+    let mut sidecars = 0.0;
+    let mut start: f64 = 0.0;
+    for container in spec.init_containers.iter().flatten() {
+        let request = of(container);
+        if container.restart_policy.as_deref() == Some("Always") {
+            sidecars += request;
+        } else {
+            start = start.max(sidecars + request);
+        }
+    }
+    let running = sidecars + spec.containers.iter().map(of).sum::<f64>();
+    let of_pod = spec.resources.as_ref();
+    let of_pod = of_list(of_pod.and_then(|it| it.requests.as_ref()));
+    of_pod.unwrap_or(running.max(start)) + of_list(spec.overhead.as_ref()).unwrap_or(0.0)
+}
+
+/// The amount in whole units; 0 if it is invalid.
+fn amount(text: &Text) -> f64 {
+    let quantity = text.0.parse::<Quantity>();
+    quantity.map_or(0.0, |quantity| quantity.to_f64())
+}
+
+/// The idle nodes, by name.
+fn idle_nodes(
+    nodes: &[Node],
+    loads: &BTreeMap<String, NodeLoad>,
+    limits: IdleNodeArgs,
+) -> ScannedNodes {
+    let mut idle: Vec<IdleNode> = nodes
+        .iter()
+        .filter_map(|node| {
+            let load = loads.get(&node.name_any()).copied().unwrap_or_default();
+            idle_node(node, load, limits)
+        })
+        .collect();
+    idle.sort_by(|one, other| one.node.cmp(&other.node));
+    ScannedNodes {
+        total: nodes.len(),
+        idle,
+    }
+}
+
+fn idle_node(node: &Node, load: NodeLoad, limits: IdleNodeArgs) -> Option<IdleNode> {
+    let allocatable = node.status.as_ref().and_then(|it| it.allocatable.as_ref());
+    let percent = |resource: &str, requested: f64| {
+        let total = amount(allocatable?.get(resource)?);
+        (total > 0.0).then(|| 100.0 * requested / total)
+    };
+    let cpu = percent("cpu", load.cpu / 1000.0);
+    let memory = percent("memory", load.memory);
+    let reason = if load.pods == 0 {
+        "only pods of DaemonSets and static pods run on it".to_owned()
+    } else {
+        let shares = [
+            ("CPU", cpu, limits.idle_node_cpu_requests),
+            ("memory", memory, limits.idle_node_memory_requests),
+        ];
+        let set = shares.into_iter().filter(|(_, _, limit)| *limit > 0);
+        let set: Vec<_> = set.collect();
+        // An unknown share meets no limit.
+        let is_met = |share: Option<f64>, limit: u8| share.is_some_and(|it| it <= f64::from(limit));
+        if set.is_empty() || !set.iter().all(|(_, share, limit)| is_met(*share, *limit)) {
+            return None;
+        }
+        let texts = set
+            .iter()
+            .map(|(name, _, limit)| format!("{limit}% of its {name}"));
+        let texts: Vec<String> = texts.collect();
+        format!("its pods request at most {}", texts.join(" and "))
+    };
+    Some(IdleNode {
+        node: node.name_any(),
+        pods: load.pods,
+        daemon_pods: load.daemons,
+        cpu_requests_percent: cpu.map(rounded),
+        memory_requests_percent: memory.map(rounded),
+        reason,
+    })
+}
+
+/// One digit after the point.
+fn rounded(percent: f64) -> f64 {
+    (percent * 10.0).round() / 10.0
+}
+
+/// Table of the idle nodes.
+pub(super) fn table(nodes: &ScannedNodes) -> Table {
+    let share = |percent: Option<f64>| percent.map_or("-".to_owned(), |it| format!("{it:.1}%"));
+    let row = |it: &IdleNode| {
+        Row::plain([
+            it.node.clone(),
+            it.pods.to_string(),
+            it.daemon_pods.to_string(),
+            share(it.cpu_requests_percent),
+            share(it.memory_requests_percent),
+            it.reason.clone(),
+        ])
+    };
+    Table {
+        title: format!("Idle nodes ({} of {})", nodes.idle.len(), nodes.total),
+        columns: vec![
+            "Node",
+            " Pods",
+            " DaemonSet pods",
+            " CPU requested",
+            " Memory requested",
+            "Reason",
+        ],
+        rows: nodes.idle.iter().map(row).collect(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn parse<T: DeserializeOwned>(object: Value) -> T {
+        serde_json::from_value(object).expect("an object")
+    }
+
+    fn node(name: &str) -> Node {
+        let allocatable = json!({"cpu": "4", "memory": "8Gi"});
+        parse(json!({"metadata": {"name": name}, "status": {"allocatable": allocatable}}))
+    }
+
+    fn pod(node: &str, owner: Option<&str>, [cpu, memory]: [&str; 2], phase: &str) -> Pod {
+        let owners: Vec<Value> = owner
+            .iter()
+            .map(|kind| {
+                json!({"apiVersion": "v1", "kind": kind, "name": "a", "uid": "u", "controller": true})
+            })
+            .collect();
+        let requests = json!({"requests": {"cpu": cpu, "memory": memory}});
+        parse(json!({
+            "metadata": {"name": "a", "ownerReferences": owners},
+            "spec": {"nodeName": node, "containers": [{"name": "app", "resources": requests}]},
+            "status": {"phase": phase},
+        }))
+    }
+
+    fn found(limits: [u8; 2]) -> Vec<(String, usize, Option<f64>)> {
+        let small = ["100m", "100Mi"];
+        let pods = vec![
+            pod("daemons", Some("DaemonSet"), ["3", "6Gi"], "Running"),
+            pod("daemons", Some("Node"), small, "Running"),
+            pod("daemons", Some("ReplicaSet"), ["3", "6Gi"], "Succeeded"),
+            pod("small", Some("ReplicaSet"), ["300m", "4Gi"], "Running"),
+            pod("small", Some("DaemonSet"), small, "Running"),
+            pod("alone", None, ["2", "6Gi"], "Pending"),
+            // Not scheduled yet.
+            pod("", None, small, "Pending"),
+        ];
+        let mut loads = BTreeMap::new();
+        for pod in &pods {
+            add(&mut loads, pod);
+        }
+        let nodes = ["small", "empty", "daemons", "alone"].map(node);
+        let [cpu, memory] = limits;
+        let limits = IdleNodeArgs {
+            idle_node_cpu_requests: cpu,
+            idle_node_memory_requests: memory,
+        };
+        let found = idle_nodes(&nodes, &loads, limits);
+        assert_eq!(found.total, 4);
+        let idle = found.idle.into_iter();
+        idle.map(|it| (it.node, it.pods, it.cpu_requests_percent))
+            .collect()
+    }
+
+    #[test]
+    fn nodes_without_pods_but_of_daemon_sets_are_idle() {
+        let expected = [
+            ("daemons".to_owned(), 0, Some(77.5)),
+            ("empty".to_owned(), 0, Some(0.0)),
+        ];
+        assert_eq!(found([0, 0]), expected);
+    }
+
+    #[test]
+    fn all_limits_of_requests_that_are_set_must_be_met() {
+        // 400m of 4 cores and 4196Mi of 8Gi on the node "small".
+        for (limits, expected) in [
+            ([10, 0], true),
+            ([9, 0], false),
+            ([0, 52], true),
+            ([10, 51], false),
+            ([10, 52], true),
+        ] {
+            let found = found(limits);
+            let is_idle = found.iter().any(|(name, _, _)| name == "small");
+            assert_eq!(is_idle, expected, "{limits:?} {found:?}");
+            assert!(!found.iter().any(|(name, _, _)| name == "alone"));
+        }
+    }
+
+    #[test]
+    fn an_unknown_size_meets_no_limit() {
+        let node = parse(json!({"metadata": {"name": "new"}}));
+        let load = NodeLoad {
+            pods: 1,
+            ..NodeLoad::default()
+        };
+        let limits = IdleNodeArgs {
+            idle_node_cpu_requests: 100,
+            idle_node_memory_requests: 0,
+        };
+        assert_eq!(idle_node(&node, load, limits), None);
+    }
+
+    #[test]
+    fn requests_are_those_that_the_scheduler_counts() {
+        let container = |cpu: &str| json!({"name": "a", "resources": {"requests": {"cpu": cpu}}});
+        let sidecar = |cpu: &str| {
+            let mut container = container(cpu);
+            container["restartPolicy"] = json!("Always");
+            container
+        };
+        for (spec, expected) in [
+            (
+                json!({"containers": [container("100m"), container("50m")]}),
+                0.15,
+            ),
+            (
+                json!({"containers": [container("100m")], "initContainers": [sidecar("200m"), container("1")]}),
+                1.2,
+            ),
+            (
+                json!({"containers": [container("1")], "initContainers": [container("1"), sidecar("200m")]}),
+                1.2,
+            ),
+            (
+                json!({"containers": [container("1")], "resources": {"requests": {"cpu": "2"}}, "overhead": {"cpu": "250m"}}),
+                2.25,
+            ),
+            (json!({"containers": [container("wrong")]}), 0.0),
+        ] {
+            let found = requests(&parse(json!({"metadata": {}, "spec": spec})), "cpu");
+            assert!((found - expected).abs() < 1e-9, "{spec}: {found}");
+        }
+    }
+}
