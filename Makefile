@@ -68,7 +68,7 @@ bench-scan: ## plimsoll scan over 1,000 workloads (WORKLOADS=N) and 8 days on a 
 	cargo build --locked --release -p sandbox -p plimsoll -p e2e --bin sandbox --bin plimsoll --bin scan
 	target/release/scan
 
-bench-scheduler: ## pods per second of kube-scheduler on a real control plane with and without the extender; NODES and PODS set the size
+bench-scheduler: ## pods per second of kube-scheduler on a real control plane with and without the extender; NODES and PODS set the size, IDENTICAL=1 makes all pods alike
 	cargo build --locked --release -p sandbox -p extender -p e2e --bin sandbox --bin extender --bin scheduler
 	target/release/scheduler
 

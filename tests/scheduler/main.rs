@@ -2,7 +2,9 @@
 //!
 //! `NODES` nodes (1,000 if absent) and `PODS` pods (2,000 if absent) per round. Each configuration
 //! is measured in every round, so that a change of the machine's load concerns all of them. The
-//! pods exist before the scheduler starts; the time is from the first binding to the last. The
+//! pods request different amounts, as those of different workloads do: kube-scheduler places
+//! identical pods in batches, but not with an extender (`IDENTICAL=1` measures these). The pods exist
+//! before the scheduler starts; the time is from the first binding to the last. The
 //! numbers are of the release build; `make bench-scheduler` makes it.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -69,6 +71,7 @@ async fn measure(sandbox: &Sandbox, nodes: usize, pods: usize) -> Result<()> {
     let replica = replicas(&client, EXTENDER).await?.pop();
     let replica = replica.context("no replica of the extender")?;
     let own = Namespace::new(client.clone(), "pods").await?;
+    let identical = env::var_os("IDENTICAL").is_some_and(|value| !value.is_empty());
     make_load(&own, nodes).await?;
     eventually_within(PATIENCE, "the load of all nodes is known", async || {
         let metrics = scrape(&replica).await?;
@@ -96,6 +99,7 @@ async fn measure(sandbox: &Sandbox, nodes: usize, pods: usize) -> Result<()> {
             let pods = Pods {
                 own: &own,
                 count: pods,
+                identical,
             };
             let rate = pods
                 .rate(sandbox, &format!("{name}-{round}"), configuration)
@@ -153,13 +157,16 @@ async fn make_load(own: &Namespace, nodes: usize) -> Result<()> {
 struct Pods<'a> {
     own: &'a Namespace,
     count: usize,
+    /// Whether all request the same.
+    identical: bool,
 }
 
 impl Pods<'_> {
     /// Pods per second of a scheduler with this configuration.
     async fn rate(&self, sandbox: &Sandbox, name: &str, configuration: &Value) -> Result<f64> {
-        let made =
-            stream::iter((0..self.count).map(|number| self.own.create::<Pod>(pod(name, number))));
+        let made = stream::iter(
+            (0..self.count).map(|number| self.own.create::<Pod>(self.pod(name, number))),
+        );
         made.buffer_unordered(PARALLEL)
             .try_collect::<Vec<_>>()
             .await?;
@@ -179,6 +186,15 @@ impl Pods<'_> {
             .took();
         self.delete().await?;
         Ok((self.count - 1) as f64 / took.context("no binding")?.as_secs_f64())
+    }
+
+    fn pod(&self, scheduler: &str, number: usize) -> Value {
+        let mut pod = pod(scheduler, number);
+        if !self.identical {
+            let cpu = format!("{}m", 100 + number % 100);
+            pod["spec"]["containers"][0]["resources"] = requests(&cpu, "64Mi");
+        }
+        pod
     }
 
     async fn delete(&self) -> Result<()> {
