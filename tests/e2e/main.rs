@@ -6,6 +6,7 @@ mod applied;
 mod backfill;
 mod checkpoints;
 mod cli_check;
+mod cli_dashboard;
 mod cli_explain;
 mod cli_manifests;
 mod cli_scan;

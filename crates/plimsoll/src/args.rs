@@ -9,6 +9,7 @@ use crate::adapter_files::{RoutesCommand, RulesCommand};
 use crate::backtest::BacktestArgs;
 use crate::changes::{ApplyArgs, DiffArgs};
 use crate::check::CheckArgs;
+use crate::dashboard::DashboardArgs;
 use crate::explain::ExplainArgs;
 use crate::report::ReportArgs;
 use crate::scan::ScanArgs;
@@ -63,6 +64,8 @@ pub(crate) enum Command {
     SupportBundle(BundleArgs),
     /// Explain a recommendation: bounds, caps, history, and pods without the recommended requests.
     Explain(ExplainArgs),
+    /// Serve pages about sizes, scaling and the installation on this computer.
+    Dashboard(DashboardArgs),
     /// Print the completions for a shell.
     Completion {
         /// Shell.

@@ -17,8 +17,7 @@ use runtime::GoDuration;
 use crate::cluster::{Cluster, ClusterArgs, block_on};
 use crate::failure::{Failure, Outcome};
 use crate::installation::InstallationArgs;
-use finding::{Finding, Status};
-pub(crate) use finding::{Read, Unread};
+pub(crate) use finding::{Finding, Read, Status, Unread};
 use judge::Extent;
 
 /// Pause between two attempts with `--wait`.
@@ -96,10 +95,15 @@ async fn check(args: &CheckArgs) -> Result<Vec<Finding>, Failure> {
     }
 }
 
-/// The findings of an installation as text.
-pub(crate) async fn findings(cluster: &Cluster, namespace: &str) -> Result<String, Failure> {
+/// The findings of an installation.
+pub(crate) async fn all(cluster: &Cluster, namespace: &str) -> Result<Vec<Finding>, Failure> {
     let facts = reader::read(cluster, namespace, judge::USE).await?;
-    let findings = judge::judge(&facts, Extent::Installed);
+    Ok(judge::judge(&facts, Extent::Installed))
+}
+
+/// The same as text.
+pub(crate) async fn findings(cluster: &Cluster, namespace: &str) -> Result<String, Failure> {
+    let findings = all(cluster, namespace).await?;
     Ok(output::render(&findings, Form::Table))
 }
 

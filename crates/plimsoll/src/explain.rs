@@ -15,10 +15,11 @@ mod tests;
 
 use clap::Args;
 
-use crate::cluster::{ClusterArgs, block_on};
+use crate::cluster::{Cluster, ClusterArgs, block_on};
 use crate::failure::{Failure, Outcome};
-use crate::output::{self, OutputArgs};
+use crate::output::{self, Document, OutputArgs};
 
+pub(crate) use judge::Recommended;
 use reader::Found;
 use subject::Subject;
 
@@ -40,25 +41,48 @@ pub(crate) struct ExplainArgs {
     pub(crate) output: OutputArgs,
 }
 
+/// An explanation.
+pub(crate) struct Explained {
+    /// The explanation as tables.
+    pub(crate) document: Document,
+    /// Recommended requests of a VPA.
+    pub(crate) recommendations: Vec<Recommended>,
+    /// Whether all objects that explain it could be read.
+    is_complete: bool,
+}
+
+/// Explains an object of a namespace.
+pub(crate) async fn explain(
+    cluster: &Cluster,
+    namespace: &str,
+    subject: &Subject,
+) -> Result<Explained, Failure> {
+    Ok(match reader::read(cluster, namespace, subject).await? {
+        Found::Vpa(facts) => {
+            let explanation = judge::explain(&facts);
+            Explained {
+                document: document::document(&explanation),
+                recommendations: explanation.recommendations,
+                is_complete: facts.missing.is_empty(),
+            }
+        }
+        Found::Ehpa(facts) => Explained {
+            document: ehpa::document(&ehpa::explain(&facts)),
+            recommendations: Vec::new(),
+            is_complete: facts.missing.is_empty(),
+        },
+    })
+}
+
 /// Runs the command.
 pub(crate) fn run(args: &ExplainArgs) -> Result<Outcome, Failure> {
-    let found = block_on(async {
+    let explained = block_on(async {
         let cluster = args.cluster.connect().await?;
         let namespace = args.namespace.as_ref().unwrap_or(&cluster.namespace);
-        reader::read(&cluster, namespace, &args.subject).await
+        explain(&cluster, namespace, &args.subject).await
     })?;
-    let (document, is_complete) = match &found {
-        Found::Vpa(facts) => {
-            let explanation = judge::explain(facts);
-            (document::document(&explanation), facts.missing.is_empty())
-        }
-        Found::Ehpa(facts) => {
-            let explanation = ehpa::explain(facts);
-            (ehpa::document(&explanation), facts.missing.is_empty())
-        }
-    };
-    output::print(&document, &args.output)?;
-    Ok(if is_complete {
+    output::print(&explained.document, &args.output)?;
+    Ok(if explained.is_complete {
         Outcome::Done
     } else {
         Outcome::Partial

@@ -12,6 +12,7 @@
 //! | `adapter_files` | rule files and routes files |
 //! | `support_bundle` | objects, logs and metrics for a fault report |
 //! | `explain` | explanation of a recommendation from the objects of the API server |
+//! | `dashboard` | pages about a cluster for a browser on this computer |
 //! | `failure` | errors and exit codes |
 //! | `usage` | recorded usage: CSV files and the bundled sample |
 //! | `workload` | containers by workload, total usage |
@@ -33,6 +34,7 @@ mod backtest;
 mod changes;
 mod check;
 mod cluster;
+mod dashboard;
 mod explain;
 mod failure;
 mod installation;
@@ -86,6 +88,7 @@ fn execute(cli: Cli) -> Result<Outcome, Failure> {
         Command::Routes(command) => adapter_files::routes(&command),
         Command::SupportBundle(args) => support_bundle::run(&args),
         Command::Explain(args) => explain::run(&args),
+        Command::Dashboard(args) => dashboard::run(&args),
         Command::Completion { shell } => shell::completion(shell),
         Command::Man => shell::manual(),
     }

@@ -12,7 +12,7 @@ use serde_json::Value;
 use crate::failure::Failure;
 use crate::severity::Severity;
 
-pub(crate) use page::{escape, html};
+pub(crate) use page::{escape, html, page};
 pub(crate) use text::printable;
 
 /// Forms of the output.
@@ -74,6 +74,8 @@ pub(crate) struct Row {
     pub(crate) cells: Vec<String>,
     /// Severity, which colours the row's last cell.
     pub(crate) severity: Option<Severity>,
+    /// Address of the page about the object of the first cell, in HTML.
+    pub(crate) link: Option<String>,
 }
 
 impl Row {
@@ -82,6 +84,7 @@ impl Row {
         Self {
             cells: cells.into(),
             severity: None,
+            link: None,
         }
     }
 }
@@ -154,6 +157,7 @@ mod tests {
         let row = |cells: [&str; 2], severity| Row {
             cells: cells.map(str::to_owned).to_vec(),
             severity,
+            link: None,
         };
         Document {
             title: "Sizes".to_owned(),

@@ -77,7 +77,8 @@ pub(crate) fn run(args: &StatusArgs) -> Result<Outcome, Failure> {
     Ok(Outcome::Done)
 }
 
-async fn read(cluster: &Cluster, namespace: &str) -> Result<Document, Failure> {
+/// Reads the status of the installation in a namespace.
+pub(crate) async fn read(cluster: &Cluster, namespace: &str) -> Result<Document, Failure> {
     let client = &cluster.client;
     let version = client.apiserver_version().await;
     version.map_err(|error| request_failure("the version", &cluster.server, error))?;

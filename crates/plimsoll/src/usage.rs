@@ -14,6 +14,7 @@ use replay::Series;
 use serde::Serialize;
 
 use crate::failure::Failure;
+pub(crate) use cluster::Inventory;
 use cluster::PrometheusArgs;
 
 pub(crate) const MIB: f64 = 1_048_576.0;

@@ -46,15 +46,21 @@ pub(super) struct Explanation {
 /// Recommended request.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct Recommended {
-    pub(super) container: String,
-    pub(super) resource: String,
-    pub(super) target: String,
-    pub(super) lower_bound: Option<String>,
-    pub(super) upper_bound: Option<String>,
-    pub(super) uncapped_target: Option<String>,
+pub(crate) struct Recommended {
+    /// Container.
+    pub(crate) container: String,
+    /// `cpu`, `memory` or another resource.
+    pub(crate) resource: String,
+    /// Recommended request as a quantity.
+    pub(crate) target: String,
+    /// Lower bound as a quantity.
+    pub(crate) lower_bound: Option<String>,
+    /// Upper bound as a quantity.
+    pub(crate) upper_bound: Option<String>,
+    /// The target before bounds.
+    pub(crate) uncapped_target: Option<String>,
     /// The bound that changed the target.
-    pub(super) changed_by: Option<String>,
+    pub(crate) changed_by: Option<String>,
 }
 
 /// History of a container.

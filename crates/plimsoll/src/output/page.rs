@@ -1,4 +1,4 @@
-//! HTML pages: self-contained, for light and dark screens, without scripts.
+//! HTML pages for light and dark screens. Those of files are self-contained and have no scripts.
 
 use std::fmt::Write as _;
 
@@ -23,7 +23,9 @@ svg{width:100%;min-width:44rem;height:auto;display:block}svg text{fill:var(--sof
 .grid{stroke:var(--rule)}.usage{stroke:var(--usage);fill:none;stroke-width:1.5}.mean{stroke:var(--usage);fill:none;opacity:.55}
 .request{stroke:var(--request);fill:none;stroke-dasharray:6 4;stroke-width:1.5}.limit{stroke:var(--critical);fill:none;stroke-dasharray:2 3}
 .advice{stroke:var(--advice);fill:none;stroke-width:1.5}.oom{fill:var(--critical)}.bar{fill:var(--usage)}
-details{margin:.3rem 0}summary{cursor:pointer}";
+details{margin:.3rem 0}summary{cursor:pointer}
+nav{display:flex;flex-wrap:wrap;gap:1rem;align-items:baseline}nav span{color:var(--soft)}
+a{color:var(--info)}a[aria-current]{color:var(--ink);font-weight:600;text-decoration:none}";
 
 /// The text with the characters of HTML replaced.
 pub(crate) fn escape(text: &str) -> String {
@@ -44,11 +46,16 @@ pub(crate) fn escape(text: &str) -> String {
 
 /// A page with the tables, the notes, and `details`, which is HTML.
 pub(crate) fn html(document: &Document, details: &str) -> String {
+    page(document, "", details)
+}
+
+/// The same with `navigation` above, which is HTML, too.
+pub(crate) fn page(document: &Document, navigation: &str, details: &str) -> String {
     let title = escape(&document.title);
     let mut page = format!(
         "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
          <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
-         <title>{title}</title>\n<style>{STYLE}</style>\n</head>\n<body>\n<main>\n<h1>{title}</h1>\n"
+         <title>{title}</title>\n<style>{STYLE}</style>\n</head>\n<body>\n{navigation}<main>\n<h1>{title}</h1>\n"
     );
     for table in &document.tables {
         add_table(&mut page, table);
@@ -89,7 +96,11 @@ fn add_table(page: &mut String, table: &Table) {
                 Some(severity) => format!(" class=\"{}\"", severity.as_str()),
                 None => class(column).to_owned(),
             };
-            let _ = write!(page, "<td{class}>{}</td>", escape(cell));
+            let text = escape(cell);
+            let _ = match row.link.as_deref().filter(|_| column == 0) {
+                Some(link) => write!(page, "<td><a href=\"{}\">{text}</a></td>", escape(link)),
+                None => write!(page, "<td{class}>{text}</td>"),
+            };
         }
         page.push_str("</tr>\n");
     }

@@ -153,5 +153,6 @@ fn row(container: &ScannedContainer) -> Row {
             worse,
         ],
         severity: Some(*severity),
+        link: None,
     }
 }

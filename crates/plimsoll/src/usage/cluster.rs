@@ -26,7 +26,7 @@ use sources::prometheus::{
 use super::{ContainerId, ContainerUsage, MIB, PodUsage, Samples, check_size};
 use crate::cluster::{Cluster, ClusterArgs, block_on};
 use crate::failure::Failure;
-use inventory::Inventory;
+pub(crate) use inventory::Inventory;
 
 /// Maximum length of the history in seconds.
 const MAX_HISTORY: i64 = 366 * 86_400;

@@ -129,6 +129,7 @@ fn the_help_of_every_command_is_known() {
         "stop",
         "go",
         "support-bundle",
+        "dashboard",
     ] {
         check(&format!("help_{command}.txt"), &[command, "--help"]);
     }

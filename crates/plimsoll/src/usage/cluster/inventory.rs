@@ -26,7 +26,7 @@ type Key = (String, String);
 
 /// Workloads with their containers.
 #[derive(Debug, Default)]
-pub(super) struct Inventory {
+pub(crate) struct Inventory {
     /// Workloads by namespace and name, such as `deployment/web`.
     workloads: BTreeMap<Key, Workload>,
     /// Workloads of present pods, and whether the pod is unfinished.
@@ -47,7 +47,7 @@ struct Workload {
 
 impl Inventory {
     /// Reads pods, their owners and the HPAs of the workloads. Empty `namespaces` mean all.
-    pub(super) async fn read(
+    pub(crate) async fn read(
         cluster: &Cluster,
         namespaces: &[String],
         selector: Option<&str>,
@@ -128,7 +128,7 @@ impl Inventory {
     }
 
     /// Containers of a namespace without usage.
-    pub(super) fn containers(&self, namespace: &str) -> impl Iterator<Item = ContainerUsage> {
+    pub(crate) fn containers(&self, namespace: &str) -> impl Iterator<Item = ContainerUsage> {
         let first = (namespace.to_owned(), String::new());
         let workloads = self.workloads.range(first..);
         let workloads = workloads.take_while(move |((place, _), _)| place == namespace);
@@ -156,8 +156,16 @@ impl Inventory {
         found.is_some_and(|(_, is_unfinished)| *is_unfinished)
     }
 
+    /// Number of unfinished pods of a workload.
+    pub(crate) fn pods_of(&self, namespace: &str, workload: &str) -> usize {
+        let is_of = |((place, _), (of, is_unfinished)): &(&Key, &(String, bool))| {
+            place == namespace && of == workload && *is_unfinished
+        };
+        self.pods.iter().filter(is_of).count()
+    }
+
     /// Workload of a pod, also of one that is gone.
-    pub(super) fn workload_of(&self, namespace: &str, pod: &str) -> Option<String> {
+    pub(crate) fn workload_of(&self, namespace: &str, pod: &str) -> Option<String> {
         let key = |name: &str| (namespace.to_owned(), name.to_owned());
         if let Some((workload, _)) = self.pods.get(&key(pod)) {
             return Some(workload.clone());

@@ -1,0 +1,71 @@
+//! The dashboard: pages on this computer about VPA objects, EHPAs, HPAs and the installation, read
+//! from the API server with the rights of the user. It writes nothing.
+//!
+//! | path | page |
+//! |---|---|
+//! | `/` | VPA objects with requested, recommended and used amounts |
+//! | `/vpa/NAMESPACE/NAME`, `/ehpa/NAMESPACE/NAME` | explanation of one object |
+//! | `/horizontal` | EHPAs and HPAs |
+//! | `/health` | programs, leaders, owners of the metrics APIs, findings of `check` |
+
+mod access;
+mod bands;
+mod fleet;
+mod horizontal;
+mod pages;
+
+use std::net::Ipv4Addr;
+use std::sync::Arc;
+
+use anyhow::Context as _;
+use axum::middleware::from_fn_with_state;
+use clap::Args;
+use tokio::net::TcpListener;
+
+use crate::cluster::{ClusterArgs, block_on, request_failure};
+use crate::failure::{Failure, Outcome};
+use crate::installation::InstallationArgs;
+use crate::prices::{PriceArgs, Prices};
+use access::{Access, guard};
+use pages::Pages;
+
+/// Flags of `dashboard`.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct DashboardArgs {
+    /// Port on 127.0.0.1; 0 is a free one.
+    #[arg(long, default_value_t = 0, value_name = "PORT")]
+    pub(crate) port: u16,
+    /// Prices.
+    #[command(flatten)]
+    pub(crate) prices: PriceArgs,
+    /// Cluster.
+    #[command(flatten)]
+    pub(crate) cluster: ClusterArgs,
+    /// Installation.
+    #[command(flatten)]
+    pub(crate) installation: InstallationArgs,
+}
+
+/// Serves the dashboard until the program is interrupted.
+pub(crate) fn run(args: &DashboardArgs) -> Result<Outcome, Failure> {
+    let prices = Prices::read(&args.prices)?;
+    block_on(async {
+        let cluster = args.cluster.connect().await?;
+        let version = cluster.client.apiserver_version().await;
+        version.map_err(|error| request_failure("the version", &cluster.server, error))?;
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, args.port)).await;
+        let listener =
+            listener.with_context(|| format!("cannot listen on --port={}", args.port))?;
+        let access = Arc::new(Access::new(listener.local_addr()?));
+        println!("{}", access.url());
+        let pages = Pages::new(cluster, args.installation.system_namespace.clone(), prices);
+        let router = pages.router().layer(from_fn_with_state(access, guard));
+        let serving = axum::serve(listener, router);
+        // Without waiting for connections: browsers keep them open.
+        tokio::select! {
+            ended = serving => ended?,
+            interrupted = tokio::signal::ctrl_c() => interrupted?,
+        }
+        Ok(Outcome::Done)
+    })
+}

@@ -1,0 +1,427 @@
+//! VPA objects with requested, recommended and used amounts of their containers.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write as _;
+
+use api::vpa::{APPLIED, VerticalPodAutoscaler};
+use http::Request;
+use kube::api::{ApiResource, DynamicObject, ListParams};
+use kube::{Api, ResourceExt as _};
+use model::{Cpu, Memory, Quantity};
+use serde_json::Value;
+
+use super::pages::FleetQuery;
+use crate::cluster::{Cluster, request_failure};
+use crate::failure::Failure;
+use crate::output::{Document, Row, Table, escape};
+use crate::prices::Prices;
+use crate::severity::{Change, Severity};
+use crate::usage::{ContainerUsage, Inventory, MIB, Resources};
+
+/// VPA objects per page.
+const PAGE: u32 = 200;
+
+/// Highest usage of a pod, by namespace, workload and container: millicores and MiB.
+type Used = BTreeMap<(String, String, String), [f64; 2]>;
+
+/// A page of VPA objects.
+pub(super) struct Fleet {
+    lines: Vec<Line>,
+    /// Position of the next page; empty on the last one.
+    next: String,
+    notes: Vec<String>,
+}
+
+/// A container of a VPA object.
+struct Line {
+    namespace: String,
+    vpa: String,
+    target: String,
+    mode: String,
+    container: String,
+    pods: usize,
+    cpu: Amounts,
+    memory: Amounts,
+    applied: String,
+}
+
+/// Amounts of a resource in millicores or MiB.
+#[derive(Clone, Copy, Default)]
+struct Amounts {
+    change: Change,
+    used: Option<f64>,
+}
+
+/// Reads a page: the VPA objects, and the pods of their namespaces.
+pub(super) async fn read(cluster: &Cluster, query: &FleetQuery) -> Result<Fleet, Failure> {
+    let resource = ApiResource::erase::<VerticalPodAutoscaler>(&());
+    let client = cluster.client.clone();
+    let api: Api<DynamicObject> = if query.namespace.is_empty() {
+        Api::all_with(client, &resource)
+    } else {
+        Api::namespaced_with(client, &query.namespace, &resource)
+    };
+    let mut params = ListParams::default().limit(PAGE);
+    if !query.after.is_empty() {
+        params = params.continue_token(&query.after);
+    }
+    let page = api.list(&params).await;
+    let page = page.map_err(|error| request_failure("VPA objects", &cluster.server, error))?;
+    let namespaces: BTreeSet<String> = page
+        .items
+        .iter()
+        .filter_map(DynamicObject::namespace)
+        .collect();
+    let namespaces: Vec<String> = namespaces.into_iter().collect();
+    let mut notes = Vec::new();
+    let inventory = if namespaces.is_empty() {
+        Inventory::default()
+    } else {
+        let inventory = Inventory::read(cluster, &namespaces, None).await;
+        inventory.unwrap_or_else(|failure| {
+            notes.push(format!("Requests are not shown: {failure}."));
+            Inventory::default()
+        })
+    };
+    let mut used = Used::new();
+    for namespace in &namespaces {
+        if let Err(failure) = add_usage(cluster, namespace, &inventory, &mut used).await {
+            notes.push(format!("Usage is not shown: {failure}."));
+            break;
+        }
+    }
+    let lines = page.items.iter();
+    Ok(Fleet {
+        lines: lines
+            .flat_map(|vpa| lines_of(vpa, &inventory, &used))
+            .collect(),
+        next: page.metadata.continue_.unwrap_or_default(),
+        notes,
+    })
+}
+
+/// Adds the usage of the pods of a namespace that metrics-server knows.
+async fn add_usage(
+    cluster: &Cluster,
+    namespace: &str,
+    inventory: &Inventory,
+    used: &mut Used,
+) -> Result<(), Failure> {
+    let path = format!("/apis/metrics.k8s.io/v1beta1/namespaces/{namespace}/pods");
+    let request = Request::get(path).body(Vec::new());
+    let request = request.map_err(anyhow::Error::from)?;
+    let list: Value = cluster
+        .client
+        .request(request)
+        .await
+        .map_err(|error| request_failure("metrics of pods", &cluster.server, error))?;
+    for pod in list["items"].as_array().into_iter().flatten() {
+        let name = pod["metadata"]["name"].as_str().unwrap_or_default();
+        let Some(workload) = inventory.workload_of(namespace, name) else {
+            continue;
+        };
+        for container in pod["containers"].as_array().into_iter().flatten() {
+            let text = |field: &str| container["usage"][field].as_str().unwrap_or_default();
+            let found = [
+                millicores(text("cpu")).unwrap_or_default(),
+                mebibytes(text("memory")).unwrap_or_default(),
+            ];
+            let name = container["name"].as_str().unwrap_or_default();
+            let key = (namespace.to_owned(), workload.clone(), name.to_owned());
+            let known = used.entry(key).or_default();
+            *known = [known[0].max(found[0]), known[1].max(found[1])];
+        }
+    }
+    Ok(())
+}
+
+fn millicores(text: &str) -> Option<f64> {
+    let quantity: Quantity = text.parse().ok()?;
+    Some(Cpu::from(&quantity).millicores() as f64)
+}
+
+fn mebibytes(text: &str) -> Option<f64> {
+    let quantity: Quantity = text.parse().ok()?;
+    Some(Memory::from(&quantity).bytes() as f64 / MIB)
+}
+
+fn lines_of(vpa: &DynamicObject, inventory: &Inventory, used: &Used) -> Vec<Line> {
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let namespace = vpa.namespace().unwrap_or_default();
+    let reference = &vpa.data["spec"]["targetRef"];
+    let target = format!(
+        "{}/{}",
+        text(&reference["kind"]).to_lowercase(),
+        text(&reference["name"])
+    );
+    let mode = vpa.data["spec"]["updatePolicy"]["updateMode"].as_str();
+    let pods = inventory.pods_of(&namespace, &target);
+    let requests: BTreeMap<String, Resources> = inventory
+        .containers(&namespace)
+        .filter(|usage: &ContainerUsage| usage.id.workload == target)
+        .map(|usage| (usage.id.container, usage.requests))
+        .collect();
+    let recommended = &vpa.data["status"]["recommendation"]["containerRecommendations"];
+    let line = |container: &str, recommended: &Value| {
+        let requests = requests.get(container).copied().unwrap_or_default();
+        let key = (namespace.clone(), target.clone(), container.to_owned());
+        let used = used.get(&key);
+        let amount = |name: &str| recommended["target"][name].as_str();
+        Line {
+            namespace: namespace.clone(),
+            vpa: vpa.name_any(),
+            target: target.clone(),
+            mode: mode.unwrap_or("Recreate").to_owned(),
+            container: container.to_owned(),
+            pods,
+            cpu: Amounts {
+                change: Change {
+                    present: requests.cpu.map(|cpu| cpu.millicores() as f64),
+                    recommended: amount("cpu").and_then(millicores),
+                },
+                used: used.map(|used| used[0]),
+            },
+            memory: Amounts {
+                change: Change {
+                    present: requests.memory.map(|memory| memory.bytes() as f64 / MIB),
+                    recommended: amount("memory").and_then(mebibytes),
+                },
+                used: used.map(|used| used[1]),
+            },
+            applied: applied(vpa),
+        }
+    };
+    let recommended = recommended.as_array().map_or(&[][..], Vec::as_slice);
+    if recommended.is_empty() {
+        return vec![line("-", &Value::Null)];
+    }
+    recommended
+        .iter()
+        .map(|one| line(one["containerName"].as_str().unwrap_or("-"), one))
+        .collect()
+}
+
+/// The reason of the condition `Applied`.
+fn applied(vpa: &DynamicObject) -> String {
+    let mut conditions = vpa.data["status"]["conditions"]
+        .as_array()
+        .into_iter()
+        .flatten();
+    let condition = conditions.find(|condition| condition["type"] == APPLIED);
+    let reason = condition.and_then(|condition| condition["reason"].as_str());
+    reason.unwrap_or("-").to_owned()
+}
+
+impl Fleet {
+    /// The containers with their totals.
+    pub(super) fn document(&self, prices: &Prices) -> Document {
+        let mut sums = [[0.0; 2]; 2];
+        let mut saved = 0.0;
+        let rows = self.lines.iter().map(|line| {
+            for (sums, amounts) in sums.iter_mut().zip([line.cpu, line.memory]) {
+                let Change {
+                    present,
+                    recommended,
+                } = amounts.change;
+                let amounts = [present, recommended.or(present)];
+                for (sum, amount) in sums.iter_mut().zip(amounts) {
+                    *sum += line.pods as f64 * amount.unwrap_or_default();
+                }
+            }
+            let row = line.row(prices);
+            saved += line.savings(prices);
+            row
+        });
+        let rows: Vec<Row> = rows.collect();
+        let [cpu, memory] = sums;
+        let row = |name: &str, sums: [f64; 2], unit: f64| {
+            let [requested, recommended] = sums.map(|sum| format!("{:.2}", sum / unit));
+            Row::plain([name.to_owned(), requested, recommended])
+        };
+        let totals = Table {
+            title: "All pods of this page".to_owned(),
+            columns: vec!["resource", " requested", " recommended"],
+            rows: vec![
+                row("CPU in cores", cpu, 1000.0),
+                row("memory in GiB", memory, 1024.0),
+            ],
+        };
+        let mut notes = self.notes.clone();
+        notes.push(format!(
+            "With the recommended requests, these pods cost {saved:.2} {} less per month.",
+            prices.currency
+        ));
+        Document {
+            title: "Vertical".to_owned(),
+            tables: vec![
+                totals,
+                Table {
+                    title: "VPA objects".to_owned(),
+                    columns: COLUMNS.to_vec(),
+                    rows,
+                },
+            ],
+            notes,
+            data: Value::Null,
+        }
+    }
+
+    /// The filter by namespace and the link to the next page.
+    pub(super) fn navigation(&self, query: &FleetQuery) -> String {
+        let namespace = escape(&query.namespace);
+        let mut html = format!(
+            "<form method=\"get\" action=\"/\"><label>Namespace <input name=\"namespace\" \
+             value=\"{namespace}\"></label> <button>Show</button></form>\n"
+        );
+        if !self.next.is_empty() {
+            let next = escape(&self.next);
+            let _ = writeln!(
+                html,
+                "<form method=\"get\" action=\"/\"><input type=\"hidden\" name=\"namespace\" \
+                 value=\"{namespace}\"><input type=\"hidden\" name=\"after\" value=\"{next}\">\
+                 <button>Next objects</button></form>"
+            );
+        }
+        html
+    }
+}
+
+const COLUMNS: [&str; 13] = [
+    "object",
+    "target",
+    "mode",
+    "container",
+    " CPU requested",
+    " CPU recommended",
+    " CPU used, highest pod",
+    " memory requested",
+    " memory recommended",
+    " memory used, highest pod",
+    " savings per month",
+    "applied",
+    "finding",
+];
+
+impl Line {
+    fn savings(&self, prices: &Prices) -> f64 {
+        let saved = |amounts: Amounts| {
+            amounts
+                .change
+                .present
+                .map_or(0.0, |_| amounts.change.saved())
+        };
+        self.pods as f64 * prices.month(saved(self.cpu), saved(self.memory))
+    }
+
+    fn row(&self, prices: &Prices) -> Row {
+        let text = |amount: Option<f64>, unit: &str| {
+            amount.map_or_else(|| "-".to_owned(), |amount| format!("{amount:.0}{unit}"))
+        };
+        let (cpu, memory) = (self.cpu, self.memory);
+        let judged = [(cpu, false, "CPU"), (memory, true, "memory")]
+            .into_iter()
+            .filter(|(amounts, _, _)| amounts.change.recommended.is_some())
+            .map(|(amounts, is_memory, name)| {
+                let (severity, reason) = amounts.change.judge(is_memory);
+                (severity, format!("{name}: {reason}"))
+            })
+            .max_by_key(|(severity, _)| *severity);
+        let (severity, finding) = judged.unwrap_or((Severity::Ok, "no recommendation".to_owned()));
+        Row {
+            cells: vec![
+                format!("{}/{}", self.namespace, self.vpa),
+                self.target.clone(),
+                self.mode.clone(),
+                self.container.clone(),
+                text(cpu.change.present, "m"),
+                text(cpu.change.recommended, "m"),
+                text(cpu.used, "m"),
+                text(memory.change.present, "Mi"),
+                text(memory.change.recommended, "Mi"),
+                text(memory.used, "Mi"),
+                format!("{:.2}", self.savings(prices)),
+                self.applied.clone(),
+                finding,
+            ],
+            severity: Some(severity),
+            link: Some(format!("/vpa/{}/{}", self.namespace, self.vpa)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn vpa(name: &str, recommendation: &Value) -> DynamicObject {
+        let object = json!({
+            "metadata": {"namespace": "shop", "name": name},
+            "spec": {"targetRef": {"kind": "Deployment", "name": "web"},
+                     "updatePolicy": {"updateMode": "<script>"}},
+            "status": {
+                "recommendation": {"containerRecommendations": recommendation},
+                "conditions": [{"type": "Applied", "reason": "DisruptionBudget"}],
+            },
+        });
+        serde_json::from_value(object).expect("an object")
+    }
+
+    fn fleet(vpa: &DynamicObject) -> Fleet {
+        let key = (
+            "shop".to_owned(),
+            "deployment/web".to_owned(),
+            "app".to_owned(),
+        );
+        let used = Used::from([(key, [120.0, 64.0])]);
+        Fleet {
+            lines: lines_of(vpa, &Inventory::default(), &used),
+            next: "\"><b>".to_owned(),
+            notes: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn recommended_and_used_amounts_are_in_one_row() {
+        let target =
+            json!([{"containerName": "app", "target": {"cpu": "250m", "memory": "100Mi"}}]);
+        let document = fleet(&vpa("web", &target)).document(&Prices::default());
+        let row = &document.tables[1].rows[0];
+        assert_eq!(row.link.as_deref(), Some("/vpa/shop/web"));
+        let expected = [
+            "-",
+            "250m",
+            "120m",
+            "-",
+            "100Mi",
+            "64Mi",
+            "0.00",
+            "DisruptionBudget",
+        ];
+        assert_eq!(row.cells[4..12], expected);
+    }
+
+    #[test]
+    fn an_object_without_a_recommendation_has_a_row() {
+        let document = fleet(&vpa("web", &Value::Null)).document(&Prices::default());
+        let row = &document.tables[1].rows[0];
+        assert_eq!(row.cells[12], "no recommendation");
+    }
+
+    #[test]
+    fn hostile_texts_are_text() {
+        let fleet = fleet(&vpa("web", &Value::Null));
+        let document = fleet.document(&Prices::default());
+        let query = FleetQuery {
+            namespace: "\"><script>".to_owned(),
+            after: String::new(),
+        };
+        let page = crate::output::page(&document, "", &fleet.navigation(&query));
+        assert!(
+            !page.contains("<script>") && !page.contains("<b>"),
+            "{page}"
+        );
+        assert!(page.contains("&lt;script&gt;"), "{page}");
+    }
+}

@@ -1,0 +1,218 @@
+//! EHPAs and HPAs with their replicas and metrics.
+
+use api::ehpa::EffectiveHorizontalPodAutoscaler;
+use k8s_openapi::api::autoscaling::v2::{HorizontalPodAutoscaler, MetricSpec, MetricStatus};
+use kube::api::{ApiResource, DynamicObject, ListParams};
+use kube::{Api, ResourceExt as _};
+use serde_json::Value;
+
+use crate::cluster::{Cluster, request_failure};
+use crate::failure::Failure;
+use crate::output::{Document, Row, Table};
+
+/// Maximum number of objects of each kind.
+const MAX_OBJECTS: u32 = 500;
+
+/// Reads both kinds. Without EHPAs, a note says why.
+pub(super) async fn read(cluster: &Cluster) -> Result<Document, Failure> {
+    let client = || cluster.client.clone();
+    let params = ListParams::default().limit(MAX_OBJECTS);
+    let hpas: Api<HorizontalPodAutoscaler> = Api::all(client());
+    let hpas = hpas.list(&params).await;
+    let hpas = hpas.map_err(|error| request_failure("HPAs", &cluster.server, error))?;
+    let resource = ApiResource::erase::<EffectiveHorizontalPodAutoscaler>(&());
+    let ehpas: Api<DynamicObject> = Api::all_with(client(), &resource);
+    let mut notes = Vec::new();
+    let (ehpas, more) = match ehpas.list(&params).await {
+        Ok(list) => (list.items, list.metadata.continue_),
+        Err(error) => {
+            let failure = request_failure("EHPAs", &cluster.server, error);
+            notes.push(format!("EHPAs are not shown: {failure}."));
+            (Vec::new(), None)
+        }
+    };
+    let is_cut = [hpas.metadata.continue_, more]
+        .iter()
+        .flatten()
+        .any(|token| !token.is_empty());
+    if is_cut {
+        notes.push(format!(
+            "Only the first {MAX_OBJECTS} objects of a kind are shown."
+        ));
+    }
+    Ok(Document {
+        title: "Horizontal".to_owned(),
+        tables: vec![
+            Table {
+                title: "EHPAs".to_owned(),
+                columns: vec![
+                    "object", "target", "strategy", " current", " desired", "not true",
+                ],
+                rows: ehpas.iter().map(ehpa_row).collect(),
+            },
+            Table {
+                title: "HPAs".to_owned(),
+                columns: vec![
+                    "object", "target", " min", " max", " current", " desired", "metrics",
+                    "not true",
+                ],
+                rows: hpas.items.iter().map(hpa_row).collect(),
+            },
+        ],
+        notes,
+        data: Value::Null,
+    })
+}
+
+fn ehpa_row(ehpa: &DynamicObject) -> Row {
+    let namespace = ehpa.namespace().unwrap_or_default();
+    let text = |value: &Value| match value {
+        Value::Null => "-".to_owned(),
+        Value::String(text) => text.clone(),
+        other => other.to_string(),
+    };
+    let (spec, status) = (&ehpa.data["spec"], &ehpa.data["status"]);
+    let target = &spec["scaleTargetRef"];
+    let conditions = status["conditions"].as_array().into_iter().flatten();
+    let failed = conditions
+        .filter(|condition| condition["status"] == "False")
+        .map(|condition| {
+            format!(
+                "{} ({})",
+                text(&condition["type"]),
+                text(&condition["reason"])
+            )
+        });
+    Row {
+        cells: vec![
+            format!("{namespace}/{}", ehpa.name_any()),
+            format!(
+                "{}/{}",
+                text(&target["kind"]).to_lowercase(),
+                text(&target["name"])
+            ),
+            text(&spec["scaleStrategy"]),
+            text(&status["currentReplicas"]),
+            text(&status["expectReplicas"]),
+            failed.collect::<Vec<_>>().join(", "),
+        ],
+        severity: None,
+        link: Some(format!("/ehpa/{namespace}/{}", ehpa.name_any())),
+    }
+}
+
+fn hpa_row(hpa: &HorizontalPodAutoscaler) -> Row {
+    let spec = &hpa.spec;
+    let target = &spec.scale_target_ref;
+    let status = hpa.status.clone().unwrap_or_default();
+    let current = status.current_metrics.unwrap_or_default();
+    let metrics = spec.metrics.iter().flatten().enumerate();
+    let metrics = metrics.map(|(index, metric)| metric_text(metric, current.get(index)));
+    let conditions = status.conditions.unwrap_or_default();
+    let failed = conditions
+        .iter()
+        .filter(|condition| condition.status == "False" && condition.type_ != "ScalingLimited")
+        .map(|condition| {
+            let reason = condition.reason.as_deref().unwrap_or_default();
+            format!("{} ({reason})", condition.type_)
+        });
+    let number = |number: Option<i32>| number.map_or_else(|| "-".to_owned(), |it| it.to_string());
+    Row::plain([
+        format!("{}/{}", hpa.namespace().unwrap_or_default(), hpa.name_any()),
+        format!("{}/{}", target.kind.to_lowercase(), target.name),
+        number(spec.min_replicas),
+        spec.max_replicas.to_string(),
+        number(status.current_replicas),
+        status.desired_replicas.to_string(),
+        metrics.collect::<Vec<_>>().join(", "),
+        failed.collect::<Vec<_>>().join(", "),
+    ])
+}
+
+/// Name, current value and target, such as `cpu 63% of 70%`.
+fn metric_text(metric: &MetricSpec, current: Option<&MetricStatus>) -> String {
+    let json = serde_json::to_value(metric).unwrap_or_default();
+    let current = serde_json::to_value(current).unwrap_or_default();
+    let field = match metric.type_.as_str() {
+        "Resource" => "resource",
+        "ContainerResource" => "containerResource",
+        "Pods" => "pods",
+        "Object" => "object",
+        _ => "external",
+    };
+    let value = |value: &Value| {
+        let percent = value["averageUtilization"].as_i64();
+        percent.map(|percent| format!("{percent}%")).or_else(|| {
+            let text = value["averageValue"].as_str().or(value["value"].as_str());
+            text.map(str::to_owned)
+        })
+    };
+    let of = &json[field];
+    let name = of["name"].as_str().or(of["metric"]["name"].as_str());
+    format!(
+        "{} {} of {}",
+        name.unwrap_or_default(),
+        value(&current[field]["current"]).unwrap_or_else(|| "unknown".to_owned()),
+        value(&of["target"]).unwrap_or_else(|| "unknown".to_owned())
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn an_hpa_shows_its_metrics_and_what_is_wrong() {
+        let hpa = json!({
+            "metadata": {"namespace": "shop", "name": "web"},
+            "spec": {
+                "minReplicas": 2, "maxReplicas": 9,
+                "scaleTargetRef": {"kind": "Deployment", "name": "web"},
+                "metrics": [
+                    {"type": "Resource", "resource": {"name": "cpu", "target":
+                        {"type": "Utilization", "averageUtilization": 70}}},
+                    {"type": "External", "external": {"metric": {"name": "queue"}, "target":
+                        {"type": "AverageValue", "averageValue": "30"}}},
+                ],
+            },
+            "status": {
+                "currentReplicas": 3, "desiredReplicas": 4,
+                "currentMetrics": [
+                    {"type": "Resource", "resource": {"name": "cpu", "current":
+                        {"averageUtilization": 85, "averageValue": "85m"}}},
+                ],
+                "conditions": [
+                    {"type": "AbleToScale", "status": "True"},
+                    {"type": "ScalingActive", "status": "False", "reason": "FailedGetExternalMetric"},
+                ],
+            },
+        });
+        let row = hpa_row(&serde_json::from_value(hpa).expect("an HPA"));
+        let expected = [
+            "shop/web",
+            "deployment/web",
+            "2",
+            "9",
+            "3",
+            "4",
+            "cpu 85% of 70%, queue unknown of 30",
+            "ScalingActive (FailedGetExternalMetric)",
+        ];
+        assert_eq!(row.cells, expected);
+    }
+
+    #[test]
+    fn an_ehpa_links_to_its_explanation() {
+        let ehpa = json!({
+            "metadata": {"namespace": "shop", "name": "web"},
+            "spec": {"scaleStrategy": "Preview", "scaleTargetRef": {"kind": "Deployment", "name": "web"}},
+            "status": {"currentReplicas": 3, "conditions":
+                [{"type": "Ready", "status": "False", "reason": "NotFound"}]},
+        });
+        let row = ehpa_row(&serde_json::from_value(ehpa).expect("an object"));
+        assert_eq!(row.link.as_deref(), Some("/ehpa/shop/web"));
+        assert_eq!(row.cells[2..], ["Preview", "3", "-", "Ready (NotFound)"]);
+    }
+}

@@ -1,0 +1,229 @@
+//! The pages, one read at a time.
+
+use std::collections::VecDeque;
+use std::fmt::Write as _;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use anyhow::anyhow;
+use axum::Router;
+use axum::extract::{Path, Query, State};
+use axum::http::{StatusCode, header};
+use axum::response::{Html, IntoResponse as _, Response};
+use axum::routing::get;
+use serde::Deserialize;
+use tokio::runtime::Handle;
+use tokio::sync::Mutex;
+
+use super::{bands, fleet, horizontal};
+use crate::cluster::Cluster;
+use crate::explain;
+use crate::failure::Failure;
+use crate::output::{Document, Row, Table, escape, page};
+use crate::prices::Prices;
+use crate::severity::Severity;
+use crate::{check, status};
+
+/// Time for which a page is shown again without reading.
+const FRESH_FOR: Duration = Duration::from_secs(3);
+/// Pages that are kept for this time.
+const MAX_KEPT: usize = 16;
+/// Time limit of reading a page.
+const READ_TIMEOUT: Duration = Duration::from_mins(1);
+/// Links of all pages.
+const LINKS: [(&str, &str); 3] = [
+    ("/", "Vertical"),
+    ("/horizontal", "Horizontal"),
+    ("/health", "Health"),
+];
+/// Refreshes the page, unless an element of it has the focus, and copies manifests.
+const SCRIPT: &str = include_str!("script.js");
+
+/// Objects per page of the list.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Deserialize)]
+pub(super) struct FleetQuery {
+    /// Only objects of this namespace.
+    #[serde(default)]
+    pub(super) namespace: String,
+    /// Position in the list, from the page before.
+    #[serde(default)]
+    pub(super) after: String,
+}
+
+/// A page.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Page {
+    Fleet(FleetQuery),
+    Vpa([String; 2]),
+    Ehpa([String; 2]),
+    Horizontal,
+    Health,
+}
+
+/// Source of the pages.
+pub(super) struct Pages {
+    cluster: Cluster,
+    system_namespace: String,
+    prices: Prices,
+    /// The latest pages. Locked while one is read.
+    kept: Mutex<VecDeque<(Instant, Page, String)>>,
+}
+
+impl Pages {
+    pub(super) fn new(cluster: Cluster, system_namespace: String, prices: Prices) -> Self {
+        Self {
+            cluster,
+            system_namespace,
+            prices,
+            kept: Mutex::default(),
+        }
+    }
+
+    /// The routes.
+    pub(super) fn router(self) -> Router {
+        let fleet = async |State(pages): State<Arc<Self>>, Query(query): Query<FleetQuery>| {
+            pages.respond(Page::Fleet(query)).await
+        };
+        let vpa = async |State(pages): State<Arc<Self>>, Path(name): Path<[String; 2]>| {
+            pages.respond(Page::Vpa(name)).await
+        };
+        let ehpa = async |State(pages): State<Arc<Self>>, Path(name): Path<[String; 2]>| {
+            pages.respond(Page::Ehpa(name)).await
+        };
+        let horizontal =
+            async |State(pages): State<Arc<Self>>| pages.respond(Page::Horizontal).await;
+        let health = async |State(pages): State<Arc<Self>>| pages.respond(Page::Health).await;
+        let script = async || ([(header::CONTENT_TYPE, "text/javascript")], SCRIPT);
+        Router::new()
+            .route("/", get(fleet))
+            .route("/vpa/{namespace}/{name}", get(vpa))
+            .route("/ehpa/{namespace}/{name}", get(ehpa))
+            .route("/horizontal", get(horizontal))
+            .route("/health", get(health))
+            .route("/script.js", get(script))
+            .with_state(Arc::new(self))
+    }
+
+    async fn respond(self: Arc<Self>, page: Page) -> Response {
+        let mut kept = self.kept.lock().await;
+        kept.retain(|(at, _, _)| at.elapsed() < FRESH_FOR);
+        if let Some((_, _, html)) = kept.iter().find(|(_, known, _)| *known == page) {
+            return Html(html.clone()).into_response();
+        }
+        match self.read_in_time(&page).await {
+            Ok(html) => {
+                kept.truncate(MAX_KEPT - 1);
+                kept.push_front((Instant::now(), page, html.clone()));
+                Html(html).into_response()
+            }
+            Err(failure) => {
+                let document = Document {
+                    title: "This page cannot be shown".to_owned(),
+                    tables: Vec::new(),
+                    notes: vec![failure.to_string()],
+                    data: serde_json::Value::Null,
+                };
+                let html = self.html(&document, "", "");
+                (StatusCode::BAD_GATEWAY, Html(html)).into_response()
+            }
+        }
+    }
+
+    /// Reads on a thread of its own: these reads cannot move between threads.
+    async fn read_in_time(self: &Arc<Self>, page: &Page) -> Result<String, Failure> {
+        let (pages, page, runtime) = (Arc::clone(self), page.clone(), Handle::current());
+        let reading = tokio::task::spawn_blocking(move || {
+            runtime.block_on(tokio::time::timeout(READ_TIMEOUT, pages.read(&page)))
+        });
+        let read = reading.await.map_err(anyhow::Error::from)?;
+        let server = &self.cluster.server;
+        read.unwrap_or_else(|_| {
+            Err(Failure::Unreachable(anyhow!(
+                "the API server {server} needs more than a minute for this page"
+            )))
+        })
+    }
+
+    async fn read(&self, page: &Page) -> Result<String, Failure> {
+        match page {
+            Page::Fleet(query) => {
+                let fleet = fleet::read(&self.cluster, query).await?;
+                let document = fleet.document(&self.prices);
+                Ok(self.html(&document, &fleet.navigation(query), "/"))
+            }
+            Page::Vpa([namespace, name]) | Page::Ehpa([namespace, name]) => {
+                let kind = if matches!(page, Page::Vpa(_)) {
+                    "vpa"
+                } else {
+                    "ehpa"
+                };
+                let subject = format!("{kind}/{name}").parse().map_err(Failure::Usage)?;
+                let explained = explain::explain(&self.cluster, namespace, &subject).await?;
+                let mut document = explained.document;
+                document.title = format!("{namespace}/{name}");
+                let bands = bands::html(&explained.recommendations);
+                Ok(self.html(&document, &bands, ""))
+            }
+            Page::Horizontal => {
+                let document = horizontal::read(&self.cluster).await?;
+                Ok(self.html(&document, "", "/horizontal"))
+            }
+            Page::Health => {
+                let mut document = status::read(&self.cluster, &self.system_namespace).await?;
+                "Health".clone_into(&mut document.title);
+                let findings = check::all(&self.cluster, &self.system_namespace).await?;
+                document.tables.insert(0, findings_table(&findings));
+                Ok(self.html(&document, "", "/health"))
+            }
+        }
+    }
+
+    fn html(&self, document: &Document, details: &str, path: &str) -> String {
+        let mut navigation = String::from("<nav aria-label=\"Pages\">");
+        for (link, name) in LINKS {
+            let current = if link == path {
+                " aria-current=\"page\""
+            } else {
+                ""
+            };
+            let _ = write!(navigation, "<a href=\"{link}\"{current}>{name}</a> ");
+        }
+        let _ = writeln!(
+            navigation,
+            "<span>{}</span> <label><input type=\"checkbox\" id=\"refresh\" checked> \
+             refresh every 30 s</label></nav>\n<script src=\"/script.js\" defer></script>",
+            escape(&self.cluster.server)
+        );
+        page(document, &navigation, details)
+    }
+}
+
+/// Errors and warnings first, without the checks that passed.
+fn findings_table(findings: &[check::Finding]) -> Table {
+    let mut rows = Vec::new();
+    for (status, severity) in [
+        (check::Status::Error, Severity::Critical),
+        (check::Status::Warning, Severity::Warning),
+    ] {
+        let of_status = findings.iter().filter(|finding| finding.status == status);
+        rows.extend(of_status.map(|finding| Row {
+            cells: vec![
+                finding.title.clone(),
+                finding.message.clone(),
+                finding.hint.clone(),
+                severity.as_str().to_owned(),
+            ],
+            severity: Some(severity),
+            link: None,
+        }));
+    }
+    let passed = findings
+        .iter()
+        .filter(|finding| finding.status == check::Status::Ok);
+    let title = format!("Checks ({} of {} passed)", passed.count(), findings.len());
+    Table {
+        title,
+        columns: vec!["expected", "found", "what to do", "severity"],
+        rows,
+    }
+}

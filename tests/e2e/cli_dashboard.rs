@@ -1,0 +1,184 @@
+//! `plimsoll dashboard` as a browser sees it.
+
+use std::process::Stdio;
+
+use anyhow::{Context as _, Result, ensure};
+use api::ehpa::EffectiveHorizontalPodAutoscaler as Ehpa;
+use api::vpa::VerticalPodAutoscaler as Vpa;
+use e2e::{Namespace, PATIENCE, Signal, eventually, program, requests, shared, target, workload};
+use k8s_openapi::api::apps::v1::Deployment;
+use serde_json::json;
+use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
+use tokio::net::TcpStream;
+use tokio::process::{Child, Command};
+use tokio::time::timeout;
+
+/// A running dashboard.
+struct Dashboard {
+    child: Child,
+    /// Host and port.
+    host: String,
+    token: String,
+}
+
+impl Dashboard {
+    async fn start(kubeconfig: &std::path::Path) -> Result<Self> {
+        let mut child = Command::new(program("plimsoll")?)
+            .arg("dashboard")
+            .env("KUBECONFIG", kubeconfig)
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .kill_on_drop(true)
+            .spawn()?;
+        let output = child.stdout.take().context("an output")?;
+        let mut lines = BufReader::new(output).lines();
+        let url = timeout(PATIENCE, lines.next_line()).await??;
+        let url = url.context("it printed no address")?;
+        let rest = url.strip_prefix("http://").context("a URL")?;
+        let (host, token) = rest.split_once("/?token=").context("a token")?;
+        Ok(Self {
+            child,
+            host: host.to_owned(),
+            token: token.to_owned(),
+        })
+    }
+
+    /// Response to a request with these lines of headers.
+    async fn request(&self, line: &str, headers: &[String]) -> Result<String> {
+        let mut stream = TcpStream::connect(&self.host).await?;
+        let headers = headers.join("\r\n");
+        let request = format!("{line} HTTP/1.1\r\nConnection: close\r\n{headers}\r\n\r\n");
+        stream.write_all(request.as_bytes()).await?;
+        let mut response = String::new();
+        timeout(PATIENCE, stream.read_to_string(&mut response)).await??;
+        Ok(response)
+    }
+
+    fn headers(&self) -> [String; 2] {
+        let cookie = format!("Cookie: plimsoll-token={}", self.token);
+        [format!("Host: {}", self.host), cookie]
+    }
+
+    /// The page at a path.
+    async fn page(&self, path: &str) -> Result<String> {
+        let line = format!("GET {path}");
+        let response = self.request(&line, &self.headers()).await?;
+        ensure!(response.starts_with("HTTP/1.1 200 "), "{path}: {response}");
+        Ok(response)
+    }
+
+    async fn refuses(&self, line: &str, headers: &[String], status: &str) -> Result<()> {
+        let response = self.request(line, headers).await?;
+        let expected = format!("HTTP/1.1 {status} ");
+        ensure!(response.starts_with(&expected), "{line}: {response}");
+        Ok(())
+    }
+}
+
+/// A workload with a VPA object whose recommendation is twice the request, and an EHPA.
+async fn arrange(own: &Namespace) -> Result<()> {
+    own.create::<Deployment>(workload("web", 1, &requests("100m", "128Mi"), &json!({})))
+        .await?;
+    let spec = json!({"targetRef": target("Deployment", "web")});
+    own.create::<Vpa>(json!({"metadata": {"name": "web"}, "spec": spec}))
+        .await?;
+    let amounts = json!({"cpu": "200m", "memory": "256Mi"});
+    let container = json!({
+        "containerName": "app", "target": amounts, "lowerBound": amounts, "upperBound": amounts,
+        "uncappedTarget": amounts,
+    });
+    let condition = json!({
+        "type": "Applied", "status": "False", "reason": "DisruptionBudget",
+        "message": "<script>alert(1)</script>", "lastTransitionTime": "2026-01-01T00:00:00Z",
+    });
+    let recommendation = json!({"containerRecommendations": [container]});
+    let status = json!({"recommendation": recommendation, "conditions": [condition]});
+    own.patch_status::<Vpa>("web", &status).await?;
+    let spec = json!({
+        "scaleTargetRef": target("Deployment", "web"), "minReplicas": 1, "maxReplicas": 3,
+        "scaleStrategy": "Preview",
+    });
+    own.create::<Ehpa>(json!({"metadata": {"name": "front"}, "spec": spec}))
+        .await?;
+    Ok(())
+}
+
+#[tokio::test]
+async fn pages_show_the_cluster_to_the_browser_with_the_token_only() -> Result<()> {
+    let sandbox = shared().await?;
+    let own = Namespace::new(sandbox.client().await?, "dashboard").await?;
+    arrange(&own).await?;
+    let mut dashboard = Dashboard::start(&sandbox.kubeconfig()).await?;
+    let namespace = own.namespace.as_str();
+
+    eventually("the list has request and recommendation", async || {
+        let page = dashboard.page(&format!("/?namespace={namespace}")).await?;
+        for text in [
+            &format!("<a href=\"/vpa/{namespace}/web\">{namespace}/web</a>"),
+            "<td class=\"number\">100m</td><td class=\"number\">200m</td>",
+            "DisruptionBudget",
+            "<td class=\"critical\">",
+        ] {
+            ensure!(page.contains(text), "{text:?} is not in {page}");
+        }
+        Ok(())
+    })
+    .await?;
+    let page = dashboard.page(&format!("/vpa/{namespace}/web")).await?;
+    let escaped = "&lt;script&gt;alert(1)";
+    ensure!(
+        page.contains(escaped) && !page.contains("<script>"),
+        "{page}"
+    );
+    ensure!(
+        page.contains("<svg") && page.contains("cpu: 200m"),
+        "{page}"
+    );
+    let page = dashboard.page("/horizontal").await?;
+    let link = format!("<a href=\"/ehpa/{namespace}/front\">");
+    ensure!(page.contains(&link) && page.contains("Preview"), "{page}");
+    let page = dashboard.page(&format!("/ehpa/{namespace}/front")).await?;
+    ensure!(page.contains("DryRun"), "{page}");
+    let page = dashboard.page("/health").await?;
+    ensure!(
+        page.contains("Checks (") && page.contains("Metrics APIs"),
+        "{page}"
+    );
+    let script = dashboard.page("/script.js").await?;
+    ensure!(script.contains("text/javascript"), "{script}");
+
+    let [host, cookie] = dashboard.headers();
+    let missing = format!("GET /vpa/{namespace}/missing");
+    dashboard
+        .refuses(&missing, &[host.clone(), cookie.clone()], "502")
+        .await?;
+    dashboard
+        .refuses("GET /other", &[host.clone(), cookie.clone()], "404")
+        .await?;
+    dashboard
+        .refuses("GET /", std::slice::from_ref(&host), "403")
+        .await?;
+    let other = "Host: example.com".to_owned();
+    dashboard
+        .refuses("GET /", &[other, cookie.clone()], "421")
+        .await?;
+    dashboard
+        .refuses("POST /", &[host.clone(), cookie], "405")
+        .await?;
+    let with_token = format!("GET /horizontal?token={}", dashboard.token);
+    let response = dashboard.request(&with_token, &[host]).await?;
+    for text in [
+        "303 ",
+        "location: /horizontal\r\n",
+        "HttpOnly; SameSite=Strict",
+        "default-src 'none'",
+    ] {
+        ensure!(response.contains(text), "{text:?} is not in {response}");
+    }
+
+    let pid = dashboard.child.id().context("it runs")?;
+    e2e::signal(pid, Signal::INT)?;
+    let status = timeout(PATIENCE, dashboard.child.wait()).await??;
+    ensure!(status.success(), "{status}");
+    Ok(())
+}
