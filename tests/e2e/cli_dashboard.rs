@@ -115,7 +115,7 @@ async fn pages_show_the_cluster_to_the_browser_with_the_token_only() -> Result<(
         let page = dashboard.page(&format!("/?namespace={namespace}")).await?;
         for text in [
             &format!("<a href=\"/vpa/{namespace}/web\">{namespace}/web</a>"),
-            "<td class=\"number\">100m</td><td class=\"number\">200m</td>",
+            "<td class=\"number\">100m → 200m</td>",
             "DisruptionBudget",
             "<td class=\"critical\">",
         ] {

@@ -1,4 +1,4 @@
-//! Who may read the dashboard: a browser on this computer that knows the token.
+//! Access to the dashboard: only for a browser on this computer that knows the token.
 //!
 //! The token of the printed address becomes a cookie. The header `Host` must name this computer, so
 //! that no page of another site reads the dashboard under a name that it points here.

@@ -36,7 +36,6 @@ pub(super) struct Fleet {
 struct Line {
     namespace: String,
     vpa: String,
-    target: String,
     mode: String,
     container: String,
     pods: usize,
@@ -170,7 +169,6 @@ fn lines_of(vpa: &DynamicObject, inventory: &Inventory, used: &Used) -> Vec<Line
         Line {
             namespace: namespace.clone(),
             vpa: vpa.name_any(),
-            target: target.clone(),
             mode: mode.unwrap_or("Recreate").to_owned(),
             container: container.to_owned(),
             pods,
@@ -248,7 +246,8 @@ impl Fleet {
         };
         let mut notes = self.notes.clone();
         notes.push(format!(
-            "With the recommended requests, these pods cost {saved:.2} {} less per month.",
+            "Usage is that of the highest pod. With the recommended requests, these pods cost \
+             {saved:.2} {} less per month.",
             prices.currency
         ));
         Document {
@@ -286,18 +285,15 @@ impl Fleet {
     }
 }
 
-const COLUMNS: [&str; 13] = [
+const COLUMNS: [&str; 10] = [
     "object",
-    "target",
     "mode",
     "container",
-    " CPU requested",
-    " CPU recommended",
-    " CPU used, highest pod",
-    " memory requested",
-    " memory recommended",
-    " memory used, highest pod",
-    " savings per month",
+    " CPU requested, recommended",
+    " used",
+    " memory requested, recommended",
+    " used",
+    " savings",
     "applied",
     "finding",
 ];
@@ -317,6 +313,10 @@ impl Line {
         let text = |amount: Option<f64>, unit: &str| {
             amount.map_or_else(|| "-".to_owned(), |amount| format!("{amount:.0}{unit}"))
         };
+        let change = |change: Change, unit: &str| {
+            let [present, recommended] = [change.present, change.recommended];
+            format!("{} → {}", text(present, unit), text(recommended, unit))
+        };
         let (cpu, memory) = (self.cpu, self.memory);
         let judged = [(cpu, false, "CPU"), (memory, true, "memory")]
             .into_iter()
@@ -330,14 +330,11 @@ impl Line {
         Row {
             cells: vec![
                 format!("{}/{}", self.namespace, self.vpa),
-                self.target.clone(),
                 self.mode.clone(),
                 self.container.clone(),
-                text(cpu.change.present, "m"),
-                text(cpu.change.recommended, "m"),
+                change(cpu.change, "m"),
                 text(cpu.used, "m"),
-                text(memory.change.present, "Mi"),
-                text(memory.change.recommended, "Mi"),
+                change(memory.change, "Mi"),
                 text(memory.used, "Mi"),
                 format!("{:.2}", self.savings(prices)),
                 self.applied.clone(),
@@ -390,23 +387,21 @@ mod tests {
         let row = &document.tables[1].rows[0];
         assert_eq!(row.link.as_deref(), Some("/vpa/shop/web"));
         let expected = [
-            "-",
-            "250m",
+            "- → 250m",
             "120m",
-            "-",
-            "100Mi",
+            "- → 100Mi",
             "64Mi",
             "0.00",
             "DisruptionBudget",
         ];
-        assert_eq!(row.cells[4..12], expected);
+        assert_eq!(row.cells[3..9], expected);
     }
 
     #[test]
     fn an_object_without_a_recommendation_has_a_row() {
         let document = fleet(&vpa("web", &Value::Null)).document(&Prices::default());
         let row = &document.tables[1].rows[0];
-        assert_eq!(row.cells[12], "no recommendation");
+        assert_eq!(row.cells[9], "no recommendation");
     }
 
     #[test]

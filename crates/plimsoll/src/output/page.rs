@@ -15,7 +15,8 @@ h1{font-size:1.5rem}h2{font-size:1.2rem;margin-top:2rem}h3{font-size:1rem;margin
 .wide{overflow-x:auto}
 table{border-collapse:collapse;font-size:.9rem;width:100%}
 th,td{padding:.25rem .5rem;border-bottom:1px solid var(--rule);text-align:left;vertical-align:bottom}
-td{white-space:nowrap}th{color:var(--soft);font-weight:600}.number{text-align:right;font-variant-numeric:tabular-nums}
+td{white-space:nowrap}td.long{white-space:normal;min-width:24rem}
+td.critical,td.warning,td.info,td.ok{white-space:normal;min-width:9rem}th{color:var(--soft);font-weight:600}.number{text-align:right;font-variant-numeric:tabular-nums}
 .critical{color:var(--critical);font-weight:600}.warning{color:var(--warning);font-weight:600}.info{color:var(--info)}.ok{color:var(--ok)}
 p.note{color:var(--soft);font-size:.9rem}
 pre{padding:.6rem;border:1px solid var(--rule);overflow-x:auto;font-size:.85rem}
@@ -26,6 +27,9 @@ svg{width:100%;min-width:44rem;height:auto;display:block}svg text{fill:var(--sof
 details{margin:.3rem 0}summary{cursor:pointer}
 nav{display:flex;flex-wrap:wrap;gap:1rem;align-items:baseline}nav span{color:var(--soft)}
 a{color:var(--info)}a[aria-current]{color:var(--ink);font-weight:600;text-decoration:none}";
+
+/// Bytes of a cell above which its text wraps.
+const LONG_CELL: usize = 60;
 
 /// The text with the characters of HTML replaced.
 pub(crate) fn escape(text: &str) -> String {
@@ -92,8 +96,10 @@ fn add_table(page: &mut String, table: &Table) {
         page.push_str("<tr>");
         let last = row.cells.len().saturating_sub(1);
         for (column, cell) in row.cells.iter().enumerate() {
-            let class = match row.severity.filter(|_| column == last) {
+            let of_severity = row.severity.filter(|_| column == last);
+            let class = match of_severity {
                 Some(severity) => format!(" class=\"{}\"", severity.as_str()),
+                None if cell.len() > LONG_CELL => " class=\"long\"".to_owned(),
                 None => class(column).to_owned(),
             };
             let text = escape(cell);
