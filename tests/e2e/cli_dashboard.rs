@@ -1,17 +1,24 @@
 //! `plimsoll dashboard` as a browser sees it.
 
+mod browser;
+
 use std::process::Stdio;
 
 use anyhow::{Context as _, Result, ensure};
 use api::ehpa::EffectiveHorizontalPodAutoscaler as Ehpa;
 use api::vpa::VerticalPodAutoscaler as Vpa;
-use e2e::{Namespace, PATIENCE, Signal, eventually, program, requests, shared, target, workload};
+use e2e::{
+    Namespace, PATIENCE, Signal, eventually, plimsoll_prints, program, requests, shared, target,
+    workload,
+};
 use k8s_openapi::api::apps::v1::Deployment;
 use serde_json::json;
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
 use tokio::net::TcpStream;
 use tokio::process::{Child, Command};
 use tokio::time::timeout;
+
+use browser::{Browser, check_labels};
 
 /// A running dashboard.
 struct Dashboard {
@@ -181,4 +188,34 @@ async fn pages_show_the_cluster_to_the_browser_with_the_token_only() -> Result<(
     let status = timeout(PATIENCE, dashboard.child.wait()).await??;
     ensure!(status.success(), "{status}");
     Ok(())
+}
+
+#[tokio::test]
+async fn a_browser_shows_the_pages_without_a_message_on_its_console() -> Result<()> {
+    let Some(browser) = Browser::find().await? else {
+        return Ok(());
+    };
+    let sandbox = shared().await?;
+    let own = Namespace::new(sandbox.client().await?, "browser").await?;
+    arrange(&own).await?;
+    let dashboard = Dashboard::start(&sandbox.kubeconfig()).await?;
+    let namespace = own.namespace.as_str();
+    for (path, text) in [
+        ("/", "VPA objects"),
+        (&*format!("/vpa/{namespace}/web"), "Bounds and targets"),
+        (&*format!("/ehpa/{namespace}/front"), "DryRun"),
+        ("/horizontal", "HPAs"),
+        ("/health", "Metrics APIs"),
+    ] {
+        let url = format!("http://{}{path}?token={}", dashboard.host, dashboard.token);
+        let page = browser.open(&url).await?;
+        ensure!(page.contains(text), "{text:?} is not in {page}");
+        check_labels(&page)?;
+    }
+    let folder = tempfile::tempdir()?;
+    let file = folder.path().join("report.html");
+    let report = file.to_str().context("the path is text")?;
+    plimsoll_prints(&sandbox.kubeconfig(), &["report", "--sample", "-f", report]).await?;
+    let page = browser.open_file(&file).await?;
+    check_labels(&page)
 }

@@ -112,3 +112,57 @@ fn add_table(page: &mut String, table: &Table) {
     }
     page.push_str("</tbody>\n</table></div>\n");
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Relative luminance of a colour, by WCAG 2.
+    fn luminance(color: &str) -> f64 {
+        let digits = color.trim_start_matches('#');
+        let digits = match digits.len() {
+            3 => digits.chars().flat_map(|digit| [digit, digit]).collect(),
+            _ => digits.to_owned(),
+        };
+        let part = |index: usize| {
+            let part = u8::from_str_radix(&digits[2 * index..2 * index + 2], 16).expect(color);
+            let share = f64::from(part) / 255.0;
+            if share <= 0.040_45 {
+                share / 12.92
+            } else {
+                ((share + 0.055) / 1.055).powf(2.4)
+            }
+        };
+        0.2126 * part(0) + 0.7152 * part(1) + 0.0722 * part(2)
+    }
+
+    fn contrast(a: &str, b: &str) -> f64 {
+        let [a, b] = [luminance(a), luminance(b)];
+        (a.max(b) + 0.05) / (a.min(b) + 0.05)
+    }
+
+    #[test]
+    fn texts_and_lines_have_enough_contrast_on_light_and_dark_screens() {
+        let themes: Vec<&str> = STYLE.split(":root{").skip(1).collect();
+        assert_eq!(themes.len(), 2);
+        for theme in themes {
+            let theme = theme.split('}').next().expect("a rule");
+            let color = |name: &str| {
+                let (_, rest) = theme.split_once(&format!("--{name}:")).expect(name);
+                rest.split(';').next().expect("a value").trim()
+            };
+            for (least, names) in [
+                (
+                    4.5,
+                    &["ink", "soft", "critical", "warning", "info", "ok"][..],
+                ),
+                (3.0, &["usage", "request", "advice"]),
+            ] {
+                for name in names {
+                    let found = contrast(color(name), color("paper"));
+                    assert!(found >= least, "{name} on paper: {found:.1}");
+                }
+            }
+        }
+    }
+}
