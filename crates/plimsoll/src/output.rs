@@ -1,5 +1,7 @@
 //! Tables as text, Markdown, CSV, JSON, YAML and HTML.
 
+#[cfg(test)]
+pub(crate) mod golden;
 mod page;
 mod text;
 

@@ -72,7 +72,7 @@ impl Browser {
     }
 }
 
-/// What screen readers need.
+/// Checks the elements that screen readers need.
 pub(super) fn check_labels(page: &str) -> Result<()> {
     for text in ["<html lang=\"en\">", "<title>", "<main>", "<h1>"] {
         ensure!(page.contains(text), "{text} is missing in {page}");

@@ -8,6 +8,7 @@ use super::facts::Facts;
 use super::judge::{Explanation, explain};
 use super::policy::{self, PolicyFacts};
 use super::subject::Subject;
+use crate::output::golden::check_forms;
 
 fn parse<T: serde::de::DeserializeOwned>(object: Value) -> T {
     serde_json::from_value(object).expect("an object")
@@ -345,4 +346,22 @@ fn no_control_character_of_an_object_is_printed() {
         // JSON writes most control characters as an escape.
         assert!(!data.contains("\\u00"), "{data}");
     }
+}
+
+#[test]
+fn an_explanation_has_six_forms() {
+    let applied = json!([{
+        "type": "Applied", "status": "False", "reason": "DisruptionBudget",
+        "message": "2 of 3 pods need other requests; 2: a PodDisruptionBudget allows no disruption",
+        "lastTransitionTime": "2026-11-01T00:00:00Z",
+    }]);
+    let pods = vec![
+        pod("web-1", "250m"),
+        pod("web-2", "100m"),
+        pod("web-3", "100m"),
+    ];
+    let mut facts = facts(vpa(&json!({"updateMode": "Recreate"}), &applied), pods);
+    facts.budgets = vec![parse(budget(0))];
+    facts.missing = vec!["events: you have no right to read them".to_owned()];
+    check_forms("explain_vpa", &document(&explain(&facts)));
 }

@@ -5,6 +5,7 @@ mod fixture;
 use serde_json::{Value, json};
 
 use super::*;
+use crate::check::Form;
 use crate::check::facts::{OtherDeployment, StopFact, StoredChain};
 use crate::check::finding::{Status, Unread};
 use fixture::{
@@ -461,4 +462,28 @@ fn before_an_installation_only_conflicts_count() {
             (Status::Warning, "keda", "other/keda"),
         ],
     );
+}
+
+#[test]
+fn findings_have_three_forms() {
+    let mut facts = healthy();
+    replace_api(
+        &mut facts,
+        api_service(
+            "v1beta1.external.metrics.k8s.io",
+            "keda",
+            "keda-metrics",
+            "True",
+        ),
+    );
+    add_other(&mut facts, "vpa-updater", 1);
+    let findings = judge(&facts, Extent::Installed);
+    for (form, ending) in [
+        (Form::Table, "txt"),
+        (Form::Json, "json"),
+        (Form::Short, "short.txt"),
+    ] {
+        let text = crate::check::output::render(&findings, form);
+        crate::output::golden::check(&format!("check.{ending}"), &text);
+    }
 }

@@ -310,3 +310,16 @@ fn no_control_character_of_an_object_is_printed() {
     let controls = texts.iter().find(|text| text.contains(char::is_control));
     assert_eq!(controls, None);
 }
+
+#[test]
+fn an_explanation_has_six_forms() {
+    let limited = [
+        "ScalingLimited",
+        "True",
+        "TooManyReplicas",
+        "the desired count is 12",
+    ];
+    let ehpa = ehpa(&json!({}), &[READY]);
+    let explanation = explain(&facts(ehpa, Some(hpa(10, &[limited]))));
+    crate::output::golden::check_forms("explain_ehpa", &document(&explanation));
+}
