@@ -31,14 +31,16 @@ pub(crate) struct EventRecord {
 
 impl EventRecord {
     /// The events about an eviction, for the pod and for its VPA object.
-    pub(crate) fn evicted(pod: &ObjectKey, uid: &str, vpa: &Vpa) -> [Self; 2] {
+    pub(crate) fn evicted(pod: &ObjectKey, uid: &str, changes: &str, vpa: &Vpa) -> [Self; 2] {
         let note = "Pod was evicted by VPA Updater to apply resource recommendation.";
         let of_vpa = format!(
             "VPA Updater evicted Pod {} to apply resource recommendation.",
             pod.name
         );
+        let (note, of_vpa) = (with_changes(note, changes), with_changes(&of_vpa, changes));
+        let about = pod_reference(pod, uid);
         [
-            Self::normal(pod_reference(pod, uid), "EvictedByVPA", "Evict", note),
+            Self::normal(about, "EvictedByVPA", "Evict", note),
             Self::normal(vpa.reference(), "EvictedPod", "Evict", of_vpa),
         ]
     }
@@ -75,13 +77,12 @@ impl EventRecord {
     }
 
     /// The event about an in-place resize.
-    pub(crate) fn resized(pod: &ObjectKey, uid: &str) -> Self {
-        let note = "Pod was resized in place by VPA Updater.";
+    pub(crate) fn resized(pod: &ObjectKey, uid: &str, changes: &str) -> Self {
         Self::normal(
             pod_reference(pod, uid),
             "InPlaceResizedByVPA",
             "Resize",
-            note,
+            with_changes("Pod was resized in place by VPA Updater.", changes),
         )
     }
 
@@ -258,6 +259,15 @@ fn deployment_reference(update: &RollingUpdate) -> ObjectReference {
         name: Some(update.deployment.name.clone()),
         uid: Some(update.uid.clone()),
         ..ObjectReference::default()
+    }
+}
+
+/// Upstream's sentence with the changes of requests, if there are any.
+fn with_changes(sentence: &str, changes: &str) -> String {
+    if changes.is_empty() {
+        sentence.to_owned()
+    } else {
+        bounded(&format!("{sentence} {changes}."))
     }
 }
 
@@ -468,5 +478,12 @@ mod tests {
         ] {
             assert_eq!(evicted(&pods, "shop"), expected);
         }
+    }
+
+    #[test]
+    fn changes_follow_the_sentence_within_the_limit() {
+        assert_eq!(with_changes("Resized.", ""), "Resized.");
+        assert_eq!(with_changes("Resized.", "a 1 -> 2"), "Resized. a 1 -> 2.");
+        assert_eq!(with_changes("Resized.", &"a".repeat(2000)).len(), 1024);
     }
 }

@@ -94,8 +94,9 @@ async fn pods_are_resized_in_place_and_replaced_only_where_the_mode_allows_it() 
     );
     let small = fixture.count("stays", SMALL).await?;
     ensure!(small == REPLICAS, "they have the size that they had");
-    // Upstream's event.
-    let message = "Pod was resized in place by VPA Updater.";
+    // Upstream's event, with the change and its cause.
+    let message = "Pod was resized in place by VPA Updater. \
+                   app cpu request 100m -> 250m: below lower bound 200m.";
     fixture
         .reported(
             "REASON:.reason,SOURCE:.reportingComponent,MESSAGE:.message",

@@ -59,8 +59,9 @@ async fn modes_that_recreate_do_so_within_the_budgets_and_others_leave_pods_alon
     }
     let held = "vpa_updater_skipped_pods{reason=\"disruption_budget\"} 3";
     fixture.serves(&[held]).await?;
-    // Upstream's events.
-    let evicted = "Pod was evicted by VPA Updater to apply resource recommendation.";
+    // Upstream's events, with the change and its cause.
+    let evicted = "Pod was evicted by VPA Updater to apply resource recommendation. \
+                   app cpu request 100m -> 250m: below lower bound 200m.";
     let updater = "vpa-updater";
     fixture
         .reported(

@@ -254,7 +254,7 @@ impl Reporter {
                     changes = changes(action),
                     "evicted pod"
                 );
-                for record in EventRecord::evicted(pod, uid, vpa) {
+                for record in EventRecord::evicted(pod, uid, &changes(action), vpa) {
                     events.push(record);
                 }
                 true
@@ -267,7 +267,7 @@ impl Reporter {
                     changes = changes(action),
                     "resized pod in place"
                 );
-                events.push(EventRecord::resized(pod, uid));
+                events.push(EventRecord::resized(pod, uid, &changes(action)));
                 if action.reason == ActionReason::Revert {
                     events.push(EventRecord::reverted(pod, uid));
                 }
