@@ -2,12 +2,13 @@
 //! condition `Applied` of the object.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use jiff::Timestamp;
 use view::ObjectKey;
 
 use super::action::{Action, ActionReason, SkipReason};
-use super::{PauseReason, Plan, PodCounts, VpaPauseReason};
+use super::{PauseReason, Plan, VpaPauseReason};
 
 /// The updates that a VPA object allows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -30,6 +31,19 @@ pub struct Application {
     pub message: String,
     /// The time of the pass from which on the reason has been the same.
     pub since: Timestamp,
+    /// The numbers of the message; `None` while updates are paused.
+    numbers: Option<Numbers>,
+}
+
+/// Numbers that a state is made from. While they are the same, so is the state: a pass about
+/// thousands of objects makes no text for those without a change.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Numbers {
+    pods: usize,
+    updating: usize,
+    boosted: usize,
+    allowed: AllowedUpdates,
+    skips: BTreeMap<SkipReason, usize>,
 }
 
 /// Reason: no pod needs other requests.
@@ -41,7 +55,7 @@ const NO_RECOMMENDATION: &str = "NoRecommendation";
 
 /// The states of all VPA objects with pods and a mode that updates them.
 #[derive(Debug, Default)]
-pub struct Applications(BTreeMap<ObjectKey, Application>);
+pub struct Applications(BTreeMap<ObjectKey, Arc<Application>>);
 
 impl Applications {
     /// Takes in a pass at `now`. While all actions are paused, a pass decides nothing, so the
@@ -55,8 +69,8 @@ impl Applications {
             return;
         };
         for state in self.0.values_mut() {
-            if !matches!(state.reason, APPLIED | NO_RECOMMENDATION) {
-                state.set(reason, text.to_owned(), now);
+            if !matches!(state.reason, APPLIED | NO_RECOMMENDATION) && state.reason != reason {
+                *state = Application::after(Some(state), (reason, text.to_owned()), None, now);
             }
         }
     }
@@ -78,37 +92,50 @@ impl Applications {
         }
         for counts in &plan.pod_counts {
             let key = &counts.vpa;
-            let (reason, message) = match paused.remove(key) {
-                Some(paused) => paused,
-                None => state(
-                    counts,
-                    actions.get(key).copied().unwrap_or(0) + counts.pending,
-                    &skips.remove(key).unwrap_or_default(),
-                ),
+            let old = before.remove(key);
+            let state = if let Some(paused) = paused.remove(key) {
+                match old {
+                    Some(same) if (same.reason, &same.message) == (paused.0, &paused.1) => same,
+                    old => Application::after(old.as_ref(), paused, None, now),
+                }
+            } else {
+                let numbers = Numbers {
+                    pods: counts.controlled,
+                    updating: actions.get(key).copied().unwrap_or(0) + counts.pending,
+                    boosted: counts.boosted,
+                    allowed: counts.allowed,
+                    skips: skips.remove(key).unwrap_or_default(),
+                };
+                match old {
+                    Some(same) if same.numbers.as_ref() == Some(&numbers) => same,
+                    old => Application::after(old.as_ref(), numbers.state(), Some(numbers), now),
+                }
             };
-            let mut state = before.remove(key).unwrap_or(Application {
-                reason,
-                message: String::new(),
-                since: now,
-            });
-            state.set(reason, message, now);
             self.0.insert(key.clone(), state);
         }
     }
 
-    /// The states, by VPA object.
-    pub fn iter(&self) -> impl Iterator<Item = (&ObjectKey, &Application)> {
+    /// The states, by VPA object. One that has not changed is the same as before.
+    pub fn iter(&self) -> impl Iterator<Item = (&ObjectKey, &Arc<Application>)> {
         self.0.iter()
     }
 }
 
 impl Application {
-    fn set(&mut self, reason: &'static str, message: String, now: Timestamp) {
-        if self.reason != reason {
-            self.since = now;
-        }
-        self.reason = reason;
-        self.message = message;
+    /// A state with this reason and message. The time is that of the old one if it has the reason.
+    fn after(
+        old: Option<&Arc<Self>>,
+        (reason, message): (&'static str, String),
+        numbers: Option<Numbers>,
+        now: Timestamp,
+    ) -> Arc<Self> {
+        let same = old.filter(|old| old.reason == reason);
+        Arc::new(Self {
+            reason,
+            message,
+            since: same.map_or(now, |old| old.since),
+            numbers,
+        })
     }
 }
 
@@ -117,48 +144,53 @@ fn is_for_size(action: &Action) -> bool {
     action.relocation.is_none() && action.reason != ActionReason::Preemption
 }
 
-/// Reason and message of an object that is not paused. `updating` pods have an action.
-fn state(
-    counts: &PodCounts,
-    updating: usize,
-    skips: &BTreeMap<SkipReason, usize>,
-) -> (&'static str, String) {
-    let pods = counts.controlled;
-    match counts.allowed {
-        AllowedUpdates::All => {}
-        AllowedUpdates::NoRecommendation => {
-            return (NO_RECOMMENDATION, "There is no recommendation".to_owned());
+impl Numbers {
+    /// Reason and message.
+    fn state(&self) -> (&'static str, String) {
+        let Self {
+            pods,
+            updating,
+            boosted,
+            allowed,
+            skips,
+        } = self;
+        let (pods, updating) = (*pods, *updating);
+        match allowed {
+            AllowedUpdates::All => {}
+            AllowedUpdates::NoRecommendation => {
+                return (NO_RECOMMENDATION, "There is no recommendation".to_owned());
+            }
+            AllowedUpdates::InPlaceDisabled => {
+                let message = "The mode is InPlace, and the updater does not resize in place";
+                return ("InPlaceDisabled", message.to_owned());
+            }
         }
-        AllowedUpdates::InPlaceDisabled => {
-            let message = "The mode is InPlace, and the updater does not resize in place";
-            return ("InPlaceDisabled", message.to_owned());
+        let skipped: usize = skips.values().sum();
+        let need = (updating + skipped).min(pods);
+        // The most frequent reason, and the first one of equally frequent ones.
+        let first = skips.iter().rev().max_by_key(|(_, count)| **count);
+        let parts = skips.iter().map(|(reason, count)| {
+            let (_, text) = skip_sentence(*reason);
+            format!("{count}: {text}")
+        });
+        let parts: Vec<String> = (updating > 0)
+            .then(|| format!("{updating}: updated now"))
+            .into_iter()
+            .chain(parts)
+            .collect();
+        let message = format!(
+            "{need} of {pods} pods need other requests; {}",
+            parts.join("; ")
+        );
+        match first {
+            _ if updating > 0 => (UPDATING, message),
+            Some((reason, _)) => (skip_sentence(*reason).0, message),
+            None if *boosted > 0 => {
+                let message = format!("{boosted} of {pods} pods have a startup boost");
+                ("StartupBoost", message)
+            }
+            None => (APPLIED, format!("No pod of {pods} needs other requests")),
         }
-    }
-    let skipped: usize = skips.values().sum();
-    let need = (updating + skipped).min(pods);
-    // The most frequent reason, and the first one of equally frequent ones.
-    let first = skips.iter().rev().max_by_key(|(_, count)| **count);
-    let parts = skips.iter().map(|(reason, count)| {
-        let (_, text) = skip_sentence(*reason);
-        format!("{count}: {text}")
-    });
-    let parts: Vec<String> = (updating > 0)
-        .then(|| format!("{updating}: updated now"))
-        .into_iter()
-        .chain(parts)
-        .collect();
-    let message = format!(
-        "{need} of {pods} pods need other requests; {}",
-        parts.join("; ")
-    );
-    match first {
-        _ if updating > 0 => (UPDATING, message),
-        Some((reason, _)) => (skip_sentence(*reason).0, message),
-        None if counts.boosted > 0 => {
-            let message = format!("{} of {pods} pods have a startup boost", counts.boosted);
-            ("StartupBoost", message)
-        }
-        None => (APPLIED, format!("No pod of {pods} needs other requests")),
     }
 }
 
@@ -254,9 +286,7 @@ fn skip_sentence(reason: SkipReason) -> (&'static str, &'static str) {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
-    use super::super::{PausedVpa, Skip};
+    use super::super::{PausedVpa, PodCounts, Skip};
     use super::*;
 
     fn key() -> ObjectKey {

@@ -1,17 +1,20 @@
 //! Reports to the recommender whether the pods of each VPA object have the recommended requests.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use feed::ApplicationReport;
 use feed::client::Reports;
 use jiff::Timestamp;
-use rollout::{APPLIED, Applications, PauseReason, Plan};
+use rollout::{APPLIED, Application, Applications, PauseReason, Plan};
 use tokio::sync::watch;
-use view::View;
+use view::{ObjectKey, View};
 
 /// The states of all objects, and their reports.
 pub(crate) struct ApplicationReports {
     states: Applications,
+    /// Reported state and UID of each object.
+    reported: BTreeMap<ObjectKey, (Arc<Application>, String)>,
     /// `None` without a feed.
     reports: Option<watch::Sender<Reports>>,
 }
@@ -20,11 +23,12 @@ impl ApplicationReports {
     pub(crate) fn new(reports: Option<watch::Sender<Reports>>) -> Self {
         Self {
             states: Applications::default(),
+            reported: BTreeMap::new(),
             reports,
         }
     }
 
-    /// Reports a pass.
+    /// Reports the states that a pass has changed.
     pub(crate) fn passed(
         &mut self,
         plan: &Plan,
@@ -36,36 +40,42 @@ impl ApplicationReports {
             return;
         };
         self.states.update(plan, pause, now);
-        let states = &self.states;
-        reports.send_if_modified(|reports| update(reports, states, view));
+        let mut before = std::mem::take(&mut self.reported);
+        let (mut changed, mut gone) = (Vec::new(), Vec::new());
+        for (key, state) in self.states.iter() {
+            let Some(vpa) = view.vpas.get(key) else {
+                continue;
+            };
+            let entry = match before.remove(key) {
+                Some((old, uid)) if Arc::ptr_eq(&old, state) && uid == vpa.uid() => (old, uid),
+                old => {
+                    // A recreated object has another UID.
+                    gone.extend(old.map(|(_, uid)| uid).filter(|uid| uid != vpa.uid()));
+                    changed.push(Arc::new(report(key, vpa.uid(), state)));
+                    (Arc::clone(state), vpa.uid().to_owned())
+                }
+            };
+            self.reported.insert(key.clone(), entry);
+        }
+        gone.extend(before.into_values().map(|(_, uid)| uid));
+        if !changed.is_empty() || !gone.is_empty() {
+            reports.send_modify(|reports| {
+                for uid in &gone {
+                    reports.remove(uid);
+                }
+                reports.extend(changed.into_iter().map(|one| (one.uid.clone(), one)));
+            });
+        }
     }
 }
 
-/// Replaces reports that differ. Returns whether there are any.
-fn update(reports: &mut Reports, states: &Applications, view: &View) -> bool {
-    let mut before = std::mem::take(reports);
-    let count = before.len();
-    let mut is_change = false;
-    for (key, state) in states.iter() {
-        let Some(vpa) = view.vpas.get(key) else {
-            continue;
-        };
-        let report = ApplicationReport {
-            uid: vpa.uid().to_owned(),
-            namespace: key.namespace.clone(),
-            name: key.name.clone(),
-            applied: state.reason == APPLIED,
-            reason: state.reason.to_owned(),
-            message: format!("{} (since {:.0})", state.message, state.since),
-        };
-        let report = match before.remove(vpa.uid()) {
-            Some(same) if *same == report => same,
-            _ => {
-                is_change = true;
-                Arc::new(report)
-            }
-        };
-        reports.insert(vpa.uid().to_owned(), report);
+fn report(key: &ObjectKey, uid: &str, state: &Application) -> ApplicationReport {
+    ApplicationReport {
+        uid: uid.to_owned(),
+        namespace: key.namespace.clone(),
+        name: key.name.clone(),
+        applied: state.reason == APPLIED,
+        reason: state.reason.to_owned(),
+        message: format!("{} (since {:.0})", state.message, state.since),
     }
-    is_change || reports.len() != count
 }
