@@ -53,14 +53,19 @@ async fn pods_are_resized_in_place_and_replaced_only_where_the_mode_allows_it() 
             fewest == REPLICAS,
             "{workload}: only {fewest} of them served at a time"
         );
-        for pod in fixture.pods_of(workload).await? {
-            let updated = pod.annotations().get("vpaInPlaceUpdated");
-            let is_updated = updated.is_some_and(|value| value == "true");
-            ensure!(is_updated, "{}", pod.name_any());
-            let limits = pod.annotations().get("plimsoll.dev/limits");
-            let of_mode = (workload == "either").then_some(LIMITS);
-            ensure!(limits.map(String::as_str) == of_mode, "{limits:?}");
-        }
+        // The annotations follow the resize in a request of their own.
+        eventually("the pods have the annotations of a resize", async || {
+            for pod in fixture.pods_of(workload).await? {
+                let updated = pod.annotations().get("vpaInPlaceUpdated");
+                let is_updated = updated.is_some_and(|value| value == "true");
+                ensure!(is_updated, "{}", pod.name_any());
+                let limits = pod.annotations().get("plimsoll.dev/limits");
+                let of_mode = (workload == "either").then_some(LIMITS);
+                ensure!(limits.map(String::as_str) == of_mode, "{limits:?}");
+            }
+            Ok(())
+        })
+        .await?;
     }
     for pod in fixture.pods_of("either").await? {
         let limit = &json!(pod)["spec"]["containers"][0]["resources"]["limits"]["cpu"];
