@@ -229,7 +229,7 @@ fn skip_sentence(reason: SkipReason) -> (&'static str, &'static str) {
     match reason {
         SkipReason::TooFewReplicas => (
             "TooFewReplicas",
-            "fewer pods than minReplicas of the object or --min-replicas",
+            "fewer live pods than minReplicas of the object or --min-replicas",
         ),
         SkipReason::EvictionTolerance => (
             "EvictionTolerance",

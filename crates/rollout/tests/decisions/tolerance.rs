@@ -170,7 +170,7 @@ fn a_refusal_does_not_take_back_an_attempt_of_which_nothing_was_heard() {
 fn the_only_pod_is_skipped_for_another_reason_than_a_used_up_tolerance() {
     let mut fixture = super::fixture(1);
     fixture.check_skipped(SkipReason::TooFewReplicas);
-    let mut fixture = super::fixture(2);
+    let mut fixture = super::fixture(4);
     let plan = fixture.pass();
     fixture.report(&plan, &ACCEPTED);
     fixture.check_skipped(SkipReason::EvictionTolerance);
