@@ -39,6 +39,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "api",
             "promql",
             "serving",
+            "view",
         ],
     ),
     ("api", &["model"]),
@@ -54,7 +55,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("promql", &["model"]),
     ("sources", &["placement", "promql", "model", "api"]),
     ("runtime", &[]),
-    ("metric_routes", &["model", "runtime"]),
+    ("metric_routes", &["model", "runtime", "serving"]),
     ("serving", &["runtime"]),
     ("delegated_auth", &["runtime", "serving"]),
     // sizing for Crane's percentile predictor, which sizes containers too.

@@ -5,200 +5,255 @@
 //! injects. If one of the objects comes to refer to another Service, a message is logged. A bundle
 //! that another client wrote into one of the adapter's objects is replaced, at most once a minute.
 
-mod api_services;
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
 
-use k8s_openapi::kube_aggregator::pkg::apis::apiregistration::v1::{APIService, APIServiceSpec};
+use anyhow::Context as _;
+use k8s_openapi::kube_aggregator::pkg::apis::apiregistration::v1::APIService;
+use kube::{Api, Client};
+use metric_routes::api_service::{
+    ADOPTER, API_SERVICES, ApiServiceState, CaBundle, standing, writers,
+};
+use serving::ca_bundles::CaBundleObjects;
+use serving::certificates::ObservedCaBundle;
 
-use crate::api_version::ApiVersion;
+use crate::api_service_writer::{self, Events, MANAGER};
+use crate::metrics::Metrics;
 use crate::own_service::OwnService;
 
-pub use api_services::ApiServices;
-pub(crate) use serving::ca_bundles::CERT_MANAGER_INJECT as INJECTED;
+/// Minimum interval between replacements of another program's bundle in the same object, which that
+/// program may write again.
+const REPLACE_INTERVAL: Duration = Duration::from_mins(1);
 
-/// Part of the name under which cert-manager injects CA bundles.
-const INJECTOR: &str = "cainjector";
-
-/// The objects that may be the adapter's.
-pub fn objects() -> [String; 3] {
-    ApiVersion::ALL.map(|version| format!("{}.{}", version.version(), version.group()))
+/// The adapter's `APIService` objects.
+pub struct ApiServices {
+    api: Api<APIService>,
+    own: OwnService,
+    metrics: Metrics,
+    events: Events,
+    /// The bundle of all objects, once the API server reports each of them as available with it.
+    trusted: Option<String>,
+    /// The last bundle of each object that points at the adapter.
+    bundles: BTreeMap<&'static str, String>,
+    /// The last log message about each object.
+    logged: BTreeMap<&'static str, String>,
+    /// Whether each object pointed at the adapter when last read.
+    points_here: BTreeMap<&'static str, bool>,
+    /// The time of the last replacement of another program's bundle in each object.
+    replaced: BTreeMap<&'static str, Instant>,
 }
 
-/// State of an `APIService` object, as seen by the adapter.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum ApiServiceState {
-    /// The object does not exist.
-    Missing,
-    /// The object refers to this Service, which is not the adapter's.
-    Elsewhere(String),
-    /// `insecureSkipTLSVerify` is set. The API server accepts no bundle until it is removed.
-    Insecure,
-    /// cert-manager injects the bundle.
-    Injected(CaBundle),
-    /// The adapter writes the bundle.
-    Ours(CaBundle),
-}
-
-/// Authorities with which the API server verifies the adapter.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct CaBundle {
-    /// The authorities, in PEM.
-    pub bundle: String,
-    /// Whether the condition `Available` is true.
-    pub is_available: bool,
-}
-
-/// Classifies an object for the adapter behind this Service.
-pub fn standing(present: Option<&APIService>, own: &OwnService) -> ApiServiceState {
-    let Some(present) = present else {
-        return ApiServiceState::Missing;
-    };
-    let spec = present.spec.as_ref();
-    let service = spec.and_then(|spec| spec.service.as_ref());
-    let text = |field: &Option<String>| field.clone().unwrap_or_default();
-    let service = service.map_or_else(
-        || OwnService::new("", ""),
-        |service| OwnService::new(text(&service.namespace), text(&service.name)),
-    );
-    if service != *own {
-        return ApiServiceState::Elsewhere(service.to_string());
+impl CaBundleObjects for ApiServices {
+    async fn reconcile(&mut self, bundle: Option<&str>) -> anyhow::Result<()> {
+        let mut seen = Vec::new();
+        self.bundles.clear();
+        for name in API_SERVICES {
+            let present = self
+                .api
+                .get_opt(name)
+                .await
+                .with_context(|| format!("cannot read APIService {name}"))?;
+            let found = standing(present.as_ref(), &self.own);
+            let text = self.log(name, &found);
+            let points_here = matches!(
+                found,
+                ApiServiceState::Ours(_) | ApiServiceState::Injected(_)
+            );
+            self.metrics.leads_here(name, points_here);
+            if self.points_here.insert(name, points_here) == Some(true) && !points_here {
+                self.report_change(name, present.as_ref(), &text).await;
+            }
+            match (found, bundle) {
+                (ApiServiceState::Ours(trusted), Some(bundle)) if trusted.bundle != bundle => {
+                    let bundle = if self.write(name, present, bundle).await? {
+                        bundle.to_owned()
+                    } else {
+                        trusted.bundle
+                    };
+                    self.bundles.insert(name, bundle.clone());
+                    seen.push(CaBundle {
+                        bundle,
+                        is_available: false,
+                    });
+                }
+                (ApiServiceState::Ours(trusted) | ApiServiceState::Injected(trusted), _) => {
+                    self.bundles.insert(name, trusted.bundle.clone());
+                    seen.push(trusted);
+                }
+                (
+                    ApiServiceState::Missing
+                    | ApiServiceState::Elsewhere(_)
+                    | ApiServiceState::Insecure,
+                    _,
+                ) => {}
+            }
+        }
+        self.trusted = trusted_everywhere(seen);
+        Ok(())
     }
-    if spec.is_some_and(|spec| spec.insecure_skip_tls_verify == Some(true)) {
-        return ApiServiceState::Insecure;
+
+    fn trusted(&self) -> Option<&str> {
+        self.trusted.as_deref()
     }
-    let trusted = CaBundle {
-        bundle: bundle_of(spec),
-        is_available: is_available(present),
-    };
-    if is_injected(present) {
-        ApiServiceState::Injected(trusted)
-    } else {
-        ApiServiceState::Ours(trusted)
+
+    fn observed(&self) -> Vec<ObservedCaBundle> {
+        let observed = |(object, bundle): (&&str, &String)| ObservedCaBundle {
+            object: (*object).to_owned(),
+            name: self.own.server_name(),
+            bundle: bundle.clone(),
+        };
+        self.bundles.iter().map(observed).collect()
     }
 }
 
-fn bundle_of(spec: Option<&APIServiceSpec>) -> String {
-    let bundle = spec.and_then(|spec| spec.ca_bundle.as_ref());
-    bundle
-        .map(|bundle| String::from_utf8_lossy(&bundle.0).into_owned())
-        .unwrap_or_default()
+impl ApiServices {
+    /// The objects that may point at `own`, not read yet.
+    pub fn new(client: Client, own: OwnService, metrics: Metrics) -> Self {
+        Self {
+            api: Api::all(client.clone()),
+            own,
+            metrics,
+            events: Events::new(client),
+            trusted: None,
+            bundles: BTreeMap::new(),
+            logged: BTreeMap::new(),
+            points_here: BTreeMap::new(),
+            replaced: BTreeMap::new(),
+        }
+    }
+
+    /// Writes a bundle to an object. Returns `false` if another program's bundle was replaced there
+    /// less than [`REPLACE_INTERVAL`] ago.
+    async fn write(
+        &mut self,
+        name: &'static str,
+        present: Option<APIService>,
+        bundle: &str,
+    ) -> anyhow::Result<bool> {
+        if let Some(writer) = present.as_ref().and_then(other_writer) {
+            let now = Instant::now();
+            if !may_replace(self.replaced.get(name).copied(), now) {
+                return Ok(false);
+            }
+            self.replaced.insert(name, now);
+            let note =
+                format!("{writer} has written a CA bundle that is not the adapter's; replacing it");
+            self.report_change(name, present.as_ref(), &note).await;
+        }
+        let version = present.and_then(|present| present.metadata.resource_version);
+        let written = api_service_writer::trust(&self.api, name, version, bundle).await;
+        written.with_context(|| format!("cannot write the CA bundle of APIService {name}"))?;
+        tracing::info!(name, "wrote the CA bundle of an APIService");
+        Ok(true)
+    }
+
+    async fn report_change(&self, name: &str, present: Option<&APIService>, note: &str) {
+        tracing::warn!(name, "another program has changed an APIService: {note}");
+        self.metrics.count_foreign_change(name);
+        self.events.changed(name, present, note).await;
+    }
+
+    /// Logs once, and returns, the reason why the bundle of an object is not maintained.
+    fn log(&mut self, name: &'static str, found: &ApiServiceState) -> String {
+        let text = match found {
+            ApiServiceState::Missing => "the object does not exist".to_owned(),
+            ApiServiceState::Elsewhere(service) => format!("it points at the Service {service}"),
+            ApiServiceState::Insecure => {
+                "it has insecureSkipTLSVerify, which excludes a CA bundle; remove that field"
+                    .to_owned()
+            }
+            ApiServiceState::Injected(_) => "cert-manager maintains its CA bundle".to_owned(),
+            ApiServiceState::Ours(_) => String::new(),
+        };
+        let before = self.logged.insert(name, text.clone()).unwrap_or_default();
+        match found {
+            _ if text == before => {}
+            ApiServiceState::Insecure => {
+                tracing::error!(
+                    name,
+                    "not maintaining the CA bundle of an APIService: {text}"
+                );
+            }
+            ApiServiceState::Ours(_) => {
+                tracing::info!(name, "maintaining the CA bundle of an APIService again");
+            }
+            _ => tracing::warn!(
+                name,
+                "not maintaining the CA bundle of an APIService: {text}"
+            ),
+        }
+        text
+    }
 }
 
-pub(crate) fn is_available(present: &APIService) -> bool {
-    let conditions = present
-        .status
-        .as_ref()
-        .and_then(|status| status.conditions.as_ref());
-    conditions
-        .into_iter()
-        .flatten()
-        .any(|condition| condition.type_ == "Available" && condition.status == "True")
+/// The name of another program that has written the bundle of an object.
+fn other_writer(present: &APIService) -> Option<&str> {
+    writers(present).find(|writer| ![MANAGER, ADOPTER].contains(writer))
 }
 
-fn is_injected(present: &APIService) -> bool {
-    let annotated = present
-        .metadata
-        .annotations
-        .iter()
-        .flatten()
-        .any(|(name, _)| name.starts_with(INJECTED));
-    annotated || writers(present).any(|writer| writer.contains(INJECTOR))
+/// Whether another program's bundle may be replaced at `now`. `last` is the previous time.
+fn may_replace(last: Option<Instant>, now: Instant) -> bool {
+    last.is_none_or(|last| now.saturating_duration_since(last) >= REPLACE_INTERVAL)
 }
 
-/// Under which names the authorities were put in.
-pub(crate) fn writers(present: &APIService) -> impl Iterator<Item = &str> {
-    let entries = present.metadata.managed_fields.iter().flatten();
-    let wrote = entries.filter(|entry| {
-        entry
-            .fields_v1
-            .as_ref()
-            .is_some_and(|fields| fields.0.pointer("/f:spec/f:caBundle").is_some())
+/// The bundle of all objects. `None` while they differ, or while the API server does not report
+/// each of them as available.
+fn trusted_everywhere(seen: Vec<CaBundle>) -> Option<String> {
+    let same = seen.iter().all(|one| {
+        one.is_available && seen.first().is_some_and(|first| one.bundle == first.bundle)
     });
-    wrote.filter_map(|entry| entry.manager.as_deref())
+    seen.into_iter()
+        .next()
+        .filter(|_| same)
+        .map(|trusted| trusted.bundle)
 }
 
 #[cfg(test)]
 mod tests {
-    use k8s_openapi::ByteString;
-    use serde_json::{Value, json};
+    use serde_json::json;
 
     use super::*;
+    use crate::api_version::ApiVersion;
 
-    fn own() -> OwnService {
-        OwnService::new("suite", "adapter")
-    }
-
-    fn trusted(is_available: bool) -> CaBundle {
-        CaBundle {
-            bundle: "bundle".to_owned(),
-            is_available,
-        }
-    }
-
-    fn check(change: &Value, expected: &ApiServiceState) {
-        let mut object = json!({
-            "metadata": {"name": "v1beta1.external.metrics.k8s.io"},
-            "spec": {
-                "groupPriorityMinimum": 100, "versionPriority": 100,
-                "service": {"namespace": "suite", "name": "adapter"},
-                "caBundle": ByteString(b"bundle".to_vec()),
-            },
-            "status": {"conditions": [{"type": "Available", "status": "True"}]},
-        });
-        for (pointer, value) in change.as_object().into_iter().flatten() {
-            *object.pointer_mut(pointer).expect("a field") = value.clone();
-        }
-        let present: APIService = serde_json::from_value(object).expect("an object");
-        assert_eq!(standing(Some(&present), &own()), *expected, "{change}");
+    fn check(seen: &[(&str, bool)], expected: Option<&str>) {
+        let trusted = |(bundle, is_available): &(&str, bool)| CaBundle {
+            bundle: (*bundle).to_owned(),
+            is_available: *is_available,
+        };
+        let found = trusted_everywhere(seen.iter().map(trusted).collect());
+        assert_eq!(found.as_deref(), expected, "{seen:?}");
     }
 
     #[test]
-    fn only_objects_that_refer_to_this_service_are_ours() {
-        assert_eq!(standing(None, &own()), ApiServiceState::Missing);
-        let ours = |is_available| ApiServiceState::Ours(trusted(is_available));
-        check(&json!({}), &ours(true));
-        check(&json!({"/status": null}), &ours(false));
-        check(
-            &json!({"/status/conditions/0/status": "False"}),
-            &ours(false),
+    fn bundles_of_other_programs_are_replaced_at_most_once_a_minute() {
+        let now = Instant::now();
+        assert!(may_replace(None, now));
+        assert!(
+            !may_replace(Some(now), now) && !may_replace(Some(now), now + REPLACE_INTERVAL / 2)
         );
-        for (pointer, value, service) in [
-            ("/spec/service/name", json!("keda"), "suite/keda"),
-            ("/spec/service/namespace", json!("keda"), "keda/adapter"),
-            ("/spec/service", json!(null), "/"),
-        ] {
-            let expected = ApiServiceState::Elsewhere(service.to_owned());
-            check(&json!({pointer: value}), &expected);
+        assert!(may_replace(Some(now), now + REPLACE_INTERVAL));
+        let written_by = |writer: &str| -> APIService {
+            let fields = json!({"f:spec": {"f:caBundle": {}}});
+            let metadata = json!({"managedFields": [{"manager": writer, "fieldsV1": fields}]});
+            serde_json::from_value(json!({"metadata": metadata})).expect("an object")
+        };
+        for (writer, expected) in [("keda", Some("keda")), (MANAGER, None), (ADOPTER, None)] {
+            assert_eq!(other_writer(&written_by(writer)), expected);
         }
-        let insecure = json!({
-            "groupPriorityMinimum": 100, "versionPriority": 100, "insecureSkipTLSVerify": true,
-            "service": {"namespace": "suite", "name": "adapter"},
-        });
-        check(&json!({"/spec": insecure}), &ApiServiceState::Insecure);
     }
 
     #[test]
-    fn what_cert_manager_puts_in_place_is_its_own() {
-        let injected = ApiServiceState::Injected(trusted(true));
-        let annotated = json!({"annotations": {"cert-manager.io/inject-ca-from": "suite/adapter"}});
-        check(&json!({"/metadata": annotated}), &injected);
-        let owner = |manager: &str, field: &str| json!({"/metadata": {"managedFields": [{"manager": manager, "fieldsV1": {"f:spec": {field: {}}}}]}});
-        check(&owner("cert-manager-cainjector", "f:caBundle"), &injected);
-        let ours = ApiServiceState::Ours(trusted(true));
-        check(&owner("cert-manager-cainjector", "f:service"), &ours);
-        check(&owner("kubectl", "f:caBundle"), &ours);
+    fn each_served_version_has_an_object() {
+        let name = |version: ApiVersion| format!("{}.{}", version.version(), version.group());
+        assert_eq!(ApiVersion::ALL.map(name), API_SERVICES);
     }
 
     #[test]
-    fn each_version_has_an_object_and_the_certificate_every_name_of_the_service() {
-        assert_eq!(
-            objects(),
-            [
-                "v1beta2.custom.metrics.k8s.io",
-                "v1beta1.custom.metrics.k8s.io",
-                "v1beta1.external.metrics.k8s.io"
-            ]
-        );
-        let names = "adapter adapter.suite adapter.suite.svc adapter.suite.svc.cluster.local";
-        assert_eq!(own().names().join(" "), names);
+    fn a_bundle_is_trusted_once_all_objects_have_it_and_are_available() {
+        check(&[], None);
+        check(&[("new", true)], Some("new"));
+        check(&[("new", true), ("new", true), ("new", true)], Some("new"));
+        check(&[("new", true), ("old", true)], None);
+        check(&[("new", true), ("new", false)], None);
     }
 }

@@ -8,7 +8,6 @@ use runtime::{CommonArgs, Program};
 pub use self::serving::ServingArgs;
 use crate::routes::RoutesArgs;
 use crate::rules::args::RulesArgs;
-use crate::takeover::Command;
 use delegated_auth::AuthArgs;
 pub use predictions::PredictionArgs;
 
@@ -28,13 +27,9 @@ pub const PROGRAM: Program = Program {
     )),
     mut_arg("tls_private_key_file", |arg| arg.long("metrics-tls-private-key-file").help(
         "Private key (PEM) of --metrics-tls-cert-file"
-    )),
-    mut_arg("kubeconfig", |arg| arg.global(true))
+    ))
 )]
 pub struct Args {
-    /// The command to run instead of the adapter.
-    #[command(subcommand)]
-    pub command: Option<Command>,
     /// Flags of every program.
     #[command(flatten)]
     pub common: CommonArgs,
@@ -82,18 +77,5 @@ mod tests {
         assert_eq!(args.common.tls_cert_file, Some("a".into()));
         assert_eq!(args.common.address.to_string(), ":8945");
         assert!(parse("--min-tls-version=tls1_1").is_err());
-    }
-
-    #[test]
-    fn a_command_has_its_own_flags_and_the_kubeconfig() {
-        let args = parse("adopt --kubeconfig=a --namespace=b --force").expect("they fit");
-        let Some(Command::Adopt(adopt)) = args.command else {
-            panic!("{:?}", args.command)
-        };
-        assert_eq!(args.common.kubeconfig, "a");
-        assert_eq!(adopt.target.namespace, "b");
-        assert!(adopt.target.force && !adopt.dry_run);
-        assert!(parse("").expect("they fit").command.is_none());
-        assert!(parse("release --dry-run").is_err());
     }
 }

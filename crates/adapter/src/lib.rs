@@ -11,7 +11,6 @@
 //! * [`routes`]: external metrics of other providers.
 //! * [`flow`]: fair shares of limits.
 //! * [`registration`]: CA bundles of the adapter's `APIService` objects; [`act`]: writes.
-//! * [`takeover`]: the commands `adopt` and `release`.
 //! * [`metrics`]: metrics of the adapter itself.
 
 pub mod api_service_ca;
@@ -28,7 +27,6 @@ pub mod rules;
 mod run;
 pub mod serve;
 pub mod status_error;
-pub mod takeover;
 pub mod value;
 
 pub use args::{Args, PROGRAM};

@@ -1,13 +1,10 @@
 //! The adapter: parses the command line and runs the library.
 
-use adapter::{Args, PROGRAM, run, takeover};
+use adapter::{Args, PROGRAM, run};
 use serving::http_endpoints::serve_endpoints;
 
 fn main() -> std::process::ExitCode {
     let args: Args = PROGRAM.parse();
     let common = args.common.clone();
-    match args.command.clone() {
-        Some(command) => PROGRAM.once(&common, |client| takeover::run(command, client)),
-        None => PROGRAM.run(&common, serve_endpoints, |manager| run(args, manager)),
-    }
+    PROGRAM.run(&common, serve_endpoints, |manager| run(args, manager))
 }

@@ -66,17 +66,6 @@ pub struct MatchedRoute {
     upstream: Upstream,
 }
 
-/// Returns the upstream of a routes file that serves the metrics of this Service and has a route.
-pub(crate) fn upstream_for(
-    text: &str,
-    own: &OwnService,
-    service: &OwnService,
-) -> anyhow::Result<Option<String>> {
-    Ok(File::read(text, own, Path::new(""))?
-        .upstream_for(service)
-        .map(str::to_owned))
-}
-
 impl Routes {
     /// Loads the file, which must be valid. Returns `None` without a file.
     pub async fn load(

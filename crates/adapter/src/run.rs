@@ -46,7 +46,6 @@ pub async fn run_on(
     manager: Manager,
 ) -> anyhow::Result<()> {
     let Args {
-        command: _,
         common: _,
         auth,
         predictions,

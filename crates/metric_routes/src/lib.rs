@@ -1,11 +1,14 @@
-//! The routes file of the adapter: other providers of external metrics, and routes to them.
+//! The routes file of the adapter: other providers of external metrics, and routes to them; the
+//! owner of the metrics APIs.
 //!
 //! | module | contents |
 //! |---|---|
+//! | [`api_service`] | state of the `APIService` objects of the metrics APIs |
 //! | `file` | fields of the file, their validation, and the route of a request |
 //! | `glob` | name patterns |
 //! | [`own_service`] | the adapter's own Service, which is no valid provider |
 
+pub mod api_service;
 mod file;
 mod glob;
 pub mod own_service;

@@ -11,6 +11,7 @@ use crate::changes::{ApplyArgs, DiffArgs};
 use crate::check::CheckArgs;
 use crate::dashboard::DashboardArgs;
 use crate::explain::ExplainArgs;
+use crate::migrate::MigrateCommand;
 use crate::report::ReportArgs;
 use crate::scan::ScanArgs;
 use crate::simulate::SimulateArgs;
@@ -66,6 +67,9 @@ pub(crate) enum Command {
     Explain(ExplainArgs),
     /// Serve pages about sizes, scaling and the installation on this computer.
     Dashboard(DashboardArgs),
+    /// Move from another autoscaler: what it has, and the steps in order with the way back.
+    #[command(subcommand)]
+    Migrate(MigrateCommand),
     /// Print the completions for a shell.
     Completion {
         /// Shell.

@@ -221,6 +221,12 @@ pub(crate) struct SecretEntry {
     pub(crate) is_optional: bool,
 }
 
+/// Last part of the name of an image, without the tag.
+pub(crate) fn image_name(image: &str) -> &str {
+    let last = image.rsplit('/').next().unwrap_or_default();
+    last.split([':', '@']).next().unwrap_or_default()
+}
+
 /// Tag or digest of an image; `latest` without one.
 pub(crate) fn version_of(image: &str) -> &str {
     let last = image.rsplit('/').next().unwrap_or_default();

@@ -13,6 +13,7 @@
 //! | `support_bundle` | objects, logs and metrics for a fault report |
 //! | `explain` | explanation of a recommendation from the objects of the API server |
 //! | `dashboard` | pages about a cluster for a browser on this computer |
+//! | `migrate` | moves from other autoscalers |
 //! | `failure` | errors and exit codes |
 //! | `usage` | recorded usage: CSV files and the bundled sample |
 //! | `workload` | containers by workload, total usage |
@@ -38,6 +39,7 @@ mod dashboard;
 mod explain;
 mod failure;
 mod installation;
+mod migrate;
 mod output;
 mod prices;
 mod recommend;
@@ -89,6 +91,7 @@ fn execute(cli: Cli) -> Result<Outcome, Failure> {
         Command::SupportBundle(args) => support_bundle::run(&args),
         Command::Explain(args) => explain::run(&args),
         Command::Dashboard(args) => dashboard::run(&args),
+        Command::Migrate(command) => migrate::run(&command),
         Command::Completion { shell } => shell::completion(shell),
         Command::Man => shell::manual(),
     }

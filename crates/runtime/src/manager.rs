@@ -124,33 +124,6 @@ impl Program {
         }
     }
 
-    /// Runs `work` once, as a command: with logs and an API client, but without a service's other
-    /// parts.
-    pub fn once<W>(&self, args: &CommonArgs, work: impl FnOnce(kube::Client) -> W) -> ExitCode
-    where
-        W: Future<Output = anyhow::Result<()>>,
-    {
-        let run = || {
-            log::init(&args.log)?;
-            args.ignored_flags.warn();
-            client::install_crypto_provider();
-            let runtime = tokio::runtime::Builder::new_current_thread()
-                .enable_all()
-                .build()?;
-            runtime.block_on(async {
-                let config = client::config(args, self).await?;
-                work(kube::Client::try_from(config).context("no API client")?).await
-            })
-        };
-        match run() {
-            Ok(()) => ExitCode::SUCCESS,
-            Err(error) => {
-                eprintln!("{}: {error:#}", self.name);
-                ExitCode::FAILURE
-            }
-        }
-    }
-
     async fn serve_and_work<S, W>(
         &self,
         args: &CommonArgs,

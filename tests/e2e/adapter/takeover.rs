@@ -1,4 +1,4 @@
-//! `adopt` and `release` of `external.metrics.k8s.io` under load: no request for the other
+//! `plimsoll migrate adopt` and `release` of `external.metrics.k8s.io` under load: no request for the other
 //! provider's metrics fails.
 
 use std::time::Duration;
@@ -8,7 +8,7 @@ use e2e::deployment::{
     ADAPTER, Program, SYSTEM, all_ready, metric, replicas, scrape, system, total,
 };
 use e2e::remote_write::Receiver;
-use e2e::{Authority, Issued, Namespace, eventually, patch, while_asked};
+use e2e::{Authority, Issued, Namespace, eventually, patch, plimsoll_prints, while_asked};
 use k8s_openapi::ByteString;
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use k8s_openapi::api::events::v1::Event;
@@ -17,7 +17,6 @@ use k8s_openapi::kube_aggregator::pkg::apis::apiregistration::v1::{APIService, A
 use kube::api::{Patch, PatchParams};
 use kube::{Api, Client};
 use serde_json::{Value, json};
-use tokio::process::Command;
 
 use super::fixture::{Fixture, available};
 
@@ -195,20 +194,10 @@ impl<'a> Takeover<'a> {
         .await
     }
 
-    /// Output of the adapter's program, or its error.
+    /// Output of `plimsoll migrate`, or its error.
     async fn command(&self, arguments: &[&str]) -> Result<String> {
-        let output = Command::new(e2e::program("adapter")?)
-            .args(arguments)
-            .env("KUBECONFIG", self.fixture.sandbox.kubeconfig())
-            .output()
-            .await?;
-        let errors = String::from_utf8_lossy(&output.stderr);
-        ensure!(
-            output.status.success(),
-            "adapter {}: {errors}",
-            arguments.join(" ")
-        );
-        Ok(String::from_utf8(output.stdout)?)
+        let arguments = [&["migrate"], arguments].concat();
+        plimsoll_prints(&self.fixture.sandbox.kubeconfig(), &arguments).await
     }
 
     async fn refused(&self, expected: &str) -> Result<()> {

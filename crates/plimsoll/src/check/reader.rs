@@ -30,7 +30,7 @@ use super::finding::{Read, Unread};
 use super::judge::{CONFIGURATION, OTHER_IMAGES, SERIES};
 use crate::cluster::{Cluster, request_failure};
 use crate::failure::Failure;
-use crate::installation::{self, ObjectName, Program, SELECTOR, programs};
+use crate::installation::{self, ObjectName, Program, SELECTOR, image_name, programs};
 
 /// Objects per page of a list.
 const PAGE: u32 = 500;
@@ -201,8 +201,7 @@ fn other(deployment: &Deployment) -> Option<OtherDeployment> {
     let spec = &deployment.spec;
     let containers = &spec.template.spec.as_ref()?.containers;
     let image = containers.iter().find_map(|container| {
-        let image = container.image.as_deref()?.rsplit('/').next()?;
-        let image = image.split([':', '@']).next()?;
+        let image = image_name(container.image.as_deref()?);
         OTHER_IMAGES
             .iter()
             .any(|(known, _)| *known == image)

@@ -31,11 +31,17 @@ pub(crate) fn check_forms(name: &str, document: &Document) {
         (Format::Md, "md"),
         (Format::Html, "html"),
     ] {
-        let args = OutputArgs {
-            output,
-            no_color: true,
-        };
-        let text = render(document, &args).expect("a text");
-        check(&format!("{name}.{ending}"), &text);
+        check_form(name, document, output, ending);
     }
+}
+
+/// Compares a form of a document with a golden file.
+#[track_caller]
+pub(crate) fn check_form(name: &str, document: &Document, output: Format, ending: &str) {
+    let args = OutputArgs {
+        output,
+        no_color: true,
+    };
+    let text = render(document, &args).expect("a text");
+    check(&format!("{name}.{ending}"), &text);
 }

@@ -130,7 +130,12 @@ fn the_help_of_every_command_is_known() {
         "go",
         "support-bundle",
         "dashboard",
+        "migrate",
     ] {
         check(&format!("help_{command}.txt"), &[command, "--help"]);
+    }
+    for command in ["keda", "adopt", "release"] {
+        let name = format!("help_migrate_{command}.txt");
+        check(&name, &["migrate", command, "--help"]);
     }
 }

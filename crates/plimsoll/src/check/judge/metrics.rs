@@ -187,7 +187,7 @@ fn owner(
         findings.warn(
             check,
             format!("the Service {owner} serves it, not the adapter"),
-            "Run `adapter adopt`, or use the component without-adapter (docs/routes.md)",
+            "Run `plimsoll migrate adopt`, or use the component without-adapter (docs/routes.md)",
         );
     } else {
         findings.ok(check, owner);

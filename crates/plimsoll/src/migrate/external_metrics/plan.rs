@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 
 use k8s_openapi::kube_aggregator::pkg::apis::apiregistration::v1::{APIService, APIServiceSpec};
-
-use crate::api_service_ca::{ApiServiceState, INJECTED, standing};
-use crate::own_service::OwnService;
+use metric_routes::api_service::{ApiServiceState, standing};
+use metric_routes::own_service::OwnService;
+use serving::ca_bundles::CERT_MANAGER_INJECT as INJECTED;
 
 /// The annotation with the previous spec.
 pub(super) const ADOPTED_FROM: &str = "plimsoll.dev/adopted-from";
@@ -60,7 +60,7 @@ pub(super) struct AdoptionPlan {
 /// of the adapter's other API, which prove that the adapter is reachable and have its CA bundle.
 pub(super) fn plan_adoption(
     present: Option<&APIService>,
-    custom: &[(String, Option<APIService>)],
+    custom: &[(&str, Option<APIService>)],
     own: &OwnService,
 ) -> Result<Option<AdoptionPlan>, AdoptionError> {
     let present = present.ok_or(AdoptionError::Missing)?;
@@ -124,7 +124,7 @@ pub(super) fn service_of(spec: &APIServiceSpec) -> Option<(OwnService, i32)> {
 /// Returns the CA bundle with which the API server reaches the adapter in its other API, and the
 /// annotations that have cert-manager maintain it.
 fn verified_bundle(
-    custom: &[(String, Option<APIService>)],
+    custom: &[(&str, Option<APIService>)],
     own: &OwnService,
 ) -> Result<(String, BTreeMap<String, String>), AdoptionError> {
     let mut found = Vec::new();
@@ -184,8 +184,8 @@ mod tests {
         .expect("an object")
     }
 
-    fn custom(object: APIService) -> [(String, Option<APIService>); 2] {
-        [("first", None), ("second", Some(object))].map(|(name, object)| (name.to_owned(), object))
+    fn custom(object: APIService) -> [(&'static str, Option<APIService>); 2] {
+        [("first", None), ("second", Some(object))]
     }
 
     fn ours(bundle: &str, annotations: &Value) -> APIService {

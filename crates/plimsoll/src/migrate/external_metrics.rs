@@ -1,33 +1,35 @@
-//! The commands `adopt` and `release`: they point the `APIService` of `external.metrics.k8s.io` at
-//! the adapter, and back at its previous provider. They have the rights of the user who runs them.
-//! A route forwards the metrics of the previous provider to it.
+//! The commands `migrate adopt` and `migrate release`: they point the `APIService` of
+//! `external.metrics.k8s.io` at the adapter, and back at its previous provider. A route forwards the
+//! metrics of the previous provider to it.
 
-mod args;
 mod conflicts;
 mod plan;
 #[cfg(test)]
 mod tests;
 
+use std::path::Path;
 use std::time::Duration;
 
-use anyhow::{Context as _, bail, ensure};
+use anyhow::{Context as _, anyhow, bail, ensure};
+use clap::Args;
+use k8s_openapi::ByteString;
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::{ConfigMap, Pod, Service};
 use k8s_openapi::kube_aggregator::pkg::apis::apiregistration::v1::APIService;
-use kube::api::ListParams;
+use kube::api::{ListParams, Patch, PatchParams, PostParams};
 use kube::{Api, Client, ResourceExt as _};
+use metric_routes::File;
+use metric_routes::api_service::{ADOPTER, API_SERVICES, EXTERNAL, is_available};
+use metric_routes::own_service::OwnService;
+use serde_json::json;
 use tokio::time::Instant;
 
-use crate::api_service_ca::{is_available, objects};
-use crate::api_service_writer;
-use crate::own_service::OwnService;
-use crate::routes;
-pub use args::{AdoptArgs, Command, ReleaseArgs, TargetArgs};
-use conflicts::conflicts;
+use crate::cluster::{ClusterArgs, block_on, request_failure};
+use crate::failure::{Failure, Outcome};
+use crate::installation::InstallationArgs;
+pub(super) use conflicts::conflicts;
 use plan::{ADOPTED_FROM, AdoptionPlan, plan_adoption, plan_release, service_of};
 
-/// The `APIService` of external metrics.
-const EXTERNAL: &str = "v1beta1.external.metrics.k8s.io";
 /// The timeout of a condition. The kubelet updates a mounted `ConfigMap` within about a minute, and
 /// the API server the conditions of an `APIService` sooner.
 const TIMEOUT: Duration = Duration::from_mins(3);
@@ -37,21 +39,94 @@ const SETTLE: Duration = Duration::from_secs(6);
 /// The interval between two checks of a condition.
 const POLL: Duration = Duration::from_secs(1);
 
-/// Runs a command.
-pub async fn run(command: Command, client: Client) -> anyhow::Result<()> {
-    match command {
-        Command::Adopt(args) => adopt(args, &client).await,
-        Command::Release(args) => release_command(args, &client).await,
+/// The adapter in the cluster.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct TargetArgs {
+    /// Cluster.
+    #[command(flatten)]
+    pub(crate) cluster: ClusterArgs,
+    /// Installation.
+    #[command(flatten)]
+    pub(crate) installation: InstallationArgs,
+    /// Service of the adapter.
+    #[arg(long, default_value = "plimsoll-adapter", value_name = "NAME")]
+    pub(crate) service_name: String,
+    /// Proceed despite warnings.
+    #[arg(long)]
+    pub(crate) force: bool,
+}
+
+/// Flags of `adopt`.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct AdoptArgs {
+    /// The adapter in the cluster.
+    #[command(flatten)]
+    pub(crate) target: TargetArgs,
+    /// `ConfigMap` with the routes file, in the adapter's namespace.
+    #[arg(long, default_value = "plimsoll-metric-routes", value_name = "NAME")]
+    pub(crate) routes_config_map: String,
+    /// Port of /metrics on the adapter's pods.
+    #[arg(long, default_value_t = 8945, value_name = "PORT")]
+    pub(crate) metrics_port: u16,
+    /// Print the change and all warnings; write nothing.
+    #[arg(long)]
+    pub(crate) dry_run: bool,
+}
+
+/// Flags of `release`.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct ReleaseArgs {
+    /// The adapter in the cluster.
+    #[command(flatten)]
+    pub(crate) target: TargetArgs,
+}
+
+impl TargetArgs {
+    /// The adapter's Service.
+    fn service(&self) -> OwnService {
+        let namespace = &*self.installation.system_namespace;
+        OwnService::new(namespace, &*self.service_name)
+    }
+
+    /// Connects, and reads the `APIService` of external metrics.
+    async fn connect(&self) -> Result<(Client, Option<APIService>), Failure> {
+        let cluster = self.cluster.connect().await?;
+        let services: Api<APIService> = Api::all(cluster.client.clone());
+        let present = services.get_opt(EXTERNAL).await;
+        let subject = format!("the APIService {EXTERNAL}");
+        let present = present.map_err(|error| request_failure(&subject, &cluster.server, error))?;
+        Ok((cluster.client, present))
     }
 }
 
-async fn adopt(args: AdoptArgs, client: &Client) -> anyhow::Result<()> {
+/// Points the `APIService` at the adapter.
+pub(crate) fn run_adopt(args: &AdoptArgs) -> Result<Outcome, Failure> {
+    block_on(async {
+        let (client, present) = args.target.connect().await?;
+        adopt(args, &client, present).await?;
+        Ok(Outcome::Done)
+    })
+}
+
+/// Points the `APIService` at its previous provider.
+pub(crate) fn run_release(args: &ReleaseArgs) -> Result<Outcome, Failure> {
+    block_on(async {
+        let (client, present) = args.target.connect().await?;
+        release(&args.target, &client, present).await?;
+        Ok(Outcome::Done)
+    })
+}
+
+async fn adopt(
+    args: &AdoptArgs,
+    client: &Client,
+    present: Option<APIService>,
+) -> anyhow::Result<()> {
     let (own, dry_run) = (args.target.service(), args.dry_run);
     let services: Api<APIService> = Api::all(client.clone());
-    let present = read(&services, EXTERNAL).await?;
     let mut custom = Vec::new();
-    for name in objects().into_iter().filter(|name| name != EXTERNAL) {
-        let object = read(&services, &name).await?;
+    for name in API_SERVICES.into_iter().filter(|name| *name != EXTERNAL) {
+        let object = read(&services, name).await?;
         custom.push((name, object));
     }
     let plan = plan_adoption(present.as_ref(), &custom, &own)
@@ -88,16 +163,9 @@ async fn adopt(args: AdoptArgs, client: &Client) -> anyhow::Result<()> {
         async || ensure_upstream_loaded(client, &own, args.metrics_port, &upstream).await,
     )
     .await?;
-    api_service_writer::adopt(
-        &services,
-        EXTERNAL,
-        &present,
-        &own,
-        &plan.annotations,
-        &plan.bundle,
-    )
-    .await
-    .with_context(|| format!("cannot write APIService {EXTERNAL}"))?;
+    write_adoption(&services, &present, &own, &plan)
+        .await
+        .with_context(|| format!("cannot write APIService {EXTERNAL}"))?;
     println!(
         "APIService {EXTERNAL} points at {own} instead of {}",
         plan.from
@@ -113,10 +181,13 @@ async fn adopt(args: AdoptArgs, client: &Client) -> anyhow::Result<()> {
     Ok(())
 }
 
-async fn release_command(args: ReleaseArgs, client: &Client) -> anyhow::Result<()> {
-    let (own, force) = (args.target.service(), args.target.force);
+async fn release(
+    args: &TargetArgs,
+    client: &Client,
+    present: Option<APIService>,
+) -> anyhow::Result<()> {
+    let (own, force) = (args.service(), args.force);
     let services: Api<APIService> = Api::all(client.clone());
-    let present = read(&services, EXTERNAL).await?;
     let released = plan_release(present.as_ref(), &own, force)
         .with_context(|| format!("APIService {EXTERNAL}"))?;
     let back = released.spec.as_ref().and_then(service_of);
@@ -133,7 +204,7 @@ async fn release_command(args: ReleaseArgs, client: &Client) -> anyhow::Result<(
         is_there || force,
         "the Service {back} is gone: use --force to proceed"
     );
-    api_service_writer::release(&services, EXTERNAL, &released)
+    write_release(&services, &released)
         .await
         .with_context(|| format!("cannot write APIService {EXTERNAL}"))?;
     println!("APIService {EXTERNAL} points at {back} again");
@@ -189,8 +260,9 @@ async fn upstream(
     let text = map
         .and_then(|map| map.data?.remove("routes.yaml"))
         .unwrap_or_default();
-    let found = routes::upstream_for(&text, own, &plan.from)
-        .with_context(|| format!("routes.yaml in ConfigMap {name}"))?;
+    let file = File::read(&text, own, Path::new(""));
+    let file = file.map_err(|error| anyhow!("routes.yaml in ConfigMap {name}: {error}"))?;
+    let found = file.upstream_for(&plan.from).map(str::to_owned);
     let (namespace, service) = (&plan.from.namespace, &plan.from.name);
     found.with_context(|| {
         format!(
@@ -290,4 +362,50 @@ async fn wait_until(what: &str, holds: impl AsyncFn() -> anyhow::Result<()>) -> 
             Err(_) => tokio::time::sleep(POLL).await,
         }
     }
+}
+
+/// Applies the adapter's Service and CA bundle to an object, if it has not changed since it was
+/// read.
+async fn write_adoption(
+    services: &Api<APIService>,
+    present: &APIService,
+    own: &OwnService,
+    plan: &AdoptionPlan,
+) -> kube::Result<APIService> {
+    let mut spec = json!({
+        "service": {"namespace": own.namespace, "name": own.name, "port": 443},
+        "caBundle": ByteString(plan.bundle.as_bytes().to_vec()),
+    });
+    if present
+        .spec
+        .as_ref()
+        .is_some_and(|spec| spec.insecure_skip_tls_verify == Some(true))
+    {
+        spec["insecureSkipTLSVerify"] = json!(false);
+    }
+    let change = json!({
+        "apiVersion": "apiregistration.k8s.io/v1",
+        "kind": "APIService",
+        "metadata": {"name": EXTERNAL, "resourceVersion": present.metadata.resource_version, "annotations": plan.annotations},
+        "spec": spec,
+    });
+    services
+        .patch(
+            EXTERNAL,
+            &PatchParams::apply(ADOPTER).force(),
+            &Patch::Apply(change),
+        )
+        .await
+}
+
+/// Replaces an object with its previous state. Fields that it did not have before are removed.
+async fn write_release(
+    services: &Api<APIService>,
+    released: &APIService,
+) -> kube::Result<APIService> {
+    let params = PostParams {
+        field_manager: Some(ADOPTER.to_owned()),
+        ..PostParams::default()
+    };
+    services.replace(EXTERNAL, &params, released).await
 }

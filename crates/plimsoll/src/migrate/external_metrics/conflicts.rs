@@ -4,9 +4,8 @@
 
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::kube_aggregator::pkg::apis::apiregistration::v1::APIService;
+use metric_routes::api_service::writers;
 use view::installations;
-
-use crate::api_service_ca::writers;
 
 /// A part of the image name of KEDA's operator.
 const KEDA_IMAGE: &str = "kedacore/keda";
@@ -15,7 +14,7 @@ const KEDA_WRITER: &str = "keda";
 
 /// Returns a warning for each tool that would revert the change. `deployments`: those in the
 /// namespace of its Service; `None` if they cannot be listed.
-pub(super) fn conflicts(present: &APIService, deployments: Option<&[Deployment]>) -> Vec<String> {
+pub(crate) fn conflicts(present: &APIService, deployments: Option<&[Deployment]>) -> Vec<String> {
     let mut conflicts: Vec<String> = installations(&present.metadata)
         .map(|installation| {
             format!("it belongs to {installation}, which reverts it when it is next applied")

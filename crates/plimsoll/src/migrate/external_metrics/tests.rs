@@ -89,11 +89,16 @@ fn api_server(authority: Authority) -> (Client, Arc<Mutex<Value>>) {
 async fn given_back(authority: Authority) -> Result<(), String> {
     let (client, object) = api_server(authority);
     let target = TargetArgs {
-        namespace: "plimsoll-system".to_owned(),
+        cluster: ClusterArgs::default(),
+        installation: InstallationArgs {
+            system_namespace: "plimsoll-system".to_owned(),
+        },
         service_name: "plimsoll-adapter".to_owned(),
         force: false,
     };
-    let result = release_command(ReleaseArgs { target }, &client).await;
+    let services: Api<APIService> = Api::all(client.clone());
+    let present = read(&services, EXTERNAL).await.expect("the object");
+    let result = release(&target, &client, present).await;
     let result = result.map_err(|error| format!("{error:#}"));
     assert_eq!(object.lock().expect("whole")["spec"], spec("keda/metrics"));
     result

@@ -1,0 +1,261 @@
+//! From Crane: EHPAs, predictions and Substitutes are used as they are; kinds without a counterpart
+//! are named.
+
+use api::ehpa;
+use kube::ResourceExt as _;
+use kube::api::DynamicObject;
+use metric_routes::api_service::API_SERVICES;
+
+use super::facts::{API_SERVICE, Facts, Kind, Source, installer, name_of};
+use super::plan::{Migration, Verdict, install, uninstall, verify};
+
+const EHPA: Kind = Kind {
+    group: "autoscaling.crane.io",
+    version: "v1alpha1",
+    name: "EffectiveHorizontalPodAutoscaler",
+    plural: "effectivehorizontalpodautoscalers",
+};
+const EVPA: Kind = Kind {
+    group: "autoscaling.crane.io",
+    version: "v1alpha1",
+    name: "EffectiveVerticalPodAutoscaler",
+    plural: "effectiveverticalpodautoscalers",
+};
+const MUTATING: Kind = Kind {
+    group: "admissionregistration.k8s.io",
+    version: "v1",
+    name: "MutatingWebhookConfiguration",
+    plural: "mutatingwebhookconfigurations",
+};
+const VALIDATING: Kind = Kind {
+    group: "admissionregistration.k8s.io",
+    version: "v1",
+    name: "ValidatingWebhookConfiguration",
+    plural: "validatingwebhookconfigurations",
+};
+/// Kinds without a counterpart, and the replacement.
+const LEFT: [(Kind, &str); 4] = [
+    (
+        Kind {
+            group: "analysis.crane.io",
+            version: "v1alpha1",
+            name: "RecommendationRule",
+            plural: "recommendationrules",
+        },
+        "`plimsoll scan --replicas` gives the same recommendations",
+    ),
+    (
+        Kind {
+            group: "analysis.crane.io",
+            version: "v1alpha1",
+            name: "Analytics",
+            plural: "analytics",
+        },
+        "`plimsoll scan --replicas` gives the same recommendations",
+    ),
+    (
+        Kind {
+            group: "ensurance.crane.io",
+            version: "v1alpha1",
+            name: "NodeQOS",
+            plural: "nodeqoss",
+        },
+        "Crane's agent on the nodes has no counterpart",
+    ),
+    (
+        Kind {
+            group: "ensurance.crane.io",
+            version: "v1alpha1",
+            name: "PodQOS",
+            plural: "podqoss",
+        },
+        "Crane's agent on the nodes has no counterpart",
+    ),
+];
+/// Crane.
+pub(crate) const SOURCE: Source = Source {
+    product: "Crane",
+    images: &["craned", "metric-adapter", "crane-agent"],
+    kinds: &[
+        EHPA,
+        EVPA,
+        LEFT[0].0,
+        LEFT[1].0,
+        LEFT[2].0,
+        LEFT[3].0,
+        MUTATING,
+        VALIDATING,
+        API_SERVICE,
+    ],
+    definitions: &[
+        "effectivehorizontalpodautoscalers.autoscaling.crane.io",
+        "substitutes.autoscaling.crane.io",
+        "timeseriespredictions.prediction.crane.io",
+    ],
+    reads_config_maps: false,
+};
+
+/// Objects and steps.
+pub(crate) fn migration(facts: &Facts) -> Migration {
+    let mut migration = Migration::default();
+    migration.deployments("Crane", &facts.deployments);
+    for definition in &facts.definitions {
+        if let Some(installer) = installer(definition) {
+            let reason = format!(
+                "belongs to {installer}: without a step of the plan, removing that would delete all objects"
+            );
+            migration.item(
+                "CustomResourceDefinition",
+                definition,
+                Verdict::Changed,
+                reason,
+            );
+        }
+    }
+    for object in facts.of(&EHPA) {
+        let (verdict, reason) = judge_ehpa(object);
+        migration.item(EHPA.name, object, verdict, reason);
+    }
+    for object in facts.of(&EVPA) {
+        let reason =
+            "has no counterpart: write a VerticalPodAutoscaler or a SizingPolicy (docs/sizing.md)";
+        migration.item(EVPA.name, object, Verdict::Manual, reason);
+    }
+    for (kind, reason) in &LEFT {
+        for object in facts.of(kind) {
+            migration.item(kind.name, object, Verdict::Manual, *reason);
+        }
+    }
+    if facts.runs_own("recommender") {
+        for deployment in facts.running("craned") {
+            let reason = "the recommender of the suite runs too, and both write the HPAs of the EHPAs: scale one of them to 0 now";
+            migration.item("Deployment", deployment, Verdict::Blocked, reason);
+        }
+    }
+    steps(facts, &mut migration);
+    migration
+}
+
+fn judge_ehpa(object: &DynamicObject) -> (Verdict, String) {
+    let value = serde_json::to_value(object).unwrap_or_default();
+    if let Err(error) = ehpa::parse(value) {
+        return (Verdict::Blocked, format!("is not accepted: {error}"));
+    }
+    let spec = &object.data["spec"];
+    let crons = spec["crons"].as_array().into_iter().flatten();
+    let is_without_zone = |zone: Option<&str>| matches!(zone, None | Some("" | "Local"));
+    let local = crons
+        .filter(|cron| is_without_zone(cron["timezone"].as_str()))
+        .count();
+    if local > 0 {
+        let reason = format!(
+            "{local} schedules without timezone: Crane uses the zone of its container (TZ, Asia/Shanghai in its manifests), the adapter UTC; set timezone before"
+        );
+        return (Verdict::Manual, reason);
+    }
+    if spec["prediction"].is_object() {
+        let reason = "its forecasts come from our own method; the annotation plimsoll.dev/forecast: crane keeps Crane's";
+        return (Verdict::Kept, reason.to_owned());
+    }
+    (Verdict::Kept, "works as before".to_owned())
+}
+
+/// Whether a webhook configuration leads to a Service of Crane.
+fn is_cranes(configuration: &DynamicObject, facts: &Facts) -> bool {
+    let webhooks = configuration.data["webhooks"].as_array();
+    let mut services = webhooks.into_iter().flatten().filter_map(|webhook| {
+        let service = &webhook["clientConfig"]["service"];
+        Some((service["namespace"].as_str()?, service["name"].as_str()?))
+    });
+    services.any(|(namespace, name)| {
+        let in_namespace = |deployment: &DynamicObject| name_of(deployment).namespace == namespace;
+        name.contains("crane") && facts.deployments.iter().any(in_namespace)
+    })
+}
+
+fn steps(facts: &Facts, migration: &mut Migration) {
+    let installed: Vec<&str> = [&EHPA, &EVPA]
+        .into_iter()
+        .chain(LEFT.iter().map(|(kind, _)| kind))
+        .filter(|kind| facts.objects.contains_key(kind.name))
+        .map(|kind| kind.plural)
+        .collect();
+    if !installed.is_empty() {
+        migration.step(
+            "Save the objects",
+            "No step deletes any of them; this is the copy to restore from.",
+            [format!(
+                "kubectl get {},hpa -A -o yaml > crane-objects.yaml",
+                installed.join(",")
+            )],
+            [],
+        );
+    }
+    migration.keep(&facts.definitions);
+    let (mut commands, mut undo) = (Vec::new(), Vec::new());
+    for (kind, short) in [
+        (&MUTATING, "mutatingwebhookconfiguration"),
+        (&VALIDATING, "validatingwebhookconfiguration"),
+    ] {
+        for object in facts.of(kind).iter().filter(|one| is_cranes(one, facts)) {
+            let name = object.name_any();
+            migration.item(kind.name, object, Verdict::Changed, "is to be deleted");
+            commands.push(format!(
+                "kubectl get {short} {name} -o yaml > {name}.{short}.yaml"
+            ));
+            commands.push(format!("kubectl delete {short} {name}"));
+            undo.push(format!("kubectl create -f {name}.{short}.yaml"));
+        }
+    }
+    if !commands.is_empty() {
+        migration.step(
+            "Remove Crane's webhooks",
+            "Their failure policy is Fail: while craned is away, no EHPA could be written.",
+            commands,
+            undo,
+        );
+    }
+    let services: Vec<&str> = API_SERVICES
+        .into_iter()
+        .filter(|name| {
+            facts.owner(name).is_some_and(|owner| {
+                let in_namespace =
+                    |deployment: &DynamicObject| name_of(deployment).namespace == owner.namespace;
+                facts.deployments.iter().any(in_namespace)
+            })
+        })
+        .collect();
+    if !services.is_empty() {
+        migration.step(
+            "Save the APIService objects",
+            "They are the way back.",
+            [format!(
+                "kubectl get apiservice {} -o yaml > apiservices.yaml",
+                services.join(" ")
+            )],
+            [],
+        );
+    }
+    migration.stop(
+        "Stop craned",
+        "HPAs keep their replicas: a forecast that is missing or old never scales down. Leave metric-adapter running until the next step.",
+        facts.running("craned"),
+    );
+    let mut undo = vec![uninstall(facts)];
+    if !services.is_empty() {
+        undo.push("kubectl replace -f apiservices.yaml".to_owned());
+    }
+    migration.step(
+        "Install the suite",
+        "The overlay has the components horizontal and prometheus: forecasts need the history. Its APIService objects point at the adapter, which serves the same metrics.",
+        [install(), verify(), "kubectl get ehpa,hpa -A".to_owned()],
+        undo,
+    );
+    migration.stop(
+        "Stop metric-adapter and the agents",
+        "They serve nothing since the step before.",
+        facts
+            .running("metric-adapter")
+            .chain(facts.running("crane-agent")),
+    );
+}

@@ -1,0 +1,150 @@
+//! The input of the migrations. Only `reader` reads it from a cluster.
+
+use std::collections::BTreeMap;
+
+use kube::ResourceExt as _;
+use kube::api::DynamicObject;
+use serde_json::Value;
+use view::installations;
+
+use crate::installation::{ObjectName, image_name};
+
+/// A product to migrate from.
+pub(crate) struct Source {
+    /// Name.
+    pub(crate) product: &'static str,
+    /// Last parts of the names of its images.
+    pub(crate) images: &'static [&'static str],
+    /// Kinds of objects that matter.
+    pub(crate) kinds: &'static [Kind],
+    /// Names of `CustomResourceDefinition`s that matter.
+    pub(crate) definitions: &'static [&'static str],
+    /// Whether the `ConfigMap`s in the volumes of its Deployments matter.
+    pub(crate) reads_config_maps: bool,
+}
+
+/// A kind of objects.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Kind {
+    /// Group; empty for the core group.
+    pub(crate) group: &'static str,
+    /// Version.
+    pub(crate) version: &'static str,
+    /// Name of the kind.
+    pub(crate) name: &'static str,
+    /// Plural.
+    pub(crate) plural: &'static str,
+}
+
+/// VPA objects.
+pub(crate) const VPA: Kind = Kind {
+    group: "autoscaling.k8s.io",
+    version: "v1",
+    name: "VerticalPodAutoscaler",
+    plural: "verticalpodautoscalers",
+};
+/// `APIService` objects.
+pub(crate) const API_SERVICE: Kind = Kind {
+    group: "apiregistration.k8s.io",
+    version: "v1",
+    name: "APIService",
+    plural: "apiservices",
+};
+
+/// Facts about a product in a cluster. Objects are kept as JSON, because types of ours may not
+/// accept each object that the API server accepts.
+#[derive(Debug, Default)]
+pub(crate) struct Facts {
+    /// Namespace of the suite.
+    pub(crate) system_namespace: String,
+    /// Deployments of the product.
+    pub(crate) deployments: Vec<DynamicObject>,
+    /// Deployments of the suite.
+    pub(crate) suite: Vec<DynamicObject>,
+    /// Objects by kind; a kind is missing if it is not installed, or was not read.
+    pub(crate) objects: BTreeMap<&'static str, Vec<DynamicObject>>,
+    /// `CustomResourceDefinition`s.
+    pub(crate) definitions: Vec<DynamicObject>,
+    /// `ConfigMap`s of the product's Deployments.
+    pub(crate) config_maps: Vec<DynamicObject>,
+    /// Reasons why something was not read.
+    pub(crate) unread: Vec<String>,
+}
+
+impl Facts {
+    /// The objects of a kind.
+    pub(crate) fn of(&self, kind: &Kind) -> &[DynamicObject] {
+        self.objects.get(kind.name).map_or(&[], Vec::as_slice)
+    }
+
+    /// Deployments of the product with this image and at least one desired replica.
+    pub(crate) fn running(&self, image: &str) -> impl Iterator<Item = &DynamicObject> {
+        let has_image = move |deployment: &&DynamicObject| image_of(deployment) == Some(image);
+        self.deployments
+            .iter()
+            .filter(has_image)
+            .filter(|deployment| replicas(deployment) > 0)
+    }
+
+    /// Whether a program of the suite has at least one desired replica.
+    pub(crate) fn runs_own(&self, program: &str) -> bool {
+        self.suite.iter().any(|deployment| {
+            deployment
+                .labels()
+                .get("app.kubernetes.io/name")
+                .is_some_and(|name| name == program)
+                && replicas(deployment) > 0
+        })
+    }
+
+    /// The Service of an `APIService`.
+    pub(crate) fn owner(&self, api: &str) -> Option<ObjectName> {
+        let mut objects = self.of(&API_SERVICE).iter();
+        let object = objects.find(|object| object.name_any() == api)?;
+        let service = &object.data["spec"]["service"];
+        Some(ObjectName {
+            namespace: service["namespace"].as_str()?.to_owned(),
+            name: service["name"].as_str()?.to_owned(),
+        })
+    }
+}
+
+/// Last part of the image of the first container, without the tag.
+pub(crate) fn image_of(deployment: &DynamicObject) -> Option<&str> {
+    let containers = &deployment.data["spec"]["template"]["spec"]["containers"];
+    let images = containers.as_array()?.iter();
+    images
+        .filter_map(|container| container["image"].as_str())
+        .map(image_name)
+        .next()
+}
+
+/// Arguments of the containers of a Deployment.
+pub(crate) fn arguments(deployment: &DynamicObject) -> Vec<&str> {
+    let containers = &deployment.data["spec"]["template"]["spec"]["containers"];
+    let containers = containers.as_array().into_iter().flatten();
+    containers
+        .flat_map(|container| ["command", "args"].map(|field| &container[field]))
+        .flat_map(|list| list.as_array().into_iter().flatten())
+        .filter_map(Value::as_str)
+        .filter(|argument| argument.starts_with('-'))
+        .collect()
+}
+
+/// Desired replicas of a Deployment.
+pub(crate) fn replicas(deployment: &DynamicObject) -> i64 {
+    deployment.data["spec"]["replicas"].as_i64().unwrap_or(1)
+}
+
+/// Namespace and name of an object.
+pub(crate) fn name_of(object: &DynamicObject) -> ObjectName {
+    ObjectName {
+        namespace: object.namespace().unwrap_or_default(),
+        name: object.name_any(),
+    }
+}
+
+/// The tool that installed an object and reverts changes by others.
+pub(crate) fn installer(object: &DynamicObject) -> Option<String> {
+    installations(&object.metadata).next()
+}

@@ -1,0 +1,198 @@
+//! From Goldilocks: its VPA objects of each namespace become those of a sizing policy.
+
+use std::collections::BTreeMap;
+
+use kube::ResourceExt as _;
+use kube::api::DynamicObject;
+use serde_json::{Value, json};
+
+use super::facts::{Facts, Kind, Source, VPA, name_of};
+use super::plan::{Migration, Verdict, apply};
+use super::vpa::GOLDILOCKS;
+
+const NAMESPACE: Kind = Kind {
+    group: "",
+    version: "v1",
+    name: "Namespace",
+    plural: "namespaces",
+};
+/// Goldilocks.
+pub(crate) const SOURCE: Source = Source {
+    product: "Goldilocks",
+    images: &["goldilocks"],
+    kinds: &[NAMESPACE, VPA],
+    definitions: &[],
+    reads_config_maps: false,
+};
+/// Prefix of Goldilocks' labels and annotations.
+const PREFIX: &str = "goldilocks.fairwinds.com";
+/// Name of the policies.
+const POLICY: &str = "from-goldilocks";
+
+/// Objects and steps.
+pub(crate) fn migration(facts: &Facts) -> Migration {
+    let mut migration = Migration::default();
+    migration.deployments("Goldilocks", &facts.deployments);
+    let namespaces = namespaces(facts);
+    for (name, namespace) in &namespaces {
+        let mut verdict = Verdict::Changed;
+        let mut reason = format!(
+            "{} VPA objects become those of a SizingPolicy with updateMode {}",
+            namespace.vpas, namespace.mode
+        );
+        if let Some(error) = &namespace.invalid {
+            verdict = Verdict::Manual;
+            reason = format!("{reason}; {error}");
+        }
+        migration.items.push(super::plan::Item {
+            object: format!("Namespace {name}"),
+            verdict,
+            reason,
+        });
+    }
+    overrides(facts, &mut migration);
+    steps(facts, &namespaces, &mut migration);
+    migration
+}
+
+/// The settings of a namespace.
+#[derive(Debug)]
+struct Namespace {
+    /// Number of VPA objects by Goldilocks.
+    vpas: usize,
+    mode: &'static str,
+    /// `resourcePolicy` of VPA objects.
+    resource_policy: Option<Value>,
+    min_replicas: Option<i64>,
+    /// Setting that is left out.
+    invalid: Option<String>,
+}
+
+/// Namespaces that Goldilocks manages: labelled ones, and those with VPA objects by it, as
+/// `--on-by-default` needs no label.
+fn namespaces(facts: &Facts) -> BTreeMap<String, Namespace> {
+    let mut counts: BTreeMap<String, usize> = BTreeMap::new();
+    for vpa in facts.of(&VPA).iter().filter(|vpa| is_by_goldilocks(vpa)) {
+        *counts
+            .entry(vpa.namespace().unwrap_or_default())
+            .or_default() += 1;
+    }
+    let mut namespaces = BTreeMap::new();
+    for object in facts.of(&NAMESPACE) {
+        let enabled = object.labels().get(&format!("{PREFIX}/enabled"));
+        let vpas = counts.get(&object.name_any()).copied().unwrap_or(0);
+        if vpas > 0 || enabled.is_some_and(|enabled| enabled == "true") {
+            namespaces.insert(object.name_any(), settings(object, vpas));
+        }
+    }
+    namespaces
+}
+
+fn is_by_goldilocks(vpa: &DynamicObject) -> bool {
+    let (label, value) = GOLDILOCKS;
+    vpa.labels().get(label).is_some_and(|found| found == value)
+}
+
+fn settings(namespace: &DynamicObject, vpas: usize) -> Namespace {
+    let setting = |name: &str| {
+        let key = format!("{PREFIX}/{name}");
+        let annotation = namespace.annotations().get(&key);
+        namespace.labels().get(&key).or(annotation)
+    };
+    let mut invalid = None;
+    let policy = setting("vpa-resource-policy");
+    let resource_policy = policy.and_then(|text| match serde_json::from_str::<Value>(text) {
+        Ok(value) if value.is_object() => Some(value),
+        _ => {
+            invalid = Some(format!(
+                "{PREFIX}/vpa-resource-policy is no JSON object and is left out"
+            ));
+            None
+        }
+    });
+    let mode = setting("vpa-update-mode").map(|mode| mode.to_lowercase());
+    Namespace {
+        vpas,
+        mode: match mode.as_deref() {
+            Some("initial") => "Initial",
+            Some("recreate" | "auto") => "Recreate",
+            _ => "Off",
+        },
+        resource_policy,
+        min_replicas: setting("vpa-min-replicas").and_then(|text| text.parse().ok()),
+        invalid,
+    }
+}
+
+/// VPA objects whose mode differs from their namespace's, by a label of the workload.
+fn overrides(facts: &Facts, migration: &mut Migration) {
+    let namespaces = namespaces(facts);
+    for vpa in facts.of(&VPA).iter().filter(|vpa| is_by_goldilocks(vpa)) {
+        let Some(namespace) = namespaces.get(&name_of(vpa).namespace) else {
+            continue;
+        };
+        let mode = vpa.data["spec"]["updatePolicy"]["updateMode"].as_str();
+        let mode = mode.unwrap_or("Recreate").replace("Auto", "Recreate");
+        if mode != namespace.mode {
+            let reason = format!(
+                "its mode {mode} is not the namespace's {}: write a second SizingPolicy with a selector for this workload",
+                namespace.mode
+            );
+            migration.item(VPA.name, vpa, Verdict::Manual, reason);
+        }
+    }
+}
+
+fn steps(facts: &Facts, namespaces: &BTreeMap<String, Namespace>, migration: &mut Migration) {
+    migration.stop(
+        "Stop Goldilocks",
+        "Otherwise it creates its VPA objects again. Its dashboard stops too; `plimsoll dashboard` has the sizes.",
+        &facts.deployments,
+    );
+    for (name, namespace) in namespaces {
+        hand_over(name, namespace, migration);
+    }
+    migration.notes.push(
+        "The component sizing-policies must be installed: see `plimsoll migrate vpa` for the programs."
+            .to_owned(),
+    );
+}
+
+fn hand_over(name: &str, namespace: &Namespace, migration: &mut Migration) {
+    let mut commands = vec![apply(&policy(name, namespace))];
+    let mut undo = vec![format!("kubectl delete sizingpolicy {POLICY} -n {name}")];
+    if namespace.vpas > 0 {
+        let (label, value) = GOLDILOCKS;
+        let file = format!("goldilocks-{name}.yaml");
+        commands.insert(
+            0,
+            format!("kubectl get vpa -n {name} -l {label}={value} -o yaml > {file}"),
+        );
+        commands.push(format!("kubectl delete vpa -n {name} -l {label}={value}"));
+        undo.push(format!("kubectl create -f {file}"));
+    }
+    commands.push(format!(
+        "kubectl get sizingpolicy {POLICY} -n {name}    # SELECTED equals MANAGED"
+    ));
+    migration.step(
+        format!("Hand over the namespace {name}"),
+        "The policy creates a VPA for each workload without one, so the old objects go right after it. Histories begin again unless the recommender reads Prometheus; with less than a day of usage a request is only raised.",
+        commands,
+        undo,
+    );
+}
+
+fn policy(name: &str, namespace: &Namespace) -> Value {
+    let mut spec = json!({"updateMode": namespace.mode});
+    if let Some(policy) = &namespace.resource_policy {
+        spec["resourcePolicy"] = policy.clone();
+    }
+    if let Some(replicas) = namespace.min_replicas {
+        spec["minReplicas"] = replicas.into();
+    }
+    json!({
+        "apiVersion": api::sizing_policy::API_VERSION, "kind": "SizingPolicy",
+        "metadata": {"name": POLICY, "namespace": name},
+        "spec": spec,
+    })
+}

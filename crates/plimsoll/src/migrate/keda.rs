@@ -1,0 +1,205 @@
+//! From KEDA. External metrics stay with KEDA behind a route; a `ScaledObject` whose triggers are CPU,
+//! memory and schedules can become an EHPA.
+
+mod scaled_object;
+
+use k8s_openapi::api::apps::v1::Deployment;
+use k8s_openapi::kube_aggregator::pkg::apis::apiregistration::v1::APIService;
+use kube::ResourceExt as _;
+use kube::api::DynamicObject;
+use metric_routes::api_service::EXTERNAL;
+use serde::de::DeserializeOwned;
+
+use super::external_metrics::conflicts;
+use super::facts::{API_SERVICE, Facts, Kind, Source, name_of};
+use super::plan::{Migration, Verdict, apply, install, uninstall, verify};
+use crate::installation::ObjectName;
+use scaled_object::Counterpart;
+
+const SCALED_OBJECT: Kind = Kind {
+    group: "keda.sh",
+    version: "v1alpha1",
+    name: "ScaledObject",
+    plural: "scaledobjects",
+};
+const SCALED_JOB: Kind = Kind {
+    group: "keda.sh",
+    version: "v1alpha1",
+    name: "ScaledJob",
+    plural: "scaledjobs",
+};
+/// KEDA.
+pub(crate) const SOURCE: Source = Source {
+    product: "KEDA",
+    images: &["keda", "keda-metrics-apiserver", "keda-admission-webhooks"],
+    kinds: &[SCALED_OBJECT, SCALED_JOB, API_SERVICE],
+    definitions: &[],
+    reads_config_maps: false,
+};
+
+/// Objects and steps.
+pub(crate) fn migration(facts: &Facts) -> Migration {
+    let mut migration = Migration::default();
+    for deployment in &facts.deployments {
+        let reason = "stays: its scalers serve the metrics behind the route";
+        migration.item("Deployment", deployment, Verdict::Kept, reason);
+    }
+    migration.step(
+        "Save the objects",
+        "They are the way back.",
+        [
+            "kubectl get scaledobjects,scaledjobs,triggerauthentications -A -o yaml > keda-objects.yaml".to_owned(),
+            format!("kubectl get apiservice {EXTERNAL} -o yaml > apiservice.yaml"),
+        ],
+        [],
+    );
+    let is_routed = external(facts, &mut migration);
+    if !is_routed {
+        migration.step(
+            "Install the suite",
+            "Schedules and predictions need the components horizontal and the adapter.",
+            [install(), verify()],
+            [uninstall(facts)],
+        );
+    }
+    for object in facts.of(&SCALED_OBJECT) {
+        scaled_object(object, &mut migration);
+    }
+    for object in facts.of(&SCALED_JOB) {
+        let reason = "stays with KEDA, which creates Jobs from events";
+        migration.item(SCALED_JOB.name, object, Verdict::Kept, reason);
+    }
+    migration
+}
+
+/// The route to KEDA and the move of the `APIService`. Returns whether they are in the plan.
+fn external(facts: &Facts, migration: &mut Migration) -> bool {
+    let mut objects = facts.of(&API_SERVICE).iter();
+    let present = objects.find(|object| object.name_any() == EXTERNAL);
+    let (Some(present), Some(service)) = (present, facts.owner(EXTERNAL)) else {
+        migration.notes.push(format!(
+            "No Service serves {EXTERNAL}: the adapter may take it at once."
+        ));
+        return false;
+    };
+    let is_kedas = facts
+        .deployments
+        .iter()
+        .any(|deployment| name_of(deployment).namespace == service.namespace);
+    if service.namespace == facts.system_namespace {
+        let reason = format!("points at {service}, the adapter");
+        migration.item(API_SERVICE.name, present, Verdict::Kept, reason);
+        return false;
+    }
+    let (verdict, reason) = if is_kedas {
+        (Verdict::Changed, "to be moved to the adapter")
+    } else {
+        (
+            Verdict::Manual,
+            "in a namespace without KEDA: is it its owner?",
+        )
+    };
+    let reason = format!("points at {service}, {reason}");
+    migration.item(API_SERVICE.name, present, verdict, reason);
+    let deployments: Vec<Deployment> = facts.deployments.iter().filter_map(typed).collect();
+    let against = typed::<APIService>(present)
+        .map(|present| conflicts(&present, Some(&deployments)))
+        .unwrap_or_default();
+    for reason in &against {
+        migration.item(API_SERVICE.name, present, Verdict::Manual, reason.clone());
+    }
+    route(facts, present, &service, migration);
+    true
+}
+
+/// The object with its type; `None` if the type does not accept it.
+fn typed<T: DeserializeOwned>(object: &DynamicObject) -> Option<T> {
+    serde_json::from_value(serde_json::to_value(object).ok()?).ok()
+}
+
+fn route(facts: &Facts, present: &DynamicObject, service: &ObjectName, migration: &mut Migration) {
+    let port = present.data["spec"]["service"]["port"].as_i64();
+    let ObjectName { namespace, name } = service;
+    let system = &facts.system_namespace;
+    let routes = format!(
+        "cat > routes.yaml <<'EOF'\nupstreams:\n- name: keda\n  service: {{namespace: {namespace}, name: {name}, port: {}}}\n  caFile: keda.crt\nEOF",
+        port.unwrap_or(443)
+    );
+    let bundle = present.data["spec"]["caBundle"].as_str();
+    let bundle = if bundle.is_some_and(|bundle| !bundle.is_empty()) {
+        format!(
+            "kubectl get apiservice {EXTERNAL} -o jsonpath='{{.spec.caBundle}}' | base64 -d > keda.crt"
+        )
+    } else {
+        let reason = format!(
+            "has no caBundle: save the CA of {service} as keda.crt, because the adapter verifies each provider"
+        );
+        migration.item(API_SERVICE.name, present, Verdict::Manual, reason);
+        "ls keda.crt    # the CA of KEDA's certificate".to_owned()
+    };
+    migration.step(
+        "Write the route to KEDA",
+        "The adapter asks KEDA for each metric of a ScaledObject.",
+        [
+            bundle,
+            routes,
+            "plimsoll routes check routes.yaml".to_owned(),
+            format!(
+                "kubectl create namespace {system} --dry-run=client -o yaml | kubectl apply -f -"
+            ),
+            format!(
+                "kubectl create configmap plimsoll-metric-routes -n {system} --from-file=routes.yaml --from-file=keda.crt --dry-run=client -o yaml | kubectl apply -f -"
+            ),
+        ],
+        [format!(
+            "kubectl delete configmap plimsoll-metric-routes -n {system}"
+        )],
+    );
+    migration.step(
+        "Install the suite without its APIService of external metrics",
+        "The overlay has the component metric-routes, and a patch that deletes the APIService (docs/routes.md). KEDA still serves all external metrics.",
+        [install(), verify()],
+        [uninstall(facts)],
+    );
+    migration.step(
+        "Move the APIService",
+        "`adopt` waits until each replica of the adapter has loaded the route, so no request is lost. It names what would revert the change.",
+        [
+            "plimsoll migrate adopt --dry-run".to_owned(),
+            "plimsoll migrate adopt".to_owned(),
+        ],
+        ["plimsoll migrate release".to_owned()],
+    );
+}
+
+fn scaled_object(object: &DynamicObject, migration: &mut Migration) {
+    let kind = SCALED_OBJECT.name;
+    let name = name_of(object);
+    match scaled_object::counterpart(object) {
+        Counterpart::Kept(reason) => {
+            let reason = format!("stays with KEDA: {reason}");
+            migration.item(kind, object, Verdict::Kept, reason);
+        }
+        Counterpart::Ehpa(ehpa) => {
+            let reason = "can become an EHPA; it may as well stay with KEDA";
+            migration.item(kind, object, Verdict::Changed, reason);
+            let ObjectName { namespace, name } = &name;
+            let annotate = format!(
+                "kubectl annotate scaledobject {name} -n {namespace} autoscaling.keda.sh/paused"
+            );
+            migration.step(
+                format!("Hand over {namespace}/{name}"),
+                "A paused ScaledObject has no HPA, and the workload keeps its replicas. Add `prediction` to the EHPA for replicas ahead of demand. If all is well after a day, delete the ScaledObject, with restoreToOriginalReplicaCount off.",
+                [
+                    format!("{annotate}=true"),
+                    apply(&ehpa),
+                    format!("kubectl get hpa ehpa-{name} -n {namespace}"),
+                ],
+                [
+                    format!("kubectl delete ehpa {name} -n {namespace}"),
+                    format!("{annotate}-"),
+                ],
+            );
+        }
+    }
+}

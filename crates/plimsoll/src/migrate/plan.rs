@@ -1,0 +1,215 @@
+//! A migration: objects with a verdict, and steps. Its texts are for people, its commands for a
+//! shell.
+
+use kube::ResourceExt as _;
+use kube::api::DynamicObject;
+use serde::Serialize;
+
+use super::facts::{Facts, installer, name_of, replicas};
+
+/// Verdict about an object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Verdict {
+    /// It stays and works as before.
+    Kept,
+    /// A step of the plan changes it.
+    Changed,
+    /// It needs a decision, or has no counterpart.
+    Manual,
+    /// The migration must not begin before this is solved.
+    Blocked,
+}
+
+impl Verdict {
+    /// Name.
+    pub(crate) fn as_str(self) -> &'static str {
+        match self {
+            Self::Kept => "kept",
+            Self::Changed => "changed",
+            Self::Manual => "manual",
+            Self::Blocked => "blocked",
+        }
+    }
+}
+
+/// An object of the product.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub(crate) struct Item {
+    /// Kind, namespace and name.
+    pub(crate) object: String,
+    /// Verdict.
+    pub(crate) verdict: Verdict,
+    /// Reason, or the change.
+    pub(crate) reason: String,
+}
+
+/// A step.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Step {
+    /// Title.
+    pub(crate) title: String,
+    /// Reason for the step and its place in the order.
+    pub(crate) reason: String,
+    /// Commands of a shell.
+    pub(crate) commands: Vec<String>,
+    /// Commands that revert the step.
+    pub(crate) undo: Vec<String>,
+}
+
+/// A migration.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Migration {
+    /// Objects, in the order of output.
+    pub(crate) items: Vec<Item>,
+    /// Steps, in order.
+    pub(crate) steps: Vec<Step>,
+    /// Remarks, one sentence each.
+    pub(crate) notes: Vec<String>,
+}
+
+impl Migration {
+    /// Adds an object.
+    pub(crate) fn item(
+        &mut self,
+        kind: &str,
+        object: &DynamicObject,
+        verdict: Verdict,
+        reason: impl Into<String>,
+    ) {
+        let name = name_of(object);
+        let object = if name.namespace.is_empty() {
+            format!("{kind} {}", name.name)
+        } else {
+            format!("{kind} {name}")
+        };
+        self.items.push(Item {
+            object,
+            verdict,
+            reason: reason.into(),
+        });
+    }
+
+    /// Adds a step.
+    pub(crate) fn step(
+        &mut self,
+        title: impl Into<String>,
+        reason: impl Into<String>,
+        commands: impl IntoIterator<Item = String>,
+        undo: impl IntoIterator<Item = String>,
+    ) {
+        self.steps.push(Step {
+            title: title.into(),
+            reason: reason.into(),
+            commands: commands.into_iter().collect(),
+            undo: undo.into_iter().collect(),
+        });
+    }
+
+    /// Adds a step that scales Deployments to 0; none without any that run.
+    pub(crate) fn stop<'a>(
+        &mut self,
+        title: &str,
+        reason: &str,
+        deployments: impl IntoIterator<Item = &'a DynamicObject>,
+    ) {
+        let (mut commands, mut undo, mut installers) = (Vec::new(), Vec::new(), Vec::new());
+        for deployment in deployments {
+            commands.push(scale(deployment, 0));
+            undo.push(scale(deployment, replicas(deployment)));
+            installers.extend(installer(deployment));
+        }
+        if commands.is_empty() {
+            return;
+        }
+        installers.sort();
+        installers.dedup();
+        let mut reason = reason.to_owned();
+        for installer in installers {
+            reason = format!(
+                "{reason} It belongs to {installer}, which reverts this: set the replicas there."
+            );
+        }
+        self.step(title, reason, commands, undo);
+    }
+
+    /// Adds a step that protects definitions that a tool has installed; none without such.
+    pub(crate) fn keep(&mut self, definitions: &[DynamicObject]) {
+        let installed = definitions
+            .iter()
+            .filter(|definition| installer(definition).is_some());
+        let commands: Vec<String> = installed
+            .map(|definition| {
+                format!(
+                    "kubectl annotate crd {} helm.sh/resource-policy=keep --overwrite",
+                    definition.name_any()
+                )
+            })
+            .collect();
+        if !commands.is_empty() {
+            self.step(
+                "Keep the definitions",
+                "Helm deletes what its release contains, and with a definition go all its objects. Set the same in the chart's values: the next upgrade removes the annotation.",
+                commands,
+                [],
+            );
+        }
+    }
+
+    /// Adds the Deployments of the product, and a note without any.
+    pub(crate) fn deployments(&mut self, product: &str, deployments: &[DynamicObject]) {
+        for deployment in deployments {
+            let count = replicas(deployment);
+            let (verdict, mut reason) = match count {
+                0 => (Verdict::Kept, "scaled to 0".to_owned()),
+                _ => (
+                    Verdict::Changed,
+                    format!("{count} replicas, to be scaled to 0"),
+                ),
+            };
+            if let Some(installer) = installer(deployment) {
+                reason = format!("{reason}; belongs to {installer}, which reverts other changes");
+            }
+            self.item("Deployment", deployment, verdict, reason);
+        }
+        if deployments.is_empty() {
+            self.notes.push(format!(
+                "No Deployment of {product} was found: if a provider of clusters runs it, switch it off there first."
+            ));
+        }
+    }
+}
+
+fn scale(deployment: &DynamicObject, replicas: i64) -> String {
+    let name = name_of(deployment);
+    format!(
+        "kubectl scale deployment {} -n {} --replicas={replicas}",
+        name.name, name.namespace
+    )
+}
+
+/// A command that applies a manifest.
+pub(crate) fn apply(manifest: &serde_json::Value) -> String {
+    // JSON escapes line breaks, so no text of a manifest ends the input, and keeps `Off` a text.
+    format!("kubectl apply --server-side -f - <<'EOF'\n{manifest:#}\nEOF")
+}
+
+/// The command that installs the suite.
+pub(crate) fn install() -> String {
+    "kubectl apply --server-side -k OVERLAY    # your overlay of deploy/base".to_owned()
+}
+
+/// The command that stops the suite. Deleting the overlay would delete the definitions, and with them
+/// all objects.
+pub(crate) fn uninstall(facts: &Facts) -> String {
+    format!(
+        "kubectl scale deployment -n {} -l app.kubernetes.io/part-of=plimsoll --replicas=0",
+        facts.system_namespace
+    )
+}
+
+/// The command that waits for the suite.
+pub(crate) fn verify() -> String {
+    "plimsoll check --wait 5m".to_owned()
+}

@@ -1,0 +1,414 @@
+//! Migrations of whole clusters as golden files, and single findings.
+
+use kube::api::DynamicObject;
+use serde_json::{Value, json};
+
+use super::facts::{API_SERVICE, Facts, VPA};
+use super::fixture::{api_service, deployment, object, own};
+use super::plan::{Migration, Verdict};
+use super::{crane, goldilocks, keda, output, prometheus_adapter, vpa};
+use crate::output::{Format, golden};
+
+const HELM: &str = "meta.helm.sh/release-name";
+
+fn check(name: &str, product: &str, migration: &Migration, unread: &[String]) {
+    golden::check_forms(
+        &format!("migrate_{name}"),
+        &output::check(product, migration, unread),
+    );
+    golden::check(
+        &format!("migrate_{name}_plan.txt"),
+        &output::script(product, migration),
+    );
+}
+
+fn vpa_object(name: &str, target: &str, mode: &str, fields: &Value) -> DynamicObject {
+    let mut vpa = json!({
+        "metadata": {"namespace": "shop", "name": name},
+        "spec": {
+            "targetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": target},
+            "updatePolicy": {"updateMode": mode},
+        },
+    });
+    for (pointer, value) in fields.as_object().into_iter().flatten() {
+        let (parent, field) = pointer.rsplit_once('/').expect("a pointer");
+        vpa.pointer_mut(parent).expect("a field")[field] = value.clone();
+    }
+    object(vpa)
+}
+
+fn definition(name: &str, stored: &[&str], installer: Option<&str>) -> DynamicObject {
+    let annotations = installer.map(|release| json!({HELM: release}));
+    object(json!({
+        "metadata": {"name": name, "annotations": annotations},
+        "status": {"storedVersions": stored},
+    }))
+}
+
+fn of_vpa() -> Facts {
+    let mut updater = deployment("kube-system/vpa-updater", "vpa-updater", &[]);
+    updater.metadata.annotations = Some([(HELM.to_owned(), "vpa".to_owned())].into());
+    let mut facts = Facts::new([
+        deployment(
+            "kube-system/vpa-recommender",
+            "vpa-recommender",
+            &["--v=4", "--target-cpu-percentile=0.95"],
+        ),
+        updater,
+        deployment(
+            "kube-system/vpa-admission-controller",
+            "vpa-admission-controller",
+            &[],
+        ),
+    ])
+    .with(
+        &VPA,
+        [
+            vpa_object("web", "web", "Auto", &json!({})),
+            vpa_object("web-2", "web", "Off", &json!({})),
+            vpa_object(
+                "db",
+                "db",
+                "Initial",
+                &json!({"/spec/recommenders": [{"name": "custom"}]}),
+            ),
+        ],
+    );
+    facts.definitions = vec![
+        definition(
+            "verticalpodautoscalers.autoscaling.k8s.io",
+            &["v1"],
+            Some("vpa"),
+        ),
+        definition(
+            "verticalpodautoscalercheckpoints.autoscaling.k8s.io",
+            &["v1beta2", "v1"],
+            None,
+        ),
+    ];
+    facts
+}
+
+#[test]
+fn from_vpa() {
+    let mut facts = of_vpa();
+    check(
+        "vpa",
+        "upstream's VPA",
+        &vpa::migration(&facts),
+        &["you have no right to read namespaces".to_owned()],
+    );
+    facts.suite = vec![own("updater")];
+    let blocked = vpa::migration(&facts);
+    let reason = find(
+        &blocked,
+        Verdict::Blocked,
+        "Deployment kube-system/vpa-updater",
+    );
+    assert!(
+        reason.contains("the updater of the suite runs too"),
+        "{reason}"
+    );
+}
+
+/// The reasons of an object with this verdict.
+#[track_caller]
+fn find(migration: &Migration, verdict: Verdict, object: &str) -> String {
+    let mut items = migration.items.iter();
+    let found = items.find(|item| item.verdict == verdict && item.object == object);
+    found
+        .unwrap_or_else(|| panic!("{object} in {:#?}", migration.items))
+        .reason
+        .clone()
+}
+
+#[test]
+fn from_goldilocks() {
+    let namespace = |name: &str, labels: Value, annotations: Value| {
+        object(json!({"metadata": {"name": name, "labels": labels, "annotations": annotations}}))
+    };
+    let by = json!({"/metadata/labels": {"source": "goldilocks", "creator": "Fairwinds"}});
+    let policy = r#"{"containerPolicies": [{"containerName": "*", "minAllowed": {"cpu": "50m"}}]}"#;
+    let facts = Facts::new([deployment(
+        "goldilocks/goldilocks-controller",
+        "goldilocks",
+        &[],
+    )])
+    .with(
+        goldilocks::SOURCE.kinds.first().expect("namespaces"),
+        [
+            namespace(
+                "shop",
+                json!({"goldilocks.fairwinds.com/enabled": "true",
+                       "goldilocks.fairwinds.com/vpa-update-mode": "auto"}),
+                json!({"goldilocks.fairwinds.com/vpa-resource-policy": policy,
+                       "goldilocks.fairwinds.com/vpa-min-replicas": "3"}),
+            ),
+            namespace(
+                "bank",
+                json!({"goldilocks.fairwinds.com/enabled": "true"}),
+                json!({"goldilocks.fairwinds.com/vpa-resource-policy": "no: json\nEOF\nrm -rf x"}),
+            ),
+            namespace("other", json!({}), json!({})),
+        ],
+    )
+    .with(
+        &VPA,
+        [
+            vpa_object("goldilocks-web", "web", "Recreate", &by),
+            vpa_object("goldilocks-db", "db", "Off", &by),
+            vpa_object("own", "own", "Off", &json!({})),
+        ],
+    );
+    let migration = goldilocks::migration(&facts);
+    check("goldilocks", "Goldilocks", &migration, &[]);
+}
+
+fn scaled_object(name: &str, spec: Value) -> DynamicObject {
+    let mut spec = spec;
+    spec["scaleTargetRef"] = json!({"name": name});
+    object(json!({"metadata": {"namespace": "shop", "name": name}, "spec": spec}))
+}
+
+fn of_keda() -> Facts {
+    let cpu = json!({"type": "cpu", "metricType": "Utilization", "metadata": {"value": "60"}});
+    let memory = json!({"type": "memory", "metadata": {"type": "AverageValue", "value": "512Mi", "containerName": "app"}});
+    let cron = json!({"type": "cron", "metadata": {
+        "timezone": "Europe/Berlin", "start": "0 8 * * 1-5", "end": "0 18 * * 1-5", "desiredReplicas": "10"}});
+    let queue = json!({"type": "rabbitmq", "metadata": {"queueName": "x\nEOF\nrm -rf ~"}});
+    let [objects, jobs, ..] = keda::SOURCE.kinds else {
+        panic!("kinds")
+    };
+    Facts::new([
+        deployment(
+            "keda/keda-operator",
+            "kedacore/keda",
+            &["--enable-cert-rotation=true"],
+        ),
+        deployment(
+            "keda/keda-operator-metrics-apiserver",
+            "kedacore/keda-metrics-apiserver",
+            &[],
+        ),
+    ])
+    .with(
+        &API_SERVICE,
+        [api_service(
+            "v1beta1.external.metrics.k8s.io",
+            "keda/keda-operator-metrics-apiserver",
+        )],
+    )
+    .with(
+        objects,
+        [
+            scaled_object(
+                "web",
+                json!({
+                    "minReplicaCount": 2, "maxReplicaCount": 20, "triggers": [cpu, memory, cron],
+                    "advanced": {
+                        "restoreToOriginalReplicaCount": true,
+                        "horizontalPodAutoscalerConfig": {"behavior": {"scaleDown": {"stabilizationWindowSeconds": 60}}},
+                    },
+                }),
+            ),
+            scaled_object("queue", json!({"minReplicaCount": 1, "triggers": [queue]})),
+            scaled_object("zero", json!({"triggers": [cpu]})),
+            scaled_object("night", json!({"minReplicaCount": 1, "triggers": [cron]})),
+            scaled_object(
+                "idle",
+                json!({"minReplicaCount": 1, "idleReplicaCount": 0, "triggers": [cpu]}),
+            ),
+        ],
+    )
+    .with(
+        jobs,
+        [object(json!({"metadata": {"namespace": "shop", "name": "import"}}))],
+    )
+}
+
+#[test]
+fn from_keda() {
+    let migration = keda::migration(&of_keda());
+    check("keda", "KEDA", &migration, &[]);
+    let plan = output::plan("KEDA", &migration);
+    golden::check_form("migrate_keda_plan", &plan, Format::Json, "json");
+    golden::check_form("migrate_keda_plan", &plan, Format::Yaml, "yaml");
+}
+
+#[test]
+fn an_api_of_another_owner_is_not_moved_without_a_decision() {
+    let name = "v1beta1.external.metrics.k8s.io";
+    let keda = || deployment("keda/keda-operator", "kedacore/keda", &[]);
+    let of = |service: &str| {
+        let facts = Facts::new([keda()]).with(&API_SERVICE, [api_service(name, service)]);
+        keda::migration(&facts)
+    };
+    let object = "APIService v1beta1.external.metrics.k8s.io";
+    let other = of("datadog/cluster-agent");
+    let reason = find(&other, Verdict::Manual, object);
+    assert!(
+        reason.contains("points at datadog/cluster-agent"),
+        "{reason}"
+    );
+    let ours = of("plimsoll-system/plimsoll-adapter");
+    find(&ours, Verdict::Kept, object);
+    let titles: Vec<&str> = ours.steps.iter().map(|step| step.title.as_str()).collect();
+    assert_eq!(titles, ["Save the objects", "Install the suite"]);
+    assert!(!keda::migration(&Facts::new([keda()])).notes.is_empty());
+}
+
+#[test]
+fn from_prometheus_adapter() {
+    let rules = "rules:\n- seriesQuery: 'http_requests_total{namespace!=\"\",pod!=\"\"}'\n  resources: {template: <<.Resource>>}\n  metricsQuery: sum(rate(<<.Series>>{<<.LabelMatchers>>}[2m])) by (<<.GroupBy>>)\nexternalRules:\n- seriesQuery: a\n";
+    let mut facts = Facts::new([deployment(
+        "monitoring/prometheus-adapter",
+        "prometheus-adapter",
+        &[
+            "--prometheus-url=http://prometheus.monitoring:9090",
+            "--config=/etc/adapter/config.yaml",
+            "--metrics-max-age=30m",
+        ],
+    )])
+    .with(
+        &API_SERVICE,
+        [
+            api_service(
+                "v1beta1.custom.metrics.k8s.io",
+                "monitoring/prometheus-adapter",
+            ),
+            api_service("v1beta1.metrics.k8s.io", "monitoring/prometheus-adapter"),
+            api_service(
+                "v1beta1.external.metrics.k8s.io",
+                "keda/keda-operator-metrics-apiserver",
+            ),
+        ],
+    );
+    facts.config_maps = vec![object(json!({
+        "metadata": {"namespace": "monitoring", "name": "adapter-config"},
+        "data": {"config.yaml": rules, "other.txt": "x"},
+    }))];
+    check(
+        "prometheus-adapter",
+        "prometheus-adapter",
+        &prometheus_adapter::migration(&facts),
+        &[],
+    );
+}
+
+#[test]
+fn from_crane() {
+    let scaler = |name: &str, crons: Value, more: Value| {
+        let mut spec = json!({
+            "scaleTargetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": name},
+            "minReplicas": 1, "maxReplicas": 10, "crons": crons,
+        });
+        for (field, value) in more.as_object().into_iter().flatten() {
+            spec[field] = value.clone();
+        }
+        object(json!({
+            "apiVersion": "autoscaling.crane.io/v1alpha1", "kind": "EffectiveHorizontalPodAutoscaler",
+            "metadata": {"namespace": "shop", "name": name}, "spec": spec,
+        }))
+    };
+    let cron = |zone: Option<&str>| json!([{"name": "a", "start": "0 8 * * *", "end": "0 9 * * *", "targetReplicas": 3, "timezone": zone}]);
+    let [kind, evpa, rule, _, node, _, mutating, validating, _] = crane::SOURCE.kinds else {
+        panic!("kinds")
+    };
+    let named =
+        |name: &str| object(json!({"metadata": {"namespace": "crane-system", "name": name}}));
+    let webhook = |name: &str, service: &str| {
+        object(json!({
+            "metadata": {"name": name},
+            "webhooks": [{"clientConfig": {"service": {"namespace": "crane-system", "name": service}}}],
+        }))
+    };
+    let mut facts = Facts::new([
+        deployment("crane-system/craned", "craned", &[]),
+        deployment("crane-system/metric-adapter", "metric-adapter", &[]),
+    ])
+    .with(
+        kind,
+        [
+            scaler("web", cron(Some("Europe/Berlin")), json!({})),
+            scaler("api", cron(None), json!({})),
+            scaler(
+                "ahead",
+                json!([]),
+                json!({"prediction": {"predictionWindowSeconds": 3600}}),
+            ),
+            scaler("odd", json!([]), json!({"maxReplicas": "ten"})),
+        ],
+    )
+    .with(evpa, [named("vertical")])
+    .with(rule, [named("workloads")])
+    .with(node, [named("watermark")])
+    .with(mutating, [webhook("craned", "craned")])
+    .with(
+        validating,
+        [
+            webhook("craned", "craned"),
+            webhook("other", "cert-manager"),
+        ],
+    )
+    .with(
+        &API_SERVICE,
+        [api_service(
+            "v1beta1.custom.metrics.k8s.io",
+            "crane-system/metric-adapter",
+        )],
+    );
+    facts.definitions = vec![definition(
+        "substitutes.autoscaling.crane.io",
+        &["v1alpha1"],
+        Some("crane"),
+    )];
+    check("crane", "Crane", &crane::migration(&facts), &[]);
+    facts.suite = vec![own("recommender")];
+    let blocked = crane::migration(&facts);
+    find(&blocked, Verdict::Blocked, "Deployment crane-system/craned");
+}
+
+/// Every line of a script that is no comment begins with a known program, whatever tenants wrote
+/// into their objects.
+#[test]
+fn texts_of_objects_do_not_become_commands() {
+    let hostile = "x\nrm -rf ~ #'\"$(rm)`rm`";
+    let mut facts = of_keda();
+    let [objects, ..] = keda::SOURCE.kinds else {
+        panic!("kinds")
+    };
+    let trigger = json!({"type": "cron", "name": hostile, "metadata": {
+        "timezone": "EOF", "start": hostile, "end": "\nEOF\nrm x", "desiredReplicas": "1"}});
+    let cpu = json!({"type": "cpu", "metadata": {"value": "60"}});
+    facts = facts.with(
+        objects,
+        [scaled_object(
+            "hostile",
+            json!({"minReplicaCount": 1, "triggers": [trigger, cpu]}),
+        )],
+    );
+    for deployment in &mut facts.deployments {
+        let release = [(HELM.to_owned(), hostile.to_owned())];
+        deployment.metadata.annotations = Some(release.into());
+    }
+    let script = output::script("KEDA", &keda::migration(&facts));
+    check_lines(&script);
+    let mut facts = of_vpa();
+    facts.deployments[0] = deployment("a/vpa-recommender", "vpa-recommender", &["--v\nrm x"]);
+    check_lines(&output::script("VPA", &vpa::migration(&facts)));
+}
+
+fn check_lines(script: &str) {
+    let mut is_input = false;
+    for line in script.lines() {
+        if is_input {
+            is_input = line != "EOF";
+            continue;
+        }
+        is_input = line.ends_with("<<'EOF'");
+        let known = ["kubectl ", "plimsoll ", "cat > routes.yaml", "#"];
+        let is_known = line.is_empty() || known.iter().any(|start| line.starts_with(start));
+        assert!(is_known, "{line:?} in\n{script}");
+    }
+    assert!(!is_input, "{script}");
+}
