@@ -6,13 +6,15 @@ use std::process::Stdio;
 
 use anyhow::{Context as _, Result, ensure};
 use api::ehpa::EffectiveHorizontalPodAutoscaler as Ehpa;
+use api::prediction::TimeSeriesPrediction as Prediction;
 use api::vpa::VerticalPodAutoscaler as Vpa;
 use e2e::{
     Namespace, PATIENCE, Signal, eventually, plimsoll_prints, program, requests, shared, target,
     workload,
 };
 use k8s_openapi::api::apps::v1::Deployment;
-use serde_json::json;
+use k8s_openapi::jiff::Timestamp;
+use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
 use tokio::net::TcpStream;
 use tokio::process::{Child, Command};
@@ -103,9 +105,45 @@ async fn arrange(own: &Namespace) -> Result<()> {
     own.patch_status::<Vpa>("web", &status).await?;
     let spec = json!({
         "scaleTargetRef": target("Deployment", "web"), "minReplicas": 1, "maxReplicas": 3,
-        "scaleStrategy": "Preview",
+        "scaleStrategy": "Preview", "prediction": {"predictionWindowSeconds": 600},
     });
-    own.create::<Ehpa>(json!({"metadata": {"name": "front"}, "spec": spec}))
+    // No recommender of another test acts on it.
+    let annotations = json!({"plimsoll.dev/recommender": "dashboard-test"});
+    let metadata = json!({"name": "front", "annotations": annotations});
+    let ehpa = own
+        .create::<Ehpa>(json!({"metadata": metadata, "spec": spec}))
+        .await?;
+    forecast(own, &ehpa, &annotations).await
+}
+
+/// The prediction of an EHPA, with samples of the next hour.
+async fn forecast(own: &Namespace, ehpa: &Value, annotations: &Value) -> Result<()> {
+    let owner = json!({
+        "apiVersion": ehpa["apiVersion"], "kind": ehpa["kind"],
+        "name": ehpa["metadata"]["name"], "uid": ehpa["metadata"]["uid"],
+    });
+    let metadata =
+        json!({"name": "ehpa-front", "ownerReferences": [owner], "annotations": annotations});
+    let dsp = json!({"sampleInterval": "60s", "historyLength": "3d"});
+    let metric = json!({
+        "resourceIdentifier": "resource.cpu", "type": "ResourceQuery", "resourceQuery": "cpu",
+        "algorithm": {"algorithmType": "dsp", "dsp": dsp},
+    });
+    let spec = json!({
+        "predictionMetrics": [metric], "predictionWindowSeconds": 600,
+        "targetRef": target("Deployment", "web"),
+    });
+    own.create::<Prediction>(json!({"metadata": metadata, "spec": spec}))
+        .await?;
+    let now = Timestamp::now().as_second();
+    let samples: Vec<Value> = (1..=60)
+        .map(|minute| json!({"value": format!("0.{minute:02}"), "timestamp": now + 60 * minute}))
+        .collect();
+    let predicted = json!({
+        "resourceIdentifier": "resource.cpu", "ready": true, "prediction": [{"samples": samples}],
+    });
+    let status = json!({"predictionMetrics": [predicted]});
+    own.patch_status::<Prediction>("ehpa-front", &status)
         .await?;
     Ok(())
 }
@@ -138,14 +176,20 @@ async fn pages_show_the_cluster_to_the_browser_with_the_token_only() -> Result<(
         "{page}"
     );
     ensure!(
-        page.contains("<svg") && page.contains("cpu: 200m"),
+        page.contains("Time line") && page.contains("cpu: 200m"),
         "{page}"
     );
     let page = dashboard.page("/horizontal").await?;
     let link = format!("<a href=\"/ehpa/{namespace}/front\">");
     ensure!(page.contains(&link) && page.contains("Preview"), "{page}");
     let page = dashboard.page(&format!("/ehpa/{namespace}/front")).await?;
-    ensure!(page.contains("DryRun"), "{page}");
+    for text in [
+        "DryRun",
+        "Forecasts of the workload",
+        "class=\"advice\" d=\"M",
+    ] {
+        ensure!(page.contains(text), "{text:?} is not in {page}");
+    }
     let page = dashboard.page("/health").await?;
     ensure!(
         page.contains("Checks (") && page.contains("Metrics APIs"),
@@ -203,7 +247,10 @@ async fn a_browser_shows_the_pages_without_a_message_on_its_console() -> Result<
     for (path, text) in [
         ("/", "VPA objects"),
         (&*format!("/vpa/{namespace}/web"), "Bounds and targets"),
-        (&*format!("/ehpa/{namespace}/front"), "DryRun"),
+        (
+            &*format!("/ehpa/{namespace}/front"),
+            "Forecasts of the workload",
+        ),
         ("/horizontal", "HPAs"),
         ("/health", "Metrics APIs"),
     ] {

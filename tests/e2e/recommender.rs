@@ -17,10 +17,12 @@ mod schedulable;
 mod shards;
 mod sizing_methods;
 
-use anyhow::{Result, bail, ensure};
+use anyhow::{Context as _, Result, bail, ensure};
 use api::vpa::{RecommendedContainerResources, VerticalPodAutoscaler as Vpa};
 use e2e::deployment::{self, RECOMMENDER};
-use e2e::{create, is_established, kubectl, shared, target};
+use e2e::{
+    PATIENCE, create, eventually_within, is_established, kubectl, plimsoll_prints, shared, target,
+};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::Api;
 use kube::api::{ApiResource, DynamicObject, GroupVersionKind, Patch, PatchParams};
@@ -112,6 +114,7 @@ async fn a_workload_gets_what_the_formulas_make_of_its_usage() -> Result<()> {
     assert!(object["status"]["conditions"][0]["lastTransitionTime"].is_string());
     assert_eq!(object["status"]["observedGeneration"], 1);
 
+    explained_by_steps(&fixture, "sized", CPU_OF_240M).await?;
     let get = format!("-n {} get vpa sized --no-headers", fixture.namespace);
     let row = kubectl(&get).await?;
     let columns: Vec<&str> = row.split_whitespace().take(5).collect();
@@ -121,6 +124,28 @@ async fn a_workload_gets_what_the_formulas_make_of_its_usage() -> Result<()> {
         "{row}"
     );
     Ok(())
+}
+
+/// The steps from the checkpoint, which comes later, end at this CPU.
+async fn explained_by_steps(fixture: &Fixture, name: &str, cpu: &str) -> Result<()> {
+    let kubeconfig = shared().await?.kubeconfig();
+    let subject = format!("vpa/{name}");
+    let arguments = ["explain", &subject, "-n", &fixture.namespace, "-o", "json"];
+    eventually_within(PATIENCE, "the steps end at the target", async || {
+        let explained = plimsoll_prints(&kubeconfig, &arguments).await?;
+        let explained: Value = serde_json::from_str(&explained)?;
+        let mut steps = explained["steps"].as_array().context("steps")?.iter();
+        let last = steps.rfind(|step| step["resource"] == "cpu");
+        let last = last.context("no steps of CPU")?;
+        let is_computed = last["step"] != "in the status, with samples that are not stored yet";
+        ensure!(
+            is_computed && last["value"] == cpu,
+            "{:#}",
+            explained["steps"]
+        );
+        Ok(())
+    })
+    .await
 }
 
 /// All samples are alike, so both bounds are the target times a factor of the confidence alone: 1 +

@@ -39,6 +39,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "api",
             "promql",
             "serving",
+            "vertical",
             "view",
         ],
     ),

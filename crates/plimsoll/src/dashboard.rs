@@ -11,8 +11,10 @@
 mod access;
 mod bands;
 mod fleet;
+mod forecast;
 mod horizontal;
 mod pages;
+mod timeline;
 
 use std::net::Ipv4Addr;
 use std::sync::Arc;

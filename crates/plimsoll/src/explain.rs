@@ -9,6 +9,7 @@ mod judge;
 mod lines;
 mod policy;
 mod reader;
+mod steps;
 mod subject;
 #[cfg(test)]
 mod tests;
@@ -17,9 +18,13 @@ use clap::Args;
 
 use crate::cluster::{Cluster, ClusterArgs, block_on};
 use crate::failure::{Failure, Outcome};
+use crate::installation::InstallationArgs;
 use crate::output::{self, Document, OutputArgs};
 
+pub(crate) use ehpa::Forecast;
 pub(crate) use judge::Recommended;
+pub(crate) use lines::Mark;
+use lines::marks;
 use reader::Found;
 use subject::Subject;
 
@@ -36,6 +41,9 @@ pub(crate) struct ExplainArgs {
     /// Connection.
     #[command(flatten)]
     pub(crate) cluster: ClusterArgs,
+    /// Installation.
+    #[command(flatten)]
+    pub(crate) installation: InstallationArgs,
     /// Output.
     #[command(flatten)]
     pub(crate) output: OutputArgs,
@@ -47,30 +55,43 @@ pub(crate) struct Explained {
     pub(crate) document: Document,
     /// Recommended requests of a VPA.
     pub(crate) recommendations: Vec<Recommended>,
+    /// Forecasts of an EHPA.
+    pub(crate) forecasts: Vec<Forecast>,
+    /// Events and changes of conditions.
+    pub(crate) marks: Vec<Mark>,
     /// Whether all objects that explain it could be read.
     is_complete: bool,
 }
 
-/// Explains an object of a namespace.
+/// Explains an object of a namespace. The suite is in `system_namespace`.
 pub(crate) async fn explain(
     cluster: &Cluster,
+    system_namespace: &str,
     namespace: &str,
     subject: &Subject,
 ) -> Result<Explained, Failure> {
-    Ok(match reader::read(cluster, namespace, subject).await? {
+    let found = reader::read(cluster, system_namespace, namespace, subject).await?;
+    Ok(match found {
         Found::Vpa(facts) => {
             let explanation = judge::explain(&facts);
             Explained {
                 document: document::document(&explanation),
+                marks: marks(&explanation.events, &explanation.conditions),
                 recommendations: explanation.recommendations,
+                forecasts: Vec::new(),
                 is_complete: facts.missing.is_empty(),
             }
         }
-        Found::Ehpa(facts) => Explained {
-            document: ehpa::document(&ehpa::explain(&facts)),
-            recommendations: Vec::new(),
-            is_complete: facts.missing.is_empty(),
-        },
+        Found::Ehpa(facts) => {
+            let explanation = ehpa::explain(&facts);
+            Explained {
+                document: ehpa::document(&explanation),
+                recommendations: Vec::new(),
+                forecasts: ehpa::forecasts(&facts),
+                marks: marks(&explanation.events, &explanation.conditions),
+                is_complete: facts.missing.is_empty(),
+            }
+        }
     })
 }
 
@@ -79,7 +100,8 @@ pub(crate) fn run(args: &ExplainArgs) -> Result<Outcome, Failure> {
     let explained = block_on(async {
         let cluster = args.cluster.connect().await?;
         let namespace = args.namespace.as_ref().unwrap_or(&cluster.namespace);
-        explain(&cluster, namespace, &args.subject).await
+        let system_namespace = &args.installation.system_namespace;
+        explain(&cluster, system_namespace, namespace, &args.subject).await
     })?;
     output::print(&explained.document, &args.output)?;
     Ok(if explained.is_complete {

@@ -21,7 +21,7 @@ use crate::recommend::SizingArgs;
 use crate::scan::{self, ScannedContainer};
 use crate::usage::{self, ContainerUsage, SourceArgs};
 
-use plot::{Line, Plot};
+pub(crate) use plot::{Line, Plot};
 
 /// Flags of `report`.
 #[derive(Clone, Debug, Args)]

@@ -9,7 +9,7 @@ use e2e::{PATIENCE, eventually_within, target};
 use serde_json::{Value, json};
 
 use super::fixture::{Fixture, first_container};
-use super::shared_room;
+use super::{explained_by_steps, shared_room};
 
 /// 26m lies in the middle of its bucket.
 const STEADY: (&str, &str) = ("26m", "300Mi");
@@ -81,6 +81,7 @@ async fn each_method_publishes_the_number_of_its_formula() -> Result<()> {
             Ok(())
         })
         .await?;
+        explained_by_steps(&fixture, name, cpu).await?;
     }
     Ok(())
 }

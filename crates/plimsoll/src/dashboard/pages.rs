@@ -11,11 +11,12 @@ use axum::extract::{Path, Query, State};
 use axum::http::{StatusCode, header};
 use axum::response::{Html, IntoResponse as _, Response};
 use axum::routing::get;
+use jiff::Timestamp;
 use serde::Deserialize;
 use tokio::runtime::Handle;
 use tokio::sync::Mutex;
 
-use super::{bands, fleet, horizontal};
+use super::{bands, fleet, forecast, horizontal, timeline};
 use crate::cluster::Cluster;
 use crate::explain;
 use crate::failure::Failure;
@@ -158,11 +159,17 @@ impl Pages {
                     "ehpa"
                 };
                 let subject = format!("{kind}/{name}").parse().map_err(Failure::Usage)?;
-                let explained = explain::explain(&self.cluster, namespace, &subject).await?;
+                let explained =
+                    explain::explain(&self.cluster, &self.system_namespace, namespace, &subject)
+                        .await?;
                 let mut document = explained.document;
                 document.title = format!("{namespace}/{name}");
-                let bands = bands::html(&explained.recommendations);
-                Ok(self.html(&document, &bands, ""))
+                let details = [
+                    bands::html(&explained.recommendations),
+                    forecast::html(&explained.forecasts),
+                    timeline::html(&explained.marks, Timestamp::now()),
+                ];
+                Ok(self.html(&document, &details.concat(), ""))
             }
             Page::Horizontal => {
                 let document = horizontal::read(&self.cluster).await?;

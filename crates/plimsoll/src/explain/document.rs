@@ -16,6 +16,7 @@ pub(super) fn document(explanation: &Explanation) -> Document {
     let mut tables = vec![overview(explanation), recommendations(explanation)];
     let others = [
         policy(explanation),
+        steps(explanation),
         samples(explanation),
         pods(explanation),
         waits("Why not applied", &explanation.waits),
@@ -123,6 +124,23 @@ fn policy(explanation: &Explanation) -> Table {
         }
     }
     table("Sizing policy", &["field", "value"], rows)
+}
+
+fn steps(explanation: &Explanation) -> Table {
+    let rows = explanation.steps.iter().map(|it| {
+        Row::plain([
+            it.container.clone(),
+            it.resource.clone(),
+            it.step.clone(),
+            it.value.clone(),
+        ])
+    });
+    let columns = ["container", "resource", "step", " result"];
+    table(
+        "Steps to the target (from the checkpoints)",
+        &columns,
+        rows.collect(),
+    )
 }
 
 fn samples(explanation: &Explanation) -> Table {

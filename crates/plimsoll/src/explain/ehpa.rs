@@ -16,7 +16,13 @@ use k8s_openapi::api::core::v1::Event;
 
 pub(super) use document::document;
 pub(super) use judge::explain;
+pub(crate) use metrics::Forecast;
 pub(super) use reader::{of_workload, read};
+
+/// The forecasts of the predicted metrics.
+pub(super) fn forecasts(facts: &EhpaFacts) -> Vec<Forecast> {
+    metrics::forecasts(&facts.ehpa, facts.prediction.as_ref(), facts.now)
+}
 
 /// Objects that explain the replicas of an EHPA's workload.
 #[derive(Clone, Debug)]

@@ -2,8 +2,10 @@
 
 use api::checkpoint::VerticalPodAutoscalerCheckpoint;
 use api::vpa::VerticalPodAutoscaler;
+use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{Event, Pod};
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
+use sizing::Config;
 
 use super::policy::PolicyFacts;
 
@@ -20,12 +22,18 @@ pub(super) struct Facts {
     pub(super) policy: Option<PolicyFacts>,
     /// Checkpoints of its containers.
     pub(super) checkpoints: Vec<VerticalPodAutoscalerCheckpoint>,
+    /// Settings of the recommender.
+    pub(super) sizing: Config,
+    /// Reason why these are the defaults, one sentence.
+    pub(super) sizing_note: Option<String>,
     /// Pods that match the selector of its target, or the pod to explain.
     pub(super) pods: Vec<Pod>,
     /// Budgets of its namespace.
     pub(super) budgets: Vec<PodDisruptionBudget>,
     /// Events about the VPA and the pods.
     pub(super) events: Vec<Event>,
+    /// Time of the explanation.
+    pub(super) now: Timestamp,
     /// Parts that could not be read, one sentence each.
     pub(super) missing: Vec<String>,
 }

@@ -16,6 +16,7 @@ use serde::Serialize;
 use super::facts::Facts;
 use super::lines::{Condition, EventLine, Wait, conditions, events, plain};
 use super::policy::{self, PolicyLine};
+use super::steps::{IN_STATUS, StepLine, steps};
 
 /// Annotation with the changes that the webhook made to a new pod, upstream's.
 const UPDATES: &str = "vpaUpdates";
@@ -32,6 +33,8 @@ pub(super) struct Explanation {
     pub(super) policy: Option<PolicyLine>,
     /// Recommended requests, one entry per container and resource.
     pub(super) recommendations: Vec<Recommended>,
+    /// Steps to the targets, from the checkpoints.
+    pub(super) steps: Vec<StepLine>,
     pub(super) samples: Vec<Samples>,
     pub(super) pods: Pods,
     /// Reasons why pods do not have the recommended requests.
@@ -115,6 +118,7 @@ pub(super) fn explain(facts: &Facts) -> Explanation {
     let pods = pods(&facts.pods, recommended);
     let target = &vpa.spec.target_ref;
     let mut notes: Vec<String> = facts.missing.iter().map(|text| plain(text)).collect();
+    notes.extend(facts.sizing_note.as_deref().map(plain));
     if !facts.others.is_empty() {
         let others = facts.others.join(", ");
         notes.push(plain(&format!(
@@ -126,6 +130,11 @@ pub(super) fn explain(facts: &Facts) -> Explanation {
             "The EHPA {ehpa} scales the replicas of the target; explain ehpa/{ehpa} shows them."
         )));
     }
+    let steps = steps(facts, facts.now);
+    if steps.iter().any(|it| it.step == IN_STATUS) {
+        let note = "Checkpoints have the samples until their last write, and no memory peak of the current interval.";
+        notes.push(note.to_owned());
+    }
     Explanation {
         namespace: plain(&vpa.namespace().unwrap_or_default()),
         vpa: plain(&vpa.name_any()),
@@ -136,6 +145,7 @@ pub(super) fn explain(facts: &Facts) -> Explanation {
             .iter()
             .flat_map(|container| recommendations(vpa, status, container))
             .collect(),
+        steps,
         samples: samples(facts),
         waits: waits(facts, status, &pods),
         pods,

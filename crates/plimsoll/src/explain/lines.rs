@@ -107,6 +107,40 @@ pub(super) fn plain(text: &str) -> String {
     plain
 }
 
+/// An event, or the last change of a condition.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Mark {
+    /// Time.
+    pub(crate) time: Timestamp,
+    /// Reason of the event, or the condition and its status.
+    pub(crate) label: String,
+    /// Message.
+    pub(crate) text: String,
+    /// Whether it is a warning.
+    pub(crate) is_warning: bool,
+}
+
+/// The events and changes of conditions with a time.
+pub(super) fn marks(events: &[EventLine], conditions: &[Condition]) -> Vec<Mark> {
+    let events = events.iter().filter_map(|event| {
+        Some(Mark {
+            time: event.time?,
+            label: event.reason.clone(),
+            text: format!("{}: {}", event.object, event.message),
+            is_warning: event.kind == "Warning",
+        })
+    });
+    let conditions = conditions.iter().filter_map(|condition| {
+        Some(Mark {
+            time: condition.since?,
+            label: format!("{}: {}", condition.kind, condition.status),
+            text: format!("{}: {}", condition.reason, condition.message),
+            is_warning: false,
+        })
+    });
+    events.chain(conditions).collect()
+}
+
 /// The latest events, the latest one first.
 pub(super) fn events(events: &[Event]) -> Vec<EventLine> {
     let time = |event: &Event| {

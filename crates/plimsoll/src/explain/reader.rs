@@ -7,6 +7,7 @@ use api::checkpoint::{VerticalPodAutoscalerCheckpoint as Checkpoint, object_name
 use api::ehpa::EffectiveHorizontalPodAutoscaler as Ehpa;
 use api::sizing_policy::{ClusterSizingPolicy, SizingPolicy, SizingPolicyStatus};
 use api::vpa::VerticalPodAutoscaler as Vpa;
+use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{Event, Pod};
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, OwnerReference};
@@ -15,10 +16,12 @@ use kube::core::{DynamicObject, GroupVersionKind, Selector};
 use kube::{Api, ResourceExt as _, discovery};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
+use sizing::Config;
 
 use super::ehpa::{self, EhpaFacts};
 use super::facts::Facts;
 use super::policy::{self, PolicyFacts};
+use super::steps;
 use super::subject::{Subject, is_name};
 use crate::cluster::{Cluster, request_failure};
 use crate::failure::Failure;
@@ -49,6 +52,7 @@ type WithOthers = (Value, Vec<String>);
 /// Requests in a namespace.
 pub(super) struct Reader<'a> {
     cluster: &'a Cluster,
+    system_namespace: &'a str,
     namespace: &'a str,
     missing: Vec<String>,
 }
@@ -56,6 +60,7 @@ pub(super) struct Reader<'a> {
 /// Reads the objects that explain a subject.
 pub(super) async fn read(
     cluster: &Cluster,
+    system_namespace: &str,
     namespace: &str,
     subject: &Subject,
 ) -> Result<Found, Failure> {
@@ -66,6 +71,7 @@ pub(super) async fn read(
     }
     let mut reader = Reader {
         cluster,
+        system_namespace,
         namespace,
         missing: Vec::new(),
     };
@@ -319,6 +325,11 @@ impl Reader<'_> {
         let policy = self.policy(&vpa).await;
         let checkpoints = self.checkpoints(&vpa).await;
         let checkpoints = self.or_missing("checkpoints", checkpoints);
+        let (sizing, sizing_note) = if checkpoints.is_empty() {
+            (Config::default(), None)
+        } else {
+            steps::settings(&self.cluster.client, self.system_namespace).await
+        };
         let all = ListParams::default();
         let budgets: Result<Vec<PodDisruptionBudget>, _> =
             self.list("poddisruptionbudgets", &all).await;
@@ -331,6 +342,9 @@ impl Reader<'_> {
             ehpa,
             policy,
             checkpoints,
+            sizing,
+            sizing_note,
+            now: Timestamp::now(),
             pods,
             budgets,
             events,

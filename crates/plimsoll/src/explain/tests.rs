@@ -2,6 +2,7 @@
 
 use jiff::Timestamp;
 use serde_json::{Value, json};
+use sizing::Config;
 
 use super::document::document;
 use super::facts::Facts;
@@ -57,6 +58,9 @@ fn facts(vpa: Value, pods: Vec<Value>) -> Facts {
         ehpa: None,
         policy: None,
         checkpoints: Vec::new(),
+        sizing: Config::default(),
+        sizing_note: None,
+        now: Timestamp::from_second(1_800_000_000).expect("a time"),
         pods: pods.into_iter().map(parse).collect(),
         budgets: Vec::new(),
         events: Vec::new(),
@@ -230,6 +234,105 @@ fn the_bound_that_changed_the_target_is_named() {
     }
 }
 
+/// A checkpoint with all CPU samples in bucket 20 and all peaks of memory in bucket 10.
+fn checkpoint() -> Value {
+    let histogram = |bucket: &str| {
+        json!({"referenceTimestamp": "2027-01-14T00:00:00Z", "totalWeight": 10.0,
+               "bucketWeights": {bucket: 10_000}})
+    };
+    json!({
+        "metadata": {"name": "web-app", "namespace": "shop"},
+        "spec": {"vpaObjectName": "web", "containerName": "app"},
+        "status": {
+            "version": "v3", "totalSamplesCount": 5_000, "lastUpdateTime": "2027-01-15T07:00:00Z",
+            "firstSampleStart": "2027-01-08T00:00:00Z", "lastSampleStart": "2027-01-15T07:00:00Z",
+            "cpuHistogram": histogram("20"), "memoryHistogram": histogram("10"),
+        },
+    })
+}
+
+#[test]
+fn steps_lead_from_the_stored_history_to_the_target() {
+    let check = |config: Config, spec: &Value, expected: &[&str]| {
+        let mut vpa = vpa(&json!({}), &json!([]));
+        vpa["spec"]["resourcePolicy"] = spec.clone();
+        let mut facts = facts(vpa, Vec::new());
+        facts.checkpoints = vec![parse(checkpoint())];
+        facts.sizing = config;
+        let steps = explain(&facts).steps;
+        let lines: Vec<String> = steps
+            .iter()
+            .map(|it| format!("{} {}: {}", it.resource, it.step, it.value))
+            .collect();
+        assert_eq!(lines, expected);
+    };
+    // Bucket n ends at 200 * (1.05^(n+1) - 1) millicores, or 2e8 * the same bytes.
+    let memory = [
+        "memory 90th percentile of the history: 142067871",
+        "memory plus a margin of 15 %: 163378051",
+        "memory at least 262144000: 262144000",
+        "memory as a quantity: 250Mi",
+    ];
+    let cpu = [
+        "cpu 90th percentile of the history: 357m",
+        "cpu plus a margin of 15 %: 410m",
+        "cpu at least 25m: 410m",
+        "cpu as a quantity: 410m",
+    ];
+    let differs = ["cpu in the status, with samples that are not stored yet: 250m"];
+    let all = [&cpu[..], &differs, &memory].concat();
+    check(Config::default(), &json!({}), &all);
+    let limited = json!({"containerPolicies": [
+        {"containerName": "*", "maxAllowed": {"cpu": "250m"}, "controlledResources": ["cpu"]}]});
+    let mut expected = cpu.to_vec();
+    expected.push("cpu limited by maxAllowed: 250m");
+    check(Config::default(), &limited, &expected);
+    let config = Config {
+        margin_fraction: 0.5,
+        round_cpu_millicores: 100,
+        ..Config::default()
+    };
+    let controlled = json!({"containerPolicies": [
+        {"containerName": "app", "controlledResources": ["cpu"]}]});
+    let expected = [
+        "cpu 90th percentile of the history: 357m",
+        "cpu plus a margin of 50 %: 535m",
+        "cpu at least 25m: 535m",
+        "cpu as a quantity: 600m",
+        differs[0],
+    ];
+    check(config, &controlled, &expected);
+}
+
+#[test]
+fn flags_of_the_recommender_change_the_steps() {
+    let arguments = [
+        "--target-cpu-percentile=0.95",
+        "--recommendation-margin-fraction=0.2",
+        "--cpu-histogram-decay-half-life=48h",
+        "--round-cpu-millicores=10",
+        "--humanize-memory",
+    ];
+    let container = json!({"name": "recommender", "image": "recommender", "args": arguments});
+    let labels =
+        json!({"app.kubernetes.io/name": "recommender", "app.kubernetes.io/part-of": "plimsoll"});
+    let deployment = parse(json!({
+        "metadata": {"name": "plimsoll-recommender", "labels": labels},
+        "spec": {"selector": {}, "template": {"spec": {"containers": [container]}}},
+    }));
+    let deployments = [deployment];
+    let found = super::steps::config(crate::installation::programs(&deployments)[0]);
+    let mut expected = Config {
+        margin_fraction: 0.2,
+        cpu_half_life_ns: 2 * 86_400 * 1_000_000_000,
+        round_cpu_millicores: 10,
+        humanize_memory: true,
+        ..Config::default()
+    };
+    expected.cpu_percentiles.target = 0.95;
+    assert_eq!(found, expected);
+}
+
 #[test]
 fn the_history_is_that_of_the_checkpoint() {
     let mut facts = facts(vpa(&json!({}), &json!([])), Vec::new());
@@ -362,6 +465,7 @@ fn an_explanation_has_six_forms() {
     ];
     let mut facts = facts(vpa(&json!({"updateMode": "Recreate"}), &applied), pods);
     facts.budgets = vec![parse(budget(0))];
+    facts.checkpoints = vec![parse(checkpoint())];
     facts.missing = vec!["events: you have no right to read them".to_owned()];
     check_forms("explain_vpa", &document(&explain(&facts)));
 }

@@ -17,21 +17,23 @@ const BOTTOM: f64 = 214.0;
 /// Maximum number of points of a line; the largest of the slots between counts.
 const POINTS: usize = 600;
 const DAY: i64 = 86_400;
+/// Distances of round times in seconds.
+const INTERVALS: [i64; 5] = [60, 600, 1_800, 3_600, 6 * 3_600];
 
 /// Lines over the same slots.
-pub(super) struct Plot {
+pub(crate) struct Plot {
     /// Start in seconds since 1970.
-    pub(super) start: i64,
+    pub(crate) start: i64,
     /// Length of a slot in seconds.
-    pub(super) step: i64,
+    pub(crate) step: i64,
     /// Lines.
-    pub(super) lines: Vec<Line>,
+    pub(crate) lines: Vec<Line>,
     /// Slots that are marked as OOM kills.
-    pub(super) kills: Vec<usize>,
+    pub(crate) kills: Vec<usize>,
 }
 
 /// A line.
-pub(super) struct Line {
+pub(crate) struct Line {
     name: &'static str,
     class: &'static str,
     amounts: Vec<f64>,
@@ -39,7 +41,7 @@ pub(super) struct Line {
 
 impl Line {
     /// A line with a class of the page's style.
-    pub(super) fn new(name: &'static str, class: &'static str, amounts: Vec<f64>) -> Self {
+    pub(crate) fn new(name: &'static str, class: &'static str, amounts: Vec<f64>) -> Self {
         Self {
             name,
             class,
@@ -62,7 +64,7 @@ impl Plot {
     }
 
     /// The plot with a description for screen readers.
-    pub(super) fn svg(&self, description: &str) -> String {
+    pub(crate) fn svg(&self, description: &str) -> String {
         let amounts = self.lines.iter().flat_map(|line| &line.amounts);
         let step = round_step(amounts.copied().fold(0.0, f64::max) / 4.0);
         let top = amounts_top(self, step);
@@ -82,7 +84,7 @@ impl Plot {
             );
             tick += step;
         }
-        self.add_days(&mut svg);
+        self.add_times(&mut svg);
         let mut legend = LEFT;
         for line in &self.lines {
             let _ = writeln!(
@@ -110,22 +112,29 @@ impl Plot {
         svg + "</svg>\n"
     }
 
-    /// Lines at midnight (UTC), with dates, at most ten.
-    fn add_days(&self, svg: &mut String) {
+    /// Lines at midnight with dates, for less than two days at round times (UTC).
+    fn add_times(&self, svg: &mut String) {
         let end = self.start + self.step * self.slots() as i64;
-        let days = ((end - self.start) / DAY).max(1);
-        let every = (days / 10).max(1) * DAY;
-        let mut midnight = (self.start + DAY - 1).div_euclid(DAY) * DAY;
-        while midnight < end {
-            let x = self.x((midnight - self.start) as f64 / self.step as f64);
-            let date = Timestamp::from_second(midnight).unwrap_or_default();
-            let date = date.to_zoned(TimeZone::UTC).strftime("%b %-d");
+        let span = end - self.start;
+        let (every, form) = if span < 2 * DAY {
+            let fits = |interval: &&i64| span / **interval <= 10;
+            let interval = INTERVALS.iter().find(fits);
+            (interval.copied().unwrap_or(DAY), "%H:%M")
+        } else {
+            ((span / DAY / 10).max(1) * DAY, "%b %-d")
+        };
+        let first = if every < DAY { every } else { DAY };
+        let mut time = (self.start + first - 1).div_euclid(first) * first;
+        while time < end {
+            let x = self.x((time - self.start) as f64 / self.step as f64);
+            let text = Timestamp::from_second(time).unwrap_or_default();
+            let text = text.to_zoned(TimeZone::UTC).strftime(form);
             let _ = writeln!(
                 svg,
-                "<path class=\"grid\" d=\"M{x:.1} {TOP}V{BOTTOM}\"/><text x=\"{x:.1}\" y=\"{:.1}\">{date}</text>",
+                "<path class=\"grid\" d=\"M{x:.1} {TOP}V{BOTTOM}\"/><text x=\"{x:.1}\" y=\"{:.1}\">{text}</text>",
                 BOTTOM + 16.0
             );
-            midnight += every;
+            time += every;
         }
     }
 
@@ -177,6 +186,14 @@ mod tests {
         let svg = plot.svg("CPU of <b>");
         assert!(svg.contains("aria-label=\"CPU of &lt;b&gt;\""));
         assert!(svg.contains(">request</text>") && svg.contains("OOM kill"));
-        assert!(svg.contains(">Jan 1</text>"));
+        assert!(
+            svg.contains(">00:30</text>") && svg.contains(">02:30</text>"),
+            "{svg}"
+        );
+        let days = Plot {
+            step: 86_400,
+            ..plot
+        };
+        assert!(days.svg("").contains(">Jan 2</text>"));
     }
 }

@@ -121,6 +121,16 @@ impl RecommenderState {
             .collect()
     }
 
+    /// The steps from the history of one container, without decisions about the object; `None`
+    /// without a recommendation.
+    pub fn explain_history(
+        &self,
+        key: &ObjectKey,
+        container: &str,
+    ) -> Option<ContainerExplanation> {
+        self.cluster.explain(key, container)
+    }
+
     /// Explains the recommendation for one container; `None` without a recommendation.
     pub fn explain(
         &self,

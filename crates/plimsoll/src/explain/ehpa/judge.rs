@@ -32,9 +32,9 @@ pub(in crate::explain) struct EhpaExplanation {
     pub(super) scale_points: Vec<ScalePointLine>,
     /// Reasons why the replicas do not change.
     pub(super) waits: Vec<Wait>,
-    pub(super) conditions: Vec<Condition>,
+    pub(in crate::explain) conditions: Vec<Condition>,
     /// The latest event first.
-    pub(super) events: Vec<EventLine>,
+    pub(in crate::explain) events: Vec<EventLine>,
     /// Parts that are left out, with the reason, and further EHPAs of the target.
     pub(super) notes: Vec<String>,
 }

@@ -1,5 +1,7 @@
 //! Metrics of an HPA with their current values, from its `spec` and `status`.
 
+use std::collections::BTreeMap;
+
 use api::ehpa::EffectiveHorizontalPodAutoscaler as Ehpa;
 use api::prediction::TimeSeriesPrediction as Prediction;
 use jiff::Timestamp;
@@ -59,7 +61,7 @@ pub(super) fn metrics(
             }
         })
         .collect();
-    for (name, maximum) in predicted(ehpa, prediction, now) {
+    for Forecast { name, maximum, .. } in forecasts(ehpa, prediction, now) {
         let mut found = metrics.iter_mut().filter(|it| it.source == "predicted");
         if let Some(metric) = found.find(|it| it.name == name) {
             metric.predicted_maximum = maximum;
@@ -126,19 +128,32 @@ fn amount(value: &Value) -> Option<String> {
     Some(plain(&text))
 }
 
-/// The metrics of the prediction, each with the value that the adapter serves.
-fn predicted(
+/// The forecast of a predicted metric, for the whole workload.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Forecast {
+    /// Identifier of the metric.
+    pub(crate) name: String,
+    /// Times in seconds since 1970, and amounts, from now on; the sum over the series of the metric.
+    pub(crate) samples: Vec<(i64, f64)>,
+    /// Length of the window in seconds.
+    pub(crate) window_seconds: i32,
+    /// The largest value of the window, which the adapter serves.
+    pub(crate) maximum: Option<f64>,
+}
+
+/// The forecasts of the prediction, with the values that the adapter serves.
+pub(super) fn forecasts(
     ehpa: &Ehpa,
     prediction: Option<&Prediction>,
     now: Timestamp,
-) -> Vec<(String, Option<f64>)> {
+) -> Vec<Forecast> {
     let measured = ehpa.status.as_ref().and_then(|it| it.prediction.as_ref());
     let window = measured.map(|it| it.window_seconds).or(ehpa
         .spec
         .prediction
         .as_ref()
         .and_then(|it| it.prediction_window_seconds));
-    let window = window.unwrap_or(api::ehpa::DEFAULT_PREDICTION_WINDOW_SECONDS);
+    let window_seconds = window.unwrap_or(api::ehpa::DEFAULT_PREDICTION_WINDOW_SECONDS);
     let status = prediction.and_then(|it| it.status.as_ref());
     let metrics = status.into_iter().flat_map(|it| &it.prediction_metrics);
     let metrics = metrics.take(MAX_METRICS);
@@ -156,8 +171,22 @@ fn predicted(
                 ready: metric.ready,
                 series: &series,
             };
-            let maximum = window_maximum(&[points], identifier, now.as_second(), window);
-            (plain(identifier), maximum.ok())
+            let maximum = window_maximum(&[points], identifier, now.as_second(), window_seconds);
+            Forecast {
+                name: plain(identifier),
+                samples: sum(&series, now.as_second()),
+                window_seconds,
+                maximum: maximum.ok(),
+            }
         })
         .collect()
+}
+
+/// The sum over the series at each time from now on.
+fn sum(series: &[Vec<(i64, f64)>], now: i64) -> Vec<(i64, f64)> {
+    let mut sums = BTreeMap::new();
+    for (time, amount) in series.iter().flatten().filter(|(time, _)| *time >= now) {
+        *sums.entry(*time).or_insert(0.0) += amount;
+    }
+    sums.into_iter().collect()
 }

@@ -1,0 +1,231 @@
+//! Steps from the stored history to the recommended requests, by the code of the recommender: it reads
+//! the checkpoints as after a restart, with the flags of the installed recommender.
+
+use api::vpa::DEFAULT_RECOMMENDER;
+use jiff::Timestamp;
+use kube::{Client, ResourceExt as _};
+use model::{Bound, Cap, Explanation, Quantity};
+use runtime::GoDuration;
+use serde::Serialize;
+use sizing::Config;
+use vertical::recommender_state::{RecommenderConfig, RecommenderState};
+use view::{Checkpoint, ObjectKey, View, Vpa};
+
+use super::facts::Facts;
+use super::lines::plain;
+use crate::check::Unread;
+use crate::check::reader::deployments;
+use crate::installation::{Program, programs};
+
+/// Interval at which the recommender reads usage.
+const USAGE_INTERVAL: std::time::Duration = std::time::Duration::from_mins(1);
+
+/// Step of a target that differs from the result of the others.
+pub(super) const IN_STATUS: &str = "in the status, with samples that are not stored yet";
+
+/// A step to a recommended request.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct StepLine {
+    /// Container.
+    pub(super) container: String,
+    /// `cpu` or `memory`.
+    pub(super) resource: String,
+    /// Name of the step.
+    pub(super) step: String,
+    /// Its result, as a quantity or in words.
+    pub(super) value: String,
+}
+
+/// The steps of all recommended requests. Empty without checkpoints.
+pub(super) fn steps(facts: &Facts, now: Timestamp) -> Vec<StepLine> {
+    let vpa = &facts.vpa;
+    let recommenders = &vpa.spec.recommenders;
+    let recommender = recommenders
+        .first()
+        .map_or(DEFAULT_RECOMMENDER, |selector| selector.name.as_str());
+    let config = RecommenderConfig {
+        recommender_name: recommender.to_owned(),
+        memory_saver: false,
+        native_sidecars: true,
+        usage_interval: USAGE_INTERVAL,
+    };
+    let Ok(mut state) = RecommenderState::new(config, facts.sizing.clone()) else {
+        return Vec::new();
+    };
+    let mut view = View::default();
+    view.vpas.apply(Vpa::from_k8s(vpa.clone()).into());
+    for checkpoint in &facts.checkpoints {
+        let checkpoint = Checkpoint::from_k8s(checkpoint.clone());
+        view.checkpoints.apply(checkpoint.into());
+    }
+    state.load_vpas(&view);
+    state.load_checkpoints(&view.checkpoints, now);
+    let key = ObjectKey::new(vpa.namespace().unwrap_or_default(), vpa.name_any());
+    let mut lines = Vec::new();
+    for checkpoint in &facts.checkpoints {
+        let container = &checkpoint.spec.container_name;
+        let Some(explained) = state.explain_history(&key, container) else {
+            continue;
+        };
+        for number in explained
+            .numbers
+            .iter()
+            .filter(|it| it.bound == Bound::Target)
+        {
+            add(&mut lines, container, number, &facts.sizing);
+            let published = target(facts, container, number);
+            if let Some(published) = published.filter(|it| *it != &number.capped) {
+                lines.push(StepLine {
+                    container: plain(container),
+                    resource: number.resource.as_str().to_owned(),
+                    step: IN_STATUS.to_owned(),
+                    value: published.to_string(),
+                });
+            }
+        }
+    }
+    lines
+}
+
+/// The target in the status.
+fn target<'a>(facts: &'a Facts, container: &str, number: &Explanation) -> Option<&'a Quantity> {
+    let recommendation = facts.vpa.status.as_ref()?.recommendation.as_ref()?;
+    let mut containers = recommendation.container_recommendations.iter();
+    let of_container = containers.find(|it| it.container_name == container)?;
+    of_container.target.get(&number.resource)
+}
+
+fn add(lines: &mut Vec<StepLine>, container: &str, number: &Explanation, config: &Config) {
+    let resource = number.resource.as_str();
+    let unit = if resource == "cpu" { "m" } else { "" };
+    let mut add = |step: String, value: String| {
+        lines.push(StepLine {
+            container: plain(container),
+            resource: resource.to_owned(),
+            step,
+            value: plain(&value),
+        });
+    };
+    if number.method_steps.is_empty() {
+        let percentile = 100.0 * number.percentile;
+        let amount = |amount: i64| format!("{amount}{unit}");
+        add(
+            format!("{percentile}th percentile of the history"),
+            amount(number.usage),
+        );
+        let margin = 100.0 * config.margin_fraction;
+        add(
+            format!("plus a margin of {margin:.0} %"),
+            amount(number.with_margin),
+        );
+        add(
+            format!("at least {}", amount(number.minimum)),
+            amount(number.at_least_minimum),
+        );
+    }
+    for step in &number.method_steps {
+        let value = match (step.value, &step.text) {
+            (Some(value), _) => format!("{value} {}", step.unit).trim_end().to_owned(),
+            (None, text) => text.clone().unwrap_or_default(),
+        };
+        add(step.name.clone(), value);
+    }
+    add("as a quantity".to_owned(), number.rounded.to_string());
+    if number.in_whole_units != number.rounded {
+        let whole = number.in_whole_units.to_string();
+        add("in whole cores".to_owned(), whole);
+    }
+    if let Some(cap) = number.capped_by {
+        let name = match cap {
+            Cap::MinAllowed => "minAllowed",
+            Cap::MaxAllowed => "maxAllowed",
+            Cap::GlobalMaxAllowed => "maximum of the recommender",
+            Cap::LimitRange => "LimitRange",
+            Cap::Quota => "ResourceQuota",
+            Cap::Node => "largest node",
+        };
+        add(format!("limited by {name}"), number.capped.to_string());
+    }
+}
+
+/// The settings of the installed recommender; the defaults, with the reason, if it cannot be read.
+pub(super) async fn settings(client: &Client, system_namespace: &str) -> (Config, Option<String>) {
+    let found = deployments(client, system_namespace).await;
+    let programs = programs(found.as_deref().unwrap_or_default());
+    if let Some(recommender) = programs.iter().find(|it| it.name == "recommender") {
+        return (config(*recommender), None);
+    }
+    let reason = match &found {
+        Ok(_) => format!("the namespace {system_namespace} has no recommender"),
+        Err(Unread(reason)) => reason.clone(),
+    };
+    let note = format!("The steps are those of a recommender with default flags: {reason}.");
+    (Config::default(), Some(note))
+}
+
+/// The settings of sizing in the flags of a recommender; an invalid flag, with which it would not
+/// run, keeps its default.
+pub(super) fn config(recommender: Program<'_>) -> Config {
+    let mut config = Config::default();
+    let flag = |name: &str| recommender.flag(name);
+    let number = |name: &str, field: &mut f64| {
+        if let Some(value) = flag(name).and_then(|text| text.parse().ok()) {
+            *field = value;
+        }
+    };
+    let (cpu, memory) = (&mut config.cpu_percentiles, &mut config.memory_percentiles);
+    for (name, field) in [
+        (
+            "recommendation-margin-fraction",
+            &mut config.margin_fraction,
+        ),
+        (
+            "pod-recommendation-min-cpu-millicores",
+            &mut config.pod_min_cpu_millicores,
+        ),
+        (
+            "pod-recommendation-min-memory-mb",
+            &mut config.pod_min_memory_mib,
+        ),
+        ("target-cpu-percentile", &mut cpu.target),
+        ("target-memory-percentile", &mut memory.target),
+    ] {
+        number(name, field);
+    }
+    for (name, field) in [
+        (
+            "cpu-histogram-decay-half-life",
+            &mut config.cpu_half_life_ns,
+        ),
+        (
+            "memory-histogram-decay-half-life",
+            &mut config.memory_half_life_ns,
+        ),
+        (
+            "memory-aggregation-interval",
+            &mut config.memory.interval_ns,
+        ),
+    ] {
+        let duration = flag(name).and_then(|text| text.parse::<GoDuration>().ok());
+        let nanoseconds = duration.map(|it| i64::try_from(it.0.as_nanos()));
+        if let Some(Ok(nanoseconds)) = nanoseconds {
+            *field = nanoseconds;
+        }
+    }
+    for (name, field) in [
+        ("round-cpu-millicores", &mut config.round_cpu_millicores),
+        ("round-memory-bytes", &mut config.round_memory_bytes),
+    ] {
+        if let Some(value) = flag(name).and_then(|text| text.parse().ok()) {
+            *field = value;
+        }
+    }
+    let is_on = |name: &str| flag(name).as_deref() == Some("true");
+    config.humanize_memory = is_on("humanize-memory");
+    config.integer_cpu = is_on("cpu-integer-post-processor-enabled");
+    if config.validate().is_err() {
+        return Config::default();
+    }
+    config
+}
