@@ -39,6 +39,13 @@ fn caution(text: &str) -> Result<String, String> {
     }
 }
 
+/// Whether a workload such as `cronjob/report` runs and ends.
+pub(crate) fn are_runs(workload: &str) -> bool {
+    let kind = workload.split('/').next().unwrap_or_default();
+    let kinds = ["job", "cronjob"];
+    kinds.iter().any(|it| kind.eq_ignore_ascii_case(it))
+}
+
 /// Settings of the policy by the kind of the workload.
 #[derive(Clone, Debug)]
 pub(crate) struct Methods {
@@ -50,11 +57,7 @@ pub(crate) struct Methods {
 impl Methods {
     /// The settings for a workload, such as `deployment/web`.
     fn of(&self, workload: &str) -> &MethodSettings {
-        let kind = workload.split('/').next().unwrap_or_default();
-        let are_runs = ["job", "cronjob"]
-            .iter()
-            .any(|it| kind.eq_ignore_ascii_case(it));
-        if are_runs {
+        if are_runs(workload) {
             &self.by_runs
         } else {
             &self.by_hours

@@ -15,7 +15,7 @@ use crate::failure::{Failure, Outcome};
 use crate::output::{self, OutputArgs};
 use crate::prices::{PriceArgs, Prices};
 use crate::recommend::{
-    Recommendation, SizingArgs, containers_per_pod, pod_of, recommend, settings,
+    Recommendation, SizingArgs, are_runs, containers_per_pod, pod_of, recommend, settings,
 };
 use crate::severity::{Change, Severity};
 use crate::usage::{self, ContainerId, ContainerUsage, MIB, SourceArgs};
@@ -66,7 +66,7 @@ pub(crate) enum Order {
     Severity,
 }
 
-/// Result for a container.
+/// Result for a container of a recording of this length.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct ScannedContainer {
@@ -156,9 +156,15 @@ pub(crate) fn scan(
     usage: &ContainerUsage,
     recommendation: &Recommendation,
     prices: &Prices,
+    recording_seconds: i64,
 ) -> ScannedContainer {
     let (start, end) = usage.span().unwrap_or_default();
     let pods = usage.present_pods();
+    let running = if are_runs(&usage.id.workload) {
+        usage.mean_pods(recording_seconds)
+    } else {
+        pods as f64
+    };
     let highest = |of: fn(&usage::PodUsage) -> &usage::Samples| {
         let samples = usage.pods.iter().flat_map(of).map(|(_, amount)| *amount);
         samples.reduce(f64::max)
@@ -194,7 +200,7 @@ pub(crate) fn scan(
         pods,
         hours: (end - start) as f64 / 3600.0,
         severity: cpu.severity.max(memory.severity),
-        savings_per_month: pods as f64 * prices.month(cpu.amounts.saved(), memory.amounts.saved()),
+        savings_per_month: running * prices.month(cpu.amounts.saved(), memory.amounts.saved()),
         cpu,
         memory,
     }
@@ -208,13 +214,16 @@ pub(crate) fn scan_all(
 ) -> (Vec<ScannedContainer>, Vec<ContainerId>) {
     let settings = settings(caution);
     let containers = containers_per_pod(usage);
+    let spans = || usage.iter().filter_map(ContainerUsage::span);
+    let (start, end) = (spans().map(|it| it.0).min(), spans().map(|it| it.1).max());
+    let seconds = end.unwrap_or_default() - start.unwrap_or_default();
     let results: Vec<Result<ScannedContainer, ContainerId>> = usage
         .par_iter()
         .map(|usage| {
             let containers = containers[&pod_of(&usage.id)];
             let recommendation = recommend(usage, &settings, containers);
             let recommendation = recommendation.ok_or_else(|| usage.id.clone())?;
-            Ok(scan(usage, &recommendation, prices))
+            Ok(scan(usage, &recommendation, prices, seconds))
         })
         .collect();
     let mut left_out = Vec::new();
@@ -288,6 +297,51 @@ pub(crate) fn run(args: &ScanArgs) -> Result<Outcome, Failure> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn savings_of_runs_count_the_time_in_which_they_run() {
+        let run = |start: i64| {
+            let samples = (0..12).map(|slot| (start + 300 * slot, 100.0)).collect();
+            usage::PodUsage {
+                cpu: samples,
+                ..usage::PodUsage::default()
+            }
+        };
+        let usage = |workload: &str| ContainerUsage {
+            id: ContainerId {
+                namespace: "shop".to_owned(),
+                workload: workload.to_owned(),
+                container: "app".to_owned(),
+            },
+            requests: usage::Resources {
+                cpu: Some(Cpu::from_millicores(1100)),
+                memory: None,
+            },
+            limits: usage::Resources::default(),
+            scaled_by: usage::ScaledBy::default(),
+            // An hour on each of four days, the last one at the end.
+            pods: (0..4).map(|day| run(86_400 * day + 82_800)).collect(),
+        };
+        let prices = Prices::default();
+        let all = [usage("cronjob/report"), usage("deployment/web")];
+        let recommendation = Recommendation {
+            amounts: sizing::Amounts {
+                cpu: Cpu::from_millicores(100),
+                memory: Memory::from_bytes(0),
+            },
+            steps: Default::default(),
+            is_young: false,
+        };
+        let of = |usage: &ContainerUsage| {
+            let four_days = 4 * 86_400 - 300;
+            scan(usage, &recommendation, &prices, four_days).savings_per_month
+        };
+        let [runs, always] = all.each_ref().map(of);
+        assert!(
+            (24.0 * runs - always).abs() < 1e-6 * always,
+            "{runs} {always}"
+        );
+    }
 
     #[test]
     fn memory_is_shown_in_whole_mebibytes() {

@@ -1,7 +1,8 @@
 //! Recorded usage of containers.
 
 mod cluster;
-mod csv;
+mod parquet;
+mod rows;
 mod sample;
 
 use std::fmt;
@@ -16,6 +17,7 @@ use serde::Serialize;
 use crate::failure::Failure;
 pub(crate) use cluster::Inventory;
 use cluster::PrometheusArgs;
+use rows::Rows;
 
 pub(crate) const MIB: f64 = 1_048_576.0;
 
@@ -29,7 +31,7 @@ const MAX_SLOTS: i64 = 366 * 24 * 60;
 /// Source of recorded usage.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct SourceArgs {
-    /// CSV files with the columns `time`, `workload`, `cpu` and `memory`; optional ones are
+    /// CSV or Parquet files with the columns `time`, `workload`, `cpu` and `memory`; optional ones are
     /// `namespace`, `container`, `pod`, `cpu_request`, `memory_request`, `cpu_limit` and
     /// `memory_limit`.
     #[arg(value_name = "FILE", conflicts_with = "sample")]
@@ -143,6 +145,29 @@ impl ContainerUsage {
         self.pods.iter().filter(is_present).count()
     }
 
+    /// Number of pods at a time, on average over `seconds`.
+    pub(crate) fn mean_pods(&self, seconds: i64) -> f64 {
+        let running = self.pods.iter().filter_map(|pod| {
+            let times = || pod.samples().map(|it| it.0);
+            Some(times().max()? - times().min()?)
+        });
+        // The first and the last sample lie within the run, half a distance of samples from its ends.
+        let ends = self.pods.len() as i64 * self.distance();
+        (running.sum::<i64>() + ends) as f64 / (seconds + self.distance()) as f64
+    }
+
+    /// Least distance of the samples of a pod in seconds; five minutes without two samples.
+    fn distance(&self) -> i64 {
+        let distances = self.pods.iter().flat_map(|pod| {
+            let of = |samples: &Samples| -> Vec<i64> {
+                let pairs = samples.windows(2);
+                pairs.map(|pair| pair[1].0 - pair[0].0).collect()
+            };
+            [of(&pod.cpu), of(&pod.memory)].concat()
+        });
+        distances.filter(|step| *step > 0).min().unwrap_or(300)
+    }
+
     /// CPU of each pod in slots.
     pub(crate) fn cpu_series(&self) -> Vec<Series> {
         let request = self.requests.cpu.map(|cpu| cpu.millicores() as f64);
@@ -200,11 +225,11 @@ pub(crate) fn read(source: &SourceArgs) -> Result<Vec<ContainerUsage>, Failure> 
     let mut usage = if *sample {
         sample::read()
     } else {
-        let mut reader = csv::Reader::default();
+        let mut rows = Rows::default();
         for file in files {
-            reader.read_file(Path::new(file))?;
+            rows.read_file(Path::new(file))?;
         }
-        reader.finish()
+        rows.finish()
     };
     if !namespaces.is_empty() {
         usage.retain(|usage| namespaces.contains(&usage.id.namespace));

@@ -2,17 +2,16 @@
 //! were workloads.
 
 use super::ContainerUsage;
-use super::csv::Reader;
+use super::rows::Rows;
 
 const SAMPLE: &str = include_str!("../../data/sample.csv");
 
 /// The containers of the sample.
 pub(super) fn read() -> Vec<ContainerUsage> {
-    let mut reader = Reader::default();
-    reader
-        .read(SAMPLE.as_bytes())
+    let mut rows = Rows::default();
+    rows.read_csv(SAMPLE.as_bytes())
         .expect("a test reads the sample");
-    reader.finish()
+    rows.finish()
 }
 
 #[cfg(test)]

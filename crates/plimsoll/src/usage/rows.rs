@@ -1,10 +1,10 @@
-//! Usage from CSV: one row per time and pod.
+//! Usage from CSV and Parquet files: one row per time and pod.
 //!
-//! The first row names the columns, in any order; others are ignored.
+//! The columns are in any order; others are ignored. The first row of CSV names them.
 //!
 //! | column | value |
 //! |---|---|
-//! | `time` | seconds since 1970, or RFC 3339 such as `2026-11-01T12:00:00Z` |
+//! | `time` | seconds since 1970, or RFC 3339 such as `2026-11-01T12:00:00Z`; in Parquet also a timestamp |
 //! | `workload` | kind and name, such as `deployment/web` |
 //! | `namespace`, `container`, `pod` | names; empty if the column is missing |
 //! | `cpu` | used CPU as a quantity: cores (`0.25`) or millicores (`250m`); may be empty |
@@ -21,14 +21,31 @@ use csv::StringRecord;
 use jiff::Timestamp;
 use model::{Cpu, Memory, Quantity};
 
-use super::{ContainerId, ContainerUsage, MIB, PodUsage, Resources, Samples, ScaledBy, check_size};
+use super::{
+    ContainerId, ContainerUsage, MIB, PodUsage, Resources, Samples, ScaledBy, check_size, parquet,
+};
 
 /// Seconds without a sample before the end of the recording after which a pod has ended.
 const SILENCE: i64 = 600;
 
+/// Names of the columns.
+pub(super) const COLUMNS: [&str; 11] = [
+    "time",
+    "namespace",
+    "workload",
+    "container",
+    "pod",
+    "cpu",
+    "memory",
+    "cpu_request",
+    "memory_request",
+    "cpu_limit",
+    "memory_limit",
+];
+
 /// Collects the rows of several files.
 #[derive(Default)]
-pub(super) struct Reader {
+pub(super) struct Rows {
     containers: BTreeMap<ContainerId, Container>,
     samples: usize,
     pods: usize,
@@ -42,10 +59,11 @@ struct Container {
 }
 
 /// Places of the columns.
-struct Columns(HashMap<String, usize>);
+pub(super) struct Columns(HashMap<String, usize>);
 
 impl Columns {
-    fn new(header: &StringRecord) -> anyhow::Result<Self> {
+    /// Finds the columns by their names.
+    pub(super) fn new(header: &StringRecord) -> anyhow::Result<Self> {
         let names = header.iter().map(|name| name.trim().to_lowercase());
         let columns = Self(names.zip(0..).collect());
         for name in ["time", "workload"] {
@@ -95,15 +113,24 @@ impl Columns {
     }
 }
 
-impl Reader {
+impl Rows {
     /// Adds the rows of a file.
     pub(super) fn read_file(&mut self, path: &Path) -> anyhow::Result<()> {
-        let file = File::open(path).with_context(|| format!("cannot read {}", path.display()))?;
-        self.read(file).with_context(|| path.display().to_string())
+        let unreadable = || format!("cannot read {}", path.display());
+        let mut file = File::open(path).with_context(unreadable)?;
+        let mut start = Vec::new();
+        let read = Read::by_ref(&mut file).take(4).read_to_end(&mut start);
+        read.with_context(unreadable)?;
+        let read = if start == parquet::MAGIC {
+            parquet::read(file, self)
+        } else {
+            self.read_csv(start.as_slice().chain(file))
+        };
+        read.with_context(|| path.display().to_string())
     }
 
     /// Adds the rows of a CSV text.
-    pub(super) fn read(&mut self, text: impl Read) -> anyhow::Result<()> {
+    pub(super) fn read_csv(&mut self, text: impl Read) -> anyhow::Result<()> {
         let mut reader = csv::ReaderBuilder::new().flexible(true).from_reader(text);
         let header = reader.headers().context("line 1")?;
         let columns = Columns::new(header).context("line 1")?;
@@ -116,7 +143,8 @@ impl Reader {
         Ok(())
     }
 
-    fn add(&mut self, columns: &Columns, row: &StringRecord) -> anyhow::Result<()> {
+    /// Adds a row.
+    pub(super) fn add(&mut self, columns: &Columns, row: &StringRecord) -> anyhow::Result<()> {
         let text = |name| columns.text(row, name).to_owned();
         let quantity = |name| columns.quantity(row, name);
         let time = columns.time(row)?;
@@ -186,9 +214,9 @@ mod tests {
     use super::*;
 
     fn read(text: &str) -> anyhow::Result<Vec<ContainerUsage>> {
-        let mut reader = Reader::default();
-        reader.read(text.as_bytes())?;
-        Ok(reader.finish())
+        let mut rows = Rows::default();
+        rows.read_csv(text.as_bytes())?;
+        Ok(rows.finish())
     }
 
     #[test]
