@@ -5,15 +5,16 @@ use anyhow::{Context as _, Result, ensure};
 use api::vpa::{APPLIED, VerticalPodAutoscaler as Vpa};
 use e2e::deployment::{SUITE, deploy, system};
 use e2e::{
-    Namespace, another, apply, create, eventually, feed_certificates, plimsoll_prints, target,
-    workload,
+    Namespace, another, apply, create, eventually, feed_certificates, plimsoll, plimsoll_prints,
+    target, workload,
 };
 use k8s_openapi::api::apps::v1::ReplicaSet;
 use k8s_openapi::api::core::v1::ConfigMap;
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use kube::Api;
 use kube::api::DeleteParams;
-use serde_json::json;
+use sandbox::Sandbox;
+use serde_json::{Value, json};
 
 const SWITCH: &str = "plimsoll-stop";
 
@@ -50,6 +51,28 @@ async fn size(own: &Namespace, name: &str, replicas: usize, mode: &str) -> Resul
     Ok(())
 }
 
+/// `plimsoll check` of the running suite, which lacks the adapter on purpose.
+async fn check_finds_no_fault(sandbox: &Sandbox) -> Result<()> {
+    eventually("check finds no fault", async || {
+        let output = plimsoll(&sandbox.kubeconfig(), &["check", "-o", "json"]).await?;
+        let found: Value = serde_json::from_slice(&output.stdout)?;
+        let checks = found["checks"].as_array().context("checks")?;
+        let errors = checks.iter().filter(|check| check["status"] == "error");
+        let errors: Vec<&Value> = errors.collect();
+        ensure!(errors.is_empty(), "{errors:#?}");
+        for id in [
+            "webhook-ca-bundle",
+            "lease-vpa-updater",
+            "certificate-vpa-tls-certs",
+        ] {
+            let is_ok = |check: &&Value| check["id"] == id && check["status"] == "ok";
+            ensure!(checks.iter().any(|check| is_ok(&check)), "{id}: {found:#}");
+        }
+        Ok(())
+    })
+    .await
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_condition_says_why_pods_do_not_have_the_recommended_requests() -> Result<()> {
     let sandbox = another("applied").await?;
@@ -74,6 +97,8 @@ async fn the_condition_says_why_pods_do_not_have_the_recommended_requests() -> R
     ensure!(message.starts_with("1 of 1 pods"), "{message}");
     let message = applied(&own, "free", ["True", "Applied"]).await?;
     ensure!(message.contains("No pod of 2"), "{message}");
+
+    check_finds_no_fault(&sandbox).await?;
 
     let switches: Api<ConfigMap> = system(&client).typed();
     create(&switches, json!({"metadata": {"name": SWITCH}})).await?;

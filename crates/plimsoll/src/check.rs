@@ -17,6 +17,7 @@ use runtime::GoDuration;
 use crate::cluster::{Cluster, ClusterArgs, block_on};
 use crate::failure::{Failure, Outcome};
 use crate::installation::InstallationArgs;
+pub(crate) use facts::StopFact;
 pub(crate) use finding::{Finding, Read, Status, Unread};
 use judge::Extent;
 

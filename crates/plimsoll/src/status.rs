@@ -15,10 +15,10 @@ use serde::Serialize;
 use serde_json::json;
 
 use crate::check::reader::{count, deployments, each_page, stop_fact, unread};
-use crate::check::{Read, Unread};
+use crate::check::{Read, StopFact, Unread};
 use crate::cluster::{Cluster, ClusterArgs, block_on, request_failure};
 use crate::failure::{Failure, Outcome};
-use crate::installation::{InstallationArgs, Program, programs, stop_switch};
+use crate::installation::{InstallationArgs, ObjectName, Program, programs, stop_switch};
 use crate::output::{self, Document, OutputArgs, Row, Table};
 
 /// APIs of metrics.
@@ -67,6 +67,21 @@ struct VpaCounts {
     of_policies: usize,
 }
 
+/// The status of an installation.
+#[derive(Debug)]
+struct StatusFacts {
+    namespace: String,
+    programs: Vec<ProgramRow>,
+    switch: ObjectName,
+    /// The stop switch, if it is there.
+    stop: Option<StopFact>,
+    vpas: Option<VpaCounts>,
+    /// Numbers of `SizingPolicy`, `ClusterSizingPolicy` and EHPA objects.
+    others: [Option<usize>; 3],
+    /// Name, owner and availability of each API of metrics.
+    owners: Vec<[String; 3]>,
+}
+
 /// Prints the status.
 pub(crate) fn run(args: &StatusArgs) -> Result<Outcome, Failure> {
     let document = block_on(async {
@@ -97,13 +112,43 @@ pub(crate) async fn read(cluster: &Cluster, namespace: &str) -> Result<Document,
             leader,
         });
     }
-    if rows.is_empty() {
+    let switch = stop_switch(&programs, namespace);
+    let stop = noted(&mut notes, stop_fact(client, &switch).await).flatten();
+    let facts = StatusFacts {
+        namespace: namespace.to_owned(),
+        programs: rows,
+        switch,
+        stop,
+        vpas: noted(&mut notes, vpas(client).await),
+        others: [
+            noted(&mut notes, count::<SizingPolicy>(client).await),
+            noted(&mut notes, count::<ClusterSizingPolicy>(client).await),
+            noted(
+                &mut notes,
+                count::<EffectiveHorizontalPodAutoscaler>(client).await,
+            ),
+        ],
+        owners: noted(&mut notes, owners(client).await).unwrap_or_default(),
+    };
+    Ok(document(facts, notes))
+}
+
+/// The status as tables.
+fn document(facts: StatusFacts, mut notes: Vec<String>) -> Document {
+    let StatusFacts {
+        namespace,
+        programs,
+        switch,
+        stop,
+        vpas,
+        others,
+        owners,
+    } = facts;
+    if programs.is_empty() {
         notes.push(format!(
             "The namespace {namespace} has no Deployment of the suite."
         ));
     }
-    let switch = stop_switch(&programs, namespace);
-    let stop = noted(&mut notes, stop_fact(client, &switch).await).flatten();
     let since = stop.as_ref().and_then(|stop| stop.since);
     if let Some(stop) = &stop {
         let since = since.map_or_else(String::new, |since| format!(" since {since}"));
@@ -113,17 +158,10 @@ pub(crate) async fn read(cluster: &Cluster, namespace: &str) -> Result<Document,
             "Updates are stopped by the ConfigMap {switch}{since}{reason}."
         ));
     }
-    let vpas = noted(&mut notes, vpas(client).await);
-    let policies = noted(&mut notes, count::<SizingPolicy>(client).await);
-    let cluster_policies = noted(&mut notes, count::<ClusterSizingPolicy>(client).await);
-    let ehpas = noted(
-        &mut notes,
-        count::<EffectiveHorizontalPodAutoscaler>(client).await,
-    );
-    let owners = noted(&mut notes, owners(client).await).unwrap_or_default();
-    let numbers = numbers(vpas.as_ref(), [policies, cluster_policies, ehpas]);
+    let numbers = numbers(vpas.as_ref(), others);
+    let [policies, cluster_policies, ehpas] = others;
     let data = json!({
-        "programs": rows,
+        "programs": programs,
         "stopped": stop.is_some(),
         "stoppedSince": since.map(|since| since.to_string()),
         "stopReason": stop.and_then(|stop| stop.reason),
@@ -135,12 +173,12 @@ pub(crate) async fn read(cluster: &Cluster, namespace: &str) -> Result<Document,
             json!({"name": name, "owner": owner, "available": available == "True"})
         }).collect::<Vec<_>>(),
     });
-    Ok(Document {
+    Document {
         title: "Status".to_owned(),
-        tables: vec![program_table(&rows), numbers, owner_table(owners)],
+        tables: vec![program_table(&programs), numbers, owner_table(owners)],
         notes,
         data,
-    })
+    }
 }
 
 /// The value that was read; otherwise the reason becomes a note.
@@ -284,6 +322,52 @@ fn owner_table(owners: Vec<[String; 3]>) -> Table {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::output::golden;
+
+    #[test]
+    fn every_form_shows_a_stopped_installation() {
+        let program = |name: &str, ready, leader: Option<&str>| ProgramRow {
+            name: name.to_owned(),
+            ready,
+            replicas: 2,
+            version: "1.2".to_owned(),
+            leader: leader.map(str::to_owned),
+        };
+        let owner =
+            |api: &str, owner: &str, available: &str| [api, owner, available].map(str::to_owned);
+        let facts = StatusFacts {
+            namespace: "plimsoll-system".to_owned(),
+            programs: vec![
+                program(
+                    "plimsoll-recommender",
+                    2,
+                    Some("plimsoll-recommender-7d5_1"),
+                ),
+                program("plimsoll-webhook", 1, None),
+            ],
+            switch: ObjectName {
+                namespace: "plimsoll-system".to_owned(),
+                name: "plimsoll-stop".to_owned(),
+            },
+            stop: Some(StopFact {
+                since: "2026-11-01T12:00:00Z".parse().ok(),
+                reason: Some("upgrade <b> of the nodes".to_owned()),
+            }),
+            vpas: Some(VpaCounts {
+                total: 3,
+                with_recommendation: 2,
+                by_mode: [("Off".to_owned(), 1), ("Recreate".to_owned(), 2)].into(),
+                of_policies: 1,
+            }),
+            others: [Some(1), None, Some(4)],
+            owners: vec![
+                owner(APIS[0], "kube-system/metrics-server", "True"),
+                owner(APIS[3], "keda/keda-operator-metrics-apiserver", "False"),
+            ],
+        };
+        let unread = "Not shown: you have no right to read clustersizingpolicies.";
+        golden::check_forms("status", &document(facts, vec![unread.to_owned()]));
+    }
 
     #[test]
     fn vpa_objects_are_counted_by_mode_and_recommendation() {

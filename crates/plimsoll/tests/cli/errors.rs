@@ -237,12 +237,24 @@ fn an_unreachable_cluster_has_an_exit_code_of_its_own() {
         vec!["stop"],
         vec!["go"],
         vec!["support-bundle", "-o", bundle],
+        vec!["explain", "vpa/web"],
+        vec!["dashboard"],
+        vec!["migrate", "vpa"],
+        vec!["migrate", "keda", "--plan"],
+        vec!["migrate", "adopt"],
+        vec!["migrate", "release"],
     ] {
         let run = run(&[command.as_slice(), &["--kubeconfig", path]].concat());
         assert_eq!((run.code, run.stdout.as_str()), (5, ""), "{command:?}");
         let error = "error: cannot reach the API server http://127.0.0.1:1/";
         assert!(run.stderr.starts_with(error), "{}", run.stderr);
     }
+}
+
+#[test]
+fn a_plan_has_no_tables() {
+    let error = "--plan has the forms table, json and yaml: choose one with --output";
+    check(&["migrate", "crane", "--plan", "-o", "csv"], 2, error);
 }
 
 #[test]

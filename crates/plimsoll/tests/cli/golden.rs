@@ -2,6 +2,16 @@
 
 use crate::program::{folder, run};
 
+/// Forms of the output with the endings of their golden files.
+const FORMS: [(&str, &str); 6] = [
+    ("table", "txt"),
+    ("json", "json"),
+    ("yaml", "yaml"),
+    ("csv", "csv"),
+    ("md", "md"),
+    ("html", "html"),
+];
+
 fn check(name: &str, arguments: &[&str]) {
     let run = run(arguments);
     assert_eq!((run.code, run.stderr.as_str()), (0, ""), "{arguments:?}");
@@ -19,28 +29,14 @@ fn check(name: &str, arguments: &[&str]) {
 
 #[test]
 fn scans_have_six_forms() {
-    for (form, ending) in [
-        ("table", "txt"),
-        ("json", "json"),
-        ("yaml", "yaml"),
-        ("csv", "csv"),
-        ("md", "md"),
-        ("html", "html"),
-    ] {
+    for (form, ending) in FORMS {
         check(&format!("scan.{ending}"), &["scan", "--sample", "-o", form]);
     }
 }
 
 #[test]
 fn backtests_have_six_forms() {
-    for (form, ending) in [
-        ("table", "txt"),
-        ("json", "json"),
-        ("yaml", "yaml"),
-        ("csv", "csv"),
-        ("md", "md"),
-        ("html", "html"),
-    ] {
+    for (form, ending) in FORMS {
         let name = format!("backtest.{ending}");
         check(&name, &["backtest", "--sample", "-o", form]);
     }
@@ -48,14 +44,7 @@ fn backtests_have_six_forms() {
 
 #[test]
 fn simulations_have_six_forms() {
-    for (form, ending) in [
-        ("table", "txt"),
-        ("json", "json"),
-        ("yaml", "yaml"),
-        ("csv", "csv"),
-        ("md", "md"),
-        ("html", "html"),
-    ] {
+    for (form, ending) in FORMS {
         let name = format!("simulate.{ending}");
         let arguments = [
             "simulate",
@@ -73,7 +62,7 @@ fn simulations_have_six_forms() {
 
 #[test]
 fn changes_have_a_table_and_manifests() {
-    for (form, ending) in [("table", "txt"), ("json", "json"), ("csv", "csv")] {
+    for (form, ending) in FORMS {
         check(&format!("diff.{ending}"), &["diff", "--sample", "-o", form]);
     }
     for form in ["patch", "kustomize", "helm-values"] {
