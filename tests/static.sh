@@ -10,7 +10,7 @@ folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 cp "target/$target/release/plimsoll" "$folder/"
 start() { unshare --map-root-user chroot "$folder" /plimsoll "$@"; }
-start report --sample -o html >/dev/null
+start report --sample -f - >/dev/null
 times=$(for _ in {1..21}; do
   begin=$(date +%s%N)
   "$folder/plimsoll" --version >/dev/null
