@@ -76,9 +76,11 @@ impl Plot {
         let mut tick = 0.0;
         while tick <= top {
             let at = y(tick);
+            // Without the error of the sum: 0.3, not 0.30000000000000004.
+            let label = (tick * 1e6).round() / 1e6;
             let _ = writeln!(
                 svg,
-                "<path class=\"grid\" d=\"M{LEFT} {at:.1}H{RIGHT}\"/><text x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"end\">{tick}</text>",
+                "<path class=\"grid\" d=\"M{LEFT} {at:.1}H{RIGHT}\"/><text x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"end\">{label}</text>",
                 LEFT - 6.0,
                 at + 4.0
             );
