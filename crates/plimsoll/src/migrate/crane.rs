@@ -7,7 +7,7 @@ use kube::api::DynamicObject;
 use metric_routes::api_service::API_SERVICES;
 
 use super::facts::{API_SERVICE, Facts, Kind, Source, installer, name_of};
-use super::plan::{Migration, Verdict, install, uninstall, verify};
+use super::plan::{Migration, Verdict, install, save_api_services, uninstall, verify};
 
 const EHPA: Kind = Kind {
     group: "autoscaling.crane.io",
@@ -229,10 +229,7 @@ fn steps(facts: &Facts, migration: &mut Migration) {
         migration.step(
             "Save the APIService objects",
             "They are the way back.",
-            [format!(
-                "kubectl get apiservice {} -o yaml > apiservices.yaml",
-                services.join(" ")
-            )],
+            [save_api_services(&services.join(" "), "apiservices.yaml")],
             [],
         );
     }

@@ -12,7 +12,7 @@ use serde::de::DeserializeOwned;
 
 use super::external_metrics::conflicts;
 use super::facts::{API_SERVICE, Facts, Kind, Source, name_of};
-use super::plan::{Migration, Verdict, apply, install, uninstall, verify};
+use super::plan::{Migration, Verdict, apply, install, save_api_services, uninstall, verify};
 use crate::installation::ObjectName;
 use scaled_object::Counterpart;
 
@@ -49,7 +49,7 @@ pub(crate) fn migration(facts: &Facts) -> Migration {
         "They are the way back.",
         [
             "kubectl get scaledobjects,scaledjobs,triggerauthentications -A -o yaml > keda-objects.yaml".to_owned(),
-            format!("kubectl get apiservice {EXTERNAL} -o yaml > apiservice.yaml"),
+            save_api_services(EXTERNAL, "apiservice.yaml"),
         ],
         [],
     );

@@ -195,6 +195,12 @@ pub(crate) fn apply(manifest: &serde_json::Value) -> String {
     format!("kubectl apply --server-side -f - <<'EOF'\n{manifest:#}\nEOF")
 }
 
+/// The command that saves `APIService` objects. Without the version, `kubectl replace` accepts them
+/// after later changes.
+pub(crate) fn save_api_services(names: &str, file: &str) -> String {
+    format!("kubectl get apiservice {names} -o yaml | sed '/^ *resourceVersion:/d' > {file}")
+}
+
 /// The command that installs the suite.
 pub(crate) fn install() -> String {
     "kubectl apply --server-side -k OVERLAY    # your overlay of deploy/base".to_owned()

@@ -6,7 +6,7 @@ use metric_routes::api_service::API_SERVICES;
 use promql::rules::RuleSet;
 
 use super::facts::{API_SERVICE, Facts, Source, arguments, name_of};
-use super::plan::{Migration, Verdict, install, uninstall, verify};
+use super::plan::{Migration, Verdict, install, save_api_services, uninstall, verify};
 use crate::installation::ObjectName;
 use crate::output::printable;
 
@@ -122,10 +122,7 @@ fn steps(
         migration.step(
             "Save the APIService objects",
             "They are the way back.",
-            [format!(
-                "kubectl get apiservice {} -o yaml > apiservices.yaml",
-                moved.join(" ")
-            )],
+            [save_api_services(&moved.join(" "), "apiservices.yaml")],
             [],
         );
     }
