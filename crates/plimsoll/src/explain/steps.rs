@@ -9,6 +9,7 @@ use runtime::GoDuration;
 use serde::Serialize;
 use sizing::Config;
 use vertical::recommender_state::{RecommenderConfig, RecommenderState};
+use vertical::resource_policy::vpa_method;
 use view::{Checkpoint, ObjectKey, View, Vpa};
 
 use super::facts::Facts;
@@ -61,6 +62,7 @@ pub(super) fn steps(facts: &Facts, now: Timestamp) -> Vec<StepLine> {
     }
     state.load_vpas(&view);
     state.load_checkpoints(&view.checkpoints, now);
+    let settings = vpa_method(vpa).apply(&facts.sizing);
     let key = ObjectKey::new(vpa.namespace().unwrap_or_default(), vpa.name_any());
     let mut lines = Vec::new();
     for checkpoint in &facts.checkpoints {
@@ -73,7 +75,7 @@ pub(super) fn steps(facts: &Facts, now: Timestamp) -> Vec<StepLine> {
             .iter()
             .filter(|it| it.bound == Bound::Target)
         {
-            add(&mut lines, container, number, &facts.sizing);
+            add(&mut lines, container, number, &settings);
             let published = target(facts, container, number);
             if let Some(published) = published.filter(|it| *it != &number.capped) {
                 lines.push(StepLine {
@@ -108,7 +110,8 @@ fn add(lines: &mut Vec<StepLine>, container: &str, number: &Explanation, config:
         });
     };
     if number.method_steps.is_empty() {
-        let percentile = 100.0 * number.percentile;
+        // Without the error of the product: 29, not 28.999999999999996.
+        let percentile = (1e8 * number.percentile).round() / 1e6;
         let amount = |amount: i64| format!("{amount}{unit}");
         add(
             format!("{percentile}th percentile of the history"),

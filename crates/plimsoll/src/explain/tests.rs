@@ -305,6 +305,23 @@ fn steps_lead_from_the_stored_history_to_the_target() {
 }
 
 #[test]
+fn settings_of_the_object_change_the_steps() {
+    let mut vpa = vpa(&json!({}), &json!([]));
+    vpa["metadata"]["annotations"] = json!({
+        "plimsoll.dev/sizing-margin-fraction": "0.5", "plimsoll.dev/sizing-cpu-percentile": "0.29",
+    });
+    let mut facts = facts(vpa, Vec::new());
+    facts.checkpoints = vec![parse(checkpoint())];
+    let steps = explain(&facts).steps;
+    let names: Vec<(&str, &str)> = steps
+        .iter()
+        .map(|it| (it.step.as_str(), it.value.as_str()))
+        .collect();
+    assert_eq!(names[0], ("29th percentile of the history", "357m"));
+    assert_eq!(names[1], ("plus a margin of 50 %", "535m"));
+}
+
+#[test]
 fn flags_of_the_recommender_change_the_steps() {
     let arguments = [
         "--target-cpu-percentile=0.95",
