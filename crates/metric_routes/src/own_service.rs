@@ -43,3 +43,14 @@ impl fmt::Display for OwnService {
         write!(f, "{}/{}", self.namespace, self.name)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_certificate_has_every_name_of_the_service() {
+        let names = "adapter adapter.suite adapter.suite.svc adapter.suite.svc.cluster.local";
+        assert_eq!(OwnService::new("suite", "adapter").names().join(" "), names);
+    }
+}
