@@ -3,17 +3,18 @@
 
 use anyhow::{Context as _, Result, ensure};
 use api::vpa::{APPLIED, VerticalPodAutoscaler as Vpa};
-use e2e::deployment::{SUITE, deploy, system};
+use e2e::deployment::{SUITE, SYSTEM, deploy, system};
 use e2e::{
-    Namespace, another, apply, create, eventually, feed_certificates, plimsoll, plimsoll_prints,
-    target, workload,
+    Namespace, another, apply, closed_window, create, eventually, feed_certificates, kubectl_in,
+    plimsoll, plimsoll_prints, requests, target, workload,
 };
 use k8s_openapi::api::apps::v1::ReplicaSet;
+use k8s_openapi::api::autoscaling::v2::HorizontalPodAutoscaler as Hpa;
 use k8s_openapi::api::core::v1::ConfigMap;
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use kube::Api;
 use kube::api::DeleteParams;
-use sandbox::Sandbox;
+use sandbox::{Component, Sandbox};
 use serde_json::{Value, json};
 
 const SWITCH: &str = "plimsoll-stop";
@@ -37,17 +38,74 @@ async fn applied(own: &Namespace, name: &str, expected: [&str; 2]) -> Result<Str
     .await
 }
 
-async fn size(own: &Namespace, name: &str, replicas: usize, mode: &str) -> Result<()> {
-    let none = json!({});
-    let resources = json!({"requests": {"cpu": "10m", "memory": "10Mi"}});
-    own.create::<ReplicaSet>(workload(name, replicas, &resources, &none))
-        .await?;
+/// A workload of two pods that request too little, and its VPA object.
+struct Sized<'a> {
+    name: &'a str,
+    replicas: usize,
+    mode: &'a str,
+    /// Annotations of the VPA object.
+    annotations: Value,
+    /// Refusal of resizes by the kubelet.
+    resize: Option<&'a str>,
+}
+
+impl<'a> Sized<'a> {
+    fn new(name: &'a str, mode: &'a str) -> Self {
+        Self {
+            name,
+            replicas: 2,
+            mode,
+            annotations: json!({}),
+            resize: None,
+        }
+    }
+
+    async fn create(self, own: &Namespace) -> Result<()> {
+        let Self {
+            name,
+            replicas,
+            mode,
+            annotations,
+            resize,
+        } = self;
+        let on_pods = resize.map_or_else(
+            || json!({}),
+            |answer| json!({"sandbox.plimsoll.dev/resize": answer}),
+        );
+        let resources = requests("10m", "10Mi");
+        own.create::<ReplicaSet>(workload(name, replicas, &resources, &on_pods))
+            .await?;
+        let spec = json!({
+            "targetRef": target("ReplicaSet", name),
+            "updatePolicy": {"updateMode": mode},
+        });
+        let metadata = json!({"name": name, "annotations": annotations});
+        own.create::<Vpa>(json!({"metadata": metadata, "spec": spec}))
+            .await?;
+        Ok(())
+    }
+}
+
+/// An HPA that scales the workload of this name by its CPU utilization.
+async fn scale_by_cpu(own: &Namespace, name: &str) -> Result<()> {
+    let goal = json!({"type": "Utilization", "averageUtilization": 60});
     let spec = json!({
-        "targetRef": target("ReplicaSet", name),
-        "updatePolicy": {"updateMode": mode},
+        "minReplicas": 2, "maxReplicas": 3, "scaleTargetRef": target("ReplicaSet", name),
+        "metrics": [{"type": "Resource", "resource": {"name": "cpu", "target": goal}}],
     });
-    own.create::<Vpa>(json!({"metadata": {"name": name}, "spec": spec}))
+    own.create::<Hpa>(json!({"metadata": {"name": name}, "spec": spec}))
         .await?;
+    Ok(())
+}
+
+/// Checks that `plimsoll explain` of a VPA object says this.
+async fn explains(sandbox: &Sandbox, own: &Namespace, name: &str, words: &[&str]) -> Result<()> {
+    let subject = format!("vpa/{name}");
+    let arguments = ["explain", subject.as_str(), "-n", &own.namespace];
+    let explained = plimsoll_prints(&sandbox.kubeconfig(), &arguments).await?;
+    for word in words {
+        ensure!(explained.contains(word), "{word:?} is not in {explained}");
+    }
     Ok(())
 }
 
@@ -73,6 +131,35 @@ async fn check_finds_no_fault(sandbox: &Sandbox) -> Result<()> {
     .await
 }
 
+/// Workloads in different states of application.
+async fn arrange(own: &Namespace) -> Result<()> {
+    let window = json!({"plimsoll.dev/maintenance-window": closed_window()?});
+    let recreate = |name| Sized::new(name, "Recreate");
+    let in_place = |name, answer| Sized {
+        resize: Some(answer),
+        ..Sized::new(name, "InPlace")
+    };
+    scale_by_cpu(own, "scaled").await?;
+    for sized in [
+        recreate("held"),
+        Sized {
+            replicas: 1,
+            ..recreate("single")
+        },
+        recreate("free"),
+        in_place("large", "Infeasible"),
+        in_place("waits", "Deferred"),
+        Sized {
+            annotations: window,
+            ..recreate("by-day")
+        },
+        recreate("scaled"),
+    ] {
+        sized.create(own).await?;
+    }
+    Ok(())
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_condition_says_why_pods_do_not_have_the_recommended_requests() -> Result<()> {
     let sandbox = another("applied").await?;
@@ -86,17 +173,34 @@ async fn the_condition_says_why_pods_do_not_have_the_recommended_requests() -> R
     });
     own.create::<PodDisruptionBudget>(budget).await?;
     deploy(&sandbox, "tests/e2e/applied", SUITE).await?;
-    size(&own, "held", 2, "Recreate").await?;
-    size(&own, "single", 1, "Recreate").await?;
-    size(&own, "free", 2, "Recreate").await?;
+    arrange(&own).await?;
 
-    let message = applied(&own, "held", ["False", "DisruptionBudget"]).await?;
-    let expected = "2 of 2 pods need other requests; 2: a PodDisruptionBudget allows no disruption";
-    ensure!(message.starts_with(expected), "{message}");
-    let message = applied(&own, "single", ["False", "TooFewReplicas"]).await?;
-    ensure!(message.starts_with("1 of 1 pods"), "{message}");
-    let message = applied(&own, "free", ["True", "Applied"]).await?;
-    ensure!(message.contains("No pod of 2"), "{message}");
+    for (name, expected, words) in [
+        (
+            "held",
+            ["False", "DisruptionBudget"],
+            "2 of 2 pods need other requests; 2: a PodDisruptionBudget allows no disruption",
+        ),
+        ("single", ["False", "TooFewReplicas"], "1 of 1 pods"),
+        ("free", ["True", "Applied"], "No pod of 2"),
+        (
+            "large",
+            ["False", "ResizeInfeasible"],
+            "2: the node is too small",
+        ),
+        (
+            "waits",
+            ["False", "ResizePending"],
+            "the kubelet has not completed",
+        ),
+        ("by-day", ["False", "OutsideWindow"], "window is closed"),
+        ("scaled", ["True", "Applied"], "No pod of 2"),
+    ] {
+        let message = applied(&own, name, expected).await?;
+        ensure!(message.contains(words), "{name}: {message}");
+        explains(&sandbox, &own, name, &[expected[1], words]).await?;
+    }
+    explains(&sandbox, &own, "scaled", &["ConflictsWithHPA"]).await?;
 
     check_finds_no_fault(&sandbox).await?;
 
@@ -104,15 +208,25 @@ async fn the_condition_says_why_pods_do_not_have_the_recommended_requests() -> R
     create(&switches, json!({"metadata": {"name": SWITCH}})).await?;
     applied(&own, "held", ["False", "Stopped"]).await?;
     applied(&own, "free", ["True", "Applied"]).await?;
-    let namespace = own.namespace.as_str();
-    let explained = plimsoll_prints(
-        &sandbox.kubeconfig(),
-        &["explain", "vpa/held", "-n", namespace],
-    )
-    .await?;
-    ensure!(explained.contains("The stop switch exists"), "{explained}");
+    explains(&sandbox, &own, "held", &["The stop switch exists"]).await?;
     switches.delete(SWITCH, &DeleteParams::default()).await?;
     applied(&own, "held", ["False", "DisruptionBudget"]).await?;
+
+    let scale = async |replicas| {
+        let scale = format!("-n {SYSTEM} scale deployment plimsoll-webhook --replicas={replicas}");
+        kubectl_in(&sandbox, &scale).await.map(drop)
+    };
+    scale(0).await?;
+    applied(&own, "held", ["False", "WebhookUnavailable"]).await?;
+    let words = ["WebhookUnavailable", "does not renew its Lease"];
+    explains(&sandbox, &own, "held", &words).await?;
+    scale(2).await?;
+    applied(&own, "held", ["False", "DisruptionBudget"]).await?;
+
+    sandbox.stop(Component::MetricsServer).await?;
+    applied(&own, "held", ["False", "RecommendationFrozen"]).await?;
+    let words = ["RecommendationFrozen", "SourceStale"];
+    explains(&sandbox, &own, "held", &words).await?;
 
     // The updater leaves pods alone in this mode.
     let off = json!({"spec": {"updatePolicy": {"updateMode": "Off"}}});

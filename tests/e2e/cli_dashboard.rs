@@ -2,6 +2,7 @@
 
 mod browser;
 
+use std::path::Path;
 use std::process::Stdio;
 
 use anyhow::{Context as _, Result, ensure};
@@ -23,7 +24,7 @@ use tokio::time::timeout;
 use browser::{Browser, check_labels};
 
 /// A running dashboard.
-struct Dashboard {
+pub(super) struct Dashboard {
     child: Child,
     /// Host and port.
     host: String,
@@ -31,9 +32,10 @@ struct Dashboard {
 }
 
 impl Dashboard {
-    async fn start(kubeconfig: &std::path::Path) -> Result<Self> {
+    pub(super) async fn start(kubeconfig: &Path, arguments: &[&str]) -> Result<Self> {
         let mut child = Command::new(program("plimsoll")?)
             .arg("dashboard")
+            .args(arguments)
             .env("KUBECONFIG", kubeconfig)
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
@@ -69,7 +71,7 @@ impl Dashboard {
     }
 
     /// The page at a path.
-    async fn page(&self, path: &str) -> Result<String> {
+    pub(super) async fn page(&self, path: &str) -> Result<String> {
         let line = format!("GET {path}");
         let response = self.request(&line, &self.headers()).await?;
         ensure!(response.starts_with("HTTP/1.1 200 "), "{path}: {response}");
@@ -153,7 +155,7 @@ async fn pages_show_the_cluster_to_the_browser_with_the_token_only() -> Result<(
     let sandbox = shared().await?;
     let own = Namespace::new(sandbox.client().await?, "dashboard").await?;
     arrange(&own).await?;
-    let mut dashboard = Dashboard::start(&sandbox.kubeconfig()).await?;
+    let mut dashboard = Dashboard::start(&sandbox.kubeconfig(), &[]).await?;
     let namespace = own.namespace.as_str();
 
     eventually("the list has request and recommendation", async || {
@@ -242,7 +244,7 @@ async fn a_browser_shows_the_pages_without_a_message_on_its_console() -> Result<
     let sandbox = shared().await?;
     let own = Namespace::new(sandbox.client().await?, "browser").await?;
     arrange(&own).await?;
-    let dashboard = Dashboard::start(&sandbox.kubeconfig()).await?;
+    let dashboard = Dashboard::start(&sandbox.kubeconfig(), &[]).await?;
     let namespace = own.namespace.as_str();
     for (path, text) in [
         ("/", "VPA objects"),

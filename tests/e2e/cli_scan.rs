@@ -3,10 +3,12 @@
 use std::path::Path;
 
 use anyhow::{Context as _, Result, ensure};
+use api::ehpa::EffectiveHorizontalPodAutoscaler as Ehpa;
+use api::vpa::VerticalPodAutoscaler as Vpa;
 use e2e::remote_write::Receiver;
 use e2e::{
     Namespace, another_with_prometheus, eventually, free_address, object_of, plimsoll, process,
-    requests, workload,
+    requests, target, workload,
 };
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::autoscaling::v2::HorizontalPodAutoscaler;
@@ -15,6 +17,8 @@ use k8s_openapi::jiff::Timestamp;
 use kube::ResourceExt as _;
 use sandbox::Sandbox;
 use serde_json::{Value, json};
+
+use super::cli_dashboard::Dashboard;
 
 const STEP: i64 = 60;
 const DAY: i64 = 86_400;
@@ -70,9 +74,34 @@ async fn workloads_are_scanned_with_the_usage_of_their_present_and_past_pods() -
     assert_eq!(output.status.code(), Some(3), "{errors}");
     check_containers(&serde_json::from_slice(&output.stdout)?, namespace)?;
     check_nodes(&sandbox, &source).await?;
+    check_dashboard(&sandbox, &own, &source[1..5]).await?;
     check_discovery(&sandbox, &own).await?;
     check_failures(&sandbox, &own, &source).await?;
     sandbox.down().await
+}
+
+/// The dashboard shows the usage of three days, and its forecast.
+async fn check_dashboard(sandbox: &Sandbox, own: &Namespace, prometheus: &[&str]) -> Result<()> {
+    let of = target("Deployment", "large");
+    own.create::<Vpa>(json!({"metadata": {"name": "large"}, "spec": {"targetRef": of}}))
+        .await?;
+    let spec = json!({"scaleTargetRef": of, "minReplicas": 1, "maxReplicas": 2});
+    own.create::<Ehpa>(json!({"metadata": {"name": "large"}, "spec": spec}))
+        .await?;
+    let dashboard = Dashboard::start(&sandbox.kubeconfig(), prometheus).await?;
+    let namespace = &own.namespace;
+    for (kind, expected) in [
+        ("vpa", ["CPU of container app", "Memory of container app"]),
+        ("ehpa", [">99 %</text>", ">pods with usage</text>"]),
+    ] {
+        let page = dashboard
+            .page(&format!("/{kind}/{namespace}/large"))
+            .await?;
+        for text in expected {
+            assert!(page.contains(text), "{text} is not in {page}");
+        }
+    }
+    Ok(())
 }
 
 /// Three workloads with usage; an HPA scales one of them by the utilization of its CPU.

@@ -35,8 +35,8 @@ pub use control_plane::{
 pub use kubectl::{apply, apply_with, kubectl, kubectl_in};
 pub use namespace::{admits_pods, namespace};
 pub use objects::{
-    Namespace, condition, create, dry_run, is_true, object_of, patch, requests, target, usage,
-    with, workload,
+    Namespace, closed_window, condition, create, dry_run, is_true, object_of, patch, requests,
+    target, usage, with, workload,
 };
 pub use oom_kill::oom_kill;
 pub use pod::{container, is_available, is_ready, process_of, requests_in_effect, signal};

@@ -3,6 +3,8 @@
 use anyhow::{Result, ensure};
 use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::api::events::v1::Event;
+use k8s_openapi::jiff::tz::TimeZone;
+use k8s_openapi::jiff::{Timestamp, ToSpan as _};
 use kube::api::{
     ApiResource, DeleteParams, DynamicObject, ListParams, Patch, PatchParams, PostParams,
 };
@@ -247,4 +249,17 @@ pub fn condition<'a>(status: &'a Value, kind: &str) -> Option<&'a Value> {
 /// Whether the status has a condition of this type that is true.
 pub fn is_true(status: &Value, kind: &str) -> bool {
     condition(status, kind).is_some_and(|condition| condition["status"] == "True")
+}
+
+/// A value of the annotation `plimsoll.dev/maintenance-window`: a window of an hour that was yesterday, and comes again next year.
+pub fn closed_window() -> Result<String> {
+    let yesterday = Timestamp::now().to_zoned(TimeZone::UTC);
+    let yesterday = yesterday.checked_sub(1.day())?;
+    Ok(format!(
+        "{} {} {} {} *; for=1h",
+        yesterday.minute(),
+        yesterday.hour(),
+        yesterday.day(),
+        yesterday.month()
+    ))
 }

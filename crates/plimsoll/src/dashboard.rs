@@ -1,10 +1,11 @@
 //! The dashboard: pages on this computer about VPA objects, EHPAs, HPAs and the installation, read
-//! from the API server with the rights of the user. It writes nothing.
+//! from the API server with the rights of the user, and recorded usage from Prometheus. It writes
+//! nothing.
 //!
 //! | path | page |
 //! |---|---|
 //! | `/` | VPA objects with requested, recommended and used amounts |
-//! | `/vpa/NAMESPACE/NAME`, `/ehpa/NAMESPACE/NAME` | explanation of one object |
+//! | `/vpa/NAMESPACE/NAME`, `/ehpa/NAMESPACE/NAME` | explanation of one object, with the usage of its workload |
 //! | `/horizontal` | EHPAs and HPAs |
 //! | `/health` | programs, leaders, owners of the metrics APIs, findings of `check` |
 
@@ -14,6 +15,7 @@ mod fleet;
 mod forecast;
 mod horizontal;
 mod pages;
+mod recorded;
 mod timeline;
 
 use std::net::Ipv4Addr;
@@ -28,6 +30,7 @@ use crate::cluster::{ClusterArgs, block_on, request_failure};
 use crate::failure::{Failure, Outcome};
 use crate::installation::InstallationArgs;
 use crate::prices::{PriceArgs, Prices};
+use crate::usage::ConnectionArgs;
 use access::{Access, guard};
 use pages::Pages;
 
@@ -40,6 +43,9 @@ pub(crate) struct DashboardArgs {
     /// Prices.
     #[command(flatten)]
     pub(crate) prices: PriceArgs,
+    /// Prometheus.
+    #[command(flatten)]
+    pub(crate) prometheus: ConnectionArgs,
     /// Cluster.
     #[command(flatten)]
     pub(crate) cluster: ClusterArgs,
@@ -60,7 +66,7 @@ pub(crate) fn run(args: &DashboardArgs) -> Result<Outcome, Failure> {
             listener.with_context(|| format!("cannot listen on --port={}", args.port))?;
         let access = Arc::new(Access::new(listener.local_addr()?));
         println!("{}", access.url());
-        let pages = Pages::new(cluster, args.installation.system_namespace.clone(), prices);
+        let pages = Pages::new(cluster, args.clone(), prices);
         let router = pages.router().layer(from_fn_with_state(access, guard));
         let serving = axum::serve(listener, router);
         // Without waiting for connections: browsers keep them open.

@@ -53,6 +53,8 @@ pub(crate) struct ExplainArgs {
 pub(crate) struct Explained {
     /// The explanation as tables.
     pub(crate) document: Document,
+    /// The target, such as `deployment/web`.
+    pub(crate) workload: String,
     /// Recommended requests of a VPA.
     pub(crate) recommendations: Vec<Recommended>,
     /// Forecasts of an EHPA.
@@ -76,6 +78,7 @@ pub(crate) async fn explain(
             let explanation = judge::explain(&facts);
             Explained {
                 document: document::document(&explanation),
+                workload: workload(&explanation.target),
                 marks: marks(&explanation.events, &explanation.conditions),
                 recommendations: explanation.recommendations,
                 forecasts: Vec::new(),
@@ -86,6 +89,7 @@ pub(crate) async fn explain(
             let explanation = ehpa::explain(&facts);
             Explained {
                 document: ehpa::document(&explanation),
+                workload: workload(&explanation.target),
                 recommendations: Vec::new(),
                 forecasts: ehpa::forecasts(&facts),
                 marks: marks(&explanation.events, &explanation.conditions),
@@ -93,6 +97,12 @@ pub(crate) async fn explain(
             }
         }
     })
+}
+
+/// `Deployment/web` as usage names it: `deployment/web`.
+fn workload(target: &str) -> String {
+    let (kind, name) = target.split_once('/').unwrap_or(("", target));
+    format!("{}/{name}", kind.to_lowercase())
 }
 
 /// Runs the command.

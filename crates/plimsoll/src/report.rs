@@ -1,6 +1,7 @@
 //! One self-contained HTML page: sizes, savings, policies compared, and a plot of each container's
 //! usage with its requests. No scripts, and nothing is loaded from the network.
 
+mod per_slot;
 mod plot;
 
 use std::fmt::Write as _;
@@ -21,6 +22,7 @@ use crate::recommend::SizingArgs;
 use crate::scan::{self, ScannedContainer};
 use crate::usage::{self, ContainerUsage, SourceArgs};
 
+pub(crate) use per_slot::PerSlot;
 pub(crate) use plot::{Line, Plot};
 
 /// Flags of `report`.
@@ -193,8 +195,7 @@ fn plot_of(
     limit: Option<f64>,
     caution: &str,
 ) -> Plot {
-    let start = pods.iter().map(|pod| pod.start).min().unwrap_or_default();
-    let step = pods[0].step;
+    let per_slot = PerSlot::of(pods);
     let settings = [("policy", "plimsoll"), ("caution", caution)];
     let mut requests = Vec::new();
     let mut kills = Vec::new();
@@ -202,45 +203,37 @@ fn plot_of(
         let executor = executor(usage, resource, WARM_UP_DAYS);
         executor.trace_pods(pods, &mut policy, |_, request| requests.push(request));
     }
-    let slots = requests.len();
-    let mut highest = vec![0.0_f64; slots];
-    let mut sums = vec![(0.0, 0_u32); slots];
-    for pod in pods {
-        let offset = usize::try_from((pod.start - start) / step).unwrap_or(0);
-        for (slot, amount) in (offset..).zip(&pod.usage) {
-            highest[slot] = highest[slot].max(*amount);
-            sums[slot].0 += amount;
-            sums[slot].1 += 1;
-        }
-    }
+    let (slots, highest) = (requests.len(), &per_slot.highest);
     if let Some(limit) = limit.filter(|_| resource == Resource::Memory) {
         let above = |slot: &usize| highest[*slot] >= limit;
         let begins = |slot: &usize| above(slot) && slot.checked_sub(1).is_none_or(|at| !above(&at));
         kills = (0..slots).filter(begins).collect();
     }
-    let means = sums
-        .iter()
-        .map(|(sum, count)| sum / f64::from((*count).max(1)));
-    let present = usage_request(usage, resource);
+    let present = requested(usage, resource);
     let constant = |name, class, amount: Option<f64>| {
         amount.map(|amount| Line::new(name, class, vec![amount; slots]))
     };
     let lines = [
-        Some(Line::new("highest usage of a pod", "usage", highest)),
-        (pods.len() > 1).then(|| Line::new("mean usage", "mean", means.collect())),
+        Some(Line::new(
+            "highest usage of a pod",
+            "usage",
+            highest.clone(),
+        )),
+        (pods.len() > 1).then(|| Line::new("mean usage", "mean", per_slot.means())),
         constant("present request", "request", present),
         constant("limit", "limit", limit),
         Some(Line::new("request by Plimsoll", "advice", requests)),
     ];
     Plot {
-        start,
-        step,
+        start: per_slot.start,
+        step: per_slot.step,
         lines: lines.into_iter().flatten().collect(),
         kills,
     }
 }
 
-fn usage_request(usage: &ContainerUsage, resource: Resource) -> Option<f64> {
+/// Present request in millicores or MiB.
+pub(crate) fn requested(usage: &ContainerUsage, resource: Resource) -> Option<f64> {
     match resource {
         Resource::Cpu => usage.requests.cpu.map(|cpu| cpu.millicores() as f64),
         Resource::Memory => {

@@ -15,8 +15,8 @@ use replay::Series;
 use serde::Serialize;
 
 use crate::failure::Failure;
-pub(crate) use cluster::Inventory;
 use cluster::PrometheusArgs;
+pub(crate) use cluster::{ConnectionArgs, Inventory, read_workload};
 use rows::Rows;
 
 pub(crate) const MIB: f64 = 1_048_576.0;
@@ -34,10 +34,10 @@ pub(crate) struct SourceArgs {
     /// CSV or Parquet files with the columns `time`, `workload`, `cpu` and `memory`; optional ones are
     /// `namespace`, `container`, `pod`, `cpu_request`, `memory_request`, `cpu_limit` and
     /// `memory_limit`.
-    #[arg(value_name = "FILE", conflicts_with = "sample")]
+    #[arg(value_name = "FILE", conflicts_with_all = ["sample", "prometheus_address"])]
     pub(crate) files: Vec<PathBuf>,
     /// Use the bundled sample: two weeks of four workloads.
-    #[arg(long)]
+    #[arg(long, conflicts_with = "prometheus_address")]
     pub(crate) sample: bool,
     /// Only containers of this namespace; may be repeated.
     #[arg(short, long = "namespace", value_name = "NAMESPACE")]
@@ -156,16 +156,10 @@ impl ContainerUsage {
         (running.sum::<i64>() + ends) as f64 / (seconds + self.distance()) as f64
     }
 
-    /// Least distance of the samples of a pod in seconds; five minutes without two samples.
+    /// Least distance of the samples of a pod in seconds.
     fn distance(&self) -> i64 {
-        let distances = self.pods.iter().flat_map(|pod| {
-            let of = |samples: &Samples| -> Vec<i64> {
-                let pairs = samples.windows(2);
-                pairs.map(|pair| pair[1].0 - pair[0].0).collect()
-            };
-            [of(&pod.cpu), of(&pod.memory)].concat()
-        });
-        distances.filter(|step| *step > 0).min().unwrap_or(300)
+        let samples = self.pods.iter().flat_map(|pod| [&pod.cpu, &pod.memory]);
+        least_distance(samples)
     }
 
     /// CPU of each pod in slots.
@@ -183,12 +177,7 @@ impl ContainerUsage {
     /// Slots are as long as the least distance of samples. Without a request, the largest usage of
     /// all pods counts as the request.
     fn series(&self, samples: impl Fn(&PodUsage) -> &Samples, request: Option<f64>) -> Vec<Series> {
-        let distances = self.pods.iter().flat_map(|pod| {
-            let pairs = samples(pod).windows(2);
-            pairs.map(|pair| pair[1].0 - pair[0].0)
-        });
-        let step = distances.filter(|step| *step > 0).min().unwrap_or(300);
-        let step = step.max(
+        let step = least_distance(self.pods.iter().map(&samples)).max(
             self.span()
                 .map_or(0, |(start, end)| (end - start) / MAX_SLOTS),
         );
@@ -202,6 +191,13 @@ impl ContainerUsage {
         }
         series
     }
+}
+
+/// Least distance of two samples in seconds; five minutes without two samples.
+fn least_distance<'a>(samples: impl Iterator<Item = &'a Samples>) -> i64 {
+    let pairs = samples.flat_map(|samples| samples.windows(2));
+    let distances = pairs.map(|pair| pair[1].0 - pair[0].0);
+    distances.filter(|step| *step > 0).min().unwrap_or(300)
 }
 
 impl SourceArgs {

@@ -4,10 +4,8 @@ use std::collections::BTreeMap;
 
 use anyhow::{Result, ensure};
 use api::vpa::VerticalPodAutoscaler as Vpa;
-use e2e::Namespace;
+use e2e::{Namespace, closed_window};
 use k8s_openapi::api::core::v1;
-use k8s_openapi::jiff::tz::TimeZone;
-use k8s_openapi::jiff::{Timestamp, ToSpan as _};
 use serde_json::{Value, json};
 
 use super::fixture::{BOUNDS, Fixture};
@@ -16,19 +14,6 @@ const REPLICAS: usize = 3;
 const ANNOTATION: &str = "plimsoll.dev/maintenance-window";
 /// It opens each minute for an hour.
 const OPEN: &str = "* * * * *; for=1h";
-
-/// A window of an hour that was yesterday, and comes again next year.
-fn closed() -> Result<String> {
-    let yesterday = Timestamp::now().to_zoned(TimeZone::UTC);
-    let yesterday = yesterday.checked_sub(1.day())?;
-    Ok(format!(
-        "{} {} {} {} *; for=1h",
-        yesterday.minute(),
-        yesterday.hour(),
-        yesterday.day(),
-        yesterday.month()
-    ))
-}
 
 fn annotated(window: &Value) -> Value {
     json!({"metadata": {"annotations": {ANNOTATION: window}}})
@@ -39,7 +24,7 @@ async fn pods_are_evicted_only_while_the_window_of_their_object_or_namespace_is_
 {
     let fixture = Fixture::together("windows").await?;
     let heart = fixture.heart();
-    let (closed, none) = (closed()?, json!({}));
+    let (closed, none) = (closed_window()?, json!({}));
     let cluster = Namespace::cluster(fixture.client.clone());
     let namespace = fixture.namespace.clone();
     cluster

@@ -16,17 +16,20 @@ use serde::Deserialize;
 use tokio::runtime::Handle;
 use tokio::sync::Mutex;
 
-use super::{bands, fleet, forecast, horizontal, timeline};
+use super::{DashboardArgs, bands, fleet, forecast, horizontal, recorded, timeline};
 use crate::cluster::Cluster;
 use crate::explain;
 use crate::failure::Failure;
 use crate::output::{Document, Row, Table, escape, page};
 use crate::prices::Prices;
 use crate::severity::Severity;
+use crate::usage::{ContainerUsage, read_workload};
 use crate::{check, status};
 
 /// Time for which a page is shown again without reading.
 const FRESH_FOR: Duration = Duration::from_secs(3);
+/// Time for which recorded usage is shown again without reading.
+const USAGE_FRESH_FOR: Duration = Duration::from_mins(5);
 /// Pages that are kept for this time.
 const MAX_KEPT: usize = 16;
 /// Time limit of reading a page.
@@ -61,21 +64,27 @@ enum Page {
     Health,
 }
 
+/// Usage of the containers of a workload, or why it is not known.
+type Usage = Result<Arc<[ContainerUsage]>, String>;
+
 /// Source of the pages.
 pub(super) struct Pages {
     cluster: Cluster,
-    system_namespace: String,
+    args: DashboardArgs,
     prices: Prices,
+    /// Usage of the workload that was shown last, or why there is none.
+    recorded: Mutex<Option<(Instant, [String; 2], Usage)>>,
     /// The latest pages. Locked while one is read.
     kept: Mutex<VecDeque<(Instant, Page, String)>>,
 }
 
 impl Pages {
-    pub(super) fn new(cluster: Cluster, system_namespace: String, prices: Prices) -> Self {
+    pub(super) fn new(cluster: Cluster, args: DashboardArgs, prices: Prices) -> Self {
         Self {
             cluster,
-            system_namespace,
+            args,
             prices,
+            recorded: Mutex::default(),
             kept: Mutex::default(),
         }
     }
@@ -160,13 +169,27 @@ impl Pages {
                 };
                 let subject = format!("{kind}/{name}").parse().map_err(Failure::Usage)?;
                 let explained =
-                    explain::explain(&self.cluster, &self.system_namespace, namespace, &subject)
+                    explain::explain(&self.cluster, self.system_namespace(), namespace, &subject)
                         .await?;
                 let mut document = explained.document;
                 document.title = format!("{namespace}/{name}");
+                let usage = self.usage([namespace, &explained.workload]).await;
+                let usage = match (&usage, page) {
+                    (Ok(usage), Page::Vpa(_)) => {
+                        recorded::vertical(usage, &explained.recommendations)
+                    }
+                    (Ok(usage), _) => recorded::horizontal(usage),
+                    (Err(reason), _) => {
+                        document
+                            .notes
+                            .push(format!("Usage is not shown: {reason}."));
+                        String::new()
+                    }
+                };
                 let details = [
                     bands::html(&explained.recommendations),
                     forecast::html(&explained.forecasts),
+                    usage,
                     timeline::html(&explained.marks, Timestamp::now()),
                 ];
                 Ok(self.html(&document, &details.concat(), ""))
@@ -176,13 +199,35 @@ impl Pages {
                 Ok(self.html(&document, "", "/horizontal"))
             }
             Page::Health => {
-                let mut document = status::read(&self.cluster, &self.system_namespace).await?;
+                let mut document = status::read(&self.cluster, self.system_namespace()).await?;
                 "Health".clone_into(&mut document.title);
-                let findings = check::all(&self.cluster, &self.system_namespace).await?;
+                let findings = check::all(&self.cluster, self.system_namespace()).await?;
                 document.tables.insert(0, findings_table(&findings));
                 Ok(self.html(&document, "", "/health"))
             }
         }
+    }
+
+    fn system_namespace(&self) -> &str {
+        &self.args.installation.system_namespace
+    }
+
+    /// Recorded usage of a workload, by its namespace and name.
+    async fn usage(&self, id: [&str; 2]) -> Usage {
+        let mut recorded = self.recorded.lock().await;
+        if let Some((at, known, usage)) = &*recorded
+            && *known == id
+            && at.elapsed() < USAGE_FRESH_FOR
+        {
+            return usage.clone();
+        }
+        let [namespace, workload] = id;
+        let args = (&self.args.prometheus, &self.args.cluster);
+        let days = recorded::HISTORY_DAYS;
+        let read = read_workload(args, &self.cluster, (namespace, workload), days).await;
+        let usage: Usage = read.map(Arc::from).map_err(|failure| failure.to_string());
+        *recorded = Some((Instant::now(), id.map(str::to_owned), usage.clone()));
+        usage
     }
 
     fn html(&self, document: &Document, details: &str, path: &str) -> String {

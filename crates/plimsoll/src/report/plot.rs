@@ -36,6 +36,7 @@ pub(crate) struct Plot {
 pub(crate) struct Line {
     name: &'static str,
     class: &'static str,
+    first_slot: usize,
     amounts: Vec<f64>,
 }
 
@@ -45,8 +46,14 @@ impl Line {
         Self {
             name,
             class,
+            first_slot: 0,
             amounts,
         }
+    }
+
+    /// The line, begun at a later slot.
+    pub(crate) fn starting_at(self, first_slot: usize) -> Self {
+        Self { first_slot, ..self }
     }
 }
 
@@ -54,7 +61,7 @@ impl Plot {
     fn slots(&self) -> usize {
         self.lines
             .iter()
-            .map(|line| line.amounts.len())
+            .map(|line| line.first_slot + line.amounts.len())
             .max()
             .unwrap_or(0)
     }
@@ -145,7 +152,7 @@ impl Plot {
         let mut path = String::new();
         for (index, slots) in line.amounts.chunks(slots_per_point).enumerate() {
             let amount = slots.iter().copied().fold(0.0, f64::max);
-            let x = self.x((index * slots_per_point) as f64);
+            let x = self.x((line.first_slot + index * slots_per_point) as f64);
             let verb = if index == 0 { 'M' } else { 'L' };
             let _ = write!(path, "{verb}{x:.1} {:.1}", y(amount));
         }

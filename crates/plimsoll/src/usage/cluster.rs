@@ -33,13 +33,13 @@ const MAX_HISTORY: i64 = 366 * 86_400;
 /// Minimum distance of samples in seconds.
 const MIN_STEP: i64 = 60;
 
-/// Prometheus and the cluster.
+/// Connection to Prometheus.
 #[derive(Clone, Debug, Args)]
-pub(crate) struct PrometheusArgs {
+pub(crate) struct ConnectionArgs {
     /// Address of Prometheus, or of a store with its API. Reads the usage of the workloads in the
     /// cluster of the kubeconfig. Without it, files and --sample, Prometheus is found by the usual
     /// labels of its Service, and read through the API server.
-    #[arg(long, value_name = "URL", conflicts_with_all = ["files", "sample"], help_heading = "Prometheus")]
+    #[arg(long, value_name = "URL", help_heading = "Prometheus")]
     pub(crate) prometheus_address: Option<String>,
     /// Do not verify the certificate of Prometheus.
     #[arg(long, requires = "prometheus_address", help_heading = "Prometheus")]
@@ -80,6 +80,14 @@ pub(crate) struct PrometheusArgs {
     /// Time limit of one query in seconds.
     #[arg(long, default_value_t = 120, value_name = "SECONDS", value_parser = clap::value_parser!(u16).range(1..=3600), help_heading = "Prometheus")]
     pub(crate) prometheus_query_timeout: u16,
+}
+
+/// Prometheus and the cluster.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct PrometheusArgs {
+    /// Connection to Prometheus.
+    #[command(flatten)]
+    pub(crate) connection: ConnectionArgs,
     /// Length of the history, such as 8d; at most 366d.
     #[arg(
         long,
@@ -104,8 +112,8 @@ pub(crate) struct PrometheusArgs {
     pub(crate) cluster: ClusterArgs,
 }
 
-impl PrometheusArgs {
-    fn connection(&self, address: &str) -> Connection {
+impl ConnectionArgs {
+    fn of(&self, address: &str) -> Connection {
         let token = self.prometheus_bearer_token_file.clone();
         let basic = self.username.clone().zip(self.password_file.clone());
         let basic = basic.map(|(username, file)| Credentials::Basic {
@@ -124,11 +132,13 @@ impl PrometheusArgs {
             ..Connection::default()
         }
     }
+}
 
+impl PrometheusArgs {
     /// The cluster of the kubeconfig.
     async fn connect_cluster(&self) -> Result<Cluster, Failure> {
         let connected = self.cluster.connect().await;
-        let is_named = self.prometheus_address.is_some() || self.cluster.is_named();
+        let is_named = self.connection.prometheus_address.is_some() || self.cluster.is_named();
         connected.map_err(|failure| match failure {
             Failure::Other(_) if !is_named => Failure::Usage(
                 "no usage to read: name CSV files, --prometheus-address, --kubeconfig of a cluster with \
@@ -139,9 +149,8 @@ impl PrometheusArgs {
         })
     }
 
-    /// The range that ends now, at whole steps.
     fn window(&self, now: Timestamp) -> anyhow::Result<Window> {
-        let [history, step] = [self.history, self.step].map(|it| it.milliseconds() / 1000);
+        let [history, step] = [self.history, self.step].map(seconds);
         ensure!(
             history <= MAX_HISTORY,
             "--history={} is longer than 366d",
@@ -154,10 +163,37 @@ impl PrometheusArgs {
             self.history,
             self.step
         );
-        let end = now.as_second().div_euclid(step) * step;
-        let [start, end] = [end - history, end].map(Timestamp::from_second);
-        Window::new(start?, end?, self.step).context("the range is empty")
+        window(history, self.step, now)
     }
+}
+
+fn seconds(step: Step) -> i64 {
+    step.milliseconds() / 1000
+}
+
+/// The range of `history` seconds that ends now, at whole steps.
+fn window(history: i64, step: Step, now: Timestamp) -> anyhow::Result<Window> {
+    let seconds = seconds(step);
+    let end = now.as_second().div_euclid(seconds) * seconds;
+    let [start, end] = [end - history, end].map(Timestamp::from_second);
+    Window::new(start?, end?, step).context("the range is empty")
+}
+
+/// Reads the usage of one workload, such as `deployment/web`, at a distance of five minutes.
+pub(crate) async fn read_workload(
+    (connection, cluster_args): (&ConnectionArgs, &ClusterArgs),
+    cluster: &Cluster,
+    (namespace, workload): (&str, &str),
+    history_days: u16,
+) -> Result<Vec<ContainerUsage>, Failure> {
+    let step = "5m".parse().map_err(anyhow::Error::msg)?;
+    let window = window(i64::from(history_days) * 86_400, step, Timestamp::now())?;
+    let inventory = Inventory::read(cluster, &[namespace.to_owned()], None).await?;
+    let arguments = (connection, cluster_args);
+    let store = Store::connect(arguments, cluster, window, &Arc::default()).await?;
+    let mut usage = store.read(namespace, &inventory).await?;
+    usage.retain(|usage| usage.id.workload == workload);
+    Ok(usage)
 }
 
 /// Reads the usage of all containers, in their order. Empty `namespaces` mean all.
@@ -175,7 +211,8 @@ pub(super) fn read(
             return Err(anyhow!("no pods of workloads match on the cluster {server}").into());
         }
         let (begun, queries) = (Instant::now(), Arc::new(AtomicUsize::new(0)));
-        let store = Store::connect(args, &cluster, window, &queries).await?;
+        let arguments = (&args.connection, &args.cluster);
+        let store = Store::connect(arguments, &cluster, window, &queries).await?;
         let mut usage = Vec::new();
         let (mut samples, mut pods) = (0, 0);
         for namespace in inventory.namespaces() {
@@ -214,7 +251,7 @@ struct Store {
 impl Store {
     /// Counts the requests in `queries`.
     async fn connect(
-        args: &PrometheusArgs,
+        (args, cluster_args): (&ConnectionArgs, &ClusterArgs),
         cluster: &Cluster,
         window: Window,
         queries: &Arc<AtomicUsize>,
@@ -224,13 +261,12 @@ impl Store {
             queries.fetch_add(1, Ordering::Relaxed);
         });
         let (prometheus, service) = if let Some(address) = &args.prometheus_address {
-            let prometheus = Prometheus::connect(&args.connection(address), observer).await;
+            let prometheus = Prometheus::connect(&args.of(address), observer).await;
             (prometheus.map_err(|error| failure(&error, None))?, None)
         } else {
             let found = discovery::discover(cluster).await?;
             let timeout = Duration::from_secs(args.prometheus_query_timeout.into());
-            let client = args
-                .cluster
+            let client = cluster_args
                 .connect_below(&found.proxy_path(), timeout)
                 .await?;
             let prometheus = Prometheus::with_client(client, timeout, observer);

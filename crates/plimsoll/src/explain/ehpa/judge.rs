@@ -19,7 +19,7 @@ const MAX_SCALE_POINTS: usize = 100;
 pub(in crate::explain) struct EhpaExplanation {
     pub(super) namespace: String,
     pub(super) ehpa: String,
-    pub(super) target: String,
+    pub(in crate::explain) target: String,
     /// `Auto` or `Preview`.
     pub(super) strategy: String,
     /// Name of its HPA.

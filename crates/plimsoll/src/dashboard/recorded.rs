@@ -1,0 +1,312 @@
+//! Recorded usage of a workload from Prometheus: beside the bounds of its VPA object, and for an EHPA
+//! the CPU of all pods with quantiles of the coming hours.
+
+use forecast::{ForecastConfig, ForecastError, Forecaster};
+use jiff::Timestamp;
+use model::{Quantity, Series};
+use replay::Resource;
+
+use crate::explain::Recommended;
+use crate::output::escape;
+use crate::report::{Line, PerSlot, Plot, requested};
+use crate::usage::{ContainerUsage, MIB};
+use crate::workload::{Total, workloads};
+
+/// Days that are read; the forecast learns from them.
+pub(super) const HISTORY_DAYS: u16 = 8;
+/// Length of a slot in seconds.
+const STEP: u32 = 300;
+/// Slots of usage before a forecast: a day.
+const SHOWN: usize = 288;
+/// Slots of the forecast: six hours.
+const AHEAD: u32 = 72;
+
+/// Usage of each container with its request, target and bounds.
+pub(super) fn vertical(usage: &[ContainerUsage], recommendations: &[Recommended]) -> String {
+    let mut html = String::new();
+    for container in usage {
+        for (resource, name, word, unit, pods) in [
+            (
+                Resource::Cpu,
+                "cpu",
+                "CPU",
+                "millicores",
+                container.cpu_series(),
+            ),
+            (
+                Resource::Memory,
+                "memory",
+                "Memory",
+                "MiB",
+                container.memory_series(),
+            ),
+        ] {
+            if pods.is_empty() {
+                continue;
+            }
+            let of = &container.id.container;
+            let is_of = |it: &&Recommended| it.container == *of && it.resource == name;
+            let recommended = recommendations.iter().find(is_of);
+            let request = requested(container, resource);
+            let plot = usage_plot(&PerSlot::of(&pods), request, recommended, resource);
+            let description = format!("{word} of container {of} in {unit}");
+            html += &figure(&description, &plot);
+        }
+    }
+    section("Usage of the last days", html)
+}
+
+/// CPU usage of all pods with the quantiles of a forecast, and the number of pods.
+pub(super) fn horizontal(usage: &[ContainerUsage]) -> String {
+    let Some(workload) = workloads(usage).into_iter().next() else {
+        return section("Usage and forecast", String::new());
+    };
+    let Some(total) = workload.cpu() else {
+        return section("Usage and forecast", String::new());
+    };
+    let observed = slots(&total);
+    let from = observed.len().saturating_sub(SHOWN);
+    let shown = &observed[from..];
+    let start = total.start + i64::from(STEP) * from as i64;
+    let amounts = shown.iter().map(|amount| amount.unwrap_or(0.0)).collect();
+    let mut lines = vec![Line::new("usage of all pods", "usage", amounts)];
+    let mut note = String::new();
+    match forecast(&total, &observed) {
+        Ok(quantiles) => {
+            for (name, class, amounts) in quantiles {
+                lines.push(Line::new(name, class, amounts).starting_at(shown.len()));
+            }
+        }
+        Err(error) => {
+            let error = escape(&error.to_string());
+            note = format!("<p class=\"note\">No quantiles are shown: {error}.</p>\n");
+        }
+    }
+    let plot = |lines| Plot {
+        start,
+        step: i64::from(STEP),
+        lines,
+        kills: Vec::new(),
+    };
+    let mut html = figure("CPU of the workload in millicores", &plot(lines)) + &note;
+    let series: Vec<_> = workload
+        .containers
+        .iter()
+        .map(|it| it.cpu_series())
+        .collect();
+    let largest = series.iter().max_by_key(|pods| pods.len());
+    if let Some(pods) = largest.filter(|pods| !pods.is_empty()) {
+        let per_slot = PerSlot::of(pods);
+        let counts = per_slot
+            .counts
+            .iter()
+            .map(|count| f64::from(*count))
+            .collect();
+        let line = Line::new("pods with usage", "request", counts);
+        let plot = Plot {
+            start: per_slot.start,
+            step: per_slot.step,
+            lines: vec![line],
+            kills: Vec::new(),
+        };
+        html += &figure("Pods of the workload", &plot);
+    }
+    html += "<p class=\"note\">The quantiles are computed here, from the usage in Prometheus; the forecast \
+             that the HPA reads is the one above.</p>\n";
+    section("Usage and forecast", html)
+}
+
+fn section(title: &str, html: String) -> String {
+    let html = if html.is_empty() {
+        "<p class=\"note\">Prometheus has no usage of the workload.</p>\n".to_owned()
+    } else {
+        html
+    };
+    format!("<h2>{title}</h2>\n{html}")
+}
+
+fn figure(description: &str, plot: &Plot) -> String {
+    format!(
+        "<h3>{0}</h3>\n<div class=\"wide\" tabindex=\"0\" role=\"region\" aria-label=\"{0}\">{1}</div>\n",
+        escape(description),
+        plot.svg(description)
+    )
+}
+
+fn usage_plot(
+    usage: &PerSlot,
+    request: Option<f64>,
+    recommended: Option<&Recommended>,
+    resource: Resource,
+) -> Plot {
+    let count = usage.highest.len();
+    let amount = |text: &String| {
+        let quantity: Quantity = text.parse().ok()?;
+        let unit = match resource {
+            Resource::Cpu => 1.0,
+            Resource::Memory => 1000.0 * MIB,
+        };
+        Some(quantity.milli_value() as f64 / unit)
+    };
+    let constant =
+        |name, class, amount: Option<f64>| Some(Line::new(name, class, vec![amount?; count]));
+    let recommended_amount =
+        |text: fn(&Recommended) -> Option<&String>| recommended.and_then(text).and_then(amount);
+    let lines = [
+        Some(Line::new(
+            "highest usage of a pod",
+            "usage",
+            usage.highest.clone(),
+        )),
+        Some(Line::new("mean usage", "mean", usage.means())),
+        constant("present request", "request", request),
+        constant(
+            "target",
+            "advice",
+            recommended_amount(|it| Some(&it.target)),
+        ),
+        constant(
+            "lower bound",
+            "limit",
+            recommended_amount(|it| it.lower_bound.as_ref()),
+        ),
+    ];
+    Plot {
+        start: usage.start,
+        step: usage.step,
+        lines: lines.into_iter().flatten().collect(),
+        kills: Vec::new(),
+    }
+}
+
+/// Means of slots of [`STEP`] seconds.
+fn slots(total: &Total) -> Vec<Option<f64>> {
+    let minutes = total.minutes.chunks(STEP as usize / 60);
+    minutes
+        .map(|minutes| {
+            let known: Vec<f64> = minutes.iter().copied().flatten().collect();
+            (!known.is_empty()).then(|| known.iter().sum::<f64>() / known.len() as f64)
+        })
+        .collect()
+}
+
+type Quantiles = [(&'static str, &'static str, Vec<f64>); 3];
+
+fn forecast(total: &Total, observed: &[Option<f64>]) -> Result<Quantiles, ForecastError> {
+    let points = observed.iter().enumerate().filter_map(|(slot, amount)| {
+        let second = total.start + i64::from(STEP) * slot as i64;
+        Some((Timestamp::from_second(second).ok()?, (*amount)?))
+    });
+    let config = ForecastConfig {
+        step_seconds: STEP,
+        horizons_seconds: vec![STEP, 12 * STEP, AHEAD * STEP],
+    };
+    let forecaster = Forecaster::fit(&Series::new(points.collect()), &config)?;
+    let mut quantiles: Quantiles = [
+        ("expected", "advice", Vec::new()),
+        ("90 %", "request", Vec::new()),
+        ("99 %", "limit", Vec::new()),
+    ];
+    for slot in 1..=AHEAD {
+        let forecast = forecaster.forecast(slot * STEP)?;
+        for (line, amount) in
+            quantiles
+                .iter_mut()
+                .zip([forecast.expected, forecast.p90, forecast.p99])
+        {
+            line.2.push(amount);
+        }
+    }
+    Ok(quantiles)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::usage::{ContainerId, PodUsage, Resources, ScaledBy};
+
+    /// A wave of a day between 100 and 300 millicores, in slots of five minutes.
+    fn usage(days: usize) -> ContainerUsage {
+        let amount =
+            |slot: usize| 200.0 - 100.0 * (slot as f64 * std::f64::consts::TAU / 288.0).cos();
+        let samples = |factor: f64| {
+            (0..days * 288)
+                .map(|slot| (slot as i64 * 300, factor * amount(slot)))
+                .collect()
+        };
+        ContainerUsage {
+            id: ContainerId {
+                namespace: "shop".to_owned(),
+                workload: "deployment/web".to_owned(),
+                container: "<app>".to_owned(),
+            },
+            requests: Resources::default(),
+            limits: Resources::default(),
+            scaled_by: ScaledBy::default(),
+            pods: vec![PodUsage {
+                cpu: samples(1.0),
+                memory: samples(0.5),
+                has_ended: false,
+            }],
+        }
+    }
+
+    #[test]
+    fn usage_is_plotted_with_target_and_lower_bound() {
+        let recommended = Recommended {
+            container: "<app>".to_owned(),
+            resource: "memory".to_owned(),
+            target: "100Mi".to_owned(),
+            lower_bound: Some("50Mi".to_owned()),
+            upper_bound: None,
+            uncapped_target: None,
+            changed_by: None,
+        };
+        let html = vertical(&[usage(2)], &[recommended]);
+        assert!(
+            html.contains("<h3>CPU of container &lt;app&gt; in millicores</h3>"),
+            "{html}"
+        );
+        let [cpu, memory] = ["CPU of", "Memory of"].map(|word| html.find(word).expect("a plot"));
+        assert!(!html[cpu..memory].contains(">target</text>"));
+        for name in ["highest usage of a pod", "target", "lower bound"] {
+            assert!(
+                html[memory..].contains(&format!(">{name}</text>")),
+                "{name}"
+            );
+        }
+        assert!(vertical(&[], &[]).contains("Prometheus has no usage"));
+    }
+
+    #[test]
+    fn quantiles_follow_the_last_day_of_usage() {
+        let usage = usage(8);
+        let container = [usage];
+        let workload = workloads(&container).remove(0);
+        let total = workload.cpu().expect("usage");
+        let [(_, _, expected), (_, _, p90), (_, _, p99)] =
+            forecast(&total, &slots(&total)).expect("eight days");
+        // The next six hours lead from the least usage to the mean.
+        assert_eq!(expected.len(), 72);
+        assert!((expected[0] - 100.0).abs() < 10.0, "{expected:?}");
+        assert!((expected[71] - 200.0).abs() < 10.0, "{expected:?}");
+        assert!(p90.iter().zip(&p99).all(|(p90, p99)| p90 <= p99));
+        let html = horizontal(&container);
+        for name in [
+            "usage of all pods",
+            "expected",
+            "90 %",
+            "99 %",
+            "pods with usage",
+        ] {
+            assert!(html.contains(&format!(">{name}</text>")), "{name}: {html}");
+        }
+    }
+
+    #[test]
+    fn a_short_history_has_no_quantiles() {
+        let html = horizontal(&[usage(1)]);
+        assert!(html.contains("No quantiles are shown: "), "{html}");
+        assert!(html.contains(">usage of all pods</text>"), "{html}");
+    }
+}
