@@ -16,6 +16,8 @@ use crate::workload::{Total, workloads};
 pub(super) const HISTORY_DAYS: u16 = 8;
 /// Length of a slot in seconds.
 const STEP: u32 = 300;
+/// Slots of usage that make a plot.
+const LEAST_SLOTS: usize = 2;
 /// Slots of usage before a forecast: a day.
 const SHOWN: usize = 288;
 /// Slots of the forecast: six hours.
@@ -44,11 +46,15 @@ pub(super) fn vertical(usage: &[ContainerUsage], recommendations: &[Recommended]
             if pods.is_empty() {
                 continue;
             }
+            let per_slot = PerSlot::of(&pods);
+            if per_slot.highest.len() < LEAST_SLOTS {
+                continue;
+            }
             let of = &container.id.container;
             let is_of = |it: &&Recommended| it.container == *of && it.resource == name;
             let recommended = recommendations.iter().find(is_of);
             let request = requested(container, resource);
-            let plot = usage_plot(&PerSlot::of(&pods), request, recommended, resource);
+            let plot = usage_plot(&per_slot, request, recommended, resource);
             let description = format!("{word} of container {of} in {unit}");
             html += &figure(&description, &plot);
         }
@@ -65,6 +71,9 @@ pub(super) fn horizontal(usage: &[ContainerUsage]) -> String {
         return section("Usage and forecast", String::new());
     };
     let observed = slots(&total);
+    if observed.len() < LEAST_SLOTS {
+        return section("Usage and forecast", String::new());
+    }
     let from = observed.len().saturating_sub(SHOWN);
     let shown = &observed[from..];
     let start = total.start + i64::from(STEP) * from as i64;
@@ -118,7 +127,7 @@ pub(super) fn horizontal(usage: &[ContainerUsage]) -> String {
 
 fn section(title: &str, html: String) -> String {
     let html = if html.is_empty() {
-        "<p class=\"note\">Prometheus has no usage of the workload.</p>\n".to_owned()
+        "<p class=\"note\">Prometheus has no ten minutes of usage of the workload.</p>\n".to_owned()
     } else {
         html
     };
@@ -275,7 +284,7 @@ mod tests {
                 "{name}"
             );
         }
-        assert!(vertical(&[], &[]).contains("Prometheus has no usage"));
+        assert!(vertical(&[], &[]).contains("Prometheus has no ten minutes"));
     }
 
     #[test]
