@@ -64,7 +64,7 @@ enum Page {
     Health,
 }
 
-/// Usage of the containers of a workload, or why it is not known.
+/// Usage of the containers of a workload, or the reason for its absence.
 type Usage = Result<Arc<[ContainerUsage]>, String>;
 
 /// Source of the pages.
@@ -72,7 +72,7 @@ pub(super) struct Pages {
     cluster: Cluster,
     args: DashboardArgs,
     prices: Prices,
-    /// Usage of the workload that was shown last, or why there is none.
+    /// Usage of the workload that was shown last, or the reason for its absence.
     recorded: Mutex<Option<(Instant, [String; 2], Usage)>>,
     /// The latest pages. Locked while one is read.
     kept: Mutex<VecDeque<(Instant, Page, String)>>,
