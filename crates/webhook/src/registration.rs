@@ -3,6 +3,7 @@
 
 mod deployment_rollout;
 mod namespace_scope;
+mod owner;
 mod registrar;
 mod revision;
 mod write;
@@ -15,15 +16,18 @@ use k8s_openapi::api::admissionregistration::v1::{
     MutatingWebhook, MutatingWebhookConfiguration, RuleWithOperations, ServiceReference,
     WebhookClientConfig,
 };
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube::core::ObjectMeta;
 use serving::ca_bundles::CERT_MANAGER_INJECT;
 
 pub use deployment_rollout::Replica;
 pub use namespace_scope::NamespaceScope;
 use namespace_scope::with_requirement;
+pub use owner::Owner;
 pub use registrar::Registrar;
 pub use revision::Revision;
 pub(crate) use revision::{ANNOTATION as REVISION_ANNOTATION, REPLICA_SET_ANNOTATION};
+pub use write::Writer;
 
 /// The name of the configuration.
 pub const CONFIGURATION: &str = "vpa-webhook-config";
@@ -104,11 +108,13 @@ pub enum FailurePolicy {
 
 impl Registration {
     /// The desired configuration, given the current one. `bundle` is the CA bundle in PEM; `None`
-    /// keeps the current one, and so does an annotation of cert-manager. Additions of others to
+    /// keeps the current one, and so does an annotation of cert-manager. `owner` is the object with
+    /// which the configuration is deleted; `None` keeps the current one. Additions of others to
     /// selectors and match conditions are kept, since they would be made again (by AKS, for one).
     pub fn desired(
         &self,
         bundle: Option<&str>,
+        owner: Option<&OwnerReference>,
         current: Option<&MutatingWebhookConfiguration>,
     ) -> MutatingWebhookConfiguration {
         let found = current.and_then(webhook_of);
@@ -178,6 +184,10 @@ impl Registration {
             name: Some(CONFIGURATION.to_owned()),
             labels: Some(labels).filter(|labels| !labels.is_empty()),
             annotations,
+            owner_references: match owner {
+                Some(owner) => Some(vec![owner.clone()]),
+                None => current.and_then(|current| current.metadata.owner_references.clone()),
+            },
             ..ObjectMeta::default()
         };
         MutatingWebhookConfiguration {
@@ -209,7 +219,10 @@ pub fn is_current(
     current: &MutatingWebhookConfiguration,
     desired: &MutatingWebhookConfiguration,
 ) -> bool {
-    current.webhooks == desired.webhooks && current.metadata.labels == desired.metadata.labels
+    let (current_metadata, metadata) = (&current.metadata, &desired.metadata);
+    current.webhooks == desired.webhooks
+        && current_metadata.labels == metadata.labels
+        && current_metadata.owner_references == metadata.owner_references
 }
 
 fn rule(group: &str, version: &str, resource: &str, operations: &[&str]) -> RuleWithOperations {
@@ -289,7 +302,7 @@ mod tests {
             ),
         ] {
             let current = current(annotation);
-            let desired = registration().desired(bundle, Some(&current));
+            let desired = registration().desired(bundle, None, Some(&current));
             let found = bundle_of(&desired);
             assert_eq!(found.as_deref(), Some(expected.as_bytes()), "{annotation}");
             assert_eq!(desired.metadata.annotations, current.metadata.annotations);
@@ -299,11 +312,31 @@ mod tests {
     }
 
     #[test]
+    fn the_owner_is_set_and_kept_while_it_is_not_known() {
+        let owner = |uid: &str| OwnerReference {
+            api_version: "rbac.authorization.k8s.io/v1".to_owned(),
+            kind: "ClusterRole".to_owned(),
+            name: "plimsoll-webhook".to_owned(),
+            uid: uid.to_owned(),
+            ..OwnerReference::default()
+        };
+        let registration = registration();
+        let first = registration.desired(Some("ours"), Some(&owner("1")), None);
+        assert_eq!(first.metadata.owner_references, Some(vec![owner("1")]));
+        let unknown = registration.desired(Some("ours"), None, Some(&first));
+        assert!(is_current(&first, &unknown));
+        // The role was deleted and created again.
+        let next = registration.desired(Some("ours"), Some(&owner("2")), Some(&first));
+        assert!(!is_current(&first, &next));
+        assert_eq!(next.metadata.owner_references, Some(vec![owner("2")]));
+    }
+
+    #[test]
     fn additions_of_others_are_kept() {
         let condition = json!({"name": "not-ours", "expression": "true"});
         let theirs = json!({"key": "control-plane", "operator": "NotIn", "values": ["true"]});
         let mut registration = registration();
-        let mut current = registration.desired(Some("ours"), None);
+        let mut current = registration.desired(Some("ours"), None, None);
         let change = json!({"matchConditions": [condition], "namespaceSelector": {
             "matchExpressions": [theirs, {"key": NAMESPACE_LABEL, "operator": "In", "values": ["old"]}],
             "matchLabels": {"sized": "true"},
@@ -324,7 +357,7 @@ mod tests {
             (NamespaceScope::Only(shop), json!([theirs, own("In")])),
         ] {
             registration.namespaces = scope;
-            let desired = registration.desired(Some("ours"), Some(&current));
+            let desired = registration.desired(Some("ours"), None, Some(&current));
             assert!(!is_current(&current, &desired));
             let webhook =
                 serde_json::to_value(desired.webhooks.iter().flatten().next()).expect("JSON");
@@ -335,14 +368,14 @@ mod tests {
             let opt_out = json!({"key": OPT_OUT_LABEL, "operator": "NotIn", "values": ["true"]});
             let objects = json!({"matchExpressions": [opt_out], "matchLabels": {"sized": "true"}});
             assert_eq!(webhook["objectSelector"], objects);
-            let next = registration.desired(Some("ours"), Some(&desired));
+            let next = registration.desired(Some("ours"), None, Some(&desired));
             assert!(is_current(&desired, &next), "{expressions}");
         }
     }
 
     #[test]
     fn the_configuration_is_upstreams_with_all_defaults() {
-        let desired = serde_json::to_value(registration().desired(Some("ours"), None))
+        let desired = serde_json::to_value(registration().desired(Some("ours"), None, None))
             .expect("it serializes");
         let webhook = json!({
             "name": "vpa.k8s.io",

@@ -21,7 +21,7 @@ use crate::args::Args;
 use crate::heartbeat::Heartbeat;
 use crate::metrics::{self, Metrics};
 use crate::overload::Overload;
-use crate::registration::{FailurePolicy, Registrar, Registration, Replica};
+use crate::registration::{FailurePolicy, Owner, Registrar, Registration, Replica, Writer};
 use crate::serve::{LIMITS, ReviewHandler};
 
 /// Time after the shutdown during which requests are still accepted, because Services take a while
@@ -65,6 +65,10 @@ pub async fn run_on(
     let own_namespace = own_namespace();
     let ignored_namespaces: Vec<String> = ignored.iter().cloned().collect();
     let namespace = only.as_deref().unwrap_or_default();
+    let owner = Owner::of(
+        manager.client.clone(),
+        &registration.webhook_owner_cluster_role,
+    );
     let registration = registration.registration(&own_namespace, namespace, &ignored_namespaces)?;
     let scope = Scope {
         namespace: only,
@@ -108,7 +112,8 @@ pub async fn run_on(
     let server = port.serve(handler.router(), tls, manager.shutdown.clone(), DRAIN_DELAY);
     manager.readiness.condition("serving").ready();
 
-    keep_registered(&manager, certificates, registration, replica, heartbeat)?;
+    let writer = Writer { owner, replica };
+    keep_registered(&manager, certificates, registration, writer, heartbeat)?;
 
     server.await;
     Ok(())
@@ -119,7 +124,7 @@ fn keep_registered(
     manager: &Manager,
     certificates: Certificates,
     registration: Option<Registration>,
-    replica: Option<Replica>,
+    writer: Writer,
     heartbeat: Heartbeat,
 ) -> anyhow::Result<()> {
     let activity = manager.activity.clone();
@@ -133,7 +138,7 @@ fn keep_registered(
     };
     let configurations: Api<MutatingWebhookConfiguration> = Api::all(manager.client.clone());
     let registration = registration.map(|registration| (configurations, registration));
-    let registrar = Registrar::new(registration, replica, TAKEOVER_DELAY);
+    let registrar = Registrar::new(registration, writer, TAKEOVER_DELAY);
     let monitor = CertificateMonitor::of(manager, metrics::PREFIX)?;
     let ca_bundles = Controller::new(certificates, registrar, monitor, manager.clock(), RESYNC);
     let heartbeat = heartbeat.run(ca_bundles.in_effect());

@@ -31,6 +31,10 @@ pub struct RegistrationArgs {
     /// namespace and kube-system are excluded then, and --vpa-object-namespace must be neither.
     #[arg(long)]
     pub webhook_failure_policy_fail: bool,
+    /// `ClusterRole` that owns the `MutatingWebhookConfiguration`, which is deleted with it. Empty, the
+    /// default, means none.
+    #[arg(long, default_value = "", value_name = "NAME")]
+    pub webhook_owner_cluster_role: String,
     /// Labels of the `MutatingWebhookConfiguration`, as name:value,name:value.
     #[arg(long, default_value = "", value_name = "LABELS")]
     pub webhook_labels: String,
@@ -119,7 +123,7 @@ mod tests {
     fn registered(line: &str) -> Option<MutatingWebhookConfiguration> {
         let args: Args = PROGRAM.parse_line(line).expect(line);
         let registration = args.registration.registration("suite", "", &[]).ok()??;
-        Some(registration.desired(None, None))
+        Some(registration.desired(None, None, None))
     }
 
     #[test]

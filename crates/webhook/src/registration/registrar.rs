@@ -8,16 +8,16 @@ use kube::Api;
 use serving::ca_bundles::CaBundleObjects;
 use serving::certificates::ObservedCaBundle;
 
-use super::deployment_rollout::{NewerRevision, Replica};
-use super::write::register;
+use super::deployment_rollout::NewerRevision;
+use super::write::{Writer, register};
 use super::{Address, CONFIGURATION, Registration};
 
 /// Registers the webhook with the API server.
 pub struct Registrar {
     /// The configuration; `None` where another program registers the webhook.
     registration: Option<(Api<MutatingWebhookConfiguration>, Registration)>,
-    /// This replica, if it belongs to a Deployment.
-    replica: Option<Replica>,
+    /// Owner of the configuration and this replica.
+    writer: Writer,
     /// Time without a ready replica of the newer revision of the Deployment, after which this
     /// replica takes the registration over.
     takeover_delay: Duration,
@@ -34,12 +34,12 @@ impl Registrar {
     /// A registrar that has not registered yet.
     pub fn new(
         registration: Option<(Api<MutatingWebhookConfiguration>, Registration)>,
-        replica: Option<Replica>,
+        writer: Writer,
         takeover_delay: Duration,
     ) -> Self {
         Self {
             registration,
-            replica,
+            writer,
             takeover_delay,
             trusted: None,
             registered: None,
@@ -61,8 +61,8 @@ impl CaBundleObjects for Registrar {
         let takes_over = self
             .newer
             .is_unready_for(self.takeover_delay, Instant::now());
-        let replica = self.replica.as_ref();
-        let registered = register(configurations, registration, bundle, replica, takes_over).await;
+        let writer = &self.writer;
+        let registered = register(configurations, registration, bundle, writer, takes_over).await;
         let registered = registered.context("cannot register the webhook")?;
         self.newer
             .observe(registered.is_newer_ready, Instant::now());

@@ -12,11 +12,21 @@ use serde_json::json;
 
 use super::deployment_rollout::Replica;
 use super::{
-    CONFIGURATION, REPLICA_SET_ANNOTATION, REVISION_ANNOTATION, Registration, bundle_of, is_current,
+    CONFIGURATION, Owner, REPLICA_SET_ANNOTATION, REVISION_ANNOTATION, Registration, bundle_of,
+    is_current,
 };
 
 /// The field manager that creates the configuration.
 const MANAGER: &str = "plimsoll-webhook";
+
+/// Writer of the configuration.
+#[derive(Default)]
+pub struct Writer {
+    /// The object with which the configuration is deleted.
+    pub owner: Option<Owner>,
+    /// This replica, if it belongs to a Deployment.
+    pub replica: Option<Replica>,
+}
 
 /// The result of [`register`].
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -32,16 +42,16 @@ pub(super) struct Registered {
     pub(super) is_newer_ready: Option<bool>,
 }
 
-/// Writes the configuration if it differs, unless a newer revision than that of `replica` wrote it.
+/// Writes the configuration if it differs, unless a newer revision than that of the replica wrote it.
 /// With `takes_over` it is also written if no replica of the newer revision is ready.
 pub(super) async fn register(
     configurations: &Api<MutatingWebhookConfiguration>,
     registration: &Registration,
     bundle: Option<&str>,
-    replica: Option<&Replica>,
+    writer: &Writer,
     takes_over: bool,
 ) -> kube::Result<Registered> {
-    let attempt = || try_register(configurations, registration, bundle, replica, takes_over);
+    let attempt = || try_register(configurations, registration, bundle, writer, takes_over);
     Backoff::default().retry(attempt).await
 }
 
@@ -49,11 +59,16 @@ async fn try_register(
     configurations: &Api<MutatingWebhookConfiguration>,
     registration: &Registration,
     bundle: Option<&str>,
-    replica: Option<&Replica>,
+    writer: &Writer,
     takes_over: bool,
 ) -> kube::Result<Registered> {
+    let replica = writer.replica.as_ref();
+    let owner = match &writer.owner {
+        Some(owner) => owner.reference().await?,
+        None => None,
+    };
     let current = configurations.get_opt(CONFIGURATION).await?;
-    let mut desired = registration.desired(bundle, current.as_ref());
+    let mut desired = registration.desired(bundle, owner.as_ref(), current.as_ref());
     let registered = |configuration: &MutatingWebhookConfiguration, changed| {
         let bundle = bundle_of(configuration).unwrap_or_default();
         let bundle = String::from_utf8_lossy(&bundle).into_owned();
@@ -116,6 +131,7 @@ async fn try_register(
             "resourceVersion": current.metadata.resource_version,
             "labels": desired.metadata.labels,
             "annotations": annotations,
+            "ownerReferences": desired.metadata.owner_references,
         },
         "webhooks": desired.webhooks,
     });

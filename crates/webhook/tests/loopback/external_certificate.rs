@@ -18,7 +18,7 @@ use crate::rotation::files;
 /// Writes this CA as the CA bundle.
 async fn inject(api_server: &ApiServer, authority: &Ca) -> Result<()> {
     let configurations: Api<MutatingWebhookConfiguration> = Api::all(api_server.client());
-    let mut desired = registration().desired(Some(&authority.pem), None);
+    let mut desired = registration().desired(Some(&authority.pem), None, None);
     let annotation = ("cert-manager.io/inject-ca-from", "suite/webhook");
     let annotation = [(annotation.0.to_owned(), annotation.1.to_owned())];
     desired.metadata.annotations = Some(annotation.into());

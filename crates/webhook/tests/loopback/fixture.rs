@@ -87,7 +87,11 @@ impl Replica {
         );
         let client = api_server.client();
         let replica = webhook::registration::Replica::from_pod_name(client, "suite", pod);
-        let registrar = Registrar::new(registration, replica, Duration::from_millis(100));
+        let writer = webhook::registration::Writer {
+            owner: None,
+            replica,
+        };
+        let registrar = Registrar::new(registration, writer, Duration::from_millis(100));
         let resync = Duration::from_secs(15);
         let ca_bundles = Controller::new(certificates, registrar, monitor, clock, resync);
         let in_effect = ca_bundles.in_effect();
