@@ -7,7 +7,8 @@ use k8s_openapi::api::core::v1::Secret;
 use kube::{Api, Client};
 use rustls::crypto::aws_lc_rs;
 use rustls::{ClientConfig, RootCertStore};
-use rustls_pki_types::PrivateKeyDer;
+use rustls_pki_types::pem::PemObject as _;
+use rustls_pki_types::{CertificateDer, PrivateKeyDer};
 use serde_json::json;
 
 use crate::{Authority, Issued, create};
@@ -43,13 +44,22 @@ pub async fn feed_certificates(client: &Client) -> Result<Arc<ClientConfig>> {
     }
 
     let Issued { certificate, key } = authority.issue(READERS[0])?;
-    let key = PrivateKeyDer::try_from(key.serialize_der()).map_err(anyhow::Error::msg)?;
+    feed_reader(&authority.pem(), &certificate.pem(), &key.serialize_pem())
+}
+
+/// The TLS configuration of a reader of the feed with this CA, certificate and key, in PEM.
+pub fn feed_reader(authority: &str, certificate: &str, key: &str) -> Result<Arc<ClientConfig>> {
     let mut roots = RootCertStore::empty();
-    roots.add(authority.der().clone())?;
+    for root in CertificateDer::pem_slice_iter(authority.as_bytes()) {
+        roots.add(root?)?;
+    }
+    let chain = CertificateDer::pem_slice_iter(certificate.as_bytes());
+    let chain = chain.collect::<Result<Vec<_>, _>>()?;
+    let key = PrivateKeyDer::from_pem_slice(key.as_bytes())?;
     let mut config = ClientConfig::builder_with_provider(Arc::new(aws_lc_rs::default_provider()))
         .with_safe_default_protocol_versions()?
         .with_root_certificates(roots)
-        .with_client_auth_cert(vec![certificate.der().clone()], key)?;
+        .with_client_auth_cert(chain, key)?;
     config.alpn_protocols = vec![b"h2".to_vec()];
     Ok(Arc::new(config))
 }

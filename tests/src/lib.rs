@@ -26,7 +26,7 @@ mod turns;
 pub use self::eventually::{PATIENCE, eventually, eventually_within};
 pub use address::free_address;
 pub use availability::AvailabilityWatch;
-pub use certificates::{FEED_SERVER, extender_certificate, feed_certificates};
+pub use certificates::{FEED_SERVER, extender_certificate, feed_certificates, feed_reader};
 pub use command_line::{plimsoll, plimsoll_prints};
 pub use control_plane::{
     another, another_with_nodes, another_with_prometheus, is_established, program, repository,

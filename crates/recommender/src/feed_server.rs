@@ -43,6 +43,7 @@ impl FeedServer {
             feed_tls_cert_file,
             feed_tls_private_key_file,
             feed_client_ca_file,
+            manage_feed_certificates: _,
             feed_allowed_clients,
             feed_reporting_clients,
         } = args;

@@ -5,9 +5,13 @@ mod leader_tasks;
 mod watches;
 
 use anyhow::anyhow;
+use futures::FutureExt as _;
 use jiff::Timestamp;
+use kube::Api;
 use prediction_controller::{DataSource, Source};
+use runtime::own_pod::own_namespace;
 use runtime::{Manager, sharding};
+use serving::certificates::FeedCertificates;
 use sources::external_metrics::ExternalMetrics;
 use sources::metrics_api::MetricsApi;
 use sources::prometheus::HistorySettings;
@@ -25,6 +29,13 @@ use crate::ingest::{Ingest, SharedState, oom_kill_queue};
 use crate::metrics::Metrics;
 use crate::usage_source::Usage;
 
+/// The server of the feed, and its clients.
+const FEED_PROGRAMS: [&str; 4] = [
+    "plimsoll-recommender",
+    "plimsoll-updater",
+    "plimsoll-webhook",
+    "plimsoll-adapter",
+];
 /// Number of missing rounds of usage after which predictions report that there are none.
 const MAX_MISSING_ROUNDS: u32 = 5;
 
@@ -61,6 +72,15 @@ pub async fn run(args: Args, manager: Manager) -> anyhow::Result<()> {
     };
     let mut leader = LeaderTasks::new(manager.shutdown.clone());
     controllers.start(feed.as_ref(), predicted_from, &mut leader)?;
+    // One shard is enough.
+    if args.feed.manage_feed_certificates && args.shard.index() == 0 {
+        let manager = manager.clone();
+        leader.add(move |_, shutdown| {
+            let secrets = Api::namespaced(manager.client.clone(), &own_namespace());
+            let certificates = FeedCertificates::new(secrets, &FEED_PROGRAMS);
+            certificates.keep(manager.clock(), shutdown).map(Ok)
+        });
+    }
 
     let (kills, report) = oom_kill_queue(metrics.ingest.clone());
     let ingest = Ingest {

@@ -17,6 +17,7 @@
 mod certificate;
 mod certificate_set;
 mod expiry;
+mod feed;
 mod issue;
 mod metrics;
 mod monitor;
@@ -43,6 +44,7 @@ use certificate_set::CertificateSet;
 use runtime::api_server_clock::ApiServerClock;
 use secret::StoredSecret;
 
+pub use feed::FeedCertificates;
 pub use metrics::CertificateMetrics;
 pub use monitor::{CertificateMonitor, ObservedCaBundle};
 pub use rotation::RotationPolicy;

@@ -26,6 +26,11 @@ pub struct FeedArgs {
     /// CA certificates (PEM) for the client certificates of the feed.
     #[arg(long, value_name = "FILE", requires = "feed_tls_cert_file")]
     pub feed_client_ca_file: Option<PathBuf>,
+    /// Issue the certificates of the feed, for all programs, into the Secrets
+    /// plimsoll-PROGRAM-feed-tls of the own namespace, and renew them. Secrets that others made are
+    /// left alone.
+    #[arg(long)]
+    pub manage_feed_certificates: bool,
     /// DNS names, separated by commas, one of which a client certificate must contain.
     #[arg(
         long,

@@ -69,8 +69,33 @@ pub(super) fn authority(
 
 /// Issues a server certificate for these DNS names and IP addresses.
 pub(super) fn leaf(
+    authority: (&Certificate, &str),
+    names: &[String],
+    now: SystemTime,
+    validity: Duration,
+) -> Result<Pair, CertificateError> {
+    let usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
+    signed(authority, names, usages, now, validity)
+}
+
+/// Issues a certificate for both sides of a connection.
+pub(super) fn mutual_leaf(
+    authority: (&Certificate, &str),
+    names: &[String],
+    now: SystemTime,
+    validity: Duration,
+) -> Result<Pair, CertificateError> {
+    let usages = vec![
+        ExtendedKeyUsagePurpose::ServerAuth,
+        ExtendedKeyUsagePurpose::ClientAuth,
+    ];
+    signed(authority, names, usages, now, validity)
+}
+
+fn signed(
     (authority, key): (&Certificate, &str),
     names: &[String],
+    usages: Vec<ExtendedKeyUsagePurpose>,
     now: SystemTime,
     validity: Duration,
 ) -> Result<Pair, CertificateError> {
@@ -78,7 +103,7 @@ pub(super) fn leaf(
     let mut params = dated(CertificateParams::new(names)?, now, validity)?;
     params.distinguished_name = DistinguishedName::new();
     params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
-    params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
+    params.extended_key_usages = usages;
     params.use_authority_key_identifier_extension = true;
     let key = KeyPair::generate()?;
     let certificate = readable(&params.signed_by(&key, &issuer)?)?;

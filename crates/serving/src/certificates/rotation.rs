@@ -148,12 +148,13 @@ pub(super) fn step(
 }
 
 /// Whether a certificate has reached `age`, or a third of its validity is left.
-fn is_due(certificate: &Certificate, age: Duration, now: i64) -> bool {
+pub(super) fn is_due(certificate: &Certificate, age: Duration, now: i64) -> bool {
     let third = (certificate.not_after - certificate.not_before) / 3;
     now.saturating_sub(issued(certificate)) >= seconds(age) || now >= certificate.not_after - third
 }
 
-fn issued(certificate: &Certificate) -> i64 {
+/// Time of issue in seconds since 1970.
+pub(super) fn issued(certificate: &Certificate) -> i64 {
     certificate.not_before.saturating_add(seconds(BACKDATE))
 }
 
