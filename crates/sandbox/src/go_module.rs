@@ -1,4 +1,4 @@
-//! The two pinned Go modules of the control plane, and their build flags.
+//! The pinned Go modules of the control plane and of helm, and their build flags.
 
 use std::path::Path;
 
@@ -49,10 +49,10 @@ impl Program {
 
     /// Arguments that make the program print its version.
     pub(crate) fn version_arguments(&self) -> &'static [&'static str] {
-        if self.name == "kubectl" {
-            &["version", "--client"]
-        } else {
-            &["--version"]
+        match self.name {
+            "kubectl" => &["version", "--client"],
+            "helm" => &["version", "--template={{.Version}}"],
+            _ => &["--version"],
         }
     }
 }
@@ -130,6 +130,21 @@ pub(crate) const PROMETHEUS: Module = Module {
         name: "prometheus",
         package: "github.com/prometheus/prometheus/cmd/prometheus",
         module: PROMETHEUS_MODULE,
+    }],
+    version: None,
+};
+
+/// Helm; its dependencies conflict with those of the control plane.
+pub(crate) const HELM: Module = Module {
+    name: "helm",
+    go_mod: include_str!("../helm/go.mod"),
+    go_sum: include_str!("../helm/go.sum"),
+    files: &[],
+    tags: "",
+    programs: &[Program {
+        name: "helm",
+        package: "helm.sh/helm/v4/cmd/helm",
+        module: "helm.sh/helm/v4",
     }],
     version: None,
 };
@@ -269,7 +284,7 @@ mod tests {
 
     #[test]
     fn programs_are_the_tools_of_the_go_mod() {
-        for module in [CONTROL_PLANE, PROMETHEUS] {
+        for module in [CONTROL_PLANE, PROMETHEUS, HELM] {
             for program in module.programs {
                 let line = |line: &str| line.trim_start_matches("tool").trim() == program.package;
                 assert!(module.go_mod.lines().any(line), "{}", program.package);

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result};
 
 use crate::go_build::GoBuild;
-use crate::go_module::{Module, Program};
+use crate::go_module::{HELM, Module, Program};
 use crate::layout;
 use crate::prebuilt::{self, Prebuilt};
 
@@ -21,6 +21,12 @@ pub(crate) fn ensure_built(module: &Module, sandbox: &Path) -> Result<PathBuf> {
     let cache = layout::base("XDG_CACHE_HOME", ".cache")?.join("plimsoll/sandbox");
     let prebuilt = Prebuilt::find(module, &prebuilt::folders()?)?;
     ensure_in(&cache, module, &prebuilt, sandbox)
+}
+
+/// The path of helm, whose version is pinned. Builds it if it is neither prebuilt nor in the cache,
+/// which blocks for minutes. `sandbox` is the program of this crate.
+pub fn helm(sandbox: &Path) -> Result<PathBuf> {
+    Ok(ensure_built(&HELM, sandbox)?.join("bin/helm"))
 }
 
 fn ensure_in(

@@ -1,0 +1,175 @@
+{{/* The objects of a program besides its rights. Takes a dict: root, program, folder, args, and
+optionally env, volumes, volumeMounts, withoutArgs and shard. */}}
+{{- define "plimsoll.program" -}}
+{{- $root := .root -}}
+{{- $values := index $root.Values .program -}}
+{{- if not .shard -}}
+{{- $account := fromYaml (include "plimsoll.text" (list $root (printf "%s/service-account.yaml" (trimSuffix "/workload" .folder)))) -}}
+{{- with $values.serviceAccount.annotations -}}
+{{- $_ := set $account.metadata "annotations" . -}}
+{{- end -}}
+{{ include "plimsoll.object" (list $root $account) }}
+{{- end }}
+{{ include "plimsoll.deployment" . }}
+{{- if $values.disruptionBudget.enabled }}
+{{- $budget := fromYaml (include "plimsoll.text" (list $root (printf "%s/disruption-budget.yaml" .folder))) }}
+{{- $_ := set $budget.spec "maxUnavailable" $values.disruptionBudget.maxUnavailable }}
+{{- with $values.disruptionBudget.unhealthyPodEvictionPolicy }}
+{{- $_ := set $budget.spec "unhealthyPodEvictionPolicy" . }}
+{{- end }}
+{{- with .shard }}
+{{- $_ := set $budget.metadata "name" (printf "%s-%s" $budget.metadata.name .) }}
+{{- $_ := set $budget.metadata.labels "plimsoll.dev/shard" . }}
+{{- $_ := set $budget.spec.selector.matchLabels "plimsoll.dev/shard" . }}
+{{- end }}
+{{ include "plimsoll.object" (list $root $budget) }}
+{{- end }}
+{{- end }}
+
+{{/* The text of a file in the namespace of the release. */}}
+{{- define "plimsoll.text" -}}
+{{- $root := index . 0 -}}
+{{- $root.Files.Get (printf "files/%s" (index . 1)) | replace "plimsoll-system" $root.Release.Namespace -}}
+{{- end }}
+
+{{/* Flags of all programs. */}}
+{{- define "plimsoll.logFlags" -}}
+{{- if ne .Values.global.logLevel nil }}
+- --v={{ .Values.global.logLevel }}
+{{- end }}
+{{- with .Values.global.logFormat }}
+- --log-format={{ . }}
+{{- end }}
+{{- end }}
+
+{{/* Flags of programs with a leader. */}}
+{{- define "plimsoll.leaderFlags" -}}
+{{- $namespace := include "plimsoll.leaseNamespace" . }}
+{{- if ne $namespace "kube-system" }}
+- --leader-elect-resource-namespace={{ $namespace }}
+{{- end }}
+{{- with .Values.leaderElection }}
+{{- with .leaseDuration }}
+- --leader-elect-lease-duration={{ . }}
+{{- end }}
+{{- with .renewDeadline }}
+- --leader-elect-renew-deadline={{ . }}
+{{- end }}
+{{- with .retryPeriod }}
+- --leader-elect-retry-period={{ . }}
+{{- end }}
+{{- end }}
+{{- end }}
+
+{{/* Flags of the readers of the recommender's feed. */}}
+{{- define "plimsoll.feedFlags" -}}
+{{- $namespace := include "plimsoll.leaseNamespace" . }}
+{{- if ne $namespace "kube-system" }}
+- --feed-lease-namespace={{ $namespace }}
+{{- end }}
+{{- if gt (int .Values.recommender.shards) 1 }}
+- --feed-shards={{ .Values.recommender.shards }}
+{{- end }}
+{{- end }}
+
+{{/* Environment, volumes and mounts of a program that reads Prometheus, as a dict. Takes the root, the
+prefix of its variables, and the names of its variables by value. */}}
+{{- define "plimsoll.prometheusVariables" -}}
+{{- $root := index . 0 -}}
+{{- $prefix := index . 1 -}}
+{{- $names := index . 2 -}}
+{{- $prometheus := $root.Values.prometheus -}}
+- name: {{ $prefix }}_{{ $names.address }}
+  value: {{ $prometheus.address | quote }}
+{{- range $value := list "caKey" "tokenKey" "certificateKey" "privateKeyKey" }}
+{{- with index $prometheus $value }}
+- name: {{ $prefix }}_{{ index $names $value }}
+  value: /etc/plimsoll/prometheus/{{ . }}
+{{- end }}
+{{- end }}
+{{- end }}
+
+{{- define "plimsoll.prometheusVolumes" -}}
+{{- with .Values.prometheus.secretName }}
+- name: prometheus
+  secret:
+    secretName: {{ . }}
+{{- end }}
+{{- end }}
+
+{{- define "plimsoll.prometheusMounts" -}}
+{{- if .Values.prometheus.secretName }}
+- name: prometheus
+  mountPath: /etc/plimsoll/prometheus
+  readOnly: true
+{{- end }}
+{{- end }}
+
+{{/* Reference of an image. Takes the root, the program and the image. */}}
+{{- define "plimsoll.image" -}}
+{{- $root := index . 0 -}}
+{{- $image := index . 2 -}}
+{{- $name := default (printf "%s/%s" $root.Values.global.imageRegistry (index . 1)) $image.repository -}}
+{{- if $image.digest -}}
+{{ $name }}@{{ $image.digest }}
+{{- else -}}
+{{ $name }}:{{ default $root.Chart.AppVersion $image.tag }}
+{{- end -}}
+{{- end }}
+
+{{- define "plimsoll.deployment" -}}
+{{- $root := .root -}}
+{{- $values := index $root.Values .program -}}
+{{- $pod := $values.pod -}}
+{{- $deployment := fromYaml (include "plimsoll.text" (list $root (printf "%s/deployment.yaml" .folder))) -}}
+{{- $spec := $deployment.spec -}}
+{{- $_ := set $spec "replicas" (int $values.replicas) -}}
+{{- $metadata := $spec.template.metadata -}}
+{{- $_ := set $metadata "labels" (merge (deepCopy $metadata.labels) $pod.labels $root.Values.global.labels) -}}
+{{- $_ := set $metadata "annotations" (merge (deepCopy $metadata.annotations) $pod.annotations $root.Values.global.annotations) -}}
+{{- with .shard -}}
+{{- $_ := set $deployment.metadata "name" (printf "%s-%s" $deployment.metadata.name .) -}}
+{{- range list $deployment.metadata.labels $spec.selector.matchLabels $metadata.labels -}}
+{{- $_ := set . "plimsoll.dev/shard" $.shard -}}
+{{- end -}}
+{{- range $spec.template.spec.topologySpreadConstraints -}}
+{{- $_ := set .labelSelector.matchLabels "plimsoll.dev/shard" $.shard -}}
+{{- end -}}
+{{- end -}}
+{{- $podSpec := $spec.template.spec -}}
+{{- range $field := list "nodeSelector" "affinity" "tolerations" "topologySpreadConstraints" "hostNetwork" -}}
+{{- with index $pod $field }}{{ $_ := set $podSpec $field . }}{{ end -}}
+{{- end -}}
+{{- if ne $pod.terminationGracePeriodSeconds nil -}}
+{{- $_ := set $podSpec "terminationGracePeriodSeconds" (int $pod.terminationGracePeriodSeconds) -}}
+{{- end -}}
+{{- with default $root.Values.global.priorityClassName $pod.priorityClassName -}}
+{{- $_ := set $podSpec "priorityClassName" . -}}
+{{- end -}}
+{{- with $root.Values.global.imagePullSecrets -}}
+{{- $_ := set $podSpec "imagePullSecrets" . -}}
+{{- end -}}
+{{- $_ := set $podSpec "securityContext" (mergeOverwrite (deepCopy $podSpec.securityContext) $pod.securityContext) -}}
+{{- with concat (default list .volumes) $pod.extraVolumes -}}
+{{- $_ := set $podSpec "volumes" (concat (default list $podSpec.volumes) .) -}}
+{{- end -}}
+{{- $container := first $podSpec.containers -}}
+{{- $_ := set $container "image" (include "plimsoll.image" (list $root .program $pod.image)) -}}
+{{- with $pod.image.pullPolicy }}{{ $_ := set $container "imagePullPolicy" . }}{{ end -}}
+{{- $log := default list (fromYamlArray (include "plimsoll.logFlags" $root)) -}}
+{{- $args := $container.args -}}
+{{- range default list .withoutArgs }}{{ $args = without $args . }}{{ end -}}
+{{- $_ := set $container "args" (concat $args .args $log $pod.extraArgs) -}}
+{{- with concat (default list .env) $pod.extraEnv -}}
+{{- $_ := set $container "env" (concat (default list $container.env) .) -}}
+{{- end -}}
+{{- with concat (default list .volumeMounts) $pod.extraVolumeMounts -}}
+{{- $_ := set $container "volumeMounts" (concat (default list $container.volumeMounts) .) -}}
+{{- end -}}
+{{- with $pod.resources }}{{ $_ := set $container "resources" . }}{{ end -}}
+{{- $_ := set $container "securityContext" (mergeOverwrite (deepCopy $container.securityContext) $pod.containerSecurityContext) -}}
+{{- range $probe := list "livenessProbe" "readinessProbe" -}}
+{{- $_ := set $container $probe (mergeOverwrite (deepCopy (index $container $probe)) (index $pod $probe)) -}}
+{{- end -}}
+{{ include "plimsoll.object" (list $root $deployment) }}
+{{- end }}

@@ -1,0 +1,90 @@
+//! The program helm, and the chart of the repository.
+
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+
+use anyhow::{Context as _, Result, ensure};
+use sandbox::helm;
+use tokio::process::Command;
+
+/// The namespace of the release.
+pub(super) const NAMESPACE: &str = "plimsoll-system";
+/// The name of the release.
+pub(super) const RELEASE: &str = "plimsoll";
+
+/// The program.
+pub(super) struct Helm {
+    program: PathBuf,
+    kubeconfig: Option<PathBuf>,
+    /// Helm's own files.
+    home: tempfile::TempDir,
+}
+
+impl Helm {
+    /// Without a cluster.
+    pub(super) async fn find() -> Result<Self> {
+        let sandbox = e2e::program("sandbox")?;
+        let program = tokio::task::spawn_blocking(move || helm(&sandbox)).await??;
+        Ok(Self {
+            program,
+            kubeconfig: None,
+            home: tempfile::tempdir()?,
+        })
+    }
+
+    /// The same with a cluster.
+    pub(super) fn with(self, kubeconfig: &Path) -> Self {
+        Self {
+            kubeconfig: Some(kubeconfig.to_owned()),
+            ..self
+        }
+    }
+
+    /// Runs a command with the chart as the last argument, and returns its output.
+    pub(super) async fn run(&self, arguments: &[&str]) -> Result<String> {
+        let chart = e2e::repository().join("deploy/chart");
+        let chart = chart.to_str().context("the repository's path is text")?;
+        self.run_without_chart(&[arguments, &[chart]].concat())
+            .await
+    }
+
+    /// Runs a command, and returns its output.
+    pub(super) async fn run_without_chart(&self, arguments: &[&str]) -> Result<String> {
+        let mut command = Command::new(&self.program);
+        command
+            .args(arguments)
+            .env("HELM_CACHE_HOME", self.home.path())
+            .env("HELM_CONFIG_HOME", self.home.path())
+            .env("HELM_DATA_HOME", self.home.path())
+            .stdin(Stdio::null());
+        if let Some(kubeconfig) = &self.kubeconfig {
+            command.env("KUBECONFIG", kubeconfig);
+        }
+        let output = command.output().await?;
+        ensure!(
+            output.status.success(),
+            "helm {arguments:?}: {}",
+            String::from_utf8_lossy(&output.stderr)
+        );
+        Ok(String::from_utf8(output.stdout)?)
+    }
+
+    /// The objects of the chart with these values, without a cluster.
+    pub(super) async fn template(&self, values: &[String]) -> Result<String> {
+        self.template_in(NAMESPACE, values).await
+    }
+
+    /// The same in a namespace.
+    pub(super) async fn template_in(&self, namespace: &str, values: &[String]) -> Result<String> {
+        let mut arguments = vec!["template", RELEASE, "--namespace", namespace];
+        for value in values {
+            let flag = if value.contains("=[{") {
+                "--set-json"
+            } else {
+                "--set"
+            };
+            arguments.extend([flag, value]);
+        }
+        self.run(&arguments).await
+    }
+}

@@ -1,0 +1,140 @@
+//! A release from the first installation to the last: nothing of it is left, and no object is lost.
+
+use anyhow::{Result, ensure};
+use api::vpa::VerticalPodAutoscaler as Vpa;
+use e2e::deployment::{SUITE, all_ready};
+use e2e::{Namespace, another, eventually, kubectl_in, requests, target, workload};
+use k8s_openapi::api::admissionregistration::v1::MutatingWebhookConfiguration;
+use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet};
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use k8s_openapi::kube_aggregator::pkg::apis::apiregistration::v1::APIService;
+use kube::api::ListParams;
+use kube::{Api, Client, ResourceExt as _};
+use serde_json::json;
+
+use super::helm::{Helm, NAMESPACE, RELEASE};
+
+/// Names of the Deployments of the release.
+async fn programs(client: &Client) -> Result<Vec<String>> {
+    let deployments: Api<Deployment> = Api::namespaced(client.clone(), NAMESPACE);
+    let found = deployments.list(&ListParams::default()).await?;
+    Ok(found.into_iter().map(|it| it.name_any()).collect())
+}
+
+/// Installs or upgrades the release with these values, and waits until its programs are ready.
+async fn upgrade(helm: &Helm, client: &Client, values: &[&str]) -> Result<String> {
+    let mut arguments = vec![
+        "upgrade",
+        RELEASE,
+        "--install",
+        "--namespace",
+        NAMESPACE,
+        "--create-namespace",
+    ];
+    for value in values {
+        arguments.extend(["--set", value]);
+    }
+    let printed = helm.run(&arguments).await?;
+    all_ready(client, SUITE).await?;
+    Ok(printed)
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_release_changes_its_mode_and_leaves_nothing_but_the_objects() -> Result<()> {
+    let sandbox = another("chart").await?;
+    let client = sandbox.client().await?;
+    // The release has the definitions.
+    let definitions = e2e::repository().join("deploy/crds");
+    let delete = format!("delete -k {}", definitions.display());
+    kubectl_in(&sandbox, &delete).await?;
+    let helm = Helm::find().await?.with(&sandbox.kubeconfig());
+    let printed = upgrade(
+        &helm,
+        &client,
+        &["recommender.pod.extraArgs[0]=--recommender-interval=1s"],
+    )
+    .await?;
+    ensure!(printed.contains("touches no pod"), "{printed}");
+    assert_eq!(programs(&client).await?, ["plimsoll-recommender"]);
+
+    let own = Namespace::new(client.clone(), "release").await?;
+    let resources = requests("10m", "10Mi");
+    own.create::<ReplicaSet>(workload("web", 2, &resources, &json!({})))
+        .await?;
+    let spec = json!({"targetRef": target("ReplicaSet", "web"), "updatePolicy": {"updateMode": "Recreate"}});
+    own.create::<Vpa>(json!({"metadata": {"name": "web"}, "spec": spec}))
+        .await?;
+    own.when::<Vpa>("web", "it has a recommendation", |it| {
+        it["status"]["recommendation"]["containerRecommendations"][0]["target"]["cpu"] == "25m"
+    })
+    .await?;
+    let sized = async || {
+        let pods = own.pods_of("web").await?;
+        let is_sized = |pod: &k8s_openapi::api::core::v1::Pod| {
+            let containers = pod.spec.iter().flat_map(|spec| &spec.containers);
+            let requests = containers.filter_map(|it| it.resources.as_ref()?.requests.as_ref());
+            requests
+                .into_iter()
+                .any(|it| it.get("cpu").is_some_and(|cpu| cpu.0 == "25m"))
+        };
+        Ok::<_, anyhow::Error>((pods.iter().filter(|pod| is_sized(pod)).count(), pods.len()))
+    };
+    assert_eq!(sized().await?, (0, 2), "the mode is recommend");
+
+    let vertical = [
+        "mode=vertical",
+        "recommender.pod.extraArgs[0]=--recommender-interval=1s",
+        "updater.pod.extraArgs[0]=--settling-time=0s",
+    ];
+    let printed = upgrade(&helm, &client, &vertical).await?;
+    ensure!(printed.contains("plimsoll-stop"), "{printed}");
+    eventually("both pods have the target", async || {
+        let found = sized().await?;
+        ensure!(found == (2, 2), "{found:?}");
+        Ok(())
+    })
+    .await?;
+
+    let rollback = ["rollback", RELEASE, "1", "--namespace", NAMESPACE];
+    helm.run_without_chart(&rollback).await?;
+    assert_eq!(programs(&client).await?, ["plimsoll-recommender"]);
+    let registrations: Api<MutatingWebhookConfiguration> = Api::all(client.clone());
+    let found = registrations.get_opt("vpa-webhook-config").await?;
+    ensure!(found.is_none(), "{found:?}");
+
+    upgrade(&helm, &client, &["mode=all"]).await?;
+    let services: Api<APIService> = Api::all(client.clone());
+    let external = services.get("v1beta1.external.metrics.k8s.io").await?;
+    let service = external.spec.and_then(|spec| spec.service);
+    let owner = service.and_then(|service| service.name);
+    assert_eq!(owner.as_deref(), Some("plimsoll-adapter"));
+
+    helm.run_without_chart(&["uninstall", RELEASE, "--namespace", NAMESPACE, "--wait"])
+        .await?;
+    check_uninstalled(&client).await?;
+    let kept = own.get::<Vpa>("web").await?;
+    let target = &kept["status"]["recommendation"]["containerRecommendations"][0]["target"];
+    assert_eq!(target["cpu"], "25m", "{kept:#}");
+
+    // The definitions that the uninstalled release left are no obstacle.
+    upgrade(&helm, &client, &[]).await?;
+    sandbox.down().await
+}
+
+async fn check_uninstalled(client: &Client) -> Result<()> {
+    assert_eq!(programs(client).await?, Vec::<String>::new());
+    let registrations: Api<MutatingWebhookConfiguration> = Api::all(client.clone());
+    assert!(registrations.get_opt("vpa-webhook-config").await?.is_none());
+    let services: Api<APIService> = Api::all(client.clone());
+    for name in [
+        "v1beta1.external.metrics.k8s.io",
+        "v1beta2.custom.metrics.k8s.io",
+    ] {
+        assert!(services.get_opt(name).await?.is_none(), "{name}");
+    }
+    let definitions: Api<CustomResourceDefinition> = Api::all(client.clone());
+    definitions
+        .get("verticalpodautoscalers.autoscaling.k8s.io")
+        .await?;
+    Ok(())
+}

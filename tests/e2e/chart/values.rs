@@ -1,0 +1,235 @@
+//! Every value of the chart, and what another one changes.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+
+use anyhow::{Context as _, Result, ensure};
+use futures::{StreamExt as _, TryStreamExt as _, stream};
+use serde_json::Value;
+
+use super::helm::Helm;
+use super::objects;
+
+/// A value: its path, another value, and the values that it needs.
+type Case = (&'static str, &'static str, &'static [&'static str]);
+
+const PROMETHEUS: &[&str] = &[
+    "prometheus.address=http://prometheus",
+    "prometheus.secretName=read",
+];
+const CASES: &[Case] = &[
+    ("mode", "vertical", &[]),
+    ("global.imageRegistry", "registry.example.com", &[]),
+    ("global.imagePullSecrets[0].name", "pull", &[]),
+    ("global.labels.team", "platform", &[]),
+    ("global.annotations.team", "platform", &[]),
+    ("global.priorityClassName", "system-cluster-critical", &[]),
+    ("global.logLevel", "4", &[]),
+    ("global.logFormat", "json", &[]),
+    ("crds.install", "false", &["crds.install=true"]),
+    ("crds.keep", "false", &["crds.install=true"]),
+    ("rbac.create", "false", &[]),
+    ("rbac.aggregate", "false", &[]),
+    ("leaderElection.namespace", "", &[]),
+    ("leaderElection.leaseDuration", "3s", &[]),
+    ("leaderElection.renewDeadline", "2s", &[]),
+    ("leaderElection.retryPeriod", "500ms", &[]),
+    ("prometheus.address", "http://prometheus", &[]),
+    ("prometheus.secretName", "other", PROMETHEUS),
+    ("prometheus.caKey", "ca.crt", PROMETHEUS),
+    ("prometheus.tokenKey", "token", PROMETHEUS),
+    ("prometheus.certificateKey", "tls.crt", PROMETHEUS),
+    ("prometheus.privateKeyKey", "tls.key", PROMETHEUS),
+    ("featureGates", "InPlace=true", &[]),
+    ("certificates.mode", "certManager", &[]),
+    ("recommender.shards", "2", &[]),
+    ("recommender.capToSchedulable[0]", "nodes", &[]),
+    ("recommender.capacityFrom[0]", "karpenter", &[]),
+    ("recommender.recommendationMetrics", "true", &[]),
+    ("recommender.sizingPolicies", "true", &[]),
+    ("recommender.specificReplicas", "true", &[]),
+    ("updater.evictionTolerance", "0.25", &[]),
+    ("updater.minReplicas", "3", &[]),
+    ("updater.evictionRateLimit", "1", &[]),
+    ("updater.namespaceEvictionRateLimit", "0.5", &[]),
+    ("updater.rollingUpdates", "true", &[]),
+    ("updater.rebalancing", "true", &[]),
+    ("webhook.failurePolicy", "Fail", &[]),
+    ("webhook.timeoutSeconds", "10", &[]),
+    ("webhook.nodeGroups", "true", &[]),
+    ("webhook.apiServerNetworks[0]", "10.0.0.0/24", &[]),
+    ("adapter.apiServices.custom", "false", &[]),
+    ("adapter.apiServices.external", "false", &[]),
+    ("adapter.rules", "rules: []", PROMETHEUS),
+    ("adapter.routes", "routes: []", &[]),
+    ("extender.enabled", "false", &[]),
+    ("extraObjects", EXTRA, &[]),
+];
+const EXTRA: &str = r#"[{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "extra", "namespace": "shop"}}]"#;
+
+/// Values that each program has.
+const OF_PROGRAMS: &[(&str, &str)] = &[
+    ("replicas", "3"),
+    ("pod.image.repository", "registry.example.com/other"),
+    ("pod.image.tag", "1.2.3"),
+    ("pod.image.digest", DIGEST),
+    ("pod.image.pullPolicy", "Always"),
+    ("pod.resources.limits.memory", "2Gi"),
+    ("pod.extraArgs[0]", "--v=5"),
+    ("pod.extraEnv[0].name", "TZ"),
+    ("pod.extraVolumes[0].name", "extra"),
+    ("pod.extraVolumeMounts[0].name", "extra"),
+    ("pod.annotations.team", "platform"),
+    ("pod.labels.team", "platform"),
+    ("pod.securityContext.fsGroup", "65532"),
+    ("pod.containerSecurityContext.privileged", "false"),
+    ("pod.nodeSelector.disk", "ssd"),
+    ("pod.affinity.nodeAffinity.a", "b"),
+    ("pod.tolerations[0].operator", "Exists"),
+    ("pod.topologySpreadConstraints[0].maxSkew", "2"),
+    ("pod.priorityClassName", "high"),
+    ("pod.terminationGracePeriodSeconds", "60"),
+    ("pod.hostNetwork", "true"),
+    ("pod.livenessProbe.failureThreshold", "5"),
+    ("pod.readinessProbe.failureThreshold", "5"),
+    ("disruptionBudget.enabled", "false"),
+    ("disruptionBudget.maxUnavailable", "0"),
+    ("disruptionBudget.unhealthyPodEvictionPolicy", "AlwaysAllow"),
+    ("serviceAccount.annotations.team", "platform"),
+];
+const DIGEST: &str = "sha256:e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
+const PROGRAMS: [&str; 5] = ["recommender", "updater", "webhook", "adapter", "extender"];
+
+/// Lines of an object or of a value that are shown.
+const MAX_LINES: usize = 12;
+const MAX_LENGTH: usize = 160;
+
+/// All values with which a case is rendered, without its own.
+fn base(needs: &[&str]) -> Vec<String> {
+    let base = ["mode=all", "crds.install=false", "extender.enabled=true"];
+    base.iter().chain(needs).map(ToString::to_string).collect()
+}
+
+fn cases() -> Vec<(String, &'static str, Vec<String>)> {
+    let own = CASES
+        .iter()
+        .map(|(path, value, needs)| ((*path).to_owned(), *value, base(needs)));
+    let of_programs = PROGRAMS.iter().flat_map(|program| {
+        let values = OF_PROGRAMS.iter();
+        values.map(move |(path, value)| (format!("{program}.{path}"), *value, base(&[])))
+    });
+    own.chain(of_programs).collect()
+}
+
+/// Paths of the leaves of a value.
+fn leaves(value: &Value, path: &str, found: &mut BTreeSet<String>) {
+    match value.as_object().filter(|object| !object.is_empty()) {
+        Some(object) => {
+            for (key, value) in object {
+                let path = if path.is_empty() {
+                    key.clone()
+                } else {
+                    format!("{path}.{key}")
+                };
+                leaves(value, &path, found);
+            }
+        }
+        None => {
+            found.insert(path.to_owned());
+        }
+    }
+}
+
+#[test]
+fn every_value_is_in_the_table() -> Result<()> {
+    let text = fs::read_to_string(e2e::repository().join("deploy/chart/values.yaml"))?;
+    let values: Value = serde_yaml_ng::from_str(&text)?;
+    let mut missing = BTreeSet::new();
+    leaves(&values, "", &mut missing);
+    for (path, ..) in cases() {
+        missing.retain(|leaf| {
+            let rest = path.strip_prefix(leaf.as_str());
+            !rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '[']))
+        });
+    }
+    assert_eq!(missing, BTreeSet::new());
+    Ok(())
+}
+
+#[tokio::test]
+async fn every_value_changes_the_objects_as_recorded() -> Result<()> {
+    let helm = Helm::find().await?;
+    let render = async |values: Vec<String>| objects(&helm.template(&values).await?);
+    let changes = stream::iter(cases()).map(async |(path, value, mut values)| {
+        let before = render(values.clone()).await?;
+        values.push(format!("{path}={value}"));
+        let after = render(values).await.with_context(|| path.clone())?;
+        let lines = differences(&before, &after);
+        ensure!(!lines.is_empty(), "{path}={value} changes nothing");
+        let more = lines.len().saturating_sub(MAX_LINES);
+        let shown = lines.into_iter().take(MAX_LINES);
+        let more = (more > 0).then(|| format!("and {more} more"));
+        let shown = shown.chain(more).map(|line| format!("    {line}\n"));
+        let text = format!("{path}={value}\n{}", shown.collect::<String>());
+        Ok(text)
+    });
+    let changes: Vec<String> = changes.buffered(2).try_collect().await?;
+    let found = changes.concat();
+    let file = e2e::repository().join("tests/e2e/chart/values.txt");
+    if std::env::var_os("UPDATE_GOLDEN").is_some() {
+        fs::write(&file, &found)?;
+    }
+    let recorded = fs::read_to_string(&file).unwrap_or_default();
+    ensure!(
+        recorded == found,
+        "{} differs; UPDATE_GOLDEN=1 writes it",
+        file.display()
+    );
+    Ok(())
+}
+
+/// Changed fields, and objects of which there is only one.
+fn differences(before: &BTreeMap<String, Value>, after: &BTreeMap<String, Value>) -> Vec<String> {
+    let mut lines = Vec::new();
+    for (name, old) in before {
+        let shown = name.replace('"', "");
+        match after.get(name) {
+            Some(new) => compare(&shown, old, new, &mut lines),
+            None => lines.push(format!("- {shown}")),
+        }
+    }
+    for (name, _) in after.iter().filter(|(name, _)| !before.contains_key(*name)) {
+        lines.push(format!("+ {}", name.replace('"', "")));
+    }
+    lines
+}
+
+fn compare(path: &str, old: &Value, new: &Value, lines: &mut Vec<String>) {
+    if old == new {
+        return;
+    }
+    if let (Some(old), Some(new)) = (old.as_object(), new.as_object()) {
+        let keys: BTreeSet<&String> = old.keys().chain(new.keys()).collect();
+        for key in keys {
+            let of = |object: &serde_json::Map<String, Value>| {
+                object.get(key).cloned().unwrap_or_default()
+            };
+            compare(&format!("{path} {key}"), &of(old), &of(new), lines);
+        }
+    } else if let (Some(old), Some(new)) = (old.as_array(), new.as_array()) {
+        for index in 0..old.len().max(new.len()) {
+            let of = |list: &[Value]| list.get(index).cloned().unwrap_or_default();
+            compare(&format!("{path} {index}"), &of(old), &of(new), lines);
+        }
+    } else {
+        let mut line = format!("{path}: {old} -> {new}");
+        if line.len() > MAX_LENGTH {
+            let end = (0..=MAX_LENGTH)
+                .rev()
+                .find(|end| line.is_char_boundary(*end));
+            line.truncate(end.unwrap_or(0));
+            line += "...";
+        }
+        lines.push(line);
+    }
+}
